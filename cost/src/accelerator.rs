@@ -1,0 +1,161 @@
+//! One kind of device: compute peaks, memory, overheads and the node it usually sits in.
+//!
+//! Every number carries a source: `source` for the file, `[sources]` for single keys that come from elsewhere.
+
+use crate::network::Level;
+use crate::read::{citation, count, fraction, parse, positive, some_positive};
+use phzc_ir::Result;
+use serde::{Deserialize, Deserializer, de::Error};
+use std::collections::BTreeMap;
+
+/// One kind of device.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accelerator {
+    /// The name, equal to the file's: `a100-80`.
+    pub name: String,
+    /// Other names: `a100`.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// The part, as its maker calls it.
+    pub description: String,
+    /// Dense peaks of the matrix units (the scalar units where there are none), per dtype.
+    pub peak_flops_per_sec: Peaks,
+    /// Peak of the scalar and vector units on `f32`; the peak of `f32` where absent.
+    #[serde(default, deserialize_with = "some_positive")]
+    pub vector_flops_per_sec: Option<f64>,
+    /// Fraction of the peak that large matrix products reach.
+    #[serde(deserialize_with = "fraction")]
+    pub matmul_efficiency: f64,
+    /// Device memory in bytes.
+    #[serde(deserialize_with = "positive")]
+    pub hbm_bytes: f64,
+    /// Fraction of the memory that a program can use: the rest is context, buffers and fragmentation.
+    #[serde(deserialize_with = "fraction")]
+    pub usable: f64,
+    /// Peak memory bandwidth in bytes per second.
+    #[serde(deserialize_with = "positive")]
+    pub hbm_bytes_per_sec: f64,
+    /// Fraction of the memory bandwidth that streaming kernels reach.
+    #[serde(deserialize_with = "fraction")]
+    pub hbm_efficiency: f64,
+    /// Overhead of one kernel in seconds.
+    #[serde(deserialize_with = "positive")]
+    pub launch_secs: f64,
+    /// Overhead of one collective in seconds, before its first hop.
+    #[serde(deserialize_with = "positive")]
+    pub collective_launch_secs: f64,
+    /// Where the numbers come from, unless `sources` says otherwise.
+    #[serde(deserialize_with = "citation")]
+    pub source: String,
+    /// Where single keys come from.
+    #[serde(default, deserialize_with = "keyed_citations")]
+    pub sources: BTreeMap<String, String>,
+    /// The node it usually sits in; a cluster file may give its own network instead.
+    #[serde(default)]
+    pub node: Option<Node>,
+}
+
+/// Dense peaks in operations per second, per dtype; a dtype without a peak runs at that of a wider one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "each field is the dtype of its name")]
+pub struct Peaks {
+    #[serde(default, deserialize_with = "some_positive")]
+    pub f64: Option<f64>,
+    #[serde(deserialize_with = "positive")]
+    pub f32: f64,
+    #[serde(default, deserialize_with = "some_positive")]
+    pub tf32: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    pub bf16: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    pub f16: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    pub f8: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    pub f4: Option<f64>,
+    #[serde(default, deserialize_with = "some_positive")]
+    pub s8: Option<f64>,
+}
+
+/// The node that an accelerator usually sits in.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// The most devices that are built into one node (one NVLink or ICI domain).
+    #[serde(deserialize_with = "count")]
+    pub max_devices: usize,
+    /// The network from the inside out: within the node, then between nodes.
+    pub levels: Vec<Level>,
+}
+
+/// How much slower `f64` is than `f32` where no peak is given: NVIDIA's parts without `f64` units have 1 per 32 to 64.
+const F32_PER_F64: f64 = 32.0;
+
+/// The keys that `[sources]` may cite.
+const CITED: [&str; 9] = [
+    "peak_flops_per_sec",
+    "vector_flops_per_sec",
+    "matmul_efficiency",
+    "hbm_bytes",
+    "usable",
+    "hbm_bytes_per_sec",
+    "hbm_efficiency",
+    "launch_secs",
+    "collective_launch_secs",
+];
+
+impl Accelerator {
+    /// Reads one TOML file.
+    pub fn from_toml(text: &str) -> Result<Accelerator> {
+        parse(text)
+    }
+
+    /// The accelerator of that name or alias.
+    pub fn named(name: &str) -> Result<&'static Accelerator> {
+        crate::library::accelerator(name)
+    }
+
+    /// Memory that a program can use, in bytes.
+    pub fn usable_bytes(&self) -> f64 {
+        self.hbm_bytes * self.usable
+    }
+
+    /// Where the number under `key` comes from.
+    pub fn source_of(&self, key: &str) -> &str {
+        self.sources.get(key).unwrap_or(&self.source)
+    }
+}
+
+impl Peaks {
+    /// The peak for an HLO dtype (`bf16`, `f8e4m3fn`, `s32`, also `tf32`), falling back to the next wider dtype.
+    pub fn of(&self, dtype_key: &str) -> f64 {
+        let half = || self.bf16.or(self.f16);
+        let double = self.f64.unwrap_or(self.f32 / F32_PER_F64);
+        let found = match dtype_key {
+            "f64" | "c128" => Some(double),
+            "tf32" => self.tf32,
+            "bf16" => self.bf16,
+            "f16" => self.f16,
+            key if key.starts_with("f8") => self.f8.or_else(half),
+            key if key.starts_with("f4") => self.f4.or(self.f8).or_else(half),
+            "s8" | "u8" | "s4" | "u4" | "s2" | "u2" => self.s8.or_else(half),
+            _ => None,
+        };
+        found.unwrap_or(self.f32)
+    }
+}
+
+fn keyed_citations<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<BTreeMap<String, String>, D::Error> {
+    let sources = BTreeMap::<String, String>::deserialize(from)?;
+    match sources.keys().find(|key| !CITED.contains(&key.as_str())) {
+        Some(key) => Err(D::Error::custom(format!(
+            "unknown key `{key}` to cite, expected one of {}",
+            CITED.join(", ")
+        ))),
+        None => Ok(sources),
+    }
+}

@@ -1,0 +1,99 @@
+//! Names, files and their errors.
+
+use super::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::Diagnostic;
+
+/// The message and the help, without the list of devices, which grows.
+fn error(name: &str) -> String {
+    let full = Cluster::named(name).unwrap_err().to_string();
+    full.split(" known: ").next().unwrap_or(&full).trim_end_matches(';').to_owned()
+}
+
+/// The message and the text that it points at.
+fn file_error(text: &str) -> String {
+    let Diagnostic { message, span, .. } = Cluster::from_toml(text).unwrap_err();
+    let message = message.split(" known: ").next().unwrap_or(&message);
+    let place = span.map_or("", |span| &text[span.start as usize..span.end as usize]);
+    format!("{message} @ {place}")
+}
+
+#[test]
+fn names_give_devices_nodes_and_networks() {
+    let cluster = Cluster::named("h100-8x64").unwrap();
+    assert_eq!((cluster.n_devices(), cluster.per_node(), cluster.n_nodes()), (512, 8, 64));
+    assert_eq!(cluster.accelerator.name, "h100-80");
+    assert_eq!(Cluster::named("a100-40-8x2").unwrap().accelerator.name, "a100-40");
+    assert_eq!(Cluster::named(DEFAULT_CLUSTER).unwrap().accelerator.name, "a100-80");
+    assert_eq!(Cluster::named("v100-8x4").unwrap().n_devices(), 32);
+}
+
+#[test]
+fn a_cluster_file_can_have_other_counts() {
+    let usual = Cluster::named("aws-p4d").unwrap();
+    let small = Cluster::named("aws-p4d-8x2").unwrap();
+    assert_eq!(small.n_devices(), 16);
+    assert_eq!(small.levels()[1].bytes_per_sec, usual.levels()[1].bytes_per_sec);
+}
+
+#[test]
+fn wrong_names_say_what_is_right() {
+    insta::assert_snapshot!(error("a10O-8"), @"unknown device `a10O`; did you mean `a100`?");
+    insta::assert_snapshot!(error("a100-80"), @"`a100-80` names a device but not how many (NVIDIA A100-SXM4-80GB); `a100-80-8` is one node of 8 of them, `a100-80-8x4` is four such nodes");
+    insta::assert_snapshot!(error("a100-0"), @"a cluster needs at least one device, found `a100-0`");
+    insta::assert_snapshot!(error("a100-8x"), @"expected `<device>-<per node>x<nodes>` as in `a100-8x4`, found `a100-8x`");
+    insta::assert_snapshot!(error("a100-8x99999999999999999999"), @"`a100-8x99999999999999999999` has too many devices, expected at most 1048576");
+    insta::assert_snapshot!(error("a100-8x9999999"), @"`a100-8x9999999` has too many devices, expected at most 1048576");
+    insta::assert_snapshot!(error("h100-64"), @"a node holds at most 8 devices of `h100-80`, found 64 in `h100-64`; write `h100-80-8x8`, or describe the network in a cluster file");
+    insta::assert_snapshot!(error(""), @"unknown device ``");
+}
+
+const MINE: &str = r#"
+name = "mine"
+accelerator = "a100-40"
+per_node = 4
+nodes = 2
+[[levels]]
+name = "PCIe"
+bytes_per_sec = 16e9
+latency_secs = 5e-6
+source = "a guess"
+[[levels]]
+name = "Ethernet"
+bytes_per_sec = 1.25e9
+latency_secs = 5e-5
+source = "a guess"
+"#;
+
+#[test]
+fn a_file_describes_its_own_network() {
+    let cluster = Cluster::from_toml(MINE).unwrap();
+    assert_eq!((cluster.n_devices(), cluster.levels()[0].devices, cluster.levels()[1].devices), (8, 4, 8));
+    assert_eq!(cluster.levels()[1].source, "a guess");
+}
+
+#[test]
+fn wrong_files_say_where() {
+    insta::assert_snapshot!(file_error(&MINE.replace("nodes = 2", "nods = 2")), @"unknown field `nods`, expected one of `name`, `accelerator`, `per_node`, `nodes`, `levels` @ nods");
+    insta::assert_snapshot!(file_error(&MINE.replace("16e9", "-16e9")), @"expected a positive finite number, found `-16000000000` @ -16e9");
+    insta::assert_snapshot!(file_error(&MINE.replace("16e9", "inf")), @"expected a positive finite number, found `inf` @ inf");
+    insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4", "per_node = 0")), @"expected a count from 1 to 1048576, found `0` @ 0");
+    insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4\n", "")), @"missing field `per_node` @ ");
+    insta::assert_snapshot!(file_error(&MINE.replace("\"a guess\"", "\"\"")), @r#"expected where the numbers come from, found an empty text @ """#);
+    insta::assert_snapshot!(file_error(&MINE.replace("a100-40", "a100-41")), @r#"unknown device `a100-41`; did you mean `a100-40`? @ "a100-41""#);
+    insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4", "per_node = four")), @"invalid boolean, expected `false` @ four");
+    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `hbm_bytes`, `usable`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ hbm");
+}
+
+#[test]
+fn a_part_fills_whole_nodes_first() {
+    let cluster = Cluster::named("a100-8x4").unwrap();
+    let part = |n_devices| {
+        let part = cluster.submesh(n_devices);
+        (part.n_devices(), part.per_node(), part.n_nodes())
+    };
+    assert_eq!(part(4), (4, 4, 1));
+    assert_eq!(part(12), (12, 8, 2));
+    assert_eq!(part(16), (16, 8, 2));
+    assert_eq!(part(99), (32, 8, 4));
+    assert_eq!(part(0), (1, 1, 1));
+}

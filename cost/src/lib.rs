@@ -1,0 +1,20 @@
+//! What hardware costs: accelerators, clusters, collectives and pipeline schedules, each number with its source.
+//!
+//! This crate knows no pass, touches no file and reads no environment. A device is one file in `accels/`,
+//! a machine one file in `clusters/`, and nothing else; `build.rs` embeds both folders.
+
+pub mod accelerator;
+pub mod cluster;
+pub mod collective;
+mod library;
+pub mod network;
+mod read;
+pub mod roofline;
+pub mod schedule;
+
+pub use accelerator::{Accelerator, Node, Peaks};
+pub use cluster::{Cluster, DEFAULT_CLUSTER};
+pub use collective::{AxisGroup, Collective};
+pub use library::{known_accelerators, known_clusters};
+pub use network::{Level, Topology};
+pub use schedule::{Event, Phase, Pipeline, Schedule, Timeline};

@@ -1,0 +1,135 @@
+//! Pipeline schedules: in which order each stage runs its microbatches, and how long a step takes.
+//!
+//! Two answers, which must agree where both are exact: a closed form, and a replay of every microbatch ([`Pipeline::simulate`]).
+
+mod simulate;
+
+pub use simulate::{Event, Timeline};
+
+use phzc_ir::{Diagnostic, Result};
+
+/// The order in which stages run forward and backward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Schedule {
+    /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
+    GPipe,
+    /// One forward, one backward, once the pipeline is full (PipeDream-Flush, Narayanan et al., ICML 2021).
+    OneFOneB,
+}
+
+/// Forward or backward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Activations go to the next stage.
+    Forward,
+    /// Gradients go to the stage before.
+    Backward,
+}
+
+/// The times of one pipeline, in seconds per microbatch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pipeline {
+    /// Forward time of each stage.
+    pub forward_secs: Vec<f64>,
+    /// Backward time of each stage, recomputation included.
+    pub backward_secs: Vec<f64>,
+    /// Time to send over the boundary after each stage but the last, in either direction.
+    pub send_secs: Vec<f64>,
+    /// How many microbatches one step has.
+    pub n_microbatches: usize,
+}
+
+impl Schedule {
+    /// Every schedule.
+    pub const ALL: [Schedule; 2] = [Schedule::GPipe, Schedule::OneFOneB];
+
+    /// The name: `gpipe`, `1f1b`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Schedule::GPipe => "gpipe",
+            Schedule::OneFOneB => "1f1b",
+        }
+    }
+
+    /// Forwards that stage `stage` of `n_stages` runs before its first backward.
+    fn n_warmup(self, stage: usize, pipeline: &Pipeline) -> usize {
+        match self {
+            Schedule::GPipe => pipeline.n_microbatches,
+            Schedule::OneFOneB => (pipeline.n_stages() - stage).min(pipeline.n_microbatches),
+        }
+    }
+
+    /// The tasks of `stage` in order: warm up, then one backward and one forward in turn, then drain.
+    fn order(self, stage: usize, pipeline: &Pipeline) -> Vec<(Phase, usize)> {
+        let n_warmup = self.n_warmup(stage, pipeline);
+        let warmup = (0..n_warmup).map(|microbatch| (Phase::Forward, microbatch));
+        let rest = (0..pipeline.n_microbatches).flat_map(|microbatch| {
+            let next = microbatch + n_warmup;
+            let forward = (next < pipeline.n_microbatches).then_some((Phase::Forward, next));
+            [Some((Phase::Backward, microbatch)), forward].into_iter().flatten()
+        });
+        warmup.chain(rest).collect()
+    }
+}
+
+impl std::fmt::Display for Schedule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Schedule {
+    type Err = Diagnostic;
+    fn from_str(text: &str) -> Result<Schedule> {
+        let found = Schedule::ALL.into_iter().find(|schedule| schedule.as_str() == text);
+        found.ok_or_else(|| {
+            Diagnostic::error(format!("expected a schedule, `gpipe` or `1f1b`, found `{text}`"))
+        })
+    }
+}
+
+impl Pipeline {
+    /// How many stages there are.
+    pub fn n_stages(&self) -> usize {
+        self.forward_secs.len()
+    }
+
+    /// Seconds of one step, in closed form; `B` microbatches, stage `i` takes `f_i` forward and `b_i` backward.
+    ///
+    /// * GPipe: `sum f_i + (B-1) max f_i + sum b_i + (B-1) max b_i + 2 sum p_i`. Exact: identical jobs through a flow shop,
+    ///   twice; `p_i`, the send over boundary `i`, delays but occupies nobody.
+    /// * 1F1B: `sum t_i + (B-1) max t_i` with `t_i = f_i + b_i + 2 p_i` (Alpa, OSDI'22, section 5.1). Exact for equal stages
+    ///   and free sends. Otherwise an estimate: see the tests for how it relates to the replay.
+    pub fn step_secs(&self, schedule: Schedule) -> f64 {
+        match schedule {
+            Schedule::GPipe => {
+                let sends = 2.0 * self.send_secs.iter().sum::<f64>();
+                self.flow_secs(&self.forward_secs) + self.flow_secs(&self.backward_secs) + sends
+            }
+            Schedule::OneFOneB => self.flow_secs(&self.stage_secs()),
+        }
+    }
+
+    /// Seconds of one microbatch on each stage, both ways, its sends to the next stage and back included.
+    pub fn stage_secs(&self) -> Vec<f64> {
+        let sends = self.send_secs.iter().copied().chain(std::iter::repeat(0.0));
+        let compute =
+            self.forward_secs.iter().zip(&self.backward_secs).map(|(forward, backward)| forward + backward);
+        compute.zip(sends).map(|(compute, send)| compute + 2.0 * send).collect()
+    }
+
+    /// All microbatches through a line of machines.
+    fn flow_secs(&self, secs: &[f64]) -> f64 {
+        let n_further = self.n_microbatches.saturating_sub(1) as f64;
+        let once = f64::from(u8::from(self.n_microbatches > 0));
+        once * secs.iter().sum::<f64>() + n_further * secs.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The most microbatches whose activations each stage holds at once: `B` for GPipe, `min(B, S - s)` for 1F1B.
+    pub fn in_flight(&self, schedule: Schedule) -> Vec<usize> {
+        (0..self.n_stages()).map(|stage| schedule.n_warmup(stage, self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

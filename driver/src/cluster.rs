@@ -1,0 +1,44 @@
+//! Which hardware is meant: the command line says it, else the program's own note, else it is the default.
+
+use crate::render::Source;
+use crate::{Failure, files};
+use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::{Diagnostic, Module};
+use phzc_passes::manager::CLUSTER_NOTE;
+use std::path::Path;
+
+/// The cluster to plan for.
+pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Failure> {
+    if let Some(name) = asked {
+        let is_file = name.ends_with(".toml") || name.contains(['/', '\\']);
+        return if is_file { from_file(Path::new(name)) } else { Ok(Cluster::named(name)?) };
+    }
+    match module.note(CLUSTER_NOTE) {
+        None => Ok(Cluster::named(DEFAULT_CLUSTER)?),
+        Some(noted) => Cluster::named(&noted).map_err(|_| unknown_note(&noted).into()),
+    }
+}
+
+fn unknown_note(noted: &str) -> Diagnostic {
+    let error =
+        Diagnostic::error(format!("the program was planned for `{noted}`, which is no built-in cluster"));
+    error.help("say `--cluster FILE.toml` with the file that describes it")
+}
+
+fn from_file(path: &Path) -> Result<Cluster, Failure> {
+    let text = files::read(path, files::MAX_CLUSTER_BYTES)?;
+    let cluster = Cluster::from_toml(&text).and_then(with_own_name);
+    cluster.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+}
+
+/// A program carries the name of its cluster only, so one name must not mean two things.
+fn with_own_name(cluster: Cluster) -> phzc_ir::Result<Cluster> {
+    match Cluster::named(&cluster.name) {
+        Ok(known) if known != cluster => {
+            let error =
+                Diagnostic::error(format!("`{}` is the name of another, built-in cluster", cluster.name));
+            Err(error.help("give this one a name of its own"))
+        }
+        _ => Ok(cluster),
+    }
+}

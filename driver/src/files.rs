@@ -1,0 +1,106 @@
+//! Every access to files: reading programs whole, writing results whole or not at all.
+
+use flate2::read::MultiGzDecoder;
+use phzc_ir::{Diagnostic, Result};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// No program is larger, unpacked; what is larger is a mistake or an attack.
+pub const MAX_PROGRAM_BYTES: u64 = 512 << 20;
+/// No cluster file is larger.
+pub const MAX_CLUSTER_BYTES: u64 = 1 << 20;
+
+/// Reads a text file of at most `limit` bytes, unpacked if it is gzipped.
+pub fn read(path: &Path, limit: u64) -> Result<String> {
+    let name = format!("`{}`", path.display());
+    let file = open(path).map_err(|error| unreadable(&name, &error))?;
+    read_from(file, &name, limit)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    // Opening a directory succeeds on Unix, reading it fails with a stranger message.
+    if file.metadata()?.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { Ok(file) }
+}
+
+/// Reads a text of at most `limit` bytes from a stream that messages call `name`.
+pub fn read_from(stream: impl Read, name: &str, limit: u64) -> Result<String> {
+    let mut bytes = Vec::new();
+    stream.take(limit + 1).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        bytes = unpack(&bytes, name, limit)?;
+    }
+    if bytes.len() as u64 > limit {
+        return Err(Diagnostic::error(format!("{name} is larger than {} MiB", limit >> 20)));
+    }
+    if bytes.is_empty() {
+        return Err(Diagnostic::error(format!("{name} is empty")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes()[at];
+        Diagnostic::error(format!("{name} is not UTF-8 text: byte {at} is 0x{byte:02x}"))
+    })
+}
+
+fn unpack(packed: &[u8], name: &str, limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match MultiGzDecoder::new(packed).take(limit + 1).read_to_end(&mut bytes) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Diagnostic::error(format!("{name} is a damaged gzip file: {error}"))),
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Diagnostic {
+    Diagnostic::error(format!("cannot read {name}: {}", reason(error)))
+}
+
+/// The cause in a user's words, without the operating system's numbers.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file or directory".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        ErrorKind::NotADirectory => "a part of its path is not a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Writes a file whole or not at all: a reader never sees half of it.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    // Through a link to the file that it means; devices and pipes cannot be replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let kind = fs::metadata(&target).map(|meta| meta.file_type()).ok();
+    let written = match kind {
+        Some(kind) if kind.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Some(kind) if !kind.is_file() => fs::write(&target, text),
+        _ => replace(&target, text),
+    };
+    written
+        .map_err(|error| Diagnostic::error(format!("cannot write `{}`: {}", path.display(), reason(&error))))
+}
+
+fn replace(target: &Path, text: &str) -> io::Result<()> {
+    let temporary = beside(target);
+    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, target));
+    if written.is_err() {
+        // It may never have come to be.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A hidden name in the same directory, so that renaming crosses no file system.
+fn beside(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    target.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+/// Makes a directory and those above it.
+pub fn make_dir(path: &Path) -> Result<()> {
+    let message = |error: io::Error| {
+        Diagnostic::error(format!("cannot create `{}`: {}", path.display(), reason(&error)))
+    };
+    fs::create_dir_all(path).map_err(message)
+}

@@ -1,0 +1,51 @@
+//! `--help-passes`: the registry as text.
+
+use phzc_ir::{Diagnostic, Result, nearest};
+use phzc_passes::registry::{ALIASES, Alias, PASSES, alias, find, names};
+use phzc_passes::{OptionInfo, Pass};
+
+/// All passes and pipelines, one line each; or everything about the one of that name.
+pub(crate) fn text(name: &str) -> Result<String> {
+    if name.is_empty() {
+        return Ok(overview());
+    }
+    match (find(name), alias(name)) {
+        (Some(pass), _) => Ok(one_pass(pass)),
+        (_, Some(alias)) => Ok(one_alias(alias)),
+        _ => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &str) -> Diagnostic {
+    let known = names();
+    let guess = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
+    let help = format!("{}known: {}", guess.unwrap_or_default(), known.join(", "));
+    Diagnostic::error(format!("unknown pass `{name}`")).help(help)
+}
+
+fn overview() -> String {
+    let mut out = String::from("Passes:\n");
+    for pass in PASSES {
+        out += &format!("  {:<10} {}\n", pass.name, pass.summary);
+    }
+    out += "\nPipelines:\n";
+    for alias in ALIASES {
+        out += &format!("  {:<10} {}\n{:13}{}\n", alias.name, alias.pipeline, "", alias.summary);
+    }
+    out + "\nOptions stand in braces: --passes 'name{key=value,key={a,b}},name'; --help-passes NAME lists them.\n"
+}
+
+fn one_alias(alias: &Alias) -> String {
+    format!("{}: {}\n\n  --passes {}\n", alias.name, alias.summary, alias.pipeline)
+}
+
+fn one_pass(pass: &Pass) -> String {
+    let mut out = format!("{}: {}\n", pass.name, pass.summary);
+    for OptionInfo { name, kind, default, help } in pass.options {
+        out += &format!(
+            "\n  {name}={}\n      {help}\n      {kind}\n",
+            if default.is_empty() { "''" } else { default }
+        );
+    }
+    if pass.options.is_empty() { out + "\n  no options\n" } else { out }
+}

@@ -1,0 +1,112 @@
+//! One run: read, parse, run the passes, write.
+
+use crate::args::Args;
+use crate::dumps::Dumps;
+use crate::render::{Source, render};
+use crate::{Failure, Io, cluster, files, help, summary, write_stdout};
+use phzc_ir::{Diagnostic, Module, parse, print};
+use phzc_passes::derive::is_planned;
+use phzc_passes::manager::{self, Hooks};
+use phzc_passes::{Context, Done, Pipeline, report};
+use std::path::Path;
+
+/// Does what the command line says.
+pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
+    match (&args.help_passes, &args.model) {
+        (Some(name), _) => match help::text(name) {
+            Ok(text) => write_stdout(io, &text),
+            Err(error) => Err(Failure { code: 2, ..error.into() }),
+        },
+        (None, Some(model)) => plan(args, model, io),
+        (None, None) => Err(Diagnostic::error("no program is given").into()),
+    }
+}
+
+fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
+    let pipeline = pipeline(&args.passes)?;
+    let source = read(model, io)?;
+    match compile(args, &pipeline, &source, io) {
+        Ok(text) => deliver(args, &text, io),
+        Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn pipeline(text: &str) -> Result<Pipeline, Failure> {
+    Pipeline::parse(text).map_err(|errors| {
+        let source = Source { name: "--passes".to_owned(), text: text.to_owned() };
+        Failure { code: 2, source: Some(source), errors }
+    })
+}
+
+fn read(model: &Path, io: &mut Io) -> Result<Source, Failure> {
+    let limit = files::MAX_PROGRAM_BYTES;
+    if model == Path::new("-") {
+        let text = files::read_from(&mut *io.stdin, "standard input", limit)?;
+        return Ok(Source { name: "<stdin>".to_owned(), text });
+    }
+    Ok(Source { name: model.display().to_string(), text: files::read(model, limit)? })
+}
+
+/// The text of the planned program; dumps and warnings on the way, the summary at the end.
+fn compile(args: &Args, pipeline: &Pipeline, source: &Source, io: &mut Io) -> Result<String, Failure> {
+    let mut module = program(&source.text)?;
+    let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
+    let dumps = Dumps::open(args, pipeline)?;
+    let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
+    let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
+    (io.progress)("");
+    let warnings = render(Some(source), &cx.warnings, io.color);
+    say(args, io, &warnings);
+    let secs_per_pass = ran?;
+    let plan = if is_planned(&module) { Some(report::plan(&module, &cluster)?) } else { None };
+    if let Some(plan) = &plan {
+        cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
+        say(args, io, &summary::plan(plan));
+    }
+    if let Some(dumps) = &dumps {
+        cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
+    }
+    say(args, io, &summary::passes(&secs_per_pass));
+    Ok(print(&module))
+}
+
+/// To standard error, unless the user wants quiet.
+fn say(args: &Args, io: &mut Io, text: &str) {
+    if !args.quiet {
+        // A message that cannot be shown is no reason to lose the plan.
+        let _ = io.stderr.write_all(text.as_bytes());
+    }
+}
+
+fn program(text: &str) -> phzc_ir::Result<Module> {
+    parse(text).map_err(|error| match text.trim_start().starts_with("module ") && error.help.is_none() {
+        true => error.help("StableHLO is not read; JAX prints HLO with `.lower(x).as_text(dialect=\"hlo\")`"),
+        false => error,
+    })
+}
+
+/// Runs the passes; how long each took.
+fn run_passes(
+    module: &mut Module,
+    pipeline: &Pipeline,
+    cx: &mut Context,
+    dumps: Option<&Dumps>,
+    io: &Io,
+) -> Result<Vec<(&'static str, f64)>, Failure> {
+    let mut secs_per_pass = Vec::new();
+    let mut observer = |done: Done| {
+        secs_per_pass.extend(done.step.map(|step| (step.pass.name, done.secs)));
+        dumps.map_or(Ok(()), |dumps| dumps.write(&done))
+    };
+    let mut hooks = Hooks { observer: &mut observer, clock: io.clock };
+    let ran = manager::run(module, pipeline, cx, &mut hooks);
+    ran.map(|()| secs_per_pass).map_err(|errors| Failure { code: 1, source: None, errors })
+}
+
+fn deliver(args: &Args, text: &str, io: &mut Io) -> Result<(), Failure> {
+    match &args.output {
+        Some(path) if path != Path::new("-") => Ok(files::write(path, text)?),
+        _ => write_stdout(io, text),
+    }
+}

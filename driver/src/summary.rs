@@ -1,0 +1,136 @@
+//! The table that a person reads after a run: stages, devices, layouts, time and where it goes, memory.
+
+use crate::units::{bytes, count, percent, secs};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage};
+
+/// Collectives that are listed; the rest is summed up.
+const MAX_COLLECTIVES: usize = 8;
+/// Tensors that are listed.
+const MAX_TENSORS: usize = 8;
+
+/// The plan as text.
+pub(crate) fn plan(plan: &Plan) -> String {
+    let parts = [
+        headline(plan),
+        stages(&plan.stages, plan.memory_limit_bytes),
+        breakdown(&plan.breakdown),
+        collectives(plan),
+        tensors(&plan.tensors),
+    ];
+    parts.into_iter().filter(|part| !part.is_empty()).map(|part| part + "\n").collect()
+}
+
+/// How long each pass took.
+pub(crate) fn passes(secs_per_pass: &[(&str, f64)]) -> String {
+    let each: Vec<String> =
+        secs_per_pass.iter().map(|(name, took)| format!("{name} {}", secs(*took))).collect();
+    if each.is_empty() { String::new() } else { format!("passes: {}\n", each.join(", ")) }
+}
+
+fn headline(plan: &Plan) -> String {
+    let mut out =
+        format!("{} per step on {} devices of {}", secs(plan.time_secs), plan.n_devices, plan.cluster);
+    if plan.stages.len() > 1 || plan.n_microbatches > 1 {
+        let plural = if plan.n_microbatches == 1 { "" } else { "es" };
+        out += &format!(", {} microbatch{plural}, schedule {}", plan.n_microbatches, plan.schedule);
+    }
+    let bound = plan.lower_bound_secs.map(|bound| format!("no plan takes less than {}", secs(bound)));
+    let gap = plan.gap.map(|gap| format!("gap {}", percent(gap)));
+    let stop = plan.stop.as_ref().map(|stop| format!("the search stopped: {stop}"));
+    let claims: Vec<String> = [bound, gap, stop].into_iter().flatten().collect();
+    if claims.is_empty() { out + "\n" } else { format!("{out}\n{}\n", claims.join("; ")) }
+}
+
+fn stages(stages: &[Stage], limit_bytes: f64) -> String {
+    let row = |(index, stage): (usize, &Stage)| {
+        let [first, last] = stage.devices;
+        let over = if stage.memory_bytes > limit_bytes { " OVER" } else { "" };
+        vec![
+            index.to_string(),
+            if first == last { first.to_string() } else { format!("{first}-{last}") },
+            if stage.mesh.is_empty() { "-".to_owned() } else { stage.mesh.clone() },
+            stage.n_instrs.to_string(),
+            secs(stage.forward_secs),
+            secs(stage.backward_secs),
+            secs(stage.update_secs),
+            bytes(stage.memory_bytes),
+            format!("{}{over}", percent(stage.memory_bytes / limit_bytes)),
+        ]
+    };
+    let header =
+        ["stage", "devices", "mesh", "instrs", "forward", "backward", "update", "memory", "of limit"];
+    let limit = format!("memory limit: {} per device\n", bytes(limit_bytes));
+    table(&header, 3, stages.iter().enumerate().map(row).collect()) + &limit
+}
+
+fn breakdown(parts: &Breakdown) -> String {
+    let named = [
+        ("compute", parts.compute_secs),
+        ("memory traffic", parts.memory_bound_secs),
+        ("communication", parts.collective_secs),
+        ("waiting", parts.bubble_secs),
+    ];
+    let all: f64 = named.iter().map(|(_, part)| part).sum();
+    let shares = named.iter().map(|(name, part)| format!("{name} {} ({})", secs(*part), percent(part / all)));
+    if all > 0.0 { format!("time: {}\n", shares.collect::<Vec<_>>().join(", ")) } else { String::new() }
+}
+
+fn collectives(plan: &Plan) -> String {
+    let mut uses: Vec<&CollectiveUse> = plan.collectives.iter().collect();
+    uses.sort_by(|a, b| b.time_secs.total_cmp(&a.time_secs));
+    let row = |one: &&CollectiveUse| {
+        vec![
+            one.kind.clone(),
+            one.axes.join(","),
+            one.stage.to_string(),
+            count(one.count),
+            bytes(one.bytes),
+            secs(one.time_secs),
+        ]
+    };
+    let rows: Vec<Vec<String>> = uses.iter().take(MAX_COLLECTIVES).map(row).collect();
+    let mut out = table(&["communication", "axes", "stage", "per step", "bytes", "time"], 2, rows);
+    if uses.len() > MAX_COLLECTIVES {
+        let rest: f64 = uses[MAX_COLLECTIVES..].iter().map(|one| one.time_secs).sum();
+        out += &format!("and {} more: {}\n", uses.len() - MAX_COLLECTIVES, secs(rest));
+    }
+    if plan.n_implicit_collectives > 0.0 {
+        out += &format!("{} of them are left to the partitioner\n", count(plan.n_implicit_collectives));
+    }
+    out
+}
+
+fn tensors(tensors: &[BigTensor]) -> String {
+    let row = |one: &BigTensor| {
+        vec![
+            one.name.clone(),
+            one.shape.clone(),
+            one.layout.clone(),
+            one.stage.to_string(),
+            one.count.to_string(),
+            bytes(one.bytes),
+        ]
+    };
+    let rows = tensors.iter().take(MAX_TENSORS).map(row).collect();
+    table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3, rows)
+}
+
+/// Columns under a header, from column `n_words` on to the right; nothing when there are no rows.
+fn table(header: &[&str], n_words: usize, rows: Vec<Vec<String>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header.to_vec()).add_rows(rows);
+    for column in table.column_iter_mut().skip(n_words) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let lines =
+        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned() + "\n");
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Tests of how the summary looks.
+
+use super::*;
+use insta::assert_snapshot;
+
+#[test]
+fn shows_stages_time_communication_and_tensors() {
+    let stage = |first: usize| Stage {
+        devices: [first, first + 3],
+        mesh: "x=2,y=2".to_owned(),
+        n_instrs: 1200,
+        forward_secs: 0.0012,
+        backward_secs: 0.0024,
+        update_secs: 3e-4,
+        memory_bytes: 9e10 / (1.0 + first as f64),
+        parameter_bytes: 1e9,
+    };
+    let used = |index: usize| CollectiveUse {
+        kind: "all-reduce".to_owned(),
+        axes: vec!["x".to_owned()],
+        stage: 0,
+        count: 2.0,
+        bytes: 1e6,
+        time_secs: 1e-5 * index as f64,
+    };
+    let tensor = BigTensor {
+        name: "w".to_owned(),
+        shape: "f32[8192,1024]".to_owned(),
+        layout: "[x,-]".to_owned(),
+        stage: 0,
+        count: 3,
+        bytes: 4e6,
+    };
+    let sample = Plan {
+        schema: 1,
+        time_secs: 0.0123,
+        lower_bound_secs: Some(0.0119),
+        gap: Some(0.03),
+        stop: Some("optimal".to_owned()),
+        n_devices: 8,
+        memory_limit_bytes: 8e10,
+        cluster: "a100-8".to_owned(),
+        n_microbatches: 4,
+        schedule: "1f1b".to_owned(),
+        n_implicit_collectives: 2.0,
+        stages: vec![stage(0), stage(4)],
+        collectives: (0..10).map(used).collect(),
+        breakdown: Breakdown {
+            compute_secs: 6e-3,
+            memory_bound_secs: 2e-3,
+            collective_secs: 1e-3,
+            bubble_secs: 3e-3,
+        },
+        tensors: vec![tensor],
+    };
+    assert_snapshot!(plan(&sample), @r"
+    12.3 ms per step on 8 devices of a100-8, 4 microbatches, schedule 1f1b
+    no plan takes less than 11.9 ms; gap 3.0 %; the search stopped: optimal
+
+    stage  devices  mesh     instrs  forward  backward  update    memory      of limit
+    0      0-3      x=2,y=2    1200  1.20 ms   2.40 ms  300 us  83.8 GiB  112.5 % OVER
+    1      4-7      x=2,y=2    1200  1.20 ms   2.40 ms  300 us  16.8 GiB        22.5 %
+    memory limit: 74.5 GiB per device
+
+    time: compute 6.00 ms (50.0 %), memory traffic 2.00 ms (16.7 %), communication 1.00 ms (8.3 %), waiting 3.00 ms (25.0 %)
+
+    communication  axes  stage  per step    bytes     time
+    all-reduce     x         0         2  977 KiB  90.0 us
+    all-reduce     x         0         2  977 KiB  80.0 us
+    all-reduce     x         0         2  977 KiB  70.0 us
+    all-reduce     x         0         2  977 KiB  60.0 us
+    all-reduce     x         0         2  977 KiB  50.0 us
+    all-reduce     x         0         2  977 KiB  40.0 us
+    all-reduce     x         0         2  977 KiB  30.0 us
+    all-reduce     x         0         2  977 KiB  20.0 us
+    and 2 more: 10.0 us
+    2 of them are left to the partitioner
+
+    tensor  shape           layout  stage  count  per device
+    w       f32[8192,1024]  [x,-]       0      3    3.81 MiB
+    ");
+}
+
+#[test]
+fn says_nothing_of_passes_that_did_not_run() {
+    assert_eq!(passes(&[]), "");
+    assert_eq!(passes(&[("fuse", 0.25), ("shard", 1.5)]), "passes: fuse 250 ms, shard 1.50 s\n");
+}

@@ -1,0 +1,151 @@
+//! Removing and inserting instructions and computations; ids are renumbered, order and names stay.
+
+use crate::attr::{Key, Value};
+use crate::module::{CompId, Computation, Instr, InstrId, Module};
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+impl Computation {
+    /// Keeps the instructions marked in `keep`. Whatever a kept one reads, and the root, must be kept.
+    pub fn retain(&mut self, keep: &[bool]) {
+        let ids = ranks(keep);
+        let mut marks = keep.iter();
+        self.instrs.retain(|_| *marks.next().expect("one mark per instruction"));
+        self.renumber(|id| InstrId(ids[id.index()]));
+    }
+
+    /// Puts each new instruction right before the old one of the given id, in the given order.
+    ///
+    /// All operands, the new ones' too and also those that the caller has just rewired, are ids from before the
+    /// edit; the `k`-th new instruction is `InstrId::new(n_old + k)`. Returns the ids that the new ones got.
+    pub fn insert_before(&mut self, new: Vec<(InstrId, Instr)>) -> Vec<InstrId> {
+        let n_old = self.instrs.len();
+        // (place, new before old, original number): sorting by it is the new program order.
+        let mut order: Vec<(usize, bool, usize)> = (0..n_old).map(|index| (index, true, index)).collect();
+        order.extend(new.iter().enumerate().map(|(k, (place, _))| (place.index(), false, n_old + k)));
+        order.sort_unstable();
+        let mut ids = vec![InstrId(0); order.len()];
+        for (index, &(_, _, number)) in order.iter().enumerate() {
+            ids[number] = InstrId::new(index);
+        }
+        let old = std::mem::take(&mut self.instrs);
+        let mut all: Vec<Option<Instr>> =
+            old.into_iter().chain(new.into_iter().map(|(_, instr)| instr)).map(Some).collect();
+        self.instrs = order.iter().filter_map(|&(_, _, number)| all[number].take()).collect();
+        self.renumber(|id| ids[id.index()]);
+        ids.split_off(n_old)
+    }
+
+    /// Makes every reader of `old`, and the root, read `new` instead.
+    pub fn replace_uses(&mut self, old: InstrId, new: InstrId) {
+        self.renumber(|id| if id == old { new } else { id });
+    }
+
+    fn renumber(&mut self, rename: impl Fn(InstrId) -> InstrId) {
+        for instr in &mut self.instrs {
+            instr.operands.iter_mut().for_each(|operand| *operand = rename(*operand));
+        }
+        self.root = rename(self.root);
+    }
+
+    /// The instructions that must run before `instr` without being read by it: `control-predecessors={a, b}`.
+    pub fn control_predecessors<'a>(&self, instr: &'a Instr) -> impl Iterator<Item = &'a str> + use<'a> {
+        let text = match instr.attr(Key::ControlPredecessors) {
+            Some(Value::Raw(text)) => text.trim_matches(['{', '}']),
+            _ => "",
+        };
+        text.split(',').map(|name| name.trim().trim_start_matches('%')).filter(|name| !name.is_empty())
+    }
+}
+
+/// Names for new instructions that no other instruction of the computation has.
+pub struct Names {
+    taken: IndexSet<Box<str>, FxBuildHasher>,
+}
+
+impl Names {
+    /// The names of a computation.
+    pub fn of(comp: &Computation) -> Names {
+        Names { taken: comp.instrs.iter().map(|instr| instr.name.clone()).collect() }
+    }
+
+    /// `base.suffix`, or `base.suffix1`, `base.suffix2`, … when that is taken.
+    pub fn derive(&mut self, base: &str, suffix: &str) -> Box<str> {
+        let numbered = |n: usize| match n {
+            0 => format!("{base}.{suffix}"),
+            n => format!("{base}.{suffix}{n}"),
+        };
+        let name = (0..).map(numbered).find(|name| !self.taken.contains(name.as_str()));
+        let name = name.expect("some number is free").into_boxed_str();
+        self.taken.insert(name.clone());
+        name
+    }
+}
+
+impl Module {
+    /// Keeps the computations marked in `keep`. Whatever a kept one calls, and the entry, must be kept.
+    pub fn retain_comps(&mut self, keep: &[bool]) {
+        let ids = ranks(keep);
+        let mut marks = keep.iter();
+        self.comps.retain(|_| *marks.next().expect("one mark per computation"));
+        let rename = |comp: &mut CompId| *comp = CompId(ids[comp.index()]);
+        rename(&mut self.entry);
+        for attr in self.comps.iter_mut().flat_map(|comp| &mut comp.instrs).flat_map(|instr| &mut instr.attrs)
+        {
+            match &mut attr.value {
+                Value::Comp(comp) => rename(comp),
+                Value::Comps(comps) => comps.iter_mut().for_each(rename),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Per item the number of kept items before it: its new position.
+fn ranks(keep: &[bool]) -> Vec<u32> {
+    let mut rank = 0;
+    let step = |&kept: &bool| {
+        rank += u32::from(kept);
+        rank - u32::from(kept)
+    };
+    keep.iter().map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{parse, print};
+
+    const TEXT: &str = "ENTRY e {\n  x = f32[2] parameter(0)\n  y = f32[2] negate(x)\n  z = f32[2] abs(x)\n  ROOT r = f32[2] add(x, z)\n}\n";
+
+    fn body(module: &Module) -> String {
+        let text = print(module);
+        let lines = text.lines().filter(|line| line.starts_with("  "));
+        lines.map(|line| line.trim().replace("f32[2] ", "")).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn retain_renumbers_operands_and_root() {
+        let mut module = parse(TEXT).expect("legal");
+        module.comps[0].retain(&[true, false, true, true]);
+        assert_eq!(body(&module), "x = parameter(0); z = abs(x); ROOT r = add(x, z)");
+    }
+
+    #[test]
+    fn inserted_instructions_may_read_each_other_and_be_read() {
+        let mut module = parse(TEXT).expect("legal");
+        let comp = &mut module.comps[0];
+        let (n_old, mut names) = (comp.instrs.len(), Names::of(comp));
+        let mut copy = |of: InstrId| Instr {
+            name: names.derive("x", "c"),
+            operands: [of].into_iter().collect(),
+            ..comp.instrs[1].clone()
+        };
+        let new = vec![(InstrId(3), copy(InstrId(0))), (InstrId(3), copy(InstrId::new(n_old)))];
+        comp.instrs[3].operands[0] = InstrId::new(n_old + 1);
+        let ids = comp.insert_before(new);
+        assert_eq!(ids, [InstrId(3), InstrId(4)]);
+        let expected = "x = parameter(0); y = negate(x); z = abs(x); x.c = negate(x); x.c1 = negate(x.c); ROOT r = add(x.c1, z)";
+        assert_eq!(body(&module), expected);
+    }
+}

@@ -1,0 +1,40 @@
+//! The tensor IR: HLO text in, typed-id arenas, HLO text out; factor rules that all passes read.
+//!
+//! This crate knows no hardware, no pass and no file. Its invariant: after [`verify()`] has passed,
+//! no other function panics on the module.
+
+pub mod attr;
+pub mod diag;
+pub mod dtype;
+pub mod edit;
+pub mod effects;
+pub mod flops;
+pub mod layout;
+pub mod module;
+mod module_notes;
+mod nearest;
+pub mod opcode;
+pub mod ops;
+pub mod rule;
+pub mod shape;
+pub mod sharding;
+pub mod text;
+pub mod trip;
+pub mod verify;
+pub mod view;
+pub mod work;
+
+pub use attr::{Attr, Key, Value};
+pub use diag::{Diagnostic, Result, Severity, Span};
+pub use dtype::DType;
+pub use layout::{Layout, MAX_AXES, Mesh};
+pub use module::{CompId, Computation, HeaderAttr, Instr, InstrId, Module, Payload};
+pub use nearest::nearest;
+pub use opcode::Opcode;
+pub use rule::{Factor, FactorId, FactorKind, Reducer, Rule, TensorMap};
+pub use shape::{ArrayShape, Dims, Shape};
+pub use sharding::{Sharding, Tiles, Tiling, TilingKind};
+pub use text::{parse, print, print_with};
+pub use verify::verify;
+pub use view::View;
+pub use work::Work;

@@ -1,0 +1,48 @@
+//! "Did you mean …?": the known word that differs least from the one that was typed.
+
+/// The nearest of `known` to `word`, if it is near enough to be what was meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 60 {
+        return None;
+    }
+    let close = |name: &&str| edit_distance(word, name);
+    let near = known.into_iter().min_by_key(close)?;
+    (2 * close(&near) <= near.len()).then_some(near)
+}
+
+/// The least number of bytes to insert, delete or replace to turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_only_what_is_near() {
+        let known = ["fuse", "shard", "place"];
+        assert_eq!(nearest("shrad", known), Some("shard"));
+        assert_eq!(nearest("sharp", known), Some("shard"));
+        assert_eq!(nearest("fus", known), Some("fuse"));
+        assert_eq!(nearest("frobnicate", known), None);
+        assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn counts_edits() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("h100", "h100"), 0);
+    }
+}

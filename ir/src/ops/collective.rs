@@ -1,0 +1,183 @@
+//! Communication that the program already contains.
+//!
+//! The dimension that a collective acts on is whole on every device; the others pass.
+
+use super::maps::{dim, fallback, identity, leaf_dims};
+use super::read::{Inferred, describe_array, has, like, one_dim, one_or_tuple};
+use crate::attr::Key;
+use crate::opcode::{Arity, OpDef, Opcode};
+use crate::rule::{FactorKind, Rule};
+use crate::shape::{ArrayShape, Shape};
+use crate::view::View;
+use crate::work::Work;
+
+/// `all-reduce`: every array alone.
+pub const ALL_REDUCE: OpDef =
+    OpDef { arity: Arity::AtLeast(1), infer: infer_same, rule: identity, work: combinations };
+/// `collective-permute`, `collective-broadcast`.
+pub const PERMUTE: OpDef =
+    OpDef { arity: Arity::AtLeast(1), infer: infer_permute, rule: identity, work: |_| Work::default() };
+/// `all-gather`: one dimension grows.
+pub const ALL_GATHER: OpDef = OpDef {
+    arity: Arity::AtLeast(1),
+    infer: infer_all_gather,
+    rule: rule_resized,
+    work: |_| Work::default(),
+};
+/// `reduce-scatter`: one dimension shrinks.
+pub const REDUCE_SCATTER: OpDef = OpDef {
+    arity: Arity::AtLeast(1),
+    infer: infer_reduce_scatter,
+    rule: rule_resized,
+    work: |_| Work::default(),
+};
+/// `all-to-all`: of one array along a dimension, or of a tuple.
+pub const ALL_TO_ALL: OpDef = OpDef {
+    arity: Arity::AtLeast(1),
+    infer: infer_all_to_all,
+    rule: rule_all_to_all,
+    work: |_| Work::default(),
+};
+/// The first half of an asynchronous op.
+pub const START: OpDef =
+    OpDef { arity: Arity::AtLeast(1), infer: |_| Ok(None), rule: fallback, work: work_start };
+/// The second half of an asynchronous op.
+pub const DONE: OpDef =
+    OpDef { arity: Arity::Exactly(1), infer: |_| Ok(None), rule: fallback, work: |_| Work::default() };
+
+fn arrays<'a>(view: &View<'a>) -> Result<Vec<&'a ArrayShape>, String> {
+    (0..view.n_operands()).map(|index| view.array(index)).collect()
+}
+
+/// The operands, as one array or a tuple.
+fn infer_same(view: &View) -> Inferred {
+    match view.instr.operands.len() {
+        1 => Ok(Some(like(view.array(0)?))),
+        _ => Ok(Some(one_or_tuple(arrays(view)?.into_iter().map(like).collect()))),
+    }
+}
+
+/// With offsets among the operands (the in-place form) the shape is as written.
+fn infer_permute(view: &View) -> Inferred {
+    if view.instr.attr(Key::SliceSizes).is_some() || view.n_operands() != 1 {
+        Ok(None)
+    } else {
+        infer_same(view)
+    }
+}
+
+/// One size per device, as XLA assumes two of them.
+fn combinations(view: &View) -> Work {
+    let mut total = 0.0;
+    view.instr.shape.for_each_leaf(&mut |leaf| total += leaf.as_array().map_or(0.0, ArrayShape::n_elements));
+    Work::flops(total)
+}
+
+fn work_start(view: &View) -> Work {
+    if view.instr.op == Opcode::AllReduceStart { combinations(view) } else { Work::default() }
+}
+
+fn infer_all_gather(view: &View) -> Inferred {
+    check_resized(view, |operand, result| operand > 0 && result % operand == 0)
+}
+
+fn infer_reduce_scatter(view: &View) -> Inferred {
+    check_resized(view, |operand, result| result > 0 && operand % result == 0)
+}
+
+/// The number of devices decides the size, so it is as written; it has to fit.
+fn check_resized(view: &View, fits: fn(i64, i64) -> bool) -> Inferred {
+    let operands = arrays(view)?;
+    let results = view.instr.shape.leaves();
+    if results.is_empty() {
+        return Ok(None);
+    }
+    let op = view.instr.op.as_str();
+    if results.len() != operands.len() {
+        return Err(format!("`{op}` of {} arrays makes as many, got {}", operands.len(), results.len()));
+    }
+    for (operand, result) in operands.into_iter().zip(results) {
+        let along = one_dim(view, Key::Dimensions, operand.rank())?;
+        let legal = result.as_array().is_some_and(|result| {
+            let pairs = operand.dims.iter().zip(&result.dims).enumerate();
+            let sizes = |(dim, (&a, &b)): (usize, (&i64, &i64))| {
+                if dim == along { a == b || fits(a, b) } else { a == b }
+            };
+            operand.dtype == result.dtype && operand.rank() == result.rank() && pairs.into_iter().all(sizes)
+        });
+        if !legal {
+            let found = super::read::describe(result);
+            return Err(format!(
+                "`{op}` along dimension {along} cannot make {found} of {}",
+                describe_array(operand)
+            ));
+        }
+    }
+    Ok(None)
+}
+
+/// The acted dimension is apart on both sides.
+fn rule_resized(view: &View) -> Rule {
+    let along = super::read::dim_of(view, Key::Dimensions);
+    acted(view, along)
+}
+
+fn acted(view: &View, along: usize) -> Rule {
+    let mut rule = Rule::default();
+    for (index, leaf) in view.instr.shape.leaves().into_iter().enumerate() {
+        let operand = super::maps::operand_dims(view, index);
+        let from = rule.fresh(operand, FactorKind::Pass);
+        let mut to = from.clone();
+        rule.factors[from[along][0] as usize].kind = FactorKind::Replicate;
+        to[along] = dim(rule.factor(leaf_dims(leaf)[along], FactorKind::Replicate));
+        rule.operands.push(from);
+        rule.results.push(to);
+    }
+    rule
+}
+
+fn infer_all_to_all(view: &View) -> Inferred {
+    if !has(view, Key::Dimensions) {
+        return infer_tuple_form(view);
+    }
+    let operand = view.array(0)?;
+    one_dim(view, Key::Dimensions, operand.rank())?;
+    infer_same(view)
+}
+
+/// Without a dimension, operand `i` goes to device `i`.
+fn infer_tuple_form(view: &View) -> Inferred {
+    let operands = arrays(view)?;
+    Ok(Some(Shape::Tuple(operands.into_iter().map(like).collect())))
+}
+
+fn rule_all_to_all(view: &View) -> Rule {
+    if !has(view, Key::Dimensions) {
+        return fallback(view);
+    }
+    acted(view, super::read::dim_of(view, Key::Dimensions))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::{error, rule, work};
+
+    #[test]
+    fn the_acted_dimension_is_whole() {
+        let gather = "x: f32[2,3]; ROOT y = f32[8,3] all-gather(x), replica_groups={}, dimensions={0}";
+        assert_eq!(rule(gather), "([a,b])->([c,b]) {a=2!, b=3, c=8!}");
+        let exchange = "x: f32[2,3]; ROOT y = f32[2,3] all-to-all(x), replica_groups={}, dimensions={0}";
+        assert_eq!(rule(exchange), "([a,b])->([c,b]) {a=2!, b=3, c=2!}");
+        let reduce = "x: f32[2,3]; ROOT y = f32[2,3] all-reduce(x), replica_groups={}, to_apply=add";
+        assert_eq!(rule(reduce), "([a,b])->([a,b]) {a=2, b=3}");
+        assert_eq!(work(reduce).flops, 6.0);
+    }
+
+    #[test]
+    fn says_what_does_not_fit() {
+        assert_eq!(
+            error("x: f32[2,3]; ROOT y = f32[7,3] all-gather(x), replica_groups={}, dimensions={0}"),
+            "`all-gather` along dimension 0 cannot make f32[7,3] of f32[2,3]"
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! What every op is: one file per family, each with shape inference, factor rule and work.
+//!
+//! A family file exports one [`OpDef`](crate::opcode::OpDef) per kind of op; `opcode.rs` says which op is which.
+//!
+//! Three rules promise more than slicing the operands: a looked-up dimension of `gather`, an indexed
+//! dimension of `scatter` and an updated dimension of `dynamic-update-slice` may be split, and the op
+//! then has to subtract where the device's part starts and mask what falls outside.
+
+pub mod collective;
+pub mod contract;
+pub mod control;
+pub mod convolution;
+pub mod elementwise;
+pub mod indexing;
+pub mod linalg;
+pub mod literal;
+pub mod movement;
+pub mod other;
+pub mod random;
+pub mod reduce;
+pub mod reshape;
+pub mod window;
+
+mod batch_norm;
+mod gather;
+mod maps;
+mod positions;
+mod read;
+mod reducer;
+mod scatter;
+mod windowed;
+
+#[cfg(test)]
+pub(crate) mod check;
+
+pub(crate) use read::describe;

@@ -1,0 +1,122 @@
+//! Factor rules: the loops of an op, and which dimension of which tensor each loop runs over.
+//!
+//! `dot` of `[b,i,k]` and `[b,k,j]` is the rule `([b,i,k],[b,k,j])->([b,i,j])` in which `k` reduces.
+//! Blocks, strategies, legality, collectives and FLOPs all read this one rule (the notation is
+//! Shardy's; reference/cfp-alpa.md 1.2, 4.3, 4.4).
+
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A loop of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// Iterations.
+    pub size: i64,
+    /// What splitting it over devices takes.
+    pub kind: FactorKind,
+}
+
+/// What splitting a loop over devices takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactorKind {
+    /// Nothing: every device works on its part.
+    Pass,
+    /// A reduction: every device holds a partial result.
+    Reduce(Reducer),
+    /// An exchange between neighbours (windows, slices, reversals): not split by phzc yet.
+    Permute,
+    /// All of the dimension on every device.
+    Replicate,
+}
+
+/// An associative, commutative way to combine partial results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names are the operations")]
+pub enum Reducer {
+    Add,
+    Mul,
+    Max,
+    Min,
+    And,
+    Or,
+    Xor,
+}
+
+/// A factor's position in [`Rule::factors`].
+pub type FactorId = u32;
+
+/// The factors of one tensor: per dimension, major to minor.
+pub type TensorMap = SmallVec<[SmallVec<[FactorId; 2]>; 5]>;
+
+/// The factor rule of one instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// The loops.
+    pub factors: Vec<Factor>,
+    /// One map per leaf of each operand, in operand order.
+    pub operands: Vec<TensorMap>,
+    /// One map per leaf of the result.
+    pub results: Vec<TensorMap>,
+    /// Whether this is the all-replicated rule of an op without a rule of its own.
+    pub is_fallback: bool,
+}
+
+impl Rule {
+    /// Adds a factor.
+    pub fn factor(&mut self, size: i64, kind: FactorKind) -> FactorId {
+        self.factors.push(Factor { size, kind });
+        (self.factors.len() - 1) as FactorId
+    }
+
+    /// Adds a factor of its own kind per dimension and returns the map.
+    pub fn fresh(&mut self, dims: &[i64], kind: FactorKind) -> TensorMap {
+        dims.iter().map(|&size| SmallVec::from_slice(&[self.factor(size, kind)])).collect()
+    }
+
+    /// The all-replicated rule: nothing is split.
+    pub fn replicated(operands: &[&[i64]], results: &[&[i64]]) -> Rule {
+        let mut rule = Rule { is_fallback: true, ..Rule::default() };
+        rule.operands = operands.iter().map(|dims| rule.fresh(dims, FactorKind::Replicate)).collect();
+        rule.results = results.iter().map(|dims| rule.fresh(dims, FactorKind::Replicate)).collect();
+        rule
+    }
+
+    /// Product of the factor sizes, the op's iteration count.
+    pub fn n_iterations(&self) -> f64 {
+        self.factors.iter().map(|factor| factor.size as f64).product()
+    }
+}
+
+impl fmt::Display for Rule {
+    /// `([a,b],[b,c])->([a,c]) {a=2, b=3+, c=4}`: `+` reduces, `~` permutes, `!` replicates.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_maps(f, &self.operands)?;
+        f.write_str("->")?;
+        write_maps(f, &self.results)?;
+        f.write_str(" {")?;
+        for (id, factor) in self.factors.iter().enumerate() {
+            let mark = match factor.kind {
+                FactorKind::Pass => "",
+                FactorKind::Reduce(_) => "+",
+                FactorKind::Permute => "~",
+                FactorKind::Replicate => "!",
+            };
+            let comma = if id > 0 { ", " } else { "" };
+            write!(f, "{comma}{}={}{mark}", factor_name(id), factor.size)?;
+        }
+        f.write_str("}")
+    }
+}
+
+fn write_maps(f: &mut fmt::Formatter<'_>, maps: &[TensorMap]) -> fmt::Result {
+    let dim = |factors: &SmallVec<[FactorId; 2]>| -> String {
+        factors.iter().map(|&id| factor_name(id as usize)).collect()
+    };
+    let tensor = |map: &TensorMap| format!("[{}]", map.iter().map(dim).collect::<Vec<_>>().join(","));
+    write!(f, "({})", maps.iter().map(tensor).collect::<Vec<_>>().join(","))
+}
+
+fn factor_name(id: usize) -> String {
+    let letter = char::from(b'a' + (id % 26) as u8);
+    if id < 26 { letter.to_string() } else { format!("{letter}{}", id / 26) }
+}

@@ -1,0 +1,140 @@
+//! Shapes: element type, dimensions and, for round trips, the physical layout.
+
+use crate::dtype::DType;
+use smallvec::SmallVec;
+
+/// Dimension sizes, major to minor.
+pub type Dims = SmallVec<[i64; 5]>;
+
+/// The size that an unbounded dynamic dimension (`?`) has in [`ArrayShape::dims`].
+pub const UNBOUNDED: i64 = -1;
+
+/// A value's shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A dense array.
+    Array(ArrayShape),
+    /// A tuple of values.
+    Tuple(Vec<Shape>),
+    /// `token[]`: orders effects.
+    Token,
+    /// `opaque[]`: a value without structure.
+    Opaque,
+    /// `b(shape)`: a pinned buffer.
+    Buffer(Box<Shape>),
+}
+
+/// The shape of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayShape {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes (elements), major to minor; upper bounds where dynamic.
+    pub dims: Dims,
+    /// Bit `d` set: dimension `d` is dynamic with this bound (`<=n`).
+    pub dynamic: u32,
+    /// Physical layout, kept for round trips only.
+    pub layout: Option<PhysicalLayout>,
+}
+
+/// The physical layout `{1,0:T(8,128)}`: no part of the meaning, kept and printed back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhysicalLayout {
+    /// Dimensions from the fastest to the slowest varying.
+    pub minor_to_major: SmallVec<[u8; 8]>,
+    /// What follows the colon: tiles, memory space, element size.
+    pub tail: Option<Box<str>>,
+}
+
+impl ArrayShape {
+    /// A static array shape without a physical layout.
+    pub fn new(dtype: DType, dims: &[i64]) -> ArrayShape {
+        ArrayShape { dtype, dims: Dims::from_slice(dims), dynamic: 0, layout: None }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// Number of elements (an `f64`, exact to 2^53; unbounded dimensions count as 1).
+    pub fn n_elements(&self) -> f64 {
+        self.dims.iter().map(|&size| if size == UNBOUNDED { 1.0 } else { size as f64 }).product()
+    }
+
+    /// Bytes of the unpadded array.
+    pub fn bytes(&self) -> f64 {
+        self.dtype.bytes_of(self.n_elements())
+    }
+
+    /// Same element type and sizes, whatever the physical layout.
+    pub fn same_type(&self, other: &ArrayShape) -> bool {
+        self.dtype == other.dtype && self.dims == other.dims
+    }
+}
+
+impl Shape {
+    /// A static array shape without a physical layout.
+    pub fn array(dtype: DType, dims: &[i64]) -> Shape {
+        Shape::Array(ArrayShape::new(dtype, dims))
+    }
+
+    /// The array shape, if this is an array.
+    pub fn as_array(&self) -> Option<&ArrayShape> {
+        match self {
+            Shape::Array(array) => Some(array),
+            Shape::Buffer(inner) => inner.as_array(),
+            _ => None,
+        }
+    }
+
+    /// The parts of a tuple; empty for anything else.
+    pub fn parts(&self) -> &[Shape] {
+        match self {
+            Shape::Tuple(parts) => parts,
+            _ => &[],
+        }
+    }
+
+    /// Calls `visit` on every non-tuple part, in pre-order.
+    pub fn for_each_leaf<'a>(&'a self, visit: &mut impl FnMut(&'a Shape)) {
+        match self {
+            Shape::Tuple(parts) => parts.iter().for_each(|part| part.for_each_leaf(visit)),
+            leaf => visit(leaf),
+        }
+    }
+
+    /// Every non-tuple part, in pre-order.
+    pub fn leaves(&self) -> SmallVec<[&Shape; 2]> {
+        let mut leaves = SmallVec::new();
+        self.for_each_leaf(&mut |leaf| leaves.push(leaf));
+        leaves
+    }
+
+    /// Number of non-tuple parts.
+    pub fn n_leaves(&self) -> usize {
+        match self {
+            Shape::Tuple(parts) => parts.iter().map(Shape::n_leaves).sum(),
+            _ => 1,
+        }
+    }
+
+    /// Bytes of all arrays in the shape.
+    pub fn bytes(&self) -> f64 {
+        let mut total = 0.0;
+        self.for_each_leaf(&mut |leaf| total += leaf.as_array().map_or(0.0, ArrayShape::bytes));
+        total
+    }
+
+    /// Equal up to physical layouts and dynamic marks.
+    pub fn same_type(&self, other: &Shape) -> bool {
+        match (self, other) {
+            (Shape::Array(a), Shape::Array(b)) => a.same_type(b),
+            (Shape::Tuple(a), Shape::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same_type(b))
+            }
+            (Shape::Buffer(a), Shape::Buffer(b)) => a.same_type(b),
+            (a, b) => a == b,
+        }
+    }
+}

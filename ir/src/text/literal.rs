@@ -1,0 +1,200 @@
+//! Reading constants' literals: checked against their shape, kept as canonical text.
+//!
+//! A literal is one string in the module: 7 MB tables of constants exist, and only the evaluator
+//! ever needs their numbers.
+
+use super::cursor::{Cursor, clip};
+use super::shape::MAX_DEPTH;
+use crate::diag::{Diagnostic, Result, Span};
+use crate::dtype::{Class, DType};
+use crate::shape::{ArrayShape, Shape};
+
+/// Reads the literal of a value of `shape`.
+pub(super) fn parse_literal(cursor: &mut Cursor, shape: &Shape, depth: usize) -> Result<Box<str>> {
+    cursor.skip_space();
+    let mut out = String::new();
+    write_literal(cursor, shape, depth, &mut out)?;
+    Ok(out.into_boxed_str())
+}
+
+fn write_literal(cursor: &mut Cursor, shape: &Shape, depth: usize, out: &mut String) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(cursor.expected(&format!("a literal nested at most {MAX_DEPTH} deep")));
+    }
+    match shape {
+        Shape::Tuple(parts) => write_tuple(cursor, parts, depth, out),
+        Shape::Array(array) => write_array(cursor, array, out),
+        Shape::Buffer(inner) => write_literal(cursor, inner, depth + 1, out),
+        Shape::Token | Shape::Opaque => Err(cursor.expected("an array or tuple literal")),
+    }
+}
+
+fn write_tuple(cursor: &mut Cursor, parts: &[Shape], depth: usize, out: &mut String) -> Result<()> {
+    cursor.expect(b'(')?;
+    out.push('(');
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            cursor.expect(b',')?;
+            out.push_str(", ");
+        }
+        cursor.skip_space();
+        write_literal(cursor, part, depth + 1, out)?;
+    }
+    out.push(')');
+    cursor.expect(b')')
+}
+
+fn write_array(cursor: &mut Cursor, array: &ArrayShape, out: &mut String) -> Result<()> {
+    if cursor.text[cursor.at..].starts_with("{...}") {
+        cursor.at += 5;
+        out.push_str("{...}");
+        return Ok(());
+    }
+    if array.dims.is_empty() {
+        return write_element(cursor, array.dtype, out);
+    }
+    write_dims(cursor, array, out)
+}
+
+/// The nested braces of an array, one counter per open dimension.
+fn write_dims(cursor: &mut Cursor, array: &ArrayShape, out: &mut String) -> Result<()> {
+    let rank = array.dims.len();
+    let mut counts = [0i64; 33];
+    let mut open = 0;
+    cursor.expect(b'{')?;
+    out.push('{');
+    loop {
+        cursor.skip_space();
+        if cursor.peek() == b'}' {
+            check_count(cursor, counts[open], array.dims[open])?;
+            cursor.at += 1;
+            out.push('}');
+            if open == 0 {
+                return Ok(());
+            }
+            open -= 1;
+            continue;
+        }
+        if counts[open] > 0 {
+            cursor.expect(b',')?;
+            out.push_str(", ");
+            cursor.skip_space();
+        }
+        counts[open] += 1;
+        if open + 1 < rank {
+            cursor.expect(b'{')?;
+            out.push('{');
+            open += 1;
+            counts[open] = 0;
+        } else {
+            write_element(cursor, array.dtype, out)?;
+        }
+    }
+}
+
+fn check_count(cursor: &Cursor, found: i64, size: i64) -> Result<()> {
+    if found == size {
+        return Ok(());
+    }
+    let error = Diagnostic::error(format!("expected {size} elements in this dimension, found {found}"));
+    Err(error.at(Span::new(cursor.at, cursor.at + 1)))
+}
+
+fn write_element(cursor: &mut Cursor, dtype: DType, out: &mut String) -> Result<()> {
+    if dtype.class() == Class::Complex && cursor.peek() == b'(' {
+        cursor.at += 1;
+        out.push('(');
+        cursor.skip_space();
+        write_scalar(cursor, Class::Float, dtype, out)?;
+        cursor.expect(b',')?;
+        out.push_str(", ");
+        cursor.skip_space();
+        write_scalar(cursor, Class::Float, dtype, out)?;
+        out.push(')');
+        return cursor.expect(b')');
+    }
+    write_scalar(cursor, dtype.class(), dtype, out)
+}
+
+fn write_scalar(cursor: &mut Cursor, class: Class, dtype: DType, out: &mut String) -> Result<()> {
+    let start = cursor.at;
+    let text = scalar_text(cursor);
+    let legal = match class {
+        Class::Bool => matches!(text, "true" | "false" | "0" | "1"),
+        Class::Signed | Class::Unsigned => is_integer(text, dtype),
+        Class::Float | Class::Complex => is_float(text),
+    };
+    if legal {
+        out.push_str(text);
+        return Ok(());
+    }
+    if text.is_empty() {
+        return Err(cursor.expected(&format!("a `{}` literal", dtype.as_str())));
+    }
+    let error = Diagnostic::error(format!("`{}` is no `{}` literal", clip(text), dtype.as_str()));
+    Err(error.at(Span::new(start, cursor.at)))
+}
+
+/// The run of bytes that can belong to a number, with `nan(0x…)` as one piece.
+fn scalar_text<'a>(cursor: &mut Cursor<'a>) -> &'a str {
+    let (bytes, start) = (cursor.text.as_bytes(), cursor.at);
+    let mut at = start;
+    while at < bytes.len() && (bytes[at].is_ascii_alphanumeric() || matches!(bytes[at], b'+' | b'-' | b'.')) {
+        at += 1;
+    }
+    if cursor.text[start..at].ends_with("nan") && bytes.get(at) == Some(&b'(') {
+        at = cursor.text[at..].find(')').map_or(at, |close| at + close + 1);
+    }
+    cursor.at = at;
+    &cursor.text[start..at]
+}
+
+fn is_integer(text: &str, dtype: DType) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    let bits = dtype.bits();
+    let (low, high) = match dtype.class() {
+        Class::Signed => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        _ => (0, (1i128 << bits) - 1),
+    };
+    text.parse::<i128>().is_ok_and(|value| (low..=high).contains(&value))
+}
+
+fn is_float(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    match unsigned.as_bytes().first() {
+        Some(b'0'..=b'9' | b'.') => is_decimal(unsigned.as_bytes()),
+        Some(b'n') => unsigned == "nan" || is_nan_payload(unsigned),
+        _ => unsigned == "inf",
+    }
+}
+
+fn is_nan_payload(text: &str) -> bool {
+    let Some(hex) = text.strip_prefix("nan(0x").and_then(|rest| rest.strip_suffix(')')) else { return false };
+    !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// `digits[.digits][e[sign]digits]` with at least one digit before the exponent.
+fn is_decimal(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    let digits = |at: &mut usize| {
+        let start = *at;
+        while bytes.get(*at).is_some_and(u8::is_ascii_digit) {
+            *at += 1;
+        }
+        *at - start
+    };
+    let mut n_digits = digits(&mut at);
+    if bytes.get(at) == Some(&b'.') {
+        at += 1;
+        n_digits += digits(&mut at);
+    }
+    if n_digits > 0 && matches!(bytes.get(at), Some(b'e' | b'E')) {
+        at += 1;
+        at += usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
+        return digits(&mut at) > 0 && at == bytes.len();
+    }
+    n_digits > 0 && at == bytes.len()
+}

@@ -1,0 +1,14 @@
+//! HLO text: reading it and writing it back.
+//!
+//! Grammar: reference/hlo-text.md section 1 (checked there against XLA's own parser).
+
+mod attrs;
+mod cursor;
+mod layout;
+mod literal;
+mod parser;
+mod print;
+mod shape;
+
+pub use parser::parse;
+pub use print::{print, print_instr, print_with};

@@ -1,0 +1,325 @@
+//! Trip counts of `while` loops: noted by XLA, or read off a counter with constant start, step and bound.
+
+use crate::attr::{Key, Value};
+use crate::module::{CompId, Computation, Instr, InstrId, Module};
+use crate::opcode::Opcode;
+use crate::ops::literal::scalar_int;
+use crate::shape::Shape;
+
+/// Instructions that are looked at before a loop counts as unknown.
+const MAX_STEPS: u32 = 1000;
+
+/// How often the loop's body runs, if that can be told.
+///
+/// `backend_config`'s `known_trip_count` is taken at its word. Otherwise the condition must compare an
+/// element of the loop's state, to which the body adds a constant, with a constant (or with an element that
+/// the body leaves alone). A start that the enclosing computation is passed from outside is taken as 0,
+/// which is what loops over a range start from.
+pub fn trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
+    let comp = module.comp(comp);
+    let instr = comp.instr(id);
+    if instr.op != Opcode::While {
+        return None;
+    }
+    known_trip_count(instr).or_else(|| counted(module, comp, instr))
+}
+
+/// `{"known_trip_count":{"n":"12"}}`, bare or in a quoted string.
+fn known_trip_count(instr: &Instr) -> Option<u64> {
+    let (Value::Raw(text) | Value::Str(text)) = instr.attr(Key::BackendConfig)? else { return None };
+    let (_, rest) = text.split_once("known_trip_count")?;
+    let (_, rest) = rest.split_once('{')?;
+    let (_, rest) = rest.split_once('n')?;
+    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '}');
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+/// An integer of the form `state[element] + offset`, or `offset` alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Linear {
+    element: Option<usize>,
+    offset: i128,
+}
+
+fn counted(module: &Module, comp: &Computation, instr: &Instr) -> Option<u64> {
+    let body = module.comp(instr.comp(Key::Body)?);
+    let mut reader = Reader { module, steps: 0, met_outside: false };
+    let condition = Frame::Loop(module.comp(instr.comp(Key::Condition)?));
+    let (left, right, direction) = reader.comparison(&condition)?;
+    let (counter, bound, direction) = match (left.element, right.element) {
+        (Some(_), None) => (left, right, direction),
+        (None, Some(_)) => (right, left, mirrored(direction)),
+        (Some(a), Some(b)) => match (reader.is_kept(body, a), reader.is_kept(body, b)) {
+            (false, true) => (left, right, direction),
+            (true, false) => (right, left, mirrored(direction)),
+            _ => return None,
+        },
+        (None, None) => return None,
+    };
+    let bound = match bound.element {
+        Some(element) => bound.offset + reader.start(comp, instr, element)?,
+        None => bound.offset,
+    };
+    let element = counter.element?;
+    let stepped = reader.returned(body, element)?;
+    if stepped.element != Some(element) {
+        return None;
+    }
+    let start = reader.start(comp, instr, element)?;
+    count(start + counter.offset, stepped.offset, bound, direction)
+}
+
+fn mirrored(direction: &str) -> &str {
+    match direction {
+        "LT" => "GT",
+        "GT" => "LT",
+        "LE" => "GE",
+        "GE" => "LE",
+        same => same,
+    }
+}
+
+/// How many of `start, start+step, …` come before the comparison fails.
+fn count(start: i128, step: i128, bound: i128, direction: &str) -> Option<u64> {
+    let (distance, step) = match direction {
+        "LT" | "NE" if step > 0 => (bound - start, step),
+        "GT" | "NE" => (start - bound, -step),
+        "LT" => (bound - start, step),
+        "LE" => (bound - start + 1, step),
+        "GE" => (start - bound + 1, -step),
+        _ => return None,
+    };
+    if direction == "NE" && (distance < 0 || step == 0 || distance % step != 0) {
+        return if distance == 0 { Some(0) } else { None };
+    }
+    if distance <= 0 {
+        return Some(0);
+    }
+    if step <= 0 {
+        return None;
+    }
+    u64::try_from((distance + step - 1) / step).ok()
+}
+
+/// A computation being read: what its parameters stand for.
+#[derive(Clone, Copy)]
+enum Frame<'m, 'f> {
+    /// The loop's own: parameter 0 is the state.
+    Loop(&'m Computation),
+    /// Called from an instruction of another frame.
+    Call(&'m Computation, &'m Instr, &'f Frame<'m, 'f>),
+    /// Around the loop: parameters are not known.
+    Around(&'m Computation),
+}
+
+impl<'m> Frame<'m, '_> {
+    fn comp(&self) -> &'m Computation {
+        match *self {
+            Frame::Loop(comp) | Frame::Call(comp, ..) | Frame::Around(comp) => comp,
+        }
+    }
+}
+
+struct Reader<'m> {
+    module: &'m Module,
+    steps: u32,
+    /// Whether a parameter of the computation around the loop was met.
+    met_outside: bool,
+}
+
+impl<'m> Reader<'m> {
+    /// The sides and the direction of a condition that is a comparison, perhaps in a call.
+    fn comparison(&mut self, frame: &Frame<'m, '_>) -> Option<(Linear, Linear, &'m str)> {
+        self.step()?;
+        let instr = frame.comp().root();
+        match instr.op {
+            Opcode::Compare => {
+                let &[a, b] = instr.operands.as_slice() else { return None };
+                let direction = instr.word(Key::Direction)?;
+                Some((self.value(frame, a, &[])?, self.value(frame, b, &[])?, direction))
+            }
+            Opcode::Call | Opcode::Fusion => self.comparison(&Frame::Call(self.callee(instr)?, instr, frame)),
+            _ => None,
+        }
+    }
+
+    /// An element of what the body returns.
+    fn returned(&mut self, body: &'m Computation, element: usize) -> Option<Linear> {
+        let path: &[usize] = if matches!(body.root().shape, Shape::Tuple(_)) { &[element] } else { &[] };
+        self.value(&Frame::Loop(body), body.root, path)
+    }
+
+    fn is_kept(&mut self, body: &'m Computation, element: usize) -> bool {
+        self.returned(body, element) == Some(Linear { element: Some(element), offset: 0 })
+    }
+
+    /// An element of the state before the loop, if it is a constant or passed from outside (see [`trip_count`]).
+    fn start(&mut self, comp: &'m Computation, instr: &Instr, element: usize) -> Option<i128> {
+        let (&state, is_tuple) = (instr.operands.first()?, matches!(instr.shape, Shape::Tuple(_)));
+        let path: &[usize] = if is_tuple { &[element] } else { &[] };
+        self.met_outside = false;
+        match self.value(&Frame::Around(comp), state, path) {
+            Some(start) if start.element.is_none() => Some(start.offset),
+            None if self.met_outside => Some(0),
+            _ => None,
+        }
+    }
+
+    /// The value at `path` inside `id`'s value.
+    fn value(&mut self, frame: &Frame<'m, '_>, id: InstrId, path: &[usize]) -> Option<Linear> {
+        self.step()?;
+        let instr = frame.comp().instr(id);
+        let operand = |index: usize| instr.operands.get(index).copied();
+        match instr.op {
+            Opcode::Constant if path.is_empty() => {
+                Some(Linear { element: None, offset: i128::from(scalar_int(instr)?) })
+            }
+            Opcode::Parameter => self.parameter(frame, instr, path),
+            Opcode::GetTupleElement => {
+                let index = usize::try_from(instr.int(Key::Index)?).ok()?;
+                self.value(frame, operand(0)?, &[&[index], path].concat())
+            }
+            Opcode::Tuple => {
+                let (&index, rest) = path.split_first()?;
+                self.value(frame, operand(index)?, rest)
+            }
+            Opcode::Call | Opcode::Fusion => {
+                let comp = self.callee(instr)?;
+                self.value(&Frame::Call(comp, instr, frame), comp.root, path)
+            }
+            Opcode::Copy | Opcode::Convert | Opcode::Bitcast | Opcode::Reshape | Opcode::OptBarrier => {
+                self.value(frame, operand(0)?, path)
+            }
+            Opcode::Add | Opcode::Subtract if path.is_empty() => {
+                let (a, b) = (self.value(frame, operand(0)?, path)?, self.value(frame, operand(1)?, path)?);
+                combine(instr.op, a, b)
+            }
+            _ => None,
+        }
+    }
+
+    fn parameter(&mut self, frame: &Frame<'m, '_>, instr: &Instr, path: &[usize]) -> Option<Linear> {
+        let number = instr.param_number()? as usize;
+        match frame {
+            Frame::Loop(_) => match path {
+                [] => Some(Linear { element: Some(0), offset: 0 }),
+                [element] => Some(Linear { element: Some(*element), offset: 0 }),
+                _ => None,
+            },
+            Frame::Call(_, call, caller) => self.value(caller, *call.operands.get(number)?, path),
+            Frame::Around(_) => {
+                self.met_outside = true;
+                None
+            }
+        }
+    }
+
+    fn callee(&self, instr: &Instr) -> Option<&'m Computation> {
+        let id = instr.comp(Key::ToApply).or_else(|| instr.comp(Key::Calls))?;
+        Some(self.module.comp(id))
+    }
+
+    fn step(&mut self) -> Option<()> {
+        self.steps += 1;
+        (self.steps <= MAX_STEPS).then_some(())
+    }
+}
+
+fn combine(op: Opcode, a: Linear, b: Linear) -> Option<Linear> {
+    match (op, a.element, b.element) {
+        (Opcode::Add, element, None) | (Opcode::Add, None, element) => {
+            Some(Linear { element, offset: a.offset.checked_add(b.offset)? })
+        }
+        (Opcode::Subtract, element, None) => {
+            Some(Linear { element, offset: a.offset.checked_sub(b.offset)? })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trip count of a loop over `(s32[], s32[], f32[])` from `start` with this body and condition.
+    ///
+    /// `i`, `n` and `x` are the elements of the state; `a` and `b` are the first two's next values.
+    fn check(start: &str, a: &str, b: &str, condition: &str) -> Option<u64> {
+        let elements = "t = (s32[], s32[], f32[]) parameter(0)
+            i = s32[] get-tuple-element(t), index=0
+            n = s32[] get-tuple-element(t), index=1
+            x = f32[] get-tuple-element(t), index=2
+            one = s32[] constant(1) three = s32[] constant(3) ten = s32[] constant(10)";
+        let text = format!(
+            "inc {{ p = s32[] parameter(0) q = s32[] parameter(1) ROOT r = s32[] add(q, p) }}
+            less {{ p = s32[] parameter(0) q = s32[] parameter(1) ROOT r = pred[] compare(q, p), direction=LT }}
+            body {{ {elements} a = s32[] {a} b = s32[] {b} ROOT r = (s32[], s32[], f32[]) tuple(a, b, x) }}
+            cond {{ {elements} ROOT r = pred[] {condition} }}
+            ENTRY e {{
+                x = f32[] parameter(0) m = s32[] parameter(1) zero = s32[] constant(0) seven = s32[] constant(7)
+                u = (s32[], s32[], f32[]) tuple({start}, x)
+                ROOT w = (s32[], s32[], f32[]) while(u), condition=cond, body=body
+            }}"
+        );
+        let module = crate::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let errors = crate::verify::verify(&module);
+        assert!(errors.is_empty(), "{}", errors[0]);
+        trip_count(&module, module.entry, module.entry().root)
+    }
+
+    #[test]
+    fn counts_from_a_constant_to_a_constant() {
+        let count = |condition: &str| check("zero, seven", "add(i, one)", "copy(n)", condition);
+        assert_eq!(count("compare(i, ten), direction=LT"), Some(10));
+        assert_eq!(count("compare(i, ten), direction=LE"), Some(11));
+        assert_eq!(count("compare(i, ten), direction=NE"), Some(10));
+        assert_eq!(count("compare(ten, i), direction=GT"), Some(10));
+        assert_eq!(count("compare(i, ten), direction=GT"), Some(0));
+        assert_eq!(count("compare(i, ten), direction=GE"), Some(0));
+        assert_eq!(count("compare(i, ten), direction=EQ"), None);
+    }
+
+    #[test]
+    fn steps_need_not_be_one() {
+        let count = |start: &str, step: &str, condition: &str| check(start, step, "copy(n)", condition);
+        assert_eq!(count("zero, seven", "add(three, i)", "compare(i, ten), direction=LT"), Some(4));
+        assert_eq!(count("zero, seven", "add(three, i)", "compare(i, ten), direction=NE"), None);
+        assert_eq!(count("seven, zero", "subtract(i, three)", "compare(i, one), direction=GE"), Some(3));
+        assert_eq!(count("zero, seven", "multiply(i, three)", "compare(i, ten), direction=LT"), None);
+        assert_eq!(count("zero, seven", "copy(i)", "compare(i, ten), direction=LT"), None);
+    }
+
+    #[test]
+    fn the_bound_may_be_an_element_that_stays() {
+        let count = |start: &str, b: &str| check(start, "add(i, one)", b, "compare(i, n), direction=LT");
+        assert_eq!(count("zero, seven", "copy(n)"), Some(7));
+        assert_eq!(count("zero, seven", "add(n, one)"), None);
+    }
+
+    #[test]
+    fn comparison_and_step_may_be_in_calls() {
+        let body = "call(i, one), to_apply=inc";
+        assert_eq!(check("zero, seven", body, "copy(n)", "call(ten, i), to_apply=less"), Some(10));
+        assert_eq!(check("zero, seven", body, "copy(n)", "fusion(ten, i), kind=kLoop, calls=less"), Some(10));
+    }
+
+    #[test]
+    fn a_start_from_outside_is_taken_as_zero() {
+        assert_eq!(check("m, seven", "add(i, one)", "copy(n)", "compare(i, ten), direction=LT"), Some(10));
+    }
+
+    #[test]
+    fn xla_notes_are_taken_at_their_word() {
+        for note in
+            [r#"{"known_trip_count":{"n":"12"},"x":{"n":"3"}}"#, r#""{\"known_trip_count\":{\"n\":\"12\"}}""#]
+        {
+            let text = format!(
+                "f {{ ROOT t = (s32[]) parameter(0) }} g {{ t = (s32[]) parameter(0) ROOT c = pred[] constant(false) }}
+                ENTRY e {{ t = (s32[]) parameter(0) ROOT w = (s32[]) while(t), condition=g, body=f, backend_config={note} }}"
+            );
+            let module = crate::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(trip_count(&module, module.entry, module.entry().root), Some(12));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What an instruction costs before any hardware is known.
+
+use std::ops::{Add, AddAssign, Mul};
+
+/// FLOPs, transcendental function calls and bytes moved by one execution of an instruction.
+///
+/// The counts follow XLA's `HloCostAnalysis`: an elementwise op is one FLOP or one transcendental
+/// per element, a dot two FLOPs per multiply-add, a reduction its reducer per combined element.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Floating-point (or integer) operations.
+    pub flops: f64,
+    /// Calls of exponential, logarithm, square root and their kin.
+    pub transcendentals: f64,
+    /// Bytes of operands read and results written.
+    pub bytes: f64,
+}
+
+impl Work {
+    /// No work but `flops`.
+    pub fn flops(flops: f64) -> Work {
+        Work { flops, ..Work::default() }
+    }
+
+    /// No work but `transcendentals`.
+    pub fn transcendentals(transcendentals: f64) -> Work {
+        Work { transcendentals, ..Work::default() }
+    }
+}
+
+impl Add for Work {
+    type Output = Work;
+    fn add(self, other: Work) -> Work {
+        Work {
+            flops: self.flops + other.flops,
+            transcendentals: self.transcendentals + other.transcendentals,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Work) {
+        *self = *self + other;
+    }
+}
+
+impl Mul<f64> for Work {
+    type Output = Work;
+    fn mul(self, times: f64) -> Work {
+        Work {
+            flops: self.flops * times,
+            transcendentals: self.transcendentals * times,
+            bytes: self.bytes * times,
+        }
+    }
+}

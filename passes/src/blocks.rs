@@ -1,0 +1,309 @@
+//! Blocks: sets of nodes whose loops are tied, so that one decision lays out all their tensors.
+//!
+//! A block is either a *contraction block* (a dot, its two backward dots and its siblings that read
+//! the same operand: they share all their loops) or a *glue block* (what lies between contractions:
+//! norms, activations, softmax, residual sums with their backward parts, or a weight with its
+//! optimizer update). Between blocks, and nowhere else, a tensor may change its layout.
+
+use crate::classes::{ClassId, ClassMap, Classes, class_map};
+use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId};
+use crate::phase::{Phase, phases};
+use indexmap::IndexMap;
+use phzc_ir::Module;
+
+/// A block's position in [`Blocks::members`].
+pub type BlockId = u32;
+
+/// The blocks of a graph.
+#[derive(Debug)]
+pub struct Blocks {
+    /// The loops, tied.
+    pub classes: Classes,
+    /// Per node: the classes of its rule's factors.
+    pub node_classes: Vec<Vec<ClassId>>,
+    /// Per node: its block; `None` for nodes that make only scalars or free values.
+    pub block_of: Vec<Option<BlockId>>,
+    /// Per block: its nodes, in program order.
+    pub members: Vec<Vec<NodeId>>,
+    /// Per node: forward, backward or update.
+    pub phases: Vec<Phase>,
+}
+
+impl Blocks {
+    /// Groups the nodes of a graph. `pinned` tensors have a layout already and stand alone.
+    pub fn build(module: &Module, graph: &Graph, pinned: &[bool]) -> Blocks {
+        let mut classes = Classes::default();
+        let node_classes = graph
+            .nodes
+            .iter()
+            .map(|node| classes.fresh_node(node.rule.factors.iter().map(|factor| factor.size)))
+            .collect();
+        let phases = phases(module, graph);
+        let levels = levels(graph);
+        let union: Vec<NodeId> = (0..graph.nodes.len() as NodeId).collect();
+        let mut grower = Grower { graph, pinned, classes, node_classes, union, phases, levels };
+        grower.tie_contractions();
+        (0..graph.nodes.len() as NodeId).for_each(|node| grower.grow(node));
+        grower.tie_outputs();
+        grower.finish()
+    }
+
+    /// The classes of a tensor as its maker lays it out.
+    pub fn def_map(&self, graph: &Graph, tensor: TensorId) -> ClassMap {
+        let def = graph.tensors[tensor as usize].def;
+        self.classes.resolve(&def_map(graph, &self.node_classes, tensor, def))
+    }
+
+    /// The classes of a node's operand as the node reads it.
+    pub fn use_map(&self, graph: &Graph, node: NodeId, slot: usize) -> ClassMap {
+        self.classes.resolve(&use_map(graph, &self.node_classes, node, slot))
+    }
+}
+
+fn def_map(graph: &Graph, node_classes: &[Vec<ClassId>], tensor: TensorId, def: NodeId) -> ClassMap {
+    let node = &graph.nodes[def as usize];
+    let leaf = node.results.iter().position(|&result| result == tensor).unwrap_or(0);
+    node.rule.results.get(leaf).map(|map| class_map(map, &node_classes[def as usize])).unwrap_or_default()
+}
+
+fn use_map(graph: &Graph, node_classes: &[Vec<ClassId>], node: NodeId, slot: usize) -> ClassMap {
+    let rule = &graph.nodes[node as usize].rule;
+    rule.operands.get(slot).map(|map| class_map(map, &node_classes[node as usize])).unwrap_or_default()
+}
+
+/// Depth in contractions of each tensor's value; `None` for chains that only reshape and spread one value.
+fn levels(graph: &Graph) -> Vec<Option<u32>> {
+    let mut levels: Vec<Option<u32>> = vec![None; graph.tensors.len()];
+    for node in &graph.nodes {
+        let mut inputs =
+            node.operands.iter().filter(|&&id| is_shaped(graph, id)).map(|&id| levels[id as usize]);
+        let deepest = inputs.clone().flatten().max();
+        let level = match node.kind {
+            NodeKind::Source => None,
+            NodeKind::Carry => inputs.next().flatten(),
+            _ if node.is_contraction => Some(deepest.unwrap_or(0) + 1),
+            _ if is_spread(graph, node) => deepest,
+            _ => Some(deepest.unwrap_or(0)),
+        };
+        node.results.iter().for_each(|&result| levels[result as usize] = level);
+    }
+    levels
+}
+
+/// Whether a tensor has a layout worth deciding.
+pub(crate) fn is_shaped(graph: &Graph, tensor: TensorId) -> bool {
+    let tensor = &graph.tensors[tensor as usize];
+    !tensor.is_free && !tensor.is_scalar()
+}
+
+/// A node with one shaped operand and no arithmetic: it only moves or repeats a value.
+fn is_spread(graph: &Graph, node: &Node) -> bool {
+    let shaped = node.operands.iter().filter(|&&id| is_shaped(graph, id)).count();
+    shaped == 1 && node.work.flops == 0.0 && node.work.transcendentals == 0.0
+}
+
+/// A node that moves one value without repeating it: transpose, reshape, convert, slice.
+fn is_view(graph: &Graph, node: &Node) -> bool {
+    let mut shaped = node.operands.iter().filter(|&&id| is_shaped(graph, id));
+    match (shaped.next(), shaped.next(), node.results.first()) {
+        (Some(&operand), None, Some(&result)) if node.results.len() == 1 => {
+            let elements = |id: TensorId| {
+                graph.tensors[id as usize].dims.iter().map(|&size| size as f64).product::<f64>()
+            };
+            node.operands.len() == 1 && elements(result) == elements(operand)
+        }
+        _ => false,
+    }
+}
+
+struct Grower<'a> {
+    graph: &'a Graph,
+    pinned: &'a [bool],
+    classes: Classes,
+    node_classes: Vec<Vec<ClassId>>,
+    union: Vec<NodeId>,
+    phases: Vec<Phase>,
+    levels: Vec<Option<u32>>,
+}
+
+impl Grower<'_> {
+    fn find(&self, mut node: NodeId) -> NodeId {
+        while self.union[node as usize] != node {
+            node = self.union[node as usize];
+        }
+        node
+    }
+
+    fn join(&mut self, a: NodeId, b: NodeId) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.union[a.max(b) as usize] = a.min(b);
+    }
+
+    /// Contractions that read one tensor, through views or not, share that tensor's loops: a dot and
+    /// its backward dots, and siblings such as query, key and value.
+    fn tie_contractions(&mut self) {
+        let mut readers: IndexMap<TensorId, (NodeId, ClassMap)> = IndexMap::new();
+        for id in 0..self.graph.nodes.len() as NodeId {
+            let node = &self.graph.nodes[id as usize];
+            if !node.is_contraction || node.results.iter().any(|&result| self.pinned[result as usize]) {
+                continue;
+            }
+            for slot in 0..node.operands.len() {
+                if !is_shaped(self.graph, node.operands[slot]) {
+                    continue;
+                }
+                let (root, map) = self.root_operand(id, slot);
+                match readers.get(&root) {
+                    Some((first, first_map)) => {
+                        if self.classes.unify(&first_map.clone(), &map) {
+                            self.join(*first, id);
+                        }
+                    }
+                    None => {
+                        readers.insert(root, (id, map));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tensor behind the views of an operand, and its classes as the node reads it.
+    fn root_operand(&mut self, node: NodeId, slot: usize) -> (TensorId, ClassMap) {
+        let mut tensor = self.graph.nodes[node as usize].operands[slot];
+        let mut map = use_map(self.graph, &self.node_classes, node, slot);
+        loop {
+            let def = self.graph.tensors[tensor as usize].def;
+            let view = &self.graph.nodes[def as usize];
+            if view.kind != NodeKind::Op || !is_view(self.graph, view) || self.pinned[tensor as usize] {
+                return (tensor, map);
+            }
+            let copy = self.classes.fresh_node(view.rule.factors.iter().map(|factor| factor.size));
+            if !self.classes.unify(&class_map(&view.rule.results[0], &copy), &map) {
+                return (tensor, map);
+            }
+            (tensor, map) = (view.operands[0], class_map(&view.rule.operands[0], &copy));
+        }
+    }
+
+    /// Lets a glue node join the blocks that make its operands.
+    fn grow(&mut self, id: NodeId) {
+        let node = &self.graph.nodes[id as usize];
+        let is_pinned = node.results.iter().any(|&result| self.pinned[result as usize]);
+        if node.is_contraction
+            || is_pinned
+            || !node.results.iter().any(|&result| is_shaped(self.graph, result))
+        {
+            return;
+        }
+        let mut slots: Vec<usize> =
+            (0..node.operands.len()).filter(|&slot| is_shaped(self.graph, node.operands[slot])).collect();
+        let rank = |slot: usize| {
+            let tensor = &self.graph.tensors[node.operands[slot] as usize];
+            (
+                self.phases[tensor.def as usize] != Phase::Forward,
+                std::cmp::Reverse(tensor.bytes as u64),
+                tensor.def,
+            )
+        };
+        slots.sort_by_key(|&slot| rank(slot));
+        let mut home = None;
+        for slot in slots {
+            let tensor = node.operands[slot];
+            if !self.may_join(id, tensor, home) {
+                continue;
+            }
+            let def = self.graph.tensors[tensor as usize].def;
+            let made = def_map(self.graph, &self.node_classes, tensor, def);
+            let read = use_map(self.graph, &self.node_classes, id, slot);
+            if self.classes.unify(&made, &read) {
+                self.join(def, id);
+                home = Some(self.find(def));
+            }
+        }
+    }
+
+    /// Whether `node` and the maker of its operand `tensor` may share a block.
+    fn may_join(&self, node: NodeId, tensor: TensorId, home: Option<NodeId>) -> bool {
+        let (graph, made) = (self.graph, &self.graph.tensors[tensor as usize]);
+        let def = &graph.nodes[made.def as usize];
+        if def.is_contraction || self.pinned[tensor as usize] {
+            return false;
+        }
+        let reader = &graph.nodes[node as usize];
+        if home == Some(self.find(made.def)) {
+            return true;
+        }
+        let level = self.levels[tensor as usize];
+        if level.is_none() && self.is_stored(made.def) {
+            // A weight: its views and its own update stay with it, its uses do not.
+            let is_update = self.phases[node as usize] != Phase::Forward
+                && reader.results.iter().all(|&result| graph.tensors[result as usize].dims == made.dims);
+            return is_update || is_view(graph, reader) || reader.kind == NodeKind::Carry;
+        }
+        if self.phases[node as usize] == Phase::Forward {
+            let own = reader.results.first().and_then(|&result| self.levels[result as usize]);
+            return level.is_none() || own.is_none() || level == own;
+        }
+        home.is_none()
+    }
+
+    /// Whether a node is a parameter or a view of one.
+    fn is_stored(&self, mut node: NodeId) -> bool {
+        loop {
+            let it = &self.graph.nodes[node as usize];
+            if it.kind == NodeKind::Source {
+                return true;
+            }
+            let is_step = it.kind == NodeKind::Carry || is_view(self.graph, it);
+            let Some(&operand) = it.operands.first() else { return false };
+            if !is_step {
+                return false;
+            }
+            node = self.graph.tensors[operand as usize].def;
+        }
+    }
+
+    /// An output that reuses a parameter's buffer has the parameter's layout.
+    fn tie_outputs(&mut self) {
+        for &(output, param) in &self.graph.aliases {
+            let (out_def, param_def) =
+                (self.graph.tensors[output as usize].def, self.graph.tensors[param as usize].def);
+            let is_open = is_shaped(self.graph, output)
+                && !self.pinned[output as usize]
+                && !self.pinned[param as usize];
+            if out_def == param_def || !is_open || self.graph.nodes[out_def as usize].is_contraction {
+                continue;
+            }
+            let made = def_map(self.graph, &self.node_classes, output, out_def);
+            let stored = def_map(self.graph, &self.node_classes, param, param_def);
+            if self.classes.unify(&made, &stored) {
+                self.join(out_def, param_def);
+            }
+        }
+    }
+
+    fn finish(self) -> Blocks {
+        let mut ids: IndexMap<NodeId, Vec<NodeId>> = IndexMap::new();
+        let mut block_of = vec![None; self.graph.nodes.len()];
+        for node in 0..self.graph.nodes.len() as NodeId {
+            if self.graph.nodes[node as usize].results.iter().any(|&result| is_shaped(self.graph, result))
+                || self.graph.nodes[node as usize]
+                    .operands
+                    .iter()
+                    .any(|&operand| is_shaped(self.graph, operand))
+            {
+                let entry = ids.entry(self.find(node));
+                block_of[node as usize] = Some(entry.index() as BlockId);
+                entry.or_default().push(node);
+            }
+        }
+        let members = ids.into_values().collect();
+        Blocks {
+            classes: self.classes,
+            node_classes: self.node_classes,
+            block_of,
+            members,
+            phases: self.phases,
+        }
+    }
+}

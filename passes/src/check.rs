@@ -1,0 +1,113 @@
+//! `check`: judges a planned program by its text alone, sharing no code with the passes that planned it.
+//!
+//! ```text
+//! x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}
+//! y = f32[8,8] negate(x), sharding={devices=[1,2]<=[2]}     →    error: `y` needs operand 0 moved along `x`
+//! ```
+//!
+//! * Every instruction has a layout that divides it, and every op can work on its operands' layouts with no
+//!   communication but a reduction of its own result (see [`crate::derive`]); changes of layout are explicit.
+//! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
+//! * A device's memory suffices, by liveness ([`memory`]).
+//!
+//! Precondition: calls and fusions are inlined. The module does not change.
+
+mod live;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+pub use memory::{Memory, StageMemory, memory, memory_of, schedule};
+
+use crate::derive::{Facts, Problem, derive, is_planned};
+use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Module, Result, Span};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "check",
+    summary: "proves the plan from the text alone: legality, communication, memory",
+    options: &[OptionInfo {
+        name: "strict",
+        kind: OptionKind::Choice(&["auto", "true", "false"]),
+        default: "auto",
+        help: "whether communication that the program does not mention is an error; auto: in phzc's plans",
+    }],
+    run,
+};
+
+/// Problems that one message lists.
+const MAX_LISTED: usize = 10;
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    let facts = derive(module)?;
+    let is_strict = match options.text("strict") {
+        "auto" => is_planned(module),
+        word => word == "true",
+    };
+    let (errors, warnings): (Vec<&Problem>, Vec<&Problem>) =
+        facts.problems.iter().partition(|problem| is_strict || problem.is_fatal);
+    if let Some(error) = listed(module, &errors, Diagnostic::error) {
+        return Err(error);
+    }
+    cx.warnings.extend(listed(module, &warnings, Diagnostic::warning));
+    fits(module, &facts, cx.cluster)?;
+    Ok(Changed::No)
+}
+
+/// One diagnostic for all problems: the first one's message, the others as notes.
+fn listed(module: &Module, problems: &[&Problem], new: fn(String) -> Diagnostic) -> Option<Diagnostic> {
+    let (first, others) = problems.split_first()?;
+    let span = |problem: &Problem| known(module.comp(problem.comp).instr(problem.instr).span);
+    let mut all = new(first.message.clone());
+    all.span = span(first);
+    for problem in others.iter().take(MAX_LISTED - 1) {
+        all = all.note(span(problem), problem.message.clone());
+    }
+    match others.len().saturating_sub(MAX_LISTED - 1) {
+        0 => Some(all),
+        n_more => Some(all.note(None, format!("and {n_more} more"))),
+    }
+}
+
+/// Instructions that passes made stand nowhere in the input.
+fn known(span: Span) -> Option<Span> {
+    (span != Span::default()).then_some(span)
+}
+
+/// Whether every stage's devices have the memory that they need.
+fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
+    let memory = memory_of(module, facts, cluster);
+    let n_needed = facts.header.n_devices();
+    if n_needed > cluster.n_devices() {
+        let message =
+            format!("the plan is for {n_needed} devices, `{}` has {}", cluster.name, cluster.n_devices());
+        return Err(Diagnostic::error(message).help("plan again for this cluster"));
+    }
+    match memory.stages.iter().position(|stage| stage.peak_bytes > memory.limit_bytes) {
+        Some(stage) => Err(too_large(module, facts, &memory, stage, cluster)),
+        None => Ok(()),
+    }
+}
+
+fn too_large(module: &Module, facts: &Facts, memory: &Memory, stage: usize, cluster: &Cluster) -> Diagnostic {
+    let it = &memory.stages[stage];
+    let whose =
+        if facts.header.meshes.len() > 1 { format!("stage {stage} ") } else { "the plan ".to_owned() };
+    let (device, limit) = (&cluster.accelerator.name, gigabytes(memory.limit_bytes));
+    let message =
+        format!("{whose}needs {} on each device, {device} has {limit} to use", gigabytes(it.peak_bytes));
+    let error = Diagnostic::error(message)
+        .note(None, format!("{} of it are parameters", gigabytes(it.parameter_bytes)));
+    let error = match it.at.map(|id| module.entry().instr(id)) {
+        Some(peak) => error.note(known(peak.span), format!("most is in use at `{}`", peak.name)),
+        None => error,
+    };
+    error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
+}
+
+/// Decimal gigabytes, one digit.
+fn gigabytes(bytes: f64) -> String {
+    format!("{:.1} GB", bytes / 1e9)
+}

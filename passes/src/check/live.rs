@@ -1,0 +1,159 @@
+//! Last readers of the values of one computation, leaf by leaf.
+
+use crate::derive::{InstrFacts, element_start};
+use phzc_ir::{CompId, Instr, InstrId, Key, Module, Opcode};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Values are numbered by instruction, then by leaf.
+#[derive(Debug)]
+pub struct Live {
+    starts: Vec<usize>,
+    /// Per value: the last instruction that needs its buffer; the number of instructions for results.
+    pub ends: Vec<usize>,
+    /// Per value: the operand's value whose buffer it is, if it has none of its own.
+    aliases: Vec<Option<usize>>,
+    /// Values that another stage reads.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// A value that a stage gets from another.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Its instruction.
+    pub maker: InstrId,
+    /// Its leaf.
+    pub leaf: usize,
+    /// The stage that reads it.
+    pub stage: usize,
+    /// Bytes that one device of that stage reads.
+    pub bytes: f64,
+    /// The last reader there.
+    pub last: usize,
+}
+
+impl Live {
+    /// The values of an instruction.
+    pub fn values(&self, id: InstrId) -> Range<usize> {
+        self.starts[id.index()]..self.starts[id.index() + 1]
+    }
+
+    /// The instruction that makes a value.
+    pub fn maker(&self, value: usize) -> InstrId {
+        InstrId::new(self.starts.partition_point(|&start| start <= value) - 1)
+    }
+
+    /// The value whose buffer this one is.
+    pub fn buffer(&self, mut value: usize) -> usize {
+        while let Some(operand) = self.aliases[value] {
+            value = operand;
+        }
+        value
+    }
+}
+
+/// Liveness of a computation.
+pub fn live(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Live {
+    let computation = module.comp(comp);
+    let mut starts = vec![0];
+    facts.iter().for_each(|own| starts.push(starts[starts.len() - 1] + own.leaves.len()));
+    let n_values = starts[facts.len()];
+    let mut live =
+        Live { starts, ends: vec![0; n_values], aliases: vec![None; n_values], arrivals: Vec::new() };
+    for id in (0..facts.len()).map(InstrId::new) {
+        live.values(id).for_each(|value| live.ends[value] = id.index());
+    }
+    live.values(computation.root).for_each(|value| live.ends[value] = facts.len());
+    let mut arrivals = BTreeMap::new();
+    for (id, instr) in computation.iter().rev() {
+        live.read(module, comp, facts, (id, instr));
+        arrive(&live, instr, id, facts, &mut arrivals);
+    }
+    live.arrivals = arrivals.into_values().collect();
+    live
+}
+
+impl Live {
+    /// Extends the lives of an instruction's operands.
+    fn read(&mut self, module: &Module, comp: CompId, facts: &[InstrFacts], (id, instr): (InstrId, &Instr)) {
+        let own = self.values(id);
+        let operands: Vec<usize> = instr.operands.iter().flat_map(|&operand| self.values(operand)).collect();
+        for (index, &operand) in operands.iter().enumerate() {
+            let name = own_leaf(module, comp, instr, index, &facts[id.index()]);
+            let end = match name {
+                Naming::Leaf(leaf) => {
+                    self.aliases[own.start + leaf] = Some(operand);
+                    self.ends[own.start + leaf]
+                }
+                Naming::All => own.clone().map(|value| self.ends[value]).max().unwrap_or(id.index()),
+                Naming::Nothing => id.index(),
+            };
+            self.ends[operand] = self.ends[operand].max(end);
+        }
+    }
+}
+
+/// What an instruction's value is to the `index`-th leaf of its operands.
+enum Naming {
+    /// This leaf is the same buffer.
+    Leaf(usize),
+    /// It is computed from it later, where its readers are.
+    All,
+    /// It is made from it here.
+    Nothing,
+}
+
+fn own_leaf(module: &Module, comp: CompId, instr: &Instr, index: usize, own: &InstrFacts) -> Naming {
+    match instr.op {
+        Opcode::Tuple | Opcode::OptBarrier => Naming::Leaf(index),
+        Opcode::AddDependency if index == 0 => Naming::Leaf(0),
+        Opcode::GetTupleElement => {
+            let start = element_start(instr, &module.comp(comp).instr(instr.operands[0]).shape);
+            index
+                .checked_sub(start)
+                .filter(|&leaf| leaf < own.leaves.len())
+                .map_or(Naming::Nothing, Naming::Leaf)
+        }
+        Opcode::While if is_passed_on(module, instr, index) => Naming::Leaf(index),
+        Opcode::While | Opcode::Conditional => Naming::Nothing,
+        _ if !own.in_memory => Naming::All,
+        _ if !own.is_allocated && own.leaves.len() == 1 && index == 0 => Naming::Leaf(0),
+        _ => Naming::Nothing,
+    }
+}
+
+/// Whether a loop's body returns a carried leaf as it got it.
+pub fn is_passed_on(module: &Module, instr: &Instr, leaf: usize) -> bool {
+    let Some(body) = instr.comp(Key::Body).map(|body| module.comp(body)) else { return false };
+    let (root, parts) = (body.root(), instr.shape.parts());
+    let is_flat = parts.iter().all(|part| part.parts().is_empty());
+    if root.op != Opcode::Tuple || !is_flat || leaf >= root.operands.len() {
+        return false;
+    }
+    let element = body.instr(root.operands[leaf]);
+    let is_param = |id: &InstrId| body.instr(*id).op == Opcode::Parameter;
+    element.op == Opcode::GetTupleElement
+        && element.int(Key::Index) == Some(leaf as i64)
+        && element.operands.first().is_some_and(is_param)
+}
+
+/// Notes the operands that come from another stage; readers are met last to first.
+fn arrive(
+    live: &Live,
+    instr: &Instr,
+    id: InstrId,
+    facts: &[InstrFacts],
+    found: &mut BTreeMap<(usize, usize), Arrival>,
+) {
+    let own = &facts[id.index()];
+    let mut reads = own.reads.iter();
+    for &operand in &instr.operands {
+        for (leaf, made) in facts[operand.index()].leaves.iter().enumerate() {
+            let Some(&bytes) = reads.next() else { return };
+            if made.stage != own.stage {
+                let arrival = Arrival { maker: operand, leaf, stage: own.stage, bytes, last: id.index() };
+                found.entry((live.values(operand).start + leaf, own.stage)).or_insert(arrival);
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What `check` refuses, and how much memory it finds.
+
+use super::*;
+use insta::assert_snapshot;
+use phzc_ir::parse;
+
+const PLANNED: &str = "frontend_attributes={phzc.mesh=\"x=2\",phzc.plan=\"{}\"}";
+
+/// Runs the pass; its error, its warnings, or `ok`.
+fn run_on(strict: &str, header: &str, text: &str) -> String {
+    let mut module = parse(&format!("HloModule m, {header}\n{text}")).expect("legal");
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    let mut cx = Context::new(&cluster);
+    let options = Options { values: [("strict", strict.to_owned())].into_iter().collect() };
+    match (run(&mut module, &options, &mut cx), cx.warnings.first()) {
+        (Err(error), _) => format!("error: {error}"),
+        (Ok(_), Some(warning)) => format!("warning: {warning}"),
+        (Ok(_), None) => "ok".to_owned(),
+    }
+}
+
+const MOVES: &str = "ENTRY e {
+    a = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}
+    b = f32[8,8] negate(a), sharding={devices=[1,2]<=[2]}
+    ROOT c = f32[8,8] negate(b), sharding={devices=[2,1]<=[2]}
+    }";
+
+#[test]
+fn what_a_plan_does_not_mention_is_an_error_in_a_plan_and_a_warning_elsewhere() {
+    assert_snapshot!(run_on("auto", PLANNED, MOVES), @"error: `b` needs operand 0 moved along `x`; `c` needs operand 0 moved along `x`");
+    assert_snapshot!(run_on("false", PLANNED, MOVES), @"warning: `b` needs operand 0 moved along `x`; `c` needs operand 0 moved along `x`");
+    assert!(run_on("auto", "frontend_attributes={phzc.mesh=\"x=2\"}", MOVES).starts_with("warning"));
+    assert!(run_on("true", "num_partitions=2", MOVES).starts_with("error"));
+}
+
+#[test]
+fn an_uneven_parameter_is_an_error_everywhere() {
+    let text = "ENTRY e { ROOT a = f32[7] parameter(0), sharding={devices=[2]<=[2]} }";
+    assert_snapshot!(run_on("false", PLANNED, text), @"error: `a` is split unevenly: {devices=[2]<=[2]} of [7]");
+}
+
+#[test]
+fn a_long_list_is_cut() {
+    let chain = |index: usize| {
+        format!(
+            "n{} = f32[8] negate(n{index}), sharding={{{}}}\n",
+            index + 1,
+            ["devices=[2]<=[2]", "replicated"][index % 2]
+        )
+    };
+    let body: String = (0..60).map(chain).collect();
+    let text = format!(
+        "ENTRY e {{ n0 = f32[8] parameter(0), sharding={{replicated}}\n{body} ROOT r = f32[8] negate(n60), sharding={{replicated}} }}"
+    );
+    assert!(
+        run_on("auto", PLANNED, &text).ends_with("`n20` needs operand 0 gathered along `x`; and 20 more")
+    );
+}
+
+#[test]
+fn a_program_that_does_not_fit_says_by_how_much() {
+    let text = "ENTRY e {
+        a = f32[100000,400000] parameter(0), sharding={devices=[2,1]<=[2]}
+        ROOT b = f32[100000,400000] negate(a), sharding={devices=[2,1]<=[2]}
+        }";
+    assert_snapshot!(run_on("auto", PLANNED, text), @"error: the plan needs 160.0 GB on each device, a100-80 has 77.3 GB to use; 80.0 GB of it are parameters; most is in use at `b`; use more devices, devices with more memory, a smaller batch or more microbatches");
+    assert_snapshot!(run_on("auto", "frontend_attributes={phzc.mesh=\"x=16\"}", "ENTRY e { ROOT a = f32[] parameter(0), sharding={replicated} }"), @"error: the plan is for 16 devices, `a100-8` has 8; plan again for this cluster");
+}
+
+/// Peak bytes per stage of a program on the mesh `x=2`; every instruction that says nothing is whole.
+fn peaks(header: &str, text: &str) -> Vec<f64> {
+    let header = format!("HloModule m, {header}\n");
+    let text: Vec<String> = text
+        .lines()
+        .map(|line| match line.contains('=') && !line.contains("sharding=") {
+            true => format!("{line}, sharding={{replicated}}"),
+            false => line.to_owned(),
+        })
+        .collect();
+    let module = parse(&(header + &text.join("\n"))).expect("legal");
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    memory(&module, &cluster).expect("a legal header").stages.iter().map(|stage| stage.peak_bytes).collect()
+}
+
+#[test]
+fn a_value_lives_to_its_last_reader() {
+    // a and d1, then d1 and d2, then d1 dies.
+    let text = "ENTRY e {
+        a = f32[16,16] parameter(0)
+        d1 = f32[16,16] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        d2 = f32[16,16] dot(d1, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT d3 = f32[16,16] dot(d2, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }";
+    assert_eq!(peaks(PLANNED, text), [3.0 * 1024.0]);
+}
+
+#[test]
+fn a_tile_counts_as_a_tile() {
+    let text = "ENTRY e {
+        a = f32[16,16] parameter(0), sharding={devices=[2,1]<=[2]}
+        ROOT g = f32[16,16] custom-call(a), custom_call_target=\"Sharding\", sharding={replicated}
+        }";
+    assert_eq!(peaks(PLANNED, text), [512.0 + 1024.0]);
+}
+
+#[test]
+fn fused_values_have_no_memory_but_keep_their_makers_alive() {
+    // n and the broadcast stay in registers; d lives until r.
+    let text = "ENTRY e {
+        a = f32[16,16] parameter(0)
+        c = f32[] constant(2)
+        d = f32[16,16] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        n = f32[16,16] negate(d)
+        u = f32[16,16] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+        b = f32[16,16] broadcast(c), dimensions={}
+        m = f32[16,16] multiply(n, b)
+        r = f32[16,16] add(m, u)
+        ROOT v = f32[16,16] dot(r, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }";
+    assert_eq!(peaks(PLANNED, text), [3.0 * 1024.0]);
+}
+
+#[test]
+fn an_output_over_a_dead_parameter_costs_nothing() {
+    let text = "ENTRY e {
+        w = f32[16,16] parameter(0)
+        g = f32[16,16] parameter(1)
+        ROOT r = f32[16,16] subtract(w, g)
+        }";
+    let header = format!("input_output_alias={{ {{}}: (0, {{}}, may-alias) }}, {PLANNED}");
+    assert_eq!((peaks(&header, text), peaks(PLANNED, text)), (vec![2048.0], vec![3072.0]));
+}
+
+#[test]
+fn a_loop_adds_the_peak_of_its_body_to_what_it_carries() {
+    // Carried: a (passed on) and x; inside: d1 and d2 beside x.
+    let text = "b {
+        p = (f32[16,16], f32[16,16]) parameter(0), sharding={{replicated}, {replicated}}
+        a = f32[16,16] get-tuple-element(p), index=0
+        x = f32[16,16] get-tuple-element(p), index=1
+        d1 = f32[16,16] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        d2 = f32[16,16] dot(d1, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT t = (f32[16,16], f32[16,16]) tuple(a, d2), sharding={{replicated}, {replicated}}
+        }
+        c {
+        p = (f32[16,16], f32[16,16]) parameter(0), sharding={{replicated}, {replicated}}
+        ROOT k = pred[] constant(true)
+        }
+        ENTRY e {
+        a = f32[16,16] parameter(0)
+        t = (f32[16,16], f32[16,16]) tuple(a, a), sharding={{replicated}, {replicated}}
+        ROOT w = (f32[16,16], f32[16,16]) while(t), condition=c, body=b, sharding={{replicated}, {replicated}}
+        }";
+    assert_eq!(peaks(PLANNED, text), [(2.0 + 2.0) * 1024.0]);
+}
+
+#[test]
+fn stages_hold_what_they_receive_and_activations_of_the_microbatches_in_flight() {
+    let header = "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{\\\"n_microbatches\\\":4}\"}";
+    let stage = |stage: usize, phase: &str| {
+        format!(
+            "sharding={{replicated}}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"{phase}\"}}"
+        )
+    };
+    let (f0, f1, b1, b0) = (stage(0, "fwd"), stage(1, "fwd"), stage(1, "bwd"), stage(0, "bwd"));
+    let text = format!(
+        "ENTRY e {{
+        x = f32[16,16] parameter(0), {f0}
+        h = f32[16,16] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {f0}
+        y = f32[16,16] dot(h, h), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {f1}
+        g = f32[16,16] dot(y, h), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {b1}
+        ROOT d = f32[16,16] dot(g, h), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {b0}
+        }}"
+    );
+    // Stage 0: x and h for 2 of 4 microbatches, g received for 1, and the whole d. Stage 1: h and y of 1, g of 1.
+    assert_eq!(peaks(header, &text), [1024.0 * (0.25 + 0.5 + 0.25 + 1.0), 1024.0 * 0.75]);
+}

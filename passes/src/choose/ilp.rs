@@ -1,0 +1,176 @@
+//! The choice as a 0/1 program: one column per option and per pair of joined options, tied together by equalities.
+//!
+//! The pairs of an edge sum to the option they share, with `=` and not `<=`: its relaxation is then as tight as
+//! pairwise constraints can make it, and on a tree has whole-number corners only.
+
+use std::fmt;
+
+use super::memory::least_memory;
+use super::reduce::{Pair, Reduced, reduce};
+use super::solver::{Column, Program, Row, SolveError, Solver};
+use super::{Choice, Infeasible, Limits, Problem, Stop};
+
+/// Largest cost in the program, whatever the unit of the problem: solver tolerances are absolute.
+const LARGEST_COST: f64 = 1e3;
+
+/// Why an integer program gave no choice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IlpError {
+    /// There is none.
+    Infeasible(Infeasible),
+    /// The solver gave up, with its reason.
+    Failed(String),
+}
+
+impl fmt::Display for IlpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IlpError::Infeasible(infeasible) => infeasible.fmt(f),
+            IlpError::Failed(reason) => write!(f, "the solver gave up: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for IlpError {}
+
+/// Finds the cheapest choice within the memory limit with an integer-programming solver.
+///
+/// # Panics
+/// If an edge names a missing node, or a table's or a node's sizes disagree.
+pub fn choose_by_ilp(problem: &Problem, solver: &dyn Solver) -> Result<Choice, IlpError> {
+    problem.check();
+    let reduced = reduce(problem, None).map_err(IlpError::Infeasible)?;
+    let (program, scale) = program(problem, &reduced);
+    let solution = solver.solve(&program).map_err(|error| match error {
+        SolveError::Infeasible => IlpError::Infeasible(too_large(problem)),
+        SolveError::Failed(reason) => IlpError::Failed(reason),
+    })?;
+    let option = reduced.expand(&taken(&reduced, &solution.values));
+    let cost = problem.cost(&option);
+    Ok(Choice {
+        memory: problem.memory(&option),
+        option,
+        cost,
+        lower_bound: if solution.optimal { cost } else { cost.min(solution.bound / scale) },
+        stop: if solution.optimal { Stop::Optimal } else { Stop::SolverLimit },
+        evaluations: solution.nodes,
+    })
+}
+
+/// What to say when the solver proves that there is no choice.
+fn too_large(problem: &Problem) -> Infeasible {
+    let smallest = least_memory(problem, &Limits::default());
+    let bytes = |found: super::eliminate::Found| problem.memory(&found.option);
+    Infeasible { least_memory: smallest.map_or(f64::INFINITY, bytes), proved: true }
+}
+
+/// The program, and by what its costs are multiplied.
+fn program(problem: &Problem, reduced: &Reduced) -> (Program, f64) {
+    let tables = reduced.pairs.iter().map(|pair| &*pair.table.values);
+    let costs = reduced.cost.iter().map(Vec::as_slice).chain(tables).flatten();
+    let largest = costs.filter(|cost| cost.is_finite()).fold(0.0, |most: f64, cost| most.max(cost.abs()));
+    let scale = if largest > 0.0 { LARGEST_COST / largest } else { 1.0 };
+    let mut program = Program::default();
+    let starts = add_nodes(&mut program, reduced, scale);
+    reduced.pairs.iter().for_each(|pair| add_pair(&mut program, reduced, &starts, pair, scale));
+    if let Some(limit) = problem.memory_limit {
+        let memory = reduced.memory.iter().flatten().zip(0..).filter(|(memory, _)| **memory != 0.0);
+        // In units of the limit: bytes beside ones would be badly scaled.
+        let unit = if limit > 0.0 { limit } else { 1.0 };
+        program.rows.push(Row::at_most(
+            limit / unit,
+            memory.map(|(memory, column)| (column, memory / unit)).collect(),
+        ));
+    }
+    (program, scale)
+}
+
+/// One 0/1 column per option; of each node exactly one is 1. Returns each node's first column.
+fn add_nodes(program: &mut Program, reduced: &Reduced, scale: f64) -> Vec<u32> {
+    let mut starts = Vec::with_capacity(reduced.cost.len());
+    for costs in &reduced.cost {
+        let start = program.columns.len() as u32;
+        let column = |cost: &f64| Column { cost: cost * scale, lower: 0.0, upper: 1.0, integer: true };
+        program.columns.extend(costs.iter().map(column));
+        program.rows.push(Row::equal(1.0, (start..).zip(costs).map(|(column, _)| (column, 1.0)).collect()));
+        starts.push(start);
+    }
+    starts
+}
+
+/// One column per allowed pair; those of one option sum to that option.
+fn add_pair(program: &mut Program, reduced: &Reduced, starts: &[u32], pair: &Pair, scale: f64) {
+    let [a, b] = [pair.a as usize, pair.b as usize];
+    let cols = reduced.cost[b].len();
+    let sums =
+        |node: usize| (starts[node]..).zip(&reduced.cost[node]).map(|(option, _)| vec![(option, -1.0)]);
+    let (mut rows_a, mut rows_b): (Vec<_>, Vec<_>) = (sums(a).collect(), sums(b).collect());
+    for (at, cost) in pair.table.values.iter().enumerate().filter(|(_, cost)| cost.is_finite()) {
+        let column = program.columns.len() as u32;
+        program.columns.push(Column { cost: cost * scale, lower: 0.0, upper: 1.0, integer: false });
+        rows_a[at / cols].push((column, 1.0));
+        rows_b[at % cols].push((column, 1.0));
+    }
+    program.rows.extend(rows_a.into_iter().chain(rows_b).map(|terms| Row::equal(0.0, terms)));
+}
+
+/// The option of each node whose column is 1.
+fn taken(reduced: &Reduced, values: &[f64]) -> Vec<u32> {
+    let mut rest = values;
+    let mut take = |costs: &Vec<f64>| {
+        let (mine, others) = rest.split_at(costs.len());
+        rest = others;
+        mine.iter().position(|&value| value > 0.5).unwrap_or(0) as u32
+    };
+    reduced.cost.iter().map(&mut take).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{brute_force, small_problem};
+    use super::super::{MicroLp, choose};
+    use super::*;
+
+    fn agrees_with_brute_force(solver: &dyn Solver) {
+        for seed in 0..150 {
+            let mut problem = small_problem(seed);
+            problem.memory_limit = (seed % 2 == 0).then_some(40.0 * problem.nodes.len() as f64);
+            let (best, least) = brute_force(&problem);
+            match choose_by_ilp(&problem, solver) {
+                Ok(choice) => {
+                    assert!((choice.cost - best).abs() < 1e-6, "seed {seed}: {} for {best}", choice.cost)
+                }
+                Err(IlpError::Infeasible(infeasible)) => {
+                    assert_eq!((best, infeasible.least_memory), (f64::INFINITY, least), "seed {seed}");
+                }
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn microlp_finds_what_brute_force_finds() {
+        agrees_with_brute_force(&MicroLp::default());
+    }
+
+    #[cfg(feature = "ilp")]
+    #[test]
+    fn highs_finds_what_brute_force_finds() {
+        agrees_with_brute_force(&super::super::Highs::default());
+    }
+
+    #[test]
+    fn a_program_in_seconds_gives_the_choice_of_one_in_nanoseconds() {
+        let problem = small_problem(4);
+        let mut small = problem.clone();
+        small.nodes.iter_mut().flat_map(|node| &mut node.cost).for_each(|cost| *cost *= 1e-9);
+        for edge in &mut small.edges {
+            let table = std::sync::Arc::make_mut(&mut edge.cost);
+            table.values.iter_mut().for_each(|cost| *cost *= 1e-9);
+        }
+        let option =
+            |problem: &Problem| choose_by_ilp(problem, &MicroLp::default()).map(|choice| choice.option);
+        assert_eq!(option(&problem), option(&small));
+        assert_eq!(option(&small), Ok(choose(&small, &Limits::default()).unwrap().option));
+    }
+}

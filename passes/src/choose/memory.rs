@@ -1,0 +1,228 @@
+//! The memory limit: a price per byte is found at which the choice just fits, then choices on both sides of it are mixed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::descend::Moves;
+use super::eliminate::{Found, minimise};
+use super::reduce::{Reduced, reduce};
+use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};
+
+/// How many places for a cut `splice` tries.
+const SPLICES: usize = 200;
+/// A relative gap above which `move_one_by_one` is worth its eliminations.
+const WIDE_GAP: f64 = 1e-3;
+/// How far above and below the best price it goes, relative to it.
+const SPREAD: f64 = 0.02;
+
+/// The cheapest choice that needs at most `limit` bytes.
+pub(super) fn within(problem: &Problem, limit: f64, limits: &Limits) -> Result<Choice, Infeasible> {
+    let reduced = reduce(problem, None)?;
+    let mut search = Search {
+        problem,
+        reduced: &reduced,
+        priced: reduced.problem(),
+        moves: Moves::new(&reduced),
+        limit,
+        limits,
+        best: None,
+        bound: f64::NEG_INFINITY,
+        exact: true,
+        evaluations: 0,
+    };
+    search.run()?;
+    search.finish()
+}
+
+/// The choice of least memory among those of finite cost; its `bound` is in bytes.
+pub(super) fn least_memory(problem: &Problem, limits: &Limits) -> Result<Found, Infeasible> {
+    let mut made: BTreeMap<*const Table, Arc<Table>> = BTreeMap::new();
+    let price = |cost: f64, bytes: f64| if cost < f64::INFINITY { bytes } else { f64::INFINITY };
+    let mut sizes = problem.clone();
+    sizes.memory_limit = None;
+    for node in &mut sizes.nodes {
+        node.cost.iter_mut().zip(&node.memory).for_each(|(cost, &bytes)| *cost = price(*cost, bytes));
+    }
+    for edge in &mut sizes.edges {
+        let table = edge.cost.clone();
+        let make =
+            || Arc::new(Table::from_fn(table.rows, table.cols, |row, col| price(table.at(row, col), 0.0)));
+        edge.cost = made.entry(Arc::as_ptr(&table)).or_insert_with(make).clone();
+    }
+    minimise(&sizes, limits)
+}
+
+/// A choice among surviving options.
+#[derive(Clone)]
+struct Point {
+    option: Vec<u32>,
+    cost: f64,
+    /// In bytes.
+    memory: f64,
+}
+
+struct Search<'s> {
+    problem: &'s Problem,
+    reduced: &'s Reduced,
+    /// The reduced problem, its node costs overwritten with each price.
+    priced: Problem,
+    moves: Moves<'s>,
+    limit: f64,
+    limits: &'s Limits,
+    /// The cheapest choice seen that fits.
+    best: Option<Point>,
+    bound: f64,
+    /// Whether no elimination had to split a table.
+    exact: bool,
+    evaluations: u64,
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Result<(), Infeasible> {
+        let free = self.at_price(|_| 0.0)?;
+        if free.memory <= self.limit && free.cost < f64::INFINITY {
+            return Ok(());
+        }
+        let smallest = self.smallest()?;
+        let (price, over, under) = self.raise_price(free, smallest)?;
+        self.splice(&over, &under);
+        self.splice(&under, &over);
+        match self.gap() > WIDE_GAP {
+            true => self.move_one_by_one(price * (1.0 - SPREAD), price * (1.0 + SPREAD)),
+            false => Ok(()),
+        }
+    }
+
+    /// The choice of least memory.
+    fn smallest(&mut self) -> Result<Point, Infeasible> {
+        let found = least_memory(&self.reduced.problem(), self.limits)?;
+        self.evaluations += found.evaluations;
+        self.exact &= found.exact;
+        let smallest = self.point(found.option);
+        if smallest.memory > self.limit || smallest.cost == f64::INFINITY {
+            return Err(Infeasible { least_memory: smallest.memory, proved: found.exact });
+        }
+        self.record(&smallest);
+        Ok(smallest)
+    }
+
+    /// Finds the price at which the bound is highest: each round tries the price that makes a choice that is too large
+    /// and one that fits cost the same, until no third choice is cheaper at that price.
+    fn raise_price(&mut self, mut over: Point, mut under: Point) -> Result<(f64, Point, Point), Infeasible> {
+        loop {
+            let price = ((under.cost - over.cost) / (over.memory - under.memory)).max(0.0);
+            if self.is_done() {
+                return Ok((price, over, under));
+            }
+            let between = self.at_price(|_| price)?;
+            let line = over.cost + price * over.memory;
+            if between.cost + price * between.memory >= line - 1e-12 * line.abs() {
+                return Ok((price, over, under));
+            }
+            let fits = between.memory <= self.limit;
+            *(if fits { &mut under } else { &mut over }) = between;
+        }
+    }
+
+    /// Equal layers all flip at one price, where one choice is too large and the other small: takes the first nodes'
+    /// options from one and the others' from the other, as many from the large one as fit, or a few less.
+    fn splice(&mut self, first: &Point, rest: &Point) {
+        let memory = |point: &Point, node: usize| self.reduced.memory[node][point.option[node] as usize];
+        let mut total = rest.memory;
+        let mut fitting = Vec::new();
+        for node in 0..first.option.len() {
+            total += memory(first, node) - memory(rest, node);
+            if total <= self.limit {
+                fitting.push(node + 1);
+            }
+        }
+        let nearest = match first.memory > rest.memory {
+            true => &fitting[fitting.len().saturating_sub(SPLICES)..],
+            false => &fitting[..fitting.len().min(SPLICES)],
+        };
+        let spliced =
+            nearest.iter().map(|&cut| self.point([&first.option[..cut], &rest.option[cut..]].concat()));
+        if let Some(best) = spliced.min_by(|p, q| p.cost.total_cmp(&q.cost)) {
+            self.record(&best);
+        }
+    }
+
+    /// The same with prices. Giving the first nodes the lower price and the rest the higher one
+    /// flips them in turn; bisection finds how many of the first fit.
+    fn move_one_by_one(&mut self, lower: f64, higher: f64) -> Result<(), Infeasible> {
+        let (mut fits, mut too_many) = (0, self.problem.nodes.len());
+        while too_many - fits > 1 && !self.is_done() {
+            let middle = (fits + too_many) / 2;
+            let point = self.at_price(|node| if node < middle { lower } else { higher })?;
+            *(if point.memory <= self.limit { &mut fits } else { &mut too_many }) = middle;
+        }
+        Ok(())
+    }
+
+    /// The cheapest choice when each byte at a node has a price.
+    fn at_price(&mut self, price: impl Fn(usize) -> f64) -> Result<Point, Infeasible> {
+        for (index, (node, costs)) in self.priced.nodes.iter_mut().zip(&self.reduced.cost).enumerate() {
+            let price = price(index);
+            let options = node.cost.iter_mut().zip(costs).zip(&node.memory);
+            options.for_each(|((priced, cost), bytes)| *priced = cost + price * bytes);
+        }
+        let found = minimise(&self.priced, self.limits)?;
+        self.evaluations += found.evaluations;
+        self.exact &= found.exact;
+        let last = self.priced.nodes.len().saturating_sub(1);
+        if price(0) == price(last) {
+            self.bound = self.bound.max(found.bound - price(0) * self.limit);
+        }
+        let point = self.point(found.option);
+        self.record(&point);
+        Ok(point)
+    }
+
+    fn point(&self, option: Vec<u32>) -> Point {
+        let whole = self.reduced.expand(&option);
+        Point { cost: self.problem.cost(&whole), memory: self.problem.memory(&whole), option }
+    }
+
+    /// Keeps a choice that fits and is cheaper than any before, after the moves that still lower its cost.
+    fn record(&mut self, point: &Point) {
+        let best = self.best.as_ref().map_or(f64::INFINITY, |best| best.cost);
+        if point.memory > self.limit || point.cost >= best {
+            return;
+        }
+        let mut option = point.option.clone();
+        self.evaluations += self.moves.descend(self.limit, &mut option);
+        let moved = self.point(option);
+        let better = moved.memory <= self.limit && moved.cost < point.cost;
+        self.best = Some(if better { moved } else { point.clone() });
+    }
+
+    /// Whether the best choice is proved best, or the evaluations are used up.
+    fn is_done(&self) -> bool {
+        self.gap() <= TOLERANCE || self.evaluations >= self.limits.max_evaluations
+    }
+
+    /// Relative gap of the best choice; infinite while there is none.
+    fn gap(&self) -> f64 {
+        self.best.as_ref().map_or(f64::INFINITY, |best| relative_gap(best.cost, self.bound))
+    }
+
+    fn finish(self) -> Result<Choice, Infeasible> {
+        let optimal = self.gap() <= TOLERANCE;
+        let Some(best) = self.best else {
+            return Err(Infeasible { least_memory: f64::INFINITY, proved: false });
+        };
+        let stop = match optimal {
+            true => Stop::Optimal,
+            false if self.exact => Stop::MemoryGap,
+            false => Stop::Width,
+        };
+        Ok(Choice {
+            option: self.reduced.expand(&best.option),
+            cost: best.cost,
+            memory: best.memory,
+            lower_bound: if optimal { best.cost } else { self.bound },
+            stop,
+            evaluations: self.evaluations,
+        })
+    }
+}

@@ -1,0 +1,311 @@
+//! Picks one option per node so that the node costs plus the costs of edges between options are least, and says how far from least.
+
+mod descend;
+mod eliminate;
+mod hubs;
+mod ilp;
+mod kernel;
+mod memory;
+mod order;
+mod plan;
+mod reduce;
+mod solver;
+#[cfg(feature = "ilp")]
+mod solver_highs;
+#[cfg(test)]
+mod testing;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use ilp::{IlpError, choose_by_ilp};
+pub use solver::{Column, MicroLp, Program, Row, Solution, SolveError, Solver};
+#[cfg(feature = "ilp")]
+pub use solver_highs::Highs;
+
+/// A choice to make: every node takes one option. Costs share one unit, the caller's.
+#[derive(Clone, Debug, Default)]
+pub struct Problem {
+    /// The nodes; an edge names them by index.
+    pub nodes: Vec<Node>,
+    /// Costs between two nodes' options; several edges may join the same two nodes.
+    pub edges: Vec<Edge>,
+    /// The most that the chosen options' memory may add up to, in bytes.
+    pub memory_limit: Option<f64>,
+}
+
+/// A node's options, by index.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Cost of each option; infinity or NaN forbids it.
+    pub cost: Vec<f64>,
+    /// Memory of each option, in bytes.
+    pub memory: Vec<f64>,
+}
+
+/// A cost that depends on the options of two nodes.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The node whose option is the table's row.
+    pub a: u32,
+    /// The node whose option is the table's column.
+    pub b: u32,
+    /// The costs; equal edges share one table.
+    pub cost: Arc<Table>,
+}
+
+/// A dense matrix of costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Options of node `a`.
+    pub rows: usize,
+    /// Options of node `b`.
+    pub cols: usize,
+    /// `rows * cols` costs, row after row; infinity or NaN forbids a pair.
+    pub values: Vec<f64>,
+}
+
+/// How much work a choice may take. Nothing here is a time: the same problem gives the same choice on every machine.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Entries of the largest intermediate table.
+    pub max_table: usize,
+    /// Table entries to evaluate, about 10^9 a second. An elimination that needs more splits its tables, which weakens
+    /// the bound; the search under a memory limit ends with the elimination that passes it.
+    pub max_evaluations: u64,
+    /// A node with more neighbours is a hub: its options are bounded one by one before tables that hold them are made.
+    pub hub_neighbours: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_table: 1 << 22, max_evaluations: 1 << 33, hub_neighbours: 40 }
+    }
+}
+
+/// The options taken, and what is known about them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The option of each node.
+    pub option: Vec<u32>,
+    /// Cost of the options taken, summed in the order of nodes, then edges.
+    pub cost: f64,
+    /// Memory of the options taken, in bytes.
+    pub memory: f64,
+    /// No choice within the memory limit costs less.
+    pub lower_bound: f64,
+    /// Why the search ended.
+    pub stop: Stop,
+    /// Table entries evaluated (solver nodes for an integer program).
+    pub evaluations: u64,
+}
+
+impl Choice {
+    /// `(cost - lower_bound) / |cost|`: 0 when the choice is proved best.
+    pub fn gap(&self) -> f64 {
+        relative_gap(self.cost, self.lower_bound)
+    }
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Nothing is better.
+    Optimal,
+    /// The memory limit leaves a gap between the choice and the bound.
+    MemoryGap,
+    /// A table was larger than the limit, so the bound is not exact.
+    Width,
+    /// The integer-programming solver stopped at its own limit.
+    SolverLimit,
+}
+
+impl Stop {
+    /// The name that reports print.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stop::Optimal => "optimal",
+            Stop::MemoryGap => "memory-gap",
+            Stop::Width => "width",
+            Stop::SolverLimit => "solver-limit",
+        }
+    }
+}
+
+/// There is no choice within the memory limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Infeasible {
+    /// The least memory any choice needs, in bytes; infinity when no choice has a finite cost.
+    pub least_memory: f64,
+    /// False if a table limit kept the search from proving it; `least_memory` is then what the best choice found needs.
+    pub proved: bool,
+}
+
+impl fmt::Display for Infeasible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = if self.proved { "" } else { " found" };
+        if self.least_memory == f64::INFINITY {
+            return write!(f, "no choice{whole} has a finite cost");
+        }
+        write!(f, "every choice{whole} needs at least {} bytes", self.least_memory)
+    }
+}
+
+impl std::error::Error for Infeasible {}
+
+/// Finds the cheapest choice within the memory limit.
+///
+/// # Panics
+/// If an edge names a missing node, or a table's or a node's sizes disagree.
+pub fn choose(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> {
+    problem.check();
+    match problem.memory_limit {
+        None => unlimited(problem, limits),
+        Some(limit) => memory::within(problem, limit, limits),
+    }
+}
+
+fn unlimited(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> {
+    let found = eliminate::minimise(problem, limits)?;
+    let cost = problem.cost(&found.option);
+    if cost == f64::INFINITY {
+        return Err(Infeasible { least_memory: f64::INFINITY, proved: false });
+    }
+    let optimal = found.exact || relative_gap(cost, found.bound) <= TOLERANCE;
+    Ok(Choice {
+        memory: problem.memory(&found.option),
+        option: found.option,
+        cost,
+        lower_bound: if optimal { cost } else { found.bound },
+        stop: if optimal { Stop::Optimal } else { Stop::Width },
+        evaluations: found.evaluations,
+    })
+}
+
+/// Relative gap below which a choice counts as proved.
+const TOLERANCE: f64 = 1e-9;
+
+fn relative_gap(cost: f64, bound: f64) -> f64 {
+    (cost - bound).max(0.0) / cost.abs().max(f64::MIN_POSITIVE)
+}
+
+impl Problem {
+    /// Cost of a choice: infinite if it takes a forbidden option or pair.
+    pub fn cost(&self, option: &[u32]) -> f64 {
+        let nodes = self.nodes.iter().zip(option).map(|(node, &o)| node.cost[o as usize]);
+        let edges = self
+            .edges
+            .iter()
+            .map(|edge| edge.cost.at(option[edge.a as usize] as usize, option[edge.b as usize] as usize));
+        allowed(nodes.chain(edges).sum())
+    }
+
+    /// Memory of a choice, in bytes.
+    pub fn memory(&self, option: &[u32]) -> f64 {
+        self.nodes.iter().zip(option).map(|(node, &o)| node.memory[o as usize]).sum()
+    }
+
+    fn check(&self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            assert_eq!(node.cost.len(), node.memory.len(), "node {index}: one memory per cost");
+        }
+        for (index, edge) in self.edges.iter().enumerate() {
+            let sizes = [edge.a, edge.b].map(|node| self.nodes[node as usize].cost.len());
+            let table = &edge.cost;
+            assert_eq!([table.rows, table.cols], sizes, "edge {index}: one row and column per option");
+            assert_eq!(table.values.len(), table.rows * table.cols, "edge {index}: one value per pair");
+        }
+    }
+}
+
+impl Table {
+    /// The table whose entries are `cost(row, column)`.
+    pub fn from_fn(rows: usize, cols: usize, mut cost: impl FnMut(usize, usize) -> f64) -> Self {
+        let values = (0..rows * cols).map(|at| cost(at / cols, at % cols)).collect();
+        Self { rows, cols, values }
+    }
+
+    fn at(&self, row: usize, col: usize) -> f64 {
+        allowed(self.values[row * self.cols + col])
+    }
+}
+
+/// NaN forbids, as infinity does.
+fn allowed(cost: f64) -> f64 {
+    if cost.is_nan() { f64::INFINITY } else { cost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{brute_force, dense_problem, small_problem, transformer};
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+    }
+
+    #[test]
+    fn elimination_finds_what_brute_force_finds() {
+        for seed in 0..500 {
+            let problem = small_problem(seed);
+            let (best, _) = brute_force(&problem);
+            match choose(&problem, &Limits::default()) {
+                Ok(choice) => {
+                    assert!(close(choice.cost, best), "seed {seed}: {} instead of {best}", choice.cost);
+                    assert_eq!(choice.stop, Stop::Optimal);
+                }
+                Err(infeasible) => assert!(best == f64::INFINITY && infeasible.proved, "seed {seed}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_optimum_under_a_memory_limit_lies_between_bound_and_cost() {
+        let mut optimal = 0;
+        for seed in 0..500 {
+            let mut problem = small_problem(seed);
+            problem.memory_limit = Some(30.0 * problem.nodes.len() as f64);
+            let (best, least) = brute_force(&problem);
+            match choose(&problem, &Limits::default()) {
+                Ok(choice) => {
+                    let between =
+                        choice.lower_bound <= best * (1.0 + 1e-9) && best <= choice.cost * (1.0 + 1e-9);
+                    assert!(between, "seed {seed}: {} <= {best} <= {}", choice.lower_bound, choice.cost);
+                    assert!(Some(choice.memory) <= problem.memory_limit, "seed {seed}");
+                    optimal += usize::from(choice.stop == Stop::Optimal);
+                }
+                Err(infeasible) => {
+                    assert_eq!(best, f64::INFINITY, "seed {seed}");
+                    assert_eq!(infeasible, Infeasible { least_memory: least, proved: true }, "seed {seed}");
+                }
+            }
+        }
+        assert!(optimal > 30, "only {optimal} proved best");
+    }
+
+    #[test]
+    fn a_table_limit_keeps_the_bound_below_and_the_cost_above_the_optimum() {
+        for seed in 0..100 {
+            let problem = dense_problem(seed, 7, 4);
+            let (best, _) = brute_force(&problem);
+            let choice = choose(&problem, &Limits { max_table: 16, ..Limits::default() }).unwrap();
+            assert!(choice.lower_bound <= best + 1e-9 && best <= choice.cost + 1e-9, "seed {seed}");
+            assert!(close(choice.cost, best) || choice.stop == Stop::Width, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_problem_of_96_layers_with_two_hubs_is_solved_to_the_optimum() {
+        let choice = choose(&transformer(96, 6), &Limits::default()).unwrap();
+        assert_eq!(choice.stop, Stop::Optimal);
+        assert_eq!(choice.gap(), 0.0);
+    }
+
+    #[test]
+    fn the_same_problem_gives_the_same_choice() {
+        let mut problem = transformer(8, 4);
+        problem.memory_limit = Some(40.0 * 48.0);
+        let limits = Limits { max_table: 1 << 14, ..Limits::default() };
+        assert_eq!(choose(&problem, &limits), choose(&problem, &limits));
+    }
+}

@@ -1,0 +1,318 @@
+//! Shrinks a problem without changing its optimum: edges merged, options that another beats dropped, constant tables folded away.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use super::{Edge, Infeasible, Node, Problem, Table, allowed};
+
+/// A problem on the options that can matter; options are indices into `kept`.
+pub(super) struct Reduced {
+    /// The surviving options of each node, ascending.
+    pub kept: Vec<Vec<u32>>,
+    /// Cost per surviving option, folded edges included.
+    pub cost: Vec<Vec<f64>>,
+    /// Memory per surviving option, in bytes.
+    pub memory: Vec<Vec<f64>>,
+    /// At most one per two nodes; each table is at least 2 by 2.
+    pub pairs: Vec<Pair>,
+}
+
+/// A table between nodes `a < b`.
+pub(super) struct Pair {
+    pub a: u32,
+    pub b: u32,
+    pub table: Arc<Table>,
+}
+
+impl Reduced {
+    /// The same without what was dropped, as a problem to choose from again.
+    pub fn problem(&self) -> Problem {
+        let node =
+            |(cost, memory): (&Vec<f64>, &Vec<f64>)| Node { cost: cost.clone(), memory: memory.clone() };
+        let edge = |pair: &Pair| Edge { a: pair.a, b: pair.b, cost: pair.table.clone() };
+        Problem {
+            nodes: self.cost.iter().zip(&self.memory).map(node).collect(),
+            edges: self.pairs.iter().map(edge).collect(),
+            memory_limit: None,
+        }
+    }
+
+    /// A choice among surviving options as one among the problem's.
+    pub fn expand(&self, option: &[u32]) -> Vec<u32> {
+        self.kept.iter().zip(option).map(|(kept, &o)| kept[o as usize]).collect()
+    }
+}
+
+/// Drops what no best choice needs; fails if a node has no option left. `whole` keeps all its options of finite cost,
+/// and what is dropped elsewhere is needed with none of them.
+pub(super) fn reduce(problem: &Problem, whole: Option<u32>) -> Result<Reduced, Infeasible> {
+    let mut work = Work::new(problem);
+    work.drop_beaten(whole);
+    match work.kept.iter().any(Vec::is_empty) {
+        true => Err(Infeasible { least_memory: f64::INFINITY, proved: true }),
+        false => Ok(work.finish()),
+    }
+}
+
+/// All edges between two nodes; a part's flag says that its rows belong to `b`.
+struct Link<'p> {
+    a: u32,
+    b: u32,
+    parts: SmallVec<[(&'p Arc<Table>, bool); 1]>,
+}
+
+impl Link<'_> {
+    fn other(&self, node: usize) -> usize {
+        if self.a as usize == node { self.b as usize } else { self.a as usize }
+    }
+
+    /// Appends the costs when `node` takes `mine` and the other end takes each of `theirs`.
+    fn append(&self, node: usize, mine: u32, theirs: &[u32], costs: &mut Vec<f64>) {
+        let is_a = self.a as usize == node;
+        let start = costs.len();
+        for (index, &(table, flipped)) in self.parts.iter().enumerate() {
+            let (first, step) = match is_a != flipped {
+                true => (mine as usize * table.cols, 1),
+                false => (mine as usize, table.cols),
+            };
+            let values = &table.values[first..];
+            let part = theirs.iter().map(|&other| allowed(values[other as usize * step]));
+            match index {
+                0 => costs.extend(part),
+                _ => costs[start..].iter_mut().zip(part).for_each(|(sum, cost)| *sum += cost),
+            }
+        }
+    }
+}
+
+struct Work<'p> {
+    problem: &'p Problem,
+    kept: Vec<Vec<u32>>,
+    cost: Vec<Vec<f64>>,
+    links: Vec<Link<'p>>,
+    links_of: Vec<Vec<u32>>,
+}
+
+impl<'p> Work<'p> {
+    fn new(problem: &'p Problem) -> Self {
+        let links = merge_edges(problem);
+        let mut links_of = vec![Vec::new(); problem.nodes.len()];
+        for (index, link) in links.iter().enumerate() {
+            links_of[link.a as usize].push(index as u32);
+            links_of[link.b as usize].push(index as u32);
+        }
+        let mut cost: Vec<Vec<f64>> = problem.nodes.iter().map(|node| node.cost.clone()).collect();
+        for edge in problem.edges.iter().filter(|edge| edge.a == edge.b) {
+            let node = cost[edge.a as usize].iter_mut().enumerate();
+            node.for_each(|(option, cost)| *cost += edge.cost.at(option, option));
+        }
+        let finite =
+            |cost: &Vec<f64>| (0..cost.len() as u32).filter(|&o| cost[o as usize] < f64::INFINITY).collect();
+        let kept = cost.iter().map(finite).collect();
+        Self { problem, kept, cost, links, links_of }
+    }
+
+    /// Repeats at a node whenever a neighbour loses options, until nothing changes or a node has no option left.
+    ///
+    /// Each round looks at all its nodes at once: what one node drops leaves the others' reasons to drop valid.
+    fn drop_beaten(&mut self, whole: Option<u32>) {
+        let mut round: Vec<u32> = (0..self.kept.len() as u32).filter(|&node| whole != Some(node)).collect();
+        while !round.is_empty() && !self.kept.iter().any(Vec::is_empty) {
+            let survivors: Vec<_> = round.par_iter().map(|&node| self.survivors(node as usize)).collect();
+            let mut dirty = vec![false; self.kept.len()];
+            for (&node, survivors) in round.iter().zip(survivors) {
+                let node = node as usize;
+                if survivors.len() < self.kept[node].len() {
+                    self.kept[node] = survivors;
+                    let links = self.links_of[node].iter().map(|&link| &self.links[link as usize]);
+                    links.for_each(|link| dirty[link.other(node)] = true);
+                }
+            }
+            round.clear();
+            round.extend(
+                (0..).zip(dirty).filter(|&(node, dirty)| dirty && whole != Some(node)).map(|(node, _)| node),
+            );
+        }
+    }
+
+    fn survivors(&self, node: usize) -> Vec<u32> {
+        let profile = Profile::new(self, node);
+        let mut alive = vec![true; self.kept[node].len()];
+        for i in (0..alive.len()).rev() {
+            let beaten = (0..alive.len()).any(|j| j != i && alive[j] && profile.beats(j, i));
+            alive[i] = !beaten && profile.possible(i);
+        }
+        self.kept[node].iter().zip(alive).filter_map(|(&option, alive)| alive.then_some(option)).collect()
+    }
+
+    fn finish(self) -> Reduced {
+        let pick = |values: &[f64], kept: &[u32]| kept.iter().map(|&o| values[o as usize]).collect();
+        let nodes = || self.kept.iter().enumerate();
+        let cost = nodes().map(|(node, kept)| pick(&self.cost[node], kept)).collect();
+        let memory = nodes().map(|(node, kept)| pick(&self.problem.nodes[node].memory, kept)).collect();
+        let mut tables = Tables::default();
+        let shrunk: Vec<_> =
+            self.links.iter().map(|link| (link.a, link.b, tables.shrink(&self, link))).collect();
+        let mut reduced = Reduced { kept: self.kept, cost, memory, pairs: Vec::new() };
+        for (a, b, table) in shrunk {
+            if !fold(&mut reduced.cost, a as usize, b as usize, &table.values) {
+                reduced.pairs.push(Pair { a, b, table });
+            }
+        }
+        reduced
+    }
+}
+
+fn merge_edges(problem: &Problem) -> Vec<Link<'_>> {
+    let mut links: BTreeMap<(u32, u32), Link> = BTreeMap::new();
+    for edge in problem.edges.iter().filter(|edge| edge.a != edge.b) {
+        let (a, b) = (edge.a.min(edge.b), edge.a.max(edge.b));
+        let link = links.entry((a, b)).or_insert_with(|| Link { a, b, parts: SmallVec::new() });
+        link.parts.push((&edge.cost, edge.a > edge.b));
+    }
+    links.into_values().collect()
+}
+
+/// A node's options side by side: own cost, memory, and the cost of every edge for every option at its other end.
+struct Profile {
+    cost: Vec<f64>,
+    /// All zero where no limit makes memory matter.
+    memory: Vec<f64>,
+    rows: Vec<f64>,
+    width: usize,
+    /// Where in a row each edge begins and ends.
+    spans: Vec<(usize, usize)>,
+    /// Per option and edge, where the option is at its cheapest.
+    cheapest: Vec<usize>,
+}
+
+impl Profile {
+    fn new(work: &Work, node: usize) -> Self {
+        let kept = &work.kept[node];
+        let links: Vec<&Link> = work.links_of[node].iter().map(|&link| &work.links[link as usize]).collect();
+        let ends = links.iter().scan(0, |end, link| {
+            let start = *end;
+            *end += work.kept[link.other(node)].len();
+            Some((start, *end))
+        });
+        let spans: Vec<(usize, usize)> = ends.collect();
+        let width = spans.last().map_or(0, |span| span.1);
+        let mut rows = Vec::with_capacity(kept.len() * width);
+        for &option in kept {
+            for link in &links {
+                link.append(node, option, &work.kept[link.other(node)], &mut rows);
+            }
+        }
+        let limited = work.problem.memory_limit.is_some();
+        let memory = |&o: &u32| if limited { work.problem.nodes[node].memory[o as usize] } else { 0.0 };
+        let cost = kept.iter().map(|&o| work.cost[node][o as usize]).collect();
+        let cheapest = cheapest(&rows, width, &spans);
+        Self { cost, memory: kept.iter().map(memory).collect(), rows, width, spans, cheapest }
+    }
+
+    fn row(&self, option: usize) -> &[f64] {
+        &self.rows[option * self.width..][..self.width]
+    }
+
+    /// Whether every edge leaves the option some finite cost.
+    fn possible(&self, i: usize) -> bool {
+        let row = self.row(i);
+        self.spans.iter().all(|&(start, end)| row[start..end].iter().any(|&cost| cost < f64::INFINITY))
+    }
+
+    /// Whether `j` costs no more than `i` whatever the other nodes take (dead-end elimination).
+    fn beats(&self, j: usize, i: usize) -> bool {
+        let (own, mine, other) = (self.cost[i] - self.cost[j], self.row(i), self.row(j));
+        let spots = &self.cheapest[i * self.spans.len()..][..self.spans.len()];
+        // Where `i` is at its best it usually wins, and this settles the question without the whole row.
+        let at_best: f64 = spots.iter().map(|&at| saving(mine[at], other[at])).sum();
+        if self.memory[j] > self.memory[i] || own + at_best < 0.0 {
+            return false;
+        }
+        let worst = |&(start, end): &(usize, usize)| {
+            mine[start..end].iter().zip(&other[start..end]).fold(f64::INFINITY, |least, (&m, &o)| {
+                let saved = saving(m, o);
+                if saved < least { saved } else { least }
+            })
+        };
+        own + self.spans.iter().map(worst).sum::<f64>() >= 0.0
+    }
+}
+
+/// What taking `other` instead of `mine` saves.
+fn saving(mine: f64, other: f64) -> f64 {
+    if mine == f64::INFINITY { f64::INFINITY } else { mine - other }
+}
+
+fn cheapest(rows: &[f64], width: usize, spans: &[(usize, usize)]) -> Vec<usize> {
+    let mut spots = Vec::new();
+    for row in rows.chunks_exact(width.max(1)) {
+        spots.extend(
+            spans.iter().map(|&(start, end)| {
+                (start..end).min_by(|&p, &q| row[p].total_cmp(&row[q])).unwrap_or(start)
+            }),
+        );
+    }
+    spots
+}
+
+/// Which tables a link sums, and which options are kept on its two sides.
+type TableKey = (SmallVec<[(*const Table, bool); 1]>, u32, u32);
+
+/// Tables on the kept options, one per distinct combination: repeated layers share theirs.
+#[derive(Default)]
+struct Tables {
+    kept: BTreeMap<Vec<u32>, u32>,
+    made: BTreeMap<TableKey, Arc<Table>>,
+}
+
+impl Tables {
+    fn shrink(&mut self, work: &Work, link: &Link) -> Arc<Table> {
+        let (a, b) = (&work.kept[link.a as usize], &work.kept[link.b as usize]);
+        if let [(table, false)] = link.parts[..]
+            && (table.rows, table.cols) == (a.len(), b.len())
+            && !table.values.iter().any(|cost| cost.is_nan())
+        {
+            return table.clone();
+        }
+        let parts = link.parts.iter().map(|&(table, flipped)| (Arc::as_ptr(table), flipped)).collect();
+        let key = (parts, self.number(a), self.number(b));
+        let make = || {
+            let mut values = Vec::with_capacity(a.len() * b.len());
+            a.iter().for_each(|&mine| link.append(link.a as usize, mine, b, &mut values));
+            Arc::new(Table { rows: a.len(), cols: b.len(), values })
+        };
+        self.made.entry(key).or_insert_with(make).clone()
+    }
+
+    fn number(&mut self, kept: &[u32]) -> u32 {
+        let next = self.kept.len() as u32;
+        match self.kept.get(kept) {
+            Some(&number) => number,
+            None => *self.kept.entry(kept.to_vec()).or_insert(next),
+        }
+    }
+}
+
+/// Moves a table that is a sum of a row cost and a column cost into the nodes.
+fn fold(cost: &mut [Vec<f64>], a: usize, b: usize, values: &[f64]) -> bool {
+    let (rows, cols) = (cost[a].len(), cost[b].len());
+    let separable = |corner: f64| {
+        (0..rows * cols).all(|at| values[at] - values[at % cols] == values[at / cols * cols] - corner)
+    };
+    // A table of one row or column is separable even where it holds infinities.
+    if rows > 1 && cols > 1 && !separable(values[0]) {
+        return false;
+    }
+    let corner = if rows > 1 && cols > 1 { values[0] } else { 0.0 };
+    if cols > 1 {
+        (0..cols).for_each(|col| cost[b][col] += values[col] - corner);
+    }
+    if rows > 1 || cols == 1 {
+        (0..rows).for_each(|row| cost[a][row] += values[row * cols]);
+    }
+    true
+}

@@ -1,0 +1,135 @@
+//! Random problems and brute force for the tests of this folder.
+
+use std::sync::Arc;
+
+use super::{Edge, Node, Problem, Table};
+
+/// splitmix64: the same numbers on every machine.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// In [0, 1).
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A cost in [0, 1), now and then infinite, now and then a round number that ties with others.
+    fn cost(&mut self) -> f64 {
+        match self.below(12) {
+            0 => f64::INFINITY,
+            1 | 2 => 0.5,
+            _ => self.unit(),
+        }
+    }
+
+    fn table(&mut self, rows: usize, cols: usize) -> Arc<Table> {
+        Arc::new(Table::from_fn(rows, cols, |_, _| self.cost()))
+    }
+}
+
+fn edge(random: &mut Random, nodes: &[Node], a: usize, b: usize) -> Edge {
+    let cost = random.table(nodes[a].cost.len(), nodes[b].cost.len());
+    Edge { a: a as u32, b: b as u32, cost }
+}
+
+fn node(random: &mut Random, options: usize) -> Node {
+    let cost = (0..options).map(|_| random.cost()).collect();
+    Node { cost, memory: (0..options).map(|_| (random.unit() * 100.0).round()).collect() }
+}
+
+fn small_node(random: &mut Random) -> Node {
+    let options = 1 + random.below(4);
+    node(random, options)
+}
+
+/// A chain of up to 8 nodes with up to 4 options, with skips, repeated edges, a self-edge now and then and perhaps a hub.
+pub(super) fn small_problem(seed: u64) -> Problem {
+    let mut random = Random(seed);
+    let n = 2 + random.below(7);
+    let nodes: Vec<Node> = (0..n).map(|_| small_node(&mut random)).collect();
+    let mut ends: Vec<(usize, usize)> = (1..n).map(|b| (b - 1, b)).collect();
+    let skips = random.below(n);
+    ends.extend((0..skips).map(|_| (random.below(n), random.below(n))));
+    if random.below(2) == 0 {
+        ends.extend((1..n).map(|b| (b, 0)));
+    }
+    let edges = ends.into_iter().map(|(a, b)| edge(&mut random, &nodes, a, b)).collect();
+    Problem { nodes, edges, memory_limit: None }
+}
+
+/// Every node joined to every other: `n` nodes of `options` options, all costs finite.
+pub(super) fn dense_problem(seed: u64, n: usize, options: usize) -> Problem {
+    let mut random = Random(seed);
+    let mut costs = |count: usize| (0..count).map(|_| random.unit()).collect::<Vec<f64>>();
+    let nodes: Vec<Node> = (0..n).map(|_| Node { cost: costs(options), memory: costs(options) }).collect();
+    let mut edges = Vec::new();
+    for (a, b) in (0..n as u32).flat_map(|a| (a + 1..n as u32).map(move |b| (a, b))) {
+        let cost = Arc::new(Table { rows: options, cols: options, values: costs(options * options) });
+        edges.push(Edge { a, b, cost });
+    }
+    Problem { nodes, edges, memory_limit: None }
+}
+
+/// Layers of 6 nodes in a chain, each layer's ends joined as by a residual, and two hubs read by every layer.
+/// All layers share their tables. A node has 20 to 50 options.
+pub(super) fn transformer(layers: usize, hub_options: usize) -> Problem {
+    const OPTIONS: [usize; 6] = [20, 26, 32, 38, 44, 50];
+    let mut random = Random(7);
+    let kinds: Vec<Node> = OPTIONS.iter().map(|&options| node(&mut random, options)).collect();
+    let hub = |random: &mut Random| Node {
+        cost: (0..hub_options).map(|_| random.unit()).collect(),
+        memory: vec![0.0; hub_options],
+    };
+    let mut nodes = vec![hub(&mut random), hub(&mut random)];
+    nodes.extend((0..layers).flat_map(|_| kinds.clone()));
+    let ends = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 3), (3, 6), (5, 6)];
+    let tables: Vec<Arc<Table>> =
+        ends.iter().map(|&(a, b)| random.table(OPTIONS[a], OPTIONS[b % 6])).collect();
+    let reads =
+        [(0, 1), (1, 4)].map(|(hub, reader)| (hub, reader, random.table(hub_options, OPTIONS[reader])));
+    let mut edges = Vec::new();
+    for first in (0..layers).map(|layer| 2 + 6 * layer) {
+        let inside = ends.iter().zip(&tables).filter(|((_, b), _)| first + b < nodes.len());
+        edges.extend(inside.map(|(&(a, b), cost)| Edge {
+            a: (first + a) as u32,
+            b: (first + b) as u32,
+            cost: cost.clone(),
+        }));
+        edges.extend(reads.iter().map(|(hub, reader, cost)| Edge {
+            a: *hub,
+            b: (first + reader) as u32,
+            cost: cost.clone(),
+        }));
+    }
+    Problem { nodes, edges, memory_limit: None }
+}
+
+/// The least cost of any choice within the memory limit, and the least memory of any choice of finite cost.
+pub(super) fn brute_force(problem: &Problem) -> (f64, f64) {
+    let mut option = vec![0u32; problem.nodes.len()];
+    let (mut best, mut least) = (f64::INFINITY, f64::INFINITY);
+    loop {
+        let (cost, memory) = (problem.cost(&option), problem.memory(&option));
+        least = if cost < f64::INFINITY { f64::min(least, memory) } else { least };
+        best =
+            if memory <= problem.memory_limit.unwrap_or(f64::INFINITY) { f64::min(best, cost) } else { best };
+        let Some(node) =
+            (0..option.len()).find(|&node| option[node] as usize + 1 < problem.nodes[node].cost.len())
+        else {
+            return (best, least);
+        };
+        option[node] += 1;
+        option[..node].fill(0);
+    }
+}

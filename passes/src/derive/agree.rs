@@ -1,0 +1,172 @@
+//! Values that are one buffer must have one layout: tuple elements, what loops carry, what branches return,
+//! outputs that reuse a parameter's buffer.
+
+use super::read::element_start;
+use super::{Facts, Leaf, Problem, planned_comps};
+use phzc_ir::layout::AXIS_NAMES;
+use phzc_ir::{CompId, Instr, InstrId, Key, Mesh, Module, Opcode, Shape};
+
+/// Adds a problem for every pair that disagrees.
+pub fn check(module: &Module, facts: &mut Facts) {
+    let mut found = Vec::new();
+    for comp in planned_comps(module) {
+        for (id, instr) in module.comp(comp).iter() {
+            Pairs { module, facts, comp, id, instr, found: &mut found }.check();
+        }
+    }
+    found.extend(aliases(module, facts));
+    facts.problems.extend(found);
+}
+
+struct Pairs<'a> {
+    module: &'a Module,
+    facts: &'a Facts,
+    comp: CompId,
+    id: InstrId,
+    instr: &'a Instr,
+    found: &'a mut Vec<Problem>,
+}
+
+impl<'a> Pairs<'a> {
+    fn check(&mut self) {
+        match self.instr.op {
+            Opcode::Tuple => self.same("its operands", self.operands()),
+            Opcode::OptBarrier => self.same("its operand", self.operands()),
+            Opcode::GetTupleElement => {
+                let tuple = &self.module.comp(self.comp).instr(self.instr.operands[0]).shape;
+                let start = element_start(self.instr, tuple);
+                let part = self.operands().into_iter().skip(start).take(self.instr.shape.n_leaves());
+                self.same("the element", part.collect());
+            }
+            Opcode::While => self.while_loop(),
+            Opcode::Conditional => self.branches(),
+            _ => {}
+        }
+    }
+
+    fn operands(&self) -> Vec<Leaf> {
+        self.instr.operands.iter().flat_map(|&operand| self.leaves(self.comp, operand)).collect()
+    }
+
+    fn leaves(&self, comp: CompId, id: InstrId) -> Vec<Leaf> {
+        self.facts.comps[comp.index()][id.index()].leaves.to_vec()
+    }
+
+    fn param(&self, comp: CompId) -> Vec<Leaf> {
+        self.module.comp(comp).params().first().map(|&id| self.leaves(comp, id)).unwrap_or_default()
+    }
+
+    fn root(&self, comp: CompId) -> Vec<Leaf> {
+        self.leaves(comp, self.module.comp(comp).root)
+    }
+
+    fn while_loop(&mut self) {
+        self.same("its first value", self.operands());
+        let comp = |key| self.instr.comp(key);
+        if let Some(body) = comp(Key::Body) {
+            self.same("its body's parameter", self.param(body));
+            self.same("its body's result", self.root(body));
+        }
+        if let Some(condition) = comp(Key::Condition) {
+            self.same("its condition's parameter", self.param(condition));
+        }
+    }
+
+    fn branches(&mut self) {
+        for (index, branch) in super::control_flow(self.instr).into_iter().enumerate() {
+            let passed = self.instr.operands.get(index + 1).map(|&id| self.leaves(self.comp, id));
+            let param = self.param(branch);
+            self.compare(
+                &passed.unwrap_or_default(),
+                &param,
+                &format!("passes to branch {index}"),
+                "its parameter",
+            );
+            self.same(&format!("the result of branch {index}"), self.root(branch));
+        }
+    }
+
+    fn same(&mut self, what: &str, others: Vec<Leaf>) {
+        let own = self.leaves(self.comp, self.id);
+        self.compare(&own, &others, "is", what);
+    }
+
+    fn compare(&mut self, own: &[Leaf], others: &[Leaf], verb: &str, what: &str) {
+        let meshes = &self.facts.header.meshes;
+        let differs = |(a, b): (&Leaf, &Leaf)| a.layout != b.layout || meshes[a.stage] != meshes[b.stage];
+        let Some(leaf) = own.iter().zip(others).position(differs) else { return };
+        let part = if own.len() > 1 { format!(" in part {leaf}") } else { String::new() };
+        let (a, b) = (describe(own[leaf], meshes), describe(others[leaf], meshes));
+        let message = format!("`{}` {verb} {a}{part}, but {what} {b}", self.instr.name);
+        self.found.push(Problem { comp: self.comp, instr: self.id, is_fatal: false, message });
+    }
+}
+
+/// `split as [x, -, y]` by dimension up to the last split one; `whole`.
+fn describe(leaf: Leaf, meshes: &[Mesh]) -> String {
+    let n_axes = meshes[leaf.stage].n_axes();
+    let Some(last) = (0..n_axes).filter_map(|axis| leaf.layout.dim_of(axis)).max() else {
+        return "whole".to_owned();
+    };
+    let dim = |dim| {
+        let axes: String = leaf.layout.axes_of(dim).map(|axis| AXIS_NAMES[axis]).collect();
+        if axes.is_empty() { "-".to_owned() } else { axes }
+    };
+    format!("split as [{}]", (0..=last).map(dim).collect::<Vec<_>>().join(","))
+}
+
+/// Outputs and the parameters whose buffers they reuse.
+fn aliases(module: &Module, facts: &Facts) -> Vec<Problem> {
+    let entry = module.entry();
+    let of = |id: InstrId| &facts.comps[module.entry.index()][id.index()].leaves;
+    let mut found = Vec::new();
+    for alias in aliased(module) {
+        let (output, param) = (of(entry.root)[alias.output], of(alias.param)[alias.leaf]);
+        if output != param {
+            let meshes = &facts.header.meshes;
+            let (a, b) = (describe(output, meshes), describe(param, meshes));
+            let name = &entry.instr(alias.param).name;
+            let message =
+                format!("output {} reuses the buffer of `{name}`, which is {b}, but is {a}", alias.output);
+            found.push(Problem { comp: module.entry, instr: entry.root, is_fatal: false, message });
+        }
+    }
+    found
+}
+
+/// An output leaf that reuses the buffer of a leaf of an entry parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aliased {
+    /// Leaf of the entry's result.
+    pub output: usize,
+    /// The parameter.
+    pub param: InstrId,
+    /// Its leaf.
+    pub leaf: usize,
+}
+
+/// The header's `input_output_alias={ {0}: (1, {}, may-alias), … }`, as leaves.
+pub fn aliased(module: &Module) -> Vec<Aliased> {
+    let (params, root) = (module.entry().params(), &module.entry().root().shape);
+    let text = module.attr("input_output_alias").unwrap_or_default();
+    let pair = |piece: &str| {
+        let (output, rest) = piece.split_once("}:")?;
+        let (number, rest) = rest.trim_start().strip_prefix('(')?.split_once(',')?;
+        let index = rest.split_once('{')?.1.split_once('}')?.0;
+        let param = *params.get(number.trim().parse::<usize>().ok()?)?;
+        let leaf = leaf_at(&module.entry().instr(param).shape, index)?;
+        Some(Aliased { output: leaf_at(root, output.rsplit_once('{')?.1)?, param, leaf })
+    };
+    text.split(')').filter_map(pair).collect()
+}
+
+/// The leaf at a tuple index such as `1, 0`.
+fn leaf_at(shape: &Shape, index: &str) -> Option<usize> {
+    let (mut shape, mut leaf) = (shape, 0);
+    for part in index.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (parts, part) = (shape.parts(), part.parse::<usize>().ok()?);
+        leaf += parts.get(..part)?.iter().map(Shape::n_leaves).sum::<usize>();
+        shape = parts.get(part)?;
+    }
+    Some(leaf).filter(|_| !matches!(shape, Shape::Tuple(_)))
+}

@@ -1,0 +1,89 @@
+//! The header's notes: meshes, stages, and what the planner says about its plan.
+
+use phzc_ir::{Diagnostic, Mesh, Module, Result};
+use serde_json::Value;
+
+/// The planner's figures.
+pub const PLAN_NOTE: &str = "phzc.plan";
+/// The mesh that every layout is of.
+pub const MESH_NOTE: &str = "phzc.mesh";
+/// The mesh of each stage where there are several: `0:x=4;1:x=2,y=2`.
+pub const STAGES_NOTE: &str = "phzc.stages";
+
+/// The most devices that a mesh may have: layouts list them.
+const MAX_DEVICES: i64 = 1 << 20;
+
+/// What the header says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// The mesh of each stage; one where there are no stages.
+    pub meshes: Vec<Mesh>,
+    /// Microbatches of one step.
+    pub n_microbatches: usize,
+    /// The planner's figures: an object, or null.
+    pub plan: Value,
+}
+
+/// Whether phzc has planned the module: then every rule binds.
+pub fn is_planned(module: &Module) -> bool {
+    module.note(PLAN_NOTE).is_some()
+}
+
+/// Reads the header's notes. Without a mesh note all partitions are one axis.
+///
+/// # Errors
+/// When a note cannot be read.
+pub fn header(module: &Module) -> Result<Header> {
+    let plan = match module.note(PLAN_NOTE) {
+        Some(text) => serde_json::from_str(&text).map_err(|error| bad(PLAN_NOTE, &error.to_string()))?,
+        None => Value::Null,
+    };
+    let n_microbatches = plan.get("n_microbatches").and_then(Value::as_u64).unwrap_or(1).max(1) as usize;
+    let meshes = match (module.note(STAGES_NOTE), module.note(MESH_NOTE)) {
+        (Some(stages), _) => stage_meshes(&stages)?,
+        (None, Some(mesh)) => vec![Mesh::parse(&mesh)?],
+        (None, None) => vec![flat_mesh(module)?],
+    };
+    let n_devices = |mesh: &Mesh| mesh.sizes.iter().try_fold(1i64, |all, &size| all.checked_mul(size));
+    if !meshes.iter().all(|mesh| n_devices(mesh).is_some_and(|n_devices| n_devices <= MAX_DEVICES)) {
+        return Err(Diagnostic::error(format!("the plan's mesh has more than {MAX_DEVICES} devices")));
+    }
+    Ok(Header { meshes, n_microbatches, plan })
+}
+
+impl Header {
+    /// A number among the planner's figures.
+    pub fn figure(&self, key: &str) -> Option<f64> {
+        self.plan.get(key).and_then(Value::as_f64)
+    }
+
+    /// Devices of all stages.
+    pub fn n_devices(&self) -> usize {
+        self.meshes.iter().map(|mesh| mesh.n_devices() as usize).sum()
+    }
+}
+
+fn stage_meshes(text: &str) -> Result<Vec<Mesh>> {
+    let mut meshes = Vec::new();
+    for part in text.split(';').filter(|part| !part.is_empty()) {
+        let (number, mesh) = part.split_once(':').ok_or_else(|| bad(STAGES_NOTE, "a stage is `0:x=4`"))?;
+        if number.parse() != Ok(meshes.len()) {
+            return Err(bad(STAGES_NOTE, "stages are numbered 0, 1, … in order"));
+        }
+        meshes.push(Mesh::parse(mesh)?);
+    }
+    if meshes.is_empty() { Err(bad(STAGES_NOTE, "there is no stage")) } else { Ok(meshes) }
+}
+
+fn flat_mesh(module: &Module) -> Result<Mesh> {
+    match module.attr("num_partitions").map(str::parse::<i64>) {
+        None => Ok(Mesh::default()),
+        Some(Ok(n_devices)) if n_devices >= 1 => Ok(Mesh::new(&[n_devices])),
+        Some(_) => Err(Diagnostic::error("`num_partitions` must be a positive integer")),
+    }
+}
+
+fn bad(note: &str, what: &str) -> Diagnostic {
+    Diagnostic::error(format!("the header's note `{note}` cannot be read: {what}"))
+        .help("run `shard` and `place` again, or remove the note")
+}

@@ -1,0 +1,135 @@
+//! Facts about the instructions of one computation after another: each op's loops, work and collectives.
+
+use super::loops::{OpStep, loops};
+use super::moves::moves;
+use super::read::{Reader, local_bytes};
+use super::{Facts, InstrFacts, Leaf, Problem, Step, fused};
+use phzc_ir::{CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
+use smallvec::SmallVec;
+
+/// Adds facts to those of the computations before.
+pub struct Deriver<'a> {
+    pub module: &'a Module,
+    pub facts: Facts,
+}
+
+impl Deriver<'_> {
+    /// Adds the facts of a computation.
+    pub fn comp(&mut self, comp: CompId) {
+        let n_instrs = self.module.comp(comp).instrs.len();
+        self.facts.comps[comp.index()].reserve(n_instrs);
+        let mut reader = Reader::default();
+        for id in (0..n_instrs).map(InstrId::new) {
+            let (mut facts, problems) = reader.read(self.module, &self.facts, comp, id);
+            self.report(comp, id, problems);
+            self.op(comp, id, &mut facts);
+            self.facts.comps[comp.index()].push(facts);
+        }
+        fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
+    }
+
+    fn report(&mut self, comp: CompId, instr: InstrId, found: Vec<(bool, String)>) {
+        let problem = |(is_fatal, message)| Problem { comp, instr, is_fatal, message };
+        self.facts.problems.extend(found.into_iter().map(problem));
+    }
+
+    /// Fills in what one device does and which collectives it takes part in.
+    fn op(&mut self, comp: CompId, id: InstrId, facts: &mut InstrFacts) {
+        let view = View::new(self.module, comp, id);
+        match view.instr.op {
+            Opcode::Tuple
+            | Opcode::GetTupleElement
+            | Opcode::OptBarrier
+            | Opcode::While
+            | Opcode::Conditional
+            | Opcode::Parameter
+            | Opcode::AfterAll
+            | Opcode::AddDependency => {}
+            Opcode::Call | Opcode::Fusion => {
+                let message = format!(
+                    "`{}` is a `{}`, which has no layouts inside",
+                    view.instr.name,
+                    view.instr.op.as_str()
+                );
+                self.report(comp, id, vec![(false, message)]);
+            }
+            Opcode::CustomCall if is_move(&view) => self.explicit_move(comp, &view, facts),
+            _ => self.rule(comp, id, &view, facts),
+        }
+    }
+
+    fn explicit_move(&mut self, comp: CompId, view: &View, facts: &mut InstrFacts) {
+        let operand = &self.facts.comps[comp.index()][view.instr.operands[0].index()];
+        let (Some(array), Some(source)) = (view.instr.shape.as_array(), operand.leaves.first()) else {
+            return;
+        };
+        let target = facts.leaves[0];
+        let mesh = &self.facts.header.meshes[facts.stage];
+        facts.reads.push(local_bytes(array, target.layout, mesh));
+        if *mesh != self.facts.header.meshes[source.stage] {
+            return; // a send to another mesh lands in any layout
+        }
+        let mut layout = source.layout;
+        for step in moves(source.layout, target.layout, array.rank(), mesh) {
+            let bytes = local_bytes(array, layout, mesh).max(local_bytes(array, step.layout, mesh));
+            if let Some(kind) = step.kind {
+                let (axes, dtype) = (step.axes, array.dtype);
+                facts.steps.push(Step { kind, axes, dtype, bytes, is_implicit: false });
+            }
+            layout = step.layout;
+        }
+    }
+
+    fn rule(&mut self, comp: CompId, id: InstrId, view: &View, facts: &mut InstrFacts) {
+        let rule = (view.instr.op.def().rule)(view);
+        let mesh = self.facts.header.meshes[facts.stage].clone();
+        let operands = self.operand_leaves(comp, view);
+        let arriving: SmallVec<[Option<Layout>; 4]> =
+            operands.iter().map(|(leaf, _)| self.arrives(*leaf, facts.stage)).collect();
+        let results: SmallVec<[Layout; 2]> = facts.leaves.iter().map(|leaf| leaf.layout).collect();
+        let loops = loops(&rule, &arriving, &results, &mesh);
+        facts.axes = loops.axes();
+        let n_parts: f64 = crate::pricing::axes_of(facts.axes).map(|axis| mesh.sizes[axis] as f64).product();
+        facts.work = Work { bytes: 0.0, ..(view.instr.op.def().work)(view) * (1.0 / n_parts) };
+        let read = |(shape, map): (&Shape, _)| shape.bytes() / loops.n_tiles(map, &mesh);
+        facts.reads = operands.iter().map(|(_, shape)| *shape).zip(&rule.operands).map(read).collect();
+        let shapes = view.instr.shape.leaves();
+        let message = |step: &OpStep| match step.operand {
+            Some(operand) => message(step, operands[operand].1, arriving[operand].unwrap_or_default(), &mesh),
+            None => message(step, shapes[step.result], results[step.result], &mesh),
+        };
+        facts.steps.extend(loops.steps.iter().filter_map(message));
+        let problems = loops.problems.iter().map(|text| (false, format!("`{}` {text}", view.instr.name)));
+        self.report(comp, id, problems.collect());
+    }
+
+    /// The leaves of all operands with their shapes.
+    fn operand_leaves<'m>(&self, comp: CompId, view: &View<'m>) -> Vec<(Leaf, &'m Shape)> {
+        let facts = &self.facts.comps[comp.index()];
+        let leaves = |index: usize| {
+            let of = &facts[view.instr.operands[index].index()];
+            of.leaves.iter().copied().zip(view.operand(index).shape.leaves())
+        };
+        (0..view.n_operands()).flat_map(leaves).collect()
+    }
+
+    /// The layout in which a value arrives at a stage; none where it is sent from another mesh, for then it
+    /// lands as its reader wants it.
+    fn arrives(&self, leaf: Leaf, stage: usize) -> Option<Layout> {
+        let meshes = &self.facts.header.meshes;
+        (leaf.stage == stage || meshes[leaf.stage] == meshes[stage]).then_some(leaf.layout)
+    }
+}
+
+/// The collective that a step of an op is on a tensor of this shape and layout; none on tokens.
+fn message(step: &OpStep, shape: &Shape, layout: Layout, mesh: &Mesh) -> Option<Step> {
+    let array = shape.as_array()?;
+    let bytes = local_bytes(array, layout, mesh) * step.message_factor(mesh);
+    let OpStep { kind, axes, is_implicit, .. } = *step;
+    Some(Step { kind, axes, dtype: array.dtype, bytes, is_implicit })
+}
+
+/// Whether a custom-call marks a change of layout.
+fn is_move(view: &View) -> bool {
+    view.instr.word(Key::CustomCallTarget) == Some("Sharding") && view.n_operands() == 1
+}

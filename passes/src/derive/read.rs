@@ -1,0 +1,170 @@
+//! Reads layouts, stage and phase of one instruction.
+
+use super::{Facts, InstrFacts, Leaf, Phase};
+use phzc_ir::{ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiling};
+use smallvec::SmallVec;
+
+/// What is wrong: whether it is fatal, and why.
+type Found = Vec<(bool, String)>;
+
+/// Reads tilings; programs have few different ones, so those seen are kept.
+#[derive(Default)]
+pub struct Reader<'m> {
+    seen: Vec<(&'m Tiling, usize, usize, Option<Layout>)>,
+}
+
+impl<'m> Reader<'m> {
+    /// Layouts, stage and phase, with what is wrong about them.
+    pub fn read(
+        &mut self,
+        module: &'m Module,
+        facts: &Facts,
+        comp: CompId,
+        id: InstrId,
+    ) -> (InstrFacts, Found) {
+        let instr = module.comp(comp).instr(id);
+        let mut found = Found::new();
+        let stage = stage(instr, facts.header.meshes.len(), &mut found);
+        let stages = leaf_stages(module, facts, comp, instr, stage);
+        let leaves = self.leaves(instr, &stages, facts, &mut found);
+        let phase = Phase::parse(instr.note("phzc.phase"));
+        let shapes = instr.shape.leaves();
+        let local = |(shape, leaf): (&&Shape, &Leaf)| {
+            shape
+                .as_array()
+                .map_or(0.0, |array| local_bytes(array, leaf.layout, &facts.header.meshes[leaf.stage]))
+        };
+        let bytes = shapes.iter().zip(&leaves).map(local).collect();
+        (InstrFacts { leaves, bytes, stage, phase, ..InstrFacts::default() }, found)
+    }
+
+    fn leaves(
+        &mut self,
+        instr: &'m Instr,
+        stages: &[usize],
+        facts: &Facts,
+        found: &mut Found,
+    ) -> SmallVec<[Leaf; 1]> {
+        let shapes = instr.shape.leaves();
+        let tilings = instr.sharding().map(|sharding| sharding.leaves(shapes.len())).unwrap_or_default();
+        if tilings.len() != shapes.len() {
+            let is_missing = instr.sharding().is_none();
+            if is_missing && facts.header.n_devices() == 1 {
+                return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
+            }
+            let what = if is_missing {
+                "has no layout".to_owned()
+            } else {
+                format!("has {} parts but {} layouts", shapes.len(), tilings.len())
+            };
+            found.push((false, format!("`{}` {what}", instr.name)));
+            return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
+        }
+        let pairs = shapes.iter().zip(tilings).zip(stages);
+        pairs
+            .map(|((shape, tiling), &stage)| {
+                let layout = self.leaf(instr, shape, tiling, (stage, &facts.header.meshes[stage]), found);
+                Leaf { layout, stage }
+            })
+            .collect()
+    }
+
+    fn leaf(
+        &mut self,
+        instr: &Instr,
+        shape: &Shape,
+        tiling: &'m Tiling,
+        mesh: (usize, &Mesh),
+        found: &mut Found,
+    ) -> Layout {
+        let empty = ArrayShape::new(phzc_ir::DType::Pred, &[]);
+        let array = shape.as_array().unwrap_or(&empty);
+        let Some(layout) = self.layout(tiling, array.rank(), mesh) else {
+            found.push((
+                false,
+                format!(
+                    "`{}` has the layout {tiling}, which is not one of the mesh {}",
+                    instr.name,
+                    named(mesh.1)
+                ),
+            ));
+            return Layout::REPLICATED;
+        };
+        if !layout.divides(&array.dims, mesh.1) {
+            let is_fatal = instr.op == Opcode::Parameter;
+            found.push((
+                is_fatal,
+                format!("`{}` is split unevenly: {tiling} of {:?}", instr.name, array.dims.as_slice()),
+            ));
+        }
+        layout
+    }
+
+    fn layout(&mut self, tiling: &'m Tiling, rank: usize, (stage, mesh): (usize, &Mesh)) -> Option<Layout> {
+        if mesh.n_axes() == 0 {
+            return Some(Layout::REPLICATED);
+        }
+        let same = |entry: &&(&Tiling, usize, usize, Option<Layout>)| {
+            entry.1 == rank && entry.2 == stage && entry.0.kind == tiling.kind
+        };
+        if let Some(entry) = self.seen.iter().find(same) {
+            return entry.3;
+        }
+        let layout = Layout::from_tiling(tiling, rank, mesh);
+        self.seen.push((tiling, rank, stage, layout));
+        layout
+    }
+}
+
+fn named(mesh: &Mesh) -> String {
+    format!("`{mesh}`")
+}
+
+fn stage(instr: &Instr, n_stages: usize, found: &mut Found) -> usize {
+    let Some(text) = instr.note("phzc.stage") else { return 0 };
+    match text.parse::<usize>() {
+        Ok(stage) if stage < n_stages => stage,
+        _ => {
+            found.push((
+                true,
+                format!("`{}` is in stage `{text}`, but there are {n_stages} stages", instr.name),
+            ));
+            0
+        }
+    }
+}
+
+/// Tuples and their elements keep the stages of what they are made of.
+fn leaf_stages(
+    module: &Module,
+    facts: &Facts,
+    comp: CompId,
+    instr: &Instr,
+    stage: usize,
+) -> SmallVec<[usize; 1]> {
+    let of =
+        |operand: InstrId| facts.comps[comp.index()][operand.index()].leaves.iter().map(|leaf| leaf.stage);
+    match instr.op {
+        Opcode::Tuple | Opcode::OptBarrier => instr.operands.iter().copied().flat_map(of).collect(),
+        Opcode::GetTupleElement => {
+            let tuple = &module.comp(comp).instr(instr.operands[0]).shape;
+            of(instr.operands[0]).skip(element_start(instr, tuple)).take(instr.shape.n_leaves()).collect()
+        }
+        _ => SmallVec::from_elem(stage, instr.shape.n_leaves()),
+    }
+}
+
+/// The first leaf of `tuple` that a `get-tuple-element` takes.
+pub fn element_start(instr: &Instr, tuple: &Shape) -> usize {
+    let index = instr.int(Key::Index).unwrap_or(0) as usize;
+    tuple.parts().iter().take(index).map(Shape::n_leaves).sum()
+}
+
+/// Bytes of one device's tile; the last tile of a dimension that does not divide is padded.
+pub fn local_bytes(array: &ArrayShape, layout: Layout, mesh: &Mesh) -> f64 {
+    let tile = |(dim, &size): (usize, &i64)| {
+        let tiles = layout.tiles(dim, mesh);
+        if size < 0 { 1.0 } else { ((size + tiles - 1) / tiles) as f64 }
+    };
+    array.dtype.bytes_of(array.dims.iter().enumerate().map(tile).product())
+}

@@ -1,0 +1,141 @@
+//! `fuse`: finds ParallelBlocks and notes the block of every instruction.
+//!
+//! ```text
+//! y = f32[64,256] dot(x, w), …     →     y = f32[64,256] dot(x, w), …, frontend_attributes={phzc.block="3",phzc.phase="fwd"}
+//! ```
+//!
+//! Blocks and their repeats go to `blocks.txt` in CFP's format (reference/cfp-alpa.md 1.7).
+//! Precondition: none; calls are inlined first.
+
+use crate::blocks::{BlockId, Blocks};
+use crate::graph::{Graph, NodeId, NodeKind};
+use crate::inline;
+use crate::pass::{Changed, Context, Options, Pass};
+use crate::repeats::repeats;
+use phzc_ir::{Key, Module, Result};
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "fuse",
+    summary: "groups ops into ParallelBlocks by their factor rules and finds repeated segments",
+    options: &[],
+    run,
+};
+
+fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
+    let flattened = inline::flatten(module)?;
+    let graph = Graph::build(module);
+    let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
+    cx.artifacts.insert("blocks.txt".into(), describe(module, &graph, &blocks));
+    let noted = note(module, &graph, &blocks);
+    Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
+}
+
+/// Notes block and phase on every instruction that has a block; says whether anything was new.
+fn note(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
+    let mut changed = false;
+    for (id, node) in graph.nodes.iter().enumerate() {
+        let Some(block) = blocks.block_of[id] else { continue };
+        if node.kind != NodeKind::Op && node.kind != NodeKind::Source {
+            continue;
+        }
+        let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
+        for (key, value) in
+            [("phzc.block", block.to_string()), ("phzc.phase", blocks.phases[id].as_str().to_string())]
+        {
+            if instr.note(key) != Some(&value) {
+                instr.set_note(key, &value);
+                changed = true;
+            }
+        }
+    }
+    changed
+}
+
+/// The block dump: members with their plans, then the repeats among the blocks with contractions.
+fn describe(module: &Module, graph: &Graph, blocks: &Blocks) -> String {
+    let mut out = String::new();
+    let with_contraction: Vec<BlockId> = (0..blocks.members.len() as BlockId)
+        .filter(|&block| {
+            blocks.members[block as usize].iter().any(|&node| graph.nodes[node as usize].is_contraction)
+        })
+        .collect();
+    for (index, &block) in with_contraction.iter().enumerate() {
+        let _ = writeln!(out, "Parallel Block {index}:");
+        for &node in
+            blocks.members[block as usize].iter().filter(|&&node| graph.nodes[node as usize].is_contraction)
+        {
+            let _ = writeln!(out, "    {node} {}", one_line(module, graph, node));
+            let _ =
+                writeln!(out, "    Plan: {}", plan(graph, blocks, blocks.members[block as usize][0], node));
+        }
+    }
+    let hashes: Vec<u64> =
+        with_contraction.iter().map(|&block| fingerprint(module, graph, blocks, block)).collect();
+    for (copy, first) in repeats(&hashes) {
+        let _ = writeln!(
+            out,
+            "ParallelBlocks sequence: ({}, {}) mapped to  ({}, {})",
+            copy.start, copy.end, first.start, first.end
+        );
+    }
+    out
+}
+
+/// The instruction in short form, without attributes that do not compute.
+fn one_line(module: &Module, graph: &Graph, node: NodeId) -> String {
+    let node = &graph.nodes[node as usize];
+    let comp = module.comp(node.comp);
+    let mut instr = comp.instr(node.instr).clone();
+    instr.attrs.retain(|attr| !matches!(attr.key, Key::Metadata | Key::FrontendAttributes | Key::Sharding));
+    phzc_ir::text::print_instr(module, comp, &instr)
+}
+
+/// Alpa's strategies of a product on a 1-D mesh are the loops in the order right-free, left-free,
+/// contracted, batch; the plan lists, per strategy of the block's entry, the member's own.
+fn plan(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> String {
+    let (own, first) = (strategy_order(graph, blocks, member), strategy_order(graph, blocks, entry));
+    let mut out = String::new();
+    for class in first {
+        match own.iter().position(|&other| other == class) {
+            Some(index) => drop(write!(out, "{index}, ")),
+            None => out.push_str("-, "),
+        }
+    }
+    out
+}
+
+/// The loops of a product in Alpa's order.
+fn strategy_order(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<u32> {
+    let node = &graph.nodes[id as usize];
+    let has = |slot: usize, factor: usize| {
+        node.rule
+            .operands
+            .get(slot)
+            .is_some_and(|map| map.iter().flatten().any(|&other| other as usize == factor))
+    };
+    let kind = |factor: usize| match (has(0, factor), has(1, factor), node.rule.factors[factor].kind) {
+        (_, _, phzc_ir::FactorKind::Reduce(_)) => 2,
+        (true, true, _) => 3,
+        (false, true, _) => 0,
+        _ => 1,
+    };
+    let mut order: Vec<usize> =
+        (0..node.rule.factors.len()).filter(|&factor| node.rule.factors[factor].size > 1).collect();
+    order.sort_by_key(|&factor| (kind(factor), factor));
+    order.into_iter().map(|factor| blocks.classes.find(blocks.node_classes[id as usize][factor])).collect()
+}
+
+/// Equal for blocks that do the same work on the same shapes.
+pub fn fingerprint(module: &Module, graph: &Graph, blocks: &Blocks, block: BlockId) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    for &id in &blocks.members[block as usize] {
+        let node = &graph.nodes[id as usize];
+        graph.opcode(module, id).hash(&mut hasher);
+        node.rule.to_string().hash(&mut hasher);
+        node.results.iter().for_each(|&result| graph.tensors[result as usize].dtype.hash(&mut hasher));
+    }
+    hasher.finish()
+}

@@ -1,0 +1,226 @@
+//! `inline`: splices called computations and fusions into their callers.
+//!
+//! ```text
+//! y = f32[8] call(x), to_apply=f        →    y = f32[8] negate(x)     // f's root takes the name
+//! ```
+//!
+//! A computation that several calls share can hold one layout only, so XLA inlines calls before it
+//! partitions and phzc does too. A loop body or a branch that several loops share is copied for each.
+//! Reducers and comparators stay as they are.
+
+use crate::pass::{Changed, Context, Options, Pass};
+use indexmap::{IndexMap, IndexSet};
+use phzc_ir::{Attr, CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, Value};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "inline",
+    summary: "splices calls and fusions into their callers; copies shared loop bodies",
+    options: &[],
+    run,
+};
+
+/// More instructions than this after inlining is refused: nested calls can double at every level.
+const MAX_INSTRS: usize = 20_000_000;
+
+fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
+    flatten(module)
+}
+
+/// Inlines every call and fusion that the entry reaches.
+///
+/// # Errors
+/// When the result would have more than 20 million instructions.
+pub fn flatten(module: &mut Module) -> Result<Changed> {
+    if !needs_flattening(module) {
+        return Ok(Changed::No);
+    }
+    let mut flattener = Flattener {
+        old: module,
+        comps: Vec::new(),
+        shared: IndexMap::new(),
+        names: IndexSet::new(),
+        n_instrs: 0,
+    };
+    let entry = flattener.body(module.entry)?;
+    let comps = flattener.comps;
+    module.comps = comps;
+    module.entry = entry;
+    Ok(Changed::Yes)
+}
+
+/// Computations that run as part of the program's control flow, not per element.
+fn control_keys(op: Opcode) -> &'static [Key] {
+    match op {
+        Opcode::While => &[Key::Condition, Key::Body],
+        Opcode::Conditional => &[Key::BranchComputations, Key::TrueComputation, Key::FalseComputation],
+        _ => &[],
+    }
+}
+
+/// The computation that a call or fusion runs.
+fn callee(instr: &Instr) -> Option<CompId> {
+    match instr.op {
+        Opcode::Call => instr.comp(Key::ToApply),
+        Opcode::Fusion => instr.comp(Key::Calls),
+        _ => None,
+    }
+}
+
+/// Computations that `instr` runs as control flow.
+pub(crate) fn control_comps(instr: &Instr) -> Vec<CompId> {
+    let of = |key: &Key| match instr.attr(key.clone()) {
+        Some(Value::Comp(comp)) => vec![*comp],
+        Some(Value::Comps(comps)) => comps.clone(),
+        _ => Vec::new(),
+    };
+    control_keys(instr.op).iter().flat_map(of).collect()
+}
+
+fn needs_flattening(module: &Module) -> bool {
+    let mut seen = IndexSet::new();
+    let mut todo = vec![module.entry];
+    while let Some(comp) = todo.pop() {
+        for instr in &module.comp(comp).instrs {
+            if callee(instr).is_some() {
+                return true;
+            }
+            for body in control_comps(instr) {
+                if !seen.insert(body) {
+                    return true;
+                }
+                todo.push(body);
+            }
+        }
+    }
+    false
+}
+
+struct Flattener<'a> {
+    old: &'a Module,
+    comps: Vec<Computation>,
+    /// Per-element computations, copied once.
+    shared: IndexMap<CompId, CompId>,
+    names: IndexSet<Box<str>>,
+    n_instrs: usize,
+}
+
+/// A computation while it grows.
+#[derive(Default)]
+struct Body {
+    instrs: Vec<Instr>,
+    names: IndexSet<Box<str>>,
+}
+
+impl Flattener<'_> {
+    /// A copy of a control-flow computation with everything spliced in.
+    fn body(&mut self, id: CompId) -> Result<CompId> {
+        let comp = self.old.comp(id);
+        let mut body = Body::default();
+        body.names.extend(comp.instrs.iter().map(|instr| instr.name.clone()));
+        let root = self.splice(id, None, "", &mut body)?;
+        Ok(self.push(comp, body.instrs, root))
+    }
+
+    fn push(&mut self, comp: &Computation, instrs: Vec<Instr>, root: InstrId) -> CompId {
+        let name = fresh(&self.names, &comp.name);
+        self.names.insert(name.clone());
+        self.comps.push(Computation { name, instrs, root, thread: comp.thread.clone() });
+        CompId::new(self.comps.len() - 1)
+    }
+
+    /// Appends `id`'s instructions to `body`; parameters stand for `args` when there are any.
+    fn splice(
+        &mut self,
+        id: CompId,
+        args: Option<&[InstrId]>,
+        prefix: &str,
+        body: &mut Body,
+    ) -> Result<InstrId> {
+        let comp = self.old.comp(id);
+        self.n_instrs += comp.instrs.len();
+        if self.n_instrs > MAX_INSTRS {
+            let error =
+                Diagnostic::error(format!("inlining `{}` gives over {MAX_INSTRS} instructions", comp.name));
+            return Err(error.help("calls that call each other twice at every level grow without bound"));
+        }
+        let mut map: Vec<InstrId> = Vec::with_capacity(comp.instrs.len());
+        for (old_id, instr) in comp.iter() {
+            let operands: Vec<InstrId> = instr.operands.iter().map(|operand| map[operand.index()]).collect();
+            let name =
+                if args.is_some() && old_id == comp.root { prefix.into() } else { join(prefix, &instr.name) };
+            let new_id = match (args, instr.param_number(), callee(instr)) {
+                (Some(args), Some(number), _) => args[number as usize],
+                (_, _, Some(callee)) => self.splice(callee, Some(&operands), &name, body)?,
+                _ => self.copy(instr, &operands, name, args.is_some(), body)?,
+            };
+            map.push(new_id);
+        }
+        Ok(map[comp.root.index()])
+    }
+
+    fn copy(
+        &mut self,
+        instr: &Instr,
+        operands: &[InstrId],
+        name: Box<str>,
+        is_spliced: bool,
+        body: &mut Body,
+    ) -> Result<InstrId> {
+        let mut copy = instr.clone();
+        copy.operands = operands.into();
+        copy.name = if is_spliced { fresh(&body.names, &name) } else { name };
+        body.names.insert(copy.name.clone());
+        copy.attrs = self.attrs(instr)?;
+        body.instrs.push(copy);
+        Ok(InstrId::new(body.instrs.len() - 1))
+    }
+
+    /// The attributes, with computations renamed to their copies.
+    fn attrs(&mut self, instr: &Instr) -> Result<Vec<Attr>> {
+        let control = control_keys(instr.op);
+        let mut attrs = Vec::with_capacity(instr.attrs.len());
+        for attr in &instr.attrs {
+            let is_control = control.contains(&attr.key);
+            let value = match &attr.value {
+                Value::Comp(comp) => Value::Comp(self.comp(*comp, is_control)?),
+                Value::Comps(comps) => Value::Comps(
+                    comps.iter().map(|&comp| self.comp(comp, is_control)).collect::<Result<_>>()?,
+                ),
+                other => other.clone(),
+            };
+            attrs.push(Attr { key: attr.key.clone(), value });
+        }
+        Ok(attrs)
+    }
+
+    fn comp(&mut self, id: CompId, is_control: bool) -> Result<CompId> {
+        if is_control {
+            return self.body(id);
+        }
+        if let Some(&copy) = self.shared.get(&id) {
+            return Ok(copy);
+        }
+        let comp = self.old.comp(id);
+        let mut instrs = comp.instrs.clone();
+        for (new, old) in instrs.iter_mut().zip(&comp.instrs) {
+            new.attrs = self.attrs(old)?;
+        }
+        let copy = self.push(comp, instrs, comp.root);
+        self.shared.insert(id, copy);
+        Ok(copy)
+    }
+}
+
+fn join(prefix: &str, name: &str) -> Box<str> {
+    if prefix.is_empty() { name.into() } else { format!("{prefix}.{name}").into() }
+}
+
+/// `name`, or `name.1`, `name.2`, … if it is taken.
+fn fresh(taken: &IndexSet<Box<str>>, name: &str) -> Box<str> {
+    if !taken.contains(name) {
+        return name.into();
+    }
+    let candidates = (1u32..).map(|number| format!("{name}.{number}").into_boxed_str());
+    candidates.into_iter().find(|candidate| !taken.contains(candidate)).expect("names do not run out")
+}

@@ -1,0 +1,31 @@
+//! The passes: functions from module to module, each with a name, typed options and golden tests.
+//!
+//! No pass does I/O, prints, or reads the environment; the text of the module is all the state
+//! that goes from one pass to the next.
+
+pub mod blocks;
+pub mod check;
+pub mod choose;
+pub mod classes;
+pub mod dce;
+pub mod derive;
+pub mod estimate;
+pub mod fuse;
+pub mod graph;
+pub mod inline;
+pub mod manager;
+pub mod pass;
+pub mod phase;
+pub mod pipeline;
+pub mod place;
+pub mod pricing;
+pub mod registry;
+pub mod repeats;
+pub mod report;
+pub mod shard;
+#[cfg(test)]
+mod testing;
+
+pub use manager::{Done, Hooks};
+pub use pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+pub use pipeline::{Pipeline, Step};

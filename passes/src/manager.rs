@@ -1,0 +1,104 @@
+//! Runs a pipeline: verifies before and after every pass, keeps time, and writes down what has run.
+//!
+//! The manager prints nothing and dumps nothing; who wants to see the module in between passes an observer.
+
+use crate::pass::{Changed, Context};
+use crate::pipeline::{Pipeline, Step};
+use phzc_ir::{Diagnostic, Module, Severity, print, verify};
+
+/// The note on the `HloModule` line that names the passes that have run, oldest first.
+pub const PASSES_NOTE: &str = "phzc.passes";
+/// The note on the `HloModule` line that names the cluster that they ran for.
+pub const CLUSTER_NOTE: &str = "phzc.cluster";
+
+/// What the observer hears: once about the verified input, then after each pass.
+pub struct Done<'a> {
+    /// How many passes have run.
+    pub n_done: usize,
+    /// The one that has just run; `None` for the input.
+    pub step: Option<&'a Step>,
+    /// The module after it, verified.
+    pub module: &'a Module,
+    /// Whether it changed the module.
+    pub changed: bool,
+    /// How long it took by the caller's clock.
+    pub secs: f64,
+}
+
+/// What a run reports to and what it measures time with.
+pub struct Hooks<'a> {
+    /// Called with the input and after each pass; an error ends the run.
+    pub observer: &'a mut dyn FnMut(Done) -> phzc_ir::Result<()>,
+    /// Seconds since some fixed moment.
+    pub clock: &'a dyn Fn() -> f64,
+}
+
+/// Runs the pipeline's passes in order. With none, it verifies.
+///
+/// # Errors
+/// Every broken rule of the input; or what a pass refuses; or, naming the pass, every rule that it broke.
+pub fn run(
+    module: &mut Module,
+    pipeline: &Pipeline,
+    cx: &mut Context,
+    hooks: &mut Hooks,
+) -> Result<(), Vec<Diagnostic>> {
+    check(module, cx)?;
+    let mut tell = |n_done, step, module: &Module, changed, secs| {
+        (hooks.observer)(Done { n_done, step, module, changed, secs }).map_err(|error| vec![error])
+    };
+    tell(0, None, module, true, 0.0)?;
+    for (index, step) in pipeline.steps.iter().enumerate() {
+        let start = (hooks.clock)();
+        let changed = run_step(module, step, cx)? == Changed::Yes;
+        tell(index + 1, Some(step), module, changed, (hooks.clock)() - start)?;
+    }
+    Ok(())
+}
+
+fn run_step(module: &mut Module, step: &Step, cx: &mut Context) -> Result<Changed, Vec<Diagnostic>> {
+    let name = step.pass.name;
+    let before = cfg!(debug_assertions).then(|| print(module));
+    let ran = (step.pass.run)(module, &step.options, cx);
+    let changed = ran.map_err(|error| vec![error.note(None, format!("in pass `{name}`"))])?;
+    if before.is_some_and(|before| (before != print(module)) != (changed == Changed::Yes)) {
+        return Err(vec![bug(name, &format!("it says `{changed:?}` to whether it changed the module"))]);
+    }
+    check(module, cx)
+        .map_err(|errors| errors.into_iter().map(|error| broken(name, error)).collect::<Vec<_>>())?;
+    record(module, step, cx);
+    Ok(changed)
+}
+
+/// Warnings go to the context, errors to the caller.
+fn check(module: &Module, cx: &mut Context) -> Result<(), Vec<Diagnostic>> {
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        verify(module).into_iter().partition(|found| found.severity == Severity::Error);
+    for warning in warnings {
+        if !cx.warnings.contains(&warning) {
+            cx.warnings.push(warning);
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+fn bug(pass: &str, what: &str) -> Diagnostic {
+    Diagnostic::error(format!("pass `{pass}` is wrong: {what}"))
+        .help("this is a bug in phzc, not in the program")
+}
+
+/// A rule that a pass broke: the message names the pass, for the user's program is innocent.
+fn broken(pass: &str, error: Diagnostic) -> Diagnostic {
+    let message = format!("after pass `{pass}`: {}", error.message);
+    Diagnostic { message, ..error }.help("this is a bug in phzc, not in the program")
+}
+
+/// Appends the pass to the module's history, so that a dump says how it came about.
+fn record(module: &mut Module, step: &Step, cx: &Context) {
+    let history = match module.note(PASSES_NOTE) {
+        Some(earlier) => format!("{earlier},{step}"),
+        None => step.to_string(),
+    };
+    module.set_note(PASSES_NOTE, &history);
+    module.set_note(CLUSTER_NOTE, &cx.cluster.name);
+}

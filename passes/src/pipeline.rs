@@ -1,0 +1,184 @@
+//! Pipelines as text: `fuse,shard{mesh=2x4},place` is parsed, checked against the registry and printed back.
+//!
+//! A value runs to the next comma or closing brace. One that contains a comma, a space or a brace stands
+//! in braces of its own, `mesh={x=2,y=4}`, or in double quotes, `mesh="x=2,y=4"`, where `\"` is a quote.
+
+mod syntax;
+
+use crate::pass::{OptionInfo, OptionKind, Options, Pass};
+use crate::registry;
+use phzc_ir::{Diagnostic, nearest};
+use std::fmt;
+use syntax::{RawOption, RawStep};
+
+/// Passes in the order in which they run.
+#[derive(Clone, Debug, Default)]
+pub struct Pipeline {
+    /// The passes with their options.
+    pub steps: Vec<Step>,
+}
+
+/// One pass of a pipeline.
+#[derive(Clone)]
+pub struct Step {
+    /// What runs.
+    pub pass: &'static Pass,
+    /// Its options, checked, defaults filled in.
+    pub options: Options,
+}
+
+impl Pipeline {
+    /// Reads a pipeline; spans of the errors point into `text`. Aliases are replaced by what they stand for.
+    ///
+    /// # Errors
+    /// The first syntax error; else every unknown pass, unknown option and bad value.
+    pub fn parse(text: &str) -> Result<Pipeline, Vec<Diagnostic>> {
+        let raw = syntax::parse(text).map_err(|error| vec![error])?;
+        let (mut steps, mut errors) = (Vec::new(), Vec::new());
+        for step in &raw {
+            match registry::alias(&step.name) {
+                Some(alias) => steps.extend(expand(alias, step, &mut errors)),
+                None => steps.extend(resolve(step, &mut errors)),
+            }
+        }
+        if errors.is_empty() { Ok(Pipeline { steps }) } else { Err(errors) }
+    }
+
+    /// The pipeline that is left after the first `n_done` steps.
+    pub fn after(&self, n_done: usize) -> Pipeline {
+        Pipeline { steps: self.steps.iter().skip(n_done).cloned().collect() }
+    }
+}
+
+impl Step {
+    /// The pass with its default options.
+    pub fn new(pass: &'static Pass) -> Step {
+        let values = pass.options.iter().map(|option| (option.name, option.default.to_owned())).collect();
+        Step { pass, options: Options { values } }
+    }
+}
+
+fn expand(alias: &registry::Alias, step: &RawStep, errors: &mut Vec<Diagnostic>) -> Vec<Step> {
+    if let Some(option) = step.options.first() {
+        let error = Diagnostic::error(format!("`{}` names a pipeline, which has no options", alias.name));
+        errors.push(error.at(option.key_span).help(format!("it stands for `{}`", alias.pipeline)));
+    }
+    match Pipeline::parse(alias.pipeline) {
+        Ok(pipeline) => pipeline.steps,
+        Err(inner) => {
+            errors.extend(inner.into_iter().map(|error| error.at(step.span)));
+            Vec::new()
+        }
+    }
+}
+
+fn resolve(raw: &RawStep, errors: &mut Vec<Diagnostic>) -> Option<Step> {
+    let Some(pass) = registry::find(&raw.name) else {
+        errors.push(unknown(&format!("pass `{}`", raw.name), &raw.name, &registry::names()).at(raw.span));
+        return None;
+    };
+    let mut step = Step::new(pass);
+    for (index, option) in raw.options.iter().enumerate() {
+        let is_repeated = raw.options[..index].iter().any(|earlier| earlier.key == option.key);
+        match set(&mut step, option, is_repeated) {
+            Ok(()) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    Some(step)
+}
+
+fn set(step: &mut Step, raw: &RawOption, is_repeated: bool) -> phzc_ir::Result<()> {
+    let pass = step.pass;
+    let Some(info) = pass.options.iter().find(|info| info.name == raw.key) else {
+        let known: Vec<&str> = pass.options.iter().map(|info| info.name).collect();
+        let what = format!("option `{}` of `{}`", raw.key, pass.name);
+        return Err(unknown(&what, &raw.key, &known).at(raw.key_span));
+    };
+    if is_repeated {
+        let error = Diagnostic::error(format!("option `{}` of `{}` is given twice", raw.key, pass.name));
+        return Err(error.at(raw.key_span));
+    }
+    let value = canonical(info, &raw.value).map_err(|expected| {
+        let what = format!("option `{}` of `{}` needs {expected}, got `{}`", raw.key, pass.name, raw.value);
+        Diagnostic::error(what).at(raw.value_span)
+    })?;
+    step.options.values.insert(info.name, value);
+    Ok(())
+}
+
+/// The one spelling of a legal value; the error says what is legal.
+fn canonical(info: &OptionInfo, value: &str) -> Result<String, String> {
+    match info.kind {
+        OptionKind::Int { min, max } => {
+            let int = value.parse::<i64>().ok().filter(|int| (min..=max).contains(int));
+            int.map(|int| int.to_string()).ok_or_else(|| info.kind.to_string())
+        }
+        OptionKind::Flag if matches!(value, "true" | "false") => Ok(value.to_owned()),
+        OptionKind::Choice(words) if words.contains(&value) => Ok(value.to_owned()),
+        OptionKind::Text(_) => Ok(value.to_owned()),
+        OptionKind::Flag | OptionKind::Choice(_) => Err(info.kind.to_string()),
+    }
+}
+
+/// "unknown `what`", with the nearest name that is known, or all of them.
+fn unknown(what: &str, word: &str, known: &[&str]) -> Diagnostic {
+    let error = Diagnostic::error(format!("unknown {what}"));
+    let list =
+        if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
+    match nearest(word, known.iter().copied()) {
+        Some(near) => error.help(format!("did you mean `{near}`? {list}")),
+        None => error.help(list),
+    }
+}
+
+impl fmt::Display for OptionKind {
+    /// What the option needs: `an integer from 1 to 8`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionKind::Int { min, max } => write!(f, "an integer from {min} to {max}"),
+            OptionKind::Flag => f.write_str("`true` or `false`"),
+            OptionKind::Choice(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                write!(f, "one of {}", words.join(", "))
+            }
+            OptionKind::Text(form) => f.write_str(form),
+        }
+    }
+}
+
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{step}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Step {
+    /// The name and the options that are not the default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pass.name)?;
+        let given = |info: &&OptionInfo| self.options.text(info.name) != info.default;
+        let options: Vec<String> =
+            self.pass.options.iter().filter(given).map(|info| self.option(info)).collect();
+        if options.is_empty() { Ok(()) } else { write!(f, "{{{}}}", options.join(",")) }
+    }
+}
+
+impl Step {
+    fn option(&self, info: &OptionInfo) -> String {
+        format!("{}={}", info.name, syntax::quoted(self.options.text(info.name)))
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Step({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

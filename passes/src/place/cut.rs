@@ -1,0 +1,231 @@
+//! The exact cut of a chain into pipeline stages.
+
+/// What the cut decides over: a chain of layers, in forward order.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    /// Per layer: forward and backward seconds of one microbatch.
+    pub secs: Vec<f64>,
+    /// Per layer: seconds of the update, once per step.
+    pub update_secs: Vec<f64>,
+    /// Per layer: bytes that stay for the whole step (weights, optimizer state).
+    pub fixed_bytes: Vec<f64>,
+    /// Per layer: bytes that each microbatch in flight adds.
+    pub flight_bytes: Vec<f64>,
+    /// Per boundary `i` (before layer `i`): seconds to send one microbatch's values on, both ways.
+    pub send_secs: Vec<f64>,
+}
+
+/// A way to cut the chain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cut {
+    /// First layer of each stage.
+    pub starts: Vec<usize>,
+    /// Seconds of a step (1F1B): every stage once, the slowest for each further microbatch.
+    pub step_secs: f64,
+}
+
+impl Chain {
+    fn sums(values: &[f64]) -> Vec<f64> {
+        std::iter::once(0.0)
+            .chain(values.iter().scan(0.0, |sum, value| {
+                *sum += value;
+                Some(*sum)
+            }))
+            .collect()
+    }
+
+    /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
+    ///
+    /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update): for every
+    /// possible slowest stage a dynamic program over (stage, layer) finds the least sum. Stage `i` of
+    /// `S` holds `min(B, S-i)` microbatches.
+    pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
+        let n_layers = self.secs.len();
+        let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
+        let mut caps: Vec<f64> = (0..n_layers)
+            .flat_map(|from| (from + 1..=n_layers).map(move |to| (from, to)))
+            .map(|(from, to)| table.secs(from, to))
+            .collect();
+        caps.sort_by(f64::total_cmp);
+        caps.dedup();
+        let mut best: Option<Cut> = None;
+        for cap in caps {
+            let waits = (n_microbatches as f64 - 1.0) * cap;
+            if best.as_ref().is_some_and(|best| waits + cap >= best.step_secs) {
+                break;
+            }
+            let Some((sum, starts)) = table.least_sum(cap) else { continue };
+            let slowest = table.slowest(&starts);
+            let step_secs = sum + (n_microbatches as f64 - 1.0) * slowest + table.update_secs(&starts);
+            if best.as_ref().is_none_or(|best| step_secs < best.step_secs) {
+                best = Some(Cut { starts, step_secs });
+            }
+        }
+        best
+    }
+}
+
+/// Prefix sums, so that a stage's figures are differences.
+struct StageTable<'a> {
+    chain: &'a Chain,
+    n_stages: usize,
+    n_microbatches: usize,
+    limit_bytes: f64,
+    secs: Vec<f64>,
+    update: Vec<f64>,
+    fixed: Vec<f64>,
+    flight: Vec<f64>,
+}
+
+impl<'a> StageTable<'a> {
+    fn new(chain: &'a Chain, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> StageTable<'a> {
+        StageTable {
+            chain,
+            n_stages,
+            n_microbatches,
+            limit_bytes,
+            secs: Chain::sums(&chain.secs),
+            update: Chain::sums(&chain.update_secs),
+            fixed: Chain::sums(&chain.fixed_bytes),
+            flight: Chain::sums(&chain.flight_bytes),
+        }
+    }
+
+    fn n_layers(&self) -> usize {
+        self.chain.secs.len()
+    }
+
+    /// Seconds of one microbatch in the stage `from..to`, its send onwards included.
+    fn secs(&self, from: usize, to: usize) -> f64 {
+        let send = if to < self.n_layers() { self.chain.send_secs[to] } else { 0.0 };
+        self.secs[to] - self.secs[from] + send
+    }
+
+    fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
+        let in_flight = self.n_microbatches.min(self.n_stages - stage) as f64;
+        self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
+            <= self.limit_bytes
+    }
+
+    /// The least sum of stage seconds when none may exceed `cap`, with the stages' first layers.
+    fn least_sum(&self, cap: f64) -> Option<(f64, Vec<usize>)> {
+        let n = self.n_layers();
+        let mut rest = vec![f64::INFINITY; n + 1];
+        rest[n] = 0.0;
+        let mut next = vec![vec![0; n + 1]; self.n_stages];
+        for stage in (0..self.n_stages).rev() {
+            let mut now = vec![f64::INFINITY; n + 1];
+            for from in 0..n {
+                for to in from + 1..=n {
+                    let secs = self.secs(from, to);
+                    if self.secs[to] - self.secs[from] > cap {
+                        break;
+                    }
+                    if secs <= cap && secs + rest[to] < now[from] && self.fits(stage, from, to) {
+                        (now[from], next[stage][from]) = (secs + rest[to], to);
+                    }
+                }
+            }
+            rest = now;
+        }
+        if !rest[0].is_finite() {
+            return None;
+        }
+        let mut starts = vec![0];
+        for row in &next[..self.n_stages - 1] {
+            starts.push(row[*starts.last().unwrap_or(&0)]);
+        }
+        Some((rest[0], starts))
+    }
+
+    fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
+        starts
+            .iter()
+            .enumerate()
+            .map(|(index, &from)| (from, starts.get(index + 1).copied().unwrap_or(self.n_layers())))
+    }
+
+    fn slowest(&self, starts: &[usize]) -> f64 {
+        self.stages(starts).map(|(from, to)| self.secs(from, to)).fold(0.0, f64::max)
+    }
+
+    fn update_secs(&self, starts: &[usize]) -> f64 {
+        self.stages(starts).map(|(from, to)| self.update[to] - self.update[from]).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(secs: &[f64]) -> Chain {
+        let zeros = vec![0.0; secs.len()];
+        Chain {
+            secs: secs.to_vec(),
+            update_secs: zeros.clone(),
+            fixed_bytes: vec![1.0; secs.len()],
+            flight_bytes: zeros.clone(),
+            send_secs: zeros,
+        }
+    }
+
+    /// Every cut, by brute force.
+    fn brute(chain: &Chain, n_stages: usize, n_microbatches: usize, limit: f64) -> f64 {
+        let n = chain.secs.len();
+        let mut best = f64::INFINITY;
+        for mask in 0u32..1 << (n - 1) {
+            if mask.count_ones() as usize + 1 != n_stages {
+                continue;
+            }
+            let mut bounds = vec![0];
+            bounds.extend((1..n).filter(|layer| mask >> (layer - 1) & 1 == 1));
+            bounds.push(n);
+            let stage = |range: &[usize]| {
+                (range[0]..range[1]).map(|layer| chain.secs[layer]).sum::<f64>()
+                    + if range[1] < n { chain.send_secs[range[1]] } else { 0.0 }
+            };
+            let bytes = |(index, range): (usize, &[usize])| {
+                let in_flight = n_microbatches.min(n_stages - index) as f64;
+                (range[0]..range[1])
+                    .map(|layer| chain.fixed_bytes[layer] + in_flight * chain.flight_bytes[layer])
+                    .sum::<f64>()
+            };
+            if bounds.windows(2).enumerate().any(|pair| bytes(pair) > limit) {
+                continue;
+            }
+            let secs: Vec<f64> = bounds.windows(2).map(stage).collect();
+            let slowest = secs.iter().copied().fold(0.0, f64::max);
+            best = best.min(secs.iter().sum::<f64>() + (n_microbatches as f64 - 1.0) * slowest);
+        }
+        best
+    }
+
+    #[test]
+    fn balances_equal_layers() {
+        assert_eq!(chain(&[1.0; 8]).cut(4, 8, 1e9).map(|cut| cut.starts), Some(vec![0, 2, 4, 6]));
+    }
+
+    #[test]
+    fn equals_brute_force_on_random_chains() {
+        let mut state = 7u64;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) as f64 / (1u64 << 24) as f64
+        };
+        for round in 0..200 {
+            let n = 3 + round % 6;
+            let mut it = chain(&(0..n).map(|_| 0.1 + random()).collect::<Vec<_>>());
+            it.send_secs = (0..n).map(|_| 0.2 * random()).collect();
+            it.flight_bytes = (0..n).map(|_| random()).collect();
+            let limit = 2.0 + 6.0 * random();
+            let found = it.cut(3, 4, limit).map_or(f64::INFINITY, |cut| cut.step_secs);
+            let wanted = brute(&it, 3, 4, limit);
+            assert!(found == wanted || (found - wanted).abs() < 1e-9, "{found} {wanted}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        assert_eq!(chain(&[1.0; 4]).cut(2, 1, 1.5), None);
+    }
+}

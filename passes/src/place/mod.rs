@@ -1,0 +1,232 @@
+//! `place`: cuts the program into pipeline stages on submeshes, and the batch into microbatches.
+//!
+//! ```text
+//! h = … dot(x, w), …, sharding={devices=[8,1]<=[8]}     →     the same, or over a stage's own devices
+//!                                                             with frontend_attributes={…,phzc.stage="1"}
+//! ```
+//!
+//! For every stage count that divides the devices, `shard`'s choice is made again on a stage's devices;
+//! the chain of blocks, in forward order, is cut exactly; the least step time that fits in memory wins.
+//! One stage leaves the layouts as `shard` wrote them. Precondition: `shard` has run.
+
+mod chain;
+pub mod cut;
+mod strip;
+
+use crate::blocks::Blocks;
+use crate::graph::Graph;
+use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use crate::shard::emit::{Decision, emit, planned_comps};
+use crate::shard::{Facts, Solved, meshes, solve_on};
+use chain::{Layers, batch_size, layers};
+use cut::Cut;
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Module, Result};
+use rayon::prelude::*;
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "place",
+    summary: "cuts the blocks into pipeline stages on submeshes and the batch into microbatches",
+    options: &[
+        OptionInfo {
+            name: "stages",
+            kind: OptionKind::Int { min: 0, max: 4096 },
+            default: "0",
+            help: "number of pipeline stages; 0 tries every divisor of the devices",
+        },
+        OptionInfo {
+            name: "microbatches",
+            kind: OptionKind::Int { min: 0, max: 1 << 20 },
+            default: "0",
+            help: "microbatches per step; 0 tries every power of two that divides the batch",
+        },
+    ],
+    run,
+};
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    let Some(mesh) = module.note("phzc.mesh") else {
+        return Err(
+            Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes shard,place`")
+        );
+    };
+    let before = phzc_ir::print(module);
+    let mut plain = module.clone();
+    strip::strip(&mut plain);
+    let graph = Graph::build(&plain);
+    let blocks = Blocks::build(&plain, &graph, &vec![false; graph.tensors.len()]);
+    let facts = Facts::new(&plain, &graph, &blocks, vec![None; graph.tensors.len()]);
+    let given =
+        plain.comps.iter().flat_map(|comp| &comp.instrs).any(|instr| instr.note("phzc.given").is_some());
+    let problem =
+        Problem { plain: &plain, graph: &graph, blocks: &blocks, facts: &facts, cluster: cx.cluster, given };
+    (cx.progress)("place: trying stage counts");
+    let best = problem.best(options, &mesh)?;
+    if best.n_stages() > 1 {
+        *module = plain.clone();
+        rewrite(module, &problem, &best);
+    }
+    note(module, &best);
+    Ok(if phzc_ir::print(module) == before { Changed::No } else { Changed::Yes })
+}
+
+/// What placement decides over.
+struct Problem<'a> {
+    plain: &'a Module,
+    graph: &'a Graph,
+    blocks: &'a Blocks,
+    facts: &'a Facts,
+    cluster: &'a Cluster,
+    /// Whether the user fixed some layouts; then the program stays on all devices.
+    given: bool,
+}
+
+/// A placement.
+struct Placement {
+    /// The layouts on one stage's devices.
+    solved: Solved,
+    /// Layers of the chain.
+    layers: Layers,
+    /// The cut.
+    cut: Cut,
+    n_microbatches: usize,
+}
+
+impl Placement {
+    fn n_stages(&self) -> usize {
+        self.cut.starts.len()
+    }
+}
+
+impl<'a> Problem<'a> {
+    fn best(&self, options: &Options, noted_mesh: &str) -> Result<Placement> {
+        let n_devices = self.cluster.n_devices();
+        let wanted = options.int("stages") as usize;
+        if wanted > 0 && n_devices % wanted != 0 {
+            return Err(Diagnostic::error(format!(
+                "{wanted} stages do not divide {n_devices} devices evenly"
+            )));
+        }
+        let counts =
+            (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
+        let counts: Vec<usize> = counts.filter(|&count| !self.given || count == 1).collect();
+        let tried: Vec<Result<Placement>> =
+            counts.par_iter().map(|&count| self.placed(count, options, noted_mesh)).collect();
+        let mut least: Option<Diagnostic> = None;
+        let mut best: Option<Placement> = None;
+        for result in tried {
+            match result {
+                Ok(found) if best.as_ref().is_none_or(|best| found.cut.step_secs < best.cut.step_secs) => {
+                    best = Some(found)
+                }
+                Ok(_) => {}
+                Err(error) => least = least.or(Some(error)),
+            }
+        }
+        best.ok_or_else(|| least.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))
+    }
+
+    /// The best placement with this many stages.
+    fn placed(&self, n_stages: usize, options: &Options, noted_mesh: &str) -> Result<Placement> {
+        let cluster = self.cluster.submesh(self.cluster.n_devices() / n_stages);
+        let candidates: Vec<_> = meshes(cluster.n_devices() as i64)
+            .into_iter()
+            .filter(|mesh| n_stages > 1 || mesh.to_string() == noted_mesh)
+            .collect();
+        let candidates =
+            if candidates.is_empty() { vec![phzc_ir::Mesh::parse(noted_mesh)?] } else { candidates };
+        let solve = |mesh| solve_on(self.facts.input(self.graph, self.blocks, &cluster), mesh);
+        let solved =
+            candidates.iter().filter_map(solve).min_by(|a, b| a.choice.cost.total_cmp(&b.choice.cost));
+        let solved = solved
+            .ok_or_else(|| Diagnostic::error("no layout of this program is legal on a stage's devices"))?;
+        let input = self.facts.input(self.graph, self.blocks, &cluster);
+        let layers = layers(self.plain, input, &solved, self.cluster);
+        let (cut, n_microbatches) = self.cut(&layers, n_stages, options)?;
+        Ok(Placement { solved, layers, cut, n_microbatches })
+    }
+
+    /// The best cut over the microbatch counts.
+    fn cut(&self, layers: &Layers, n_stages: usize, options: &Options) -> Result<(Cut, usize)> {
+        let batch = batch_size(self.graph);
+        let wanted = options.int("microbatches") as usize;
+        if wanted > 0 && !batch.is_multiple_of(wanted) {
+            return Err(Diagnostic::error(format!("{wanted} microbatches do not divide a batch of {batch}")));
+        }
+        let counts = std::iter::successors(Some(1), |count| Some(count * 2))
+            .take_while(|count| batch.is_multiple_of(*count) && *count <= batch);
+        let counts: Vec<usize> = if wanted > 0 { vec![wanted] } else { counts.collect() };
+        let limit = self.cluster.usable_bytes();
+        let cuts = counts
+            .iter()
+            .filter_map(|&count| Some((layers.chain(count).cut(n_stages, count, limit)?, count)));
+        cuts.min_by(|a, b| a.0.step_secs.total_cmp(&b.0.step_secs))
+            .ok_or_else(|| self.too_large(layers, &counts))
+    }
+
+    fn too_large(&self, layers: &Layers, counts: &[usize]) -> Diagnostic {
+        let most = counts.last().copied().unwrap_or(1);
+        let chain = layers.chain(most);
+        let needed: f64 = chain.fixed_bytes.iter().chain(&chain.flight_bytes).sum();
+        let limit = self.cluster.usable_bytes();
+        let text = format!(
+            "the program needs {:.1} GB on each device, `{}` has {:.1} GB to use",
+            needed / 1e9,
+            self.cluster.accelerator.name,
+            limit / 1e9
+        );
+        Diagnostic::error(text).help("plan for more devices, or for devices with more memory")
+    }
+}
+
+/// Writes the layouts of a stage's devices, and each instruction's stage.
+fn rewrite(module: &mut Module, problem: &Problem, best: &Placement) {
+    let cluster = problem.cluster.submesh(problem.cluster.n_devices() / best.n_stages());
+    let mut model = crate::shard::model::Model::new(
+        problem.facts.input(problem.graph, problem.blocks, &cluster),
+        &best.solved.mesh,
+    );
+    let stage_of_block = best.layers.stages(&best.cut.starts);
+    for (id, node) in problem.graph.nodes.iter().enumerate() {
+        let stage = problem.blocks.block_of[id].map_or(0, |block| stage_of_block[block as usize]);
+        let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
+        instr.set_note("phzc.stage", &stage.to_string());
+    }
+    emit(module, &mut Decision::new(&mut model, &best.solved.choice.option));
+    stage_moves(module);
+    let mesh = best.solved.mesh.to_string();
+    let meshes: Vec<String> = (0..best.n_stages()).map(|stage| format!("{stage}:{mesh}")).collect();
+    module.set_note("phzc.mesh", &mesh);
+    module.set_note("phzc.stages", &meshes.join(";"));
+}
+
+/// A reshard runs in the stage of its source.
+fn stage_moves(module: &mut Module) {
+    for comp in planned_comps(module) {
+        let comp = &mut module.comps[comp.index()];
+        for index in 0..comp.instrs.len() {
+            if comp.instrs[index].note("phzc.move").is_some() {
+                let source = comp.instrs[index].operands[0];
+                if let Some(stage) = comp.instr(source).note("phzc.stage").map(str::to_owned) {
+                    comp.instrs[index].set_note("phzc.stage", &stage);
+                }
+            }
+        }
+    }
+}
+
+/// Adds what was decided to the plan's note.
+fn note(module: &mut Module, best: &Placement) {
+    let text = module.note("phzc.plan").unwrap_or_default();
+    let mut plan: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(&text).unwrap_or_default();
+    plan.insert("n_stages".into(), best.n_stages().into());
+    plan.insert("n_microbatches".into(), best.n_microbatches.into());
+    plan.insert("step_secs".into(), best.cut.step_secs.into());
+    if best.n_stages() > 1 {
+        plan.insert("planned_secs".into(), best.solved.choice.cost.into());
+        plan.insert("stop".into(), best.solved.choice.stop.as_str().into());
+    }
+    module.set_note("phzc.plan", &serde_json::Value::Object(plan).to_string());
+}

@@ -1,0 +1,214 @@
+//! The result as figures: `plan.json`, and what the terminal's table is made of (schema: docs/plan-schema.md).
+//!
+//! All times come from [`crate::derive`]'s facts and [`crate::pricing`]'s formulas; the planner's own claims
+//! (`lower_bound_secs`, `gap`, `stop`) are passed on from the header's note. With `M` microbatches an op on data
+//! runs `M` times on an `M`-th of the batch, a sum over microbatches once per step ([`crate::derive::Nature`]).
+
+mod price;
+mod sends;
+mod tensors;
+#[cfg(test)]
+mod tests;
+
+use crate::check::{memory_of, schedule};
+use crate::derive::{Facts, derive};
+use phzc_cost::{Cluster, Pipeline};
+use phzc_ir::{Module, Result};
+use price::StagePrice;
+use serde::Serialize;
+
+/// What a plan costs and where it puts things.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Version of this schema.
+    pub schema: u32,
+    /// Seconds of one step.
+    pub time_secs: f64,
+    /// Seconds that no plan can beat, as the planner claims.
+    pub lower_bound_secs: Option<f64>,
+    /// How far the planner's plan may be from the best: 0.1 is 10 %.
+    pub gap: Option<f64>,
+    /// Why the search stopped.
+    pub stop: Option<String>,
+    /// Devices that the plan uses.
+    pub n_devices: usize,
+    /// Usable memory of one device.
+    pub memory_limit_bytes: f64,
+    /// The cluster's name.
+    pub cluster: String,
+    /// Microbatches of one step.
+    pub n_microbatches: usize,
+    /// The order in which stages run them: `1f1b`, `gpipe`.
+    pub schedule: String,
+    /// Collectives that the plan does not mention and a partitioner would insert.
+    pub n_implicit_collectives: f64,
+    /// Pipeline stages, first to last.
+    pub stages: Vec<Stage>,
+    /// Communication, one entry per kind, axes and stage.
+    pub collectives: Vec<CollectiveUse>,
+    /// Where the time goes on the slowest stage.
+    pub breakdown: Breakdown,
+    /// The largest tensors, those of one type and layout together.
+    pub tensors: Vec<BigTensor>,
+}
+
+/// One pipeline stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stage {
+    /// First and last device.
+    pub devices: [usize; 2],
+    /// Its mesh: `x=2,y=4`; empty for one device.
+    pub mesh: String,
+    /// Instructions that it runs.
+    pub n_instrs: usize,
+    /// Seconds of one microbatch's forward part.
+    pub forward_secs: f64,
+    /// Seconds of one microbatch's backward part.
+    pub backward_secs: f64,
+    /// Seconds of what is done once per step: gradients' reductions, the optimizer.
+    pub update_secs: f64,
+    /// Peak bytes on each device.
+    pub memory_bytes: f64,
+    /// Bytes of parameters among them.
+    pub parameter_bytes: f64,
+}
+
+/// All collectives of one kind over the same axes in one stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveUse {
+    /// HLO's name, or `send` between stages.
+    pub kind: String,
+    /// Names of the mesh axes.
+    pub axes: Vec<String>,
+    /// The stage (that sends).
+    pub stage: usize,
+    /// How often in one step.
+    pub count: f64,
+    /// Message bytes on one device in one step (NCCL's convention).
+    pub bytes: f64,
+    /// Seconds in one step.
+    pub time_secs: f64,
+}
+
+/// Seconds of one step on the slowest stage; they add up to `time_secs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Breakdown {
+    /// Kernels that arithmetic bounds, launches included.
+    pub compute_secs: f64,
+    /// Kernels that memory bounds, launches included.
+    pub memory_bound_secs: f64,
+    /// Collectives and sends.
+    pub collective_secs: f64,
+    /// Waiting for other stages.
+    pub bubble_secs: f64,
+}
+
+/// Tensors of one type and layout.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BigTensor {
+    /// The first one's name.
+    pub name: String,
+    /// Its type: `bf16[1024,4096]`.
+    pub shape: String,
+    /// The mesh axes on each dimension: `[x,-]`.
+    pub layout: String,
+    /// Its stage.
+    pub stage: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of one of them on one device.
+    pub bytes: f64,
+}
+
+/// The figures of a planned module.
+///
+/// # Errors
+/// When the header's notes cannot be read.
+pub fn plan(module: &Module, cluster: &Cluster) -> Result<Plan> {
+    Ok(plan_of(module, &derive(module)?, cluster))
+}
+
+/// The figures as pretty-printed JSON, ending in a line break.
+///
+/// # Errors
+/// When the header's notes cannot be read.
+pub fn plan_json(module: &Module, cluster: &Cluster) -> Result<String> {
+    Ok(to_json(&plan(module, cluster)?))
+}
+
+/// A plan as pretty-printed JSON, ending in a line break.
+pub fn to_json(plan: &Plan) -> String {
+    let text = serde_json::to_string_pretty(plan).expect("a plan has string keys only");
+    format!("{text}\n")
+}
+
+/// The figures of facts that are known already.
+pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
+    let prices = price::stages(module, facts, cluster);
+    let sends = sends::sends(module, facts, cluster);
+    let header = &facts.header;
+    let n_implicit = price::n_implicit(facts);
+    let (time_secs, breakdown) = time(facts, &prices, &sends);
+    let mut collectives: Vec<CollectiveUse> =
+        prices.iter().enumerate().flat_map(|(stage, price)| price.collective_uses(stage)).collect();
+    collectives.extend(sends.uses);
+    Plan {
+        schema: 1,
+        time_secs,
+        lower_bound_secs: header.figure("lower_bound_secs"),
+        gap: header.figure("gap"),
+        stop: header.plan.get("stop").and_then(|stop| stop.as_str()).map(str::to_owned),
+        n_devices: header.n_devices(),
+        memory_limit_bytes: cluster.accelerator.usable_bytes(),
+        cluster: cluster.name.clone(),
+        n_microbatches: header.n_microbatches,
+        schedule: schedule(facts).to_string(),
+        n_implicit_collectives: n_implicit,
+        stages: stages(module, facts, cluster, &prices),
+        collectives,
+        breakdown,
+        tensors: tensors::largest(module, facts),
+    }
+}
+
+fn stages(module: &Module, facts: &Facts, cluster: &Cluster, prices: &[StagePrice]) -> Vec<Stage> {
+    let memory = memory_of(module, facts, cluster);
+    let mut first = 0;
+    let stage = |(index, price): (usize, &StagePrice)| {
+        let mesh = &facts.header.meshes[index];
+        let devices = [first, first + mesh.n_devices() as usize - 1];
+        first = devices[1] + 1;
+        Stage {
+            devices,
+            mesh: mesh.to_string(),
+            n_instrs: price.n_instrs,
+            forward_secs: price.forward_secs,
+            backward_secs: price.backward_secs,
+            update_secs: price.update_secs,
+            memory_bytes: memory.stages[index].peak_bytes,
+            parameter_bytes: memory.stages[index].parameter_bytes,
+        }
+    };
+    prices.iter().enumerate().map(stage).collect()
+}
+
+/// Seconds of a step, and where they go on the stage that is busy longest.
+fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
+    let pipeline = Pipeline {
+        forward_secs: prices.iter().map(|price| price.forward_secs).collect(),
+        backward_secs: prices.iter().map(|price| price.backward_secs).collect(),
+        send_secs: sends.boundary_secs.clone(),
+        n_microbatches: facts.header.n_microbatches,
+    };
+    let n_times = facts.header.n_microbatches as f64;
+    let update = prices.iter().map(|price| price.update_secs).fold(0.0, f64::max);
+    let time_secs = pipeline.step_secs(schedule(facts)) + update;
+    let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
+    let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
+    let sent = 2.0 * n_times * sends.boundary_secs.get(slowest).copied().unwrap_or(0.0);
+    let mut parts = prices[slowest].breakdown;
+    parts.collective_secs += sent;
+    let sum = parts.compute_secs + parts.memory_bound_secs + parts.collective_secs;
+    parts.bubble_secs = if prices.len() > 1 { (time_secs - sum).max(0.0) } else { 0.0 };
+    (time_secs, parts)
+}

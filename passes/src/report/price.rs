@@ -1,0 +1,150 @@
+//! Seconds of each stage: every instruction and every collective, times how often it runs.
+
+use super::{Breakdown, CollectiveUse};
+use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps};
+use crate::pricing::{self, Kernel, axes_of};
+use phzc_cost::{Cluster, Collective};
+use phzc_ir::layout::AXIS_NAMES;
+use phzc_ir::{CompId, DType, Instr, InstrId, Module};
+use std::collections::BTreeMap;
+
+/// What one stage takes.
+#[derive(Clone, Debug, Default)]
+pub struct StagePrice {
+    pub n_instrs: usize,
+    pub forward_secs: f64,
+    pub backward_secs: f64,
+    pub update_secs: f64,
+    /// Seconds per step, without waiting.
+    pub breakdown: Breakdown,
+    collectives: BTreeMap<(Collective, u8), Total>,
+}
+
+/// Collectives of one kind over the same axes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    count: f64,
+    bytes: f64,
+    secs: f64,
+}
+
+/// How a part of an instruction runs: `times` per step, each on a `share` of the batch.
+#[derive(Clone, Copy)]
+struct Runs {
+    times: f64,
+    share: f64,
+    phase: Phase,
+}
+
+/// The price of every stage.
+pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePrice> {
+    let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
+    for comp in planned_comps(module) {
+        for (id, instr) in module.comp(comp).iter() {
+            let own = &facts.comps[comp.index()][id.index()];
+            let price = &mut prices[own.stage];
+            price.n_instrs += 1;
+            let executions = facts.executions[comp.index()];
+            let dtype = first_dtype(module, comp, instr);
+            price.kernel(own, dtype, cluster, op_runs(facts, comp, id, instr).times(executions), facts);
+            for step in &own.steps {
+                price.collective(own, step, cluster, step_runs(facts, own).times(executions), facts);
+            }
+        }
+    }
+    prices
+}
+
+/// Collectives per step that the plan does not mention.
+pub fn n_implicit(facts: &Facts) -> f64 {
+    let per_comp = |(instrs, times): (&Vec<InstrFacts>, &f64)| {
+        let implicit = instrs.iter().flat_map(|own| &own.steps).filter(|step| step.is_implicit);
+        implicit.count() as f64 * times
+    };
+    facts.comps.iter().zip(&facts.executions).map(per_comp).sum()
+}
+
+fn first_dtype(module: &Module, comp: CompId, instr: &Instr) -> DType {
+    let source = instr.operands.first().map_or(instr, |&id| module.comp(comp).instr(id));
+    source.shape.leaves().first().and_then(|leaf| leaf.as_array()).map_or(DType::F32, |array| array.dtype)
+}
+
+impl Runs {
+    fn times(self, executions: f64) -> Runs {
+        Runs { times: self.times * executions, ..self }
+    }
+}
+
+/// An op that touches data runs per microbatch on its part; one on sums of microbatches once; others anew each time.
+fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
+    let all = &facts.comps[comp.index()];
+    let operands = instr.operands.iter().flat_map(|operand| &all[operand.index()].natures);
+    let nature = operands.chain(&all[id.index()].natures).copied().max().unwrap_or_default();
+    runs(facts, nature, all[id.index()].phase)
+}
+
+/// A collective moves the result.
+fn step_runs(facts: &Facts, own: &InstrFacts) -> Runs {
+    runs(facts, own.natures.iter().copied().max().unwrap_or_default(), own.phase)
+}
+
+fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
+    let n_parts = facts.header.n_microbatches as f64;
+    match nature {
+        _ if phase == Phase::Update => Runs { times: 1.0, share: 1.0, phase },
+        Nature::Sum if n_parts > 1.0 => Runs { times: 1.0, share: 1.0, phase: Phase::Update },
+        Nature::Part => Runs { times: n_parts, share: 1.0 / n_parts, phase },
+        Nature::State | Nature::Sum => Runs { times: n_parts, share: 1.0, phase },
+    }
+}
+
+impl StagePrice {
+    fn kernel(&mut self, own: &InstrFacts, dtype: DType, cluster: &Cluster, runs: Runs, facts: &Facts) {
+        if own.kernel == Kernel::Nothing {
+            return;
+        }
+        let work = own.work * runs.share;
+        let secs = pricing::op_secs(cluster, &work, own.kernel, dtype);
+        let is_compute = pricing::compute_secs(cluster, &work, own.kernel, dtype)
+            >= cluster.accelerator.memory_secs(work.bytes);
+        let sum =
+            if is_compute { &mut self.breakdown.compute_secs } else { &mut self.breakdown.memory_bound_secs };
+        *sum += secs * runs.times;
+        self.add(secs * runs.times, runs.phase, facts);
+    }
+
+    fn collective(&mut self, own: &InstrFacts, step: &Step, cluster: &Cluster, runs: Runs, facts: &Facts) {
+        let bytes = step.bytes * runs.share;
+        let mesh = &facts.header.meshes[own.stage];
+        let secs = pricing::collective_secs(cluster, mesh, step.kind, step.axes, bytes);
+        let total = self.collectives.entry((step.kind, step.axes)).or_default();
+        total.count += runs.times;
+        total.bytes += bytes * runs.times;
+        total.secs += secs * runs.times;
+        self.breakdown.collective_secs += secs * runs.times;
+        self.add(secs * runs.times, runs.phase, facts);
+    }
+
+    /// Forward and backward times are per microbatch.
+    fn add(&mut self, secs: f64, phase: Phase, facts: &Facts) {
+        let per_part = secs / facts.header.n_microbatches as f64;
+        match phase {
+            Phase::Forward => self.forward_secs += per_part,
+            Phase::Backward => self.backward_secs += per_part,
+            Phase::Update => self.update_secs += secs,
+        }
+    }
+
+    /// The collectives, by kind, then by axes.
+    pub fn collective_uses(&self, stage: usize) -> Vec<CollectiveUse> {
+        let name = |(&(kind, axes), total): (&(Collective, u8), &Total)| CollectiveUse {
+            kind: kind.to_string(),
+            axes: axes_of(axes).map(|axis| AXIS_NAMES[axis].to_owned()).collect(),
+            stage,
+            count: total.count,
+            bytes: total.bytes,
+            time_secs: total.secs,
+        };
+        self.collectives.iter().map(name).collect()
+    }
+}

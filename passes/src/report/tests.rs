@@ -1,0 +1,121 @@
+//! Times, collectives and the schema.
+
+use super::*;
+use insta::assert_snapshot;
+use phzc_cost::{AxisGroup, Collective};
+use phzc_ir::parse;
+
+const STEP: &str = "HloModule m, frontend_attributes={phzc.mesh=\"x=2\",phzc.plan=\"{\\\"lower_bound_secs\\\":1e-6,\\\"gap\\\":0.5,\\\"stop\\\":\\\"optimal\\\"}\"}
+    ENTRY e {
+    a = bf16[4096,4096] parameter(0), sharding={devices=[1,2]<=[2]}
+    b = bf16[4096,4096] parameter(1), sharding={devices=[2,1]<=[2]}
+    d = bf16[4096,4096] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}
+    ROOT g = bf16[4096,4096] tanh(d), sharding={replicated}
+    }";
+
+fn cluster() -> Cluster {
+    Cluster::named("a100-8").expect("a known cluster")
+}
+
+#[test]
+fn time_is_kernels_and_collectives() {
+    let (cluster, module) = (cluster(), parse(STEP).expect("legal"));
+    let plan = plan(&module, &cluster).expect("a legal header");
+    let n = 4096.0 * 4096.0;
+    let (device, work) = (&cluster.accelerator, |flops, transcendentals, bytes| phzc_ir::Work {
+        flops,
+        transcendentals,
+        bytes,
+    });
+    let dot = device.op_secs(&work(n * 4096.0, 0.0, 4.0 * n), "bf16", true);
+    let tanh = device.op_secs(&work(0.0, n, 4.0 * n), "bf16", false);
+    let reduce = cluster.collective_secs(Collective::AllReduce, 2.0 * n, AxisGroup { size: 2, stride: 1 });
+    assert!((plan.time_secs - dot - tanh - reduce).abs() < 1e-12);
+    assert_eq!(
+        plan.breakdown,
+        Breakdown { compute_secs: dot, memory_bound_secs: tanh, collective_secs: reduce, bubble_secs: 0.0 }
+    );
+    assert_eq!(
+        plan.collectives,
+        [CollectiveUse {
+            kind: "all-reduce".to_owned(),
+            axes: vec!["x".to_owned()],
+            stage: 0,
+            count: 1.0,
+            bytes: 2.0 * n,
+            time_secs: reduce,
+        }]
+    );
+}
+
+#[test]
+fn the_json_has_the_documented_keys() {
+    let json = plan_json(&parse(STEP).expect("legal"), &cluster()).expect("a legal header");
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let mut keys = Vec::new();
+    list_keys("", &value, &mut keys);
+    let schema = include_str!("../../../docs/plan-schema.md");
+    for key in &keys {
+        assert!(schema.contains(&format!("`{key}`")), "docs/plan-schema.md lacks `{key}`");
+    }
+    assert_eq!(keys.len(), 35);
+}
+
+/// `stages[].mesh`: every key once.
+fn list_keys(prefix: &str, value: &serde_json::Value, keys: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(map) => map.iter().for_each(|(key, value)| {
+            let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            if !value.is_array() || value[0].is_object() || !keys.contains(&path) {
+                list_keys(&path, value, keys);
+            }
+        }),
+        serde_json::Value::Array(items) if items.first().is_some_and(serde_json::Value::is_object) => {
+            list_keys(&format!("{prefix}[]"), &items[0], keys);
+        }
+        _ => keys.push(prefix.to_owned()),
+    }
+}
+
+/// Two stages on one device each, forward only, four microbatches.
+#[test]
+fn a_pipeline_has_a_bubble_and_sends() {
+    let place =
+        |stage: usize| format!("sharding={{replicated}}, frontend_attributes={{phzc.stage=\"{stage}\"}}");
+    let (first, second) = (place(0), place(1));
+    let text = format!(
+        "HloModule m, frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{{\\\"n_microbatches\\\":4}}\"}}
+        ENTRY e {{
+        a = bf16[4096,4096] parameter(0), {first}
+        h = bf16[4096,4096] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {first}
+        ROOT d = bf16[4096,4096] dot(h, h), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {second}
+        }}"
+    );
+    let cluster = cluster();
+    let plan = plan(&parse(&text).expect("legal"), &cluster).expect("a legal header");
+    let (bytes, stage) = (4096.0 * 4096.0 * 2.0, &plan.stages[0]);
+    let send = cluster.send_secs(bytes / 4.0, false);
+    assert_eq!((plan.n_devices, stage.devices, plan.stages[1].devices), (2, [0, 0], [1, 1]));
+    assert_eq!(stage.forward_secs, plan.stages[1].forward_secs);
+    assert!((plan.time_secs - (5.0 * stage.forward_secs + 4.0 * 2.0 * send)).abs() < 1e-12);
+    assert!((plan.breakdown.bubble_secs - stage.forward_secs).abs() < 1e-12);
+    assert_eq!(
+        (plan.collectives[0].kind.as_str(), plan.collectives[0].count, plan.collectives[0].bytes),
+        ("send", 4.0, bytes)
+    );
+}
+
+#[test]
+fn the_largest_tensors_are_grouped_by_type_and_layout() {
+    let plan = plan(&parse(STEP).expect("legal"), &cluster()).expect("a legal header");
+    let lines: Vec<String> = plan
+        .tensors
+        .iter()
+        .map(|it| format!("{} x{} {}{} {}", it.name, it.count, it.shape, it.layout, it.bytes))
+        .collect();
+    assert_snapshot!(lines.join("\n"), @r"
+    a x1 bf16[4096,4096][-,x] 16777216
+    b x1 bf16[4096,4096][x,-] 16777216
+    d x2 bf16[4096,4096][-,-] 33554432
+    ");
+}

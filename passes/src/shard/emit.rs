@@ -1,0 +1,448 @@
+//! Writes a choice into the module: a layout on every instruction, an explicit reshard where two
+//! blocks disagree.
+
+use super::menu::{Strategy, layout};
+use super::model::Model;
+use super::moves::Step;
+use crate::blocks::is_shaped;
+use crate::graph::{NodeId, NodeKind, TensorId};
+use crate::inline::control_comps;
+use indexmap::{IndexMap, IndexSet};
+use phzc_cost::Collective;
+use phzc_ir::{
+    Attr, CompId, Computation, FactorKind, Instr, InstrId, Key, Layout, Module, Opcode, Payload, Rule, Shape,
+    Sharding, Tiling, Value,
+};
+use smallvec::SmallVec;
+
+/// What every tensor's layout is, and what every reader wants.
+pub struct Decision<'m, 'a> {
+    model: &'m mut Model<'a>,
+    strategies: Vec<Strategy>,
+    layouts: Vec<Layout>,
+}
+
+impl<'m, 'a> Decision<'m, 'a> {
+    /// Settles all layouts under a choice of one strategy per block.
+    pub fn new(model: &'m mut Model<'a>, option: &[u32]) -> Decision<'m, 'a> {
+        let strategies =
+            model.menus.iter().zip(option).map(|(menu, &option)| menu.strategies[option as usize]).collect();
+        let layouts = vec![Layout::REPLICATED; model.input.graph.tensors.len()];
+        let mut decision = Decision { model, strategies, layouts };
+        decision.settle();
+        decision.settle_free();
+        decision
+    }
+
+    /// The layout of every tensor, by id.
+    pub fn layouts(&self) -> &[Layout] {
+        &self.layouts
+    }
+
+    fn settle(&mut self) {
+        let graph = self.model.input.graph;
+        for tensor in (0..graph.tensors.len() as TensorId).filter(|&tensor| is_shaped(graph, tensor)) {
+            let Some(block) = self.model.input.blocks.block_of[graph.tensors[tensor as usize].def as usize]
+            else {
+                continue;
+            };
+            self.layouts[tensor as usize] =
+                self.model.settled(tensor, &self.strategies[block as usize]).layout;
+        }
+    }
+
+    /// A free tensor lies as all its readers want it; where they differ, whole: then each reader slices.
+    fn settle_free(&mut self) {
+        let graph = self.model.input.graph;
+        let mut wanted: Vec<Option<Layout>> = vec![None; graph.tensors.len()];
+        graph.outputs.iter().for_each(|&output| wanted[output as usize] = Some(Layout::REPLICATED));
+        for id in (0..graph.nodes.len() as NodeId).rev() {
+            let node = &graph.nodes[id as usize];
+            for &result in node.results.iter().filter(|&&result| graph.tensors[result as usize].is_free) {
+                let layout = wanted[result as usize].unwrap_or_default();
+                self.layouts[result as usize] = legal(layout, &node.rule, &node.results, result);
+            }
+            for (slot, &operand) in node.operands.iter().enumerate() {
+                if graph.tensors[operand as usize].is_free {
+                    let need = self.need(id, slot as u32);
+                    let joined = wanted[operand as usize].map_or(need, |old| common(old, need));
+                    wanted[operand as usize] = Some(joined);
+                }
+            }
+        }
+    }
+
+    /// The layout in which a node reads an operand.
+    pub fn need(&self, id: NodeId, slot: u32) -> Layout {
+        let (graph, blocks) = (self.model.input.graph, self.model.input.blocks);
+        let node = &graph.nodes[id as usize];
+        if let Some(block) = blocks.block_of[id as usize] {
+            let view = self.model.menus[block as usize].view(&blocks.use_map(graph, id, slot as usize));
+            return layout(&self.strategies[block as usize], &view);
+        }
+        match node.results.first() {
+            Some(&result) if graph.tensors[result as usize].is_free => {
+                through(&node.rule, slot as usize, self.layouts[result as usize])
+            }
+            _ => Layout::REPLICATED,
+        }
+    }
+
+    /// Steps that bring a tensor, as it is written, to a layout.
+    ///
+    /// An instruction is written with its reductions done, so an all-reduce is no step of its own and
+    /// a reduce-scatter is the slice after it: XLA's partitioner inserts what was planned for this form
+    /// only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
+    fn steps(&mut self, tensor: TensorId, target: Layout) -> Vec<Step> {
+        let graph = self.model.input.graph;
+        let written = self.layouts[tensor as usize];
+        if !is_shaped(graph, tensor) {
+            let slice = Step { kind: None, axes: 0, layout: target, partial: 0 };
+            return if written == target { Vec::new() } else { vec![slice] };
+        }
+        let block = self.model.input.blocks.block_of[graph.tensors[tensor as usize].def as usize];
+        let source = block
+            .map_or(written.into(), |block| self.model.settled(tensor, &self.strategies[block as usize]));
+        let mut steps = self.model.steps(tensor, source, target);
+        steps.retain(|step| step.kind != Some(Collective::AllReduce));
+        steps
+    }
+}
+
+/// Axes on which both agree.
+fn common(a: Layout, b: Layout) -> Layout {
+    (0..phzc_ir::MAX_AXES).fold(a, |layout, axis| {
+        if a.dim_of(axis) == b.dim_of(axis) { layout } else { layout.with(axis, None) }
+    })
+}
+
+/// The part of `layout` that the maker of a free tensor can make without communication.
+fn legal(layout: Layout, rule: &Rule, results: &[TensorId], result: TensorId) -> Layout {
+    let leaf = results.iter().position(|&other| other == result).unwrap_or(0);
+    let Some(map) = rule.results.get(leaf) else { return Layout::REPLICATED };
+    (0..phzc_ir::MAX_AXES).fold(layout, |layout, axis| {
+        let factor = layout.dim_of(axis).and_then(|dim| map.get(dim)?.first().copied());
+        let is_pass = factor.is_some_and(|factor| rule.factors[factor as usize].kind == FactorKind::Pass);
+        if is_pass { layout } else { layout.with(axis, None) }
+    })
+}
+
+/// The layout of an operand that gives the first result this layout.
+fn through(rule: &Rule, slot: usize, layout: Layout) -> Layout {
+    let (Some(result), Some(operand)) = (rule.results.first(), rule.operands.get(slot)) else {
+        return Layout::REPLICATED;
+    };
+    (0..phzc_ir::MAX_AXES).fold(Layout::REPLICATED, |found, axis| {
+        let factor = layout.dim_of(axis).and_then(|dim| result.get(dim)?.first().copied());
+        let dim = factor.and_then(|factor| operand.iter().position(|dim| dim.first() == Some(&factor)));
+        found.with(axis, dim)
+    })
+}
+
+/// Writes the decision into `module`; `nodes` of the graph tell which instruction is which.
+pub fn emit(module: &mut Module, decision: &mut Decision) {
+    let graph = decision.model.input.graph;
+    let mut node_of: IndexMap<(CompId, InstrId), NodeId> = IndexMap::new();
+    let mut leaf_nodes: IndexMap<(CompId, InstrId), Vec<NodeId>> = IndexMap::new();
+    for (id, node) in graph.nodes.iter().enumerate() {
+        match node.kind {
+            NodeKind::Op => drop(node_of.insert((node.comp, node.instr), id as NodeId)),
+            NodeKind::Carry | NodeKind::Join => {
+                leaf_nodes.entry((node.comp, node.instr)).or_default().push(id as NodeId)
+            }
+            NodeKind::Source => {}
+        }
+    }
+    let needs = tuple_needs(module, decision, &leaf_nodes);
+    for comp in planned_comps(module) {
+        let mut writer = Writer::new(module, decision, comp, &node_of, &needs);
+        writer.write();
+        let (instrs, root) = (writer.out, writer.map[module.comp(comp).root.index()]);
+        let target = &mut module.comps[comp.index()];
+        (target.instrs, target.root) = (instrs, root);
+    }
+    module.set_attr("num_partitions", decision.model.mesh.n_devices().to_string());
+}
+
+/// The entry and everything that it runs as control flow.
+pub fn planned_comps(module: &Module) -> Vec<CompId> {
+    let mut found = IndexSet::from([module.entry]);
+    let mut at = 0;
+    while let Some(&comp) = found.get_index(at) {
+        found.extend(module.comp(comp).instrs.iter().flat_map(control_comps));
+        at += 1;
+    }
+    found.into_iter().collect()
+}
+
+/// The layouts in which tuples have to be handed over: (computation, position) to one per leaf.
+/// The position is a loop's operand, or the root (`None`).
+type TupleNeeds = IndexMap<(CompId, Option<InstrId>), Vec<Option<Layout>>>;
+
+fn tuple_needs(
+    module: &Module,
+    decision: &Decision,
+    leaf_nodes: &IndexMap<(CompId, InstrId), Vec<NodeId>>,
+) -> TupleNeeds {
+    let graph = decision.model.input.graph;
+    let mut needs = TupleNeeds::new();
+    for (&(comp, id), nodes) in leaf_nodes {
+        let instr = module.comp(comp).instr(id);
+        let carried: Vec<Option<Layout>> = nodes
+            .iter()
+            .map(|&node| Some(decision.layouts[graph.nodes[node as usize].results[0] as usize]))
+            .collect();
+        if instr.op == Opcode::While {
+            needs.insert((comp, Some(instr.operands[0])), carried.clone());
+            instr
+                .comp(Key::Body)
+                .into_iter()
+                .for_each(|body| drop(needs.insert((body, None), carried.clone())));
+        } else {
+            control_comps(instr)
+                .into_iter()
+                .for_each(|branch| drop(needs.insert((branch, None), carried.clone())));
+        }
+    }
+    let mut outputs: Vec<Option<Layout>> = vec![None; graph.outputs.len()];
+    for &(output, param) in &graph.aliases {
+        let positions = graph.outputs.iter().enumerate().filter(|&(_, &other)| other == output);
+        positions.for_each(|(leaf, _)| outputs[leaf] = Some(decision.layouts[param as usize]));
+    }
+    needs.insert((module.entry, None), outputs);
+    needs
+}
+
+struct Writer<'w, 'm, 'a> {
+    module: &'w Module,
+    decision: &'w mut Decision<'m, 'a>,
+    comp: CompId,
+    node_of: &'w IndexMap<(CompId, InstrId), NodeId>,
+    needs: &'w TupleNeeds,
+    /// The new instructions.
+    out: Vec<Instr>,
+    /// Old ids to new ones.
+    map: Vec<InstrId>,
+    /// Reshards made so far.
+    moved: IndexMap<(TensorId, Layout), InstrId>,
+    names: IndexSet<Box<str>>,
+}
+
+impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
+    fn new(
+        module: &'w Module,
+        decision: &'w mut Decision<'m, 'a>,
+        comp: CompId,
+        node_of: &'w IndexMap<(CompId, InstrId), NodeId>,
+        needs: &'w TupleNeeds,
+    ) -> Self {
+        let names = module.comp(comp).instrs.iter().map(|instr| instr.name.clone()).collect();
+        Writer {
+            module,
+            decision,
+            comp,
+            node_of,
+            needs,
+            out: Vec::new(),
+            map: Vec::new(),
+            moved: IndexMap::new(),
+            names,
+        }
+    }
+
+    fn old(&self) -> &'w Computation {
+        self.module.comp(self.comp)
+    }
+
+    fn leaves(&self, id: InstrId) -> SmallVec<[TensorId; 1]> {
+        self.decision.model.input.graph.values[self.comp.index()][id.index()].clone()
+    }
+
+    fn write(&mut self) {
+        for (id, instr) in self.old().iter() {
+            let mut instr = instr.clone();
+            let operands: Vec<InstrId> =
+                (0..instr.operands.len()).map(|position| self.operand(id, position)).collect();
+            instr.operands = operands.into();
+            let tilings = self
+                .leaves(id)
+                .iter()
+                .zip(instr.shape.leaves())
+                .map(|(&tensor, shape)| self.tiling(tensor, shape))
+                .collect();
+            self.place(id, instr, tilings);
+        }
+        self.root();
+    }
+
+    fn tiling(&self, tensor: TensorId, shape: &Shape) -> Tiling {
+        let rank = shape.as_array().map_or(0, |array| array.rank());
+        self.decision.layouts[tensor as usize].to_tiling(rank, &self.decision.model.mesh)
+    }
+
+    fn place(&mut self, id: InstrId, mut instr: Instr, tilings: Vec<Tiling>) {
+        let is_tuple = matches!(instr.shape, Shape::Tuple(_));
+        let sharding = match (is_tuple, tilings.into_iter().collect::<Vec<_>>()) {
+            (false, mut one) if !one.is_empty() => Sharding::Single(one.remove(0)),
+            (_, all) => Sharding::Tuple(all),
+        };
+        instr.set_attr(Key::Sharding, Value::Sharding(Box::new(sharding)));
+        self.out.push(instr);
+        debug_assert_eq!(self.map.len(), id.index());
+        self.map.push(InstrId::new(self.out.len() - 1));
+    }
+
+    /// The new operand for an old one: itself, or a reshard of it.
+    fn operand(&mut self, id: InstrId, position: usize) -> InstrId {
+        let old = self.old().instr(id).operands[position];
+        let new = self.map[old.index()];
+        if let (Opcode::While, Some(needs)) =
+            (self.old().instr(id).op, self.needs.get(&(self.comp, Some(old))))
+        {
+            return self.tuple(old, new, &needs.clone());
+        }
+        let Some(&node) = self.node_of.get(&(self.comp, id)) else { return new };
+        let before: usize =
+            self.old().instr(id).operands[..position].iter().map(|&other| self.leaves(other).len()).sum();
+        match (self.leaves(old).as_slice(), &self.old().instr(old).shape) {
+            (&[tensor], Shape::Array(_)) => {
+                let need = self.decision.need(node, before as u32);
+                self.reshard(tensor, new, need)
+            }
+            _ => new,
+        }
+    }
+
+    /// `value` in the layout `target`, made by a chain of single movements when it lies otherwise.
+    fn reshard(&mut self, tensor: TensorId, value: InstrId, target: Layout) -> InstrId {
+        if let Some(&made) = self.moved.get(&(tensor, target)) {
+            return made;
+        }
+        let steps = self.decision.steps(tensor, target);
+        let mut at = value;
+        for step in steps {
+            at = match self.moved.get(&(tensor, step.layout)) {
+                Some(&made) => made,
+                None => self.movement(value, at, &step),
+            };
+            self.moved.insert((tensor, step.layout), at);
+        }
+        at
+    }
+
+    fn movement(&mut self, value: InstrId, from: InstrId, step: &Step) -> InstrId {
+        let suffix = match step.kind {
+            None => "sl",
+            Some(Collective::AllGather) => "ag",
+            Some(Collective::AllToAll) => "a2a",
+            Some(Collective::Permute) => "cp",
+            Some(Collective::AllReduce) => "ar",
+            Some(Collective::ReduceScatter) => "rs",
+        };
+        let source = self.out[value.index()].clone();
+        let rank = source.shape.as_array().map_or(0, |array| array.rank());
+        let tiling = step.layout.to_tiling(rank, &self.decision.model.mesh);
+        let attrs = vec![
+            Attr { key: Key::CustomCallTarget, value: Value::Str("Sharding".into()) },
+            Attr { key: Key::Sharding, value: Value::Sharding(Box::new(Sharding::Single(tiling))) },
+        ];
+        let mut instr = Instr {
+            name: self.fresh(&format!("{}.{suffix}", source.name)),
+            op: Opcode::CustomCall,
+            operands: SmallVec::from_slice(&[from]),
+            shape: source.shape.clone(),
+            payload: Payload::None,
+            attrs,
+            span: source.span,
+        };
+        for note in ["phzc.block", "phzc.phase"] {
+            if let Some(text) = source.note(note).map(str::to_owned) {
+                instr.set_note(note, &text);
+            }
+        }
+        instr.set_note("phzc.move", step.kind.map_or("slice", Collective::as_str));
+        self.push(instr)
+    }
+
+    fn push(&mut self, instr: Instr) -> InstrId {
+        self.out.push(instr);
+        InstrId::new(self.out.len() - 1)
+    }
+
+    fn fresh(&mut self, base: &str) -> Box<str> {
+        let candidates =
+            std::iter::once(base.to_string()).chain((1u32..).map(|number| format!("{base}.{number}")));
+        let name =
+            candidates.into_iter().find(|name| !self.names.contains(name.as_str())).unwrap_or_default();
+        self.names.insert(name.clone().into());
+        name.into()
+    }
+
+    /// A tuple (old id `old`, new id `new`) with its leaves in the layouts `needs`.
+    fn tuple(&mut self, old: InstrId, new: InstrId, needs: &[Option<Layout>]) -> InstrId {
+        let leaves = self.leaves(old);
+        let differs = |(tensor, need): (&TensorId, &Option<Layout>)| {
+            need.is_some_and(|need| self.decision.layouts[*tensor as usize] != need)
+        };
+        if !leaves.iter().zip(needs).any(differs) {
+            return new;
+        }
+        if !matches!(self.out[new.index()].shape, Shape::Tuple(_)) {
+            return self.reshard(leaves[0], new, needs[0].unwrap_or_default());
+        }
+        let source = self.out[new.index()].clone();
+        let parts = source.shape.parts().to_vec();
+        let mut operands: SmallVec<[InstrId; 3]> = SmallVec::new();
+        let mut tilings = Vec::new();
+        for (index, (part, &tensor)) in parts.iter().zip(&leaves).enumerate() {
+            let value = if source.op == Opcode::Tuple {
+                source.operands[index]
+            } else {
+                self.element(new, index, part, tensor)
+            };
+            let need = needs[index].unwrap_or(self.decision.layouts[tensor as usize]);
+            operands.push(self.reshard(tensor, value, need));
+            tilings.push(
+                need.to_tiling(part.as_array().map_or(0, |array| array.rank()), &self.decision.model.mesh),
+            );
+        }
+        let mut tuple = Instr {
+            name: self.fresh(&format!("{}.in", source.name)),
+            op: Opcode::Tuple,
+            operands,
+            attrs: Vec::new(),
+            payload: Payload::None,
+            ..source
+        };
+        tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
+        self.push(tuple)
+    }
+
+    fn element(&mut self, tuple: InstrId, index: usize, part: &Shape, tensor: TensorId) -> InstrId {
+        let source = &self.out[tuple.index()];
+        let (base, span) = (format!("{}.{index}", source.name), source.span);
+        let tiling = self.tiling(tensor, part);
+        let attrs = vec![
+            Attr { key: Key::Index, value: Value::Int(index as i64) },
+            Attr { key: Key::Sharding, value: Value::Sharding(Box::new(Sharding::Single(tiling))) },
+        ];
+        let instr = Instr {
+            name: self.fresh(&base),
+            op: Opcode::GetTupleElement,
+            operands: SmallVec::from_slice(&[tuple]),
+            shape: part.clone(),
+            payload: Payload::None,
+            attrs,
+            span,
+        };
+        self.push(instr)
+    }
+
+    /// A loop body, a branch or the entry hands its root over in given layouts.
+    fn root(&mut self) {
+        let Some(needs) = self.needs.get(&(self.comp, None)).cloned() else { return };
+        let old = self.old().root;
+        let new = self.tuple(old, self.map[old.index()], &needs);
+        self.map[old.index()] = new;
+    }
+}

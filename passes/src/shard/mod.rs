@@ -1,0 +1,311 @@
+//! `shard`: picks a layout for every tensor.
+//!
+//! ```text
+//! h = f32[64,256] dot(x, w), …     →     h = f32[64,256] dot(x, w), …, sharding={devices=[2,4]<=[8]}
+//! ```
+//!
+//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute,
+//! collectives inside), pairs of blocks are priced (the cheapest reshard, found by rewriting), and the
+//! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
+//! none; calls are inlined first.
+
+pub mod emit;
+pub mod liveness;
+pub mod menu;
+pub mod model;
+pub mod moves;
+pub mod pricer;
+pub mod rules;
+
+use crate::blocks::Blocks;
+use crate::choose::{Choice, Limits, choose};
+use crate::graph::Graph;
+use crate::inline;
+use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use emit::{Decision, emit, planned_comps};
+use model::{Input, Model};
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind};
+use rayon::prelude::*;
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "shard",
+    summary: "picks a layout for every tensor: the exact best over all blocks and meshes",
+    options: &[OptionInfo {
+        name: "mesh",
+        kind: OptionKind::Text("auto, or sizes such as 2x4"),
+        default: "auto",
+        help: "the logical mesh; auto tries every one- and two-axis mesh of the cluster's devices",
+    }],
+    run,
+};
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    inline::flatten(module)?;
+    let n_devices = cx.cluster.n_devices() as i64;
+    let meshes = match options.text("mesh") {
+        "auto" => meshes(n_devices),
+        text => vec![parse_mesh(text, n_devices)?],
+    };
+    let given = Given::read(module, &meshes, n_devices)?;
+    (cx.progress)("shard: building blocks");
+    let graph = Graph::build(module);
+    cx.warnings.extend(graph.unknown_loops.iter().cloned());
+    warn_fallbacks(module, &graph, cx);
+    let solved = solve(module, &graph, cx.cluster, &given)?;
+    write(module, &graph, cx, &given, solved)
+}
+
+/// Evaluations, not seconds: the same program gives the same plan on every machine.
+const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, hub_neighbours: 40 };
+
+/// The choice on one mesh.
+pub struct Solved {
+    /// The mesh.
+    pub mesh: Mesh,
+    /// The choice: a strategy per block.
+    pub choice: Choice,
+    /// Whether it keeps within the memory limit.
+    pub fits: bool,
+}
+
+/// Layouts that the program has, and the meshes on which they can be read.
+pub struct Given {
+    meshes: Vec<Mesh>,
+    /// Per mesh: per computation and instruction, the layouts of its leaves.
+    layouts: Vec<Vec<Vec<Option<Vec<Layout>>>>>,
+}
+
+impl Given {
+    fn read(module: &Module, meshes: &[Mesh], n_devices: i64) -> Result<Given> {
+        let mut given = Given { meshes: Vec::new(), layouts: Vec::new() };
+        let mut candidates = meshes.to_vec();
+        if let Some(noted) = module.note("phzc.mesh") {
+            candidates.insert(0, Mesh::parse(&noted)?);
+        } else if has_shardings(module) {
+            candidates.extend(finer_meshes(n_devices));
+        }
+        let mut failure = None;
+        for mesh in candidates {
+            match read_layouts(module, &mesh) {
+                Ok(layouts) if !given.meshes.contains(&mesh) => {
+                    given.meshes.push(mesh);
+                    given.layouts.push(layouts);
+                    if has_shardings(module) {
+                        break;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if given.meshes.is_empty() => Err(error),
+            _ => Ok(given),
+        }
+    }
+
+    fn pinned(&self, mesh: usize, graph: &Graph) -> Vec<Option<Layout>> {
+        let of = |tensor: &crate::graph::Tensor| {
+            let (comp, instr, leaf) = tensor.home;
+            self.layouts[mesh][comp.index()][instr.index()].as_ref()?.get(leaf as usize).copied()
+        };
+        graph.tensors.iter().map(of).collect()
+    }
+}
+
+fn has_shardings(module: &Module) -> bool {
+    module.comps.iter().flat_map(|comp| &comp.instrs).any(|instr| instr.sharding().is_some())
+}
+
+/// The layouts of every sharding in the module, or an error at the first that `mesh` cannot express.
+fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Vec<Vec<Option<Vec<Layout>>>>> {
+    let planned = planned_comps(module);
+    let mut layouts: Vec<Vec<Option<Vec<Layout>>>> =
+        module.comps.iter().map(|comp| vec![None; comp.instrs.len()]).collect();
+    for comp in planned {
+        for (id, instr) in module.comp(comp).iter() {
+            let Some(sharding) = instr.sharding() else { continue };
+            if is_unknown(sharding) {
+                continue;
+            }
+            let leaves = instr.shape.leaves();
+            let read = sharding.leaves(leaves.len()).into_iter().zip(&leaves).map(|(tiling, leaf)| {
+                Layout::from_tiling(tiling, leaf.as_array().map_or(0, |array| array.rank()), mesh)
+            });
+            let read: Option<Vec<Layout>> = read.collect();
+            if read.is_none() {
+                let error = Diagnostic::error(format!(
+                    "`{sharding}` is no layout on the {} devices of the cluster",
+                    mesh.n_devices()
+                ));
+                return Err(error.at(instr.span).help(
+                    "plan for the device count that the program was sharded for, or remove its shardings",
+                ));
+            }
+            layouts[comp.index()][id.index()] = read;
+        }
+    }
+    Ok(layouts)
+}
+
+fn is_unknown(sharding: &Sharding) -> bool {
+    matches!(sharding, Sharding::Single(tiling) if tiling.kind == TilingKind::Unknown)
+}
+
+/// Every one- and two-axis mesh of `n` devices.
+pub fn meshes(n: i64) -> Vec<Mesh> {
+    let pairs = (2..n).filter(|size| n % size == 0).map(|size| Mesh::new(&[size, n / size]));
+    std::iter::once(Mesh::new(&[n])).chain(pairs).collect()
+}
+
+/// Meshes with more axes, on which more given shardings can be read.
+fn finer_meshes(n: i64) -> Vec<Mesh> {
+    let three = |a: i64| {
+        (2..n)
+            .filter(move |b| n % (a * b) == 0 && n / (a * b) > 1)
+            .map(move |b| Mesh::new(&[a, b, n / (a * b)]))
+    };
+    (2..n).filter(|a| n % a == 0).flat_map(three).collect()
+}
+
+fn parse_mesh(text: &str, n_devices: i64) -> Result<Mesh> {
+    let sizes: Option<Vec<i64>> =
+        text.split('x').map(|size| size.parse().ok().filter(|&size: &i64| size > 0)).collect();
+    let product =
+        sizes.as_ref().and_then(|sizes| sizes.iter().try_fold(1i64, |total, &size| total.checked_mul(size)));
+    match (sizes, product) {
+        (Some(sizes), Some(product)) if product == n_devices && sizes.len() <= phzc_ir::MAX_AXES => {
+            Ok(Mesh::new(&sizes))
+        }
+        (Some(_), Some(product)) if product != n_devices => Err(Diagnostic::error(format!(
+            "mesh `{text}` has {product} devices, the cluster has {n_devices}"
+        ))),
+        _ => {
+            Err(Diagnostic::error(format!("`{text}` is no mesh"))
+                .help("write up to four sizes, such as `2x4`"))
+        }
+    }
+}
+
+/// What the model needs to know of each tensor.
+pub struct Facts {
+    pinned: Vec<Option<Layout>>,
+    ops: Vec<Option<Opcode>>,
+    is_stored: Vec<bool>,
+    is_live: Vec<bool>,
+}
+
+impl Facts {
+    /// The facts, given some layouts.
+    pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Layout>>) -> Facts {
+        let ops = liveness::opcodes(module, graph);
+        let is_stored = liveness::stored(graph, blocks, &ops);
+        let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
+        Facts { pinned, ops, is_stored, is_live }
+    }
+
+    /// The model's input.
+    pub fn input<'a>(&'a self, graph: &'a Graph, blocks: &'a Blocks, cluster: &'a Cluster) -> Input<'a> {
+        Input {
+            graph,
+            blocks,
+            cluster,
+            pinned: &self.pinned,
+            ops: &self.ops,
+            is_stored: &self.is_stored,
+            is_live: &self.is_live,
+        }
+    }
+}
+
+/// Whether each tensor has a given layout.
+pub fn is_pinned(pinned: &[Option<Layout>]) -> Vec<bool> {
+    pinned.iter().map(Option::is_some).collect()
+}
+
+/// The best choice over the meshes.
+fn solve(module: &Module, graph: &Graph, cluster: &Cluster, given: &Given) -> Result<Solved> {
+    let blocks = Blocks::build(module, graph, &is_pinned(&given.pinned(0, graph)));
+    let solved: Vec<Option<Solved>> = (0..given.meshes.len())
+        .into_par_iter()
+        .map(|index| {
+            let facts = Facts::new(module, graph, &blocks, given.pinned(index, graph));
+            solve_on(facts.input(graph, &blocks, cluster), &given.meshes[index])
+        })
+        .collect();
+    let all: Vec<Solved> = solved.into_iter().flatten().collect();
+    let key =
+        |solved: &Solved| (!solved.fits, if solved.fits { solved.choice.cost } else { solved.choice.memory });
+    let best = all.into_iter().min_by(|a, b| key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)));
+    best.ok_or_else(|| Diagnostic::error("no layout of this program is legal on this cluster"))
+}
+
+/// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
+pub fn solve_on(input: Input, mesh: &Mesh) -> Option<Solved> {
+    let mut model = Model::new(input, mesh);
+    let problem = model.problem(Some(input.cluster.usable_bytes()));
+    match choose(&problem, &LIMITS) {
+        Ok(choice) => Some(Solved { mesh: mesh.clone(), choice, fits: true }),
+        Err(infeasible) => {
+            let relaxed = crate::choose::Problem {
+                memory_limit: Some(infeasible.least_memory * (1.0 + 1e-9)),
+                ..problem
+            };
+            let choice = choose(&relaxed, &LIMITS).ok()?;
+            Some(Solved { mesh: mesh.clone(), choice, fits: false })
+        }
+    }
+}
+
+fn write(
+    module: &mut Module,
+    graph: &Graph,
+    cx: &mut Context,
+    given: &Given,
+    solved: Solved,
+) -> Result<Changed> {
+    let index = given.meshes.iter().position(|mesh| *mesh == solved.mesh).unwrap_or(0);
+    let pinned = given.pinned(index, graph);
+    let blocks = Blocks::build(module, graph, &is_pinned(&pinned));
+    let facts = Facts::new(module, graph, &blocks, pinned);
+    let mut model = Model::new(facts.input(graph, &blocks, cx.cluster), &solved.mesh);
+    let before = phzc_ir::print(module);
+    mark_given(module);
+    emit(module, &mut Decision::new(&mut model, &solved.choice.option));
+    module.set_note("phzc.mesh", &solved.mesh.to_string());
+    module.set_note("phzc.cluster", &cx.cluster.name);
+    let choice = &solved.choice;
+    let plan = serde_json::json!({
+        "planned_secs": choice.cost, "lower_bound_secs": choice.lower_bound, "gap": choice.gap(),
+        "stop": choice.stop.as_str(), "evaluations": choice.evaluations,
+    });
+    module.set_note("phzc.plan", &plan.to_string());
+    Ok(if phzc_ir::print(module) == before { Changed::No } else { Changed::Yes })
+}
+
+/// Notes which shardings came with the program, so that `place` can tell them from the planned ones.
+fn mark_given(module: &mut Module) {
+    for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
+        if instr.sharding().is_some() {
+            instr.set_note("phzc.given", "1");
+        }
+    }
+}
+
+/// One warning per opcode that has no rule of its own.
+fn warn_fallbacks(module: &Module, graph: &Graph, cx: &mut Context) {
+    let mut seen = indexmap::IndexSet::new();
+    for (id, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.rule.is_fallback) {
+        let Some(op) = graph.opcode(module, id as u32) else { continue };
+        if seen.insert(op) {
+            let instr = module.comp(node.comp).instr(node.instr);
+            let warning = Diagnostic::warning(format!(
+                "`{}` has no rule of its own; its tensors stay whole on every device",
+                op.as_str()
+            ));
+            cx.warnings.push(warning.at(instr.span));
+        }
+    }
+}

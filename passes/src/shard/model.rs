@@ -1,0 +1,371 @@
+//! The choice that `shard` makes, as a problem for the exact solver: blocks with their strategies,
+//! node costs (compute, collectives inside) and edge costs (reshards between blocks).
+
+use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops};
+use super::moves::{Moves, Source, Step};
+use super::pricer::NodePricer;
+use crate::blocks::{BlockId, Blocks, is_shaped};
+use crate::choose::{Edge, Node as Variable, Problem, Table};
+use crate::graph::{Graph, NodeId, NodeKind, TensorId};
+use crate::phase::Phase;
+use crate::pricing;
+use indexmap::IndexMap;
+use phzc_cost::Cluster;
+use phzc_ir::{Dims, FactorKind, Layout, Mesh, Opcode};
+use std::sync::Arc;
+
+/// What the model is built from.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// The program.
+    pub graph: &'a Graph,
+    /// Its blocks.
+    pub blocks: &'a Blocks,
+    /// The devices.
+    pub cluster: &'a Cluster,
+    /// Layouts that are given, per tensor.
+    pub pinned: &'a [Option<Layout>],
+    /// Per node: its opcode, if it is an instruction.
+    pub ops: &'a [Option<Opcode>],
+    /// Whether each tensor is written to memory.
+    pub is_stored: &'a [bool],
+    /// Whether each tensor is alive when most memory is in use.
+    pub is_live: &'a [bool],
+}
+
+/// A reading of a tensor by a block, with one need for its layout.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// What is read.
+    pub tensor: TensorId,
+    /// Who reads: a node and its operand position; `None` for an entry output.
+    pub reader: Option<(NodeId, u32)>,
+    /// The reading block.
+    pub block: BlockId,
+    /// How the block's loops lie in the tensor.
+    pub view: View,
+    /// Executions per step.
+    pub trips: f64,
+}
+
+/// The problem on one mesh.
+pub struct Model<'a> {
+    /// What it was built from.
+    pub input: Input<'a>,
+    /// The mesh.
+    pub mesh: Mesh,
+    /// Strategies per block.
+    pub menus: Vec<Menu>,
+    /// How a block's loops lie in the tensors it makes.
+    pub def_views: Vec<View>,
+    /// Readings whose layout may differ from the maker's, one per (tensor, block, view).
+    pub uses: Vec<Use>,
+    /// Per tensor: its reduction happens at its one reader's wish (a position in `uses`), not at home.
+    pub deferred: Vec<Option<u32>>,
+    /// The ways between layouts.
+    pub moves: Moves,
+}
+
+impl<'a> Model<'a> {
+    /// Menus and uses; no costs yet.
+    pub fn new(input: Input<'a>, mesh: &Mesh) -> Model<'a> {
+        let (graph, blocks) = (input.graph, input.blocks);
+        let menus: Vec<Menu> = (0..blocks.members.len() as BlockId)
+            .map(|block| Menu::build(graph, blocks, block, mesh))
+            .collect();
+        let def_view = |tensor: TensorId| {
+            let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
+            block.map(|block| menus[block as usize].view(&blocks.def_map(graph, tensor))).unwrap_or_default()
+        };
+        let def_views = (0..graph.tensors.len() as TensorId).map(def_view).collect();
+        let mut model = Model {
+            input,
+            mesh: mesh.clone(),
+            menus,
+            def_views,
+            uses: Vec::new(),
+            deferred: vec![None; graph.tensors.len()],
+            moves: Moves::new(mesh),
+        };
+        model.collect_uses();
+        model
+    }
+
+    fn collect_uses(&mut self) {
+        let (graph, blocks) = (self.input.graph, self.input.blocks);
+        let mut seen: IndexMap<(TensorId, BlockId, View), ()> = IndexMap::new();
+        let mut n_readers = vec![0u32; graph.tensors.len()];
+        for tensor in (0..graph.tensors.len() as TensorId).filter(|&tensor| is_shaped(graph, tensor)) {
+            for &(node, slot) in &graph.tensors[tensor as usize].uses {
+                let Some(block) = blocks.block_of[node as usize] else { continue };
+                let view = self.menus[block as usize].view(&blocks.use_map(graph, node, slot as usize));
+                let trips = graph.nodes[node as usize].trips.max(self.body_trips(node, slot));
+                self.add_use(
+                    Use { tensor, reader: Some((node, slot)), block, view, trips },
+                    &mut seen,
+                    &mut n_readers,
+                );
+            }
+        }
+        for &(output, param) in &graph.aliases {
+            let Some(block) = blocks.block_of[graph.tensors[param as usize].def as usize] else { continue };
+            if is_shaped(graph, output) {
+                let view = self.def_views[param as usize].clone();
+                self.add_use(
+                    Use { tensor: output, reader: None, block, view, trips: 1.0 },
+                    &mut seen,
+                    &mut n_readers,
+                );
+            }
+        }
+        for (index, it) in self.uses.iter().enumerate() {
+            let is_only =
+                n_readers[it.tensor as usize] == 1 && self.input.pinned[it.tensor as usize].is_none();
+            self.deferred[it.tensor as usize] = is_only.then_some(index as u32);
+        }
+    }
+
+    /// A loop's back edge runs as often as its body, which the carrying node itself does not.
+    fn body_trips(&self, node: NodeId, slot: u32) -> f64 {
+        let it = &self.input.graph.nodes[node as usize];
+        let made_by = self.input.graph.tensors[it.operands[slot as usize] as usize].def;
+        if it.kind == NodeKind::Carry && slot == 1 {
+            self.input.graph.nodes[made_by as usize].trips
+        } else {
+            0.0
+        }
+    }
+
+    fn add_use(
+        &mut self,
+        it: Use,
+        seen: &mut IndexMap<(TensorId, BlockId, View), ()>,
+        n_readers: &mut [u32],
+    ) {
+        if seen.insert((it.tensor, it.block, it.view.clone()), ()).is_some() {
+            return;
+        }
+        n_readers[it.tensor as usize] += 1;
+        let made_by = self.input.blocks.block_of[self.input.graph.tensors[it.tensor as usize].def as usize];
+        let is_same = made_by == Some(it.block)
+            && self.def_views[it.tensor as usize] == it.view
+            && self.input.pinned[it.tensor as usize].is_none();
+        if is_same {
+            // Read where and as it was made: the reduction, if any, happens at home.
+            n_readers[it.tensor as usize] += 1;
+        } else {
+            self.uses.push(it);
+        }
+    }
+
+    /// A tensor's layout as its block makes it, and the axes over which it is partial.
+    pub fn made(&self, tensor: TensorId, strategy: &Strategy) -> Source {
+        let def = self.input.graph.tensors[tensor as usize].def;
+        let Some(block) = self.input.blocks.block_of[def as usize] else { return Source::default() };
+        let menu = &self.menus[block as usize];
+        let reduced = node_loops(self.input.graph, self.input.blocks, def, |kind| {
+            matches!(kind, FactorKind::Reduce(_))
+        });
+        let partial = axes_on(strategy, menu.mask(&reduced));
+        let mut loops =
+            (0..strategy.len()).filter(|axis| partial >> axis & 1 == 1).map(|axis| strategy[axis]);
+        let first = loops.next();
+        Source {
+            layout: layout(strategy, &self.def_views[tensor as usize]),
+            partial,
+            is_joint: loops.all(|it| Some(it) == first),
+        }
+    }
+
+    /// A tensor's layout as readers find it when its reduction is not deferred.
+    pub fn settled(&self, tensor: TensorId, strategy: &Strategy) -> Source {
+        let made = self.made(tensor, strategy);
+        match self.input.pinned[tensor as usize] {
+            Some(pinned) => pinned.into(),
+            None if self.deferred[tensor as usize].is_some() => made,
+            None => made.layout.into(),
+        }
+    }
+
+    /// The problem for the solver; costs in seconds.
+    pub fn problem(&mut self, memory_limit: Option<f64>) -> Problem {
+        let mut nodes: Vec<Variable> =
+            (0..self.menus.len() as BlockId).map(|block| self.variable(block)).collect();
+        let mut edges = Vec::new();
+        let mut tables: IndexMap<TableKey, Arc<Table>> = IndexMap::new();
+        for index in 0..self.uses.len() {
+            self.add_edge(index, &mut nodes, &mut edges, &mut tables);
+        }
+        Problem { nodes, edges, memory_limit }
+    }
+
+    fn variable(&mut self, block: BlockId) -> Variable {
+        let strategies = self.menus[block as usize].strategies.clone();
+        let members = self.input.blocks.members[block as usize].clone();
+        let costs = members.iter().map(|&node| self.node_costs(node, &strategies));
+        let cost = costs.fold(vec![0.0; strategies.len()], |mut total, costs| {
+            total.iter_mut().zip(costs).for_each(|(total, cost)| *total += cost);
+            total
+        });
+        Variable { cost, memory: self.memory(&members, &strategies) }
+    }
+
+    fn node_costs(&mut self, node: NodeId, strategies: &[Strategy]) -> Vec<f64> {
+        let pricer = NodePricer::new(self, node);
+        let mut costs: Vec<f64> = strategies.iter().map(|strategy| pricer.secs(self, strategy)).collect();
+        for &result in &self.input.graph.nodes[node as usize].results {
+            if self.deferred[result as usize].is_none() && is_shaped_or_reduced(self, result) {
+                for (cost, strategy) in costs.iter_mut().zip(strategies) {
+                    *cost += self.settling_secs(result, strategy);
+                }
+            }
+        }
+        costs
+    }
+
+    /// Seconds to bring a fresh value into the layout that its readers find.
+    fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
+        let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy).layout);
+        let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
+        trips * self.move_secs(tensor, source, target)
+    }
+
+    fn move_secs(&mut self, tensor: TensorId, source: Source, target: Layout) -> f64 {
+        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (cluster, mesh) = (self.input.cluster, &self.mesh);
+        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
+        self.moves
+            .cheapest(source, target, &tensor.dims, tensor.bytes, &price)
+            .map_or(f64::INFINITY, |(secs, _)| secs)
+    }
+
+    /// The cheapest steps between two layouts of a tensor.
+    pub fn steps(&mut self, tensor: TensorId, source: Source, target: Layout) -> Vec<Step> {
+        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (cluster, mesh) = (self.input.cluster, &self.mesh);
+        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
+        self.moves
+            .cheapest(source, target, &tensor.dims, tensor.bytes, &price)
+            .map(|(_, steps)| steps)
+            .unwrap_or_default()
+    }
+
+    /// Bytes per device of the block's tensors that are alive at the peak.
+    fn memory(&self, members: &[NodeId], strategies: &[Strategy]) -> Vec<f64> {
+        let graph = self.input.graph;
+        let made = members.iter().flat_map(|&node| graph.nodes[node as usize].results.iter().copied());
+        let live: Vec<TensorId> = made.filter(|&tensor| self.input.is_live[tensor as usize]).collect();
+        let local = |strategy: &Strategy, tensor: TensorId| {
+            graph.tensors[tensor as usize].bytes
+                / self.settled(tensor, strategy).layout.n_tiles(&self.mesh) as f64
+        };
+        strategies.iter().map(|strategy| live.iter().map(|&tensor| local(strategy, tensor)).sum()).collect()
+    }
+
+    fn add_edge(
+        &mut self,
+        index: usize,
+        nodes: &mut [Variable],
+        edges: &mut Vec<Edge>,
+        tables: &mut IndexMap<TableKey, Arc<Table>>,
+    ) {
+        let it = self.uses[index].clone();
+        let graph = self.input.graph;
+        let Some(from) = self.input.blocks.block_of[graph.tensors[it.tensor as usize].def as usize] else {
+            return;
+        };
+        let sources: Vec<Source> = self.menus[from as usize]
+            .strategies
+            .iter()
+            .map(|strategy| self.settled(it.tensor, strategy))
+            .collect();
+        let targets: Vec<Layout> = self.menus[it.block as usize]
+            .strategies
+            .iter()
+            .map(|strategy| layout(strategy, &it.view))
+            .collect();
+        if from == it.block {
+            for (option, (&source, &target)) in sources.iter().zip(&targets).enumerate() {
+                nodes[from as usize].cost[option] += it.trips * self.move_secs(it.tensor, source, target);
+            }
+            return;
+        }
+        let tensor = &graph.tensors[it.tensor as usize];
+        let key = TableKey {
+            dims: tensor.dims.clone(),
+            bytes: tensor.bytes.to_bits(),
+            trips: it.trips.to_bits(),
+            sources,
+            targets,
+        };
+        let table = match tables.get(&key) {
+            Some(table) => table.clone(),
+            None => {
+                let table = Arc::new(self.table(&it, &key));
+                tables.insert(key, table.clone());
+                table
+            }
+        };
+        if table.values.iter().any(|&secs| secs != 0.0) {
+            edges.push(Edge { a: from, b: it.block, cost: table });
+        }
+    }
+
+    /// Reshard seconds for every pair of strategies; equal layouts are priced once.
+    fn table(&mut self, it: &Use, key: &TableKey) -> Table {
+        let mut known: IndexMap<(Source, Layout), f64> = IndexMap::new();
+        let mut values = Vec::with_capacity(key.sources.len() * key.targets.len());
+        for &source in &key.sources {
+            for &target in &key.targets {
+                let secs = match known.get(&(source, target)) {
+                    Some(&secs) => secs,
+                    None => {
+                        let secs = it.trips * self.move_secs(it.tensor, source, target);
+                        known.insert((source, target), secs);
+                        secs
+                    }
+                };
+                values.push(secs);
+            }
+        }
+        Table { rows: key.sources.len(), cols: key.targets.len(), values }
+    }
+
+    /// Seconds of a block under one of its strategies, by phase.
+    pub fn block_secs(&mut self, block: BlockId, option: usize) -> [f64; 3] {
+        let strategy = self.menus[block as usize].strategies[option];
+        let mut secs = [0.0; 3];
+        for node in self.input.blocks.members[block as usize].clone() {
+            let phase = self.input.blocks.phases[node as usize];
+            secs[phase as usize] += self.node_costs(node, &[strategy])[0];
+        }
+        secs
+    }
+
+    /// Seconds of a reshard under a choice, with the phase of its reader.
+    pub fn use_secs(&mut self, index: usize, option: &[u32]) -> (f64, Phase) {
+        let it = self.uses[index].clone();
+        let def = self.input.graph.tensors[it.tensor as usize].def;
+        let phase = it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize]);
+        let Some(from) = self.input.blocks.block_of[def as usize] else { return (0.0, phase) };
+        let source =
+            self.settled(it.tensor, &self.menus[from as usize].strategies[option[from as usize] as usize]);
+        let target =
+            layout(&self.menus[it.block as usize].strategies[option[it.block as usize] as usize], &it.view);
+        (it.trips * self.move_secs(it.tensor, source, target), phase)
+    }
+}
+
+fn is_shaped_or_reduced(model: &Model, tensor: TensorId) -> bool {
+    !model.input.graph.tensors[tensor as usize].is_free
+}
+
+/// Equal edges have equal keys.
+#[derive(PartialEq, Eq, Hash)]
+struct TableKey {
+    dims: Dims,
+    bytes: u64,
+    trips: u64,
+    sources: Vec<Source>,
+    targets: Vec<Layout>,
+}

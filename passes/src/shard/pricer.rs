@@ -1,0 +1,73 @@
+//! What a node costs under each strategy: gathered once, then asked for every strategy.
+
+use super::menu::{Strategy, View, axes_on, layout, node_loops, span};
+use super::model::Model;
+use crate::graph::{NodeId, NodeKind, TensorId};
+use crate::pricing::{Kernel, kernel, op_secs, traffic_bytes};
+use phzc_ir::{DType, Opcode, Work};
+use smallvec::SmallVec;
+
+/// A node's compute time as a function of the strategy.
+pub struct NodePricer {
+    op: Option<Opcode>,
+    kernel: Kernel,
+    dtype: DType,
+    trips: f64,
+    work: Work,
+    loops: u8,
+    /// Bytes of each operand in memory (0 for others), and how the loops lie in it.
+    read: SmallVec<[(f64, View); 4]>,
+    /// The same of each result, with whether it goes to memory.
+    made: SmallVec<[(f64, View, bool); 1]>,
+}
+
+impl NodePricer {
+    /// The pricer of a node.
+    pub fn new(model: &Model, id: NodeId) -> NodePricer {
+        let (graph, blocks, input) = (model.input.graph, model.input.blocks, &model.input);
+        let node = &graph.nodes[id as usize];
+        let op = (node.kind == NodeKind::Op).then_some(input.ops[id as usize]).flatten();
+        let tensor = |id: TensorId| &graph.tensors[id as usize];
+        let is_stored = |id: TensorId| input.is_stored[id as usize];
+        let menu = blocks.block_of[id as usize].map(|block| &model.menus[block as usize]);
+        let view = |map| menu.map(|menu| menu.view(&map)).unwrap_or_default();
+        let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
+            (
+                if is_stored(operand) { tensor(operand).bytes } else { 0.0 },
+                view(blocks.use_map(graph, id, slot)),
+            )
+        });
+        let made = node
+            .results
+            .iter()
+            .map(|&result| (tensor(result).bytes, view(blocks.def_map(graph, result)), is_stored(result)));
+        let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
+        let writes = node.results.iter().any(|&result| is_stored(result));
+        NodePricer {
+            op,
+            kernel: op.map_or(Kernel::Nothing, |op| kernel(op, writes, reads_memory)),
+            dtype: node.operands.first().or(node.results.first()).map_or(DType::F32, |&id| tensor(id).dtype),
+            trips: node.trips,
+            work: node.work,
+            loops: menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
+            read: read.collect(),
+            made: made.collect(),
+        }
+    }
+
+    /// Seconds of all executions under a strategy, collectives left out.
+    pub fn secs(&self, model: &Model, strategy: &Strategy) -> f64 {
+        let Some(op) = self.op.filter(|_| self.kernel != Kernel::Nothing) else { return 0.0 };
+        let tiles = |view: &View| {
+            if view.is_empty() { 1.0 } else { layout(strategy, view).n_tiles(&model.mesh) as f64 }
+        };
+        let operands: SmallVec<[f64; 4]> =
+            self.read.iter().map(|(bytes, view)| bytes / tiles(view)).collect();
+        let result = self.made.iter().map(|(bytes, view, _)| bytes / tiles(view)).sum();
+        let writes = self.made.iter().any(|&(_, _, writes)| writes);
+        let parallel = span(axes_on(strategy, self.loops), &model.mesh);
+        let work =
+            Work { bytes: traffic_bytes(op, &operands, result, writes), ..self.work * (1.0 / parallel) };
+        self.trips * op_secs(model.input.cluster, &work, self.kernel, self.dtype)
+    }
+}

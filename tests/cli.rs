@@ -1,0 +1,74 @@
+//! The command line as a process: what golden files, which run in process, cannot show.
+
+mod common;
+
+use common::{phzc, scratch};
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const PROGRAM: &str = "ENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] negate(x)\n}\n";
+
+#[test]
+fn prints_its_version() {
+    let outcome = phzc(&["--version"], b"");
+    assert_eq!((outcome.stdout.as_str(), outcome.code), ("phzc 0.1.0\n", 0));
+}
+
+#[test]
+fn reads_standard_input_and_writes_standard_output() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_phzc"))
+        .args(["-", "--passes", ""])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    child.stdin.take().expect("piped").write_all(PROGRAM.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("HloModule module_e\n\n{PROGRAM}"));
+}
+
+#[test]
+fn an_output_file_is_replaced_whole_and_may_be_the_input() {
+    let path = scratch("cli_output").join("x.ir");
+    fs::write(&path, PROGRAM).expect("writable");
+    let name = path.to_string_lossy();
+    let outcome = phzc(&[&name, "--passes", "dce", "-o", &name], b"");
+    assert_eq!((outcome.stdout.as_str(), outcome.code), ("", 0), "{}", outcome.stderr);
+    assert!(fs::read_to_string(&path).expect("readable").contains("phzc.passes=\"dce\""));
+    assert_eq!(common::files(path.parent().expect("a directory")), [path.as_path()]);
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_phzc"))
+        .args(["-", "--passes", ""])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    drop(child.stdout.take());
+    child.stdin.take().expect("piped").write_all(PROGRAM.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn gzipped_programs_are_unpacked() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(PROGRAM.as_bytes()).expect("a vector takes everything");
+    let outcome = phzc(&["-", "--passes", ""], &packed.finish().expect("a vector takes everything"));
+    assert_eq!(outcome.stdout, format!("HloModule module_e\n\n{PROGRAM}"));
+}
+
+#[test]
+fn what_is_built_without_a_terminal_has_no_colours() {
+    let output = Command::new(env!("CARGO_BIN_EXE_phzc"))
+        .args(["missing.ir", "--passes", ""])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!output.stderr.contains(&0x1b), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,111 @@
+//! What the tests of the whole program share: running it in process and finding programs to run it on.
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use flate2::read::GzDecoder;
+use phzc_driver::Io;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    pub stdout: String,
+    pub stderr: String,
+    pub code: u8,
+}
+
+/// Runs the program in process: no colours, no progress, a clock that stands still.
+pub fn phzc(args: &[impl AsRef<str>], stdin: &[u8]) -> Outcome {
+    let (mut stdin, mut stdout, mut stderr) = (stdin, Vec::new(), Vec::new());
+    let mut io = Io {
+        stdin: &mut stdin,
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+        color: false,
+        progress: &|_| {},
+        clock: &|| 0.0,
+    };
+    let args = args.iter().map(|arg| OsString::from(arg.as_ref()));
+    let code = phzc_driver::run([OsString::from("phzc")].into_iter().chain(args), &mut io);
+    let text = |bytes| String::from_utf8(bytes).expect("phzc writes UTF-8");
+    Outcome { stdout: text(stdout), stderr: text(stderr), code }
+}
+
+/// The checkout.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A fresh, empty directory for a test of this name.
+pub fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).expect("the target directory is writable");
+    dir
+}
+
+/// Every file below `dir`, sorted.
+pub fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut work = vec![dir.to_path_buf()];
+    while let Some(dir) = work.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { work.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The programs in `examples/`.
+pub fn examples() -> Vec<PathBuf> {
+    with_extension(files(&root().join("examples")), "ir")
+}
+
+/// The programs of the corpus beside the checkout, if it is there; says loudly when it is not.
+pub fn corpus() -> Vec<PathBuf> {
+    let dir = root().join("../shared/corpus");
+    let mut found = with_extension(files(&dir), "hlo");
+    found.extend(files(&dir).into_iter().filter(|path| path.to_string_lossy().ends_with(".hlo.gz")));
+    if found.is_empty() {
+        eprintln!("SKIPPED: no corpus at ../shared/corpus, its 0 programs are not read");
+    }
+    found.sort();
+    found
+}
+
+fn with_extension(files: Vec<PathBuf>, extension: &str) -> Vec<PathBuf> {
+    files.into_iter().filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+}
+
+/// A program's text, unpacked.
+pub fn program(path: &Path) -> String {
+    let bytes = fs::read(path).expect("the file was listed");
+    if !path.to_string_lossy().ends_with(".gz") {
+        return String::from_utf8(bytes).expect("programs are UTF-8");
+    }
+    let mut text = String::new();
+    GzDecoder::new(&bytes[..]).read_to_string(&mut text).expect("programs are UTF-8");
+    text
+}
+
+/// A reproducible stream of numbers (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; 0 when `n` is 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % (n as u64).max(1)) as usize
+    }
+}

@@ -1,0 +1,181 @@
+//! Rules about the repository that no other tool checks.
+
+mod common;
+
+use common::{files, root};
+use phzc_passes::registry::PASSES;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines that a file may have, its tests included.
+const MAX_LINES: usize = 400;
+/// Files that are one table, or were generated.
+const TABLES: &[&str] = &["passes/native/bindgen/src/highs_1_15.rs"];
+/// Where sources are.
+const SOURCES: &[&str] = &["ir", "cost", "passes", "driver", "tests", "benches"];
+
+fn sources() -> Vec<(String, String)> {
+    let all = SOURCES.iter().flat_map(|dir| files(&root().join(dir)));
+    let rust = all.filter(|path| path.extension().is_some_and(|found| found == "rs"));
+    rust.filter(|path| !is_foreign(path)).map(|path| (name(&path), read(&path))).collect()
+}
+
+fn is_foreign(path: &Path) -> bool {
+    path.components().any(|part| matches!(part.as_os_str().to_str(), Some(".venv" | "target")))
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).expect("files of the checkout").to_string_lossy().into_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Fails with every offender, not only the first.
+fn none(offenders: Vec<String>) {
+    assert!(offenders.is_empty(), "\n{}", offenders.join("\n"));
+}
+
+#[test]
+fn every_source_opens_with_a_sentence_about_itself() {
+    let silent = sources().into_iter().filter(|(_, text)| !text.starts_with("//! "));
+    none(silent.map(|(name, _)| format!("{name}: the first line is no `//!`")).collect());
+}
+
+#[test]
+fn no_source_is_longer_than_a_reader_can_hold() {
+    let long = sources().into_iter().filter(|(name, _)| !TABLES.contains(&name.as_str()));
+    let long = long.map(|(name, text)| (name, text.lines().count())).filter(|(_, lines)| *lines > MAX_LINES);
+    none(long.map(|(name, lines)| format!("{name}: {lines} lines, at most {MAX_LINES}")).collect());
+}
+
+#[test]
+fn no_text_has_trailing_space_or_tabs_or_a_machine_s_paths() {
+    let texts =
+        [".ci", "docs", "examples", "tools"].iter().chain(SOURCES).flat_map(|dir| files(&root().join(dir)));
+    let kinds = ["rs", "toml", "md", "ir", "py", "sh"];
+    let texts =
+        texts.filter(|path| path.extension().is_some_and(|found| kinds.iter().any(|kind| found == *kind)));
+    let mut offenders = Vec::new();
+    for path in texts.filter(|path| !is_foreign(path) && !path.ends_with("highs_1_15.rs")) {
+        for (index, line) in read(&path).lines().enumerate() {
+            let place = || format!("{}:{}", name(&path), index + 1);
+            if line.ends_with([' ', '\t', '\r']) {
+                offenders.push(format!("{}: trailing space", place()));
+            }
+            let homes =
+                [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/U", "sers/")];
+            offenders.extend(
+                homes.iter().filter(|home| line.contains(*home)).map(|home| format!("{}: `{home}`", place())),
+            );
+        }
+    }
+    none(offenders);
+}
+
+#[test]
+fn every_pass_has_a_file_and_golden_tests_of_its_name() {
+    let mut offenders = Vec::new();
+    for pass in PASSES {
+        let file = pass.name.replace('-', "_");
+        let homes = [format!("passes/src/{file}.rs"), format!("passes/src/{file}/mod.rs")];
+        if !homes.iter().any(|home| root().join(home).is_file()) {
+            offenders.push(format!("pass `{}`: no file {}", pass.name, homes[0]));
+        }
+        let golden = files(&root().join("tests/golden").join(&file));
+        if !golden.iter().any(|path| path.extension().is_some_and(|found| found == "ir")) {
+            offenders.push(format!("pass `{}`: nothing in tests/golden/{file}", pass.name));
+        }
+    }
+    none(offenders);
+}
+
+#[test]
+fn every_golden_file_has_a_snapshot_and_every_snapshot_a_file() {
+    let all = files(&root().join("tests/golden"));
+    let lonely =
+        |path: &&PathBuf| !path.with_extension("snap").is_file() || !path.with_extension("ir").is_file();
+    let ours =
+        all.iter().filter(|path| path.extension().is_some_and(|found| found == "ir" || found == "snap"));
+    none(ours.filter(lonely).map(|path| format!("{}: its other half is missing", name(path))).collect());
+}
+
+#[test]
+fn every_golden_file_says_what_it_shows() {
+    let mut golden = files(&root().join("tests/golden"));
+    golden.retain(|path| path.extension().is_some_and(|found| found == "ir"));
+    let silent =
+        golden.iter().filter(|path| !read(path).lines().nth(1).is_some_and(|line| line.starts_with("// ")));
+    none(silent.map(|path| format!("{}: the second line is no comment", name(path))).collect());
+}
+
+#[test]
+fn every_source_is_part_of_a_crate() {
+    let sources = sources();
+    let is_root = |name: &str| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_top = name.matches('/').count() == 1;
+        matches!(file, "lib.rs" | "main.rs" | "build.rs") || (is_top && name.starts_with(['t', 'b']))
+    };
+    let mut reached: BTreeSet<String> = BTreeSet::new();
+    let mut work: Vec<String> =
+        sources.iter().map(|(name, _)| name.clone()).filter(|name| is_root(name)).collect();
+    while let Some(name) = work.pop() {
+        if let Some((_, text)) =
+            sources.iter().find(|(known, _)| *known == name).filter(|_| reached.insert(name.clone()))
+        {
+            work.extend(children(&name, text));
+        }
+    }
+    let is_dead = |name: &str| !reached.contains(name) && !TABLES.contains(&name);
+    let dead = sources.iter().filter(|(name, _)| is_dead(name));
+    none(dead.map(|(name, _)| format!("{name}: no `mod` names it")).collect());
+}
+
+/// The files that the `mod x;` lines of a file may mean.
+fn children(name: &str, text: &str) -> Vec<String> {
+    let (dir, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let stem = file.trim_end_matches(".rs");
+    let is_top = matches!(stem, "lib" | "main" | "mod") || dir == "tests" || dir == "benches";
+    let dir = if is_top { dir.to_owned() } else { format!("{dir}/{stem}") };
+    let mods = text.lines().filter_map(|line| {
+        let line = line
+            .trim()
+            .trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub(super) ")
+            .trim_start_matches("pub ");
+        line.strip_prefix("mod ")?.strip_suffix(';')
+    });
+    mods.flat_map(|module| [format!("{dir}/{module}.rs"), format!("{dir}/{module}/mod.rs")]).collect()
+}
+
+#[test]
+fn only_the_driver_touches_the_world() {
+    let forbidden =
+        ["std::fs", "std::env", "println!", "eprintln!", "std::process", "std::net", "Instant::now"];
+    let mut offenders = Vec::new();
+    let is_core =
+        |name: &str| ["ir/src/", "cost/src/", "passes/src/"].iter().any(|core| name.starts_with(core));
+    for (name, text) in sources().into_iter().filter(|(name, _)| is_core(name)) {
+        let code = text.split("#[cfg(test)]").next().unwrap_or("");
+        let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
+        let words = forbidden.iter().filter(|word| !is_test && code.contains(**word));
+        offenders.extend(words.map(|word| format!("{name}: `{word}`")));
+    }
+    none(offenders);
+}
+
+#[test]
+fn every_bench_is_declared() {
+    let manifest = read(&root().join("Cargo.toml"));
+    let benches = files(&root().join("benches")).into_iter().filter(|path| {
+        path.extension().is_some_and(|found| found == "rs") && read(path).contains("criterion_main!")
+    });
+    let forgotten = benches.filter(|path| {
+        let stem = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        !manifest.contains(&format!("[[bench]]\nname = \"{stem}\"\nharness = false"))
+    });
+    none(forgotten.map(|path| format!("{}: no [[bench]] in Cargo.toml", name(&path))).collect());
+}

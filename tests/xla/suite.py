@@ -1,0 +1,185 @@
+"""Plans a list of programs with phzc and has `judge.py` judge each dump; one table at the end."""
+
+import argparse
+import gzip
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import hlo
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CORPUS = ROOT.parent / "shared" / "corpus"
+
+QUICK = ("mlp", "gpt", "gpt_scan", "llama", "moe", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
+FULL = (*QUICK, "gpt2_small.ir", "gpt2_small", "gpt2_small_scan", "gpt2_small_fwd", "bert_large",
+        "vit_b16", "resnet50", "t5_base", "llama_7b_scan", "moe_gshard", "gpt_1p3b")
+RUN_LIMIT = 32 << 20  # bytes of parameters up to which a program is also executed
+NEAR = 0.10  # byte ratios further from 1 are listed
+COLUMNS = (("AR+RS", ("all-reduce", "reduce-scatter")), ("AG", ("all-gather",)),
+           ("A2A", ("all-to-all",)), ("CP", ("collective-permute",)))
+
+
+def programs(names):
+    """(name, file) of each program that is here, and the names that are not."""
+    found, missing = [], []
+    for name in names:
+        stem = name.removesuffix(".ir")
+        places = [ROOT / "examples" / f"{stem}.ir"]
+        if not name.endswith(".ir"):
+            places += [CORPUS / f"{stem}.hlo", CORPUS / f"{stem}.hlo.gz"]
+        # `gpt2_small.ir` is the example and `gpt2_small` the corpus program of that name
+        places = [p for p in places if p.exists()]
+        if places:
+            found.append((name, places[-1] if not name.endswith(".ir") else places[0]))
+        else:
+            missing.append(name)
+    return found, missing
+
+
+def judge(name, source, args, folder):
+    """Plan, then judge; every failure becomes an `error` in the verdict."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = source
+    if source.suffix == ".gz":
+        program = folder / f"{source.name.removesuffix('.gz')}"
+        program.write_bytes(gzip.decompress(source.read_bytes()))
+    after, dumps, verdict = folder / "after.ir", folder / "dumps", folder / "verdict.json"
+    command = [args.phzc, program, "--passes", args.passes, "--cluster", args.cluster,
+               "-o", after, "--dump-dir", dumps]
+    error = call(command, args.timeout)
+    if error:
+        return {"error": f"phzc: {error}"}
+    module = hlo.parse(hlo.read_file(program))
+    command = [sys.executable, HERE / "judge.py", "all", after, "--json", verdict,
+               "--reference", program]
+    plans = sorted([*folder.rglob("plan.json"), *folder.rglob("*.plan.json")])
+    if plans:
+        command += ["--plan", plans[0]]
+    if sum(p.shape.bytes for p in module.parameters) > RUN_LIMIT:
+        command += ["--no-run"]
+    error = call(command, args.timeout)
+    if verdict.exists():
+        return json.loads(verdict.read_text())
+    return {"error": f"judge: {error}"}
+
+
+def call(command, timeout):
+    """None, or the end of what a failed command said."""
+    try:
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
+                              timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no end after {timeout} s"
+    if done.returncode == 0:
+        return None
+    said = (done.stderr or done.stdout).strip()
+    return f"exit {done.returncode}: {said[-600:]}"
+
+
+def passed(verdict):
+    return verdict.get("ok", False) and "error" not in verdict
+
+
+# ---- table ------------------------------------------------------------------------------------
+
+def row(name, verdict):
+    spmd, run = verdict.get("spmd", {}), verdict.get("run")
+    parse = verdict.get("parse")
+    cells = [name, "-" if parse is None else "yes" if parse["ok"] else "NO"]
+    for _, kinds in COLUMNS:
+        cells.append(cell(spmd.get("predicted"), spmd.get("collectives", {}), kinds))
+    ratio = spmd.get("ratio")
+    cells.append("-" if ratio is None else f"{ratio:.3f}")
+    if run is None:
+        cells.append("not run")
+    else:
+        cells.append(f"{run['max_relative_error']:.1e}" if "max_relative_error" in run else "-")
+    cells.append("ok" if passed(verdict) else "FAILED")
+    return cells
+
+
+def cell(plan, inserted, kinds):
+    """`12/12 3.4M/3.4M`: predicted/inserted runs and bytes."""
+    real = total(inserted, kinds)
+    if plan is None:
+        return f"{real[0]} {human(real[1])}" if real[0] else ""
+    said = total(plan, kinds)
+    if not said[0] and not real[0]:
+        return ""
+    return f"{said[0]}/{real[0]} {human(said[1])}/{human(real[1])}"
+
+
+def total(side, kinds):
+    return [sum(side[k][key] for k in kinds if k in side) for key in ("runs", "bytes")]
+
+
+def human(size):
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(size) < 1000 or unit == "T":
+            return f"{size:.3g}{unit}" if unit else f"{size:.0f}"
+        size /= 1000
+
+
+def show(rows):
+    head = ["program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error", "verdict"]
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+    for cells in [head, *rows]:
+        print("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="tests/xla/run", description=__doc__)
+    parser.add_argument("phzc", nargs="?", default=str(ROOT / "target/release/phzc"))
+    parser.add_argument("--full", action="store_true", help="the large programs too")
+    parser.add_argument("--quick", action="store_true", help="the small programs (default)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="just these")
+    parser.add_argument("--passes", default="fuse,shard,place")
+    parser.add_argument("--cluster", default="a100-8")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds per step")
+    parser.add_argument("--keep", type=pathlib.Path, help="leave dumps and verdicts here")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    if not pathlib.Path(args.phzc).exists():
+        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    found, missing = programs(args.only or (FULL if args.full else QUICK))
+    with tempfile.TemporaryDirectory(prefix="phzc-judge-") as scratch:
+        folder = args.keep or pathlib.Path(scratch)
+        verdicts = []
+        for name, source in found:
+            verdicts.append((name, judge(name, source, args, folder / name)))
+            print(f"{name}: {'ok' if passed(verdicts[-1][1]) else 'FAILED'}", file=sys.stderr)
+    return report(verdicts, missing)
+
+
+def report(verdicts, missing):
+    print("\nExecutions and bytes per device and step, predicted/inserted.")
+    show([row(name, verdict) for name, verdict in verdicts])
+    for name, verdict in verdicts:
+        parse, run = verdict.get("parse", {}), verdict.get("run", {})
+        error = verdict.get("error") or parse.get("error") or run.get("error")
+        if error:
+            print(f"\n{name}: {error}")
+        spmd = verdict.get("spmd", {})
+        if spmd and "predicted" not in spmd:
+            print(f"{name}: phzc left no plan.json, so nothing was compared")
+        ratio = spmd.get("ratio", 1.0)
+        if ratio is None or not math.isclose(ratio, 1.0, abs_tol=NEAR):
+            print(f"{name}: bytes inserted are {ratio} of those predicted")
+    if missing:
+        where = "" if CORPUS.exists() else f" ({CORPUS} does not exist)"
+        print(f"SKIPPED, not here{where}: {', '.join(missing)}")
+    failed = sum(not passed(verdict) for _, verdict in verdicts)
+    print(f"{len(verdicts) - failed} passed, {failed} failed")
+    return 1 if failed or not verdicts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
