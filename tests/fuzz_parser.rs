@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Random, program};
-use phzc_ir::{CompId, Module, View, parse, print, verify};
+use phzc_ir::{CompId, DType, Module, Opcode, View, parse, print, verify};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -199,7 +199,8 @@ fn read_rules(module: &Module) {
 
 fn mutated(seeds: &[String], random: &mut Random) -> String {
     let mut text = seeds[random.below(seeds.len())].clone().into_bytes();
-    for _ in 0..=random.below(4) {
+    let n_edits = 1 + random.below(2) * random.below(5);
+    for _ in 0..n_edits {
         mutate(&mut text, seeds, random);
     }
     String::from_utf8_lossy(&text).into_owned()
@@ -209,7 +210,7 @@ fn mutated(seeds: &[String], random: &mut Random) -> String {
 fn mutate(text: &mut Vec<u8>, seeds: &[String], random: &mut Random) {
     let at = random.below(text.len() + 1);
     let end = (at + random.below(40)).min(text.len());
-    match random.below(10) {
+    match random.below(16) {
         0 => text.truncate(at),
         1 => drop(text.drain(at..end)),
         2 => text.splice(at..at, text[at..end].to_vec()).for_each(drop),
@@ -222,6 +223,13 @@ fn mutate(text: &mut Vec<u8>, seeds: &[String], random: &mut Random) {
         }
         5 | 6 => replace_number(text, at, random),
         7 => swap_lines(text, at, random),
+        8 | 9 => replace_word(text, at, random, |text, random| word_at(text, random.below(text.len())).to_vec()),
+        10 | 11 => replace_word(text, at, random, |_, random| {
+            Opcode::ALL[random.below(Opcode::ALL.len())].as_str().as_bytes().to_vec()
+        }),
+        12 => replace_word(text, at, random, |_, random| {
+            DType::ALL[random.below(DType::ALL.len())].as_str().as_bytes().to_vec()
+        }),
         _ => {
             let token = TOKENS[random.below(TOKENS.len())].as_bytes();
             let at = word_end(text, at);
@@ -230,8 +238,26 @@ fn mutate(text: &mut Vec<u8>, seeds: &[String], random: &mut Random) {
     }
 }
 
+/// Replaces the word at `at`: names by names, opcodes by opcodes, if luck will have it.
+fn replace_word(text: &mut Vec<u8>, at: usize, random: &mut Random, word: impl Fn(&[u8], &mut Random) -> Vec<u8>) {
+    let (new, n_bytes) = (word(text, random), word_at(text, at).len());
+    let end = word_end(text, at);
+    text.splice(end - n_bytes..end, new).for_each(drop);
+}
+
+/// The whole word that `at` is in or before.
+fn word_at(text: &[u8], at: usize) -> &[u8] {
+    let end = word_end(text, at.min(text.len()));
+    let start = text[..end].iter().rposition(|&byte| !is_word(byte)).map_or(0, |before| before + 1);
+    &text[start..end]
+}
+
 fn word_end(text: &[u8], at: usize) -> usize {
-    (at..text.len()).find(|&at| !text[at].is_ascii_alphanumeric()).unwrap_or(text.len())
+    (at..text.len()).find(|&at| !is_word(text[at])).unwrap_or(text.len())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
 }
 
 /// Replaces the next number by another, small or extreme.

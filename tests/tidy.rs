@@ -148,7 +148,9 @@ fn children(name: &str, text: &str) -> Vec<String> {
             .trim_start_matches("pub ");
         line.strip_prefix("mod ")?.strip_suffix(';')
     });
-    mods.flat_map(|module| [format!("{dir}/{module}.rs"), format!("{dir}/{module}/mod.rs")]).collect()
+    let files = mods.flat_map(|module| [format!("{dir}/{module}.rs"), format!("{dir}/{module}/mod.rs")]);
+    let paths = text.lines().filter_map(|line| line.strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+    files.chain(paths.map(|path| format!("{dir}/{path}"))).collect()
 }
 
 #[test]

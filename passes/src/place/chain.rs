@@ -145,6 +145,9 @@ fn loops(module: &Module, input: Input) -> Vec<Vec<BlockId>> {
     let mut found = Vec::new();
     for instr in &module.entry().instrs {
         let mut inside = control_comps(instr);
+        if inside.is_empty() {
+            continue;
+        }
         let mut at = 0;
         while let Some(&comp) = inside.get(at) {
             inside.extend(module.comp(comp).instrs.iter().flat_map(control_comps));

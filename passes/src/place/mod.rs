@@ -17,11 +17,12 @@ use crate::blocks::Blocks;
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use crate::shard::emit::{Decision, emit, planned_comps};
+use crate::shard::model::{Goal, Model};
 use crate::shard::{Facts, Solved, meshes, solve_on};
 use chain::{Layers, batch_size, layers};
 use cut::Cut;
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result};
+use phzc_ir::{Diagnostic, Mesh, Module, Result};
 use rayon::prelude::*;
 
 /// The pass.
@@ -91,6 +92,8 @@ struct Placement {
     /// The cut.
     cut: Cut,
     n_microbatches: usize,
+    /// No placement that was considered takes less.
+    lower_bound_secs: f64,
 }
 
 impl Placement {
@@ -99,52 +102,68 @@ impl Placement {
     }
 }
 
+/// What became of one stage count.
+enum Tried {
+    Placed(Box<Placement>),
+    /// It takes at least this long, which is no less than what another count takes.
+    Worse,
+    Impossible(Diagnostic),
+}
+
 impl<'a> Problem<'a> {
     fn best(&self, options: &Options, noted_mesh: &str) -> Result<Placement> {
         let n_devices = self.cluster.n_devices();
         let wanted = options.int("stages") as usize;
-        if wanted > 0 && n_devices % wanted != 0 {
-            return Err(Diagnostic::error(format!(
-                "{wanted} stages do not divide {n_devices} devices evenly"
-            )));
+        if wanted > 0 && !n_devices.is_multiple_of(wanted) {
+            return Err(Diagnostic::error(format!("{wanted} stages do not divide {n_devices} devices evenly")));
         }
-        let counts =
-            (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
-        let counts: Vec<usize> = counts.filter(|&count| !self.given || count == 1).collect();
-        let tried: Vec<Result<Placement>> =
-            counts.par_iter().map(|&count| self.placed(count, options, noted_mesh)).collect();
-        let mut least: Option<Diagnostic> = None;
-        let mut best: Option<Placement> = None;
-        for result in tried {
-            match result {
-                Ok(found) if best.as_ref().is_none_or(|best| found.cut.step_secs < best.cut.step_secs) => {
-                    best = Some(found)
-                }
-                Ok(_) => {}
-                Err(error) => least = least.or(Some(error)),
-            }
-        }
-        best.ok_or_else(|| least.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))
+        let counts = (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
+        let mut counts: Vec<usize> = counts.filter(|&count| !self.given || count == 1).collect();
+        let first = if counts.first() == Some(&1) { vec![self.placed(counts.remove(0), options, noted_mesh, f64::INFINITY)] } else { Vec::new() };
+        let to_beat = match first.first() {
+            Some(Tried::Placed(one)) => one.cut.step_secs,
+            _ => f64::INFINITY,
+        };
+        let rest: Vec<Tried> = counts.par_iter().map(|&count| self.placed(count, options, noted_mesh, to_beat)).collect();
+        pick(first.into_iter().chain(rest))
     }
 
-    /// The best placement with this many stages.
-    fn placed(&self, n_stages: usize, options: &Options, noted_mesh: &str) -> Result<Placement> {
+    /// The best placement with this many stages, unless it provably takes `to_beat` or longer.
+    ///
+    /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
+    /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
+    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
+    fn placed(&self, n_stages: usize, options: &Options, noted_mesh: &str, to_beat: f64) -> Tried {
         let cluster = self.cluster.submesh(self.cluster.n_devices() / n_stages);
-        let candidates: Vec<_> = meshes(cluster.n_devices() as i64)
-            .into_iter()
-            .filter(|mesh| n_stages > 1 || mesh.to_string() == noted_mesh)
-            .collect();
-        let candidates =
-            if candidates.is_empty() { vec![phzc_ir::Mesh::parse(noted_mesh)?] } else { candidates };
-        let solve = |mesh| solve_on(self.facts.input(self.graph, self.blocks, &cluster), mesh);
-        let solved =
-            candidates.iter().filter_map(solve).min_by(|a, b| a.choice.cost.total_cmp(&b.choice.cost));
-        let solved = solved
-            .ok_or_else(|| Diagnostic::error("no layout of this program is legal on a stage's devices"))?;
         let input = self.facts.input(self.graph, self.blocks, &cluster);
+        let (stages, most) = (n_stages as f64, batch_size(self.graph) as f64);
+        let weight = (stages + most - 1.0) / (most * stages);
+        let memory_bytes = Some(stages * cluster.usable_bytes());
+        let goal = Goal { weights: [weight, weight, 1.0 / stages], memory_bytes };
+        let candidates = match self.candidates(n_stages, &cluster, noted_mesh) {
+            Ok(candidates) => candidates,
+            Err(error) => return Tried::Impossible(error),
+        };
+        let floor = |mesh| Model::new(input, mesh).floor(&goal);
+        let open: Vec<&Mesh> = candidates.iter().filter(|mesh| n_stages == 1 || floor(mesh) < to_beat).collect();
+        let solved: Vec<Solved> = open.into_iter().filter_map(|mesh| solve_on(input, mesh, &goal)).collect();
+        let lower_bound_secs = solved.iter().map(|solved| solved.choice.lower_bound).fold(f64::INFINITY, f64::min);
+        if lower_bound_secs >= to_beat {
+            return Tried::Worse;
+        }
+        let Some(solved) = solved.into_iter().min_by(|a, b| a.choice.cost.total_cmp(&b.choice.cost)) else {
+            return Tried::Impossible(Diagnostic::error("no layout of this program is legal on a stage's devices"));
+        };
         let layers = layers(self.plain, input, &solved, self.cluster);
-        let (cut, n_microbatches) = self.cut(&layers, n_stages, options)?;
-        Ok(Placement { solved, layers, cut, n_microbatches })
+        match self.cut(&layers, n_stages, options) {
+            Ok((cut, n_microbatches)) => Tried::Placed(Box::new(Placement { solved, layers, cut, n_microbatches, lower_bound_secs })),
+            Err(error) => Tried::Impossible(error),
+        }
+    }
+
+    /// Meshes of a stage's devices: `shard`'s own for one stage, else all.
+    fn candidates(&self, n_stages: usize, cluster: &Cluster, noted_mesh: &str) -> Result<Vec<Mesh>> {
+        if n_stages == 1 { Ok(vec![Mesh::parse(noted_mesh)?]) } else { Ok(meshes(cluster.n_devices() as i64)) }
     }
 
     /// The best cut over the microbatch counts.
@@ -180,10 +199,29 @@ impl<'a> Problem<'a> {
     }
 }
 
+/// The fastest placement, with a bound over all that were tried.
+fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
+    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) = (None, None, f64::INFINITY);
+    for result in tried {
+        match result {
+            Tried::Placed(found) => {
+                bound = bound.min(found.lower_bound_secs);
+                if best.as_ref().is_none_or(|best| found.cut.step_secs < best.cut.step_secs) {
+                    best = Some(*found);
+                }
+            }
+            Tried::Impossible(error) => refusal = refusal.or(Some(error)),
+            Tried::Worse => {}
+        }
+    }
+    let best = best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    Ok(Placement { lower_bound_secs: bound.min(best.cut.step_secs), ..best })
+}
+
 /// Writes the layouts of a stage's devices, and each instruction's stage.
 fn rewrite(module: &mut Module, problem: &Problem, best: &Placement) {
     let cluster = problem.cluster.submesh(problem.cluster.n_devices() / best.n_stages());
-    let mut model = crate::shard::model::Model::new(
+    let mut model = Model::new(
         problem.facts.input(problem.graph, problem.blocks, &cluster),
         &best.solved.mesh,
     );
@@ -223,10 +261,12 @@ fn note(module: &mut Module, best: &Placement) {
         serde_json::from_str(&text).unwrap_or_default();
     plan.insert("n_stages".into(), best.n_stages().into());
     plan.insert("n_microbatches".into(), best.n_microbatches.into());
-    plan.insert("step_secs".into(), best.cut.step_secs.into());
-    if best.n_stages() > 1 {
-        plan.insert("planned_secs".into(), best.solved.choice.cost.into());
-        plan.insert("stop".into(), best.solved.choice.stop.as_str().into());
-    }
+    let (secs, bound) = (best.cut.step_secs, best.lower_bound_secs);
+    let gap = ((secs - bound) / secs).max(0.0);
+    let stop = if gap <= 1e-9 { "optimal" } else if best.solved.choice.gap() > 1e-9 { best.solved.choice.stop.as_str() } else { "stages-open" };
+    plan.insert("planned_secs".into(), secs.into());
+    plan.insert("lower_bound_secs".into(), bound.into());
+    plan.insert("gap".into(), (if gap <= 1e-9 { 0.0 } else { gap }).into());
+    plan.insert("stop".into(), stop.into());
     module.set_note("phzc.plan", &serde_json::Value::Object(plan).to_string());
 }

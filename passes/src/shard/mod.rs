@@ -23,7 +23,7 @@ use crate::graph::Graph;
 use crate::inline;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use emit::{Decision, emit, planned_comps};
-use model::{Input, Model};
+use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind};
 use rayon::prelude::*;
@@ -232,7 +232,8 @@ fn solve(module: &Module, graph: &Graph, cluster: &Cluster, given: &Given) -> Re
         .into_par_iter()
         .map(|index| {
             let facts = Facts::new(module, graph, &blocks, given.pinned(index, graph));
-            solve_on(facts.input(graph, &blocks, cluster), &given.meshes[index])
+            let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cluster.usable_bytes()) };
+            solve_on(facts.input(graph, &blocks, cluster), &given.meshes[index], &goal)
         })
         .collect();
     let all: Vec<Solved> = solved.into_iter().flatten().collect();
@@ -243,17 +244,13 @@ fn solve(module: &Module, graph: &Graph, cluster: &Cluster, given: &Given) -> Re
 }
 
 /// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
-pub fn solve_on(input: Input, mesh: &Mesh) -> Option<Solved> {
-    let mut model = Model::new(input, mesh);
-    let problem = model.problem(Some(input.cluster.usable_bytes()));
+pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
+    let problem = Model::new(input, mesh).problem(goal);
     match choose(&problem, &LIMITS) {
         Ok(choice) => Some(Solved { mesh: mesh.clone(), choice, fits: true }),
         Err(infeasible) => {
-            let relaxed = crate::choose::Problem {
-                memory_limit: Some(infeasible.least_memory * (1.0 + 1e-9)),
-                ..problem
-            };
-            let choice = choose(&relaxed, &LIMITS).ok()?;
+            let memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
+            let choice = choose(&crate::choose::Problem { memory_limit, ..problem }, &LIMITS).ok()?;
             Some(Solved { mesh: mesh.clone(), choice, fits: false })
         }
     }

@@ -64,6 +64,16 @@ pub struct Model<'a> {
     pub deferred: Vec<Option<u32>>,
     /// The ways between layouts.
     pub moves: Moves,
+    weights: [f64; 3],
+}
+
+/// What a choice should minimise.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// How much a second of the forward, backward and update phase counts.
+    pub weights: [f64; 3],
+    /// Bytes per device that the choice may need, if that is limited.
+    pub memory_bytes: Option<f64>,
 }
 
 impl<'a> Model<'a> {
@@ -86,6 +96,7 @@ impl<'a> Model<'a> {
             uses: Vec::new(),
             deferred: vec![None; graph.tensors.len()],
             moves: Moves::new(mesh),
+            weights: [1.0; 3],
         };
         model.collect_uses();
         model
@@ -187,26 +198,38 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The problem for the solver; costs in seconds.
-    pub fn problem(&mut self, memory_limit: Option<f64>) -> Problem {
-        let mut nodes: Vec<Variable> =
-            (0..self.menus.len() as BlockId).map(|block| self.variable(block)).collect();
+    /// The problem for the solver; costs in seconds, each phase times its weight.
+    pub fn problem(&mut self, goal: &Goal) -> Problem {
+        self.weights = goal.weights;
+        let mut nodes = self.variables();
         let mut edges = Vec::new();
         let mut tables: IndexMap<TableKey, Arc<Table>> = IndexMap::new();
         for index in 0..self.uses.len() {
             self.add_edge(index, &mut nodes, &mut edges, &mut tables);
         }
-        Problem { nodes, edges, memory_limit }
+        Problem { nodes, edges, memory_limit: goal.memory_bytes }
+    }
+
+    /// No choice costs less: the cheapest strategy of every block, reshards left out.
+    pub fn floor(&mut self, goal: &Goal) -> f64 {
+        self.weights = goal.weights;
+        let least = |node: &Variable| node.cost.iter().copied().fold(f64::INFINITY, f64::min);
+        self.variables().iter().map(least).sum()
+    }
+
+    fn variables(&mut self) -> Vec<Variable> {
+        (0..self.menus.len() as BlockId).map(|block| self.variable(block)).collect()
     }
 
     fn variable(&mut self, block: BlockId) -> Variable {
         let strategies = self.menus[block as usize].strategies.clone();
         let members = self.input.blocks.members[block as usize].clone();
-        let costs = members.iter().map(|&node| self.node_costs(node, &strategies));
-        let cost = costs.fold(vec![0.0; strategies.len()], |mut total, costs| {
-            total.iter_mut().zip(costs).for_each(|(total, cost)| *total += cost);
-            total
-        });
+        let mut cost = vec![0.0; strategies.len()];
+        for &node in &members {
+            let weight = self.weights[self.input.blocks.phases[node as usize] as usize];
+            let costs = self.node_costs(node, &strategies);
+            cost.iter_mut().zip(costs).for_each(|(total, cost)| *total += weight * cost);
+        }
         Variable { cost, memory: self.memory(&members, &strategies) }
     }
 
@@ -269,7 +292,8 @@ impl<'a> Model<'a> {
         edges: &mut Vec<Edge>,
         tables: &mut IndexMap<TableKey, Arc<Table>>,
     ) {
-        let it = self.uses[index].clone();
+        let mut it = self.uses[index].clone();
+        it.trips *= self.weights[self.phase(&it) as usize];
         let graph = self.input.graph;
         let Some(from) = self.input.blocks.block_of[graph.tensors[it.tensor as usize].def as usize] else {
             return;
@@ -331,6 +355,11 @@ impl<'a> Model<'a> {
         Table { rows: key.sources.len(), cols: key.targets.len(), values }
     }
 
+    /// The phase that a reading belongs to; handing over the entry's results is part of the update.
+    fn phase(&self, it: &Use) -> Phase {
+        it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize])
+    }
+
     /// Seconds of a block under one of its strategies, by phase.
     pub fn block_secs(&mut self, block: BlockId, option: usize) -> [f64; 3] {
         let strategy = self.menus[block as usize].strategies[option];
@@ -346,7 +375,7 @@ impl<'a> Model<'a> {
     pub fn use_secs(&mut self, index: usize, option: &[u32]) -> (f64, Phase) {
         let it = self.uses[index].clone();
         let def = self.input.graph.tensors[it.tensor as usize].def;
-        let phase = it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize]);
+        let phase = self.phase(&it);
         let Some(from) = self.input.blocks.block_of[def as usize] else { return (0.0, phase) };
         let source =
             self.settled(it.tensor, &self.menus[from as usize].strategies[option[from as usize] as usize]);
