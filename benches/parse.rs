@@ -7,6 +7,7 @@ use common::{corpus, examples, program};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use phzc_ir::{parse, print, verify};
 use std::path::Path;
+use std::time::Duration;
 
 /// Programs of the corpus that are measured one by one.
 const LARGE: &[&str] =
@@ -32,7 +33,10 @@ fn reading(criterion: &mut Criterion) {
         ("parse+print", |text| drop(parse(text).map(|module| print(&module)))),
     ] {
         let mut group = criterion.benchmark_group(what);
-        group.sample_size(20);
+        group
+            .sample_size(20)
+            .warm_up_time(Duration::from_millis(300))
+            .measurement_time(Duration::from_secs(1));
         for (name, text) in &programs {
             group.throughput(Throughput::Bytes(text.len() as u64));
             group.bench_with_input(BenchmarkId::from_parameter(name), text, |bench, text| {

@@ -2,7 +2,7 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-mod gen;
+mod model;
 
 use common::{corpus, phzc, scratch};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
@@ -22,7 +22,9 @@ fn measure(criterion: &mut Criterion, group: &str, models: &[(String, PathBuf)])
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(1));
     for (name, path) in models {
-        group.bench_with_input(BenchmarkId::from_parameter(name), path, |bench, path| bench.iter(|| plan(path)));
+        group.bench_with_input(BenchmarkId::from_parameter(name), path, |bench, path| {
+            bench.iter(|| plan(path))
+        });
     }
     group.finish();
 }
@@ -39,12 +41,12 @@ fn real(criterion: &mut Criterion) {
 
 fn depth(criterion: &mut Criterion) {
     let dir = scratch("bench_plan");
-    let model = |n_layers: usize| {
+    let written = |n_layers: usize| {
         let path = dir.join(format!("gpt_{n_layers}.ir"));
-        std::fs::write(&path, gen::gpt(n_layers)).expect("the target directory is writable");
+        std::fs::write(&path, model::gpt(n_layers)).expect("the target directory is writable");
         (format!("{n_layers} layers"), path)
     };
-    measure(criterion, "plan gpt", &[12, 24, 48, 96].map(model));
+    measure(criterion, "plan gpt", &[12, 24, 48, 96].map(written));
 }
 
 criterion_group!(benches, real, depth);

@@ -1,5 +1,6 @@
 //! The list of opcodes: one line each, naming the family that holds shape, factor rule and work.
 
+use crate::fusion::{FusionKind, Touch};
 use crate::ops::{
     collective, contract, control, convolution, elementwise, indexing, linalg, movement, other, random,
     reduce, window,
@@ -12,7 +13,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use std::sync::OnceLock;
 
-/// What an opcode *is*: the functions of its family.
+/// What an opcode *is*: the properties of its family.
 pub struct OpDef {
     /// Operand counts that are legal.
     pub arity: Arity,
@@ -22,6 +23,28 @@ pub struct OpDef {
     pub rule: fn(&View) -> Rule,
     /// FLOPs and transcendentals; bytes are the caller's (they follow from the shapes).
     pub work: fn(&View) -> Work,
+    /// What fusion does with it.
+    pub fusion: FusionKind,
+    /// What it reads and writes.
+    pub touch: Touch,
+}
+
+impl OpDef {
+    /// An op that touches all of its operands.
+    pub const fn new(
+        arity: Arity,
+        infer: fn(&View) -> Result<Option<Shape>, String>,
+        rule: fn(&View) -> Rule,
+        work: fn(&View) -> Work,
+        fusion: FusionKind,
+    ) -> OpDef {
+        OpDef { arity, infer, rule, work, fusion, touch: Touch::Whole }
+    }
+
+    /// The same op, touching less.
+    pub const fn touching(self, touch: Touch) -> OpDef {
+        OpDef { touch, ..self }
+    }
 }
 
 /// A range of operand counts.
@@ -120,7 +143,7 @@ opcodes! {
     CountLeadingZeros "count-leading-zeros" elementwise::UNARY,
     CustomCall "custom-call" other::CUSTOM_CALL,
     Divide "divide" elementwise::BINARY,
-    Domain "domain" elementwise::COPY,
+    Domain "domain" control::DOMAIN,
     Dot "dot" contract::DOT,
     DynamicReshape "dynamic-reshape" movement::DYNAMIC_RESHAPE,
     DynamicSlice "dynamic-slice" indexing::DYNAMIC_SLICE,

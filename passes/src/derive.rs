@@ -13,6 +13,7 @@ mod micro;
 mod moves;
 mod ops;
 mod read;
+mod scatter;
 mod split;
 #[cfg(test)]
 mod tests;

@@ -156,7 +156,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         schema: 1,
         time_secs,
         lower_bound_secs: header.figure("lower_bound_secs"),
-        gap: header.figure("gap"),
+        gap: header.figure("lower_bound_secs").map(|bound| ((time_secs - bound) / time_secs).max(0.0)),
         stop: header.plan.get("stop").and_then(|stop| stop.as_str()).map(str::to_owned),
         n_devices: header.n_devices(),
         memory_limit_bytes: cluster.accelerator.usable_bytes(),

@@ -139,7 +139,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="the small programs (default)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="just these")
     parser.add_argument("--passes", default="fuse,shard,place")
-    parser.add_argument("--cluster", default="a100-8")
+    parser.add_argument("--cluster", default=str(HERE.parent / "clusters" / "slow-8.toml"))
     parser.add_argument("--timeout", type=int, default=900, help="seconds per step")
     parser.add_argument("--keep", type=pathlib.Path, help="leave dumps and verdicts here")
     return parser.parse_args()

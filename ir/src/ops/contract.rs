@@ -6,6 +6,7 @@ use super::read::{
 };
 use crate::attr::Key;
 use crate::dtype::{Class, DType};
+use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorId, FactorKind, Reducer, Rule, TensorMap};
 use crate::shape::{ArrayShape, Dims};
@@ -13,13 +14,11 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `dot`: batch and free dimensions pass, contracting dimensions add up.
-pub const DOT: OpDef = OpDef { arity: Arity::Exactly(2), infer: infer_dot, rule: rule_dot, work: work_dot };
+pub const DOT: OpDef = OpDef::new(Arity::Exactly(2), infer_dot, rule_dot, work_dot, FusionKind::Matrix);
 /// `ragged-dot`: rows of the left belong to groups, each with its own right-hand matrix.
-pub const RAGGED_DOT: OpDef =
-    OpDef { arity: Arity::Exactly(3), infer: infer_ragged, rule: rule_ragged, work: work_ragged };
+pub const RAGGED_DOT: OpDef = OpDef::new(Arity::Exactly(3), infer_ragged, rule_ragged, work_ragged, FusionKind::Matrix);
 /// `scaled-dot`: block-scaled operands with their scales; no rule of its own yet.
-pub const SCALED_DOT: OpDef =
-    OpDef { arity: Arity::AtLeast(2), infer: infer_dot, rule: fallback, work: work_dot };
+pub const SCALED_DOT: OpDef = OpDef::new(Arity::AtLeast(2), infer_dot, fallback, work_dot, FusionKind::Matrix);
 
 /// The roles of one operand's dimensions.
 struct Roles {

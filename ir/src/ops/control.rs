@@ -7,7 +7,8 @@ use super::maps::{all_replicated, fallback, identity};
 use super::read::{Inferred, callee, describe, expect_size};
 use crate::attr::{Key, Value};
 use crate::dtype::DType;
-use crate::module::Computation;
+use crate::fusion::FusionKind;
+use crate::module::{CompId, Computation, Instr};
 use crate::opcode::{Arity, OpDef};
 use crate::shape::Shape;
 use crate::view::View;
@@ -15,7 +16,7 @@ use crate::work::Work;
 use smallvec::SmallVec;
 
 const fn control(arity: Arity, infer: fn(&View) -> Inferred, rule: fn(&View) -> crate::rule::Rule) -> OpDef {
-    OpDef { arity, infer, rule, work: |_| Work::default() }
+    OpDef::new(arity, infer, rule, |_| Work::default(), FusionKind::Control)
 }
 
 /// `tuple`.
@@ -28,18 +29,27 @@ pub const OPT_BARRIER: OpDef =
 /// `add-dependency`: its first operand, after the second.
 pub const ADD_DEPENDENCY: OpDef =
     control(Arity::Exactly(2), |view| Ok(view.operand_shape(0).cloned()), identity);
+/// `domain`: its operand.
+pub const DOMAIN: OpDef = control(Arity::Exactly(1), |view| Ok(view.operand_shape(0).cloned()), identity);
 /// `after-all`: a token.
 pub const AFTER_ALL: OpDef = control(Arity::AtLeast(0), |_| Ok(Some(Shape::Token)), all_replicated);
 /// `call`.
 pub const CALL: OpDef = control(Arity::AtLeast(0), |view| infer_call(view, Key::ToApply), all_replicated);
 /// `fusion`.
-pub const FUSION: OpDef = control(Arity::AtLeast(0), |view| infer_call(view, Key::Calls), all_replicated);
+pub const FUSION: OpDef = OpDef::new(
+    Arity::AtLeast(0),
+    |view| infer_call(view, Key::Calls),
+    all_replicated,
+    |_| Work::default(),
+    FusionKind::Opaque,
+);
 /// `while`.
 pub const WHILE: OpDef = control(Arity::Exactly(1), infer_while, all_replicated);
 /// `conditional`.
 pub const CONDITIONAL: OpDef = control(Arity::AtLeast(1), infer_conditional, all_replicated);
 /// `scan`: a loop over slices.
-pub const SCAN: OpDef = control(Arity::AtLeast(1), |_| Ok(None), fallback);
+pub const SCAN: OpDef =
+    OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
 
 fn infer_tuple(view: &View) -> Inferred {
     let parts = (0..view.n_operands()).filter_map(|index| view.operand_shape(index).cloned());
@@ -127,7 +137,7 @@ fn infer_while(view: &View) -> Inferred {
 fn branches<'a>(view: &View<'a>) -> Result<Vec<&'a Computation>, String> {
     match view.instr.attr(Key::BranchComputations) {
         Some(Value::Comps(comps)) => {
-            let get = |id: &crate::module::CompId| view.comps.get(id.index());
+            let get = |id: &CompId| view.comps.get(id.index());
             comps.iter().map(get).collect::<Option<_>>().ok_or("a branch comes later".to_owned())
         }
         _ => Ok(vec![callee(view, Key::TrueComputation)?, callee(view, Key::FalseComputation)?]),

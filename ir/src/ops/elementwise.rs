@@ -8,6 +8,7 @@ use super::read::{Inferred, array, callee, describe_array, like, mixed_dtype, pl
 use super::reducer::{self, applied};
 use crate::attr::Key;
 use crate::dtype::{Class, DType};
+use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::{ArrayShape, Shape};
@@ -15,7 +16,7 @@ use crate::view::View;
 use crate::work::Work;
 
 const fn elementwise(n_operands: usize, infer: fn(&View) -> Inferred, work: fn(&View) -> Work) -> OpDef {
-    OpDef { arity: Arity::Exactly(n_operands), infer, rule: pointwise, work }
+    OpDef::new(Arity::Exactly(n_operands), infer, pointwise, work, FusionKind::Loop)
 }
 
 /// `negate`, `floor`, …: one FLOP per element.
@@ -42,14 +43,12 @@ pub const IS_FINITE: OpDef = elementwise(1, infer_is_finite, flops);
 pub const REAL_PART: OpDef = elementwise(1, infer_real_part, flops);
 /// `complex`: both halves.
 pub const COMPLEX: OpDef = elementwise(2, infer_complex, flops);
-/// `copy`, `domain`: any value, unchanged.
-pub const COPY: OpDef =
-    OpDef { arity: Arity::Exactly(1), infer: infer_copy, rule: identity, work: |_| Work::default() };
+/// `copy`: any value, unchanged.
+pub const COPY: OpDef = OpDef::new(Arity::Exactly(1), infer_copy, identity, |_| Work::default(), FusionKind::Loop);
 /// `bitcast-convert`: may split an element into several of a minor dimension, or join them.
-pub const BITCAST_CONVERT: OpDef =
-    OpDef { arity: Arity::Exactly(1), infer: infer_bitcast_convert, rule: rule_bitcast_convert, work: flops };
+pub const BITCAST_CONVERT: OpDef = OpDef::new(Arity::Exactly(1), infer_bitcast_convert, rule_bitcast_convert, flops, FusionKind::Loop);
 /// `map`: a computation per element.
-pub const MAP: OpDef = OpDef { arity: Arity::AtLeast(1), infer: infer_map, rule: pointwise, work: work_map };
+pub const MAP: OpDef = OpDef::new(Arity::AtLeast(1), infer_map, pointwise, work_map, FusionKind::Loop);
 
 fn flops(view: &View) -> Work {
     Work::flops(view.instr.shape.as_array().map_or(0.0, ArrayShape::n_elements))

@@ -4,6 +4,7 @@ use super::maps::{dim, operand_dims, result_dims};
 use super::read::{DimList, Inferred, array, dim_list, dims_of, expect_size};
 use crate::attr::Key;
 use crate::dtype::DType;
+use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Reducer, Rule, TensorMap};
 use crate::shape::{ArrayShape, Dims};
@@ -14,7 +15,7 @@ use crate::work::Work;
 ///
 /// A device that holds a part of a looked-up dimension looks up the indices that fall into it and
 /// contributes zeros for the others: the sum over devices is the result.
-pub const GATHER: OpDef = OpDef { arity: Arity::Exactly(2), infer, rule, work: |_| Work::default() };
+pub const GATHER: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, |_| Work::default(), FusionKind::Loop).touching(Touch::Part);
 
 /// The attributes that relate operand and indices; scatter has the same under other names.
 pub(crate) struct Lookup {

@@ -7,6 +7,7 @@ use super::read::{
 use super::reducer::{DTypes, check_comparator};
 use crate::attr::Key;
 use crate::dtype::{Class, DType};
+use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::{ArrayShape, Shape};
@@ -16,27 +17,15 @@ use crate::work::Work;
 pub use super::batch_norm::{BATCH_NORM_GRAD, BATCH_NORM_INFERENCE, BATCH_NORM_TRAINING};
 
 /// `cholesky`: batches of square matrices.
-pub const CHOLESKY: OpDef = OpDef {
-    arity: Arity::Exactly(1),
-    infer: infer_cholesky,
-    rule: |view| whole(view, 2),
-    work: work_cholesky,
-};
+pub const CHOLESKY: OpDef = OpDef::new(Arity::Exactly(1), infer_cholesky, |view| whole(view, 2), work_cholesky, FusionKind::Opaque);
 /// `triangular-solve`: batches and right-hand sides pass.
-pub const TRIANGULAR_SOLVE: OpDef = OpDef {
-    arity: Arity::Exactly(2),
-    infer: infer_triangular_solve,
-    rule: rule_triangular_solve,
-    work: work_triangular_solve,
-};
+pub const TRIANGULAR_SOLVE: OpDef = OpDef::new(Arity::Exactly(2), infer_triangular_solve, rule_triangular_solve, work_triangular_solve, FusionKind::Opaque);
 /// `fft`: the transformed dimensions are the last ones.
-pub const FFT: OpDef = OpDef { arity: Arity::Exactly(1), infer: infer_fft, rule: rule_fft, work: work_fft };
+pub const FFT: OpDef = OpDef::new(Arity::Exactly(1), infer_fft, rule_fft, work_fft, FusionKind::Opaque);
 /// `sort`: one dimension, any number of arrays together.
-pub const SORT: OpDef =
-    OpDef { arity: Arity::AtLeast(1), infer: infer_sort, rule: rule_sort, work: work_sort };
+pub const SORT: OpDef = OpDef::new(Arity::AtLeast(1), infer_sort, rule_sort, work_sort, FusionKind::Opaque);
 /// `topk`: the largest of the last dimension, and where they were.
-pub const TOPK: OpDef =
-    OpDef { arity: Arity::Exactly(1), infer: infer_topk, rule: rule_topk, work: |_| Work::default() };
+pub const TOPK: OpDef = OpDef::new(Arity::Exactly(1), infer_topk, rule_topk, |_| Work::default(), FusionKind::Opaque);
 
 /// All dimensions pass but the last `n`.
 fn whole(view: &View, n: usize) -> Rule {

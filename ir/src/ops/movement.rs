@@ -7,6 +7,7 @@ use super::read::{
 };
 use super::reshape::factorize;
 use crate::attr::{Key, PadDim, SliceDim, Value};
+use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::{ArrayShape, Dims};
@@ -14,34 +15,34 @@ use crate::view::View;
 use crate::work::Work;
 use smallvec::SmallVec;
 
-const fn movement(n_operands: usize, infer: fn(&View) -> Inferred, rule: fn(&View) -> Rule) -> OpDef {
-    OpDef { arity: Arity::Exactly(n_operands), infer, rule, work: |_| Work::default() }
+/// An op without arithmetic.
+const fn movement(
+    n_operands: usize,
+    infer: fn(&View) -> Inferred,
+    rule: fn(&View) -> Rule,
+    fusion: FusionKind,
+) -> OpDef {
+    OpDef::new(Arity::Exactly(n_operands), infer, rule, |_| Work::default(), fusion)
 }
 
 /// `reshape`: common factors pass, stretches whose boundaries do not meet are replicated.
-pub const RESHAPE: OpDef = movement(1, infer_reshape, rule_reshape);
+pub const RESHAPE: OpDef = movement(1, infer_reshape, rule_reshape, FusionKind::View);
 /// `bitcast`: a reshape of the physical order.
-pub const BITCAST: OpDef = movement(1, infer_bitcast, rule_bitcast);
+pub const BITCAST: OpDef = movement(1, infer_bitcast, rule_bitcast, FusionKind::View);
 /// `dynamic-reshape`: nothing is known before it runs.
-pub const DYNAMIC_RESHAPE: OpDef =
-    OpDef { arity: Arity::AtLeast(1), infer: |_| Ok(None), rule: fallback, work: |_| Work::default() };
+pub const DYNAMIC_RESHAPE: OpDef = OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
 /// `broadcast`: new dimensions are free.
-pub const BROADCAST: OpDef = movement(1, infer_broadcast, rule_broadcast);
+pub const BROADCAST: OpDef = movement(1, infer_broadcast, rule_broadcast, FusionKind::Free);
 /// `transpose`: `dimensions[d]` is the operand's dimension at result position `d`.
-pub const TRANSPOSE: OpDef = movement(1, infer_transpose, rule_transpose);
+pub const TRANSPOSE: OpDef = movement(1, infer_transpose, rule_transpose, FusionKind::View);
 /// `reverse`: a reversed dimension permutes.
-pub const REVERSE: OpDef = movement(1, infer_reverse, rule_reverse);
+pub const REVERSE: OpDef = movement(1, infer_reverse, rule_reverse, FusionKind::Loop);
 /// `slice`: a dimension taken in full passes.
-pub const SLICE: OpDef = movement(1, infer_slice, |view| equal_dims(view, FactorKind::Permute));
+pub const SLICE: OpDef = movement(1, infer_slice, |view| equal_dims(view, FactorKind::Permute), FusionKind::Loop).touching(Touch::Part);
 /// `pad`: an unpadded dimension passes.
-pub const PAD: OpDef = movement(2, infer_pad, rule_pad);
+pub const PAD: OpDef = movement(2, infer_pad, rule_pad, FusionKind::Loop);
 /// `concatenate`: every dimension but one passes.
-pub const CONCATENATE: OpDef = OpDef {
-    arity: Arity::AtLeast(1),
-    infer: infer_concatenate,
-    rule: rule_concatenate,
-    work: |_| Work::default(),
-};
+pub const CONCATENATE: OpDef = OpDef::new(Arity::AtLeast(1), infer_concatenate, rule_concatenate, |_| Work::default(), FusionKind::Loop);
 
 fn infer_reshape(view: &View) -> Inferred {
     let operand = view.array(0)?;

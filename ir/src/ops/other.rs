@@ -5,36 +5,41 @@ use super::maps::{alike, all_replicated, fallback, identity, operand_dims, sourc
 use super::read::{Inferred, array, expect_scalar, like, one_dim, stated};
 use crate::attr::Key;
 use crate::dtype::DType;
+use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::Shape;
 use crate::view::View;
 use crate::work::Work;
 
-const fn free(arity: Arity, infer: fn(&View) -> Inferred, rule: fn(&View) -> Rule) -> OpDef {
-    OpDef { arity, infer, rule, work: |_| Work::default() }
+/// An op without arithmetic.
+const fn idle(
+    arity: Arity,
+    infer: fn(&View) -> Inferred,
+    rule: fn(&View) -> Rule,
+    fusion: FusionKind,
+) -> OpDef {
+    OpDef::new(arity, infer, rule, |_| Work::default(), fusion)
 }
 
 /// `parameter`: every dimension is free.
-pub const PARAMETER: OpDef = free(Arity::Exactly(0), |_| Ok(None), |view| source(view, FactorKind::Pass));
+pub const PARAMETER: OpDef = idle(Arity::Exactly(0), |_| Ok(None), |view| source(view, FactorKind::Pass), FusionKind::Control);
 /// `constant`: free if all elements are alike, else on every device.
-pub const CONSTANT: OpDef = free(Arity::Exactly(0), |_| Ok(None), rule_constant);
+pub const CONSTANT: OpDef = idle(Arity::Exactly(0), |_| Ok(None), rule_constant, FusionKind::Control);
 /// `iota`: every dimension is free, for a device knows where its part starts.
-pub const IOTA: OpDef = free(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass));
+pub const IOTA: OpDef = idle(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass), FusionKind::Free);
 /// `custom-call`: whatever it does, it does it on whole arrays.
-pub const CUSTOM_CALL: OpDef = free(Arity::AtLeast(0), infer_custom_call, rule_custom_call);
+pub const CUSTOM_CALL: OpDef = idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque);
 /// Transfers to and from elsewhere.
-pub const OPAQUE: OpDef = free(Arity::AtLeast(0), |_| Ok(None), fallback);
+pub const OPAQUE: OpDef = idle(Arity::AtLeast(0), |_| Ok(None), fallback, FusionKind::Opaque);
 /// `outfeed`: makes a token.
-pub const OUTFEED: OpDef = free(Arity::AtLeast(1), |_| Ok(Some(Shape::Token)), fallback);
+pub const OUTFEED: OpDef = idle(Arity::AtLeast(1), |_| Ok(Some(Shape::Token)), fallback, FusionKind::Opaque);
 /// `partition-id`, `replica-id`.
-pub const DEVICE_ID: OpDef = free(Arity::Exactly(0), |_| array(DType::U32, []), all_replicated);
+pub const DEVICE_ID: OpDef = idle(Arity::Exactly(0), |_| array(DType::U32, []), all_replicated, FusionKind::Control);
 /// `get-dimension-size`: of one dimension; the others do not matter.
-pub const GET_DIMENSION_SIZE: OpDef =
-    free(Arity::Exactly(1), infer_get_dimension_size, rule_get_dimension_size);
+pub const GET_DIMENSION_SIZE: OpDef = idle(Arity::Exactly(1), infer_get_dimension_size, rule_get_dimension_size, FusionKind::Control);
 /// `set-dimension-size`: the dimension becomes dynamic.
-pub const SET_DIMENSION_SIZE: OpDef =
-    free(Arity::Exactly(2), infer_set_dimension_size, rule_set_dimension_size);
+pub const SET_DIMENSION_SIZE: OpDef = idle(Arity::Exactly(2), infer_set_dimension_size, rule_set_dimension_size, FusionKind::Opaque);
 
 fn rule_constant(view: &View) -> Rule {
     source(view, if splat(view.instr).is_some() { FactorKind::Pass } else { FactorKind::Replicate })

@@ -6,24 +6,18 @@
 
 use super::maps::all_replicated;
 use super::read::{Inferred, describe, expect_scalar, stated};
+use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::shape::{ArrayShape, Shape};
 use crate::view::View;
 use crate::work::Work;
 
 /// `rng`: from the device's own generator.
-pub const RNG: OpDef =
-    OpDef { arity: Arity::AtLeast(1), infer: infer_rng, rule: all_replicated, work: transcendentals };
+pub const RNG: OpDef = OpDef::new(Arity::AtLeast(1), infer_rng, all_replicated, transcendentals, FusionKind::Opaque);
 /// `rng-bit-generator`: from a state that is passed on.
-pub const RNG_BIT_GENERATOR: OpDef = OpDef {
-    arity: Arity::Exactly(1),
-    infer: infer_bit_generator,
-    rule: all_replicated,
-    work: transcendentals,
-};
+pub const RNG_BIT_GENERATOR: OpDef = OpDef::new(Arity::Exactly(1), infer_bit_generator, all_replicated, transcendentals, FusionKind::Opaque);
 /// `rng-get-and-update-state`: the device's own state.
-pub const RNG_STATE: OpDef =
-    OpDef { arity: Arity::Exactly(0), infer: |_| Ok(None), rule: all_replicated, work: |_| Work::default() };
+pub const RNG_STATE: OpDef = OpDef::new(Arity::Exactly(0), |_| Ok(None), all_replicated, |_| Work::default(), FusionKind::Opaque);
 
 fn infer_rng(view: &View) -> Inferred {
     (0..view.n_operands()).try_for_each(|index| expect_scalar(view, index).map(drop))?;

@@ -7,6 +7,7 @@ use super::read::{
 use super::reducer::{DTypes, applied, check_reducer, check_selection};
 use super::windowed::window_size;
 use crate::attr::{Key, Value, WindowDim};
+use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::{ArrayShape, Dims, Shape};
@@ -14,19 +15,9 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `reduce-window`: a reduction per window position.
-pub const REDUCE_WINDOW: OpDef = OpDef {
-    arity: Arity::AtLeast(2),
-    infer: infer_reduce_window,
-    rule: rule_reduce_window,
-    work: work_reduce_window,
-};
+pub const REDUCE_WINDOW: OpDef = OpDef::new(Arity::AtLeast(2), infer_reduce_window, rule_reduce_window, work_reduce_window, FusionKind::Root);
 /// `select-and-scatter`: the gradient of a maximum over windows.
-pub const SELECT_AND_SCATTER: OpDef = OpDef {
-    arity: Arity::Exactly(3),
-    infer: infer_select_and_scatter,
-    rule: rule_select_and_scatter,
-    work: work_select_and_scatter,
-};
+pub const SELECT_AND_SCATTER: OpDef = OpDef::new(Arity::Exactly(3), infer_select_and_scatter, rule_select_and_scatter, work_select_and_scatter, FusionKind::Opaque);
 
 /// The window, which must have a dimension for each of the operand's.
 fn window<'a>(view: &View<'a>, operand: &ArrayShape) -> Result<&'a [WindowDim], String> {

@@ -11,6 +11,7 @@ use phzc_cost::Collective;
 use phzc_ir::layout::AXIS_NAMES;
 use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Mesh, Rule, TensorMap};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// How an op's loops lie on the mesh.
 #[derive(Debug, Default)]
@@ -189,7 +190,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Partial results are scattered dimension by dimension, then reduced over all remaining axes at once.
+    /// Partial results are scattered dimension by dimension, then reduced loop by loop: XLA's partitioner
+    /// reduces each contracted dimension by a collective of its own (docs/xla-judge.md).
     fn reductions(&mut self) {
         for index in 0..self.results.len() {
             let mut by_loop: Vec<(FactorId, AxisMask)> = Vec::new();
@@ -202,9 +204,18 @@ impl Judge<'_> {
             }
             let step = |kind, axes| OpStep { kind, axes, operand: None, result: index, is_implicit: false };
             let scatters = by_loop.into_iter().map(|(_, axes)| step(Collective::ReduceScatter, axes));
-            let reduce = (self.reduced != 0).then(|| step(Collective::AllReduce, self.reduced));
-            self.loops.steps.extend(scatters.chain(reduce));
+            let reduces = self.reduced_loops().into_iter().map(|axes| step(Collective::AllReduce, axes));
+            self.loops.steps.extend(scatters.chain(reduces));
         }
+    }
+
+    /// The axes of each loop that is summed whole.
+    fn reduced_loops(&self) -> Vec<AxisMask> {
+        let mut by_loop: BTreeMap<Option<FactorId>, AxisMask> = BTreeMap::new();
+        for axis in axes_of(self.reduced) {
+            *by_loop.entry(self.loops.split[axis]).or_default() |= 1 << axis;
+        }
+        by_loop.into_values().collect()
     }
 
     /// Where several axes split one loop, what a device has must contain what it needs: it may only be split

@@ -3,7 +3,7 @@
 use super::loops::{OpStep, loops};
 use super::moves::moves;
 use super::read::{Reader, local_bytes};
-use super::{Facts, InstrFacts, Leaf, Problem, Step, fused};
+use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, scatter};
 use phzc_ir::{CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
 use smallvec::SmallVec;
 
@@ -25,6 +25,7 @@ impl Deriver<'_> {
             self.op(comp, id, &mut facts);
             self.facts.comps[comp.index()].push(facts);
         }
+        scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()]);
         fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
     }
 

@@ -10,7 +10,7 @@ use crate::inline::control_comps;
 use indexmap::{IndexMap, IndexSet};
 use phzc_cost::Collective;
 use phzc_ir::{
-    Attr, CompId, Computation, FactorKind, Instr, InstrId, Key, Layout, Module, Opcode, Payload, Rule, Shape,
+    Attr, CompId, Computation, FactorKind, Instr, InstrId, Key, Layout, MAX_AXES, Module, Opcode, Payload, Rule, Shape,
     Sharding, Tiling, Value,
 };
 use smallvec::SmallVec;
@@ -109,21 +109,29 @@ impl<'m, 'a> Decision<'m, 'a> {
     }
 }
 
-/// Axes on which both agree.
+/// What both layouts can be sliced from: axes on which they agree, where no axis that either still
+/// has to add would become a major one (slices add minor axes).
 fn common(a: Layout, b: Layout) -> Layout {
-    (0..phzc_ir::MAX_AXES).fold(a, |layout, axis| {
-        if a.dim_of(axis) == b.dim_of(axis) { layout } else { layout.with(axis, None) }
+    (0..MAX_AXES).fold(a, |layout, axis| match (a.dim_of(axis), b.dim_of(axis)) {
+        (mine, other) if mine == other => layout,
+        (mine, other) => [mine, other].into_iter().flatten().fold(layout, |layout, dim| without_minor(layout, axis, dim)),
     })
+}
+
+/// The layout with `axis`, and the axes minor to it, no longer splitting `dim`.
+fn without_minor(layout: Layout, axis: usize, dim: usize) -> Layout {
+    (axis..MAX_AXES).fold(layout, |layout, minor| if layout.dim_of(minor) == Some(dim) { layout.with(minor, None) } else { layout })
 }
 
 /// The part of `layout` that the maker of a free tensor can make without communication.
 fn legal(layout: Layout, rule: &Rule, results: &[TensorId], result: TensorId) -> Layout {
     let leaf = results.iter().position(|&other| other == result).unwrap_or(0);
     let Some(map) = rule.results.get(leaf) else { return Layout::REPLICATED };
-    (0..phzc_ir::MAX_AXES).fold(layout, |layout, axis| {
-        let factor = layout.dim_of(axis).and_then(|dim| map.get(dim)?.first().copied());
+    (0..MAX_AXES).fold(layout, |layout, axis| {
+        let Some(dim) = layout.dim_of(axis) else { return layout };
+        let factor = map.get(dim).and_then(|factors| factors.first().copied());
         let is_pass = factor.is_some_and(|factor| rule.factors[factor as usize].kind == FactorKind::Pass);
-        if is_pass { layout } else { layout.with(axis, None) }
+        if is_pass { layout } else { without_minor(layout, axis, dim) }
     })
 }
 
@@ -132,7 +140,7 @@ fn through(rule: &Rule, slot: usize, layout: Layout) -> Layout {
     let (Some(result), Some(operand)) = (rule.results.first(), rule.operands.get(slot)) else {
         return Layout::REPLICATED;
     };
-    (0..phzc_ir::MAX_AXES).fold(Layout::REPLICATED, |found, axis| {
+    (0..MAX_AXES).fold(Layout::REPLICATED, |found, axis| {
         let factor = layout.dim_of(axis).and_then(|dim| result.get(dim)?.first().copied());
         let dim = factor.and_then(|factor| operand.iter().position(|dim| dim.first() == Some(&factor)));
         found.with(axis, dim)
