@@ -5,114 +5,17 @@
 
 mod common;
 
-use common::{Random, program};
-use phzc_ir::{CompId, DType, Module, Opcode, View, parse, print, verify};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use common::mutate::{case, for_secs};
+use common::program;
+use phzc_ir::{CompId, Module, View, parse, print, verify};
 
 /// Cases of a plain `cargo test`.
 const N_CASES: u64 = 20_000;
-/// No program of this size may take longer.
-const MAX_CASE: Duration = Duration::from_secs(10);
 /// Larger programs are left out: they make cases slow, not different.
 const MAX_SEED_BYTES: usize = 60_000;
 
-/// Pieces that mutations put in.
-const TOKENS: &[&str] = &[
-    "{",
-    "}",
-    "(",
-    ")",
-    "[",
-    "]",
-    ",",
-    "=",
-    "\"",
-    "%",
-    "/*",
-    "*/",
-    "//",
-    "\n",
-    "-",
-    "0",
-    "1",
-    "-1",
-    "64",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "18446744073709551616",
-    "1e999",
-    "nan",
-    "inf",
-    "f32[]",
-    "f32[0]",
-    "s32[]",
-    "pred[]",
-    "token[]",
-    "(f32[2], s32[])",
-    "<=4",
-    "?",
-    "{...}",
-    "{1,0}",
-    "{1,0:T(8,128)}",
-    "ROOT ",
-    "ENTRY ",
-    "HloModule ",
-    "parameter(0)",
-    "constant(1)",
-    "tuple()",
-    "after-all()",
-    "get-tuple-element(",
-    "while(",
-    "dot(",
-    "reduce(",
-    "reshape(",
-    "broadcast(",
-    "transpose(",
-    "convolution(",
-    "gather(",
-    "scatter(",
-    "sort(",
-    "fusion(",
-    "conditional(",
-    "custom-call(",
-    "iota()",
-    ", index=0",
-    ", index=9",
-    ", dimensions={0}",
-    ", dimensions={0,0}",
-    ", dimensions={7}",
-    ", dimensions={-1}",
-    ", lhs_contracting_dims={0}",
-    ", rhs_batch_dims={1}",
-    ", to_apply=",
-    ", window={size=3 stride=0}",
-    ", window={size=0x1 pad=-9_9x1_1}",
-    ", padding=-1_-1_-1",
-    ", slice={[5:1:0]}",
-    ", dim_labels=b01f_01io->b01f",
-    ", sharding={devices=[2,4]<=[8]}",
-    ", sharding={devices=[0]<=[0]}",
-    ", sharding={devices=[4294967296,4294967296]<=[8]}",
-    ", sharding={maximal device=-1}",
-    ", sharding={{replicated}}",
-    ", frontend_attributes={a=\"b\"}",
-    ", replica_groups={{0,1},{2,3}}",
-    ", channel_id=1",
-    ", feature_group_count=0",
-    ", iota_dimension=5",
-    ", exponent_bits=99",
-    ", feature_index=3",
-    ", epsilon=1",
-    ", fft_length={0}",
-];
-
 fn seeds() -> Vec<String> {
-    let mut files = common::files(&common::root().join("tests/golden"));
-    files.retain(|path| path.extension().is_some_and(|found| found == "ir"));
-    files.extend(common::examples());
-    files.extend(common::corpus());
+    let files = [common::golden(), common::examples(), common::corpus()].concat();
     let texts = files.iter().map(|path| program(path));
     texts.filter(|text| text.len() <= MAX_SEED_BYTES).collect()
 }
@@ -120,7 +23,7 @@ fn seeds() -> Vec<String> {
 #[test]
 fn no_mutation_of_a_program_does_harm() {
     let seeds = seeds();
-    let n_parsed = (0..N_CASES).filter(|&number| case(&seeds, number)).count();
+    let n_parsed = (0..N_CASES).filter(|&number| case("parser", &seeds, number, examine)).count();
     eprintln!("{N_CASES} cases from {} programs, {n_parsed} of them parse", seeds.len());
     assert!(n_parsed as u64 > N_CASES / 50, "mutations that never parse test little: {n_parsed}");
 }
@@ -128,41 +31,9 @@ fn no_mutation_of_a_program_does_harm() {
 #[test]
 #[ignore = "takes ten minutes"]
 fn no_mutation_does_harm_for_ten_minutes() {
-    let (seeds, start) = (seeds(), Instant::now());
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let worker = |first: u64| {
-        let running = |_: &u64| start.elapsed() < Duration::from_secs(600);
-        (0u64..)
-            .map(|k| N_CASES + first + k * n_threads)
-            .take_while(running)
-            .map(|n| u64::from(case(&seeds, n)))
-            .fold((0, 0), |(all, parsed), one| (all + 1, parsed + one))
-    };
-    let counts: Vec<(u64, u64)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..n_threads).map(|first| scope.spawn(move || worker(first))).collect();
-        workers.into_iter().map(|worker| worker.join().expect("no finding")).collect()
-    });
-    let (all, parsed) = counts.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    eprintln!("{all} cases from {} programs, {parsed} of them parse, no finding", seeds.len());
-}
-
-/// Runs one case; whether its text parses. A finding panics with the file that has the text.
-fn case(seeds: &[String], number: u64) -> bool {
-    let mut random = Random(number);
-    let text = mutated(seeds, &mut random);
-    let start = Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(|| examine(&text)));
-    if result.is_ok() && start.elapsed() < MAX_CASE {
-        return result.unwrap_or(false);
-    }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz_{number}.ir"));
-    std::fs::write(&path, &text).expect("the target directory is writable");
-    panic!(
-        "case {number}: {:?} after {:?}: {}",
-        result.map_err(|_| "a panic"),
-        start.elapsed(),
-        path.display()
-    );
+    let seeds = seeds();
+    let (n_cases, n_parsed) = for_secs(600, |number| case("parser", &seeds, number, examine));
+    eprintln!("{n_cases} cases from {} programs, {n_parsed} of them parse, no finding", seeds.len());
 }
 
 /// Parses, prints, verifies and reads all rules; whether the text parses.
@@ -189,94 +60,4 @@ fn read_rules(module: &Module) {
         }
     }
     phzc_ir::flops::totals(module);
-    let cluster = phzc_cost::Cluster::named(phzc_cost::DEFAULT_CLUSTER).expect("the default exists");
-    let mut cx = phzc_passes::Context::new(&cluster);
-    let dce = phzc_passes::Pipeline::parse("dce").expect("dce exists");
-    let mut hooks = phzc_passes::Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
-    let ran = phzc_passes::manager::run(&mut module.clone(), &dce, &mut cx, &mut hooks);
-    assert!(ran.is_ok(), "{ran:?}");
-}
-
-fn mutated(seeds: &[String], random: &mut Random) -> String {
-    let mut text = seeds[random.below(seeds.len())].clone().into_bytes();
-    let n_edits = 1 + random.below(2) * random.below(5);
-    for _ in 0..n_edits {
-        mutate(&mut text, seeds, random);
-    }
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// One edit: mostly of tokens, for a random byte seldom parses.
-fn mutate(text: &mut Vec<u8>, seeds: &[String], random: &mut Random) {
-    let at = random.below(text.len() + 1);
-    let end = (at + random.below(40)).min(text.len());
-    match random.below(16) {
-        0 => text.truncate(at),
-        1 => drop(text.drain(at..end)),
-        2 => text.splice(at..at, text[at..end].to_vec()).for_each(drop),
-        3 => text.insert(at, random.next() as u8),
-        4 => {
-            let other = seeds[random.below(seeds.len())].as_bytes();
-            let from = random.below(other.len());
-            let to = (from + random.below(200)).min(other.len());
-            text.splice(at..end, other[from..to].iter().copied()).for_each(drop);
-        }
-        5 | 6 => replace_number(text, at, random),
-        7 => swap_lines(text, at, random),
-        8 | 9 => replace_word(text, at, random, |text, random| word_at(text, random.below(text.len())).to_vec()),
-        10 | 11 => replace_word(text, at, random, |_, random| {
-            Opcode::ALL[random.below(Opcode::ALL.len())].as_str().as_bytes().to_vec()
-        }),
-        12 => replace_word(text, at, random, |_, random| {
-            DType::ALL[random.below(DType::ALL.len())].as_str().as_bytes().to_vec()
-        }),
-        _ => {
-            let token = TOKENS[random.below(TOKENS.len())].as_bytes();
-            let at = word_end(text, at);
-            text.splice(at..at, token.iter().copied()).for_each(drop);
-        }
-    }
-}
-
-/// Replaces the word at `at`: names by names, opcodes by opcodes, if luck will have it.
-fn replace_word(text: &mut Vec<u8>, at: usize, random: &mut Random, word: impl Fn(&[u8], &mut Random) -> Vec<u8>) {
-    let (new, n_bytes) = (word(text, random), word_at(text, at).len());
-    let end = word_end(text, at);
-    text.splice(end - n_bytes..end, new).for_each(drop);
-}
-
-/// The whole word that `at` is in or before.
-fn word_at(text: &[u8], at: usize) -> &[u8] {
-    let end = word_end(text, at.min(text.len()));
-    let start = text[..end].iter().rposition(|&byte| !is_word(byte)).map_or(0, |before| before + 1);
-    &text[start..end]
-}
-
-fn word_end(text: &[u8], at: usize) -> usize {
-    (at..text.len()).find(|&at| !is_word(text[at])).unwrap_or(text.len())
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
-}
-
-/// Replaces the next number by another, small or extreme.
-fn replace_number(text: &mut Vec<u8>, at: usize, random: &mut Random) {
-    let Some(start) = (at..text.len()).find(|&at| text[at].is_ascii_digit()) else { return };
-    let end = (start..text.len()).find(|&at| !text[at].is_ascii_digit()).unwrap_or(text.len());
-    let extremes = ["0", "1", "4294967296", "9223372036854775807", "9223372036854775808"];
-    let number = match random.below(3) {
-        0 => extremes[random.below(extremes.len())].to_owned(),
-        _ => random.below(9).to_string(),
-    };
-    text.splice(start..end, number.bytes()).for_each(drop);
-}
-
-/// Exchanges the line at `at` with another one.
-fn swap_lines(text: &mut Vec<u8>, at: usize, random: &mut Random) {
-    let mut lines: Vec<Vec<u8>> = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-    let here = text[..at].iter().filter(|&&byte| byte == b'\n').count();
-    let there = random.below(lines.len());
-    lines.swap(here, there);
-    *text = lines.join(&b'\n');
 }

@@ -1,7 +1,7 @@
 //! The embedded accelerators and clusters, by name.
 
 use crate::accelerator::Accelerator;
-use phzc_ir::{Diagnostic, Result};
+use phzc_ir::{Diagnostic, Result, nearest};
 use std::sync::LazyLock;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
@@ -43,26 +43,9 @@ pub(crate) fn unknown_device(name: &str) -> Diagnostic {
     let known: Vec<&str> =
         known_accelerators().iter().map(|one| one.name.as_str()).chain(known_clusters()).collect();
     let aliases = known_accelerators().iter().flat_map(|one| one.aliases.iter().map(String::as_str));
-    let every = known.iter().copied().chain(aliases);
-    let distances = every.map(|one| (edits(name, one), one.len().abs_diff(name.len()), one));
-    let nearest = distances.min().filter(|&(edits, _, one)| 2 * edits <= one.len());
-    let guess = nearest.map(|(.., one)| format!("did you mean `{one}`? ")).unwrap_or_default();
+    let nearest = nearest(name, known.iter().copied().chain(aliases));
+    let guess = nearest.map(|one| format!("did you mean `{one}`? ")).unwrap_or_default();
     Diagnostic::error(format!("unknown device `{name}`")).help(format!("{guess}known: {}", known.join(", ")))
-}
-
-/// The least number of insertions, deletions and replacements that turn `from` into `to`.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(a != *b)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
@@ -89,12 +72,5 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), n_names);
-    }
-
-    #[test]
-    fn counts_edits_between_words() {
-        assert_eq!(edits("kitten", "sitting"), 3);
-        assert_eq!(edits("", "abc"), 3);
-        assert_eq!(edits("h100", "h100"), 0);
     }
 }

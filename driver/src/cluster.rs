@@ -19,6 +19,13 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
     }
 }
 
+/// A warning when the program carries the plan of a pass for another cluster.
+pub(crate) fn changed(module: &Module, cluster: &Cluster) -> Option<Diagnostic> {
+    let noted = module.note(CLUSTER_NOTE).filter(|noted| *noted != cluster.name)?;
+    let message = format!("the program was planned for `{noted}`, and is now for `{}`", cluster.name);
+    Some(Diagnostic::warning(message))
+}
+
 fn unknown_note(noted: &str) -> Diagnostic {
     let error =
         Diagnostic::error(format!("the program was planned for `{noted}`, which is no built-in cluster"));

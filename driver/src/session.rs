@@ -54,6 +54,7 @@ fn compile(args: &Args, pipeline: &Pipeline, source: &Source, io: &mut Io) -> Re
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
     let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
+    cx.warnings.extend(cluster::changed(&module, &cluster));
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);

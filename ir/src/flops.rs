@@ -5,6 +5,7 @@
 //! the costliest counts, per quantity.
 
 use crate::attr::{Key, Value};
+use crate::fusion::FusionKind;
 use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
 use crate::shape::Shape;
@@ -42,7 +43,7 @@ const MAX_RUNS: f64 = 1e18;
 
 /// Whether the op contracts two arrays: the ops that parallel blocks grow from.
 pub fn is_contraction(op: Opcode) -> bool {
-    matches!(op, Opcode::Dot | Opcode::Convolution | Opcode::RaggedDot | Opcode::ScaledDot)
+    op.def().fusion == FusionKind::Matrix
 }
 
 /// FLOPs, transcendentals and bytes of one instruction; what it calls is not counted (see [`multiplicities`]).

@@ -60,9 +60,8 @@ mod tests {
 
     #[test]
     fn a_slice_reads_what_it_takes_and_an_update_writes_what_it_changes() {
-        let bytes = |op: Opcode, operands: &[f64], result, writes| {
-            op.def().touch.bytes(operands, result, writes)
-        };
+        let bytes =
+            |op: Opcode, operands: &[f64], result, writes| op.def().touch.bytes(operands, result, writes);
         assert_eq!(bytes(Opcode::DynamicSlice, &[100.0, 4.0], 10.0, true), 24.0);
         assert_eq!(bytes(Opcode::DynamicUpdateSlice, &[100.0, 10.0, 4.0], 100.0, true), 20.0);
         assert_eq!(bytes(Opcode::Scatter, &[100.0, 4.0, 10.0], 100.0, true), 34.0);

@@ -5,9 +5,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if word.len() > 60 {
         return None;
     }
-    let close = |name: &&str| edit_distance(word, name);
-    let near = known.into_iter().min_by_key(close)?;
-    (2 * close(&near) <= near.len()).then_some(near)
+    let distance = |name: &'a str| (edit_distance(word, name), name.len().abs_diff(word.len()), name);
+    let (n_edits, _, near) = known.into_iter().map(distance).min()?;
+    (2 * n_edits <= near.len()).then_some(near)
 }
 
 /// The least number of bytes to insert, delete or replace to turn `a` into `b`.

@@ -4,8 +4,8 @@
 //! a loop carries is one tensor with a `Carry` node that joins its first value and the body's result;
 //! the result of a `conditional` is one tensor with a `Join` node over the branches' roots.
 
-use crate::inline::control_comps;
 use indexmap::IndexMap;
+use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     CompId, DType, Diagnostic, Dims, FactorKind, InstrId, Key, Module, Opcode, Payload, Rule, Shape, View,
     Work,

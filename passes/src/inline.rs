@@ -10,7 +10,8 @@
 
 use crate::pass::{Changed, Context, Options, Pass};
 use indexmap::{IndexMap, IndexSet};
-use phzc_ir::{Attr, CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, Value};
+use phzc_ir::ops::control::{callee, control_comps, control_keys};
+use phzc_ir::{Attr, CompId, Computation, Diagnostic, Instr, InstrId, Module, Result, Value};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -47,34 +48,6 @@ pub fn flatten(module: &mut Module) -> Result<Changed> {
     module.comps = comps;
     module.entry = entry;
     Ok(Changed::Yes)
-}
-
-/// Computations that run as part of the program's control flow, not per element.
-fn control_keys(op: Opcode) -> &'static [Key] {
-    match op {
-        Opcode::While => &[Key::Condition, Key::Body],
-        Opcode::Conditional => &[Key::BranchComputations, Key::TrueComputation, Key::FalseComputation],
-        _ => &[],
-    }
-}
-
-/// The computation that a call or fusion runs.
-fn callee(instr: &Instr) -> Option<CompId> {
-    match instr.op {
-        Opcode::Call => instr.comp(Key::ToApply),
-        Opcode::Fusion => instr.comp(Key::Calls),
-        _ => None,
-    }
-}
-
-/// Computations that `instr` runs as control flow.
-pub(crate) fn control_comps(instr: &Instr) -> Vec<CompId> {
-    let of = |key: &Key| match instr.attr(key.clone()) {
-        Some(Value::Comp(comp)) => vec![*comp],
-        Some(Value::Comps(comps)) => comps.clone(),
-        _ => Vec::new(),
-    };
-    control_keys(instr.op).iter().flat_map(of).collect()
 }
 
 fn needs_flattening(module: &Module) -> bool {

@@ -7,7 +7,7 @@
 //! Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::roofline` and `::collective`.
 
 use phzc_cost::{AxisGroup, Cluster, Collective};
-use phzc_ir::{DType, MAX_AXES, Mesh, Opcode, Work};
+use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Work};
 use smallvec::SmallVec;
 
 /// A set of mesh axes: bit `a` is axis `a`.
@@ -27,23 +27,6 @@ pub enum Kernel {
     Matrix,
 }
 
-/// What fusion does with an opcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FusionKind {
-    /// Names values: no work, and its readers find its operands' buffers.
-    Control,
-    /// The same elements in another shape or order: free on a value in memory, else part of its maker's kernel.
-    View,
-    /// Made from nothing or from little wherever it is read: `iota`, `broadcast`.
-    Free,
-    /// Elementwise or moves elements: fuses with makers and with readers.
-    Loop,
-    /// Fuses with its makers; its result goes to memory.
-    Root,
-    /// A kernel of its own: reads and writes memory.
-    Opaque,
-}
-
 /// A reader of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
@@ -55,7 +38,7 @@ pub struct Reader {
 
 /// Seconds of one operation on one device.
 ///
-/// `work` is local: flops of the device's part, bytes of [`traffic_bytes`]. `dtype` is the first operand's.
+/// `work` is local: flops of the device's part, bytes of [`phzc_ir::Touch`]. `dtype` is the first operand's.
 pub fn op_secs(cluster: &Cluster, work: &Work, kernel: Kernel, dtype: DType) -> f64 {
     let device = &cluster.accelerator;
     match kernel {
@@ -97,117 +80,32 @@ pub fn axes_of(axes: AxisMask) -> impl Iterator<Item = usize> {
     (0..MAX_AXES).filter(move |axis| axes >> axis & 1 == 1)
 }
 
-/// What fusion does with an opcode; the opcodes that are not named are the elementwise ones.
-pub fn fusion(op: Opcode) -> FusionKind {
-    use Opcode::*;
-    match op {
-        Parameter | Constant | Tuple | GetTupleElement | OptBarrier | AfterAll | AddDependency | Domain
-        | While | Conditional | Call | PartitionId | ReplicaId | GetDimensionSize => FusionKind::Control,
-        Reshape | Bitcast | Transpose => FusionKind::View,
-        Broadcast | Iota => FusionKind::Free,
-        Reduce | ReduceWindow | DynamicUpdateSlice | Scatter => FusionKind::Root,
-        Dot
-        | RaggedDot
-        | ScaledDot
-        | Convolution
-        | Fusion
-        | CustomCall
-        | Sort
-        | Topk
-        | Fft
-        | Cholesky
-        | TriangularSolve
-        | BatchNormGrad
-        | BatchNormInference
-        | BatchNormTraining
-        | SelectAndScatter
-        | Scan
-        | Rng
-        | RngBitGenerator
-        | RngGetAndUpdateState
-        | Infeed
-        | Outfeed
-        | Send
-        | SendDone
-        | Recv
-        | RecvDone
-        | AllGather
-        | AllGatherDone
-        | AllGatherStart
-        | AllReduce
-        | AllReduceDone
-        | AllReduceStart
-        | AllToAll
-        | ReduceScatter
-        | RaggedAllToAll
-        | CollectiveBroadcast
-        | CollectivePermute
-        | CollectivePermuteDone
-        | CollectivePermuteStart
-        | AsyncDone
-        | AsyncStart
-        | AsyncUpdate
-        | CopyDone
-        | CopyStart
-        | DynamicReshape
-        | SetDimensionSize => FusionKind::Opaque,
-        _ => FusionKind::Loop,
-    }
-}
-
 /// Whether a value has to be in memory for its readers' sake; a computation's root counts as read by `tuple`.
 ///
 /// A view of a value that is in memory anyway is in memory whatever this says.
 pub fn is_materialised(op: Opcode, readers: impl IntoIterator<Item = Reader>) -> bool {
-    let own = fusion(op);
+    let own = op.def().fusion;
     let fuses = |reader: Reader| {
         let takes = matches!(
-            fusion(reader.op),
+            reader.op.def().fusion,
             FusionKind::Loop | FusionKind::Root | FusionKind::View | FusionKind::Free
         );
         takes && (reader.is_same_region || own == FusionKind::Free)
     };
     match own {
-        FusionKind::Control | FusionKind::Root | FusionKind::Opaque => true,
+        FusionKind::Control | FusionKind::Root | FusionKind::Opaque | FusionKind::Matrix => true,
         FusionKind::View | FusionKind::Free | FusionKind::Loop => !readers.into_iter().all(fuses),
     }
 }
 
 /// How an operation runs; `reads_memory` says whether its first operand is in memory.
 pub fn kernel(op: Opcode, is_materialised: bool, reads_memory: bool) -> Kernel {
-    match (fusion(op), is_materialised) {
+    match (op.def().fusion, is_materialised) {
         (FusionKind::Control, _) | (FusionKind::Free, false) => Kernel::Nothing,
         (FusionKind::View, _) if reads_memory => Kernel::Nothing,
         (FusionKind::View | FusionKind::Loop, false) => Kernel::Fused,
-        _ if is_matrix_op(op) => Kernel::Matrix,
+        (FusionKind::Matrix, _) => Kernel::Matrix,
         _ => Kernel::Vector,
-    }
-}
-
-/// Whether the op runs on the matrix units.
-pub fn is_matrix_op(op: Opcode) -> bool {
-    matches!(op, Opcode::Dot | Opcode::RaggedDot | Opcode::ScaledDot | Opcode::Convolution)
-}
-
-/// Bytes that one execution moves between memory and one device's cores.
-///
-/// `operands`: local bytes per operand, 0 for one that is not in memory. `result`: local bytes of the result,
-/// `writes` whether it goes to memory. Ops that touch a part of an operand pay for that part, as in XLA's
-/// `HloCostAnalysis`: slices and gathers for what they take, updates in place for what they change.
-pub fn traffic_bytes(op: Opcode, operands: &[f64], result: f64, writes: bool) -> f64 {
-    let all = |operands: &[f64]| operands.iter().sum::<f64>();
-    let written = if writes { result } else { 0.0 };
-    match (op, operands) {
-        (Opcode::Slice | Opcode::DynamicSlice | Opcode::Gather, [source, indices @ ..]) => {
-            source.min(result) + all(indices) + written
-        }
-        (Opcode::DynamicUpdateSlice, [_, update, ..]) => 2.0 * update,
-        (Opcode::Scatter, _) => {
-            let (_, rest) = operands.split_at(operands.len() / 2);
-            let indices = rest.first().copied().unwrap_or(0.0);
-            indices + 3.0 * all(rest.get(1..).unwrap_or_default())
-        }
-        _ => all(operands) + written,
     }
 }
 
@@ -253,12 +151,5 @@ mod tests {
         assert_eq!(reduce(&flat, 0b1), reduce(&square, 0b11));
         assert!(reduce(&square, 0b01) < reduce(&square, 0b11));
         assert_eq!(reduce(&square, 0), 0.0);
-    }
-
-    #[test]
-    fn a_slice_reads_what_it_takes_and_an_update_writes_what_it_changes() {
-        assert_eq!(traffic_bytes(Opcode::DynamicSlice, &[100.0, 4.0], 10.0, true), 24.0);
-        assert_eq!(traffic_bytes(Opcode::DynamicUpdateSlice, &[100.0, 10.0, 4.0], 100.0, true), 20.0);
-        assert_eq!(traffic_bytes(Opcode::Add, &[8.0, 0.0], 8.0, false), 8.0);
     }
 }

@@ -1,6 +1,8 @@
 //! What the tests of the whole program share: running it in process and finding programs to run it on.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod mutate;
+
 use flate2::read::GzDecoder;
 use phzc_driver::Io;
 use std::ffi::OsString;
@@ -58,6 +60,11 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The golden files.
+pub fn golden() -> Vec<PathBuf> {
+    with_extension(files(&root().join("tests/golden")), "ir")
 }
 
 /// The programs in `examples/`.

@@ -12,11 +12,14 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `batch-norm-training`: input, scale, offset to output, mean, variance.
-pub const BATCH_NORM_TRAINING: OpDef = OpDef::new(Arity::Exactly(3), infer_statistics, rule_statistics, |_| Work::default(), FusionKind::Opaque);
+pub const BATCH_NORM_TRAINING: OpDef =
+    OpDef::new(Arity::Exactly(3), infer_statistics, rule_statistics, |_| Work::default(), FusionKind::Opaque);
 /// `batch-norm-inference`: input, scale, offset, mean, variance to output.
-pub const BATCH_NORM_INFERENCE: OpDef = OpDef::new(Arity::Exactly(5), infer_inference, rule_inference, |_| Work::default(), FusionKind::Opaque);
+pub const BATCH_NORM_INFERENCE: OpDef =
+    OpDef::new(Arity::Exactly(5), infer_inference, rule_inference, |_| Work::default(), FusionKind::Opaque);
 /// `batch-norm-grad`: input, scale, mean, variance, gradient to gradients of input, scale, offset.
-pub const BATCH_NORM_GRAD: OpDef = OpDef::new(Arity::Exactly(5), infer_grad, rule_statistics, |_| Work::default(), FusionKind::Opaque);
+pub const BATCH_NORM_GRAD: OpDef =
+    OpDef::new(Arity::Exactly(5), infer_grad, rule_statistics, |_| Work::default(), FusionKind::Opaque);
 
 /// Checks operands `1..=n_features` to be per feature; the input shape and its feature dimension.
 fn input<'a>(view: &View<'a>, n_per_feature: usize) -> Result<(&'a ArrayShape, usize), String> {

@@ -13,19 +13,31 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `all-reduce`: every array alone.
-pub const ALL_REDUCE: OpDef = OpDef::new(Arity::AtLeast(1), infer_same, identity, combinations, FusionKind::Opaque);
+pub const ALL_REDUCE: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_same, identity, combinations, FusionKind::Opaque);
 /// `collective-permute`, `collective-broadcast`.
-pub const PERMUTE: OpDef = OpDef::new(Arity::AtLeast(1), infer_permute, identity, |_| Work::default(), FusionKind::Opaque);
+pub const PERMUTE: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_permute, identity, |_| Work::default(), FusionKind::Opaque);
 /// `all-gather`: one dimension grows.
-pub const ALL_GATHER: OpDef = OpDef::new(Arity::AtLeast(1), infer_all_gather, rule_resized, |_| Work::default(), FusionKind::Opaque);
+pub const ALL_GATHER: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_all_gather, rule_resized, |_| Work::default(), FusionKind::Opaque);
 /// `reduce-scatter`: one dimension shrinks.
-pub const REDUCE_SCATTER: OpDef = OpDef::new(Arity::AtLeast(1), infer_reduce_scatter, rule_resized, |_| Work::default(), FusionKind::Opaque);
+pub const REDUCE_SCATTER: OpDef = OpDef::new(
+    Arity::AtLeast(1),
+    infer_reduce_scatter,
+    rule_resized,
+    |_| Work::default(),
+    FusionKind::Opaque,
+);
 /// `all-to-all`: of one array along a dimension, or of a tuple.
-pub const ALL_TO_ALL: OpDef = OpDef::new(Arity::AtLeast(1), infer_all_to_all, rule_all_to_all, |_| Work::default(), FusionKind::Opaque);
+pub const ALL_TO_ALL: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_all_to_all, rule_all_to_all, |_| Work::default(), FusionKind::Opaque);
 /// The first half of an asynchronous op.
-pub const START: OpDef = OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque);
+pub const START: OpDef =
+    OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque);
 /// The second half of an asynchronous op.
-pub const DONE: OpDef = OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
+pub const DONE: OpDef =
+    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
 
 fn arrays<'a>(view: &View<'a>) -> Result<Vec<&'a ArrayShape>, String> {
     (0..view.n_operands()).map(|index| view.array(index)).collect()

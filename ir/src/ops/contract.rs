@@ -16,9 +16,11 @@ use crate::work::Work;
 /// `dot`: batch and free dimensions pass, contracting dimensions add up.
 pub const DOT: OpDef = OpDef::new(Arity::Exactly(2), infer_dot, rule_dot, work_dot, FusionKind::Matrix);
 /// `ragged-dot`: rows of the left belong to groups, each with its own right-hand matrix.
-pub const RAGGED_DOT: OpDef = OpDef::new(Arity::Exactly(3), infer_ragged, rule_ragged, work_ragged, FusionKind::Matrix);
+pub const RAGGED_DOT: OpDef =
+    OpDef::new(Arity::Exactly(3), infer_ragged, rule_ragged, work_ragged, FusionKind::Matrix);
 /// `scaled-dot`: block-scaled operands with their scales; no rule of its own yet.
-pub const SCALED_DOT: OpDef = OpDef::new(Arity::AtLeast(2), infer_dot, fallback, work_dot, FusionKind::Matrix);
+pub const SCALED_DOT: OpDef =
+    OpDef::new(Arity::AtLeast(2), infer_dot, fallback, work_dot, FusionKind::Matrix);
 
 /// The roles of one operand's dimensions.
 struct Roles {

@@ -4,12 +4,12 @@
 //! planner goes into the computations instead.
 
 use super::maps::{all_replicated, fallback, identity};
-use super::read::{Inferred, callee, describe, expect_size};
+use super::read::{self, Inferred, describe, expect_size};
 use crate::attr::{Key, Value};
 use crate::dtype::DType;
 use crate::fusion::FusionKind;
 use crate::module::{CompId, Computation, Instr};
-use crate::opcode::{Arity, OpDef};
+use crate::opcode::{Arity, OpDef, Opcode};
 use crate::shape::Shape;
 use crate::view::View;
 use crate::work::Work;
@@ -50,6 +50,34 @@ pub const CONDITIONAL: OpDef = control(Arity::AtLeast(1), infer_conditional, all
 /// `scan`: a loop over slices.
 pub const SCAN: OpDef =
     OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
+
+/// The attributes that name computations which run as part of the program's control flow, not per element.
+pub fn control_keys(op: Opcode) -> &'static [Key] {
+    match op {
+        Opcode::While => &[Key::Condition, Key::Body],
+        Opcode::Conditional => &[Key::BranchComputations, Key::TrueComputation, Key::FalseComputation],
+        _ => &[],
+    }
+}
+
+/// Computations that an instruction runs as control flow.
+pub fn control_comps(instr: &Instr) -> Vec<CompId> {
+    let of = |key: &Key| match instr.attr(key.clone()) {
+        Some(Value::Comp(comp)) => vec![*comp],
+        Some(Value::Comps(comps)) => comps.clone(),
+        _ => Vec::new(),
+    };
+    control_keys(instr.op).iter().flat_map(of).collect()
+}
+
+/// The computation that a call or fusion runs in its own place.
+pub fn callee(instr: &Instr) -> Option<CompId> {
+    match instr.op {
+        Opcode::Call => instr.comp(Key::ToApply),
+        Opcode::Fusion => instr.comp(Key::Calls),
+        _ => None,
+    }
+}
 
 fn infer_tuple(view: &View) -> Inferred {
     let parts = (0..view.n_operands()).filter_map(|index| view.operand_shape(index).cloned());
@@ -108,7 +136,7 @@ fn check_params(comp: &Computation, args: &[&Shape]) -> Result<(), String> {
 }
 
 fn infer_call(view: &View, key: Key) -> Inferred {
-    let comp = callee(view, key)?;
+    let comp = read::callee(view, key)?;
     let args: SmallVec<[&Shape; 8]> =
         (0..view.n_operands()).filter_map(|index| view.operand_shape(index)).collect();
     check_params(comp, &args)?;
@@ -117,7 +145,7 @@ fn infer_call(view: &View, key: Key) -> Inferred {
 
 fn infer_while(view: &View) -> Inferred {
     let state = view.operand_shape(0).ok_or("`while` needs an operand")?;
-    let (condition, body) = (callee(view, Key::Condition)?, callee(view, Key::Body)?);
+    let (condition, body) = (read::callee(view, Key::Condition)?, read::callee(view, Key::Body)?);
     check_params(condition, &[state])?;
     check_params(body, &[state])?;
     let is_pred =
@@ -140,7 +168,7 @@ fn branches<'a>(view: &View<'a>) -> Result<Vec<&'a Computation>, String> {
             let get = |id: &CompId| view.comps.get(id.index());
             comps.iter().map(get).collect::<Option<_>>().ok_or("a branch comes later".to_owned())
         }
-        _ => Ok(vec![callee(view, Key::TrueComputation)?, callee(view, Key::FalseComputation)?]),
+        _ => Ok(vec![read::callee(view, Key::TrueComputation)?, read::callee(view, Key::FalseComputation)?]),
     }
 }
 
@@ -160,7 +188,7 @@ fn infer_conditional(view: &View) -> Inferred {
         DType::S32 => {}
         other => return Err(format!("`conditional` selects by pred[] or s32[], got {}", other.as_str())),
     }
-    super::read::expect_scalar(view, 0)?;
+    read::expect_scalar(view, 0)?;
     for (index, branch) in branches.iter().enumerate() {
         let arg = view.operand_shape(index + 1).ok_or("`conditional` lacks an operand")?;
         check_params(branch, &[arg])?;

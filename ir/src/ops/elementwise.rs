@@ -44,9 +44,11 @@ pub const REAL_PART: OpDef = elementwise(1, infer_real_part, flops);
 /// `complex`: both halves.
 pub const COMPLEX: OpDef = elementwise(2, infer_complex, flops);
 /// `copy`: any value, unchanged.
-pub const COPY: OpDef = OpDef::new(Arity::Exactly(1), infer_copy, identity, |_| Work::default(), FusionKind::Loop);
+pub const COPY: OpDef =
+    OpDef::new(Arity::Exactly(1), infer_copy, identity, |_| Work::default(), FusionKind::Loop);
 /// `bitcast-convert`: may split an element into several of a minor dimension, or join them.
-pub const BITCAST_CONVERT: OpDef = OpDef::new(Arity::Exactly(1), infer_bitcast_convert, rule_bitcast_convert, flops, FusionKind::Loop);
+pub const BITCAST_CONVERT: OpDef =
+    OpDef::new(Arity::Exactly(1), infer_bitcast_convert, rule_bitcast_convert, flops, FusionKind::Loop);
 /// `map`: a computation per element.
 pub const MAP: OpDef = OpDef::new(Arity::AtLeast(1), infer_map, pointwise, work_map, FusionKind::Loop);
 

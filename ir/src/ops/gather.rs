@@ -15,7 +15,8 @@ use crate::work::Work;
 ///
 /// A device that holds a part of a looked-up dimension looks up the indices that fall into it and
 /// contributes zeros for the others: the sum over devices is the result.
-pub const GATHER: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, |_| Work::default(), FusionKind::Loop).touching(Touch::Part);
+pub const GATHER: OpDef =
+    OpDef::new(Arity::Exactly(2), infer, rule, |_| Work::default(), FusionKind::Loop).touching(Touch::Part);
 
 /// The attributes that relate operand and indices; scatter has the same under other names.
 pub(crate) struct Lookup {

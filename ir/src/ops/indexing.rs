@@ -13,11 +13,25 @@ pub use super::gather::GATHER;
 pub use super::scatter::SCATTER;
 
 /// `dynamic-slice`: a dimension taken in full passes.
-pub const DYNAMIC_SLICE: OpDef = OpDef::new(Arity::AtLeast(1), infer_dynamic_slice, rule_dynamic_slice, |_| Work::default(), FusionKind::Loop).touching(Touch::Part);
+pub const DYNAMIC_SLICE: OpDef = OpDef::new(
+    Arity::AtLeast(1),
+    infer_dynamic_slice,
+    rule_dynamic_slice,
+    |_| Work::default(),
+    FusionKind::Loop,
+)
+.touching(Touch::Part);
 /// `dynamic-update-slice`: operand and result pass everywhere, the update where it covers a dimension.
 ///
 /// A device that holds a part of an updated dimension has to test whether the update falls into it.
-pub const DYNAMIC_UPDATE_SLICE: OpDef = OpDef::new(Arity::AtLeast(2), infer_dynamic_update_slice, rule_dynamic_update_slice, |_| Work::default(), FusionKind::Root).touching(Touch::Update);
+pub const DYNAMIC_UPDATE_SLICE: OpDef = OpDef::new(
+    Arity::AtLeast(2),
+    infer_dynamic_update_slice,
+    rule_dynamic_update_slice,
+    |_| Work::default(),
+    FusionKind::Root,
+)
+.touching(Touch::Update);
 
 /// Starts: one scalar per dimension, or one vector (older programs).
 fn check_starts(view: &View, from: usize, rank: usize) -> Result<(), String> {

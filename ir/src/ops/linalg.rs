@@ -17,15 +17,23 @@ use crate::work::Work;
 pub use super::batch_norm::{BATCH_NORM_GRAD, BATCH_NORM_INFERENCE, BATCH_NORM_TRAINING};
 
 /// `cholesky`: batches of square matrices.
-pub const CHOLESKY: OpDef = OpDef::new(Arity::Exactly(1), infer_cholesky, |view| whole(view, 2), work_cholesky, FusionKind::Opaque);
+pub const CHOLESKY: OpDef =
+    OpDef::new(Arity::Exactly(1), infer_cholesky, |view| whole(view, 2), work_cholesky, FusionKind::Opaque);
 /// `triangular-solve`: batches and right-hand sides pass.
-pub const TRIANGULAR_SOLVE: OpDef = OpDef::new(Arity::Exactly(2), infer_triangular_solve, rule_triangular_solve, work_triangular_solve, FusionKind::Opaque);
+pub const TRIANGULAR_SOLVE: OpDef = OpDef::new(
+    Arity::Exactly(2),
+    infer_triangular_solve,
+    rule_triangular_solve,
+    work_triangular_solve,
+    FusionKind::Opaque,
+);
 /// `fft`: the transformed dimensions are the last ones.
 pub const FFT: OpDef = OpDef::new(Arity::Exactly(1), infer_fft, rule_fft, work_fft, FusionKind::Opaque);
 /// `sort`: one dimension, any number of arrays together.
 pub const SORT: OpDef = OpDef::new(Arity::AtLeast(1), infer_sort, rule_sort, work_sort, FusionKind::Opaque);
 /// `topk`: the largest of the last dimension, and where they were.
-pub const TOPK: OpDef = OpDef::new(Arity::Exactly(1), infer_topk, rule_topk, |_| Work::default(), FusionKind::Opaque);
+pub const TOPK: OpDef =
+    OpDef::new(Arity::Exactly(1), infer_topk, rule_topk, |_| Work::default(), FusionKind::Opaque);
 
 /// All dimensions pass but the last `n`.
 fn whole(view: &View, n: usize) -> Rule {

@@ -30,7 +30,8 @@ pub const RESHAPE: OpDef = movement(1, infer_reshape, rule_reshape, FusionKind::
 /// `bitcast`: a reshape of the physical order.
 pub const BITCAST: OpDef = movement(1, infer_bitcast, rule_bitcast, FusionKind::View);
 /// `dynamic-reshape`: nothing is known before it runs.
-pub const DYNAMIC_RESHAPE: OpDef = OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
+pub const DYNAMIC_RESHAPE: OpDef =
+    OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
 /// `broadcast`: new dimensions are free.
 pub const BROADCAST: OpDef = movement(1, infer_broadcast, rule_broadcast, FusionKind::Free);
 /// `transpose`: `dimensions[d]` is the operand's dimension at result position `d`.
@@ -38,11 +39,14 @@ pub const TRANSPOSE: OpDef = movement(1, infer_transpose, rule_transpose, Fusion
 /// `reverse`: a reversed dimension permutes.
 pub const REVERSE: OpDef = movement(1, infer_reverse, rule_reverse, FusionKind::Loop);
 /// `slice`: a dimension taken in full passes.
-pub const SLICE: OpDef = movement(1, infer_slice, |view| equal_dims(view, FactorKind::Permute), FusionKind::Loop).touching(Touch::Part);
+pub const SLICE: OpDef =
+    movement(1, infer_slice, |view| equal_dims(view, FactorKind::Permute), FusionKind::Loop)
+        .touching(Touch::Part);
 /// `pad`: an unpadded dimension passes.
 pub const PAD: OpDef = movement(2, infer_pad, rule_pad, FusionKind::Loop);
 /// `concatenate`: every dimension but one passes.
-pub const CONCATENATE: OpDef = OpDef::new(Arity::AtLeast(1), infer_concatenate, rule_concatenate, |_| Work::default(), FusionKind::Loop);
+pub const CONCATENATE: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_concatenate, rule_concatenate, |_| Work::default(), FusionKind::Loop);
 
 fn infer_reshape(view: &View) -> Inferred {
     let operand = view.array(0)?;

@@ -23,23 +23,29 @@ const fn idle(
 }
 
 /// `parameter`: every dimension is free.
-pub const PARAMETER: OpDef = idle(Arity::Exactly(0), |_| Ok(None), |view| source(view, FactorKind::Pass), FusionKind::Control);
+pub const PARAMETER: OpDef =
+    idle(Arity::Exactly(0), |_| Ok(None), |view| source(view, FactorKind::Pass), FusionKind::Control);
 /// `constant`: free if all elements are alike, else on every device.
 pub const CONSTANT: OpDef = idle(Arity::Exactly(0), |_| Ok(None), rule_constant, FusionKind::Control);
 /// `iota`: every dimension is free, for a device knows where its part starts.
-pub const IOTA: OpDef = idle(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass), FusionKind::Free);
+pub const IOTA: OpDef =
+    idle(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass), FusionKind::Free);
 /// `custom-call`: whatever it does, it does it on whole arrays.
-pub const CUSTOM_CALL: OpDef = idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque);
+pub const CUSTOM_CALL: OpDef =
+    idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque);
 /// Transfers to and from elsewhere.
 pub const OPAQUE: OpDef = idle(Arity::AtLeast(0), |_| Ok(None), fallback, FusionKind::Opaque);
 /// `outfeed`: makes a token.
 pub const OUTFEED: OpDef = idle(Arity::AtLeast(1), |_| Ok(Some(Shape::Token)), fallback, FusionKind::Opaque);
 /// `partition-id`, `replica-id`.
-pub const DEVICE_ID: OpDef = idle(Arity::Exactly(0), |_| array(DType::U32, []), all_replicated, FusionKind::Control);
+pub const DEVICE_ID: OpDef =
+    idle(Arity::Exactly(0), |_| array(DType::U32, []), all_replicated, FusionKind::Control);
 /// `get-dimension-size`: of one dimension; the others do not matter.
-pub const GET_DIMENSION_SIZE: OpDef = idle(Arity::Exactly(1), infer_get_dimension_size, rule_get_dimension_size, FusionKind::Control);
+pub const GET_DIMENSION_SIZE: OpDef =
+    idle(Arity::Exactly(1), infer_get_dimension_size, rule_get_dimension_size, FusionKind::Control);
 /// `set-dimension-size`: the dimension becomes dynamic.
-pub const SET_DIMENSION_SIZE: OpDef = idle(Arity::Exactly(2), infer_set_dimension_size, rule_set_dimension_size, FusionKind::Opaque);
+pub const SET_DIMENSION_SIZE: OpDef =
+    idle(Arity::Exactly(2), infer_set_dimension_size, rule_set_dimension_size, FusionKind::Opaque);
 
 fn rule_constant(view: &View) -> Rule {
     source(view, if splat(view.instr).is_some() { FactorKind::Pass } else { FactorKind::Replicate })

@@ -13,11 +13,14 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `rng`: from the device's own generator.
-pub const RNG: OpDef = OpDef::new(Arity::AtLeast(1), infer_rng, all_replicated, transcendentals, FusionKind::Opaque);
+pub const RNG: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_rng, all_replicated, transcendentals, FusionKind::Opaque);
 /// `rng-bit-generator`: from a state that is passed on.
-pub const RNG_BIT_GENERATOR: OpDef = OpDef::new(Arity::Exactly(1), infer_bit_generator, all_replicated, transcendentals, FusionKind::Opaque);
+pub const RNG_BIT_GENERATOR: OpDef =
+    OpDef::new(Arity::Exactly(1), infer_bit_generator, all_replicated, transcendentals, FusionKind::Opaque);
 /// `rng-get-and-update-state`: the device's own state.
-pub const RNG_STATE: OpDef = OpDef::new(Arity::Exactly(0), |_| Ok(None), all_replicated, |_| Work::default(), FusionKind::Opaque);
+pub const RNG_STATE: OpDef =
+    OpDef::new(Arity::Exactly(0), |_| Ok(None), all_replicated, |_| Work::default(), FusionKind::Opaque);
 
 fn infer_rng(view: &View) -> Inferred {
     (0..view.n_operands()).try_for_each(|index| expect_scalar(view, index).map(drop))?;

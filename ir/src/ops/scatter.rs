@@ -18,7 +18,8 @@ use crate::work::Work;
 ///
 /// A device that holds a part of an indexed dimension drops the updates that fall outside; look-ups
 /// that are split over devices combine partial results, which must not count the array's own values twice.
-pub const SCATTER: OpDef = OpDef::new(Arity::AtLeast(3), infer, rule, work, FusionKind::Root).touching(Touch::Scatter);
+pub const SCATTER: OpDef =
+    OpDef::new(Arity::AtLeast(3), infer, rule, work, FusionKind::Root).touching(Touch::Scatter);
 
 const KEYS: LookupKeys = LookupKeys {
     picked: Key::InsertedWindowDims,

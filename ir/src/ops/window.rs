@@ -15,9 +15,21 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `reduce-window`: a reduction per window position.
-pub const REDUCE_WINDOW: OpDef = OpDef::new(Arity::AtLeast(2), infer_reduce_window, rule_reduce_window, work_reduce_window, FusionKind::Root);
+pub const REDUCE_WINDOW: OpDef = OpDef::new(
+    Arity::AtLeast(2),
+    infer_reduce_window,
+    rule_reduce_window,
+    work_reduce_window,
+    FusionKind::Root,
+);
 /// `select-and-scatter`: the gradient of a maximum over windows.
-pub const SELECT_AND_SCATTER: OpDef = OpDef::new(Arity::Exactly(3), infer_select_and_scatter, rule_select_and_scatter, work_select_and_scatter, FusionKind::Opaque);
+pub const SELECT_AND_SCATTER: OpDef = OpDef::new(
+    Arity::Exactly(3),
+    infer_select_and_scatter,
+    rule_select_and_scatter,
+    work_select_and_scatter,
+    FusionKind::Opaque,
+);
 
 /// The window, which must have a dimension for each of the operand's.
 fn window<'a>(view: &View<'a>, operand: &ArrayShape) -> Result<&'a [WindowDim], String> {

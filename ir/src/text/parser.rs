@@ -5,6 +5,7 @@ use super::literal::parse_literal;
 use super::shape::{MAX_DEPTH, parse_shape, starts_shape};
 use crate::diag::{Diagnostic, Result, Span};
 use crate::module::{CompId, Computation, HeaderAttr, Instr, InstrId, Module, Payload};
+use crate::nearest;
 use crate::opcode::Opcode;
 use crate::shape::Shape;
 use crate::view::View;
@@ -208,7 +209,7 @@ impl<'a> Parser<'a> {
         }
         self.cursor.at = start;
         let mut error = self.cursor.expected("an opcode");
-        if let Some(near) = nearest_opcode(word) {
+        if let Some(near) = nearest(word, Opcode::ALL.iter().map(|op| op.as_str())) {
             error = error.help(format!("did you mean `{near}`?"));
         }
         Err(error)
@@ -324,28 +325,4 @@ impl<'a> Parser<'a> {
         }
         Ok(comps)
     }
-}
-
-/// The opcode that differs from `word` least, if it differs little.
-fn nearest_opcode(word: &str) -> Option<&'static str> {
-    if word.len() > 30 {
-        return None;
-    }
-    let near = Opcode::ALL.iter().map(|op| op.as_str()).min_by_key(|name| edit_distance(word, name))?;
-    (edit_distance(word, near) <= 2).then_some(near)
-}
-
-/// Levenshtein distance in bytes.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -11,9 +11,8 @@
 
 use super::live::{Live, live};
 use crate::derive::{Facts, InstrFacts, Nature, aliased, control_flow, derive};
-use crate::pricing::{FusionKind, fusion};
 use phzc_cost::{Cluster, Pipeline, Schedule};
-use phzc_ir::{CompId, Instr, InstrId, Module, Opcode, Result};
+use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, Result};
 
 /// What one device of each stage needs, and what it has.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,7 +193,7 @@ impl Sweep<'_> {
 
 /// Ops that can write over an operand.
 fn may_share(instr: &Instr) -> bool {
-    instr.op == Opcode::While || matches!(fusion(instr.op), FusionKind::Loop | FusionKind::Root)
+    instr.op == Opcode::While || matches!(instr.op.def().fusion, FusionKind::Loop | FusionKind::Root)
 }
 
 /// Bytes of results that take the place of a dying value of the same size, which then dies no more.

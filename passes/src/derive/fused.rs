@@ -1,31 +1,45 @@
 //! What stays in registers: kernels, memory traffic and allocations of one computation, by `pricing`'s rule.
 
 use super::InstrFacts;
-use crate::pricing::{FusionKind, Kernel, Reader, fusion, is_materialised, kernel, traffic_bytes};
-use phzc_ir::{CompId, Instr, InstrId, Module, Opcode};
+use crate::pricing::{Kernel, Reader, is_materialised, kernel};
+use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode};
 
 /// Fills in kernel, memory traffic and whether the value has memory of its own.
 pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
     let computation = module.comp(comp);
     let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); facts.len()];
+    let mut ops: Vec<Opcode> = Vec::with_capacity(facts.len());
     for (id, instr) in computation.iter() {
+        ops.push(acts_as(instr, &ops, &facts[id.index()]));
         for &operand in &instr.operands {
             let is_same_region = same_region(computation.instr(operand), facts, operand, instr, id);
-            readers[operand.index()].push(Reader { op: instr.op, is_same_region });
+            readers[operand.index()].push(Reader { op: ops[id.index()], is_same_region });
         }
     }
     readers[computation.root.index()].push(Reader { op: Opcode::Tuple, is_same_region: false });
     for (id, instr) in computation.iter() {
-        let wanted = is_materialised(instr.op, readers[id.index()].iter().copied());
+        let op = ops[id.index()];
+        let wanted = is_materialised(op, readers[id.index()].iter().copied());
         let first = instr.operands.first();
         let reads_memory = first.is_some_and(|first| facts[first.index()].in_memory);
-        place(instr, wanted, reads_memory, &mut facts[id.index()]);
+        place(instr, op, wanted, reads_memory, &mut facts[id.index()]);
         let operands: Vec<f64> = operand_bytes(instr, facts, id);
         let own = &mut facts[id.index()];
         if own.kernel != Kernel::Nothing {
-            own.work.bytes = traffic_bytes(instr.op, &operands, result_bytes(own), wanted);
+            own.work.bytes = instr.op.def().touch.bytes(&operands, result_bytes(own), wanted);
         }
     }
+}
+
+/// The opcode by which an instruction fuses: a slice of what is made where it is read is made there too.
+fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
+    let is_slice = is_move(instr) && own.steps.is_empty();
+    let source = instr.operands.first().map(|operand| before[operand.index()]);
+    source.filter(|op| is_slice && op.def().fusion == FusionKind::Free).unwrap_or(instr.op)
+}
+
+fn is_move(instr: &Instr) -> bool {
+    instr.op == Opcode::CustomCall && instr.word(phzc_ir::Key::CustomCallTarget) == Some("Sharding")
 }
 
 fn same_region(maker: &Instr, facts: &[InstrFacts], made: InstrId, reader: &Instr, read: InstrId) -> bool {
@@ -33,16 +47,14 @@ fn same_region(maker: &Instr, facts: &[InstrFacts], made: InstrId, reader: &Inst
     (a.stage, a.phase) == (b.stage, b.phase) && maker.note("phzc.block") == reader.note("phzc.block")
 }
 
-fn place(instr: &Instr, wanted: bool, reads_memory: bool, own: &mut InstrFacts) {
-    let kind = fusion(instr.op);
+fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut InstrFacts) {
+    let kind = op.def().fusion;
     let is_constant = instr.op == Opcode::Constant;
     let is_scalar = instr.shape.as_array().is_some_and(|array| array.rank() == 0);
     let is_alias = kind == FusionKind::Control || (kind == FusionKind::View && reads_memory);
     own.in_memory = (wanted || is_alias) && !(is_constant && is_scalar);
     own.is_allocated = own.in_memory && (!is_alias || is_constant || instr.op == Opcode::Parameter);
-    let is_move =
-        instr.op == Opcode::CustomCall && instr.word(phzc_ir::Key::CustomCallTarget) == Some("Sharding");
-    own.kernel = if is_move { Kernel::Nothing } else { kernel(instr.op, wanted, reads_memory) };
+    own.kernel = if is_move(instr) { Kernel::Nothing } else { kernel(op, wanted, reads_memory) };
 }
 
 /// Bytes that one device reads of each operand; none of those that are not in memory.

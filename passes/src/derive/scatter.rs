@@ -16,14 +16,24 @@ pub fn join(comp: &Computation, facts: &mut [InstrFacts]) {
     for id in (0..comp.instrs.len()).map(InstrId::new) {
         if facts[id.index()].steps.iter().any(|step| step.kind == Collective::AllReduce) {
             let split = sliced_axes(comp, facts, &readers, id);
-            let is_joined = |step: &&mut Step| step.kind == Collective::AllReduce && step.axes & split == step.axes;
-            facts[id.index()].steps.iter_mut().filter(is_joined).for_each(|step| step.kind = Collective::ReduceScatter);
+            let is_joined =
+                |step: &&mut Step| step.kind == Collective::AllReduce && step.axes & split == step.axes;
+            facts[id.index()]
+                .steps
+                .iter_mut()
+                .filter(is_joined)
+                .for_each(|step| step.kind = Collective::ReduceScatter);
         }
     }
 }
 
 /// Axes on which slices, one after the other and each the only reader of the last, split a value.
-fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &[Vec<InstrId>], made: InstrId) -> AxisMask {
+fn sliced_axes(
+    comp: &Computation,
+    facts: &[InstrFacts],
+    readers: &[Vec<InstrId>],
+    made: InstrId,
+) -> AxisMask {
     let (mut at, mut split) = (made, 0);
     while let [reader] = readers[at.index()][..] {
         let instr = comp.instr(reader);
@@ -31,7 +41,10 @@ fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &[Vec<InstrId>
         if !is_move || !facts[reader.index()].steps.is_empty() {
             break;
         }
-        let (Some(from), Some(to)) = (facts[at.index()].leaves.first(), facts[reader.index()].leaves.first()) else { break };
+        let (Some(from), Some(to)) = (facts[at.index()].leaves.first(), facts[reader.index()].leaves.first())
+        else {
+            break;
+        };
         let is_new = |axis: usize| from.layout.dim_of(axis).is_none() && to.layout.dim_of(axis).is_some();
         split |= (0..MAX_AXES).map(|axis| AxisMask::from(is_new(axis)) << axis).sum::<AxisMask>();
         at = reader;

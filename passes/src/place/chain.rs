@@ -3,13 +3,13 @@
 use super::cut::Chain;
 use crate::blocks::{BlockId, is_shaped};
 use crate::graph::{Graph, NodeKind, TensorId};
-use crate::inline::control_comps;
 use crate::phase::Phase;
 use crate::shard::Solved;
 use crate::shard::model::{Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::Module;
 use phzc_ir::dtype::Class;
+use phzc_ir::ops::control::control_comps;
 
 /// More layers than this are not cut between: neighbours are joined.
 const MAX_LAYERS: usize = 48;

@@ -115,16 +115,24 @@ impl<'a> Problem<'a> {
         let n_devices = self.cluster.n_devices();
         let wanted = options.int("stages") as usize;
         if wanted > 0 && !n_devices.is_multiple_of(wanted) {
-            return Err(Diagnostic::error(format!("{wanted} stages do not divide {n_devices} devices evenly")));
+            return Err(Diagnostic::error(format!(
+                "{wanted} stages do not divide {n_devices} devices evenly"
+            )));
         }
-        let counts = (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
+        let counts =
+            (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
         let mut counts: Vec<usize> = counts.filter(|&count| !self.given || count == 1).collect();
-        let first = if counts.first() == Some(&1) { vec![self.placed(counts.remove(0), options, noted_mesh, f64::INFINITY)] } else { Vec::new() };
+        let first = if counts.first() == Some(&1) {
+            vec![self.placed(counts.remove(0), options, noted_mesh, f64::INFINITY)]
+        } else {
+            Vec::new()
+        };
         let to_beat = match first.first() {
             Some(Tried::Placed(one)) => one.cut.step_secs,
             _ => f64::INFINITY,
         };
-        let rest: Vec<Tried> = counts.par_iter().map(|&count| self.placed(count, options, noted_mesh, to_beat)).collect();
+        let rest: Vec<Tried> =
+            counts.par_iter().map(|&count| self.placed(count, options, noted_mesh, to_beat)).collect();
         pick(first.into_iter().chain(rest))
     }
 
@@ -145,25 +153,35 @@ impl<'a> Problem<'a> {
             Err(error) => return Tried::Impossible(error),
         };
         let floor = |mesh| Model::new(input, mesh).floor(&goal);
-        let open: Vec<&Mesh> = candidates.iter().filter(|mesh| n_stages == 1 || floor(mesh) < to_beat).collect();
+        let open: Vec<&Mesh> =
+            candidates.iter().filter(|mesh| n_stages == 1 || floor(mesh) < to_beat).collect();
         let solved: Vec<Solved> = open.into_iter().filter_map(|mesh| solve_on(input, mesh, &goal)).collect();
-        let lower_bound_secs = solved.iter().map(|solved| solved.choice.lower_bound).fold(f64::INFINITY, f64::min);
+        let lower_bound_secs =
+            solved.iter().map(|solved| solved.choice.lower_bound).fold(f64::INFINITY, f64::min);
         if lower_bound_secs >= to_beat {
             return Tried::Worse;
         }
         let Some(solved) = solved.into_iter().min_by(|a, b| a.choice.cost.total_cmp(&b.choice.cost)) else {
-            return Tried::Impossible(Diagnostic::error("no layout of this program is legal on a stage's devices"));
+            return Tried::Impossible(Diagnostic::error(
+                "no layout of this program is legal on a stage's devices",
+            ));
         };
         let layers = layers(self.plain, input, &solved, self.cluster);
         match self.cut(&layers, n_stages, options) {
-            Ok((cut, n_microbatches)) => Tried::Placed(Box::new(Placement { solved, layers, cut, n_microbatches, lower_bound_secs })),
+            Ok((cut, n_microbatches)) => {
+                Tried::Placed(Box::new(Placement { solved, layers, cut, n_microbatches, lower_bound_secs }))
+            }
             Err(error) => Tried::Impossible(error),
         }
     }
 
     /// Meshes of a stage's devices: `shard`'s own for one stage, else all.
     fn candidates(&self, n_stages: usize, cluster: &Cluster, noted_mesh: &str) -> Result<Vec<Mesh>> {
-        if n_stages == 1 { Ok(vec![Mesh::parse(noted_mesh)?]) } else { Ok(meshes(cluster.n_devices() as i64)) }
+        if n_stages == 1 {
+            Ok(vec![Mesh::parse(noted_mesh)?])
+        } else {
+            Ok(meshes(cluster.n_devices() as i64))
+        }
     }
 
     /// The best cut over the microbatch counts.
@@ -201,7 +219,8 @@ impl<'a> Problem<'a> {
 
 /// The fastest placement, with a bound over all that were tried.
 fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
-    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) = (None, None, f64::INFINITY);
+    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
+        (None, None, f64::INFINITY);
     for result in tried {
         match result {
             Tried::Placed(found) => {
@@ -214,17 +233,16 @@ fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
             Tried::Worse => {}
         }
     }
-    let best = best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    let best =
+        best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
     Ok(Placement { lower_bound_secs: bound.min(best.cut.step_secs), ..best })
 }
 
 /// Writes the layouts of a stage's devices, and each instruction's stage.
 fn rewrite(module: &mut Module, problem: &Problem, best: &Placement) {
     let cluster = problem.cluster.submesh(problem.cluster.n_devices() / best.n_stages());
-    let mut model = Model::new(
-        problem.facts.input(problem.graph, problem.blocks, &cluster),
-        &best.solved.mesh,
-    );
+    let mut model =
+        Model::new(problem.facts.input(problem.graph, problem.blocks, &cluster), &best.solved.mesh);
     let stage_of_block = best.layers.stages(&best.cut.starts);
     for (id, node) in problem.graph.nodes.iter().enumerate() {
         let stage = problem.blocks.block_of[id].map_or(0, |block| stage_of_block[block as usize]);
@@ -263,7 +281,13 @@ fn note(module: &mut Module, best: &Placement) {
     plan.insert("n_microbatches".into(), best.n_microbatches.into());
     let (secs, bound) = (best.cut.step_secs, best.lower_bound_secs);
     let gap = ((secs - bound) / secs).max(0.0);
-    let stop = if gap <= 1e-9 { "optimal" } else if best.solved.choice.gap() > 1e-9 { best.solved.choice.stop.as_str() } else { "stages-open" };
+    let stop = if gap <= 1e-9 {
+        "optimal"
+    } else if best.solved.choice.gap() > 1e-9 {
+        best.solved.choice.stop.as_str()
+    } else {
+        "stages-open"
+    };
     plan.insert("planned_secs".into(), secs.into());
     plan.insert("lower_bound_secs".into(), bound.into());
     plan.insert("gap".into(), (if gap <= 1e-9 { 0.0 } else { gap }).into());

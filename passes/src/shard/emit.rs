@@ -6,12 +6,12 @@ use super::model::Model;
 use super::moves::Step;
 use crate::blocks::is_shaped;
 use crate::graph::{NodeId, NodeKind, TensorId};
-use crate::inline::control_comps;
 use indexmap::{IndexMap, IndexSet};
 use phzc_cost::Collective;
+use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
-    Attr, CompId, Computation, FactorKind, Instr, InstrId, Key, Layout, MAX_AXES, Module, Opcode, Payload, Rule, Shape,
-    Sharding, Tiling, Value,
+    Attr, CompId, Computation, FactorKind, Instr, InstrId, Key, Layout, MAX_AXES, Module, Opcode, Payload,
+    Rule, Shape, Sharding, Tiling, Value,
 };
 use smallvec::SmallVec;
 
@@ -114,13 +114,17 @@ impl<'m, 'a> Decision<'m, 'a> {
 fn common(a: Layout, b: Layout) -> Layout {
     (0..MAX_AXES).fold(a, |layout, axis| match (a.dim_of(axis), b.dim_of(axis)) {
         (mine, other) if mine == other => layout,
-        (mine, other) => [mine, other].into_iter().flatten().fold(layout, |layout, dim| without_minor(layout, axis, dim)),
+        (mine, other) => {
+            [mine, other].into_iter().flatten().fold(layout, |layout, dim| without_minor(layout, axis, dim))
+        }
     })
 }
 
 /// The layout with `axis`, and the axes minor to it, no longer splitting `dim`.
 fn without_minor(layout: Layout, axis: usize, dim: usize) -> Layout {
-    (axis..MAX_AXES).fold(layout, |layout, minor| if layout.dim_of(minor) == Some(dim) { layout.with(minor, None) } else { layout })
+    (axis..MAX_AXES).fold(layout, |layout, minor| {
+        if layout.dim_of(minor) == Some(dim) { layout.with(minor, None) } else { layout }
+    })
 }
 
 /// The part of `layout` that the maker of a free tensor can make without communication.

@@ -2,8 +2,8 @@
 
 use crate::blocks::Blocks;
 use crate::graph::{Graph, NodeId, TensorId};
-use crate::pricing::{FusionKind, Reader, fusion, is_materialised};
-use phzc_ir::{Module, Opcode};
+use crate::pricing::{Reader, is_materialised};
+use phzc_ir::{FusionKind, Module, Opcode};
 
 /// Per node: its opcode, if it is an instruction.
 pub fn opcodes(module: &Module, graph: &Graph) -> Vec<Option<Opcode>> {
@@ -26,7 +26,7 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
             };
             let output =
                 is_output[result as usize].then_some(Reader { op: Opcode::Tuple, is_same_region: false });
-            let is_view = fusion(op) == FusionKind::View
+            let is_view = op.def().fusion == FusionKind::View
                 && node.operands.first().is_some_and(|&operand| is_stored[operand as usize]);
             is_stored[result as usize] = is_view || is_materialised(op, uses.map(reader).chain(output));
         }
@@ -45,7 +45,7 @@ pub fn live_at_peak(graph: &Graph, is_stored: &[bool], ops: &[Option<Opcode>]) -
     graph.aliases.iter().for_each(|&(output, param)| is_alias[output as usize] = output != param);
     let is_view = |id: usize| {
         ops[graph.tensors[id].def as usize]
-            .is_some_and(|op| matches!(fusion(op), FusionKind::View | FusionKind::Free))
+            .is_some_and(|op| matches!(op.def().fusion, FusionKind::View | FusionKind::Free))
     };
     let counts = |id: usize| is_stored[id] && !is_alias[id] && !is_view(id);
     let mut change = vec![0.0; graph.nodes.len() + 1];

@@ -3,7 +3,7 @@
 use super::menu::{Strategy, View, axes_on, layout, node_loops, span};
 use super::model::Model;
 use crate::graph::{NodeId, NodeKind, TensorId};
-use crate::pricing::{Kernel, kernel, op_secs, traffic_bytes};
+use crate::pricing::{Kernel, kernel, op_secs};
 use phzc_ir::{DType, Opcode, Work};
 use smallvec::SmallVec;
 
@@ -67,7 +67,7 @@ impl NodePricer {
         let writes = self.made.iter().any(|&(_, _, writes)| writes);
         let parallel = span(axes_on(strategy, self.loops), &model.mesh);
         let work =
-            Work { bytes: traffic_bytes(op, &operands, result, writes), ..self.work * (1.0 / parallel) };
+            Work { bytes: op.def().touch.bytes(&operands, result, writes), ..self.work * (1.0 / parallel) };
         self.trips * op_secs(model.input.cluster, &work, self.kernel, self.dtype)
     }
 }
