@@ -91,11 +91,6 @@ impl Cluster {
         &self.levels
     }
 
-    /// Memory of all devices that programs can use, in bytes.
-    pub fn usable_bytes(&self) -> f64 {
-        self.accelerator.usable_bytes() * self.n_devices as f64
-    }
-
     /// The part of `n_devices` devices that a pipeline stage gets: whole nodes first, then part of one.
     ///
     /// A count that the cluster does not have is brought to the nearest that it has.

@@ -9,7 +9,7 @@ use crate::classes::{ClassId, ClassMap, Classes, class_map};
 use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId};
 use crate::phase::{Phase, phases};
 use indexmap::IndexMap;
-use phzc_ir::Module;
+use phzc_ir::{FactorKind, Module};
 
 /// A block's position in [`Blocks::members`].
 pub type BlockId = u32;
@@ -102,6 +102,13 @@ fn is_spread(graph: &Graph, node: &Node) -> bool {
     shaped == 1 && node.work.flops == 0.0 && node.work.transcendentals == 0.0
 }
 
+/// A node that cannot be split at all, such as an op without a rule: it keeps no other node whole.
+fn is_whole(node: &Node) -> bool {
+    let mut loops = node.rule.factors.iter().filter(|factor| factor.size > 1).peekable();
+    let is_stuck = |kind| matches!(kind, FactorKind::Permute | FactorKind::Replicate);
+    loops.peek().is_some() && loops.all(|factor| is_stuck(factor.kind))
+}
+
 /// A node that moves one value without repeating it: transpose, reshape, convert, slice.
 fn is_view(graph: &Graph, node: &Node) -> bool {
     let mut shaped = node.operands.iter().filter(|&&id| is_shaped(graph, id));
@@ -191,6 +198,7 @@ impl Grower<'_> {
         let is_pinned = node.results.iter().any(|&result| self.pinned[result as usize]);
         if node.is_contraction
             || is_pinned
+            || is_whole(node)
             || !node.results.iter().any(|&result| is_shaped(self.graph, result))
         {
             return;
@@ -226,7 +234,7 @@ impl Grower<'_> {
     fn may_join(&self, node: NodeId, tensor: TensorId, home: Option<NodeId>) -> bool {
         let (graph, made) = (self.graph, &self.graph.tensors[tensor as usize]);
         let def = &graph.nodes[made.def as usize];
-        if def.is_contraction || self.pinned[tensor as usize] {
+        if def.is_contraction || is_whole(def) || self.pinned[tensor as usize] {
             return false;
         }
         let reader = &graph.nodes[node as usize];

@@ -8,11 +8,12 @@
 //! Precondition: none; calls are inlined first.
 
 use crate::blocks::{BlockId, Blocks};
-use crate::graph::{Graph, NodeId, NodeKind};
+use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
 use crate::repeats::repeats;
-use phzc_ir::{Key, Module, Result};
+use crate::roles::roles;
+use phzc_ir::{Instr, Key, Module, Result};
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 
@@ -84,13 +85,17 @@ fn describe(module: &Module, graph: &Graph, blocks: &Blocks) -> String {
     out
 }
 
-/// The instruction in short form, without attributes that do not compute.
+/// The instruction in short form.
 fn one_line(module: &Module, graph: &Graph, node: NodeId) -> String {
     let node = &graph.nodes[node as usize];
-    let comp = module.comp(node.comp);
-    let mut instr = comp.instr(node.instr).clone();
+    phzc_ir::text::print_instr(module, module.comp(node.comp), &bare_instr(module, node))
+}
+
+/// A node's instruction without the attributes that do not compute.
+pub(crate) fn bare_instr(module: &Module, node: &Node) -> Instr {
+    let mut instr = module.comp(node.comp).instr(node.instr).clone();
     instr.attrs.retain(|attr| !matches!(attr.key, Key::Metadata | Key::FrontendAttributes | Key::Sharding));
-    phzc_ir::text::print_instr(module, comp, &instr)
+    instr
 }
 
 /// Alpa's strategies of a product on a 1-D mesh are the loops in the order right-free, left-free,
@@ -109,23 +114,9 @@ fn plan(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> String
 
 /// The loops of a product in Alpa's order.
 fn strategy_order(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<u32> {
-    let node = &graph.nodes[id as usize];
-    let has = |slot: usize, factor: usize| {
-        node.rule
-            .operands
-            .get(slot)
-            .is_some_and(|map| map.iter().flatten().any(|&other| other as usize == factor))
-    };
-    let kind = |factor: usize| match (has(0, factor), has(1, factor), node.rule.factors[factor].kind) {
-        (_, _, phzc_ir::FactorKind::Reduce(_)) => 2,
-        (true, true, _) => 3,
-        (false, true, _) => 0,
-        _ => 1,
-    };
-    let mut order: Vec<usize> =
-        (0..node.rule.factors.len()).filter(|&factor| node.rule.factors[factor].size > 1).collect();
-    order.sort_by_key(|&factor| (kind(factor), factor));
-    order.into_iter().map(|factor| blocks.classes.find(blocks.node_classes[id as usize][factor])).collect()
+    let classes = &blocks.node_classes[id as usize];
+    let loops = roles(&graph.nodes[id as usize]);
+    loops.into_iter().map(|(factor, _)| blocks.classes.find(classes[factor])).collect()
 }
 
 /// Equal for blocks that do the same work on the same shapes.

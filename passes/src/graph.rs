@@ -338,9 +338,10 @@ fn aliases(module: &Module, graph: &Graph) -> Vec<(TensorId, TensorId)> {
         }
     }
     let root = &module.entry().root().shape;
+    let numbered = module.entry().params();
     let pairs = module.attr("input_output_alias").map(alias_pairs).unwrap_or_default();
     let find = |(out, number, index): (Vec<u32>, u32, Vec<u32>)| {
-        let param = module.entry().instr(*module.entry().params().get(number as usize)?);
+        let param = module.entry().instr(*numbered.get(number as usize)?);
         let (out_leaf, param_leaf) = (leaf_at(root, &out)?, leaf_at(&param.shape, &index)?);
         let output = graph.outputs.get(out_leaf as usize)?;
         Some((*output, *params.get(&(number, param_leaf))?))

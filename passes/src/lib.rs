@@ -22,6 +22,7 @@ pub mod pricing;
 pub mod registry;
 pub mod repeats;
 pub mod report;
+pub mod roles;
 pub mod shard;
 #[cfg(test)]
 mod testing;

@@ -58,6 +58,7 @@ pub fn run(
 
 fn run_step(module: &mut Module, step: &Step, cx: &mut Context) -> Result<Changed, Vec<Diagnostic>> {
     let name = step.pass.name;
+    (cx.progress)(name);
     let before = cfg!(debug_assertions).then(|| print(module));
     let ran = (step.pass.run)(module, &step.options, cx);
     let changed = ran.map_err(|error| vec![error.note(None, format!("in pass `{name}`"))])?;
@@ -101,4 +102,53 @@ fn record(module: &mut Module, step: &Step, cx: &Context) {
     };
     module.set_note(PASSES_NOTE, &history);
     module.set_note(CLUSTER_NOTE, &cx.cluster.name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pass::{Options, Pass};
+    use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+    use phzc_ir::{InstrId, parse};
+
+    /// What a run of one pass that does this says: its error, or the notes that it leaves.
+    fn check(run_pass: fn(&mut Module, &Options, &mut Context) -> phzc_ir::Result<Changed>) -> String {
+        let pass = Box::leak(Box::new(Pass { name: "sample", summary: "", options: &[], run: run_pass }));
+        let pipeline = Pipeline { steps: vec![Step::new(pass)] };
+        let mut module =
+            parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").expect("legal");
+        let cluster = Cluster::named(DEFAULT_CLUSTER).expect("the default exists");
+        let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
+        match run(&mut module, &pipeline, &mut Context::new(&cluster), &mut hooks) {
+            Ok(()) => module.attr("frontend_attributes").unwrap_or("").to_owned(),
+            Err(errors) => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        }
+    }
+
+    #[test]
+    fn writes_down_what_has_run() {
+        assert_eq!(check(|_, _, _| Ok(Changed::No)), "{phzc.passes=\"sample\",phzc.cluster=\"a100-8\"}");
+    }
+
+    #[test]
+    fn a_pass_that_breaks_the_module_is_named() {
+        let said = check(|module, _, _| {
+            module.comps[0].instrs[1].operands.push(InstrId(0));
+            Ok(Changed::Yes)
+        });
+        assert!(said.starts_with("after pass `sample`: "), "{said}");
+        assert!(said.ends_with("this is a bug in phzc, not in the program"), "{said}");
+    }
+
+    #[test]
+    fn what_a_pass_refuses_names_it() {
+        assert_eq!(check(|_, _, _| Err(Diagnostic::error("no mesh"))), "no mesh; in pass `sample`");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_pass_that_lies_about_changes_is_found_out() {
+        let said = check(|_, _, _| Ok(Changed::Yes));
+        assert!(said.starts_with("pass `sample` is wrong: it says `Yes`"), "{said}");
+    }
 }

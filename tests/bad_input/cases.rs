@@ -308,6 +308,12 @@ fn cluster_file(name: &'static str, says: &'static str, toml: String) -> Case {
     Case { args: vec![MODEL, "--passes", "dce", "--cluster", "./input"], ..text(name, says, toml) }
 }
 
+const FITS_NOWHERE: &[&str] = &["input", "--passes", "fuse,shard,place", "-o", "out"];
+
+/// 12 TB for eight devices of 80 GB.
+const HUGE: &str = "ENTRY e { x = f32[1000000,1000000] parameter(0) y = f32[1000000,1000000] parameter(1)
+  ROOT z = f32[1000000,1000000] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+
 fn commands() -> Vec<Case> {
     vec![
         Case { args: vec![], ..command("no arguments", 2, "required arguments", &[]) },
@@ -325,6 +331,7 @@ fn commands() -> Vec<Case> {
         ),
         command("output is a directory", 1, "it is a directory", &["--passes", "dce", "-o", "."]),
         command("dumps into a file", 1, "cannot create `input`", &["--passes", "dce", "--dump-dir", "input"]),
+        Case { args: FITS_NOWHERE.to_vec(), ..text("model that fits nowhere", "the program needs", HUGE) },
         command("help about no pass", 2, "cannot be used with", &["--help-passes", "frobnicate"]),
     ]
 }

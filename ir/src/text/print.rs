@@ -16,7 +16,7 @@ pub fn print(module: &Module) -> String {
 /// The module as HLO text, with `// remarks` at line ends.
 pub fn print_with(module: &Module, remark: &Remark) -> String {
     let mut out = String::with_capacity(module.n_instrs() * 96);
-    let mut printer = Printer { module, out: &mut out };
+    let mut printer = Printer { module, out: &mut out, form: Form::Short };
     printer.header();
     for index in 0..module.comps.len() {
         printer.computation(CompId::new(index), remark);
@@ -27,13 +27,28 @@ pub fn print_with(module: &Module, remark: &Remark) -> String {
 /// An instruction of `comp` (or one like it) on one line, without `ROOT`.
 pub fn print_instr(module: &Module, comp: &Computation, instr: &Instr) -> String {
     let mut out = String::new();
-    Printer { module, out: &mut out }.instruction(comp, instr);
+    Printer { module, out: &mut out, form: Form::Short }.instruction(comp, instr);
     out
+}
+
+/// The same in XLA's long form: a `%` before every name and the operands' shapes.
+pub fn print_instr_long(module: &Module, comp: &Computation, instr: &Instr) -> String {
+    let mut out = String::new();
+    Printer { module, out: &mut out, form: Form::Long }.instruction(comp, instr);
+    out
+}
+
+/// How names and operands are written.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Short,
+    Long,
 }
 
 struct Printer<'a> {
     module: &'a Module,
     out: &'a mut String,
+    form: Form,
 }
 
 /// Writing to a `String` cannot fail.
@@ -72,8 +87,15 @@ impl Printer<'_> {
         self.out.push('\n');
     }
 
+    fn name(&mut self, name: &str) {
+        if self.form == Form::Long {
+            self.out.push('%');
+        }
+        self.out.push_str(name);
+    }
+
     fn instruction(&mut self, comp: &Computation, instr: &Instr) {
-        self.out.push_str(&instr.name);
+        self.name(&instr.name);
         self.out.push_str(" = ");
         put_shape(self.out, &instr.shape);
         self.out.push(' ');
@@ -100,7 +122,12 @@ impl Printer<'_> {
             if index > 0 {
                 self.out.push_str(", ");
             }
-            self.out.push_str(&comp.instr(operand).name);
+            let operand = comp.instr(operand);
+            if self.form == Form::Long {
+                put_shape(self.out, &operand.shape);
+                self.out.push(' ');
+            }
+            self.name(&operand.name);
         }
     }
 
@@ -112,7 +139,11 @@ impl Printer<'_> {
     }
 
     fn value(&mut self, value: &Value) {
-        let module = self.module;
+        let (module, form) = (self.module, self.form);
+        let comp_name = |out: &mut String, id: &CompId| {
+            out.push_str(if form == Form::Long { "%" } else { "" });
+            out.push_str(&module.comp(*id).name);
+        };
         let out = &mut *self.out;
         match value {
             Value::Ints(ints) => put_list(out, "{", ints, ",", "}", |out, int| put!(out, "{int}")),
@@ -120,10 +151,8 @@ impl Printer<'_> {
             Value::Bool(flag) => put!(out, "{flag}"),
             Value::Word(text) | Value::Raw(text) => out.push_str(text),
             Value::Str(text) => put!(out, "\"{text}\""),
-            Value::Comp(id) => out.push_str(&module.comp(*id).name),
-            Value::Comps(ids) => {
-                put_list(out, "{", ids, ", ", "}", |out, id| out.push_str(&module.comp(*id).name));
-            }
+            Value::Comp(id) => comp_name(out, id),
+            Value::Comps(ids) => put_list(out, "{", ids, ", ", "}", comp_name),
             Value::Slices(dims) => put_slices(out, dims),
             Value::Padding(dims) => put_list(out, "", dims, "x", "", put_pad),
             Value::Window(window) => put_window(out, window),

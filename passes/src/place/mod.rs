@@ -85,15 +85,17 @@ struct Problem<'a> {
 
 /// A placement.
 struct Placement {
-    /// The layouts on one stage's devices.
-    solved: Solved,
-    /// Layers of the chain.
-    layers: Layers,
+    /// The layouts on one stage's devices and the layers of the chain; `None` for `shard`'s own plan.
+    staged: Option<(Solved, Layers)>,
     /// The cut.
     cut: Cut,
     n_microbatches: usize,
     /// No placement that was considered takes less.
     lower_bound_secs: f64,
+    /// Why the search over layouts stopped.
+    stop: String,
+    /// Whether no other stage count has a lower bound.
+    bounds_itself: bool,
 }
 
 impl Placement {
@@ -122,8 +124,9 @@ impl<'a> Problem<'a> {
         let counts =
             (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
         let mut counts: Vec<usize> = counts.filter(|&count| !self.given || count == 1).collect();
-        let first = if counts.first() == Some(&1) {
-            vec![self.placed(counts.remove(0), options, noted_mesh, f64::INFINITY)]
+        let first: Vec<Tried> = if counts.first() == Some(&1) {
+            counts.remove(0);
+            vec![self.unstaged(options).unwrap_or_else(|| self.placed(1, options, noted_mesh, f64::INFINITY))]
         } else {
             Vec::new()
         };
@@ -136,6 +139,22 @@ impl<'a> Problem<'a> {
         pick(first.into_iter().chain(rest))
     }
 
+    /// `shard`'s plan as it stands: one stage, one microbatch; `None` if it does not fit or is not wanted.
+    fn unstaged(&self, options: &Options) -> Option<Tried> {
+        let plan = read_plan(self.plain);
+        let secs = plan.get("planned_secs")?.as_f64()?;
+        let is_wanted = options.int("microbatches") <= 1 && plan.get("fits")?.as_bool()?;
+        let placement = || Placement {
+            staged: None,
+            cut: Cut { starts: vec![0], step_secs: secs },
+            n_microbatches: 1,
+            lower_bound_secs: plan.get("lower_bound_secs").and_then(|bound| bound.as_f64()).unwrap_or(0.0),
+            stop: plan.get("stop").and_then(|stop| stop.as_str()).unwrap_or_default().to_owned(),
+            bounds_itself: true,
+        };
+        is_wanted.then(|| Tried::Placed(Box::new(placement())))
+    }
+
     /// The best placement with this many stages, unless it provably takes `to_beat` or longer.
     ///
     /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
@@ -146,7 +165,7 @@ impl<'a> Problem<'a> {
         let input = self.facts.input(self.graph, self.blocks, &cluster);
         let (stages, most) = (n_stages as f64, batch_size(self.graph) as f64);
         let weight = (stages + most - 1.0) / (most * stages);
-        let memory_bytes = Some(stages * cluster.usable_bytes());
+        let memory_bytes = Some(stages * cluster.accelerator.usable_bytes());
         let goal = Goal { weights: [weight, weight, 1.0 / stages], memory_bytes };
         let candidates = match self.candidates(n_stages, &cluster, noted_mesh) {
             Ok(candidates) => candidates,
@@ -169,7 +188,9 @@ impl<'a> Problem<'a> {
         let layers = layers(self.plain, input, &solved, self.cluster);
         match self.cut(&layers, n_stages, options) {
             Ok((cut, n_microbatches)) => {
-                Tried::Placed(Box::new(Placement { solved, layers, cut, n_microbatches, lower_bound_secs }))
+                let stop = solved.stop().to_owned();
+                let staged = Some((solved, layers));
+                Tried::Placed(Box::new(Placement { staged, cut, n_microbatches, lower_bound_secs, stop, bounds_itself: true }))
             }
             Err(error) => Tried::Impossible(error),
         }
@@ -194,7 +215,7 @@ impl<'a> Problem<'a> {
         let counts = std::iter::successors(Some(1), |count| Some(count * 2))
             .take_while(|count| batch.is_multiple_of(*count) && *count <= batch);
         let counts: Vec<usize> = if wanted > 0 { vec![wanted] } else { counts.collect() };
-        let limit = self.cluster.usable_bytes();
+        let limit = self.cluster.accelerator.usable_bytes();
         let cuts = counts
             .iter()
             .filter_map(|&count| Some((layers.chain(count).cut(n_stages, count, limit)?, count)));
@@ -206,7 +227,7 @@ impl<'a> Problem<'a> {
         let most = counts.last().copied().unwrap_or(1);
         let chain = layers.chain(most);
         let needed: f64 = chain.fixed_bytes.iter().chain(&chain.flight_bytes).sum();
-        let limit = self.cluster.usable_bytes();
+        let limit = self.cluster.accelerator.usable_bytes();
         let text = format!(
             "the program needs {:.1} GB on each device, `{}` has {:.1} GB to use",
             needed / 1e9,
@@ -235,23 +256,24 @@ fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
     }
     let best =
         best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
-    Ok(Placement { lower_bound_secs: bound.min(best.cut.step_secs), ..best })
+    let bounds_itself = bound >= best.lower_bound_secs;
+    Ok(Placement { lower_bound_secs: bound.min(best.cut.step_secs), bounds_itself, ..best })
 }
 
 /// Writes the layouts of a stage's devices, and each instruction's stage.
 fn rewrite(module: &mut Module, problem: &Problem, best: &Placement) {
+    let Some((solved, layers)) = &best.staged else { return };
     let cluster = problem.cluster.submesh(problem.cluster.n_devices() / best.n_stages());
-    let mut model =
-        Model::new(problem.facts.input(problem.graph, problem.blocks, &cluster), &best.solved.mesh);
-    let stage_of_block = best.layers.stages(&best.cut.starts);
+    let mut model = Model::new(problem.facts.input(problem.graph, problem.blocks, &cluster), &solved.mesh);
+    let stage_of_block = layers.stages(&best.cut.starts);
     for (id, node) in problem.graph.nodes.iter().enumerate() {
         let stage = problem.blocks.block_of[id].map_or(0, |block| stage_of_block[block as usize]);
         let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
         instr.set_note("phzc.stage", &stage.to_string());
     }
-    emit(module, &mut Decision::new(&mut model, &best.solved.choice.option));
+    emit(module, &mut Decision::new(&mut model, &solved.choice.option));
     stage_moves(module);
-    let mesh = best.solved.mesh.to_string();
+    let mesh = solved.mesh.to_string();
     let meshes: Vec<String> = (0..best.n_stages()).map(|stage| format!("{stage}:{mesh}")).collect();
     module.set_note("phzc.mesh", &mesh);
     module.set_note("phzc.stages", &meshes.join(";"));
@@ -272,19 +294,22 @@ fn stage_moves(module: &mut Module) {
     }
 }
 
+/// What the planner has noted so far.
+fn read_plan(module: &Module) -> serde_json::Map<String, serde_json::Value> {
+    module.note("phzc.plan").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
 /// Adds what was decided to the plan's note.
 fn note(module: &mut Module, best: &Placement) {
-    let text = module.note("phzc.plan").unwrap_or_default();
-    let mut plan: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(&text).unwrap_or_default();
+    let mut plan = read_plan(module);
     plan.insert("n_stages".into(), best.n_stages().into());
     plan.insert("n_microbatches".into(), best.n_microbatches.into());
     let (secs, bound) = (best.cut.step_secs, best.lower_bound_secs);
     let gap = ((secs - bound) / secs).max(0.0);
     let stop = if gap <= 1e-9 {
         "optimal"
-    } else if best.solved.choice.gap() > 1e-9 {
-        best.solved.choice.stop.as_str()
+    } else if best.n_stages() == 1 && best.bounds_itself {
+        best.stop.as_str()
     } else {
         "stages-open"
     };

@@ -4,6 +4,7 @@
 use super::menu::{Strategy, layout};
 use super::model::Model;
 use super::moves::Step;
+use super::strategy_map;
 use crate::blocks::is_shaped;
 use crate::graph::{NodeId, NodeKind, TensorId};
 use indexmap::{IndexMap, IndexSet};
@@ -86,6 +87,14 @@ impl<'m, 'a> Decision<'m, 'a> {
             }
             _ => Layout::REPLICATED,
         }
+    }
+
+    /// Alpa's name of a contraction's strategy.
+    fn strategy(&self, id: NodeId) -> Option<String> {
+        let input = &self.model.input;
+        let block =
+            input.blocks.block_of[id as usize].filter(|_| input.graph.nodes[id as usize].is_contraction)?;
+        Some(strategy_map::name(self.model, id, &self.strategies[block as usize]))
     }
 
     /// Steps that bring a tensor, as it is written, to a layout.
@@ -276,6 +285,11 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             let operands: Vec<InstrId> =
                 (0..instr.operands.len()).map(|position| self.operand(id, position)).collect();
             instr.operands = operands.into();
+            if let Some(name) =
+                self.node_of.get(&(self.comp, id)).and_then(|&node| self.decision.strategy(node))
+            {
+                instr.set_note("phzc.strategy", &name);
+            }
             let tilings = self
                 .leaves(id)
                 .iter()

@@ -16,9 +16,10 @@ pub mod model;
 pub mod moves;
 pub mod pricer;
 pub mod rules;
+pub mod strategy_map;
 
 use crate::blocks::Blocks;
-use crate::choose::{Choice, Limits, choose};
+use crate::choose::{Choice, Limits, Stop, choose};
 use crate::graph::Graph;
 use crate::inline;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
@@ -68,6 +69,15 @@ pub struct Solved {
     pub choice: Choice,
     /// Whether it keeps within the memory limit.
     pub fits: bool,
+}
+
+impl Solved {
+    /// Why the search stopped. `sharing-open`: the choice is the exact best when every block pays for its
+    /// own reshards; blocks that share some might do better, by the gap at most.
+    pub fn stop(&self) -> &'static str {
+        let is_open = self.choice.stop == Stop::Optimal && self.choice.gap() > 1e-9;
+        if is_open { "sharing-open" } else { self.choice.stop.as_str() }
+    }
 }
 
 /// Layouts that the program has, and the meshes on which they can be read.
@@ -232,7 +242,7 @@ fn solve(module: &Module, graph: &Graph, cluster: &Cluster, given: &Given) -> Re
         .into_par_iter()
         .map(|index| {
             let facts = Facts::new(module, graph, &blocks, given.pinned(index, graph));
-            let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cluster.usable_bytes()) };
+            let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cluster.accelerator.usable_bytes()) };
             solve_on(facts.input(graph, &blocks, cluster), &given.meshes[index], &goal)
         })
         .collect();
@@ -245,15 +255,18 @@ fn solve(module: &Module, graph: &Graph, cluster: &Cluster, given: &Given) -> Re
 
 /// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
 pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
-    let problem = Model::new(input, mesh).problem(goal);
-    match choose(&problem, &LIMITS) {
-        Ok(choice) => Some(Solved { mesh: mesh.clone(), choice, fits: true }),
+    let (problem, bound) = Model::new(input, mesh).problem_and_bound(goal);
+    let mut solved = match choose(&problem, &LIMITS) {
+        Ok(choice) => Solved { mesh: mesh.clone(), choice, fits: true },
         Err(infeasible) => {
             let memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
             let choice = choose(&crate::choose::Problem { memory_limit, ..problem }, &LIMITS).ok()?;
-            Some(Solved { mesh: mesh.clone(), choice, fits: false })
+            Solved { mesh: mesh.clone(), choice, fits: false }
         }
-    }
+    };
+    let bound = choose(&crate::choose::Problem { memory_limit: None, ..bound }, &LIMITS).ok()?;
+    solved.choice.lower_bound = solved.choice.lower_bound.min(bound.lower_bound);
+    Some(solved)
 }
 
 fn write(
@@ -268,6 +281,7 @@ fn write(
     let blocks = Blocks::build(module, graph, &is_pinned(&pinned));
     let facts = Facts::new(module, graph, &blocks, pinned);
     let mut model = Model::new(facts.input(graph, &blocks, cx.cluster), &solved.mesh);
+    cx.artifacts.insert("strategy_map.txt".into(), strategy_map::describe(module, &model));
     let before = phzc_ir::print(module);
     mark_given(module);
     emit(module, &mut Decision::new(&mut model, &solved.choice.option));
@@ -276,7 +290,7 @@ fn write(
     let choice = &solved.choice;
     let plan = serde_json::json!({
         "planned_secs": choice.cost, "lower_bound_secs": choice.lower_bound, "gap": choice.gap(),
-        "stop": choice.stop.as_str(), "evaluations": choice.evaluations,
+        "stop": solved.stop(), "fits": solved.fits, "evaluations": choice.evaluations,
     });
     module.set_note("phzc.plan", &plan.to_string());
     Ok(if phzc_ir::print(module) == before { Changed::No } else { Changed::Yes })

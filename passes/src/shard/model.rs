@@ -10,7 +10,7 @@ use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use crate::phase::Phase;
 use crate::pricing;
 use indexmap::IndexMap;
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Collective};
 use phzc_ir::{Dims, FactorKind, Layout, Mesh, Opcode};
 use std::sync::Arc;
 
@@ -65,6 +65,8 @@ pub struct Model<'a> {
     /// The ways between layouts.
     pub moves: Moves,
     weights: [f64; 3],
+    /// Whether values that are reduced at home cost a reduce-scatter only (for bounds).
+    is_optimistic: bool,
 }
 
 /// What a choice should minimise.
@@ -97,6 +99,7 @@ impl<'a> Model<'a> {
             deferred: vec![None; graph.tensors.len()],
             moves: Moves::new(mesh),
             weights: [1.0; 3],
+            is_optimistic: false,
         };
         model.collect_uses();
         model
@@ -201,11 +204,43 @@ impl<'a> Model<'a> {
     /// The problem for the solver; costs in seconds, each phase times its weight.
     pub fn problem(&mut self, goal: &Goal) -> Problem {
         self.weights = goal.weights;
-        let mut nodes = self.variables();
+        let nodes = self.variables();
+        self.with_edges(nodes, goal, |_| 1.0)
+    }
+
+    /// The problem, and one whose optimum bounds every plan from below.
+    ///
+    /// The problem charges every reading block for its own reshard, but blocks that want the same
+    /// layout share one: with `k` readers, sharing saves at most all but `1/k` of the readers' sum.
+    /// And a value that several blocks read is reduced whole, though a scatter might do for all of them.
+    pub fn problem_and_bound(&mut self, goal: &Goal) -> (Problem, Problem) {
+        self.weights = goal.weights;
+        let computing = self.computing();
+        let mut nodes = computing.clone();
+        self.add_settling(&mut nodes);
+        let problem = self.with_edges(nodes, goal, |_| 1.0);
+        let mut readers: IndexMap<TensorId, f64> = IndexMap::new();
+        self.uses.iter().for_each(|it| *readers.entry(it.tensor).or_default() += 1.0);
+        let mut nodes = computing;
+        self.is_optimistic = true;
+        self.add_settling(&mut nodes);
+        let bound = self.with_edges(nodes, goal, |tensor| 1.0 / readers[&tensor]);
+        self.is_optimistic = false;
+        (problem, bound)
+    }
+
+    /// The problem with every reshard's seconds times a share.
+    fn with_edges(
+        &mut self,
+        mut nodes: Vec<Variable>,
+        goal: &Goal,
+        share: impl Fn(TensorId) -> f64,
+    ) -> Problem {
         let mut edges = Vec::new();
         let mut tables: IndexMap<TableKey, Arc<Table>> = IndexMap::new();
         for index in 0..self.uses.len() {
-            self.add_edge(index, &mut nodes, &mut edges, &mut tables);
+            let share = share(self.uses[index].tensor);
+            self.add_edge(index, share, &mut nodes, &mut edges, &mut tables);
         }
         Problem { nodes, edges, memory_limit: goal.memory_bytes }
     }
@@ -218,39 +253,86 @@ impl<'a> Model<'a> {
     }
 
     fn variables(&mut self) -> Vec<Variable> {
+        let mut nodes = self.computing();
+        self.add_settling(&mut nodes);
+        nodes
+    }
+
+    /// The blocks with their compute costs only.
+    fn computing(&self) -> Vec<Variable> {
         (0..self.menus.len() as BlockId).map(|block| self.variable(block)).collect()
     }
 
-    fn variable(&mut self, block: BlockId) -> Variable {
-        let strategies = self.menus[block as usize].strategies.clone();
-        let members = self.input.blocks.members[block as usize].clone();
+    fn variable(&self, block: BlockId) -> Variable {
+        let strategies = &self.menus[block as usize].strategies;
+        let members = &self.input.blocks.members[block as usize];
         let mut cost = vec![0.0; strategies.len()];
-        for &node in &members {
-            let weight = self.weights[self.input.blocks.phases[node as usize] as usize];
-            let costs = self.node_costs(node, &strategies);
-            cost.iter_mut().zip(costs).for_each(|(total, cost)| *total += weight * cost);
+        for &node in members {
+            let (weight, pricer) = (self.weight(node), NodePricer::new(self, node));
+            for (cost, strategy) in cost.iter_mut().zip(strategies) {
+                *cost += weight * pricer.secs(self, strategy);
+            }
         }
-        Variable { cost, memory: self.memory(&members, &strategies) }
+        Variable { cost, memory: self.memory(members, strategies) }
     }
 
-    fn node_costs(&mut self, node: NodeId, strategies: &[Strategy]) -> Vec<f64> {
-        let pricer = NodePricer::new(self, node);
-        let mut costs: Vec<f64> = strategies.iter().map(|strategy| pricer.secs(self, strategy)).collect();
-        for &result in &self.input.graph.nodes[node as usize].results {
-            if self.deferred[result as usize].is_none() && is_shaped_or_reduced(self, result) {
-                for (cost, strategy) in costs.iter_mut().zip(strategies) {
-                    *cost += self.settling_secs(result, strategy);
+    fn weight(&self, node: NodeId) -> f64 {
+        self.weights[self.input.blocks.phases[node as usize] as usize]
+    }
+
+    /// Adds what it costs to bring fresh values into the layouts that readers find.
+    fn add_settling(&mut self, nodes: &mut [Variable]) {
+        let graph = self.input.graph;
+        for (id, node) in graph.nodes.iter().enumerate() {
+            let Some(block) = self.input.blocks.block_of[id] else { continue };
+            for &result in node.results.iter().filter(|&&result| self.settles(result)).collect::<Vec<_>>() {
+                for option in 0..nodes[block as usize].cost.len() {
+                    let strategy = self.menus[block as usize].strategies[option];
+                    let secs = self.settling_secs(result, &strategy);
+                    nodes[block as usize].cost[option] += self.weight(id as NodeId) * secs;
                 }
             }
         }
-        costs
+    }
+
+    /// Whether a tensor may have to be reduced or moved right where it is made.
+    fn settles(&self, tensor: TensorId) -> bool {
+        let it = &self.input.graph.tensors[tensor as usize];
+        let rule = &self.input.graph.nodes[it.def as usize].rule;
+        let reduces = rule.factors.iter().any(|factor| matches!(factor.kind, FactorKind::Reduce(_)));
+        let moves = self.input.pinned[tensor as usize].is_some();
+        self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves)
+    }
+
+    /// Seconds of a node under one strategy: its kernel and what settles its results.
+    fn node_secs(&mut self, node: NodeId, strategy: &Strategy) -> f64 {
+        let kernel = NodePricer::new(self, node).secs(self, strategy);
+        let results = self.input.graph.nodes[node as usize].results.clone();
+        let settled: Vec<TensorId> = results.into_iter().filter(|&result| self.settles(result)).collect();
+        kernel + settled.into_iter().map(|result| self.settling_secs(result, strategy)).sum::<f64>()
     }
 
     /// Seconds to bring a fresh value into the layout that its readers find.
     fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy).layout);
         let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
+        if self.is_optimistic && source.layout == target {
+            return trips * self.scatter_secs(tensor, source);
+        }
         trips * self.move_secs(tensor, source, target)
+    }
+
+    /// Seconds to scatter a partial value over the axes it is partial over.
+    fn scatter_secs(&self, tensor: TensorId, source: Source) -> f64 {
+        let bytes =
+            self.input.graph.tensors[tensor as usize].bytes / source.layout.n_tiles(&self.mesh) as f64;
+        pricing::collective_secs(
+            self.input.cluster,
+            &self.mesh,
+            Collective::ReduceScatter,
+            source.partial,
+            bytes,
+        )
     }
 
     fn move_secs(&mut self, tensor: TensorId, source: Source, target: Layout) -> f64 {
@@ -288,12 +370,13 @@ impl<'a> Model<'a> {
     fn add_edge(
         &mut self,
         index: usize,
+        share: f64,
         nodes: &mut [Variable],
         edges: &mut Vec<Edge>,
         tables: &mut IndexMap<TableKey, Arc<Table>>,
     ) {
         let mut it = self.uses[index].clone();
-        it.trips *= self.weights[self.phase(&it) as usize];
+        it.trips *= share * self.weights[self.phase(&it) as usize];
         let graph = self.input.graph;
         let Some(from) = self.input.blocks.block_of[graph.tensors[it.tensor as usize].def as usize] else {
             return;
@@ -366,7 +449,7 @@ impl<'a> Model<'a> {
         let mut secs = [0.0; 3];
         for node in self.input.blocks.members[block as usize].clone() {
             let phase = self.input.blocks.phases[node as usize];
-            secs[phase as usize] += self.node_costs(node, &[strategy])[0];
+            secs[phase as usize] += self.node_secs(node, &strategy);
         }
         secs
     }
@@ -383,10 +466,6 @@ impl<'a> Model<'a> {
             layout(&self.menus[it.block as usize].strategies[option[it.block as usize] as usize], &it.view);
         (it.trips * self.move_secs(it.tensor, source, target), phase)
     }
-}
-
-fn is_shaped_or_reduced(model: &Model, tensor: TensorId) -> bool {
-    !model.input.graph.tensors[tensor as usize].is_free
 }
 
 /// Equal edges have equal keys.
