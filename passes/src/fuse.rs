@@ -8,12 +8,14 @@
 //! Precondition: none; calls are inlined first.
 
 use crate::blocks::{BlockId, Blocks};
+use crate::classes::ClassId;
 use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
 use crate::repeats::repeats;
-use crate::roles::roles;
+use crate::roles::{Role, roles};
 use phzc_ir::{Instr, Key, Module, Result};
+use smallvec::SmallVec;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 
@@ -98,13 +100,17 @@ pub(crate) fn bare_instr(module: &Module, node: &Node) -> Instr {
     instr
 }
 
-/// Alpa's strategies of a product on a 1-D mesh are the loops in the order right-free, left-free,
-/// contracted, batch; the plan lists, per strategy of the block's entry, the member's own.
+/// Alpa's strategies of a product on a 1-D mesh are the loops in the order of [`Role`]; the plan lists,
+/// per strategy of the block's entry, the member's own: the one that splits the same loop, else, where
+/// the member's loop of that role is its own, that one; `-` where neither is there.
 fn plan(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> String {
-    let (own, first) = (strategy_order(graph, blocks, member), strategy_order(graph, blocks, entry));
+    let (own, first) = (strategies(graph, blocks, member), strategies(graph, blocks, entry));
+    let is_tied = |class: ClassId| first.iter().any(|&(other, _)| other == class);
     let mut out = String::new();
-    for class in first {
-        match own.iter().position(|&other| other == class) {
+    for &(class, role) in &first {
+        let same = own.iter().position(|&(other, _)| other == class);
+        let free = own.iter().position(|&(other, its)| its == role && !is_tied(other));
+        match same.or(free) {
             Some(index) => drop(write!(out, "{index}, ")),
             None => out.push_str("-, "),
         }
@@ -112,11 +118,15 @@ fn plan(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> String
     out
 }
 
-/// The loops of a product in Alpa's order.
-fn strategy_order(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<u32> {
-    let classes = &blocks.node_classes[id as usize];
-    let loops = roles(&graph.nodes[id as usize]);
-    loops.into_iter().map(|(factor, _)| blocks.classes.find(classes[factor])).collect()
+/// The loops of a product in Alpa's order, each with the class that axes split first.
+fn strategies(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<(ClassId, Role)> {
+    let class = |factor: usize| {
+        let whole = blocks.node_classes[id as usize][factor];
+        let mut parts = SmallVec::new();
+        blocks.classes.leaves(whole, &mut parts);
+        parts.first().copied().unwrap_or(whole)
+    };
+    roles(&graph.nodes[id as usize]).into_iter().map(|(factor, role)| (class(factor), role)).collect()
 }
 
 /// Equal for blocks that do the same work on the same shapes.

@@ -3,8 +3,7 @@
 use super::*;
 use insta::assert_snapshot;
 
-#[test]
-fn shows_stages_time_communication_and_tensors() {
+fn sample() -> Plan {
     let stage = |first: usize| Stage {
         devices: [first, first + 3],
         mesh: "x=2,y=2".to_owned(),
@@ -31,7 +30,7 @@ fn shows_stages_time_communication_and_tensors() {
         count: 3,
         bytes: 4e6,
     };
-    let sample = Plan {
+    Plan {
         schema: 1,
         time_secs: 0.0123,
         lower_bound_secs: Some(0.0119),
@@ -52,8 +51,12 @@ fn shows_stages_time_communication_and_tensors() {
             bubble_secs: 3e-3,
         },
         tensors: vec![tensor],
-    };
-    assert_snapshot!(plan(&sample), @r"
+    }
+}
+
+#[test]
+fn shows_stages_time_communication_and_tensors() {
+    assert_snapshot!(plan(&sample()), @r"
     12.3 ms per step on 8 devices of a100-8, 4 microbatches, schedule 1f1b
     no plan takes less than 11.9 ms; gap 3.0 %; the search stopped: optimal
 

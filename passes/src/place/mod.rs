@@ -16,7 +16,8 @@ mod strip;
 use crate::blocks::Blocks;
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
-use crate::shard::emit::{Decision, emit, planned_comps};
+use crate::shard::decision::Decision;
+use crate::shard::emit::{emit, planned_comps};
 use crate::shard::model::{Goal, Model};
 use crate::shard::{Facts, Solved, meshes, solve_on};
 use chain::{Layers, batch_size, layers};
@@ -190,7 +191,14 @@ impl<'a> Problem<'a> {
             Ok((cut, n_microbatches)) => {
                 let stop = solved.stop().to_owned();
                 let staged = Some((solved, layers));
-                Tried::Placed(Box::new(Placement { staged, cut, n_microbatches, lower_bound_secs, stop, bounds_itself: true }))
+                Tried::Placed(Box::new(Placement {
+                    staged,
+                    cut,
+                    n_microbatches,
+                    lower_bound_secs,
+                    stop,
+                    bounds_itself: true,
+                }))
             }
             Err(error) => Tried::Impossible(error),
         }

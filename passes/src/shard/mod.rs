@@ -9,12 +9,14 @@
 //! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
 //! none; calls are inlined first.
 
+pub mod decision;
 pub mod emit;
 pub mod liveness;
 pub mod menu;
 pub mod model;
 pub mod moves;
 pub mod pricer;
+mod problem;
 pub mod rules;
 pub mod strategy_map;
 
@@ -23,7 +25,8 @@ use crate::choose::{Choice, Limits, Stop, choose};
 use crate::graph::Graph;
 use crate::inline;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
-use emit::{Decision, emit, planned_comps};
+use decision::Decision;
+use emit::{emit, planned_comps};
 use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind};

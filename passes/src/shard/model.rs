@@ -3,16 +3,13 @@
 
 use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops};
 use super::moves::{Moves, Source, Step};
-use super::pricer::NodePricer;
 use crate::blocks::{BlockId, Blocks, is_shaped};
-use crate::choose::{Edge, Node as Variable, Problem, Table};
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use crate::phase::Phase;
 use crate::pricing;
 use indexmap::IndexMap;
-use phzc_cost::{Cluster, Collective};
-use phzc_ir::{Dims, FactorKind, Layout, Mesh, Opcode};
-use std::sync::Arc;
+use phzc_cost::Cluster;
+use phzc_ir::{FactorKind, Layout, Mesh, Opcode};
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -64,9 +61,9 @@ pub struct Model<'a> {
     pub deferred: Vec<Option<u32>>,
     /// The ways between layouts.
     pub moves: Moves,
-    weights: [f64; 3],
+    pub(super) weights: [f64; 3],
     /// Whether values that are reduced at home cost a reduce-scatter only (for bounds).
-    is_optimistic: bool,
+    pub(super) is_optimistic: bool,
 }
 
 /// What a choice should minimise.
@@ -201,141 +198,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The problem for the solver; costs in seconds, each phase times its weight.
-    pub fn problem(&mut self, goal: &Goal) -> Problem {
-        self.weights = goal.weights;
-        let nodes = self.variables();
-        self.with_edges(nodes, goal, |_| 1.0)
-    }
-
-    /// The problem, and one whose optimum bounds every plan from below.
-    ///
-    /// The problem charges every reading block for its own reshard, but blocks that want the same
-    /// layout share one: with `k` readers, sharing saves at most all but `1/k` of the readers' sum.
-    /// And a value that several blocks read is reduced whole, though a scatter might do for all of them.
-    pub fn problem_and_bound(&mut self, goal: &Goal) -> (Problem, Problem) {
-        self.weights = goal.weights;
-        let computing = self.computing();
-        let mut nodes = computing.clone();
-        self.add_settling(&mut nodes);
-        let problem = self.with_edges(nodes, goal, |_| 1.0);
-        let mut readers: IndexMap<TensorId, f64> = IndexMap::new();
-        self.uses.iter().for_each(|it| *readers.entry(it.tensor).or_default() += 1.0);
-        let mut nodes = computing;
-        self.is_optimistic = true;
-        self.add_settling(&mut nodes);
-        let bound = self.with_edges(nodes, goal, |tensor| 1.0 / readers[&tensor]);
-        self.is_optimistic = false;
-        (problem, bound)
-    }
-
-    /// The problem with every reshard's seconds times a share.
-    fn with_edges(
-        &mut self,
-        mut nodes: Vec<Variable>,
-        goal: &Goal,
-        share: impl Fn(TensorId) -> f64,
-    ) -> Problem {
-        let mut edges = Vec::new();
-        let mut tables: IndexMap<TableKey, Arc<Table>> = IndexMap::new();
-        for index in 0..self.uses.len() {
-            let share = share(self.uses[index].tensor);
-            self.add_edge(index, share, &mut nodes, &mut edges, &mut tables);
-        }
-        Problem { nodes, edges, memory_limit: goal.memory_bytes }
-    }
-
-    /// No choice costs less: the cheapest strategy of every block, reshards left out.
-    pub fn floor(&mut self, goal: &Goal) -> f64 {
-        self.weights = goal.weights;
-        let least = |node: &Variable| node.cost.iter().copied().fold(f64::INFINITY, f64::min);
-        self.variables().iter().map(least).sum()
-    }
-
-    fn variables(&mut self) -> Vec<Variable> {
-        let mut nodes = self.computing();
-        self.add_settling(&mut nodes);
-        nodes
-    }
-
-    /// The blocks with their compute costs only.
-    fn computing(&self) -> Vec<Variable> {
-        (0..self.menus.len() as BlockId).map(|block| self.variable(block)).collect()
-    }
-
-    fn variable(&self, block: BlockId) -> Variable {
-        let strategies = &self.menus[block as usize].strategies;
-        let members = &self.input.blocks.members[block as usize];
-        let mut cost = vec![0.0; strategies.len()];
-        for &node in members {
-            let (weight, pricer) = (self.weight(node), NodePricer::new(self, node));
-            for (cost, strategy) in cost.iter_mut().zip(strategies) {
-                *cost += weight * pricer.secs(self, strategy);
-            }
-        }
-        Variable { cost, memory: self.memory(members, strategies) }
-    }
-
-    fn weight(&self, node: NodeId) -> f64 {
-        self.weights[self.input.blocks.phases[node as usize] as usize]
-    }
-
-    /// Adds what it costs to bring fresh values into the layouts that readers find.
-    fn add_settling(&mut self, nodes: &mut [Variable]) {
-        let graph = self.input.graph;
-        for (id, node) in graph.nodes.iter().enumerate() {
-            let Some(block) = self.input.blocks.block_of[id] else { continue };
-            for &result in node.results.iter().filter(|&&result| self.settles(result)).collect::<Vec<_>>() {
-                for option in 0..nodes[block as usize].cost.len() {
-                    let strategy = self.menus[block as usize].strategies[option];
-                    let secs = self.settling_secs(result, &strategy);
-                    nodes[block as usize].cost[option] += self.weight(id as NodeId) * secs;
-                }
-            }
-        }
-    }
-
-    /// Whether a tensor may have to be reduced or moved right where it is made.
-    fn settles(&self, tensor: TensorId) -> bool {
-        let it = &self.input.graph.tensors[tensor as usize];
-        let rule = &self.input.graph.nodes[it.def as usize].rule;
-        let reduces = rule.factors.iter().any(|factor| matches!(factor.kind, FactorKind::Reduce(_)));
-        let moves = self.input.pinned[tensor as usize].is_some();
-        self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves)
-    }
-
-    /// Seconds of a node under one strategy: its kernel and what settles its results.
-    fn node_secs(&mut self, node: NodeId, strategy: &Strategy) -> f64 {
-        let kernel = NodePricer::new(self, node).secs(self, strategy);
-        let results = self.input.graph.nodes[node as usize].results.clone();
-        let settled: Vec<TensorId> = results.into_iter().filter(|&result| self.settles(result)).collect();
-        kernel + settled.into_iter().map(|result| self.settling_secs(result, strategy)).sum::<f64>()
-    }
-
-    /// Seconds to bring a fresh value into the layout that its readers find.
-    fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
-        let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy).layout);
-        let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
-        if self.is_optimistic && source.layout == target {
-            return trips * self.scatter_secs(tensor, source);
-        }
-        trips * self.move_secs(tensor, source, target)
-    }
-
-    /// Seconds to scatter a partial value over the axes it is partial over.
-    fn scatter_secs(&self, tensor: TensorId, source: Source) -> f64 {
-        let bytes =
-            self.input.graph.tensors[tensor as usize].bytes / source.layout.n_tiles(&self.mesh) as f64;
-        pricing::collective_secs(
-            self.input.cluster,
-            &self.mesh,
-            Collective::ReduceScatter,
-            source.partial,
-            bytes,
-        )
-    }
-
-    fn move_secs(&mut self, tensor: TensorId, source: Source, target: Layout) -> f64 {
+    pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Layout) -> f64 {
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
@@ -355,91 +218,8 @@ impl<'a> Model<'a> {
             .unwrap_or_default()
     }
 
-    /// Bytes per device of the block's tensors that are alive at the peak.
-    fn memory(&self, members: &[NodeId], strategies: &[Strategy]) -> Vec<f64> {
-        let graph = self.input.graph;
-        let made = members.iter().flat_map(|&node| graph.nodes[node as usize].results.iter().copied());
-        let live: Vec<TensorId> = made.filter(|&tensor| self.input.is_live[tensor as usize]).collect();
-        let local = |strategy: &Strategy, tensor: TensorId| {
-            graph.tensors[tensor as usize].bytes
-                / self.settled(tensor, strategy).layout.n_tiles(&self.mesh) as f64
-        };
-        strategies.iter().map(|strategy| live.iter().map(|&tensor| local(strategy, tensor)).sum()).collect()
-    }
-
-    fn add_edge(
-        &mut self,
-        index: usize,
-        share: f64,
-        nodes: &mut [Variable],
-        edges: &mut Vec<Edge>,
-        tables: &mut IndexMap<TableKey, Arc<Table>>,
-    ) {
-        let mut it = self.uses[index].clone();
-        it.trips *= share * self.weights[self.phase(&it) as usize];
-        let graph = self.input.graph;
-        let Some(from) = self.input.blocks.block_of[graph.tensors[it.tensor as usize].def as usize] else {
-            return;
-        };
-        let sources: Vec<Source> = self.menus[from as usize]
-            .strategies
-            .iter()
-            .map(|strategy| self.settled(it.tensor, strategy))
-            .collect();
-        let targets: Vec<Layout> = self.menus[it.block as usize]
-            .strategies
-            .iter()
-            .map(|strategy| layout(strategy, &it.view))
-            .collect();
-        if from == it.block {
-            for (option, (&source, &target)) in sources.iter().zip(&targets).enumerate() {
-                nodes[from as usize].cost[option] += it.trips * self.move_secs(it.tensor, source, target);
-            }
-            return;
-        }
-        let tensor = &graph.tensors[it.tensor as usize];
-        let key = TableKey {
-            dims: tensor.dims.clone(),
-            bytes: tensor.bytes.to_bits(),
-            trips: it.trips.to_bits(),
-            sources,
-            targets,
-        };
-        let table = match tables.get(&key) {
-            Some(table) => table.clone(),
-            None => {
-                let table = Arc::new(self.table(&it, &key));
-                tables.insert(key, table.clone());
-                table
-            }
-        };
-        if table.values.iter().any(|&secs| secs != 0.0) {
-            edges.push(Edge { a: from, b: it.block, cost: table });
-        }
-    }
-
-    /// Reshard seconds for every pair of strategies; equal layouts are priced once.
-    fn table(&mut self, it: &Use, key: &TableKey) -> Table {
-        let mut known: IndexMap<(Source, Layout), f64> = IndexMap::new();
-        let mut values = Vec::with_capacity(key.sources.len() * key.targets.len());
-        for &source in &key.sources {
-            for &target in &key.targets {
-                let secs = match known.get(&(source, target)) {
-                    Some(&secs) => secs,
-                    None => {
-                        let secs = it.trips * self.move_secs(it.tensor, source, target);
-                        known.insert((source, target), secs);
-                        secs
-                    }
-                };
-                values.push(secs);
-            }
-        }
-        Table { rows: key.sources.len(), cols: key.targets.len(), values }
-    }
-
     /// The phase that a reading belongs to; handing over the entry's results is part of the update.
-    fn phase(&self, it: &Use) -> Phase {
+    pub(super) fn phase(&self, it: &Use) -> Phase {
         it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize])
     }
 
@@ -466,14 +246,4 @@ impl<'a> Model<'a> {
             layout(&self.menus[it.block as usize].strategies[option[it.block as usize] as usize], &it.view);
         (it.trips * self.move_secs(it.tensor, source, target), phase)
     }
-}
-
-/// Equal edges have equal keys.
-#[derive(PartialEq, Eq, Hash)]
-struct TableKey {
-    dims: Dims,
-    bytes: u64,
-    trips: u64,
-    sources: Vec<Source>,
-    targets: Vec<Layout>,
 }

@@ -366,6 +366,6 @@ mod tests {
     #[test]
     fn gathers_an_axis_that_is_in_the_way_of_a_move() {
         let (from, to) = (R.with(0, Some(0)).with(1, Some(1)), R.with(0, Some(1)).with(1, Some(0)));
-        assert_eq!(check(from, to), "all-gather@10 all-to-all@01 slice@10");
+        assert_eq!(check(from, to), "all-gather@01 all-to-all@10 slice@01");
     }
 }

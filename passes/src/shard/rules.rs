@@ -11,6 +11,7 @@ use phzc_ir::{Dims, Layout, Mesh};
 
 define_language! {
     /// Movements of one tensor.
+    #[allow(missing_docs, reason = "the module says what each is")]
     pub enum Move {
         Num(u8),
         "x" = Leaf,

@@ -224,6 +224,8 @@ fn reduction(splits: &[Split], n_axes: usize, close: char) -> String {
 mod tests {
     use super::Role::{Batch, Contracted, Left, Right};
     use super::*;
+    use crate::testing::artifact;
+    use insta::assert_snapshot;
 
     /// The name of a strategy that gives axis `a` of the mesh to the `a`-th of these roles.
     fn check(axes: &[Role]) -> String {
@@ -257,6 +259,23 @@ mod tests {
         assert_eq!(check_one(Left, None), "Si = Si x R @ 0");
         assert_eq!(check_one(Contracted, None), "R = Sk x Sk @ 0 (allreduce @ 0)");
         assert_eq!(check_one(Batch, Some(1)), "Sb_1 = Sb x Sb @ {0} 1d");
+    }
+
+    #[test]
+    fn the_file_lists_the_strategies_of_every_contraction_on_the_chosen_mesh() {
+        let text = "ENTRY e {
+            x = f32[64,32] parameter(0)
+            w = f32[32,64] parameter(1)
+            ROOT h = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }";
+        assert_snapshot!(artifact("shard{mesh=8}", text, "strategy_map.txt"), @r"
+        Strategy Map
+        Instruction 2: %h = f32[64,64] dot(f32[64,32] %x, f32[32,64] %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        Strategy SS = SR x RS @ {0,1}
+        Strategy SS = SR x RS @ {1,0}
+        Strategy RS = RS x SS @ {1,0} (allreduce @ 1)
+        Strategy RR = RR x RR
+        ");
     }
 
     #[test]
