@@ -55,7 +55,6 @@ impl Touch {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::opcode::Opcode;
 
     #[test]

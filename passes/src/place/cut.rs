@@ -116,13 +116,13 @@ impl<'a> StageTable<'a> {
         for stage in (0..self.n_stages).rev() {
             let mut now = vec![f64::INFINITY; n + 1];
             for from in 0..n {
-                for to in from + 1..=n {
+                for (to, &after) in rest.iter().enumerate().skip(from + 1) {
                     let secs = self.secs(from, to);
                     if self.secs[to] - self.secs[from] > cap {
                         break;
                     }
-                    if secs <= cap && secs + rest[to] < now[from] && self.fits(stage, from, to) {
-                        (now[from], next[stage][from]) = (secs + rest[to], to);
+                    if secs <= cap && secs + after < now[from] && self.fits(stage, from, to) {
+                        (now[from], next[stage][from]) = (secs + after, to);
                     }
                 }
             }

@@ -122,8 +122,8 @@ impl<'a> Problem<'a> {
                 "{wanted} stages do not divide {n_devices} devices evenly"
             )));
         }
-        let counts =
-            (1..=n_devices).filter(|count| n_devices % count == 0 && (wanted == 0 || *count == wanted));
+        let counts = (1..=n_devices)
+            .filter(|count| n_devices.is_multiple_of(*count) && (wanted == 0 || *count == wanted));
         let mut counts: Vec<usize> = counts.filter(|&count| !self.given || count == 1).collect();
         let first: Vec<Tried> = if counts.first() == Some(&1) {
             counts.remove(0);

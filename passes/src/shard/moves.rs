@@ -249,11 +249,14 @@ fn step_weight(kind: Option<Collective>, size: f64, before: f64, after: f64, lat
         + 1e-9 * traffic
 }
 
+/// Per class: the weight of its lightest term, and the class and step that the term ends with.
+type Best = IndexMap<Id, (f64, Option<(Id, Step)>)>;
+
 /// The lightest term of a class: relaxation to a fixed point, ties to the smaller class.
 fn extract(graph: &Graph, goal: Id, mesh: &Mesh, latency: f64) -> Option<Vec<Step>> {
     let mut classes: Vec<Id> = graph.classes().map(|class| class.id).collect();
     classes.sort_unstable();
-    let mut best: IndexMap<Id, (f64, Option<(Id, Step)>)> = IndexMap::new();
+    let mut best = Best::new();
     loop {
         let mut changed = false;
         for &class in &classes {
@@ -287,7 +290,7 @@ fn weigh(
     node: &Move,
     mesh: &Mesh,
     latency: f64,
-    best: &IndexMap<Id, (f64, Option<(Id, Step)>)>,
+    best: &Best,
 ) -> Option<(f64, Option<(Id, Step)>)> {
     let Type::Value(layout, partial, _) = graph[class].data else { return None };
     let kind = match node {

@@ -239,3 +239,6 @@ fn pattern_type(graph: &Graph, pattern: &Pattern<Move>, subst: &Subst) -> Type {
     }
     types.last().copied().unwrap_or(Type::Bad)
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,9 @@ pub fn describe(module: &Module, model: &Model) -> String {
             strategies.iter().map(|strategy| named(model, id as NodeId, strategy)).collect();
         names.sort();
         names.dedup();
-        names.iter().for_each(|name| drop(writeln!(out, "Strategy {}", name.text)));
+        for name in names {
+            let _ = writeln!(out, "Strategy {}", name.text);
+        }
     }
     out
 }
