@@ -32,10 +32,25 @@ pub fn emit(module: &mut Module, decision: &mut Decision) {
         let mut writer = Writer::new(module, decision, comp, &node_of, &needs);
         writer.write();
         let (instrs, root) = (writer.out, writer.map[module.comp(comp).root.index()]);
+        let replaced = writer.replaced;
         let target = &mut module.comps[comp.index()];
         (target.instrs, target.root) = (instrs, root);
+        drop_replaced(target, &replaced);
     }
     module.set_attr("num_partitions", decision.model.mesh.n_devices().to_string());
+}
+
+/// Removes tuples that nobody reads since others (the second ids) took their places and now take their names.
+fn drop_replaced(comp: &mut Computation, replaced: &[(InstrId, InstrId)]) {
+    let mut keep = vec![true; comp.instrs.len()];
+    for &(old, new) in replaced {
+        let is_read = comp.instrs.iter().any(|instr| instr.operands.contains(&old));
+        if keep[old.index()] && !is_read && comp.root != old {
+            keep[old.index()] = false;
+            comp.instrs[new.index()].name = comp.instr(old).name.clone();
+        }
+    }
+    comp.retain(&keep);
 }
 
 /// The entry and everything that it runs as control flow.
@@ -50,7 +65,7 @@ pub fn planned_comps(module: &Module) -> Vec<CompId> {
 }
 
 /// The layouts in which tuples have to be handed over: (computation, position) to one per leaf.
-/// The position is a loop's operand, or the root (`None`).
+/// The position is a loop, for its operand, or the root (`None`).
 type TupleNeeds = IndexMap<(CompId, Option<InstrId>), Vec<Option<Layout>>>;
 
 fn tuple_needs(
@@ -67,7 +82,7 @@ fn tuple_needs(
             .map(|&node| Some(decision.layouts[graph.nodes[node as usize].results[0] as usize]))
             .collect();
         if instr.op == Opcode::While {
-            needs.insert((comp, Some(instr.operands[0])), carried.clone());
+            needs.insert((comp, Some(id)), carried.clone());
             instr
                 .comp(Key::Body)
                 .into_iter()
@@ -99,6 +114,8 @@ struct Writer<'w, 'm, 'a> {
     map: Vec<InstrId>,
     /// Reshards made so far.
     moved: IndexMap<(TensorId, Layout), InstrId>,
+    /// Tuples with those that were made of them in other layouts.
+    replaced: Vec<(InstrId, InstrId)>,
     names: IndexSet<Box<str>>,
 }
 
@@ -120,6 +137,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             out: Vec::new(),
             map: Vec::new(),
             moved: IndexMap::new(),
+            replaced: Vec::new(),
             names,
         }
     }
@@ -175,10 +193,8 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     fn operand(&mut self, id: InstrId, position: usize) -> InstrId {
         let old = self.old().instr(id).operands[position];
         let new = self.map[old.index()];
-        if let (Opcode::While, Some(needs)) =
-            (self.old().instr(id).op, self.needs.get(&(self.comp, Some(old))))
-        {
-            return self.tuple(old, new, &needs.clone());
+        if let Some(needs) = self.needs.get(&(self.comp, Some(id))) {
+            return self.tuple(old, new, needs);
         }
         let Some(&node) = self.node_of.get(&(self.comp, id)) else { return new };
         let before: usize =
@@ -294,7 +310,11 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             ..source
         };
         tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
-        self.push(tuple)
+        let made = self.push(tuple);
+        if self.out[new.index()].op == Opcode::Tuple {
+            self.replaced.push((new, made));
+        }
+        made
     }
 
     fn element(&mut self, tuple: InstrId, index: usize, part: &Shape, tensor: TensorId) -> InstrId {

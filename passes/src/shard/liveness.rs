@@ -28,7 +28,10 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
                 is_output[result as usize].then_some(Reader { op: Opcode::Tuple, is_same_region: false });
             let is_view = op.def().fusion == FusionKind::View
                 && node.operands.first().is_some_and(|&operand| is_stored[operand as usize]);
-            is_stored[result as usize] = is_view || is_materialised(op, uses.map(reader).chain(output));
+            // A scalar constant is part of the instruction that reads it.
+            let is_immediate = op == Opcode::Constant && graph.tensors[result as usize].dims.is_empty();
+            is_stored[result as usize] =
+                !is_immediate && (is_view || is_materialised(op, uses.map(reader).chain(output)));
         }
     }
     is_stored

@@ -129,6 +129,9 @@ impl<'a> Model<'a> {
                 );
             }
         }
+        // Other results are handed over as they lie: reduced.
+        let is_alias = |output: &&TensorId| graph.aliases.iter().any(|(aliased, _)| aliased == *output);
+        graph.outputs.iter().filter(|output| !is_alias(output)).for_each(|&it| n_readers[it as usize] += 1);
         for (index, it) in self.uses.iter().enumerate() {
             let is_only =
                 n_readers[it.tensor as usize] == 1 && self.input.pinned[it.tensor as usize].is_none();
@@ -199,12 +202,24 @@ impl<'a> Model<'a> {
     }
 
     pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Layout) -> f64 {
+        let spill = self.spill_secs(tensor, source.layout, target);
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
         self.moves
             .cheapest(source, target, &tensor.dims, tensor.bytes, &price)
-            .map_or(f64::INFINITY, |(secs, _)| secs)
+            .map_or(f64::INFINITY, |(secs, _)| secs + spill)
+    }
+
+    /// Seconds to write and read a value that would stay in registers if it were not moved.
+    fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
+        if source == target || self.input.is_stored[tensor as usize] || self.is_optimistic {
+            return 0.0;
+        }
+        let (device, bytes) =
+            (&self.input.cluster.accelerator, self.input.graph.tensors[tensor as usize].bytes);
+        let pass = |layout: Layout| device.memory_secs(bytes / layout.n_tiles(&self.mesh) as f64);
+        device.launch_secs + pass(source) + pass(target)
     }
 
     /// The cheapest steps between two layouts of a tensor.

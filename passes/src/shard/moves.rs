@@ -306,7 +306,11 @@ fn weigh(
     let children = node.children();
     let child = graph.find(*children.last()?);
     let Type::Num(axis) = graph[children[0]].data else { return None };
-    let Type::Value(from, ..) = graph[child].data else { return None };
+    let Type::Value(from, partial_before, _) = graph[child].data else { return None };
+    if partial_before != 0 && !is_reduction(kind) {
+        // In the text, and so in XLA, a value is reduced before anything else happens to it.
+        return None;
+    }
     let local = |layout: Layout| 1.0 / layout.n_tiles(mesh) as f64;
     let weight = step_weight(kind, mesh.sizes[axis as usize] as f64, local(from), local(layout), latency);
     let step = Step { kind, axes: 1 << axis, layout, partial };
@@ -353,6 +357,14 @@ mod tests {
     #[test]
     fn scatters_before_it_reduces_on_the_other_axis() {
         assert_eq!(check(partial(R, 0b11, false), R.with(1, Some(0))), "reduce-scatter@10 all-reduce@01");
+    }
+
+    #[test]
+    fn reduces_before_it_slices_or_moves() {
+        let split = R.with(1, Some(1));
+        assert_eq!(check(partial(R, 0b01, false), split), "all-reduce@01 slice@10");
+        assert_eq!(check(partial(R, 0b01, false), split.with(0, Some(0))), "reduce-scatter@01 slice@10");
+        assert_eq!(check(partial(split, 0b01, false), R), "all-reduce@01 all-gather@10");
     }
 
     #[test]
