@@ -12,6 +12,7 @@ mod loops;
 mod micro;
 mod moves;
 mod ops;
+mod origin;
 mod read;
 mod scatter;
 mod split;
@@ -19,10 +20,11 @@ mod split;
 mod tests;
 
 pub use agree::{Aliased, aliased};
-pub use header::{Header, header, is_planned};
+pub use header::{Header, PLAN_NOTE, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
+pub use origin::{is_naming, operand_origins, origin};
 pub use read::{element_start, local_bytes};
 
 use crate::pricing::{AxisMask, Kernel};

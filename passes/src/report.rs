@@ -4,7 +4,7 @@
 //! (`lower_bound_secs`, `gap`, `stop`) are passed on from the header's note. With `M` microbatches an op on data
 //! runs `M` times on an `M`-th of the batch, a sum over microbatches once per step ([`crate::derive::Nature`]).
 
-mod price;
+pub(crate) mod price;
 mod sends;
 mod tensors;
 #[cfg(test)]
@@ -201,7 +201,8 @@ fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Bre
         n_microbatches: facts.header.n_microbatches,
     };
     let n_times = facts.header.n_microbatches as f64;
-    let update = prices.iter().map(|price| price.update_secs).fold(0.0, f64::max);
+    let once = sends.once_secs.iter().chain(&[0.0]);
+    let update = prices.iter().zip(once).map(|(price, send)| price.update_secs + send).fold(0.0, f64::max);
     let time_secs = pipeline.step_secs(schedule(facts)) + update;
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);

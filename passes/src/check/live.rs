@@ -1,6 +1,6 @@
 //! Last readers of the values of one computation, leaf by leaf.
 
-use crate::derive::{InstrFacts, element_start};
+use crate::derive::{InstrFacts, element_start, is_naming};
 use phzc_ir::{CompId, Instr, InstrId, Key, Module, Opcode};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -145,11 +145,15 @@ fn arrive(
     facts: &[InstrFacts],
     found: &mut BTreeMap<(usize, usize), Arrival>,
 ) {
+    if is_naming(instr) {
+        return;
+    }
     let own = &facts[id.index()];
     let mut reads = own.reads.iter();
     for &operand in &instr.operands {
-        for (leaf, made) in facts[operand.index()].leaves.iter().enumerate() {
-            let Some(&bytes) = reads.next() else { return };
+        let maker = &facts[operand.index()];
+        for (leaf, made) in maker.leaves.iter().enumerate() {
+            let bytes = reads.next().copied().unwrap_or(maker.bytes[leaf]);
             if made.stage != own.stage {
                 let arrival = Arrival { maker: operand, leaf, stage: own.stage, bytes, last: id.index() };
                 found.entry((live.values(operand).start + leaf, own.stage)).or_insert(arrival);

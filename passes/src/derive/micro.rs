@@ -5,8 +5,8 @@
 //! the microbatches; one that depends on parameters alone is made anew by every microbatch.
 
 use super::read::element_start;
-use super::{Facts, InstrFacts, Phase, aliased, control_flow, planned_comps};
-use phzc_ir::{CompId, Instr, InstrId, Module, Opcode};
+use super::{Facts, InstrFacts, Phase, aliased, control_flow, is_naming, planned_comps};
+use phzc_ir::{CompId, InstrId, Module, Opcode};
 use smallvec::SmallVec;
 
 /// How a value relates to microbatches.
@@ -100,10 +100,6 @@ fn summed(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Vec<bool> {
         }
     }
     summed
-}
-
-fn is_naming(instr: &Instr) -> bool {
-    matches!(instr.op, Opcode::Tuple | Opcode::GetTupleElement | Opcode::OptBarrier)
 }
 
 /// Per instruction of the entry: a parameter that no output replaces and that no update reads is data.

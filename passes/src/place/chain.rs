@@ -1,247 +1,214 @@
-//! The chain that a pipeline cuts: blocks in forward order, gathered into layers.
+//! The chain that a pipeline cuts: the instructions of a sharded program in forward order, gathered into layers.
+//!
+//! All figures are those of the text: what a layer takes is what [`crate::report`] says its instructions take.
 
 use super::cut::Chain;
-use crate::blocks::{BlockId, is_shaped};
-use crate::graph::{Graph, NodeKind, TensorId};
-use crate::phase::Phase;
-use crate::shard::Solved;
-use crate::shard::model::{Input, Model};
+use super::position::positions;
+use crate::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, planned_comps};
+use crate::report::price::StagePrice;
 use phzc_cost::Cluster;
-use phzc_ir::Module;
-use phzc_ir::dtype::Class;
-use phzc_ir::ops::control::control_comps;
+use phzc_ir::{CompId, InstrId, Module, Opcode};
 
-/// More layers than this are not cut between: neighbours are joined.
+/// A program is cut at no more places than this.
 const MAX_LAYERS: usize = 48;
 
-/// The chain with everything that its figures derive from.
-pub struct Layers {
-    /// Per block: its layer.
-    layer_of: Vec<usize>,
-    /// Per layer: seconds of forward and backward that scale with the batch, and those that do not.
-    scaled_secs: Vec<f64>,
-    launch_secs: Vec<f64>,
-    update_secs: Vec<f64>,
-    fixed_bytes: Vec<f64>,
-    flight_bytes: Vec<f64>,
-    /// Per layer: bytes that enter it from earlier layers, both ways.
-    enter_bytes: Vec<f64>,
-    send: Cluster,
+/// A sharded program as a chain.
+pub struct Layers<'a> {
+    module: &'a Module,
+    cluster: &'a Cluster,
+    facts: Facts,
+    /// Per computation: the layer of each instruction; loops and branches are in that of their caller.
+    layer_of: Vec<Vec<usize>>,
+    n_layers: usize,
+    crossings: Vec<Crossing>,
 }
 
-impl Layers {
+/// Bytes of values that cross the boundary before a layer, on one device.
+#[derive(Clone, Copy, Default)]
+struct Crossing {
+    up: f64,
+    down: f64,
+}
+
+impl<'a> Layers<'a> {
+    /// Gathers a module's instructions into layers.
+    pub fn new(module: &'a Module, facts: Facts, cluster: &'a Cluster) -> Layers<'a> {
+        let at = positions(module, &facts);
+        let n_positions = module.entry().instrs.len();
+        let starts =
+            starts(&secs_at(module, &facts, cluster, &at), &crossings(module, &facts, &at, n_positions));
+        let entry: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at) - 1).collect();
+        let crossings = crossings(module, &facts, &entry, starts.len());
+        let layer_of = with_callees(module, entry);
+        Layers { module, cluster, facts, layer_of, n_layers: starts.len(), crossings }
+    }
+
+    /// How many layers there are; no more stages than that are possible.
+    pub fn n_layers(&self) -> usize {
+        self.n_layers
+    }
+
     /// The chain for a number of microbatches.
-    pub fn chain(&self, n_microbatches: usize) -> Chain {
+    pub fn chain(&mut self, n_microbatches: usize) -> Chain {
+        self.facts.header.n_microbatches = n_microbatches;
+        let prices = prices(self.module, &self.facts, self.cluster, &self.layer_of, self.n_layers);
         let share = 1.0 / n_microbatches as f64;
-        let secs =
-            self.scaled_secs.iter().zip(&self.launch_secs).map(|(scaled, launch)| scaled * share + launch);
+        let far = self.cluster.n_nodes() > 1;
+        let send =
+            |crossing: &Crossing| 2.0 * self.cluster.send_secs(crossing.up.max(crossing.down) * share, far);
+        let (fixed_bytes, flight_bytes) = self.bytes();
         Chain {
-            secs: secs.collect(),
-            update_secs: self.update_secs.clone(),
-            fixed_bytes: self.fixed_bytes.clone(),
-            flight_bytes: self.flight_bytes.iter().map(|bytes| bytes * share).collect(),
-            send_secs: self
-                .enter_bytes
-                .iter()
-                .map(|bytes| {
-                    if *bytes > 0.0 {
-                        self.send.send_secs(bytes * share, self.send.n_nodes() > 1)
-                    } else {
-                        0.0
+            secs: prices.iter().map(|price| price.forward_secs + price.backward_secs).collect(),
+            update_secs: prices.iter().map(|price| price.update_secs).collect(),
+            fixed_bytes,
+            flight_bytes: flight_bytes.iter().map(|bytes| bytes * share).collect(),
+            send_secs: self.crossings.iter().map(send).collect(),
+        }
+    }
+
+    /// Per layer: bytes that stay for the whole step (parameters, sums of gradients), and bytes of the whole
+    /// batch's activations that the backward part reads.
+    fn bytes(&self) -> (Vec<f64>, Vec<f64>) {
+        let (mut fixed, mut flight) = (vec![0.0; self.n_layers], vec![0.0; self.n_layers]);
+        let (comp, all) = (self.module.entry(), &self.facts.comps[self.module.entry.index()]);
+        let layer_of = &self.layer_of[self.module.entry.index()];
+        let last_phase = last_phases(self.module, &self.facts);
+        for (id, instr) in comp.iter() {
+            let own = &all[id.index()];
+            let is_param = instr.op == Opcode::Parameter;
+            if is_naming(instr)
+                || !(own.is_allocated || matches!(instr.op, Opcode::While | Opcode::Conditional))
+            {
+                continue;
+            }
+            for (leaf, bytes) in own.bytes.iter().enumerate() {
+                let is_part = own.natures.get(leaf) == Some(&Nature::Part);
+                let sums = match () {
+                    () if is_param => &mut fixed,
+                    () if is_part
+                        && own.phase == Phase::Forward
+                        && last_phase[id.index()] > Phase::Forward =>
+                    {
+                        &mut flight
                     }
-                })
-                .collect(),
+                    () if own.phase == Phase::Backward && last_phase[id.index()] == Phase::Update => {
+                        &mut fixed
+                    }
+                    () => continue,
+                };
+                sums[layer_of[id.index()]] += bytes;
+            }
+        }
+        (fixed, flight)
+    }
+
+    /// Per computation and instruction: the stage that its layer is in.
+    pub fn stages(&self, starts: &[usize]) -> Vec<Vec<usize>> {
+        let stage = |layer: &usize| starts.partition_point(|start| start <= layer) - 1;
+        self.layer_of.iter().map(|layers| layers.iter().map(stage).collect()).collect()
+    }
+}
+
+/// The phase of the last reader of each instruction of the entry.
+fn last_phases(module: &Module, facts: &Facts) -> Vec<Phase> {
+    let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
+    let mut last = vec![Phase::Forward; all.len()];
+    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr)) {
+        for (maker, _) in operand_origins(comp, instr) {
+            last[maker.index()] = last[maker.index()].max(all[id.index()].phase);
         }
     }
-
-    /// Per block: the stage that its layer is in.
-    pub fn stages(&self, starts: &[usize]) -> Vec<usize> {
-        self.layer_of
-            .iter()
-            .map(|layer| starts.iter().rposition(|start| start <= layer).unwrap_or(0))
-            .collect()
-    }
+    last
 }
 
-/// Gathers a choice's figures per layer.
-pub fn layers(module: &Module, input: Input, solved: &Solved, cluster: &Cluster) -> Layers {
-    let mut model = Model::new(input, &solved.mesh);
-    let order = forward_order(input);
-    let n_blocks = input.blocks.members.len();
-    let launch = cluster.accelerator.launch_secs;
-    let (mut step, mut update, mut launches) =
-        (vec![0.0; n_blocks], vec![0.0; n_blocks], vec![0.0; n_blocks]);
-    for block in 0..n_blocks as BlockId {
-        let [forward, backward, once] =
-            model.block_secs(block, solved.choice.option[block as usize] as usize);
-        step[block as usize] = forward + backward;
-        update[block as usize] = once;
-        launches[block as usize] = launch * n_kernels(&model, block);
-    }
-    for index in 0..model.uses.len() {
-        let (secs, phase) = model.use_secs(index, &solved.choice.option);
-        let block = model.uses[index].block as usize;
-        if phase == Phase::Update { update[block] += secs } else { step[block] += secs }
-    }
-    let layer_of = join(&order, &step, &loops(module, input));
-    let n_layers = layer_of.iter().max().map_or(1, |last| last + 1);
-    let sum = |values: &[f64]| {
-        let mut sums = vec![0.0; n_layers];
-        values.iter().zip(&layer_of).for_each(|(value, &layer)| sums[layer] += value);
-        sums
-    };
-    let (fixed, flight) = bytes(&model, solved);
-    let scaled: Vec<f64> =
-        step.iter().zip(&launches).map(|(step, launch)| (step - launch).max(0.0)).collect();
-    let launches: Vec<f64> = launches.iter().zip(&step).map(|(launch, step)| launch.min(*step)).collect();
-    Layers {
-        scaled_secs: sum(&scaled),
-        launch_secs: sum(&launches),
-        update_secs: sum(&update),
-        fixed_bytes: sum(&fixed),
-        flight_bytes: sum(&flight),
-        enter_bytes: entering(&model, solved, &layer_of, n_layers),
-        send: cluster.clone(),
-        layer_of,
-    }
-}
-
-/// Kernels of a block's forward and backward nodes, all executions.
-fn n_kernels(model: &Model, block: BlockId) -> f64 {
-    let (graph, blocks) = (model.input.graph, model.input.blocks);
-    let counts = |&&id: &&u32| {
-        let node = &graph.nodes[id as usize];
-        let writes = node.results.iter().any(|&result| model.input.is_stored[result as usize]);
-        node.kind == NodeKind::Op && writes && blocks.phases[id as usize] != Phase::Update
-    };
-    blocks.members[block as usize].iter().filter(counts).map(|&id| graph.nodes[id as usize].trips).sum()
-}
-
-/// Blocks by their first forward node; weights go where they are first read.
-fn forward_order(input: Input) -> Vec<BlockId> {
-    let graph = input.graph;
-    let first = |block: usize| {
-        let members = &input.blocks.members[block];
-        let own = members.iter().copied().filter(|&id| {
-            graph.nodes[id as usize].kind != NodeKind::Source
-                && input.blocks.phases[id as usize] == Phase::Forward
-        });
-        let readers = members
-            .iter()
-            .flat_map(|&id| &graph.nodes[id as usize].results)
-            .flat_map(|&result| &graph.tensors[result as usize].uses);
-        let readers = readers
-            .map(|&(reader, _)| reader)
-            .filter(|&reader| input.blocks.block_of[reader as usize] != Some(block as BlockId));
-        own.min().or(readers.min()).unwrap_or(members[0])
-    };
-    let mut order: Vec<BlockId> = (0..input.blocks.members.len() as BlockId).collect();
-    order.sort_by_key(|&block| (first(block as usize), block));
-    order
-}
-
-/// Per loop of the entry: the blocks with nodes inside. A loop is never cut.
-fn loops(module: &Module, input: Input) -> Vec<Vec<BlockId>> {
-    let mut found = Vec::new();
-    for instr in &module.entry().instrs {
-        let mut inside = control_comps(instr);
-        if inside.is_empty() {
-            continue;
+/// The price of every layer.
+fn prices(
+    module: &Module,
+    facts: &Facts,
+    cluster: &Cluster,
+    layer_of: &[Vec<usize>],
+    n_layers: usize,
+) -> Vec<StagePrice> {
+    let mut prices = vec![StagePrice::default(); n_layers];
+    for comp in planned_comps(module) {
+        for (id, instr) in module.comp(comp).iter() {
+            let layer = layer_of[comp.index()][id.index()];
+            prices[layer].instr(module, facts, cluster, (comp, id, instr));
         }
-        let mut at = 0;
-        while let Some(&comp) = inside.get(at) {
-            inside.extend(module.comp(comp).instrs.iter().flat_map(control_comps));
-            at += 1;
-        }
-        let nodes = input
-            .graph
-            .nodes
-            .iter()
-            .zip(&input.blocks.block_of)
-            .filter(|(node, _)| inside.contains(&node.comp));
-        let mut blocks: Vec<BlockId> = nodes.filter_map(|(_, block)| *block).collect();
-        blocks.sort_unstable();
-        blocks.dedup();
-        found.push(blocks);
     }
-    found.retain(|blocks| !blocks.is_empty());
+    prices
+}
+
+/// Seconds of forward and backward at each position.
+fn secs_at(module: &Module, facts: &Facts, cluster: &Cluster, at: &[usize]) -> Vec<f64> {
+    let positions = with_callees(module, at.to_vec());
+    let prices = prices(module, facts, cluster, &positions, module.entry().instrs.len());
+    prices.iter().map(|price| price.forward_secs + price.backward_secs).collect()
+}
+
+/// Gives the instructions of loops and branches the number of the entry's instruction that runs them.
+fn with_callees(module: &Module, entry: Vec<usize>) -> Vec<Vec<usize>> {
+    let mut found: Vec<Vec<usize>> = module.comps.iter().map(|comp| vec![0; comp.instrs.len()]).collect();
+    found[module.entry.index()] = entry;
+    for comp in planned_comps(module).into_iter().rev() {
+        for (id, instr) in module.comp(comp).iter() {
+            let own = found[comp.index()][id.index()];
+            control_flow(instr).into_iter().for_each(|callee: CompId| found[callee.index()].fill(own));
+        }
+    }
     found
 }
 
-/// Joins neighbouring blocks into at most [`MAX_LAYERS`] layers of about equal time.
-fn join(order: &[BlockId], secs: &[f64], loops: &[Vec<BlockId>]) -> Vec<usize> {
+/// What crosses the boundary before each of `n` places when every instruction of the entry is at its place.
+fn crossings(module: &Module, facts: &Facts, at: &[usize], n: usize) -> Vec<Crossing> {
+    let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
+    let mut reach: Vec<(usize, usize)> = at.iter().map(|&at| (at, at)).collect();
+    for (id, instr) in
+        comp.iter().filter(|(id, instr)| all[id.index()].phase != Phase::Update && !is_naming(instr))
+    {
+        for (maker, _) in operand_origins(comp, instr) {
+            let (first, last) = &mut reach[maker.index()];
+            (*first, *last) = ((*first).min(at[id.index()]), (*last).max(at[id.index()]));
+        }
+    }
+    let mut steps = vec![Crossing::default(); n + 1];
+    for (id, _) in comp.iter().filter(|(_, instr)| !is_naming(instr) && instr.op != Opcode::Parameter) {
+        let (own, (first, last)) = (at[id.index()], reach[id.index()]);
+        let bytes = part_bytes(facts, module.entry, id);
+        steps[own + 1].up += bytes;
+        steps[last + 1].up -= bytes;
+        steps[first + 1].down += bytes;
+        steps[own + 1].down -= bytes;
+    }
+    let sum = |sum: &mut Crossing, step: &Crossing| {
+        (sum.up, sum.down) = (sum.up + step.up, sum.down + step.down);
+        Some(Crossing { up: sum.up.max(0.0), down: sum.down.max(0.0) })
+    };
+    steps[..n].iter().scan(Crossing::default(), sum).collect()
+}
+
+/// Bytes of an instruction's values that exist once per microbatch, for the whole batch.
+fn part_bytes(facts: &Facts, comp: CompId, id: InstrId) -> f64 {
+    let own = &facts.comps[comp.index()][id.index()];
+    let parts = own.bytes.iter().zip(&own.natures).filter(|(_, nature)| **nature == Nature::Part);
+    parts.map(|(bytes, _)| bytes).sum()
+}
+
+/// The first position of each layer: in each of about [`MAX_LAYERS`] spans of equal time, where least crosses.
+fn starts(secs: &[f64], crossings: &[Crossing]) -> Vec<usize> {
     let total: f64 = secs.iter().sum();
-    let mut rank_of = vec![0; order.len()];
+    let mut best: Vec<Option<usize>> = vec![None; MAX_LAYERS];
+    let weight = |at: usize| crossings[at].up + crossings[at].down;
     let mut done = 0.0;
-    for &block in order {
-        let middle = done + 0.5 * secs[block as usize];
-        rank_of[block as usize] =
-            if total > 0.0 { ((middle / total * MAX_LAYERS as f64) as usize).min(MAX_LAYERS - 1) } else { 0 };
-        done += secs[block as usize];
+    for (at, own) in secs.iter().enumerate() {
+        let span = ((done / total * MAX_LAYERS as f64) as usize).min(MAX_LAYERS - 1);
+        let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
+        if at > 0 && done > 0.0 && done < total && is_better {
+            best[span] = Some(at);
+        }
+        done += own;
     }
-    for blocks in loops {
-        let ranks = blocks.iter().map(|&block| rank_of[block as usize]);
-        let (low, high) = (ranks.clone().min().unwrap_or(0), ranks.max().unwrap_or(0));
-        rank_of.iter_mut().filter(|rank| (low..=high).contains(*rank)).for_each(|rank| *rank = low);
-    }
-    let mut distinct = rank_of.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    rank_of.iter().map(|rank| distinct.binary_search(rank).unwrap_or(0)).collect()
-}
-
-/// Per block: bytes that stay, and bytes per step that scale with the batch.
-fn bytes(model: &Model, solved: &Solved) -> (Vec<f64>, Vec<f64>) {
-    let (graph, blocks) = (model.input.graph, model.input.blocks);
-    let (mut fixed, mut flight) = (vec![0.0; blocks.members.len()], vec![0.0; blocks.members.len()]);
-    for (id, tensor) in graph.tensors.iter().enumerate().filter(|(id, _)| model.input.is_live[*id]) {
-        let Some(block) = blocks.block_of[tensor.def as usize] else { continue };
-        let strategy = &model.menus[block as usize].strategies[solved.choice.option[block as usize] as usize];
-        let local = tensor.bytes / model.settled(id as TensorId, strategy).layout.n_tiles(&model.mesh) as f64;
-        let is_fixed = tensor.param.is_some() || blocks.phases[tensor.def as usize] == Phase::Update;
-        if is_fixed { fixed[block as usize] += local } else { flight[block as usize] += local }
-    }
-    (fixed, flight)
-}
-
-/// Per layer: local bytes of tensors that cross the boundary before it.
-fn entering(model: &Model, solved: &Solved, layer_of: &[usize], n_layers: usize) -> Vec<f64> {
-    let (graph, blocks) = (model.input.graph, model.input.blocks);
-    let mut crossing = vec![0.0; n_layers + 1];
-    for (id, tensor) in graph.tensors.iter().enumerate().filter(|(id, _)| is_shaped(graph, *id as TensorId)) {
-        let Some(block) = blocks.block_of[tensor.def as usize] else { continue };
-        let layers = tensor
-            .uses
-            .iter()
-            .filter_map(|&(reader, _)| blocks.block_of[reader as usize])
-            .map(|reader| layer_of[reader as usize]);
-        let own = layer_of[block as usize];
-        let (low, high) = layers.fold((own, own), |(low, high), layer| (low.min(layer), high.max(layer)));
-        let strategy = &model.menus[block as usize].strategies[solved.choice.option[block as usize] as usize];
-        let local = tensor.bytes / model.settled(id as TensorId, strategy).layout.n_tiles(&model.mesh) as f64;
-        crossing[low + 1..=high].iter_mut().for_each(|bytes| *bytes += local);
-    }
-    crossing.truncate(n_layers);
-    crossing
-}
-
-/// The batch: the greatest common divisor of the leading sizes of inputs that are no state.
-pub fn batch_size(graph: &Graph) -> usize {
-    let is_state = |tensor: u32| graph.aliases.iter().any(|&(_, param)| param == tensor);
-    if graph.aliases.is_empty() {
-        return 1;
-    }
-    let inputs = graph
-        .tensors
-        .iter()
-        .enumerate()
-        .filter(|(id, tensor)| tensor.param.is_some() && !is_state(*id as u32));
-    let sizes = inputs
-        .filter(|(_, tensor)| !tensor.is_scalar() && tensor.dtype.class() != Class::Complex)
-        .map(|(_, tensor)| tensor.dims[0]);
-    sizes.fold(0, gcd).max(1) as usize
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
+    let mut starts: Vec<usize> = std::iter::once(0).chain(best.into_iter().flatten()).collect();
+    starts.dedup();
+    starts
 }

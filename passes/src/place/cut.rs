@@ -63,6 +63,22 @@ impl Chain {
         }
         best
     }
+
+    /// The best among the cuts whose largest stage needs least memory.
+    pub fn leanest(&self, n_stages: usize, n_microbatches: usize) -> Option<Cut> {
+        let table = StageTable::new(self, n_stages, n_microbatches, f64::INFINITY);
+        let n = table.n_layers();
+        let mut rest = vec![f64::INFINITY; n + 1];
+        rest[n] = 0.0;
+        for stage in (0..n_stages).rev() {
+            let least = |from: usize| {
+                let largest = |to: usize| table.bytes(stage, from, to).max(rest[to]);
+                (from + 1..=n).map(largest).fold(f64::INFINITY, f64::min)
+            };
+            rest = (0..=n).map(least).collect();
+        }
+        self.cut(n_stages, n_microbatches, rest[0])
+    }
 }
 
 /// Prefix sums, so that a stage's figures are differences.
@@ -101,10 +117,14 @@ impl<'a> StageTable<'a> {
         self.secs[to] - self.secs[from] + send
     }
 
-    fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
+    /// Bytes that a stage needs; it holds as many microbatches as there are stages from it on.
+    fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
         let in_flight = self.n_microbatches.min(self.n_stages - stage) as f64;
         self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
-            <= self.limit_bytes
+    }
+
+    fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
+        self.bytes(stage, from, to) <= self.limit_bytes
     }
 
     /// The least sum of stage seconds when none may exceed `cap`, with the stages' first layers.
@@ -222,6 +242,14 @@ mod tests {
             let wanted = brute(&it, 3, 4, limit);
             assert!(found == wanted || (found - wanted).abs() < 1e-9, "{found} {wanted}");
         }
+    }
+
+    #[test]
+    fn the_leanest_cut_needs_least() {
+        let it = Chain { flight_bytes: vec![4.0, 1.0, 1.0, 1.0], ..chain(&[1.0; 4]) };
+        assert_eq!(it.leanest(2, 2).map(|cut| cut.starts), Some(vec![0, 1]));
+        assert_eq!(it.cut(2, 2, 9.0).map(|cut| cut.starts), Some(vec![0, 1]));
+        assert_eq!(it.cut(2, 2, 8.9), None);
     }
 
     #[test]

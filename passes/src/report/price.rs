@@ -41,15 +41,8 @@ pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePri
     let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
-            let own = &facts.comps[comp.index()][id.index()];
-            let price = &mut prices[own.stage];
-            price.n_instrs += 1;
-            let executions = facts.executions[comp.index()];
-            let dtype = first_dtype(module, comp, instr);
-            price.kernel(own, dtype, cluster, op_runs(facts, comp, id, instr).times(executions), facts);
-            for step in &own.steps {
-                price.collective(own, step, cluster, step_runs(facts, own).times(executions), facts);
-            }
+            let stage = facts.comps[comp.index()][id.index()].stage;
+            prices[stage].instr(module, facts, cluster, (comp, id, instr));
         }
     }
     prices
@@ -99,6 +92,24 @@ fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
 }
 
 impl StagePrice {
+    /// Adds an instruction of the stage: its kernel and its collectives.
+    pub fn instr(
+        &mut self,
+        module: &Module,
+        facts: &Facts,
+        cluster: &Cluster,
+        (comp, id, instr): (CompId, InstrId, &Instr),
+    ) {
+        let own = &facts.comps[comp.index()][id.index()];
+        let executions = facts.executions[comp.index()];
+        let dtype = first_dtype(module, comp, instr);
+        self.n_instrs += 1;
+        self.kernel(own, dtype, cluster, op_runs(facts, comp, id, instr).times(executions), facts);
+        for step in &own.steps {
+            self.collective(own, step, cluster, step_runs(facts, own).times(executions), facts);
+        }
+    }
+
     fn kernel(&mut self, own: &InstrFacts, dtype: DType, cluster: &Cluster, runs: Runs, facts: &Facts) {
         if own.kernel == Kernel::Nothing {
             return;

@@ -1,78 +1,133 @@
-//! What goes from stage to stage: every value that another stage reads, sent to it once.
+//! What goes from stage to stage: a value goes on, stage by stage, to the farthest one that reads it.
+//!
+//! A part of the batch goes once per microbatch; weights' casts and sums over microbatches go once per step.
 
 use super::CollectiveUse;
-use crate::derive::{Facts, Nature, Phase, planned_comps};
+use crate::derive::{Facts, Nature, Phase, is_naming, origin};
 use phzc_cost::Cluster;
-use phzc_ir::{Module, Opcode};
+use phzc_ir::{InstrId, Module, Opcode};
 use std::collections::BTreeMap;
 
 /// Traffic between stages.
 pub struct Sends {
     /// Seconds of one microbatch over the boundary after each stage but the last, the slower direction.
     pub boundary_secs: Vec<f64>,
+    /// Seconds of what goes over each boundary once per step.
+    pub once_secs: Vec<f64>,
     /// One entry per sending stage.
     pub uses: Vec<CollectiveUse>,
 }
 
-/// Bytes of one microbatch over one boundary, on one device.
+/// Bytes over one boundary in one direction, on one device.
 #[derive(Clone, Copy, Default)]
-struct Boundary {
-    up: f64,
-    down: f64,
+struct Traffic {
+    /// Of one microbatch.
+    each: f64,
+    /// Once per step.
+    once: f64,
+    /// Messages of one step.
+    count: f64,
 }
 
 /// The sends of a step. Parameters lie where they are read; what the update reads is not counted.
 pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
-    let n_parts = facts.header.n_microbatches as f64;
-    let mut boundaries = vec![Boundary::default(); facts.header.meshes.len() - 1];
-    let mut bytes_from: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for ((from, to), (count, bytes)) in crossings(module, facts) {
-        let between = from.min(to)..from.max(to);
-        for boundary in &mut boundaries[between] {
-            *(if from < to { &mut boundary.up } else { &mut boundary.down }) += bytes;
-        }
-        let sum = bytes_from.entry(from).or_default();
-        *sum = (sum.0 + count * n_parts, sum.1 + bytes * n_parts);
+    let n_boundaries = facts.header.meshes.len() - 1;
+    let [mut up, mut down] = [vec![Traffic::default(); n_boundaries], vec![Traffic::default(); n_boundaries]];
+    for ((maker, leaf), reach) in reaches(module, facts) {
+        let made = &facts.comps[module.entry.index()][maker.index()];
+        let is_part = made.natures.get(leaf) == Some(&Nature::Part);
+        up[made.stage..reach.last.max(made.stage)].iter_mut().for_each(|it| it.add(&reach, is_part, facts));
+        down[reach.first.min(made.stage)..made.stage]
+            .iter_mut()
+            .for_each(|it| it.add(&reach, is_part, facts));
     }
     let secs = |stage: usize, bytes: f64| cluster.send_secs(bytes, crosses(facts, cluster, stage));
-    let boundary_secs =
-        boundaries.iter().enumerate().map(|(stage, it)| secs(stage, it.up.max(it.down))).collect();
-    let name = |(stage, (count, bytes)): (usize, (f64, f64))| {
-        let time_secs = n_parts * secs(stage.min(boundaries.len().saturating_sub(1)), bytes / n_parts);
-        CollectiveUse { kind: "send".to_owned(), axes: Vec::new(), stage, count, bytes, time_secs }
+    let slower = |bytes: fn(&Traffic) -> f64| -> Vec<f64> {
+        (0..n_boundaries).map(|stage| secs(stage, bytes(&up[stage]).max(bytes(&down[stage])))).collect()
     };
-    Sends { uses: bytes_from.into_iter().map(name).collect(), boundary_secs }
+    let (boundary_secs, once_secs) = (slower(|it| it.each), slower(|it| it.once));
+    Sends { uses: uses(facts, &up, &down, &secs), boundary_secs, once_secs }
 }
 
-/// Number and bytes of the values of one microbatch that one stage sends to another.
-fn crossings(module: &Module, facts: &Facts) -> BTreeMap<(usize, usize), (f64, f64)> {
-    let mut seen = BTreeMap::new();
-    for comp in planned_comps(module) {
-        let all = &facts.comps[comp.index()];
-        for (id, instr) in module.comp(comp).iter().filter(|(id, _)| all[id.index()].phase != Phase::Update) {
-            let own = &all[id.index()];
-            let mut reads = own.reads.iter();
-            for &operand in &instr.operands {
-                let is_param = module.comp(comp).instr(operand).op == Opcode::Parameter;
-                let maker = &all[operand.index()];
-                for (leaf, (made, &bytes)) in maker.leaves.iter().zip(reads.by_ref()).enumerate() {
-                    if made.stage != own.stage && !is_param && maker.in_memory {
-                        let is_part = maker.natures.get(leaf) == Some(&Nature::Part);
-                        let share = if is_part { 1.0 / facts.header.n_microbatches as f64 } else { 1.0 };
-                        let times = facts.executions[comp.index()];
-                        seen.entry((made.stage, own.stage, comp, operand, leaf))
-                            .or_insert((times, times * bytes * share));
-                    }
+impl Traffic {
+    fn add(&mut self, reach: &Reach, is_part: bool, facts: &Facts) {
+        let n_parts = facts.header.n_microbatches as f64;
+        if is_part {
+            self.each += reach.bytes / n_parts;
+            self.count += n_parts;
+        } else {
+            self.once += reach.bytes;
+            self.count += 1.0;
+        }
+    }
+}
+
+/// What each stage sends in one step: onwards over the boundary after it, back over the one before it.
+fn uses(
+    facts: &Facts,
+    up: &[Traffic],
+    down: &[Traffic],
+    secs: &impl Fn(usize, f64) -> f64,
+) -> Vec<CollectiveUse> {
+    let n_parts = facts.header.n_microbatches as f64;
+    let mut uses = Vec::new();
+    for stage in 0..=up.len() {
+        let onwards = up.get(stage).map(|it| (stage, it));
+        let back = stage.checked_sub(1).map(|boundary| (boundary, &down[boundary]));
+        let mut sum = CollectiveUse {
+            kind: "send".to_owned(),
+            axes: Vec::new(),
+            stage,
+            count: 0.0,
+            bytes: 0.0,
+            time_secs: 0.0,
+        };
+        for (boundary, it) in [onwards, back].into_iter().flatten() {
+            sum.count += it.count;
+            sum.bytes += it.each * n_parts + it.once;
+            sum.time_secs += n_parts * secs(boundary, it.each) + secs(boundary, it.once);
+        }
+        if sum.count > 0.0 {
+            uses.push(sum);
+        }
+    }
+    uses
+}
+
+/// How far a value goes.
+struct Reach {
+    first: usize,
+    last: usize,
+    /// Bytes that one device reads of it.
+    bytes: f64,
+}
+
+/// The values that forward or backward instructions of other stages read. A loop is one instruction.
+fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize), Reach> {
+    let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
+    let mut found: BTreeMap<(InstrId, usize), Reach> = BTreeMap::new();
+    for (id, instr) in
+        comp.iter().filter(|(id, instr)| all[id.index()].phase != Phase::Update && !is_naming(instr))
+    {
+        let own = &all[id.index()];
+        let mut reads = own.reads.iter();
+        for &operand in &instr.operands {
+            for leaf in 0..all[operand.index()].leaves.len() {
+                let read = reads.next();
+                let (maker, leaf) = origin(comp, operand, leaf);
+                let made = &all[maker.index()];
+                if made.stage == own.stage || comp.instr(maker).op == Opcode::Parameter || !made.in_memory {
+                    continue;
                 }
+                let bytes = read.copied().unwrap_or(made.bytes[leaf]);
+                let reach =
+                    found.entry((maker, leaf)).or_insert(Reach { first: own.stage, last: own.stage, bytes });
+                (reach.first, reach.last) = (reach.first.min(own.stage), reach.last.max(own.stage));
+                reach.bytes = reach.bytes.max(bytes);
             }
         }
     }
-    let mut sums: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
-    for ((from, to, ..), (count, bytes)) in seen {
-        let sum = sums.entry((from, to)).or_default();
-        *sum = (sum.0 + count, sum.1 + bytes);
-    }
-    sums
+    found
 }
 
 /// Whether stage `stage` and the next are not all in one node.

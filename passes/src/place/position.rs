@@ -1,0 +1,212 @@
+//! Where each instruction of the entry lies on the chain that a pipeline cuts: its position in the forward part.
+//!
+//! A forward instruction lies where it stands. A backward one lies as late as it can, that is where the gradients
+//! that it reads are made, but no later than where the forward part reads its other operands for the last time:
+//! the gradient of a layer's weight is made where the layer is. Positions never rise along the backward part, so
+//! that gradients only ever go to earlier stages. An update lies where its gradient is made.
+
+use crate::derive::{Facts, Nature, Phase, aliased, is_naming, operand_origins, origin};
+use phzc_ir::effects::has_side_effect;
+use phzc_ir::{Instr, InstrId, Module, Opcode};
+
+/// An operand this much smaller than the largest one does not attract its reader.
+const LIGHT: f64 = 1.0 / 16.0;
+
+/// The position of every instruction of the entry.
+pub fn positions(module: &Module, facts: &Facts) -> Vec<usize> {
+    let mut finder = Finder::new(module, facts);
+    finder.steps();
+    finder.updates();
+    finder.finish()
+}
+
+struct Finder<'a> {
+    module: &'a Module,
+    facts: &'a Facts,
+    phases: Vec<Phase>,
+    /// Whether it depends on constants only: then every stage can make it.
+    is_free: Vec<bool>,
+    /// Where each instruction lies; parameters and free values lie where they are read first.
+    at: Vec<Option<usize>>,
+    /// Per instruction: its last reader in the forward part.
+    last_read: Vec<Option<usize>>,
+}
+
+/// What an instruction reads.
+struct Operand {
+    /// Where it is made, if that is known.
+    at: Option<usize>,
+    /// Up to where the forward part has it.
+    until: Option<usize>,
+    /// Bytes on one device; none of scalars and of what every stage can make.
+    bytes: f64,
+    phase: Phase,
+    is_state: bool,
+}
+
+impl<'a> Finder<'a> {
+    fn new(module: &'a Module, facts: &'a Facts) -> Finder<'a> {
+        let comp = module.entry();
+        let is_free = free(module);
+        let phases = phases(module, facts, &is_free);
+        let mut last_read = vec![None; comp.instrs.len()];
+        for (id, instr) in
+            comp.iter().filter(|(id, instr)| phases[id.index()] == Phase::Forward && !is_naming(instr))
+        {
+            operand_origins(comp, instr).for_each(|(maker, _)| last_read[maker.index()] = Some(id.index()));
+        }
+        Finder { module, facts, phases, is_free, at: vec![None; comp.instrs.len()], last_read }
+    }
+
+    /// Instructions that compute, in program order.
+    fn computing(&self) -> impl DoubleEndedIterator<Item = (InstrId, &'a Instr)> + use<'a> {
+        let is_free = self.is_free.clone();
+        let computes = move |(id, instr): &(InstrId, &Instr)| {
+            !is_naming(instr) && instr.op != Opcode::Parameter && !is_free[id.index()]
+        };
+        self.module.entry().iter().filter(computes)
+    }
+
+    /// Places the forward and the backward part.
+    fn steps(&mut self) {
+        for (id, instr) in self.computing() {
+            let at = match self.phases[id.index()] {
+                Phase::Forward => id.index(),
+                Phase::Backward => self.backward(&self.operands(instr)),
+                Phase::Update => continue,
+            };
+            self.set(id, instr, at);
+        }
+    }
+
+    /// Places the update: each new parameter where the old one is, all else where it is read, or its gradient made.
+    fn updates(&mut self) {
+        let comp = self.module.entry();
+        let is_update: Vec<bool> = self.phases.iter().map(|&phase| phase == Phase::Update).collect();
+        for alias in aliased(self.module) {
+            let (maker, _) = origin(comp, comp.root, alias.output);
+            if is_update[maker.index()] && self.last_read[alias.param.index()].is_some() {
+                self.at[maker.index()] = self.at[alias.param.index()];
+            }
+        }
+        for (id, instr) in self.computing().rev().filter(|(id, _)| is_update[id.index()]).collect::<Vec<_>>()
+        {
+            let Some(at) = self.at[id.index()] else { continue };
+            for (maker, _) in operand_origins(comp, instr).filter(|(maker, _)| is_update[maker.index()]) {
+                lower(&mut self.at[maker.index()], at);
+            }
+        }
+        for (id, instr) in self.computing().filter(|(id, _)| is_update[id.index()]).collect::<Vec<_>>() {
+            let at = self.at[id.index()].unwrap_or_else(|| self.update(&self.operands(instr)));
+            self.set(id, instr, at);
+        }
+        for alias in aliased(self.module) {
+            let (maker, _) = origin(comp, comp.root, alias.output);
+            self.at[alias.param.index()] = self.at[maker.index()].or(self.at[alias.param.index()]);
+        }
+    }
+
+    /// Puts an instruction somewhere, and what it reads that is nowhere yet.
+    fn set(&mut self, id: InstrId, instr: &Instr, at: usize) {
+        self.at[id.index()] = Some(at);
+        for (maker, _) in operand_origins(self.module.entry(), instr) {
+            self.at[maker.index()].get_or_insert(at);
+        }
+    }
+
+    fn operands(&self, instr: &Instr) -> Vec<Operand> {
+        operand_origins(self.module.entry(), instr).map(|(maker, leaf)| self.operand(maker, leaf)).collect()
+    }
+
+    fn operand(&self, maker: InstrId, leaf: usize) -> Operand {
+        let made = &self.facts.comps[self.module.entry.index()][maker.index()];
+        let shape = &self.module.entry().instr(maker).shape;
+        let is_array = shape
+            .leaves()
+            .get(leaf)
+            .is_some_and(|leaf| leaf.as_array().is_some_and(|array| array.n_elements() > 1.0));
+        let at = self.at[maker.index()];
+        Operand {
+            at,
+            until: self.last_read[maker.index()].or(at),
+            bytes: if is_array && !self.is_free[maker.index()] {
+                made.bytes.get(leaf).copied().unwrap_or(0.0)
+            } else {
+                0.0
+            },
+            phase: self.phases[maker.index()],
+            is_state: made.natures.get(leaf) == Some(&Nature::State),
+        }
+    }
+
+    fn backward(&self, operands: &[Operand]) -> usize {
+        let largest = operands.iter().map(|operand| operand.bytes).fold(0.0, f64::max);
+        let limit = |operand: &Operand| match operand.phase {
+            Phase::Backward | Phase::Update => operand.at,
+            Phase::Forward
+                if operand.bytes > 0.0 && (operand.is_state || operand.bytes >= LIGHT * largest) =>
+            {
+                operand.until
+            }
+            Phase::Forward => None,
+        };
+        operands.iter().filter_map(limit).min().unwrap_or_else(|| self.last_forward())
+    }
+
+    fn update(&self, operands: &[Operand]) -> usize {
+        let arrays =
+            || operands.iter().filter(|operand| operand.bytes > 0.0).filter_map(|operand| operand.at);
+        arrays().min().or_else(|| operands.iter().filter_map(|operand| operand.at).min()).unwrap_or(0)
+    }
+
+    fn last_forward(&self) -> usize {
+        self.phases.iter().rposition(|&phase| phase == Phase::Forward).unwrap_or(0)
+    }
+
+    /// Free values lie where they are read first, names where the first of what they name does.
+    fn finish(mut self) -> Vec<usize> {
+        let comp = self.module.entry();
+        for (id, instr) in comp.iter().rev().filter(|(id, _)| self.is_free[id.index()]) {
+            let at = self.at[id.index()].unwrap_or_default();
+            operand_origins(comp, instr).for_each(|(maker, _)| lower(&mut self.at[maker.index()], at));
+        }
+        for (id, instr) in comp.iter().filter(|(_, instr)| is_naming(instr)) {
+            let named = operand_origins(comp, instr).filter_map(|(maker, _)| self.at[maker.index()]);
+            self.at[id.index()] = named.min();
+        }
+        self.at.into_iter().map(Option::unwrap_or_default).collect()
+    }
+}
+
+fn lower(at: &mut Option<usize>, to: usize) {
+    *at = Some(at.map_or(to, |at| at.min(to)));
+}
+
+/// Whether each instruction of the entry depends on constants only.
+fn free(module: &Module) -> Vec<bool> {
+    let comp = module.entry();
+    let mut is_free = vec![false; comp.instrs.len()];
+    for (id, instr) in comp.iter() {
+        is_free[id.index()] = instr.op != Opcode::Parameter
+            && !has_side_effect(instr)
+            && operand_origins(comp, instr).all(|(maker, _)| is_free[maker.index()]);
+    }
+    is_free
+}
+
+/// The phase of every instruction; a reshard's is that of its first reader.
+fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
+    let comp = module.entry();
+    let noted = &facts.comps[module.entry.index()];
+    let mut phases: Vec<Phase> = noted.iter().map(|own| own.phase).collect();
+    let mut first: Vec<Option<Phase>> = vec![None; comp.instrs.len()];
+    for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
+        let is_moved = instr.note("phzc.move").is_some() || is_free[id.index()];
+        phases[id.index()] = first[id.index()].filter(|_| is_moved).unwrap_or(phases[id.index()]);
+        for (maker, _) in operand_origins(comp, instr) {
+            let earliest = &mut first[maker.index()];
+            *earliest = Some(earliest.map_or(phases[id.index()], |phase| phase.min(phases[id.index()])));
+        }
+    }
+    phases
+}

@@ -1,0 +1,241 @@
+//! Tries one stage count: layouts on a stage's devices, the cut, and what the text then says of time and memory.
+
+use super::chain::Layers;
+use super::cut::Cut;
+use super::{Problem, note, text};
+use crate::derive::derive;
+use crate::report::{self, Plan};
+use crate::shard::model::{Goal, Model};
+use crate::shard::{Solved, meshes, solve_on};
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Mesh, Module, Result};
+
+/// How often layouts are chosen again with less memory to use, when the text turns out to need more than planned.
+const MAX_RETRIES: usize = 4;
+
+/// A program with its stages and microbatches.
+pub struct Placement {
+    /// The planned program.
+    pub text: Module,
+    /// Seconds of a step, as the report of the text says.
+    time_secs: f64,
+    /// No plan on as many stages takes less.
+    lower_bound_secs: f64,
+    /// Why the search over layouts stopped.
+    stop: String,
+    n_stages: usize,
+}
+
+/// What became of one stage count.
+pub enum Tried {
+    Placed(Box<Placement>),
+    /// It takes at least this long, which is no less than what another count takes.
+    Worse,
+    Impossible(Diagnostic),
+}
+
+impl Tried {
+    /// Seconds of a step; infinite if there is no plan.
+    pub fn time_secs(&self) -> f64 {
+        match self {
+            Tried::Placed(placement) => placement.time_secs,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// How a text was sharded.
+struct Draft {
+    text: Module,
+    lower_bound_secs: f64,
+    stop: String,
+}
+
+impl Problem<'_> {
+    /// All devices as one stage: `shard`'s plan as it stands if it fits, else one that needs less memory.
+    pub fn unstaged(&self) -> Tried {
+        let plan = note::read(self.sharded);
+        let secs = |key| plan.get(key).and_then(serde_json::Value::as_f64);
+        let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let lower_bound_secs = secs("lower_bound_secs").unwrap_or(0.0);
+        let draft = Draft { text: self.sharded.clone(), lower_bound_secs, stop };
+        let mesh =
+            self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
+        self.within_memory(1, draft, |limit| {
+            let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
+            let input = self.facts.input(self.graph, self.blocks, self.cluster);
+            let solved = solve_on(input, &mesh, &goal).filter(|solved| solved.fits && !self.is_given)?;
+            let mut text = text::sharded(self, self.cluster, &solved);
+            note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
+            Some(text)
+        })
+    }
+
+    /// The best placement on several stages, unless it provably takes `to_beat` or longer.
+    ///
+    /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
+    /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
+    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
+    pub fn staged(&self, n_stages: usize, to_beat: f64) -> Tried {
+        let cluster = self.cluster.submesh(self.cluster.n_devices() / n_stages);
+        let (stages, most) = (n_stages as f64, *self.counts.last().unwrap_or(&1) as f64);
+        let weight = (stages + most - 1.0) / (most * stages);
+        let goal =
+            |limit: f64| Goal { weights: [weight, weight, 1.0 / stages], memory_bytes: Some(stages * limit) };
+        let limit = cluster.accelerator.usable_bytes();
+        let (solved, lower_bound_secs) = self.solve(&cluster, &goal(limit), to_beat);
+        if lower_bound_secs >= to_beat {
+            return Tried::Worse;
+        }
+        let Some(solved) = solved else {
+            let text = "no layout of this program is legal on a stage's devices";
+            return Tried::Impossible(Diagnostic::error(text));
+        };
+        let text = text::sharded(self, &cluster, &solved);
+        let draft = Draft { text, lower_bound_secs, stop: solved.stop().to_owned() };
+        self.within_memory(n_stages, draft, |limit| {
+            let input = self.facts.input(self.graph, self.blocks, &cluster);
+            let solved = solve_on(input, &solved.mesh, &goal(limit)).filter(|solved| solved.fits)?;
+            Some(text::sharded(self, &cluster, &solved))
+        })
+    }
+
+    /// The best layouts on a stage's devices over all meshes, with a bound for all of them.
+    fn solve(&self, cluster: &Cluster, goal: &Goal, to_beat: f64) -> (Option<Solved>, f64) {
+        let input = self.facts.input(self.graph, self.blocks, cluster);
+        let all = meshes(cluster.n_devices() as i64);
+        let open = all.iter().filter(|mesh| Model::new(input, mesh).floor(goal) < to_beat);
+        let solved: Vec<Solved> = open.filter_map(|mesh| solve_on(input, mesh, goal)).collect();
+        let bound = solved.iter().map(|solved| solved.choice.lower_bound).fold(f64::INFINITY, f64::min);
+        (solved.into_iter().min_by(|a, b| a.choice.cost.total_cmp(&b.choice.cost)), bound)
+    }
+
+    /// Cuts a draft; as long as its text needs more memory than there is, cuts it otherwise or makes it `again`
+    /// with less.
+    fn within_memory(&self, n_stages: usize, draft: Draft, again: impl Fn(f64) -> Option<Module>) -> Tried {
+        let usable = self.cluster.accelerator.usable_bytes();
+        let Draft { mut text, lower_bound_secs, stop } = draft;
+        let (mut limit, mut least, mut is_new) = (usable, f64::INFINITY, true);
+        for _ in 0..=MAX_RETRIES {
+            match self.cut(&text, n_stages, limit, is_new) {
+                Err(error) => return Tried::Impossible(error),
+                Ok(Some((found, plan))) => {
+                    let peak = plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
+                    if peak <= usable {
+                        let time_secs = plan.time_secs;
+                        let placement =
+                            Placement { text: found, time_secs, lower_bound_secs, stop, n_stages };
+                        return Tried::Placed(Box::new(placement));
+                    }
+                    least = least.min(peak);
+                    (limit, is_new) = (limit * 0.95 * usable / peak, false);
+                }
+                Ok(None) => match again(limit) {
+                    Some(next) => (text, is_new) = (next, true),
+                    None => break,
+                },
+            }
+        }
+        Tried::Impossible(self.too_large(least))
+    }
+
+    /// The best cut of a sharded text over the microbatch counts, with what the report says of the result.
+    ///
+    /// The chain only estimates memory. When no cut fits by its estimate, there is none, but of a `new` text the
+    /// one that needs least is tried all the same.
+    fn cut(
+        &self,
+        text: &Module,
+        n_stages: usize,
+        limit_bytes: f64,
+        is_new: bool,
+    ) -> Result<Option<(Module, Plan)>> {
+        let mut layers = Layers::new(text, derive(text)?, self.cluster);
+        if layers.n_layers() < n_stages {
+            let message =
+                format!("the program can be cut into {} at most, not into {n_stages}", layers.n_layers());
+            return Err(
+                Diagnostic::error(message).help("a loop is never cut: unroll it, or ask for fewer stages")
+            );
+        }
+        let mut best: Option<(Cut, usize)> = None;
+        for &count in &self.counts {
+            let cut = layers.chain(count).cut(n_stages, count, limit_bytes);
+            let is_better = |cut: &Cut| best.as_ref().is_none_or(|(best, _)| cut.step_secs < best.step_secs);
+            if let Some(cut) = cut.filter(is_better) {
+                best = Some((cut, count));
+            }
+        }
+        let most = *self.counts.last().unwrap_or(&1);
+        let best =
+            best.or_else(|| Some((layers.chain(most).leanest(n_stages, most)?, most)).filter(|_| is_new));
+        let Some((cut, count)) = best else { return Ok(None) };
+        let mut found = text.clone();
+        text::write(&mut found, &layers.stages(&cut.starts), n_stages, count);
+        let plan = report::plan(&found, self.cluster)?;
+        Ok(Some((found, plan)))
+    }
+
+    fn too_large(&self, needed_bytes: f64) -> Diagnostic {
+        let device = &self.cluster.accelerator;
+        let text = format!(
+            "the program needs {:.1} GB on each device, `{}` has {:.1} GB to use",
+            needed_bytes / 1e9,
+            device.name,
+            device.usable_bytes() / 1e9
+        );
+        Diagnostic::error(text).help("plan for more devices, or for devices with more memory")
+    }
+}
+
+/// The fastest placement, with a bound over all that were tried.
+///
+/// # Errors
+/// Why there is none.
+pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
+    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
+        (None, None, f64::INFINITY);
+    for result in tried {
+        match result {
+            Tried::Placed(found) => {
+                bound = bound.min(found.lower_bound_secs);
+                if best.as_ref().is_none_or(|best| found.time_secs < best.time_secs) {
+                    best = Some(*found);
+                }
+            }
+            Tried::Impossible(error) => refusal = refusal.or(Some(error)),
+            Tried::Worse => {}
+        }
+    }
+    let mut best =
+        best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    best.note(bound);
+    Ok(best)
+}
+
+impl Placement {
+    /// Adds what was decided to the plan's note.
+    fn note(&mut self, bound_secs: f64) {
+        let noted = note::read(&self.text).get("planned_secs").and_then(serde_json::Value::as_f64);
+        let planned_secs = noted.filter(|_| self.n_stages == 1).unwrap_or(self.time_secs);
+        let bound_secs = bound_secs.min(planned_secs);
+        let gap = (planned_secs - bound_secs) / planned_secs;
+        let is_own_bound = self.n_stages == 1 && bound_secs >= self.lower_bound_secs.min(planned_secs);
+        let stop = if gap <= 1e-9 {
+            "optimal"
+        } else if is_own_bound {
+            self.stop.as_str()
+        } else {
+            "stages-open"
+        };
+        let gap = if gap <= 1e-9 { 0.0 } else { gap };
+        let figures = [
+            ("planned_secs", planned_secs.into()),
+            ("lower_bound_secs", bound_secs.into()),
+            ("gap", gap.into()),
+            ("stop", stop.into()),
+            ("fits", true.into()),
+        ];
+        note::set(&mut self.text, &figures);
+    }
+}
