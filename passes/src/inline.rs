@@ -11,7 +11,7 @@
 use crate::pass::{Changed, Context, Options, Pass};
 use indexmap::{IndexMap, IndexSet};
 use phzc_ir::ops::control::{callee, control_comps, control_keys};
-use phzc_ir::{Attr, CompId, Computation, Diagnostic, Instr, InstrId, Module, Result, Value};
+use phzc_ir::{Attr, CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, Value};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -83,6 +83,31 @@ struct Flattener<'a> {
 struct Body {
     instrs: Vec<Instr>,
     names: IndexSet<Box<str>>,
+    /// Results of spliced computations that are tuples; those that nobody reads as a whole go.
+    tuples: Vec<InstrId>,
+}
+
+impl Body {
+    /// What an element of a spliced computation's result is; it needs no instruction unless it has a layout.
+    fn element(&self, instr: &Instr, operands: &[InstrId]) -> Option<InstrId> {
+        let is_plain = instr.op == Opcode::GetTupleElement && instr.sharding().is_none();
+        let &tuple = operands.first().filter(|tuple| is_plain && self.tuples.contains(tuple))?;
+        self.instrs[tuple.index()].operands.get(instr.int(Key::Index)? as usize).copied()
+    }
+
+    /// Removes the tuples that nobody reads any more; last to first, for they may nest.
+    fn drop_tuples(&self, comp: &mut Computation) {
+        let mut n_readers = vec![0; comp.instrs.len()];
+        comp.instrs.iter().flat_map(|instr| &instr.operands).for_each(|id| n_readers[id.index()] += 1);
+        n_readers[comp.root.index()] += 1;
+        let mut keep = vec![true; comp.instrs.len()];
+        for &tuple in self.tuples.iter().rev() {
+            if n_readers[tuple.index()] == 0 && std::mem::replace(&mut keep[tuple.index()], false) {
+                comp.instr(tuple).operands.iter().for_each(|id| n_readers[id.index()] -= 1);
+            }
+        }
+        comp.retain(&keep);
+    }
 }
 
 impl Flattener<'_> {
@@ -92,7 +117,10 @@ impl Flattener<'_> {
         let mut body = Body::default();
         body.names.extend(comp.instrs.iter().map(|instr| instr.name.clone()));
         let root = self.splice(id, None, "", &mut body)?;
-        Ok(self.push(comp, body.instrs, root))
+        let instrs = std::mem::take(&mut body.instrs);
+        let id = self.push(comp, instrs, root);
+        body.drop_tuples(&mut self.comps[id.index()]);
+        Ok(id)
     }
 
     fn push(&mut self, comp: &Computation, instrs: Vec<Instr>, root: InstrId) -> CompId {
@@ -125,11 +153,16 @@ impl Flattener<'_> {
             let new_id = match (args, instr.param_number(), callee(instr)) {
                 (Some(args), Some(number), _) => args[number as usize],
                 (_, _, Some(callee)) => self.splice(callee, Some(&operands), &name, body)?,
+                _ if let Some(element) = body.element(instr, &operands) => element,
                 _ => self.copy(instr, &operands, name, args.is_some(), body)?,
             };
             map.push(new_id);
         }
-        Ok(map[comp.root.index()])
+        let root = map[comp.root.index()];
+        if args.is_some() && body.instrs[root.index()].op == Opcode::Tuple {
+            body.tuples.push(root);
+        }
+        Ok(root)
     }
 
     fn copy(

@@ -2,9 +2,13 @@
 //!
 //! HLO does not say. The forward part is what the early outputs (a loss, logits) depend on: outputs
 //! that need at most half of the program's contractions, for a backward pass has twice as many.
+//! A loop runs as one: if its contractions are forward, then so is all of it (what it saves for the backward part
+//! too), and a loop that computes gradients also adds them up.
 
 use crate::graph::{Graph, NodeId, TensorId};
-use phzc_ir::Module;
+use phzc_ir::ops::control::control_comps;
+use phzc_ir::{InstrId, Module};
+use std::collections::BTreeMap;
 
 /// A part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +33,7 @@ impl Phase {
 }
 
 /// The phase of every node.
-pub fn phases(_module: &Module, graph: &Graph) -> Vec<Phase> {
+pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
     let n_contractions =
         graph.nodes.iter().filter(|node| node.is_contraction).map(|node| node.trips).sum::<f64>();
     let mut forward = vec![false; graph.nodes.len()];
@@ -52,7 +56,45 @@ pub fn phases(_module: &Module, graph: &Graph) -> Vec<Phase> {
         () if leads_on[node] || graph.nodes[node].is_contraction => Phase::Backward,
         () => Phase::Update,
     };
-    (0..graph.nodes.len()).map(phase).collect()
+    let mut phases: Vec<Phase> = (0..graph.nodes.len()).map(phase).collect();
+    settle_loops(module, graph, &mut phases);
+    phases
+}
+
+/// Gives the nodes of each of the entry's loops the phase in which the loop runs.
+fn settle_loops(module: &Module, graph: &Graph, phases: &mut [Phase]) {
+    let loop_of = loops(module);
+    let mut inside: BTreeMap<InstrId, Vec<usize>> = BTreeMap::new();
+    for (id, node) in graph.nodes.iter().enumerate() {
+        if let Some(at) = loop_of[node.comp.index()] {
+            inside.entry(at).or_default().push(id);
+        }
+    }
+    for nodes in inside.into_values() {
+        let mut contractions = nodes.iter().filter(|&&id| graph.nodes[id].is_contraction).peekable();
+        let is_any = contractions.peek().is_some();
+        let is_forward = is_any && contractions.all(|&id| phases[id] == Phase::Forward);
+        let latest = if is_forward { Phase::Forward } else { Phase::Backward };
+        if is_any {
+            nodes.into_iter().for_each(|id| phases[id] = phases[id].min(latest));
+        }
+    }
+}
+
+/// Per computation: the entry's loop that runs it.
+fn loops(module: &Module) -> Vec<Option<InstrId>> {
+    let mut found = vec![None; module.comps.len()];
+    for (id, instr) in module.entry().iter() {
+        control_comps(instr).into_iter().for_each(|comp| found[comp.index()] = Some(id));
+    }
+    // Callers come after callees.
+    for index in (0..module.comps.len()).rev().filter(|&index| index != module.entry.index()) {
+        if let Some(at) = found[index] {
+            let inner = module.comps[index].instrs.iter().flat_map(control_comps);
+            inner.for_each(|comp| found[comp.index()] = Some(at));
+        }
+    }
+    found
 }
 
 /// Nodes that a tensor's value depends on.
@@ -72,16 +114,20 @@ fn ancestors(graph: &Graph, tensor: TensorId) -> Vec<bool> {
     seen
 }
 
-/// Nodes with a contraction among their descendants.
+/// Nodes with a contraction among their descendants; values that loops carry lead back into them.
 fn leads_to_contraction(graph: &Graph) -> Vec<bool> {
     let mut leads = vec![false; graph.nodes.len()];
-    for id in (0..graph.nodes.len()).rev() {
-        let node = &graph.nodes[id];
-        if leads[id] || node.is_contraction {
-            node.operands
-                .iter()
-                .for_each(|&operand| leads[graph.tensors[operand as usize].def as usize] = true);
+    loop {
+        let mut is_changed = false;
+        for (id, node) in graph.nodes.iter().enumerate().rev() {
+            let operands = if node.is_contraction || leads[id] { &node.operands[..] } else { &[] };
+            for &operand in operands {
+                let maker = graph.tensors[operand as usize].def as usize;
+                is_changed |= !std::mem::replace(&mut leads[maker], true);
+            }
+        }
+        if !is_changed {
+            return leads;
         }
     }
-    leads
 }

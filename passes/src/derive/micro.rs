@@ -5,9 +5,10 @@
 //! the microbatches; one that depends on parameters alone is made anew by every microbatch.
 
 use super::read::element_start;
-use super::{Facts, InstrFacts, Phase, aliased, control_flow, is_naming, planned_comps};
-use phzc_ir::{CompId, InstrId, Module, Opcode};
+use super::{Facts, InstrFacts, Phase, aliased, control_flow, is_naming, operand_origins, origin};
+use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// How a value relates to microbatches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,81 +24,116 @@ pub enum Nature {
 
 type Natures = SmallVec<[Nature; 1]>;
 
+/// Leaves that the update phase or the caller reads: sums over microbatches.
+type Summed = BTreeSet<(InstrId, usize)>;
+
 /// Fills in the nature of every value.
 pub fn natures(module: &Module, facts: &mut Facts) {
-    let comps = planned_comps(module);
-    let mut passed: Vec<Option<Natures>> = vec![None; module.comps.len()];
     let data = data_params(module, &facts.comps[module.entry.index()]);
-    let is_summed: Vec<Vec<bool>> = (0..module.comps.len())
-        .map(|index| summed(module, CompId::new(index), &facts.comps[index]))
-        .collect();
-    // Callers come after callees, so their parameters are known when the callee is met.
-    for comp in comps.into_iter().rev() {
-        let mut own: Vec<Natures> = Vec::new();
-        for (id, instr) in module.comp(comp).iter() {
-            let found = match passed[comp.index()].clone().filter(|_| instr.op == Opcode::Parameter) {
-                Some(natures) => natures,
-                None if instr.op == Opcode::Parameter => {
-                    let is_data = comp == module.entry && data[id.index()];
-                    SmallVec::from_elem(
-                        if is_data { Nature::Part } else { Nature::State },
-                        instr.shape.n_leaves(),
-                    )
+    let param = |id: InstrId, n_leaves| {
+        SmallVec::from_elem(if data[id.index()] { Nature::Part } else { Nature::State }, n_leaves)
+    };
+    let results = vec![true; module.entry().root().shape.n_leaves()];
+    Finder { module, facts }.comp(module.entry, &param, &results);
+}
+
+struct Finder<'a> {
+    module: &'a Module,
+    facts: &'a mut Facts,
+}
+
+impl Finder<'_> {
+    /// Fills in the natures in a computation, given those of its parameters (by id and number of leaves) and
+    /// which parts of its result are sums; returns those of its result.
+    fn comp(
+        &mut self,
+        comp: CompId,
+        params: &dyn Fn(InstrId, usize) -> Natures,
+        results: &[bool],
+    ) -> Natures {
+        let computation = self.module.comp(comp);
+        let summed = summed(computation, &self.facts.comps[comp.index()], results);
+        for (id, instr) in computation.iter() {
+            let n_leaves = instr.shape.n_leaves();
+            let found = match instr.op {
+                Opcode::Parameter => params(id, n_leaves),
+                _ => {
+                    let summed: Vec<bool> = (0..n_leaves).map(|leaf| summed.contains(&(id, leaf))).collect();
+                    self.instr((comp, id), instr, &summed)
                 }
-                None => natures_of(module, facts, comp, id, &own, is_summed[comp.index()][id.index()]),
             };
-            for callee in control_flow(instr) {
-                passed[callee.index()] = Some(found.clone());
+            self.facts.comps[comp.index()][id.index()].natures = found;
+        }
+        self.of(comp, computation.root)
+    }
+
+    fn of(&self, comp: CompId, id: InstrId) -> Natures {
+        self.facts.comps[comp.index()][id.index()].natures.clone()
+    }
+
+    fn instr(&mut self, (comp, id): (CompId, InstrId), instr: &Instr, summed: &[bool]) -> Natures {
+        let operands: Natures = instr.operands.iter().flat_map(|&operand| self.of(comp, operand)).collect();
+        match instr.op {
+            Opcode::Tuple | Opcode::OptBarrier => operands,
+            Opcode::GetTupleElement => {
+                let start = element_start(instr, &self.module.comp(comp).instr(instr.operands[0]).shape);
+                operands.into_iter().skip(start).take(summed.len()).collect()
             }
-            own.push(found);
+            Opcode::While => self.carried(instr, operands, summed),
+            Opcode::Conditional => self.branches(comp, instr, summed),
+            _ if self.facts.comps[comp.index()][id.index()].phase == Phase::Update => {
+                SmallVec::from_elem(Nature::Sum, summed.len())
+            }
+            _ => {
+                let largest = operands.into_iter().max().unwrap_or_default();
+                summed.iter().map(|&is_summed| result(largest, is_summed)).collect()
+            }
         }
-        for (instr, found) in facts.comps[comp.index()].iter_mut().zip(own) {
-            instr.natures = found;
+    }
+
+    /// A carried value is what it starts as, or what an iteration makes of it: the more, until nothing changes.
+    fn carried(&mut self, instr: &Instr, first: Natures, summed: &[bool]) -> Natures {
+        let mut natures = first;
+        loop {
+            let before = natures.clone();
+            for callee in control_flow(instr) {
+                let is_body = instr.comp(Key::Body) == Some(callee);
+                let after = self.comp(callee, &|_, _| before.clone(), if is_body { summed } else { &[] });
+                if is_body {
+                    natures.iter_mut().zip(after).for_each(|(nature, after)| *nature = after.max(*nature));
+                }
+            }
+            natures.iter_mut().zip(summed).for_each(|(nature, &summed)| *nature = result(*nature, summed));
+            if natures == before {
+                return natures;
+            }
         }
+    }
+
+    fn branches(&mut self, comp: CompId, instr: &Instr, summed: &[bool]) -> Natures {
+        let choice = self.of(comp, instr.operands[0]).first().copied().unwrap_or_default();
+        let mut natures: Natures = SmallVec::from_elem(choice, summed.len());
+        for (callee, &operand) in control_flow(instr).into_iter().zip(instr.operands.iter().skip(1)) {
+            let passed = self.of(comp, operand);
+            let after = self.comp(callee, &|_, _| passed.clone(), summed);
+            natures.iter_mut().zip(after).for_each(|(nature, after)| *nature = after.max(*nature));
+        }
+        natures.into_iter().zip(summed).map(|(nature, &summed)| result(nature, summed)).collect()
     }
 }
 
-fn natures_of(
-    module: &Module,
-    facts: &Facts,
-    comp: CompId,
-    id: InstrId,
-    own: &[Natures],
-    is_summed: bool,
-) -> Natures {
-    let (computation, all) = (module.comp(comp), &facts.comps[comp.index()]);
-    let instr = computation.instr(id);
-    let operands = || instr.operands.iter().flat_map(|operand| own[operand.index()].iter().copied());
-    let n_leaves = instr.shape.n_leaves();
-    match instr.op {
-        Opcode::Tuple | Opcode::OptBarrier | Opcode::While => operands().collect(),
-        Opcode::GetTupleElement => {
-            let start = element_start(instr, &computation.instr(instr.operands[0]).shape);
-            operands().skip(start).take(n_leaves).collect()
-        }
-        _ => {
-            let largest = operands().max().unwrap_or_default();
-            let is_sum = all[id.index()].phase == Phase::Update || (largest == Nature::Part && is_summed);
-            SmallVec::from_elem(if is_sum { Nature::Sum } else { largest }, n_leaves)
-        }
-    }
+/// What becomes of a value that is summed up.
+fn result(nature: Nature, is_summed: bool) -> Nature {
+    if nature == Nature::Part && is_summed { Nature::Sum } else { nature }
 }
 
-/// Per instruction, whether the update phase or the caller reads its value.
-fn summed(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Vec<bool> {
-    let computation = module.comp(comp);
-    let mut summed = vec![false; computation.instrs.len()];
-    if facts.is_empty() {
-        return summed;
-    }
-    if comp == module.entry {
-        summed[computation.root.index()] = true;
-    }
-    for (id, instr) in computation.iter().rev() {
-        let is_read = facts[id.index()].phase == Phase::Update && !is_naming(instr);
-        if is_read || (is_naming(instr) && summed[id.index()]) {
-            instr.operands.iter().for_each(|operand| summed[operand.index()] = true);
-        }
+/// What the update phase reads, and the `results` that the caller sums up.
+fn summed(comp: &Computation, facts: &[InstrFacts], results: &[bool]) -> Summed {
+    let wanted = results.iter().enumerate().filter(|(_, is_summed)| **is_summed);
+    let mut summed: Summed = wanted.map(|(leaf, _)| origin(comp, comp.root, leaf)).collect();
+    let is_update = |id: InstrId| facts[id.index()].phase == Phase::Update;
+    for (_, instr) in comp.iter().filter(|(id, instr)| is_update(*id) && !is_naming(instr)) {
+        summed.extend(operand_origins(comp, instr));
     }
     summed
 }
