@@ -8,6 +8,9 @@ use std::ops::Range;
 /// More errors than this are counted, not shown.
 const MAX_SHOWN: usize = 20;
 
+/// Of a longer span only so many bytes are marked: the root tuple of a real program has megabytes on one line.
+const MAX_MARK: usize = 100;
+
 /// A text that spans point into.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -55,14 +58,15 @@ fn marks<'a>(text: &str, found: &'a Diagnostic) -> Vec<Annotation<'a>> {
     own.into_iter().chain(noted).collect()
 }
 
-/// The part of a span on its first line; `None` for the empty span at 0 that instructions made by passes have.
+/// The part of a span on its first line, up to [`MAX_MARK`] bytes of it; `None` for the empty span at 0 that instructions made by passes have.
 fn range(text: &str, span: Span) -> Option<Range<usize>> {
     if span.end == 0 && !text.is_empty() {
         return None;
     }
     let start = text.floor_char_boundary(span.start as usize);
     let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-    Some(start..text.floor_char_boundary(span.end as usize).clamp(start, line_end))
+    let end = (span.end as usize).min(start + MAX_MARK);
+    Some(start..text.floor_char_boundary(end).clamp(start, line_end))
 }
 
 #[cfg(test)]

@@ -95,11 +95,11 @@ fn too_large(module: &Module, facts: &Facts, memory: &Memory, stage: usize, clus
     let it = &memory.stages[stage];
     let whose =
         if facts.header.meshes.len() > 1 { format!("stage {stage} ") } else { "the plan ".to_owned() };
-    let (device, limit) = (&cluster.accelerator.name, gigabytes(memory.limit_bytes));
+    let (device, limit) = (&cluster.accelerator.name, amount(memory.limit_bytes));
     let message =
-        format!("{whose}needs {} on each device, {device} has {limit} to use", gigabytes(it.peak_bytes));
-    let error = Diagnostic::error(message)
-        .note(None, format!("{} of it are parameters", gigabytes(it.parameter_bytes)));
+        format!("{whose}needs {} on each device, {device} has {limit} to use", amount(it.peak_bytes));
+    let error =
+        Diagnostic::error(message).note(None, format!("{} of it are parameters", amount(it.parameter_bytes)));
     let error = match it.at.map(|id| module.entry().instr(id)) {
         Some(peak) => error.note(known(peak.span), format!("most is in use at `{}`", peak.name)),
         None => error,
@@ -107,7 +107,11 @@ fn too_large(module: &Module, facts: &Facts, memory: &Memory, stage: usize, clus
     error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
 }
 
-/// Decimal gigabytes, one digit.
-fn gigabytes(bytes: f64) -> String {
-    format!("{:.1} GB", bytes / 1e9)
+/// Bytes as text, in decimal units as devices' datasheets have them.
+pub(crate) fn amount(bytes: f64) -> String {
+    let (unit, name) = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit)
+        .unwrap_or((1.0, "bytes"));
+    format!("{:.1} {name}", bytes / unit)
 }

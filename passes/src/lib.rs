@@ -3,6 +3,7 @@
 //! No pass does I/O, prints, or reads the environment; the text of the module is all the state
 //! that goes from one pass to the next.
 
+pub mod batch;
 pub mod blocks;
 pub mod check;
 pub mod choose;

@@ -2,9 +2,11 @@
 //!
 //! HLO does not say. The forward part is what the early outputs (a loss, logits) depend on: outputs
 //! that need at most half of the program's contractions, for a backward pass has twice as many.
-//! A loop runs as one: if its contractions are forward, then so is all of it (what it saves for the backward part
+//! What comes after it is backward as long as it leads to a contraction or has the batch to work on, and the update
+//! from then on. A loop runs as one: if its contractions are forward, then so is all of it (what it saves for the backward part
 //! too), and a loop that computes gradients also adds them up.
 
+use crate::batch::has_batch;
 use crate::graph::{Graph, NodeId, TensorId};
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{InstrId, Module};
@@ -51,9 +53,12 @@ pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
         }
     }
     let leads_on = leads_to_contraction(graph);
+    let has_batch = has_batch(graph);
+    let works_on_batch =
+        |node: usize| graph.nodes[node].operands.iter().any(|&operand| has_batch[operand as usize]);
     let phase = |node: usize| match () {
         () if !found || forward[node] || graph.nodes[node].operands.is_empty() => Phase::Forward,
-        () if leads_on[node] || graph.nodes[node].is_contraction => Phase::Backward,
+        () if leads_on[node] || graph.nodes[node].is_contraction || works_on_batch(node) => Phase::Backward,
         () => Phase::Update,
     };
     let mut phases: Vec<Phase> = (0..graph.nodes.len()).map(phase).collect();

@@ -59,6 +59,14 @@ fn clips_long_lines_around_the_span() {
 }
 
 #[test]
+fn marks_the_beginning_of_a_long_span_only() {
+    let line = "x,".repeat(100_000);
+    let shown = draw(&line, Diagnostic::error("bad").at(Span::new(6, line.len())));
+    assert!(shown.len() < 500, "{} bytes", shown.len());
+    assert!(shown.contains(&"^".repeat(MAX_MARK)) && !shown.contains(&"^".repeat(MAX_MARK + 1)), "{shown}");
+}
+
+#[test]
 fn spans_that_make_no_sense_do_no_harm() {
     for (start, end) in [(0, 0), (1, 2), (9, 3), (2, 99), (99, 100)] {
         draw("é\n\u{1b}[31m\t", Diagnostic::warning("odd").at(Span::new(start, end)));

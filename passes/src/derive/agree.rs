@@ -102,9 +102,14 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// `split as [x, -, y]` by dimension up to the last split one; `whole`.
+/// `split as [x, -, y]` by dimension up to the last split one; `whole`; with the stage where there are several.
 fn describe(leaf: Leaf, meshes: &[Mesh]) -> String {
-    let n_axes = meshes[leaf.stage].n_axes();
+    let layout = describe_layout(leaf, &meshes[leaf.stage]);
+    if meshes.len() > 1 { format!("{layout} in stage {}", leaf.stage) } else { layout }
+}
+
+fn describe_layout(leaf: Leaf, mesh: &Mesh) -> String {
+    let n_axes = mesh.n_axes();
     let Some(last) = (0..n_axes).filter_map(|axis| leaf.layout.dim_of(axis)).max() else {
         return "whole".to_owned();
     };

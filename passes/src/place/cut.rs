@@ -22,6 +22,8 @@ pub struct Cut {
     pub starts: Vec<usize>,
     /// Seconds of a step (1F1B): every stage once, the slowest for each further microbatch.
     pub step_secs: f64,
+    /// Bytes of the stage that needs most.
+    pub memory_bytes: f64,
 }
 
 impl Chain {
@@ -58,7 +60,8 @@ impl Chain {
             let slowest = table.slowest(&starts);
             let step_secs = sum + (n_microbatches as f64 - 1.0) * slowest + table.update_secs(&starts);
             if best.as_ref().is_none_or(|best| step_secs < best.step_secs) {
-                best = Some(Cut { starts, step_secs });
+                let memory_bytes = table.memory_bytes(&starts);
+                best = Some(Cut { starts, step_secs, memory_bytes });
             }
         }
         best
@@ -167,6 +170,11 @@ impl<'a> StageTable<'a> {
 
     fn slowest(&self, starts: &[usize]) -> f64 {
         self.stages(starts).map(|(from, to)| self.secs(from, to)).fold(0.0, f64::max)
+    }
+
+    fn memory_bytes(&self, starts: &[usize]) -> f64 {
+        let bytes = |(stage, (from, to))| self.bytes(stage, from, to);
+        self.stages(starts).enumerate().map(bytes).fold(0.0, f64::max)
     }
 
     fn update_secs(&self, starts: &[usize]) -> f64 {

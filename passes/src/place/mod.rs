@@ -10,12 +10,14 @@
 //! memory, both as `check` and `estimate` see them, is kept. One stage leaves the layouts as `shard` wrote
 //! them, if they fit. Precondition: `shard` has run.
 
-mod batch;
 mod chain;
 pub mod cut;
+mod microbatches;
 mod note;
 mod position;
 mod strip;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tried;
 
@@ -72,7 +74,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         blocks: &blocks,
         facts: &facts,
         cluster: cx.cluster,
-        counts: batch::counts(&graph, options)?,
+        counts: microbatches::counts(&graph, options)?,
         is_given,
     };
     (cx.progress)("place: trying stage counts");

@@ -3,6 +3,7 @@
 use super::chain::Layers;
 use super::cut::Cut;
 use super::{Problem, note, text};
+use crate::check::amount;
 use crate::derive::derive;
 use crate::report::{self, Plan};
 use crate::shard::model::{Goal, Model};
@@ -10,8 +11,8 @@ use crate::shard::{Solved, meshes, solve_on};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Mesh, Module, Result};
 
-/// How often layouts are chosen again with less memory to use, when the text turns out to need more than planned.
-const MAX_RETRIES: usize = 4;
+/// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
+const MAX_TEXTS: usize = 12;
 
 /// A program with its stages and microbatches.
 pub struct Placement {
@@ -44,9 +45,15 @@ impl Tried {
     }
 }
 
-/// How a text was sharded.
+/// A sharded text, not yet cut.
 struct Draft {
     text: Module,
+    /// What the choice of its layouts took its memory to be, if that is known.
+    memory_bytes: Option<f64>,
+}
+
+/// What is known of all texts of one stage count.
+struct Bound {
     lower_bound_secs: f64,
     stop: String,
 }
@@ -58,16 +65,16 @@ impl Problem<'_> {
         let secs = |key| plan.get(key).and_then(serde_json::Value::as_f64);
         let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
         let lower_bound_secs = secs("lower_bound_secs").unwrap_or(0.0);
-        let draft = Draft { text: self.sharded.clone(), lower_bound_secs, stop };
+        let draft = Draft { text: self.sharded.clone(), memory_bytes: None };
         let mesh =
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
-        self.within_memory(1, draft, |limit| {
+        self.within_memory(1, draft, Bound { lower_bound_secs, stop }, |limit| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
             let input = self.facts.input(self.graph, self.blocks, self.cluster);
             let solved = solve_on(input, &mesh, &goal).filter(|solved| solved.fits && !self.is_given)?;
             let mut text = text::sharded(self, self.cluster, &solved);
             note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
-            Some(text)
+            Some(Draft { text, memory_bytes: Some(solved.choice.memory) })
         })
     }
 
@@ -91,12 +98,15 @@ impl Problem<'_> {
             let text = "no layout of this program is legal on a stage's devices";
             return Tried::Impossible(Diagnostic::error(text));
         };
-        let text = text::sharded(self, &cluster, &solved);
-        let draft = Draft { text, lower_bound_secs, stop: solved.stop().to_owned() };
-        self.within_memory(n_stages, draft, |limit| {
+        let draft = |solved: &Solved| Draft {
+            text: text::sharded(self, &cluster, solved),
+            memory_bytes: Some(solved.choice.memory / stages),
+        };
+        let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
+        self.within_memory(n_stages, draft(&solved), bound, |limit| {
             let input = self.facts.input(self.graph, self.blocks, &cluster);
             let solved = solve_on(input, &solved.mesh, &goal(limit)).filter(|solved| solved.fits)?;
-            Some(text::sharded(self, &cluster, &solved))
+            Some(draft(&solved))
         })
     }
 
@@ -111,29 +121,39 @@ impl Problem<'_> {
     }
 
     /// Cuts a draft; as long as its text needs more memory than there is, cuts it otherwise or makes it `again`
-    /// with less.
-    fn within_memory(&self, n_stages: usize, draft: Draft, again: impl Fn(f64) -> Option<Module>) -> Tried {
+    /// with less. What the choice and the chain take for memory is scaled by what the text turned out to need.
+    fn within_memory(
+        &self,
+        n_stages: usize,
+        mut draft: Draft,
+        bound: Bound,
+        again: impl Fn(f64) -> Option<Draft>,
+    ) -> Tried {
         let usable = self.cluster.accelerator.usable_bytes();
-        let Draft { mut text, lower_bound_secs, stop } = draft;
-        let (mut limit, mut least, mut is_new) = (usable, f64::INFINITY, true);
-        for _ in 0..=MAX_RETRIES {
-            match self.cut(&text, n_stages, limit, is_new) {
+        let (mut cut_limit, mut is_new, mut least) = (usable, true, f64::INFINITY);
+        for _ in 0..MAX_TEXTS {
+            match self.cut(&draft.text, n_stages, cut_limit, is_new) {
                 Err(error) => return Tried::Impossible(error),
-                Ok(Some((found, plan))) => {
+                Ok(Some((text, plan, cut_bytes))) => {
                     let peak = plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
                     if peak <= usable {
-                        let time_secs = plan.time_secs;
-                        let placement =
-                            Placement { text: found, time_secs, lower_bound_secs, stop, n_stages };
-                        return Tried::Placed(Box::new(placement));
+                        let (time_secs, Bound { lower_bound_secs, stop }) = (plan.time_secs, bound);
+                        return Tried::Placed(Box::new(Placement {
+                            text,
+                            time_secs,
+                            lower_bound_secs,
+                            stop,
+                            n_stages,
+                        }));
                     }
                     least = least.min(peak);
-                    (limit, is_new) = (limit * 0.95 * usable / peak, false);
+                    (cut_limit, is_new) = (0.95 * cut_bytes * usable / peak, false);
                 }
-                Ok(None) => match again(limit) {
-                    Some(next) => (text, is_new) = (next, true),
-                    None => break,
-                },
+                Ok(None) => {
+                    let scaled = |bytes| 0.95 * bytes * usable / least;
+                    let Some(next) = again(draft.memory_bytes.map_or(usable, scaled)) else { break };
+                    (draft, is_new) = (next, true);
+                }
             }
         }
         Tried::Impossible(self.too_large(least))
@@ -149,7 +169,7 @@ impl Problem<'_> {
         n_stages: usize,
         limit_bytes: f64,
         is_new: bool,
-    ) -> Result<Option<(Module, Plan)>> {
+    ) -> Result<Option<(Module, Plan, f64)>> {
         let mut layers = Layers::new(text, derive(text)?, self.cluster);
         if layers.n_layers() < n_stages {
             let message =
@@ -173,17 +193,14 @@ impl Problem<'_> {
         let mut found = text.clone();
         text::write(&mut found, &layers.stages(&cut.starts), n_stages, count);
         let plan = report::plan(&found, self.cluster)?;
-        Ok(Some((found, plan)))
+        Ok(Some((found, plan, cut.memory_bytes)))
     }
 
     fn too_large(&self, needed_bytes: f64) -> Diagnostic {
         let device = &self.cluster.accelerator;
-        let text = format!(
-            "the program needs {:.1} GB on each device, `{}` has {:.1} GB to use",
-            needed_bytes / 1e9,
-            device.name,
-            device.usable_bytes() / 1e9
-        );
+        let (needed, usable) = (amount(needed_bytes), amount(device.usable_bytes()));
+        let text =
+            format!("the program needs {needed} on each device, `{}` has {usable} to use", device.name);
         Diagnostic::error(text).help("plan for more devices, or for devices with more memory")
     }
 }

@@ -1,0 +1,96 @@
+//! The batch: which inputs are data, how many samples they hold, and which dimensions of which tensors run over them.
+
+use crate::graph::{Graph, Node, TensorId};
+use phzc_ir::FactorKind;
+use phzc_ir::dtype::Class;
+use phzc_ir::rule::TensorMap;
+use smallvec::SmallVec;
+
+/// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is replaced.
+fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
+    let is_state = |tensor: TensorId| graph.aliases.iter().any(|&(_, param)| param == tensor);
+    let is_data = move |&id: &TensorId| {
+        let tensor = &graph.tensors[id as usize];
+        let is_array = !tensor.is_scalar() && tensor.dtype.class() != Class::Complex;
+        tensor.param.is_some() && is_array && !graph.aliases.is_empty() && !is_state(id)
+    };
+    (0..graph.tensors.len() as TensorId).filter(is_data)
+}
+
+/// The number of samples: the greatest common divisor of the first sizes of the data.
+pub fn batch_size(graph: &Graph) -> usize {
+    data(graph).map(|id| graph.tensors[id as usize].dims[0]).fold(0, gcd).max(1) as usize
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Whether each tensor has a dimension that runs over the batch, found by following loops from op to op.
+pub fn has_batch(graph: &Graph) -> Vec<bool> {
+    let mut dims: Vec<u64> = vec![0; graph.tensors.len()];
+    data(graph).for_each(|id| dims[id as usize] = 1);
+    let mut is_changed = dims.iter().any(|&dims| dims != 0);
+    // Values that loops carry lead back to earlier nodes.
+    while std::mem::take(&mut is_changed) {
+        for node in &graph.nodes {
+            let factors = batch_factors(node, &dims);
+            for (&result, map) in node.results.iter().zip(&node.rule.results) {
+                let found = dims_with(map, &factors);
+                is_changed |= found & !dims[result as usize] != 0;
+                dims[result as usize] |= found;
+            }
+        }
+    }
+    dims.into_iter().map(|dims| dims != 0).collect()
+}
+
+/// Per loop of a node: whether it runs over the batch. Of a dimension that several loops make, it is the outermost.
+fn batch_factors(node: &Node, dims: &[u64]) -> Vec<bool> {
+    let mut found = vec![false; node.rule.factors.len()];
+    for (&operand, map) in node.operands.iter().zip(&node.rule.operands) {
+        for (dim, factors) in map.iter().enumerate().take(64) {
+            let outermost = factors.iter().find(|&&factor| node.rule.factors[factor as usize].size > 1);
+            if let Some(&factor) = outermost.filter(|_| dims[operand as usize] >> dim & 1 == 1) {
+                found[factor as usize] = node.rule.factors[factor as usize].kind != FactorKind::Replicate;
+            }
+        }
+    }
+    found
+}
+
+fn dims_with(map: &TensorMap, factors: &[bool]) -> u64 {
+    let has = |(_, dim): &(usize, &SmallVec<[u32; 2]>)| dim.iter().any(|&factor| factors[factor as usize]);
+    map.iter().enumerate().take(64).filter(has).fold(0, |all, (dim, _)| all | 1 << dim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names of the instructions whose values have a batch dimension.
+    fn check(text: &str) -> String {
+        let module = phzc_ir::parse(text).expect("a legal program");
+        let graph = Graph::build(&module);
+        let name = |tensor: &crate::graph::Tensor| &*module.comp(tensor.home.0).instr(tensor.home.1).name;
+        let all = graph.tensors.iter().zip(has_batch(&graph));
+        all.filter(|(_, has)| *has).map(|(tensor, _)| name(tensor)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_batch_goes_through_reshapes_and_ends_where_it_is_summed_up() {
+        let text = "HloModule m, input_output_alias={ {}: (1, {}, may-alias) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4,8,16]{2,1,0} parameter(0)
+  w = f32[16]{0} parameter(1)
+  rows = f32[32,16]{1,0} reshape(x)
+  scale = f32[32,16]{1,0} broadcast(w), dimensions={1}
+  y = f32[32,16]{1,0} multiply(rows, scale)
+  zero = f32[] constant(0)
+  sum = f32[16]{0} reduce(y, zero), dimensions={0}, to_apply=add
+  ROOT new = f32[16]{0} add(w, sum)
+}";
+        assert_eq!(check(text), "x rows y");
+    }
+}

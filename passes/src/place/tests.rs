@@ -1,0 +1,119 @@
+//! `place` on the example programs: what the cut claims is what the text says, and values flow the right way.
+
+use super::chain::Layers;
+use super::{Changed, text};
+use crate::derive::{Facts, Phase, derive, is_naming, operand_origins};
+use crate::pass::Context;
+use crate::pipeline::Pipeline;
+use crate::report;
+use phzc_cost::Cluster;
+use phzc_ir::{Module, Opcode, parse, verify};
+
+const EXAMPLES: &[(&str, &str)] = &[
+    ("gpt", include_str!("../../../examples/gpt.ir")),
+    ("llama", include_str!("../../../examples/llama.ir")),
+    ("mlp", include_str!("../../../examples/mlp.ir")),
+    ("gpt_scan", include_str!("../../../examples/gpt_scan.ir")),
+];
+
+/// Runs a pipeline on an example.
+fn run(text: &str, pipeline: &str, cluster: &Cluster) -> (Module, Changed) {
+    let mut module = parse(text).expect("examples are programs");
+    let pipeline = Pipeline::parse(pipeline).expect("a legal pipeline");
+    let mut cx = Context::new(cluster);
+    let ran = pipeline.steps.iter().map(|step| (step.pass.run)(&mut module, &step.options, &mut cx));
+    let changed = ran.last().expect("there are passes").expect("examples have a plan");
+    (module, changed)
+}
+
+fn cluster() -> Cluster {
+    Cluster::named("a100-4").expect("a known cluster")
+}
+
+#[test]
+fn a_cut_takes_as_long_as_the_text_says() {
+    let cluster = cluster();
+    let submesh = cluster.submesh(2);
+    for (name, program) in EXAMPLES {
+        let (module, _) = run(program, "fuse,shard", &submesh);
+        let mut layers = Layers::new(&module, derive(&module).expect("a planned module"), &cluster);
+        for n_microbatches in [1, 2, 4] {
+            let cut = layers.chain(n_microbatches).cut(2, n_microbatches, f64::INFINITY).expect("two layers");
+            let mut placed = module.clone();
+            text::write(&mut placed, &layers.stages(&cut.starts), 2, n_microbatches);
+            let secs = report::plan(&placed, &cluster).expect("a placed module").time_secs;
+            // Where the cut goes through a fused kernel, the text has two: these programs have no work to speak of.
+            let off = (secs - cut.step_secs) / secs;
+            assert!(
+                (-0.01..0.1).contains(&off),
+                "{name}, {n_microbatches}: cut {}, text {secs}",
+                cut.step_secs
+            );
+        }
+    }
+}
+
+#[test]
+fn activations_only_go_on_and_gradients_only_go_back() {
+    for (name, program) in EXAMPLES {
+        let (placed, _) = run(program, "fuse,shard,place{stages=2}", &cluster());
+        assert!(verify(&placed).is_empty(), "{name}");
+        let facts = derive(&placed).expect("a placed module");
+        assert!(facts.problems.is_empty(), "{name}: {:?}", facts.problems);
+        assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new(), "{name}");
+    }
+}
+
+/// Values that go to a stage that a schedule has passed by then.
+fn wrong_ways(module: &Module, facts: &Facts) -> Vec<String> {
+    let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
+    let mut found = Vec::new();
+    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr)) {
+        let read = &all[id.index()];
+        for (maker, _) in operand_origins(comp, instr) {
+            let made = &all[maker.index()];
+            let is_wrong = match (made.phase, read.phase) {
+                (Phase::Forward, Phase::Forward) => made.stage > read.stage,
+                (Phase::Backward, Phase::Backward) => made.stage < read.stage,
+                _ => false,
+            };
+            if is_wrong && comp.instr(maker).op != Opcode::Parameter {
+                found.push(format!("{} -> {}", comp.instr(maker).name, instr.name));
+            }
+        }
+    }
+    found
+}
+
+/// Four devices with so much memory.
+fn with_memory(hbm_bytes: f64) -> Cluster {
+    let toml = include_str!("../../../tests/clusters/small-memory-4.toml");
+    let line = |line: &str| match line.starts_with("hbm_bytes =") {
+        true => format!("hbm_bytes = {hbm_bytes}\n"),
+        false => format!("{line}\n"),
+    };
+    Cluster::from_toml(&toml.lines().map(line).collect::<String>()).expect("a legal cluster")
+}
+
+#[test]
+fn a_plan_for_less_memory_fits_in_it() {
+    for (name, program) in EXAMPLES {
+        let peak = |hbm_bytes: f64| {
+            let cluster = with_memory(hbm_bytes);
+            let (placed, _) = run(program, "fuse,shard,place", &cluster);
+            let plan = report::plan(&placed, &cluster).expect("a placed module");
+            plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+        };
+        let free = peak(1e9);
+        let tight = peak(0.8 * free);
+        assert!(tight <= 0.8 * free, "{name}: {tight} of {free}");
+    }
+}
+
+#[test]
+fn what_is_placed_stays_as_it_is() {
+    let (placed, _) = run(EXAMPLES[0].1, "fuse,shard,place{stages=2}", &cluster());
+    let dump = phzc_ir::print(&placed);
+    let (again, changed) = run(&dump, "place", &cluster());
+    assert_eq!((changed, phzc_ir::print(&again) == dump), (Changed::No, true));
+}
