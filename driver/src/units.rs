@@ -16,11 +16,6 @@ pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
 }
 
-/// A count that may be a fraction.
-pub(crate) fn count(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
-}
-
 /// The value in the largest unit that leaves at least one before the point.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     let Some(&smallest) = units.last() else { return value.to_string() };
@@ -45,7 +40,6 @@ mod tests {
             ["0 ns", "1.50 s", "12.3 ms", "2.00 us", "0.30 ns"]
         );
         assert_eq!([0.0, 1023.0, 1536.0, 1e12].map(bytes), ["0 B", "1023 B", "1.50 KiB", "931 GiB"]);
-        assert_eq!([1.0, 2.5].map(count), ["1", "2.5"]);
         assert_eq!(percent(0.1234), "12.3 %");
         assert_eq!(secs(f64::INFINITY), "inf s");
     }
