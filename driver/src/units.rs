@@ -8,7 +8,10 @@ pub(crate) fn secs(value: f64) -> String {
 /// `1.50 GiB`.
 pub(crate) fn bytes(value: f64) -> String {
     let kib = 1024.0;
-    scaled(value, &[(kib * kib * kib, "GiB"), (kib * kib, "MiB"), (kib, "KiB"), (1.0, "B")])
+    if value.abs() < kib {
+        return format!("{value:.0} B");
+    }
+    scaled(value, &[(kib * kib * kib, "GiB"), (kib * kib, "MiB"), (kib, "KiB")])
 }
 
 /// `12.5 %` of a fraction of one.
@@ -39,7 +42,10 @@ mod tests {
             [0.0, 1.5, 0.01234, 2e-6, 3e-10].map(secs),
             ["0 ns", "1.50 s", "12.3 ms", "2.00 us", "0.30 ns"]
         );
-        assert_eq!([0.0, 1023.0, 1536.0, 1e12].map(bytes), ["0 B", "1023 B", "1.50 KiB", "931 GiB"]);
+        assert_eq!(
+            [0.0, 64.0, 1023.0, 1536.0, 1e12].map(bytes),
+            ["0 B", "64 B", "1023 B", "1.50 KiB", "931 GiB"]
+        );
         assert_eq!(percent(0.1234), "12.3 %");
         assert_eq!(secs(f64::INFINITY), "inf s");
     }
