@@ -147,14 +147,19 @@ fn strategies(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<(ClassId, Role)
     roles(&graph.nodes[id as usize]).into_iter().map(|(factor, role)| (class(factor), role)).collect()
 }
 
-/// Equal for blocks that do the same work on the same shapes.
+/// Equal for blocks that do the same work on the same shapes, in whatever order: JAX writes the gradients of
+/// equal layers in different ones.
 pub fn fingerprint(module: &Module, graph: &Graph, blocks: &Blocks, block: BlockId) -> u64 {
-    let mut hasher = rustc_hash::FxHasher::default();
-    for &id in &blocks.members[block as usize] {
-        let node = &graph.nodes[id as usize];
+    let member = |&id: &NodeId| {
+        let (node, mut hasher) = (&graph.nodes[id as usize], rustc_hash::FxHasher::default());
         graph.opcode(module, id).hash(&mut hasher);
         node.rule.to_string().hash(&mut hasher);
         node.results.iter().for_each(|&result| graph.tensors[result as usize].dtype.hash(&mut hasher));
-    }
+        hasher.finish()
+    };
+    let mut members: Vec<u64> = blocks.members[block as usize].iter().map(member).collect();
+    members.sort_unstable();
+    let mut hasher = rustc_hash::FxHasher::default();
+    members.hash(&mut hasher);
     hasher.finish()
 }
