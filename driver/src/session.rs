@@ -7,7 +7,7 @@ use crate::{Failure, Io, cluster, files, help, remarks, summary, write_stdout};
 use phzc_ir::{Diagnostic, Module, parse, print};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
-use phzc_passes::{Context, Done, Pipeline, report};
+use phzc_passes::{Context, Done, Pipeline, estimate, report};
 use std::path::Path;
 
 /// Does what the command line says.
@@ -54,14 +54,15 @@ fn compile(args: &Args, pipeline: &Pipeline, source: &Source, io: &mut Io) -> Re
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
     let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
-    cx.warnings.extend(cluster::changed(&module, &cluster));
+    cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);
     say(args, io, &warnings);
     let secs_per_pass = ran?;
     // `estimate` and `--plan` ask for the figures of any program.
-    let is_asked = args.plan.is_some() || pipeline.steps.iter().any(|step| step.pass.name == "estimate");
+    let is_asked =
+        args.plan.is_some() || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
     let facts = if is_asked || is_planned(&module) { Some(derive(&module)?) } else { None };
     if let Some(facts) = &facts {
         let plan = report::plan_of(&module, facts, &cluster);

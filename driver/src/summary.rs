@@ -18,7 +18,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
         stages(&plan.stages, plan.memory_limit_bytes),
         breakdown(&plan.breakdown),
         collectives(plan),
-        tensors(&plan.tensors),
+        tensors(plan),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).map(|part| part + "\n").collect()
 }
@@ -126,7 +126,7 @@ fn collectives(plan: &Plan) -> String {
     out
 }
 
-fn tensors(tensors: &[BigTensor]) -> String {
+fn tensors(plan: &Plan) -> String {
     let row = |one: &BigTensor| {
         vec![
             one.name.clone(),
@@ -137,8 +137,14 @@ fn tensors(tensors: &[BigTensor]) -> String {
             bytes(one.bytes),
         ]
     };
-    let rows = tensors.iter().take(MAX_TENSORS).map(row).collect();
-    table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3, rows)
+    let rows = plan.tensors.iter().take(MAX_TENSORS).map(row).collect();
+    let mut out = table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3, rows);
+    let is_whole = |one: &BigTensor| !one.layout.contains(char::is_alphabetic);
+    let is_planned = plan.planned_secs.is_some() && plan.stages.len() == 1 && plan.n_devices > 1;
+    if is_planned && plan.tensors.iter().all(is_whole) {
+        out += "no large tensor is split: here splitting costs more than every device doing the whole step\n";
+    }
+    out
 }
 
 /// Columns under a header, from column `n_words` on to the right; nothing when there are no rows.

@@ -330,15 +330,23 @@ fn commands() -> Vec<Case> {
             "the program has a plan on the mesh `x=8`, not on `2x4`",
             &["--passes", "fuse,shard{mesh=2x4},place"],
         ),
-        planned(
-            "plan for fewer devices",
-            "the program has a plan for 8 devices, but `a100-8x2` has 16 devices",
-            &["--passes", "fuse,shard,place", "--cluster", "a100-8x2"],
-        ),
+        Case {
+            args: vec!["input", "--passes", "fuse,shard,place", "-o", "out"],
+            ..text(
+                "plan for fewer devices",
+                "the program has a plan for 4 devices, but `a100-8` has 8 devices",
+                PLANNED.replace("x=8", "x=4").replace("[8]<=[8]", "[4]<=[4]"),
+            )
+        },
         planned(
             "plan for more devices",
-            "plan the original program, or name the cluster that this plan is for",
+            "the program was planned for `a100-8`, and is now for `a100-1`",
             &["--passes", "shard", "--cluster", "a100-1"],
+        ),
+        planned(
+            "plan for other devices",
+            "`--passes estimate` tells what this plan takes there",
+            &["--passes", "place", "--cluster", "h100-8"],
         ),
         command(
             "plan file in no directory",

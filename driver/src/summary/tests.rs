@@ -99,6 +99,15 @@ fn the_report_and_the_planner_are_told_apart() {
 }
 
 #[test]
+fn says_when_nothing_is_worth_splitting() {
+    let mut whole = sample();
+    assert!(!tensors(&whole).contains("no large tensor"));
+    whole.stages.truncate(1);
+    whole.tensors[0].layout = "[-,-]".to_owned();
+    assert!(tensors(&whole).contains("no large tensor is split"));
+}
+
+#[test]
 fn says_nothing_of_passes_that_did_not_run() {
     assert_eq!(passes(&[]), "");
     assert_eq!(passes(&[("fuse", 0.25), ("shard", 1.5)]), "passes: fuse 250 ms, shard 1.50 s\n");

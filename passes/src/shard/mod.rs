@@ -39,7 +39,7 @@ use rayon::prelude::*;
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "shard",
-    summary: "picks a layout (sharding) for every tensor: the least time of all blocks and reshards together",
+    summary: "picks a layout (sharding) for every tensor: least time over all blocks and meshes, proved if `stop` is optimal",
     options: &[OptionInfo {
         name: "mesh",
         kind: OptionKind::Text("auto, or sizes such as 2x4"),
