@@ -39,6 +39,21 @@ fn every_dump_resumes_to_the_bytes_of_the_whole_run() {
     eprintln!("{n_programs} programs, {n_dumps} dumps resumed with `{}`", pipeline());
 }
 
+/// Whoever plans a planned program again, on the same mesh and cluster, gets it back; staged or not.
+#[test]
+fn a_finished_plan_planned_again_keeps_its_layouts() {
+    let path = common::root().join("examples/mlp.ir");
+    let dir = scratch("planned_again");
+    let after = dir.join("after.ir").to_string_lossy().into_owned();
+    for passes in ["fuse,shard{mesh=8},place", "fuse,shard{mesh=2x4},place{stages=2}"] {
+        let first = plan(&[&path.to_string_lossy(), "--passes", passes]);
+        fs::write(&after, &first).expect("writable");
+        let again = plan(&[&after, "--passes", passes]);
+        let body = |text: &str| text.split_once('\n').map(|(_, body)| body.to_owned());
+        assert!(body(&first) == body(&again), "{passes}: the second run differs");
+    }
+}
+
 /// Runs the command of the dump's first line.
 fn resume(dump: &Path) -> String {
     let text = fs::read_to_string(dump).expect("a dump is text");

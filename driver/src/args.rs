@@ -12,15 +12,15 @@ use std::path::PathBuf;
     about = "Plan an HLO program on a cluster: layouts, pipeline stages, devices, time."
 )]
 pub struct Args {
-    /// Program: HLO text, possibly gzipped; `-` is standard input
+    /// Program: HLO text as JAX and XLA print it, possibly gzipped; `-` is standard input
     #[arg(value_name = "MODEL", required_unless_present = "help_passes")]
     pub model: Option<PathBuf>,
 
-    /// Passes in order: `fuse,shard{key=value},place`; '' is none
+    /// Passes in order, options in braces: `fuse,shard{mesh=2x4},place`; '' only checks and prints the program
     #[arg(long, value_name = "PIPELINE", default_value = "default")]
     pub passes: String,
 
-    /// Hardware: `a100-8`, `h100-8x64`, or a file `my.toml`
+    /// Hardware: `h100-8x64` is 64 nodes of 8, or a file `my.toml` [default: the program's own, else a100-8]
     #[arg(long, value_name = "CLUSTER")]
     pub cluster: Option<String>,
 
@@ -28,15 +28,19 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Directory for the program after each pass, the plan and the tables
+    /// File for the plan's figures as JSON: time, memory and communication per stage (docs/plan-schema.md)
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+
+    /// Directory for the program after each pass, plan.json, blocks.txt and strategy_map.txt
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
 
-    /// Do not print warnings and the summary
+    /// Print neither warnings nor the summary, only errors
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// List the passes and pipelines, or explain one
+    /// List passes, pipelines and the values of `stop`, or explain one pass with its options
     #[arg(long, value_name = "PASS", num_args = 0..=1, default_missing_value = "", exclusive = true)]
     pub help_passes: Option<String>,
 }

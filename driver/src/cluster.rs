@@ -4,7 +4,9 @@ use crate::render::Source;
 use crate::{Failure, files};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Diagnostic, Module};
+use phzc_passes::derive::is_planned;
 use phzc_passes::manager::CLUSTER_NOTE;
+use phzc_passes::{Pipeline, place, shard};
 use std::path::Path;
 
 /// The cluster to plan for.
@@ -19,11 +21,23 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
     }
 }
 
-/// A warning when the program carries the plan of a pass for another cluster.
-pub(crate) fn changed(module: &Module, cluster: &Cluster) -> Option<Diagnostic> {
-    let noted = module.note(CLUSTER_NOTE).filter(|noted| *noted != cluster.name)?;
+/// A warning when passes have run for another cluster; an error when the planners would go on from its plan, whose
+/// layouts and times are that cluster's.
+pub(crate) fn changed(
+    module: &Module,
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+) -> phzc_ir::Result<Option<Diagnostic>> {
+    let Some(noted) = module.note(CLUSTER_NOTE).filter(|noted| *noted != cluster.name) else {
+        return Ok(None);
+    };
     let message = format!("the program was planned for `{noted}`, and is now for `{}`", cluster.name);
-    Some(Diagnostic::warning(message))
+    let plans = |name: &str| [shard::PASS.name, place::PASS.name].contains(&name);
+    if is_planned(module) && pipeline.steps.iter().any(|step| plans(step.pass.name)) {
+        let help = "plan the original program; `--passes estimate` tells what this plan takes there";
+        return Err(Diagnostic::error(message).help(help));
+    }
+    Ok(Some(Diagnostic::warning(message)))
 }
 
 fn unknown_note(noted: &str) -> Diagnostic {

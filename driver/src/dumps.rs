@@ -2,7 +2,9 @@
 
 use crate::args::Args;
 use crate::files;
-use phzc_ir::{Result, print};
+use crate::remarks;
+use phzc_cost::Cluster;
+use phzc_ir::Result;
 use phzc_passes::{Done, Pipeline};
 use std::path::PathBuf;
 
@@ -24,13 +26,14 @@ impl Dumps {
     }
 
     /// Writes `00_input.ir`, then the program after each pass, unless the pass left it as it was.
-    pub fn write(&self, done: &Done) -> Result<()> {
+    pub fn write(&self, done: &Done, cluster: &Cluster) -> Result<()> {
         if !done.changed {
             return Ok(());
         }
         let name = format!("{:02}_{}.ir", done.n_done, done.step.map_or("input", |step| step.pass.name));
         let rest = shell_word(&self.pipeline.after(done.n_done).to_string());
-        let text = format!("// phzc {name} --passes {rest}{}\n{}", self.cluster, print(done.module));
+        let program = remarks::text(done.module, cluster)?;
+        let text = format!("// phzc {name} --passes {rest}{}\n{program}", self.cluster);
         files::write(&self.dir.join(name), &text)
     }
 

@@ -2,6 +2,7 @@
 
 use phzc_ir::{Diagnostic, Result, nearest};
 use phzc_passes::registry::{ALIASES, Alias, PASSES, alias, find, names};
+use phzc_passes::stop::STOPS;
 use phzc_passes::{OptionInfo, Pass};
 
 /// All passes and pipelines, one line each; or everything about the one of that name.
@@ -31,6 +32,10 @@ fn overview() -> String {
     out += "\nPipelines:\n";
     for alias in ALIASES {
         out += &format!("  {:<10} {}\n{:13}{}\n", alias.name, alias.pipeline, "", alias.summary);
+    }
+    out += "\n`stop`, why the planner's search ended (all in its cost model, over the meshes and stage counts that it tries):\n";
+    for stop in STOPS {
+        out += &format!("  {:<13} {}\n", stop.name, stop.meaning);
     }
     out + "\nOptions stand in braces: --passes 'name{key=value,key={a,b}},name'; --help-passes NAME lists them.\n"
 }

@@ -9,6 +9,7 @@ mod dumps;
 pub mod files;
 mod help;
 mod progress;
+mod remarks;
 mod render;
 mod session;
 mod summary;

@@ -3,11 +3,11 @@
 use crate::args::Args;
 use crate::dumps::Dumps;
 use crate::render::{Source, render};
-use crate::{Failure, Io, cluster, files, help, summary, write_stdout};
+use crate::{Failure, Io, cluster, files, help, remarks, summary, write_stdout};
 use phzc_ir::{Diagnostic, Module, parse, print};
-use phzc_passes::derive::is_planned;
+use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
-use phzc_passes::{Context, Done, Pipeline, report};
+use phzc_passes::{Context, Done, Pipeline, estimate, report};
 use std::path::Path;
 
 /// Does what the command line says.
@@ -54,22 +54,31 @@ fn compile(args: &Args, pipeline: &Pipeline, source: &Source, io: &mut Io) -> Re
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
     let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
-    cx.warnings.extend(cluster::changed(&module, &cluster));
+    cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);
     say(args, io, &warnings);
     let secs_per_pass = ran?;
-    let plan = if is_planned(&module) { Some(report::plan(&module, &cluster)?) } else { None };
-    if let Some(plan) = &plan {
-        cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
-        say(args, io, &summary::plan(plan));
+    // `estimate` and `--plan` ask for the figures of any program.
+    let is_asked =
+        args.plan.is_some() || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
+    let facts = if is_asked || is_planned(&module) { Some(derive(&module)?) } else { None };
+    if let Some(facts) = &facts {
+        let plan = report::plan_of(&module, facts, &cluster);
+        let json = report::to_json(&plan);
+        args.plan.iter().try_for_each(|path| files::write(path, &json))?;
+        cx.artifacts.insert("plan.json".to_owned(), json);
+        say(args, io, &summary::plan(&plan));
     }
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
     say(args, io, &summary::passes(&secs_per_pass));
-    Ok(print(&module))
+    Ok(match facts {
+        Some(facts) if is_planned(&module) => remarks::with_facts(&module, &facts, &cluster),
+        _ => print(&module),
+    })
 }
 
 /// To standard error, unless the user wants quiet.
@@ -95,10 +104,10 @@ fn run_passes(
     dumps: Option<&Dumps>,
     io: &Io,
 ) -> Result<Vec<(&'static str, f64)>, Failure> {
-    let mut secs_per_pass = Vec::new();
+    let (mut secs_per_pass, hardware) = (Vec::new(), cx.cluster);
     let mut observer = |done: Done| {
         secs_per_pass.extend(done.step.map(|step| (step.pass.name, done.secs)));
-        dumps.map_or(Ok(()), |dumps| dumps.write(&done))
+        dumps.map_or(Ok(()), |dumps| dumps.write(&done, hardware))
     };
     let mut hooks = Hooks { observer: &mut observer, clock: io.clock };
     let ran = manager::run(module, pipeline, cx, &mut hooks);

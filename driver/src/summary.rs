@@ -1,8 +1,9 @@
 //! The table that a person reads after a run: stages, devices, layouts, time and where it goes, memory.
 
-use crate::units::{bytes, count, percent, secs};
+use crate::units::{bytes, percent, secs};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage};
 
 /// Collectives that are listed; the rest is summed up.
@@ -17,7 +18,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
         stages(&plan.stages, plan.memory_limit_bytes),
         breakdown(&plan.breakdown),
         collectives(plan),
-        tensors(&plan.tensors),
+        tensors(plan),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).map(|part| part + "\n").collect()
 }
@@ -30,17 +31,40 @@ pub(crate) fn passes(secs_per_pass: &[(&str, f64)]) -> String {
 }
 
 fn headline(plan: &Plan) -> String {
-    let mut out =
-        format!("{} per step on {} devices of {}", secs(plan.time_secs), plan.n_devices, plan.cluster);
+    let mut out = format!(
+        "{} per step on {} of {}",
+        secs(plan.time_secs),
+        counted(plan.n_devices, "device"),
+        plan.cluster
+    );
     if plan.stages.len() > 1 || plan.n_microbatches > 1 {
-        let plural = if plan.n_microbatches == 1 { "" } else { "es" };
-        out += &format!(", {} microbatch{plural}, schedule {}", plan.n_microbatches, plan.schedule);
+        out += &format!(", {}, schedule {}", counted(plan.n_microbatches, "microbatch"), plan.schedule);
     }
-    let bound = plan.lower_bound_secs.map(|bound| format!("no plan takes less than {}", secs(bound)));
+    out + "\n" + &planner(plan)
+}
+
+/// What the planner says of its plan, in its own model, and how far the final text is from that.
+fn planner(plan: &Plan) -> String {
+    let planned = plan.planned_secs.map(|planned| format!("planned {}", secs(planned)));
+    let bound = plan.lower_bound_secs.map(|bound| format!("lower bound {}", secs(bound)));
     let gap = plan.gap.map(|gap| format!("gap {}", percent(gap)));
-    let stop = plan.stop.as_ref().map(|stop| format!("the search stopped: {stop}"));
-    let claims: Vec<String> = [bound, gap, stop].into_iter().flatten().collect();
-    if claims.is_empty() { out + "\n" } else { format!("{out}\n{}\n", claims.join("; ")) }
+    let stop = plan.stop.as_ref().map(|stop| format!("stop {stop}"));
+    let claims: Vec<String> = [planned, bound, gap, stop].into_iter().flatten().collect();
+    let mut out = if claims.is_empty() { String::new() } else { format!("planner: {}\n", claims.join(", ")) };
+    if let Some(planned) = plan.planned_secs {
+        out += &format!("report: the final text takes {}\n", compared(plan.time_secs, planned));
+    }
+    out
+}
+
+/// `12.3 % more than planned`.
+fn compared(time_secs: f64, planned_secs: f64) -> String {
+    let off = (time_secs - planned_secs) / planned_secs;
+    match percent(off.abs()) {
+        _ if !off.is_finite() => "another time than planned".to_owned(),
+        none if none == percent(0.0) => "as long as planned".to_owned(),
+        share => format!("{share} {} than planned", if off > 0.0 { "more" } else { "less" }),
+    }
 }
 
 fn stages(stages: &[Stage], limit_bytes: f64) -> String {
@@ -85,7 +109,7 @@ fn collectives(plan: &Plan) -> String {
             one.kind.clone(),
             one.axes.join(","),
             one.stage.to_string(),
-            count(one.count),
+            one.count.to_string(),
             bytes(one.bytes),
             secs(one.time_secs),
         ]
@@ -96,13 +120,13 @@ fn collectives(plan: &Plan) -> String {
         let rest: f64 = uses[MAX_COLLECTIVES..].iter().map(|one| one.time_secs).sum();
         out += &format!("and {} more: {}\n", uses.len() - MAX_COLLECTIVES, secs(rest));
     }
-    if plan.n_implicit_collectives > 0.0 {
-        out += &format!("{} of them are left to the partitioner\n", count(plan.n_implicit_collectives));
+    if plan.n_implicit_collectives > 0 {
+        out += &format!("{} of them are left to the partitioner\n", plan.n_implicit_collectives);
     }
     out
 }
 
-fn tensors(tensors: &[BigTensor]) -> String {
+fn tensors(plan: &Plan) -> String {
     let row = |one: &BigTensor| {
         vec![
             one.name.clone(),
@@ -113,8 +137,14 @@ fn tensors(tensors: &[BigTensor]) -> String {
             bytes(one.bytes),
         ]
     };
-    let rows = tensors.iter().take(MAX_TENSORS).map(row).collect();
-    table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3, rows)
+    let rows = plan.tensors.iter().take(MAX_TENSORS).map(row).collect();
+    let mut out = table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3, rows);
+    let is_whole = |one: &BigTensor| !one.layout.contains(char::is_alphabetic);
+    let is_planned = plan.planned_secs.is_some() && plan.stages.len() == 1 && plan.n_devices > 1;
+    if is_planned && plan.tensors.iter().all(is_whole) {
+        out += "no large tensor is split: here splitting costs more than every device doing the whole step\n";
+    }
+    out
 }
 
 /// Columns under a header, from column `n_words` on to the right; nothing when there are no rows.

@@ -8,17 +8,15 @@ pub(crate) fn secs(value: f64) -> String {
 /// `1.50 GiB`.
 pub(crate) fn bytes(value: f64) -> String {
     let kib = 1024.0;
-    scaled(value, &[(kib * kib * kib, "GiB"), (kib * kib, "MiB"), (kib, "KiB"), (1.0, "B")])
+    if value.abs() < kib {
+        return format!("{value:.0} B");
+    }
+    scaled(value, &[(kib * kib * kib, "GiB"), (kib * kib, "MiB"), (kib, "KiB")])
 }
 
 /// `12.5 %` of a fraction of one.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.1} %", fraction * 100.0)
-}
-
-/// A count that may be a fraction.
-pub(crate) fn count(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
 /// The value in the largest unit that leaves at least one before the point.
@@ -44,8 +42,10 @@ mod tests {
             [0.0, 1.5, 0.01234, 2e-6, 3e-10].map(secs),
             ["0 ns", "1.50 s", "12.3 ms", "2.00 us", "0.30 ns"]
         );
-        assert_eq!([0.0, 1023.0, 1536.0, 1e12].map(bytes), ["0 B", "1023 B", "1.50 KiB", "931 GiB"]);
-        assert_eq!([1.0, 2.5].map(count), ["1", "2.5"]);
+        assert_eq!(
+            [0.0, 64.0, 1023.0, 1536.0, 1e12].map(bytes),
+            ["0 B", "64 B", "1023 B", "1.50 KiB", "931 GiB"]
+        );
         assert_eq!(percent(0.1234), "12.3 %");
         assert_eq!(secs(f64::INFINITY), "inf s");
     }

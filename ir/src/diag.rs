@@ -87,5 +87,26 @@ impl std::fmt::Display for Diagnostic {
     }
 }
 
+/// `1 device`, `2 devices`, `2 microbatches`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let plural = match count {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{plural}")
+}
+
 /// A result whose error is one diagnostic.
 pub type Result<T> = std::result::Result<T, Diagnostic>;
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn one_of_a_kind_is_singular() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "device")), ["0 devices", "1 device", "2 devices"]);
+        assert_eq!([1, 2].map(|count| counted(count, "microbatch")), ["1 microbatch", "2 microbatches"]);
+    }
+}

@@ -26,7 +26,7 @@ pub mod view;
 pub mod work;
 
 pub use attr::{Attr, Key, Value};
-pub use diag::{Diagnostic, Result, Severity, Span};
+pub use diag::{Diagnostic, Result, Severity, Span, counted};
 pub use dtype::DType;
 pub use fusion::{FusionKind, Touch};
 pub use layout::{Layout, MAX_AXES, Mesh};

@@ -21,7 +21,7 @@
 
 mod sharding;
 
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, counted};
 use crate::module::{CompId, Computation, Instr, Module, Payload};
 use crate::opcode::{Arity, Opcode};
 use crate::ops::describe;
@@ -158,7 +158,7 @@ fn array_shape(array: &ArrayShape) -> Result<(), String> {
     let Some(layout) = &array.layout else { return Ok(()) };
     let named = layout.minor_to_major.iter().fold(0u64, |seen, &dim| seen | 1 << (dim & 63));
     if layout.minor_to_major.len() != array.dims.len() || named != (1u64 << array.dims.len()) - 1 {
-        return Err(format!("a layout must name each of the {} dimensions once", array.dims.len()));
+        return Err(format!("a layout of rank {} must name every dimension once", array.dims.len()));
     }
     Ok(())
 }
@@ -172,7 +172,8 @@ fn params(comp: &Computation, n_params: usize, found: &mut Found) {
             Some(seen) if !*seen => *seen = true,
             Some(_) => found.instr(comp, instr, format!("parameter {number} is defined twice")),
             None => {
-                let message = format!("{n_params} parameters are numbered from 0, got parameter {number}");
+                let known = counted(n_params, "parameter");
+                let message = format!("the computation has {known}, numbered from 0, got parameter {number}");
                 found.instr(comp, instr, message);
             }
         }
@@ -239,9 +240,11 @@ fn types(module: &Module, comp: &Computation, found: &mut Found) {
 fn arity(instr: &Instr) -> Result<(), String> {
     let (op, found) = (instr.op.as_str(), instr.operands.len());
     match instr.op.def().arity {
-        Arity::Exactly(count) if count != found => Err(format!("`{op}` takes {count} operands, got {found}")),
+        Arity::Exactly(count) if count != found => {
+            Err(format!("`{op}` takes {}, got {found}", counted(count, "operand")))
+        }
         Arity::AtLeast(count) if count > found => {
-            Err(format!("`{op}` takes at least {count} operands, got {found}"))
+            Err(format!("`{op}` takes at least {}, got {found}", counted(count, "operand")))
         }
         _ => Ok(()),
     }

@@ -22,17 +22,17 @@ pub use memory::{Memory, StageMemory, memory, memory_of, schedule};
 use crate::derive::{Facts, Problem, derive, is_planned};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, Span};
+use phzc_ir::{Diagnostic, Module, Result, Span, counted};
 
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "check",
-    summary: "proves the plan from the text alone: legality, communication, memory",
+    summary: "re-derives the plan from the text alone and judges it: legality, communication, memory",
     options: &[OptionInfo {
         name: "strict",
         kind: OptionKind::Choice(&["auto", "true", "false"]),
         default: "auto",
-        help: "whether communication that the program does not mention is an error; auto: in phzc's plans",
+        help: "whether a reshard that the text leaves to the partitioner is an error; auto: only in phzc's plans",
     }],
     run,
 };
@@ -81,8 +81,8 @@ fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
     let memory = memory_of(module, facts, cluster);
     let n_needed = facts.header.n_devices();
     if n_needed > cluster.n_devices() {
-        let message =
-            format!("the plan is for {n_needed} devices, `{}` has {}", cluster.name, cluster.n_devices());
+        let needed = counted(n_needed, "device");
+        let message = format!("the plan is for {needed}, `{}` has {}", cluster.name, cluster.n_devices());
         return Err(Diagnostic::error(message).help("plan again for this cluster"));
     }
     match memory.stages.iter().position(|stage| stage.peak_bytes > memory.limit_bytes) {

@@ -20,7 +20,7 @@ use phzc_ir::{Computation, Instr, InstrId, Module, Result};
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "dce",
-    summary: "remove instructions and computations that nothing needs",
+    summary: "removes instructions and computations that nothing needs",
     options: &[],
     run,
 };

@@ -9,7 +9,7 @@ use phzc_ir::{Module, Result};
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "estimate",
-    summary: "computes the plan's time, memory and communication: plan.json",
+    summary: "computes time, memory and communication of a sharded program, whoever sharded it: plan.json",
     options: &[],
     run,
 };

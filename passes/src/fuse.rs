@@ -4,7 +4,8 @@
 //! y = f32[64,256] dot(x, w), …     →     y = f32[64,256] dot(x, w), …, frontend_attributes={phzc.block="3",phzc.phase="fwd"}
 //! ```
 //!
-//! Blocks and their repeats go to `blocks.txt` in CFP's format (reference/cfp-alpa.md 1.7).
+//! Blocks and their repeats go to `blocks.txt` in CFP's format (reference/cfp-alpa.md 1.7), under the numbers of
+//! the notes: first the blocks that hold contractions, which alone the file lists, then all others.
 //! Precondition: none; calls are inlined first.
 
 use crate::blocks::{BlockId, Blocks};
@@ -18,11 +19,12 @@ use phzc_ir::{Instr, Key, Module, Result};
 use smallvec::SmallVec;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "fuse",
-    summary: "groups ops into ParallelBlocks by their factor rules and finds repeated segments",
+    summary: "groups ops that split alike without communication into ParallelBlocks; finds repeated layers",
     options: &[],
     run,
 };
@@ -31,23 +33,36 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     let flattened = inline::flatten(module)?;
     let graph = Graph::build(module);
     let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
-    cx.artifacts.insert("blocks.txt".into(), describe(module, &graph, &blocks));
-    let noted = note(module, &graph, &blocks);
+    let order = reading_order(&graph, &blocks);
+    cx.artifacts.insert("blocks.txt".into(), describe(module, &graph, &blocks, &order));
+    let noted = note(module, &graph, &blocks, &order);
     Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
 }
 
+/// The blocks as a reader meets them; a block's number is its position here.
+fn reading_order(graph: &Graph, blocks: &Blocks) -> Vec<BlockId> {
+    let mut order: Vec<BlockId> = (0..blocks.members.len() as BlockId).collect();
+    order.sort_by_key(|&block| !has_contraction(graph, blocks, block));
+    order
+}
+
+fn has_contraction(graph: &Graph, blocks: &Blocks, block: BlockId) -> bool {
+    blocks.members[block as usize].iter().any(|&node| graph.nodes[node as usize].is_contraction)
+}
+
 /// Notes block and phase on every instruction that has a block; says whether anything was new.
-fn note(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
+fn note(module: &mut Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) -> bool {
     let mut changed = false;
+    let mut numbers = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(number, &block)| numbers[block as usize] = number);
     for (id, node) in graph.nodes.iter().enumerate() {
         let Some(block) = blocks.block_of[id] else { continue };
         if node.kind != NodeKind::Op && node.kind != NodeKind::Source {
             continue;
         }
         let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
-        for (key, value) in
-            [("phzc.block", block.to_string()), ("phzc.phase", blocks.phases[id].as_str().to_string())]
-        {
+        let number = numbers[block as usize].to_string();
+        for (key, value) in [("phzc.block", number), ("phzc.phase", blocks.phases[id].as_str().to_string())] {
             if instr.note(key) != Some(&value) {
                 instr.set_note(key, &value);
                 changed = true;
@@ -58,13 +73,10 @@ fn note(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
 }
 
 /// The block dump: members with their plans, then the repeats among the blocks with contractions.
-fn describe(module: &Module, graph: &Graph, blocks: &Blocks) -> String {
+fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) -> String {
     let mut out = String::new();
-    let with_contraction: Vec<BlockId> = (0..blocks.members.len() as BlockId)
-        .filter(|&block| {
-            blocks.members[block as usize].iter().any(|&node| graph.nodes[node as usize].is_contraction)
-        })
-        .collect();
+    let with_contraction: Vec<BlockId> =
+        order.iter().copied().take_while(|&block| has_contraction(graph, blocks, block)).collect();
     for (index, &block) in with_contraction.iter().enumerate() {
         let _ = writeln!(out, "Parallel Block {index}:");
         for &node in
@@ -77,14 +89,20 @@ fn describe(module: &Module, graph: &Graph, blocks: &Blocks) -> String {
     }
     let hashes: Vec<u64> =
         with_contraction.iter().map(|&block| fingerprint(module, graph, blocks, block)).collect();
-    for (copy, first) in repeats(&hashes) {
-        let _ = writeln!(
-            out,
-            "ParallelBlocks sequence: ({}, {}) mapped to  ({}, {})",
-            copy.start, copy.end, first.start, first.end
-        );
+    out + &sequences(&hashes)
+}
+
+/// One line per copy of a stretch of blocks; without copies, one that maps all blocks to themselves.
+fn sequences(hashes: &[u64]) -> String {
+    let mut copies = repeats(hashes);
+    if copies.is_empty() {
+        copies.push((0..hashes.len(), 0..hashes.len()));
     }
-    out
+    let line = |(copy, first): (Range<usize>, Range<usize>)| {
+        let (copy, first) = (format!("({}, {})", copy.start, copy.end), (first.start, first.end));
+        format!("ParallelBlocks sequence: {copy} mapped to  {first:?}\n")
+    };
+    copies.into_iter().map(line).collect()
 }
 
 /// The instruction in short form.
@@ -129,14 +147,19 @@ fn strategies(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<(ClassId, Role)
     roles(&graph.nodes[id as usize]).into_iter().map(|(factor, role)| (class(factor), role)).collect()
 }
 
-/// Equal for blocks that do the same work on the same shapes.
+/// Equal for blocks that do the same work on the same shapes, in whatever order: JAX writes the gradients of
+/// equal layers in different ones.
 pub fn fingerprint(module: &Module, graph: &Graph, blocks: &Blocks, block: BlockId) -> u64 {
-    let mut hasher = rustc_hash::FxHasher::default();
-    for &id in &blocks.members[block as usize] {
-        let node = &graph.nodes[id as usize];
+    let member = |&id: &NodeId| {
+        let (node, mut hasher) = (&graph.nodes[id as usize], rustc_hash::FxHasher::default());
         graph.opcode(module, id).hash(&mut hasher);
         node.rule.to_string().hash(&mut hasher);
         node.results.iter().for_each(|&result| graph.tensors[result as usize].dtype.hash(&mut hasher));
-    }
+        hasher.finish()
+    };
+    let mut members: Vec<u64> = blocks.members[block as usize].iter().map(member).collect();
+    members.sort_unstable();
+    let mut hasher = rustc_hash::FxHasher::default();
+    members.hash(&mut hasher);
     hasher.finish()
 }

@@ -16,7 +16,7 @@ use phzc_ir::{Attr, CompId, Computation, Diagnostic, Instr, InstrId, Key, Module
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "inline",
-    summary: "splices calls and fusions into their callers; copies shared loop bodies",
+    summary: "splices calls and fusions into their callers; gives every loop a body of its own",
     options: &[],
     run,
 };

@@ -25,6 +25,7 @@ pub mod repeats;
 pub mod report;
 pub mod roles;
 pub mod shard;
+pub mod stop;
 #[cfg(test)]
 mod testing;
 

@@ -314,8 +314,46 @@ const FITS_NOWHERE: &[&str] = &["input", "--passes", "fuse,shard,place", "-o", "
 const HUGE: &str = "ENTRY e { x = f32[1000000,1000000] parameter(0) y = f32[1000000,1000000] parameter(1)
   ROOT z = f32[1000000,1000000] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
 
+/// A finished plan for a mesh of 8 devices.
+const PLANNED: &str = "HloModule m, num_partitions=8, frontend_attributes={phzc.passes=\"fuse,shard,place\",phzc.cluster=\"a100-8\",phzc.mesh=\"x=8\",phzc.plan=\"{\\\"fits\\\":true,\\\"planned_secs\\\":1e-6}\"}
+  ENTRY e { x = f32[8] parameter(0), sharding={devices=[8]<=[8]} ROOT y = f32[8] negate(x), sharding={devices=[8]<=[8]} }";
+
+/// The finished plan, run again.
+fn planned(name: &'static str, says: &'static str, args: &[&'static str]) -> Case {
+    Case { args: [&["input", "-o", "out"], args].concat(), ..text(name, says, PLANNED) }
+}
+
 fn commands() -> Vec<Case> {
     vec![
+        planned(
+            "plan on another mesh",
+            "the program has a plan on the mesh `x=8`, not on `2x4`",
+            &["--passes", "fuse,shard{mesh=2x4},place"],
+        ),
+        Case {
+            args: vec!["input", "--passes", "fuse,shard,place", "-o", "out"],
+            ..text(
+                "plan for fewer devices",
+                "the program has a plan for 4 devices, but `a100-8` has 8 devices",
+                PLANNED.replace("x=8", "x=4").replace("[8]<=[8]", "[4]<=[4]"),
+            )
+        },
+        planned(
+            "plan for more devices",
+            "the program was planned for `a100-8`, and is now for `a100-1`",
+            &["--passes", "shard", "--cluster", "a100-1"],
+        ),
+        planned(
+            "plan for other devices",
+            "`--passes estimate` tells what this plan takes there",
+            &["--passes", "place", "--cluster", "h100-8"],
+        ),
+        command(
+            "plan file in no directory",
+            1,
+            "cannot write `no/x.json`",
+            &["--passes", "dce", "--plan", "no/x.json"],
+        ),
         Case { args: vec![], ..command("no arguments", 2, "required arguments", &[]) },
         command("unknown flag", 2, "unexpected argument", &["--frobnicate"]),
         command("two programs", 2, "unexpected argument", &["input"]),

@@ -18,7 +18,7 @@ fn sample() -> Plan {
         kind: "all-reduce".to_owned(),
         axes: vec!["x".to_owned()],
         stage: 0,
-        count: 2.0,
+        count: 2,
         bytes: 1e6,
         time_secs: 1e-5 * index as f64,
     };
@@ -33,15 +33,16 @@ fn sample() -> Plan {
     Plan {
         schema: 1,
         time_secs: 0.0123,
+        planned_secs: Some(0.012),
         lower_bound_secs: Some(0.0119),
-        gap: Some(0.03),
-        stop: Some("optimal".to_owned()),
+        gap: Some(0.0083),
+        stop: Some("sharing-open".to_owned()),
         n_devices: 8,
         memory_limit_bytes: 8e10,
         cluster: "a100-8".to_owned(),
         n_microbatches: 4,
         schedule: "1f1b".to_owned(),
-        n_implicit_collectives: 2.0,
+        n_implicit_collectives: 2,
         stages: vec![stage(0), stage(4)],
         collectives: (0..10).map(used).collect(),
         breakdown: Breakdown {
@@ -58,7 +59,8 @@ fn sample() -> Plan {
 fn shows_stages_time_communication_and_tensors() {
     assert_snapshot!(plan(&sample()), @r"
     12.3 ms per step on 8 devices of a100-8, 4 microbatches, schedule 1f1b
-    no plan takes less than 11.9 ms; gap 3.0 %; the search stopped: optimal
+    planner: planned 12.0 ms, lower bound 11.9 ms, gap 0.8 %, stop sharing-open
+    report: the final text takes 2.5 % more than planned
 
     stage  devices  mesh     instrs  forward  backward  update    memory      of limit
     0      0-3      x=2,y=2    1200  1.20 ms   2.40 ms  300 us  83.8 GiB  112.5 % OVER
@@ -82,6 +84,27 @@ fn shows_stages_time_communication_and_tensors() {
     tensor  shape           layout  stage  count  per device
     w       f32[8192,1024]  [x,-]       0      3    3.81 MiB
     ");
+}
+
+#[test]
+fn the_report_and_the_planner_are_told_apart() {
+    let one = Plan { n_devices: 1, n_microbatches: 1, planned_secs: Some(0.0123), ..sample() };
+    assert_snapshot!(headline(&one), @r"
+    12.3 ms per step on 1 device of a100-8, 1 microbatch, schedule 1f1b
+    planner: planned 12.3 ms, lower bound 11.9 ms, gap 0.8 %, stop sharing-open
+    report: the final text takes as long as planned
+    ");
+    let foreign = Plan { planned_secs: None, lower_bound_secs: None, gap: None, stop: None, ..sample() };
+    assert_eq!(planner(&foreign), "");
+}
+
+#[test]
+fn says_when_nothing_is_worth_splitting() {
+    let mut whole = sample();
+    assert!(!tensors(&whole).contains("no large tensor"));
+    whole.stages.truncate(1);
+    whole.tensors[0].layout = "[-,-]".to_owned();
+    assert!(tensors(&whole).contains("no large tensor is split"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use super::maps::{dim, fallback, identity, leaf_dims};
 use super::read::{Inferred, describe_array, has, like, one_dim, one_or_tuple};
 use crate::attr::Key;
+use crate::diag::counted;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule};
@@ -88,7 +89,11 @@ fn check_resized(view: &View, fits: fn(i64, i64) -> bool) -> Inferred {
     }
     let op = view.instr.op.as_str();
     if results.len() != operands.len() {
-        return Err(format!("`{op}` of {} arrays makes as many, got {}", operands.len(), results.len()));
+        return Err(format!(
+            "`{op}` of {} makes as many, got {}",
+            counted(operands.len(), "array"),
+            results.len()
+        ));
     }
     for (operand, result) in operands.into_iter().zip(results) {
         let along = one_dim(view, Key::Dimensions, operand.rank())?;

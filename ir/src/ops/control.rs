@@ -6,6 +6,7 @@
 use super::maps::{all_replicated, fallback, identity};
 use super::read::{self, Inferred, describe, expect_size};
 use crate::attr::{Key, Value};
+use crate::diag::counted;
 use crate::dtype::DType;
 use crate::fusion::FusionKind;
 use crate::module::{CompId, Computation, Instr};
@@ -125,9 +126,9 @@ fn check_params(comp: &Computation, args: &[&Shape]) -> Result<(), String> {
             }
             None => {
                 return Err(format!(
-                    "`{}` has a parameter {number}, but {} values are passed",
+                    "`{}` has a parameter {number}, but is passed {}",
                     comp.name,
-                    args.len()
+                    counted(args.len(), "value")
                 ));
             }
         }
@@ -230,9 +231,9 @@ mod tests {
         check("f32[] get-tuple-element(t), index=-1", "`index` must be below 2, got -1");
         check("f32[] get-tuple-element(x), index=0", "`get-tuple-element` needs a tuple");
         check("f32[] call(x, v), to_apply=add", "parameter 1 of `add` is f32[], but f32[2] is passed");
-        check("f32[] call(x), to_apply=add", "`add` has a parameter 1, but 1 values are passed");
+        check("f32[] call(x), to_apply=add", "`add` has a parameter 1, but is passed 1 value");
         check("f32[] call(x, x, x), to_apply=add", "the number of values passed to `add` must be 2, got 3");
-        check("f32[] while(x), condition=add, body=add", "`add` has a parameter 1, but 1 values are passed");
+        check("f32[] while(x), condition=add, body=add", "`add` has a parameter 1, but is passed 1 value");
         check(
             "f32[] conditional(x, x), branch_computations={add}",
             "`conditional` selects by pred[] or s32[], got f32",
@@ -243,7 +244,7 @@ mod tests {
         );
         check(
             "f32[] conditional(s, x), branch_computations={add}",
-            "`add` has a parameter 1, but 1 values are passed",
+            "`add` has a parameter 1, but is passed 1 value",
         );
         check("f32[] conditional(s), branch_computations={}", "`conditional` needs branches");
     }

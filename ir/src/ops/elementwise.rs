@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(error("x: (f32[2]); ROOT z = f32[2] negate(x)"), "operand 0 of `negate` must be an array");
         assert_eq!(
             error("x: f32[2]; ROOT z = f32[2] map(x), to_apply=add"),
-            "`add` must take 1 scalars, but has a parameter 1"
+            "`add` must take 1 scalar, but has a parameter 1"
         );
     }
 }

@@ -3,7 +3,7 @@
 use crate::attr::{Key, Value};
 use crate::dtype::{Class, DType};
 use crate::module::Computation;
-use crate::shape::{ArrayShape, Dims, Shape};
+use crate::shape::{ArrayShape, Dims, Shape, UNBOUNDED};
 use crate::view::View;
 use smallvec::SmallVec;
 
@@ -184,8 +184,10 @@ pub(crate) fn describe_array(array: &ArrayShape) -> String {
     format!("{}[{}]", array.dtype.as_str(), join(&array.dims))
 }
 
+/// Sizes as the text has them: `?` where one is unknown.
 fn join(dims: &[i64]) -> String {
-    dims.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
+    let size = |&size: &i64| if size == UNBOUNDED { "?".to_owned() } else { size.to_string() };
+    dims.iter().map(size).collect::<Vec<_>>().join(",")
 }
 
 /// Whether an attribute is there, whatever its value.

@@ -3,6 +3,7 @@
 use super::literal;
 use super::read::{callee, describe};
 use crate::attr::Key;
+use crate::diag::counted;
 use crate::dtype::{Class, DType};
 use crate::flops;
 use crate::module::{CompId, Computation, Instr};
@@ -20,8 +21,8 @@ pub(crate) fn check_params(comp: &Computation, dtypes: &[DType]) -> Result<(), S
         let Some(number) = instr.param_number() else { continue };
         found += 1;
         let Some(&wanted) = dtypes.get(number as usize) else {
-            let count = dtypes.len();
-            return Err(format!("`{}` must take {count} scalars, but has a parameter {number}", comp.name));
+            let count = counted(dtypes.len(), "scalar");
+            return Err(format!("`{}` must take {count}, but has a parameter {number}", comp.name));
         };
         if !is_scalar_of(&instr.shape, wanted) {
             let (wanted, found) = (wanted.as_str(), describe(&instr.shape));
@@ -31,7 +32,7 @@ pub(crate) fn check_params(comp: &Computation, dtypes: &[DType]) -> Result<(), S
     if found == dtypes.len() {
         return Ok(());
     }
-    Err(format!("`{}` must take {} scalars, got {found}", comp.name, dtypes.len()))
+    Err(format!("`{}` must take {}, got {found}", comp.name, counted(dtypes.len(), "scalar")))
 }
 
 /// Whether this is a scalar of the type, or of another width of float.

@@ -118,7 +118,7 @@ fn parse_iota(cursor: &mut Cursor) -> Result<Devices> {
     let mut sorted = perm.clone();
     sorted.sort_unstable();
     if !sorted.iter().copied().eq(0..rank as i64) {
-        let error = Diagnostic::error(format!("`T(…)` must name each of {rank} dimensions once"));
+        let error = Diagnostic::error(format!("`T(…)` must name each dimension of rank {rank} once"));
         return Err(error.at(Span::new(start, cursor.at)));
     }
     Ok(Devices::Iota { reshape, perm: perm.into_iter().map(|dim| dim as u8).collect() })

@@ -5,7 +5,7 @@
 
 use super::cursor::{Cursor, clip};
 use super::shape::MAX_DEPTH;
-use crate::diag::{Diagnostic, Result, Span};
+use crate::diag::{Diagnostic, Result, Span, counted};
 use crate::dtype::{Class, DType};
 use crate::shape::{ArrayShape, Shape};
 
@@ -96,7 +96,8 @@ fn check_count(cursor: &Cursor, found: i64, size: i64) -> Result<()> {
     if found == size {
         return Ok(());
     }
-    let error = Diagnostic::error(format!("expected {size} elements in this dimension, found {found}"));
+    let wanted = counted(size as usize, "element");
+    let error = Diagnostic::error(format!("expected {wanted} in this dimension, found {found}"));
     Err(error.at(Span::new(cursor.at, cursor.at + 1)))
 }
 

@@ -1,7 +1,7 @@
 //! Reading shapes.
 
 use super::cursor::Cursor;
-use crate::diag::{Diagnostic, Result, Span};
+use crate::diag::{Diagnostic, Result, Span, counted};
 use crate::dtype::DType;
 use crate::shape::{ArrayShape, Dims, PhysicalLayout, Shape, UNBOUNDED};
 use smallvec::SmallVec;
@@ -129,8 +129,8 @@ fn parse_layout(cursor: &mut Cursor, rank: usize) -> Result<Option<PhysicalLayou
     let tail = if cursor.eat(b':') { Some(parse_tail(cursor)?) } else { None };
     cursor.expect(b'}')?;
     if minor_to_major.len() != rank {
-        let error =
-            Diagnostic::error(format!("the layout of a rank-{rank} array must name {rank} dimensions"));
+        let wanted = counted(rank, "dimension");
+        let error = Diagnostic::error(format!("the layout of a rank-{rank} array must name {wanted}"));
         return Err(error.at(Span::new(start, cursor.at)));
     }
     Ok(Some(PhysicalLayout { minor_to_major, tail }))

@@ -1,5 +1,6 @@
 //! Shardings: a layout per leaf, a tile count per dimension, every device once.
 
+use crate::diag::counted;
 use crate::ops::describe;
 use crate::shape::Shape;
 use crate::sharding::{Devices, Sharding, Tiles, Tiling, TilingKind};
@@ -18,8 +19,8 @@ pub(super) fn check(sharding: &Sharding, shape: &Shape) -> Result<(), String> {
             // XLA writes one layout for the empty tuple.
             let fits = tilings.len() == leaves.len() || (leaves.is_empty() && tilings.len() == 1);
             if !fits || !matches!(shape, Shape::Tuple(_)) {
-                let (found, wanted) = (tilings.len(), describe(shape));
-                return Err(format!("a `sharding` of {found} layouts does not fit {wanted}"));
+                let (found, wanted) = (counted(tilings.len(), "layout"), describe(shape));
+                return Err(format!("a `sharding` of {found} does not fit {wanted}"));
             }
             tilings.iter().zip(leaves).try_for_each(|(tiling, leaf)| check_tiling(tiling, leaf))
         }
@@ -40,7 +41,7 @@ fn check_tiling(tiling: &Tiling, leaf: &Shape) -> Result<(), String> {
 fn check_tiles(tiles: &Tiles, rank: usize) -> Result<(), String> {
     let (n_tiled, n_last) = (tiles.dims.len(), tiles.n_last());
     if n_tiled != rank + n_last {
-        return Err(format!("needs {} tile counts, got {n_tiled}", rank + n_last));
+        return Err(format!("needs {}, got {n_tiled}", counted(rank + n_last, "tile count")));
     }
     if tiles.dims.iter().any(|&count| count < 1) {
         return Err("needs tile counts of at least 1".to_owned());
@@ -55,7 +56,7 @@ fn check_tiles(tiles: &Tiles, rank: usize) -> Result<(), String> {
 
 fn check_list(list: &[i64], n_devices: i64) -> Result<(), String> {
     if list.len() as i64 != n_devices {
-        return Err(format!("needs {n_devices} devices, got {}", list.len()));
+        return Err(format!("needs {}, got {}", counted(n_devices as usize, "device"), list.len()));
     }
     let mut seen = vec![false; list.len()];
     for &device in list {
@@ -72,7 +73,7 @@ fn check_iota(reshape: &[i64], perm: &[u8], n_devices: i64) -> Result<(), String
     let product =
         reshape.iter().try_fold(1i64, |total, &size| if size < 1 { None } else { total.checked_mul(size) });
     if product != Some(n_devices) {
-        return Err(format!("needs {n_devices} devices after `<=`"));
+        return Err(format!("needs {} after `<=`", counted(n_devices as usize, "device")));
     }
     let mut order: Vec<usize> = perm.iter().map(|&axis| axis as usize).collect();
     order.sort_unstable();

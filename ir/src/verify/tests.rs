@@ -60,14 +60,14 @@ fn parameters_are_numbered_once_from_zero() {
     );
     assert_eq!(
         check("ENTRY e { a = f32[] parameter(0)\n ROOT b = f32[] parameter(2) }"),
-        "2 parameters are numbered from 0, got parameter 2"
+        "the computation has 2 parameters, numbered from 0, got parameter 2"
     );
     assert_eq!(check("ENTRY e { b = f32[] parameter(1)\n ROOT a = f32[] parameter(0) }"), "");
 }
 
 #[test]
 fn sizes_are_known_and_small_enough_to_count() {
-    assert_eq!(check("ENTRY e { ROOT a = f32[?] parameter(0) }"), "the sizes of `f32[-1]` must be known");
+    assert_eq!(check("ENTRY e { ROOT a = f32[?] parameter(0) }"), "the sizes of `f32[?]` must be known");
     assert_eq!(check("ENTRY e { ROOT a = f32[<=8,0] parameter(0) }"), "");
     assert_eq!(
         check("ENTRY e { ROOT a = f32[4294967296,4294967296] parameter(0) }"),
@@ -90,14 +90,14 @@ fn shardings_fit_their_arrays() {
         assert_eq!(sharding("f32[8,8]", legal), "");
     }
     assert_eq!(sharding("(f32[8], s32[])", "{{devices=[2]0,1}, {replicated}}"), "");
-    assert_eq!(sharding("f32[8]", "{devices=[2,4]<=[8]}"), "needs 1 tile counts, got 2");
+    assert_eq!(sharding("f32[8]", "{devices=[2,4]<=[8]}"), "needs 1 tile count, got 2");
     assert_eq!(sharding("f32[8]", "{devices=[2]0,2}"), "names device 2 of 2");
     assert_eq!(sharding("f32[8]", "{devices=[2]0,0}"), "names device 0 twice");
     assert_eq!(sharding("f32[8]", "{devices=[4]<=[2]}"), "needs 4 devices after `<=`");
     assert_eq!(sharding("f32[8]", "{devices=[4000000000]<=[4000000000]}"), "spans more than 1048576 devices");
     assert_eq!(
         sharding("(f32[8], s32[])", "{{devices=[2]0,1}}"),
-        "a `sharding` of 1 layouts does not fit (f32[8], s32[])"
+        "a `sharding` of 1 layout does not fit (f32[8], s32[])"
     );
 }
 

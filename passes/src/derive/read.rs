@@ -1,7 +1,9 @@
 //! Reads layouts, stage and phase of one instruction.
 
 use super::{Facts, InstrFacts, Leaf, Phase};
-use phzc_ir::{ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiling};
+use phzc_ir::{
+    ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiling, counted,
+};
 use smallvec::SmallVec;
 
 /// What is wrong: whether it is fatal, and why.
@@ -55,7 +57,7 @@ impl<'m> Reader<'m> {
             let what = if is_missing {
                 "has no layout".to_owned()
             } else {
-                format!("has {} parts but {} layouts", shapes.len(), tilings.len())
+                format!("has {} but {}", counted(shapes.len(), "part"), counted(tilings.len(), "layout"))
             };
             found.push((false, format!("`{}` {what}", instr.name)));
             return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
@@ -127,7 +129,7 @@ fn stage(instr: &Instr, n_stages: usize, found: &mut Found) -> usize {
         _ => {
             found.push((
                 true,
-                format!("`{}` is in stage `{text}`, but there are {n_stages} stages", instr.name),
+                format!("`{}` is in stage `{text}` of {}", instr.name, counted(n_stages, "stage")),
             ));
             0
         }

@@ -30,9 +30,9 @@ struct Total {
 
 /// How a part of an instruction runs: `times` per step, each on a `share` of the batch.
 #[derive(Clone, Copy)]
-struct Runs {
-    times: f64,
-    share: f64,
+pub(super) struct Runs {
+    pub times: f64,
+    pub share: f64,
     phase: Phase,
 }
 
@@ -49,15 +49,15 @@ pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePri
 }
 
 /// Collectives per step that the plan does not mention.
-pub fn n_implicit(facts: &Facts) -> f64 {
+pub fn n_implicit(facts: &Facts) -> u64 {
     let per_comp = |(instrs, times): (&Vec<InstrFacts>, &f64)| {
         let implicit = instrs.iter().flat_map(|own| &own.steps).filter(|step| step.is_implicit);
         implicit.count() as f64 * times
     };
-    facts.comps.iter().zip(&facts.executions).map(per_comp).sum()
+    facts.comps.iter().zip(&facts.executions).map(per_comp).sum::<f64>() as u64
 }
 
-fn first_dtype(module: &Module, comp: CompId, instr: &Instr) -> DType {
+pub(super) fn first_dtype(module: &Module, comp: CompId, instr: &Instr) -> DType {
     let source = instr.operands.first().map_or(instr, |&id| module.comp(comp).instr(id));
     source.shape.leaves().first().and_then(|leaf| leaf.as_array()).map_or(DType::F32, |array| array.dtype)
 }
@@ -69,7 +69,7 @@ impl Runs {
 }
 
 /// An op that touches data runs per microbatch on its part; one on sums of microbatches once; others anew each time.
-fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
+pub(super) fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
     let all = &facts.comps[comp.index()];
     let operands = instr.operands.iter().flat_map(|operand| &all[operand.index()].natures);
     let nature = operands.chain(&all[id.index()].natures).copied().max().unwrap_or_default();
@@ -77,7 +77,7 @@ fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
 }
 
 /// A collective moves the result.
-fn step_runs(facts: &Facts, own: &InstrFacts) -> Runs {
+pub(super) fn step_runs(facts: &Facts, own: &InstrFacts) -> Runs {
     runs(facts, own.natures.iter().copied().max().unwrap_or_default(), own.phase)
 }
 
@@ -152,7 +152,7 @@ impl StagePrice {
             kind: kind.to_string(),
             axes: axes_of(axes).map(|axis| AXIS_NAMES[axis].to_owned()).collect(),
             stage,
-            count: total.count,
+            count: total.count as u64,
             bytes: total.bytes,
             time_secs: total.secs,
         };

@@ -78,16 +78,16 @@ fn uses(
             kind: "send".to_owned(),
             axes: Vec::new(),
             stage,
-            count: 0.0,
+            count: 0,
             bytes: 0.0,
             time_secs: 0.0,
         };
         for (boundary, it) in [onwards, back].into_iter().flatten() {
-            sum.count += it.count;
+            sum.count += it.count as u64;
             sum.bytes += it.each * n_parts + it.once;
             sum.time_secs += n_parts * secs(boundary, it.each) + secs(boundary, it.once);
         }
-        if sum.count > 0.0 {
+        if sum.count > 0 {
             uses.push(sum);
         }
     }

@@ -15,6 +15,7 @@ pub mod liveness;
 pub mod menu;
 pub mod model;
 pub mod moves;
+mod planned;
 pub mod pricer;
 mod problem;
 pub mod rules;
@@ -24,6 +25,7 @@ mod tests;
 
 use crate::blocks::Blocks;
 use crate::choose::{Choice, Limits, Stop, choose};
+use crate::derive::is_planned;
 use crate::graph::Graph;
 use crate::inline;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
@@ -31,13 +33,13 @@ use decision::Decision;
 use emit::{emit, planned_comps};
 use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind};
+use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
 use rayon::prelude::*;
 
 /// The pass.
 pub static PASS: Pass = Pass {
     name: "shard",
-    summary: "picks a layout for every tensor: the exact best over all blocks and meshes",
+    summary: "picks a layout (sharding) for every tensor: least time over all blocks and meshes, proved if `stop` is optimal",
     options: &[OptionInfo {
         name: "mesh",
         kind: OptionKind::Text("auto, or sizes such as 2x4"),
@@ -50,15 +52,17 @@ pub static PASS: Pass = Pass {
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     let flattened = inline::flatten(module)?;
     let n_devices = cx.cluster.n_devices() as i64;
-    let meshes = match options.text("mesh") {
-        "auto" => meshes(n_devices),
-        text => vec![parse_mesh(text, n_devices)?],
+    let asked = match options.text("mesh") {
+        "auto" => None,
+        text => Some((text, parse_mesh(text, n_devices)?)),
     };
-    let given = Given::read(module, &meshes, n_devices)?;
-    if module.note("phzc.plan").is_some() {
+    if is_planned(module) {
         // All its layouts are given, by an earlier run.
+        planned::agrees(module, cx.cluster, asked.as_ref().map(|(text, mesh)| (*text, mesh)))?;
         return Ok(flattened);
     }
+    let meshes = asked.map_or_else(|| meshes(n_devices), |(_, mesh)| vec![mesh]);
+    let given = Given::read(module, &meshes, n_devices)?;
     (cx.progress)("shard: building blocks");
     let graph = Graph::build(module);
     cx.warnings.extend(graph.unknown_loops.iter().cloned());
@@ -156,8 +160,8 @@ fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Vec<Vec<Option<Vec<Layou
             let read: Option<Vec<Layout>> = read.collect();
             if read.is_none() {
                 let error = Diagnostic::error(format!(
-                    "`{sharding}` is no layout on the {} devices of the cluster",
-                    mesh.n_devices()
+                    "`{sharding}` is no layout on a cluster of {}",
+                    counted(mesh.n_devices() as usize, "device")
                 ));
                 return Err(error.at(instr.span).help(
                     "plan for the device count that the program was sharded for, or remove its shardings",
@@ -199,7 +203,8 @@ fn parse_mesh(text: &str, n_devices: i64) -> Result<Mesh> {
             Ok(Mesh::new(&sizes))
         }
         (Some(_), Some(product)) if product != n_devices => Err(Diagnostic::error(format!(
-            "mesh `{text}` has {product} devices, the cluster has {n_devices}"
+            "mesh `{text}` has {}, the cluster has {n_devices}",
+            counted(product as usize, "device")
         ))),
         _ => {
             Err(Diagnostic::error(format!("`{text}` is no mesh"))

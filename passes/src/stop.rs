@@ -1,0 +1,43 @@
+//! Why the planner's search ended: the values of `stop` in the summary and in `plan.json`.
+
+/// A value of `stop` and what it says.
+pub struct StopInfo {
+    /// The value.
+    pub name: &'static str,
+    /// What it says about the plan, on one line.
+    pub meaning: &'static str,
+}
+
+/// Every value that a planned program can have.
+pub static STOPS: &[StopInfo] = &[
+    StopInfo {
+        name: "optimal",
+        meaning: "proved: no plan in the search space takes less in the planner's model",
+    },
+    StopInfo {
+        name: "sharing-open",
+        meaning: "proved where each block pays for its own reshards; sharing them may save up to the gap",
+    },
+    StopInfo { name: "memory-gap", meaning: "the memory limit binds; a plan up to the gap faster may fit" },
+    StopInfo {
+        name: "width",
+        meaning: "a table of choices was cut off; the plan is good, the gap says how good",
+    },
+    StopInfo {
+        name: "stages-open",
+        meaning: "other numbers of pipeline stages have only a weak bound; the gap is to that",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::STOPS;
+    use crate::choose::Stop;
+
+    #[test]
+    fn every_end_of_a_search_over_layouts_is_explained() {
+        for stop in [Stop::Optimal, Stop::MemoryGap, Stop::Width] {
+            assert!(STOPS.iter().any(|info| info.name == stop.as_str()), "{stop:?}");
+        }
+    }
+}
