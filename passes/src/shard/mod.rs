@@ -10,6 +10,7 @@
 //! none; calls are inlined first.
 
 pub mod decision;
+mod edges;
 pub mod emit;
 pub mod liveness;
 pub mod menu;
@@ -22,6 +23,7 @@ pub mod rules;
 pub mod strategy_map;
 #[cfg(test)]
 mod tests;
+pub mod unique;
 
 use crate::blocks::Blocks;
 use crate::choose::{Choice, Limits, Stop, choose};
@@ -35,6 +37,7 @@ use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
 use rayon::prelude::*;
+use unique::{Traits, Unique};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -213,12 +216,13 @@ fn parse_mesh(text: &str, n_devices: i64) -> Result<Mesh> {
     }
 }
 
-/// What the model needs to know of each tensor.
+/// What the model needs to know of the program.
 pub struct Facts {
     pinned: Vec<Option<Layout>>,
     ops: Vec<Option<Opcode>>,
     is_stored: Vec<bool>,
     is_live: Vec<bool>,
+    unique: Unique,
 }
 
 impl Facts {
@@ -227,7 +231,9 @@ impl Facts {
         let ops = liveness::opcodes(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
-        Facts { pinned, ops, is_stored, is_live }
+        let traits = Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live };
+        let unique = Unique::find(graph, blocks, &traits);
+        Facts { pinned, ops, is_stored, is_live, unique }
     }
 
     /// The model's input.
@@ -240,6 +246,7 @@ impl Facts {
             ops: &self.ops,
             is_stored: &self.is_stored,
             is_live: &self.is_live,
+            unique: &self.unique,
         }
     }
 }
