@@ -1,5 +1,6 @@
 //! Picks one option per node so that the node costs plus the costs of edges between options are least, and says how far from least.
 
+mod copies;
 mod descend;
 mod eliminate;
 mod hubs;
