@@ -9,6 +9,7 @@
 //! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
 //! none; calls are inlined first.
 
+mod coarse;
 pub mod decision;
 mod edges;
 pub mod emit;

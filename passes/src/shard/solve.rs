@@ -1,7 +1,8 @@
 //! The choice over meshes: each is bounded first, and one whose bound is beaten needs no choice.
 
+use super::coarse::Coarse;
 use super::model::{Goal, Input, Model};
-use crate::choose::{Choice, Limits, Problem, Stop, choose};
+use crate::choose::{Choice, Limits, Problem, Stop, choose, improve};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
@@ -36,32 +37,51 @@ impl Solved {
 }
 
 /// A mesh whose plans are bounded, and not yet chosen from.
-pub struct Open {
+pub struct Open<'a> {
+    input: Input<'a>,
+    goal: Goal,
     mesh: Mesh,
     problem: Problem,
     /// No plan on the mesh takes less, in weighted seconds.
     pub bound: f64,
 }
 
-impl Open {
+impl<'a> Open<'a> {
     /// The bound of a mesh; `None` when no choice on it is legal.
-    pub fn new(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Open> {
+    pub fn new(input: Input<'a>, mesh: &Mesh, goal: &Goal) -> Option<Open<'a>> {
         let (problem, relaxed) = Model::new(input, mesh).problem_and_bound(goal);
         let relaxed = choose(&Problem { memory_limit: None, ..relaxed }, &LIMITS).ok()?;
-        Some(Open { mesh: mesh.clone(), problem, bound: relaxed.lower_bound })
+        Some(Open { input, goal: *goal, mesh: mesh.clone(), problem, bound: relaxed.lower_bound })
     }
 
     /// The best choice; the one with least memory when none fits; `None` when none is legal.
-    pub fn solve(self) -> Option<Solved> {
+    pub fn solve(mut self) -> Option<Solved> {
         let (mut choice, fits) = match choose(&self.problem, &LIMITS) {
             Ok(choice) => (choice, true),
             Err(infeasible) => {
-                let memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
-                (choose(&Problem { memory_limit, ..self.problem }, &LIMITS).ok()?, false)
+                self.problem.memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
+                (choose(&self.problem, &LIMITS).ok()?, false)
             }
         };
+        if choice.stop == Stop::Width {
+            choice = self.from_coarser(choice);
+        }
         choice.lower_bound = choice.lower_bound.min(self.bound);
         Some(Solved { mesh: self.mesh, choice, fits })
+    }
+
+    /// The best of a choice and those that are found from the choices on coarser meshes.
+    fn from_coarser(&self, choice: Choice) -> Choice {
+        Coarse::of(&self.mesh).into_iter().fold(choice, |choice, coarse| {
+            let found = solve_on(self.input, &coarse.mesh, &self.goal);
+            let menus = |mesh: &Mesh| Model::new(self.input, mesh).menus;
+            let refine =
+                |found: Solved| coarse.refine(&menus(&coarse.mesh), &found.choice.option, &menus(&self.mesh));
+            match found.and_then(refine) {
+                Some(start) => improve(&self.problem, choice, &start),
+                None => choice,
+            }
+        })
     }
 
     /// Whether no choice on this mesh can be better than one that is known.

@@ -53,6 +53,16 @@ impl Unique {
         unique
     }
 
+    /// As if every block were unlike all others.
+    #[cfg(test)]
+    pub(super) fn alone(graph: &Graph, blocks: &Blocks) -> Unique {
+        Unique {
+            first: (0..blocks.members.len() as BlockId).collect(),
+            twin: (0..graph.tensors.len() as TensorId).collect(),
+            loops: blocks.members.iter().map(|members| loops(blocks, members)).collect(),
+        }
+    }
+
     /// Makes the results of `first` the twins of those of `copy`.
     fn pair(&mut self, graph: &Graph, first: &[NodeId], copy: &[NodeId]) {
         let results = |nodes: &[NodeId]| {
