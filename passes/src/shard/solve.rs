@@ -64,14 +64,14 @@ impl<'a> Open<'a> {
             }
         };
         if choice.stop == Stop::Width {
-            choice = self.from_coarser(choice);
+            choice = self.improved_by_coarser(choice);
         }
         choice.lower_bound = choice.lower_bound.min(self.bound);
         Some(Solved { mesh: self.mesh, choice, fits })
     }
 
     /// The best of a choice and those that are found from the choices on coarser meshes.
-    fn from_coarser(&self, choice: Choice) -> Choice {
+    fn improved_by_coarser(&self, choice: Choice) -> Choice {
         Coarse::of(&self.mesh).into_iter().fold(choice, |choice, coarse| {
             let found = solve_on(self.input, &coarse.mesh, &self.goal);
             let menus = |mesh: &Mesh| Model::new(self.input, mesh).menus;
