@@ -17,7 +17,7 @@ pub struct Factor {
 }
 
 /// What splitting a loop over devices takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FactorKind {
     /// Nothing: every device works on its part.
     Pass,

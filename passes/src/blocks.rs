@@ -27,6 +27,10 @@ pub struct Blocks {
     pub members: Vec<Vec<NodeId>>,
     /// Per node: forward, backward or update.
     pub phases: Vec<Phase>,
+    /// Per tensor: its classes as its maker lays it out.
+    def_maps: Vec<ClassMap>,
+    /// Per node and operand: its classes as the node reads it.
+    use_maps: Vec<Vec<ClassMap>>,
 }
 
 impl Blocks {
@@ -49,14 +53,13 @@ impl Blocks {
     }
 
     /// The classes of a tensor as its maker lays it out.
-    pub fn def_map(&self, graph: &Graph, tensor: TensorId) -> ClassMap {
-        let def = graph.tensors[tensor as usize].def;
-        self.classes.resolve(&def_map(graph, &self.node_classes, tensor, def))
+    pub fn def_map(&self, tensor: TensorId) -> &ClassMap {
+        &self.def_maps[tensor as usize]
     }
 
     /// The classes of a node's operand as the node reads it.
-    pub fn use_map(&self, graph: &Graph, node: NodeId, slot: usize) -> ClassMap {
-        self.classes.resolve(&use_map(graph, &self.node_classes, node, slot))
+    pub fn use_map(&self, node: NodeId, slot: usize) -> &ClassMap {
+        &self.use_maps[node as usize][slot]
     }
 }
 
@@ -306,12 +309,27 @@ impl Grower<'_> {
             }
         }
         let members = ids.into_values().collect();
+        let (def_maps, use_maps) = self.maps();
         Blocks {
             classes: self.classes,
             node_classes: self.node_classes,
             block_of,
             members,
             phases: self.phases,
+            def_maps,
+            use_maps,
         }
+    }
+
+    /// Per tensor, and per node and operand: its classes, now that they are final.
+    fn maps(&self) -> (Vec<ClassMap>, Vec<Vec<ClassMap>>) {
+        let (graph, classes) = (self.graph, &self.node_classes);
+        let made = |id: TensorId| def_map(graph, classes, id, graph.tensors[id as usize].def);
+        let made = (0..graph.tensors.len() as TensorId).map(|id| self.classes.resolve(&made(id)));
+        let read = |(id, node): (NodeId, &Node)| {
+            let slots = 0..node.operands.len();
+            slots.map(|slot| self.classes.resolve(&use_map(graph, classes, id, slot))).collect()
+        };
+        (made.collect(), (0..).zip(&graph.nodes).map(read).collect())
     }
 }

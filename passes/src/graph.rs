@@ -56,7 +56,7 @@ pub struct Tensor {
 }
 
 /// What a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// An entry parameter.
     Source,

@@ -13,7 +13,7 @@ use phzc_ir::{InstrId, Module};
 use std::collections::BTreeMap;
 
 /// A part of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Computes the outputs; all of an inference program.
     Forward,

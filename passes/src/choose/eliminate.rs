@@ -1,5 +1,9 @@
 //! Exact minimisation by eliminating one node after another, with a lower bound where a table would be too large.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::copies::Copies;
 use super::descend::Moves;
 use super::kernel::{Factor, eliminate};
 use super::plan::{Bucket, Plan};
@@ -69,28 +73,39 @@ pub(super) fn least_per_option(reduced: &Reduced, plan: &Plan) -> Vec<f64> {
 struct Run<'p> {
     plan: &'p Plan,
     own: Vec<&'p [f64]>,
+    /// Which results are copies of which.
+    copies: Copies,
     /// Results of buckets, dropped once read.
-    results: Vec<Vec<f64>>,
+    results: Vec<Rc<Vec<f64>>>,
     /// Per step, the option that the minimum takes, for each entry of the result; empty for a step that was split.
-    first: Vec<Vec<u16>>,
+    first: Vec<Rc<Vec<u16>>>,
+    /// Results with their options that later ones will be copies of.
+    awaited: BTreeMap<u32, Made>,
     bound: f64,
 }
+
+/// A result and the options that make it.
+type Made = (Rc<Vec<f64>>, Rc<Vec<u16>>);
 
 impl<'p> Run<'p> {
     fn new(reduced: &'p Reduced, plan: &'p Plan) -> Self {
         let own = plan.order.iter().map(|&node| &*reduced.cost[node as usize]).collect();
-        Self { plan, own, results: Vec::new(), first: Vec::new(), bound: 0.0 }
+        Self {
+            plan,
+            own,
+            copies: Copies::find(reduced, plan),
+            results: Vec::new(),
+            first: Vec::new(),
+            awaited: BTreeMap::new(),
+            bound: 0.0,
+        }
     }
 
     fn eliminate(&mut self, step: usize) {
-        let buckets = &self.plan.steps[step];
-        let free = vec![0.0; self.own[step].len()];
         let decodes = self.decodes_by_table(step);
-        self.first.push(Vec::new());
-        for (index, bucket) in buckets.iter().enumerate() {
-            let own = if index == 0 { self.own[step] } else { &free };
-            let inputs: Vec<Factor> = bucket.inputs.iter().map(|&table| self.factor(table)).collect();
-            let (least, first) = eliminate(own, &inputs, &bucket.scope, &self.plan.sizes);
+        self.first.push(Rc::default());
+        for (index, bucket) in self.plan.steps[step].iter().enumerate() {
+            let (least, first) = self.result(step, index);
             self.bound += if bucket.scope.is_empty() { least[0] } else { 0.0 };
             self.results.push(least);
             if decodes {
@@ -98,6 +113,32 @@ impl<'p> Run<'p> {
                 self.forget(bucket);
             }
         }
+    }
+
+    /// What a step makes of one of its buckets.
+    fn result(&mut self, step: usize, index: usize) -> Made {
+        let number = self.results.len() as u32;
+        let first = self.copies.first[number as usize];
+        if first == number {
+            let made = self.make(step, index);
+            if self.copies.n_copies[number as usize] > 0 {
+                self.awaited.insert(number, made.clone());
+            }
+            return made;
+        }
+        self.copies.n_copies[first as usize] -= 1;
+        let is_last = self.copies.n_copies[first as usize] == 0;
+        let made = if is_last { self.awaited.remove(&first) } else { self.awaited.get(&first).cloned() };
+        made.expect("a result stays until its last copy")
+    }
+
+    fn make(&self, step: usize, index: usize) -> Made {
+        let bucket = &self.plan.steps[step][index];
+        let free = vec![0.0; self.own[step].len()];
+        let own = if index == 0 { self.own[step] } else { &free };
+        let inputs: Vec<Factor> = bucket.inputs.iter().map(|&table| self.factor(table)).collect();
+        let (least, first) = eliminate(own, &inputs, &bucket.scope, &self.plan.sizes);
+        (Rc::new(least), Rc::new(first))
     }
 
     /// Whether the minimising option is remembered; else the step's inputs are, and decoding reads them again.
@@ -108,7 +149,7 @@ impl<'p> Run<'p> {
     fn forget(&mut self, bucket: &Bucket) {
         for &table in &bucket.inputs {
             if let Some(result) = (table as usize).checked_sub(self.plan.tables.len()) {
-                self.results[result] = Vec::new();
+                self.results[result] = Rc::default();
             }
         }
     }

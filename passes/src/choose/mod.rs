@@ -1,5 +1,6 @@
 //! Picks one option per node so that the node costs plus the costs of edges between options are least, and says how far from least.
 
+mod copies;
 mod descend;
 mod eliminate;
 mod hubs;
@@ -165,6 +166,21 @@ pub fn choose(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> 
     }
 }
 
+/// The better of a choice and what local search finds from `start`, an option per node, within the memory limit.
+pub fn improve(problem: &Problem, choice: Choice, start: &[u32]) -> Choice {
+    let merged = reduce::merge(problem);
+    let Some(mut option) = merged.restrict(start) else { return choice };
+    let limit = problem.memory_limit.unwrap_or(f64::INFINITY);
+    let evaluations = choice.evaluations + descend::Moves::new(&merged).descend(limit, &mut option);
+    let option = merged.expand(&option);
+    let (cost, memory) = (problem.cost(&option), problem.memory(&option));
+    if cost >= choice.cost || memory > limit {
+        return Choice { evaluations, ..choice };
+    }
+    let stop = if relative_gap(cost, choice.lower_bound) <= TOLERANCE { Stop::Optimal } else { choice.stop };
+    Choice { option, cost, memory, stop, evaluations, ..choice }
+}
+
 fn unlimited(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> {
     let found = eliminate::minimise(problem, limits)?;
     let cost = problem.cost(&found.option);
@@ -299,6 +315,29 @@ mod tests {
         let choice = choose(&transformer(96, 6), &Limits::default()).unwrap();
         assert_eq!(choice.stop, Stop::Optimal);
         assert_eq!(choice.gap(), 0.0);
+    }
+
+    #[test]
+    fn a_table_that_was_made_before_is_the_table() {
+        let problem = transformer(12, 5);
+        let mut apart = problem.clone();
+        apart.edges.iter_mut().for_each(|edge| edge.cost = Arc::new(Table::clone(&edge.cost)));
+        assert_eq!(choose(&problem, &Limits::default()), choose(&apart, &Limits::default()));
+    }
+
+    #[test]
+    fn local_search_from_another_choice_makes_nothing_worse() {
+        let mut n_better = 0;
+        for seed in 0..200 {
+            let problem = dense_problem(seed, 7, 4);
+            let choice = choose(&problem, &Limits { max_table: 4, ..Limits::default() }).unwrap();
+            let start = choose(&problem, &Limits::default()).unwrap();
+            let improved = improve(&problem, choice.clone(), &start.option);
+            assert!(close(improved.cost, start.cost) && improved.cost <= choice.cost, "seed {seed}");
+            assert!(close(improved.cost, problem.cost(&improved.option)), "seed {seed}");
+            n_better += usize::from(improved.cost < choice.cost);
+        }
+        assert!(n_better > 0);
     }
 
     #[test]

@@ -40,6 +40,12 @@ impl Reduced {
         }
     }
 
+    /// A choice among the problem's options as one among the surviving; `None` if it takes another.
+    pub fn restrict(&self, option: &[u32]) -> Option<Vec<u32>> {
+        let place = |(kept, o): (&Vec<u32>, &u32)| Some(kept.binary_search(o).ok()? as u32);
+        self.kept.iter().zip(option).map(place).collect()
+    }
+
     /// A choice among surviving options as one among the problem's.
     pub fn expand(&self, option: &[u32]) -> Vec<u32> {
         self.kept.iter().zip(option).map(|(kept, &o)| kept[o as usize]).collect()
@@ -55,6 +61,11 @@ pub(super) fn reduce(problem: &Problem, whole: Option<u32>) -> Result<Reduced, I
         true => Err(Infeasible { least_memory: f64::INFINITY, proved: true }),
         false => Ok(work.finish()),
     }
+}
+
+/// The problem with edges merged and folded, and every option of finite cost.
+pub(super) fn merge(problem: &Problem) -> Reduced {
+    Work::new(problem).finish()
 }
 
 /// All edges between two nodes; a part's flag says that its rows belong to `b`.

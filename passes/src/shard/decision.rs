@@ -71,7 +71,7 @@ impl<'m, 'a> Decision<'m, 'a> {
         let (graph, blocks) = (self.model.input.graph, self.model.input.blocks);
         let node = &graph.nodes[id as usize];
         if let Some(block) = blocks.block_of[id as usize] {
-            let view = self.model.menus[block as usize].view(&blocks.use_map(graph, id, slot as usize));
+            let view = self.model.menus[block as usize].view(blocks.use_map(id, slot as usize));
             return layout(&self.strategies[block as usize], &view);
         }
         match node.results.first() {

@@ -111,11 +111,10 @@ fn splittable(graph: &Graph, blocks: &Blocks, block: BlockId, mesh: &Mesh) -> Ve
         {
             bytes.entry(class).or_insert((0.0, true)).1 = false;
         }
-        let read =
-            (0..node.operands.len()).map(|slot| (node.operands[slot], blocks.use_map(graph, id, slot)));
-        let made = node.results.iter().map(|&result| (result, blocks.def_map(graph, result)));
+        let read = (0..node.operands.len()).map(|slot| (node.operands[slot], blocks.use_map(id, slot)));
+        let made = node.results.iter().map(|&result| (result, blocks.def_map(result)));
         for (tensor, map) in read.chain(made) {
-            for dim in &map {
+            for dim in map {
                 for (position, &class) in dim.iter().enumerate() {
                     let entry = bytes.entry(class).or_insert((0.0, true));
                     entry.0 += graph.tensors[tensor as usize].bytes * node.trips;

@@ -9,7 +9,9 @@
 //! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
 //! none; calls are inlined first.
 
+mod coarse;
 pub mod decision;
+mod edges;
 pub mod emit;
 pub mod liveness;
 pub mod menu;
@@ -19,12 +21,13 @@ mod planned;
 pub mod pricer;
 mod problem;
 pub mod rules;
+mod solve;
 pub mod strategy_map;
 #[cfg(test)]
 mod tests;
+pub mod unique;
 
 use crate::blocks::Blocks;
-use crate::choose::{Choice, Limits, Stop, choose};
 use crate::derive::is_planned;
 use crate::graph::Graph;
 use crate::inline;
@@ -34,7 +37,8 @@ use emit::{emit, planned_comps};
 use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
-use rayon::prelude::*;
+pub use solve::{Open, Solved, solve_on, solve_over};
+use unique::{Traits, Unique};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -67,30 +71,20 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let graph = Graph::build(module);
     cx.warnings.extend(graph.unknown_loops.iter().cloned());
     warn_fallbacks(module, &graph, cx);
-    let solved = solve(module, &graph, cx.cluster, &given)?;
-    write(module, &graph, cx, &given, solved)
-}
-
-/// Evaluations, not seconds: the same program gives the same plan on every machine.
-const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, hub_neighbours: 40 };
-
-/// The choice on one mesh.
-pub struct Solved {
-    /// The mesh.
-    pub mesh: Mesh,
-    /// The choice: a strategy per block.
-    pub choice: Choice,
-    /// Whether it keeps within the memory limit.
-    pub fits: bool,
-}
-
-impl Solved {
-    /// Why the search stopped. `sharing-open`: the choice is the exact best when every block pays for its
-    /// own reshards; blocks that share some might do better, by the gap at most.
-    pub fn stop(&self) -> &'static str {
-        let is_open = self.choice.stop == Stop::Optimal && self.choice.gap() > 1e-9;
-        if is_open { "sharing-open" } else { self.choice.stop.as_str() }
-    }
+    // Where several meshes are open, nothing is given.
+    let pinned = given.pinned(0, &graph);
+    let blocks = Blocks::build(module, &graph, &is_pinned(&pinned));
+    let facts = Facts::new(module, &graph, &blocks, pinned);
+    let input = facts.input(&graph, &blocks, cx.cluster);
+    let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
+    let Some(solved) = solve_over(input, &given.meshes, &goal) else {
+        return Err(Diagnostic::error("no layout of this program is legal on this cluster"));
+    };
+    let mut model = Model::new(input, &solved.mesh);
+    cx.artifacts.insert("strategy_map.txt".into(), strategy_map::describe(module, &model));
+    write(module, &mut model, &solved);
+    // The note of the plan is new.
+    Ok(Changed::Yes)
 }
 
 /// Layouts that the program has, and the meshes on which they can be read.
@@ -213,12 +207,13 @@ fn parse_mesh(text: &str, n_devices: i64) -> Result<Mesh> {
     }
 }
 
-/// What the model needs to know of each tensor.
+/// What the model needs to know of the program.
 pub struct Facts {
     pinned: Vec<Option<Layout>>,
     ops: Vec<Option<Opcode>>,
     is_stored: Vec<bool>,
     is_live: Vec<bool>,
+    unique: Unique,
 }
 
 impl Facts {
@@ -227,7 +222,9 @@ impl Facts {
         let ops = liveness::opcodes(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
-        Facts { pinned, ops, is_stored, is_live }
+        let traits = Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live };
+        let unique = Unique::find(graph, blocks, &traits);
+        Facts { pinned, ops, is_stored, is_live, unique }
     }
 
     /// The model's input.
@@ -240,6 +237,7 @@ impl Facts {
             ops: &self.ops,
             is_stored: &self.is_stored,
             is_live: &self.is_live,
+            unique: &self.unique,
         }
     }
 }
@@ -249,65 +247,18 @@ pub fn is_pinned(pinned: &[Option<Layout>]) -> Vec<bool> {
     pinned.iter().map(Option::is_some).collect()
 }
 
-/// The best choice over the meshes.
-fn solve(module: &Module, graph: &Graph, cluster: &Cluster, given: &Given) -> Result<Solved> {
-    let blocks = Blocks::build(module, graph, &is_pinned(&given.pinned(0, graph)));
-    let solved: Vec<Option<Solved>> = (0..given.meshes.len())
-        .into_par_iter()
-        .map(|index| {
-            let facts = Facts::new(module, graph, &blocks, given.pinned(index, graph));
-            let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cluster.accelerator.usable_bytes()) };
-            solve_on(facts.input(graph, &blocks, cluster), &given.meshes[index], &goal)
-        })
-        .collect();
-    let all: Vec<Solved> = solved.into_iter().flatten().collect();
-    let key =
-        |solved: &Solved| (!solved.fits, if solved.fits { solved.choice.cost } else { solved.choice.memory });
-    let best = all.into_iter().min_by(|a, b| key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)));
-    best.ok_or_else(|| Diagnostic::error("no layout of this program is legal on this cluster"))
-}
-
-/// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
-pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
-    let (problem, bound) = Model::new(input, mesh).problem_and_bound(goal);
-    let mut solved = match choose(&problem, &LIMITS) {
-        Ok(choice) => Solved { mesh: mesh.clone(), choice, fits: true },
-        Err(infeasible) => {
-            let memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
-            let choice = choose(&crate::choose::Problem { memory_limit, ..problem }, &LIMITS).ok()?;
-            Solved { mesh: mesh.clone(), choice, fits: false }
-        }
-    };
-    let bound = choose(&crate::choose::Problem { memory_limit: None, ..bound }, &LIMITS).ok()?;
-    solved.choice.lower_bound = solved.choice.lower_bound.min(bound.lower_bound);
-    Some(solved)
-}
-
-fn write(
-    module: &mut Module,
-    graph: &Graph,
-    cx: &mut Context,
-    given: &Given,
-    solved: Solved,
-) -> Result<Changed> {
-    let index = given.meshes.iter().position(|mesh| *mesh == solved.mesh).unwrap_or(0);
-    let pinned = given.pinned(index, graph);
-    let blocks = Blocks::build(module, graph, &is_pinned(&pinned));
-    let facts = Facts::new(module, graph, &blocks, pinned);
-    let mut model = Model::new(facts.input(graph, &blocks, cx.cluster), &solved.mesh);
-    cx.artifacts.insert("strategy_map.txt".into(), strategy_map::describe(module, &model));
-    let before = phzc_ir::print(module);
+/// Writes the choice into the module, with what is known about it.
+fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
     mark_given(module);
-    emit(module, &mut Decision::new(&mut model, &solved.choice.option));
+    emit(module, &mut Decision::new(model, &solved.choice.option));
     module.set_note("phzc.mesh", &solved.mesh.to_string());
-    module.set_note("phzc.cluster", &cx.cluster.name);
+    module.set_note("phzc.cluster", &model.input.cluster.name);
     let choice = &solved.choice;
     let plan = serde_json::json!({
         "planned_secs": choice.cost, "lower_bound_secs": choice.lower_bound, "gap": choice.gap(),
         "stop": solved.stop(), "fits": solved.fits, "evaluations": choice.evaluations,
     });
     module.set_note("phzc.plan", &plan.to_string());
-    Ok(if phzc_ir::print(module) == before { Changed::No } else { Changed::Yes })
 }
 
 /// Notes which shardings came with the program, so that `place` can tell them from the planned ones.

@@ -3,13 +3,15 @@
 
 use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops};
 use super::moves::{Moves, Source, Step};
+use super::unique::Unique;
 use crate::blocks::{BlockId, Blocks, is_shaped};
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use crate::phase::Phase;
 use crate::pricing;
-use indexmap::IndexMap;
+use indexmap::IndexSet;
 use phzc_cost::Cluster;
 use phzc_ir::{FactorKind, Layout, Mesh, Opcode};
+use rustc_hash::FxBuildHasher;
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -28,6 +30,8 @@ pub struct Input<'a> {
     pub is_stored: &'a [bool],
     /// Whether each tensor is alive when most memory is in use.
     pub is_live: &'a [bool],
+    /// Which blocks are copies of which.
+    pub unique: &'a Unique,
 }
 
 /// A reading of a tensor by a block, with one need for its layout.
@@ -44,6 +48,9 @@ pub struct Use {
     /// Executions per step.
     pub trips: f64,
 }
+
+/// Readings that are known.
+type Seen = IndexSet<(TensorId, BlockId, View), FxBuildHasher>;
 
 /// The problem on one mesh.
 pub struct Model<'a> {
@@ -79,12 +86,13 @@ impl<'a> Model<'a> {
     /// Menus and uses; no costs yet.
     pub fn new(input: Input<'a>, mesh: &Mesh) -> Model<'a> {
         let (graph, blocks) = (input.graph, input.blocks);
-        let menus: Vec<Menu> = (0..blocks.members.len() as BlockId)
-            .map(|block| Menu::build(graph, blocks, block, mesh))
-            .collect();
+        let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
+        for block in 0..blocks.members.len() as BlockId {
+            menus.push(input.unique.menu(block, &menus, || Menu::build(graph, blocks, block, mesh)));
+        }
         let def_view = |tensor: TensorId| {
             let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
-            block.map(|block| menus[block as usize].view(&blocks.def_map(graph, tensor))).unwrap_or_default()
+            block.map(|block| menus[block as usize].view(blocks.def_map(tensor))).unwrap_or_default()
         };
         let def_views = (0..graph.tensors.len() as TensorId).map(def_view).collect();
         let mut model = Model {
@@ -104,12 +112,12 @@ impl<'a> Model<'a> {
 
     fn collect_uses(&mut self) {
         let (graph, blocks) = (self.input.graph, self.input.blocks);
-        let mut seen: IndexMap<(TensorId, BlockId, View), ()> = IndexMap::new();
+        let mut seen = Seen::default();
         let mut n_readers = vec![0u32; graph.tensors.len()];
         for tensor in (0..graph.tensors.len() as TensorId).filter(|&tensor| is_shaped(graph, tensor)) {
             for &(node, slot) in &graph.tensors[tensor as usize].uses {
                 let Some(block) = blocks.block_of[node as usize] else { continue };
-                let view = self.menus[block as usize].view(&blocks.use_map(graph, node, slot as usize));
+                let view = self.menus[block as usize].view(blocks.use_map(node, slot as usize));
                 let trips = graph.nodes[node as usize].trips.max(self.body_trips(node, slot));
                 self.add_use(
                     Use { tensor, reader: Some((node, slot)), block, view, trips },
@@ -150,13 +158,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn add_use(
-        &mut self,
-        it: Use,
-        seen: &mut IndexMap<(TensorId, BlockId, View), ()>,
-        n_readers: &mut [u32],
-    ) {
-        if seen.insert((it.tensor, it.block, it.view.clone()), ()).is_some() {
+    fn add_use(&mut self, it: Use, seen: &mut Seen, n_readers: &mut [u32]) {
+        if !seen.insert((it.tensor, it.block, it.view.clone())) {
             return;
         }
         n_readers[it.tensor as usize] += 1;

@@ -3,10 +3,12 @@
 use super::rules::{Graph, Move, Type, Typing, rules};
 use egg::{Id, Language, Rewrite, Runner, SimpleScheduler};
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use phzc_cost::Collective;
 use phzc_ir::{Dims, Layout, MAX_AXES, Mesh};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
+use std::cell::OnceCell;
 
 /// One movement, named by what it does to the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,20 +40,23 @@ impl From<Layout> for Source {
     }
 }
 
-/// Where a value is and where it should be, in dimensions that are renamed to `0, 1, …` in order of
-/// appearance and reduced to what matters: which tile counts divide them.
+/// Where a value is, in dimensions that are renamed to `0, 1, …` in order of appearance and reduced to
+/// what matters: which tile counts divide them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct Start {
     source: Source,
-    target: Layout,
     dims: Dims,
 }
+
+/// The ways worth remembering to each layout that a value can be brought to.
+type Ways = IndexMap<Layout, Vec<Vec<Step>>, FxBuildHasher>;
 
 /// Remembers the ways between layouts of one mesh.
 pub struct Moves {
     mesh: Mesh,
-    ways: IndexMap<Key, Vec<Vec<Step>>, FxBuildHasher>,
-    rules: Vec<Vec<Rewrite<Move, Typing>>>,
+    ways: IndexMap<Start, Ways, FxBuildHasher>,
+    /// By rank, made when first asked for.
+    rules: [OnceCell<Vec<Rewrite<Move, Typing>>>; 2 * MAX_AXES + 1],
 }
 
 /// Prices one collective: kind, mesh axes, message bytes (NCCL's convention) to seconds.
@@ -60,8 +65,7 @@ pub type PriceFn<'a> = dyn Fn(Collective, u8, f64) -> f64 + 'a;
 impl Moves {
     /// No ways yet.
     pub fn new(mesh: &Mesh) -> Moves {
-        let rules = (0..=2 * MAX_AXES).map(|rank| rules(mesh.n_axes(), rank)).collect();
-        Moves { mesh: mesh.clone(), ways: IndexMap::default(), rules }
+        Moves { mesh: mesh.clone(), ways: IndexMap::default(), rules: Default::default() }
     }
 
     /// The cheapest steps from `source` to `target`, and their seconds.
@@ -78,21 +82,25 @@ impl Moves {
         if source.layout == target && source.partial == 0 {
             return Some((0.0, Vec::new()));
         }
-        let (key, names) = self.key(source, target, dims);
-        if !self.ways.contains_key(&key) {
-            let ways = generate(&self.mesh, &key, &self.rules[key.dims.len()]);
-            self.ways.insert(key.clone(), ways);
-        }
-        let secs = |steps: &[Step]| cost(key.source.layout, steps, &self.mesh, bytes, price);
-        let costed = self.ways[&key].iter().map(|steps| (secs(steps), steps));
+        let (start, target, names) = self.renamed(source, target, dims);
+        let from = start.source.layout;
+        let (mesh, rank) = (&self.mesh, start.dims.len());
+        let rules = || self.rules[rank].get_or_init(|| rules(mesh.n_axes(), rank));
+        let ways = match self.ways.entry(start) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let ways = generate(mesh, new.key(), rules());
+                new.insert(ways)
+            }
+        };
+        let costed = ways.get(&target)?.iter().map(|steps| (cost(from, steps, mesh, bytes, price), steps));
         let (secs, steps) = costed.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let renamed =
-            steps.iter().map(|step| Step { layout: rename(step.layout, |dim| names[dim]), ..*step });
-        Some((secs, renamed.collect()))
+        let own = |step: &Step| Step { layout: rename(step.layout, |dim| names[dim]), ..*step };
+        Some((secs, steps.iter().map(own).collect()))
     }
 
-    /// The key, and the tensor's own dimension behind each of the key's.
-    fn key(&self, source: Source, target: Layout, dims: &Dims) -> (Key, SmallVec<[usize; 8]>) {
+    /// The start, the target in its dimensions, and the tensor's own dimension behind each of these.
+    fn renamed(&self, source: Source, target: Layout, dims: &Dims) -> (Start, Layout, SmallVec<[usize; 8]>) {
         let mut names: SmallVec<[usize; 8]> = SmallVec::new();
         let used = (0..self.mesh.n_axes()).flat_map(|axis| [source.layout.dim_of(axis), target.dim_of(axis)]);
         for dim in used.flatten() {
@@ -101,15 +109,8 @@ impl Moves {
             }
         }
         let short = |layout| rename(layout, |dim| names.iter().position(|&name| name == dim).unwrap_or(0));
-        let sizes = names.iter().map(|&dim| gcd(dims[dim], self.mesh.n_devices())).collect();
-        (
-            Key {
-                source: Source { layout: short(source.layout), ..source },
-                target: short(target),
-                dims: sizes,
-            },
-            names,
-        )
+        let dims = names.iter().map(|&dim| gcd(dims[dim], self.mesh.n_devices())).collect();
+        (Start { source: Source { layout: short(source.layout), ..source }, dims }, short(target), names)
     }
 }
 
@@ -140,38 +141,41 @@ fn cost(mut layout: Layout, steps: &[Step], mesh: &Mesh, bytes: f64, price: &Pri
     total
 }
 
-/// The ways worth remembering: the best for large tensors and the best for small ones.
-fn generate(mesh: &Mesh, key: &Key, rules: &[Rewrite<Move, Typing>]) -> Vec<Vec<Step>> {
-    let typing = Typing {
-        mesh: mesh.clone(),
-        dims: key.dims.clone(),
-        source: (key.source.layout, key.source.partial),
-    };
-    let mut graph = Graph::new(typing);
-    seed(&mut graph, key, mesh);
-    // Every class is a layout of one tensor, so saturation ends; the limits only catch a broken rule.
-    let runner = Runner::<Move, Typing>::new(Typing {
-        mesh: mesh.clone(),
-        dims: key.dims.clone(),
-        source: (key.source.layout, key.source.partial),
-    })
-    .with_egraph(graph)
-    .with_scheduler(SimpleScheduler)
-    .with_time_limit(std::time::Duration::from_secs(3600))
-    .with_node_limit(200_000)
-    .with_iter_limit(60)
-    .run(rules);
-    let graph = runner.egraph;
-    let Some(goal) =
-        graph.classes().find(|class| class.data == Type::Value(key.target, 0, false)).map(|class| class.id)
-    else {
-        return Vec::new();
-    };
-    let mut ways: Vec<Vec<Step>> =
-        [0.0, 1.0].iter().filter_map(|&latency| extract(&graph, goal, mesh, latency)).collect();
-    ways.iter_mut().for_each(|steps| *steps = grouped(steps, key.source));
-    ways.dedup();
+/// The ways worth remembering: to each layout the best for large tensors and the best for small ones.
+fn generate(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>]) -> Ways {
+    let graph = saturated(mesh, start, rules);
+    let best = [0.0, 1.0].map(|latency| lightest(&graph, mesh, latency));
+    let mut ways = Ways::default();
+    for class in graph.classes() {
+        let Type::Value(layout, 0, false) = class.data else { continue };
+        ways.entry(layout).or_insert_with(|| {
+            let mut ways: Vec<Vec<Step>> = best.iter().filter_map(|best| extract(best, class.id)).collect();
+            ways.iter_mut().for_each(|steps| *steps = grouped(steps, start.source));
+            ways.dedup();
+            ways
+        });
+    }
     ways
+}
+
+/// Every layout that the value can be brought to, by every way.
+fn saturated(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>]) -> Graph {
+    let typing = || Typing {
+        mesh: mesh.clone(),
+        dims: start.dims.clone(),
+        source: (start.source.layout, start.source.partial),
+    };
+    let mut graph = Graph::new(typing());
+    seed(&mut graph, start.source, mesh);
+    // Every class is a layout of one tensor, so saturation ends; the limits only catch a broken rule.
+    let runner = Runner::<Move, Typing>::new(typing())
+        .with_egraph(graph)
+        .with_scheduler(SimpleScheduler)
+        .with_time_limit(std::time::Duration::from_secs(3600))
+        .with_node_limit(200_000)
+        .with_iter_limit(60)
+        .run(rules);
+    runner.egraph
 }
 
 /// Neighbouring steps that are one collective over a larger group, joined.
@@ -220,14 +224,14 @@ fn push_grouped(out: &mut Vec<Step>, step: Step, may_join: bool) {
 }
 
 /// The tensor, and the tensor reduced and gathered whole: rules find every layout in between.
-fn seed(graph: &mut Graph, key: &Key, mesh: &Mesh) {
+fn seed(graph: &mut Graph, source: Source, mesh: &Mesh) {
     let mut term = graph.add(Move::Leaf);
-    for axis in (0..mesh.n_axes()).filter(|axis| key.source.partial >> axis & 1 == 1) {
+    for axis in (0..mesh.n_axes()).filter(|axis| source.partial >> axis & 1 == 1) {
         let axis = graph.add(Move::Num(axis as u8));
         term = graph.add(Move::AllReduce([axis, term]));
     }
     for axis in (0..mesh.n_axes()).rev() {
-        if let Some(dim) = key.source.layout.dim_of(axis) {
+        if let Some(dim) = source.layout.dim_of(axis) {
             let (axis, dim) = (graph.add(Move::Num(axis as u8)), graph.add(Move::Num(dim as u8)));
             term = graph.add(Move::AllGather([axis, dim, term]));
         }
@@ -252,8 +256,8 @@ fn step_weight(kind: Option<Collective>, size: f64, before: f64, after: f64, lat
 /// Per class: the weight of its lightest term, and the class and step that the term ends with.
 type Best = IndexMap<Id, (f64, Option<(Id, Step)>)>;
 
-/// The lightest term of a class: relaxation to a fixed point, ties to the smaller class.
-fn extract(graph: &Graph, goal: Id, mesh: &Mesh, latency: f64) -> Option<Vec<Step>> {
+/// The lightest term of every class: relaxation to a fixed point, ties to the smaller class.
+fn lightest(graph: &Graph, mesh: &Mesh, latency: f64) -> Best {
     let mut classes: Vec<Id> = graph.classes().map(|class| class.id).collect();
     classes.sort_unstable();
     let mut best = Best::new();
@@ -271,9 +275,13 @@ fn extract(graph: &Graph, goal: Id, mesh: &Mesh, latency: f64) -> Option<Vec<Ste
             }
         }
         if !changed {
-            break;
+            return best;
         }
     }
+}
+
+/// The steps of a class' lightest term.
+fn extract(best: &Best, goal: Id) -> Option<Vec<Step>> {
     let (mut steps, mut at) = (Vec::new(), goal);
     while let Some((before, step)) = best.get(&at)?.1 {
         steps.push(step);

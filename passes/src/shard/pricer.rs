@@ -2,6 +2,7 @@
 
 use super::menu::{Strategy, View, axes_on, layout, node_loops, span};
 use super::model::Model;
+use crate::classes::ClassMap;
 use crate::graph::{NodeId, NodeKind, TensorId};
 use crate::pricing::{Kernel, kernel, op_secs};
 use phzc_ir::{DType, Opcode, Work};
@@ -30,17 +31,14 @@ impl NodePricer {
         let tensor = |id: TensorId| &graph.tensors[id as usize];
         let is_stored = |id: TensorId| input.is_stored[id as usize];
         let menu = blocks.block_of[id as usize].map(|block| &model.menus[block as usize]);
-        let view = |map| menu.map(|menu| menu.view(&map)).unwrap_or_default();
+        let view = |map: &ClassMap| menu.map(|menu| menu.view(map)).unwrap_or_default();
         let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
-            (
-                if is_stored(operand) { tensor(operand).bytes } else { 0.0 },
-                view(blocks.use_map(graph, id, slot)),
-            )
+            (if is_stored(operand) { tensor(operand).bytes } else { 0.0 }, view(blocks.use_map(id, slot)))
         });
         let made = node
             .results
             .iter()
-            .map(|&result| (tensor(result).bytes, view(blocks.def_map(graph, result)), is_stored(result)));
+            .map(|&result| (tensor(result).bytes, view(blocks.def_map(result)), is_stored(result)));
         let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
         let writes = node.results.iter().any(|&result| is_stored(result));
         NodePricer {

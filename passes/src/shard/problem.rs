@@ -1,24 +1,25 @@
 //! The model as a problem for the exact solver: costs per strategy, costs per pair of strategies.
 
-use super::menu::{Strategy, layout};
-use super::model::{Goal, Model, Use};
+use super::edges::{Edges, Ends};
+use super::menu::Strategy;
+use super::model::{Goal, Model};
 use super::moves::Source;
 use super::pricer::NodePricer;
 use crate::blocks::BlockId;
-use crate::choose::{Edge, Node as Variable, Problem, Table};
+use crate::choose::{Node as Variable, Problem};
 use crate::graph::{NodeId, TensorId};
 use crate::pricing;
 use indexmap::IndexMap;
 use phzc_cost::Collective;
-use phzc_ir::{Dims, FactorKind, Layout};
-use std::sync::Arc;
+use phzc_ir::FactorKind;
+use rustc_hash::FxBuildHasher;
 
 impl Model<'_> {
     /// The problem for the solver; costs in seconds, each phase times its weight.
     pub fn problem(&mut self, goal: &Goal) -> Problem {
         self.weights = goal.weights;
-        let nodes = self.variables();
-        self.with_edges(nodes, goal, |_| 1.0)
+        let (nodes, ends) = (self.variables(), Ends::new(self));
+        self.with_edges(nodes, &ends, goal, |_| 1.0)
     }
 
     /// The problem, and one whose optimum bounds every plan from below.
@@ -28,16 +29,16 @@ impl Model<'_> {
     /// And a value that several blocks read is reduced whole, though a scatter might do for all of them.
     pub fn problem_and_bound(&mut self, goal: &Goal) -> (Problem, Problem) {
         self.weights = goal.weights;
-        let computing = self.computing();
+        let (computing, ends) = (self.computing(), Ends::new(self));
         let mut nodes = computing.clone();
         self.add_settling(&mut nodes);
-        let problem = self.with_edges(nodes, goal, |_| 1.0);
+        let problem = self.with_edges(nodes, &ends, goal, |_| 1.0);
         let mut readers: IndexMap<TensorId, f64> = IndexMap::new();
         self.uses.iter().for_each(|it| *readers.entry(it.tensor).or_default() += 1.0);
         let mut nodes = computing;
         self.is_optimistic = true;
         self.add_settling(&mut nodes);
-        let bound = self.with_edges(nodes, goal, |tensor| 1.0 / readers[&tensor]);
+        let bound = self.with_edges(nodes, &ends, goal, |tensor| 1.0 / readers[&tensor]);
         self.is_optimistic = false;
         (problem, bound)
     }
@@ -46,16 +47,16 @@ impl Model<'_> {
     fn with_edges(
         &mut self,
         mut nodes: Vec<Variable>,
+        ends: &Ends,
         goal: &Goal,
         share: impl Fn(TensorId) -> f64,
     ) -> Problem {
-        let mut edges = Vec::new();
-        let mut tables: IndexMap<TableKey, Arc<Table>> = IndexMap::new();
+        let mut edges = Edges::new(ends);
         for index in 0..self.uses.len() {
             let share = share(self.uses[index].tensor);
-            self.add_edge(index, share, &mut nodes, &mut edges, &mut tables);
+            edges.add(self, index, share, &mut nodes);
         }
-        Problem { nodes, edges, memory_limit: goal.memory_bytes }
+        Problem { nodes, edges: edges.found, memory_limit: goal.memory_bytes }
     }
 
     /// No choice costs less: the cheapest strategy of every block, reshards left out.
@@ -73,7 +74,12 @@ impl Model<'_> {
 
     /// The blocks with their compute costs only.
     fn computing(&self) -> Vec<Variable> {
-        (0..self.menus.len() as BlockId).map(|block| self.variable(block)).collect()
+        let mut nodes: Vec<Variable> = Vec::with_capacity(self.menus.len());
+        for (block, &first) in (0..).zip(&self.input.unique.first) {
+            let known = nodes.get(first as usize).cloned();
+            nodes.push(known.unwrap_or_else(|| self.variable(block)));
+        }
+        nodes
     }
 
     fn variable(&self, block: BlockId) -> Variable {
@@ -96,16 +102,25 @@ impl Model<'_> {
     /// Adds what it costs to bring fresh values into the layouts that readers find.
     fn add_settling(&mut self, nodes: &mut [Variable]) {
         let graph = self.input.graph;
+        let mut known: IndexMap<TensorId, Vec<f64>, FxBuildHasher> = IndexMap::default();
         for (id, node) in graph.nodes.iter().enumerate() {
             let Some(block) = self.input.blocks.block_of[id] else { continue };
-            for &result in node.results.iter().filter(|&&result| self.settles(result)).collect::<Vec<_>>() {
-                for option in 0..nodes[block as usize].cost.len() {
-                    let strategy = self.menus[block as usize].strategies[option];
-                    let secs = self.settling_secs(result, &strategy);
-                    nodes[block as usize].cost[option] += self.weight(id as NodeId) * secs;
+            for &result in &node.results {
+                if self.settles(result) {
+                    let twin = self.input.unique.twin[result as usize];
+                    let secs = known.entry(twin).or_insert_with(|| self.settling(twin, block));
+                    let weight = self.weight(id as NodeId);
+                    let costs = nodes[block as usize].cost.iter_mut().zip(secs);
+                    costs.for_each(|(cost, secs)| *cost += weight * *secs);
                 }
             }
         }
+    }
+
+    /// Seconds to settle a tensor, per strategy of a block equal to its maker's.
+    fn settling(&mut self, tensor: TensorId, block: BlockId) -> Vec<f64> {
+        let strategies = self.menus[block as usize].strategies.clone();
+        strategies.iter().map(|strategy| self.settling_secs(tensor, strategy)).collect()
     }
 
     /// Whether a tensor may have to be reduced or moved right where it is made.
@@ -159,85 +174,4 @@ impl Model<'_> {
         };
         strategies.iter().map(|strategy| live.iter().map(|&tensor| local(strategy, tensor)).sum()).collect()
     }
-
-    fn add_edge(
-        &mut self,
-        index: usize,
-        share: f64,
-        nodes: &mut [Variable],
-        edges: &mut Vec<Edge>,
-        tables: &mut IndexMap<TableKey, Arc<Table>>,
-    ) {
-        let mut it = self.uses[index].clone();
-        it.trips *= share * self.weights[self.phase(&it) as usize];
-        let graph = self.input.graph;
-        let Some(from) = self.input.blocks.block_of[graph.tensors[it.tensor as usize].def as usize] else {
-            return;
-        };
-        let sources: Vec<Source> = self.menus[from as usize]
-            .strategies
-            .iter()
-            .map(|strategy| self.settled(it.tensor, strategy))
-            .collect();
-        let targets: Vec<Layout> = self.menus[it.block as usize]
-            .strategies
-            .iter()
-            .map(|strategy| layout(strategy, &it.view))
-            .collect();
-        if from == it.block {
-            for (option, (&source, &target)) in sources.iter().zip(&targets).enumerate() {
-                nodes[from as usize].cost[option] += it.trips * self.move_secs(it.tensor, source, target);
-            }
-            return;
-        }
-        let tensor = &graph.tensors[it.tensor as usize];
-        let key = TableKey {
-            dims: tensor.dims.clone(),
-            bytes: tensor.bytes.to_bits(),
-            trips: it.trips.to_bits(),
-            sources,
-            targets,
-        };
-        let table = match tables.get(&key) {
-            Some(table) => table.clone(),
-            None => {
-                let table = Arc::new(self.table(&it, &key));
-                tables.insert(key, table.clone());
-                table
-            }
-        };
-        if table.values.iter().any(|&secs| secs != 0.0) {
-            edges.push(Edge { a: from, b: it.block, cost: table });
-        }
-    }
-
-    /// Reshard seconds for every pair of strategies; equal layouts are priced once.
-    fn table(&mut self, it: &Use, key: &TableKey) -> Table {
-        let mut known: IndexMap<(Source, Layout), f64> = IndexMap::new();
-        let mut values = Vec::with_capacity(key.sources.len() * key.targets.len());
-        for &source in &key.sources {
-            for &target in &key.targets {
-                let secs = match known.get(&(source, target)) {
-                    Some(&secs) => secs,
-                    None => {
-                        let secs = it.trips * self.move_secs(it.tensor, source, target);
-                        known.insert((source, target), secs);
-                        secs
-                    }
-                };
-                values.push(secs);
-            }
-        }
-        Table { rows: key.sources.len(), cols: key.targets.len(), values }
-    }
-}
-
-/// Equal edges have equal keys.
-#[derive(PartialEq, Eq, Hash)]
-struct TableKey {
-    dims: Dims,
-    bytes: u64,
-    trips: u64,
-    sources: Vec<Source>,
-    targets: Vec<Layout>,
 }

@@ -2,6 +2,7 @@
 
 mod program;
 
+use super::coarse::Coarse;
 use super::*;
 use crate::choose::Problem;
 use crate::derive::derive;
@@ -123,6 +124,57 @@ fn the_choice_is_the_best_of_all() {
         }
     });
     assert!(n_compared.get() > 100, "only {} problems are small enough", n_compared.get());
+}
+
+#[test]
+fn a_choice_on_a_coarser_mesh_is_one_on_a_finer() {
+    let (n_all, n_equal) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    for_programs(100, 8, |text, _, random| {
+        with_input(text, random.pick(&[1e9, 5e9, 1e11]), |input| {
+            let fine = Mesh::new(&[2, 2, 2]);
+            let mut model = Model::new(input, &fine);
+            let goal = Goal { weights: [1.0; 3], memory_bytes: None };
+            let problem = model.problem(&goal);
+            for coarse in Coarse::of(&fine) {
+                let found = solve_on(input, &coarse.mesh, &goal).expect("every program has a plan").choice;
+                let menus = Model::new(input, &coarse.mesh).menus;
+                let refined = coarse.refine(&menus, &found.option, &model.menus).expect("it is there too");
+                let (cost, memory) = (problem.cost(&refined), problem.memory(&refined));
+                assert!(cost < f64::INFINITY && memory == found.memory, "{memory} for {}", found.memory);
+                // Two axes that go from one dimension to another together are one all-to-all on the coarser mesh only.
+                n_equal.set(n_equal.get() + usize::from(cost <= found.cost * (1.0 + 1e-9)));
+                n_all.set(n_all.get() + 1);
+            }
+        });
+    });
+    assert!(5 * n_equal.get() > 4 * n_all.get(), "{} of {} cost no more", n_equal.get(), n_all.get());
+}
+
+#[test]
+fn equal_blocks_are_priced_as_if_each_were_priced_alone() {
+    for text in [include_str!("../../../examples/gpt.ir"), include_str!("../../../examples/moe.ir")] {
+        with_input(text, 1e11, |input| {
+            let goal = Goal { weights: [1.0, 0.5, 2.0], memory_bytes: None };
+            let alone = Unique::alone(input.graph, input.blocks);
+            let shared = Model::new(input, &Mesh::new(&[2, 4])).problem_and_bound(&goal);
+            let single = Input { unique: &alone, ..input };
+            let single = Model::new(single, &Mesh::new(&[2, 4])).problem_and_bound(&goal);
+            assert!(format!("{shared:?}") == format!("{single:?}"));
+            let n_unique = (0..).zip(&input.unique.first).filter(|(block, first)| block == *first).count();
+            assert!(n_unique + 10 < input.unique.first.len(), "{n_unique} of {}", input.unique.first.len());
+        });
+    }
+}
+
+/// Gives a property the input that models of a program take, on eight devices.
+fn with_input(text: &str, link_bytes_per_sec: f64, property: impl Fn(Input)) {
+    let mut module = parse(text).expect("a legal program");
+    inline::flatten(&mut module).expect("no calls");
+    let graph = Graph::build(&module);
+    let cluster = cluster(8, 1e9, link_bytes_per_sec);
+    let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+    let facts = Facts::new(&module, &graph, &blocks, vec![None; graph.tensors.len()]);
+    property(facts.input(&graph, &blocks, &cluster));
 }
 
 /// The least cost within the memory limit, if there are few enough choices to try all; infinite if there is none.
