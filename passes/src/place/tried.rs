@@ -7,8 +7,7 @@ use crate::check::amount;
 use crate::derive::derive;
 use crate::report::{self, Plan};
 use crate::shard::model::{Goal, Model};
-use crate::shard::{Solved, meshes, solve_on};
-use phzc_cost::Cluster;
+use crate::shard::{Solved, meshes, solve_on, solve_over};
 use phzc_ir::{Diagnostic, Mesh, Module, Result};
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
@@ -90,34 +89,23 @@ impl Problem<'_> {
         let goal =
             |limit: f64| Goal { weights: [weight, weight, 1.0 / stages], memory_bytes: Some(stages * limit) };
         let limit = cluster.accelerator.usable_bytes();
-        let (solved, lower_bound_secs) = self.solve(&cluster, &goal(limit), to_beat);
-        if lower_bound_secs >= to_beat {
-            return Tried::Worse;
-        }
-        let Some(solved) = solved else {
-            let text = "no layout of this program is legal on a stage's devices";
-            return Tried::Impossible(Diagnostic::error(text));
+        let input = self.facts.input(self.graph, self.blocks, &cluster);
+        let all = meshes(cluster.n_devices() as i64);
+        let open: Vec<Mesh> =
+            all.into_iter().filter(|mesh| Model::new(input, mesh).floor(&goal(limit)) < to_beat).collect();
+        let Some(solved) = solve_over(input, &open, &goal(limit), to_beat) else {
+            return if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) };
         };
+        let lower_bound_secs = solved.choice.lower_bound;
         let draft = |solved: &Solved| Draft {
             text: text::sharded(self, &cluster, solved),
             memory_bytes: Some(solved.choice.memory / stages),
         };
         let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
         self.within_memory(n_stages, draft(&solved), bound, |limit| {
-            let input = self.facts.input(self.graph, self.blocks, &cluster);
             let solved = solve_on(input, &solved.mesh, &goal(limit)).filter(|solved| solved.fits)?;
             Some(draft(&solved))
         })
-    }
-
-    /// The best layouts on a stage's devices over all meshes, with a bound for all of them.
-    fn solve(&self, cluster: &Cluster, goal: &Goal, to_beat: f64) -> (Option<Solved>, f64) {
-        let input = self.facts.input(self.graph, self.blocks, cluster);
-        let all = meshes(cluster.n_devices() as i64);
-        let open = all.iter().filter(|mesh| Model::new(input, mesh).floor(goal) < to_beat);
-        let solved: Vec<Solved> = open.filter_map(|mesh| solve_on(input, mesh, goal)).collect();
-        let bound = solved.iter().map(|solved| solved.choice.lower_bound).fold(f64::INFINITY, f64::min);
-        (solved.into_iter().min_by(|a, b| a.choice.cost.total_cmp(&b.choice.cost)), bound)
     }
 
     /// Cuts a draft; as long as its text needs more memory than there is, cuts it otherwise or makes it `again`
@@ -203,6 +191,10 @@ impl Problem<'_> {
             format!("the program needs {needed} on each device, `{}` has {usable} to use", device.name);
         Diagnostic::error(text).help("plan for more devices, or for devices with more memory")
     }
+}
+
+fn illegal() -> Diagnostic {
+    Diagnostic::error("no layout of this program is legal on a stage's devices")
 }
 
 /// The fastest placement, with a bound over all that were tried.

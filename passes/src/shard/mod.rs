@@ -77,7 +77,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let facts = Facts::new(module, &graph, &blocks, pinned);
     let input = facts.input(&graph, &blocks, cx.cluster);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
-    let Some(solved) = solve_over(input, &given.meshes, &goal) else {
+    let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
         return Err(Diagnostic::error("no layout of this program is legal on this cluster"));
     };
     let mut model = Model::new(input, &solved.mesh);

@@ -79,7 +79,20 @@ impl Model<'_> {
             let known = nodes.get(first as usize).cloned();
             nodes.push(known.unwrap_or_else(|| self.variable(block)));
         }
+        let loose = self.loose_secs();
+        nodes.iter_mut().take(1).flat_map(|node| &mut node.cost).for_each(|cost| *cost += loose);
         nodes
+    }
+
+    /// Weighted seconds of the nodes of no block (scalars, constants): whatever is chosen, every device runs them.
+    fn loose_secs(&self) -> f64 {
+        let blocks = self.input.blocks;
+        let loose = (0..blocks.block_of.len()).filter(|&node| blocks.block_of[node].is_none());
+        let secs = |node: usize| {
+            let whole = NodePricer::new(self, node as NodeId).secs(self, &Strategy::default());
+            self.weights[blocks.phases[node] as usize] * whole
+        };
+        loose.map(secs).sum()
     }
 
     fn variable(&self, block: BlockId) -> Variable {

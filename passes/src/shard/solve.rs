@@ -95,13 +95,14 @@ pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
     Open::new(input, mesh, goal)?.solve()
 }
 
-/// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh.
-pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal) -> Option<Solved> {
+/// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh. `None`
+/// when none is legal, or all provably take `to_beat` weighted seconds or longer.
+pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> Option<Solved> {
     let bounded: Vec<Option<Open>> = meshes.par_iter().map(|mesh| Open::new(input, mesh, goal)).collect();
     let mut open: Vec<(usize, Open)> =
         bounded.into_iter().enumerate().filter_map(|(at, it)| Some((at, it?))).collect();
     open.sort_by(|(_, a), (_, b)| a.bound.total_cmp(&b.bound));
-    let bound = open.first()?.1.bound;
+    let bound = open.first().map(|(_, it)| it.bound).filter(|bound| *bound < to_beat)?;
     let mut best: Option<(usize, Solved)> = None;
     for (at, it) in open {
         if best.as_ref().is_some_and(|(_, best)| it.is_beaten(best)) {
