@@ -22,12 +22,21 @@ pub fn batch_size(graph: &Graph) -> usize {
     data(graph).map(|id| graph.tensors[id as usize].dims[0]).fold(0, gcd).max(1) as usize
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+/// The greatest common divisor; that of 0 and `a` is `a`.
+pub fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Whether each tensor has a dimension that runs over the batch, found by following loops from op to op.
+/// Whether each tensor has a dimension that runs over the batch.
 pub fn has_batch(graph: &Graph) -> Vec<bool> {
+    batch_dims(graph).into_iter().map(|dims| dims != 0).collect()
+}
+
+/// The dimensions of each tensor that run over the batch, a bit each.
+///
+/// Loops are followed from op to op, from operands to results and, for what is spread over the batch, such as a
+/// bias, from results to operands. State has none.
+pub fn batch_dims(graph: &Graph) -> Vec<u64> {
     let mut dims: Vec<u64> = vec![0; graph.tensors.len()];
     data(graph).for_each(|id| dims[id as usize] = 1);
     let mut is_changed = dims.iter().any(|&dims| dims != 0);
@@ -35,24 +44,30 @@ pub fn has_batch(graph: &Graph) -> Vec<bool> {
     while std::mem::take(&mut is_changed) {
         for node in &graph.nodes {
             let factors = batch_factors(node, &dims);
-            for (&result, map) in node.results.iter().zip(&node.rule.results) {
-                let found = dims_with(map, &factors);
-                is_changed |= found & !dims[result as usize] != 0;
-                dims[result as usize] |= found;
+            let made = node.results.iter().zip(&node.rule.results);
+            let read = node.operands.iter().zip(&node.rule.operands);
+            for (&tensor, map) in made.chain(read) {
+                let is_state = graph.tensors[tensor as usize].param.is_some();
+                let found = if is_state { 0 } else { dims_with(map, &factors) };
+                is_changed |= found & !dims[tensor as usize] != 0;
+                dims[tensor as usize] |= found;
             }
         }
     }
-    dims.into_iter().map(|dims| dims != 0).collect()
+    dims
 }
 
 /// Per loop of a node: whether it runs over the batch. Of a dimension that several loops make, it is the outermost.
 fn batch_factors(node: &Node, dims: &[u64]) -> Vec<bool> {
-    let mut found = vec![false; node.rule.factors.len()];
-    for (&operand, map) in node.operands.iter().zip(&node.rule.operands) {
-        for (dim, factors) in map.iter().enumerate().take(64) {
-            let outermost = factors.iter().find(|&&factor| node.rule.factors[factor as usize].size > 1);
-            if let Some(&factor) = outermost.filter(|_| dims[operand as usize] >> dim & 1 == 1) {
-                found[factor as usize] = node.rule.factors[factor as usize].kind != FactorKind::Replicate;
+    let factors = &node.rule.factors;
+    let mut found = vec![false; factors.len()];
+    let made = node.results.iter().zip(&node.rule.results);
+    for (&tensor, map) in node.operands.iter().zip(&node.rule.operands).chain(made) {
+        for (dim, loops) in map.iter().enumerate().take(64) {
+            let outermost = loops.iter().find(|&&factor| factors[factor as usize].size > 1);
+            if let Some(&factor) = outermost.filter(|_| dims[tensor as usize] >> dim & 1 == 1) {
+                let kind = factors[factor as usize].kind;
+                found[factor as usize] = matches!(kind, FactorKind::Pass | FactorKind::Reduce(_));
             }
         }
     }
@@ -91,6 +106,6 @@ ENTRY e {
   sum = f32[16]{0} reduce(y, zero), dimensions={0}, to_apply=add
   ROOT new = f32[16]{0} add(w, sum)
 }";
-        assert_eq!(check(text), "x rows y");
+        assert_eq!(check(text), "x rows scale y");
     }
 }

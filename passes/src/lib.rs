@@ -15,6 +15,7 @@ pub mod fuse;
 pub mod graph;
 pub mod inline;
 pub mod manager;
+pub mod microbatch;
 pub mod pass;
 pub mod phase;
 pub mod pipeline;

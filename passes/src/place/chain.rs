@@ -43,6 +43,11 @@ impl<'a> Layers<'a> {
         Layers { module, cluster, facts, layer_of, n_layers: starts.len(), crossings }
     }
 
+    /// What the text says.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
     /// How many layers there are; no more stages than that are possible.
     pub fn n_layers(&self) -> usize {
         self.n_layers

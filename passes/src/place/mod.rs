@@ -13,7 +13,7 @@
 mod chain;
 pub mod cut;
 mod microbatches;
-mod note;
+pub(crate) mod note;
 mod position;
 mod strip;
 #[cfg(test)]

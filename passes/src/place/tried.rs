@@ -4,7 +4,8 @@ use super::chain::Layers;
 use super::cut::Cut;
 use super::{Problem, note, text};
 use crate::check::amount;
-use crate::derive::derive;
+use crate::derive::{Facts, derive};
+use crate::microbatch::{after_all, most_parts, on_time_axis};
 use crate::report::{self, Plan};
 use crate::shard::model::{Goal, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
@@ -166,8 +167,9 @@ impl Problem<'_> {
                 Diagnostic::error(message).help("a loop is never cut: unroll it, or ask for fewer stages")
             );
         }
+        let counts = self.counts_for(text, layers.facts())?;
         let mut best: Option<(Cut, usize)> = None;
-        for &count in &self.counts {
+        for &count in &counts {
             let cut = layers.chain(count).cut(n_stages, count, limit_bytes);
             let is_better = |cut: &Cut| best.as_ref().is_none_or(|(best, _)| cut.step_secs < best.step_secs);
             if let Some(cut) = cut.filter(is_better) {
@@ -182,6 +184,33 @@ impl Problem<'_> {
         text::write(&mut found, &layers.stages(&cut.starts), n_stages, count);
         let plan = report::plan(&found, self.cluster)?;
         Ok(Some((found, plan, cut.memory_bytes)))
+    }
+
+    /// The microbatch counts that leave every device a whole sample of each; more than one only if the program
+    /// can run in microbatches.
+    fn counts_for(&self, text: &Module, facts: &Facts) -> Result<Vec<usize>> {
+        let most = if self.counts == [1] { 1 } else { most_parts(text, facts) };
+        let fits = |count: &&usize| **count == 1 || (most > 0 && most % **count as i64 == 0);
+        let counts: Vec<usize> = self.counts.iter().filter(fits).copied().collect();
+        let Some(&largest) = counts.last() else {
+            let wanted = self.counts[0];
+            let message =
+                format!("a device's part of the batch, {most}, cannot be cut into {wanted} microbatches");
+            return Err(
+                Diagnostic::error(message).help("ask for fewer microbatches, or split the batch less")
+            );
+        };
+        if largest == 1 {
+            return Ok(counts);
+        }
+        let mut cut = text.clone();
+        note::set(&mut cut, &[("n_microbatches", largest.into())]);
+        let judged = on_time_axis(&cut).and_then(|timed| after_all(&timed, &derive(&timed)?));
+        match judged {
+            Ok(_) => Ok(counts),
+            Err(error) if !counts.contains(&1) => Err(error),
+            Err(_) => Ok(vec![1]),
+        }
     }
 
     fn too_large(&self, needed_bytes: f64) -> Diagnostic {
@@ -225,11 +254,13 @@ pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
 impl Placement {
     /// Adds what was decided to the plan's note.
     fn note(&mut self, bound_secs: f64) {
-        let noted = note::read(&self.text).get("planned_secs").and_then(serde_json::Value::as_f64);
-        let planned_secs = noted.filter(|_| self.n_stages == 1).unwrap_or(self.time_secs);
+        let plan = note::read(&self.text);
+        let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
+        let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
+        let planned_secs = noted.filter(|_| is_whole).unwrap_or(self.time_secs);
         let bound_secs = bound_secs.min(planned_secs);
         let gap = (planned_secs - bound_secs) / planned_secs;
-        let is_own_bound = self.n_stages == 1 && bound_secs >= self.lower_bound_secs.min(planned_secs);
+        let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
         let stop = if gap <= 1e-9 {
             "optimal"
         } else if is_own_bound {
