@@ -23,7 +23,9 @@ pub use header::{Header, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
+pub use ops::is_move;
 pub use read::{element_start, local_bytes};
+pub use scatter::{Readers, sliced_layout};
 
 use crate::pricing::{AxisMask, Kernel};
 use ops::Deriver;

@@ -24,6 +24,7 @@ pub mod repeats;
 pub mod report;
 pub mod roles;
 pub mod shard;
+pub mod spmd;
 #[cfg(test)]
 mod testing;
 
