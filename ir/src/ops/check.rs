@@ -8,6 +8,9 @@ use crate::work::Work;
 const PRELUDE: &str = "
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(b, a) }
+addb { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT c = bf16[] add(a, b) }
+fst { t = (f32[], f32[]) parameter(0) ROOT a = f32[] get-tuple-element(t), index=0 }
+snd { t = (f32[], f32[]) parameter(0) ROOT a = f32[] get-tuple-element(t), index=1 }
 set { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
 argmax {
@@ -36,7 +39,8 @@ fn program(body: &str) -> String {
     format!("HloModule m\n{PRELUDE}ENTRY e {{\n{}\n}}\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
-fn module(body: &str) -> Module {
+/// The verified program of these entry instructions.
+pub(crate) fn module(body: &str) -> Module {
     let module = crate::parse(&program(body)).unwrap_or_else(|error| panic!("{error}"));
     let errors = crate::verify::verify(&module);
     assert!(errors.is_empty(), "{}", errors[0]);
