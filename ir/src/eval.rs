@@ -29,6 +29,7 @@ mod plan;
 pub(crate) mod reduce;
 mod round;
 pub(crate) mod select;
+mod shards;
 pub(crate) mod source;
 pub(crate) mod unary;
 mod value;
@@ -38,6 +39,7 @@ pub(crate) mod check;
 
 pub use inputs::inputs;
 pub use literal::n_elided;
+pub use shards::{join, split};
 pub use value::{Array, Buf, Data, Element, Sizes, Value};
 
 pub(crate) use machine::{Joint, Machine};

@@ -30,7 +30,7 @@ use crate::derive::{Facts, Problem, derive, planned_comps};
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
 use collectives::Collectives;
-use lower::Lowerer;
+use lower::{Lowerer, RuleOf};
 use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result};
 
 /// The pass.
@@ -69,10 +69,15 @@ pub fn program(module: &Module, facts: &Facts) -> Result<Module> {
     if let Some(error) = listed(module, &problems, Diagnostic::error) {
         return Err(error.help("`shard` gives every instruction a layout that can be lowered"));
     }
+    parts(module, facts, |view| (view.instr.op.def().rule)(view))
+}
+
+/// The program of one device, by these factor rules.
+fn parts(module: &Module, facts: &Facts, rule: RuleOf) -> Result<Module> {
     let mut lowered = module.clone();
     let mut collectives = Collectives::new(module);
     for comp in planned_comps(module) {
-        lowered.comps[comp.index()] = Lowerer::new(module, facts, comp, &mut collectives).lower()?;
+        lowered.comps[comp.index()] = Lowerer::new(module, facts, comp, &mut collectives, rule).lower()?;
     }
     collectives.finish(&mut lowered);
     header::write(&mut lowered, module, facts);

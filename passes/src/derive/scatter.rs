@@ -35,7 +35,8 @@ pub fn join(comp: &Computation, facts: &mut [InstrFacts], meshes: &[Mesh]) {
             for step in own.steps.iter_mut().filter(is_joined) {
                 step.kind = Collective::ReduceScatter;
                 step.bytes /= n_tiles;
-                n_tiles *= axes_of(step.axes).map(|axis| meshes[own.stage].sizes[axis] as f64).product::<f64>();
+                n_tiles *=
+                    axes_of(step.axes).map(|axis| meshes[own.stage].sizes[axis] as f64).product::<f64>();
             }
         }
     }
@@ -50,18 +51,17 @@ fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made
 }
 
 /// The layout that slices, one after the other and each the only reader of the last, leave of a value.
-pub fn sliced_layout(
-    comp: &Computation,
-    facts: &[InstrFacts],
-    readers: &Readers,
-    made: InstrId,
-) -> Layout {
+pub fn sliced_layout(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made: InstrId) -> Layout {
     let mut at = made;
     while let [reader] = readers.0[at.index()][..] {
         let instr = comp.instr(reader);
         let is_move = instr.op == Opcode::CustomCall && instr.word(Key::CustomCallTarget) == Some("Sharding");
         // The root is its own reader.
-        if reader == at || !is_move || !facts[reader.index()].steps.is_empty() || facts[reader.index()].leaves.is_empty() {
+        if reader == at
+            || !is_move
+            || !facts[reader.index()].steps.is_empty()
+            || facts[reader.index()].leaves.is_empty()
+        {
             break;
         }
         at = reader;

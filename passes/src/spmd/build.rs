@@ -225,7 +225,11 @@ impl<'a> Builder<'a> {
     /// Gives what the current instruction has become its name.
     pub fn finish(&mut self, result: InstrId, first: usize) {
         if let Some(source) = self.source.filter(|_| result.index() >= first) {
-            self.instrs[result.index()].name = source.name.clone();
+            let instr = &mut self.instrs[result.index()];
+            instr.name = source.name.clone();
+            if let Some(kind) = source.note("phzc.move") {
+                instr.set_note("phzc.move", kind);
+            }
         }
     }
 }

@@ -54,13 +54,7 @@ impl Collectives {
     }
 
     /// Joins the tiles of `dim`.
-    pub fn all_gather(
-        &mut self,
-        build: &mut Builder,
-        value: InstrId,
-        axes: AxisMask,
-        dim: usize,
-    ) -> InstrId {
+    pub fn all_gather(&mut self, build: &mut Builder, value: InstrId, axes: AxisMask, dim: usize) -> InstrId {
         let (mut dims, dtype) = (build.dims(value), build.dtype(value));
         dims[dim] *= n_devices(axes, build.mesh);
         let place = Attr { key: Key::Dimensions, value: along(dim) };
@@ -69,13 +63,7 @@ impl Collectives {
     }
 
     /// Sends element `i` of `dim` to device `i` of the group; element `j` of the result is from device `j`.
-    pub fn all_to_all(
-        &mut self,
-        build: &mut Builder,
-        value: InstrId,
-        axes: AxisMask,
-        dim: usize,
-    ) -> InstrId {
+    pub fn all_to_all(&mut self, build: &mut Builder, value: InstrId, axes: AxisMask, dim: usize) -> InstrId {
         let (dims, dtype): (Dims, DType) = (build.dims(value), build.dtype(value));
         let place = Attr { key: Key::Dimensions, value: along(dim) };
         let mut attrs = self.attrs(axes, build.mesh, [Some(place), None]);

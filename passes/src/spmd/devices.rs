@@ -13,11 +13,6 @@ use std::collections::BTreeMap;
 /// A [`phzc_ir::Layout`] lists a dimension's axes in mesh order; while values move they may lie otherwise.
 pub type Order = Vec<Vec<usize>>;
 
-/// A device's coordinate along an axis.
-pub fn coordinate(device: i64, axis: usize, mesh: &Mesh) -> i64 {
-    device / mesh.stride(axis) % mesh.sizes[axis]
-}
-
 /// `{{0,1},{2,3}}`: the groups of a collective over these axes.
 pub fn groups_text(axes: AxisMask, mesh: &Mesh) -> String {
     let groups: Vec<String> = groups(axes, mesh).iter().map(|group| braced(group)).collect();
@@ -25,10 +20,11 @@ pub fn groups_text(axes: AxisMask, mesh: &Mesh) -> String {
 }
 
 fn groups(axes: AxisMask, mesh: &Mesh) -> Vec<Vec<i64>> {
-    let first = |device: &i64| axes_of(axes).all(|axis| coordinate(*device, axis, mesh) == 0);
+    let first = |device: &i64| axes_of(axes).all(|axis| mesh.coordinate(*device, axis) == 0);
     let members = |first: i64| {
         axes_of(axes).fold(vec![first], |found, axis| {
-            let steps = |device: i64| (0..mesh.sizes[axis]).map(move |step| device + step * mesh.stride(axis));
+            let steps =
+                |device: i64| (0..mesh.sizes[axis]).map(move |step| device + step * mesh.stride(axis));
             found.into_iter().flat_map(steps).collect()
         })
     };
@@ -64,7 +60,7 @@ pub fn pairs_text(from: &Order, to: &Order, mesh: &Mesh) -> String {
 
 /// The index of a device's tile in each dimension.
 fn tile(device: i64, order: &Order, mesh: &Mesh) -> Vec<i64> {
-    let digit = |index, &axis: &usize| index * mesh.sizes[axis] + coordinate(device, axis, mesh);
+    let digit = |index, &axis: &usize| index * mesh.sizes[axis] + mesh.coordinate(device, axis);
     order.iter().map(|axes| axes.iter().fold(0, digit)).collect()
 }
 

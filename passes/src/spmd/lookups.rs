@@ -245,8 +245,7 @@ fn narrowed(build: &mut Builder, array: InstrId, margins: &[i64]) -> InstrId {
         return array;
     }
     let wide = build.dims(array);
-    let range =
-        |(&size, &margin): (&i64, &i64)| SliceDim { start: margin, limit: size - margin, stride: 1 };
+    let range = |(&size, &margin): (&i64, &i64)| SliceDim { start: margin, limit: size - margin, stride: 1 };
     let ranges: Vec<SliceDim> = wide.iter().zip(margins).map(range).collect();
     let dims: Dims = ranges.iter().map(|range| range.limit - range.start).collect();
     let attrs = vec![Attr { key: Key::Slice, value: Value::Slices(ranges) }];

@@ -11,8 +11,8 @@ use super::{moves, refuse};
 use crate::derive::{Facts, InstrFacts, Loops, Readers, is_move, loops, sliced_layout};
 use phzc_cost::Collective;
 use phzc_ir::{
-    CompId, Computation, Dims, FactorKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Result,
-    Rule, Shape, View,
+    CompId, Computation, Dims, FactorKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload,
+    Result, Rule, Shape, View,
 };
 use smallvec::SmallVec;
 
@@ -28,7 +28,11 @@ pub struct Lowerer<'a> {
     /// How each array lies that lies otherwise than its instruction says: scattered before it is sliced.
     scattered: Vec<Option<Layout>>,
     readers: Readers,
+    rule: RuleOf,
 }
+
+/// Where factor rules come from; only a test of the tests has others than the opcodes' own.
+pub type RuleOf = fn(&View) -> Rule;
 
 /// The loops of an op that is being lowered.
 struct Op<'a> {
@@ -47,11 +51,22 @@ impl<'a> Lowerer<'a> {
         facts: &'a Facts,
         comp: CompId,
         collectives: &'a mut Collectives,
+        rule: RuleOf,
     ) -> Lowerer<'a> {
         let stage = facts.comps[comp.index()].first().map_or(0, |first| first.stage);
         let build = Builder::new(module.comp(comp), &facts.header.meshes[stage]);
         let readers = Readers::of(module.comp(comp));
-        Lowerer { module, comp, facts, collectives, build, map: Vec::new(), scattered: Vec::new(), readers }
+        Lowerer {
+            module,
+            comp,
+            facts,
+            collectives,
+            build,
+            map: Vec::new(),
+            scattered: Vec::new(),
+            readers,
+            rule,
+        }
     }
 
     /// The computation as each device runs it.
@@ -84,7 +99,8 @@ impl<'a> Lowerer<'a> {
 
     fn instr(&mut self, id: InstrId, instr: &'a Instr) -> Result<InstrId> {
         use Opcode::{
-            AddDependency, AfterAll, Conditional, Domain, GetTupleElement, OptBarrier, Parameter, Tuple, While,
+            AddDependency, AfterAll, Conditional, Domain, GetTupleElement, OptBarrier, Parameter, Tuple,
+            While,
         };
         let view = View::new(self.module, self.comp, id);
         match instr.op {
@@ -135,7 +151,7 @@ impl<'a> Lowerer<'a> {
 
     fn op(&mut self, id: InstrId, view: &View<'a>) -> Result<InstrId> {
         let instr = view.instr;
-        let rule = (instr.op.def().rule)(view);
+        let rule = (self.rule)(view);
         let mesh = &self.facts.header.meshes[self.own(id).stage];
         let leaves = |operand: &InstrId| match view.instrs[operand.index()].shape {
             Shape::Tuple(_) => self.own(*operand).leaves.iter().map(|leaf| leaf.layout).collect(),
@@ -233,16 +249,14 @@ impl<'a> Lowerer<'a> {
     }
 
     fn gather(&mut self, op: &Op, operands: &[InstrId], shape: Shape) -> InstrId {
-        let reduces =
-            |factor: u32| matches!(op.rule.factors[factor as usize].kind, FactorKind::Reduce(_));
+        let reduces = |factor: u32| matches!(op.rule.factors[factor as usize].kind, FactorKind::Reduce(_));
         let spans = spans(op, &op.rule.operands[0], reduces);
         if spans.iter().all(Option::is_none) {
             return self.plain(op, operands, shape);
         }
         let global = global_dims(&op.view, 0);
         let instr = op.view.instr;
-        let (indices, mask) =
-            lookups::gather_indices(&mut self.build, instr, operands[1], &global, &spans);
+        let (indices, mask) = lookups::gather_indices(&mut self.build, instr, operands[1], &global, &spans);
         let gathered = self.plain(op, &[operands[0], indices], shape);
         self.without_promises(gathered);
         lookups::masked(&mut self.build, instr, gathered, mask)
@@ -354,8 +368,7 @@ impl<'a> Lowerer<'a> {
         let from = natural(&op.rule.results[0], &op.loops, op.mesh);
         let facts = &self.facts.comps[self.comp.index()];
         let to = sliced_layout(self.module.comp(self.comp), facts, &self.readers, id);
-        let (value, at) =
-            reduce::lower(&mut self.build, self.collectives, made, (from, to), reductions);
+        let (value, at) = reduce::lower(&mut self.build, self.collectives, made, (from, to), reductions);
         self.scattered.push((at != self.layout_said(id)).then_some(at));
         value
     }

@@ -1,5 +1,10 @@
 //! `spmd` on small programs: what it writes, and what it refuses.
 
+mod compare;
+mod layouts;
+mod property;
+mod random;
+
 use crate::testing::check;
 use insta::assert_snapshot;
 
@@ -9,7 +14,9 @@ const XY: &str = "frontend_attributes={phzc.mesh=\"x=2,y=4\"}";
 fn lowered(text: &str) -> String {
     let whole = check("spmd", &format!("HloModule m, num_partitions=8, {XY}\n{text}"));
     match whole.split_once("ENTRY") {
-        Some((_, entry)) => entry.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n"),
+        Some((_, entry)) => {
+            entry.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
+        }
         None => whole,
     }
 }
