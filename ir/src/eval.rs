@@ -11,6 +11,7 @@
 //! collectives combine lanes. A computation of scalars (of `reduce`, `map`, `sort`, …) is run on whole
 //! arrays at once where all its ops are elementwise.
 
+pub(crate) mod batch_norm;
 pub(crate) mod binary;
 mod bits;
 pub(crate) mod collective;
@@ -18,21 +19,28 @@ mod combine;
 pub(crate) mod contract;
 pub(crate) mod control;
 pub(crate) mod convert;
+pub(crate) mod convolution;
 mod devices;
+mod digest;
+pub(crate) mod gather;
 mod inputs;
+pub(crate) mod linalg;
 mod literal;
 mod machine;
 mod map;
 pub(crate) mod movement;
 mod number;
 mod plan;
+pub(crate) mod random;
 pub(crate) mod reduce;
 mod round;
 pub(crate) mod select;
 mod shards;
+pub(crate) mod sort;
 pub(crate) mod source;
 pub(crate) mod unary;
 mod value;
+pub(crate) mod window;
 
 #[cfg(test)]
 pub(crate) mod check;

@@ -125,7 +125,7 @@ def human(size):
         size /= 1000
 
 
-HEAD = ("program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error", "verdict")
+HEAD = ["program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error", "verdict"]
 
 
 def show(rows, head=HEAD):

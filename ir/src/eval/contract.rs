@@ -26,10 +26,14 @@ pub(crate) fn dot(call: &Call, mut args: Vec<Value>) -> Result<Value> {
     let (a, b) = (super::convert::convert(a, wide), super::convert::convert(b, wide));
     let (left, right) = (Roles::of(&a, &lhs.0, &lhs.1), Roles::of(&b, &rhs.0, &rhs.1));
     let data = match (a.dense(), b.dense()) {
-        (Data::F32(a), Data::F32(b)) => Data::F32(product(&a, &b, &left, &right, gemm)),
-        (Data::F64(a), Data::F64(b)) => Data::F64(product(&a, &b, &left, &right, gemm)),
-        (Data::C64(a), Data::C64(b)) => Data::C64(product(&a, &b, &left, &right, gemm::<Complex<f32>>)),
-        (Data::C128(a), Data::C128(b)) => Data::C128(product(&a, &b, &left, &right, gemm::<Complex<f64>>)),
+        (Data::F32(a), Data::F32(b)) => Data::F32(product(&a, &b, &left, &right, add_product)),
+        (Data::F64(a), Data::F64(b)) => Data::F64(product(&a, &b, &left, &right, add_product)),
+        (Data::C64(a), Data::C64(b)) => {
+            Data::C64(product(&a, &b, &left, &right, add_product::<Complex<f32>>))
+        }
+        (Data::C128(a), Data::C128(b)) => {
+            Data::C128(product(&a, &b, &left, &right, add_product::<Complex<f64>>))
+        }
         (Data::Int(a), Data::Int(b)) => Data::Int(product(&a, &b, &left, &right, |a, b, c| {
             by_hand(a, b, c, |s, x, y| i64::wrapping_add(s, x.wrapping_mul(y)))
         })),
@@ -135,12 +139,17 @@ fn batched<T: Element>(
     }
 }
 
-/// `c = a b` by the `matrixmultiply` crate's kernels (complex numbers: by its users' plain loops).
-pub(crate) fn gemm<T: Element + LinalgScalar>(a: ArrayView2<T>, b: ArrayView2<T>, mut c: ArrayViewMut2<T>) {
-    ndarray::linalg::general_mat_mul(T::one(), &a, &b, T::zero(), &mut c);
+/// `c += a b` by the `matrixmultiply` crate's kernels (complex numbers: by its users' plain loops).
+pub(crate) fn add_product<T: Element + LinalgScalar>(
+    a: ArrayView2<T>,
+    b: ArrayView2<T>,
+    mut c: ArrayViewMut2<T>,
+) {
+    ndarray::linalg::general_mat_mul(T::one(), &a, &b, T::one(), &mut c);
 }
 
-fn by_hand<T: Element>(
+/// `c = step(c, a, b)` for every product of a row and a column.
+pub(crate) fn by_hand<T: Element>(
     a: ArrayView2<T>,
     b: ArrayView2<T>,
     mut c: ArrayViewMut2<T>,

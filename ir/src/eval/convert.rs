@@ -20,6 +20,14 @@ fn wanted(call: &Call) -> Result<DType> {
     shape.map(|shape| shape.dtype).ok_or_else(|| Diagnostic::error("an array type is needed"))
 }
 
+impl Array {
+    /// The values in another element type, as `convert` makes them.
+    #[must_use]
+    pub fn converted(self, to: DType) -> Array {
+        convert(self, to)
+    }
+}
+
 /// The values in another element type: floats to integers saturate, and NaN becomes 0.
 pub(crate) fn convert(array: Array, to: DType) -> Array {
     let (from, dims) = (array.dtype(), array.dims().to_vec());

@@ -3,8 +3,9 @@
 use super::value::{Array, Data, Sizes, Value, sizes};
 use crate::diag::{Diagnostic, Result};
 use crate::dtype::DType;
-use crate::module::{Computation, InstrId, Module};
+use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
+use crate::ops::control::callee;
 use crate::shape::Shape;
 use ndarray::{ArrayD, IxDyn};
 use num_complex::Complex;
@@ -64,17 +65,17 @@ fn shaped<T: Clone>(dims: IxDyn, n: usize, next: impl FnMut() -> T) -> super::Bu
 ///
 /// Floats are uniform in ±1/2; those of rank 2 or more in ±1/√n for n rows (the last dimension but one),
 /// so that products keep their scale. Integers are below 64 (scalars: below 4, for they count steps), truth
-/// values mixed. What is only ever scaled and added to until its square root is taken, such as the second
-/// moments of Adam, and what only its like is added to, such as the first moments, is zero: see [`is_state`].
+/// values mixed. An optimizer's state is zero: floats that are read once, to be multiplied by a scalar, such
+/// as the moments of Adam.
 ///
 /// # Errors
 /// A parameter without a fixed shape.
 pub fn inputs(module: &Module, seed: u64) -> Result<Vec<Value>> {
     let entry = module.entry();
-    let readers = readers(entry);
+    let state = State::of(module);
     let of = |(index, &id): (usize, &InstrId)| {
         let mut stream = Stream::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(index as u64));
-        let is_state = is_state(entry, &readers, id);
+        let is_state = state.is_state(module.entry, id);
         value(&mut stream, &entry.instr(id).shape, is_state).map_err(|error| error.at(entry.instr(id).span))
     };
     entry.params().iter().enumerate().map(of).collect()
@@ -111,31 +112,53 @@ fn counter(array: Array) -> Array {
     low.and_then(|low| super::binary::apply(Opcode::Or, low, one)).unwrap_or(array)
 }
 
+/// Who reads what, in all computations.
+struct State<'a> {
+    module: &'a Module,
+    readers: Vec<Vec<Vec<InstrId>>>,
+}
+
+impl<'a> State<'a> {
+    fn of(module: &'a Module) -> State<'a> {
+        State { module, readers: module.comps.iter().map(readers).collect() }
+    }
+
+    /// Whether a value is an optimizer's state: it is read once, to be multiplied by a scalar.
+    ///
+    /// `m = b1*m + (1-b1)*g` reads the old `m` just so. Random first moments would drown the gradients,
+    /// and random second moments have no square root.
+    fn is_state(&self, comp: CompId, id: InstrId) -> bool {
+        let [reader] = self.readers[comp.index()][id.index()][..] else { return false };
+        let body = self.module.comp(comp);
+        let instr = body.instr(reader);
+        let is_array = body.instr(id).shape.as_array().is_some_and(|shape| shape.rank() > 0);
+        match instr.op {
+            Opcode::Multiply => {
+                is_array && instr.operands.iter().any(|&other| other != id && is_scalar(body, other))
+            }
+            Opcode::Copy | Opcode::Reshape | Opcode::Convert | Opcode::Transpose | Opcode::CustomCall => {
+                self.is_state(comp, reader)
+            }
+            Opcode::Call | Opcode::Fusion => self.is_state_of_callee(instr, id),
+            _ => false,
+        }
+    }
+
+    fn is_state_of_callee(&self, call: &Instr, id: InstrId) -> bool {
+        let number = call.operands.iter().position(|&operand| operand == id);
+        let comp = callee(call);
+        let (Some(number), Some(comp)) = (number, comp) else { return false };
+        let param = self.module.comp(comp).params().get(number).copied();
+        param.is_some_and(|param| self.is_state(comp, param))
+    }
+}
+
 fn readers(comp: &Computation) -> Vec<Vec<InstrId>> {
     let mut readers = vec![Vec::new(); comp.instrs.len()];
     for (id, instr) in comp.iter() {
         instr.operands.iter().for_each(|operand| readers[operand.index()].push(id));
     }
     readers
-}
-
-/// Whether a parameter is an optimizer's state: it is read once, to be multiplied by a scalar.
-///
-/// `m = b1*m + (1-b1)*g` reads the old `m` just so. Random first moments would drown the gradients, and
-/// random second moments have no square root.
-fn is_state(comp: &Computation, readers: &[Vec<InstrId>], param: InstrId) -> bool {
-    let [reader] = readers[param.index()][..] else { return false };
-    let instr = comp.instr(reader);
-    let is_array = comp.instr(param).shape.as_array().is_some_and(|shape| shape.rank() > 0);
-    match instr.op {
-        Opcode::Multiply => {
-            is_array && instr.operands.iter().any(|&other| other != param && is_scalar(comp, other))
-        }
-        Opcode::Copy | Opcode::Reshape | Opcode::Convert | Opcode::Transpose => {
-            is_state(comp, readers, reader)
-        }
-        _ => false,
-    }
 }
 
 /// A scalar, or one that is broadcast.

@@ -24,7 +24,7 @@ pub(crate) fn reduce(call: &Call, args: Vec<Value>) -> Result<Value> {
     let combiner = Combiner::of(call, Key::ToApply, arrays.len())?;
     let dims: Sizes = call.view.instr.ints(Key::Dimensions).iter().map(|&dim| dim as usize).collect();
     let arrays: Vec<Array> = arrays.into_iter().map(|array| last(array, &dims)).collect();
-    let made = reduced(call, &combiner, arrays, initial)?;
+    let made = last_reduced(call, &combiner, arrays, initial)?;
     let shapes = call.view.instr.shape.leaves();
     let typed = made.into_iter().zip(shapes).map(|(array, shape)| match shape.as_array() {
         Some(shape) => convert::convert(array, shape.dtype),
@@ -82,7 +82,12 @@ fn merged(array: Array, dims: &[usize]) -> Array {
 }
 
 /// Each array's last dimension and its initial value combined.
-fn reduced(call: &Call, combiner: &Combiner, arrays: Vec<Array>, initial: Vec<Array>) -> Result<Vec<Array>> {
+pub(crate) fn last_reduced(
+    call: &Call,
+    combiner: &Combiner,
+    arrays: Vec<Array>,
+    initial: Vec<Array>,
+) -> Result<Vec<Array>> {
     let along = arrays[0].rank() - 1;
     let (n, kept) = (arrays[0].dims()[along], arrays[0].dims()[..along].to_vec());
     let spread = |array: Array| if kept.is_empty() { array } else { array.spread(&kept) };
