@@ -54,8 +54,17 @@ fn convolution(instr: &Instr, attr: &mut Attr, sizes: &Sizes) {
             *count = lhs[labels.lhs.major] / out[labels.out.major];
         }
         (Key::Window, Value::Window(window)) => {
-            for (dim, &at) in window.dims.iter_mut().zip(&labels.rhs.spatial) {
-                dim.size = kernel[at];
+            let whole = instr.shape.as_array().map(|array| &array.dims);
+            let places = labels.rhs.spatial.iter().zip(&labels.out.spatial);
+            for (dim, (&position, &at)) in window.dims.iter_mut().zip(places) {
+                // Windows that lie side by side, or interleave, still do.
+                if dim.stride == dim.size {
+                    dim.stride = kernel[position].max(1);
+                }
+                if dim.rhs_dilate > 1 && whole.is_some_and(|whole| whole[at] != out[at]) {
+                    dim.rhs_dilate = out[at];
+                }
+                dim.size = kernel[position];
             }
         }
         _ => {}

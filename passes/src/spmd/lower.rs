@@ -106,7 +106,7 @@ impl<'a> Lowerer<'a> {
         match instr.op {
             Parameter | Tuple | GetTupleElement | OptBarrier | While | Conditional | AfterAll
             | AddDependency | Domain => Ok(self.control(id, instr)),
-            Opcode::CustomCall if is_move(&view) => Ok(self.explicit_move(id, instr)),
+            Opcode::CustomCall if is_move(&view) => self.explicit_move(id, instr),
             op => match super::refused(op) {
                 Some(why) => Err(refuse(instr, why)),
                 None => self.op(id, &view),
@@ -127,12 +127,16 @@ impl<'a> Lowerer<'a> {
     }
 
     /// A change of layout, or what is left of it.
-    fn explicit_move(&mut self, id: InstrId, instr: &'a Instr) -> InstrId {
+    fn explicit_move(&mut self, id: InstrId, instr: &'a Instr) -> Result<InstrId> {
         let source = instr.operands[0];
         let (value, to) = (self.map[source.index()], self.layout_said(id));
         let from = self.layout(source);
         if self.scattered[source.index()].is_none() {
-            return moves::lower(&mut self.build, self.collectives, value, from, to);
+            let made = moves::lower(&mut self.build, self.collectives, value, from, to);
+            return made.ok_or_else(|| {
+                refuse(instr, "changes its layout by way of one that does not divide it")
+                    .help("write the change in several steps")
+            });
         }
         // A slice of what is scattered already: cut what was not.
         let dims = self.build.dims(value);
@@ -142,7 +146,7 @@ impl<'a> Lowerer<'a> {
         let joined = (0..self.build.mesh.n_axes())
             .fold(from, |layout, axis| layout.with(axis, to.dim_of(axis).or(from.dim_of(axis))));
         self.scattered.push((joined != to).then_some(joined));
-        made
+        Ok(made)
     }
 
     fn layout_said(&self, id: InstrId) -> Layout {

@@ -22,23 +22,28 @@ struct Mover<'b, 'a> {
     cuts: Order,
 }
 
-/// `value`, which lies as `from`, in the layout `to`.
+/// `value`, which lies as `from`, in the layout `to`; `None` if that takes a layout that does not divide it.
 pub fn lower(
     build: &mut Builder,
     collectives: &mut Collectives,
     value: InstrId,
     from: Layout,
     to: Layout,
-) -> InstrId {
+) -> Option<InstrId> {
     let rank = build.dims(value).len();
     let steps = moves(from, to, rank, build.mesh);
+    let sizes = build.dims(value).into_iter().enumerate();
+    let whole: Dims = sizes.map(|(dim, size)| size * from.tiles(dim, build.mesh)).collect();
+    if !steps.iter().all(|step| step.layout.divides(&whole, build.mesh)) {
+        return None;
+    }
     let (order, cuts) = (canonical(from, rank), vec![Vec::new(); rank]);
     let mut mover = Mover { build, collectives, value, at: from, order, cuts };
     for (index, step) in steps.iter().enumerate() {
         mover.step(step, steps.get(index + 1));
     }
     mover.cut();
-    mover.value
+    Some(mover.value)
 }
 
 /// The order of tiles that a layout means.

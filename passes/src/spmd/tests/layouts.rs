@@ -1,6 +1,6 @@
 //! Random legal layouts: every op gets random splits of its loops, every operand is moved to what that needs.
 
-use crate::derive::loops;
+use crate::derive::{loops, moves};
 use crate::spmd::lower::RuleOf;
 use crate::testing::Random;
 use phzc_ir::ops::control::control_comps;
@@ -146,7 +146,20 @@ impl Annotator<'_> {
         }
     }
 
+    /// At once; by way of the whole value where that goes by way of a layout that does not divide it.
     fn moved(&mut self, value: InstrId, to: Layout) -> InstrId {
+        let (from, dims) = (self.layouts[value.index()][0], dims(&self.out[value.index()].shape));
+        let steps = moves(from, to, dims.len(), self.mesh);
+        match steps.iter().all(|step| step.layout.divides(&dims, self.mesh)) {
+            true => self.movement(value, to),
+            false => {
+                let whole = self.movement(value, Layout::REPLICATED);
+                self.movement(whole, to)
+            }
+        }
+    }
+
+    fn movement(&mut self, value: InstrId, to: Layout) -> InstrId {
         let source = &self.out[value.index()];
         let target = Attr { key: Key::CustomCallTarget, value: Value::Str("Sharding".into()) };
         let instr = Instr {
