@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -9,9 +9,15 @@ use std::path::PathBuf;
 #[command(
     name = "phzc",
     version,
-    about = "Plan an HLO program on a cluster: layouts, pipeline stages, devices, time."
+    about = "Plan an HLO program on a cluster: layouts, pipeline stages, devices, time.",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
 )]
 pub struct Args {
+    /// Something else than planning
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Program: HLO text as JAX and XLA print it, possibly gzipped; `-` is standard input
     #[arg(value_name = "MODEL", required_unless_present = "help_passes")]
     pub model: Option<PathBuf>,
@@ -43,6 +49,45 @@ pub struct Args {
     /// List passes, pipelines and the values of `stop`, or explain one pass with its options
     #[arg(long, value_name = "PASS", num_args = 0..=1, default_missing_value = "", exclusive = true)]
     pub help_passes: Option<String>,
+}
+
+/// What can be done besides planning.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program on one machine and print a digest of its results
+    Eval(EvalArgs),
+}
+
+/// The arguments of `phzc eval`.
+#[derive(Debug, clap::Args)]
+pub struct EvalArgs {
+    /// Program: HLO text, possibly gzipped; `-` is standard input
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+
+    /// Seed of the inputs, where no `--input` is given
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Inputs in order: a `.npy` file is one array, a `.npz` file several, by the numbers in their names
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
+    pub input: Vec<PathBuf>,
+
+    /// Number of devices that run in lock-step, each on the same inputs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub devices: u32,
+
+    /// Make up the elements of constants that were left out of the text (`{...}`)
+    #[arg(long)]
+    pub fill_elided: bool,
+
+    /// `.npz` file for the results of the first device; types that NumPy lacks as float32
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// `.npz` file for the inputs
+    #[arg(long, value_name = "FILE")]
+    pub write_inputs: Option<PathBuf>,
 }
 
 impl Args {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// No program is larger, unpacked; what is larger is a mistake or an attack.
 pub const MAX_PROGRAM_BYTES: u64 = 512 << 20;
+/// No file of inputs is larger.
+pub const MAX_ARRAY_BYTES: u64 = 16 << 30;
 /// No cluster file is larger.
 pub const MAX_CLUSTER_BYTES: u64 = 1 << 20;
 
@@ -67,8 +69,25 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
+/// Reads a file of at most `limit` bytes.
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let name = format!("`{}`", path.display());
+    let mut bytes = Vec::new();
+    let read = open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(&name, &error))?;
+    match bytes.len() as u64 > limit {
+        true => Err(Diagnostic::error(format!("{name} is larger than {} MiB", limit >> 20))),
+        false => Ok(bytes),
+    }
+}
+
 /// Writes a file whole or not at all: a reader never sees half of it.
 pub fn write(path: &Path, text: &str) -> Result<()> {
+    write_bytes(path, text.as_bytes())
+}
+
+/// As [`write`], of any bytes.
+pub fn write_bytes(path: &Path, text: &[u8]) -> Result<()> {
     // Through a link to the file that it means; devices and pipes cannot be replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let kind = fs::metadata(&target).map(|meta| meta.file_type()).ok();
@@ -81,7 +100,7 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
         .map_err(|error| Diagnostic::error(format!("cannot write `{}`: {}", path.display(), reason(&error))))
 }
 
-fn replace(target: &Path, text: &str) -> io::Result<()> {
+fn replace(target: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = beside(target);
     let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, target));
     if written.is_err() {

@@ -6,8 +6,10 @@
 pub mod args;
 mod cluster;
 mod dumps;
+mod eval;
 pub mod files;
 mod help;
+mod npz;
 mod progress;
 mod remarks;
 mod render;

@@ -1,9 +1,9 @@
 //! One run: read, parse, run the passes, write.
 
-use crate::args::Args;
+use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::render::{Source, render};
-use crate::{Failure, Io, cluster, files, help, remarks, summary, write_stdout};
+use crate::{Failure, Io, cluster, eval, files, help, remarks, summary, write_stdout};
 use phzc_ir::{Diagnostic, Module, parse, print};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
@@ -12,6 +12,9 @@ use std::path::Path;
 
 /// Does what the command line says.
 pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
+    if let Some(Command::Eval(args)) = &args.command {
+        return eval::run(args, io);
+    }
     match (&args.help_passes, &args.model) {
         (Some(name), _) => match help::text(name) {
             Ok(text) => write_stdout(io, &text),
@@ -39,7 +42,8 @@ fn pipeline(text: &str) -> Result<Pipeline, Failure> {
     })
 }
 
-fn read(model: &Path, io: &mut Io) -> Result<Source, Failure> {
+/// The text of a program.
+pub(crate) fn read(model: &Path, io: &mut Io) -> Result<Source, Failure> {
     let limit = files::MAX_PROGRAM_BYTES;
     if model == Path::new("-") {
         let text = files::read_from(&mut *io.stdin, "standard input", limit)?;
@@ -89,7 +93,8 @@ fn say(args: &Args, io: &mut Io, text: &str) {
     }
 }
 
-fn program(text: &str) -> phzc_ir::Result<Module> {
+/// The program of a text.
+pub(crate) fn program(text: &str) -> phzc_ir::Result<Module> {
     parse(text).map_err(|error| match text.trim_start().starts_with("module ") && error.help.is_none() {
         true => error.help("StableHLO is not read; JAX prints HLO with `.lower(x).as_text(dialect=\"hlo\")`"),
         false => error,

@@ -88,7 +88,20 @@ impl Module {
         let ids = ranks(keep);
         let mut marks = keep.iter();
         self.comps.retain(|_| *marks.next().expect("one mark per computation"));
-        let rename = |comp: &mut CompId| *comp = CompId(ids[comp.index()]);
+        self.renumber_comps(|comp| CompId(ids[comp.index()]));
+    }
+
+    /// Puts new computations before all others; they call none of them. Where instructions that the caller has
+    /// just written call the `k`-th of them, they name `CompId::new(n_old + k)`.
+    pub fn prepend_comps(&mut self, new: Vec<Computation>) {
+        let (n_old, n_new) = (self.comps.len(), new.len());
+        self.comps.splice(0..0, new);
+        let moved = |index: usize| if index < n_old { index + n_new } else { index - n_old };
+        self.renumber_comps(|comp| CompId::new(moved(comp.index())));
+    }
+
+    fn renumber_comps(&mut self, renamed: impl Fn(CompId) -> CompId) {
+        let rename = |comp: &mut CompId| *comp = renamed(*comp);
         rename(&mut self.entry);
         for attr in self.comps.iter_mut().flat_map(|comp| &mut comp.instrs).flat_map(|instr| &mut instr.attrs)
         {

@@ -49,6 +49,11 @@ impl Mesh {
         self.sizes[axis + 1..].iter().product()
     }
 
+    /// A device's coordinate on an axis.
+    pub fn coordinate(&self, device: i64, axis: usize) -> i64 {
+        device / self.stride(axis) % self.sizes[axis]
+    }
+
     /// Reads `x=2,y=4`, the text that [`Mesh`] prints.
     ///
     /// # Errors
@@ -114,6 +119,11 @@ impl Layout {
     /// Number of distinct tiles of the whole tensor.
     pub fn n_tiles(self, mesh: &Mesh) -> i64 {
         (0..mesh.n_axes()).filter(|&axis| self.slots[axis] != 0).map(|axis| mesh.sizes[axis]).product()
+    }
+
+    /// The tile of `dim` that a device holds.
+    pub fn tile_of(self, device: i64, dim: usize, mesh: &Mesh) -> i64 {
+        self.axes_of(dim).fold(0, |tile, axis| tile * mesh.sizes[axis] + mesh.coordinate(device, axis))
     }
 
     /// Whether every split dimension of a tensor divides evenly.

@@ -8,6 +8,7 @@ pub mod diag;
 pub mod dtype;
 pub mod edit;
 pub mod effects;
+pub mod eval;
 pub mod flops;
 pub mod fusion;
 pub mod layout;

@@ -1,5 +1,6 @@
 //! The list of opcodes: one line each, naming the family that holds shape, factor rule and work.
 
+use crate::eval::{AllDevices, Evaluation, Local};
 use crate::fusion::{FusionKind, Touch};
 use crate::ops::{
     collective, contract, control, convolution, elementwise, indexing, linalg, movement, other, random,
@@ -27,6 +28,8 @@ pub struct OpDef {
     pub fusion: FusionKind,
     /// What it reads and writes.
     pub touch: Touch,
+    /// What it computes.
+    pub(crate) evaluation: Evaluation,
 }
 
 impl OpDef {
@@ -38,12 +41,27 @@ impl OpDef {
         work: fn(&View) -> Work,
         fusion: FusionKind,
     ) -> OpDef {
-        OpDef { arity, infer, rule, work, fusion, touch: Touch::Whole }
+        OpDef { arity, infer, rule, work, fusion, touch: Touch::Whole, evaluation: Evaluation::Undefined }
     }
 
     /// The same op, touching less.
     pub const fn touching(self, touch: Touch) -> OpDef {
         OpDef { touch, ..self }
+    }
+
+    /// The same op, evaluated on each device alone.
+    pub(crate) const fn evaluated(self, eval: Local) -> OpDef {
+        OpDef { evaluation: Evaluation::Local(eval), ..self }
+    }
+
+    /// The same op, evaluated on each device alone, element by element.
+    pub(crate) const fn evaluated_by_element(self, eval: Local) -> OpDef {
+        OpDef { evaluation: Evaluation::Elementwise(eval), ..self }
+    }
+
+    /// The same op, evaluated on all devices together.
+    pub(crate) const fn evaluated_jointly(self, eval: AllDevices) -> OpDef {
+        OpDef { evaluation: Evaluation::Joint(eval), ..self }
     }
 }
 
@@ -124,7 +142,7 @@ opcodes! {
     Ceil "ceil" elementwise::UNARY,
     Cholesky "cholesky" linalg::CHOLESKY,
     Clamp "clamp" elementwise::CLAMP,
-    CollectiveBroadcast "collective-broadcast" collective::PERMUTE,
+    CollectiveBroadcast "collective-broadcast" collective::BROADCAST,
     CollectivePermute "collective-permute" collective::PERMUTE,
     CollectivePermuteDone "collective-permute-done" collective::DONE,
     CollectivePermuteStart "collective-permute-start" collective::START,

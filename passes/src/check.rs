@@ -57,7 +57,11 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 }
 
 /// One diagnostic for all problems: the first one's message, the others as notes.
-fn listed(module: &Module, problems: &[&Problem], new: fn(String) -> Diagnostic) -> Option<Diagnostic> {
+pub(crate) fn listed(
+    module: &Module,
+    problems: &[&Problem],
+    new: fn(String) -> Diagnostic,
+) -> Option<Diagnostic> {
     let (first, others) = problems.split_first()?;
     let span = |problem: &Problem| known(module.comp(problem.comp).instr(problem.instr).span);
     let mut all = new(first.message.clone());

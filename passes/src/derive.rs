@@ -24,8 +24,10 @@ pub use header::{Header, PLAN_NOTE, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
+pub use ops::is_move;
 pub use origin::{is_naming, operand_origins, origin};
 pub use read::{element_start, local_bytes};
+pub use scatter::{Readers, sliced_layout};
 
 use crate::pricing::{AxisMask, Kernel};
 use ops::Deriver;

@@ -1,11 +1,19 @@
 //! The list of passes and of named pipelines: one line each, in reading order.
 
 use crate::pass::Pass;
-use crate::{check, dce, estimate, fuse, inline, place, shard};
+use crate::{check, dce, estimate, fuse, inline, place, shard, spmd};
 
 /// Every pass, in the order in which a reader meets them.
-pub static PASSES: &[&Pass] =
-    &[&dce::PASS, &inline::PASS, &fuse::PASS, &shard::PASS, &place::PASS, &check::PASS, &estimate::PASS];
+pub static PASSES: &[&Pass] = &[
+    &dce::PASS,
+    &inline::PASS,
+    &fuse::PASS,
+    &shard::PASS,
+    &place::PASS,
+    &check::PASS,
+    &estimate::PASS,
+    &spmd::PASS,
+];
 
 /// A pipeline with a name.
 pub struct Alias {

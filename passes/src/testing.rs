@@ -29,3 +29,21 @@ fn run(pipeline: &str, text: &str, cx: &mut Context) -> Result<Module, Vec<Diagn
     module.remove_note(CLUSTER_NOTE);
     Ok(module)
 }
+
+/// splitmix64: the same numbers on every machine.
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    /// A number from 0 to `n - 1`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    /// One of the items.
+    pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
+    }
+}

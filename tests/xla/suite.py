@@ -140,8 +140,10 @@ def human(size):
         size /= 1000
 
 
-def show(rows):
-    head = ["program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error", "verdict"]
+HEAD = ["program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error", "verdict"]
+
+
+def show(rows, head=HEAD):
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
     for cells in [head, *rows]:
         print("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())

@@ -4,6 +4,7 @@ use super::linalg::expect_features;
 use super::maps::{dim, operand_dims};
 use super::read::{Inferred, like, one_dim, plain, same_dims};
 use crate::attr::Key;
+use crate::eval::batch_norm as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -13,13 +14,16 @@ use crate::work::Work;
 
 /// `batch-norm-training`: input, scale, offset to output, mean, variance.
 pub const BATCH_NORM_TRAINING: OpDef =
-    OpDef::new(Arity::Exactly(3), infer_statistics, rule_statistics, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(3), infer_statistics, rule_statistics, |_| Work::default(), FusionKind::Opaque)
+        .evaluated(eval::training);
 /// `batch-norm-inference`: input, scale, offset, mean, variance to output.
 pub const BATCH_NORM_INFERENCE: OpDef =
-    OpDef::new(Arity::Exactly(5), infer_inference, rule_inference, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(5), infer_inference, rule_inference, |_| Work::default(), FusionKind::Opaque)
+        .evaluated(eval::inference);
 /// `batch-norm-grad`: input, scale, mean, variance, gradient to gradients of input, scale, offset.
 pub const BATCH_NORM_GRAD: OpDef =
-    OpDef::new(Arity::Exactly(5), infer_grad, rule_statistics, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(5), infer_grad, rule_statistics, |_| Work::default(), FusionKind::Opaque)
+        .evaluated(eval::grad);
 
 /// Checks operands `1..=n_features` to be per feature; the input shape and its feature dimension.
 fn input<'a>(view: &View<'a>, n_per_feature: usize) -> Result<(&'a ArrayShape, usize), String> {

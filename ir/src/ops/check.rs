@@ -8,7 +8,19 @@ use crate::work::Work;
 const PRELUDE: &str = "
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(b, a) }
+addb { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT c = bf16[] add(a, b) }
+fst { t = (f32[], f32[]) parameter(0) ROOT a = f32[] get-tuple-element(t), index=0 }
+snd { t = (f32[], f32[]) parameter(0) ROOT a = f32[] get-tuple-element(t), index=1 }
+halve {
+  a = f32[] parameter(0) b = f32[] parameter(1) s = f32[] add(a, b) h = f32[] constant(0.5)
+  ROOT c = f32[] multiply(s, h)
+}
 set { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
+less_first {
+  a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] parameter(3)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
 argmax {
   a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j = s32[] parameter(3)
@@ -36,7 +48,8 @@ fn program(body: &str) -> String {
     format!("HloModule m\n{PRELUDE}ENTRY e {{\n{}\n}}\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
-fn module(body: &str) -> Module {
+/// The verified program of these entry instructions.
+pub(crate) fn module(body: &str) -> Module {
     let module = crate::parse(&program(body)).unwrap_or_else(|error| panic!("{error}"));
     let errors = crate::verify::verify(&module);
     assert!(errors.is_empty(), "{}", errors[0]);

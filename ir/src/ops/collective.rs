@@ -6,6 +6,7 @@ use super::maps::{dim, fallback, identity, leaf_dims};
 use super::read::{Inferred, describe_array, has, like, one_dim, one_or_tuple};
 use crate::attr::Key;
 use crate::diag::counted;
+use crate::eval::collective as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule};
@@ -15,13 +16,20 @@ use crate::work::Work;
 
 /// `all-reduce`: every array alone.
 pub const ALL_REDUCE: OpDef =
-    OpDef::new(Arity::AtLeast(1), infer_same, identity, combinations, FusionKind::Opaque);
-/// `collective-permute`, `collective-broadcast`.
+    OpDef::new(Arity::AtLeast(1), infer_same, identity, combinations, FusionKind::Opaque)
+        .evaluated_jointly(eval::collective);
+/// `collective-broadcast`: every group its first device's value.
+pub const BROADCAST: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_same, identity, |_| Work::default(), FusionKind::Opaque)
+        .evaluated_jointly(eval::collective);
+/// `collective-permute`.
 pub const PERMUTE: OpDef =
-    OpDef::new(Arity::AtLeast(1), infer_permute, identity, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::AtLeast(1), infer_permute, identity, |_| Work::default(), FusionKind::Opaque)
+        .evaluated_jointly(eval::permute);
 /// `all-gather`: one dimension grows.
 pub const ALL_GATHER: OpDef =
-    OpDef::new(Arity::AtLeast(1), infer_all_gather, rule_resized, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::AtLeast(1), infer_all_gather, rule_resized, |_| Work::default(), FusionKind::Opaque)
+        .evaluated_jointly(eval::collective);
 /// `reduce-scatter`: one dimension shrinks.
 pub const REDUCE_SCATTER: OpDef = OpDef::new(
     Arity::AtLeast(1),
@@ -29,16 +37,20 @@ pub const REDUCE_SCATTER: OpDef = OpDef::new(
     rule_resized,
     |_| Work::default(),
     FusionKind::Opaque,
-);
+)
+.evaluated_jointly(eval::collective);
 /// `all-to-all`: of one array along a dimension, or of a tuple.
 pub const ALL_TO_ALL: OpDef =
-    OpDef::new(Arity::AtLeast(1), infer_all_to_all, rule_all_to_all, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::AtLeast(1), infer_all_to_all, rule_all_to_all, |_| Work::default(), FusionKind::Opaque)
+        .evaluated_jointly(eval::collective);
 /// The first half of an asynchronous op.
 pub const START: OpDef =
-    OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque);
+    OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque)
+        .evaluated_jointly(eval::start);
 /// The second half of an asynchronous op.
 pub const DONE: OpDef =
-    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque)
+        .evaluated_jointly(eval::done);
 
 fn arrays<'a>(view: &View<'a>) -> Result<Vec<&'a ArrayShape>, String> {
     (0..view.n_operands()).map(|index| view.array(index)).collect()

@@ -6,6 +6,7 @@ use super::read::{
 };
 use crate::attr::Key;
 use crate::dtype::{Class, DType};
+use crate::eval::contract as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorId, FactorKind, Reducer, Rule, TensorMap};
@@ -14,7 +15,8 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `dot`: batch and free dimensions pass, contracting dimensions add up.
-pub const DOT: OpDef = OpDef::new(Arity::Exactly(2), infer_dot, rule_dot, work_dot, FusionKind::Matrix);
+pub const DOT: OpDef =
+    OpDef::new(Arity::Exactly(2), infer_dot, rule_dot, work_dot, FusionKind::Matrix).evaluated(eval::dot);
 /// `ragged-dot`: rows of the left belong to groups, each with its own right-hand matrix.
 pub const RAGGED_DOT: OpDef =
     OpDef::new(Arity::Exactly(3), infer_ragged, rule_ragged, work_ragged, FusionKind::Matrix);

@@ -8,6 +8,7 @@ use super::read::{self, Inferred, describe, expect_size};
 use crate::attr::{Key, Value};
 use crate::diag::counted;
 use crate::dtype::DType;
+use crate::eval::control as eval;
 use crate::fusion::FusionKind;
 use crate::module::{CompId, Computation, Instr};
 use crate::opcode::{Arity, OpDef, Opcode};
@@ -21,21 +22,25 @@ const fn control(arity: Arity, infer: fn(&View) -> Inferred, rule: fn(&View) -> 
 }
 
 /// `tuple`.
-pub const TUPLE: OpDef = control(Arity::AtLeast(0), infer_tuple, identity);
+pub const TUPLE: OpDef = control(Arity::AtLeast(0), infer_tuple, identity).evaluated(eval::tuple);
 /// `get-tuple-element`.
-pub const GET_TUPLE_ELEMENT: OpDef = control(Arity::Exactly(1), infer_element, rule_element);
+pub const GET_TUPLE_ELEMENT: OpDef =
+    control(Arity::Exactly(1), infer_element, rule_element).evaluated(eval::get_tuple_element);
 /// `opt-barrier`: its operand.
 pub const OPT_BARRIER: OpDef =
-    control(Arity::Exactly(1), |view| Ok(view.operand_shape(0).cloned()), identity);
+    control(Arity::Exactly(1), |view| Ok(view.operand_shape(0).cloned()), identity).evaluated(eval::pass);
 /// `add-dependency`: its first operand, after the second.
 pub const ADD_DEPENDENCY: OpDef =
-    control(Arity::Exactly(2), |view| Ok(view.operand_shape(0).cloned()), identity);
+    control(Arity::Exactly(2), |view| Ok(view.operand_shape(0).cloned()), identity).evaluated(eval::pass);
 /// `domain`: its operand.
-pub const DOMAIN: OpDef = control(Arity::Exactly(1), |view| Ok(view.operand_shape(0).cloned()), identity);
+pub const DOMAIN: OpDef =
+    control(Arity::Exactly(1), |view| Ok(view.operand_shape(0).cloned()), identity).evaluated(eval::pass);
 /// `after-all`: a token.
-pub const AFTER_ALL: OpDef = control(Arity::AtLeast(0), |_| Ok(Some(Shape::Token)), all_replicated);
+pub const AFTER_ALL: OpDef =
+    control(Arity::AtLeast(0), |_| Ok(Some(Shape::Token)), all_replicated).evaluated(eval::token);
 /// `call`.
-pub const CALL: OpDef = control(Arity::AtLeast(0), |view| infer_call(view, Key::ToApply), all_replicated);
+pub const CALL: OpDef = control(Arity::AtLeast(0), |view| infer_call(view, Key::ToApply), all_replicated)
+    .evaluated_jointly(eval::call);
 /// `fusion`.
 pub const FUSION: OpDef = OpDef::new(
     Arity::AtLeast(0),
@@ -43,11 +48,14 @@ pub const FUSION: OpDef = OpDef::new(
     all_replicated,
     |_| Work::default(),
     FusionKind::Opaque,
-);
+)
+.evaluated_jointly(eval::call);
 /// `while`.
-pub const WHILE: OpDef = control(Arity::Exactly(1), infer_while, all_replicated);
+pub const WHILE: OpDef =
+    control(Arity::Exactly(1), infer_while, all_replicated).evaluated_jointly(eval::while_loop);
 /// `conditional`.
-pub const CONDITIONAL: OpDef = control(Arity::AtLeast(1), infer_conditional, all_replicated);
+pub const CONDITIONAL: OpDef =
+    control(Arity::AtLeast(1), infer_conditional, all_replicated).evaluated_jointly(eval::conditional);
 /// `scan`: a loop over slices.
 pub const SCAN: OpDef =
     OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);

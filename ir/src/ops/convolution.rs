@@ -6,6 +6,7 @@ use super::positions::valid_positions;
 use super::read::{Inferred, count, describe_array, expect_size, plain};
 use super::windowed::window_size;
 use crate::attr::{DimLabels, Key, LabelledDims, Value, WindowDim};
+use crate::eval::convolution as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorId, FactorKind, Reducer, Rule, TensorMap};
@@ -15,7 +16,8 @@ use crate::work::Work;
 use smallvec::SmallVec;
 
 /// `convolution`: batch, features and groups pass, input features add up, windows permute.
-pub const CONVOLUTION: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, work, FusionKind::Matrix);
+pub const CONVOLUTION: OpDef =
+    OpDef::new(Arity::Exactly(2), infer, rule, work, FusionKind::Matrix).evaluated(eval::convolution);
 
 fn labels<'a>(view: &View<'a>) -> Option<&'a DimLabels> {
     match view.instr.attr(Key::DimLabels) {

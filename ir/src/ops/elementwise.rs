@@ -8,6 +8,7 @@ use super::read::{Inferred, array, callee, describe_array, like, mixed_dtype, pl
 use super::reducer::{self, applied};
 use crate::attr::Key;
 use crate::dtype::{Class, DType};
+use crate::eval::{binary, control, convert, select, unary};
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -20,37 +21,42 @@ const fn elementwise(n_operands: usize, infer: fn(&View) -> Inferred, work: fn(&
 }
 
 /// `negate`, `floor`, …: one FLOP per element.
-pub const UNARY: OpDef = elementwise(1, infer_unary, flops);
+pub const UNARY: OpDef = elementwise(1, infer_unary, flops).evaluated_by_element(unary::unary);
 /// `exponential`, `tanh`, …: one transcendental per element.
-pub const TRANSCENDENTAL: OpDef = elementwise(1, infer_unary, transcendentals);
+pub const TRANSCENDENTAL: OpDef =
+    elementwise(1, infer_unary, transcendentals).evaluated_by_element(unary::unary);
 /// `add`, `maximum`, …: one FLOP per element.
-pub const BINARY: OpDef = elementwise(2, infer_binary, flops);
+pub const BINARY: OpDef = elementwise(2, infer_binary, flops).evaluated_by_element(binary::binary);
 /// `power`, `atan2`: one transcendental per element.
-pub const TRANSCENDENTAL_BINARY: OpDef = elementwise(2, infer_binary, transcendentals);
+pub const TRANSCENDENTAL_BINARY: OpDef =
+    elementwise(2, infer_binary, transcendentals).evaluated_by_element(binary::binary);
 /// `compare`: truth values.
-pub const COMPARE: OpDef = elementwise(2, infer_compare, flops);
+pub const COMPARE: OpDef = elementwise(2, infer_compare, flops).evaluated_by_element(binary::compare);
 /// `select`: the predicate may be a scalar.
-pub const SELECT: OpDef = elementwise(3, infer_select, flops);
+pub const SELECT: OpDef = elementwise(3, infer_select, flops).evaluated_by_element(select::select);
 /// `clamp`: the bounds may be scalars.
-pub const CLAMP: OpDef = elementwise(3, infer_clamp, flops);
+pub const CLAMP: OpDef = elementwise(3, infer_clamp, flops).evaluated_by_element(select::clamp);
 /// `convert`: the element type is as written.
-pub const CONVERT: OpDef = elementwise(1, infer_convert, flops);
+pub const CONVERT: OpDef = elementwise(1, infer_convert, flops).evaluated_by_element(convert::convert_op);
 /// `stochastic-convert`: rounded by the random bits of operand 1.
 pub const STOCHASTIC_CONVERT: OpDef = elementwise(2, infer_stochastic_convert, flops);
 /// `is-finite`: truth values.
-pub const IS_FINITE: OpDef = elementwise(1, infer_is_finite, flops);
+pub const IS_FINITE: OpDef = elementwise(1, infer_is_finite, flops).evaluated_by_element(unary::is_finite);
 /// `real`, `imag`: half of a complex number.
-pub const REAL_PART: OpDef = elementwise(1, infer_real_part, flops);
+pub const REAL_PART: OpDef = elementwise(1, infer_real_part, flops).evaluated_by_element(unary::real_part);
 /// `complex`: both halves.
-pub const COMPLEX: OpDef = elementwise(2, infer_complex, flops);
+pub const COMPLEX: OpDef = elementwise(2, infer_complex, flops).evaluated_by_element(binary::complex_of);
 /// `copy`: any value, unchanged.
 pub const COPY: OpDef =
-    OpDef::new(Arity::Exactly(1), infer_copy, identity, |_| Work::default(), FusionKind::Loop);
+    OpDef::new(Arity::Exactly(1), infer_copy, identity, |_| Work::default(), FusionKind::Loop)
+        .evaluated_by_element(control::pass);
 /// `bitcast-convert`: may split an element into several of a minor dimension, or join them.
 pub const BITCAST_CONVERT: OpDef =
-    OpDef::new(Arity::Exactly(1), infer_bitcast_convert, rule_bitcast_convert, flops, FusionKind::Loop);
+    OpDef::new(Arity::Exactly(1), infer_bitcast_convert, rule_bitcast_convert, flops, FusionKind::Loop)
+        .evaluated_by_element(convert::bitcast_convert);
 /// `map`: a computation per element.
-pub const MAP: OpDef = OpDef::new(Arity::AtLeast(1), infer_map, pointwise, work_map, FusionKind::Loop);
+pub const MAP: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_map, pointwise, work_map, FusionKind::Loop).evaluated(control::map);
 
 fn flops(view: &View) -> Work {
     Work::flops(view.instr.shape.as_array().map_or(0.0, ArrayShape::n_elements))

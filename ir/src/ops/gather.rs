@@ -4,6 +4,7 @@ use super::maps::{dim, operand_dims, result_dims};
 use super::read::{DimList, Inferred, array, dim_list, dims_of, expect_size};
 use crate::attr::Key;
 use crate::dtype::DType;
+use crate::eval::gather as eval;
 use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Reducer, Rule, TensorMap};
@@ -15,8 +16,9 @@ use crate::work::Work;
 ///
 /// A device that holds a part of a looked-up dimension looks up the indices that fall into it and
 /// contributes zeros for the others: the sum over devices is the result.
-pub const GATHER: OpDef =
-    OpDef::new(Arity::Exactly(2), infer, rule, |_| Work::default(), FusionKind::Loop).touching(Touch::Part);
+pub const GATHER: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, |_| Work::default(), FusionKind::Loop)
+    .touching(Touch::Part)
+    .evaluated(eval::gather);
 
 /// The attributes that relate operand and indices; scatter has the same under other names.
 pub(crate) struct Lookup {
@@ -40,7 +42,7 @@ pub(crate) struct LookupKeys {
     pub indexed: Key,
 }
 
-const KEYS: LookupKeys = LookupKeys {
+pub(crate) const KEYS: LookupKeys = LookupKeys {
     picked: Key::CollapsedSliceDims,
     batching: Key::OperandBatchingDims,
     indices_batching: Key::StartIndicesBatchingDims,

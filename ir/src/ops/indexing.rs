@@ -3,6 +3,7 @@
 use super::maps::{equal_dims, operand_dims, resized};
 use super::read::{Inferred, array, describe_array, expect_size, like, mixed_dtype};
 use crate::attr::Key;
+use crate::eval::movement as eval;
 use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule};
@@ -20,7 +21,8 @@ pub const DYNAMIC_SLICE: OpDef = OpDef::new(
     |_| Work::default(),
     FusionKind::Loop,
 )
-.touching(Touch::Part);
+.touching(Touch::Part)
+.evaluated(eval::dynamic_slice);
 /// `dynamic-update-slice`: operand and result pass everywhere, the update where it covers a dimension.
 ///
 /// A device that holds a part of an updated dimension has to test whether the update falls into it.
@@ -31,7 +33,8 @@ pub const DYNAMIC_UPDATE_SLICE: OpDef = OpDef::new(
     |_| Work::default(),
     FusionKind::Root,
 )
-.touching(Touch::Update);
+.touching(Touch::Update)
+.evaluated(eval::dynamic_update_slice);
 
 /// Starts: one scalar per dimension, or one vector (older programs).
 fn check_starts(view: &View, from: usize, rank: usize) -> Result<(), String> {

@@ -7,6 +7,7 @@ use super::read::{
 use super::reducer::{DTypes, check_comparator};
 use crate::attr::Key;
 use crate::dtype::{Class, DType};
+use crate::eval::{linalg as eval, sort};
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -18,7 +19,8 @@ pub use super::batch_norm::{BATCH_NORM_GRAD, BATCH_NORM_INFERENCE, BATCH_NORM_TR
 
 /// `cholesky`: batches of square matrices.
 pub const CHOLESKY: OpDef =
-    OpDef::new(Arity::Exactly(1), infer_cholesky, |view| whole(view, 2), work_cholesky, FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(1), infer_cholesky, |view| whole(view, 2), work_cholesky, FusionKind::Opaque)
+        .evaluated(eval::cholesky);
 /// `triangular-solve`: batches and right-hand sides pass.
 pub const TRIANGULAR_SOLVE: OpDef = OpDef::new(
     Arity::Exactly(2),
@@ -26,14 +28,18 @@ pub const TRIANGULAR_SOLVE: OpDef = OpDef::new(
     rule_triangular_solve,
     work_triangular_solve,
     FusionKind::Opaque,
-);
+)
+.evaluated(eval::triangular_solve);
 /// `fft`: the transformed dimensions are the last ones.
-pub const FFT: OpDef = OpDef::new(Arity::Exactly(1), infer_fft, rule_fft, work_fft, FusionKind::Opaque);
+pub const FFT: OpDef =
+    OpDef::new(Arity::Exactly(1), infer_fft, rule_fft, work_fft, FusionKind::Opaque).evaluated(eval::fft);
 /// `sort`: one dimension, any number of arrays together.
-pub const SORT: OpDef = OpDef::new(Arity::AtLeast(1), infer_sort, rule_sort, work_sort, FusionKind::Opaque);
+pub const SORT: OpDef =
+    OpDef::new(Arity::AtLeast(1), infer_sort, rule_sort, work_sort, FusionKind::Opaque).evaluated(sort::sort);
 /// `topk`: the largest of the last dimension, and where they were.
 pub const TOPK: OpDef =
-    OpDef::new(Arity::Exactly(1), infer_topk, rule_topk, |_| Work::default(), FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(1), infer_topk, rule_topk, |_| Work::default(), FusionKind::Opaque)
+        .evaluated(sort::topk);
 
 /// All dimensions pass but the last `n`.
 fn whole(view: &View, n: usize) -> Rule {

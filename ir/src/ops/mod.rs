@@ -22,12 +22,12 @@ pub mod reshape;
 pub mod window;
 
 mod batch_norm;
-mod gather;
+pub(crate) mod gather;
 mod maps;
 mod positions;
 mod read;
-mod reducer;
-mod scatter;
+pub(crate) mod reducer;
+pub(crate) mod scatter;
 mod windowed;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::read::{
 };
 use super::reshape::factorize;
 use crate::attr::{Key, PadDim, SliceDim, Value};
+use crate::eval::movement as eval;
 use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -26,27 +27,34 @@ const fn movement(
 }
 
 /// `reshape`: common factors pass, stretches whose boundaries do not meet are replicated.
-pub const RESHAPE: OpDef = movement(1, infer_reshape, rule_reshape, FusionKind::View);
+pub const RESHAPE: OpDef =
+    movement(1, infer_reshape, rule_reshape, FusionKind::View).evaluated(eval::reshape);
 /// `bitcast`: a reshape of the physical order.
-pub const BITCAST: OpDef = movement(1, infer_bitcast, rule_bitcast, FusionKind::View);
+pub const BITCAST: OpDef =
+    movement(1, infer_bitcast, rule_bitcast, FusionKind::View).evaluated(eval::bitcast);
 /// `dynamic-reshape`: nothing is known before it runs.
 pub const DYNAMIC_RESHAPE: OpDef =
     OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
 /// `broadcast`: new dimensions are free.
-pub const BROADCAST: OpDef = movement(1, infer_broadcast, rule_broadcast, FusionKind::Free);
+pub const BROADCAST: OpDef =
+    movement(1, infer_broadcast, rule_broadcast, FusionKind::Free).evaluated(eval::broadcast);
 /// `transpose`: `dimensions[d]` is the operand's dimension at result position `d`.
-pub const TRANSPOSE: OpDef = movement(1, infer_transpose, rule_transpose, FusionKind::View);
+pub const TRANSPOSE: OpDef =
+    movement(1, infer_transpose, rule_transpose, FusionKind::View).evaluated(eval::transpose);
 /// `reverse`: a reversed dimension permutes.
-pub const REVERSE: OpDef = movement(1, infer_reverse, rule_reverse, FusionKind::Loop);
+pub const REVERSE: OpDef =
+    movement(1, infer_reverse, rule_reverse, FusionKind::Loop).evaluated(eval::reverse);
 /// `slice`: a dimension taken in full passes.
 pub const SLICE: OpDef =
     movement(1, infer_slice, |view| equal_dims(view, FactorKind::Permute), FusionKind::Loop)
-        .touching(Touch::Part);
+        .touching(Touch::Part)
+        .evaluated(eval::slice);
 /// `pad`: an unpadded dimension passes.
-pub const PAD: OpDef = movement(2, infer_pad, rule_pad, FusionKind::Loop);
+pub const PAD: OpDef = movement(2, infer_pad, rule_pad, FusionKind::Loop).evaluated(eval::pad);
 /// `concatenate`: every dimension but one passes.
 pub const CONCATENATE: OpDef =
-    OpDef::new(Arity::AtLeast(1), infer_concatenate, rule_concatenate, |_| Work::default(), FusionKind::Loop);
+    OpDef::new(Arity::AtLeast(1), infer_concatenate, rule_concatenate, |_| Work::default(), FusionKind::Loop)
+        .evaluated(eval::concatenate);
 
 fn infer_reshape(view: &View) -> Inferred {
     let operand = view.array(0)?;

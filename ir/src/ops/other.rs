@@ -5,6 +5,7 @@ use super::maps::{alike, all_replicated, fallback, identity, operand_dims, sourc
 use super::read::{Inferred, array, expect_scalar, like, one_dim, stated};
 use crate::attr::Key;
 use crate::dtype::DType;
+use crate::eval::{control, source};
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -29,23 +30,28 @@ pub const PARAMETER: OpDef =
 pub const CONSTANT: OpDef = idle(Arity::Exactly(0), |_| Ok(None), rule_constant, FusionKind::Control);
 /// `iota`: every dimension is free, for a device knows where its part starts.
 pub const IOTA: OpDef =
-    idle(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass), FusionKind::Free);
+    idle(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass), FusionKind::Free)
+        .evaluated(source::iota);
 /// `custom-call`: whatever it does, it does it on whole arrays.
 pub const CUSTOM_CALL: OpDef =
-    idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque);
+    idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque)
+        .evaluated(control::custom_call);
 /// Transfers to and from elsewhere.
 pub const OPAQUE: OpDef = idle(Arity::AtLeast(0), |_| Ok(None), fallback, FusionKind::Opaque);
 /// `outfeed`: makes a token.
 pub const OUTFEED: OpDef = idle(Arity::AtLeast(1), |_| Ok(Some(Shape::Token)), fallback, FusionKind::Opaque);
 /// `partition-id`, `replica-id`.
 pub const DEVICE_ID: OpDef =
-    idle(Arity::Exactly(0), |_| array(DType::U32, []), all_replicated, FusionKind::Control);
+    idle(Arity::Exactly(0), |_| array(DType::U32, []), all_replicated, FusionKind::Control)
+        .evaluated_jointly(source::device_id);
 /// `get-dimension-size`: of one dimension; the others do not matter.
 pub const GET_DIMENSION_SIZE: OpDef =
-    idle(Arity::Exactly(1), infer_get_dimension_size, rule_get_dimension_size, FusionKind::Control);
+    idle(Arity::Exactly(1), infer_get_dimension_size, rule_get_dimension_size, FusionKind::Control)
+        .evaluated(source::dimension_size);
 /// `set-dimension-size`: the dimension becomes dynamic.
 pub const SET_DIMENSION_SIZE: OpDef =
-    idle(Arity::Exactly(2), infer_set_dimension_size, rule_set_dimension_size, FusionKind::Opaque);
+    idle(Arity::Exactly(2), infer_set_dimension_size, rule_set_dimension_size, FusionKind::Opaque)
+        .evaluated(source::set_dimension_size);
 
 fn rule_constant(view: &View) -> Rule {
     source(view, if splat(view.instr).is_some() { FactorKind::Pass } else { FactorKind::Replicate })

@@ -6,6 +6,7 @@
 
 use super::maps::all_replicated;
 use super::read::{Inferred, describe, expect_scalar, stated};
+use crate::eval::random as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::shape::{ArrayShape, Shape};
@@ -17,7 +18,8 @@ pub const RNG: OpDef =
     OpDef::new(Arity::AtLeast(1), infer_rng, all_replicated, transcendentals, FusionKind::Opaque);
 /// `rng-bit-generator`: from a state that is passed on.
 pub const RNG_BIT_GENERATOR: OpDef =
-    OpDef::new(Arity::Exactly(1), infer_bit_generator, all_replicated, transcendentals, FusionKind::Opaque);
+    OpDef::new(Arity::Exactly(1), infer_bit_generator, all_replicated, transcendentals, FusionKind::Opaque)
+        .evaluated(eval::bit_generator);
 /// `rng-get-and-update-state`: the device's own state.
 pub const RNG_STATE: OpDef =
     OpDef::new(Arity::Exactly(0), |_| Ok(None), all_replicated, |_| Work::default(), FusionKind::Opaque);

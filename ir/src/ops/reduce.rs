@@ -6,6 +6,7 @@ use super::read::{
 };
 use super::reducer::{DTypes, applied, check_reducer, common_reducer, is_neutral};
 use crate::attr::Key;
+use crate::eval::reduce as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -14,7 +15,8 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `reduce`: N operands, N initial scalars, a computation of N accumulators and N elements.
-pub const REDUCE: OpDef = OpDef::new(Arity::AtLeast(2), infer, rule, work, FusionKind::Root);
+pub const REDUCE: OpDef =
+    OpDef::new(Arity::AtLeast(2), infer, rule, work, FusionKind::Root).evaluated(eval::reduce);
 
 fn infer(view: &View) -> Inferred {
     let n_pairs = view.n_operands() / 2;

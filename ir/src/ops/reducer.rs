@@ -143,7 +143,9 @@ pub(crate) fn is_neutral(view: &View, operand: usize, reducer: Reducer) -> bool 
     };
     let Some(&id) = view.instr.operands.get(operand) else { return false };
     let mut instr = &view.instrs[id.index()];
-    while matches!(instr.op, Opcode::Broadcast | Opcode::Convert | Opcode::Reshape | Opcode::Copy) {
+    while matches!(instr.op, Opcode::Broadcast | Opcode::Convert | Opcode::Reshape | Opcode::Copy)
+        || instr.word(Key::CustomCallTarget) == Some("Sharding")
+    {
         match instr.operands.first() {
             Some(&operand) => instr = &view.instrs[operand.index()],
             None => return false,

@@ -7,6 +7,7 @@ use super::read::{
 };
 use super::reducer::{DTypes, applied, check_reducer, common_reducer, is_neutral};
 use crate::attr::Key;
+use crate::eval::gather as eval;
 use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -18,10 +19,11 @@ use crate::work::Work;
 ///
 /// A device that holds a part of an indexed dimension drops the updates that fall outside; look-ups
 /// that are split over devices combine partial results, which must not count the array's own values twice.
-pub const SCATTER: OpDef =
-    OpDef::new(Arity::AtLeast(3), infer, rule, work, FusionKind::Root).touching(Touch::Scatter);
+pub const SCATTER: OpDef = OpDef::new(Arity::AtLeast(3), infer, rule, work, FusionKind::Root)
+    .touching(Touch::Scatter)
+    .evaluated(eval::scatter);
 
-const KEYS: LookupKeys = LookupKeys {
+pub(crate) const KEYS: LookupKeys = LookupKeys {
     picked: Key::InsertedWindowDims,
     batching: Key::InputBatchingDims,
     indices_batching: Key::ScatterIndicesBatchingDims,

@@ -7,6 +7,7 @@ use super::read::{
 use super::reducer::{DTypes, applied, check_reducer, check_selection};
 use super::windowed::window_size;
 use crate::attr::{Key, Value, WindowDim};
+use crate::eval::window as eval;
 use crate::fusion::FusionKind;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
@@ -21,7 +22,8 @@ pub const REDUCE_WINDOW: OpDef = OpDef::new(
     rule_reduce_window,
     work_reduce_window,
     FusionKind::Root,
-);
+)
+.evaluated(eval::reduce_window);
 /// `select-and-scatter`: the gradient of a maximum over windows.
 pub const SELECT_AND_SCATTER: OpDef = OpDef::new(
     Arity::Exactly(3),
@@ -29,7 +31,8 @@ pub const SELECT_AND_SCATTER: OpDef = OpDef::new(
     rule_select_and_scatter,
     work_select_and_scatter,
     FusionKind::Opaque,
-);
+)
+.evaluated(eval::select_and_scatter);
 
 /// The window, which must have a dimension for each of the operand's.
 fn window<'a>(view: &View<'a>, operand: &ArrayShape) -> Result<&'a [WindowDim], String> {

@@ -11,4 +11,4 @@ mod print;
 mod shape;
 
 pub use parser::parse;
-pub use print::{print, print_instr, print_instr_long, print_with};
+pub use print::{print, print_instr, print_instr_long, print_with, shape_text};

@@ -38,6 +38,13 @@ pub fn print_instr_long(module: &Module, comp: &Computation, instr: &Instr) -> S
     out
 }
 
+/// A shape as HLO text: `f32[2,3]{1,0}`.
+pub fn shape_text(shape: &Shape) -> String {
+    let mut out = String::new();
+    put_shape(&mut out, shape);
+    out
+}
+
 /// How names and operands are written.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {

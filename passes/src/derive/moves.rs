@@ -48,15 +48,15 @@ impl Mover<'_> {
         self.at = layout;
     }
 
-    /// An axis that leaves the dimension which `axis` enters, of equal size and used nowhere else afterwards.
+    /// An axis of equal size that leaves the dimension which `axis` enters and is used nowhere else afterwards;
+    /// the first to enter takes the place of the first to leave.
     fn replaced_by(&self, axis: usize) -> Option<usize> {
         let dim = self.to.dim_of(axis)?;
-        let leaves = |other: &usize| {
-            self.at.dim_of(*other) == Some(dim)
-                && self.to.dim_of(*other).is_none()
-                && self.mesh.sizes[*other] == self.mesh.sizes[axis]
-        };
-        self.axes().find(leaves)
+        let is_like = |other: &usize| self.mesh.sizes[*other] == self.mesh.sizes[axis];
+        let enters = |other: &usize| self.at.dim_of(*other).is_none() && self.to.dim_of(*other) == Some(dim);
+        let leaves = |other: &usize| self.at.dim_of(*other) == Some(dim) && self.to.dim_of(*other).is_none();
+        let place = self.axes().filter(is_like).filter(enters).position(|other| other == axis)?;
+        self.axes().filter(is_like).filter(leaves).nth(place)
     }
 
     fn slices(&mut self) {

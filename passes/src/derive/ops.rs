@@ -25,7 +25,8 @@ impl Deriver<'_> {
             self.op(comp, id, &mut facts);
             self.facts.comps[comp.index()].push(facts);
         }
-        scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()]);
+        let meshes = &self.facts.header.meshes;
+        scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], meshes);
         fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
     }
 
@@ -131,6 +132,6 @@ fn message(step: &OpStep, shape: &Shape, layout: Layout, mesh: &Mesh) -> Option<
 }
 
 /// Whether a custom-call marks a change of layout.
-fn is_move(view: &View) -> bool {
+pub fn is_move(view: &View) -> bool {
     view.instr.word(Key::CustomCallTarget) == Some("Sharding") && view.n_operands() == 1
 }

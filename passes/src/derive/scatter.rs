@@ -1,53 +1,70 @@
 //! Reduce-scatters: an all-reduce whose value only a slice reads, which XLA's ReduceScatterCreator joins.
 
 use super::{InstrFacts, Step};
-use crate::pricing::AxisMask;
+use crate::pricing::{AxisMask, axes_of};
 use phzc_cost::Collective;
-use phzc_ir::{Computation, InstrId, Key, MAX_AXES, Opcode};
+use phzc_ir::{Computation, InstrId, Key, Layout, MAX_AXES, Mesh, Opcode};
+
+/// Who reads each value of a computation.
+pub struct Readers(Vec<Vec<InstrId>>);
+
+impl Readers {
+    /// The readers; the root's is whoever runs the computation.
+    pub fn of(comp: &Computation) -> Readers {
+        let mut readers: Vec<Vec<InstrId>> = vec![Vec::new(); comp.instrs.len()];
+        for (id, instr) in comp.iter() {
+            instr.operands.iter().for_each(|operand| readers[operand.index()].push(id));
+        }
+        readers[comp.root.index()].push(comp.root);
+        Readers(readers)
+    }
+}
 
 /// Turns all-reduces over the axes that a chain of slices, the value's only readers, splits it on.
-pub fn join(comp: &Computation, facts: &mut [InstrFacts]) {
-    let mut readers: Vec<Vec<InstrId>> = vec![Vec::new(); comp.instrs.len()];
-    for (id, instr) in comp.iter() {
-        instr.operands.iter().for_each(|operand| readers[operand.index()].push(id));
-    }
-    // The root is read by whoever runs the computation.
-    readers[comp.root.index()].push(comp.root);
+///
+/// What one of them scatters is less for the next: the first works on the whole message.
+pub fn join(comp: &Computation, facts: &mut [InstrFacts], meshes: &[Mesh]) {
+    let readers = Readers::of(comp);
     for id in (0..comp.instrs.len()).map(InstrId::new) {
         if facts[id.index()].steps.iter().any(|step| step.kind == Collective::AllReduce) {
             let split = sliced_axes(comp, facts, &readers, id);
+            let own = &mut facts[id.index()];
             let is_joined =
                 |step: &&mut Step| step.kind == Collective::AllReduce && step.axes & split == step.axes;
-            facts[id.index()]
-                .steps
-                .iter_mut()
-                .filter(is_joined)
-                .for_each(|step| step.kind = Collective::ReduceScatter);
+            let mut n_tiles = 1.0;
+            for step in own.steps.iter_mut().filter(is_joined) {
+                step.kind = Collective::ReduceScatter;
+                step.bytes /= n_tiles;
+                n_tiles *=
+                    axes_of(step.axes).map(|axis| meshes[own.stage].sizes[axis] as f64).product::<f64>();
+            }
         }
     }
 }
 
 /// Axes on which slices, one after the other and each the only reader of the last, split a value.
-fn sliced_axes(
-    comp: &Computation,
-    facts: &[InstrFacts],
-    readers: &[Vec<InstrId>],
-    made: InstrId,
-) -> AxisMask {
-    let (mut at, mut split) = (made, 0);
-    while let [reader] = readers[at.index()][..] {
+fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made: InstrId) -> AxisMask {
+    let Some(from) = facts[made.index()].leaves.first() else { return 0 };
+    let to = sliced_layout(comp, facts, readers, made);
+    let is_new = |axis: usize| from.layout.dim_of(axis).is_none() && to.dim_of(axis).is_some();
+    (0..MAX_AXES).map(|axis| AxisMask::from(is_new(axis)) << axis).sum()
+}
+
+/// The layout that slices, one after the other and each the only reader of the last, leave of a value.
+pub fn sliced_layout(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made: InstrId) -> Layout {
+    let mut at = made;
+    while let [reader] = readers.0[at.index()][..] {
         let instr = comp.instr(reader);
         let is_move = instr.op == Opcode::CustomCall && instr.word(Key::CustomCallTarget) == Some("Sharding");
-        if !is_move || !facts[reader.index()].steps.is_empty() {
+        // The root is its own reader.
+        if reader == at
+            || !is_move
+            || !facts[reader.index()].steps.is_empty()
+            || facts[reader.index()].leaves.is_empty()
+        {
             break;
         }
-        let (Some(from), Some(to)) = (facts[at.index()].leaves.first(), facts[reader.index()].leaves.first())
-        else {
-            break;
-        };
-        let is_new = |axis: usize| from.layout.dim_of(axis).is_none() && to.layout.dim_of(axis).is_some();
-        split |= (0..MAX_AXES).map(|axis| AxisMask::from(is_new(axis)) << axis).sum::<AxisMask>();
         at = reader;
     }
-    split
+    facts[at.index()].leaves.first().map(|leaf| leaf.layout).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use super::strategy_map;
 use crate::blocks::is_shaped;
 use crate::graph::{NodeId, TensorId};
 use phzc_cost::Collective;
-use phzc_ir::{FactorKind, Layout, MAX_AXES, Rule};
+use phzc_ir::{FactorKind, Layout, MAX_AXES, Mesh, Rule};
 
 /// What every tensor's layout is, and what every reader wants.
 pub struct Decision<'m, 'a> {
@@ -54,7 +54,8 @@ impl<'m, 'a> Decision<'m, 'a> {
             let node = &graph.nodes[id as usize];
             for &result in node.results.iter().filter(|&&result| graph.tensors[result as usize].is_free) {
                 let layout = wanted[result as usize].unwrap_or_default();
-                self.layouts[result as usize] = legal(layout, &node.rule, &node.results, result);
+                let mesh = &self.model.mesh;
+                self.layouts[result as usize] = legal(layout, &node.rule, &node.results, result, mesh);
             }
             for (slot, &operand) in node.operands.iter().enumerate() {
                 if graph.tensors[operand as usize].is_free {
@@ -129,15 +130,19 @@ fn without_minor(layout: Layout, axis: usize, dim: usize) -> Layout {
     })
 }
 
-/// The part of `layout` that the maker of a free tensor can make without communication.
-fn legal(layout: Layout, rule: &Rule, results: &[TensorId], result: TensorId) -> Layout {
+/// The part of `layout` that the maker of a free tensor can make without communication: axes that split the
+/// major-most loop of a dimension evenly.
+fn legal(layout: Layout, rule: &Rule, results: &[TensorId], result: TensorId, mesh: &Mesh) -> Layout {
     let leaf = results.iter().position(|&other| other == result).unwrap_or(0);
     let Some(map) = rule.results.get(leaf) else { return Layout::REPLICATED };
     (0..MAX_AXES).fold(layout, |layout, axis| {
         let Some(dim) = layout.dim_of(axis) else { return layout };
+        let tiles: i64 = layout.axes_of(dim).filter(|&it| it <= axis).map(|it| mesh.sizes[it]).product();
         let factor = map.get(dim).and_then(|factors| factors.first().copied());
-        let is_pass = factor.is_some_and(|factor| rule.factors[factor as usize].kind == FactorKind::Pass);
-        if is_pass { layout } else { without_minor(layout, axis, dim) }
+        let is_legal = factor
+            .map(|factor| rule.factors[factor as usize])
+            .is_some_and(|factor| factor.kind == FactorKind::Pass && factor.size % tiles == 0);
+        if is_legal { layout } else { without_minor(layout, axis, dim) }
     })
 }
 

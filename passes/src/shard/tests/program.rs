@@ -1,22 +1,7 @@
 //! Random small programs: dots, elementwise ops, reductions, transposes and reshapes.
 
+pub(super) use crate::testing::Random;
 use std::fmt::Write;
-
-/// splitmix64: the same numbers on every machine.
-pub(super) struct Random(pub u64);
-
-impl Random {
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-
-    pub(super) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())].clone()
-    }
-}
 
 /// A value: its name and sizes.
 type Value = (String, Vec<i64>);

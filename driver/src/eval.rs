@@ -1,0 +1,125 @@
+//! `phzc eval`: runs a program with the reference evaluator and prints what came out.
+
+use crate::args::EvalArgs;
+use crate::render::render;
+use crate::session::{program, read};
+use crate::{Failure, Io, files, npz, write_stdout};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use phzc_ir::eval::{Array, Options, Value, eval, inputs, n_elided};
+use phzc_ir::{Diagnostic, Module, Shape, verify};
+
+/// Does what the command line says.
+pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Result<(), Failure> {
+    let source = read(&args.model, io)?;
+    match evaluated(args, &source.text) {
+        Ok((results, notes)) => {
+            let _ = io.stderr.write_all(render(None, &notes, io.color).as_bytes());
+            deliver(args, &results, io)
+        }
+        Err(errors) => Err(Failure { code: 1, source: Some(source), errors }),
+    }
+}
+
+/// The results per device, and remarks.
+fn evaluated(args: &EvalArgs, text: &str) -> Result<(Vec<Value>, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let module = program(text).map_err(|error| vec![error])?;
+    let errors = verify(&module);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    ran(args, &module).map_err(|error| vec![error])
+}
+
+fn ran(args: &EvalArgs, module: &Module) -> phzc_ir::Result<(Vec<Value>, Vec<Diagnostic>)> {
+    let given = if args.input.is_empty() { inputs(module, args.seed)? } else { read_inputs(args, module)? };
+    if let Some(path) = &args.write_inputs {
+        let leaves: Vec<&Array> = given.iter().flat_map(Value::leaves).collect();
+        files::write_bytes(path, &npz::write(&leaves)?)?;
+    }
+    let options = Options { fill_elided: args.fill_elided.then_some(args.seed), ..Options::default() };
+    let per_device = vec![given; args.devices as usize];
+    let results = eval(module, &per_device, &options)?;
+    Ok((results, remarks(args, module)))
+}
+
+fn remarks(args: &EvalArgs, module: &Module) -> Vec<Diagnostic> {
+    let n = n_elided(module);
+    let made_up =
+        || Diagnostic::warning(format!("the elements of {n} constants are made up: the text left them out"));
+    (n > 0 && args.fill_elided).then(made_up).into_iter().collect()
+}
+
+/// The arrays of all files, put together as the parameters are.
+fn read_inputs(args: &EvalArgs, module: &Module) -> phzc_ir::Result<Vec<Value>> {
+    let entry = module.entry();
+    let shapes: Vec<&Shape> = entry.params().into_iter().map(|id| &entry.instr(id).shape).collect();
+    let leaves: Vec<&Shape> = shapes.iter().flat_map(|shape| shape.leaves()).collect();
+    let wanted: Vec<_> = leaves.iter().filter_map(|leaf| leaf.as_array()).map(|shape| shape.dtype).collect();
+    let mut found = Vec::new();
+    for path in &args.input {
+        let bytes = files::read_bytes(path, files::MAX_ARRAY_BYTES)?;
+        let name = path.display().to_string();
+        npz::read(&name, &bytes, &wanted, &mut found)?;
+    }
+    if found.len() != wanted.len() {
+        let (wanted, found) = (wanted.len(), found.len());
+        return Err(Diagnostic::error(format!("the program takes {wanted} arrays, the files hold {found}")));
+    }
+    let mut arrays = found.into_iter();
+    Ok(shapes.into_iter().map(|shape| filled(shape, &mut arrays)).collect())
+}
+
+/// A value of this shape, from the next arrays.
+fn filled(shape: &Shape, arrays: &mut impl Iterator<Item = Array>) -> Value {
+    match shape {
+        Shape::Tuple(parts) => Value::Tuple(parts.iter().map(|part| filled(part, arrays)).collect()),
+        Shape::Buffer(inner) => filled(inner, arrays),
+        Shape::Array(_) => arrays.next().map_or(Value::Token, Value::Array),
+        Shape::Token | Shape::Opaque => Value::Token,
+    }
+}
+
+fn deliver(args: &EvalArgs, results: &[Value], io: &mut Io) -> Result<(), Failure> {
+    if let (Some(path), Some(first)) = (&args.output, results.first()) {
+        files::write_bytes(path, &npz::write(&first.leaves())?)?;
+    }
+    let mut text = String::new();
+    for (device, value) in results.iter().enumerate() {
+        if results.len() > 1 {
+            text += &format!("device {device}\n");
+        }
+        text += &table(&value.leaves());
+        text += &format!("digest {:016x}\n", value.digest());
+    }
+    write_stdout(io, &text)
+}
+
+/// One line per result.
+fn table(leaves: &[&Array]) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(["output", "shape", "min", "max", "mean", "nan", "digest"]);
+    for (index, leaf) in leaves.iter().enumerate() {
+        table.add_row(row(index, leaf));
+    }
+    let lines = table.to_string();
+    lines.lines().map(|line| format!("{}\n", line.trim())).collect()
+}
+
+fn row(index: usize, leaf: &Array) -> [String; 7] {
+    let values = leaf.to_f64_vec();
+    let numbers = || values.iter().copied().filter(|x| !x.is_nan());
+    let n_nan = values.len() - numbers().count();
+    let shown = |x: f64| if numbers().next().is_none() { "-".to_owned() } else { format!("{x:.6e}") };
+    let sizes: Vec<String> = leaf.dims().iter().map(usize::to_string).collect();
+    let mean = numbers().sum::<f64>() / (values.len() - n_nan) as f64;
+    [
+        index.to_string(),
+        format!("{}[{}]", leaf.dtype().as_str(), sizes.join(",")),
+        shown(numbers().fold(f64::INFINITY, f64::min)),
+        shown(numbers().fold(f64::NEG_INFINITY, f64::max)),
+        shown(mean),
+        n_nan.to_string(),
+        format!("{:016x}", leaf.digest()),
+    ]
+}

@@ -1,0 +1,184 @@
+//! Which devices there are, and which of them a collective brings together.
+
+use crate::attr::{Key, Value};
+use crate::diag::{Diagnostic, Result};
+use crate::module::{Instr, Module};
+use crate::sharding::iota_ids;
+
+/// The devices of a run: replicas of partitions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Devices {
+    pub n_replicas: usize,
+    pub n_partitions: usize,
+}
+
+/// What the numbers in a collective's groups count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// Replicas; every partition for itself.
+    Replicas,
+    /// Partitions; every replica for itself.
+    Partitions,
+    /// Replicas, with all their partitions.
+    Both,
+    /// Devices.
+    Flat,
+}
+
+impl Devices {
+    /// `n` devices, in as many replicas as the header says.
+    pub fn of(module: &Module, n: usize) -> Result<Devices> {
+        let replicas = module.attr("replica_count").and_then(|text| text.trim().parse::<usize>().ok());
+        let n_replicas = if n == 1 { 1 } else { replicas.unwrap_or(1).max(1) };
+        if n == 0 || !n.is_multiple_of(n_replicas) {
+            return Err(Diagnostic::error(format!("{n_replicas} replicas cannot share {n} devices")));
+        }
+        Ok(Devices { n_replicas, n_partitions: n / n_replicas })
+    }
+
+    /// Number of devices.
+    pub fn len(self) -> usize {
+        self.n_replicas * self.n_partitions
+    }
+
+    /// The groups of devices that an all-reduce, all-gather or their kin brings together.
+    pub fn groups(self, instr: &Instr) -> Result<Vec<Vec<usize>>> {
+        let has_channel = instr.int(Key::ChannelId).is_some();
+        let is_flat = matches!(instr.attr(Key::UseGlobalDeviceIds), Some(Value::Bool(true)));
+        let reduces = instr.attr(Key::ToApply).is_some() || is_gather(instr);
+        let mode = match (has_channel, is_flat, reduces) {
+            (true, true, _) => Mode::Flat,
+            (false, _, _) => Mode::Replicas,
+            (true, false, true) => Mode::Both,
+            (true, false, false) => Mode::Partitions,
+        };
+        let text = match instr.attr(Key::ReplicaGroups) {
+            Some(Value::Raw(text)) => text.trim(),
+            _ => "{}",
+        };
+        let groups = parse_groups(text).ok_or_else(|| {
+            Diagnostic::error(format!("`replica_groups={text}` is not evaluated"))
+                .help("write `{{0,1},{2,3}}` or `[2,2]<=[4]`")
+        })?;
+        self.expand(mode, groups)
+    }
+
+    /// Pairs of devices that a `collective-permute` copies between.
+    pub fn pairs(self, instr: &Instr) -> Result<Vec<Vec<usize>>> {
+        let text = match instr.attr(Key::SourceTargetPairs) {
+            Some(Value::Raw(text)) => text.trim(),
+            _ => "{}",
+        };
+        let pairs = parse_groups(text).filter(|pairs| pairs.iter().all(|pair| pair.len() == 2));
+        let pairs = pairs.ok_or_else(|| Diagnostic::error(format!("`{text}` are no pairs of devices")))?;
+        if pairs.is_empty() {
+            return Ok(pairs);
+        }
+        let by_partition = instr.int(Key::ChannelId).is_some();
+        self.expand(if by_partition { Mode::Partitions } else { Mode::Replicas }, pairs)
+    }
+
+    /// Groups of device numbers, of groups of whatever the mode counts; no groups mean one of all.
+    fn expand(self, mode: Mode, mut groups: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>> {
+        let (replicas, partitions) = (self.n_replicas, self.n_partitions);
+        let n_ids = match mode {
+            Mode::Replicas | Mode::Both => replicas,
+            Mode::Partitions => partitions,
+            Mode::Flat => self.len(),
+        };
+        if groups.iter().all(Vec::is_empty) {
+            groups = vec![(0..n_ids).collect()];
+        }
+        if let Some(id) = groups.iter().flatten().find(|&&id| id >= n_ids) {
+            return Err(Diagnostic::error(format!("there is no device {id} among {n_ids}")));
+        }
+        let each = |n: usize, device: &dyn Fn(usize, usize) -> usize| -> Vec<Vec<usize>> {
+            let of = |group: &Vec<usize>| -> Vec<Vec<usize>> {
+                (0..n).map(|own| group.iter().map(|&id| device(id, own)).collect()).collect()
+            };
+            groups.iter().flat_map(of).collect()
+        };
+        Ok(match mode {
+            Mode::Flat => groups,
+            Mode::Replicas => each(partitions, &|replica, own| replica * partitions + own),
+            Mode::Partitions => each(replicas, &|partition, own| own * partitions + partition),
+            Mode::Both => {
+                let all = |&replica: &usize| (0..partitions).map(move |own| replica * partitions + own);
+                groups.iter().map(|group| group.iter().flat_map(all).collect()).collect()
+            }
+        })
+    }
+}
+
+/// All-gathers group as reductions do, though they apply nothing.
+fn is_gather(instr: &Instr) -> bool {
+    use crate::opcode::Opcode::{AllGather, AllGatherStart};
+    matches!(instr.op, AllGather | AllGatherStart)
+}
+
+/// `{{0,1},{2,3}}`, `[2,4]<=[8]`, `[4,2]<=[2,4]T(1,0)`.
+fn parse_groups(text: &str) -> Option<Vec<Vec<usize>>> {
+    if text.starts_with('[') {
+        return iota_groups(text);
+    }
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
+    if inner.is_empty() {
+        return Some(Vec::new());
+    }
+    let groups = inner.split('}').map(|group| group.trim_matches([',', ' ', '{']));
+    let numbers = |group: &str| group.split(',').map(|id| id.trim().parse().ok()).collect();
+    let n = inner.matches('{').count();
+    groups.take(n).map(|group| if group.is_empty() { Some(Vec::new()) } else { numbers(group) }).collect()
+}
+
+fn iota_groups(text: &str) -> Option<Vec<Vec<usize>>> {
+    let (dims, rest) = text.split_once("<=")?;
+    let (reshape, perm) = rest.split_once('T').unwrap_or((rest, ""));
+    let numbers = |text: &str| -> Option<Vec<i64>> {
+        text.trim().trim_matches(['[', ']', '(', ')']).split(',').map(|n| n.trim().parse().ok()).collect()
+    };
+    let (dims, reshape) = (numbers(dims)?, numbers(reshape)?);
+    let perm: Vec<u8> = match perm {
+        "" => (0..reshape.len() as u8).collect(),
+        text => numbers(text)?.into_iter().map(|axis| u8::try_from(axis).ok()).collect::<Option<_>>()?,
+    };
+    let n: i64 = reshape.iter().try_fold(1i64, |n, &size| n.checked_mul(size).filter(|&n| n <= 1 << 20))?;
+    let mut sorted = perm.clone();
+    sorted.sort_unstable();
+    let is_permutation = sorted.iter().enumerate().all(|(at, &axis)| at == usize::from(axis));
+    let [n_groups, size] = dims[..] else { return None };
+    let legal = reshape.iter().all(|&size| size > 0) && size > 0 && n_groups.checked_mul(size) == Some(n);
+    if !legal || !is_permutation || perm.len() != reshape.len() {
+        return None;
+    }
+    let ids: Vec<usize> = iota_ids(&reshape, &perm).into_iter().map(|id| id as usize).collect();
+    Some(ids.chunks(size as usize).map(<[usize]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_lists_and_iotas() {
+        assert_eq!(parse_groups("{{0,1},{2,3}}"), Some(vec![vec![0, 1], vec![2, 3]]));
+        assert_eq!(parse_groups("{}"), Some(vec![]));
+        assert_eq!(parse_groups("[2,4]<=[8]"), Some(vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]]));
+        assert_eq!(
+            parse_groups("[4,2]<=[2,4]T(1,0)"),
+            Some(vec![vec![0, 4], vec![1, 5], vec![2, 6], vec![3, 7]])
+        );
+        assert_eq!(parse_groups("mesh['x'=2] {'x'}"), None);
+        assert_eq!(parse_groups("[2,0]<=[0]"), None);
+    }
+
+    #[test]
+    fn modes_expand_as_in_xla() {
+        let devices = Devices { n_replicas: 2, n_partitions: 2 };
+        let expand = |mode| devices.expand(mode, vec![vec![0, 1]]).expect("legal");
+        assert_eq!(expand(Mode::Replicas), [vec![0, 2], vec![1, 3]]);
+        assert_eq!(expand(Mode::Partitions), [vec![0, 1], vec![2, 3]]);
+        assert_eq!(expand(Mode::Both), [vec![0, 1, 2, 3]]);
+        assert_eq!(expand(Mode::Flat), [vec![0, 1]]);
+    }
+}

@@ -1,0 +1,93 @@
+//! Attributes that say sizes, for the sizes of one device.
+
+use phzc_ir::{Attr, Dims, Instr, Key, Opcode, Value};
+
+/// The sizes that an instruction's attributes may repeat.
+pub struct Sizes {
+    /// Of each operand, in the whole program.
+    pub global: Vec<Dims>,
+    /// Of each operand, on one device.
+    pub local: Vec<Dims>,
+    /// Of the result (its first leaf) on one device.
+    pub result: Dims,
+}
+
+/// The attributes of `instr` as one device's part of it has them.
+pub fn local(instr: &Instr, sizes: &Sizes) -> Vec<Attr> {
+    let mut attrs: Vec<Attr> = instr.attrs.iter().filter(|attr| attr.key != Key::Sharding).cloned().collect();
+    for attr in &mut attrs {
+        match (instr.op, &attr.key, &mut attr.value) {
+            (Opcode::Slice, Key::Slice, Value::Slices(ranges)) => {
+                for (dim, range) in ranges.iter_mut().enumerate() {
+                    // Only a dimension that is taken in full is split.
+                    if sizes.local[0][dim] != sizes.global[0][dim] {
+                        range.limit = sizes.local[0][dim];
+                    }
+                }
+            }
+            (Opcode::DynamicSlice, Key::DynamicSliceSizes, value) => {
+                *value = super::build::ints(sizes.result.iter().copied());
+            }
+            (Opcode::Gather, Key::SliceSizes, Value::Ints(windows)) => {
+                for (dim, window) in windows.iter_mut().enumerate() {
+                    if *window == sizes.global[0][dim] {
+                        *window = sizes.local[0][dim];
+                    }
+                }
+            }
+            (Opcode::Convolution, _, _) => convolution(instr, attr, sizes),
+            _ => {}
+        }
+    }
+    attrs
+}
+
+/// Groups that are split are fewer; kernel positions that are split make a smaller window.
+fn convolution(instr: &Instr, attr: &mut Attr, sizes: &Sizes) {
+    let Some(Value::DimLabels(labels)) = instr.attr(Key::DimLabels) else { return };
+    let (lhs, kernel, out) = (&sizes.local[0], &sizes.local[1], &sizes.result);
+    match (&attr.key, &mut attr.value) {
+        (Key::FeatureGroupCount, Value::Int(count)) => {
+            *count = lhs[labels.lhs.minor] / kernel[labels.rhs.minor];
+        }
+        (Key::BatchGroupCount, Value::Int(count)) => {
+            *count = lhs[labels.lhs.major] / out[labels.out.major];
+        }
+        (Key::Window, Value::Window(window)) => {
+            let whole = instr.shape.as_array().map(|array| &array.dims);
+            let places = labels.rhs.spatial.iter().zip(&labels.out.spatial);
+            for (dim, (&position, &at)) in window.dims.iter_mut().zip(places) {
+                // Windows that lie side by side, or interleave, still do.
+                if dim.stride == dim.size {
+                    dim.stride = kernel[position].max(1);
+                }
+                if dim.rhs_dilate > 1 && whole.is_some_and(|whole| whole[at] != out[at]) {
+                    dim.rhs_dilate = out[at];
+                }
+                dim.size = kernel[position];
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_group_count_shrinks() {
+        let text = "ENTRY e { x = f32[8,32,6] parameter(0) k = f32[1,2,12] parameter(1)
+            ROOT c = f32[8,32,12] convolution(x, k), window={size=1}, dim_labels=b0f_0io->b0f, feature_group_count=3 }";
+        let module = phzc_ir::parse(text).expect("legal");
+        let dims = |sizes: &[i64]| Dims::from_slice(sizes);
+        let sizes = Sizes {
+            global: vec![dims(&[8, 32, 6]), dims(&[1, 2, 12])],
+            local: vec![dims(&[8, 32, 2]), dims(&[1, 2, 4])],
+            result: dims(&[8, 32, 4]),
+        };
+        let attrs = local(module.entry().root(), &sizes);
+        let count = attrs.iter().find(|attr| attr.key == Key::FeatureGroupCount).map(|attr| &attr.value);
+        assert_eq!(count, Some(&Value::Int(1)));
+    }
+}

@@ -1,0 +1,130 @@
+//! On random programs, layouts and meshes, the devices' parts join to what the whole program computes.
+
+use super::compare::{difference, values};
+use super::layouts::annotate;
+use super::random::program;
+use crate::blocks::Blocks;
+use crate::derive::{Facts, derive};
+use crate::graph::Graph;
+use crate::shard::decision::Decision;
+use crate::shard::emit::emit;
+use crate::shard::model::Model;
+use crate::spmd::lower::RuleOf;
+use crate::spmd::parts;
+use crate::testing::Random;
+use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::{FactorKind, Mesh, Module, Opcode, Reducer, Rule, View, parse, print, verify};
+use rayon::prelude::*;
+
+const MESHES: &[&[i64]] = &[&[2], &[4], &[8], &[2, 2], &[2, 4], &[4, 2], &[2, 2, 2]];
+/// Layouts per program.
+const N_LAYOUTS: u64 = 4;
+
+fn own_rule(view: &View) -> Rule {
+    (view.instr.op.def().rule)(view)
+}
+
+/// A program, planned at random.
+struct Case {
+    whole: Module,
+    planned: Module,
+    random: Random,
+}
+
+impl Case {
+    fn new(seed: u64, plan: impl Fn(&mut Module, &Mesh, &mut Random)) -> Case {
+        // The layouts of one program have seeds in a row.
+        let mut random = Random((seed / N_LAYOUTS) ^ 0xfeed_5eed);
+        let n_ops = 1 + random.below(9);
+        let text = program(&mut random, n_ops);
+        let whole = parse(&text).unwrap_or_else(|error| panic!("program {seed}: {error}\n{text}"));
+        random.0 ^= seed << 32;
+        let mesh = Mesh::new(random.pick(MESHES));
+        let mut planned = whole.clone();
+        plan(&mut planned, &mesh, &mut random);
+        Case { whole, planned, random }
+    }
+
+    fn difference(&mut self) -> Option<String> {
+        let facts = derive(&self.planned).expect("a planned module");
+        if !facts.problems.is_empty() {
+            return Some(format!("illegal: {:?}\n{}", facts.problems, print(&self.planned)));
+        }
+        match parts(&self.planned, &facts, own_rule) {
+            Ok(local) => {
+                let found = difference(&self.whole, (&self.planned, &facts), &local, &mut self.random);
+                found.map(|found| format!("{found}\n{}\n{}", print(&self.planned), print(&local)))
+            }
+            Err(error) => Some(format!("refused: {error}\n{}", print(&self.planned))),
+        }
+    }
+}
+
+/// How many of so many cases ran; the first that differs ends the test.
+fn all_agree(what: &str, n_cases: u64, plan: impl Fn(&mut Module, &Mesh, &mut Random) + Sync) {
+    let find = |seed: u64| Case::new(seed, &plan).difference().map(|found| (seed, found));
+    let differs: Vec<(u64, String)> = (0..n_cases).into_par_iter().filter_map(find).collect();
+    if let Some((seed, found)) = differs.first() {
+        let seeds: Vec<u64> = differs.iter().map(|(seed, _)| *seed).take(20).collect();
+        panic!("{what}: {} of {n_cases} cases differ, {seeds:?}; case {seed}: {found}", differs.len());
+    }
+    println!("{n_cases} random programs with {what}: the parts join to the whole, collectives are as priced");
+}
+
+#[test]
+fn with_random_layouts() {
+    all_agree("random layouts", 8000, |module, mesh, random| annotate(module, mesh, own_rule, random));
+}
+
+#[test]
+fn with_random_strategies_of_blocks() {
+    let cluster = Cluster::named(DEFAULT_CLUSTER).expect("a built-in cluster");
+    all_agree("random strategies", 2000, |module, mesh, random| strategies(module, mesh, &cluster, random));
+}
+
+/// A random strategy for each block that `shard` sees.
+fn strategies(module: &mut Module, mesh: &Mesh, cluster: &Cluster, random: &mut Random) {
+    let graph = Graph::build(module);
+    let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
+    let facts = crate::shard::Facts::new(module, &graph, &blocks, vec![None; graph.tensors.len()]);
+    let mut model = Model::new(facts.input(&graph, &blocks, cluster), mesh);
+    let option: Vec<u32> =
+        model.menus.iter().map(|menu| random.below(menu.strategies.len()) as u32).collect();
+    emit(module, &mut Decision::new(&mut model, &option));
+    module.set_note("phzc.mesh", &mesh.to_string());
+}
+
+/// Cases of which the values differ when programs are planned and lowered by a rule.
+fn n_found(rule: RuleOf) -> usize {
+    let is_found = |&seed: &u64| {
+        let case = Case::new(seed, |module, mesh, random| annotate(module, mesh, rule, random));
+        let Case { whole, planned, mut random } = case;
+        let facts: Facts = derive(&planned).expect("a planned module");
+        let local = parts(&planned, &facts, rule).expect("legal by that rule");
+        // The verifier finds some before they run.
+        verify(&local).is_empty()
+            && !matches!(values(&whole, (&planned, &facts), &local, &mut random), Ok(None))
+    };
+    (0..1000u64).into_par_iter().filter(is_found).count()
+}
+
+/// The rules, but in ops `op` loops of one kind are of another.
+fn with_kind(view: &View, op: Opcode, from: FactorKind, to: FactorKind) -> Rule {
+    let mut rule = own_rule(view);
+    for factor in rule.factors.iter_mut().filter(|factor| view.instr.op == op && factor.kind == from) {
+        factor.kind = to;
+    }
+    rule
+}
+
+#[test]
+fn a_wrong_rule_is_found() {
+    assert_eq!(n_found(own_rule), 0);
+    let of_pads = n_found(|view| with_kind(view, Opcode::Pad, FactorKind::Permute, FactorKind::Pass));
+    // An initial value that counts would count on every device.
+    let of_sums = n_found(|view| {
+        let sum = FactorKind::Reduce(Reducer::Add);
+        with_kind(view, Opcode::Reduce, FactorKind::Replicate, sum)
+    });
+    assert!(of_pads > 0 && of_sums > 0, "{of_pads} of 1000 cases find a wrong pad, {of_sums} a wrong sum");
+}
