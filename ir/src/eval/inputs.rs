@@ -1,7 +1,8 @@
 //! Inputs that follow from a seed.
 
-use super::Evaluation;
+use super::machine::check_size;
 use super::value::{Array, Data, Sizes, Value, sizes};
+use super::{Evaluation, Options};
 use crate::diag::{Diagnostic, Result};
 use crate::dtype::DType;
 use crate::module::{CompId, Computation, Instr, InstrId, Module};
@@ -74,12 +75,22 @@ fn shaped<T: Clone>(dims: IxDyn, n: usize, next: impl FnMut() -> T) -> super::Bu
 /// # Errors
 /// A parameter without a fixed shape.
 pub fn inputs(module: &Module, seed: u64) -> Result<Vec<Value>> {
+    inputs_within(module, seed, &Options::default())
+}
+
+/// As [`inputs`], with other limits than the usual ones.
+///
+/// # Errors
+/// A parameter without a fixed shape or above the limit.
+pub fn inputs_within(module: &Module, seed: u64, options: &Options) -> Result<Vec<Value>> {
     let entry = module.entry();
     let state = State::of(module);
     let of = |(index, &id): (usize, &InstrId)| {
         let mut stream = Stream::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(index as u64));
         let role = state.role(module.entry, id);
-        value(&mut stream, &entry.instr(id).shape, role).map_err(|error| error.at(entry.instr(id).span))
+        let shape = &entry.instr(id).shape;
+        let made = check_size(shape, options).and_then(|()| value(&mut stream, shape, role));
+        made.map_err(|error| error.at(entry.instr(id).span))
     };
     entry.params().iter().enumerate().map(of).collect()
 }
