@@ -28,6 +28,7 @@ pub(crate) mod linalg;
 mod literal;
 mod machine;
 mod map;
+mod mesh;
 pub(crate) mod movement;
 mod number;
 mod plan;
@@ -45,7 +46,7 @@ pub(crate) mod window;
 #[cfg(test)]
 pub(crate) mod check;
 
-pub use inputs::inputs;
+pub use inputs::{inputs, inputs_within};
 pub use literal::n_elided;
 pub use shards::{join, split};
 pub use value::{Array, Buf, Data, Element, Sizes, Value};
@@ -56,6 +57,7 @@ use crate::diag::{Diagnostic, Result};
 use crate::dtype::DType;
 use crate::module::{CompId, Module};
 use crate::opcode::Opcode;
+use crate::shape::Shape;
 use crate::view::View;
 
 /// How an opcode is evaluated.
@@ -92,6 +94,11 @@ impl Call<'_> {
         lanes.pop().ok_or_else(|| Diagnostic::error("a computation made nothing"))
     }
 
+    /// Errors on an array of intermediate results above the limit.
+    pub fn check_size(&self, dtype: DType, dims: &[i64]) -> Result<()> {
+        machine::check_size(&Shape::array(dtype, dims), self.machine.options)
+    }
+
     /// Whether a computation of scalars means the same on arrays.
     pub fn is_elementwise(&self, comp: CompId) -> bool {
         self.machine.is_elementwise(comp)
@@ -104,13 +111,15 @@ pub struct Options {
     /// Fills constants whose elements were left out of the text (`{...}`) with numbers that follow from
     /// this seed; without it they are an error.
     pub fill_elided: Option<u64>,
-    /// The largest array (bytes).
+    /// The largest array (bytes as stored).
     pub max_array_bytes: f64,
+    /// Trips after which a loop counts as endless.
+    pub max_trips: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fill_elided: None, max_array_bytes: 16e9 }
+        Options { fill_elided: None, max_array_bytes: 8e9, max_trips: 10_000_000 }
     }
 }
 
@@ -141,7 +150,8 @@ pub fn eval(module: &Module, inputs: &[Vec<Value>], options: &Options) -> Result
 
 /// Whether the evaluator knows the opcode.
 pub fn is_evaluated(op: Opcode) -> bool {
-    !matches!(op.def().evaluation, Evaluation::Undefined)
+    let is_given = matches!(op, Opcode::Parameter | Opcode::Constant);
+    is_given || !matches!(op.def().evaluation, Evaluation::Undefined)
 }
 
 /// The error for an op on elements that it has no meaning for.

@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 import hlo  # noqa: E402
 import xla  # noqa: E402
 from judge import relative_error  # noqa: E402
-from suite import ROOT, programs, show  # noqa: E402
+from suite import HERE, ROOT, programs, show  # noqa: E402
 
 PROGRAMS = ("mlp", "gpt", "gpt_scan", "llama", "moe", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
 NUMPY = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "c64": np.complex64,
@@ -38,7 +38,9 @@ def compare(phzc, path, args, folder):
     seconds = time.time() - start
     if done.returncode:
         return f"phzc eval: {done.stderr.strip()[-400:]}"
-    whole = xla.Program(xla.unsharded(text), 1, optimize=True)
+    # Without the flag XLA leaves out roundings to narrow types between two ops.
+    exact = [("xla_allow_excess_precision", False)]
+    whole = xla.Program(xla.unsharded(text), 1, optimize=True, extra=exact)
     arrays = inputs(hlo.parse(text), load(given))
     wanted = whole.run(arrays)
     start = time.time()
@@ -48,7 +50,10 @@ def compare(phzc, path, args, folder):
     if len(wanted) != len(found):
         return f"{len(found)} outputs, XLA has {len(wanted)}"
     errors = [error(want, got) for want, got in zip(wanted, found, strict=True)]
-    still = sum(bool(np.all(np.asarray(want, np.float64) == 0)) for want in wanted)
+    for index, worst in enumerate(errors):
+        if worst > args.tolerance:
+            print(f"  output {index}: {worst:.1e}", file=sys.stderr)
+    still = sum(bool(np.all(want == 0)) for want in wanted)
     return {"errors": errors, "seconds": seconds, "xla_seconds": xla_seconds, "still": still}
 
 
@@ -99,6 +104,8 @@ def main():
     files = [(p, pathlib.Path(p)) for p in args.programs if pathlib.Path(p).exists()]
     named = [p for p in args.programs if not pathlib.Path(p).exists()]
     known, missing = programs(named or (() if files else PROGRAMS))
+    if not args.programs:
+        files = [(f"ops/{p.stem}", p) for p in sorted((HERE / "ops").glob("*.ir"))]
     rows = []
     for name, path in files + known:
         with tempfile.TemporaryDirectory(prefix="phzc-eval-") as folder:

@@ -174,7 +174,10 @@ fn pred(op: Opcode) -> Result<fn(bool, bool) -> bool> {
     })
 }
 
-fn complex<T: Real>(op: Opcode) -> Result<fn(Complex<T>, Complex<T>) -> Complex<T>> {
+/// A function of two complex numbers.
+type Complex2<T> = fn(Complex<T>, Complex<T>) -> Complex<T>;
+
+fn complex<T: Real>(op: Opcode) -> Result<Complex2<T>> {
     Ok(match op {
         Opcode::Add => |x, y| x + y,
         Opcode::Subtract => |x, y| x - y,

@@ -44,10 +44,14 @@ pub(crate) fn while_loop(joint: &Joint, mut args: Vec<Lanes>) -> Result<Lanes> {
         |key: Key| joint.view.instr.comp(key).ok_or_else(|| Diagnostic::error("no computation is named"));
     let (condition, body) = (named(Key::Condition)?, named(Key::Body)?);
     let mut state = args.swap_remove(0);
-    while is_true(joint.machine.run(condition, joint.n_lanes, vec![state.clone()])?)? {
+    let limit = joint.machine.options.max_trips;
+    for _ in 0..limit {
+        if !is_true(joint.machine.run(condition, joint.n_lanes, vec![state.clone()])?)? {
+            return Ok(state);
+        }
         state = joint.machine.run(body, joint.n_lanes, vec![state])?;
     }
-    Ok(state)
+    Err(Diagnostic::error(format!("this loop has not ended after {limit} trips")))
 }
 
 fn is_true(lanes: Lanes) -> Result<bool> {

@@ -1,5 +1,6 @@
 //! Which devices there are, and which of them a collective brings together.
 
+use super::mesh;
 use crate::attr::{Key, Value};
 use crate::diag::{Diagnostic, Result};
 use crate::module::{Instr, Module};
@@ -121,6 +122,9 @@ fn parse_groups(text: &str) -> Option<Vec<Vec<usize>>> {
     if text.starts_with('[') {
         return iota_groups(text);
     }
+    if text.starts_with("mesh[") {
+        return mesh::groups(text);
+    }
     let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
     if inner.is_empty() {
         return Some(Vec::new());
@@ -131,28 +135,34 @@ fn parse_groups(text: &str) -> Option<Vec<Vec<usize>>> {
     groups.take(n).map(|group| if group.is_empty() { Some(Vec::new()) } else { numbers(group) }).collect()
 }
 
+/// `[2,4]<=[8]`.
 fn iota_groups(text: &str) -> Option<Vec<Vec<usize>>> {
     let (dims, rest) = text.split_once("<=")?;
-    let (reshape, perm) = rest.split_once('T').unwrap_or((rest, ""));
-    let numbers = |text: &str| -> Option<Vec<i64>> {
-        text.trim().trim_matches(['[', ']', '(', ')']).split(',').map(|n| n.trim().parse().ok()).collect()
-    };
-    let (dims, reshape) = (numbers(dims)?, numbers(reshape)?);
+    let ids = iota(rest)?;
+    let [n_groups, size] = numbers(dims)?[..] else { return None };
+    let fits = size > 0 && n_groups.checked_mul(size) == Some(ids.len() as i64);
+    fits.then(|| ids.chunks(size as usize).map(<[usize]>::to_vec).collect())
+}
+
+/// `[2,4]T(1,0)`: so many devices in order, reshaped and transposed.
+pub(super) fn iota(text: &str) -> Option<Vec<usize>> {
+    let (reshape, perm) = text.split_once('T').unwrap_or((text, ""));
+    let reshape = numbers(reshape)?;
     let perm: Vec<u8> = match perm {
-        "" => (0..reshape.len() as u8).collect(),
+        "" => (0..reshape.len()).map(|axis| u8::try_from(axis).ok()).collect::<Option<_>>()?,
         text => numbers(text)?.into_iter().map(|axis| u8::try_from(axis).ok()).collect::<Option<_>>()?,
     };
-    let n: i64 = reshape.iter().try_fold(1i64, |n, &size| n.checked_mul(size).filter(|&n| n <= 1 << 20))?;
+    let n = reshape.iter().try_fold(1i64, |n, &size| n.checked_mul(size).filter(|&n| n <= 1 << 20))?;
     let mut sorted = perm.clone();
     sorted.sort_unstable();
     let is_permutation = sorted.iter().enumerate().all(|(at, &axis)| at == usize::from(axis));
-    let [n_groups, size] = dims[..] else { return None };
-    let legal = reshape.iter().all(|&size| size > 0) && size > 0 && n_groups.checked_mul(size) == Some(n);
-    if !legal || !is_permutation || perm.len() != reshape.len() {
-        return None;
-    }
-    let ids: Vec<usize> = iota_ids(&reshape, &perm).into_iter().map(|id| id as usize).collect();
-    Some(ids.chunks(size as usize).map(<[usize]>::to_vec).collect())
+    let legal = n > 0 && reshape.iter().all(|&size| size > 0) && perm.len() == reshape.len();
+    let ids = || iota_ids(&reshape, &perm).into_iter().map(|id| id as usize).collect();
+    (legal && is_permutation).then(ids)
+}
+
+fn numbers(text: &str) -> Option<Vec<i64>> {
+    text.trim().trim_matches(['[', ']', '(', ')']).split(',').map(|n| n.trim().parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -168,7 +178,7 @@ mod tests {
             parse_groups("[4,2]<=[2,4]T(1,0)"),
             Some(vec![vec![0, 4], vec![1, 5], vec![2, 6], vec![3, 7]])
         );
-        assert_eq!(parse_groups("mesh['x'=2] {'x'}"), None);
+        assert_eq!(parse_groups("mesh['x'=2] {'x'}"), Some(vec![vec![0, 1]]));
         assert_eq!(parse_groups("[2,0]<=[0]"), None);
     }
 

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 pub(crate) struct Machine<'a> {
     pub module: &'a Module,
     pub devices: Devices,
-    options: &'a Options,
+    pub options: &'a Options,
     plans: Vec<OnceLock<Plan>>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Machine<'a> {
             value.ok_or_else(|| Diagnostic::error("an operand has no value"))
         });
         let operands: Vec<Lanes> = operands.collect::<Result<_>>()?;
-        self.check_size(&instr.shape)?;
+        check_size(&instr.shape, self.options)?;
         if let Payload::Literal(text) = &instr.payload {
             let constant =
                 plan.constant(id, || literal::parse(text, &instr.shape, self.options.fill_elided))?;
@@ -112,19 +112,6 @@ impl<'a> Machine<'a> {
                 by_lane(operands, n_lanes).into_iter().map(|args| eval(&call, args)).collect()
             }
         }
-    }
-
-    /// Errors on arrays above the limit, before anything is allocated for them.
-    fn check_size(&self, shape: &Shape) -> Result<()> {
-        let mut largest = 0f64;
-        shape.for_each_leaf(&mut |leaf| {
-            largest = largest.max(leaf.as_array().map_or(0.0, stored_bytes));
-        });
-        if largest <= self.options.max_array_bytes {
-            return Ok(());
-        }
-        let (gigabytes, limit) = (largest / 1e9, self.options.max_array_bytes / 1e9);
-        Err(Diagnostic::error(format!("an array of {gigabytes:.1} GB is above the limit of {limit:.1} GB")))
     }
 
     /// Whether the computation of scalars means the same on arrays.
@@ -146,6 +133,17 @@ fn is_liftable(instr: &Instr) -> bool {
     let is_elementwise = matches!(instr.op.def().evaluation, Evaluation::Elementwise(_));
     let passes = matches!(instr.op, Broadcast | Constant | GetTupleElement | Parameter | Reshape | Tuple);
     is_scalar && (is_elementwise || passes)
+}
+
+/// Errors on arrays above the limit, before anything is allocated for them.
+pub(crate) fn check_size(shape: &Shape, options: &Options) -> Result<()> {
+    let mut largest = 0f64;
+    shape.for_each_leaf(&mut |leaf| largest = largest.max(leaf.as_array().map_or(0.0, stored_bytes)));
+    if largest <= options.max_array_bytes {
+        return Ok(());
+    }
+    let (gigabytes, limit) = (largest / 1e9, options.max_array_bytes / 1e9);
+    Err(Diagnostic::error(format!("an array of {gigabytes:.1} GB is above the limit of {limit:.1} GB")))
 }
 
 /// Bytes of the array in the evaluator's storage; infinite where a size is not fixed.

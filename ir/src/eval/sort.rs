@@ -177,7 +177,7 @@ mod tests {
             for code in 0..1u32 << n {
                 let mut bits: Vec<bool> = (0..n).map(|at| code >> at & 1 == 1).collect();
                 for &(low, high) in steps.iter().flatten() {
-                    if bits[low] > bits[high] {
+                    if bits[low] & !bits[high] {
                         bits.swap(low, high);
                     }
                 }

@@ -21,13 +21,21 @@ fn window<'a>(call: &Call<'a>) -> Result<&'a [WindowDim]> {
 }
 
 /// The array as windows see it: padded around and between.
-fn widened(array: Array, value: Array, window: &[WindowDim]) -> Result<Array> {
+fn widened(call: &Call, array: Array, value: Array, window: &[WindowDim]) -> Result<Array> {
+    let sizes = array.dims().iter().zip(window).map(|(&size, dim)| span(size as i64, dim));
+    call.check_size(array.dtype(), &sizes.collect::<Vec<_>>())?;
     let pad = |dim: &WindowDim| PadDim { low: dim.pad_low, high: dim.pad_high, interior: dim.lhs_dilate - 1 };
     let padding: Vec<PadDim> = window.iter().map(pad).collect();
     match padding.iter().all(|pad| *pad == PadDim::default()) {
         true => Ok(array),
         false => padded(array, value, &padding),
     }
+}
+
+/// Size of a dimension with its padding and holes, as large as can be said.
+fn span(size: i64, dim: &WindowDim) -> i64 {
+    let inner = size.saturating_sub(1).saturating_mul(dim.lhs_dilate).saturating_add(1);
+    inner.saturating_add(dim.pad_low).saturating_add(dim.pad_high).max(0)
 }
 
 /// The element at place `at` of the window, at every position of the window.
@@ -61,7 +69,8 @@ pub(crate) fn reduce_window(call: &Call, args: Vec<Value>) -> Result<Value> {
     if dims.contains(&0) {
         return Ok(one_or_tuple(sums));
     }
-    let wide = arrays.into_iter().zip(&initial).map(|(array, value)| widened(array, value.clone(), window));
+    let wide =
+        arrays.into_iter().zip(&initial).map(|(array, value)| widened(call, array, value.clone(), window));
     let wide = wide.collect::<Result<Vec<_>>>()?;
     for at in positions(&sizes(window)) {
         let elements = wide.iter().map(|array| element(array, window, &at, &dims)).collect();
@@ -93,8 +102,8 @@ fn scatter_combiner(call: &Call) -> Result<Combiner> {
 fn selected(call: &Call, array: &Array, window: &[WindowDim], made: &[usize]) -> Result<Vec<Option<usize>>> {
     let select = call.view.instr.comp(Key::Select);
     let select = select.ok_or_else(|| Diagnostic::error("no computation is named"))?;
-    let places = widened(numbered(array.dims()), Array::scalar(DType::S64, -1i64), window)?;
-    let wide = widened(array.clone(), Array::zeros(array.dtype(), &[]), window)?;
+    let places = widened(call, numbered(array.dims()), Array::scalar(DType::S64, -1i64), window)?;
+    let wide = widened(call, array.clone(), Array::zeros(array.dtype(), &[]), window)?;
     let mut best: Option<(Array, Array)> = None;
     for at in positions(&sizes(window)) {
         let (value, place) = (element(&wide, window, &at, made), element(&places, window, &at, made));
