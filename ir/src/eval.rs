@@ -115,11 +115,14 @@ pub struct Options {
     pub max_array_bytes: f64,
     /// Trips after which a loop counts as endless.
     pub max_trips: u64,
+    /// Runs a part of the partitions that the program is for: those from this one on, as many as there are
+    /// inputs for. They may only communicate among themselves.
+    pub first_device: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fill_elided: None, max_array_bytes: 8e9, max_trips: 10_000_000 }
+        Options { fill_elided: None, max_array_bytes: 8e9, max_trips: 10_000_000, first_device: None }
     }
 }
 

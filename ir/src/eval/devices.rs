@@ -11,6 +11,8 @@ use crate::sharding::iota_ids;
 pub(crate) struct Devices {
     pub n_replicas: usize,
     pub n_partitions: usize,
+    /// The first device, where these are a part of those that the program is for.
+    pub first: Option<usize>,
 }
 
 /// What the numbers in a collective's groups count.
@@ -28,13 +30,16 @@ enum Mode {
 
 impl Devices {
     /// `n` devices, in as many replicas as the header says.
-    pub fn of(module: &Module, n: usize) -> Result<Devices> {
+    pub fn of(module: &Module, n: usize, first: Option<usize>) -> Result<Devices> {
         let replicas = module.attr("replica_count").and_then(|text| text.trim().parse::<usize>().ok());
         let n_replicas = if n == 1 { 1 } else { replicas.unwrap_or(1).max(1) };
         if n == 0 || !n.is_multiple_of(n_replicas) {
             return Err(Diagnostic::error(format!("{n_replicas} replicas cannot share {n} devices")));
         }
-        Ok(Devices { n_replicas, n_partitions: n / n_replicas })
+        if first.is_some() && n_replicas > 1 {
+            return Err(Diagnostic::error("a part of the devices of several replicas is not run"));
+        }
+        Ok(Devices { n_replicas, n_partitions: n / n_replicas, first })
     }
 
     /// Number of devices.
@@ -61,7 +66,19 @@ impl Devices {
             Diagnostic::error(format!("`replica_groups={text}` is not evaluated"))
                 .help("write `{{0,1},{2,3}}` or `[2,2]<=[4]`")
         })?;
-        self.expand(mode, groups)
+        self.expand(mode, self.own(groups)?)
+    }
+
+    /// The groups of the devices that run, which are counted from the first of them.
+    fn own(self, groups: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>> {
+        let Some(first) = self.first else { return Ok(groups) };
+        let runs = |id: &usize| (first..first + self.len()).contains(id);
+        let is_torn = |group: &Vec<usize>| group.iter().any(runs) && !group.iter().all(runs);
+        if groups.iter().any(is_torn) {
+            return Err(Diagnostic::error("a collective needs devices that do not run"));
+        }
+        let own = groups.into_iter().filter(|group| group.iter().all(runs));
+        Ok(own.map(|group| group.into_iter().map(|id| id - first).collect()).collect())
     }
 
     /// Pairs of devices that a `collective-permute` copies between.
@@ -72,6 +89,7 @@ impl Devices {
         };
         let pairs = parse_groups(text).filter(|pairs| pairs.iter().all(|pair| pair.len() == 2));
         let pairs = pairs.ok_or_else(|| Diagnostic::error(format!("`{text}` are no pairs of devices")))?;
+        let pairs = self.own(pairs)?;
         if pairs.is_empty() {
             return Ok(pairs);
         }
@@ -184,7 +202,7 @@ mod tests {
 
     #[test]
     fn modes_expand_as_in_xla() {
-        let devices = Devices { n_replicas: 2, n_partitions: 2 };
+        let devices = Devices { n_replicas: 2, n_partitions: 2, first: None };
         let expand = |mode| devices.expand(mode, vec![vec![0, 1]]).expect("legal");
         assert_eq!(expand(Mode::Replicas), [vec![0, 2], vec![1, 3]]);
         assert_eq!(expand(Mode::Partitions), [vec![0, 1], vec![2, 3]]);

@@ -40,7 +40,7 @@ impl<'a> Joint<'a> {
 
 impl<'a> Machine<'a> {
     pub fn new(module: &'a Module, n_devices: usize, options: &'a Options) -> Result<Machine<'a>> {
-        let devices = Devices::of(module, n_devices)?;
+        let devices = Devices::of(module, n_devices, options.first_device)?;
         let plans = module.comps.iter().map(|_| OnceLock::new()).collect();
         Ok(Machine { module, devices, options, plans })
     }

@@ -53,7 +53,7 @@ pub(crate) fn device_id(joint: &Joint, _: Vec<Lanes>) -> Result<Lanes> {
     }
     let number = |lane: usize| match joint.view.instr.op {
         Opcode::ReplicaId => lane / devices.n_partitions,
-        _ => lane % devices.n_partitions,
+        _ => devices.first.unwrap_or(0) + lane % devices.n_partitions,
     };
     Ok((0..joint.n_lanes).map(|lane| Array::scalar(DType::U32, number(lane) as i64).into()).collect())
 }

@@ -8,7 +8,7 @@ use phzc_ir::{
 use smallvec::SmallVec;
 
 /// Notes that what an instruction becomes inherits.
-const INHERITED: [&str; 3] = ["phzc.block", "phzc.phase", "phzc.stage"];
+const INHERITED: [&str; 3] = ["phzc.block", "phzc.phase", crate::microbatch::STAGE_NOTE];
 
 /// Instructions in the making.
 pub struct Builder<'a> {

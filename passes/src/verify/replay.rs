@@ -1,0 +1,264 @@
+//! Replays a pipeline's schedule: each stage's forward and backward tasks, microbatch by microbatch.
+//!
+//! The program of one device, in which microbatches are the outermost mesh axis, falls into the programs of the
+//! tasks (a stage, forward or backward), and what comes after all microbatches: collectives over their axis, which
+//! sum up gradients, and the update. A task runs on the devices of its stage for its microbatch. Constants, and
+//! what is made of them alone, every task makes for itself.
+
+use crate::derive::{Phase, is_naming};
+use crate::microbatch::STAGE_NOTE;
+use phzc_cost::schedule::Phase as SchedulePhase;
+use phzc_cost::{Pipeline, Schedule};
+use phzc_ir::Value as Attribute;
+use phzc_ir::effects::has_side_effect;
+use phzc_ir::eval::{Options, Value, eval};
+use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Payload, Result, Shape};
+use std::collections::BTreeMap;
+
+/// When an instruction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    /// It is an input.
+    Given,
+    /// In every task that reads it.
+    Anywhere,
+    /// In a stage's forward or backward task, once per microbatch.
+    Task(usize, Phase),
+    /// After all microbatches.
+    After,
+}
+
+/// A schedule to replay.
+pub struct Replay<'a> {
+    local: &'a Module,
+    when: Vec<When>,
+    n_stages: usize,
+    n_microbatches: usize,
+    /// Devices of one stage.
+    n_devices: usize,
+    /// Per instruction: its value on each device of each microbatch.
+    values: Vec<Vec<Option<Value>>>,
+}
+
+/// The program of a task.
+struct Task {
+    module: Module,
+    inputs: Vec<InstrId>,
+    outputs: Vec<InstrId>,
+}
+
+impl<'a> Replay<'a> {
+    /// A replay of the program of one device.
+    ///
+    /// # Errors
+    /// When a note cannot be read.
+    pub fn new(
+        local: &'a Module,
+        n_stages: usize,
+        n_microbatches: usize,
+        n_devices: usize,
+    ) -> Result<Replay<'a>> {
+        let when = when(local, n_devices)?;
+        let values = vec![vec![None; n_microbatches * n_devices]; when.len()];
+        Ok(Replay { local, when, n_stages, n_microbatches, n_devices, values })
+    }
+
+    /// Runs all tasks in the order of the 1F1B schedule, then what comes after; returns the result per device.
+    ///
+    /// # Errors
+    /// When a task needs what has not been made by then, or an instruction cannot be evaluated.
+    pub fn run(mut self, parts: Vec<Vec<Value>>) -> Result<Vec<Value>> {
+        for (number, id) in self.local.entry().params().into_iter().enumerate() {
+            for (lane, own) in parts.iter().enumerate() {
+                self.values[id.index()][lane] = Some(own[number].clone());
+            }
+        }
+        let pipeline = Pipeline {
+            forward_secs: vec![1.0; self.n_stages],
+            backward_secs: vec![2.0; self.n_stages],
+            send_secs: vec![0.0; self.n_stages - 1],
+            n_microbatches: self.n_microbatches,
+        };
+        let mut tasks: BTreeMap<(usize, Phase), Task> = BTreeMap::new();
+        for event in pipeline.simulate(Schedule::OneFOneB).events {
+            let phase = match event.phase {
+                SchedulePhase::Forward => Phase::Forward,
+                SchedulePhase::Backward => Phase::Backward,
+            };
+            let key = (event.stage, phase);
+            let task = tasks.entry(key).or_insert_with(|| self.task(When::Task(key.0, key.1)));
+            let lanes = event.microbatch * self.n_devices..(event.microbatch + 1) * self.n_devices;
+            let why = format!("stage {} for microbatch {}", event.stage, event.microbatch);
+            run_task(&mut self.values, self.local, task, lanes, &why)?;
+        }
+        let mut last = self.task(When::After);
+        let root = self.local.entry().root;
+        last.outputs = vec![root];
+        let all = 0..self.n_microbatches * self.n_devices;
+        run_task(&mut self.values, self.local, &last, all, "the update")?;
+        let made = std::mem::take(&mut self.values[root.index()]);
+        Ok(made.into_iter().flatten().collect())
+    }
+
+    /// The program of all instructions of one time.
+    fn task(&self, when: When) -> Task {
+        let entry = self.local.entry();
+        let mut writer =
+            Writer { replay: self, when, instrs: Vec::new(), map: BTreeMap::new(), inputs: Vec::new() };
+        let is_own = |id: &InstrId| self.when[id.index()] == when;
+        let own: Vec<InstrId> = (0..entry.instrs.len()).map(InstrId::new).filter(is_own).collect();
+        for &id in &own {
+            writer.need(id);
+        }
+        let mut outputs: Vec<InstrId> =
+            own.into_iter().filter(|&id| self.is_read_elsewhere(id, when)).collect();
+        if when == When::After {
+            outputs = vec![entry.root];
+            writer.need(entry.root);
+        }
+        writer.finish(outputs)
+    }
+
+    fn is_read_elsewhere(&self, id: InstrId, when: When) -> bool {
+        let entry = self.local.entry();
+        let mut readers = entry.iter().filter(|(_, instr)| instr.operands.contains(&id));
+        entry.root == id || readers.any(|(reader, _)| self.when[reader.index()] != when)
+    }
+}
+
+/// Runs a task on some devices and keeps what it makes.
+fn run_task(
+    values: &mut [Vec<Option<Value>>],
+    local: &Module,
+    task: &Task,
+    lanes: std::ops::Range<usize>,
+    who: &str,
+) -> Result<()> {
+    if task.outputs.is_empty() {
+        return Ok(());
+    }
+    let missing = |id: InstrId| {
+        let name = &local.entry().instr(id).name;
+        Diagnostic::error(format!("{who} reads `{name}` before it is made"))
+    };
+    let given = |lane: usize| -> Result<Vec<Value>> {
+        task.inputs.iter().map(|&id| values[id.index()][lane].clone().ok_or_else(|| missing(id))).collect()
+    };
+    let inputs: Vec<Vec<Value>> = lanes.clone().map(given).collect::<Result<_>>()?;
+    let options = Options { first_device: Some(lanes.start), ..Options::default() };
+    for (lane, made) in lanes.zip(eval(&task.module, &inputs, &options)?) {
+        let Value::Tuple(parts) = made else { continue };
+        for (&id, value) in task.outputs.iter().zip(parts) {
+            values[id.index()][lane] = Some(value);
+        }
+    }
+    Ok(())
+}
+
+struct Writer<'r, 'a> {
+    replay: &'r Replay<'a>,
+    when: When,
+    instrs: Vec<Instr>,
+    map: BTreeMap<InstrId, InstrId>,
+    inputs: Vec<InstrId>,
+}
+
+impl Writer<'_, '_> {
+    /// Adds an instruction, what it is made of, or a parameter that stands for it.
+    fn need(&mut self, id: InstrId) -> InstrId {
+        if let Some(&made) = self.map.get(&id) {
+            return made;
+        }
+        let mut instr = self.replay.local.entry().instr(id).clone();
+        let when = self.replay.when[id.index()];
+        if when == self.when || when == When::Anywhere {
+            instr.operands = instr.operands.iter().map(|&operand| self.need(operand)).collect();
+        } else {
+            let (name, shape, span) = (instr.name, instr.shape, instr.span);
+            let payload = Payload::Parameter(self.inputs.len() as u32);
+            self.inputs.push(id);
+            instr = Instr {
+                name,
+                shape,
+                span,
+                payload,
+                op: Opcode::Parameter,
+                operands: [].into_iter().collect(),
+                attrs: Vec::new(),
+            };
+        }
+        self.instrs.push(instr);
+        let made = InstrId::new(self.instrs.len() - 1);
+        self.map.insert(id, made);
+        made
+    }
+
+    fn finish(mut self, outputs: Vec<InstrId>) -> Task {
+        let operands: Vec<InstrId> = outputs.iter().map(|id| self.map[id]).collect();
+        let shapes = operands.iter().map(|id| self.instrs[id.index()].shape.clone()).collect();
+        let root = Instr {
+            name: "phzc.outputs".into(),
+            op: Opcode::Tuple,
+            operands: operands.into(),
+            shape: Shape::Tuple(shapes),
+            payload: Payload::None,
+            attrs: Vec::new(),
+            span: phzc_ir::Span::default(),
+        };
+        self.instrs.push(root);
+        let mut module = self.replay.local.clone();
+        module.attrs.retain(|attr| !matches!(&*attr.key, "input_output_alias" | "entry_computation_layout"));
+        let root = InstrId::new(self.instrs.len() - 1);
+        let entry = &mut module.comps[self.replay.local.entry.index()];
+        *entry = Computation { instrs: self.instrs, root, name: entry.name.clone(), thread: None };
+        Task { module, inputs: self.inputs, outputs }
+    }
+}
+
+/// When each instruction of the entry runs.
+fn when(local: &Module, n_devices: usize) -> Result<Vec<When>> {
+    let entry = local.entry();
+    let mut found: Vec<When> = Vec::with_capacity(entry.instrs.len());
+    let (mut is_free, mut is_late): (Vec<bool>, Vec<bool>) = (Vec::new(), Vec::new());
+    for (_, instr) in entry.iter() {
+        let mut operands = instr.operands.iter().map(|operand| operand.index());
+        let free = instr.op != Opcode::Parameter
+            && !has_side_effect(instr)
+            && operands.clone().all(|operand| is_free[operand]);
+        let late = operands.any(|operand| is_late[operand])
+            || (!is_naming(instr) && !free && is_after_all(instr, n_devices));
+        found.push(match () {
+            () if instr.op == Opcode::Parameter => When::Given,
+            () if is_naming(instr) || free => When::Anywhere,
+            () if late => When::After,
+            () => When::Task(stage(instr)?, phase(instr)),
+        });
+        is_free.push(free);
+        is_late.push(late);
+    }
+    Ok(found)
+}
+
+fn phase(instr: &Instr) -> Phase {
+    Phase::parse(instr.note("phzc.phase"))
+}
+
+fn stage(instr: &Instr) -> Result<usize> {
+    let text = instr.note(STAGE_NOTE).unwrap_or("0");
+    let error = || Diagnostic::error(format!("`{}` has no stage but `{text}`", instr.name)).at(instr.span);
+    text.parse().map_err(|_| error())
+}
+
+/// Whether an instruction brings together microbatches, or belongs to the update.
+fn is_after_all(instr: &Instr, n_devices: usize) -> bool {
+    let groups = match instr.attr(Key::ReplicaGroups) {
+        Some(Attribute::Raw(text)) => &**text,
+        _ => "",
+    };
+    let microbatches = |group: &str| -> Vec<usize> {
+        let ids = group.split(',').filter_map(|id| id.trim_matches(['{', ' ']).parse::<usize>().ok());
+        ids.map(|id| id / n_devices).collect()
+    };
+    let is_joint = |group: &str| microbatches(group).windows(2).any(|pair| pair[0] != pair[1]);
+    instr.op != Opcode::Parameter && phase(instr) == Phase::Update || groups.split('}').any(is_joint)
+}
