@@ -48,8 +48,22 @@ impl Analysis<Move> for Typing {
 
 /// The rules for tensors of `rank` dimensions on `n_axes` mesh axes.
 pub fn rules(n_axes: usize, rank: usize) -> Vec<Rewrite<Move, Typing>> {
+    texts(n_axes, rank).into_iter().map(sound).collect()
+}
+
+/// The rules that split an op's loops from within: operands are gathered slices (M1), and so is the
+/// result (P1) or it is reduced (P2). Enough to find every way to split an op whose operands are whole.
+pub fn splits(n_axes: usize, n_loops: usize) -> Vec<Rewrite<Move, Typing>> {
+    let is_wanted = |(name, ..): &Text| name.starts_with("M1") || matches!(name.as_str(), "P1-gather" | "P2");
+    texts(n_axes, n_loops).into_iter().filter(is_wanted).map(sound).collect()
+}
+
+/// A rule as text: its name, its left and its right side.
+type Text = (String, String, String);
+
+fn texts(n_axes: usize, rank: usize) -> Vec<Text> {
     let mut rules = Vec::new();
-    let mut rule = |name: String, from: &str, to: &str| rules.push(sound(name, from, to));
+    let mut rule = |name: String, from: &str, to: &str| rules.push((name, from.to_owned(), to.to_owned()));
     for axis in 0..n_axes {
         for dim in 0..rank {
             // M1: a whole value is the gathering of its slices.
@@ -74,13 +88,6 @@ pub fn rules(n_axes: usize, rank: usize) -> Vec<Rewrite<Move, Typing>> {
     }
     OP.iter().for_each(|(name, from, to)| rule((*name).into(), from, to));
     rules
-}
-
-/// The rules that split an op's loops from within: operands are gathered slices (M1), and so is the
-/// result (P1) or it is reduced (P2). Enough to find every way to split an op whose operands are whole.
-pub fn splits(n_axes: usize, n_loops: usize) -> Vec<Rewrite<Move, Typing>> {
-    let is_wanted = |name: &str| name.starts_with("M1") || matches!(name, "P1-gather" | "P2");
-    rules(n_axes, n_loops).into_iter().filter(|rule| is_wanted(rule.name.as_str())).collect()
 }
 
 /// P1: an op works tile by tile along its pass loops, so it may run before a movement or after it.
@@ -110,8 +117,8 @@ const COMMUTE: &[(&str, &str, &str)] = &[
 
 /// A rule that fires only where the right side has the type of the left one, and is no movement
 /// of one axis past another that shares its name.
-fn sound(name: String, from: &str, to: &str) -> Rewrite<Move, Typing> {
-    let (from, to): (Pattern<Move>, Pattern<Move>) = (parse(from), parse(to));
+fn sound((name, from, to): Text) -> Rewrite<Move, Typing> {
+    let (from, to): (Pattern<Move>, Pattern<Move>) = (parse(&from), parse(&to));
     let right = to.clone();
     let distinct: Vec<(Var, Var)> = [("?a", "?b")].iter().map(|(a, b)| (variable(a), variable(b))).collect();
     let condition = move |graph: &mut Graph, class: Id, subst: &Subst| {

@@ -168,13 +168,12 @@ fn wrong_types_are_caught_by_values() {
     let p2 = [ast("(f (ag ?a ?d ?t))"), ast("(ar ?a (f ?t))")];
     let p1 = [ast("(f (ag ?a ?d ?t))"), ast("(ag ?a ?d (f ?t))")];
     let n_wrong = |sides: &[PatternAst<Move>; 2], kinds: [FactorKind; 2], said: [FactorKind; 2]| {
-        let mut cases = cases(&[4, 4], (&kinds, &[&[true, true]]));
-        let leaves: Vec<Case> = cases.drain(..).collect();
+        let cases = cases(&[4, 4], (&kinds, &[&[true, true]]));
         let n_wrong = |case: &Case| {
             let typing = Typing { kinds: Kinds::from_slice(&said), ..case.typing.clone() };
             compare_as(&typing, &sides[0], &sides[1], case)[1]
         };
-        leaves.iter().map(n_wrong).sum::<usize>()
+        cases.iter().map(n_wrong).sum::<usize>()
     };
     let sum = [Reduce(Reducer::Add), Pass];
     assert_eq!(n_wrong(&p2, sum, sum), 0);
