@@ -1,9 +1,11 @@
 //! A block's strategies: every way to hand mesh axes to its loops.
 
+use super::rules::Kinds;
+use super::splits::Splitter;
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::{ClassId, ClassMap};
 use crate::graph::{Graph, NodeId};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use phzc_ir::{FactorKind, Layout, MAX_AXES, Mesh};
 use smallvec::SmallVec;
 
@@ -26,20 +28,30 @@ pub struct Menu {
 pub type View = SmallVec<[u8; MAX_LOOPS]>;
 
 impl Menu {
-    /// The strategies of a block on a mesh.
-    pub fn build(graph: &Graph, blocks: &Blocks, block: BlockId, mesh: &Mesh) -> Menu {
+    /// The strategies of a block on a mesh: what the rewrite rules find for every node of it.
+    pub fn build(
+        graph: &Graph,
+        blocks: &Blocks,
+        block: BlockId,
+        mesh: &Mesh,
+        splitter: &mut Splitter,
+    ) -> Menu {
         let loops = splittable(graph, blocks, block, mesh);
         let sizes: Vec<i64> = loops.iter().map(|&class| blocks.classes.size(class)).collect();
+        let members = blocks.members[block as usize].iter();
+        let kinds: IndexSet<Kinds> = members.map(|&node| kinds(graph, blocks, node, &loops)).collect();
         let mut strategies: Vec<Strategy> = vec![[0; MAX_AXES]];
         for axis in 0..mesh.n_axes() {
-            let extended = strategies.iter().flat_map(|strategy| {
-                (0..=loops.len()).map(move |choice| {
+            let mut extended = Vec::new();
+            for strategy in &strategies {
+                let ways = common_ways(splitter, mesh.sizes[axis], &local(&sizes, strategy, mesh), &kinds);
+                extended.extend(ways.into_iter().map(|choice| {
                     let mut next = *strategy;
-                    next[axis] = choice as u8;
+                    next[axis] = choice;
                     next
-                })
-            });
-            strategies = extended.filter(|strategy| divides(strategy, &sizes, mesh)).collect();
+                }));
+            }
+            strategies = extended;
         }
         Menu { loops, strategies }
     }
@@ -78,11 +90,42 @@ pub fn span(mask: u8, mesh: &Mesh) -> f64 {
     (0..mesh.n_axes()).filter(|axis| mask >> axis & 1 == 1).map(|axis| mesh.sizes[axis] as f64).product()
 }
 
-fn divides(strategy: &Strategy, sizes: &[i64], mesh: &Mesh) -> bool {
-    sizes.iter().enumerate().all(|(index, size)| {
-        let axes = (0..mesh.n_axes()).filter(|&axis| strategy[axis] as usize == index + 1);
-        size % axes.map(|axis| mesh.sizes[axis]).product::<i64>() == 0
-    })
+/// The sizes of loops on each device.
+fn local(sizes: &[i64], strategy: &Strategy, mesh: &Mesh) -> SmallVec<[i64; MAX_LOOPS]> {
+    let mut local: SmallVec<[i64; MAX_LOOPS]> = sizes.iter().copied().collect();
+    for (&choice, &n_devices) in strategy.iter().zip(&mesh.sizes).filter(|(choice, _)| **choice > 0) {
+        local[choice as usize - 1] /= n_devices;
+    }
+    local
+}
+
+/// The loops, counted as in a strategy, that one more axis may split in ops of all these kinds.
+fn common_ways(splitter: &mut Splitter, n_devices: i64, sizes: &[i64], kinds: &IndexSet<Kinds>) -> Vec<u8> {
+    let mut common: Vec<u8> = (0..=sizes.len() as u8).collect();
+    for kinds in kinds {
+        let ways = splitter.ways(n_devices, sizes, kinds);
+        common.retain(|&choice| {
+            ways.contains_key(&Layout::REPLICATED.with(0, (choice as usize).checked_sub(1)))
+        });
+    }
+    common
+}
+
+/// What a node does with each of a menu's loops; loops that it does not have pass.
+pub fn kinds(graph: &Graph, blocks: &Blocks, node: NodeId, loops: &[ClassId]) -> Kinds {
+    let mut kinds: Kinds = loops.iter().map(|_| FactorKind::Pass).collect();
+    let mut leaves = SmallVec::new();
+    let factors = graph.nodes[node as usize].rule.factors.iter().zip(&blocks.node_classes[node as usize]);
+    for (factor, &class) in factors.filter(|(factor, _)| factor.kind != FactorKind::Pass) {
+        leaves.clear();
+        blocks.classes.leaves(class, &mut leaves);
+        for leaf in &leaves {
+            if let Some(position) = loops.iter().position(|class| class == leaf) {
+                kinds[position] = factor.kind;
+            }
+        }
+    }
+    kinds
 }
 
 /// The classes of a node's loops, by the kind of their factor.

@@ -22,6 +22,7 @@ pub mod pricer;
 mod problem;
 pub mod rules;
 mod solve;
+pub mod splits;
 pub mod strategy_map;
 #[cfg(test)]
 mod tests;

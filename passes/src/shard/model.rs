@@ -1,8 +1,9 @@
 //! The choice that `shard` makes, as a problem for the exact solver: blocks with their strategies,
 //! node costs (compute, collectives inside) and edge costs (reshards between blocks).
 
-use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops};
+use super::menu::{Menu, Strategy, View, axes_on, kinds, layout};
 use super::moves::{Moves, Source, Step};
+use super::splits::Splitter;
 use super::unique::Unique;
 use crate::blocks::{BlockId, Blocks, is_shaped};
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
@@ -10,7 +11,7 @@ use crate::phase::Phase;
 use crate::pricing;
 use indexmap::IndexSet;
 use phzc_cost::Cluster;
-use phzc_ir::{FactorKind, Layout, Mesh, Opcode};
+use phzc_ir::{Layout, Mesh, Opcode};
 use rustc_hash::FxBuildHasher;
 
 /// What the model is built from.
@@ -60,6 +61,8 @@ pub struct Model<'a> {
     pub mesh: Mesh,
     /// Strategies per block.
     pub menus: Vec<Menu>,
+    /// Per node: the loops of its block's menu (a bit each) whose split makes its results partial.
+    reduced: Vec<u8>,
     /// How a block's loops lie in the tensors it makes.
     pub def_views: Vec<View>,
     /// Readings whose layout may differ from the maker's, one per (tensor, block, view).
@@ -86,10 +89,13 @@ impl<'a> Model<'a> {
     /// Menus and uses; no costs yet.
     pub fn new(input: Input<'a>, mesh: &Mesh) -> Model<'a> {
         let (graph, blocks) = (input.graph, input.blocks);
+        let mut splitter = Splitter::default();
         let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
         for block in 0..blocks.members.len() as BlockId {
-            menus.push(input.unique.menu(block, &menus, || Menu::build(graph, blocks, block, mesh)));
+            let build = || Menu::build(graph, blocks, block, mesh, &mut splitter);
+            menus.push(input.unique.menu(block, &menus, build));
         }
+        let reduced = reduced(&input, &menus, &mut splitter);
         let def_view = |tensor: TensorId| {
             let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
             block.map(|block| menus[block as usize].view(blocks.def_map(tensor))).unwrap_or_default()
@@ -99,6 +105,7 @@ impl<'a> Model<'a> {
             input,
             mesh: mesh.clone(),
             menus,
+            reduced,
             def_views,
             uses: Vec::new(),
             deferred: vec![None; graph.tensors.len()],
@@ -178,12 +185,10 @@ impl<'a> Model<'a> {
     /// A tensor's layout as its block makes it, and the axes over which it is partial.
     pub fn made(&self, tensor: TensorId, strategy: &Strategy) -> Source {
         let def = self.input.graph.tensors[tensor as usize].def;
-        let Some(block) = self.input.blocks.block_of[def as usize] else { return Source::default() };
-        let menu = &self.menus[block as usize];
-        let reduced = node_loops(self.input.graph, self.input.blocks, def, |kind| {
-            matches!(kind, FactorKind::Reduce(_))
-        });
-        let partial = axes_on(strategy, menu.mask(&reduced));
+        if self.input.blocks.block_of[def as usize].is_none() {
+            return Source::default();
+        }
+        let partial = axes_on(strategy, self.reduced[def as usize]);
         let mut loops =
             (0..strategy.len()).filter(|axis| partial >> axis & 1 == 1).map(|axis| strategy[axis]);
         let first = loops.next();
@@ -264,4 +269,20 @@ impl<'a> Model<'a> {
             layout(&self.menus[it.block as usize].strategies[option[it.block as usize] as usize], &it.view);
         (it.trips * self.move_secs(it.tensor, source, target), phase)
     }
+}
+
+/// Per node: the loops of its menu whose split makes its results partial; copies of a block are as their first.
+fn reduced(input: &Input, menus: &[Menu], splitter: &mut Splitter) -> Vec<u8> {
+    let mut reduced = vec![0; input.graph.nodes.len()];
+    for (members, &first) in input.blocks.members.iter().zip(&input.unique.first) {
+        let firsts = &input.blocks.members[first as usize];
+        for (&node, &counterpart) in members.iter().zip(firsts) {
+            reduced[node as usize] = if node == counterpart {
+                splitter.reduced(&kinds(input.graph, input.blocks, node, &menus[first as usize].loops))
+            } else {
+                reduced[counterpart as usize]
+            };
+        }
+    }
+    reduced
 }

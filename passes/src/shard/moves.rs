@@ -5,7 +5,7 @@ use egg::{Id, Language, Rewrite, Runner, SimpleScheduler};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 use phzc_cost::Collective;
-use phzc_ir::{Dims, Layout, MAX_AXES, Mesh};
+use phzc_ir::{Dims, FactorKind, Layout, MAX_AXES, Mesh};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
@@ -163,6 +163,7 @@ fn saturated(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>]) -> Gra
     let typing = || Typing {
         mesh: mesh.clone(),
         dims: start.dims.clone(),
+        kinds: start.dims.iter().map(|_| FactorKind::Pass).collect(),
         source: (start.source.layout, start.source.partial),
     };
     let mut graph = Graph::new(typing());

@@ -2,15 +2,20 @@
 //!
 //! A term is a distributed value: `x` is the tensor as it lies, `(ag a d t)` gathers mesh axis `a`
 //! on dimension `d`, `sl` slices, `rs` and `ar` reduce a partial value, `a2a` moves an axis between
-//! dimensions, `cp` hands a dimension from one axis to another of its size, and `(f t)` is an op
-//! that works tile by tile. Every e-class is one value with one layout; merging two classes of
-//! different layouts is a bug and panics (reference/cfp-alpa.md 7.3, 7.4: M1–M5, P1, P2).
+//! dimensions, `cp` hands a dimension from one axis to another of its size, and `(f t)` is an op.
+//! Under `f`, `x` is all operands of the op at once and a dimension is a loop of the op: an axis that
+//! splits a loop splits it in every operand that has it. Every e-class is one value with one layout;
+//! merging two classes of different layouts is a bug and panics (reference/cfp-alpa.md 7.3, 7.4:
+//! M1–M5, P1, P2).
+
+mod typing;
+
+pub use typing::{Kinds, Type, Typing};
 
 use egg::{Analysis, DidMerge, EGraph, Id, Language, Pattern, Rewrite, Subst, Var, define_language};
-use phzc_ir::{Dims, Layout, Mesh};
 
 define_language! {
-    /// Movements of one tensor.
+    /// Movements of one tensor, or of an op's operands.
     #[allow(missing_docs, reason = "the module says what each is")]
     pub enum Move {
         Num(u8),
@@ -25,116 +30,8 @@ define_language! {
     }
 }
 
-/// What an e-class is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// An axis or a dimension.
-    Num(u8),
-    /// A tensor in this layout, partial over these axes (a bit each), after `f` or before.
-    Value(Layout, u8, bool),
-    /// No program means this; conditions keep rules from making it.
-    Bad,
-}
-
-/// Types the terms of one tensor on one mesh.
-pub struct Typing {
-    /// The mesh.
-    pub mesh: Mesh,
-    /// The tensor's sizes.
-    pub dims: Dims,
-    /// How the tensor lies.
-    pub source: (Layout, u8),
-}
-
 /// An e-graph of movements.
 pub type Graph = EGraph<Move, Typing>;
-
-impl Typing {
-    /// The axis that splits `dim` into its smallest tiles.
-    fn minor(&self, layout: Layout, dim: usize) -> Option<usize> {
-        layout.axes_of(dim).last()
-    }
-
-    fn gather(&self, layout: Layout, axis: usize, dim: usize) -> Option<Layout> {
-        (self.minor(layout, dim) == Some(axis)).then(|| layout.with(axis, None))
-    }
-
-    /// `dim` split further by `axis`, which must become the minor-most one there.
-    fn slice(&self, layout: Layout, axis: usize, dim: usize) -> Option<Layout> {
-        let is_free = axis < self.mesh.n_axes() && dim < self.dims.len() && layout.dim_of(axis).is_none();
-        let is_minor = layout.axes_of(dim).all(|other| other < axis);
-        let split = layout.with(axis, Some(dim));
-        (is_free && is_minor && split.divides(&self.dims, &self.mesh)).then_some(split)
-    }
-
-    fn permute(&self, layout: Layout, from: usize, to: usize, dim: usize) -> Option<Layout> {
-        let same = self.mesh.sizes.get(from) == self.mesh.sizes.get(to);
-        let gathered = self.gather(layout, from, dim).filter(|_| same && from != to)?;
-        if layout.dim_of(to).is_some() { None } else { self.slice(gathered, to, dim) }
-    }
-
-    /// The type of a node from its children's.
-    pub fn type_of(&self, node: &Move, child: impl Fn(Id) -> Type) -> Type {
-        let num = |id: Id| match child(id) {
-            Type::Num(number) => Some(number as usize),
-            _ => None,
-        };
-        let value = |id: Id| match child(id) {
-            Type::Value(layout, partial, applied) => Some((layout, partial, applied)),
-            _ => None,
-        };
-        let typed = || -> Option<Type> {
-            Some(match *node {
-                Move::Num(number) => Type::Num(number),
-                Move::Leaf => Type::Value(self.source.0, self.source.1, false),
-                Move::Apply([t]) => {
-                    let (layout, partial, applied) = value(t)?;
-                    if applied || partial != 0 { return None } else { Type::Value(layout, 0, true) }
-                }
-                Move::AllGather([axis, dim, t]) => {
-                    let (layout, partial, applied) = value(t)?;
-                    Type::Value(self.gather(layout, num(axis)?, num(dim)?)?, partial, applied)
-                }
-                Move::Slice([axis, dim, t]) => {
-                    let (layout, partial, applied) = value(t)?;
-                    let axis = num(axis)?;
-                    let is_whole = partial >> axis & 1 == 0;
-                    Type::Value(self.slice(layout, axis, num(dim)?).filter(|_| is_whole)?, partial, applied)
-                }
-                Move::ReduceScatter([axis, dim, t]) => {
-                    let ((layout, partial, applied), axis) = (value(t)?, num(axis)?);
-                    let split = self.slice(layout, axis, num(dim)?).filter(|_| partial >> axis & 1 == 1)?;
-                    Type::Value(split, partial & !(1 << axis), applied)
-                }
-                Move::AllReduce([axis, t]) => {
-                    let ((layout, partial, applied), axis) = (value(t)?, num(axis)?);
-                    let is_partial = axis < 8 && partial >> axis & 1 == 1;
-                    if is_partial {
-                        Type::Value(layout, partial & !(1 << axis), applied)
-                    } else {
-                        return None;
-                    }
-                }
-                Move::AllToAll([axis, from, to, t]) => {
-                    let ((layout, partial, applied), axis) = (value(t)?, num(axis)?);
-                    let gathered = self.gather(layout, axis, num(from)?).filter(|_| num(from) != num(to))?;
-                    Type::Value(self.slice(gathered, axis, num(to)?)?, partial, applied)
-                }
-                Move::Permute([from, to, dim, t]) => {
-                    let (layout, partial, applied) = value(t)?;
-                    let (from, to) = (num(from)?, num(to)?);
-                    let is_whole = partial >> to & 1 == 0;
-                    Type::Value(
-                        self.permute(layout, from, to, num(dim)?).filter(|_| is_whole)?,
-                        partial,
-                        applied,
-                    )
-                }
-            })
-        };
-        typed().unwrap_or(Type::Bad)
-    }
-}
 
 impl Analysis<Move> for Typing {
     type Data = Type;
@@ -151,8 +48,22 @@ impl Analysis<Move> for Typing {
 
 /// The rules for tensors of `rank` dimensions on `n_axes` mesh axes.
 pub fn rules(n_axes: usize, rank: usize) -> Vec<Rewrite<Move, Typing>> {
+    texts(n_axes, rank).into_iter().map(sound).collect()
+}
+
+/// The rules that split an op's loops from within: operands are gathered slices (M1), and so is the
+/// result (P1) or it is reduced (P2). Enough to find every way to split an op whose operands are whole.
+pub fn splits(n_axes: usize, n_loops: usize) -> Vec<Rewrite<Move, Typing>> {
+    let is_wanted = |(name, ..): &Text| name.starts_with("M1") || matches!(name.as_str(), "P1-gather" | "P2");
+    texts(n_axes, n_loops).into_iter().filter(is_wanted).map(sound).collect()
+}
+
+/// A rule as text: its name, its left and its right side.
+type Text = (String, String, String);
+
+fn texts(n_axes: usize, rank: usize) -> Vec<Text> {
     let mut rules = Vec::new();
-    let mut rule = |name: String, from: &str, to: &str| rules.push(sound(name, from, to));
+    let mut rule = |name: String, from: &str, to: &str| rules.push((name, from.to_owned(), to.to_owned()));
     for axis in 0..n_axes {
         for dim in 0..rank {
             // M1: a whole value is the gathering of its slices.
@@ -175,12 +86,19 @@ pub fn rules(n_axes: usize, rank: usize) -> Vec<Rewrite<Move, Typing>> {
         rule((*name).into(), from, to);
         rule(format!("{name}-back"), to, from);
     }
-    // P1, P2 with movements on the operand: an op that works tile by tile may run before or after.
-    rule("P1-gather".into(), "(f (ag ?a ?d ?t))", "(ag ?a ?d (f ?t))");
-    rule("P1-slice".into(), "(f (sl ?a ?d ?t))", "(sl ?a ?d (f ?t))");
-    rule("P1-swap".into(), "(f (a2a ?a ?d ?e ?t))", "(a2a ?a ?d ?e (f ?t))");
+    OP.iter().for_each(|(name, from, to)| rule((*name).into(), from, to));
     rules
 }
+
+/// P1: an op works tile by tile along its pass loops, so it may run before a movement or after it.
+/// P2: along a loop that it reduces, its results on the tiles are partial.
+const OP: &[(&str, &str, &str)] = &[
+    ("P1-gather", "(f (ag ?a ?d ?t))", "(ag ?a ?d (f ?t))"),
+    ("P1-slice", "(f (sl ?a ?d ?t))", "(sl ?a ?d (f ?t))"),
+    ("P1-swap", "(f (a2a ?a ?d ?e ?t))", "(a2a ?a ?d ?e (f ?t))"),
+    ("P1-permute", "(f (cp ?a ?b ?d ?t))", "(cp ?a ?b ?d (f ?t))"),
+    ("P2", "(f (ag ?a ?d ?t))", "(ar ?a (f ?t))"),
+];
 
 /// M5: movements on different axes commute (types forbid it where one dimension's order would break).
 const COMMUTE: &[(&str, &str, &str)] = &[
@@ -199,8 +117,8 @@ const COMMUTE: &[(&str, &str, &str)] = &[
 
 /// A rule that fires only where the right side has the type of the left one, and is no movement
 /// of one axis past another that shares its name.
-fn sound(name: String, from: &str, to: &str) -> Rewrite<Move, Typing> {
-    let (from, to): (Pattern<Move>, Pattern<Move>) = (parse(from), parse(to));
+fn sound((name, from, to): Text) -> Rewrite<Move, Typing> {
+    let (from, to): (Pattern<Move>, Pattern<Move>) = (parse(&from), parse(&to));
     let right = to.clone();
     let distinct: Vec<(Var, Var)> = [("?a", "?b")].iter().map(|(a, b)| (variable(a), variable(b))).collect();
     let condition = move |graph: &mut Graph, class: Id, subst: &Subst| {
