@@ -8,6 +8,7 @@
 mod agree;
 mod fused;
 mod header;
+mod local;
 mod loops;
 mod micro;
 mod moves;
@@ -20,7 +21,7 @@ mod split;
 mod tests;
 
 pub use agree::{Aliased, aliased};
-pub use header::{Header, PLAN_NOTE, header, is_planned};
+pub use header::{Header, PLAN_NOTE, SPMD_NOTE, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};

@@ -15,6 +15,7 @@ mod attrs;
 mod build;
 mod collectives;
 mod devices;
+mod families;
 mod header;
 mod lookups;
 mod lower;
@@ -26,7 +27,7 @@ mod slices;
 mod tests;
 
 use crate::check::listed;
-use crate::derive::{Facts, Problem, derive, planned_comps};
+use crate::derive::{Facts, Problem, SPMD_NOTE, derive, planned_comps};
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
 use collectives::Collectives;
@@ -41,8 +42,6 @@ pub static PASS: Pass = Pass {
     run,
 };
 
-/// The header's note on a program that is one device's: the mesh.
-pub const SPMD_NOTE: &str = "phzc.spmd";
 /// The note on entry parameters and root: layouts of the whole values, one per leaf.
 pub const GLOBAL_NOTE: &str = "phzc.global";
 

@@ -10,6 +10,9 @@ pub const MESH_NOTE: &str = "phzc.mesh";
 /// The mesh of each stage where there are several: `0:x=4;1:x=2,y=2`.
 pub const STAGES_NOTE: &str = "phzc.stages";
 
+/// That the program is what each device of this mesh runs: shapes are local, collectives explicit.
+pub const SPMD_NOTE: &str = "phzc.spmd";
+
 /// The most devices that a mesh may have: layouts list them.
 const MAX_DEVICES: i64 = 1 << 20;
 
@@ -22,6 +25,8 @@ pub struct Header {
     pub n_microbatches: usize,
     /// The planner's figures: an object, or null.
     pub plan: Value,
+    /// Whether this is the program of each device.
+    pub is_local: bool,
 }
 
 /// Whether phzc has planned the module: then every rule binds.
@@ -48,7 +53,10 @@ pub fn header(module: &Module) -> Result<Header> {
     if !meshes.iter().all(|mesh| n_devices(mesh).is_some_and(|n_devices| n_devices <= MAX_DEVICES)) {
         return Err(Diagnostic::error(format!("the plan's mesh has more than {MAX_DEVICES} devices")));
     }
-    Ok(Header { meshes, n_microbatches, plan })
+    let is_local = module.note(SPMD_NOTE).is_some();
+    // Its microbatches are one batch.
+    let n_microbatches = if is_local { 1 } else { n_microbatches };
+    Ok(Header { meshes, n_microbatches, plan, is_local })
 }
 
 impl Header {

@@ -3,7 +3,7 @@
 use super::loops::{OpStep, loops};
 use super::moves::moves;
 use super::read::{Reader, local_bytes};
-use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, scatter};
+use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter};
 use phzc_ir::{CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
 use smallvec::SmallVec;
 
@@ -25,8 +25,10 @@ impl Deriver<'_> {
             self.op(comp, id, &mut facts);
             self.facts.comps[comp.index()].push(facts);
         }
-        let meshes = &self.facts.header.meshes;
-        scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], meshes);
+        let header = &self.facts.header;
+        if !header.is_local {
+            scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], &header.meshes);
+        }
         fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
     }
 
@@ -56,7 +58,12 @@ impl Deriver<'_> {
                 self.report(comp, id, vec![(false, message)]);
             }
             Opcode::CustomCall if is_move(&view) => self.explicit_move(comp, &view, facts),
-            _ => self.rule(comp, id, &view, facts),
+            _ => {
+                self.rule(comp, id, &view, facts);
+                if self.facts.header.is_local {
+                    facts.steps.extend(local::collective(&view, &self.facts.header.meshes[facts.stage]));
+                }
+            }
         }
     }
 

@@ -48,10 +48,10 @@ fn convolution(instr: &Instr, attr: &mut Attr, sizes: &Sizes) {
     let (lhs, kernel, out) = (&sizes.local[0], &sizes.local[1], &sizes.result);
     match (&attr.key, &mut attr.value) {
         (Key::FeatureGroupCount, Value::Int(count)) => {
-            *count = lhs[labels.lhs.minor] / kernel[labels.rhs.minor];
+            *count = lhs[labels.lhs.minor].checked_div(kernel[labels.rhs.minor]).unwrap_or(*count);
         }
         (Key::BatchGroupCount, Value::Int(count)) => {
-            *count = lhs[labels.lhs.major] / out[labels.out.major];
+            *count = lhs[labels.lhs.major].checked_div(out[labels.out.major]).unwrap_or(*count);
         }
         (Key::Window, Value::Window(window)) => {
             let whole = instr.shape.as_array().map(|array| &array.dims);

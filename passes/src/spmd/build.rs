@@ -184,26 +184,28 @@ impl<'a> Builder<'a> {
             let (index, size) = (self.offset(axes, 1), self.int(DType::S32, size));
             return self.elementwise(Opcode::Multiply, &[index, size]);
         }
-        let Some((&last, major)) = axes.split_last().filter(|(_, major)| !major.is_empty()) else {
-            return self.coordinate(axes[0]);
-        };
+        if axes.is_sorted() && axes[axes.len() - 1] - axes[0] == axes.len() - 1 {
+            return self.coordinate(axes);
+        }
+        let (major, last) = (&axes[..axes.len() - 1], axes[axes.len() - 1]);
         let major = self.offset(major, self.mesh.sizes[last]);
         let minor = self.offset(&[last], 1);
         self.elementwise(Opcode::Add, &[major, minor])
     }
 
-    /// The device's coordinate along an axis.
-    fn coordinate(&mut self, axis: usize) -> InstrId {
+    /// The device's place along neighbouring axes, in mesh order.
+    fn coordinate(&mut self, axes: &[usize]) -> InstrId {
         let mut id = self.scalar(Scalar::Partition, |build| {
             let id = build.array(Opcode::PartitionId, &[], (DType::U32, &[]), Vec::new());
             build.convert(id, DType::S32)
         });
-        let (stride, size) = (self.mesh.stride(axis), self.mesh.sizes[axis]);
+        let stride = self.mesh.stride(axes[axes.len() - 1]);
         if stride > 1 {
             let stride = self.int(DType::S32, stride);
             id = self.elementwise(Opcode::Divide, &[id, stride]);
         }
-        if axis > 0 {
+        if axes[0] > 0 {
+            let size = axes.iter().map(|&axis| self.mesh.sizes[axis]).product();
             let size = self.int(DType::S32, size);
             id = self.elementwise(Opcode::Remainder, &[id, size]);
         }

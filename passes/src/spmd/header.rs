@@ -1,7 +1,7 @@
 //! The header of a device's program: its number of partitions, its entry's shapes, and the notes.
 
-use super::{GLOBAL_NOTE, SPMD_NOTE};
-use crate::derive::Facts;
+use super::GLOBAL_NOTE;
+use crate::derive::{Facts, SPMD_NOTE};
 use phzc_ir::{InstrId, Module, Shape, Tiling};
 
 /// Rewrites the header of `lowered`, and notes the layouts of whole values on entry parameters and root.

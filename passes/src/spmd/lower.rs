@@ -3,8 +3,7 @@
 use super::attrs::{self, Sizes};
 use super::build::Builder;
 use super::collectives::Collectives;
-use super::lookups::{self, Span};
-use super::operands::{axes_of_loop, natural, pieces};
+use super::operands::{natural, pieces};
 use super::reduce::{self, Reduction};
 use super::slices::{cut, whole};
 use super::{moves, refuse};
@@ -35,13 +34,13 @@ pub struct Lowerer<'a> {
 pub type RuleOf = fn(&View) -> Rule;
 
 /// The loops of an op that is being lowered.
-struct Op<'a> {
-    view: View<'a>,
-    rule: Rule,
-    loops: Loops,
+pub(super) struct Op<'a> {
+    pub view: View<'a>,
+    pub rule: Rule,
+    pub loops: Loops,
     /// The layout of each operand leaf.
     arriving: SmallVec<[Layout; 4]>,
-    mesh: &'a Mesh,
+    pub mesh: &'a Mesh,
 }
 
 impl<'a> Lowerer<'a> {
@@ -85,6 +84,10 @@ impl<'a> Lowerer<'a> {
         }
         let root = self.map[old.root.index()];
         Ok(Computation { instrs: self.build.instrs, root, ..old.clone() })
+    }
+
+    pub(super) fn build(&mut self) -> &mut Builder<'a> {
+        &mut self.build
     }
 
     fn own(&self, id: InstrId) -> &'a InstrFacts {
@@ -155,6 +158,9 @@ impl<'a> Lowerer<'a> {
 
     fn op(&mut self, id: InstrId, view: &View<'a>) -> Result<InstrId> {
         let instr = view.instr;
+        if !fits_offsets(view) {
+            return Err(refuse(instr, "has a dimension of 2^31 or more elements"));
+        }
         let rule = (self.rule)(view);
         let mesh = &self.facts.header.meshes[self.own(id).stage];
         let leaves = |operand: &InstrId| match view.instrs[operand.index()].shape {
@@ -211,7 +217,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// The same op on local operands.
-    fn plain(&mut self, op: &Op, operands: &[InstrId], shape: Shape) -> InstrId {
+    pub(super) fn plain(&mut self, op: &Op, operands: &[InstrId], shape: Shape) -> InstrId {
         let instr = op.view.instr;
         let dims = |id: &InstrId| op.view.instrs[id.index()].shape.as_array().map(|it| it.dims.clone());
         let sizes = Sizes {
@@ -227,83 +233,6 @@ impl<'a> Lowerer<'a> {
         let made = self.build.add(instr.op, operands, shape, attrs);
         self.build.instrs[made.index()].payload = instr.payload.clone();
         made
-    }
-
-    fn iota(&mut self, op: &Op, shape: Shape) -> InstrId {
-        let dim = op.view.instr.int(Key::IotaDimension).unwrap_or(0) as usize;
-        let spans = spans(op, &op.rule.results[0], |_| true);
-        match (spans.into_iter().nth(dim).flatten(), shape.as_array()) {
-            (Some(span), Some(array)) => {
-                lookups::iota(&mut self.build, (array.dtype, &array.dims), dim, &span)
-            }
-            _ => self.plain(op, &[], shape),
-        }
-    }
-
-    fn constant(&mut self, op: &Op, shape: Shape) -> Result<InstrId> {
-        let instr = op.view.instr;
-        match shape.as_array().filter(|_| shape != instr.shape) {
-            None => Ok(self.plain(op, &[], shape)),
-            Some(array) => {
-                let element = phzc_ir::ops::literal::splat(instr);
-                let element = element.ok_or_else(|| refuse(instr, "is split, but its elements differ"))?;
-                Ok(lookups::splat(&mut self.build, (array.dtype, &array.dims), element))
-            }
-        }
-    }
-
-    fn gather(&mut self, op: &Op, operands: &[InstrId], shape: Shape) -> InstrId {
-        let reduces = |factor: u32| matches!(op.rule.factors[factor as usize].kind, FactorKind::Reduce(_));
-        let spans = spans(op, &op.rule.operands[0], reduces);
-        if spans.iter().all(Option::is_none) {
-            return self.plain(op, operands, shape);
-        }
-        let global = global_dims(&op.view, 0);
-        let instr = op.view.instr;
-        let (indices, mask) = lookups::gather_indices(&mut self.build, instr, operands[1], &global, &spans);
-        let gathered = self.plain(op, &[operands[0], indices], shape);
-        self.without_promises(gathered);
-        lookups::masked(&mut self.build, instr, gathered, mask)
-    }
-
-    fn scatter(&mut self, op: &Op, operands: &[InstrId], shape: Shape) -> InstrId {
-        let looked_up = op.view.instr.ints(Key::InsertedWindowDims);
-        let indexed = op.view.instr.ints(Key::ScatterDimsToOperandDims);
-        let mut spans = spans(op, &op.rule.operands[0], |_| true);
-        for (dim, span) in spans.iter_mut().enumerate() {
-            let dim = dim as i64;
-            *span = span.take().filter(|_| looked_up.contains(&dim) && indexed.contains(&dim));
-        }
-        if spans.iter().all(Option::is_none) {
-            return self.plain(op, operands, shape);
-        }
-        let at = operands.len() / 2;
-        let global = global_dims(&op.view, 0);
-        let mut operands = operands.to_vec();
-        operands[at] =
-            lookups::scatter_indices(&mut self.build, op.view.instr, operands[at], &global, &spans);
-        let made = self.plain(op, &operands, shape);
-        self.without_promises(made);
-        made
-    }
-
-    /// Indices that were moved are no longer sorted, nor unique outside of the array.
-    fn without_promises(&mut self, id: InstrId) {
-        let attrs = &mut self.build.instrs[id.index()].attrs;
-        attrs.retain(|attr| !matches!(attr.key, Key::IndicesAreSorted | Key::UniqueIndices));
-    }
-
-    fn update(&mut self, op: &Op, operands: &[InstrId], shape: Shape) -> InstrId {
-        let (array, update) = (global_dims(&op.view, 0), global_dims(&op.view, 1));
-        let mut spans = spans(op, &op.rule.results[0], |_| true);
-        for (dim, span) in spans.iter_mut().enumerate() {
-            *span = span.take().filter(|_| update[dim] != array[dim]);
-        }
-        if spans.iter().all(Option::is_none) {
-            return self.plain(op, operands, shape);
-        }
-        let starts = lookups::scalar_starts(&mut self.build, &operands[2..], array.len());
-        lookups::update(&mut self.build, (operands[0], operands[1]), &starts, &spans)
     }
 
     /// What was made, leaf by leaf with its reductions done.
@@ -378,21 +307,12 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-/// Sizes of an operand in the whole program.
-fn global_dims(view: &View, index: usize) -> Dims {
-    view.operand_shape(index).and_then(Shape::as_array).map_or_else(Dims::new, |array| array.dims.clone())
-}
-
-/// Per dimension of a tensor of one loop each: how it is split, if it is and `wanted` says so of its loop.
-fn spans(op: &Op, map: &phzc_ir::TensorMap, wanted: impl Fn(u32) -> bool) -> Vec<Option<Span>> {
-    let span = |factors: &SmallVec<[u32; 2]>| {
-        let factor = *factors.first().filter(|&&factor| wanted(factor))?;
-        let axes = axes_of_loop(&op.loops, factor, op.mesh);
-        let global = op.rule.factors[factor as usize].size;
-        let n_tiles: i64 = axes.iter().map(|&axis| op.mesh.sizes[axis]).product();
-        (!axes.is_empty()).then(|| Span { axes, global, local: global / n_tiles })
-    };
-    map.iter().map(span).collect()
+/// Whether offsets into all of its arrays are 32-bit integers, as they are computed in.
+fn fits_offsets(view: &View) -> bool {
+    let operands = (0..view.n_operands()).map(|index| &view.operand(index).shape);
+    let mut leaves = operands.chain([&view.instr.shape]).flat_map(Shape::leaves);
+    let fits = |array: &phzc_ir::ArrayShape| array.dims.iter().all(|&size| i32::try_from(size).is_ok());
+    leaves.all(|leaf| leaf.as_array().is_none_or(fits))
 }
 
 /// A shape with each leaf's sizes on one device.

@@ -1,6 +1,6 @@
 //! Runs a program whole and in parts and compares: results, and collectives with those that were priced.
 
-use crate::derive::{Facts, planned_comps};
+use crate::derive::{Facts, derive, planned_comps};
 use crate::testing::Random;
 use phzc_ir::dtype::Class;
 use phzc_ir::eval::{Array, Options, Value, eval, join, run, split};
@@ -22,6 +22,11 @@ pub fn difference(
     let (priced, found) = (priced(facts, planned), counted(local));
     if priced != found {
         return Some(format!("priced {priced:?}, found {found:?}"));
+    }
+    // The device's program, priced, costs the same.
+    let again = derive(local).map(|facts| self::priced(&facts, local)).unwrap_or_default();
+    if priced != again {
+        return Some(format!("priced {priced:?}, and as instructions {again:?}"));
     }
     values(whole, (planned, facts), local, random).unwrap_or_else(|error| Some(error.to_string()))
 }

@@ -15,6 +15,7 @@ use crate::testing::Random;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{FactorKind, Mesh, Module, Opcode, Reducer, Rule, View, parse, print, verify};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 const MESHES: &[&[i64]] = &[&[2], &[4], &[8], &[2, 2], &[2, 4], &[4, 2], &[2, 2, 2]];
 /// Layouts per program.
@@ -45,8 +46,9 @@ impl Case {
         Case { whole, planned, random }
     }
 
-    fn difference(&mut self) -> Option<String> {
+    fn difference(&mut self, seen: &mut Seen) -> Option<String> {
         let facts = derive(&self.planned).expect("a planned module");
+        seen.add(&self.planned, &facts);
         if !facts.problems.is_empty() {
             return Some(format!("illegal: {:?}\n{}", facts.problems, print(&self.planned)));
         }
@@ -62,24 +64,64 @@ impl Case {
 
 /// How many of so many cases ran; the first that differs ends the test.
 fn all_agree(what: &str, n_cases: u64, plan: impl Fn(&mut Module, &Mesh, &mut Random) + Sync) {
-    let find = |seed: u64| Case::new(seed, &plan).difference().map(|found| (seed, found));
-    let differs: Vec<(u64, String)> = (0..n_cases).into_par_iter().filter_map(find).collect();
+    let find = |seed: u64| {
+        let mut seen = Seen::default();
+        (Case::new(seed, &plan).difference(&mut seen).map(|found| (seed, found)), seen)
+    };
+    let (found, seen): (Vec<Option<(u64, String)>>, Vec<Seen>) =
+        (0..n_cases).into_par_iter().map(find).unzip();
+    let differs: Vec<(u64, String)> = found.into_iter().flatten().collect();
     if let Some((seed, found)) = differs.first() {
         let seeds: Vec<u64> = differs.iter().map(|(seed, _)| *seed).take(20).collect();
         panic!("{what}: {} of {n_cases} cases differ, {seeds:?}; case {seed}: {found}", differs.len());
     }
+    let seen = Seen::sum(seen);
     println!("{n_cases} random programs with {what}: the parts join to the whole, collectives are as priced");
+    println!("split: {:?}\ncollectives: {:?}", seen.ops, seen.steps);
+    let rare = seen.ops.iter().chain(&seen.steps).filter(|(_, n)| **n * 400 < n_cases);
+    assert_eq!(rare.collect::<Vec<_>>(), [], "hardly tried");
+    assert!(seen.ops.len() >= 25 && seen.steps.len() >= 4, "hardly anything is split");
+}
+
+/// What was tried: how often an op was split, and how often each collective was priced.
+#[derive(Default)]
+struct Seen {
+    ops: BTreeMap<&'static str, u64>,
+    steps: BTreeMap<&'static str, u64>,
+}
+
+impl Seen {
+    fn add(&mut self, module: &Module, facts: &Facts) {
+        for comp in crate::derive::planned_comps(module) {
+            let own = module.comp(comp).instrs.iter().zip(&facts.comps[comp.index()]);
+            for (instr, own) in own.filter(|(instr, _)| instr.op != Opcode::CustomCall) {
+                *self.ops.entry(instr.op.as_str()).or_default() += u64::from(own.axes != 0);
+            }
+            for step in facts.comps[comp.index()].iter().flat_map(|own| &own.steps) {
+                *self.steps.entry(step.kind.as_str()).or_default() += 1;
+            }
+        }
+        self.ops.retain(|_, n| *n > 0);
+    }
+
+    fn sum(all: Vec<Seen>) -> Seen {
+        all.into_iter().fold(Seen::default(), |mut sum, seen| {
+            seen.ops.into_iter().for_each(|(op, n)| *sum.ops.entry(op).or_default() += n);
+            seen.steps.into_iter().for_each(|(kind, n)| *sum.steps.entry(kind).or_default() += n);
+            sum
+        })
+    }
 }
 
 #[test]
 fn with_random_layouts() {
-    all_agree("random layouts", 8000, |module, mesh, random| annotate(module, mesh, own_rule, random));
+    all_agree("random layouts", 16000, |module, mesh, random| annotate(module, mesh, own_rule, random));
 }
 
 #[test]
 fn with_random_strategies_of_blocks() {
     let cluster = Cluster::named(DEFAULT_CLUSTER).expect("a built-in cluster");
-    all_agree("random strategies", 2000, |module, mesh, random| strategies(module, mesh, &cluster, random));
+    all_agree("random strategies", 4000, |module, mesh, random| strategies(module, mesh, &cluster, random));
 }
 
 /// A random strategy for each block that `shard` sees.
