@@ -15,6 +15,7 @@ pub mod cut;
 mod microbatches;
 pub(crate) mod note;
 mod position;
+mod staged;
 mod strip;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::chain::Layers;
 use super::{Changed, text};
-use crate::derive::{Facts, Phase, derive, is_naming, operand_origins};
+use crate::derive::{Facts, Phase, batch_splits, derive, is_naming, operand_origins};
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
 use crate::report;
@@ -61,6 +61,21 @@ fn activations_only_go_on_and_gradients_only_go_back() {
         let facts = derive(&placed).expect("a placed module");
         assert!(facts.problems.is_empty(), "{name}: {:?}", facts.problems);
         assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn microbatches_can_be_split_as_the_batch_is() {
+    // Compute counts and communication does not: the batch wants to be split as often as it can be.
+    let cluster = with_memory(1e9);
+    for (name, program) in EXAMPLES {
+        for stages in 1..=2 {
+            let (placed, _) = run(program, &format!("fuse,shard,place{{stages={stages}}},check"), &cluster);
+            let facts = derive(&placed).expect("a placed module");
+            let n = facts.header.n_microbatches;
+            let uneven = batch_splits(&placed, &facts).into_iter().find(|split| !split.allows(n));
+            assert_eq!(uneven, None, "{name}, {stages} stages, {n} microbatches");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A block's strategies: every way to hand mesh axes to its loops.
 
+use super::model::Input;
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::{ClassId, ClassMap};
 use crate::graph::{Graph, NodeId};
@@ -27,9 +28,9 @@ pub type View = SmallVec<[u8; MAX_LOOPS]>;
 
 impl Menu {
     /// The strategies of a block on a mesh.
-    pub fn build(graph: &Graph, blocks: &Blocks, block: BlockId, mesh: &Mesh) -> Menu {
-        let loops = splittable(graph, blocks, block, mesh);
-        let sizes: Vec<i64> = loops.iter().map(|&class| blocks.classes.size(class)).collect();
+    pub fn build(input: Input, block: BlockId, mesh: &Mesh) -> Menu {
+        let loops = splittable(input.graph, input.blocks, block, mesh);
+        let sizes: Vec<i64> = loops.iter().map(|&class| size(input, class)).collect();
         let mut strategies: Vec<Strategy> = vec![[0; MAX_AXES]];
         for axis in 0..mesh.n_axes() {
             let extended = strategies.iter().flat_map(|strategy| {
@@ -76,6 +77,16 @@ pub fn axes_on(strategy: &Strategy, mask: u8) -> u8 {
 /// Number of devices that the axes of `mask` span.
 pub fn span(mask: u8, mesh: &Mesh) -> f64 {
     (0..mesh.n_axes()).filter(|axis| mask >> axis & 1 == 1).map(|axis| mesh.sizes[axis] as f64).product()
+}
+
+/// The size of a loop for one microbatch; 1 if it does not divide.
+fn size(input: Input, class: ClassId) -> i64 {
+    let (whole, n_parts) = (input.blocks.classes.size(class), input.n_microbatches as i64);
+    match input.batch.contains(&class) {
+        true if whole % n_parts == 0 => whole / n_parts,
+        true => 1,
+        false => whole,
+    }
 }
 
 fn divides(strategy: &Strategy, sizes: &[i64], mesh: &Mesh) -> bool {

@@ -5,6 +5,7 @@ use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops};
 use super::moves::{Moves, Source, Step};
 use super::unique::Unique;
 use crate::blocks::{BlockId, Blocks, is_shaped};
+use crate::classes::ClassId;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use crate::phase::Phase;
 use crate::pricing;
@@ -12,6 +13,7 @@ use indexmap::IndexSet;
 use phzc_cost::Cluster;
 use phzc_ir::{FactorKind, Layout, Mesh, Opcode};
 use rustc_hash::FxBuildHasher;
+use std::collections::BTreeSet;
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -32,6 +34,10 @@ pub struct Input<'a> {
     pub is_live: &'a [bool],
     /// Which blocks are copies of which.
     pub unique: &'a Unique,
+    /// Loops that run over the batch.
+    pub batch: &'a BTreeSet<ClassId>,
+    /// Microbatches, each of which is to be split as the batch is.
+    pub n_microbatches: usize,
 }
 
 /// A reading of a tensor by a block, with one need for its layout.
@@ -88,7 +94,7 @@ impl<'a> Model<'a> {
         let (graph, blocks) = (input.graph, input.blocks);
         let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
         for block in 0..blocks.members.len() as BlockId {
-            menus.push(input.unique.menu(block, &menus, || Menu::build(graph, blocks, block, mesh)));
+            menus.push(input.unique.menu(block, &menus, || Menu::build(input, block, mesh)));
         }
         let def_view = |tensor: TensorId| {
             let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
