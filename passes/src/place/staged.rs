@@ -74,15 +74,15 @@ impl<'p> Stages<'p> {
     }
 
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
-        self.problem.within_memory(self.n_stages, self.draft(solved), bound, |limit| {
+        self.problem.within_memory(self.n_stages, self.draft(n_microbatches, solved), bound, |limit| {
             let again = solve_on(self.input(n_microbatches), &solved.mesh, &self.goal(limit));
-            again.filter(|again| again.fits).map(|again| self.draft(&again))
+            again.filter(|again| again.fits).map(|again| self.draft(n_microbatches, &again))
         })
     }
 
-    fn draft(&self, solved: &Solved) -> Draft {
+    fn draft(&self, n_microbatches: usize, solved: &Solved) -> Draft {
         Draft {
-            text: text::sharded(self.problem, &self.cluster, solved),
+            text: text::sharded(self.problem, self.input(n_microbatches), solved),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
         }
     }

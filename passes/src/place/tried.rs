@@ -4,12 +4,13 @@ use super::chain::Layers;
 use super::cut::Cut;
 use super::{Problem, note, text};
 use crate::check::amount;
+use crate::choose::Stop;
 use crate::derive::{Facts, derive};
 use crate::microbatch::{after_all, most_parts, on_time_axis};
 use crate::report::{self, Plan};
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
-use phzc_ir::{Diagnostic, Mesh, Module, Result};
+use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
@@ -80,10 +81,9 @@ impl Problem<'_> {
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         let again = |n_microbatches: usize, limit: f64| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
-            let input = self.facts.input(self.graph, self.blocks, self.cluster);
-            let solved = solve_on(Input { n_microbatches, ..input }, &mesh, &goal)
-                .filter(|solved| solved.fits && !self.is_given)?;
-            let mut text = text::sharded(self, self.cluster, &solved);
+            let input = Input { n_microbatches, ..self.facts.input(self.graph, self.blocks, self.cluster) };
+            let solved = solve_on(input, &mesh, &goal).filter(|solved| solved.fits && !self.is_given)?;
+            let mut text = text::sharded(self, input, &solved);
             note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             Some(Draft { text, memory_bytes: Some(solved.choice.memory) })
         };
@@ -109,7 +109,7 @@ impl Problem<'_> {
         &self,
         n_stages: usize,
         mut draft: Draft,
-        bound: Bound,
+        mut bound: Bound,
         again: impl Fn(f64) -> Option<Draft>,
     ) -> Tried {
         let usable = self.cluster.accelerator.usable_bytes();
@@ -142,6 +142,7 @@ impl Problem<'_> {
                         |bytes| if least.is_finite() { 0.95 * bytes * usable / least } else { usable };
                     let Some(next) = again(draft.memory_bytes.map_or(usable, scaled)) else { break };
                     (draft, is_new) = (next, true);
+                    Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
                 }
             }
         }
@@ -159,8 +160,10 @@ impl Problem<'_> {
     fn cut(&self, text: &Module, n_stages: usize, limit_bytes: f64, is_new: bool) -> Result<Option<Staged>> {
         let mut layers = Layers::new(text, derive(text)?, self.cluster);
         if layers.n_layers() < n_stages {
-            let message =
-                format!("the program can be cut into {} at most, not into {n_stages}", layers.n_layers());
+            let message = format!(
+                "the program can be cut into {} at most, not into {n_stages}",
+                counted(layers.n_layers(), "stage")
+            );
             return Err(
                 Diagnostic::error(message).help("a loop is never cut: unroll it, or ask for fewer stages")
             );
@@ -271,12 +274,13 @@ impl Placement {
     fn note(&mut self, bound_secs: f64) {
         let plan = note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
+        // What `shard` planned is the whole batch on all devices: nothing else is of its model.
         let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
         let planned_secs = noted.filter(|_| is_whole).unwrap_or(self.time_secs);
         let bound_secs = bound_secs.min(planned_secs);
         let gap = (planned_secs - bound_secs) / planned_secs;
         let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
-        let stop = if gap <= 1e-9 {
+        let stop = if is_whole && gap <= 1e-9 {
             "optimal"
         } else if is_own_bound {
             self.stop.as_str()
