@@ -8,6 +8,7 @@
 //! * Every instruction has a layout that divides it, and every op can work on its operands' layouts with no
 //!   communication but a reduction of its own result (see [`crate::derive`]); changes of layout are explicit.
 //! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
+//! * Every device has its part of every microbatch.
 //! * A device's memory suffices, by liveness ([`memory`]).
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
@@ -19,7 +20,7 @@ mod tests;
 
 pub use memory::{Memory, StageMemory, memory, memory_of, schedule};
 
-use crate::derive::{Facts, Problem, derive, is_planned};
+use crate::derive::{BatchSplit, Facts, Problem, batch_splits, derive, is_planned};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, Span, counted};
@@ -41,7 +42,8 @@ pub static PASS: Pass = Pass {
 const MAX_LISTED: usize = 10;
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
-    let facts = derive(module)?;
+    let mut facts = derive(module)?;
+    facts.problems.extend(uneven_microbatches(module, &facts));
     let is_strict = match options.text("strict") {
         "auto" => is_planned(module),
         word => word == "true",
@@ -54,6 +56,26 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     cx.warnings.extend(listed(module, &warnings, Diagnostic::warning));
     fits(module, &facts, cx.cluster)?;
     Ok(Changed::No)
+}
+
+/// Activations whose batch is split over more devices than a microbatch can be.
+fn uneven_microbatches(module: &Module, facts: &Facts) -> Vec<Problem> {
+    let n = facts.header.n_microbatches;
+    if n == 1 {
+        return Vec::new();
+    }
+    let problem = |split: &BatchSplit| Problem {
+        comp: split.comp,
+        instr: split.instr,
+        is_fatal: false,
+        message: format!(
+            "`{}` splits a batch dimension of {} over {} devices, each of {n} microbatches cannot be split so",
+            module.comp(split.comp).instr(split.instr).name,
+            split.size,
+            split.n_tiles
+        ),
+    };
+    batch_splits(module, facts).iter().filter(|split| !split.allows(n)).map(problem).collect()
 }
 
 /// One diagnostic for all problems: the first one's message, the others as notes.

@@ -14,6 +14,7 @@ mod micro;
 mod moves;
 mod ops;
 mod origin;
+mod parts;
 mod read;
 mod scatter;
 mod split;
@@ -27,6 +28,7 @@ pub use micro::Nature;
 pub use moves::{Move, moves};
 pub use ops::is_move;
 pub use origin::{is_naming, operand_origins, origin};
+pub use parts::{BatchSplit, batch_splits};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};
 

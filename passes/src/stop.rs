@@ -25,7 +25,7 @@ pub static STOPS: &[StopInfo] = &[
     },
     StopInfo {
         name: "stages-open",
-        meaning: "other numbers of pipeline stages have only a weak bound; the gap is to that",
+        meaning: "other numbers of pipeline stages or microbatches have only a weak bound; the gap is to that",
     },
 ];
 

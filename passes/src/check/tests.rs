@@ -40,6 +40,25 @@ fn an_uneven_parameter_is_an_error_everywhere() {
 }
 
 #[test]
+fn every_device_has_its_part_of_every_microbatch() {
+    let header = |n| {
+        format!(
+            "input_output_alias={{ {{}}: (1, {{}}, may-alias) }}, \
+             frontend_attributes={{phzc.mesh=\"x=2\",phzc.plan=\"{{\\\"n_microbatches\\\":{n}}}\"}}"
+        )
+    };
+    let text = "ENTRY e {
+        x = f32[4,8] parameter(0), sharding={devices=[2,1]<=[2]}
+        w = f32[8,8] parameter(1), sharding={replicated}
+        h = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[2,1]<=[2]}
+        g = f32[8,8] dot(x, h), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}
+        ROOT r = f32[8,8] add(w, g), sharding={replicated}
+        }";
+    assert_snapshot!(run_on("auto", &header(2), text), @"ok");
+    assert_snapshot!(run_on("auto", &header(4), text), @"error: `x` splits a batch dimension of 4 over 2 devices, each of 4 microbatches cannot be split so; `h` splits a batch dimension of 4 over 2 devices, each of 4 microbatches cannot be split so");
+}
+
+#[test]
 fn a_long_list_is_cut() {
     let chain = |index: usize| {
         format!(

@@ -15,6 +15,7 @@ pub mod cut;
 mod microbatches;
 pub(crate) mod note;
 mod position;
+mod staged;
 mod strip;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,7 @@ use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use crate::shard::Facts;
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result};
+use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
 use tried::{Placement, Tried, pick};
 
@@ -122,7 +123,9 @@ impl Problem<'_> {
         let n_devices = self.cluster.n_devices();
         if wanted > 0 && !n_devices.is_multiple_of(wanted) {
             return Err(Diagnostic::error(format!(
-                "{wanted} stages do not divide {n_devices} devices evenly"
+                "{} do not divide {} evenly",
+                counted(wanted, "stage"),
+                counted(n_devices, "device")
             )));
         }
         if wanted > 1 && self.is_given {

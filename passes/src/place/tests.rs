@@ -2,7 +2,7 @@
 
 use super::chain::Layers;
 use super::{Changed, text};
-use crate::derive::{Facts, Phase, derive, is_naming, operand_origins};
+use crate::derive::{Facts, Phase, batch_splits, derive, is_naming, operand_origins};
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
 use crate::report;
@@ -61,6 +61,61 @@ fn activations_only_go_on_and_gradients_only_go_back() {
         let facts = derive(&placed).expect("a placed module");
         assert!(facts.problems.is_empty(), "{name}: {:?}", facts.problems);
         assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn microbatches_can_be_split_as_the_batch_is() {
+    // Compute counts and communication does not: the batch wants to be split as often as it can be.
+    let cluster = with_memory(1e9);
+    for (name, program) in EXAMPLES {
+        for stages in 1..=2 {
+            let (placed, _) = run(program, &format!("fuse,shard,place{{stages={stages}}},check"), &cluster);
+            let facts = derive(&placed).expect("a placed module");
+            let n = facts.header.n_microbatches;
+            let uneven = batch_splits(&placed, &facts).into_iter().find(|split| !split.allows(n));
+            assert_eq!(uneven, None, "{name}, {stages} stages, {n} microbatches");
+        }
+    }
+}
+
+/// What a plan says of itself: planned seconds, those of the report, and why the search stopped.
+fn claims(program: &str, pipeline: &str, cluster: &Cluster) -> (f64, f64, String) {
+    let (placed, _) = run(program, pipeline, cluster);
+    let plan = report::plan(&placed, cluster).expect("a placed module");
+    (plan.planned_secs.expect("planned"), plan.time_secs, plan.stop.expect("a reason"))
+}
+
+#[test]
+fn only_shard_s_own_plan_is_proved_best() {
+    for options in ["stages=1,microbatches=8", "stages=2,microbatches=1"] {
+        for cluster in [cluster(), with_memory(1e9)] {
+            let pipeline = format!("fuse,shard,place{{{options}}}");
+            let (planned, time, stop) = claims(EXAMPLES[0].1, &pipeline, &cluster);
+            // A float that went through a note can be off by its last bit.
+            assert!((planned - time).abs() < 1e-12 * time, "{options}: {planned}, {time}");
+            assert_eq!(stop, "stages-open", "{options}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_memory_forced_is_not_called_best() {
+    // Messages take so long that nothing is split unless it must be.
+    let far = |hbm_bytes: f64| {
+        let mut cluster = with_memory(hbm_bytes);
+        cluster.accelerator.collective_launch_secs = 1e-2;
+        cluster
+    };
+    let pipeline = "fuse,shard,place{stages=1,microbatches=1}";
+    let (free, program) = (far(1e9), EXAMPLES[2].1);
+    let (placed, _) = run(program, pipeline, &free);
+    let peak = report::plan(&placed, &free).expect("a placed module").stages[0].memory_bytes;
+    let (before, ..) = claims(program, pipeline, &free);
+    for part in [0.9, 0.7, 0.5] {
+        let (planned, _, stop) = claims(program, pipeline, &far(part * peak));
+        assert!(planned > before, "{part}: {planned}, without a limit {before}");
+        assert_eq!(stop, "memory-gap", "{part}");
     }
 }
 

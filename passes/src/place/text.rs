@@ -4,14 +4,12 @@ use super::Problem;
 use crate::shard::Solved;
 use crate::shard::decision::Decision;
 use crate::shard::emit::emit;
-use crate::shard::model::Model;
-use phzc_cost::Cluster;
+use crate::shard::model::{Input, Model};
 use phzc_ir::{CompId, InstrId, Module};
 
-/// The program in the layouts of one stage's devices, not yet cut.
-pub fn sharded(problem: &Problem, cluster: &Cluster, solved: &Solved) -> Module {
+/// The program in the layouts that were chosen from `input`, not yet cut.
+pub fn sharded(problem: &Problem, input: Input, solved: &Solved) -> Module {
     let mut module = problem.plain.clone();
-    let input = problem.facts.input(problem.graph, problem.blocks, cluster);
     let mut model = Model::new(input, &solved.mesh);
     emit(&mut module, &mut Decision::new(&mut model, &solved.choice.option));
     module.set_note("phzc.mesh", &solved.mesh.to_string());

@@ -4,12 +4,13 @@ use super::chain::Layers;
 use super::cut::Cut;
 use super::{Problem, note, text};
 use crate::check::amount;
+use crate::choose::Stop;
 use crate::derive::{Facts, derive};
 use crate::microbatch::{after_all, most_parts, on_time_axis};
 use crate::report::{self, Plan};
-use crate::shard::model::{Goal, Model};
-use crate::shard::{Solved, meshes, solve_on, solve_over};
-use phzc_ir::{Diagnostic, Mesh, Module, Result};
+use crate::shard::model::{Goal, Input};
+use crate::shard::solve_on;
+use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
@@ -25,6 +26,8 @@ pub struct Placement {
     /// Why the search over layouts stopped.
     stop: String,
     n_stages: usize,
+    /// A number of microbatches that the chain prefers, but these layouts cannot split.
+    pub(super) wanted: Option<usize>,
 }
 
 /// What became of one stage count.
@@ -32,6 +35,8 @@ pub enum Tried {
     Placed(Box<Placement>),
     /// It takes at least this long, which is no less than what another count takes.
     Worse,
+    /// No plan that was tried fits in memory.
+    TooLarge(Diagnostic),
     Impossible(Diagnostic),
 }
 
@@ -43,19 +48,25 @@ impl Tried {
             _ => f64::INFINITY,
         }
     }
+
+    /// The faster of two; of equal ones the first.
+    pub(super) fn or_faster(self, other: Tried) -> Tried {
+        if other.time_secs() < self.time_secs() { other } else { self }
+    }
 }
 
 /// A sharded text, not yet cut.
-struct Draft {
-    text: Module,
+pub(super) struct Draft {
+    pub text: Module,
     /// What the choice of its layouts took its memory to be, if that is known.
-    memory_bytes: Option<f64>,
+    pub memory_bytes: Option<f64>,
 }
 
 /// What is known of all texts of one stage count.
-struct Bound {
-    lower_bound_secs: f64,
-    stop: String,
+#[derive(Clone)]
+pub(super) struct Bound {
+    pub lower_bound_secs: f64,
+    pub stop: String,
 }
 
 impl Problem<'_> {
@@ -68,54 +79,37 @@ impl Problem<'_> {
         let draft = Draft { text: self.sharded.clone(), memory_bytes: None };
         let mesh =
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
-        self.within_memory(1, draft, Bound { lower_bound_secs, stop }, |limit| {
+        let again = |n_microbatches: usize, limit: f64| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
-            let input = self.facts.input(self.graph, self.blocks, self.cluster);
+            let input = Input { n_microbatches, ..self.facts.input(self.graph, self.blocks, self.cluster) };
             let solved = solve_on(input, &mesh, &goal).filter(|solved| solved.fits && !self.is_given)?;
-            let mut text = text::sharded(self, self.cluster, &solved);
+            let mut text = text::sharded(self, input, &solved);
             note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             Some(Draft { text, memory_bytes: Some(solved.choice.memory) })
-        })
+        };
+        let (fewest, most) = self.fewest_and_most();
+        let bound = Bound { lower_bound_secs, stop };
+        let tried = self.within_memory(1, draft, bound.clone(), |limit| again(fewest, limit));
+        let is_worth_more = matches!(tried, Tried::TooLarge(_)) && most > fewest;
+        let usable = self.cluster.accelerator.usable_bytes();
+        match is_worth_more.then(|| again(most, usable)).flatten() {
+            Some(draft) => tried.or_faster(self.within_memory(1, draft, bound, |limit| again(most, limit))),
+            None => tried,
+        }
     }
 
-    /// The best placement on several stages, unless it provably takes `to_beat` or longer.
-    ///
-    /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
-    /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
-    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
-    pub fn staged(&self, n_stages: usize, to_beat: f64) -> Tried {
-        let cluster = self.cluster.submesh(self.cluster.n_devices() / n_stages);
-        let (stages, most) = (n_stages as f64, *self.counts.last().unwrap_or(&1) as f64);
-        let weight = (stages + most - 1.0) / (most * stages);
-        let goal =
-            |limit: f64| Goal { weights: [weight, weight, 1.0 / stages], memory_bytes: Some(stages * limit) };
-        let limit = cluster.accelerator.usable_bytes();
-        let input = self.facts.input(self.graph, self.blocks, &cluster);
-        let all = meshes(cluster.n_devices() as i64);
-        let open: Vec<Mesh> =
-            all.into_iter().filter(|mesh| Model::new(input, mesh).floor(&goal(limit)) < to_beat).collect();
-        let Some(solved) = solve_over(input, &open, &goal(limit), to_beat) else {
-            return if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) };
-        };
-        let lower_bound_secs = solved.choice.lower_bound;
-        let draft = |solved: &Solved| Draft {
-            text: text::sharded(self, &cluster, solved),
-            memory_bytes: Some(solved.choice.memory / stages),
-        };
-        let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
-        self.within_memory(n_stages, draft(&solved), bound, |limit| {
-            let solved = solve_on(input, &solved.mesh, &goal(limit)).filter(|solved| solved.fits)?;
-            Some(draft(&solved))
-        })
+    /// The least and the largest number of microbatches to try.
+    pub(super) fn fewest_and_most(&self) -> (usize, usize) {
+        (self.counts.first().copied().unwrap_or(1), self.counts.last().copied().unwrap_or(1))
     }
 
     /// Cuts a draft; as long as its text needs more memory than there is, cuts it otherwise or makes it `again`
     /// with less. What the choice and the chain take for memory is scaled by what the text turned out to need.
-    fn within_memory(
+    pub(super) fn within_memory(
         &self,
         n_stages: usize,
         mut draft: Draft,
-        bound: Bound,
+        mut bound: Bound,
         again: impl Fn(f64) -> Option<Draft>,
     ) -> Tried {
         let usable = self.cluster.accelerator.usable_bytes();
@@ -123,7 +117,7 @@ impl Problem<'_> {
         for _ in 0..MAX_TEXTS {
             match self.cut(&draft.text, n_stages, cut_limit, is_new) {
                 Err(error) => return Tried::Impossible(error),
-                Ok(Some((text, plan, cut_bytes))) => {
+                Ok(Some(Staged { text, plan, cut_bytes, wanted })) => {
                     let peak = plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
                     if peak <= usable {
                         let (time_secs, Bound { lower_bound_secs, stop }) = (plan.time_secs, bound);
@@ -133,57 +127,74 @@ impl Problem<'_> {
                             lower_bound_secs,
                             stop,
                             n_stages,
+                            wanted,
                         }));
                     }
                     least = least.min(peak);
                     (cut_limit, is_new) = (0.95 * cut_bytes * usable / peak, false);
                 }
                 Ok(None) => {
-                    let scaled = |bytes| 0.95 * bytes * usable / least;
+                    if least.is_infinite() && draft.memory_bytes.is_some() {
+                        break; // layouts chosen for these counts do not allow them either
+                    }
+                    // Nothing has been measured where the layouts allow none of the counts.
+                    let scaled =
+                        |bytes| if least.is_finite() { 0.95 * bytes * usable / least } else { usable };
                     let Some(next) = again(draft.memory_bytes.map_or(usable, scaled)) else { break };
                     (draft, is_new) = (next, true);
+                    Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
                 }
             }
         }
-        Tried::Impossible(self.too_large(least))
+        if least.is_finite() {
+            Tried::TooLarge(self.too_large(least))
+        } else {
+            Tried::Impossible(self.refusal(&draft.text))
+        }
     }
 
     /// The best cut of a sharded text over the microbatch counts, with what the report says of the result.
     ///
     /// The chain only estimates memory. When no cut fits by its estimate, there is none, but of a `new` text the
     /// one that needs least is tried all the same.
-    fn cut(
-        &self,
-        text: &Module,
-        n_stages: usize,
-        limit_bytes: f64,
-        is_new: bool,
-    ) -> Result<Option<(Module, Plan, f64)>> {
+    fn cut(&self, text: &Module, n_stages: usize, limit_bytes: f64, is_new: bool) -> Result<Option<Staged>> {
         let mut layers = Layers::new(text, derive(text)?, self.cluster);
         if layers.n_layers() < n_stages {
-            let message =
-                format!("the program can be cut into {} at most, not into {n_stages}", layers.n_layers());
+            let message = format!(
+                "the program can be cut into {} at most, not into {n_stages}",
+                counted(layers.n_layers(), "stage")
+            );
             return Err(
                 Diagnostic::error(message).help("a loop is never cut: unroll it, or ask for fewer stages")
             );
         }
-        let counts = self.counts_for(text, layers.facts())?;
-        let mut best: Option<(Cut, usize)> = None;
-        for &count in &counts {
-            let cut = layers.chain(count).cut(n_stages, count, limit_bytes);
-            let is_better = |cut: &Cut| best.as_ref().is_none_or(|(best, _)| cut.step_secs < best.step_secs);
-            if let Some(cut) = cut.filter(is_better) {
-                best = Some((cut, count));
-            }
-        }
-        let most = *self.counts.last().unwrap_or(&1);
-        let best =
-            best.or_else(|| Some((layers.chain(most).leanest(n_stages, most)?, most)).filter(|_| is_new));
-        let Some((cut, count)) = best else { return Ok(None) };
+        let allowed = self.counts_for(text, layers.facts()).unwrap_or_default();
+        let is_allowed = |count: usize| allowed.contains(&count);
+        let cuts: Vec<(Cut, usize)> = self
+            .counts
+            .iter()
+            .filter_map(|&count| Some((layers.chain(count).cut(n_stages, count, limit_bytes)?, count)))
+            .collect();
+        let fastest = |is_candidate: &dyn Fn(usize) -> bool| {
+            let candidates = cuts.iter().filter(|(_, count)| is_candidate(*count));
+            candidates.min_by(|(a, _), (b, _)| a.step_secs.total_cmp(&b.step_secs)).cloned()
+        };
+        let wanted = fastest(&|_| true).map(|(_, count)| count).filter(|&count| !is_allowed(count));
+        let leanest = || {
+            let most = self.counts.iter().rev().copied().find(|&count| is_new && is_allowed(count))?;
+            Some((layers.chain(most).leanest(n_stages, most)?, most))
+        };
+        let Some((cut, count)) = fastest(&is_allowed).or_else(leanest) else { return Ok(None) };
         let mut found = text.clone();
         text::write(&mut found, &layers.stages(&cut.starts), n_stages, count);
         let plan = report::plan(&found, self.cluster)?;
-        Ok(Some((found, plan, cut.memory_bytes)))
+        Ok(Some(Staged { text: found, plan, cut_bytes: cut.memory_bytes, wanted }))
+    }
+
+    /// Why no number of microbatches is possible with the layouts of a text.
+    fn refusal(&self, text: &Module) -> Diagnostic {
+        let counts = derive(text).and_then(|facts| self.counts_for(text, &facts));
+        counts.err().unwrap_or_else(|| Diagnostic::error("no layout of this program is legal"))
     }
 
     /// The microbatch counts that leave every device a whole sample of each; more than one only if the program
@@ -222,8 +233,15 @@ impl Problem<'_> {
     }
 }
 
-fn illegal() -> Diagnostic {
-    Diagnostic::error("no layout of this program is legal on a stage's devices")
+/// A text with stages.
+struct Staged {
+    text: Module,
+    /// What the report says of it.
+    plan: Plan,
+    /// The memory of its largest stage, as the chain has it.
+    cut_bytes: f64,
+    /// See [`Placement::wanted`].
+    wanted: Option<usize>,
 }
 
 /// The fastest placement, with a bound over all that were tried.
@@ -241,7 +259,7 @@ pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
                     best = Some(*found);
                 }
             }
-            Tried::Impossible(error) => refusal = refusal.or(Some(error)),
+            Tried::Impossible(error) | Tried::TooLarge(error) => refusal = refusal.or(Some(error)),
             Tried::Worse => {}
         }
     }
@@ -256,12 +274,13 @@ impl Placement {
     fn note(&mut self, bound_secs: f64) {
         let plan = note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
+        // What `shard` planned is the whole batch on all devices: nothing else is of its model.
         let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
         let planned_secs = noted.filter(|_| is_whole).unwrap_or(self.time_secs);
         let bound_secs = bound_secs.min(planned_secs);
         let gap = (planned_secs - bound_secs) / planned_secs;
         let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
-        let stop = if gap <= 1e-9 {
+        let stop = if is_whole && gap <= 1e-9 {
             "optimal"
         } else if is_own_bound {
             self.stop.as_str()

@@ -28,16 +28,17 @@ pub struct Menu {
 pub type View = SmallVec<[u8; MAX_LOOPS]>;
 
 impl Menu {
-    /// The strategies of a block on a mesh: what the rewrite rules find for every node of it.
+    /// The strategies of a block on a mesh, its loops having these sizes: what the rewrite rules find for every
+    /// node of it.
     pub fn build(
-        graph: &Graph,
-        blocks: &Blocks,
+        (graph, blocks): (&Graph, &Blocks),
         block: BlockId,
         mesh: &Mesh,
+        size: &dyn Fn(ClassId) -> i64,
         splitter: &mut Splitter,
     ) -> Menu {
         let loops = splittable(graph, blocks, block, mesh);
-        let sizes: Vec<i64> = loops.iter().map(|&class| blocks.classes.size(class)).collect();
+        let sizes: Vec<i64> = loops.iter().map(|&class| size(class)).collect();
         let members = blocks.members[block as usize].iter();
         let kinds: IndexSet<Kinds> = members.map(|&node| kinds(graph, blocks, node, &loops)).collect();
         let mut strategies: Vec<Strategy> = vec![[0; MAX_AXES]];

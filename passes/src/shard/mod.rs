@@ -28,7 +28,9 @@ pub mod strategy_map;
 mod tests;
 pub mod unique;
 
+use crate::batch::batch_dims;
 use crate::blocks::Blocks;
+use crate::classes::ClassId;
 use crate::derive::is_planned;
 use crate::graph::Graph;
 use crate::inline;
@@ -39,6 +41,7 @@ use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
 pub use solve::{Open, Solved, solve_on, solve_over};
+use std::collections::BTreeSet;
 use unique::{Traits, Unique};
 
 /// The pass.
@@ -214,6 +217,7 @@ pub struct Facts {
     ops: Vec<Option<Opcode>>,
     is_stored: Vec<bool>,
     is_live: Vec<bool>,
+    batch: BTreeSet<ClassId>,
     unique: Unique,
 }
 
@@ -223,9 +227,11 @@ impl Facts {
         let ops = liveness::opcodes(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
-        let traits = Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live };
+        let batch = batch_loops(graph, blocks);
+        let traits =
+            Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
         let unique = Unique::find(graph, blocks, &traits);
-        Facts { pinned, ops, is_stored, is_live, unique }
+        Facts { pinned, ops, is_stored, is_live, batch, unique }
     }
 
     /// The model's input.
@@ -239,8 +245,24 @@ impl Facts {
             is_stored: &self.is_stored,
             is_live: &self.is_live,
             unique: &self.unique,
+            batch: &self.batch,
+            n_microbatches: 1,
         }
     }
+}
+
+/// The loops that run over the batch in some tensor: those that make the outermost part of a batch dimension.
+fn batch_loops(graph: &Graph, blocks: &Blocks) -> BTreeSet<ClassId> {
+    let mut found = BTreeSet::new();
+    for (tensor, dims) in (0..).zip(batch_dims(graph)) {
+        let maps = graph.tensors[tensor as usize].uses.iter();
+        let maps = maps.map(|&(node, slot)| blocks.use_map(node, slot as usize));
+        for map in maps.chain([blocks.def_map(tensor)]) {
+            let batch = map.iter().take(64).enumerate().filter(|(dim, _)| dims >> dim & 1 == 1);
+            found.extend(batch.filter_map(|(_, classes)| classes.first()));
+        }
+    }
+    found
 }
 
 /// Whether each tensor has a given layout.

@@ -6,6 +6,7 @@ use super::moves::{Moves, Source, Step};
 use super::splits::Splitter;
 use super::unique::Unique;
 use crate::blocks::{BlockId, Blocks, is_shaped};
+use crate::classes::ClassId;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use crate::phase::Phase;
 use crate::pricing;
@@ -13,6 +14,7 @@ use indexmap::IndexSet;
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Mesh, Opcode};
 use rustc_hash::FxBuildHasher;
+use std::collections::BTreeSet;
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -33,6 +35,22 @@ pub struct Input<'a> {
     pub is_live: &'a [bool],
     /// Which blocks are copies of which.
     pub unique: &'a Unique,
+    /// Loops that run over the batch.
+    pub batch: &'a BTreeSet<ClassId>,
+    /// Microbatches, each of which is to be split as the batch is.
+    pub n_microbatches: usize,
+}
+
+impl Input<'_> {
+    /// The size of a loop for one microbatch; 1 if it does not divide.
+    fn size(&self, class: ClassId) -> i64 {
+        let (whole, n_parts) = (self.blocks.classes.size(class), self.n_microbatches as i64);
+        match self.batch.contains(&class) {
+            true if whole % n_parts == 0 => whole / n_parts,
+            true => 1,
+            false => whole,
+        }
+    }
 }
 
 /// A reading of a tensor by a block, with one need for its layout.
@@ -92,7 +110,8 @@ impl<'a> Model<'a> {
         let mut splitter = Splitter::default();
         let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
         for block in 0..blocks.members.len() as BlockId {
-            let build = || Menu::build(graph, blocks, block, mesh, &mut splitter);
+            let size = |class| input.size(class);
+            let build = || Menu::build((graph, blocks), block, mesh, &size, &mut splitter);
             menus.push(input.unique.menu(block, &menus, build));
         }
         let reduced = reduced(&input, &menus, &mut splitter);

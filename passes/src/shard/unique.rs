@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use phzc_ir::{Layout, Opcode};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 /// Which blocks and tensors are copies of earlier ones.
@@ -31,6 +32,7 @@ pub(super) struct Traits<'a> {
     pub ops: &'a [Option<Opcode>],
     pub is_stored: &'a [bool],
     pub is_live: &'a [bool],
+    pub batch: &'a BTreeSet<ClassId>,
 }
 
 impl Unique {
@@ -103,7 +105,9 @@ struct Describer<'a> {
 impl Describer<'_> {
     fn block(&self, members: &[NodeId]) -> Exact {
         let mut out = Exact::default();
-        self.loops.iter().for_each(|&class| self.blocks.classes.size(class).hash(&mut out));
+        for &class in self.loops {
+            (self.blocks.classes.size(class), self.traits.batch.contains(&class)).hash(&mut out);
+        }
         members.iter().for_each(|&id| self.node(id, &mut out));
         out
     }

@@ -81,7 +81,8 @@ fn menu_ways(program: &Program, blocks: &Blocks, mesh: &Mesh) -> BTreeSet<Way> {
     let id = program.nodes.len() - 1;
     let (node, block) = (&program.nodes[id], blocks.block_of[id].expect("it has a block"));
     let mut splitter = Splitter::default();
-    let menu = Menu::build(program, blocks, block, mesh, &mut splitter);
+    let menu =
+        Menu::build((program, blocks), block, mesh, &|class| blocks.classes.size(class), &mut splitter);
     let reduced = splitter.reduced(&kinds(program, blocks, id as u32, &menu.loops));
     let way = |strategy| {
         let read = |slot| layout(strategy, &menu.view(blocks.use_map(id as u32, slot)));
