@@ -30,6 +30,7 @@ pub mod spmd;
 pub mod stop;
 #[cfg(test)]
 mod testing;
+pub mod verify;
 
 pub use manager::{Done, Hooks};
 pub use pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};

@@ -1,0 +1,113 @@
+//! The new size of every class: the smallest that the layouts divide.
+
+use super::cuts::Cut;
+use super::ties::{Place, Ties};
+use crate::classes::ClassId;
+use phzc_ir::{CompId, InstrId};
+use smallvec::SmallVec;
+
+/// Sizes per class; only unsplit representatives count.
+pub struct Sizes {
+    least: i64,
+    cuts: Vec<Cut>,
+    is_fixed: Vec<bool>,
+}
+
+impl Sizes {
+    /// Sizes that divide as `cut` asks for.
+    pub fn new(ties: &Ties, cut: impl Fn(Place) -> Cut, least: i64) -> Sizes {
+        let n_classes = ties.classes.n_classes();
+        let mut sizes = Sizes {
+            least: least.max(2),
+            cuts: vec![Cut::default(); n_classes],
+            is_fixed: vec![false; n_classes],
+        };
+        ties.fixed.iter().for_each(|&class| {
+            sizes.fix(ties, class);
+        });
+        for program in 0..ties.programs.len() {
+            for (comp, instr) in ties.instrs(program) {
+                for (leaf, map) in ties.leaves(program, comp, instr).iter().enumerate() {
+                    for (dim, loops) in map.iter().enumerate() {
+                        let wanted = cut(Place { program, comp, instr, leaf, dim });
+                        sizes.divide(ties, loops, wanted);
+                    }
+                }
+            }
+        }
+        sizes
+    }
+
+    /// The new size of a dimension of these classes.
+    pub fn of(&self, ties: &Ties, loops: &[ClassId]) -> i64 {
+        unsplit(ties, loops).iter().map(|&class| self.class(ties, class)).product()
+    }
+
+    /// Keeps the sizes of an instruction and of all it reads; whether that is new.
+    pub fn keep(&mut self, ties: &Ties, program: usize, (comp, id): (CompId, InstrId)) -> bool {
+        if ties.values[program][comp.index()].is_empty() {
+            return false;
+        }
+        let instr = ties.programs[program].comp(comp).instr(id);
+        let mut is_new = false;
+        for &value in instr.operands.iter().chain([&id]) {
+            for &class in ties.leaves(program, comp, value).iter().flatten().flatten() {
+                is_new |= self.fix(ties, class);
+            }
+        }
+        is_new
+    }
+
+    /// The smallest size from `least` on that divides as asked, if it is below the old one.
+    fn class(&self, ties: &Ties, class: ClassId) -> i64 {
+        let (old, cut) = (ties.classes.size(class), self.cuts[class as usize]);
+        if self.is_fixed[class as usize] || old <= self.least {
+            return old;
+        }
+        let wanted = cut.tiles.checked_mul(cut.parts);
+        let new = wanted.and_then(|divisor| ((self.least + divisor - 1) / divisor).checked_mul(divisor));
+        new.map_or(old, |new| new.min(old))
+    }
+
+    fn fix(&mut self, ties: &Ties, class: ClassId) -> bool {
+        let mut is_new = false;
+        for class in unsplit(ties, &[class]) {
+            is_new |= !std::mem::replace(&mut self.is_fixed[class as usize], true);
+        }
+        is_new
+    }
+
+    /// Layouts split the major part of a dimension: its outermost loop takes the tiles, the next what it cannot.
+    fn divide(&mut self, ties: &Ties, loops: &[ClassId], cut: Cut) {
+        if cut == Cut::default() {
+            return;
+        }
+        let (mut tiles, mut parts) = (cut.tiles, cut.parts);
+        for class in unsplit(ties, loops) {
+            let size = ties.classes.size(class);
+            let own = match tiles.checked_mul(parts) {
+                Some(all) if size % all == 0 => Cut { tiles, parts },
+                Some(all) if all % size == 0 => {
+                    // Every iteration of this loop is on another device or in another part.
+                    self.fix(ties, class);
+                    (tiles, parts) = (all / size, 1);
+                    continue;
+                }
+                _ => break,
+            };
+            return self.cuts[class as usize] = self.cuts[class as usize].and(own);
+        }
+        if tiles > 1 || parts > 1 {
+            loops.iter().for_each(|&class| {
+                self.fix(ties, class);
+            });
+        }
+    }
+}
+
+/// The unsplit representatives of a dimension's classes, major to minor, without those of size 1.
+fn unsplit(ties: &Ties, loops: &[ClassId]) -> SmallVec<[ClassId; 2]> {
+    let mut found = SmallVec::new();
+    loops.iter().for_each(|&class| ties.classes.leaves(class, &mut found));
+    found
+}

@@ -1,0 +1,305 @@
+//! Which dimensions have one size: loops tied over instructions, calls and loops, and over programs with the same inputs.
+
+use crate::classes::{ClassId, ClassMap, Classes, class_map};
+use crate::derive::{aliased, element_start};
+use indexmap::IndexMap;
+use phzc_ir::ops::control::{callee, control_comps};
+use phzc_ir::{CompId, FactorKind, Instr, InstrId, Key, Module, Opcode, Rule, Shape, TensorMap, Value, View};
+use smallvec::SmallVec;
+
+/// A dimension of a leaf of an instruction's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Which of the programs.
+    pub program: usize,
+    /// The computation.
+    pub comp: CompId,
+    /// The instruction.
+    pub instr: InstrId,
+    /// The leaf of its value.
+    pub leaf: usize,
+    /// The dimension.
+    pub dim: usize,
+}
+
+/// The classes of an instruction's leaves.
+pub type Leaves = SmallVec<[ClassMap; 1]>;
+
+/// The classes of all dimensions of some programs.
+pub struct Ties<'m> {
+    /// The programs.
+    pub programs: &'m [&'m Module],
+    /// The loops.
+    pub classes: Classes,
+    /// Per program, computation and instruction; empty for computations that ops apply to scalars.
+    pub values: Vec<Vec<Vec<Leaves>>>,
+    /// Classes that keep their size.
+    pub fixed: Vec<ClassId>,
+}
+
+impl<'m> Ties<'m> {
+    /// Follows every loop of the programs.
+    pub fn of(programs: &'m [&'m Module]) -> Ties<'m> {
+        let mut ties = Ties { programs, classes: Classes::default(), values: Vec::new(), fixed: Vec::new() };
+        for (index, module) in programs.iter().enumerate() {
+            ties.declare(module);
+            for comp in entered(module) {
+                for (id, _) in module.comp(comp).iter() {
+                    Tie { ties: &mut ties, program: index, comp, id }.instr();
+                }
+            }
+            ties.aliases(index);
+        }
+        (1..programs.len()).for_each(|other| ties.same_inputs(other));
+        ties
+    }
+
+    /// The classes of an instruction's leaves.
+    pub fn leaves(&self, program: usize, comp: CompId, id: InstrId) -> &Leaves {
+        &self.values[program][comp.index()][id.index()]
+    }
+
+    /// Every instruction of the computations that are run as control flow or called.
+    pub fn instrs(&self, program: usize) -> impl Iterator<Item = (CompId, InstrId)> + '_ {
+        let comps = self.values[program].iter().enumerate();
+        comps
+            .flat_map(|(comp, instrs)| (0..instrs.len()).map(move |id| (CompId::new(comp), InstrId::new(id))))
+    }
+
+    /// Gives every dimension a class of its own.
+    fn declare(&mut self, module: &Module) {
+        let mut values = vec![Vec::new(); module.comps.len()];
+        for comp in entered(module) {
+            values[comp.index()] =
+                module.comp(comp).instrs.iter().map(|instr| self.fresh(&instr.shape)).collect();
+        }
+        self.values.push(values);
+    }
+
+    fn fresh(&mut self, shape: &Shape) -> Leaves {
+        let mut leaves = Leaves::new();
+        for leaf in shape.leaves() {
+            let Some(array) = leaf.as_array() else {
+                leaves.push(ClassMap::new());
+                continue;
+            };
+            let map: ClassMap =
+                array.dims.iter().map(|&size| SmallVec::from_slice(&[self.classes.fresh(size)])).collect();
+            if array.dynamic != 0 || array.dims.iter().any(|&size| size < 1) {
+                self.fix(&map);
+            }
+            leaves.push(map);
+        }
+        leaves
+    }
+
+    /// Keeps the sizes of a tensor.
+    fn fix(&mut self, map: &ClassMap) {
+        self.fixed.extend(map.iter().flatten());
+    }
+
+    /// Makes two tensors of one shape; where their loops do not meet, both keep their sizes.
+    fn link(&mut self, a: &ClassMap, b: &ClassMap) {
+        if !self.classes.unify(a, b) {
+            self.fix(a);
+            self.fix(b);
+        }
+    }
+
+    fn link_all<'a>(
+        &mut self,
+        a: impl IntoIterator<Item = &'a ClassMap>,
+        b: impl IntoIterator<Item = &'a ClassMap>,
+    ) {
+        a.into_iter().zip(b).for_each(|(a, b)| self.link(a, b));
+    }
+
+    /// Outputs that reuse a parameter's buffer have its sizes.
+    fn aliases(&mut self, program: usize) {
+        let module = self.programs[program];
+        for alias in aliased(module) {
+            let output = self.leaves(program, module.entry, module.entry().root)[alias.output].clone();
+            let param = self.leaves(program, module.entry, alias.param)[alias.leaf].clone();
+            self.link(&output, &param);
+        }
+    }
+
+    /// Ties the inputs, outputs and namesakes of another program to the first one's.
+    fn same_inputs(&mut self, other: usize) {
+        let (first, second) = (self.programs[0], self.programs[other]);
+        let pairs = first.entry().params().into_iter().zip(second.entry().params());
+        let roots = (first.entry().root, second.entry().root);
+        for (a, b) in pairs.chain([roots]) {
+            self.link_values((0, first.entry, a), (other, second.entry, b));
+        }
+        let comps: IndexMap<&str, CompId, rustc_hash::FxBuildHasher> =
+            entered(second).into_iter().map(|comp| (&*second.comp(comp).name, comp)).collect();
+        for comp in entered(first) {
+            if let Some(&twin) = comps.get(&*first.comp(comp).name) {
+                self.namesakes((0, comp), (other, twin));
+            }
+        }
+    }
+
+    /// Instructions of one name, op and shape are the same value, made of constants perhaps.
+    fn namesakes(&mut self, a: (usize, CompId), b: (usize, CompId)) {
+        let twins = self.programs[b.0].comp(b.1);
+        let ids: IndexMap<&str, InstrId, rustc_hash::FxBuildHasher> =
+            twins.iter().map(|(id, instr)| (&*instr.name, id)).collect();
+        for (id, instr) in self.programs[a.0].comp(a.1).iter() {
+            let Some(&twin) = ids.get(&*instr.name) else { continue };
+            let other = twins.instr(twin);
+            if other.op == instr.op && other.shape.same_type(&instr.shape) {
+                self.link_values((a.0, a.1, id), (b.0, b.1, twin));
+            }
+        }
+    }
+
+    fn link_values(&mut self, a: (usize, CompId, InstrId), b: (usize, CompId, InstrId)) {
+        let (a, b) = (self.leaves(a.0, a.1, a.2).clone(), self.leaves(b.0, b.1, b.2).clone());
+        self.link_all(&a, &b);
+    }
+}
+
+/// The entry and all that it runs as loops and branches or calls, callees first.
+fn entered(module: &Module) -> Vec<CompId> {
+    let mut found = vec![false; module.comps.len()];
+    found[module.entry.index()] = true;
+    for index in (0..=module.entry.index()).rev() {
+        if found[index] {
+            let instrs = module.comps[index].instrs.iter();
+            instrs
+                .flat_map(|instr| control_comps(instr).into_iter().chain(callee(instr)))
+                .for_each(|comp| found[comp.index()] = true);
+        }
+    }
+    (0..found.len()).filter(|&index| found[index]).map(CompId::new).collect()
+}
+
+/// One instruction while it is tied.
+struct Tie<'t, 'm> {
+    ties: &'t mut Ties<'m>,
+    program: usize,
+    comp: CompId,
+    id: InstrId,
+}
+
+impl<'m> Tie<'_, 'm> {
+    fn instr(&mut self) {
+        let instr = self.module().comp(self.comp).instr(self.id);
+        let own = self.value(self.comp, self.id);
+        match instr.op {
+            Opcode::While => self.while_loop(instr, &own),
+            Opcode::Conditional => {
+                for (branch, &operand) in control_comps(instr).into_iter().zip(&instr.operands[1..]) {
+                    self.call(branch, &[operand], &own);
+                }
+            }
+            Opcode::Call | Opcode::Fusion => {
+                if let Some(comp) = callee(instr) {
+                    self.call(comp, &instr.operands, &own);
+                }
+            }
+            Opcode::GetTupleElement => {
+                let tuple = &self.module().comp(self.comp).instr(instr.operands[0]).shape;
+                let from = self.value(self.comp, instr.operands[0]);
+                self.ties.link_all(&own, &from[element_start(instr, tuple)..]);
+            }
+            _ => self.by_rule(instr, &own),
+        }
+    }
+
+    fn module(&self) -> &'m Module {
+        self.ties.programs[self.program]
+    }
+
+    fn value(&self, comp: CompId, id: InstrId) -> Leaves {
+        self.ties.leaves(self.program, comp, id).clone()
+    }
+
+    fn while_loop(&mut self, instr: &Instr, own: &Leaves) {
+        for comp in control_comps(instr) {
+            for param in self.module().comp(comp).params() {
+                let param = self.value(comp, param);
+                self.ties.link_all(own, &param);
+            }
+        }
+        let start = self.value(self.comp, instr.operands[0]);
+        self.ties.link_all(own, &start);
+        if let Some(body) = instr.comp(Key::Body) {
+            let returned = self.value(body, self.module().comp(body).root);
+            self.ties.link_all(own, &returned);
+        }
+    }
+
+    fn call(&mut self, comp: CompId, operands: &[InstrId], own: &Leaves) {
+        for (param, &operand) in self.module().comp(comp).params().into_iter().zip(operands) {
+            let (param, operand) = (self.value(comp, param), self.value(self.comp, operand));
+            self.ties.link_all(&param, &operand);
+        }
+        let returned = self.value(comp, self.module().comp(comp).root);
+        self.ties.link_all(own, &returned);
+    }
+
+    fn by_rule(&mut self, instr: &Instr, own: &Leaves) {
+        let view = View::new(self.module(), self.comp, self.id);
+        let rule = (instr.op.def().rule)(&view);
+        let loops: Vec<ClassId> =
+            rule.factors.iter().map(|factor| self.ties.classes.fresh(factor.size)).collect();
+        let is_fixed = |&factor: &usize| !is_free(instr.op, &rule, factor);
+        self.ties.fixed.extend((0..loops.len()).filter(is_fixed).map(|factor| loops[factor]));
+        let operands: Leaves =
+            instr.operands.iter().flat_map(|&operand| self.value(self.comp, operand)).collect();
+        for (map, leaf) in rule.operands.iter().zip(&operands).chain(rule.results.iter().zip(own)) {
+            self.ties.link(&class_map(map, &loops), leaf);
+        }
+        self.attributes(&view, &operands, own);
+    }
+
+    /// Sizes that attributes or other operands fix although the loop runs over all of the dimension.
+    fn attributes(&mut self, view: &View, operands: &Leaves, own: &Leaves) {
+        match view.instr.op {
+            Opcode::DynamicUpdateSlice => {
+                let (Ok(whole), Ok(part)) = (view.array(0), view.array(1)) else { return };
+                let pairs = whole.dims.iter().zip(&part.dims).zip(&operands[0]);
+                let cut = pairs.filter(|((whole, part), _)| whole != part);
+                self.ties.fixed.extend(cut.flat_map(|(_, loops)| loops));
+            }
+            Opcode::Convolution => self.convolution(view.instr, [&operands[0], &operands[1], &own[0]]),
+            _ => {}
+        }
+    }
+
+    /// Windows of more than one element, and groups, are numbers in attributes.
+    fn convolution(&mut self, instr: &Instr, [input, kernel, output]: [&ClassMap; 3]) {
+        let Some(Value::DimLabels(labels)) = instr.attr(Key::DimLabels) else { return };
+        let window: &[_] = match instr.attr(Key::Window) {
+            Some(Value::Window(window)) => &window.dims,
+            _ => &[],
+        };
+        let slides = window.iter().enumerate().filter(|(_, dim)| !dim.is_trivial() || dim.size != 1);
+        for (at, _) in slides {
+            self.ties.fixed.extend(&input[labels.lhs.spatial[at]]);
+            self.ties.fixed.extend(&kernel[labels.rhs.spatial[at]]);
+            self.ties.fixed.extend(&output[labels.out.spatial[at]]);
+        }
+        let groups = |key| instr.int(key).unwrap_or(1);
+        if groups(Key::FeatureGroupCount) > 1 || groups(Key::BatchGroupCount) > 1 {
+            [input, kernel, output].into_iter().for_each(|map| self.ties.fix(map));
+        }
+    }
+}
+
+/// Whether a loop may run less often: it passes or reduces, or the op takes whole dimensions of any size.
+fn is_free(op: Opcode, rule: &Rule, factor: usize) -> bool {
+    use Opcode::{BatchNormGrad, BatchNormTraining, Reverse, Scatter, Sort};
+    match rule.factors[factor].kind {
+        FactorKind::Pass | FactorKind::Reduce(_) => true,
+        _ => {
+            let maps = rule.operands.iter().chain(&rule.results);
+            let has = |map: &&TensorMap| map.iter().flatten().any(|&id| id as usize == factor);
+            let takes_any = matches!(op, BatchNormGrad | BatchNormTraining | Reverse | Scatter | Sort);
+            takes_any && maps.filter(has).count() > 1
+        }
+    }
+}
