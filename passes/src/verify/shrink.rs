@@ -2,10 +2,11 @@
 //!
 //! Dimensions that have to be of one size, in one program or in several that take the same inputs, are one class
 //! ([`ties`]). A class whose size nothing but shapes depend on gets the smallest size that the layouts divide
-//! ([`sizes`]); shapes, window sizes and constants of one element follow ([`rewrite`]). What the verifier or the
+//! ([`sizes`]), dimensions that differ by an element or two at an end ([`ends`]) by the same number; shapes, window sizes and constants of one element follow ([`rewrite`]). What the verifier or the
 //! plan's rules then object to keeps its size, and the sizes are computed again.
 
 mod cuts;
+mod ends;
 mod rewrite;
 mod sizes;
 #[cfg(test)]
@@ -45,7 +46,8 @@ pub fn shrink(programs: &[&Module], cut: impl Fn(Place) -> Cut, least: i64) -> V
     let mut sizes = Sizes::new(&ties, cut, least);
     let judge = Judge::new(programs);
     for _ in 0..MAX_ROUNDS {
-        let shrunk: Vec<Module> = (0..programs.len()).map(|index| sizes.apply(&ties, index)).collect();
+        let settled = sizes.settle(&ties);
+        let shrunk: Vec<Module> = (0..programs.len()).map(|index| settled.apply(&ties, index)).collect();
         match judge.objections(&shrunk) {
             Verdict::Legal => return shrunk,
             Verdict::Illegal => break,

@@ -1,14 +1,16 @@
 //! Writing the new sizes: shapes, the sizes of slices taken whole, constants of one element.
 
-use super::sizes::Sizes;
+use super::ends::moved;
+use super::sizes::Settled;
 use super::ties::{Leaves, Ties};
+use phzc_ir::attr::SliceDim;
 use phzc_ir::ops::literal::splat;
 use phzc_ir::{CompId, Dims, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Value};
 
 /// A header attribute that spells out shapes of parameters and results.
 const ENTRY_LAYOUT: &str = "entry_computation_layout";
 
-impl Sizes {
+impl Settled {
     /// A program in its new sizes.
     pub fn apply(&self, ties: &Ties, program: usize) -> Module {
         let old = ties.programs[program];
@@ -55,7 +57,7 @@ fn resize(shape: &mut Shape, sizes: &mut impl Iterator<Item = Dims>) {
     }
 }
 
-/// Slices and windows that take a dimension whole still do.
+/// Slices and windows that take a dimension whole, or up to its end, still do.
 fn windows(instr: &mut Instr, old: &[i64], new: &[i64]) {
     let key = match instr.op {
         Opcode::Slice => Key::Slice,
@@ -66,8 +68,9 @@ fn windows(instr: &mut Instr, old: &[i64], new: &[i64]) {
     let Some(attr) = instr.attrs.iter_mut().find(|attr| attr.key == key) else { return };
     for (dim, (&old, &new)) in old.iter().zip(new).enumerate() {
         match &mut attr.value {
-            Value::Slices(slices) if slices[dim].start == 0 && slices[dim].limit == old => {
-                slices[dim].limit = new;
+            Value::Slices(slices) => {
+                let SliceDim { start, limit, .. } = &mut slices[dim];
+                (*start, *limit) = (moved(*start, old, new), moved(*limit, old, new));
             }
             Value::Ints(sizes) if sizes[dim] == old => sizes[dim] = new,
             _ => {}

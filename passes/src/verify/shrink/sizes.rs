@@ -25,6 +25,14 @@ impl Sizes {
         ties.fixed.iter().for_each(|&class| {
             sizes.fix(ties, class);
         });
+        for [a, b] in &ties.moving {
+            // A dimension of several loops has no number of elements that it could lose.
+            if [a, b].into_iter().any(|loops| unsplit(ties, loops).len() != 1) {
+                a.iter().chain(b).for_each(|&class| {
+                    sizes.fix(ties, class);
+                });
+            }
+        }
         for program in 0..ties.programs.len() {
             for (comp, instr) in ties.instrs(program) {
                 for (leaf, map) in ties.leaves(program, comp, instr).iter().enumerate() {
@@ -38,9 +46,17 @@ impl Sizes {
         sizes
     }
 
-    /// The new size of a dimension of these classes.
-    pub fn of(&self, ties: &Ties, loops: &[ClassId]) -> i64 {
-        unsplit(ties, loops).iter().map(|&class| self.class(ties, class)).product()
+    /// The sizes as things stand.
+    pub fn settle(&self, ties: &Ties) -> Settled {
+        let mut new: Vec<i64> =
+            (0..self.cuts.len() as ClassId).map(|class| self.class(ties, class)).collect();
+        for group in moving_groups(ties) {
+            let shorter = self.shorter(ties, &group);
+            for class in group {
+                new[class as usize] = ties.classes.size(class) - shorter;
+            }
+        }
+        Settled(new)
     }
 
     /// Keeps the sizes of an instruction and of all it reads; whether that is new.
@@ -67,6 +83,21 @@ impl Sizes {
         let wanted = cut.tiles.checked_mul(cut.parts);
         let new = wanted.and_then(|divisor| ((self.least + divisor - 1) / divisor).checked_mul(divisor));
         new.map_or(old, |new| new.min(old))
+    }
+
+    /// By how much all classes of a group can get shorter.
+    fn shorter(&self, ties: &Ties, group: &[ClassId]) -> i64 {
+        let most = |&class: &ClassId| match self.is_fixed[class as usize] {
+            true => 0,
+            false => (ties.classes.size(class) - self.least).max(0),
+        };
+        let fits = |by: &i64| {
+            group.iter().all(|&class| {
+                let Cut { tiles, parts } = self.cuts[class as usize];
+                (ties.classes.size(class) - by) % tiles.saturating_mul(parts) == 0
+            })
+        };
+        (0..=group.iter().map(most).min().unwrap_or(0)).rev().find(fits).unwrap_or(0)
     }
 
     fn fix(&mut self, ties: &Ties, class: ClassId) -> bool {
@@ -103,6 +134,31 @@ impl Sizes {
             });
         }
     }
+}
+
+/// The new size per class.
+pub struct Settled(Vec<i64>);
+
+impl Settled {
+    /// The new size of a dimension of these classes.
+    pub fn of(&self, ties: &Ties, loops: &[ClassId]) -> i64 {
+        unsplit(ties, loops).iter().map(|&class| self.0[class as usize]).product()
+    }
+}
+
+/// Classes that get shorter together.
+fn moving_groups(ties: &Ties) -> Vec<Vec<ClassId>> {
+    let mut groups: Vec<Vec<ClassId>> = Vec::new();
+    for [a, b] in &ties.moving {
+        let mut joined: Vec<ClassId> = unsplit(ties, a).into_iter().chain(unsplit(ties, b)).collect();
+        let is_met = |group: &mut Vec<ClassId>| group.iter().any(|class| joined.contains(class));
+        let met: Vec<Vec<ClassId>> = groups.extract_if(.., is_met).collect();
+        joined.extend(met.into_iter().flatten());
+        joined.sort_unstable();
+        joined.dedup();
+        groups.push(joined);
+    }
+    groups
 }
 
 /// The unsplit representatives of a dimension's classes, major to minor, without those of size 1.

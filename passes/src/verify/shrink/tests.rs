@@ -106,6 +106,28 @@ fn literals_and_slices_fix_what_they_cut() {
 }
 
 #[test]
+fn a_roll_by_one_gets_shorter_as_a_whole() {
+    check(
+        "x = s32[4,64] parameter(0)
+         rest = s32[4,63] slice(x), slice={[0:4], [1:64]}
+         first = s32[4,1] slice(x), slice={[0:4], [0:1]}
+         last = s32[4,1] slice(x), slice={[0:4], [63:64]}
+         one = s32[] constant(1)
+         p = s32[4,64] pad(rest, one), padding=0_0x0_1
+         y = s32[4,64] concatenate(rest, first), dimensions={1}
+         ROOT z = s32[4,65] concatenate(last, y), dimensions={1}",
+        "x = s32[4,5] parameter(0)
+         rest = s32[4,4] slice(x), slice={[0:4], [1:5]}
+         first = s32[4,1] slice(x), slice={[0:4], [0:1]}
+         last = s32[4,1] slice(x), slice={[0:4], [4:5]}
+         one = s32[] constant(1)
+         p = s32[4,5] pad(rest, one), padding=0_0x0_1
+         y = s32[4,5] concatenate(rest, first), dimensions={1}
+         ROOT z = s32[4,6] concatenate(last, y), dimensions={1}",
+    );
+}
+
+#[test]
 fn a_look_up_shrinks_the_table_and_its_rows() {
     check(
         "t = f32[50257,768] parameter(0)

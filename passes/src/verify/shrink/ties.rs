@@ -1,5 +1,6 @@
 //! Which dimensions have one size: loops tied over instructions, calls and loops, and over programs with the same inputs.
 
+use super::ends::{End, ends};
 use crate::classes::{ClassId, ClassMap, Classes, class_map};
 use crate::derive::{aliased, element_start};
 use indexmap::IndexMap;
@@ -35,12 +36,15 @@ pub struct Ties<'m> {
     pub values: Vec<Vec<Vec<Leaves>>>,
     /// Classes that keep their size.
     pub fixed: Vec<ClassId>,
+    /// Pairs of dimensions that get shorter by the same number of elements.
+    pub moving: Vec<[SmallVec<[ClassId; 2]>; 2]>,
 }
 
 impl<'m> Ties<'m> {
     /// Follows every loop of the programs.
     pub fn of(programs: &'m [&'m Module]) -> Ties<'m> {
-        let mut ties = Ties { programs, classes: Classes::default(), values: Vec::new(), fixed: Vec::new() };
+        let (classes, values) = (Classes::default(), Vec::new());
+        let mut ties = Ties { programs, classes, values, fixed: Vec::new(), moving: Vec::new() };
         for (index, module) in programs.iter().enumerate() {
             ties.declare(module);
             for comp in entered(module) {
@@ -246,13 +250,18 @@ impl<'m> Tie<'_, 'm> {
         let rule = (instr.op.def().rule)(&view);
         let loops: Vec<ClassId> =
             rule.factors.iter().map(|factor| self.ties.classes.fresh(factor.size)).collect();
-        let is_fixed = |&factor: &usize| !is_free(instr.op, &rule, factor);
+        let ends = ends(&view);
+        let at_ends = freed(&rule, &ends);
+        let is_fixed = |&factor: &usize| !is_free(instr.op, &rule, factor) && !at_ends.contains(&factor);
         self.ties.fixed.extend((0..loops.len()).filter(is_fixed).map(|factor| loops[factor]));
         let operands: Leaves =
             instr.operands.iter().flat_map(|&operand| self.value(self.comp, operand)).collect();
         for (map, leaf) in rule.operands.iter().zip(&operands).chain(rule.results.iter().zip(own)) {
             self.ties.link(&class_map(map, &loops), leaf);
         }
+        let moving = ends.iter().filter(|end| end.moves);
+        let pairs = moving.map(|end| [operands[end.operand][end.dim].clone(), own[0][end.dim].clone()]);
+        self.ties.moving.extend(pairs);
         self.attributes(&view, &operands, own);
     }
 
@@ -288,6 +297,17 @@ impl<'m> Tie<'_, 'm> {
             [input, kernel, output].into_iter().for_each(|map| self.ties.fix(map));
         }
     }
+}
+
+/// The loops of dimensions that change at their ends; the result's only where it gets shorter too.
+fn freed(rule: &Rule, ends: &[End]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for end in ends {
+        let from = &rule.operands[end.operand][end.dim];
+        let to = rule.results[0][end.dim].iter().filter(|_| end.moves);
+        found.extend(from.iter().chain(to).map(|&factor| factor as usize));
+    }
+    found
 }
 
 /// Whether a loop may run less often: it passes or reduces, or the op takes whole dimensions of any size.
