@@ -1,5 +1,6 @@
 //! By what a plan divides dimensions: the tiles of their layouts, and the microbatches of the batch.
 
+use super::ends::gcd;
 use super::ties::Place;
 use crate::batch;
 use crate::derive::{Facts, derive};
@@ -32,10 +33,6 @@ impl Cut {
 
 fn lcm(a: i64, b: i64) -> i64 {
     (a / gcd(a, b)).saturating_mul(b)
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The cuts of a planned program.

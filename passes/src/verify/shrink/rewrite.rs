@@ -1,10 +1,10 @@
-//! Writing the new sizes: shapes, the sizes of slices taken whole, constants of one element.
+//! Writing the new sizes: shapes, the sizes of slices taken whole, constants.
 
-use super::ends::moved;
+use super::ends::{moved, rewindow, scaled};
 use super::sizes::Settled;
 use super::ties::{Leaves, Ties};
-use phzc_ir::attr::SliceDim;
-use phzc_ir::ops::literal::splat;
+use phzc_ir::attr::{PadDim, SliceDim};
+use phzc_ir::ops::literal::elements;
 use phzc_ir::{CompId, Dims, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Value};
 
 /// A header attribute that spells out shapes of parameters and results.
@@ -27,7 +27,9 @@ impl Settled {
             let whole = operands.first().and_then(|leaves| leaves.first()).map(dims_of);
             let instr = &mut module.comps[comp.index()].instrs[id.index()];
             resize(&mut instr.shape, &mut leaves.iter().map(dims_of));
-            literal(instr);
+            if let (Opcode::Constant, Some(array)) = (instr.op, old.comp(comp).instr(id).shape.as_array()) {
+                crop(instr, &array.dims);
+            }
             if let Some(new) = whole {
                 windows(instr, operand_dims(old, comp, id), &new);
             }
@@ -57,12 +59,14 @@ fn resize(shape: &mut Shape, sizes: &mut impl Iterator<Item = Dims>) {
     }
 }
 
-/// Slices and windows that take a dimension whole, or up to its end, still do.
+/// Slices, pads and windows take of the new sizes what they took of the old ones.
 fn windows(instr: &mut Instr, old: &[i64], new: &[i64]) {
     let key = match instr.op {
         Opcode::Slice => Key::Slice,
         Opcode::DynamicSlice => Key::DynamicSliceSizes,
         Opcode::Gather => Key::SliceSizes,
+        Opcode::Pad => Key::Padding,
+        Opcode::ReduceWindow => Key::Window,
         _ => return,
     };
     let Some(attr) = instr.attrs.iter_mut().find(|attr| attr.key == key) else { return };
@@ -72,17 +76,38 @@ fn windows(instr: &mut Instr, old: &[i64], new: &[i64]) {
                 let SliceDim { start, limit, .. } = &mut slices[dim];
                 (*start, *limit) = (moved(*start, old, new), moved(*limit, old, new));
             }
+            Value::Padding(padding) => {
+                let PadDim { low, high, .. } = &mut padding[dim];
+                (*low, *high) = (scaled(*low, old, new), scaled(*high, old, new));
+            }
+            Value::Window(window) => rewindow(&mut window.dims[dim], old, new),
             Value::Ints(sizes) if sizes[dim] == old => sizes[dim] = new,
             _ => {}
         }
     }
 }
 
-/// Writes a constant of one repeated element anew.
-fn literal(instr: &mut Instr) {
-    let (Some(element), Some(array)) = (splat(instr), instr.shape.as_array()) else { return };
-    let nested = array.dims.iter().rev().fold(element.to_owned(), |inner, &size| {
-        format!("{{{}}}", vec![inner.as_str(); size.max(0) as usize].join(", "))
-    });
-    instr.payload = Payload::Literal(nested.into());
+/// Crops the literal of a constant that had `old` sizes: the first elements of every dimension.
+fn crop(instr: &mut Instr, old: &[i64]) {
+    let Some(new) = instr.shape.as_array().map(|array| array.dims.clone()) else { return };
+    let found: Vec<&str> = elements(instr).collect();
+    if *new == *old || found.len() as i64 != old.iter().product::<i64>() {
+        return;
+    }
+    let mut text = String::new();
+    write_cropped(&found, old, &new, &mut text);
+    instr.payload = Payload::Literal(text.into());
+}
+
+fn write_cropped(elements: &[&str], old: &[i64], new: &[i64], out: &mut String) {
+    let (Some((&size, old)), Some((&n_kept, new))) = (old.split_first(), new.split_first()) else {
+        return out.push_str(elements.first().copied().unwrap_or_default());
+    };
+    let parts = elements.chunks((elements.len() / size.max(1) as usize).max(1));
+    out.push('{');
+    for (index, part) in parts.take(n_kept.max(0) as usize).enumerate() {
+        out.push_str(if index > 0 { ", " } else { "" });
+        write_cropped(part, old, new, out);
+    }
+    out.push('}');
 }

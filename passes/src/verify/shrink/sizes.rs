@@ -1,6 +1,7 @@
 //! The new size of every class: the smallest that the layouts divide.
 
 use super::cuts::Cut;
+use super::ends::gcd;
 use super::ties::{Place, Ties};
 use crate::classes::ClassId;
 use phzc_ir::{CompId, InstrId};
@@ -113,20 +114,16 @@ impl Sizes {
         if cut == Cut::default() {
             return;
         }
-        let (mut tiles, mut parts) = (cut.tiles, cut.parts);
+        let Cut { mut tiles, mut parts } = cut;
         for class in unsplit(ties, loops) {
-            let size = ties.classes.size(class);
-            let own = match tiles.checked_mul(parts) {
-                Some(all) if size % all == 0 => Cut { tiles, parts },
-                Some(all) if all % size == 0 => {
-                    // Every iteration of this loop is on another device or in another part.
-                    self.fix(ties, class);
-                    (tiles, parts) = (all / size, 1);
-                    continue;
-                }
-                _ => break,
-            };
-            return self.cuts[class as usize] = self.cuts[class as usize].and(own);
+            let (size, all) = (ties.classes.size(class), tiles.saturating_mul(parts));
+            if size % all == 0 {
+                let own = Cut { tiles, parts };
+                self.cuts[class as usize] = self.cuts[class as usize].and(own);
+                return;
+            }
+            self.fix(ties, class);
+            (tiles, parts) = (all / gcd(size, all), 1);
         }
         if tiles > 1 || parts > 1 {
             loops.iter().for_each(|&class| {

@@ -95,13 +95,13 @@ fn literals_and_slices_fix_what_they_cut() {
          b = f32[8,64] broadcast(c), dimensions={0}
          s = f32[8,64] add(x, b)
          w = f32[16,64] parameter(1)
-         ROOT t = f32[8,64] slice(w), slice={[8:16], [0:64]}",
+         ROOT t = f32[8,64] slice(w), slice={[3:11], [0:64]}",
         "x = f32[8,4] parameter(0)
          c = f32[8] constant({1, 2, 3, 4, 5, 6, 7, 8})
          b = f32[8,4] broadcast(c), dimensions={0}
          s = f32[8,4] add(x, b)
          w = f32[16,4] parameter(1)
-         ROOT t = f32[8,4] slice(w), slice={[8:16], [0:4]}",
+         ROOT t = f32[8,4] slice(w), slice={[3:11], [0:4]}",
     );
 }
 
@@ -124,6 +124,47 @@ fn a_roll_by_one_gets_shorter_as_a_whole() {
          p = s32[4,5] pad(rest, one), padding=0_0x0_1
          y = s32[4,5] concatenate(rest, first), dimensions={1}
          ROOT z = s32[4,6] concatenate(last, y), dimensions={1}",
+    );
+}
+
+#[test]
+fn blocks_side_by_side_stay_as_many() {
+    check(
+        "x = f32[4,96] parameter(0)
+         q = f32[4,32] slice(x), slice={[0:4], [0:32]}
+         v = f32[4,32] slice(x), slice={[0:4], [64:96]}
+         y = f32[4,64] concatenate(v, q), dimensions={1}
+         zero = f32[] constant(0)
+         ROOT g = f32[4,96] pad(q, zero), padding=0_0x32_32",
+        "x = f32[4,12] parameter(0)
+         q = f32[4,4] slice(x), slice={[0:4], [0:4]}
+         v = f32[4,4] slice(x), slice={[0:4], [8:12]}
+         y = f32[4,8] concatenate(v, q), dimensions={1}
+         zero = f32[] constant(0)
+         ROOT g = f32[4,12] pad(q, zero), padding=0_0x4_4",
+    );
+}
+
+#[test]
+fn a_running_sum_keeps_its_window_as_long_as_its_dimension() {
+    check_with(
+        "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }",
+        "x = f32[4,64] parameter(0)
+         zero = f32[] constant(0)
+         ROOT y = f32[4,64] reduce-window(x, zero), window={size=1x64 pad=0_0x63_0}, to_apply=add",
+        "x = f32[4,4] parameter(0)
+         zero = f32[] constant(0)
+         ROOT y = f32[4,4] reduce-window(x, zero), window={size=1x4 pad=0_0x3_0}, to_apply=add",
+    );
+}
+
+#[test]
+fn a_long_table_is_cropped() {
+    let row = |first: i64| (first..first + 70).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let rows: Vec<String> = (0..64).map(|first| format!("{{{}}}", row(first * 100))).collect();
+    check(
+        &format!("ROOT t = s32[64,70] constant({{{}}})", rows.join(", ")),
+        "ROOT t = s32[4,4] constant({{0, 1, 2, 3}, {100, 101, 102, 103}, {200, 201, 202, 203}, {300, 301, 302, 303}})",
     );
 }
 
@@ -205,6 +246,7 @@ fn tiles_go_to_the_outermost_loop() {
     check(16, "32");
     check(64, "64");
     check(24, "512");
+    check(128, "128");
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! Which dimensions have one size: loops tied over instructions, calls and loops, and over programs with the same inputs.
 
-use super::ends::{End, ends};
+use super::ends::{End, EndKind, ends};
 use crate::classes::{ClassId, ClassMap, Classes, class_map};
 use crate::derive::{aliased, element_start};
 use indexmap::IndexMap;
 use phzc_ir::ops::control::{callee, control_comps};
-use phzc_ir::{CompId, FactorKind, Instr, InstrId, Key, Module, Opcode, Rule, Shape, TensorMap, Value, View};
+use phzc_ir::{
+    CompId, FactorKind, Instr, InstrId, Key, Module, Opcode, Payload, Rule, Shape, TensorMap, Value, View,
+};
 use smallvec::SmallVec;
+
+/// Elements of a literal that keeps its sizes: a short list means something to the op that reads it.
+const MAX_LITERAL: f64 = 4096.0;
 
 /// A dimension of a leaf of an instruction's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -252,17 +257,46 @@ impl<'m> Tie<'_, 'm> {
             rule.factors.iter().map(|factor| self.ties.classes.fresh(factor.size)).collect();
         let ends = ends(&view);
         let at_ends = freed(&rule, &ends);
-        let is_fixed = |&factor: &usize| !is_free(instr.op, &rule, factor) && !at_ends.contains(&factor);
+        let is_fixed = |&factor: &usize| !is_free(instr, &rule, factor) && !at_ends.contains(&factor);
         self.ties.fixed.extend((0..loops.len()).filter(is_fixed).map(|factor| loops[factor]));
         let operands: Leaves =
             instr.operands.iter().flat_map(|&operand| self.value(self.comp, operand)).collect();
         for (map, leaf) in rule.operands.iter().zip(&operands).chain(rule.results.iter().zip(own)) {
             self.ties.link(&class_map(map, &loops), leaf);
         }
-        let moving = ends.iter().filter(|end| end.moves);
-        let pairs = moving.map(|end| [operands[end.operand][end.dim].clone(), own[0][end.dim].clone()]);
-        self.ties.moving.extend(pairs);
+        self.ends(&ends, &operands, own);
         self.attributes(&view, &operands, own);
+    }
+
+    fn ends(&mut self, ends: &[End], operands: &Leaves, own: &Leaves) {
+        let mut shared = None;
+        for &End { operand, dim, kind } in ends {
+            let (from, to) = (&operands[operand][dim], &own[0][dim]);
+            match kind {
+                EndKind::Stays => {}
+                EndKind::Moves => self.ties.moving.push([from.clone(), to.clone()]),
+                EndKind::Running => self.ties.link(&one_dim(from), &one_dim(to)),
+                EndKind::Blocks(size) => {
+                    // Blocks of one concatenation are of one size; other ops have one operand.
+                    let block = match shared {
+                        Some((at, block)) if at == dim => block,
+                        _ => self.ties.classes.fresh(size),
+                    };
+                    shared = Some((dim, block));
+                    self.blocks(from, block);
+                    self.blocks(to, block);
+                }
+            }
+        }
+    }
+
+    /// Makes a dimension a fixed number of blocks.
+    fn blocks(&mut self, loops: &SmallVec<[ClassId; 2]>, block: ClassId) {
+        let classes = &mut self.ties.classes;
+        let size: i64 = loops.iter().map(|&class| classes.size(class)).product();
+        let count = classes.fresh(size / classes.size(block).max(1));
+        self.ties.fixed.push(count);
+        self.ties.link(&one_dim(loops), &one_dim(&[count, block]));
     }
 
     /// Sizes that attributes or other operands fix although the loop runs over all of the dimension.
@@ -299,27 +333,38 @@ impl<'m> Tie<'_, 'm> {
     }
 }
 
+fn one_dim(loops: &[ClassId]) -> ClassMap {
+    std::iter::once(loops.iter().copied().collect()).collect()
+}
+
 /// The loops of dimensions that change at their ends; the result's only where it gets shorter too.
 fn freed(rule: &Rule, ends: &[End]) -> Vec<usize> {
     let mut found = Vec::new();
     for end in ends {
         let from = &rule.operands[end.operand][end.dim];
-        let to = rule.results[0][end.dim].iter().filter(|_| end.moves);
+        let to = rule.results[0][end.dim].iter().filter(|_| end.kind != EndKind::Stays);
         found.extend(from.iter().chain(to).map(|&factor| factor as usize));
     }
     found
 }
 
 /// Whether a loop may run less often: it passes or reduces, or the op takes whole dimensions of any size.
-fn is_free(op: Opcode, rule: &Rule, factor: usize) -> bool {
+fn is_free(instr: &Instr, rule: &Rule, factor: usize) -> bool {
     use Opcode::{BatchNormGrad, BatchNormTraining, Reverse, Scatter, Sort};
     match rule.factors[factor].kind {
         FactorKind::Pass | FactorKind::Reduce(_) => true,
+        _ if instr.op == Opcode::Constant => is_table(instr),
         _ => {
             let maps = rule.operands.iter().chain(&rule.results);
             let has = |map: &&TensorMap| map.iter().flatten().any(|&id| id as usize == factor);
-            let takes_any = matches!(op, BatchNormGrad | BatchNormTraining | Reverse | Scatter | Sort);
+            let takes_any = matches!(instr.op, BatchNormGrad | BatchNormTraining | Reverse | Scatter | Sort);
             takes_any && maps.filter(has).count() > 1
         }
     }
+}
+
+/// Whether a constant is a table of which any part does: one too long to keep, or one that the text leaves out.
+fn is_table(instr: &Instr) -> bool {
+    let is_elided = matches!(&instr.payload, Payload::Literal(text) if &**text == "{...}");
+    is_elided || instr.shape.as_array().is_some_and(|array| array.n_elements() > MAX_LITERAL)
 }
