@@ -24,7 +24,7 @@ pub mod rules;
 mod solve;
 pub mod strategy_map;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod unique;
 
 use crate::blocks::Blocks;

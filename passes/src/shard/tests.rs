@@ -1,6 +1,6 @@
 //! `shard` on random programs: what it writes is legal, complete, stable and the best.
 
-mod program;
+pub(crate) mod program;
 
 use super::coarse::Coarse;
 use super::*;

@@ -11,6 +11,7 @@ mod rewrite;
 mod sizes;
 #[cfg(test)]
 mod tests;
+mod tie;
 mod ties;
 
 pub use cuts::{Cut, Cuts};

@@ -1,12 +1,11 @@
 //! `shrink` on small programs, on random ones and their plans, and on plans of the corpus.
 
 mod corpus;
-#[path = "../../shard/tests/program.rs"]
-mod program;
 
 use super::*;
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
+use crate::shard::tests::program;
 use phzc_cost::Cluster;
 use phzc_ir::{parse, print};
 
