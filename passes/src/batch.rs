@@ -7,7 +7,7 @@ use phzc_ir::rule::TensorMap;
 use smallvec::SmallVec;
 
 /// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is replaced.
-fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
+pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
     let is_state = |tensor: TensorId| graph.aliases.iter().any(|&(_, param)| param == tensor);
     let is_data = move |&id: &TensorId| {
         let tensor = &graph.tensors[id as usize];

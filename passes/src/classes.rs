@@ -49,6 +49,11 @@ impl Classes {
         class
     }
 
+    /// Number of classes so far, those that became others or were split included.
+    pub fn n_classes(&self) -> usize {
+        self.parent.len()
+    }
+
     /// Iterations of a class.
     pub fn size(&self, class: ClassId) -> i64 {
         self.size[self.find(class) as usize]

@@ -6,6 +6,7 @@
 
 mod compare;
 pub mod replay;
+pub mod shrink;
 #[cfg(test)]
 mod tests;
 

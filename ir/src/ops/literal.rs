@@ -17,6 +17,15 @@ pub fn splat(instr: &Instr) -> Option<&str> {
     elements.all(|element| element == first).then_some(first)
 }
 
+/// The elements of a constant array, row-major, as written; none for other ops, `...` for elided ones.
+pub fn elements(instr: &Instr) -> impl Iterator<Item = &str> {
+    let text = match &instr.payload {
+        Payload::Literal(text) => text,
+        _ => "",
+    };
+    Elements { text, at: 0 }
+}
+
 /// The value of an integer (or truth-value) scalar constant.
 pub fn scalar_int(instr: &Instr) -> Option<i64> {
     let Payload::Literal(text) = &instr.payload else { return None };

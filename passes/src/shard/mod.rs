@@ -25,7 +25,7 @@ mod solve;
 pub mod splits;
 pub mod strategy_map;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod unique;
 
 use crate::batch::batch_dims;

@@ -1,6 +1,6 @@
 //! `shard` on random programs: what it writes is legal, complete, stable and the best.
 
-mod program;
+pub(crate) mod program;
 
 use super::coarse::Coarse;
 use super::*;
@@ -9,19 +9,7 @@ use crate::derive::derive;
 use crate::pipeline::Pipeline;
 use phzc_cost::Cluster;
 use phzc_ir::{parse, print, verify};
-use program::{Random, program};
-
-/// A device that computes slowly and talks fast, so that small programs are worth splitting.
-fn cluster(n_devices: usize, hbm_bytes: f64, link_bytes_per_sec: f64) -> Cluster {
-    let text = format!(
-        "name = \"test\"\nper_node = {n_devices}\n[accelerator]\nname = \"slow\"\ndescription = \"made up\"\n\
-         source = \"made up\"\npeak_flops_per_sec = {{ f32 = 1e9, tf32 = 1e9 }}\nmatmul_efficiency = 1.0\n\
-         hbm_bytes = {hbm_bytes}\nusable = 1.0\nhbm_bytes_per_sec = 1e9\nhbm_efficiency = 1.0\n\
-         launch_secs = 1e-9\ncollective_launch_secs = 1e-9\n[[levels]]\nname = \"link\"\nbytes_per_sec = {link_bytes_per_sec}\n\
-         efficiency = 1.0\nlatency_secs = 1e-8\ntopology = \"switch\"\nsource = \"made up\"\n"
-    );
-    Cluster::from_toml(&text).expect("a legal cluster")
-}
+use program::{Random, cluster, program};
 
 /// Runs `fuse,shard`.
 fn shard(module: &mut Module, mesh: &str, cluster: &Cluster) -> Changed {

@@ -1,6 +1,7 @@
-//! Random small programs: dots, elementwise ops, reductions, transposes and reshapes.
+//! Random small programs (dots, elementwise ops, reductions, transposes, reshapes) and a cluster to split them on.
 
-pub(super) use crate::testing::Random;
+pub(crate) use crate::testing::Random;
+use phzc_cost::Cluster;
 use std::fmt::Write;
 
 /// A value: its name and sizes.
@@ -15,7 +16,7 @@ struct Writer {
 }
 
 /// A program of `n_ops` instructions besides parameters; now and then an output reuses a parameter's buffer.
-pub(super) fn program(seed: u64, n_ops: usize) -> String {
+pub(crate) fn program(seed: u64, n_ops: usize) -> String {
     let (params, body) = (String::new(), String::new());
     let mut writer = Writer { random: Random(seed), params, body, values: Vec::new(), inputs: Vec::new() };
     writer.start();
@@ -149,4 +150,16 @@ impl Writer {
             "HloModule m{alias}\n{add}\nENTRY e {{\n{params}  zero = f32[] constant(0)\n{body}{root}\n}}\n"
         )
     }
+}
+
+/// A device that computes slowly and talks fast, so that small programs are worth splitting.
+pub(crate) fn cluster(n_devices: usize, hbm_bytes: f64, link_bytes_per_sec: f64) -> Cluster {
+    let text = format!(
+        "name = \"test\"\nper_node = {n_devices}\n[accelerator]\nname = \"slow\"\ndescription = \"made up\"\n\
+         source = \"made up\"\npeak_flops_per_sec = {{ f32 = 1e9, tf32 = 1e9 }}\nmatmul_efficiency = 1.0\n\
+         hbm_bytes = {hbm_bytes}\nusable = 1.0\nhbm_bytes_per_sec = 1e9\nhbm_efficiency = 1.0\n\
+         launch_secs = 1e-9\ncollective_launch_secs = 1e-9\n[[levels]]\nname = \"link\"\nbytes_per_sec = {link_bytes_per_sec}\n\
+         efficiency = 1.0\nlatency_secs = 1e-8\ntopology = \"switch\"\nsource = \"made up\"\n"
+    );
+    Cluster::from_toml(&text).expect("a legal cluster")
 }
