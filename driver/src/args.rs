@@ -56,6 +56,28 @@ pub struct Args {
 pub enum Command {
     /// Run a program on one machine and print a digest of its results
     Eval(EvalArgs),
+    /// Run a program and its plan on virtual devices and compare the results
+    Verify(VerifyArgs),
+}
+
+/// The arguments of `phzc verify`.
+#[derive(Debug, clap::Args)]
+pub struct VerifyArgs {
+    /// Program: HLO text, possibly gzipped; `-` is standard input
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+
+    /// Its plan: what `phzc MODEL -o PLAN` wrote
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+
+    /// Seed of the inputs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Largest difference over largest value that counts as rounding [default: by the program's narrowest type]
+    #[arg(long, value_name = "X")]
+    pub tolerance: Option<f64>,
 }
 
 /// The arguments of `phzc eval`.

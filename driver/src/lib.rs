@@ -16,6 +16,7 @@ mod render;
 mod session;
 mod summary;
 mod units;
+mod verify;
 
 pub use progress::on_terminal;
 pub use render::Source;

@@ -3,7 +3,7 @@
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::render::{Source, render};
-use crate::{Failure, Io, cluster, eval, files, help, remarks, summary, write_stdout};
+use crate::{Failure, Io, cluster, eval, files, help, remarks, summary, verify, write_stdout};
 use phzc_ir::{Diagnostic, Module, parse, print};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
@@ -12,8 +12,10 @@ use std::path::Path;
 
 /// Does what the command line says.
 pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
-    if let Some(Command::Eval(args)) = &args.command {
-        return eval::run(args, io);
+    match &args.command {
+        Some(Command::Eval(args)) => return eval::run(args, io),
+        Some(Command::Verify(args)) => return verify::run(args, io),
+        None => {}
     }
     match (&args.help_passes, &args.model) {
         (Some(name), _) => match help::text(name) {

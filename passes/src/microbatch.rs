@@ -124,6 +124,7 @@ fn set_layouts(module: &mut Module, comp: CompId, layouts: &[Vec<Layout>], mesh:
 
 /// Whether each instruction of the entry comes after all microbatches: it is, or depends on, a sum over them.
 /// `None` where loops sum over microbatches: their iterations would have to be taken apart to tell.
+/// There have to be several microbatches: one has no axis.
 ///
 /// # Errors
 /// When a microbatch needs something that comes after all, or the batch cannot be split that way.

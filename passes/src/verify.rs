@@ -16,7 +16,8 @@ use crate::microbatch::{after_all, on_time_axis};
 use crate::spmd;
 pub use compare::Output;
 use phzc_ir::eval::{Options, Value, eval, inputs, join, run, split};
-use phzc_ir::{Diagnostic, InstrId, Layout, Mesh, Module, Result};
+use phzc_ir::flops::totals;
+use phzc_ir::{Computation, Diagnostic, InstrId, Layout, Mesh, Module, Result};
 
 /// What a comparison found.
 #[derive(Clone, Debug)]
@@ -31,27 +32,55 @@ pub struct Verified {
     pub n_microbatches: usize,
     /// Whether the schedule was replayed; otherwise all devices and microbatches ran in lock-step.
     pub is_replayed: bool,
+    /// Whether both ran with smaller sizes than they have.
+    pub is_shrunk: bool,
 }
 
-/// Runs a program and its plan on inputs that follow from `seed`.
+/// Programs with more operations than this are run with smaller sizes.
+const MAX_FLOPS: f64 = 2e9;
+/// Those whose values have more bytes than this, all taken together, too.
+const MAX_BYTES: f64 = 1e9;
+/// No size is made smaller than this.
+const LEAST: i64 = 4;
+
+/// Runs a program and its plan on inputs that follow from `seed`; `tolerance` is the relative error that counts as
+/// rounding, by default what the narrowest floats of the program explain.
 ///
 /// # Errors
 /// When the two are not a program and its plan, the plan cannot be lowered or replayed, or an instruction
 /// cannot be evaluated.
-pub fn verify(original: &Module, planned: &Module, seed: u64) -> Result<Verified> {
-    let mut planned = planned.clone();
-    inline::flatten(&mut planned)?;
-    same_signature(original, &planned)?;
+pub fn verify(original: &Module, planned: &Module, seed: u64, tolerance: Option<f64>) -> Result<Verified> {
+    same_signature(original, planned)?;
+    let mut both = [original.clone(), planned.clone()];
+    for module in &mut both {
+        inline::flatten(module)?;
+    }
+    let is_large = exceeds(original, MAX_FLOPS, MAX_BYTES);
+    if is_large {
+        both = shrink::shrink_plan(&both[0], &both[1], LEAST)?;
+        if exceeds(&both[0], 100.0 * MAX_FLOPS, 4.0 * MAX_BYTES) {
+            let message = "the program is too large to be run, and some of its sizes cannot be made smaller";
+            return Err(Diagnostic::error(message).help("verify a smaller model of the same family"));
+        }
+    }
+    let [original, planned] = &both;
+    let tolerance = tolerance.unwrap_or_else(|| compare::tolerance(original));
+    let verified = compared(original, planned, seed, tolerance)?;
+    Ok(Verified { is_shrunk: is_large, ..verified })
+}
+
+fn compared(original: &Module, planned: &Module, seed: u64, tolerance: f64) -> Result<Verified> {
     let given = inputs(original, seed)?;
     let wanted = run(original, &given, &Options::default())?;
-    let header = crate::derive::header(&planned)?;
-    let timed = on_time_axis(&planned)?;
+    let header = crate::derive::header(planned)?;
+    let timed = on_time_axis(planned)?;
     let facts = derive(&timed)?;
-    let after = after_all(&timed, &facts)?;
+    // One microbatch has no axis of its own.
+    let can_replay = header.n_microbatches == 1 || after_all(&timed, &facts)?.is_some();
     let local = spmd::program(&timed, &facts)?;
     let parts = parts(&timed, &facts, &given)?;
     let (n_stages, n_microbatches) = (header.meshes.len(), header.n_microbatches);
-    let is_replayed = after.is_some() && (n_stages > 1 || n_microbatches > 1);
+    let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
     let made = if is_replayed {
         let n_devices = header.meshes[0].n_devices() as usize;
         replay::Replay::new(&local, n_stages, n_microbatches, n_devices)?.run(parts)?
@@ -59,8 +88,21 @@ pub fn verify(original: &Module, planned: &Module, seed: u64) -> Result<Verified
         eval(&local, &parts, &Options::default())?
     };
     let made = join(&made, &layouts(&timed, &facts, timed.entry().root), mesh(&facts))?;
-    let outputs = compare::outputs(&wanted, &made)?;
-    Ok(Verified { outputs, n_devices: header.n_devices(), n_stages, n_microbatches, is_replayed })
+    let outputs = compare::outputs(&wanted, &made, tolerance)?;
+    Ok(Verified {
+        outputs,
+        n_devices: header.n_devices(),
+        n_stages,
+        n_microbatches,
+        is_replayed,
+        is_shrunk: false,
+    })
+}
+
+/// Whether a program has more operations or bytes than this.
+fn exceeds(module: &Module, flops: f64, bytes: f64) -> bool {
+    let of = |comp: &Computation| comp.instrs.iter().map(|instr| instr.shape.bytes()).sum::<f64>();
+    totals(module).with_trips.flops > flops || module.comps.iter().map(of).sum::<f64>() > bytes
 }
 
 /// Errors unless both take and return values of the same shapes.

@@ -2,7 +2,7 @@
 
 use phzc_ir::dtype::Class;
 use phzc_ir::eval::{Array, Value};
-use phzc_ir::{DType, Diagnostic, Result};
+use phzc_ir::{DType, Diagnostic, Module, Result, Shape};
 
 /// One output.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Output {
     pub shape: String,
     /// The largest difference over the largest value; infinite if one is a number where the other is not.
     pub error: f64,
-    /// The largest error that rounding explains.
+    /// The largest error that rounding explains; integers have to be the same.
     pub tolerance: f64,
 }
 
@@ -26,31 +26,30 @@ impl Output {
 ///
 /// # Errors
 /// When they have different numbers of leaves or shapes.
-pub fn outputs(wanted: &Value, made: &Value) -> Result<Vec<Output>> {
+pub fn outputs(wanted: &Value, made: &Value, tolerance: f64) -> Result<Vec<Output>> {
     let (wanted, made) = (wanted.leaves(), made.leaves());
     if wanted.len() != made.len() {
         let message = format!("{} outputs are wanted, {} were made", wanted.len(), made.len());
         return Err(Diagnostic::error(message));
     }
-    wanted.into_iter().zip(made).map(|(wanted, made)| output(wanted, made)).collect()
+    wanted.into_iter().zip(made).map(|(wanted, made)| output(wanted, made, tolerance)).collect()
 }
 
-fn output(wanted: &Array, made: &Array) -> Result<Output> {
+fn output(wanted: &Array, made: &Array, tolerance: f64) -> Result<Output> {
     let sizes: Vec<String> = wanted.dims().iter().map(usize::to_string).collect();
     let shape = format!("{}[{}]", wanted.dtype().as_str(), sizes.join(","));
     if (wanted.dtype(), wanted.dims()) != (made.dtype(), made.dims()) {
         return Err(Diagnostic::error(format!("an output should be {shape}, and is not")));
     }
     let error = error(&wanted.to_f64_vec(), &made.to_f64_vec());
-    Ok(Output { shape, error, tolerance: tolerance(wanted.dtype()) })
+    let is_rounded = matches!(wanted.dtype().class(), Class::Float | Class::Complex);
+    Ok(Output { shape, error, tolerance: if is_rounded { tolerance } else { 0.0 } })
 }
 
 fn error(wanted: &[f64], made: &[f64]) -> f64 {
-    let differs = |(a, b): &(&f64, &f64)| {
-        a.is_finite() != b.is_finite()
-            || (!a.is_finite() && a.to_bits() != b.to_bits() && a != b && !(a.is_nan() && b.is_nan()))
-    };
-    if wanted.iter().zip(made).any(|pair| differs(&pair)) {
+    let is_other =
+        |a: f64, b: f64| !(a.is_finite() && b.is_finite()) && a != b && !(a.is_nan() && b.is_nan());
+    if wanted.iter().zip(made).any(|(&a, &b)| is_other(a, b)) {
         return f64::INFINITY;
     }
     let finite = || wanted.iter().zip(made).filter(|(a, _)| a.is_finite());
@@ -59,14 +58,20 @@ fn error(wanted: &[f64], made: &[f64]) -> f64 {
     if off == 0.0 { 0.0 } else { off / largest }
 }
 
-/// Sums in another order differ by some units in the last place: 1e-4 for 24 bits, in proportion for fewer.
-fn tolerance(dtype: DType) -> f64 {
-    match dtype.class() {
-        Class::Float | Class::Complex => match dtype {
-            DType::F32 | DType::F64 | DType::C64 | DType::C128 => 1e-4,
-            DType::F16 => 1e-2,
-            _ => 1e-1,
-        },
+/// The largest error that rounding explains: sums in another order differ by some units in the last place of the
+/// narrowest floats of the program. 1e-4 for 24 bits of precision, more for fewer.
+pub fn tolerance(module: &Module) -> f64 {
+    let shapes = module.comps.iter().flat_map(|comp| &comp.instrs).flat_map(|instr| instr.shape.leaves());
+    let of = |shape: &Shape| shape.as_array().map_or(0.0, |array| tolerance_of(array.dtype));
+    shapes.map(of).fold(0.0, f64::max)
+}
+
+fn tolerance_of(dtype: DType) -> f64 {
+    match (dtype.class(), dtype) {
+        (Class::Float | Class::Complex, DType::F32 | DType::F64 | DType::C64 | DType::C128) => 1e-4,
+        (Class::Float, DType::F16) => 1e-2,
+        (Class::Float, DType::Bf16) => 5e-2,
+        (Class::Float, _) => 0.5,
         _ => 0.0,
     }
 }

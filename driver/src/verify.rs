@@ -1,0 +1,84 @@
+//! `phzc verify`: runs a program and its plan and says, output by output, whether they agree.
+
+use crate::args::VerifyArgs;
+use crate::render::Source;
+use crate::session::{program, read};
+use crate::{Failure, Io, write_stdout};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use phzc_ir::{Diagnostic, Module, counted};
+use phzc_passes::verify::{Verified, verify};
+use std::path::Path;
+
+/// More outputs than this are shown only if they differ.
+const MAX_SHOWN: usize = 12;
+
+/// Does what the command line says; outputs that differ are an error.
+pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
+    let (model, model_source) = load(&args.model, io)?;
+    let (plan, plan_source) = load(&args.plan, io)?;
+    (io.progress)("verify: running program and plan");
+    let is_of_plan = |error: &Diagnostic| error.span.is_some();
+    let verified = verify(&model, &plan, args.seed, args.tolerance).map_err(|error| {
+        let source = is_of_plan(&error).then_some(plan_source).unwrap_or(model_source);
+        Failure::new(Some(source), error)
+    })?;
+    write_stdout(io, &text(&verified))?;
+    let n_wrong = verified.outputs.iter().filter(|output| !output.is_equal()).count();
+    if n_wrong == 0 {
+        return Ok(());
+    }
+    let (wrong, all) = (counted(n_wrong, "output"), verified.outputs.len());
+    Err(Diagnostic::error(format!(
+        "{wrong} of {all} differ: the plan does not compute what the program does"
+    ))
+    .into())
+}
+
+fn load(path: &Path, io: &mut Io) -> Result<(Module, Source), Failure> {
+    let source = read(path, io)?;
+    let module = match program(&source.text) {
+        Ok(module) => module,
+        Err(error) => return Err(Failure::new(Some(source), error)),
+    };
+    let errors = phzc_ir::verify(&module);
+    if errors.is_empty() {
+        Ok((module, source))
+    } else {
+        Err(Failure { code: 1, source: Some(source), errors })
+    }
+}
+
+fn text(verified: &Verified) -> String {
+    let outputs = &verified.outputs;
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(["output", "shape", "error", "tolerance", "verdict"]);
+    let is_shown = |index: usize| outputs.len() <= MAX_SHOWN || !outputs[index].is_equal();
+    for (index, output) in outputs.iter().enumerate().filter(|(index, _)| is_shown(*index)) {
+        let verdict = if output.is_equal() { "equal" } else { "DIFFERS" };
+        let (error, tolerance) = (format!("{:.1e}", output.error), format!("{:.0e}", output.tolerance));
+        table.add_row([index.to_string(), output.shape.clone(), error, tolerance, verdict.to_owned()]);
+    }
+    let lines = table.to_string();
+    let rows: String = match table.is_empty() {
+        true => String::new(),
+        false => lines.lines().map(|line| format!("{}\n", line.trim())).collect(),
+    };
+    let worst = outputs.iter().map(|output| output.error).fold(0.0, f64::max);
+    let n_equal = outputs.iter().filter(|output| output.is_equal()).count();
+    format!(
+        "{}{rows}{n_equal} of {} equal, largest error {worst:.1e}\n",
+        how(verified),
+        counted(outputs.len(), "output")
+    )
+}
+
+/// How both were run.
+fn how(verified: &Verified) -> String {
+    let devices = counted(verified.n_devices, "virtual device");
+    let stages = counted(verified.n_stages, "stage");
+    let microbatches = counted(verified.n_microbatches, "microbatch");
+    let way = if verified.is_replayed { "the schedule replayed task by task" } else { "in lock-step" };
+    let sizes = if verified.is_shrunk { ", with smaller sizes" } else { "" };
+    format!("{devices}, {stages}, {microbatches}, {way}{sizes}\n")
+}
