@@ -48,8 +48,8 @@ pub fn pairs_text(from: &Order, to: &Order, mesh: &Mesh) -> String {
         holders.entry(&held[device]).or_default().push(device);
     }
     let mut pairs: Vec<(usize, usize)> = Vec::new();
-    for target in 0..needed.len() {
-        let mut other = || holders.get_mut(&*needed[target]).and_then(Vec::pop);
+    for (target, wanted) in needed.iter().enumerate() {
+        let mut other = || holders.get_mut(&**wanted).and_then(Vec::pop);
         let source = if keeps(&target) { Some(target) } else { other() };
         pairs.extend(source.map(|source| (source, target)));
     }
