@@ -46,7 +46,7 @@ fn every_mesh_computes_the_same() {
                 name,
                 text,
                 &format!("fuse,shard{{mesh={mesh}}},place{{stages=1,microbatches=1}}"),
-                "a100-8",
+                SLOW_8,
             );
         }
     }
