@@ -18,9 +18,8 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
     let (model, model_source) = load(&args.model, io)?;
     let (plan, plan_source) = load(&args.plan, io)?;
     (io.progress)("verify: running program and plan");
-    let is_of_plan = |error: &Diagnostic| error.span.is_some();
     let verified = verify(&model, &plan, args.seed, args.tolerance).map_err(|error| {
-        let source = is_of_plan(&error).then_some(plan_source).unwrap_or(model_source);
+        let source = if error.span.is_some() { plan_source } else { model_source };
         Failure::new(Some(source), error)
     })?;
     write_stdout(io, &text(&verified))?;

@@ -40,10 +40,13 @@ pub fn batch_dims(graph: &Graph) -> Vec<u64> {
     let mut dims: Vec<u64> = vec![0; graph.tensors.len()];
     data(graph).for_each(|id| dims[id as usize] = 1);
     let mut is_changed = dims.iter().any(|&dims| dims != 0);
+    let mut factors = Vec::new();
     // Values that loops carry lead back to earlier nodes.
     while std::mem::take(&mut is_changed) {
         for node in &graph.nodes {
-            let factors = batch_factors(node, &dims);
+            if !batch_factors(node, &dims, &mut factors) {
+                continue;
+            }
             let made = node.results.iter().zip(&node.rule.results);
             let read = node.operands.iter().zip(&node.rule.operands);
             for (&tensor, map) in made.chain(read) {
@@ -57,10 +60,15 @@ pub fn batch_dims(graph: &Graph) -> Vec<u64> {
     dims
 }
 
-/// Per loop of a node: whether it runs over the batch. Of a dimension that several loops make, it is the outermost.
-fn batch_factors(node: &Node, dims: &[u64]) -> Vec<bool> {
+/// Finds out for each loop of a node whether it runs over the batch; returns whether one does. Of a dimension that
+/// several loops make, it is the outermost.
+fn batch_factors(node: &Node, dims: &[u64], found: &mut Vec<bool>) -> bool {
     let factors = &node.rule.factors;
-    let mut found = vec![false; factors.len()];
+    found.clear();
+    if node.operands.iter().chain(&node.results).all(|&tensor| dims[tensor as usize] == 0) {
+        return false;
+    }
+    found.resize(factors.len(), false);
     let made = node.results.iter().zip(&node.rule.results);
     for (&tensor, map) in node.operands.iter().zip(&node.rule.operands).chain(made) {
         for (dim, loops) in map.iter().enumerate().take(64) {
@@ -71,7 +79,7 @@ fn batch_factors(node: &Node, dims: &[u64]) -> Vec<bool> {
             }
         }
     }
-    found
+    found.contains(&true)
 }
 
 fn dims_with(map: &TensorMap, factors: &[bool]) -> u64 {

@@ -168,6 +168,12 @@ impl Problem<'_> {
                 Diagnostic::error(message).help("a loop is never cut: unroll it, or ask for fewer stages")
             );
         }
+        if n_stages == 1 && self.counts[0] == 1 {
+            // One stage waits for nobody: to cut the batch only saves memory.
+            if let Some(whole) = layers.chain(1).cut(1, 1, limit_bytes) {
+                return self.written(text, &layers, whole, (1, 1)).map(Some);
+            }
+        }
         let allowed = self.counts_for(text, layers.facts()).unwrap_or_default();
         let is_allowed = |count: usize| allowed.contains(&count);
         let cuts: Vec<(Cut, usize)> = self
@@ -185,10 +191,22 @@ impl Problem<'_> {
             Some((layers.chain(most).leanest(n_stages, most)?, most))
         };
         let Some((cut, count)) = fastest(&is_allowed).or_else(leanest) else { return Ok(None) };
+        let staged = self.written(text, &layers, cut, (n_stages, count))?;
+        Ok(Some(Staged { wanted, ..staged }))
+    }
+
+    /// The text of a cut, with what the report says of it.
+    fn written(
+        &self,
+        text: &Module,
+        layers: &Layers,
+        cut: Cut,
+        (n_stages, n_microbatches): (usize, usize),
+    ) -> Result<Staged> {
         let mut found = text.clone();
-        text::write(&mut found, &layers.stages(&cut.starts), n_stages, count);
+        text::write(&mut found, &layers.stages(&cut.starts), n_stages, n_microbatches);
         let plan = report::plan(&found, self.cluster)?;
-        Ok(Some(Staged { text: found, plan, cut_bytes: cut.memory_bytes, wanted }))
+        Ok(Staged { text: found, plan, cut_bytes: cut.memory_bytes, wanted: None })
     }
 
     /// Why no number of microbatches is possible with the layouts of a text.

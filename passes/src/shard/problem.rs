@@ -122,7 +122,9 @@ impl Model<'_> {
                 if self.settles(result) {
                     let twin = self.input.unique.twin[result as usize];
                     let secs = known.entry(twin).or_insert_with(|| self.settling(twin, block));
+                    // A sum over microbatches may be reduced once per step, as the update runs.
                     let weight = self.weight(id as NodeId);
+                    let weight = if self.is_optimistic { weight.min(self.weights[2]) } else { weight };
                     let costs = nodes[block as usize].cost.iter_mut().zip(secs);
                     costs.for_each(|(cost, secs)| *cost += weight * *secs);
                 }

@@ -42,12 +42,7 @@ fn check(name: &str, text: &str, pipeline: &str, cluster: &str) -> Verified {
 fn every_mesh_computes_the_same() {
     for (name, text) in EXAMPLES {
         for mesh in ["8", "2x4", "2x2x2"] {
-            check(
-                name,
-                text,
-                &format!("fuse,shard{{mesh={mesh}}},place{{stages=1,microbatches=1}}"),
-                SLOW_8,
-            );
+            check(name, text, &format!("fuse,shard{{mesh={mesh}}},place{{stages=1,microbatches=1}}"), SLOW_8);
         }
     }
 }
