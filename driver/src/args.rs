@@ -1,6 +1,7 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -118,6 +119,17 @@ impl Args {
     /// # Errors
     /// A wrong command line.
     pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
-        Args::try_parse_from(args)
+        Args::try_parse_from(args).map_err(second_program)
+    }
+}
+
+/// A second program, which clap takes for a subcommand, is an argument too many.
+fn second_program(error: clap::Error) -> clap::Error {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) if error.kind() == ErrorKind::ArgumentConflict => {
+            let message = format!("unexpected argument '{name}' found");
+            Args::command().error(ErrorKind::UnknownArgument, message)
+        }
+        _ => error,
     }
 }
