@@ -13,10 +13,12 @@ use crate::classes::ClassId;
 use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
+use crate::phase::Phase;
 use crate::repeats::repeats;
 use crate::roles::{Role, roles};
-use phzc_ir::{Instr, Key, Module, Result};
+use phzc_ir::{CompId, Instr, InstrId, Key, Module, Result};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -52,22 +54,41 @@ fn has_contraction(graph: &Graph, blocks: &Blocks, block: BlockId) -> bool {
 
 /// Notes block and phase on every instruction that has a block; says whether anything was new.
 fn note(module: &mut Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) -> bool {
-    let mut changed = false;
     let mut numbers = vec![0; order.len()];
     order.iter().enumerate().for_each(|(number, &block)| numbers[block as usize] = number);
+    let mut changed = note_loops(module, graph, blocks);
     for (id, node) in graph.nodes.iter().enumerate() {
-        let Some(block) = blocks.block_of[id] else { continue };
         if node.kind != NodeKind::Op && node.kind != NodeKind::Source {
             continue;
         }
+        let number = blocks.block_of[id].map(|block| numbers[block as usize].to_string());
+        // What has no note is forward.
+        let phase = blocks.phases[id];
+        let phase = (number.is_some() || phase != Phase::Forward).then(|| phase.as_str().to_owned());
         let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
-        let number = numbers[block as usize].to_string();
-        for (key, value) in [("phzc.block", number), ("phzc.phase", blocks.phases[id].as_str().to_string())] {
-            if instr.note(key) != Some(&value) {
-                instr.set_note(key, &value);
-                changed = true;
-            }
+        for (key, value) in [("phzc.block", number), ("phzc.phase", phase)] {
+            let Some(value) = value.filter(|value| instr.note(key) != Some(value)) else { continue };
+            instr.set_note(key, &value);
+            changed = true;
         }
+    }
+    changed
+}
+
+/// Notes the phase of loops and branches, the latest of their values'; says whether anything was new.
+fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
+    let mut phases: BTreeMap<(CompId, InstrId), Phase> = BTreeMap::new();
+    for (node, &phase) in graph.nodes.iter().zip(&blocks.phases) {
+        if matches!(node.kind, NodeKind::Carry | NodeKind::Join) {
+            let latest = phases.entry((node.comp, node.instr)).or_insert(phase);
+            *latest = phase.max(*latest);
+        }
+    }
+    let mut changed = false;
+    for ((comp, id), phase) in phases {
+        let instr = &mut module.comps[comp.index()].instrs[id.index()];
+        changed |= instr.note("phzc.phase") != Some(phase.as_str());
+        instr.set_note("phzc.phase", phase.as_str());
     }
     changed
 }

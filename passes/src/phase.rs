@@ -3,11 +3,11 @@
 //! HLO does not say. The forward part is what the early outputs (a loss, logits) depend on: outputs
 //! that need at most half of the program's contractions, for a backward pass has twice as many.
 //! What comes after it is backward as long as it leads to a contraction or has the batch to work on, and the update
-//! from then on. A loop runs as one: if its contractions are forward, then so is all of it (what it saves for the backward part
-//! too), and a loop that computes gradients also adds them up.
+//! from then on. A loop runs as one, in the phase of what it computes first: what a forward loop saves for the
+//! backward part is forward, and a loop that computes gradients also adds them up.
 
 use crate::batch::has_batch;
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{InstrId, Module};
 use std::collections::BTreeMap;
@@ -71,17 +71,15 @@ fn settle_loops(module: &Module, graph: &Graph, phases: &mut [Phase]) {
     let loop_of = loops(module);
     let mut inside: BTreeMap<InstrId, Vec<usize>> = BTreeMap::new();
     for (id, node) in graph.nodes.iter().enumerate() {
-        if let Some(at) = loop_of[node.comp.index()] {
+        let is_loop = node.comp == module.entry && matches!(node.kind, NodeKind::Carry | NodeKind::Join);
+        if let Some(at) = loop_of[node.comp.index()].or(is_loop.then_some(node.instr)) {
             inside.entry(at).or_default().push(id);
         }
     }
     for nodes in inside.into_values() {
-        let mut contractions = nodes.iter().filter(|&&id| graph.nodes[id].is_contraction).peekable();
-        let is_any = contractions.peek().is_some();
-        let is_forward = is_any && contractions.all(|&id| phases[id] == Phase::Forward);
-        let latest = if is_forward { Phase::Forward } else { Phase::Backward };
-        if is_any {
-            nodes.into_iter().for_each(|id| phases[id] = phases[id].min(latest));
+        let computing = nodes.iter().filter(|&&id| !graph.nodes[id].operands.is_empty());
+        if let Some(first) = computing.map(|&id| phases[id]).min() {
+            nodes.into_iter().for_each(|id| phases[id] = phases[id].min(first));
         }
     }
 }

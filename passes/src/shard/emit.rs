@@ -114,6 +114,8 @@ struct Writer<'w, 'm, 'a> {
     map: Vec<InstrId>,
     /// Reshards made so far.
     moved: IndexMap<(TensorId, Layout), InstrId>,
+    /// The old instruction whose operands are being made: a reshard runs when it is first read.
+    reader: Option<InstrId>,
     /// Tuples with those that were made of them in other layouts.
     replaced: Vec<(InstrId, InstrId)>,
     names: IndexSet<Box<str>>,
@@ -137,6 +139,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             out: Vec::new(),
             map: Vec::new(),
             moved: IndexMap::new(),
+            reader: None,
             replaced: Vec::new(),
             names,
         }
@@ -153,6 +156,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     fn write(&mut self) {
         for (id, instr) in self.old().iter() {
             let mut instr = instr.clone();
+            self.reader = Some(id);
             let operands: Vec<InstrId> =
                 (0..instr.operands.len()).map(|position| self.operand(id, position)).collect();
             instr.operands = operands.into();
@@ -250,10 +254,11 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             attrs,
             span: source.span,
         };
-        for note in ["phzc.block", "phzc.phase"] {
-            if let Some(text) = source.note(note).map(str::to_owned) {
-                instr.set_note(note, &text);
-            }
+        let reader = self.reader.and_then(|id| self.old().instr(id).note("phzc.phase"));
+        let notes =
+            [("phzc.block", source.note("phzc.block")), ("phzc.phase", reader.or(source.note("phzc.phase")))];
+        for (key, text) in notes {
+            text.into_iter().for_each(|text| instr.set_note(key, text));
         }
         instr.set_note("phzc.move", step.kind.map_or("slice", Collective::as_str));
         self.push(instr)
@@ -341,6 +346,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     fn root(&mut self) {
         let Some(needs) = self.needs.get(&(self.comp, None)).cloned() else { return };
         let old = self.old().root;
+        self.reader = None;
         let new = self.tuple(old, self.map[old.index()], &needs);
         self.map[old.index()] = new;
     }

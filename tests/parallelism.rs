@@ -1,0 +1,135 @@
+//! Plans of small programs compute what the programs compute: every mesh, every pipeline, every kind of parallelism.
+
+mod common;
+
+use common::root;
+use phzc_cost::Cluster;
+use phzc_ir::{Layout, Module, Opcode};
+use phzc_passes::derive::{aliased, derive, is_naming, operand_origins};
+use phzc_passes::verify::verify;
+use phzc_passes::{Context, Pipeline};
+use std::collections::BTreeSet;
+
+const EXAMPLES: &[&str] = &["mlp", "gpt", "gpt_scan", "llama", "moe"];
+const CORPUS: &[&str] = &["mlp_tiny.hlo", "llama_tiny.hlo", "moe_gshard_tiny.hlo"];
+const PIPELINES: &[&str] = &[
+    "fuse,shard{mesh=8},place{stages=1,microbatches=1}",
+    "fuse,shard{mesh=2x4},place{stages=1,microbatches=1}",
+    "fuse,shard{mesh=2x2x2},place{stages=1,microbatches=1}",
+    "fuse,shard,place{stages=2,microbatches=1}",
+    "fuse,shard,place{stages=2,microbatches=2}",
+    "fuse,shard,place{stages=4,microbatches=4}",
+];
+
+/// Devices that compute slowly and talk fast: small programs are split in every way. And one that has hardly any
+/// memory, so that weights are split too.
+const CLUSTERS: &[&str] = &[include_str!("clusters/slow-8.toml")];
+
+fn programs() -> Vec<(String, String)> {
+    let examples = EXAMPLES.iter().map(|name| {
+        let text = std::fs::read_to_string(root().join(format!("examples/{name}.ir"))).expect("an example");
+        ((*name).to_owned(), text)
+    });
+    let known = CORPUS.iter().filter_map(|name| {
+        Some(((*name).to_owned(), std::fs::read_to_string(root().join("../shared/corpus").join(name)).ok()?))
+    });
+    examples.chain(known).collect()
+}
+
+#[test]
+fn plans_of_small_programs_compute_the_same() {
+    let mut kinds = BTreeSet::new();
+    let (mut n_plans, mut n_refused) = (0, 0);
+    for (name, text) in programs() {
+        for (cluster, pipeline) in
+            CLUSTERS.iter().flat_map(|it| PIPELINES.iter().map(move |other| (it, other)))
+        {
+            let original = phzc_ir::parse(&text).expect("a legal program");
+            let cluster = Cluster::from_toml(cluster).expect("a legal cluster");
+            let planned = match plan(&original, pipeline, &cluster) {
+                Ok(planned) => planned,
+                Err(error) => {
+                    eprintln!("{name:18} {pipeline:52} no plan: {}", error.message);
+                    n_refused += 1;
+                    continue;
+                }
+            };
+            let found = verify(&original, &planned, 1, None)
+                .unwrap_or_else(|error| panic!("{name} {pipeline}: {error:?}"));
+            let wrong = found.outputs.iter().position(|output| !output.is_equal());
+            assert_eq!(wrong, None, "{name} {pipeline}");
+            let worst = found.outputs.iter().map(|output| output.error).fold(0.0, f64::max);
+            let own = parallelism(&planned);
+            eprintln!(
+                "{name:18} {pipeline:52} {worst:.1e} {}",
+                own.iter().copied().collect::<Vec<_>>().join(", ")
+            );
+            kinds.extend(own);
+            n_plans += 1;
+        }
+    }
+    eprintln!("{n_plans} plans verified, {n_refused} refused; kinds seen: {kinds:?}");
+    for kind in ["data", "expert", "fully sharded", "pipeline", "sequence", "tensor"] {
+        assert!(kinds.contains(kind), "no plan is {kind}-parallel");
+    }
+}
+
+fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Result<Module> {
+    let mut module = original.clone();
+    let mut cx = Context::new(cluster);
+    for step in &Pipeline::parse(pipeline).expect("a legal pipeline").steps {
+        (step.pass.run)(&mut module, &step.options, &mut cx)?;
+    }
+    Ok(module)
+}
+
+/// The kinds of parallelism that a plan has.
+fn parallelism(planned: &Module) -> BTreeSet<&'static str> {
+    let facts = derive(planned).expect("a planned module");
+    let (comp, all) = (planned.entry(), &facts.comps[planned.entry.index()]);
+    let is_state = |id| aliased(planned).iter().any(|alias| alias.param == id);
+    let layout = |id: phzc_ir::InstrId| -> Layout {
+        all[id.index()].leaves.first().map(|leaf| leaf.layout).unwrap_or_default()
+    };
+    let dims = |id: phzc_ir::InstrId| {
+        comp.instr(id).shape.as_array().map(|array| array.dims.to_vec()).unwrap_or_default()
+    };
+    let mesh = &facts.header.meshes[0];
+    let is_split = |id, dim| layout(id).tiles(dim, mesh) > 1;
+    let mut found = BTreeSet::new();
+    let mut lengths = BTreeSet::new();
+    for id in comp.params().into_iter().filter(|&id| !is_state(id) && !dims(id).is_empty()) {
+        if is_split(id, 0) {
+            found.insert("data");
+        }
+        lengths.extend(dims(id).get(1).copied());
+    }
+    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr)) {
+        let rank = dims(id).len();
+        let reads_state = || {
+            operand_origins(comp, instr)
+                .filter(|(maker, _)| comp.instr(*maker).op == Opcode::Parameter && is_state(*maker))
+        };
+        if instr.note("phzc.move") == Some("all-gather") && reads_state().next().is_some() {
+            found.insert("fully sharded");
+        }
+        if instr.op == Opcode::Dot
+            && reads_state().any(|(maker, _)| (0..dims(maker).len()).any(|dim| is_split(maker, dim)))
+        {
+            found.insert("tensor");
+        }
+        if instr.op == Opcode::Dot
+            && rank >= 3
+            && reads_state().any(|(maker, _)| dims(maker).len() == 3 && is_split(maker, 0))
+        {
+            found.insert("expert");
+        }
+        if rank == 3 && is_split(id, 1) && lengths.contains(&dims(id)[1]) {
+            found.insert("sequence");
+        }
+    }
+    if facts.header.meshes.len() > 1 {
+        found.insert("pipeline");
+    }
+    found
+}
