@@ -1,5 +1,7 @@
 //! The cases: one line each where one line will do.
 
+mod verification;
+
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -58,7 +60,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 
 /// Everything that must fail.
 pub fn bad() -> Vec<Case> {
-    [files(), syntax(), deep(), names(), shapes(), attributes(), clusters(), commands()]
+    [files(), syntax(), deep(), names(), shapes(), attributes(), clusters(), commands(), verification::bad()]
         .into_iter()
         .flatten()
         .collect()
