@@ -32,8 +32,9 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
         return Ok(());
     }
     let (wrong, all) = (counted(n_wrong, "output"), verified.outputs.len());
+    let verb = if n_wrong == 1 { "differs" } else { "differ" };
     Err(Diagnostic::error(format!(
-        "{wrong} of {all} differ: the plan does not compute what the program does"
+        "{wrong} of {all} {verb}: the plan does not compute what the program does"
     ))
     .into())
 }
