@@ -1,7 +1,5 @@
 //! The cases: one line each where one line will do.
 
-mod verification;
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -38,7 +36,8 @@ fn case(name: &'static str, says: &'static str, input: Input) -> Case {
     Case { name, input, args: vec!["input", "--passes", "dce", "--dump-dir", "dumps"], code: 1, says }
 }
 
-fn text(name: &'static str, says: &'static str, text: impl Into<String>) -> Case {
+/// A program.
+pub fn text(name: &'static str, says: &'static str, text: impl Into<String>) -> Case {
     case(name, says, Input::Bytes(text.into().into_bytes()))
 }
 
@@ -48,7 +47,7 @@ fn body(name: &'static str, says: &'static str, lines: &str) -> Case {
 }
 
 /// A command line on a good program.
-fn command(name: &'static str, code: i32, says: &'static str, args: &[&'static str]) -> Case {
+pub fn command(name: &'static str, code: i32, says: &'static str, args: &[&'static str]) -> Case {
     Case { args: [&["input"], args].concat(), code, ..text(name, says, GOOD) }
 }
 
@@ -60,7 +59,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 
 /// Everything that must fail.
 pub fn bad() -> Vec<Case> {
-    [files(), syntax(), deep(), names(), shapes(), attributes(), clusters(), commands(), verification::bad()]
+    [files(), syntax(), deep(), names(), shapes(), attributes(), clusters(), commands()]
         .into_iter()
         .flatten()
         .collect()

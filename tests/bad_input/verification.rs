@@ -1,6 +1,6 @@
 //! Cases of `phzc verify`.
 
-use super::{Case, command, text};
+use crate::cases::{Case, command, text};
 
 /// `phzc verify` of a good program called `input`.
 pub fn bad() -> Vec<Case> {
