@@ -92,7 +92,7 @@ fn examine(text: &str) -> bool {
     if !verify(&module).is_empty() {
         return false;
     }
-    let options = Options { fill_elided: Some(1), max_array_bytes: 3e5, max_trips: 20 };
+    let options = Options { fill_elided: Some(1), max_array_bytes: 3e5, max_trips: 20, ..Options::default() };
     let Ok(inputs) = eval::inputs_within(&module, 1, &options) else { return false };
     let two = eval::eval(&module, &[inputs.clone(), inputs.clone()], &options);
     eval::run(&module, &inputs, &options).is_ok() && two.is_ok()

@@ -77,7 +77,7 @@ pub struct VerifyArgs {
     pub seed: u64,
 
     /// Largest difference over largest value that counts as rounding [default: by the program's narrowest type]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = tolerance)]
     pub tolerance: Option<f64>,
 }
 
@@ -132,4 +132,10 @@ fn second_program(error: clap::Error) -> clap::Error {
         }
         _ => error,
     }
+}
+
+/// A relative error: a number from 0 up.
+fn tolerance(text: &str) -> Result<f64, String> {
+    let is_legal = |x: &f64| x.is_finite() && *x >= 0.0;
+    text.parse().ok().filter(is_legal).ok_or_else(|| "expected a number from 0 up, such as 1e-4".to_owned())
 }

@@ -7,7 +7,7 @@ use crate::{Failure, Io, write_stdout};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use phzc_ir::{Diagnostic, Module, counted};
-use phzc_passes::verify::{Verified, verify};
+use phzc_passes::verify::{Output, Verified, verify};
 use std::path::Path;
 
 /// More outputs than this are shown only if they differ.
@@ -15,12 +15,16 @@ const MAX_SHOWN: usize = 12;
 
 /// Does what the command line says; outputs that differ are an error.
 pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
+    if args.model.as_os_str() == "-" && args.plan.as_os_str() == "-" {
+        let message = "the program and the plan cannot both be standard input";
+        return Err(Failure { code: 2, ..Diagnostic::error(message).into() });
+    }
     let (model, model_source) = load(&args.model, io)?;
     let (plan, plan_source) = load(&args.plan, io)?;
     (io.progress)("verify: running program and plan");
-    let verified = verify(&model, &plan, args.seed, args.tolerance).map_err(|error| {
-        let source = if error.span.is_some() { plan_source } else { model_source };
-        Failure::new(Some(source), error)
+    let verified = verify(&model, &plan, args.seed, args.tolerance).map_err(|failed| {
+        let source = if failed.is_of_plan { plan_source } else { model_source };
+        Failure::new(Some(source), failed.error)
     })?;
     write_stdout(io, &text(&verified))?;
     let n_wrong = verified.outputs.iter().filter(|output| !output.is_equal()).count();
@@ -28,8 +32,9 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
         return Ok(());
     }
     let (wrong, all) = (counted(n_wrong, "output"), verified.outputs.len());
+    let verb = if n_wrong == 1 { "differs" } else { "differ" };
     Err(Diagnostic::error(format!(
-        "{wrong} of {all} differ: the plan does not compute what the program does"
+        "{wrong} of {all} {verb}: the plan does not compute what the program does"
     ))
     .into())
 }
@@ -65,11 +70,17 @@ fn text(verified: &Verified) -> String {
     };
     let worst = outputs.iter().map(|output| output.error).fold(0.0, f64::max);
     let n_equal = outputs.iter().filter(|output| output.is_equal()).count();
-    format!(
-        "{}{rows}{n_equal} of {} equal, largest error {worst:.1e}\n",
-        how(verified),
-        counted(outputs.len(), "output")
-    )
+    let all = counted(outputs.len(), "output");
+    let silent = silent(outputs).unwrap_or_default();
+    format!("{}{rows}{n_equal} of {all} equal, largest error {worst:.1e}\n{silent}", how(verified))
+}
+
+/// How many outputs would be equal whatever the plan did.
+fn silent(outputs: &[Output]) -> Option<String> {
+    let n_silent = outputs.iter().filter(|output| output.says_nothing).count();
+    let which = counted(n_silent, "output");
+    (n_silent > 0)
+        .then(|| format!("{which} of these prove nothing: all zero, or not finite, in the program\n"))
 }
 
 /// How both were run.

@@ -17,7 +17,8 @@ use crate::spmd;
 pub use compare::Output;
 use phzc_ir::eval::{Options, Value, eval, inputs, join, run, split};
 use phzc_ir::flops::totals;
-use phzc_ir::{Computation, Diagnostic, InstrId, Layout, Mesh, Module, Result};
+use phzc_ir::text::shape_text;
+use phzc_ir::{Computation, Diagnostic, InstrId, Layout, Mesh, Module, Result, Shape, counted};
 
 /// What a comparison found.
 #[derive(Clone, Debug)]
@@ -36,6 +37,27 @@ pub struct Verified {
     pub is_shrunk: bool,
 }
 
+/// Why nothing was compared.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// What went wrong.
+    pub error: Diagnostic,
+    /// Whether its span points into the plan; otherwise into the program.
+    pub is_of_plan: bool,
+}
+
+impl Failed {
+    fn of_program(error: Diagnostic) -> Failed {
+        Failed { error, is_of_plan: false }
+    }
+}
+
+impl From<Diagnostic> for Failed {
+    fn from(error: Diagnostic) -> Failed {
+        Failed { error, is_of_plan: true }
+    }
+}
+
 /// Programs with more operations than this are run with smaller sizes.
 const MAX_FLOPS: f64 = 2e9;
 /// Those whose values have more bytes than this, all taken together, too.
@@ -49,18 +71,22 @@ const LEAST: i64 = 4;
 /// # Errors
 /// When the two are not a program and its plan, the plan cannot be lowered or replayed, or an instruction
 /// cannot be evaluated.
-pub fn verify(original: &Module, planned: &Module, seed: u64, tolerance: Option<f64>) -> Result<Verified> {
+pub fn verify(
+    original: &Module,
+    planned: &Module,
+    seed: u64,
+    tolerance: Option<f64>,
+) -> std::result::Result<Verified, Failed> {
     same_signature(original, planned)?;
     let mut both = [original.clone(), planned.clone()];
-    for module in &mut both {
-        inline::flatten(module)?;
-    }
+    inline::flatten(&mut both[0]).map_err(Failed::of_program)?;
+    inline::flatten(&mut both[1])?;
     let is_large = exceeds(original, MAX_FLOPS, MAX_BYTES);
     if is_large {
         both = shrink::shrink_plan(&both[0], &both[1], LEAST)?;
         if exceeds(&both[0], 100.0 * MAX_FLOPS, 4.0 * MAX_BYTES) {
             let message = "the program is too large to be run, and some of its sizes cannot be made smaller";
-            return Err(Diagnostic::error(message).help("verify a smaller model of the same family"));
+            return Err(Diagnostic::error(message).help("verify a smaller model of the same family").into());
         }
     }
     let [original, planned] = &both;
@@ -69,9 +95,14 @@ pub fn verify(original: &Module, planned: &Module, seed: u64, tolerance: Option<
     Ok(Verified { is_shrunk: is_large, ..verified })
 }
 
-fn compared(original: &Module, planned: &Module, seed: u64, tolerance: f64) -> Result<Verified> {
-    let given = inputs(original, seed)?;
-    let wanted = run(original, &given, &Options::default())?;
+fn compared(
+    original: &Module,
+    planned: &Module,
+    seed: u64,
+    tolerance: f64,
+) -> std::result::Result<Verified, Failed> {
+    let given = inputs(original, seed).map_err(Failed::of_program)?;
+    let wanted = run(original, &given, &Options::default()).map_err(Failed::of_program)?;
     let header = crate::derive::header(planned)?;
     let timed = on_time_axis(planned)?;
     let facts = derive(&timed)?;
@@ -113,19 +144,30 @@ fn same_signature(original: &Module, planned: &Module) -> Result<()> {
         ids.map(|id| entry.instr(id).shape.clone()).collect::<Vec<_>>()
     };
     let (wanted, found) = (shapes(original), shapes(planned));
-    if wanted.len() != found.len() {
-        let (wanted, found) = (wanted.len() - 1, found.len() - 1);
-        let message = format!("the program has {wanted} parameters, the plan {found}");
-        return Err(Diagnostic::error(message).help("give a program and the plan that phzc made of it"));
-    }
-    match wanted.iter().zip(&found).position(|(wanted, found)| !wanted.same_type(found)) {
+    match unlike(&wanted, &found) {
         None => Ok(()),
-        Some(at) => {
-            let what = if at + 1 == wanted.len() { "result".to_owned() } else { format!("parameter {at}") };
-            let message = format!("the {what} of the program and of the plan have different shapes");
+        Some(message) => {
             Err(Diagnostic::error(message).help("give a program and the plan that phzc made of it"))
         }
     }
+}
+
+/// What is different about parameters and, last, the result.
+fn unlike(wanted: &[Shape], found: &[Shape]) -> Option<String> {
+    if wanted.len() != found.len() {
+        let (wanted, found) = (counted(wanted.len() - 1, "parameter"), found.len() - 1);
+        return Some(format!("the program has {wanted}, the plan {found}"));
+    }
+    let at = wanted.iter().zip(found).position(|(wanted, found)| !wanted.same_type(found))?;
+    let what = if at + 1 == wanted.len() { "the result".to_owned() } else { format!("parameter {at}") };
+    let (wanted, found) = (wanted[at].leaves(), found[at].leaves());
+    if wanted.len() != found.len() {
+        let (wanted, found) = (counted(wanted.len(), "array"), found.len());
+        return Some(format!("{what} has {wanted} in the program, {found} in the plan"));
+    }
+    let (wanted, found) = wanted.into_iter().zip(found).find(|(wanted, found)| !wanted.same_type(found))?;
+    let (wanted, found) = (shape_text(wanted), shape_text(found));
+    Some(format!("{what} has `{wanted}` in the program where it has `{found}` in the plan"))
 }
 
 fn mesh(facts: &Facts) -> &Mesh {

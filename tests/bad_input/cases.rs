@@ -36,7 +36,8 @@ fn case(name: &'static str, says: &'static str, input: Input) -> Case {
     Case { name, input, args: vec!["input", "--passes", "dce", "--dump-dir", "dumps"], code: 1, says }
 }
 
-fn text(name: &'static str, says: &'static str, text: impl Into<String>) -> Case {
+/// A program.
+pub fn text(name: &'static str, says: &'static str, text: impl Into<String>) -> Case {
     case(name, says, Input::Bytes(text.into().into_bytes()))
 }
 
@@ -46,7 +47,7 @@ fn body(name: &'static str, says: &'static str, lines: &str) -> Case {
 }
 
 /// A command line on a good program.
-fn command(name: &'static str, code: i32, says: &'static str, args: &[&'static str]) -> Case {
+pub fn command(name: &'static str, code: i32, says: &'static str, args: &[&'static str]) -> Case {
     Case { args: [&["input"], args].concat(), code, ..text(name, says, GOOD) }
 }
 

@@ -13,6 +13,8 @@ pub struct Output {
     pub error: f64,
     /// The largest error that rounding explains; integers have to be the same.
     pub tolerance: f64,
+    /// Whether the comparison proves nothing: all wanted values are zero, or none is finite.
+    pub says_nothing: bool,
 }
 
 impl Output {
@@ -41,9 +43,15 @@ fn output(wanted: &Array, made: &Array, tolerance: f64) -> Result<Output> {
     if (wanted.dtype(), wanted.dims()) != (made.dtype(), made.dims()) {
         return Err(Diagnostic::error(format!("an output should be {shape}, and is not")));
     }
-    let error = error(&wanted.to_f64_vec(), &made.to_f64_vec());
     let is_rounded = matches!(wanted.dtype().class(), Class::Float | Class::Complex);
-    Ok(Output { shape, error, tolerance: if is_rounded { tolerance } else { 0.0 } })
+    let tolerance = if is_rounded { tolerance } else { 0.0 };
+    let (wanted, made) = (wanted.to_f64_vec(), made.to_f64_vec());
+    Ok(Output { shape, error: error(&wanted, &made), tolerance, says_nothing: says_nothing(&wanted) })
+}
+
+/// Also true without elements: there is nothing to compare.
+fn says_nothing(wanted: &[f64]) -> bool {
+    wanted.iter().all(|&x| x == 0.0) || wanted.iter().all(|x| !x.is_finite())
 }
 
 fn error(wanted: &[f64], made: &[f64]) -> f64 {
@@ -73,5 +81,26 @@ fn tolerance_of(dtype: DType) -> f64 {
         (Class::Float, DType::Bf16) => 5e-2,
         (Class::Float, _) => 0.5,
         _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_and_what_is_not_finite_prove_nothing() {
+        let nan = f64::NAN;
+        let silent: [&[f64]; 4] = [&[], &[0.0, -0.0], &[nan, nan], &[f64::INFINITY, nan]];
+        assert!(silent.iter().all(|wanted| says_nothing(wanted)));
+        assert!(!says_nothing(&[nan, 2.0]) && !says_nothing(&[0.0, 1e-30]));
+    }
+
+    #[test]
+    fn a_number_for_another_or_for_none_is_an_error() {
+        assert_eq!(error(&[1.0, 4.0], &[1.0, 3.0]), 0.25);
+        assert_eq!(error(&[f64::NAN, 1.0], &[f64::NAN, 1.0]), 0.0);
+        assert_eq!(error(&[f64::NAN], &[1.0]), f64::INFINITY);
+        assert_eq!(error(&[1.0], &[f64::INFINITY]), f64::INFINITY);
     }
 }

@@ -1,0 +1,76 @@
+//! `phzc verify` on plans that are right, wrong and mutated.
+
+mod common;
+
+use common::mutate::case;
+use common::{golden, phzc, program, scratch};
+use phzc_ir::parse;
+use phzc_passes::verify::verify;
+use std::fs;
+use std::path::PathBuf;
+
+/// Cases of mutated plans.
+const N_CASES: u64 = 2_000;
+
+/// A plan of `examples/mlp.ir` in a directory of its own.
+fn mlp_plan(test: &str, passes: &str) -> PathBuf {
+    let path = scratch(test).join("plan.ir");
+    let name = path.to_string_lossy();
+    let cluster = "tests/clusters/slow-8.toml";
+    let outcome = phzc(&["examples/mlp.ir", "--cluster", cluster, "--passes", passes, "-o", &name], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    path
+}
+
+#[test]
+fn a_plan_computes_what_its_program_does() {
+    let pipelines = [
+        ("fuse,shard,place{stages=1,microbatches=1}", "1 stage, 1 microbatch, in lock-step"),
+        ("fuse,shard,place{stages=2,microbatches=4}", "2 stages, 4 microbatches, the schedule replayed"),
+    ];
+    for (passes, says) in pipelines {
+        let plan = mlp_plan("verify_right", passes);
+        let outcome = phzc(&["verify", "examples/mlp.ir", &plan.to_string_lossy()], b"");
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{}", outcome.stdout);
+        assert!(outcome.stdout.contains(says), "{}", outcome.stdout);
+        assert!(outcome.stdout.contains("14 of 14 outputs equal"), "{}", outcome.stdout);
+    }
+}
+
+/// The lines that add a gradient to a first moment of Adam.
+fn moments(text: &str) -> Vec<&str> {
+    let decayed = |line: &&str| line.contains("multiply(state__mu");
+    let names = text.lines().filter(decayed).filter_map(|line| line.trim().split(' ').next());
+    let sums: Vec<String> = names.map(|name| format!(" add({name},")).collect();
+    text.lines().filter(|line| sums.iter().any(|sum| line.contains(sum))).collect()
+}
+
+#[test]
+fn a_subtraction_for_an_addition_in_an_update_is_found() {
+    let path = mlp_plan("verify_wrong", "fuse,shard,place{stages=1,microbatches=1}");
+    let text = fs::read_to_string(&path).expect("it was written");
+    let lines = moments(&text);
+    assert_eq!(lines.len(), 4, "{text}");
+    for line in lines {
+        let wrong = text.replace(line, &line.replace(" add(", " subtract("));
+        fs::write(&path, wrong).expect("writable");
+        let outcome = phzc(&["verify", "examples/mlp.ir", &path.to_string_lossy()], b"");
+        assert_eq!(outcome.code, 1, "{line}\n{}", outcome.stdout);
+        assert!(outcome.stdout.contains("DIFFERS"), "{line}\n{}", outcome.stdout);
+        assert!(outcome.stderr.contains("the plan does not compute what the program does"), "{line}");
+    }
+}
+
+#[test]
+fn no_mutated_plan_does_harm() {
+    let read = |stem: &str| program(golden().iter().find(|path| path.ends_with(stem)).expect("it is there"));
+    let original = parse(&read("verify/itself.ir")).expect("a legal program");
+    let seeds = [read("verify/plan.ir")];
+    let examine = |text: &str| {
+        let Ok(plan) = parse(text) else { return false };
+        phzc_ir::verify(&plan).is_empty() && verify(&original, &plan, 1, None).is_ok()
+    };
+    let n_ran = (0..N_CASES).filter(|&number| case("verify", &seeds, number, examine)).count();
+    eprintln!("{N_CASES} mutated plans, {n_ran} of them ran");
+    assert!(n_ran as u64 > N_CASES / 100, "mutations that never run test little: {n_ran}");
+}
