@@ -87,7 +87,8 @@ fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Result
 fn parallelism(planned: &Module) -> BTreeSet<&'static str> {
     let facts = derive(planned).expect("a planned module");
     let (comp, all) = (planned.entry(), &facts.comps[planned.entry.index()]);
-    let is_state = |id| aliased(planned).iter().any(|alias| alias.param == id);
+    let state: BTreeSet<phzc_ir::InstrId> = aliased(planned).iter().map(|alias| alias.param).collect();
+    let is_state = |id: phzc_ir::InstrId| state.contains(&id);
     let layout = |id: phzc_ir::InstrId| -> Layout {
         all[id.index()].leaves.first().map(|leaf| leaf.layout).unwrap_or_default()
     };
