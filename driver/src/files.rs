@@ -86,7 +86,7 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     write_bytes(path, text.as_bytes())
 }
 
-/// As [`write`], of any bytes.
+/// As [`write()`], of any bytes.
 pub fn write_bytes(path: &Path, text: &[u8]) -> Result<()> {
     // Through a link to the file that it means; devices and pipes cannot be replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

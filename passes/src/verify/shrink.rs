@@ -1,9 +1,10 @@
 //! The same programs with smaller sizes: same instructions, names, notes and layouts, so that they can be run.
 //!
 //! Dimensions that have to be of one size, in one program or in several that take the same inputs, are one class
-//! ([`ties`]). A class whose size nothing but shapes depend on gets the smallest size that the layouts divide
-//! ([`sizes`]), dimensions that differ by an element or two at an end ([`ends`]) by the same number; shapes, window sizes and literals follow ([`rewrite`]). What the verifier or the
-//! plan's rules then object to keeps its size, and the sizes are computed again.
+//! (`ties`). A class whose size nothing but shapes depend on gets the smallest size that the layouts divide
+//! (`sizes`), dimensions that differ by an element or two at an end (`ends`) by the same number; shapes, window
+//! sizes and literals follow (`rewrite`). What the verifier or the plan's rules then object to keeps its size, and
+//! the sizes are computed again.
 
 mod cuts;
 mod ends;
