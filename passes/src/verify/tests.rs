@@ -57,3 +57,23 @@ fn every_pipeline_computes_the_same() {
         }
     }
 }
+
+#[test]
+fn clean_ups_and_fuse_keep_what_a_program_computes() {
+    let cluster = Cluster::from_toml(SLOW_8).expect("a legal cluster");
+    for seed in 0..300 {
+        let text = crate::shard::tests::program::program(seed, 12);
+        let original = phzc_ir::parse(&text).expect("a legal program");
+        let given = inputs(&original, seed).expect("its inputs can be made");
+        let wanted = run(&original, &given, &Options::default()).expect("it can be run");
+        for pass in ["dce", "inline", "fuse", "dce,fuse,dce"] {
+            let mut module = original.clone();
+            let mut cx = Context::new(&cluster);
+            for step in &Pipeline::parse(pass).expect("a legal pipeline").steps {
+                (step.pass.run)(&mut module, &step.options, &mut cx).expect("it needs nothing");
+            }
+            let made = run(&module, &given, &Options::default()).expect("it can still be run");
+            assert_eq!(wanted.digest(), made.digest(), "{pass} on program {seed}:\n{text}");
+        }
+    }
+}
