@@ -62,9 +62,11 @@ fn note(module: &mut Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) 
             continue;
         }
         let number = blocks.block_of[id].map(|block| numbers[block as usize].to_string());
-        // What has no note is forward.
-        let phase = blocks.phases[id];
-        let phase = (number.is_some() || phase != Phase::Forward).then(|| phase.as_str().to_owned());
+        // What has no note is forward; what depends on constants only runs where it is read.
+        let (phase, is_free) =
+            (blocks.phases[id], node.results.iter().all(|&it| graph.tensors[it as usize].is_free));
+        let is_noted = number.is_some() || (phase != Phase::Forward && !is_free);
+        let phase = is_noted.then(|| phase.as_str().to_owned());
         let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
         for (key, value) in [("phzc.block", number), ("phzc.phase", phase)] {
             let Some(value) = value.filter(|value| instr.note(key) != Some(value)) else { continue };
