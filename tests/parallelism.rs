@@ -6,7 +6,7 @@ use common::root;
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module, Opcode};
 use phzc_passes::derive::{aliased, derive, is_naming, operand_origins};
-use phzc_passes::verify::verify;
+use phzc_passes::verify::{Settings, verify};
 use phzc_passes::{Context, Pipeline};
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn plans_of_small_programs_compute_the_same() {
                     continue;
                 }
             };
-            let found = verify(&original, &planned, 1, None)
+            let found = verify(&original, &planned, &Settings::default())
                 .unwrap_or_else(|error| panic!("{name} {pipeline}: {error:?}"));
             let wrong = found.outputs.iter().position(|output| !output.is_equal());
             assert_eq!(wrong, None, "{name} {pipeline}");

@@ -79,6 +79,10 @@ pub struct VerifyArgs {
     /// Largest difference over largest value that counts as rounding [default: by the program's narrowest type]
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub tolerance: Option<f64>,
+
+    /// Make up the elements of constants that were left out of the text (`{...}`)
+    #[arg(long)]
+    pub fill_elided: bool,
 }
 
 /// The arguments of `phzc eval`.

@@ -7,7 +7,7 @@ use crate::{Failure, Io, write_stdout};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use phzc_ir::{Diagnostic, Module, counted};
-use phzc_passes::verify::{Output, Verified, verify};
+use phzc_passes::verify::{Output, Settings, Verified, verify};
 use std::path::Path;
 
 /// More outputs than this are shown only if they differ.
@@ -22,7 +22,8 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
     let (model, model_source) = load(&args.model, io)?;
     let (plan, plan_source) = load(&args.plan, io)?;
     (io.progress)("verify: running program and plan");
-    let verified = verify(&model, &plan, args.seed, args.tolerance).map_err(|failed| {
+    let settings = Settings { seed: args.seed, tolerance: args.tolerance, fill_elided: args.fill_elided };
+    let verified = verify(&model, &plan, &settings).map_err(|failed| {
         let source = if failed.is_of_plan { plan_source } else { model_source };
         Failure::new(Some(source), failed.error)
     })?;
@@ -90,5 +91,6 @@ fn how(verified: &Verified) -> String {
     let microbatches = counted(verified.n_microbatches, "microbatch");
     let way = if verified.is_replayed { "the schedule replayed task by task" } else { "in lock-step" };
     let sizes = if verified.is_shrunk { ", with smaller sizes" } else { "" };
-    format!("{devices}, {stages}, {microbatches}, {way}{sizes}\n")
+    let floats = if verified.is_widened { ", in 64-bit floats" } else { "" };
+    format!("{devices}, {stages}, {microbatches}, {way}{sizes}{floats}\n")
 }

@@ -34,6 +34,7 @@ mod number;
 mod plan;
 pub(crate) mod random;
 pub(crate) mod reduce;
+mod role;
 mod round;
 pub(crate) mod select;
 mod shards;

@@ -9,6 +9,7 @@ pub mod replay;
 pub mod shrink;
 #[cfg(test)]
 mod tests;
+mod widen;
 
 use crate::derive::{Facts, derive};
 use crate::inline;
@@ -19,6 +20,7 @@ use phzc_ir::eval::{Options, Value, eval, inputs, join, run, split};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
 use phzc_ir::{Computation, Diagnostic, InstrId, Layout, Mesh, Module, Result, Shape, counted};
+use widen::widen;
 
 /// What a comparison found.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub struct Verified {
     pub is_replayed: bool,
     /// Whether both ran with smaller sizes than they have.
     pub is_shrunk: bool,
+    /// Whether both ran in 64-bit floats.
+    pub is_widened: bool,
 }
 
 /// Why nothing was compared.
@@ -65,8 +69,30 @@ const MAX_BYTES: f64 = 1e9;
 /// No size is made smaller than this.
 const LEAST: i64 = 4;
 
-/// Runs a program and its plan on inputs that follow from `seed`; `tolerance` is the relative error that counts as
-/// rounding, by default what the narrowest floats of the program explain.
+/// How both are run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The inputs follow from it.
+    pub seed: u64,
+    /// The relative error that counts as rounding; without it what the narrowest floats of the program explain.
+    pub tolerance: Option<f64>,
+    /// Whether to make up the elements of constants that were left out of the text.
+    pub fill_elided: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { seed: 1, tolerance: None, fill_elided: false }
+    }
+}
+
+impl Settings {
+    fn options(&self) -> Options {
+        Options { fill_elided: self.fill_elided.then_some(self.seed), ..Options::default() }
+    }
+}
+
+/// Runs a program and its plan on the same inputs. Where it makes sense all floats are widened first.
 ///
 /// # Errors
 /// When the two are not a program and its plan, the plan cannot be lowered or replayed, or an instruction
@@ -74,8 +100,7 @@ const LEAST: i64 = 4;
 pub fn verify(
     original: &Module,
     planned: &Module,
-    seed: u64,
-    tolerance: Option<f64>,
+    settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
     same_signature(original, planned)?;
     let mut both = [original.clone(), planned.clone()];
@@ -89,20 +114,21 @@ pub fn verify(
             return Err(Diagnostic::error(message).help("verify a smaller model of the same family").into());
         }
     }
-    let [original, planned] = &both;
-    let tolerance = tolerance.unwrap_or_else(|| compare::tolerance(original));
-    let verified = compared(original, planned, seed, tolerance)?;
-    Ok(Verified { is_shrunk: is_large, ..verified })
+    let wide = widen(&both);
+    let is_widened = wide.is_some();
+    let [original, planned] = &wide.unwrap_or(both);
+    let verified = compared(original, planned, settings)?;
+    Ok(Verified { is_shrunk: is_large, is_widened, ..verified })
 }
 
 fn compared(
     original: &Module,
     planned: &Module,
-    seed: u64,
-    tolerance: f64,
+    settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
-    let given = inputs(original, seed).map_err(Failed::of_program)?;
-    let wanted = run(original, &given, &Options::default()).map_err(Failed::of_program)?;
+    let options = settings.options();
+    let given = inputs(original, settings.seed).map_err(Failed::of_program)?;
+    let wanted = run(original, &given, &options).map_err(Failed::of_program)?;
     let header = crate::derive::header(planned)?;
     let timed = on_time_axis(planned)?;
     let facts = derive(&timed)?;
@@ -114,11 +140,12 @@ fn compared(
     let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
     let made = if is_replayed {
         let n_devices = header.meshes[0].n_devices() as usize;
-        replay::Replay::new(&local, n_stages, n_microbatches, n_devices)?.run(parts)?
+        replay::Replay::new(&local, n_stages, n_microbatches, n_devices)?.run(parts, &options)?
     } else {
-        eval(&local, &parts, &Options::default())?
+        eval(&local, &parts, &options)?
     };
     let made = join(&made, &layouts(&timed, &facts, timed.entry().root), mesh(&facts))?;
+    let tolerance = settings.tolerance.unwrap_or_else(|| compare::tolerance(original));
     let outputs = compare::outputs(&wanted, &made, tolerance)?;
     Ok(Verified {
         outputs,
@@ -127,6 +154,7 @@ fn compared(
         n_microbatches,
         is_replayed,
         is_shrunk: false,
+        is_widened: false,
     })
 }
 

@@ -14,6 +14,7 @@ use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::{Options, Value, eval};
 use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Payload, Result, Shape};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// When an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +68,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// When a task needs what has not been made by then, or an instruction cannot be evaluated.
-    pub fn run(mut self, parts: Vec<Vec<Value>>) -> Result<Vec<Value>> {
+    pub fn run(mut self, parts: Vec<Vec<Value>>, options: &Options) -> Result<Vec<Value>> {
         for (number, id) in self.local.entry().params().into_iter().enumerate() {
             for (lane, own) in parts.iter().enumerate() {
                 self.values[id.index()][lane] = Some(own[number].clone());
@@ -89,13 +90,13 @@ impl<'a> Replay<'a> {
             let task = tasks.entry(key).or_insert_with(|| self.task(When::Task(key.0, key.1)));
             let lanes = event.microbatch * self.n_devices..(event.microbatch + 1) * self.n_devices;
             let why = format!("stage {} for microbatch {}", event.stage, event.microbatch);
-            run_task(&mut self.values, self.local, task, lanes, &why)?;
+            self.run_task(task, lanes, &why, options)?;
         }
         let mut last = self.task(When::After);
         let root = self.local.entry().root;
         last.outputs = vec![root];
         let all = 0..self.n_microbatches * self.n_devices;
-        run_task(&mut self.values, self.local, &last, all, "the update")?;
+        self.run_task(&last, all, "the update", options)?;
         let made = std::mem::take(&mut self.values[root.index()]);
         Ok(made.into_iter().flatten().collect())
     }
@@ -124,35 +125,30 @@ impl<'a> Replay<'a> {
         let mut readers = entry.iter().filter(|(_, instr)| instr.operands.contains(&id));
         entry.root == id || readers.any(|(reader, _)| self.when[reader.index()] != when)
     }
-}
 
-/// Runs a task on some devices and keeps what it makes.
-fn run_task(
-    values: &mut [Vec<Option<Value>>],
-    local: &Module,
-    task: &Task,
-    lanes: std::ops::Range<usize>,
-    who: &str,
-) -> Result<()> {
-    if task.outputs.is_empty() {
-        return Ok(());
-    }
-    let missing = |id: InstrId| {
-        let name = &local.entry().instr(id).name;
-        Diagnostic::error(format!("{who} reads `{name}` before it is made"))
-    };
-    let given = |lane: usize| -> Result<Vec<Value>> {
-        task.inputs.iter().map(|&id| values[id.index()][lane].clone().ok_or_else(|| missing(id))).collect()
-    };
-    let inputs: Vec<Vec<Value>> = lanes.clone().map(given).collect::<Result<_>>()?;
-    let options = Options { first_device: Some(lanes.start), ..Options::default() };
-    for (lane, made) in lanes.zip(eval(&task.module, &inputs, &options)?) {
-        let Value::Tuple(parts) = made else { continue };
-        for (&id, value) in task.outputs.iter().zip(parts) {
-            values[id.index()][lane] = Some(value);
+    /// Runs a task on some devices and keeps what it makes.
+    fn run_task(&mut self, task: &Task, lanes: Range<usize>, who: &str, options: &Options) -> Result<()> {
+        if task.outputs.is_empty() {
+            return Ok(());
         }
+        let missing = |id: InstrId| {
+            let name = &self.local.entry().instr(id).name;
+            Diagnostic::error(format!("{who} reads `{name}` before it is made"))
+        };
+        let given = |lane: usize| -> Result<Vec<Value>> {
+            let value = |id: InstrId| self.values[id.index()][lane].clone().ok_or_else(|| missing(id));
+            task.inputs.iter().map(|&id| value(id)).collect()
+        };
+        let inputs: Vec<Vec<Value>> = lanes.clone().map(given).collect::<Result<_>>()?;
+        let options = Options { first_device: Some(lanes.start), ..options.clone() };
+        for (lane, made) in lanes.zip(eval(&task.module, &inputs, &options)?) {
+            let Value::Tuple(parts) = made else { continue };
+            for (&id, value) in task.outputs.iter().zip(parts) {
+                self.values[id.index()][lane] = Some(value);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 struct Writer<'r, 'a> {

@@ -31,8 +31,8 @@ fn planned(text: &str, pipeline: &str, cluster: &str) -> Module {
 fn check(name: &str, text: &str, pipeline: &str, cluster: &str) -> Verified {
     let original = phzc_ir::parse(text).expect("a legal program");
     let planned = planned(text, pipeline, cluster);
-    let verified =
-        verify(&original, &planned, 1, None).unwrap_or_else(|error| panic!("{name}, {pipeline}: {error:?}"));
+    let verified = verify(&original, &planned, &Settings::default())
+        .unwrap_or_else(|error| panic!("{name}, {pipeline}: {error:?}"));
     let wrong = verified.outputs.iter().position(|output| !output.is_equal());
     assert_eq!(wrong, None, "{name}, {pipeline}: {:?}", wrong.map(|at| &verified.outputs[at]));
     verified
