@@ -4,6 +4,7 @@
 //! no other function panics on the module.
 
 pub mod attr;
+pub mod build;
 pub mod diag;
 pub mod dtype;
 pub mod edit;
