@@ -22,6 +22,8 @@ mod indexing;
 mod movement;
 mod reduce;
 
+pub use control::Loop;
+
 use crate::attr::{Attr, Key, Value};
 use crate::diag::{Diagnostic, Result, Span};
 use crate::dtype::DType;
@@ -163,7 +165,7 @@ impl Builder {
         self.shape(id).as_array().expect("an array").rank()
     }
 
-    /// The next parameter of the computation in the making.
+    /// The next parameter of the computation in the making; no other instruction there has its name.
     pub fn parameter(&mut self, name: &str, shape: Shape) -> InstrId {
         let number = self.frame().n_params;
         self.frame().n_params += 1;

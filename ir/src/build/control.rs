@@ -7,6 +7,17 @@ use crate::module::{CompId, InstrId};
 use crate::opcode::Opcode;
 use crate::shape::Shape;
 
+/// A loop whose body is in the making.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    state: InstrId,
+    condition: CompId,
+    /// The trip's number, an `s32` from 0 on.
+    pub trip: InstrId,
+    /// What the trip before, or the outside, has made.
+    pub values: Vec<InstrId>,
+}
+
 impl Builder {
     /// Several values as one.
     pub fn tuple(&mut self, parts: &[InstrId]) -> InstrId {
@@ -45,13 +56,32 @@ impl Builder {
         state: &[InstrId],
         body: impl FnOnce(&mut Builder, InstrId, &[InstrId]) -> Vec<InstrId>,
     ) -> Vec<InstrId> {
+        let open = self.begin_loop(trips, state);
+        let made = body(self, open.trip, &open.values);
+        self.end_loop(open, &made)
+    }
+
+    /// Begins a loop: until [`Builder::end_loop`] instructions are one trip's.
+    pub fn begin_loop(&mut self, trips: i64, state: &[InstrId]) -> Loop {
         let zero = self.scalar(DType::S32, 0.0);
-        let state: Vec<InstrId> = std::iter::once(zero).chain(state.iter().copied()).collect();
-        let state = self.tuple(&state);
+        let all: Vec<InstrId> = std::iter::once(zero).chain(state.iter().copied()).collect();
+        let state = self.tuple(&all);
         let shape = self.shape(state).clone();
         let condition = self.below(&shape, trips);
-        let body = self.trip(&shape, body);
-        let left = self.while_loop(state, condition, body);
+        self.begin("body");
+        let inner = self.parameter("state", shape);
+        let mut values = self.elements(inner);
+        Loop { state, condition, trip: values.remove(0), values }
+    }
+
+    /// Ends a loop, whose trips make these values; returns what the last one leaves.
+    pub fn end_loop(&mut self, open: Loop, made: &[InstrId]) -> Vec<InstrId> {
+        let one = self.scalar(DType::S32, 1.0);
+        let next: Vec<InstrId> =
+            std::iter::once(self.add(open.trip, one)).chain(made.iter().copied()).collect();
+        let next = self.tuple(&next);
+        let body = self.end(next);
+        let left = self.while_loop(open.state, open.condition, body);
         self.elements(left).split_off(1)
     }
 
@@ -61,20 +91,5 @@ impl Builder {
         let (trip, limit) = (self.element(state, 0), self.scalar(DType::S32, trips as f64));
         let goes_on = self.compare(trip, limit, "LT");
         self.end(goes_on)
-    }
-
-    fn trip(
-        &mut self,
-        state: &Shape,
-        body: impl FnOnce(&mut Builder, InstrId, &[InstrId]) -> Vec<InstrId>,
-    ) -> CompId {
-        self.begin("body");
-        let state = self.parameter("state", state.clone());
-        let values = self.elements(state);
-        let made = body(self, values[0], &values[1..]);
-        let one = self.scalar(DType::S32, 1.0);
-        let next: Vec<InstrId> = std::iter::once(self.add(values[0], one)).chain(made).collect();
-        let next = self.tuple(&next);
-        self.end(next)
     }
 }

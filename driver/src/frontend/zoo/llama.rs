@@ -1,0 +1,133 @@
+//! LLaMA 1, 2 and 3 (Touvron et al. 2023, Grattafiori et al. 2024).
+
+use super::attention::Attention;
+use super::dims::{Dim, dims, divides};
+use super::net::Net;
+use super::{Family, Size, size};
+use phzc_ir::{DType, Diagnostic, InstrId, Result};
+
+dims! {
+    /// A LLaMA.
+    Llama {
+        layers "layers" "Transformer layers",
+        hidden "hidden" "Width of the residual stream",
+        heads "heads" "Query heads",
+        kv_heads "kv-heads" "Key and value heads",
+        ffn "ffn" "Width of the feed-forward layers",
+        vocab "vocab" "Tokens in the vocabulary",
+        seq "seq" "Tokens of a sample",
+        rope_base "rope-base" "Base of the rotary embedding's frequencies",
+        tied "tied" "1: the head is the embedding's transpose, 0: it has weights of its own",
+    }
+}
+
+const ONE: &str = "Touvron et al. 2023 (LLaMA), table 2; feed-forward width of the released models";
+const TWO: &str = "Touvron et al. 2023 (Llama 2), released models";
+const THREE: &str = "Grattafiori et al. 2024 (Llama 3), table 3";
+
+const SIZES: &[Size] = &[
+    size("tiny", &[2, 64, 4, 2, 176, 256, 32, 10_000, 0], "for tests"),
+    size("7b", &[32, 4096, 32, 32, 11008, 32000, 2048, 10_000, 0], ONE),
+    size("13b", &[40, 5120, 40, 40, 13824, 32000, 2048, 10_000, 0], ONE),
+    size("33b", &[60, 6656, 52, 52, 17920, 32000, 2048, 10_000, 0], ONE),
+    size("65b", &[80, 8192, 64, 64, 22016, 32000, 2048, 10_000, 0], ONE),
+    size("2-7b", &[32, 4096, 32, 32, 11008, 32000, 4096, 10_000, 0], TWO),
+    size("2-13b", &[40, 5120, 40, 40, 13824, 32000, 4096, 10_000, 0], TWO),
+    size("2-70b", &[80, 8192, 64, 8, 28672, 32000, 4096, 10_000, 0], TWO),
+    size("3-8b", &[32, 4096, 32, 8, 14336, 128_256, 8192, 500_000, 0], THREE),
+    size("3-70b", &[80, 8192, 64, 8, 28672, 128_256, 8192, 500_000, 0], THREE),
+    size("3-405b", &[126, 16384, 128, 8, 53248, 128_256, 8192, 500_000, 0], THREE),
+];
+
+/// LLaMA.
+pub const FAMILY: Family = Family {
+    name: "llama",
+    about: "LLaMA 1, 2, 3: decoder, RMSNorm, rotary positions, SwiGLU, grouped-query attention",
+    dims: Llama::DIMS,
+    sizes: SIZES,
+    can_scan: true,
+    build: |values, net| Llama::new(values).loss(net),
+};
+
+impl Llama {
+    fn loss(self, net: &mut Net) -> Result<InstrId> {
+        self.check()?;
+        let sizes = [net.settings.batch, self.seq];
+        let tokens = net.data("input_ids", DType::S32, &sizes);
+        let labels = net.data("labels", DType::S32, &sizes);
+        let (x, table) = net.embedding(tokens, "embed_tokens", self.vocab, self.hidden);
+        let (cos, sin) = net.rotary_tables(self.seq, self.hidden / self.heads, self.rope_base as f64);
+        let x = net.layers(self.layers, &[x], &[cos, sin], |net, x, tables| {
+            let x = net.decoder_attention(x[0], (tables[0], tables[1]), &self.attention());
+            vec![net.swiglu_block(x, self.ffn)]
+        })[0];
+        let x = net.rms_norm(x, "norm", 1e-5);
+        let logits = match self.tied {
+            0 => net.linear(x, "lm_head", self.vocab, false),
+            _ => net.b.einsum("bsh,vh->bsv", x, table),
+        };
+        Ok(net.cross_entropy(logits, labels))
+    }
+
+    fn check(&self) -> Result<()> {
+        divides(("heads", self.heads), ("hidden", self.hidden))?;
+        divides(("kv-heads", self.kv_heads), ("heads", self.heads))?;
+        even(self.hidden / self.heads)
+    }
+
+    fn attention(&self) -> Attention {
+        Attention {
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.hidden / self.heads,
+            has_bias: false,
+            is_causal: true,
+            is_scaled: true,
+        }
+    }
+}
+
+/// Rotary embedding turns pairs.
+pub fn even(head_dim: i64) -> Result<()> {
+    if head_dim % 2 == 0 {
+        return Ok(());
+    }
+    let message = format!("rotary embedding needs an even `--hidden` / `--heads`, got {head_dim}");
+    Err(Diagnostic::error(message))
+}
+
+impl Net {
+    /// Attention with rotary positions and its residual, RMSNorm first.
+    pub fn decoder_attention(
+        &mut self,
+        x: InstrId,
+        tables: (InstrId, InstrId),
+        shape: &Attention,
+    ) -> InstrId {
+        let hidden = self.b.dims(x)[2];
+        let normed = self.rms_norm(x, "input_layernorm", 1e-5);
+        let attended = self.scoped("self_attn", |net| {
+            let mut heads = net.project(normed, normed, shape);
+            heads.q = net.rotate(heads.q, tables);
+            heads.k = net.rotate(heads.k, tables);
+            net.attend(heads, shape, None, hidden)
+        });
+        let attended = self.dropout(attended);
+        self.b.add(x, attended)
+    }
+
+    /// The gated feed-forward layer of Shazeer 2020, (silu(x·G) ∘ x·U)·D, and its residual, RMSNorm first.
+    fn swiglu_block(&mut self, x: InstrId, ffn: i64) -> InstrId {
+        let hidden = self.b.dims(x)[2];
+        let normed = self.rms_norm(x, "post_attention_layernorm", 1e-5);
+        let fed = self.scoped("mlp", |net| {
+            let gate = net.linear(normed, "gate_proj", ffn, false);
+            let gate = net.activate(gate, super::layers::Activation::Silu);
+            let up = net.linear(normed, "up_proj", ffn, false);
+            let gated = net.b.mul(gate, up);
+            net.linear(gated, "down_proj", hidden, false)
+        });
+        let fed = self.dropout(fed);
+        self.b.add(x, fed)
+    }
+}

@@ -1,0 +1,212 @@
+//! A network in the making: parameters with names, layers unrolled or in a loop, precision, dropout.
+
+use phzc_ir::build::Builder;
+use phzc_ir::{DType, Dims, InstrId, Module, Opcode, Payload, Shape};
+
+/// What all families have in common.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Samples of a step.
+    pub batch: i64,
+    /// The type that products are computed in; parameters and sums are `f32`.
+    pub dtype: DType,
+    /// The share of activations that dropout drops; 0: none.
+    pub dropout: f64,
+    /// Whether equal layers are one loop over stacked parameters.
+    pub scan: bool,
+}
+
+/// A parameter of the program.
+#[derive(Clone, Debug)]
+struct Param {
+    id: InstrId,
+    kind: Kind,
+    dims: Dims,
+    name: String,
+}
+
+/// What a parameter is for; the program takes them in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Weight,
+    State,
+    Data,
+}
+
+/// The stacked parameters that the body of a loop over layers reads.
+#[derive(Clone, Debug)]
+struct Stacks {
+    layer: InstrId,
+    params: Vec<(String, InstrId)>,
+}
+
+/// A network in the making.
+#[derive(Clone, Debug)]
+pub struct Net {
+    /// Where its instructions go.
+    pub b: Builder,
+    /// What it was asked for.
+    pub settings: Settings,
+    params: Vec<Param>,
+    scope: String,
+    stacks: Option<Stacks>,
+    /// The state of the random numbers.
+    rng: Option<InstrId>,
+    /// Further results: new values of states.
+    updates: Vec<InstrId>,
+}
+
+impl Net {
+    /// Nothing yet.
+    pub fn new(name: &str, settings: Settings) -> Net {
+        let mut net = Net {
+            b: Builder::new(name),
+            settings,
+            params: Vec::new(),
+            scope: String::new(),
+            stacks: None,
+            rng: None,
+            updates: Vec::new(),
+        };
+        if net.settings.dropout > 0.0 {
+            net.rng = Some(net.declare("batch.rng", Kind::Data, DType::U64, &[2]));
+        }
+        net
+    }
+
+    /// The program that returns the loss and the states' new values.
+    ///
+    /// Parameters are numbered weights first, then states, then data.
+    pub fn finish(self, loss: InstrId) -> Module {
+        let Net { mut b, mut params, updates, .. } = self;
+        params.sort_by_key(|param| param.kind);
+        for (number, param) in params.iter().enumerate() {
+            b.instr_mut(param.id).payload = Payload::Parameter(number as u32);
+        }
+        let outputs: Vec<InstrId> = std::iter::once(loss).chain(updates).collect();
+        let root = b.tuple(&outputs);
+        b.finish(root)
+    }
+
+    fn declare(&mut self, name: &str, kind: Kind, dtype: DType, dims: &[i64]) -> InstrId {
+        let id = self.b.parameter(name, Shape::array(dtype, dims));
+        self.params.push(Param { id, kind, dims: Dims::from_slice(dims), name: name.to_owned() });
+        id
+    }
+
+    /// An input: `batch.<name>`.
+    pub fn data(&mut self, name: &str, dtype: DType, dims: &[i64]) -> InstrId {
+        self.declare(&format!("batch.{name}"), Kind::Data, dtype, dims)
+    }
+
+    /// A trained parameter in `f32`: `params.<scope>.<name>`.
+    pub fn master(&mut self, name: &str, dims: &[i64]) -> InstrId {
+        let full = format!("params.{}{name}", self.scope);
+        let Some(stacks) = self.stacks.clone() else {
+            return self.declare(&full, Kind::Weight, DType::F32, dims);
+        };
+        let found = stacks.params.iter().find(|(known, _)| *known == full);
+        let stack = found.expect("the trial run of the layer declared it").1;
+        self.b.unstack(stack, stacks.layer)
+    }
+
+    /// A trained parameter in the type that products are computed in.
+    pub fn weight(&mut self, name: &str, dims: &[i64]) -> InstrId {
+        let master = self.master(name, dims);
+        self.b.convert(master, self.settings.dtype)
+    }
+
+    /// A value that a step hands to the next, `state.<scope>.<name>`, with a function to its new value.
+    pub fn state(&mut self, name: &str, dims: &[i64], new: impl FnOnce(&mut Builder, InstrId) -> InstrId) {
+        let name = format!("state.{}{name}", self.scope);
+        let old = self.declare(&name, Kind::State, DType::F32, dims);
+        let new = new(&mut self.b, old);
+        self.updates.push(new);
+    }
+
+    /// What `build` makes, its parameters' names under `name`.
+    pub fn scoped<T>(&mut self, name: &str, build: impl FnOnce(&mut Net) -> T) -> T {
+        let outer = self.scope.len();
+        self.scope.push_str(name);
+        self.scope.push('.');
+        let made = build(self);
+        self.scope.truncate(outer);
+        made
+    }
+
+    /// `n` equal layers: each makes a new `x`, and may read `fixed`, which stay.
+    ///
+    /// Unrolled they are `layers.0.`, `layers.1.`, …; as a loop their parameters are stacks along a first dimension.
+    pub fn layers(
+        &mut self,
+        n: i64,
+        x: &[InstrId],
+        fixed: &[InstrId],
+        layer: impl Fn(&mut Net, &[InstrId], &[InstrId]) -> Vec<InstrId>,
+    ) -> Vec<InstrId> {
+        if self.settings.scan && n > 1 {
+            return self.scan(n, x, fixed, layer);
+        }
+        let step = |x: Vec<InstrId>, (net, number): (&mut Net, i64)| {
+            net.scoped(&format!("layers.{number}"), |net| layer(net, &x, fixed))
+        };
+        (0..n).fold(x.to_vec(), |x, number| step(x, (self, number)))
+    }
+
+    fn scan(
+        &mut self,
+        n: i64,
+        x: &[InstrId],
+        fixed: &[InstrId],
+        layer: impl Fn(&mut Net, &[InstrId], &[InstrId]) -> Vec<InstrId>,
+    ) -> Vec<InstrId> {
+        let layer = |net: &mut Net, x: &[InstrId], fixed: &[InstrId]| {
+            net.scoped("layers", |net| layer(net, x, fixed))
+        };
+        let mut trial = self.clone();
+        layer(&mut trial, x, fixed);
+        let new = trial.params.split_off(self.params.len());
+        let stacked = |param: &Param| -> Vec<i64> { std::iter::once(n).chain(param.dims.clone()).collect() };
+        let stacks: Vec<(String, InstrId)> = new
+            .iter()
+            .map(|param| {
+                (param.name.clone(), self.declare(&param.name, param.kind, DType::F32, &stacked(param)))
+            })
+            .collect();
+        let mut state: Vec<InstrId> = x.to_vec();
+        state.extend(self.rng);
+        state.extend(fixed.iter().copied().chain(stacks.iter().map(|&(_, id)| id)));
+        let open = self.b.begin_loop(n, &state);
+        let (x, rest) = open.values.split_at(x.len());
+        let (rng, rest) = rest.split_at(usize::from(self.rng.is_some()));
+        let (fixed, inner) = rest.split_at(fixed.len());
+        let params = stacks.iter().map(|(name, _)| name.clone()).zip(inner.iter().copied()).collect();
+        self.stacks = Some(Stacks { layer: open.trip, params });
+        self.rng = rng.first().copied();
+        let mut made = layer(self, x, fixed);
+        let n_x = made.len();
+        made.extend(self.rng);
+        made.extend(rest);
+        self.stacks = None;
+        let mut left = self.b.end_loop(open.clone(), &made);
+        self.rng = self.rng.map(|_| left[n_x]);
+        left.truncate(n_x);
+        left
+    }
+
+    /// Each element zero with the settings' probability, the others scaled up to keep the mean.
+    pub fn dropout(&mut self, x: InstrId) -> InstrId {
+        let Some(state) = self.rng else { return x };
+        let share = self.settings.dropout;
+        let (dims, n) = (self.b.dims(x), Shape::array(DType::U64, &[2]));
+        let bits = Shape::Tuple(vec![n, Shape::array(DType::U32, &dims)]);
+        let algorithm = phzc_ir::build::word(phzc_ir::Key::Algorithm, "rng_three_fry");
+        let both = self.b.shaped(Opcode::RngBitGenerator, &[state], bits, vec![algorithm]);
+        self.rng = Some(self.b.element(both, 0));
+        let bits = self.b.element(both, 1);
+        let limit = self.b.full_like(bits, (share * 2f64.powi(32)).floor());
+        let kept = self.b.compare(bits, limit, "GE");
+        let (scaled, zero) = (self.b.scale(x, 1.0 / (1.0 - share)), self.b.full_like(x, 0.0));
+        self.b.select(kept, scaled, zero)
+    }
+}

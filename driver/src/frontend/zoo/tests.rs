@@ -1,0 +1,67 @@
+//! Every family's tiny program is legal, runs, and does the same in a loop.
+
+use super::*;
+use phzc_ir::eval::{Options, inputs, run};
+use phzc_ir::{DType, print, verify};
+
+fn settings() -> Settings {
+    Settings { batch: 4, dtype: DType::F32, dropout: 0.0, scan: false }
+}
+
+fn tiny(family: &Family, settings: Settings) -> Module {
+    let tiny = family.sizes.iter().find(|size| size.name == "tiny").expect("every family has a tiny size");
+    family.forward(tiny.values, settings).unwrap_or_else(|error| panic!("{}: {}", family.name, error.message))
+}
+
+fn loss(module: &Module) -> f64 {
+    let given = inputs(module, 1).expect("fixed shapes");
+    let made = run(module, &given, &Options::default()).expect("it runs");
+    made.leaves()[0].to_f64_vec()[0]
+}
+
+#[test]
+fn every_size_has_a_value_per_dimension_and_a_source() {
+    for family in FAMILIES {
+        for size in family.sizes {
+            assert_eq!(size.values.len(), family.dims.len(), "{} {}", family.name, size.name);
+            assert!(!size.source.is_empty(), "{} {}", family.name, size.name);
+        }
+    }
+}
+
+#[test]
+fn every_family_is_legal_and_has_a_loss() {
+    for family in FAMILIES {
+        for dtype in [DType::F32, DType::Bf16] {
+            let module = tiny(family, Settings { dtype, ..settings() });
+            assert_eq!(verify(&module), [], "{} {}", family.name, print(&module));
+            let loss = loss(&module);
+            assert!(loss > 0.1 && loss < 20.0, "{}: {loss}", family.name);
+        }
+    }
+}
+
+#[test]
+fn dropout_changes_the_loss() {
+    for family in FAMILIES.iter().filter(|family| family.name != "resnet") {
+        let (with, without) = (Settings { dropout: 0.5, ..settings() }, settings());
+        let module = tiny(family, with);
+        assert_eq!(verify(&module), [], "{}", family.name);
+        assert_ne!(loss(&module), loss(&tiny(family, without)), "{}", family.name);
+    }
+}
+
+#[test]
+fn a_loop_is_as_long_whatever_the_depth() {
+    for family in FAMILIES.iter().filter(|family| family.can_scan) {
+        let mut values = family.sizes[0].values.to_vec();
+        let mut n = |layers| {
+            values[0] = layers;
+            let module = family.forward(&values, Settings { scan: true, dropout: 0.1, ..settings() });
+            let module = module.expect("dimensions that fit");
+            assert_eq!(verify(&module), [], "{} {}", family.name, print(&module));
+            module.n_instrs()
+        };
+        assert_eq!(n(4), n(16), "{}", family.name);
+    }
+}
