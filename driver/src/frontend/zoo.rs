@@ -16,10 +16,10 @@ mod resnet;
 mod t5;
 mod vit;
 
-pub use dims::{Dim, MAX_DIM};
+pub use dims::Dim;
 pub use net::{Net, Settings};
 
-use phzc_ir::{InstrId, Module, Result};
+use phzc_ir::{Diagnostic, InstrId, Module, Result};
 
 /// All families, in the order of the help.
 pub const FAMILIES: &[Family] = &[
@@ -72,8 +72,13 @@ impl Family {
     /// The forward program, which returns the loss of a batch.
     ///
     /// # Errors
-    /// Dimensions that do not fit each other.
+    /// Dimensions that do not fit each other; a loop over layers that differ.
     pub fn forward(&self, values: &[i64], settings: Settings) -> Result<Module> {
+        dims::countable(self.dims, values, settings.batch)?;
+        if settings.scan && !self.can_scan {
+            let message = format!("the layers of `{}` differ: they cannot be a loop", self.name);
+            return Err(Diagnostic::error(message).help("leave `--scan` out"));
+        }
         let mut net = Net::new(self.name, settings);
         let loss = (self.build)(values, &mut net)?;
         Ok(net.finish(loss))

@@ -103,7 +103,8 @@ impl Net {
             (self.b.iota(DType::S32, &dims[2..], 0), self.b.iota(DType::S32, &dims[2..], 1));
         let seen = self.b.compare(queries, keys, "GE");
         let seen = self.b.broadcast(seen, &dims, &[2, 3]);
-        let least = self.b.full_like(scores, -1e9);
+        let least = if self.b.dtype(scores) == DType::F16 { -6e4 } else { -1e9 };
+        let least = self.b.full_like(scores, least);
         self.b.select(seen, scores, least)
     }
 

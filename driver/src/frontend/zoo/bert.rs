@@ -10,13 +10,13 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A BERT.
     Bert {
-        layers "layers" "Transformer layers",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Attention heads",
-        ffn "ffn" "Width of the feed-forward layers",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample",
-        types "types" "Kinds of tokens: sentence A, sentence B",
+        layers: Dim::size("layers", "Transformer layers"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Attention heads"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample"),
+        types: Dim::size("types", "Kinds of tokens: sentence A, sentence B"),
     }
 }
 

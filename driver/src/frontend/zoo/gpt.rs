@@ -10,13 +10,13 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A GPT.
     Gpt {
-        layers "layers" "Transformer layers",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Attention heads",
-        ffn "ffn" "Width of the feed-forward layers",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample",
-        tied "tied" "1: the head is the embedding's transpose, 0: it has weights of its own",
+        layers: Dim::size("layers", "Transformer layers"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Attention heads"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample"),
+        tied: Dim::within("tied", (0, 1), "1: the head is the embedding's transpose, 0: it has weights of its own"),
     }
 }
 

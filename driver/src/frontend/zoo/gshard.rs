@@ -6,20 +6,20 @@ use super::experts::Experts;
 use super::layers::Activation;
 use super::net::Net;
 use super::{Family, Size, size};
-use phzc_ir::{DType, InstrId, Result};
+use phzc_ir::{DType, Diagnostic, InstrId, Result};
 
 dims! {
     /// A decoder with experts.
     Gshard {
-        layers "layers" "Transformer layers, every other one with experts",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Attention heads",
-        ffn "ffn" "Width of the feed-forward layers, an expert's too",
-        experts "experts" "Experts",
-        top_k "top-k" "Experts that a token is sent to",
-        capacity "capacity" "An expert's places, in per cent of an even share",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample",
+        layers: Dim::size("layers", "Transformer layers, every other one with experts"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Attention heads"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers, an expert's too"),
+        experts: Dim::size("experts", "Experts"),
+        top_k: Dim::size("top-k", "Experts that a token is sent to"),
+        capacity: Dim::within("capacity", (1, 100_000), "An expert's places, in per cent of an even share"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample"),
     }
 }
 
@@ -48,7 +48,9 @@ pub const FAMILY: Family = Family {
 impl Gshard {
     fn loss(self, net: &mut Net) -> Result<InstrId> {
         divides(("heads", self.heads), ("hidden", self.hidden))?;
-        divides(("2", 2), ("layers", self.layers))?;
+        if self.layers % 2 != 0 {
+            return Err(Diagnostic::error(format!("`--layers` has to be even, got {}", self.layers)));
+        }
         self.experts().check()?;
         let sizes = [net.settings.batch, self.seq];
         let tokens = net.data("input_ids", DType::S32, &sizes);

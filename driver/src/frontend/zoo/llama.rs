@@ -9,15 +9,15 @@ use phzc_ir::{DType, Diagnostic, InstrId, Result};
 dims! {
     /// A LLaMA.
     Llama {
-        layers "layers" "Transformer layers",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Query heads",
-        kv_heads "kv-heads" "Key and value heads",
-        ffn "ffn" "Width of the feed-forward layers",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample",
-        rope_base "rope-base" "Base of the rotary embedding's frequencies",
-        tied "tied" "1: the head is the embedding's transpose, 0: it has weights of its own",
+        layers: Dim::size("layers", "Transformer layers"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Query heads"),
+        kv_heads: Dim::size("kv-heads", "Key and value heads"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample"),
+        rope_base: Dim::within("rope-base", (2, 1_000_000_000), "Base of the rotary embedding's frequencies"),
+        tied: Dim::within("tied", (0, 1), "1: the head is the embedding's transpose, 0: it has weights of its own"),
     }
 }
 

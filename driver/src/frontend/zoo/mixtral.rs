@@ -11,17 +11,17 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A Mixtral.
     Mixtral {
-        layers "layers" "Transformer layers",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Query heads",
-        kv_heads "kv-heads" "Key and value heads",
-        ffn "ffn" "Width of an expert's feed-forward layer",
-        experts "experts" "Experts",
-        top_k "top-k" "Experts that a token is sent to",
-        capacity "capacity" "An expert's places, in per cent of an even share",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample",
-        rope_base "rope-base" "Base of the rotary embedding's frequencies",
+        layers: Dim::size("layers", "Transformer layers"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Query heads"),
+        kv_heads: Dim::size("kv-heads", "Key and value heads"),
+        ffn: Dim::size("ffn", "Width of an expert's feed-forward layer"),
+        experts: Dim::size("experts", "Experts"),
+        top_k: Dim::size("top-k", "Experts that a token is sent to"),
+        capacity: Dim::within("capacity", (1, 100_000), "An expert's places, in per cent of an even share"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample"),
+        rope_base: Dim::within("rope-base", (2, 1_000_000_000), "Base of the rotary embedding's frequencies"),
     }
 }
 

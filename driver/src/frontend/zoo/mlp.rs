@@ -9,10 +9,10 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A multi-layer perceptron.
     Mlp {
-        layers "layers" "Hidden layers of equal width",
-        input "input" "Numbers of a sample",
-        hidden "hidden" "Width of the hidden layers",
-        classes "classes" "Classes to tell apart",
+        layers: Dim::size("layers", "Hidden layers of equal width"),
+        input: Dim::size("input", "Numbers of a sample"),
+        hidden: Dim::size("hidden", "Width of the hidden layers"),
+        classes: Dim::size("classes", "Classes to tell apart"),
     }
 }
 

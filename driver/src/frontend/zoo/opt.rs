@@ -10,12 +10,12 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// An OPT.
     Opt {
-        layers "layers" "Transformer layers",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Attention heads",
-        ffn "ffn" "Width of the feed-forward layers",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample",
+        layers: Dim::size("layers", "Transformer layers"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Attention heads"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample"),
     }
 }
 

@@ -10,14 +10,14 @@ use phzc_ir::{DType, InstrId, Opcode, Result};
 dims! {
     /// A T5.
     T5 {
-        layers "layers" "Layers of the encoder, and of the decoder",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Attention heads",
-        head_dim "head-dim" "Width of a head",
-        ffn "ffn" "Width of the feed-forward layers",
-        vocab "vocab" "Tokens in the vocabulary",
-        seq "seq" "Tokens of a sample's input",
-        target_seq "target-seq" "Tokens of a sample's target",
+        layers: Dim::size("layers", "Layers of the encoder, and of the decoder"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Attention heads"),
+        head_dim: Dim::size("head-dim", "Width of a head"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers"),
+        vocab: Dim::size("vocab", "Tokens in the vocabulary"),
+        seq: Dim::size("seq", "Tokens of a sample's input"),
+        target_seq: Dim::size("target-seq", "Tokens of a sample's target"),
     }
 }
 

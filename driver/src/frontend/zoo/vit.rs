@@ -10,13 +10,13 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A vision transformer.
     Vit {
-        layers "layers" "Transformer layers",
-        hidden "hidden" "Width of the residual stream",
-        heads "heads" "Attention heads",
-        ffn "ffn" "Width of the feed-forward layers",
-        image "image" "Pixels along an image's side",
-        patch "patch" "Pixels along a patch's side",
-        classes "classes" "Classes to tell apart",
+        layers: Dim::size("layers", "Transformer layers"),
+        hidden: Dim::size("hidden", "Width of the residual stream"),
+        heads: Dim::size("heads", "Attention heads"),
+        ffn: Dim::size("ffn", "Width of the feed-forward layers"),
+        image: Dim::size("image", "Pixels along an image's side"),
+        patch: Dim::size("patch", "Pixels along a patch's side"),
+        classes: Dim::size("classes", "Classes to tell apart"),
     }
 }
 
