@@ -1,5 +1,6 @@
 //! `phzc gen`: writes the training step of a model family, any dimensions.
 
+mod describe;
 mod options;
 
 pub use options::GenArgs;
@@ -15,7 +16,8 @@ use std::path::Path;
 
 /// Does what the command line says.
 pub(crate) fn run(args: &GenArgs, io: &mut Io) -> Result<(), Failure> {
-    let text = print(&step(args, io)?);
+    let module = step(args, io)?;
+    let text = if args.describe { describe::json(args, &module) } else { print(&module) };
     match &args.output {
         Some(path) if path != Path::new("-") => Ok(files::write(path, &text)?),
         _ => write_stdout(io, &text),

@@ -19,6 +19,8 @@ pub struct GenArgs {
     pub settings: Settings,
     /// The passes that make a training step of the forward program.
     pub passes: String,
+    /// Whether to write figures of the program, not the program.
+    pub describe: bool,
     /// Where to.
     pub output: Option<PathBuf>,
 }
@@ -73,7 +75,7 @@ fn subcommand(family: &'static Family) -> Command {
     if family.can_scan { command.arg(scan()) } else { command }
 }
 
-fn shared() -> [Arg; 6] {
+fn shared() -> [Arg; 7] {
     [
         Arg::new("batch")
             .long("global-batch")
@@ -104,6 +106,10 @@ fn shared() -> [Arg; 6] {
             .help("Only the forward program, which returns the loss")
             .action(ArgAction::SetTrue)
             .conflicts_with("optimizer"),
+        Arg::new("describe")
+            .long("describe")
+            .help("Instead of the program: its dimensions, parameters and FLOPs, as JSON")
+            .action(ArgAction::SetTrue),
         Arg::new("output")
             .short('o')
             .long("output")
@@ -142,5 +148,13 @@ fn read(family: &'static Family, matches: &ArgMatches) -> GenArgs {
         true => String::new(),
         false => format!("grad,optimizer{{kind={}}},simplify", text("optimizer")),
     };
-    GenArgs { family, size: size_name, values, settings, passes, output: matches.get_one("output").cloned() }
+    GenArgs {
+        family,
+        size: size_name,
+        values,
+        settings,
+        passes,
+        describe: matches.get_flag("describe"),
+        output: matches.get_one("output").cloned(),
+    }
 }
