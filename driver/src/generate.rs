@@ -1,13 +1,13 @@
 //! `phzc gen`: writes the training step of a model family, any dimensions.
 
+mod accumulate;
 mod describe;
 mod options;
 
 pub use options::GenArgs;
 
-use crate::frontend::zoo::Settings;
-use crate::render::Source;
 use crate::{Failure, Io, files, write_stdout};
+use accumulate::accumulate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Module, print};
 use phzc_passes::manager::{self, Hooks};
@@ -24,19 +24,29 @@ pub(crate) fn run(args: &GenArgs, io: &mut Io) -> Result<(), Failure> {
     }
 }
 
-/// The forward program, or the whole step that the passes make of it.
+/// The forward program, or the whole step that passes make of it.
 fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
-    let Settings { batch, .. } = args.settings;
     let mut module = args.family.forward(&args.values, args.settings.clone())?;
+    let batch = args.settings.batch * args.n_microbatches;
     module.name = format!("{}_{}_batch_{batch}", args.family.name, args.size).replace(['-', '.'], "_").into();
+    if args.optimizer.is_some() {
+        run_passes(&mut module, "grad", io)?;
+    }
+    if args.n_microbatches > 1 {
+        module = accumulate(module, args.n_microbatches);
+    }
+    if let Some(kind) = &args.optimizer {
+        run_passes(&mut module, &format!("optimizer{{kind={kind}}}"), io)?;
+    }
+    Ok(module)
+}
+
+fn run_passes(module: &mut Module, passes: &str, io: &mut Io) -> Result<(), Failure> {
+    let pipeline = Pipeline::parse(passes).map_err(|errors| Failure { code: 1, source: None, errors })?;
     let cluster = Cluster::named(DEFAULT_CLUSTER)?;
     let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
-    let pipeline = Pipeline::parse(&args.passes).map_err(|errors| {
-        let source = Source { name: "--passes".to_owned(), text: args.passes.clone() };
-        Failure { code: 2, source: Some(source), errors }
-    })?;
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: io.clock };
-    let ran = manager::run(&mut module, &pipeline, &mut cx, &mut hooks);
+    let ran = manager::run(module, &pipeline, &mut cx, &mut hooks);
     (io.progress)("");
-    ran.map(|()| module).map_err(|errors| Failure { code: 1, source: None, errors })
+    ran.map_err(|errors| Failure { code: 1, source: None, errors })
 }

@@ -92,6 +92,12 @@ impl Builder {
         Builder::with(module, Frame::resume(entry))
     }
 
+    /// A new entry, called `main`, for a module whose own becomes a computation to call.
+    pub fn around(module: Module) -> (Builder, CompId) {
+        let callee = module.entry;
+        (Builder::with(module, Frame::new("main")), callee)
+    }
+
     fn with(module: Module, entry: Frame) -> Builder {
         Builder { module, frames: vec![entry], reducers: IndexMap::default(), span: Span::default() }
     }

@@ -27,7 +27,7 @@ pub(super) fn json(args: &GenArgs, module: &Module) -> String {
     let description = Description {
         family: args.family.name,
         size: &args.size,
-        batch: args.settings.batch,
+        batch: args.settings.batch * args.n_microbatches,
         dtype: args.settings.dtype.as_str(),
         dims: args.family.dims.iter().map(|dim| dim.name).zip(args.values.iter().copied()).collect(),
         n_parameters: n_parameters(module),

@@ -17,8 +17,10 @@ pub struct GenArgs {
     pub values: Vec<i64>,
     /// What all families have in common.
     pub settings: Settings,
-    /// The passes that make a training step of the forward program.
-    pub passes: String,
+    /// Microbatches of a step; the settings' batch is that of one.
+    pub n_microbatches: i64,
+    /// The optimizer; without one only the forward program is wanted.
+    pub optimizer: Option<String>,
     /// Whether to write figures of the program, not the program.
     pub describe: bool,
     /// Where to.
@@ -44,7 +46,7 @@ impl clap::FromArgMatches for GenArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<GenArgs, clap::Error> {
         let (name, matches) = matches.subcommand().expect("clap has asked for one");
         let family = FAMILIES.iter().find(|family| family.name == name).expect("clap knows these only");
-        Ok(read(family, matches))
+        read(family, matches)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -75,7 +77,7 @@ fn subcommand(family: &'static Family) -> Command {
     if family.can_scan { command.arg(scan()) } else { command }
 }
 
-fn shared() -> [Arg; 7] {
+fn shared() -> [Arg; 8] {
     [
         Arg::new("batch")
             .long("global-batch")
@@ -83,6 +85,11 @@ fn shared() -> [Arg; 7] {
             .help("Samples of a step")
             .value_parser(value_parser!(i64).range(1..=1_000_000))
             .default_value("8"),
+        Arg::new("microbatch")
+            .long("microbatch")
+            .value_name("N")
+            .help("Samples at once, in a loop that adds up gradients [default: all]")
+            .value_parser(value_parser!(i64).range(1..=1_000_000)),
         Arg::new("dtype")
             .long("dtype")
             .value_name("TYPE")
@@ -132,29 +139,35 @@ fn share(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(is_legal).ok_or_else(|| "expected a number from 0 to below 1".to_owned())
 }
 
-fn read(family: &'static Family, matches: &ArgMatches) -> GenArgs {
+fn read(family: &'static Family, matches: &ArgMatches) -> Result<GenArgs, clap::Error> {
     let text = |name: &str| matches.get_one::<String>(name).expect("it has a default").clone();
     let size_name = text("size");
     let size = family.sizes.iter().find(|size| size.name == size_name).expect("clap knows these only");
     let chosen = family.dims.iter().zip(size.values);
     let values = chosen.map(|(dim, &own)| matches.get_one(dim.name).copied().unwrap_or(own)).collect();
+    let all: i64 = *matches.get_one("batch").expect("it has a default");
+    let batch = matches.get_one("microbatch").copied().unwrap_or(all);
+    if all % batch != 0 {
+        let message =
+            format!("`--global-batch` has to be a multiple of `--microbatch`, got {all} and {batch}\n");
+        return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, message));
+    }
     let settings = Settings {
-        batch: *matches.get_one("batch").expect("it has a default"),
+        batch,
         dtype: DType::parse(&text("dtype")).expect("clap knows these only"),
         dropout: *matches.get_one("dropout").expect("it has a default"),
         scan: family.can_scan && matches.get_flag("scan"),
     };
-    let passes = match matches.get_flag("forward") {
-        true => String::new(),
-        false => format!("grad,optimizer{{kind={}}},simplify", text("optimizer")),
-    };
-    GenArgs {
+    let optimizer = (!matches.get_flag("forward")).then(|| text("optimizer"));
+    let output = matches.get_one("output").cloned();
+    Ok(GenArgs {
         family,
         size: size_name,
         values,
         settings,
-        passes,
+        n_microbatches: all / batch,
+        optimizer,
         describe: matches.get_flag("describe"),
-        output: matches.get_one("output").cloned(),
-    }
+        output,
+    })
 }

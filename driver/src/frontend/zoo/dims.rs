@@ -22,6 +22,11 @@ impl Dim {
         Dim { name, about, range: SIZES }
     }
 
+    /// A number of layers, which are written one after the other.
+    pub const fn layers(name: &'static str, about: &'static str) -> Dim {
+        Dim { name, about, range: (1, 16_384) }
+    }
+
     /// A number that is no size.
     pub const fn within(name: &'static str, range: (i64, i64), about: &'static str) -> Dim {
         Dim { name, about, range }

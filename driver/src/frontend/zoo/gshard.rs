@@ -11,7 +11,7 @@ use phzc_ir::{DType, Diagnostic, InstrId, Result};
 dims! {
     /// A decoder with experts.
     Gshard {
-        layers: Dim::size("layers", "Transformer layers, every other one with experts"),
+        layers: Dim::layers("layers", "Transformer layers, every other one with experts"),
         hidden: Dim::size("hidden", "Width of the residual stream"),
         heads: Dim::size("heads", "Attention heads"),
         ffn: Dim::size("ffn", "Width of the feed-forward layers, an expert's too"),

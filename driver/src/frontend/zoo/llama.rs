@@ -9,7 +9,7 @@ use phzc_ir::{DType, Diagnostic, InstrId, Result};
 dims! {
     /// A LLaMA.
     Llama {
-        layers: Dim::size("layers", "Transformer layers"),
+        layers: Dim::layers("layers", "Transformer layers"),
         hidden: Dim::size("hidden", "Width of the residual stream"),
         heads: Dim::size("heads", "Query heads"),
         kv_heads: Dim::size("kv-heads", "Key and value heads"),

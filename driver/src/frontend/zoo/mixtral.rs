@@ -11,7 +11,7 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A Mixtral.
     Mixtral {
-        layers: Dim::size("layers", "Transformer layers"),
+        layers: Dim::layers("layers", "Transformer layers"),
         hidden: Dim::size("hidden", "Width of the residual stream"),
         heads: Dim::size("heads", "Query heads"),
         kv_heads: Dim::size("kv-heads", "Key and value heads"),

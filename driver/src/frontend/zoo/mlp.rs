@@ -9,7 +9,7 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// A multi-layer perceptron.
     Mlp {
-        layers: Dim::size("layers", "Hidden layers of equal width"),
+        layers: Dim::layers("layers", "Hidden layers of equal width"),
         input: Dim::size("input", "Numbers of a sample"),
         hidden: Dim::size("hidden", "Width of the hidden layers"),
         classes: Dim::size("classes", "Classes to tell apart"),

@@ -10,7 +10,7 @@ use phzc_ir::{DType, InstrId, Result};
 dims! {
     /// An OPT.
     Opt {
-        layers: Dim::size("layers", "Transformer layers"),
+        layers: Dim::layers("layers", "Transformer layers"),
         hidden: Dim::size("hidden", "Width of the residual stream"),
         heads: Dim::size("heads", "Attention heads"),
         ffn: Dim::size("ffn", "Width of the feed-forward layers"),

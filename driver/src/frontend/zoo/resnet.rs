@@ -9,10 +9,10 @@ use phzc_ir::{DType, InstrId, Opcode, Result};
 dims! {
     /// A ResNet.
     Resnet {
-        blocks_1: Dim::size("blocks-1", "Blocks of the first group"),
-        blocks_2: Dim::size("blocks-2", "Blocks of the second group"),
-        blocks_3: Dim::size("blocks-3", "Blocks of the third group"),
-        blocks_4: Dim::size("blocks-4", "Blocks of the fourth group"),
+        blocks_1: Dim::layers("blocks-1", "Blocks of the first group"),
+        blocks_2: Dim::layers("blocks-2", "Blocks of the second group"),
+        blocks_3: Dim::layers("blocks-3", "Blocks of the third group"),
+        blocks_4: Dim::layers("blocks-4", "Blocks of the fourth group"),
         channels: Dim::size("channels", "Channels after the first convolution"),
         width: Dim::size("width", "Factor of the channels within blocks"),
         image: Dim::size("image", "Pixels along an image's side"),

@@ -10,7 +10,7 @@ use phzc_ir::{DType, InstrId, Opcode, Result};
 dims! {
     /// A T5.
     T5 {
-        layers: Dim::size("layers", "Layers of the encoder, and of the decoder"),
+        layers: Dim::layers("layers", "Layers of the encoder, and of the decoder"),
         hidden: Dim::size("hidden", "Width of the residual stream"),
         heads: Dim::size("heads", "Attention heads"),
         head_dim: Dim::size("head-dim", "Width of a head"),
