@@ -85,5 +85,13 @@ impl Family {
     }
 }
 
+/// How many numbers a family's program trains: the elements of its inputs `params.*`.
+pub fn n_parameters(module: &Module) -> i64 {
+    let entry = module.entry();
+    let params = entry.params().into_iter().map(|id| entry.instr(id));
+    let trained = params.filter(|param| param.name.starts_with("params."));
+    trained.filter_map(|param| param.shape.as_array()).map(|shape| shape.dims.iter().product::<i64>()).sum()
+}
+
 #[cfg(test)]
 mod tests;

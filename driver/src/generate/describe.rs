@@ -1,9 +1,11 @@
 //! Figures of a generated program, for scripts.
 
 use super::GenArgs;
+use crate::frontend::zoo::n_parameters;
 use indexmap::IndexMap;
 use phzc_ir::Module;
 use phzc_ir::flops::totals;
+use phzc_ir::text::shape_text;
 use serde::Serialize;
 
 /// What `phzc gen --describe` writes.
@@ -14,6 +16,8 @@ struct Description<'a> {
     batch: i64,
     dtype: &'a str,
     dims: IndexMap<&'a str, i64>,
+    /// The program's inputs in order, each with its shape.
+    inputs: IndexMap<&'a str, String>,
     /// Trained numbers.
     n_parameters: i64,
     /// Of one run, loop bodies as often as they run.
@@ -23,25 +27,19 @@ struct Description<'a> {
 
 /// One JSON object and a line break.
 pub(super) fn json(args: &GenArgs, module: &Module) -> String {
-    let work = totals(module).with_trips;
+    let (work, entry) = (totals(module).with_trips, module.entry());
+    let inputs = entry.params().into_iter().map(|id| entry.instr(id));
     let description = Description {
         family: args.family.name,
         size: &args.size,
         batch: args.settings.batch * args.n_microbatches,
         dtype: args.settings.dtype.as_str(),
         dims: args.family.dims.iter().map(|dim| dim.name).zip(args.values.iter().copied()).collect(),
+        inputs: inputs.map(|input| (&*input.name, shape_text(&input.shape))).collect(),
         n_parameters: n_parameters(module),
         flops: work.flops,
         transcendentals: work.transcendentals,
     };
     let text = serde_json::to_string_pretty(&description).expect("plain names and numbers");
     text + "\n"
-}
-
-/// How many numbers the program trains: the elements of its inputs `params.*`.
-pub(crate) fn n_parameters(module: &Module) -> i64 {
-    let entry = module.entry();
-    let params = entry.params().into_iter().map(|id| entry.instr(id));
-    let trained = params.filter(|param| param.name.starts_with("params."));
-    trained.filter_map(|param| param.shape.as_array()).map(|shape| shape.dims.iter().product::<i64>()).sum()
 }

@@ -4,6 +4,8 @@ use super::*;
 use phzc_ir::eval::{Options, inputs, run};
 use phzc_ir::{DType, print, verify};
 
+mod counts;
+
 fn settings() -> Settings {
     Settings { batch: 4, dtype: DType::F32, dropout: 0.0, scan: false }
 }
