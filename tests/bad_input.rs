@@ -4,6 +4,8 @@
 #[path = "bad_input/cases.rs"]
 mod cases;
 mod common;
+#[path = "bad_input/generation.rs"]
+mod generation;
 #[path = "bad_input/verification.rs"]
 mod verification;
 
@@ -20,8 +22,8 @@ const MAX_SECS: u64 = 60;
 
 #[test]
 fn bad_input_gives_one_message() {
-    let (cases, mut findings) =
-        (cases::bad().into_iter().chain(verification::bad()).collect::<Vec<_>>(), Vec::new());
+    let cases: Vec<Case> = [cases::bad(), generation::bad(), verification::bad()].concat();
+    let mut findings = Vec::new();
     for case in &cases {
         findings.extend(examine(case).err().map(|finding| format!("{}: {finding}", case.name)));
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{corpus, phzc, scratch};
 
-/// Outputs that prove nothing are all zero or not finite: no more than one in this many.
+/// Outputs that prove nothing are all zero, not finite or too small: no more than one in this many.
 const MAX_SILENT: usize = 10;
 
 #[test]

@@ -135,11 +135,10 @@ fn row(index: usize, leaf: &Array) -> [String; 7] {
     let numbers = || values.iter().copied().filter(|x| !x.is_nan());
     let n_nan = values.len() - numbers().count();
     let shown = |x: f64| if numbers().next().is_none() { "-".to_owned() } else { format!("{x:.6e}") };
-    let sizes: Vec<String> = leaf.dims().iter().map(usize::to_string).collect();
     let mean = numbers().sum::<f64>() / (values.len() - n_nan) as f64;
     [
         index.to_string(),
-        format!("{}[{}]", leaf.dtype().as_str(), sizes.join(",")),
+        leaf.type_text(),
         shown(numbers().fold(f64::INFINITY, f64::min)),
         shown(numbers().fold(f64::NEG_INFINITY, f64::max)),
         shown(mean),

@@ -3,6 +3,7 @@
 use ndarray::{ArrayD, IxDyn, OwnedRepr};
 use ndarray_npy::{NpzReader, NpzWriter, ReadNpyExt, ReadableElement};
 use num_complex::Complex;
+use phzc_ir::dtype::Class;
 use phzc_ir::eval::{Array, Data, Element};
 use phzc_ir::{DType, Diagnostic, Result};
 use std::io::Cursor;
@@ -54,15 +55,14 @@ pub(crate) fn read(name: &str, bytes: &[u8], wanted: &[DType], found: &mut Vec<A
     let mut append = |label: &str, place: &Place| {
         let dtype = wanted.get(found.len()).copied();
         let dtype = dtype.ok_or_else(|| unreadable(label, &"the program takes no more arrays"))?;
-        found.push(place.array(label)?.converted(dtype));
+        found.push(converted(label, place.array(label)?, dtype)?);
         Ok(())
     };
     if bytes.starts_with(b"\x93NUMPY") {
         return append(name, &Place::File(bytes));
     }
     let names = NpzReader::new(Cursor::new(bytes)).and_then(|mut file| file.names());
-    let mut names = names.map_err(|error| unreadable(name, &error))?;
-    names.sort_by_key(|name| number(name));
+    let names = in_order(name, names.map_err(|error| unreadable(name, &error))?)?;
     names.iter().try_for_each(|entry| append(&format!("{name}:{entry}"), &Place::Entry(bytes, entry)))
 }
 
@@ -70,11 +70,38 @@ fn unreadable(name: &str, error: &dyn std::fmt::Display) -> Diagnostic {
     Diagnostic::error(format!("`{name}` cannot be read as NumPy arrays: {error}"))
 }
 
-/// `arr_12.npy` comes after `arr_2.npy`.
-fn number(name: &str) -> (u64, String) {
+/// The names by their numbers: `arr_12.npy` comes after `arr_2.npy`. One alone needs none.
+fn in_order(file: &str, names: Vec<String>) -> Result<Vec<String>> {
+    let mut numbered: Vec<(Option<u64>, String)> =
+        names.into_iter().map(|name| (number(&name), name)).collect();
+    numbered.sort();
+    let is_unclear = |pair: &&[(Option<u64>, String)]| pair[0].0.is_none() || pair[0].0 == pair[1].0;
+    if let Some([(_, first), (_, second)]) = numbered.windows(2).find(is_unclear) {
+        let message = format!("`{file}` does not say which of `{first}` and `{second}` comes first");
+        return Err(Diagnostic::error(message)
+            .help("number the arrays as the parameters are, `np.savez(file, x, y)`, or give one file each"));
+    }
+    Ok(numbered.into_iter().map(|(_, name)| name).collect())
+}
+
+fn number(name: &str) -> Option<u64> {
     let stem = name.trim_end_matches(".npy");
-    let digits = stem.trim_start_matches(|c: char| !c.is_ascii_digit());
-    (digits.parse().unwrap_or(u64::MAX), name.to_owned())
+    stem.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+}
+
+/// The array in the parameter's type: floats may be rounded, anything else has to be there exactly.
+fn converted(label: &str, array: Array, dtype: DType) -> Result<Array> {
+    let is_rounding = dtype.class() == Class::Float && array.dtype().class() != Class::Complex;
+    if is_rounding || dtype.class() == Class::Complex {
+        return Ok(array.converted(dtype));
+    }
+    let made = array.clone().converted(dtype);
+    let is_same = made.clone().converted(array.dtype()) == array;
+    if is_same && made.to_f64_vec() == array.to_f64_vec() {
+        return Ok(made);
+    }
+    let (from, to) = (array.dtype().as_str(), dtype.as_str());
+    Err(Diagnostic::error(format!("`{label}` holds {from} values that {to} has not")))
 }
 
 /// Where an array is.
@@ -119,6 +146,48 @@ impl Place<'_> {
             Complex<f32>, C64, |x| x;
             Complex<f64>, C128, |x| x;
         }
-        Err(unreadable(label, &"not a NumPy array of numbers"))
+        let known =
+            "no array of bool, int, uint, float32, float64 or complex; float16 is to be saved as float32";
+        Err(unreadable(label, &known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(dtype: DType, elements: &[f64]) -> Array {
+        let wide = Array::from_vec(DType::F64, &[elements.len()], elements.to_vec());
+        wide.expect("as many as there are").converted(dtype)
+    }
+
+    fn read_as(dtype: DType, elements: &[f64], wanted: DType) -> String {
+        let (bytes, mut found) = (write(&[&array(dtype, elements)]).expect("it fits"), Vec::new());
+        match read("x.npz", &bytes, &[wanted], &mut found) {
+            Ok(()) => format!("{:?}", found[0].to_f64_vec()),
+            Err(error) => error.message,
+        }
+    }
+
+    #[test]
+    fn arrays_come_back_in_the_parameters_type() {
+        assert_eq!(read_as(DType::F32, &[1.0, -2.0], DType::S32), "[1.0, -2.0]");
+        assert_eq!(read_as(DType::F32, &[1.003], DType::Bf16), "[1.0]");
+        assert_eq!(read_as(DType::S64, &[0.0, 1.0], DType::Pred), "[0.0, 1.0]");
+        let lost = |from: &str, to: &str| format!("`x.npz:0` holds {from} values that {to} has not");
+        assert_eq!(read_as(DType::F64, &[1.5], DType::S32), lost("f64", "s32"));
+        assert_eq!(read_as(DType::S64, &[300.0], DType::U8), lost("s64", "u8"));
+        assert_eq!(read_as(DType::S64, &[-1.0], DType::U64), lost("s64", "u64"));
+        assert_eq!(read_as(DType::S64, &[2.0], DType::Pred), lost("s64", "pred"));
+    }
+
+    #[test]
+    fn names_without_numbers_have_no_order() {
+        let order = |names: &[&str]| in_order("x.npz", names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(order(&["arr_10", "arr_2"]).expect("numbered"), ["arr_2", "arr_10"]);
+        assert_eq!(order(&["x"]).expect("one alone"), ["x"]);
+        let error = order(&["x", "a"]).expect_err("either may be first");
+        assert_eq!(error.message, "`x.npz` does not say which of `a` and `x` comes first");
+        assert!(order(&["w1", "b1"]).is_err());
     }
 }

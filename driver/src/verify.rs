@@ -77,7 +77,7 @@ fn silent(outputs: &[Output]) -> Option<String> {
     let n_silent = outputs.iter().filter(|output| output.says_nothing).count();
     let which = counted(n_silent, "output");
     (n_silent > 0)
-        .then(|| format!("{which} of these prove nothing: all zero, or not finite, in the program\n"))
+        .then(|| format!("{which} of these prove nothing: all zero, not finite, or too small beside others, in the program\n"))
 }
 
 /// How both were run.

@@ -20,6 +20,7 @@ pub(crate) mod contract;
 pub(crate) mod control;
 pub(crate) mod convert;
 pub(crate) mod convolution;
+mod describe;
 mod devices;
 mod digest;
 pub(crate) mod gather;

@@ -9,6 +9,7 @@ use crate::attr::Key;
 use crate::diag::{Diagnostic, Result};
 use crate::dtype::DType;
 use crate::opcode::Opcode;
+use crate::ops::describe;
 use crate::shape::Shape;
 
 /// `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all` along a dimension, `collective-broadcast`,
@@ -25,10 +26,10 @@ pub(crate) fn collective(joint: &Joint, args: Vec<Lanes>) -> Result<Lanes> {
         results.iter_mut().zip(lanes).for_each(|(result, array)| result.push(array.into()));
     }
     let is_tuple = matches!(leaf_shape(joint), Shape::Tuple(_));
-    Ok(results
-        .into_iter()
-        .map(|mut parts| if is_tuple { Value::Tuple(parts) } else { parts.swap_remove(0) })
-        .collect())
+    let whole = |mut parts: Vec<Value>| if is_tuple { Value::Tuple(parts) } else { parts.swap_remove(0) };
+    let lanes: Lanes = results.into_iter().map(whole).collect();
+    check_results(joint, &lanes)?;
+    Ok(lanes)
 }
 
 /// The shape of the collective's result, also where an asynchronous one carries more along.
@@ -68,6 +69,15 @@ fn one(joint: &Joint, lanes: Lanes) -> Result<Vec<Array>> {
     // Devices in no group of a broadcast get zeros; other collectives name every device.
     let rest = results.into_iter().zip(&arrays);
     Ok(rest.map(|(made, own)| made.unwrap_or_else(|| Array::zeros(own.dtype(), own.dims()))).collect())
+}
+
+/// Errors unless the results have the shape that the text says: how many devices are in a group decides it.
+fn check_results(joint: &Joint, lanes: &Lanes) -> Result<()> {
+    let shape = leaf_shape(joint);
+    match lanes.iter().all(|value| value.has_shape(shape)) {
+        true => Ok(()),
+        false => Err(Diagnostic::error(format!("these groups do not make {}", describe(shape)))),
+    }
 }
 
 /// The group's arrays combined, in the group's order.
@@ -259,5 +269,21 @@ mod tests {
             "x: f32[]; ROOT y = f32[] all-reduce(x), replica_groups={{{{0,5}}}}, {FLAT}, to_apply=add"
         );
         check_devices(&reduce, &[&["1"], &["3"]], &["error: there is no device 5 among 2"]);
+    }
+
+    #[test]
+    fn groups_name_every_device_once_and_make_the_result() {
+        let three: [&[&str]; 3] = [&["{1}"], &["{2}"], &["{3}"]];
+        let reduce = |groups: &str| {
+            format!("x: f32[1]; ROOT y = f32[1] all-reduce(x), replica_groups={groups}, {FLAT}, to_apply=add")
+        };
+        check_devices(&reduce("{{0,1}}"), &three, &["error: device 2 is in no group"]);
+        check_devices(&reduce("{{0,1},{1,2}}"), &three, &["error: device 1 is in two groups"]);
+        let gather = format!(
+            "x: f32[1]; ROOT y = f32[4] all-gather(x), replica_groups={{{{0,1,2}}}}, {FLAT}, dimensions={{0}}"
+        );
+        check_devices(&gather, &three, &["error: these groups do not make f32[4]"]);
+        let permute = "x: f32[1]; ROOT y = f32[1] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{2,1}}";
+        check_devices(permute, &three, &["error: device 1 gets two values"]);
     }
 }

@@ -155,6 +155,19 @@ ENTRY e { p = (s32[], f32[4]) parameter(0)
     }
 
     #[test]
+    fn a_map_of_nothing_has_the_type_of_its_results() {
+        let text = "
+yes { a = f32[] parameter(0) ROOT c = pred[] compare(a, a), direction=EQ }
+f { a = f32[] parameter(0) p = pred[] compare(a, a), direction=EQ
+  ROOT c = pred[] conditional(p, a, a), true_computation=yes, false_computation=yes }
+ENTRY e { x = f32[0,2] parameter(0) ROOT m = pred[0,2] map(x), dimensions={0,1}, to_apply=f }";
+        let module = crate::parse(text).expect("legal");
+        let nothing = Array::zeros(DType::F32, &[0, 2]).into();
+        let found = run(&module, &[nothing], &Options::default()).expect("it is evaluated");
+        assert!(found.has_shape(&module.entry().root().shape), "{found:?}");
+    }
+
+    #[test]
     fn a_branch_is_taken() {
         let body = "i: s32[]; t: (f32[], f32[]); ROOT r = f32[] conditional(i, t, t), branch_computations={fst, snd}";
         check(body, &["0", "(5, 6)"], "5");

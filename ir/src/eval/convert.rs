@@ -42,14 +42,20 @@ pub(crate) fn convert(array: Array, to: DType) -> Array {
 fn converted(data: Data, from: DType, to: DType) -> Data {
     let unsigned = from == DType::U64;
     match data {
-        Data::Pred(buf) => numbers(&buf, to, |x| f64::from(u8::from(x)), i64::from, |x| x),
-        Data::Int(buf) if unsigned => numbers(&buf, to, |x| x as u64 as f64, |x| x, |x| x != 0),
-        Data::Int(buf) => numbers(&buf, to, |x| x as f64, |x| x, |x| x != 0),
+        Data::Pred(buf) => {
+            numbers(&buf, to, (|x| u8::from(x).into(), |x| u8::from(x).into()), i64::from, |x| x)
+        }
+        Data::Int(buf) if unsigned => {
+            numbers(&buf, to, (|x| x as u64 as f32, |x| x as u64 as f64), |x| x, |x| x != 0)
+        }
+        Data::Int(buf) => numbers(&buf, to, (|x| x as f32, |x| x as f64), |x| x, |x| x != 0),
         // Widening, or between types that share the storage: no detour through f64.
         Data::F32(buf) if to == DType::F32 => Data::F32(buf),
         Data::F32(buf) if to == DType::Bf16 => super::round::to_width(to, Data::F32(buf)),
-        Data::F32(buf) => numbers(&buf, to, f64::from, move |x| saturate(f64::from(x), to), |x| x != 0.0),
-        Data::F64(buf) => numbers(&buf, to, |x| x, move |x| saturate(x, to), |x| x != 0.0),
+        Data::F32(buf) => {
+            numbers(&buf, to, (|x| x, f64::from), move |x| saturate(f64::from(x), to), |x| x != 0.0)
+        }
+        Data::F64(buf) => numbers(&buf, to, (|x| x as f32, |x| x), move |x| saturate(x, to), |x| x != 0.0),
         Data::C64(buf) if to == DType::C128 => {
             Data::C128(map(buf.view(), |x| Complex::new(f64::from(x.re), f64::from(x.im))))
         }
@@ -61,11 +67,11 @@ fn converted(data: Data, from: DType, to: DType) -> Data {
     }
 }
 
-/// Real numbers to any type.
+/// Real numbers to any type; `single` rounds once, where `real` would round long integers a first time.
 fn numbers<T: Element>(
     buf: &Buf<T>,
     to: DType,
-    real: impl Fn(T) -> f64 + Sync,
+    (single, real): (impl Fn(T) -> f32 + Sync, impl Fn(T) -> f64 + Sync),
     int: impl Fn(T) -> i64 + Sync,
     truth: impl Fn(T) -> bool + Sync,
 ) -> Data {
@@ -74,9 +80,10 @@ fn numbers<T: Element>(
         (Class::Bool, _) => Data::Pred(map(view, truth)),
         (Class::Signed | Class::Unsigned, _) => Data::Int(map(view, move |x| wrap(to, int(x)))),
         (Class::Float, DType::F64) => Data::F64(map(view, real)),
+        (Class::Float, DType::F32) => Data::F32(map(view, single)),
         (Class::Float, _) => Data::F32(map(view, move |x| narrow(to, real(x)))),
         (Class::Complex, DType::C128) => Data::C128(map(view, move |x| Complex::new(real(x), 0.0))),
-        (Class::Complex, _) => Data::C64(map(view, move |x| Complex::new(real(x) as f32, 0.0))),
+        (Class::Complex, _) => Data::C64(map(view, move |x| Complex::new(single(x), 0.0))),
     }
 }
 

@@ -4,6 +4,7 @@ use super::mesh;
 use crate::attr::{Key, Value};
 use crate::diag::{Diagnostic, Result};
 use crate::module::{Instr, Module};
+use crate::opcode::Opcode;
 use crate::sharding::iota_ids;
 
 /// The devices of a run: replicas of partitions.
@@ -66,7 +67,26 @@ impl Devices {
             Diagnostic::error(format!("`replica_groups={text}` is not evaluated"))
                 .help("write `{{0,1},{2,3}}` or `[2,2]<=[4]`")
         })?;
-        self.expand(mode, self.own(groups)?)
+        let groups = self.expand(mode, self.own(groups)?)?;
+        let once = self.check_once(groups.iter().flatten(), "is in two groups")?;
+        match once.iter().position(|is_named| !is_named) {
+            // A broadcast leaves the others zeros.
+            Some(device) if instr.op != Opcode::CollectiveBroadcast => {
+                Err(Diagnostic::error(format!("device {device} is in no group")))
+            }
+            _ => Ok(groups),
+        }
+    }
+
+    /// Whether each device is named; an error if one is named twice.
+    fn check_once<'a>(self, devices: impl Iterator<Item = &'a usize>, twice: &str) -> Result<Vec<bool>> {
+        let mut is_named = vec![false; self.len()];
+        for &device in devices {
+            if std::mem::replace(&mut is_named[device], true) {
+                return Err(Diagnostic::error(format!("device {device} {twice}")));
+            }
+        }
+        Ok(is_named)
     }
 
     /// The groups of the devices that run, which are counted from the first of them.
@@ -94,7 +114,9 @@ impl Devices {
             return Ok(pairs);
         }
         let by_partition = instr.int(Key::ChannelId).is_some();
-        self.expand(if by_partition { Mode::Partitions } else { Mode::Replicas }, pairs)
+        let pairs = self.expand(if by_partition { Mode::Partitions } else { Mode::Replicas }, pairs)?;
+        self.check_once(pairs.iter().map(|pair| &pair[1]), "gets two values")?;
+        Ok(pairs)
     }
 
     /// Groups of device numbers, of groups of whatever the mode counts; no groups mean one of all.
@@ -131,8 +153,7 @@ impl Devices {
 
 /// All-gathers group as reductions do, though they apply nothing.
 fn is_gather(instr: &Instr) -> bool {
-    use crate::opcode::Opcode::{AllGather, AllGatherStart};
-    matches!(instr.op, AllGather | AllGatherStart)
+    matches!(instr.op, Opcode::AllGather | Opcode::AllGatherStart)
 }
 
 /// `{{0,1},{2,3}}`, `[2,4]<=[8]`, `[4,2]<=[2,4]T(1,0)`.

@@ -58,8 +58,9 @@ impl<'a> Machine<'a> {
                 let instr = entry.instr(id);
                 if !value.has_shape(&instr.shape) {
                     let wanted = crate::ops::describe(&instr.shape);
-                    let error = Diagnostic::error(format!("the input for `{}` is no {wanted}", instr.name));
-                    return Err(error.at(instr.span));
+                    let found = value.type_text();
+                    let message = format!("the input for `{}` should be {wanted}, got {found}", instr.name);
+                    return Err(Diagnostic::error(message).at(instr.span));
                 }
             }
         }

@@ -34,10 +34,21 @@ pub(crate) fn wrap(dtype: DType, x: i64) -> i64 {
 /// An `f64` as the nearest value of a float type of at most 32 bits.
 pub(crate) fn narrow(dtype: DType, x: f64) -> f32 {
     match dtype {
-        DType::Bf16 => half::bf16::from_f64(x).to_f32(),
-        DType::F16 => half::f16::from_f64(x).to_f32(),
+        // `from_f64` of both looks at the upper 20 bits of the mantissa alone, or rounds twice.
+        DType::Bf16 => half::bf16::from_f32(to_odd(x)).to_f32(),
+        DType::F16 => half::f16::from_f32(to_odd(x)).to_f32(),
         _ => Format::of(dtype).map_or(x as f32, |format| format.round(x)),
     }
+}
+
+/// Towards zero, with the last bit set if anything was cut off: what rounds it again sees on which side it lay.
+fn to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    if x.is_nan() || f64::from(near) == x {
+        return near;
+    }
+    let is_away = f64::from(near).abs() > x.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_away)) | 1)
 }
 
 /// What a value beyond the largest becomes.
@@ -153,6 +164,11 @@ mod tests {
     fn narrow_floats_round_to_nearest_even() {
         let round = |dtype, x| narrow(dtype, x);
         assert_eq!(round(DType::Bf16, 1.003), 1.0);
+        assert_eq!(round(DType::Bf16, 1.003_906_250_01), 1.007_812_5);
+        assert_eq!(round(DType::Bf16, 1e300), f32::INFINITY);
+        assert_eq!(round(DType::Bf16, -1e-300), 0.0);
+        assert_eq!(round(DType::F16, 1.000_488_281_260), 1.000_976_6);
+        assert_eq!(round(DType::F16, 1.000_488_281_240), 1.0);
         assert_eq!(round(DType::F16, 65520.0), f32::INFINITY);
         assert_eq!(round(DType::F8e4m3fn, 1.0625), 1.0);
         assert_eq!(round(DType::F8e4m3fn, 1.1875), 1.25);

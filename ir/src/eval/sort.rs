@@ -8,7 +8,7 @@ use super::value::{Array, Data, Sizes, Value, each};
 use super::{Call, binary};
 use crate::attr::{Key, Value as Attr};
 use crate::diag::{Diagnostic, Result};
-use crate::dtype::DType;
+use crate::dtype::{Class, DType};
 use crate::module::CompId;
 use crate::opcode::Opcode;
 use ndarray::{ArrayD, Axis, IxDyn};
@@ -131,6 +131,9 @@ pub(crate) fn topk(call: &Call, mut args: Vec<Value>) -> Result<Value> {
     let mut dims = array.dims().to_vec();
     let n = dims.pop().ok_or_else(|| Diagnostic::error("`topk` needs a dimension"))?;
     let rows: usize = dims.iter().product();
+    if array.dtype().class() == Class::Complex {
+        return Err(super::undefined(call.view.instr.op, array.dtype()));
+    }
     let keys = sort_keys(&array);
     let mut places = Vec::with_capacity(rows * k);
     for row in 0..rows {

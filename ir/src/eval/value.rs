@@ -298,7 +298,7 @@ impl Array {
         Ok(Array::exact(self.dtype, each!(self.data.clone(), buf => owned(buf.slice_each_axis(part)))))
     }
 
-    /// Elements as `f64` (imaginary parts dropped), in row-major order.
+    /// Elements as `f64`, in row-major order; complex numbers as two, integers beyond 2^53 rounded.
     pub fn to_f64_vec(&self) -> Vec<f64> {
         let unsigned = self.dtype == DType::U64;
         match self.clone().dense() {
@@ -307,8 +307,8 @@ impl Array {
             Data::Int(buf) => buf.iter().map(|&x| x as f64).collect(),
             Data::F32(buf) => buf.iter().map(|&x| f64::from(x)).collect(),
             Data::F64(buf) => buf.iter().copied().collect(),
-            Data::C64(buf) => buf.iter().map(|x| f64::from(x.re)).collect(),
-            Data::C128(buf) => buf.iter().map(|x| x.re).collect(),
+            Data::C64(buf) => buf.iter().flat_map(|x| [f64::from(x.re), f64::from(x.im)]).collect(),
+            Data::C128(buf) => buf.iter().flat_map(|x| [x.re, x.im]).collect(),
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn select_and_scatter(call: &Call, mut args: Vec<Value>) -> Result<Va
     let (initial, source) = (args.swap_remove(2).array()?, args.swap_remove(1).array()?);
     let array = args.swap_remove(0).array()?;
     let (window, dims, dtype) = (window(call)?, array.dims().to_vec(), array.dtype());
-    let targets = selected(call, &array, window, source.dims())?;
+    let targets = if source.is_empty() { Vec::new() } else { selected(call, &array, window, source.dims())? };
     let combiner = scatter_combiner(call)?;
     let total: usize = dims.iter().product();
     let start = convert::convert(initial, dtype).spread(&[total]);
@@ -177,5 +177,7 @@ mod tests {
         check(overlapping, &["{1, 5, 2}", "{10, 20}"], "{0, 30, 0}");
         let padded = "x: f32[2]; s: f32[2]; z = f32[] constant(0); ROOT y = f32[2] select-and-scatter(x, s, z), window={size=2 pad=1_0}, select=ge, scatter=add";
         check(padded, &["{-5, -6}", "{10, 20}"], "{30, 0}");
+        let no_window = "x: f32[1]; s: f32[0]; z = f32[] constant(3); ROOT y = f32[1] select-and-scatter(x, s, z), window={size=3}, select=ge, scatter=add";
+        check(no_window, &["{-5}", "{}"], "{3}");
     }
 }

@@ -14,7 +14,8 @@ pub struct Output {
     pub error: f64,
     /// The largest error that rounding explains; integers have to be the same.
     pub tolerance: f64,
-    /// Whether the comparison proves nothing: all wanted values are zero, or none is finite.
+    /// Whether the comparison proves nothing: all wanted values are zero, or none is finite, or they differ and
+    /// are equal for being small beside other outputs alone.
     pub says_nothing: bool,
 }
 
@@ -53,14 +54,19 @@ fn largest(values: &[f64]) -> f64 {
 }
 
 fn output(wanted: &Array, made: &Array, tolerance: f64, floor: f64) -> Result<Output> {
-    let sizes: Vec<String> = wanted.dims().iter().map(usize::to_string).collect();
-    let shape = format!("{}[{}]", wanted.dtype().as_str(), sizes.join(","));
-    if (wanted.dtype(), wanted.dims()) != (made.dtype(), made.dims()) {
-        return Err(Diagnostic::error(format!("an output should be {shape}, and is not")));
+    let (shape, found) = (wanted.type_text(), made.type_text());
+    if shape != found {
+        return Err(Diagnostic::error(format!("an output should be {shape}, got {found}")));
     }
-    let (tolerance, floor) = if is_rounded(wanted.dtype()) { (tolerance, floor) } else { (0.0, 0.0) };
+    let is_exact = !is_rounded(wanted.dtype());
+    let (tolerance, floor) = if is_exact { (0.0, 0.0) } else { (tolerance, floor) };
+    // Long integers may differ in what an `f64` does not hold.
+    let least = if is_exact && wanted != made { f64::EPSILON } else { 0.0 };
     let (wanted, made) = (wanted.to_f64_vec(), made.to_f64_vec());
-    Ok(Output { shape, error: error(&wanted, &made, floor), tolerance, says_nothing: says_nothing(&wanted) })
+    let error_over = |floor: f64| error(&wanted, &made, floor).max(least);
+    let is_too_small = error_over(floor) <= tolerance && error_over(0.0) > tolerance;
+    let says_nothing = is_too_small || says_nothing(&wanted);
+    Ok(Output { shape, error: error_over(floor), tolerance, says_nothing })
 }
 
 /// Also true without elements: there is nothing to compare.
@@ -102,6 +108,39 @@ fn tolerance_of(dtype: DType) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program's constant.
+    fn constant(text: &str) -> Array {
+        let module = phzc_ir::parse(&format!("HloModule m\nENTRY e {{ ROOT x = {text} }}")).expect("legal");
+        let value = phzc_ir::eval::run(&module, &[], &Default::default()).expect("a constant");
+        value.leaves()[0].clone()
+    }
+
+    fn compared(wanted: Vec<Array>, made: Vec<Array>) -> Vec<Output> {
+        let tuple = |arrays: Vec<Array>| Value::Tuple(arrays.into_iter().map(Value::Array).collect());
+        super::outputs(&tuple(wanted), &tuple(made), 1e-9).expect("the same shapes")
+    }
+
+    #[test]
+    fn imaginary_parts_and_last_bits_count() {
+        let complex = |im: f64| constant(&format!("c128[] constant((1, {im}))"));
+        let long = |last: i64| constant(&format!("s64[] constant({})", (1i64 << 60) + last));
+        let found = compared(vec![complex(2.0), long(0)], vec![complex(3.0), long(1)]);
+        assert!(found.iter().all(|output| !output.is_equal()), "{found:?}");
+        let found = compared(vec![complex(2.0), long(1)], vec![complex(2.0), long(1)]);
+        assert!(found.iter().all(Output::is_equal), "{found:?}");
+        assert!(!compared(vec![complex(2.0)], vec![complex(2.0)])[0].says_nothing);
+    }
+
+    #[test]
+    fn what_is_equal_for_being_small_alone_proves_nothing() {
+        let [large, small] = ["1e15", "1"].map(|x| constant(&format!("f64[] constant({x})")));
+        let other = constant("f64[] constant(0.5)");
+        let found = compared(vec![large.clone(), small.clone()], vec![large.clone(), other]);
+        assert!(found[1].is_equal() && found[1].says_nothing, "{found:?}");
+        let found = compared(vec![large.clone(), small.clone()], vec![large, small]);
+        assert!(found[1].is_equal() && !found[1].says_nothing, "{found:?}");
+    }
 
     #[test]
     fn zeros_and_what_is_not_finite_prove_nothing() {

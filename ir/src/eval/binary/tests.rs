@@ -73,6 +73,25 @@ fn conversions_saturate() {
 }
 
 #[test]
+fn long_integers_are_rounded_once() {
+    // Just above the middle of two f32: by way of an f64 it would be the middle, and its even neighbour be taken.
+    check("x: s64[1]; ROOT y = f32[1] convert(x)", &["{1152921573326323713}"], "{1152921600000000000}");
+    check("x: s64[1]; ROOT y = f32[1] convert(x)", &["{-1152921573326323713}"], "{-1152921600000000000}");
+    check("x: u64[1]; ROOT y = f32[1] convert(x)", &["{9223372586610589697}"], "{9223373000000000000}");
+}
+
+#[test]
+fn long_floats_keep_what_tips_the_scale() {
+    // 1.00390625 is the middle of two bf16; the second is nearer to it than an f32 can be.
+    check(
+        "x: f64[2]; ROOT y = bf16[2] convert(x)",
+        &["{1.0039067, -1.00390625001}"],
+        "{1.0078125, -1.0078125}",
+    );
+    check("ROOT x = bf16[1] constant({1.0039067})", &[], "{1.0078125}");
+}
+
+#[test]
 fn bits_are_read_as_other_elements() {
     check("x: f32[2]; ROOT y = u32[2] bitcast-convert(x)", &["{1, -0}"], "{1065353216, 2147483648}");
     check("x: u32[1]; ROOT y = u8[1,4] bitcast-convert(x)", &["{67305985}"], "{{1, 2, 3, 4}}");
