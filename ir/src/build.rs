@@ -47,9 +47,9 @@ pub struct Builder {
     pub span: Span,
 }
 
-/// A computation in the making.
+/// A computation in the making; [`Builder::leave`] hands it out, [`Builder::enter`] goes on with it.
 #[derive(Clone, Debug)]
-struct Frame {
+pub struct Frame {
     name: Box<str>,
     instrs: Vec<Instr>,
     /// The number in the next instruction's name.
@@ -60,6 +60,16 @@ struct Frame {
 }
 
 impl Frame {
+    /// The instructions so far.
+    pub fn instrs(&self) -> &[Instr] {
+        &self.instrs
+    }
+
+    /// A computation without name and instructions.
+    pub fn empty() -> Frame {
+        Frame::new("")
+    }
+
     fn new(name: &str) -> Frame {
         Frame { name: name.into(), instrs: Vec::new(), next: 0, n_params: 0, constants: IndexMap::default() }
     }
@@ -75,14 +85,7 @@ impl Frame {
 impl Builder {
     /// A module without instructions; its entry is called `main`.
     pub fn new(name: &str) -> Builder {
-        let module = Module {
-            name: name.into(),
-            attrs: Vec::new(),
-            tables: "".into(),
-            comps: Vec::new(),
-            entry: CompId(0),
-        };
-        Builder::with(module, Frame::new("main"))
+        Builder::with(Module { name: name.into(), ..Module::empty() }, Frame::new("main"))
     }
 
     /// Goes on with the entry of a module, which must be its last computation. Ids stay.
@@ -106,6 +109,7 @@ impl Builder {
     pub fn finish(mut self, root: InstrId) -> Module {
         assert_eq!(self.frames.len(), 1, "a nested computation was not ended");
         self.module.entry = self.end(root);
+        self.module.comps[self.module.entry.index()].put_definitions_first();
         self.module
     }
 
@@ -130,6 +134,38 @@ impl Builder {
         let Frame { name, instrs, .. } = self.frames.pop().expect("a computation was begun");
         self.module.comps.push(Computation { name, instrs, root, thread: None });
         CompId::new(self.module.comps.len() - 1)
+    }
+
+    /// Sets the innermost computation aside; instructions go to the one around it.
+    pub fn leave(&mut self) -> Frame {
+        self.frames.pop().expect("a computation was begun")
+    }
+
+    /// Goes on with a computation that was set aside, as the innermost one.
+    pub fn enter(&mut self, frame: Frame) {
+        self.frames.push(frame);
+    }
+
+    /// Goes on with a finished computation until [`Builder::close`]. Ids stay; it must not be asked for meanwhile.
+    pub fn reopen(&mut self, comp: CompId) {
+        let Computation { name, instrs, root, thread } = &mut self.module.comps[comp.index()];
+        let instrs = std::mem::take(instrs);
+        let frame =
+            Frame::resume(Computation { name: name.clone(), instrs, root: *root, thread: thread.take() });
+        self.frames.push(frame);
+    }
+
+    /// Ends the innermost computation, which was reopened; definitions may follow their uses until then.
+    pub fn close(&mut self, comp: CompId, root: InstrId) {
+        let Frame { instrs, .. } = self.frames.pop().expect("a computation was begun");
+        let comp = &mut self.module.comps[comp.index()];
+        (comp.instrs, comp.root) = (instrs, root);
+        comp.put_definitions_first();
+    }
+
+    /// The finished computations.
+    pub fn comps(&self) -> &[Computation] {
+        &self.module.comps
     }
 
     fn frame(&mut self) -> &mut Frame {

@@ -41,6 +41,35 @@ impl Computation {
         self.renumber(|id| if id == old { new } else { id });
     }
 
+    /// Moves instructions that are defined after their first use right before it; all others stay in order.
+    pub fn put_definitions_first(&mut self) {
+        let is_late = |(index, instr): (usize, &Instr)| instr.operands.iter().any(|id| id.index() >= index);
+        if !self.instrs.iter().enumerate().any(is_late) {
+            return;
+        }
+        let (mut rank, mut order) =
+            (vec![u32::MAX; self.instrs.len()], Vec::with_capacity(self.instrs.len()));
+        let mut todo = Vec::new();
+        for index in 0..self.instrs.len() {
+            todo.push((index, false));
+            while let Some((index, is_ready)) = todo.pop() {
+                if rank[index] != u32::MAX {
+                    continue;
+                }
+                if is_ready {
+                    rank[index] = order.len() as u32;
+                    order.push(index);
+                } else {
+                    todo.push((index, true));
+                    todo.extend(self.instrs[index].operands.iter().rev().map(|id| (id.index(), false)));
+                }
+            }
+        }
+        let mut old: Vec<Option<Instr>> = std::mem::take(&mut self.instrs).into_iter().map(Some).collect();
+        self.instrs = order.iter().filter_map(|&index| old[index].take()).collect();
+        self.renumber(|id| InstrId(rank[id.index()]));
+    }
+
     fn renumber(&mut self, rename: impl Fn(InstrId) -> InstrId) {
         for instr in &mut self.instrs {
             instr.operands.iter_mut().for_each(|operand| *operand = rename(*operand));
@@ -83,6 +112,17 @@ impl Names {
 }
 
 impl Module {
+    /// Makes the entry the last computation. None that comes after it is run by it.
+    pub fn put_entry_last(&mut self) {
+        let (entry, n) = (self.entry.index(), self.comps.len());
+        self.comps[entry..].rotate_left(1);
+        self.renumber_comps(|comp| match comp.index() {
+            index if index == entry => CompId::new(n - 1),
+            index if index > entry => CompId::new(index - 1),
+            _ => comp,
+        });
+    }
+
     /// Keeps the computations marked in `keep`. Whatever a kept one calls, and the entry, must be kept.
     pub fn retain_comps(&mut self, keep: &[bool]) {
         let ids = ranks(keep);
@@ -142,6 +182,14 @@ mod tests {
         let mut module = parse(TEXT).expect("legal");
         module.comps[0].retain(&[true, false, true, true]);
         assert_eq!(body(&module), "x = parameter(0); z = abs(x); ROOT r = add(x, z)");
+    }
+
+    #[test]
+    fn definitions_are_put_before_their_uses() {
+        let mut module = parse(TEXT).expect("legal");
+        module.comps[0].instrs[1].operands[0] = InstrId(2);
+        module.comps[0].put_definitions_first();
+        assert_eq!(body(&module), "x = parameter(0); z = abs(x); y = negate(z); ROOT r = add(x, z)");
     }
 
     #[test]

@@ -107,6 +107,11 @@ pub enum Payload {
 }
 
 impl Module {
+    /// A module without computations: not legal, but what to leave behind where one is taken.
+    pub fn empty() -> Module {
+        Module { name: "".into(), attrs: Vec::new(), tables: "".into(), comps: Vec::new(), entry: CompId(0) }
+    }
+
     /// The computation with this id.
     pub fn comp(&self, id: CompId) -> &Computation {
         &self.comps[id.index()]

@@ -21,7 +21,27 @@ pub fn trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
     if instr.op != Opcode::While {
         return None;
     }
-    known_trip_count(instr).or_else(|| counted(module, comp, instr))
+    known_trip_count(instr).or_else(|| counted(module, comp, instr).map(|(counter, _)| counter.n_trips))
+}
+
+/// What a loop counts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Element of the loop's state.
+    pub element: usize,
+    /// Its value in the first trip.
+    pub start: i128,
+    /// What a trip adds to it.
+    pub step: i128,
+    /// How often the body runs.
+    pub n_trips: u64,
+}
+
+/// The loop's counter, if it starts, steps and ends at constants.
+pub fn counter(module: &Module, comp: CompId, id: InstrId) -> Option<Counter> {
+    let comp = module.comp(comp);
+    let (counter, is_exact) = counted(module, comp, comp.instr(id))?;
+    is_exact.then_some(counter)
 }
 
 /// `{"known_trip_count":{"n":"12"}}`, bare or in a quoted string.
@@ -42,7 +62,8 @@ struct Linear {
     offset: i128,
 }
 
-fn counted(module: &Module, comp: &Computation, instr: &Instr) -> Option<u64> {
+/// The counter, and whether its start is a constant rather than taken as one.
+fn counted(module: &Module, comp: &Computation, instr: &Instr) -> Option<(Counter, bool)> {
     let body = module.comp(instr.comp(Key::Body)?);
     let mut reader = Reader { module, steps: 0, met_outside: false };
     let condition = Frame::Loop(module.comp(instr.comp(Key::Condition)?));
@@ -67,7 +88,9 @@ fn counted(module: &Module, comp: &Computation, instr: &Instr) -> Option<u64> {
         return None;
     }
     let start = reader.start(comp, instr, element)?;
-    count(start + counter.offset, stepped.offset, bound, direction)
+    let is_exact = !reader.met_outside;
+    let n_trips = count(start + counter.offset, stepped.offset, bound, direction)?;
+    Some((Counter { element, start, step: stepped.offset, n_trips }, is_exact))
 }
 
 fn mirrored(direction: &str) -> &str {

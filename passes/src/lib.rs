@@ -12,6 +12,7 @@ pub mod dce;
 pub mod derive;
 pub mod estimate;
 pub mod fuse;
+pub mod grad;
 pub mod graph;
 pub mod inline;
 pub mod manager;

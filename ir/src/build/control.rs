@@ -3,9 +3,10 @@
 use super::Builder;
 use crate::attr::{Attr, Key, Value};
 use crate::dtype::DType;
-use crate::module::{CompId, InstrId};
+use crate::module::{CompId, Instr, InstrId, Payload};
 use crate::opcode::Opcode;
 use crate::shape::Shape;
+use smallvec::SmallVec;
 
 /// A loop whose body is in the making.
 #[derive(Clone, Debug)]
@@ -85,11 +86,42 @@ impl Builder {
         self.elements(left).split_off(1)
     }
 
-    fn below(&mut self, state: &Shape, trips: i64) -> CompId {
+    /// The condition of a loop of `trips` trips that are numbered by element 0 of its state.
+    pub fn below(&mut self, state: &Shape, trips: i64) -> CompId {
         self.begin("condition");
         let state = self.parameter("state", state.clone());
         let (trip, limit) = (self.element(state, 0), self.scalar(DType::S32, trips as f64));
         let goes_on = self.compare(trip, limit, "LT");
         self.end(goes_on)
+    }
+
+    /// A parameter of the computation in the making with a name that is new.
+    pub fn argument(&mut self, name: &str, shape: Shape) -> InstrId {
+        let name = self.new_name(name);
+        self.parameter(&name, shape)
+    }
+
+    /// Ends the innermost computation; its parameters become the elements of one tuple, as loops want it.
+    pub fn end_packed(&mut self, root: InstrId) -> CompId {
+        let frame = self.frame();
+        let mut parts = vec![Shape::Token; frame.n_params as usize];
+        for instr in &mut frame.instrs {
+            instr.operands.iter_mut().for_each(|id| id.0 += 1);
+            if let Payload::Parameter(number) = instr.payload {
+                parts[number as usize] = instr.shape.clone();
+                (instr.op, instr.payload) = (Opcode::GetTupleElement, Payload::None);
+                instr.operands.push(InstrId(0));
+                instr.attrs.push(Attr { key: Key::Index, value: Value::Int(i64::from(number)) });
+            }
+        }
+        let state = self.instruction("state".into(), Opcode::Parameter, &[], Shape::Tuple(parts), Vec::new());
+        self.frame().instrs.insert(0, Instr { payload: Payload::Parameter(0), ..state });
+        self.end(InstrId(root.0 + 1))
+    }
+
+    /// An instruction again, with other operands of the same shapes.
+    pub fn copy_of(&mut self, instr: &Instr, operands: &[InstrId]) -> InstrId {
+        let name = self.new_name(instr.op.as_str());
+        self.push(Instr { name, operands: SmallVec::from_slice(operands), ..instr.clone() })
     }
 }

@@ -33,4 +33,6 @@ mod windowed;
 #[cfg(test)]
 pub(crate) mod check;
 
+pub use reducer::reducer;
+
 pub(crate) use read::describe;

@@ -77,7 +77,7 @@ pub(crate) fn applied(view: &View, key: Key) -> Work {
 }
 
 /// How the computation that an attribute names combines the `index`-th of its pairs, if it is a known reduction.
-pub(crate) fn reducer(view: &View, key: Key, index: usize) -> Option<Reducer> {
+pub fn reducer(view: &View, key: Key, index: usize) -> Option<Reducer> {
     of_comp(view.comps, view.instr.comp(key)?, index)
 }
 
