@@ -1,6 +1,6 @@
 """FLOPs of named sizes: phzc's count of the program that it writes against XLA's of the twin in plain JAX.
 
-XLA's is the cost analysis of the HLO that JAX lowers the twin to, forward or with backward and AdamW by optax;
+XLA's is the cost analysis of the HLO that JAX lowers the twin to, forward or with backward and AdamW (`adamw.py` there);
 nothing is compiled or run.
 """
 
@@ -9,9 +9,8 @@ import sys
 import time
 
 import jax
-import optax
 
-from twins import Failure, Program, loss, split
+from twins import Failure, Program, adamw, loss, split
 
 HEAD = ["family", "options", "program", "phzc", "XLA", "phzc/XLA", "s", "verdict"]
 WITHIN = 0.01
@@ -38,15 +37,14 @@ def forward(program: Program, shapes: dict) -> float:
 
 def step(program: Program, shapes: dict) -> float:
     """Forward, backward and update."""
-    optimizer, twin = optax.adamw(1e-3), loss(program)
+    twin = loss(program)
 
-    def update(params, state, batch):
+    def run(params, state, batch):
         (value, states), grads = jax.value_and_grad(twin, has_aux=True)(params, batch)
-        updates, state = optimizer.update(grads, state, params)
-        return value, states, optax.apply_updates(params, updates), state
+        return value, states, adamw.update(params, grads, state)
 
     params, batch = split(shapes)
-    return analysed(update, params, jax.eval_shape(optimizer.init, params), batch)
+    return analysed(run, params, jax.eval_shape(adamw.init, params), batch)
 
 
 def analysed(function, *shapes) -> float:

@@ -1,8 +1,8 @@
 """Judges the families that phzc writes, at their size `tiny`, by XLA and by their twins in plain JAX.
 
 Per family: the loss (and new states) of the forward program by `phzc eval`, by XLA and by the twin; every
-parameter's gradient by `grad` and by `jax.grad`; a step by `optimizer` and by optax. `--flops` compares the
-FLOPs of named sizes instead.
+parameter's gradient by `grad` and by `jax.grad`; a step by `optimizer` and by optax. Errors are largest
+differences over largest values. `--flops` compares the FLOPs of named sizes instead.
 """
 
 import argparse
@@ -18,66 +18,95 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 
 import flops  # noqa: E402
+import steps  # noqa: E402
 from judge import relative_error  # noqa: E402
 from suite import ROOT, show  # noqa: E402
 from twins import FAMILIES, Failure, Named, Program, call, loss, split  # noqa: E402
 
-HEAD = ["family", "loss", "by XLA", "by twin", "gradients", "worst", "verdict"]
-TINY = ["--size", "tiny", "--dtype", "f32"]
+TINY = ["--size", "tiny", "--dtype", "f32", "--forward"]
+HEAD = ["family", "loss", "by XLA", "by twin", "gradients", "worst", "least", *steps.KINDS, "verdict"]
 
 
-def run(args: argparse.Namespace, path: pathlib.Path, given: Named) -> list[np.ndarray]:
-    """The results of `phzc eval`."""
-    inputs, outputs = path.with_suffix(".in.npz"), path.with_suffix(".out.npz")
-    np.savez(inputs, **{str(index): array for index, array in enumerate(given.values())})
-    call([args.phzc, "eval", path, "--input", inputs, "-o", outputs], args.timeout)
-    with np.load(outputs) as file:
-        return [file[str(index)] for index in range(len(file.files))]
+class Case:
+    """A family's forward program, inputs for it, and what its twin makes of them."""
+
+    def __init__(self, family: str, args: argparse.Namespace, folder: pathlib.Path) -> None:
+        self.args, self.folder, self.forward = args, folder, folder / "forward.ir"
+        program = Program(args.phzc, family, TINY, args.timeout)
+        program.write(self.forward)
+        self.given = program.draw(args.seed)
+        of_params = jax.jit(jax.value_and_grad(loss(program), has_aux=True))
+        (value, states), self.grads = of_params(*split(self.given))
+        names = [name.removeprefix("state.") for name in program.inputs if name.startswith("state.")]
+        self.results = [value, *(states[name] for name in names)]
+        self.params = [name.removeprefix("params.") for name in program.inputs if name.startswith("params.")]
+
+    def run(self, program: pathlib.Path, given: Named) -> list[np.ndarray]:
+        """The results of `phzc eval`."""
+        inputs, outputs = self.folder / "inputs.npz", self.folder / "outputs.npz"
+        np.savez(inputs, **{str(index): array for index, array in enumerate(given.values())})
+        call([self.args.phzc, "eval", program, "--input", inputs, "-o", outputs], self.args.timeout)
+        with np.load(outputs) as file:
+            return [file[str(index)] for index in range(len(file.files))]
+
+    def passed(self, passes: str) -> pathlib.Path:
+        """What passes make of the forward program."""
+        made = self.folder / "made.ir"
+        call([self.args.phzc, self.forward, "--passes", passes, "--quiet", "-o", made], self.args.timeout)
+        return made
+
+    def losses(self) -> tuple[list[str], bool]:
+        found = self.run(self.forward, self.given)
+        by_xla = xla.Program(self.forward.read_text(), 1, optimize=True).run(list(self.given.values()))
+        errors = [worst(by_xla, found), worst(self.results, found)]
+        return [f"{found[0]:.6f}", *map("{:.1e}".format, errors)], max(errors) <= self.args.tolerance
+
+    def gradients(self) -> tuple[list[str], bool]:
+        """By parameter; they follow the program's own results."""
+        found = self.run(self.passed("grad"), self.given)[len(self.results):]
+        pairs = zip(self.params, found, strict=True)
+        errors = {name: worst([self.grads[name]], [got]) for name, got in pairs}
+        name = max(errors, key=errors.get)
+        size = np.abs(self.grads[name]).max()
+        return [f"{errors[name]:.1e} of {len(errors)}", name, f"{size:.1e}"], errors[name] <= self.args.gradient_tolerance
+
+    def step(self, kind: str) -> tuple[list[str], bool]:
+        """New parameters and states; the program's own results come before them."""
+        program = self.passed(f"grad,optimizer{{kind={steps.KINDS[kind][0]}}}")
+        states = steps.drawn(kind, self.given, self.args.seed)
+        found = self.run(program, self.given | states)
+        wanted = [*self.results, *steps.wanted(kind, self.given, states, self.grads)]
+        error = worst(wanted, found)
+        return [f"{error:.1e}"], error <= self.args.tolerance
 
 
 def worst(wanted: list, found: list) -> float:
     """The largest relative error of pairs of arrays."""
+    if len(wanted) != len(found):
+        raise Failure(f"{len(found)} results, not {len(wanted)}")
     return max(relative_error(np.float64(a), np.float64(b)) for a, b in zip(wanted, found, strict=True))
 
 
 def row(family: str, args: argparse.Namespace, folder: pathlib.Path) -> list[str]:
     """A family's line of the table."""
-    program = Program(args.phzc, family, [*TINY, "--forward"], args.timeout)
-    given, path = program.draw(args.seed), folder / "forward.ir"
-    program.write(path)
-    params, data = split(given)
-    (value, states), grads = jax.jit(jax.value_and_grad(loss(program), has_aux=True))(params, data)
-    states = [states[name.removeprefix("state.")] for name in program.inputs if name.startswith("state.")]
-    found = run(args, path, given)
-    by_xla = worst(xla.Program(path.read_text(), 1, optimize=True).run(list(given.values())), found)
-    by_twin = worst([value, *states], found)
-    errors = gradient_errors(args, path, given, grads, len(found))
-    name, error = max(errors.items(), key=lambda item: item[1])
-    ok = max(by_xla, by_twin) <= args.tolerance and error <= args.gradient_tolerance
-    return [family, f"{found[0]:.6f}", f"{by_xla:.1e}", f"{by_twin:.1e}", f"{error:.1e} of {len(errors)}", name,
-            "ok" if ok else "FAILED"]
-
-
-def gradient_errors(args: argparse.Namespace, path: pathlib.Path, given: Named, wanted: Named,
-                    n_results: int) -> dict[str, float]:
-    """Each trained array's relative error; gradients follow the program's own results."""
-    differentiated = path.with_name("gradients.ir")
-    call([args.phzc, path, "--passes", "grad", "--quiet", "-o", differentiated], args.timeout)
-    found = run(args, differentiated, given)[n_results:]
-    if len(found) != len(wanted):
-        raise Failure(f"{len(found)} gradients of {len(wanted)} parameters")
-    names = [name.removeprefix("params.") for name in given if name.startswith("params.")]
-    return {name: worst([wanted[name]], [got]) for name, got in zip(names, found, strict=True)}
+    case = Case(family, args, folder)
+    parts = [(3, case.losses), (3, case.gradients), *((1, lambda k=kind: case.step(k)) for kind in steps.KINDS)]
+    cells, verdict = [family], "ok"
+    for n_cells, part in parts:
+        try:
+            made, ok = part()
+            verdict = verdict if ok or verdict != "ok" else "FAILED"
+        except Failure as error:
+            made, verdict = ["-"] * n_cells, f"FAILED: {error}"
+        cells += made
+    return [*cells, verdict]
 
 
 def judge(args: argparse.Namespace) -> list[list[str]]:
     rows = []
     for family in args.only or FAMILIES:
         with tempfile.TemporaryDirectory(prefix="phzc-zoo-") as folder:
-            try:
-                rows.append(row(family, args, pathlib.Path(folder)))
-            except Failure as error:
-                rows.append([family, *["-"] * (len(HEAD) - 2), f"FAILED: {error}"])
+            rows.append(row(family, args, pathlib.Path(folder)))
         print(f"{family}: {rows[-1][-1]}", file=sys.stderr)
     return rows
 
@@ -90,7 +119,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-5, help="of losses, states and steps")
     parser.add_argument("--gradient-tolerance", type=float, default=1e-4)
-    parser.add_argument("--timeout", type=int, default=900, help="seconds per step")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds per command")
     args = parser.parse_args()
     if not args.phzc.exists():
         sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")

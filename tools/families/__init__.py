@@ -3,11 +3,11 @@
 A family is a function `loss(params, batch, dims, dtype)`, of
 
 * `params`: the trained arrays in float32, by the names that the program gives them, less `params.`;
-* `batch`: the inputs of a step by name, less `batch.`;
+* `batch`: the inputs of a step by name, less `batch.`, and what the step before handed on, `state.*`;
 * `dims`: the dimensions as `phzc gen FAMILY --describe` prints them;
 * `dtype`: the type that products are computed in.
 
-It returns the loss, and the new values of what a step hands to the next (`state.*`), if there is any.
+It returns the loss, and the new values of what a step hands to the next, less `state.`, if there is any.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,10 @@ from collections.abc import Callable
 import jax
 from jax.typing import DTypeLike
 
-from families import decoders, encoders, mixtures, vision
+from families import adamw, decoders, encoders, mixtures, vision
 from families.layers import Arrays
+
+__all__ = ["FAMILIES", "Arrays", "Loss", "adamw"]
 
 Loss = Callable[[Arrays, Arrays, dict[str, int], DTypeLike], tuple[jax.Array, Arrays]]
 
