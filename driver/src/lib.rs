@@ -8,6 +8,7 @@ mod cluster;
 mod dumps;
 mod eval;
 pub mod files;
+pub mod frontend;
 mod help;
 mod npz;
 mod progress;

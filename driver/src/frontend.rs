@@ -1,0 +1,4 @@
+//! Readers of programs in other forms.
+
+mod element;
+pub mod stablehlo;
