@@ -19,7 +19,7 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Program: HLO text as JAX and XLA print it, possibly gzipped; `-` is standard input
+    /// Program in any format that is read (HLO text as JAX and XLA print it), possibly gzipped; `-` is standard input
     #[arg(value_name = "MODEL", required_unless_present = "help_passes")]
     pub model: Option<PathBuf>,
 
@@ -43,6 +43,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
 
+    /// How it is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+
     /// Print neither warnings nor the summary, only errors
     #[arg(short, long)]
     pub quiet: bool,
@@ -55,10 +59,40 @@ pub struct Args {
 /// What can be done besides planning.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Read a program in any format and write it as HLO text
+    Convert(ConvertArgs),
     /// Run a program on one machine and print a digest of its results
     Eval(EvalArgs),
     /// Run a program and its plan on virtual devices and compare the results
     Verify(VerifyArgs),
+}
+
+/// How a program is read, whatever is done with it.
+#[derive(Debug, Default, clap::Args)]
+pub struct ReadArgs {
+    /// Size of a dimension that the program only names: `batch=8`
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = named_size)]
+    pub dims: Vec<(String, i64)>,
+}
+
+/// The arguments of `phzc convert`.
+#[derive(Debug, clap::Args)]
+pub struct ConvertArgs {
+    /// Program in any format that is read, possibly gzipped; `-` is standard input
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+
+    /// How it is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+
+    /// File for the HLO text [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// `.npz` file for the weights that the file holds, by the numbers of their parameters
+    #[arg(long, value_name = "FILE")]
+    pub write_weights: Option<PathBuf>,
 }
 
 /// The arguments of `phzc verify`.
@@ -67,6 +101,10 @@ pub struct VerifyArgs {
     /// Program: HLO text, possibly gzipped; `-` is standard input
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
+
+    /// How it is read
+    #[command(flatten)]
+    pub read: ReadArgs,
 
     /// Its plan: what `phzc MODEL -o PLAN` wrote
     #[arg(value_name = "PLAN")]
@@ -91,6 +129,10 @@ pub struct EvalArgs {
     /// Program: HLO text, possibly gzipped; `-` is standard input
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
+
+    /// How it is read
+    #[command(flatten)]
+    pub read: ReadArgs,
 
     /// Seed of the inputs, where no `--input` is given
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -142,4 +184,11 @@ fn second_program(error: clap::Error) -> clap::Error {
 fn tolerance(text: &str) -> Result<f64, String> {
     let is_legal = |x: &f64| x.is_finite() && *x >= 0.0;
     text.parse().ok().filter(is_legal).ok_or_else(|| "expected a number from 0 up, such as 1e-4".to_owned())
+}
+
+/// A name and a size from 1 up.
+fn named_size(text: &str) -> Result<(String, i64), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let size = parts.and_then(|(name, size)| Some((name.to_owned(), size.parse().ok()?)));
+    size.filter(|(_, size)| *size > 0).ok_or_else(|| "expected a name and a size, such as batch=8".to_owned())
 }

@@ -1,8 +1,8 @@
 //! `phzc eval`: runs a program with the reference evaluator and prints what came out.
 
 use crate::args::EvalArgs;
+use crate::frontend::{Program, Weights, load};
 use crate::render::render;
-use crate::session::{program, read};
 use crate::{Failure, Io, files, npz, write_stdout};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -11,8 +11,8 @@ use phzc_ir::{Diagnostic, Module, Shape, verify};
 
 /// Does what the command line says.
 pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Result<(), Failure> {
-    let source = read(&args.model, io)?;
-    match evaluated(args, &source.text) {
+    let Program { module, source, weights } = load(&args.model, &args.read, io)?;
+    match evaluated(args, &module, weights) {
         Ok((results, notes)) => {
             let _ = io.stderr.write_all(render(None, &notes, io.color).as_bytes());
             deliver(args, &results, io)
@@ -22,17 +22,29 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Result<(), Failure> {
 }
 
 /// The results per device, and remarks.
-fn evaluated(args: &EvalArgs, text: &str) -> Result<(Vec<Value>, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let module = program(text).map_err(|error| vec![error])?;
-    let errors = verify(&module);
+fn evaluated(
+    args: &EvalArgs,
+    module: &Module,
+    weights: Option<Weights>,
+) -> Result<(Vec<Value>, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let errors = verify(module);
     if !errors.is_empty() {
         return Err(errors);
     }
-    ran(args, &module).map_err(|error| vec![error])
+    ran(args, module, weights).map_err(|error| vec![error])
 }
 
-fn ran(args: &EvalArgs, module: &Module) -> phzc_ir::Result<(Vec<Value>, Vec<Diagnostic>)> {
-    let given = if args.input.is_empty() { inputs(module, args.seed)? } else { read_inputs(args, module)? };
+fn ran(
+    args: &EvalArgs,
+    module: &Module,
+    weights: Option<Weights>,
+) -> phzc_ir::Result<(Vec<Value>, Vec<Diagnostic>)> {
+    let weights = weights.map_or(Ok(Vec::new()), |read| read())?;
+    let given = if args.input.is_empty() {
+        seeded(args, module, weights)?
+    } else {
+        read_inputs(args, module, weights)?
+    };
     if let Some(path) = &args.write_inputs {
         let leaves: Vec<&Array> = given.iter().flat_map(Value::leaves).collect();
         files::write_bytes(path, &npz::write(&leaves)?)?;
@@ -43,6 +55,15 @@ fn ran(args: &EvalArgs, module: &Module) -> phzc_ir::Result<(Vec<Value>, Vec<Dia
     Ok((results, remarks(args, module)))
 }
 
+/// Inputs that follow from the seed, but for the weights.
+fn seeded(args: &EvalArgs, module: &Module, weights: Vec<Array>) -> phzc_ir::Result<Vec<Value>> {
+    let mut given = inputs(module, args.seed)?;
+    let first = given.len().saturating_sub(weights.len());
+    given.truncate(first);
+    given.extend(weights.into_iter().map(Value::Array));
+    Ok(given)
+}
+
 fn remarks(args: &EvalArgs, module: &Module) -> Vec<Diagnostic> {
     let n = n_elided(module);
     let made_up =
@@ -50,8 +71,8 @@ fn remarks(args: &EvalArgs, module: &Module) -> Vec<Diagnostic> {
     (n > 0 && args.fill_elided).then(made_up).into_iter().collect()
 }
 
-/// The arrays of all files, put together as the parameters are.
-fn read_inputs(args: &EvalArgs, module: &Module) -> phzc_ir::Result<Vec<Value>> {
+/// The arrays of all files, put together as the parameters are; the program's own weights where the files end before them.
+fn read_inputs(args: &EvalArgs, module: &Module, weights: Vec<Array>) -> phzc_ir::Result<Vec<Value>> {
     let entry = module.entry();
     let shapes: Vec<&Shape> = entry.params().into_iter().map(|id| &entry.instr(id).shape).collect();
     let leaves: Vec<&Shape> = shapes.iter().flat_map(|shape| shape.leaves()).collect();
@@ -61,6 +82,9 @@ fn read_inputs(args: &EvalArgs, module: &Module) -> phzc_ir::Result<Vec<Value>> 
         let bytes = files::read_bytes(path, files::MAX_ARRAY_BYTES)?;
         let name = path.display().to_string();
         npz::read(&name, &bytes, &wanted, &mut found)?;
+    }
+    if found.len() + weights.len() == wanted.len() {
+        found.extend(weights);
     }
     if found.len() != wanted.len() {
         let (wanted, found) = (wanted.len(), found.len());

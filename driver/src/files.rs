@@ -15,6 +15,11 @@ pub const MAX_CLUSTER_BYTES: u64 = 1 << 20;
 
 /// Reads a text file of at most `limit` bytes, unpacked if it is gzipped.
 pub fn read(path: &Path, limit: u64) -> Result<String> {
+    text(read_unpacked(path, limit)?, &format!("`{}`", path.display()))
+}
+
+/// Reads a file of at most `limit` bytes, unpacked if it is gzipped, that is not empty.
+pub fn read_unpacked(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let name = format!("`{}`", path.display());
     let file = open(path).map_err(|error| unreadable(&name, &error))?;
     read_from(file, &name, limit)
@@ -26,8 +31,8 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { Ok(file) }
 }
 
-/// Reads a text of at most `limit` bytes from a stream that messages call `name`.
-pub fn read_from(stream: impl Read, name: &str, limit: u64) -> Result<String> {
+/// As [`read_unpacked`], from a stream that messages call `name`.
+pub fn read_from(stream: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(limit + 1).read_to_end(&mut bytes).map_err(|error| unreadable(name, &error))?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -39,6 +44,11 @@ pub fn read_from(stream: impl Read, name: &str, limit: u64) -> Result<String> {
     if bytes.is_empty() {
         return Err(Diagnostic::error(format!("{name} is empty")));
     }
+    Ok(bytes)
+}
+
+/// Bytes as text; messages call them `name`.
+pub fn text(bytes: Vec<u8>, name: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let byte = error.as_bytes()[at];

@@ -1,4 +1,112 @@
-//! Readers of programs in other forms.
+//! Reading programs: one line per format in [`FRONTENDS`], one file per format beside this one.
 
 mod element;
+mod hlo;
 pub mod stablehlo;
+
+use crate::args::ReadArgs;
+use crate::render::Source;
+use crate::{Failure, Io, files};
+use phzc_ir::eval::Array;
+use phzc_ir::{Diagnostic, Module};
+use std::path::Path;
+
+/// A format that programs come in.
+struct Frontend {
+    /// As messages call it.
+    name: &'static str,
+    /// Whether a file of these (unpacked) bytes at this path is in the format.
+    recognises: fn(&[u8], &Path) -> bool,
+    reader: Reader,
+}
+
+/// How a format is read.
+enum Reader {
+    /// From text; the diagnostics' spans point into it.
+    Text(fn(&str) -> phzc_ir::Result<Module>),
+    /// From bytes.
+    #[allow(dead_code, reason = "the first binary format comes with the next change")]
+    Binary(fn(Vec<u8>, &Options) -> phzc_ir::Result<Binary>),
+}
+
+/// What bytes hold: a program, and the arrays that come with it.
+type Binary = (Module, Option<Weights>);
+
+/// All formats; the first that recognises a file reads it. HLO text, the last, takes everything.
+const FRONTENDS: &[Frontend] = &[
+    Frontend {
+        name: "StableHLO text",
+        recognises: |bytes, _| stablehlo::recognises(bytes),
+        reader: Reader::Text(stablehlo::read),
+    },
+    Frontend { name: "HLO text", recognises: |_, _| true, reader: Reader::Text(hlo::read) },
+];
+
+/// What a reader may want to know besides the bytes.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "as above")]
+pub(crate) struct Options<'a> {
+    /// The file, for what lies beside it; `-` is standard input.
+    pub path: &'a Path,
+    /// Sizes of dimensions that the file only names.
+    pub dims: &'a [(String, i64)],
+}
+
+/// Reads the arrays that come with a program: the values of its last parameters.
+pub(crate) type Weights = Box<dyn FnOnce() -> phzc_ir::Result<Vec<Array>>>;
+
+/// A program that was read.
+pub(crate) struct Program {
+    pub module: Module,
+    /// The text that spans point into; empty for a binary format.
+    pub source: Source,
+    /// Of formats that hold arrays.
+    pub weights: Option<Weights>,
+}
+
+/// Reads the program of a command line, in whatever format it is.
+///
+/// # Errors
+/// A file that cannot be read; text or bytes that are no program.
+pub(crate) fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program, Failure> {
+    let bytes = read(path, io)?;
+    let options = Options { path, dims: &args.dims };
+    let is_known = |frontend: &&Frontend| (frontend.recognises)(&bytes, path);
+    let frontend = FRONTENDS.iter().find(is_known).ok_or_else(|| unknown(path))?;
+    let mut source = Source { name: shown(path), text: String::new() };
+    let read = match frontend.reader {
+        Reader::Text(read) => {
+            source.text = files::text(bytes, &quoted(path))?;
+            read(&source.text).map(|module| (module, None))
+        }
+        Reader::Binary(read) => read(bytes, &options),
+    };
+    match read {
+        Ok((module, weights)) => Ok(Program { module, source, weights }),
+        Err(error) => Err(Failure::new(Some(source), error)),
+    }
+}
+
+fn read(path: &Path, io: &mut Io) -> phzc_ir::Result<Vec<u8>> {
+    let limit = files::MAX_PROGRAM_BYTES;
+    match path == Path::new("-") {
+        true => files::read_from(&mut *io.stdin, &quoted(path), limit),
+        false => files::read_unpacked(path, limit),
+    }
+}
+
+fn unknown(path: &Path) -> Diagnostic {
+    let known: Vec<&str> = FRONTENDS.iter().map(|frontend| frontend.name).collect();
+    let error = Diagnostic::error(format!("{} is in no known format", quoted(path)));
+    error.help(format!("known: {}", known.join(", ")))
+}
+
+/// A file in the header of a source excerpt.
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
+}
+
+/// A file in a sentence.
+fn quoted(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", path.display()) }
+}

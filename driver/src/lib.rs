@@ -5,6 +5,7 @@
 
 pub mod args;
 mod cluster;
+mod convert;
 mod dumps;
 mod eval;
 pub mod files;
@@ -26,6 +27,7 @@ use args::Args;
 use phzc_ir::Diagnostic;
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::path::Path;
 
 /// What the program reads and writes besides files.
 pub struct Io<'a> {
@@ -90,6 +92,14 @@ fn finish(result: Result<(), Failure>, io: &mut Io) -> u8 {
     // Nothing is left to be done when stderr does not take the message.
     let _ = io.stderr.write_all(text.as_bytes());
     failure.code
+}
+
+/// Writes a program to a file, or to stdout when there is none or it is called `-`.
+pub(crate) fn deliver(output: Option<&Path>, text: &str, io: &mut Io) -> Result<(), Failure> {
+    match output {
+        Some(path) if path != Path::new("-") => Ok(files::write(path, text)?),
+        _ => write_stdout(io, text),
+    }
 }
 
 /// Writes to stdout; a reader that has had enough (`| head`) is no error.

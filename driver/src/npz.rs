@@ -9,8 +9,13 @@ use std::io::Cursor;
 
 /// A `.npz` file of arrays named `0`, `1`, ….
 pub(crate) fn write(arrays: &[&Array]) -> Result<Vec<u8>> {
+    write_from(0, arrays)
+}
+
+/// The same with the first array named `first`.
+pub(crate) fn write_from(first: usize, arrays: &[&Array]) -> Result<Vec<u8>> {
     let mut file = NpzWriter::new(Cursor::new(Vec::new()));
-    for (index, array) in arrays.iter().enumerate() {
+    for (index, array) in (first..).zip(arrays) {
         add(&mut file, &index.to_string(), array)?;
     }
     file.finish().map(Cursor::into_inner).map_err(|error| unwritable(&error))

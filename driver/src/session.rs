@@ -2,9 +2,12 @@
 
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
+use crate::frontend::{Program, load};
 use crate::render::{Source, render};
-use crate::{Failure, Io, cluster, eval, files, help, remarks, summary, verify, write_stdout};
-use phzc_ir::{Diagnostic, Module, parse, print};
+use crate::{
+    Failure, Io, cluster, convert, deliver, eval, files, help, remarks, summary, verify, write_stdout,
+};
+use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::{Context, Done, Pipeline, estimate, report};
@@ -13,6 +16,7 @@ use std::path::Path;
 /// Does what the command line says.
 pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
     match &args.command {
+        Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
         None => {}
@@ -29,9 +33,9 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
 
 fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     let pipeline = pipeline(&args.passes)?;
-    let source = read(model, io)?;
-    match compile(args, &pipeline, &source, io) {
-        Ok(text) => deliver(args, &text, io),
+    let Program { module, source, .. } = load(model, &args.read, io)?;
+    match compile(args, &pipeline, module, &source, io) {
+        Ok(text) => deliver(args.output.as_deref(), &text, io),
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
@@ -44,19 +48,14 @@ fn pipeline(text: &str) -> Result<Pipeline, Failure> {
     })
 }
 
-/// The text of a program.
-pub(crate) fn read(model: &Path, io: &mut Io) -> Result<Source, Failure> {
-    let limit = files::MAX_PROGRAM_BYTES;
-    if model == Path::new("-") {
-        let text = files::read_from(&mut *io.stdin, "standard input", limit)?;
-        return Ok(Source { name: "<stdin>".to_owned(), text });
-    }
-    Ok(Source { name: model.display().to_string(), text: files::read(model, limit)? })
-}
-
 /// The text of the planned program; dumps and warnings on the way, the summary at the end.
-fn compile(args: &Args, pipeline: &Pipeline, source: &Source, io: &mut Io) -> Result<String, Failure> {
-    let mut module = program(&source.text)?;
+fn compile(
+    args: &Args,
+    pipeline: &Pipeline,
+    mut module: Module,
+    source: &Source,
+    io: &mut Io,
+) -> Result<String, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
     let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
@@ -95,14 +94,6 @@ fn say(args: &Args, io: &mut Io, text: &str) {
     }
 }
 
-/// The program of a text.
-pub(crate) fn program(text: &str) -> phzc_ir::Result<Module> {
-    parse(text).map_err(|error| match text.trim_start().starts_with("module ") && error.help.is_none() {
-        true => error.help("StableHLO is not read; JAX prints HLO with `.lower(x).as_text(dialect=\"hlo\")`"),
-        false => error,
-    })
-}
-
 /// Runs the passes; how long each took.
 fn run_passes(
     module: &mut Module,
@@ -119,11 +110,4 @@ fn run_passes(
     let mut hooks = Hooks { observer: &mut observer, clock: io.clock };
     let ran = manager::run(module, pipeline, cx, &mut hooks);
     ran.map(|()| secs_per_pass).map_err(|errors| Failure { code: 1, source: None, errors })
-}
-
-fn deliver(args: &Args, text: &str, io: &mut Io) -> Result<(), Failure> {
-    match &args.output {
-        Some(path) if path != Path::new("-") => Ok(files::write(path, text)?),
-        _ => write_stdout(io, text),
-    }
 }

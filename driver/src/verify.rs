@@ -1,8 +1,8 @@
 //! `phzc verify`: runs a program and its plan and says, output by output, whether they agree.
 
-use crate::args::VerifyArgs;
+use crate::args::{ReadArgs, VerifyArgs};
+use crate::frontend::{Program, load};
 use crate::render::Source;
-use crate::session::{program, read};
 use crate::{Failure, Io, write_stdout};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -19,8 +19,8 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
         let message = "the program and the plan cannot both be standard input";
         return Err(Failure { code: 2, ..Diagnostic::error(message).into() });
     }
-    let (model, model_source) = load(&args.model, io)?;
-    let (plan, plan_source) = load(&args.plan, io)?;
+    let (model, model_source) = legal(&args.model, &args.read, io)?;
+    let (plan, plan_source) = legal(&args.plan, &ReadArgs::default(), io)?;
     (io.progress)("verify: running program and plan");
     let settings = Settings { seed: args.seed, tolerance: args.tolerance, fill_elided: args.fill_elided };
     let verified = verify(&model, &plan, &settings).map_err(|failed| {
@@ -40,12 +40,8 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
     .into())
 }
 
-fn load(path: &Path, io: &mut Io) -> Result<(Module, Source), Failure> {
-    let source = read(path, io)?;
-    let module = match program(&source.text) {
-        Ok(module) => module,
-        Err(error) => return Err(Failure::new(Some(source), error)),
-    };
+fn legal(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<(Module, Source), Failure> {
+    let Program { module, source, .. } = load(path, args, io)?;
     let errors = phzc_ir::verify(&module);
     if errors.is_empty() {
         Ok((module, source))

@@ -20,6 +20,14 @@ mod types;
 
 use phzc_ir::{Module, Result};
 
+/// Whether a file's bytes look like MLIR text: a module, an operation in generic form, an alias.
+pub fn recognises(bytes: &[u8]) -> bool {
+    let text = bytes.trim_ascii_start();
+    let starts = [&b"module"[..], b"\"builtin.module\"", b"#loc", b"func.func", b"\"func.func\""];
+    let after = |start: &[u8]| text.get(start.len()).is_none_or(|&next| !next.is_ascii_alphanumeric() && next != b'_');
+    starts.iter().any(|start| text.starts_with(start) && (start.ends_with(b"c") || after(start)))
+}
+
 /// Reads a program; its instructions point into the text.
 ///
 /// # Errors

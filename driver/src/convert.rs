@@ -1,0 +1,31 @@
+//! `phzc convert`: reads a program in any format and writes it as HLO text.
+
+use crate::args::ConvertArgs;
+use crate::frontend::{Program, load};
+use crate::{Failure, Io, deliver, files, npz};
+use phzc_ir::eval::Array;
+use phzc_ir::{Diagnostic, Module, print, verify};
+
+/// Does what the command line says.
+pub(crate) fn run(args: &ConvertArgs, io: &mut Io) -> Result<(), Failure> {
+    let Program { module, source, weights } = load(&args.model, &args.read, io)?;
+    let errors = verify(&module);
+    if !errors.is_empty() {
+        return Err(Failure { code: 1, source: Some(source), errors });
+    }
+    if let Some(path) = &args.write_weights {
+        let none = || Diagnostic::error(format!("`{}` holds no weights", args.model.display()));
+        let arrays = weights.ok_or_else(none)?()?;
+        files::write_bytes(path, &npz::write_from(first_weight(&module, &arrays), &borrowed(&arrays))?)?;
+    }
+    deliver(args.output.as_deref(), &print(&module), io)
+}
+
+fn borrowed(arrays: &[Array]) -> Vec<&Array> {
+    arrays.iter().collect()
+}
+
+/// The number of the first parameter that these arrays are values of.
+fn first_weight(module: &Module, arrays: &[Array]) -> usize {
+    module.entry().params().len().saturating_sub(arrays.len())
+}
