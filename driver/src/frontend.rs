@@ -2,6 +2,7 @@
 
 mod element;
 mod hlo;
+pub mod hlo_proto;
 pub mod stablehlo;
 
 use crate::args::ReadArgs;
@@ -25,7 +26,6 @@ enum Reader {
     /// From text; the diagnostics' spans point into it.
     Text(fn(&str) -> phzc_ir::Result<Module>),
     /// From bytes.
-    #[allow(dead_code, reason = "the first binary format comes with the next change")]
     Binary(fn(Vec<u8>, &Options) -> phzc_ir::Result<Binary>),
 }
 
@@ -34,6 +34,11 @@ type Binary = (Module, Option<Weights>);
 
 /// All formats; the first that recognises a file reads it. HLO text, the last, takes everything.
 const FRONTENDS: &[Frontend] = &[
+    Frontend {
+        name: "HLO protobuf",
+        recognises: hlo_proto::recognises,
+        reader: Reader::Binary(|bytes, _| hlo_proto::read(&bytes).map(|module| (module, None))),
+    },
     Frontend {
         name: "StableHLO text",
         recognises: |bytes, _| stablehlo::recognises(bytes),

@@ -1,6 +1,7 @@
-//! Elements of arrays from their bytes, as HLO's text writes them.
+//! What several readers write as HLO's text does: elements of arrays from their bytes, the keys of windows.
 
 use phzc_ir::DType;
+use phzc_ir::attr::{Window, WindowDim, WindowKey};
 use phzc_ir::dtype::Class;
 use phzc_ir::text::number::number;
 
@@ -59,4 +60,18 @@ fn small_float(dtype: DType, bits: u8) -> f64 {
     let (lead, scale) = if exponent == 0 { (0, 1 - bias) } else { (1, exponent as i32 - bias) };
     let value = f64::from((lead << mantissa_bits) + mantissa) * 2f64.powi(scale - mantissa_bits as i32);
     value * (1.0 - 2.0 * f64::from(sign))
+}
+
+/// The keys that XLA writes: the size, and what is not as usual.
+pub(super) fn window_keys(window: &Window) -> smallvec::SmallVec<[WindowKey; 6]> {
+    let any = |is: &dyn Fn(&WindowDim) -> bool| window.dims.iter().any(is);
+    let keys = [
+        (WindowKey::Size, true),
+        (WindowKey::Stride, any(&|dim| dim.stride != 1)),
+        (WindowKey::Pad, any(&|dim| dim.pad_low != 0 || dim.pad_high != 0)),
+        (WindowKey::LhsDilate, any(&|dim| dim.lhs_dilate != 1)),
+        (WindowKey::RhsDilate, any(&|dim| dim.rhs_dilate != 1)),
+        (WindowKey::RhsReversal, any(&|dim| dim.reversed)),
+    ];
+    keys.into_iter().filter(|(_, is_written)| *is_written).map(|(key, _)| key).collect()
 }

@@ -1,8 +1,9 @@
 //! Reductions: of dimensions and of windows.
 
+use crate::frontend::element::window_keys;
 use crate::frontend::stablehlo::ast::{Attr, Op, Region};
 use crate::frontend::stablehlo::lower::{Lowerer, Made, attr, ints};
-use phzc_ir::attr::{Window, WindowDim, WindowKey};
+use phzc_ir::attr::{Window, WindowDim};
 use phzc_ir::{CompId, InstrId, Key, Opcode, Result, Value};
 
 /// Two values into one that is an opcode's: shared by all operations that apply it.
@@ -113,22 +114,8 @@ impl WindowParts {
         };
         let mut window = Window { dims: (0..n).map(dim).collect(), ..Window::default() };
         if n > 0 {
-            window.keys = written(&window);
+            window.keys = window_keys(&window);
         }
         Some(window)
     }
-}
-
-/// The keys that XLA writes: the size, and what is not as usual.
-pub(in crate::frontend) fn written(window: &Window) -> smallvec::SmallVec<[WindowKey; 6]> {
-    let any = |is: &dyn Fn(&WindowDim) -> bool| window.dims.iter().any(is);
-    let keys = [
-        (WindowKey::Size, true),
-        (WindowKey::Stride, any(&|dim| dim.stride != 1)),
-        (WindowKey::Pad, any(&|dim| dim.pad_low != 0 || dim.pad_high != 0)),
-        (WindowKey::LhsDilate, any(&|dim| dim.lhs_dilate != 1)),
-        (WindowKey::RhsDilate, any(&|dim| dim.rhs_dilate != 1)),
-        (WindowKey::RhsReversal, any(&|dim| dim.reversed)),
-    ];
-    keys.into_iter().filter(|(_, is_written)| *is_written).map(|(key, _)| key).collect()
 }
