@@ -1,7 +1,10 @@
 //! Reading programs: one line per format in [`FRONTENDS`], one file per format beside this one.
 
+mod element;
 mod hlo;
+pub mod hlo_proto;
 mod onnx;
+pub mod stablehlo;
 pub mod zoo;
 
 use crate::args::ReadArgs;
@@ -34,6 +37,16 @@ type Binary = (Module, Option<Weights>);
 /// All formats; the first that recognises a file reads it. HLO text, the last, takes everything.
 const FRONTENDS: &[Frontend] = &[
     Frontend { name: "ONNX", recognises: onnx::recognises, reader: Reader::Binary(onnx::read) },
+    Frontend {
+        name: "HLO protobuf",
+        recognises: hlo_proto::recognises,
+        reader: Reader::Binary(|bytes, _| hlo_proto::read(&bytes).map(|module| (module, None))),
+    },
+    Frontend {
+        name: "StableHLO text",
+        recognises: |bytes, _| stablehlo::recognises(bytes),
+        reader: Reader::Text(stablehlo::read),
+    },
     Frontend { name: "HLO text", recognises: |_, _| true, reader: Reader::Text(hlo::read) },
 ];
 
