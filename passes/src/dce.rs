@@ -26,6 +26,11 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
+    Ok(remove_dead(module))
+}
+
+/// Removes every instruction and computation that nothing needs.
+pub fn remove_dead(module: &mut Module) -> Changed {
     let n_before = (module.n_instrs(), module.comps.len());
     let acts = effects(module);
     let mut is_called = vec![false; module.comps.len()];
@@ -40,7 +45,7 @@ fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
     }
     module.retain_comps(&is_called);
     let changed = (module.n_instrs(), module.comps.len()) != n_before;
-    Ok(if changed { Changed::Yes } else { Changed::No })
+    if changed { Changed::Yes } else { Changed::No }
 }
 
 fn sweep(comp: &mut Computation, acts: &[bool]) {
