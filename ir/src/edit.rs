@@ -95,7 +95,12 @@ pub struct Names {
 impl Names {
     /// The names of a computation.
     pub fn of(comp: &Computation) -> Names {
-        Names { taken: comp.instrs.iter().map(|instr| instr.name.clone()).collect() }
+        Names::new(&comp.instrs)
+    }
+
+    /// The names of some instructions.
+    pub fn new<'a>(instrs: impl IntoIterator<Item = &'a Instr>) -> Names {
+        Names { taken: instrs.into_iter().map(|instr| instr.name.clone()).collect() }
     }
 
     /// `base.suffix`, or `base.suffix1`, `base.suffix2`, … when that is taken.

@@ -93,7 +93,7 @@ fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Change
     let root = outputs::root(&mut b, root, &gradients);
     *module = b.finish(root);
     outputs::header(module);
-    dce::clean(module);
+    dce::remove_dead(module);
     Ok(Changed::Yes)
 }
 

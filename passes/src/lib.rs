@@ -27,6 +27,7 @@ pub mod repeats;
 pub mod report;
 pub mod roles;
 pub mod shard;
+pub mod simplify;
 pub mod spmd;
 pub mod stop;
 #[cfg(test)]
