@@ -103,6 +103,11 @@ impl Names {
         Names { taken: instrs.into_iter().map(|instr| instr.name.clone()).collect() }
     }
 
+    /// The name itself, or with `.new`, `.new1`, … when it is taken.
+    pub fn free(&mut self, name: &str) -> Box<str> {
+        if self.taken.insert(name.into()) { name.into() } else { self.derive(name, "new") }
+    }
+
     /// `base.suffix`, or `base.suffix1`, `base.suffix2`, … when that is taken.
     pub fn derive(&mut self, base: &str, suffix: &str) -> Box<str> {
         let numbered = |n: usize| match n {

@@ -17,6 +17,7 @@ pub mod graph;
 pub mod inline;
 pub mod manager;
 pub mod microbatch;
+pub mod optimizer;
 pub mod pass;
 pub mod phase;
 pub mod pipeline;
