@@ -43,7 +43,7 @@ pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     cx.b.reopen(it.body);
     let frame = cx.b.leave();
     let state = cx.scope.active.leaves(cx.id).to_vec();
-    let active = Activity::of(cx.b.comps(), frame.instrs(), |_| state.as_slice().into());
+    let active = Activity::of(cx.b.comps(), frame.instrs(), it.root, |_| state.as_slice().into());
     let kept: Vec<bool> =
         (0..it.parts.len()).map(|leaf| home(frame.instrs(), it.root, leaf) == (it.state, leaf)).collect();
     let carried = carried(cx, &it, frame.instrs(), &active, &kept);

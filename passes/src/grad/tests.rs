@@ -335,6 +335,35 @@ fn loops_whose_elements_change_places() {
     );
 }
 
+#[test]
+fn the_taken_branch_is_differentiated() {
+    for taken in [0, 1] {
+        check_program(&format!(
+            "one {{ t = (f64[2,3], f64[3]) parameter(0) a = f64[2,3] get-tuple-element(t), index=0 b = f64[3] get-tuple-element(t), index=1
+              c = f64[2,3] broadcast(b), dimensions={{1}} d = f64[2,3] multiply(a, c) ROOT r = f64[2,3] sine(d) }}
+            two {{ a = f64[2,3] parameter(0) ROOT r = f64[2,3] multiply(a, a) }}
+            ENTRY e {{ x = f64[2,3] parameter(0) b = f64[3] parameter(1) i = s32[] constant({taken}) y = f64[2,3] tanh(x)
+              t = (f64[2,3], f64[3]) tuple(y, b)
+              ROOT r = f64[2,3] conditional(i, t, y), branch_computations={{one, two}} }}"
+        ));
+    }
+}
+
+#[test]
+fn a_maximum_that_cancels_has_no_gradient() {
+    let softmax = "i = f64[] constant(-inf) m = f64[2] reduce(x, i), dimensions={1}, to_apply=max b = f64[2,3] broadcast(m), dimensions={0}
+        s = f64[2,3] subtract(x, b) e = f64[2,3] exponential(s) n = f64[2] reduce(e, zero), dimensions={1}, to_apply=add";
+    let compares = |module: &Module| module.entry().instrs.iter().any(|instr| instr.op == Opcode::Compare);
+    let probabilities = "d = f64[2,3] broadcast(n), dimensions={0} ROOT y = f64[2,3] divide(e, d)";
+    assert!(!compares(&check(&format!("{softmax} {probabilities}"))));
+    let logarithms =
+        "l = f64[2] log(n) d = f64[2,3] broadcast(l), dimensions={0} ROOT y = f64[2,3] subtract(s, d)";
+    assert!(!compares(&check(&format!("{softmax} {logarithms}"))));
+    assert!(!compares(&check(&format!("{softmax} l = f64[2] log(n) ROOT y = f64[2] add(l, m)"))));
+    assert!(compares(&check(&format!("{softmax} ROOT y = f64[2] log(n)"))));
+    assert!(compares(&check(&format!("{softmax} l = f64[2] log(n) ROOT y = f64[2] subtract(l, m)"))));
+}
+
 /// A program made by the builder from `x = f64[2,3]` and `w = f64[3,3]`.
 fn check_built(build: impl FnOnce(&mut Builder, InstrId, InstrId) -> InstrId) -> Module {
     let mut b = Builder::new("m");
