@@ -28,6 +28,7 @@ mod loops;
 mod movement;
 mod order;
 mod outputs;
+mod pieces;
 mod reduce;
 mod residuals;
 mod scope;
@@ -64,7 +65,8 @@ pub static PASS: Pass = Pass {
             kind: OptionKind::Text("`params`, `all`, or names such as `{w*,b}`"),
             default: "params",
             help: "the parameters to differentiate by; `*` stands for any text. \
-                   params: those called `params…`, else all float ones but a step's data; all: all float ones",
+                   params: those called `params…`; if there are none, all float ones but those called as data is (x, y, \
+                   batch, inputs, images, labels, targets, tokens, mask, …); all: all float ones",
         },
     ],
     run,

@@ -56,7 +56,7 @@ pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     let counter = cx.scope.loops.counter(cx.scope.key(cx.id));
     let residuals = Residuals::new(frame.instrs(), it.n_trips, forward_trip, counter, kept);
     let n = frame.instrs().len();
-    let body = Body { frame, residuals, once: Vec::new() };
+    let body = Body { frame, residuals };
     let loops = cx.scope.loops.clone();
     let mut inside = Scope::new(it.body, n, Some(body), active, loops);
     for (of, &arg) in carried.iter().zip(&args) {

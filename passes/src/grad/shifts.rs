@@ -32,17 +32,25 @@ pub(super) fn cancelling(comps: &[Computation], instrs: &[Instr], root: InstrId)
 }
 
 /// Whether a value is a maximum, perhaps in other sizes and held within constants.
-fn is_extreme(instrs: &[Instr], mut id: InstrId) -> bool {
-    for _ in 0..8 {
+fn is_extreme(instrs: &[Instr], id: InstrId) -> bool {
+    let mut todo = vec![id];
+    for _ in 0..16 {
+        let Some(id) = todo.pop() else { return false };
         let instr = &instrs[id.index()];
-        id = match instr.op {
+        match instr.op {
             Opcode::Reduce => {
                 return instr.shape.as_array().is_some_and(|it| it.dtype.class() == Class::Float);
             }
-            Opcode::Reshape | Opcode::Broadcast | Opcode::Convert | Opcode::Copy => instr.operands[0],
-            Opcode::Select | Opcode::Maximum => instr.operands[1],
-            _ => return false,
-        };
+            Opcode::Reshape
+            | Opcode::Broadcast
+            | Opcode::Convert
+            | Opcode::Copy
+            | Opcode::Select
+            | Opcode::Maximum => {
+                todo.extend(&instr.operands);
+            }
+            _ => {}
+        }
     }
     false
 }
