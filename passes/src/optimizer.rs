@@ -88,13 +88,16 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
             return Err(Diagnostic::error(message).at(instr.span));
         };
         if !entry.instr(param).shape.same_type(&instr.shape) {
-            let message = format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
+            let message =
+                format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
         }
         found.push(Updated { number, param, gradient, output });
     }
     if found.is_empty() {
-        return Err(Diagnostic::error("no result is a gradient").help("run `grad` first: `--passes grad,optimizer`"));
+        return Err(
+            Diagnostic::error("no result is a gradient").help("run `grad` first: `--passes grad,optimizer`")
+        );
     }
     Ok(found)
 }

@@ -24,9 +24,10 @@ impl Rule {
     pub fn read(options: &Options) -> Result<Rule> {
         let number = |name: &str| {
             let text = options.text(name);
-            text.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(|| {
-                Diagnostic::error(format!("`{name}` must be a number, got `{text}`"))
-            })
+            text.parse::<f64>()
+                .ok()
+                .filter(|number| number.is_finite())
+                .ok_or_else(|| Diagnostic::error(format!("`{name}` must be a number, got `{text}`")))
         };
         let adam = |decay: f64| -> Result<Kind> {
             Ok(Kind::Adam { beta1: number("beta1")?, beta2: number("beta2")?, eps: number("eps")?, decay })
@@ -82,11 +83,12 @@ impl Rule {
                 let square = b.square(gradient);
                 let first = blend(b, first, gradient, beta1);
                 let second = blend(b, second, square, beta2);
-                let [mean, square] = [(first, corrections[0]), (second, corrections[1])].map(|(moment, by)| {
-                    let by = b.convert(by, wide);
-                    let by = b.broadcast_like(by, moment, &[]);
-                    b.div(moment, by)
-                });
+                let [mean, square] =
+                    [(first, corrections[0]), (second, corrections[1])].map(|(moment, by)| {
+                        let by = b.convert(by, wide);
+                        let by = b.broadcast_like(by, moment, &[]);
+                        b.div(moment, by)
+                    });
                 let root = b.sqrt(square);
                 let root = b.shift(root, eps);
                 let update = b.div(mean, root);
