@@ -101,5 +101,6 @@ fn a_large_program_takes_no_time() {
     println!("{n} instructions become {} in {millis:.0} ms", module.n_instrs());
     assert_eq!(verify(&module), []);
     assert_eq!(print(&module).lines().filter(|line| line.contains("= f32")).count(), 2 * (n / 5) + 2);
-    assert!(cfg!(debug_assertions) || millis < 1000.0, "far above the 200 ms wished for");
+    // It takes 0.1 s; only work that grows with the square of the size takes as long as this.
+    assert!(cfg!(debug_assertions) || millis < 10_000.0, "{millis} ms");
 }

@@ -24,6 +24,7 @@ enum At {
 
 /// What a rule makes of an instruction.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is taken apart as soon as it is made")]
 pub(super) enum Made {
     /// Another value is the same.
     Value(InstrId),

@@ -29,8 +29,8 @@ fn moving(seed: u64) -> Module {
     }
     let n_steps = 4 + writer.random.below(16);
     (0..n_steps).for_each(|_| writer.step());
-    let n = writer.values.len();
-    let root = writer.b.tuple(&writer.values[n - 4..].to_vec());
+    let outputs = writer.values.split_off(writer.values.len() - 4);
+    let root = writer.b.tuple(&outputs);
     writer.b.finish(root)
 }
 
