@@ -6,7 +6,7 @@ use phzc_ir::dtype::Class;
 use phzc_ir::text::number::number;
 
 /// An element from its bytes, least significant first; missing bytes are 0.
-pub(super) fn from_bytes(dtype: DType, bytes: &[u8]) -> String {
+pub(crate) fn from_bytes(dtype: DType, bytes: &[u8]) -> String {
     let part = |at: usize| -> u64 {
         let tail = bytes.get(at..).unwrap_or_default();
         tail.iter().take(8).rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
@@ -18,8 +18,16 @@ pub(super) fn from_bytes(dtype: DType, bytes: &[u8]) -> String {
         DType::F32 => float(f64::from(f32::from_bits(bits as u32))),
         DType::Bf16 => float(half::bf16::from_bits(bits as u16).to_f64()),
         DType::F16 => float(half::f16::from_bits(bits as u16).to_f64()),
-        DType::C64 => format!("({}, {})", from_bytes(DType::F32, bytes), from_bytes(DType::F32, bytes.get(4..).unwrap_or_default())),
-        DType::C128 => format!("({}, {})", from_bytes(DType::F64, bytes), from_bytes(DType::F64, bytes.get(8..).unwrap_or_default())),
+        DType::C64 => format!(
+            "({}, {})",
+            from_bytes(DType::F32, bytes),
+            from_bytes(DType::F32, bytes.get(4..).unwrap_or_default())
+        ),
+        DType::C128 => format!(
+            "({}, {})",
+            from_bytes(DType::F64, bytes),
+            from_bytes(DType::F64, bytes.get(8..).unwrap_or_default())
+        ),
         _ if dtype.class() == Class::Float => float(small_float(dtype, bits as u8)),
         _ if dtype.class() == Class::Signed => {
             let shift = 64 - dtype.bits();
@@ -63,7 +71,7 @@ fn small_float(dtype: DType, bits: u8) -> f64 {
 }
 
 /// The keys that XLA writes: the size, and what is not as usual.
-pub(super) fn window_keys(window: &Window) -> smallvec::SmallVec<[WindowKey; 6]> {
+pub(crate) fn window_keys(window: &Window) -> smallvec::SmallVec<[WindowKey; 6]> {
     let any = |is: &dyn Fn(&WindowDim) -> bool| window.dims.iter().any(is);
     let keys = [
         (WindowKey::Size, true),

@@ -24,7 +24,9 @@ use phzc_ir::{Module, Result};
 pub fn recognises(bytes: &[u8]) -> bool {
     let text = bytes.trim_ascii_start();
     let starts = [&b"module"[..], b"\"builtin.module\"", b"#loc", b"func.func", b"\"func.func\""];
-    let after = |start: &[u8]| text.get(start.len()).is_none_or(|&next| !next.is_ascii_alphanumeric() && next != b'_');
+    let after = |start: &[u8]| {
+        text.get(start.len()).is_none_or(|&next| !next.is_ascii_alphanumeric() && next != b'_')
+    };
     starts.iter().any(|start| text.starts_with(start) && (start.ends_with(b"c") || after(start)))
 }
 

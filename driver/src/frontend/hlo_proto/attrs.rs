@@ -66,6 +66,41 @@ fn own(proto: &Instruction, instr: &Instr, cx: &Context, out: &mut Vec<Attr>) ->
             out.push(int(Key::K, proto.k));
             out.push(attr(Key::Largest, Value::Bool(proto.largest)));
         }
+        O::Fusion => out.push(word(Key::Kind, &proto.fusion_kind)),
+        O::Parameter => parameter(proto, out),
+        O::Infeed => out.extend(config(Key::InfeedConfig, &proto.infeed_config)),
+        O::Outfeed => {
+            let shape = proto.outfeed_shape.as_ref().map(super::shape::shape).transpose()?;
+            let text = shape.map(|shape| phzc_ir::text::shape_text(&shape));
+            out.extend(text.map(|text| attr(Key::OutfeedShape, raw(text))));
+            out.extend(config(Key::OutfeedConfig, &proto.outfeed_config));
+        }
+        op if is_mathematical(op) => mathematical(proto, op, out),
+        _ => collective(proto, instr.op, out)?,
+    }
+    Ok(())
+}
+
+fn is_mathematical(op: Opcode) -> bool {
+    use Opcode as O;
+    matches!(
+        op,
+        O::BatchNormTraining
+            | O::BatchNormInference
+            | O::BatchNormGrad
+            | O::Fft
+            | O::Rng
+            | O::RngBitGenerator
+            | O::RngGetAndUpdateState
+            | O::Cholesky
+            | O::TriangularSolve
+    )
+}
+
+/// Normalisations, transforms, decompositions, random numbers.
+fn mathematical(proto: &Instruction, op: Opcode, out: &mut Vec<Attr>) {
+    use Opcode as O;
+    match op {
         O::BatchNormTraining | O::BatchNormInference | O::BatchNormGrad => {
             let epsilon = phzc_ir::text::number::number(phzc_ir::DType::F32, f64::from(proto.epsilon));
             out.push(word(Key::Epsilon, &epsilon));
@@ -86,18 +121,8 @@ fn own(proto: &Instruction, instr: &Instr, cx: &Context, out: &mut Vec<Attr>) ->
         O::RngGetAndUpdateState => out.push(attr(Key::Other("delta".into()), raw(proto.delta.to_string()))),
         O::Cholesky => flag(out, Key::Lower, proto.cholesky_options.as_ref().is_some_and(|own| own.lower)),
         O::TriangularSolve => numbers::triangular_solve(proto, out),
-        O::Fusion => out.push(word(Key::Kind, &proto.fusion_kind)),
-        O::Parameter => parameter(proto, out),
-        O::Infeed => out.extend(config(Key::InfeedConfig, &proto.infeed_config)),
-        O::Outfeed => {
-            let shape = proto.outfeed_shape.as_ref().map(super::shape::shape).transpose()?;
-            let text = shape.map(|shape| phzc_ir::text::shape_text(&shape));
-            out.extend(text.map(|text| attr(Key::OutfeedShape, raw(text))));
-            out.extend(config(Key::OutfeedConfig, &proto.outfeed_config));
-        }
-        _ => collective(proto, instr.op, out)?,
+        _ => {}
     }
-    Ok(())
 }
 
 /// Channels, devices, dimensions of the ops that communicate.
@@ -133,7 +158,9 @@ fn collective(proto: &Instruction, op: Opcode, out: &mut Vec<Attr>) -> Result<()
         O::CollectivePermute | O::CollectivePermuteStart => {
             out.push(attr(Key::SourceTargetPairs, raw(groups::pairs(&proto.source_target_pairs))));
         }
-        O::Send | O::SendDone | O::Recv | O::RecvDone => flag(out, Key::IsHostTransfer, proto.is_host_transfer),
+        O::Send | O::SendDone | O::Recv | O::RecvDone => {
+            flag(out, Key::IsHostTransfer, proto.is_host_transfer)
+        }
         _ => {}
     }
     Ok(())
@@ -182,7 +209,8 @@ fn is_predicate(instr: &Instr, cx: &Context) -> bool {
 fn compare(proto: &Instruction, instr: &Instr, cx: &Context, out: &mut Vec<Attr>) {
     use phzc_ir::dtype::Class;
     out.push(word(Key::Direction, &proto.comparison_direction));
-    let lhs = instr.operands.first().and_then(|id| cx.instrs.get(id.index())).and_then(|lhs| lhs.shape.as_array());
+    let lhs =
+        instr.operands.first().and_then(|id| cx.instrs.get(id.index())).and_then(|lhs| lhs.shape.as_array());
     let usual = match lhs.map(|array| array.dtype.class()) {
         Some(Class::Signed) => "SIGNED",
         Some(Class::Unsigned | Class::Bool) => "UNSIGNED",
@@ -217,7 +245,8 @@ fn custom_call(proto: &Instruction, out: &mut Vec<Attr>) -> Result<()> {
     out.push(attr(Key::CustomCallTarget, Value::Str(escaped(&proto.custom_call_target).into())));
     if proto.constrain_layout {
         let shapes = proto.operand_shapes_with_layout.iter().map(super::shape::shape);
-        let texts: Vec<String> = shapes.map(|s| s.map(|s| phzc_ir::text::shape_text(&s))).collect::<Result<_>>()?;
+        let texts: Vec<String> =
+            shapes.map(|s| s.map(|s| phzc_ir::text::shape_text(&s))).collect::<Result<_>>()?;
         out.push(attr(Key::OperandLayoutConstraints, raw(format!("{{{}}}", texts.join(", ")))));
     }
     flag(out, Key::CustomCallHasSideEffect, proto.custom_call_has_side_effect);
@@ -234,8 +263,13 @@ fn custom_call(proto: &Instruction, out: &mut Vec<Attr>) -> Result<()> {
         let known = ["", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"];
         out.push(word(Key::Schedule, nth(&known, proto.custom_call_schedule)));
     }
-    let versions =
-        ["", "", "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"];
+    let versions = [
+        "",
+        "",
+        "API_VERSION_STATUS_RETURNING",
+        "API_VERSION_STATUS_RETURNING_UNIFIED",
+        "API_VERSION_TYPED_FFI",
+    ];
     if proto.custom_call_api_version > 1 {
         out.push(word(Key::ApiVersion, nth(&versions, proto.custom_call_api_version)));
     }
@@ -269,13 +303,18 @@ fn config(key: Key, bytes: &[u8]) -> Option<Attr> {
 }
 
 fn notes(proto: &FrontendAttributes) -> Option<Attr> {
-    let pairs = proto.map.iter().map(|(key, value)| (key.as_str().into(), note_value(value).into())).collect();
+    let pairs =
+        proto.map.iter().map(|(key, value)| (key.as_str().into(), note_value(value).into())).collect();
     (!proto.map.is_empty()).then(|| attr(Key::FrontendAttributes, Value::Notes(pairs)))
 }
 
 /// A dictionary as it is, anything else in quotes.
 pub(super) fn note_value(value: &str) -> String {
-    if value.starts_with('{') && value.ends_with('}') { value.to_owned() } else { format!("\"{}\"", escaped(value)) }
+    if value.starts_with('{') && value.ends_with('}') {
+        value.to_owned()
+    } else {
+        format!("\"{}\"", escaped(value))
+    }
 }
 
 fn metadata(proto: &OpMetadata) -> Option<Attr> {
@@ -296,7 +335,11 @@ fn metadata(proto: &OpMetadata) -> Option<Attr> {
 
 /// With the escapes of a text between quotes.
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+        .replace('\r', "\\r")
+        .replace('\t', "\\t")
 }
 
 fn dims(proto: &Instruction, out: &mut Vec<Attr>) {

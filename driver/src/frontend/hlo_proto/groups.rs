@@ -17,8 +17,10 @@ pub(super) fn groups(proto: &Instruction) -> Result<String> {
         let order = transposed(&iota.iota_reshape_dims, &iota.iota_transpose_perm);
         return Ok(format!("[{},{}]<={order}", iota.num_replica_groups, iota.num_devices_per_group));
     }
-    let listed = proto.collective_device_list.as_ref().map_or(&proto.replica_groups, |list| &list.replica_groups);
-    let groups: Vec<String> = listed.iter().map(|group| format!("{{{}}}", joined(&group.replica_ids))).collect();
+    let listed =
+        proto.collective_device_list.as_ref().map_or(&proto.replica_groups, |list| &list.replica_groups);
+    let groups: Vec<String> =
+        listed.iter().map(|group| format!("{{{}}}", joined(&group.replica_ids))).collect();
     Ok(format!("{{{}}}", groups.join(",")))
 }
 

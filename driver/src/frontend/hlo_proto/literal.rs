@@ -9,7 +9,8 @@ use phzc_ir::{ArrayShape, DType, Diagnostic, Result, Shape};
 pub(super) fn literal(proto: Option<&Literal>, shape: &Shape) -> Result<String> {
     match (proto, shape) {
         (Some(proto), Shape::Tuple(parts)) => {
-            let inner = parts.iter().enumerate().map(|(index, part)| literal(proto.tuple_literals.get(index), part));
+            let inner =
+                parts.iter().enumerate().map(|(index, part)| literal(proto.tuple_literals.get(index), part));
             Ok(format!("({})", inner.collect::<Result<Vec<_>>>()?.join(", ")))
         }
         (Some(proto), Shape::Array(array)) => array_text(proto, array),
@@ -39,7 +40,9 @@ fn elements(proto: &Literal, array: &ArrayShape) -> Vec<String> {
     };
     match dtype {
         // In an array truth values are digits.
-        DType::Pred if array.rank() > 0 => proto.preds.iter().map(|&flag| u8::from(flag).to_string()).collect(),
+        DType::Pred if array.rank() > 0 => {
+            proto.preds.iter().map(|&flag| u8::from(flag).to_string()).collect()
+        }
         DType::Pred => proto.preds.iter().map(bool::to_string).collect(),
         DType::S32 => proto.s32s.iter().map(i32::to_string).collect(),
         DType::S64 => proto.s64s.iter().map(i64::to_string).collect(),
@@ -89,7 +92,8 @@ fn from_packed(bytes: &[u8], array: &ArrayShape) -> Vec<String> {
     }
     let per_byte = 8 / bits;
     let n = (array.n_elements() as usize).min(bytes.len() * per_byte);
-    let element = |index: usize| from_bytes(array.dtype, &[bytes[index / per_byte] >> (index % per_byte * bits)]);
+    let element =
+        |index: usize| from_bytes(array.dtype, &[bytes[index / per_byte] >> (index % per_byte * bits)]);
     (0..n).map(element).collect()
 }
 

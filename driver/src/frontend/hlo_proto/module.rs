@@ -1,7 +1,7 @@
 //! The module: computations, instructions in their order, the header.
 
 use super::message::{Computation, Instruction, Module};
-use super::{attrs, literal, shape};
+use super::{attrs, groups, literal, shape};
 use phzc_ir::{CompId, Diagnostic, HeaderAttr, Instr, InstrId, Opcode, Payload, Result, Span};
 use rustc_hash::FxBuildHasher;
 
@@ -37,8 +37,9 @@ fn comp(proto: &Computation, order: Option<&[i64]>, comps: &Ids<CompId>) -> Resu
     let all = all.unwrap_or_else(|| proto.instructions.iter().collect());
     let (mut instrs, mut ids) = (Vec::new(), Ids::default());
     for instruction in all {
-        let made = instr(instruction, &Context { comps, instrs: &instrs }, &ids)
-            .map_err(|error| error.note(None, format!("in `{}` of computation `{}`", instruction.name, proto.name)))?;
+        let made = instr(instruction, &Context { comps, instrs: &instrs }, &ids).map_err(|error| {
+            error.note(None, format!("in `{}` of computation `{}`", instruction.name, proto.name))
+        })?;
         ids.insert(instruction.id, InstrId::new(instrs.len()));
         instrs.push(made);
     }
@@ -58,7 +59,9 @@ fn instr(proto: &Instruction, cx: &Context, ids: &Ids<InstrId>) -> Result<Instr>
         return Err(error.help("XLA's text of the module is read"));
     }
     let operand = |id: &i64| {
-        ids.get(id).copied().ok_or_else(|| Diagnostic::error(format!("operand {id} is not defined before its use")))
+        ids.get(id)
+            .copied()
+            .ok_or_else(|| Diagnostic::error(format!("operand {id} is not defined before its use")))
     };
     let shape = proto.shape.as_ref().ok_or_else(|| Diagnostic::error("the shape is missing"))?;
     let shape = shape::shape(shape)?;
@@ -71,8 +74,15 @@ fn instr(proto: &Instruction, cx: &Context, ids: &Ids<InstrId>) -> Result<Instr>
         _ => Payload::None,
     };
     let operands = proto.operand_ids.iter().map(operand).collect::<Result<_>>()?;
-    let mut instr =
-        Instr { name: name(&proto.name)?, op, operands, shape, payload, attrs: Vec::new(), span: Span::default() };
+    let mut instr = Instr {
+        name: name(&proto.name)?,
+        op,
+        operands,
+        shape,
+        payload,
+        attrs: Vec::new(),
+        span: Span::default(),
+    };
     instr.attrs = attrs::attrs(proto, &instr, cx)?;
     Ok(instr)
 }
@@ -101,14 +111,18 @@ fn header(proto: &Module) -> Result<Vec<HeaderAttr>> {
     });
     attrs.extend(listed("input_output_alias", aliases.collect()));
     let donors = proto.buffer_donor.iter().flat_map(|donor| &donor.entries);
-    let donors = donors.map(|entry| format!("({}, {})", entry.parameter_number, index(&entry.parameter_shape_index)));
+    let donors =
+        donors.map(|entry| format!("({}, {})", entry.parameter_number, index(&entry.parameter_shape_index)));
     attrs.extend(listed("buffer_donor", donors.collect()));
     if let Some(program) = &proto.host_program_shape {
         attrs.push(("entry_computation_layout", shape::program(program)?));
     }
     if let Some(devices) = &proto.device_assignment {
-        let counts = [("replica_count", devices.replica_count), ("num_partitions", devices.computation_count)];
-        attrs.extend(counts.into_iter().filter(|(_, count)| *count > 1).map(|(key, count)| (key, count.to_string())));
+        let counts =
+            [("replica_count", devices.replica_count), ("num_partitions", devices.computation_count)];
+        attrs.extend(
+            counts.into_iter().filter(|(_, count)| *count > 1).map(|(key, count)| (key, count.to_string())),
+        );
     }
     if let Some(notes) = proto.frontend_attributes.as_ref().filter(|notes| !notes.map.is_empty()) {
         let entries: Vec<String> =
@@ -121,5 +135,3 @@ fn header(proto: &Module) -> Result<Vec<HeaderAttr>> {
 fn listed(key: &'static str, entries: Vec<String>) -> Option<(&'static str, String)> {
     (!entries.is_empty()).then(|| (key, format!("{{ {} }}", entries.join(", "))))
 }
-
-use super::groups;

@@ -76,7 +76,9 @@ fn layout(proto: &Layout, rank: usize) -> Result<PhysicalLayout> {
     let mut sorted = minor_to_major.clone();
     sorted.sort_unstable();
     if !sorted.into_iter().eq(0..rank as i64) {
-        return Err(Diagnostic::error(format!("the layout of a rank-{rank} array must name each dimension once")));
+        return Err(Diagnostic::error(format!(
+            "the layout of a rank-{rank} array must name each dimension once"
+        )));
     }
     let mut tail = String::new();
     for (index, tile) in proto.tiles.iter().enumerate() {

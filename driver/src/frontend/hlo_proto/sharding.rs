@@ -7,8 +7,9 @@ use phzc_ir::{Diagnostic, Result, Sharding};
 /// The sharding of a value.
 pub(super) fn sharding(proto: &OpSharding) -> Result<Sharding> {
     let text = text(proto)?;
-    phzc_ir::text::sharding(&text)
-        .map_err(|error| Diagnostic::error(format!("the sharding `{text}` cannot be read: {}", error.message)))
+    phzc_ir::text::sharding(&text).map_err(|error| {
+        Diagnostic::error(format!("the sharding `{text}` cannot be read: {}", error.message))
+    })
 }
 
 /// The sharding as HLO's text has it; types by their numbers in `OpSharding.Type`.

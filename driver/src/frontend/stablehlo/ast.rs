@@ -89,8 +89,8 @@ pub(super) enum Attr<'a> {
     Slices(Vec<SliceDim>),
     /// A type.
     Type(Shape),
-    /// `(T) -> U`: the results.
-    Function(SmallVec<[Shape; 1]>),
+    /// `(T) -> U`.
+    Function,
     /// Kept as text: `#sdy.sharding<…>` is what stands between the angle brackets.
     Text(&'a str),
 }

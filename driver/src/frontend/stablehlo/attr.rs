@@ -21,7 +21,10 @@ impl<'a> Parser<'a> {
             b'@' => Attr::Symbol(self.symbol()?),
             b'#' => self.dialect_attr()?,
             b'<' => self.angle()?,
-            b'(' => Attr::Function(self.function_type()?),
+            b'(' => {
+                self.function_type()?;
+                Attr::Function
+            }
             b'!' => Attr::Type(self.shape()?),
             b'-' | b'+' | b'0'..=b'9' => self.number(),
             _ => self.word_attr()?,
@@ -191,7 +194,9 @@ impl<'a> Parser<'a> {
             ("true", _) => Ok(Attr::Bool(true)),
             ("false", _) => Ok(Attr::Bool(false)),
             ("unit", _) => Ok(Attr::Unit),
-            ("dense" | "dense_resource", b'<') => self.dense(word == "dense_resource", start).map(Attr::Dense),
+            ("dense" | "dense_resource", b'<') => {
+                self.dense(word == "dense_resource", start).map(Attr::Dense)
+            }
             ("array", b'<') => self.array(),
             ("tensor" | "tuple", b'<') => {
                 self.cursor.at = start;

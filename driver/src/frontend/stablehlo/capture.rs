@@ -1,30 +1,33 @@
 //! What a region reads from outside: HLO's computations see their parameters only.
 
 use super::ast::{Op, Region, Use};
-use super::lower::Lowerer;
+use super::lower::{Lowerer, undefined};
 use super::parse::Names;
+use indexmap::IndexMap;
 use phzc_ir::text::cursor::clip;
 use phzc_ir::{Diagnostic, Instr, Opcode, Result};
+use rustc_hash::FxBuildHasher;
 
 /// The values that a region and those within it read and do not define, each once, in order of their first use.
 pub(super) fn free<'a>(regions: &[&Region<'a>]) -> Vec<Use<'a>> {
-    let mut found = Vec::new();
+    let mut found = Found::default();
     for region in regions {
-        collect(region, &mut vec![Names::default()], &mut found);
+        collect(region, &mut Vec::new(), &mut found);
     }
-    found
+    found.into_values().collect()
 }
 
-fn collect<'a>(region: &Region<'a>, defined: &mut Vec<Names<'a, ()>>, found: &mut Vec<Use<'a>>) {
+type Found<'a> = IndexMap<(&'a str, u32), Use<'a>, FxBuildHasher>;
+
+fn collect<'a>(region: &Region<'a>, defined: &mut Vec<Names<'a, ()>>, found: &mut Found<'a>) {
     let mut own = Names::default();
     own.extend(region.args.iter().map(|arg| (arg.name, ())));
     defined.push(own);
     for op in &region.ops {
         for used in &op.operands {
             let is_inside = defined.iter().any(|names| names.contains_key(used.name));
-            let is_known = found.iter().any(|known| (known.name, known.index) == (used.name, used.index));
-            if !is_inside && !is_known {
-                found.push(*used);
+            if !is_inside {
+                found.entry((used.name, used.index)).or_insert(*used);
             }
         }
         for inner in &op.regions {
@@ -37,18 +40,6 @@ fn collect<'a>(region: &Region<'a>, defined: &mut Vec<Names<'a, ()>>, found: &mu
     defined.pop();
 }
 
-/// The captured values apart from constants, which are repeated where they are read.
-pub(super) fn split<'a>(
-    cx: &mut Lowerer<'a, '_>,
-    regions: &[&Region<'a>],
-) -> Result<Vec<Use<'a>>> {
-    let captured = free(regions);
-    for used in &captured {
-        cx.operand(used)?;
-    }
-    Ok(captured)
-}
-
 /// The constants that a region without operands of its own reads, to be repeated inside; anything else is an error.
 pub(super) fn constants<'a>(
     cx: &mut Lowerer<'a, '_>,
@@ -58,8 +49,7 @@ pub(super) fn constants<'a>(
     let mut constants = Vec::new();
     for used in free(&[region]) {
         if !cx.knows(&used) {
-            let message = format!("`%{}` is not defined before its use", clip(used.name));
-            return Err(Diagnostic::error(message).at(used.span));
+            return Err(undefined(&used));
         }
         let id = cx.operand(&used)?;
         let instr = cx.b.instr(id).clone();

@@ -34,7 +34,9 @@ impl Dense<'_> {
 
     /// The literal; `blob` is what the file's resources hold under its name.
     pub fn literal(&self, blob: Option<&str>) -> Result<Literal> {
-        let Some(array) = self.shape.as_array() else { return Err(self.error("a literal must be of a tensor")) };
+        let Some(array) = self.shape.as_array() else {
+            return Err(self.error("a literal must be of a tensor"));
+        };
         if array.n_elements() > MAX_ELEMENTS && !self.is_resource {
             return self.splat(array);
         }
@@ -69,15 +71,15 @@ impl Dense<'_> {
     /// Bytes of the elements, least significant first; one element stands for all.
     fn from_hex(&self, hex: &str, array: &ArrayShape) -> Result<Literal> {
         let bytes: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(hex_byte).collect();
-        let bytes = bytes.ok_or_else(|| self.error("a literal has a character that is no hexadecimal digit"))?;
+        let bytes =
+            bytes.ok_or_else(|| self.error("a literal has a character that is no hexadecimal digit"))?;
         let n = array.n_elements() as usize;
         if array.dtype == DType::Pred && bytes.len() == n.div_ceil(8) && n > 1 {
             let bit = |index: usize| (bytes[index / 8] >> (index % 8) & 1 == 1).to_string();
             return self.assembled(array, (0..n).map(bit).collect());
         }
         let width = (array.dtype.bits() as usize).div_ceil(8);
-        let elements: Vec<String> =
-            bytes.chunks(width).map(|chunk| from_bytes(array.dtype, chunk)).collect();
+        let elements: Vec<String> = bytes.chunks(width).map(|chunk| from_bytes(array.dtype, chunk)).collect();
         match (elements.len(), n) {
             (1, 2..) => Ok(Literal::Splat(elements.into_iter().next().unwrap_or_default())),
             _ => self.assembled(array, elements),
@@ -100,7 +102,9 @@ impl Dense<'_> {
 
     /// `1.0`, `0x7F800000`, `true`, `(1.0,2.0)`.
     fn element(&self, token: &str, dtype: DType) -> Result<String> {
-        if let Some((re, im)) = token.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')?.split_once(',')) {
+        if let Some((re, im)) =
+            token.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')?.split_once(','))
+        {
             let part = if dtype == DType::C128 { DType::F64 } else { DType::F32 };
             return Ok(format!("({}, {})", self.element(re.trim(), part)?, self.element(im.trim(), part)?));
         }

@@ -27,7 +27,12 @@ programs!("bessel_i1e", "cosh", "digamma", "erf_inv", "erfc", "lgamma", "next_af
 ///
 /// # Errors
 /// Says what is not known: the operation, or the type of its elements.
-pub(super) fn expand(b: &mut Builder, name: &str, array: &ArrayShape, args: &[InstrId]) -> Result<InstrId, String> {
+pub(super) fn expand(
+    b: &mut Builder,
+    name: &str,
+    array: &ArrayShape,
+    args: &[InstrId],
+) -> Result<InstrId, String> {
     let is_narrow = matches!(array.dtype, DType::Bf16 | DType::F16);
     if !is_narrow && !matches!(array.dtype, DType::F32 | DType::F64) || is_narrow && name == "next_after" {
         return Err(format!("`{name}` of `{}` elements is not read", array.dtype.as_str()));
@@ -49,7 +54,12 @@ pub(super) fn expand(b: &mut Builder, name: &str, array: &ArrayShape, args: &[In
 }
 
 /// One instruction of scalars, on arrays.
-fn on_arrays(b: &mut Builder, instr: &Instr, array: &ArrayShape, made: &[InstrId]) -> Result<InstrId, String> {
+fn on_arrays(
+    b: &mut Builder,
+    instr: &Instr,
+    array: &ArrayShape,
+    made: &[InstrId],
+) -> Result<InstrId, String> {
     let dtype = instr.shape.as_array().map_or(DType::F32, |scalar| scalar.dtype);
     if let Payload::Literal(text) = &instr.payload {
         let scalar = b.literal(dtype, &[], text);

@@ -4,8 +4,8 @@ use super::ast::{Attr, Op};
 use super::lower::{Lowerer, identifier};
 use super::parse::{File, Names};
 use super::sharding;
-use phzc_ir::{Diagnostic, Instr, InstrId, Key, Module, Result, Sharding, Tiling, Value};
 use indexmap::IndexSet;
+use phzc_ir::{Diagnostic, Instr, InstrId, Key, Module, Result, Sharding, Tiling, Value};
 
 /// The module of a file.
 pub(super) fn module(file: &File) -> Result<Module> {
@@ -90,7 +90,8 @@ fn set_result_shardings<'a>(
     let mut tilings = Vec::new();
     for (index, shape) in main.types.iter().enumerate() {
         let rank = shape.as_array().map_or(0, phzc_ir::ArrayShape::rank);
-        let noted = notes.get(index).map(|notes| sharding::noted(cx.file, notes, rank, main.span)).transpose()?;
+        let noted =
+            notes.get(index).map(|notes| sharding::noted(cx.file, notes, rank, main.span)).transpose()?;
         tilings.push(match noted.and_then(|(sharding, _)| sharding) {
             Some(Sharding::Single(tiling)) => Some(tiling),
             _ => None,

@@ -17,8 +17,6 @@ pub(super) type Ids = SmallVec<[InstrId; 3]>;
 
 /// What an operation makes.
 pub(super) enum Made {
-    /// Nothing.
-    None,
     /// One value.
     One(InstrId),
     /// Several values, as a tuple.
@@ -88,14 +86,28 @@ impl<'a, 'f> Lowerer<'a, 'f> {
             return Err(op.error(format!("the function `@{}` is not defined", clip(name))));
         };
         self.done.insert(name, Function::Open);
-        let comp = self.region(function.region(0)?, &identifier(name), op)?;
+        let body = function.region(0)?;
+        if let Some(used) = capture::free(&[body]).first() {
+            return Err(undefined(used));
+        }
+        let comp = self.computation(body, &identifier(name), Vec::new(), op)?;
         self.done.insert(name, Function::Done(comp));
         Ok(comp)
     }
 
-    /// A computation with a parameter per argument.
+    /// A computation with a parameter per argument; constants from outside are repeated in it.
     pub fn region(&mut self, region: &Region<'a>, name: &str, op: &Op<'a>) -> Result<CompId> {
         let constants = capture::constants(self, region, op)?;
+        self.computation(region, name, constants, op)
+    }
+
+    fn computation(
+        &mut self,
+        region: &Region<'a>,
+        name: &str,
+        constants: Vec<(&'a str, u32, phzc_ir::Instr)>,
+        op: &Op<'a>,
+    ) -> Result<CompId> {
         self.begin(name, op)?;
         for (index, arg) in region.args.iter().enumerate() {
             let param = self.b.parameter(&format!("arg{index}"), arg.shape.clone());
@@ -109,8 +121,8 @@ impl<'a, 'f> Lowerer<'a, 'f> {
         Ok(self.end(root))
     }
 
-    /// A computation with one tuple of the region's arguments and captured values, `extra` ones of which it
-    /// returns as they are, after its own results.
+    /// A computation with one tuple of the region's arguments and captured values; with `keep` it returns these as
+    /// they are, after its own results.
     pub fn packed_region(
         &mut self,
         region: &Region<'a>,
@@ -237,7 +249,6 @@ impl<'a, 'f> Lowerer<'a, 'f> {
     fn bind_results(&mut self, op: &Op<'a>, made: Made) -> Result<()> {
         let n_results: u32 = op.results.iter().map(|(_, count)| count).sum();
         let all: SmallVec<[Known; 1]> = match made {
-            Made::None => SmallVec::new(),
             Made::One(id) => SmallVec::from_slice(&[Known::Instr(id)]),
             Made::Tuple(id) => {
                 (0..self.b.shape(id).parts().len()).map(|index| Known::Element(id, index)).collect()
@@ -245,7 +256,11 @@ impl<'a, 'f> Lowerer<'a, 'f> {
             Made::Many(ids) => ids.into_iter().map(Known::Instr).collect(),
         };
         if n_results as usize != all.len() && n_results != 0 {
-            return Err(op.error(format!("`{}` makes {} results, {n_results} are named", op.name, all.len())));
+            return Err(op.error(format!(
+                "`{}` makes {} results, {n_results} are named",
+                op.name,
+                all.len()
+            )));
         }
         let mut rest = all.into_iter();
         for &(name, count) in &op.results {
@@ -259,7 +274,8 @@ impl<'a, 'f> Lowerer<'a, 'f> {
 
     /// The instruction of a value that the computation in the making knows.
     pub fn operand(&mut self, used: &Use<'a>) -> Result<InstrId> {
-        let known = self.scope().values.get(used.name).and_then(|values| values.get(used.index as usize)).copied();
+        let known =
+            self.scope().values.get(used.name).and_then(|values| values.get(used.index as usize)).copied();
         match known {
             Some(Known::Instr(id)) => Ok(id),
             Some(Known::Element(tuple, index)) => {
@@ -267,11 +283,7 @@ impl<'a, 'f> Lowerer<'a, 'f> {
                 self.define(used.name, used.index, Known::Instr(id));
                 Ok(id)
             }
-            None => {
-                let number = if used.index > 0 { format!("#{}", used.index) } else { String::new() };
-                let message = format!("`%{}{number}` is not defined before its use", clip(used.name));
-                Err(Diagnostic::error(message).at(used.span))
-            }
+            None => Err(undefined(used)),
         }
     }
 
@@ -290,7 +302,13 @@ impl<'a, 'f> Lowerer<'a, 'f> {
     }
 
     /// An instruction of the operation's type.
-    pub fn emit(&mut self, op: &Op<'a>, opcode: Opcode, operands: &[InstrId], attrs: Vec<HloAttr>) -> Result<Made> {
+    pub fn emit(
+        &mut self,
+        op: &Op<'a>,
+        opcode: Opcode,
+        operands: &[InstrId],
+        attrs: Vec<HloAttr>,
+    ) -> Result<Made> {
         self.b.try_shaped(opcode, operands, op.shape(0)?, attrs).map(Made::One)
     }
 
@@ -323,6 +341,13 @@ impl<'a, 'f> Lowerer<'a, 'f> {
         let array = self.b.shape(id).as_array().cloned();
         array.ok_or_else(|| op.error(format!("operand {index} of `{}` must be a tensor", op.name)))
     }
+}
+
+/// The error of a value that nothing has made so far.
+pub(super) fn undefined(used: &Use) -> Diagnostic {
+    let number = if used.index > 0 { format!("#{}", used.index) } else { String::new() };
+    let message = format!("`%{}{number}` is not defined before its use", clip(used.name));
+    Diagnostic::error(message).at(used.span)
 }
 
 /// The shape of the operation's result, which must be an array.

@@ -38,9 +38,11 @@ use Opcode as O;
 use Rule::{By, Refused, Same};
 
 /// Operations that end a block.
-pub(super) const RETURNS: &[&str] = &["return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return"];
+pub(super) const RETURNS: &[&str] =
+    &["return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return"];
 
-const DYNAMIC: &str = "shapes that are known at run time only are not read; lower the program for inputs of fixed sizes";
+const DYNAMIC: &str =
+    "shapes that are known at run time only are not read; lower the program for inputs of fixed sizes";
 const QUANTIZED: &str = "quantized types have no counterpart in HLO";
 
 /// Operations of StableHLO, without their dialect.

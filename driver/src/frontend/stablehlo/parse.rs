@@ -2,7 +2,7 @@
 
 use super::ast::{Arg, Attr, Loc, Op, Region, Use};
 use indexmap::IndexMap;
-use phzc_ir::text::cursor::{Cursor, clip};
+use phzc_ir::text::cursor::Cursor;
 use phzc_ir::{Diagnostic, Result, Span};
 use rustc_hash::FxBuildHasher;
 
@@ -129,7 +129,11 @@ impl<'a> Parser<'a> {
         let is_generic = self.cursor.peek() == b'"';
         op.name = if is_generic { self.cursor.string()? } else { self.cursor.name("an operation")? };
         op.span = Span::new(at, self.cursor.at);
-        if is_generic { self.generic(&mut op)? } else { self.pretty(&mut op)? }
+        if is_generic {
+            self.generic(&mut op)?
+        } else {
+            self.pretty(&mut op)?
+        }
         let end = op.span.end.max(at as u32);
         op.span = Span { start: Span::new(start, start).start, end };
         Ok(op)
@@ -282,10 +286,5 @@ impl<'a> Parser<'a> {
     pub(super) fn too_deep(&self, what: &str) -> Diagnostic {
         let at = self.cursor.at;
         Diagnostic::error(format!("{what} may nest {MAX_DEPTH} deep")).at(Span::new(at, at + 1))
-    }
-
-    /// The error for a word that starts nothing known.
-    pub(super) fn unknown(&self, op: &Op, what: &str) -> Diagnostic {
-        op.error(format!("{what} `{}`", clip(op.name)))
     }
 }

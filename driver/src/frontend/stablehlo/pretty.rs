@@ -174,13 +174,11 @@ impl<'a> Parser<'a> {
                 self.args(&mut args)?;
             }
             // Written as pairs of accumulator and element, taken as all accumulators and then all elements.
-            let n = args.len();
             let (mut first, mut second) = (Vec::new(), Vec::new());
             for (index, arg) in args.into_iter().enumerate() {
                 if index % 2 == 0 { first.push(arg) } else { second.push(arg) }
             }
             first.append(&mut second);
-            debug_assert_eq!(first.len(), n);
             let region = self.region()?;
             op.regions.push(Region { args: first, ops: region.ops });
             op.loc = self.loc()?;

@@ -38,8 +38,10 @@ pub(super) fn noted(
 /// # Errors
 /// Says what HLO has no counterpart for: parts of axes, devices in an order of their own, partial values.
 pub(super) fn from_shardy(file: &File, text: &str, rank: usize) -> std::result::Result<Sharding, String> {
-    let unknown = || format!("the sharding `<{}>` has no counterpart in HLO", phzc_ir::text::cursor::clip(text));
-    let (name, rest) = text.trim().strip_prefix('@').and_then(|rest| rest.split_once(',')).ok_or_else(unknown)?;
+    let unknown =
+        || format!("the sharding `<{}>` has no counterpart in HLO", phzc_ir::text::cursor::clip(text));
+    let (name, rest) =
+        text.trim().strip_prefix('@').and_then(|rest| rest.split_once(',')).ok_or_else(unknown)?;
     let axes = mesh(file, name.trim()).ok_or_else(unknown)?;
     let (dims, after) = dimensions(rest).ok_or_else(unknown)?;
     // What follows names replicated axes, which all others are too, or partial values.
@@ -67,7 +69,10 @@ fn tiling(axes: &[(&str, i64)], places: &[Vec<usize>]) -> Option<Tiling> {
     order.extend(unused);
     let last = if n_unused > 1 { LastDims::Replicate } else { LastDims::None };
     dims.extend((n_unused > 1).then_some(n_unused));
-    Some(Tiling { kind: TilingKind::Tiled(Tiles { dims, devices: devices(axes, &order), last }), suffix: None })
+    Some(Tiling {
+        kind: TilingKind::Tiled(Tiles { dims, devices: devices(axes, &order), last }),
+        suffix: None,
+    })
 }
 
 /// Devices `0..n` in the order of the axes, neighbouring axes joined: `<=[2,4]T(1,0)`.

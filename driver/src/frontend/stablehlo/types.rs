@@ -29,7 +29,8 @@ impl<'a> Parser<'a> {
         match self.cursor.word() {
             "stablehlo.token" | "mhlo.token" => Ok(Shape::Token),
             word => {
-                let error = Diagnostic::error(format!("the type `!{}` has no counterpart in HLO", clip(word)));
+                let error =
+                    Diagnostic::error(format!("the type `!{}` has no counterpart in HLO", clip(word)));
                 Err(error.at(Span::new(start, self.cursor.at)))
             }
         }
@@ -114,6 +115,8 @@ fn element(word: &str) -> Option<DType> {
     }
     match word.strip_prefix('i') {
         Some(width) => DType::parse(&format!("s{width}")),
-        None => Some(word.to_ascii_lowercase()).filter(|_| word.starts_with(['f', 'b'])).and_then(|w| DType::parse(&w)),
+        None => Some(word.to_ascii_lowercase())
+            .filter(|_| word.starts_with(['f', 'b']))
+            .and_then(|w| DType::parse(&w)),
     }
 }

@@ -26,7 +26,11 @@ pub(super) const ALGORITHMS: &[&str] = &[
 ];
 
 pub(super) fn slices(proto: &Instruction) -> Value {
-    let dim = |&super::super::message::SliceDimensions { start, limit, stride }: &_| SliceDim { start, limit, stride };
+    let dim = |&super::super::message::SliceDimensions { start, limit, stride }: &_| SliceDim {
+        start,
+        limit,
+        stride,
+    };
     Value::Slices(proto.slice_dimensions.iter().map(dim).collect())
 }
 
@@ -126,13 +130,23 @@ pub(super) fn labels(proto: &ConvolutionDimensionNumbers) -> Result<Value> {
             proto.kernel_input_feature_dimension,
             &proto.kernel_spatial_dimensions,
         ),
-        ("bf", proto.output_batch_dimension, proto.output_feature_dimension, &proto.output_spatial_dimensions),
+        (
+            "bf",
+            proto.output_batch_dimension,
+            proto.output_feature_dimension,
+            &proto.output_spatial_dimensions,
+        ),
     ];
-    let sides: Option<Vec<(LabelledDims, String)>> =
-        sides.into_iter().map(|(letters, major, minor, spatial)| side(letters, major, minor, spatial)).collect();
-    let sides = sides.filter(|sides| sides.iter().all(|(side, _)| side.spatial.len() == sides[0].0.spatial.len()));
+    let sides: Option<Vec<(LabelledDims, String)>> = sides
+        .into_iter()
+        .map(|(letters, major, minor, spatial)| side(letters, major, minor, spatial))
+        .collect();
+    let sides =
+        sides.filter(|sides| sides.iter().all(|(side, _)| side.spatial.len() == sides[0].0.spatial.len()));
     let Some([(lhs, a), (rhs, b), (out, c)]) = sides.and_then(|sides| <[_; 3]>::try_from(sides).ok()) else {
-        return Err(Diagnostic::error("the dimension numbers of a convolution do not name each dimension once"));
+        return Err(Diagnostic::error(
+            "the dimension numbers of a convolution do not name each dimension once",
+        ));
     };
     let text = format!("{a}_{b}->{c}").into();
     Ok(Value::DimLabels(Box::new(DimLabels { lhs, rhs, out, text })))
@@ -149,6 +163,7 @@ fn side(letters: &str, major: i64, minor: i64, spatial: &[i64]) -> Option<(Label
     };
     let letters = letters.as_bytes();
     let (major, minor) = (put(major, letters[0])?, put(minor, letters[1])?);
-    let spatial = spatial.iter().zip(b'0'..).map(|(&place, digit)| put(place, digit)).collect::<Option<_>>()?;
+    let spatial =
+        spatial.iter().zip(b'0'..).map(|(&place, digit)| put(place, digit)).collect::<Option<_>>()?;
     Some((LabelledDims { major, minor, spatial }, String::from_utf8(text).ok()?))
 }

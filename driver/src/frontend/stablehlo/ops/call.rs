@@ -54,7 +54,11 @@ pub(super) fn custom_call<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &
 }
 
 /// `sdy.sharding_constraint %x <@mesh, [{"x"}, {}]>`: XLA's call of the same meaning.
-pub(super) fn sharding_constraint<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn sharding_constraint<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let Some(Attr::Text(text)) = op.attr(&["sharding"]) else {
         return Err(op.error("`sdy.sharding_constraint` needs a sharding such as `<@mesh, [{\"x\"}]>`"));
     };

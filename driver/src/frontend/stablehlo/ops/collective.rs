@@ -20,7 +20,11 @@ pub(super) fn all_gather<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[
 }
 
 /// `"reduce_scatter"(%x) <{scatter_dimension, replica_groups, …}> ({computation})`.
-pub(super) fn reduce_scatter<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn reduce_scatter<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let mut attrs = common(op)?;
     attrs.push(ints(Key::Dimensions, [op.need_int(&["scatter_dimension"])?]));
     attrs.push(attr(Key::ToApply, Value::Comp(reducer(cx, op.region(0)?, op)?)));

@@ -55,7 +55,8 @@ fn precision(op: &Op) -> Result<Option<phzc_ir::Attr>> {
     let Some(list) = op.attr(&["precision", "precision_config"]) else { return Ok(None) };
     let words: Option<Vec<String>> =
         list.items().iter().map(|item| item.word().map(str::to_ascii_lowercase)).collect();
-    let words = words.filter(|words| words.iter().all(|word| matches!(&**word, "default" | "high" | "highest")));
+    let words =
+        words.filter(|words| words.iter().all(|word| matches!(&**word, "default" | "high" | "highest")));
     let Some(words) = words else { return Err(op.error("a precision is `DEFAULT`, `HIGH` or `HIGHEST`")) };
     let is_usual = words.iter().all(|word| word == "default");
     let text = format!("{{{}}}", words.join(","));
@@ -86,10 +87,12 @@ pub(super) fn convolution<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &
         return Err(op.error("`convolution` needs `dim_numbers` such as `[b, 0, f]x[0, i, o]->[b, 0, f]`"));
     };
     let kernel = cx.array(op, operands, 1)?;
-    let sizes: Option<Vec<i64>> = labels.rhs.spatial.iter().map(|&dim| kernel.dims.get(dim).copied()).collect();
+    let sizes: Option<Vec<i64>> =
+        labels.rhs.spatial.iter().map(|&dim| kernel.dims.get(dim).copied()).collect();
     let sizes = sizes.filter(|_| result(op, 0).is_ok());
     let part = |short: &str, generic: &str| -> Vec<i64> {
-        let list = op.attr(&["window"]).and_then(|window| window.field(short)).or_else(|| op.attr(&[generic]));
+        let list =
+            op.attr(&["window"]).and_then(|window| window.field(short)).or_else(|| op.attr(&[generic]));
         list.map(flat).unwrap_or_default()
     };
     let parts = WindowParts {
@@ -107,7 +110,9 @@ pub(super) fn convolution<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &
         attrs.push(attr(Key::Window, Value::Window(Box::new(window))));
     }
     attrs.push(attr(Key::DimLabels, Value::DimLabels(Box::new(labels))));
-    for (name, key) in [("feature_group_count", Key::FeatureGroupCount), ("batch_group_count", Key::BatchGroupCount)] {
+    for (name, key) in
+        [("feature_group_count", Key::FeatureGroupCount), ("batch_group_count", Key::BatchGroupCount)]
+    {
         let count = op.int(&[name]).filter(|&count| count != 1);
         attrs.extend(count.map(|count| attr(key, Value::Int(count))));
     }

@@ -22,7 +22,8 @@ pub(super) fn while_op<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[In
     let keep = !captured.is_empty();
     let name = cx.region_name();
     let body = cx.packed_region(body, (&format!("{name}_body"), shape.clone()), &captured, keep, op)?;
-    let condition = cx.packed_region(condition, (&format!("{name}_condition"), shape.clone()), &captured, false, op)?;
+    let condition =
+        cx.packed_region(condition, (&format!("{name}_condition"), shape.clone()), &captured, false, op)?;
     let attrs = vec![attr(Key::Condition, Value::Comp(condition)), attr(Key::Body, Value::Comp(body))];
     let made = cx.b.try_shaped(Opcode::While, &[packed], shape, attrs)?;
     if is_single {
@@ -86,7 +87,11 @@ pub(super) fn optimization_barrier<'a>(
 }
 
 /// `get_tuple_element %t[0]`.
-pub(super) fn get_tuple_element<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn get_tuple_element<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let index = op.ints(&["brackets"])?.first().copied().or_else(|| op.int(&["index"]));
     let index = index.ok_or_else(|| op.error("`get_tuple_element` needs an index"))?;
     cx.emit(op, Opcode::GetTupleElement, operands, vec![attr(Key::Index, Value::Int(index))])

@@ -19,7 +19,11 @@ pub(super) fn compare<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[Ins
 }
 
 /// `reduce_precision %x, format = e8m7`.
-pub(super) fn reduce_precision<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn reduce_precision<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let format = op.word(&["format"], 0).and_then(|format| format.strip_prefix('e')?.split_once('m'));
     let (exponent, mantissa) = match format {
         Some((exponent, mantissa)) => (exponent.parse().ok(), mantissa.parse().ok()),
@@ -28,7 +32,8 @@ pub(super) fn reduce_precision<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operan
     let (Some(exponent), Some(mantissa)) = (exponent, mantissa) else {
         return Err(op.error("`reduce_precision` needs a format such as `e8m7`"));
     };
-    let attrs = vec![attr(Key::ExponentBits, Value::Int(exponent)), attr(Key::MantissaBits, Value::Int(mantissa))];
+    let attrs =
+        vec![attr(Key::ExponentBits, Value::Int(exponent)), attr(Key::MantissaBits, Value::Int(mantissa))];
     cx.emit(op, Opcode::ReducePrecision, operands, attrs)
 }
 

@@ -17,7 +17,8 @@ pub(super) fn sort<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrI
 
 /// `fft %x, type = RFFT, length = [3]`.
 pub(super) fn fft<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
-    let kind = op.word(&["type", "fft_type"], 0).ok_or_else(|| op.error("`fft` needs a type such as `RFFT`"))?;
+    let kind =
+        op.word(&["type", "fft_type"], 0).ok_or_else(|| op.error("`fft` needs a type such as `RFFT`"))?;
     let attrs = vec![
         attr(Key::FftType, Value::Word(kind.into())),
         ints(Key::FftLength, op.ints(&["length", "fft_length"])?),
@@ -32,7 +33,11 @@ pub(super) fn cholesky<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[In
 }
 
 /// `"triangular_solve"(%a, %b) <{left_side, lower, unit_diagonal, transpose_a}>`.
-pub(super) fn triangular_solve<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn triangular_solve<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let mut attrs: Vec<phzc_ir::Attr> = flag(op, "left_side", Key::LeftSide).into_iter().collect();
     attrs.extend(flag(op, "lower", Key::Lower));
     attrs.extend(flag(op, "unit_diagonal", Key::UnitDiagonal));
@@ -42,19 +47,31 @@ pub(super) fn triangular_solve<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operan
 }
 
 /// `"batch_norm_training"(%x, %scale, %offset) <{epsilon, feature_index}>`.
-pub(super) fn batch_norm_training<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn batch_norm_training<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let attrs = batch_norm(op)?;
     cx.emit_all(op, Opcode::BatchNormTraining, operands, attrs)
 }
 
 /// `"batch_norm_inference"(%x, %scale, %offset, %mean, %variance) <{epsilon, feature_index}>`.
-pub(super) fn batch_norm_inference<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn batch_norm_inference<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let attrs = batch_norm(op)?;
     cx.emit(op, Opcode::BatchNormInference, operands, attrs)
 }
 
 /// `"batch_norm_grad"(%x, %scale, %mean, %variance, %grad) <{epsilon, feature_index}>`.
-pub(super) fn batch_norm_grad<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn batch_norm_grad<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let attrs = batch_norm(op)?;
     cx.emit_all(op, Opcode::BatchNormGrad, operands, attrs)
 }

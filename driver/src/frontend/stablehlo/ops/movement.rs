@@ -8,16 +8,25 @@ use phzc_ir::{InstrId, Key, Opcode, Result, Shape, Value};
 /// `broadcast_in_dim %x, dims = [1]`: operand dimension `d` becomes dimension `dims[d]`, one of size 1 is repeated.
 ///
 /// As in XLA: only dimensions of size 1 added is a reshape; ones that are repeated are dropped before.
-pub(super) fn broadcast_in_dim<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn broadcast_in_dim<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let (from, to) = (cx.array(op, operands, 0)?, result(op, 0)?);
     let dims = op.ints(&["dims", "broadcast_dimensions"])?;
     let fits = dims.len() == from.rank()
         && dims.windows(2).all(|pair| pair[0] < pair[1])
         && dims.iter().zip(&from.dims).all(|(&dim, &size)| {
-            usize::try_from(dim).ok().and_then(|dim| to.dims.get(dim)).is_some_and(|&out| size == out || size == 1)
+            usize::try_from(dim)
+                .ok()
+                .and_then(|dim| to.dims.get(dim))
+                .is_some_and(|&out| size == out || size == 1)
         });
     if !fits || from.dtype != to.dtype {
-        return Err(op.error("`broadcast_in_dim` needs an increasing list of the operand's places, of its sizes or 1"));
+        return Err(op.error(
+            "`broadcast_in_dim` needs an increasing list of the operand's places, of its sizes or 1",
+        ));
     }
     if from.dims == to.dims {
         return Ok(Made::One(operands[0]));
@@ -25,7 +34,8 @@ pub(super) fn broadcast_in_dim<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operan
     if from.n_elements() == to.n_elements() && !from.dims.is_empty() {
         return cx.emit(op, Opcode::Reshape, &operands[..1], Vec::new());
     }
-    let kept: Vec<usize> = (0..dims.len()).filter(|&dim| from.dims[dim] == to.dims[dims[dim] as usize]).collect();
+    let kept: Vec<usize> =
+        (0..dims.len()).filter(|&dim| from.dims[dim] == to.dims[dims[dim] as usize]).collect();
     let mut x = operands[0];
     if kept.len() < dims.len() {
         let sizes: Vec<i64> = kept.iter().map(|&dim| from.dims[dim]).collect();

@@ -21,7 +21,8 @@ fn simple(region: &Region) -> Option<(Opcode, phzc_ir::DType)> {
     let array = a.shape.as_array().filter(|array| array.dims.is_empty() && a.shape == b.shape)?;
     let names = |op: &Op| -> Vec<String> { op.operands.iter().map(|used| used.name.to_owned()).collect() };
     let made = [body.results.first()?.0];
-    let fits = names(body) == [a.name, b.name] && names(end) == made && body.attrs.is_empty() && body.loc.is_none();
+    let fits =
+        names(body) == [a.name, b.name] && names(end) == made && body.attrs.is_empty() && body.loc.is_none();
     binary(body.name).filter(|_| fits).map(|opcode| (opcode, array.dtype))
 }
 
@@ -62,7 +63,11 @@ pub(super) fn reduce_window<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands:
 }
 
 /// `"select_and_scatter"(%x, %source, %i) <{window_dimensions, …}> ({select}, {scatter})`.
-pub(super) fn select_and_scatter<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn select_and_scatter<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let window = attr(Key::Window, Value::Window(Box::new(window(op)?)));
     let name = cx.region_name();
     let select = attr(Key::Select, Value::Comp(cx.region(op.region(0)?, &name, op)?));
@@ -80,7 +85,9 @@ fn window(op: &Op) -> Result<Window> {
         rhs_dilation: op.ints(&["window_dilations"])?.to_vec(),
         reversal: Vec::new(),
     };
-    parts.window(&sizes).ok_or_else(|| op.error(format!("the window of `{}` has lists of several lengths", op.name)))
+    parts
+        .window(&sizes)
+        .ok_or_else(|| op.error(format!("the window of `{}` has lists of several lengths", op.name)))
 }
 
 /// A window's properties, each a list with one number per dimension, or empty.

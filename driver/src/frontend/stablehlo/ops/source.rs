@@ -37,7 +37,11 @@ pub(super) fn iota<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrI
 }
 
 /// `rng_bit_generator %state, algorithm = DEFAULT`.
-pub(super) fn rng_bit_generator<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
+pub(super) fn rng_bit_generator<'a>(
+    cx: &mut Lowerer<'a, '_>,
+    op: &Op<'a>,
+    operands: &[InstrId],
+) -> Result<Made> {
     let algorithm = match op.word(&["algorithm", "rng_algorithm"], 0) {
         Some("THREE_FRY") => "rng_three_fry",
         Some("PHILOX") => "rng_philox",
