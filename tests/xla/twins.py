@@ -73,7 +73,7 @@ class Program:
         if name.startswith("batch."):
             return values
         fan_in = math.prod(shape.dims[:-1]) if name.endswith(WEIGHTS) else 100
-        return values / np.float32(fan_in) ** 0.5
+        return values * GAIN / np.float32(fan_in) ** 0.5
 
     def below(self, name: str) -> int:
         """How many values an integer input has."""
@@ -82,6 +82,7 @@ class Program:
         return 2 if name == "batch.next_sentence_label" else size
 
 
+GAIN = np.float32(2)  # above 1, so that a wrong formula changes the loss
 WEIGHTS = ("kernel", ".up", ".gate", ".down")
 
 
