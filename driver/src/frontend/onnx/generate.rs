@@ -95,6 +95,20 @@ pub(super) fn range(cx: &mut Cx) -> Result<InstrId> {
     cx.binary(Opcode::Add, offset, start)
 }
 
+/// `NonZero` of a known array: the places of what is not zero, one row per dimension.
+pub(super) fn non_zero(cx: &mut Cx) -> Result<Vec<Value>> {
+    let array = cx.known(0)?;
+    let places: Vec<usize> =
+        array.to_f64_vec().iter().enumerate().filter(|(_, x)| **x != 0.0).map(|(at, _)| at).collect();
+    let mut rows = Vec::new();
+    let mut stride = array.len();
+    for &size in array.dims() {
+        stride /= size.max(1);
+        rows.extend(places.iter().map(|place| (place / stride.max(1) % size.max(1)) as i64));
+    }
+    known(Array::from_vec(INDEX, &[array.rank(), places.len()], rows))
+}
+
 /// `OneHot`: `values[1]` where the new dimension's place is the index, else `values[0]`.
 pub(super) fn one_hot(cx: &mut Cx) -> Result<InstrId> {
     let (places, depth, values) = (cx.input(0)?, one_number(cx, 1)?, cx.input(2)?);
