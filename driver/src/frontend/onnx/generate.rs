@@ -1,8 +1,7 @@
 //! Values that are made of nothing, or of sizes alone.
 
-use super::graph::INDEX;
 use super::node::{Cx, Value, constant as made};
-use super::tensor;
+use super::tensor::{self, INDEX};
 use phzc_ir::eval::Array;
 use phzc_ir::{DType, Diagnostic, InstrId, Opcode, Result};
 use std::path::Path;
