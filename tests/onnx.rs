@@ -78,7 +78,51 @@ fn a_model_is_planned_and_its_plan_verified() {
     let plan = text(&scratch("onnx_plan").join("plan.ir"));
     done(&[&model, "-q", "-o", &plan]);
     let outcome = done(&["verify", &model, &plan]);
-    assert!(outcome.stdout.contains("1 of 1 equal"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 of 1 output equal"), "{}", outcome.stdout);
+}
+
+/// A field of a protobuf message: its number, its bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+/// A model of one node on one input of `[batch]` floats.
+fn one_node(operator: &str, opset: u8) -> Vec<u8> {
+    let node = [field(1, b"x"), field(2, b"y"), field(3, b"n"), field(4, operator.as_bytes())].concat();
+    let dims = field(2, &field(1, &field(2, b"batch")));
+    let input = [field(1, b"x"), field(2, &field(1, &[&[8, 1], &dims[..]].concat()))].concat();
+    let graph = [field(1, &node), field(11, &input), field(12, &field(1, b"y"))].concat();
+    [vec![8, 8], field(7, &graph), field(8, &[16, opset])].concat()
+}
+
+/// Asserts that a model on standard input is refused with these words.
+fn check_error(model: &[u8], args: &[&str], says: &str) {
+    let outcome = phzc(&[&["convert", "-"], args].concat(), model);
+    assert_eq!(outcome.code, 1, "{}", outcome.stdout);
+    assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_named_dimension_is_set_on_the_command_line() {
+    let outcome = phzc(&["convert", "-", "--dim", "batch=8"], &one_node("Relu", 17));
+    assert!(outcome.stdout.contains("f32[8] maximum("), "{}{}", outcome.stdout, outcome.stderr);
+    let model = one_node("Relu", 17);
+    check_error(&model, &[], "`x`: dimension `batch` has no fixed size");
+    check_error(&model, &[], "say it: `--dim batch=8`");
+    check_error(&model, &["--dim", "batch=8", "--dim", "seq=2"], "`--dim seq`: the model has no dimension");
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let unknown = one_node("Loop", 17);
+    check_error(
+        &unknown,
+        &["--dim", "batch=8"],
+        "node `n` (`Loop`, opset 17): the operator is not supported",
+    );
+    let misused = one_node("Reshape", 17);
+    check_error(&misused, &["--dim", "batch=8"], "node `n` (`Reshape`, opset 17): input 1 is missing");
+    check_error(&one_node("Relu", 11), &["--dim", "batch=8"], "opset 11 is older than 13");
 }
 
 #[test]

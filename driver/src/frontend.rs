@@ -84,7 +84,7 @@ pub(crate) fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program,
     let read = match frontend.reader {
         Reader::Text(_) if !args.dims.is_empty() => return Err(no_names(frontend.name).into()),
         Reader::Text(read) => {
-            source.text = files::text(bytes, &quoted(path))?;
+            source.text = files::text(bytes, &quoted(path), files::MAX_TEXT_BYTES)?;
             read(&source.text).map(|module| (module, None))
         }
         Reader::Binary(read) => read(bytes, &options).map_err(|error| named(path, error)),
@@ -105,7 +105,7 @@ fn named(path: &Path, error: Diagnostic) -> Diagnostic {
 }
 
 fn read(path: &Path, io: &mut Io) -> phzc_ir::Result<Vec<u8>> {
-    let limit = files::MAX_PROGRAM_BYTES;
+    let limit = files::MAX_BINARY_BYTES;
     match path == Path::new("-") {
         true => files::read_from(&mut *io.stdin, &quoted(path), limit),
         false => files::read_unpacked(path, limit),

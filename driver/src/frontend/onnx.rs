@@ -25,6 +25,7 @@ mod tensor;
 use super::{Binary, Options, Weights};
 use phzc_ir::{Diagnostic, Result};
 use prost::Message;
+use prost::bytes::Bytes;
 use proto::{Model, Tensor};
 use std::path::Path;
 
@@ -39,9 +40,9 @@ pub(super) fn recognises(bytes: &[u8], path: &Path) -> bool {
 
 /// The program of a model, and its weights.
 pub(super) fn read(bytes: Vec<u8>, options: &Options) -> Result<Binary> {
-    let model = Model::decode(&bytes[..]);
+    // Arrays stay where they are: their bytes are parts of these.
+    let model = Model::decode(Bytes::from(bytes));
     let model = model.map_err(|error| Diagnostic::error(format!("this is no ONNX model: {error}")))?;
-    drop(bytes);
     let opset = opset(&model)?;
     let graph = model.graph.ok_or_else(|| Diagnostic::error("the ONNX model has no graph"))?;
     let (module, weights) = graph::convert(&graph, opset, options)?;

@@ -76,6 +76,22 @@ pub(super) fn elu(cx: &mut Cx) -> Result<InstrId> {
     Ok(or_negative(cx, x, negative))
 }
 
+/// x, or α·(e^(x/α) − 1) below zero.
+pub(super) fn celu(cx: &mut Cx) -> Result<InstrId> {
+    let (x, alpha) = (cx.float(0)?, cx.attr_float("alpha", 1.0));
+    let scaled = cx.b.scale(x, 1.0 / alpha);
+    let negative = exp_minus_one(cx, scaled, alpha)?;
+    Ok(or_negative(cx, x, negative))
+}
+
+/// x above α, else 0.
+pub(super) fn thresholded_relu(cx: &mut Cx) -> Result<InstrId> {
+    let (x, alpha) = (cx.float(0)?, cx.attr_float("alpha", 1.0));
+    let [alpha, zero] = [alpha, 0.0].map(|bound| cx.b.full_like(x, bound));
+    let is_above = cx.b.compare(x, alpha, "GT");
+    Ok(cx.b.select(is_above, x, zero))
+}
+
 /// γ·x, or γ·α·(eˣ − 1) below zero; the defaults are those of the operator's definition.
 pub(super) fn selu(cx: &mut Cx) -> Result<InstrId> {
     let (x, alpha) = (cx.float(0)?, cx.attr_float("alpha", 1.673_263_192_176_818_8));

@@ -1,8 +1,7 @@
 //! Values that are made of nothing, or of sizes alone.
 
-use super::graph::INDEX;
 use super::node::{Cx, Value, constant as made};
-use super::tensor;
+use super::tensor::{self, INDEX};
 use phzc_ir::eval::Array;
 use phzc_ir::{DType, Diagnostic, InstrId, Opcode, Result};
 use std::path::Path;
@@ -93,6 +92,20 @@ pub(super) fn range(cx: &mut Cx) -> Result<InstrId> {
     let count = cx.b.iota(cx.b.dtype(start), &[n as i64], 0);
     let offset = cx.binary(Opcode::Multiply, count, step)?;
     cx.binary(Opcode::Add, offset, start)
+}
+
+/// `NonZero` of a known array: the places of what is not zero, one row per dimension.
+pub(super) fn non_zero(cx: &mut Cx) -> Result<Vec<Value>> {
+    let array = cx.known(0)?;
+    let places: Vec<usize> =
+        array.to_f64_vec().iter().enumerate().filter(|(_, x)| **x != 0.0).map(|(at, _)| at).collect();
+    let mut rows = Vec::new();
+    let mut stride = array.len();
+    for &size in array.dims() {
+        stride /= size.max(1);
+        rows.extend(places.iter().map(|place| (place / stride.max(1) % size.max(1)) as i64));
+    }
+    known(Array::from_vec(INDEX, &[array.rank(), places.len()], rows))
 }
 
 /// `OneHot`: `values[1]` where the new dimension's place is the index, else `values[0]`.

@@ -8,7 +8,7 @@ use super::{control, tensor};
 use indexmap::{IndexMap, IndexSet};
 use phzc_ir::build::Builder;
 use phzc_ir::dtype::Class;
-use phzc_ir::{Attr, DType, Diagnostic, InstrId, Key, Module, Opcode, Result, Shape};
+use phzc_ir::{Attr, Diagnostic, InstrId, Key, Module, Opcode, Result, Shape};
 use phzc_ir::{Value as AttrValue, eval};
 
 /// Values of more elements are computed by the program, not while converting; larger initializers are parameters.
@@ -201,14 +201,7 @@ impl Converter<'_> {
         let lowering = find(node).ok_or_else(|| Diagnostic::error("the operator is not supported"))?;
         if let Lowering::Branch = lowering {
             let condition = Cx { b: &mut self.b, node, opset, inputs: &inputs }.int(0)?;
-            let branch = control::branch(node, condition != 0)?;
-            all_supported(branch, opset)?;
-            let weights = branch.initializer.iter().map(|one| tensor::array(one, self.options.path));
-            let names = branch.initializer.iter().map(|one| one.name.clone());
-            let weights = weights.collect::<Result<Vec<_>>>()?;
-            self.values.extend(names.zip(weights.into_iter().map(Value::Known)));
-            self.nodes(branch)?;
-            return self.outputs(branch);
+            return self.branch(control::branch(node, condition != 0)?);
         }
         if inputs.iter().flatten().all(|value| matches!(value, Value::Known(_))) {
             let mut scratch = Builder::new("known");
@@ -218,6 +211,17 @@ impl Converter<'_> {
             }
         }
         lowering.lower(Cx { b: &mut self.b, node, opset, inputs: &inputs })
+    }
+
+    /// What a graph within a node returns; its initializers are constants.
+    fn branch(&mut self, graph: &Graph) -> Result<Vec<Value>> {
+        all_supported(graph, self.opset)?;
+        for one in &graph.initializer {
+            let value = Value::Known(tensor::array(one, self.options.path)?);
+            self.values.insert(one.name.clone(), value);
+        }
+        self.nodes(graph)?;
+        self.outputs(graph)
     }
 
     /// Notes at the node's instructions where they are from.
@@ -292,6 +296,3 @@ fn identifier(name: &str) -> String {
     }
     made
 }
-
-/// Sizes and places are computed in this type.
-pub(super) const INDEX: DType = DType::S64;

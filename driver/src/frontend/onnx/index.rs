@@ -1,8 +1,7 @@
 //! Elements at computed places.
 
-use super::graph::INDEX;
 use super::node::Cx;
-use super::tensor;
+use super::tensor::{self, INDEX};
 use phzc_ir::build::{dimensions, ints};
 use phzc_ir::dtype::Class;
 use phzc_ir::{Attr, CompId, Diagnostic, InstrId, Key, Opcode, Result, Shape, attr};

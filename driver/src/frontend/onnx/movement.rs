@@ -231,6 +231,7 @@ pub(super) fn depth_to_space(cx: &mut Cx) -> Result<InstrId> {
 pub(super) fn space_to_depth(cx: &mut Cx) -> Result<InstrId> {
     let (x, [n, c, h, w], b) = blocks(cx)?;
     let split = cx.reshape(x, &[n, c, h / b, b, w / b, b])?;
-    let moved = cx.b.transpose(split, &[0, 3, 5, 1, 2, 4]);
+    let is_dcr = cx.attr_text("mode", "DCR") == "DCR";
+    let moved = cx.b.transpose(split, if is_dcr { &[0, 3, 5, 1, 2, 4] } else { &[0, 1, 3, 5, 2, 4] });
     cx.reshape(moved, &[n, c * b * b, h / b, w / b])
 }

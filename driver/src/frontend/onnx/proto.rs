@@ -1,6 +1,7 @@
 //! The messages of `onnx.proto3` (IR version 10), as far as they are read: <https://onnx.ai/onnx/api/classes.html>.
 
 use prost::Message;
+use prost::bytes::Bytes;
 
 /// A file.
 #[derive(Clone, PartialEq, Message)]
@@ -90,8 +91,8 @@ pub struct Tensor {
     #[prost(string, tag = "8")]
     pub name: String,
     /// The elements, little-endian, unless they are in one of the other fields or in a file.
-    #[prost(bytes = "vec", tag = "9")]
-    pub raw_data: Vec<u8>,
+    #[prost(bytes = "bytes", tag = "9")]
+    pub raw_data: Bytes,
     #[prost(double, repeated, tag = "10")]
     pub double_data: Vec<f64>,
     #[prost(uint64, repeated, tag = "11")]

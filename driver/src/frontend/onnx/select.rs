@@ -1,8 +1,8 @@
 //! The largest elements, their places, and triangles.
 
-use super::graph::INDEX;
 use super::node::{Cx, Value};
 use super::reduce;
+use super::tensor::INDEX;
 use phzc_ir::{Attr, Diagnostic, InstrId, Key, Opcode, Result, attr};
 
 /// `TopK` along a dimension, with the places.

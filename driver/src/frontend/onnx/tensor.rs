@@ -10,6 +10,9 @@ use std::path::{Component, Path};
 /// No array has more elements: what has is a mistake.
 const MAX_ELEMENTS: i64 = 1 << 44;
 
+/// Sizes and places are computed in this type.
+pub(super) const INDEX: DType = DType::S64;
+
 /// The element type of a number in `TensorProto.DataType`.
 pub(super) fn dtype(code: i32) -> Result<DType> {
     Ok(match code {
