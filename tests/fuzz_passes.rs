@@ -35,6 +35,21 @@ fn passes_plan_or_refuse() {
 }
 
 #[test]
+fn gradients_are_made_or_refused() {
+    let seeds: Vec<String> =
+        common::golden().iter().filter(|path| is_differentiated(path)).map(|path| program(path)).collect();
+    let pipeline = Pipeline::parse("grad{loss=0,wrt=all},optimizer").expect("both are known");
+    let examine = |text: &str| examine_with(text, &pipeline);
+    let n_made = (0..N_CASES).filter(|&number| case("gradients", &seeds, number, examine)).count();
+    eprintln!("{N_CASES} cases from {} programs, {n_made} of them legal", seeds.len());
+    assert!(n_made as u64 > N_CASES / 100, "mutations that are never legal test little: {n_made}");
+}
+
+fn is_differentiated(path: &std::path::Path) -> bool {
+    path.components().any(|part| matches!(part.as_os_str().to_str(), Some("grad" | "optimizer")))
+}
+
+#[test]
 #[ignore = "takes ten minutes"]
 fn passes_plan_or_refuse_for_ten_minutes() {
     let seeds = seeds();
@@ -44,13 +59,17 @@ fn passes_plan_or_refuse_for_ten_minutes() {
 
 /// Whether the program was planned; what a pass broke is a finding, what it refuses is not.
 fn examine(text: &str) -> bool {
+    examine_with(text, &pipeline())
+}
+
+fn examine_with(text: &str, pipeline: &Pipeline) -> bool {
     let Ok(mut module) = parse(text) else { return false };
     if !verify(&module).is_empty() {
         return false;
     }
     let cluster = Cluster::named(DEFAULT_CLUSTER).expect("the default exists");
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
-    let ran = manager::run(&mut module, &pipeline(), &mut Context::new(&cluster), &mut hooks);
+    let ran = manager::run(&mut module, pipeline, &mut Context::new(&cluster), &mut hooks);
     let is_bug = |error: &Diagnostic| error.help.as_ref().is_some_and(|help| help.contains("bug in phzc"));
     match ran {
         Ok(()) => assert!(parse(&print(&module)).is_ok(), "the plan does not parse"),

@@ -4,6 +4,7 @@ use super::activity::{Activity, Leaves};
 use super::scope::{Cx, Scope};
 use indexmap::IndexMap;
 use phzc_ir::attr::Value;
+use phzc_ir::effects::has_side_effect;
 use phzc_ir::{Attr, CompId, InstrId, Key, Opcode, Result};
 
 /// A branch with the arrays that it is given, in the computation around it.
@@ -46,6 +47,9 @@ fn branches(cx: &mut Cx) -> Result<Vec<Branch>> {
     for (index, comp) in comps.into_iter().enumerate() {
         if cx.b.comps()[comp.index()].instrs.iter().any(|instr| instr.op == Opcode::While) {
             return Err(cx.refuse("a branch has a loop"));
+        }
+        if cx.b.comps()[comp.index()].instrs.iter().any(has_side_effect) {
+            return Err(cx.refuse("a branch has effects, which would come twice"));
         }
         let operand = cx.instr.operands[index + 1];
         let instr = cx.scope.instr(cx.b, operand);

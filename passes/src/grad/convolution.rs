@@ -20,6 +20,9 @@ pub(super) fn convolution(cx: &mut Cx) -> Result<()> {
         return Err(cx.refuse("it has no window"));
     };
     let (labels, window) = ((**labels).clone(), (**window).clone());
+    if [&cx.shape(0), &cx.shape(1), cx.result()].iter().any(|shape| shape.dims.contains(&0)) {
+        return Err(cx.refuse("an array is empty"));
+    }
     if cx.instr.int(Key::BatchGroupCount).unwrap_or(1) > 1 {
         return Err(cx.refuse("its batch is in groups"));
     }

@@ -4,8 +4,9 @@ use super::movement::dims;
 use super::scope::Cx;
 use phzc_ir::attr::Value;
 use phzc_ir::build::{dimensions, ints};
+use phzc_ir::dtype::Class;
 use phzc_ir::ops::reducer;
-use phzc_ir::{Attr, InstrId, Key, Opcode, Reducer, Result, View};
+use phzc_ir::{Attr, DType, InstrId, Key, Opcode, Reducer, Result, View};
 
 /// The values of the operands from `first` on.
 fn values(cx: &mut Cx, first: usize) -> Vec<InstrId> {
@@ -99,14 +100,21 @@ fn limits(cx: &Cx, sizes: &[i64], map: Key) -> Vec<i64> {
 /// Indices as a gather takes them: within bounds. A scatter leaves out what is not.
 fn clamped(cx: &mut Cx, indices: InstrId, limits: &[i64]) -> InstrId {
     let (dtype, sizes) = (cx.b.dtype(indices), cx.b.dims(indices));
+    let limits: Vec<i64> = limits.iter().map(|&limit| limit.min(largest(dtype))).collect();
     if limits.windows(2).all(|pair| pair[0] == pair[1]) {
         let Some(&limit) = limits.first() else { return indices };
         let [low, high] = [0, limit].map(|c| cx.b.scalar(dtype, c as f64));
         return cx.b.op(Opcode::Clamp, &[low, indices, high], Vec::new());
     }
     let low = cx.b.full(dtype, &sizes, 0.0);
-    let high = coordinates(cx, indices, limits);
+    let high = coordinates(cx, indices, &limits);
     cx.b.op(Opcode::Clamp, &[low, indices, high], Vec::new())
+}
+
+/// The largest number of an integer type, as far as sizes go.
+fn largest(dtype: DType) -> i64 {
+    let bits = dtype.bits() - u32::from(dtype.class() == Class::Signed);
+    if bits < 63 { (1 << bits) - 1 } else { i64::MAX }
 }
 
 /// A number per coordinate, in the sizes of the indices.
@@ -175,14 +183,15 @@ fn read_back(cx: &mut Cx, ct: InstrId, indices: InstrId) -> InstrId {
 /// Whether each index is within bounds.
 fn is_inside(cx: &mut Cx, indices: InstrId, limits: &[i64]) -> InstrId {
     let zero = cx.b.full_like(indices, 0.0);
-    let high = coordinates(cx, indices, limits);
+    let limits: Vec<i64> = limits.iter().map(|&limit| limit.min(largest(cx.b.dtype(indices)))).collect();
+    let high = coordinates(cx, indices, &limits);
     let [low, high] = [(zero, "GE"), (high, "LE")].map(|(bound, way)| cx.b.compare(indices, bound, way));
     let is_inside = cx.b.and(low, high);
     let along = cx.instr.int(Key::IndexVectorDim).unwrap_or(0) as usize;
     if along == cx.b.rank(indices) {
         return is_inside;
     }
-    let all = cx.b.scalar(phzc_ir::DType::Pred, 1.0);
-    let and = Attr { key: Key::ToApply, value: Value::Comp(cx.b.reducer(Opcode::And, phzc_ir::DType::Pred)) };
+    let all = cx.b.scalar(DType::Pred, 1.0);
+    let and = Attr { key: Key::ToApply, value: Value::Comp(cx.b.reducer(Opcode::And, DType::Pred)) };
     cx.b.op(Opcode::Reduce, &[is_inside, all], vec![dimensions(Key::Dimensions, &[along]), and])
 }

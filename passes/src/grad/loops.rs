@@ -4,6 +4,7 @@ use super::activity::{Activity, Leaves, reached};
 use super::residuals::{Residuals, Source};
 use super::scope::{Body, Cx, Scope, home};
 use phzc_ir::build::Builder;
+use phzc_ir::verify::MAX_ELEMENTS;
 use phzc_ir::{CompId, DType, InstrId, Key, Opcode, Result, Shape};
 
 /// A loop as the text has it.
@@ -40,6 +41,13 @@ impl Carried {
 /// Differentiates the body, lets the forward loop stack what that reads, and runs it backwards.
 pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     let it = read(cx)?;
+    let largest = |id: CompId| {
+        let arrays = cx.b.comps()[id.index()].instrs.iter().flat_map(|instr| instr.shape.leaves());
+        arrays.filter_map(|leaf| leaf.as_array()).map(|array| array.n_elements()).fold(1.0, f64::max)
+    };
+    if it.n_trips > i64::from(i32::MAX) || largest(it.body) * it.n_trips as f64 > MAX_ELEMENTS as f64 {
+        return Err(cx.refuse("what its trips make cannot be stacked"));
+    }
     cx.b.reopen(it.body);
     let frame = cx.b.leave();
     let state = cx.scope.active.leaves(cx.id).to_vec();

@@ -1,6 +1,6 @@
 //! Derivatives of `sort` and `topk`: cotangents go back to where the elements came from.
 
-use super::scope::Cx;
+use super::scope::{Cx, leaf_shape};
 use phzc_ir::attr::Value;
 use phzc_ir::build::dimensions;
 use phzc_ir::{Attr, CompId, DType, Instr, InstrId, Key, Opcode, Payload, Result, Shape};
@@ -72,8 +72,15 @@ fn by_place(cx: &mut Cx, dtype: DType) -> CompId {
 /// The cotangents of the largest, added where these were.
 pub(super) fn topk(cx: &mut Cx) -> Result<()> {
     let Some(ct) = cx.cts.first().copied().flatten() else { return Ok(()) };
+    let is_known = cx.instr.operands.len() == 1 && cx.instr.shape.parts().len() == 2;
+    if !is_known || leaf_shape(&cx.instr.shape, 0).dims != leaf_shape(&cx.instr.shape, 1).dims {
+        return Err(cx.refuse("it does not make values and their places"));
+    }
     let (shape, at) = (cx.shape(0), cx.y_part(1));
     let last = shape.rank() - 1;
+    if cx.b.rank(at) != shape.rank() || cx.b.dims(at)[..last] != shape.dims[..last] {
+        return Err(cx.refuse("it does not make values of its operand"));
+    }
     let k = cx.b.dims(at)[last];
     let sizes: Vec<i64> = [&shape.dims[..last], &[k, shape.dims[last]]].concat();
     let leading: Vec<usize> = (0..=last).collect();

@@ -11,6 +11,8 @@ pub(super) fn reduce(cx: &mut Cx) -> Result<()> {
     let n = cx.instr.operands.len() / 2;
     for index in 0..n {
         let Some(ct) = cx.cts.get(index).copied().flatten() else { continue };
+        let dtype = cx.shape(index).dtype;
+        let ct = cx.b.convert(ct, dtype);
         match kind(cx, index) {
             Some(Reducer::Add) => sum(cx, index, ct),
             Some(Reducer::Max | Reducer::Min) => extreme(cx, index, ct),
@@ -44,21 +46,17 @@ fn spread(cx: &mut Cx, value: InstrId) -> InstrId {
 
 /// The result's value, one of several perhaps.
 fn result(cx: &mut Cx, index: usize) -> InstrId {
-    if cx.instr.shape.parts().is_empty() { cx.y() } else { cx.y_part(index) }
+    let y = if cx.instr.shape.parts().is_empty() { cx.y() } else { cx.y_part(index) };
+    let dtype = cx.shape(index).dtype;
+    cx.b.convert(y, dtype)
 }
 
 fn sum(cx: &mut Cx, index: usize, ct: InstrId) {
     let n = cx.instr.operands.len() / 2;
-    cx.give_with(index, |cx| {
-        let dtype = cx.shape(index).dtype;
-        let ct = cx.b.convert(ct, dtype);
-        spread(cx, ct)
-    });
+    cx.give_with(index, |cx| spread(cx, ct));
     cx.give_with(n + index, |cx| {
         let all: Vec<usize> = (0..cx.b.rank(ct)).collect();
-        let total = cx.b.sum(ct, &all);
-        let dtype = cx.shape(n + index).dtype;
-        cx.b.convert(total, dtype)
+        cx.b.sum(ct, &all)
     });
 }
 

@@ -7,6 +7,7 @@ use super::table;
 use super::trips::Loops;
 use phzc_ir::attr::SliceDim;
 use phzc_ir::build::{Builder, Frame};
+use phzc_ir::dtype::Class;
 use phzc_ir::{ArrayShape, CompId, Diagnostic, Instr, InstrId, Key, Opcode, Result, Shape};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -98,6 +99,8 @@ impl Scope {
     /// Adds a cotangent to those of an array of the forward part.
     pub fn give(&mut self, b: &mut Builder, at: (InstrId, usize), ct: InstrId) {
         let (id, leaf) = self.home(b, at.0, at.1);
+        let dtype = leaf_shape(&self.instr(b, id).shape, leaf).dtype;
+        let ct = b.convert(ct, dtype);
         let slot = self.slot(id, leaf);
         let sum = match slot.dense {
             Some(known) => b.add(known, ct),
@@ -161,6 +164,14 @@ impl Scope {
         let cts = (0..n_leaves).map(|leaf| self.take(b, (id, leaf))).collect();
         let instr = self.instr(b, id).clone();
         b.span = instr.span;
+        if instr
+            .shape
+            .leaves()
+            .iter()
+            .any(|leaf| leaf.as_array().is_some_and(|it| it.dtype.class() == Class::Complex))
+        {
+            return Err(refusal(&instr, "complex numbers are not differentiated"));
+        }
         let rule = table::rule(&instr).ok_or_else(|| refusal(&instr, "its derivative is not known"))?;
         rule(&mut Cx { b, scope: self, id, instr, cts })
     }

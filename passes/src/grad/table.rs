@@ -74,9 +74,10 @@ pub(super) fn rule(instr: &Instr) -> Option<Rule> {
 
 /// Custom calls that mean something that is known.
 fn custom_call(instr: &Instr) -> Option<Rule> {
+    let is_plain = instr.operands.len() == 1 && instr.shape.as_array().is_some();
     match instr.word(Key::CustomCallTarget)? {
-        "Sharding" | "annotate_device_placement" => Some(elementwise::convert),
-        "mhlo.erf" | "chlo.erf" => Some(elementwise::erf),
+        "Sharding" | "annotate_device_placement" if is_plain => Some(elementwise::convert),
+        "mhlo.erf" | "chlo.erf" if is_plain => Some(elementwise::erf),
         "mhlo.topk" | "TopK" => Some(order::topk),
         _ => None,
     }

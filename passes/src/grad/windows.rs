@@ -16,6 +16,9 @@ pub(super) fn reduce_window(cx: &mut Cx) -> Result<()> {
     if cx.instr.operands.len() != 2 {
         return Err(cx.refuse("it combines several arrays"));
     }
+    if [&cx.shape(0), cx.result()].iter().any(|shape| shape.dims.contains(&0)) {
+        return Err(cx.refuse("an array is empty"));
+    }
     if cx.wants(1) {
         return Err(cx.refuse("its initial value depends on what is differentiated by"));
     }
@@ -33,12 +36,13 @@ pub(super) fn reduce_window(cx: &mut Cx) -> Result<()> {
 /// Every element's cotangent is the sum of those of the windows that it is in.
 fn sum(cx: &mut Cx, dims: &[WindowDim]) {
     let (ct, read, made) = (cx.ct(), cx.shape(0), cx.result().clone());
+    let ct = cx.b.convert(ct, read.dtype);
     let padding = dims.iter().zip(read.dims.iter().zip(&made.dims)).map(|(dim, (&read, &made))| {
         let (low, high) = transposed_padding((read, made), dim);
         PadDim { low, high, interior: dim.stride - 1 }
     });
     let padding: Vec<PadDim> = padding.collect();
-    let zero = cx.b.scalar(made.dtype, 0.0);
+    let zero = cx.b.scalar(read.dtype, 0.0);
     let padded = cx.b.pad(ct, zero, &padding);
     let back = dims.iter().map(|dim| WindowDim {
         size: dim.size,
@@ -48,7 +52,7 @@ fn sum(cx: &mut Cx, dims: &[WindowDim]) {
     });
     let attrs = vec![
         Attr { key: Key::Window, value: Value::Window(Box::new(window(back.collect()))) },
-        Attr { key: Key::ToApply, value: Value::Comp(cx.b.reducer(Opcode::Add, made.dtype)) },
+        Attr { key: Key::ToApply, value: Value::Comp(cx.b.reducer(Opcode::Add, read.dtype)) },
     ];
     let made = cx.b.op(Opcode::ReduceWindow, &[padded, zero], attrs);
     cx.give(0, made);
@@ -56,7 +60,8 @@ fn sum(cx: &mut Cx, dims: &[WindowDim]) {
 
 /// Every window's cotangent goes to the element that was chosen.
 fn extreme(cx: &mut Cx, dims: Vec<WindowDim>, direction: &str) {
-    let (ct, x, dtype) = (cx.ct(), cx.x(0), cx.result().dtype);
+    let (ct, x, dtype) = (cx.ct(), cx.x(0), cx.shape(0).dtype);
+    let ct = cx.b.convert(ct, dtype);
     let zero = cx.b.scalar(dtype, 0.0);
     let select = comparison(cx.b, dtype, direction);
     let attrs = vec![
