@@ -4,6 +4,8 @@
 #[path = "bad_input/cases.rs"]
 mod cases;
 mod common;
+#[path = "bad_input/frontends.rs"]
+mod frontends;
 #[path = "bad_input/verification.rs"]
 mod verification;
 
@@ -20,8 +22,10 @@ const MAX_SECS: u64 = 60;
 
 #[test]
 fn bad_input_gives_one_message() {
-    let (cases, mut findings) =
-        (cases::bad().into_iter().chain(verification::bad()).collect::<Vec<_>>(), Vec::new());
+    let (cases, mut findings) = (
+        [cases::bad(), verification::bad(), frontends::bad()].into_iter().flatten().collect::<Vec<_>>(),
+        Vec::new(),
+    );
     for case in &cases {
         findings.extend(examine(case).err().map(|finding| format!("{}: {finding}", case.name)));
     }
