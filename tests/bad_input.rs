@@ -1,6 +1,8 @@
 //! Malformed and hostile input: one clear message, exit code 1 (2 for a wrong command line), never a panic,
 //! a hang or a partial output file. Each case is a process of its own, so an overflown stack is seen too.
 
+#[path = "bad_input/binary.rs"]
+mod binary;
 #[path = "bad_input/cases.rs"]
 mod cases;
 mod common;
@@ -22,10 +24,8 @@ const MAX_SECS: u64 = 60;
 
 #[test]
 fn bad_input_gives_one_message() {
-    let (cases, mut findings) = (
-        [cases::bad(), verification::bad(), frontends::bad()].into_iter().flatten().collect::<Vec<_>>(),
-        Vec::new(),
-    );
+    let all = [cases::bad(), verification::bad(), binary::bad(), frontends::bad()];
+    let (cases, mut findings) = (all.into_iter().flatten().collect::<Vec<_>>(), Vec::new());
     for case in &cases {
         findings.extend(examine(case).err().map(|finding| format!("{}: {finding}", case.name)));
     }

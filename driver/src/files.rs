@@ -3,11 +3,13 @@
 use flate2::read::MultiGzDecoder;
 use phzc_ir::{Diagnostic, Result};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// No program is larger, unpacked; what is larger is a mistake or an attack.
-pub const MAX_PROGRAM_BYTES: u64 = 512 << 20;
+/// No program as text is larger, unpacked; what is larger is a mistake or an attack.
+pub const MAX_TEXT_BYTES: u64 = 512 << 20;
+/// No program in a binary format, which may hold weights, is larger: protobuf's own limit.
+pub const MAX_BINARY_BYTES: u64 = 2 << 30;
 /// No file of inputs is larger.
 pub const MAX_ARRAY_BYTES: u64 = 16 << 30;
 /// No cluster file is larger.
@@ -15,7 +17,7 @@ pub const MAX_CLUSTER_BYTES: u64 = 1 << 20;
 
 /// Reads a text file of at most `limit` bytes, unpacked if it is gzipped.
 pub fn read(path: &Path, limit: u64) -> Result<String> {
-    text(read_unpacked(path, limit)?, &format!("`{}`", path.display()))
+    text(read_unpacked(path, limit)?, &format!("`{}`", path.display()), limit)
 }
 
 /// Reads a file of at most `limit` bytes, unpacked if it is gzipped, that is not empty.
@@ -38,17 +40,23 @@ pub fn read_from(stream: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
         bytes = unpack(&bytes, name, limit)?;
     }
-    if bytes.len() as u64 > limit {
-        return Err(Diagnostic::error(format!("{name} is larger than {} MiB", limit >> 20)));
-    }
+    check_size(&bytes, name, limit)?;
     if bytes.is_empty() {
         return Err(Diagnostic::error(format!("{name} is empty")));
     }
     Ok(bytes)
 }
 
-/// Bytes as text; messages call them `name`.
-pub fn text(bytes: Vec<u8>, name: &str) -> Result<String> {
+fn check_size(bytes: &[u8], name: &str, limit: u64) -> Result<()> {
+    match bytes.len() as u64 > limit {
+        true => Err(Diagnostic::error(format!("{name} is larger than {} MiB", limit >> 20))),
+        false => Ok(()),
+    }
+}
+
+/// At most `limit` bytes as text; messages call them `name`.
+pub fn text(bytes: Vec<u8>, name: &str, limit: u64) -> Result<String> {
+    check_size(&bytes, name, limit)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let byte = error.as_bytes()[at];
@@ -85,10 +93,19 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
     read.map_err(|error| unreadable(&name, &error))?;
-    match bytes.len() as u64 > limit {
-        true => Err(Diagnostic::error(format!("{name} is larger than {} MiB", limit >> 20))),
-        false => Ok(bytes),
-    }
+    check_size(&bytes, &name, limit)?;
+    Ok(bytes)
+}
+
+/// Reads `length` bytes of a file, or all, from an offset on.
+pub fn read_part(path: &Path, offset: u64, length: Option<u64>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(length.unwrap_or(u64::MAX)).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| unreadable(&format!("`{}`", path.display()), &error))?;
+    Ok(bytes)
 }
 
 /// Writes a file whole or not at all: a reader never sees half of it.

@@ -3,6 +3,7 @@
 mod element;
 mod hlo;
 pub mod hlo_proto;
+mod onnx;
 pub mod stablehlo;
 
 use crate::args::ReadArgs;
@@ -34,6 +35,7 @@ type Binary = (Module, Option<Weights>);
 
 /// All formats; the first that recognises a file reads it. HLO text, the last, takes everything.
 const FRONTENDS: &[Frontend] = &[
+    Frontend { name: "ONNX", recognises: onnx::recognises, reader: Reader::Binary(onnx::read) },
     Frontend {
         name: "HLO protobuf",
         recognises: hlo_proto::recognises,
@@ -49,7 +51,6 @@ const FRONTENDS: &[Frontend] = &[
 
 /// What a reader may want to know besides the bytes.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "as above")]
 pub(crate) struct Options<'a> {
     /// The file, for what lies beside it; `-` is standard input.
     pub path: &'a Path,
@@ -80,11 +81,12 @@ pub(crate) fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program,
     let frontend = FRONTENDS.iter().find(is_known).ok_or_else(|| unknown(path))?;
     let mut source = Source { name: shown(path), text: String::new() };
     let read = match frontend.reader {
+        Reader::Text(_) if !args.dims.is_empty() => return Err(no_names(frontend.name).into()),
         Reader::Text(read) => {
-            source.text = files::text(bytes, &quoted(path))?;
+            source.text = files::text(bytes, &quoted(path), files::MAX_TEXT_BYTES)?;
             read(&source.text).map(|module| (module, None))
         }
-        Reader::Binary(read) => read(bytes, &options),
+        Reader::Binary(read) => read(bytes, &options).map_err(|error| named(path, error)),
     };
     match read {
         Ok((module, weights)) => Ok(Program { module, source, weights }),
@@ -92,8 +94,17 @@ pub(crate) fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program,
     }
 }
 
+fn no_names(format: &str) -> Diagnostic {
+    Diagnostic::error(format!("`--dim` is for formats that name dimensions; {format} does not"))
+}
+
+/// An error without a place in a text, with the file that it is about.
+fn named(path: &Path, error: Diagnostic) -> Diagnostic {
+    Diagnostic { message: format!("{}: {}", quoted(path), error.message), ..error }
+}
+
 fn read(path: &Path, io: &mut Io) -> phzc_ir::Result<Vec<u8>> {
-    let limit = files::MAX_PROGRAM_BYTES;
+    let limit = files::MAX_BINARY_BYTES;
     match path == Path::new("-") {
         true => files::read_from(&mut *io.stdin, &quoted(path), limit),
         false => files::read_unpacked(path, limit),

@@ -32,7 +32,8 @@ pub struct Case {
 
 const GOOD: &str = "ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }";
 
-fn case(name: &'static str, says: &'static str, input: Input) -> Case {
+/// A run of some passes.
+pub fn case(name: &'static str, says: &'static str, input: Input) -> Case {
     Case { name, input, args: vec!["input", "--passes", "dce", "--dump-dir", "dumps"], code: 1, says }
 }
 
