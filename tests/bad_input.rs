@@ -6,6 +6,8 @@ mod binary;
 #[path = "bad_input/cases.rs"]
 mod cases;
 mod common;
+#[path = "bad_input/frontends.rs"]
+mod frontends;
 #[path = "bad_input/generation.rs"]
 mod generation;
 #[path = "bad_input/verification.rs"]
@@ -24,7 +26,7 @@ const MAX_SECS: u64 = 60;
 
 #[test]
 fn bad_input_gives_one_message() {
-    let all = [cases::bad(), generation::bad(), verification::bad(), binary::bad()];
+    let all = [cases::bad(), generation::bad(), verification::bad(), binary::bad(), frontends::bad()];
     let (cases, mut findings) = (all.into_iter().flatten().collect::<Vec<_>>(), Vec::new());
     for case in &cases {
         findings.extend(examine(case).err().map(|finding| format!("{}: {finding}", case.name)));

@@ -1,4 +1,4 @@
-//! Reading programs: one line per format in [`FRONTENDS`], one file per format beside this one.
+//! Reading programs: one line per format in `FRONTENDS`, one file per format beside this one.
 
 mod element;
 mod hlo;

@@ -1,9 +1,9 @@
 //! StableHLO text, as JAX prints it (`jax.jit(f).lower(x).as_text()`), in short and in generic form.
 //!
-//! [`parse`] reads MLIR's syntax into operations, [`lower`] gives each the HLO of the same meaning: one table,
-//! [`ops`], says which function does so for which name. Functions and regions become computations, several results
+//! `parse` reads MLIR's syntax into operations, `lower` gives each the HLO of the same meaning: one table,
+//! `ops`, says which function does so for which name. Functions and regions become computations, several results
 //! a tuple. What a region reads from outside becomes an operand; constants are repeated inside instead. Operations of
-//! CHLO that HLO lacks are written out as XLA writes them out ([`expand`]).
+//! CHLO that HLO lacks are written out as XLA writes them out (`expand`).
 
 mod ast;
 mod attr;

@@ -49,8 +49,8 @@ impl Dense<'_> {
         let text = self.text.trim();
         let is_list = text.starts_with('[') || text.is_empty() || text == "\"\"";
         match hex {
-            Some(hex) => self.from_hex(hex, array),
-            None if is_list => self.from_list(array),
+            Some(hex) => self.bytes(hex, array),
+            None if is_list => self.list(array),
             None => self.splat(array),
         }
     }
@@ -58,18 +58,18 @@ impl Dense<'_> {
     fn splat(&self, array: &ArrayShape) -> Result<Literal> {
         match tokens(self.text).next() {
             Some(token) if array.n_elements() > 0.0 => self.element(token, array.dtype).map(Literal::Splat),
-            _ => self.from_list(array),
+            _ => self.list(array),
         }
     }
 
-    fn from_list(&self, array: &ArrayShape) -> Result<Literal> {
+    fn list(&self, array: &ArrayShape) -> Result<Literal> {
         let elements = if self.text.trim() == "\"\"" { "" } else { self.text };
         let elements = tokens(elements).map(|token| self.element(token, array.dtype));
         self.assembled(array, elements.collect::<Result<Vec<_>>>()?)
     }
 
     /// Bytes of the elements, least significant first; one element stands for all.
-    fn from_hex(&self, hex: &str, array: &ArrayShape) -> Result<Literal> {
+    fn bytes(&self, hex: &str, array: &ArrayShape) -> Result<Literal> {
         let bytes: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(hex_byte).collect();
         let bytes =
             bytes.ok_or_else(|| self.error("a literal has a character that is no hexadecimal digit"))?;

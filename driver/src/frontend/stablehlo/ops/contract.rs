@@ -34,10 +34,10 @@ pub(super) fn dot<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId
 
 /// `key = [0] x [1]`, or two fields of the generic form's dimension numbers.
 fn pair(op: &Op, key: &str, generic: &str) -> Result<[Ints; 2]> {
-    if let Some(Attr::Product(lists)) = op.attr(&[key]) {
-        if let [Some(lhs), Some(rhs)] = [0, 1].map(|index: usize| lists.get(index).and_then(Attr::ints)) {
-            return Ok([lhs, rhs]);
-        }
+    if let Some(Attr::Product(lists)) = op.attr(&[key])
+        && let [Some(lhs), Some(rhs)] = [0, 1].map(|index: usize| lists.get(index).and_then(Attr::ints))
+    {
+        return Ok([lhs, rhs]);
     }
     if op.attr(&[key]).is_some() {
         return Err(op.error(format!("`{key}` must be two lists, `[0] x [1]`")));
