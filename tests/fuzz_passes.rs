@@ -21,7 +21,7 @@ fn seeds() -> Vec<String> {
 
 /// Every pass that changes programs, then the judges.
 fn pipeline() -> Pipeline {
-    let wanted = ["dce", "inline", "fuse", "shard", "place", "check", "estimate", "spmd"];
+    let wanted = ["dce", "inline", "simplify", "fuse", "shard", "place", "check", "estimate", "spmd"];
     let known: Vec<&str> = wanted.into_iter().filter(|name| registry::find(name).is_some()).collect();
     Pipeline::parse(&known.join(",")).expect("all are known")
 }

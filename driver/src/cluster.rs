@@ -21,19 +21,18 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
     }
 }
 
-/// A warning when passes have run for another cluster; an error when the planners would go on from its plan, whose
+/// A warning when the program was planned for another cluster; an error when the planners would go on from its plan, whose
 /// layouts and times are that cluster's.
 pub(crate) fn changed(
     module: &Module,
     cluster: &Cluster,
     pipeline: &Pipeline,
 ) -> phzc_ir::Result<Option<Diagnostic>> {
-    let Some(noted) = module.note(CLUSTER_NOTE).filter(|noted| *noted != cluster.name) else {
-        return Ok(None);
-    };
+    let other = module.note(CLUSTER_NOTE).filter(|noted| *noted != cluster.name);
+    let Some(noted) = other.filter(|_| is_planned(module)) else { return Ok(None) };
     let message = format!("the program was planned for `{noted}`, and is now for `{}`", cluster.name);
     let plans = |name: &str| [shard::PASS.name, place::PASS.name].contains(&name);
-    if is_planned(module) && pipeline.steps.iter().any(|step| plans(step.pass.name)) {
+    if pipeline.steps.iter().any(|step| plans(step.pass.name)) {
         let help = "plan the original program; `--passes estimate` tells what this plan takes there";
         return Err(Diagnostic::error(message).help(help));
     }

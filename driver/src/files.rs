@@ -3,7 +3,7 @@
 use flate2::read::MultiGzDecoder;
 use phzc_ir::{Diagnostic, Result};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// No program is larger, unpacked; what is larger is a mistake or an attack.
@@ -89,6 +89,17 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
         true => Err(Diagnostic::error(format!("{name} is larger than {} MiB", limit >> 20))),
         false => Ok(bytes),
     }
+}
+
+/// Reads `length` bytes of a file, or all, from an offset on.
+pub fn read_part(path: &Path, offset: u64, length: Option<u64>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(length.unwrap_or(u64::MAX)).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| unreadable(&format!("`{}`", path.display()), &error))?;
+    Ok(bytes)
 }
 
 /// Writes a file whole or not at all: a reader never sees half of it.

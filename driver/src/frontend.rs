@@ -1,6 +1,10 @@
 //! Reading programs: one line per format in [`FRONTENDS`], one file per format beside this one.
 
+mod element;
 mod hlo;
+pub mod hlo_proto;
+mod onnx;
+pub mod stablehlo;
 pub mod zoo;
 
 use crate::args::ReadArgs;
@@ -24,7 +28,6 @@ enum Reader {
     /// From text; the diagnostics' spans point into it.
     Text(fn(&str) -> phzc_ir::Result<Module>),
     /// From bytes.
-    #[allow(dead_code, reason = "the first binary format comes with the next change")]
     Binary(fn(Vec<u8>, &Options) -> phzc_ir::Result<Binary>),
 }
 
@@ -32,12 +35,23 @@ enum Reader {
 type Binary = (Module, Option<Weights>);
 
 /// All formats; the first that recognises a file reads it. HLO text, the last, takes everything.
-const FRONTENDS: &[Frontend] =
-    &[Frontend { name: "HLO text", recognises: |_, _| true, reader: Reader::Text(hlo::read) }];
+const FRONTENDS: &[Frontend] = &[
+    Frontend { name: "ONNX", recognises: onnx::recognises, reader: Reader::Binary(onnx::read) },
+    Frontend {
+        name: "HLO protobuf",
+        recognises: hlo_proto::recognises,
+        reader: Reader::Binary(|bytes, _| hlo_proto::read(&bytes).map(|module| (module, None))),
+    },
+    Frontend {
+        name: "StableHLO text",
+        recognises: |bytes, _| stablehlo::recognises(bytes),
+        reader: Reader::Text(stablehlo::read),
+    },
+    Frontend { name: "HLO text", recognises: |_, _| true, reader: Reader::Text(hlo::read) },
+];
 
 /// What a reader may want to know besides the bytes.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "as above")]
 pub(crate) struct Options<'a> {
     /// The file, for what lies beside it; `-` is standard input.
     pub path: &'a Path,
@@ -68,16 +82,26 @@ pub(crate) fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program,
     let frontend = FRONTENDS.iter().find(is_known).ok_or_else(|| unknown(path))?;
     let mut source = Source { name: shown(path), text: String::new() };
     let read = match frontend.reader {
+        Reader::Text(_) if !args.dims.is_empty() => return Err(no_names(frontend.name).into()),
         Reader::Text(read) => {
             source.text = files::text(bytes, &quoted(path))?;
             read(&source.text).map(|module| (module, None))
         }
-        Reader::Binary(read) => read(bytes, &options),
+        Reader::Binary(read) => read(bytes, &options).map_err(|error| named(path, error)),
     };
     match read {
         Ok((module, weights)) => Ok(Program { module, source, weights }),
         Err(error) => Err(Failure::new(Some(source), error)),
     }
+}
+
+fn no_names(format: &str) -> Diagnostic {
+    Diagnostic::error(format!("`--dim` is for formats that name dimensions; {format} does not"))
+}
+
+/// An error without a place in a text, with the file that it is about.
+fn named(path: &Path, error: Diagnostic) -> Diagnostic {
+    Diagnostic { message: format!("{}: {}", quoted(path), error.message), ..error }
 }
 
 fn read(path: &Path, io: &mut Io) -> phzc_ir::Result<Vec<u8>> {

@@ -10,7 +10,7 @@ use crate::{Failure, Io, files, write_stdout};
 use accumulate::accumulate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Module, print};
-use phzc_passes::manager::{self, Hooks};
+use phzc_passes::manager::{self, CLUSTER_NOTE, Hooks};
 use phzc_passes::{Context, Pipeline};
 use std::path::Path;
 
@@ -36,8 +36,10 @@ fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
         module = accumulate(module, args.n_microbatches);
     }
     if let Some(kind) = &args.optimizer {
-        run_passes(&mut module, &format!("optimizer{{kind={kind}}}"), io)?;
+        run_passes(&mut module, &format!("optimizer{{kind={kind}}},simplify"), io)?;
     }
+    // It is for any hardware.
+    module.remove_note(CLUSTER_NOTE);
     Ok(module)
 }
 

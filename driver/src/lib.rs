@@ -9,7 +9,7 @@ mod convert;
 mod dumps;
 mod eval;
 pub mod files;
-mod frontend;
+pub mod frontend;
 mod generate;
 mod help;
 mod npz;

@@ -39,7 +39,7 @@ fn group<'a>(source: Option<&'a Source>, found: &'a Diagnostic) -> Group<'a> {
     };
     let mut group = Group::with_title(level.primary_title(&*found.message));
     if let Some(source) = source {
-        let marks = marks(&source.text, found);
+        let marks = if source.text.is_empty() { Vec::new() } else { marks(&source.text, found) };
         let snippet = Snippet::source(&*source.text).path(&*source.name);
         group = if marks.is_empty() { group } else { group.element(snippet.annotations(marks)) };
     }
@@ -58,9 +58,9 @@ fn marks<'a>(text: &str, found: &'a Diagnostic) -> Vec<Annotation<'a>> {
     own.into_iter().chain(noted).collect()
 }
 
-/// The part of a span on its first line, up to [`MAX_MARK`] bytes of it; `None` for the empty span at 0 that instructions made by passes have.
+/// The part of a span on its first line, up to [`MAX_MARK`] bytes of it; `None` for the empty span at 0 that instructions made by passes have, and all of a binary format.
 fn range(text: &str, span: Span) -> Option<Range<usize>> {
-    if span.end == 0 && !text.is_empty() {
+    if span.end == 0 {
         return None;
     }
     let start = text.floor_char_boundary(span.start as usize);

@@ -29,7 +29,7 @@ use crate::diag::{Diagnostic, Result, Span};
 use crate::dtype::DType;
 use crate::module::{CompId, Computation, Instr, InstrId, Module, Payload};
 use crate::opcode::{Arity, Opcode};
-use crate::shape::{Dims, Shape};
+use crate::shape::{ArrayShape, Dims, Shape};
 use crate::view::View;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -102,7 +102,12 @@ impl Builder {
     }
 
     fn with(module: Module, entry: Frame) -> Builder {
-        Builder { module, frames: vec![entry], reducers: IndexMap::default(), span: Span::default() }
+        let reducers = module.comps.iter().enumerate().filter_map(|(index, comp)| {
+            let (op, dtype) = reducer(comp)?;
+            Some(((op, dtype), CompId::new(index)))
+        });
+        let reducers = reducers.collect();
+        Builder { module, frames: vec![entry], reducers, span: Span::default() }
     }
 
     /// The module whose entry returns this value.
@@ -304,6 +309,20 @@ impl Builder {
         instrs.push(instr);
         InstrId::new(instrs.len() - 1)
     }
+}
+
+/// The opcode that a computation applies to its two parameters, scalars of one type.
+fn reducer(comp: &Computation) -> Option<(Opcode, DType)> {
+    let root = comp.root();
+    let shapes = comp.instrs.iter().map(|instr| instr.shape.as_array());
+    let is_scalar = |shape: Option<&ArrayShape>| shape.is_some_and(|array| array.rank() == 0);
+    let dtype = root.shape.as_array()?.dtype;
+    let is_plain = comp.instrs.len() == 3
+        && root.attrs.is_empty()
+        && shapes.clone().all(is_scalar)
+        && comp.instrs[root.operands.first()?.index()].shape == root.shape
+        && *root.operands == *comp.params();
+    is_plain.then_some((root.op, dtype))
 }
 
 fn check_arity(op: Opcode, n: usize) -> Result<()> {

@@ -95,7 +95,17 @@ pub struct Names {
 impl Names {
     /// The names of a computation.
     pub fn of(comp: &Computation) -> Names {
-        Names { taken: comp.instrs.iter().map(|instr| instr.name.clone()).collect() }
+        Names::new(&comp.instrs)
+    }
+
+    /// The names of some instructions.
+    pub fn new<'a>(instrs: impl IntoIterator<Item = &'a Instr>) -> Names {
+        Names { taken: instrs.into_iter().map(|instr| instr.name.clone()).collect() }
+    }
+
+    /// The name itself, or with `.new`, `.new1`, … when it is taken.
+    pub fn free(&mut self, name: &str) -> Box<str> {
+        if self.taken.insert(name.into()) { name.into() } else { self.derive(name, "new") }
     }
 
     /// `base.suffix`, or `base.suffix1`, `base.suffix2`, … when that is taken.

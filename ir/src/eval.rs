@@ -49,7 +49,7 @@ pub(crate) mod window;
 pub(crate) mod check;
 
 pub use inputs::{inputs, inputs_within};
-pub use literal::n_elided;
+pub use literal::{literal, n_elided};
 pub use shards::{join, split};
 pub use value::{Array, Buf, Data, Element, Sizes, Value};
 
@@ -157,6 +157,11 @@ pub fn eval(module: &Module, inputs: &[Vec<Value>], options: &Options) -> Result
 pub fn is_evaluated(op: Opcode) -> bool {
     let is_given = matches!(op, Opcode::Parameter | Opcode::Constant);
     is_given || !matches!(op.def().evaluation, Evaluation::Undefined)
+}
+
+/// Whether the opcode works element by element: what it makes of arrays, it makes of their elements.
+pub fn is_elementwise(op: Opcode) -> bool {
+    matches!(op.def().evaluation, Evaluation::Elementwise(_))
 }
 
 /// The error for an op on elements that it has no meaning for.

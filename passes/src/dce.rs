@@ -26,11 +26,11 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
-    Ok(clean(module))
+    Ok(remove_dead(module))
 }
 
-/// Removes what nobody needs.
-pub fn clean(module: &mut Module) -> Changed {
+/// Removes every instruction and computation that nothing needs.
+pub fn remove_dead(module: &mut Module) -> Changed {
     let n_before = (module.n_instrs(), module.comps.len());
     let acts = effects(module);
     let mut is_called = vec![false; module.comps.len()];

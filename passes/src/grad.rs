@@ -13,7 +13,9 @@
 //! The results are the program's and then a gradient per parameter, in the order of the parameters. A gradient's note
 //! names its parameter, which is what `optimizer` goes by. [`table`] has a rule per opcode; a gradient that reaches
 //! an op without one is an error, and one that reaches an op which changes by steps (`compare`, `floor`) is zero.
-//! An instruction with the note `phzc.grad="stop"` is taken as a constant. Calls are inlined first.
+//! An instruction with the note `phzc.grad="stop"` is taken as a constant, and so is a maximum that cancels
+//! in a softmax. A loop needs a known number of trips; what its derivative reads, and cannot compute again cheaply, it stacks.
+//! Calls are inlined first.
 
 mod activity;
 mod branches;
@@ -26,9 +28,11 @@ mod loops;
 mod movement;
 mod order;
 mod outputs;
+mod pieces;
 mod reduce;
 mod residuals;
 mod scope;
+mod shifts;
 mod table;
 mod trips;
 mod windows;
@@ -61,7 +65,8 @@ pub static PASS: Pass = Pass {
             kind: OptionKind::Text("`params`, `all`, or names such as `{w*,b}`"),
             default: "params",
             help: "the parameters to differentiate by; `*` stands for any text. \
-                   params: those called `params…`, else all float ones but a step's data; all: all float ones",
+                   params: those called `params…`; if there are none, all float ones but those called as data is (x, y, \
+                   batch, inputs, images, labels, targets, tokens, mask, …); all: all float ones",
         },
     ],
     run,
@@ -81,7 +86,7 @@ fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Change
     let is_wanted = |number: u32| wrt.iter().any(|param| param.number == number);
     let leaves = params(module);
     let mut b = Builder::resume(std::mem::replace(module, Module::empty()));
-    let active = Activity::of(b.comps(), b.instrs(), |number| {
+    let active = Activity::of(b.comps(), b.instrs(), loss.id, |number| {
         Leaves::from_elem(is_wanted(number), leaves[number as usize])
     });
     let mut scope = Scope::new(comp, n, None, active, loops);
@@ -93,7 +98,7 @@ fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Change
     let root = outputs::root(&mut b, root, &gradients);
     *module = b.finish(root);
     outputs::header(module);
-    dce::clean(module);
+    dce::remove_dead(module);
     Ok(Changed::Yes)
 }
 

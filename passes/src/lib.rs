@@ -17,6 +17,7 @@ pub mod graph;
 pub mod inline;
 pub mod manager;
 pub mod microbatch;
+pub mod optimizer;
 pub mod pass;
 pub mod phase;
 pub mod pipeline;
@@ -27,6 +28,7 @@ pub mod repeats;
 pub mod report;
 pub mod roles;
 pub mod shard;
+pub mod simplify;
 pub mod spmd;
 pub mod stop;
 #[cfg(test)]

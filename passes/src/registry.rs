@@ -1,13 +1,15 @@
 //! The list of passes and of named pipelines: one line each, in reading order.
 
 use crate::pass::Pass;
-use crate::{check, dce, estimate, fuse, grad, inline, place, shard, spmd};
+use crate::{check, dce, estimate, fuse, grad, inline, optimizer, place, shard, simplify, spmd};
 
 /// Every pass, in the order in which a reader meets them.
 pub static PASSES: &[&Pass] = &[
     &dce::PASS,
     &inline::PASS,
     &grad::PASS,
+    &optimizer::PASS,
+    &simplify::PASS,
     &fuse::PASS,
     &shard::PASS,
     &place::PASS,

@@ -24,7 +24,7 @@ mod operands;
 mod reduce;
 mod slices;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::check::listed;
 use crate::derive::{Facts, Problem, SPMD_NOTE, derive, planned_comps};

@@ -1,11 +1,9 @@
 //! What the evaluator's tests say in one line: a program's root, its inputs and its result, all as literals.
 
-use super::{Array, Data, Options, Value, eval, literal};
+use super::{Options, Value, eval, literal};
 use crate::diag::Result;
-use crate::dtype::{Class, DType};
 use crate::module::Module;
 use crate::ops::check::module;
-use ndarray::ArrayViewD;
 
 /// Runs a program (see [`module`]) on literals for its parameters; its result as a literal, or `error: …`.
 pub(crate) fn result(body: &str, inputs: &[&str]) -> String {
@@ -56,27 +54,6 @@ fn value_text(value: &Value) -> String {
         Value::Tuple(parts) => {
             format!("({})", parts.iter().map(value_text).collect::<Vec<_>>().join(", "))
         }
-        Value::Array(array) => array_text(array),
+        Value::Array(array) => literal::literal(array),
     }
-}
-
-fn array_text(array: &Array) -> String {
-    let unsigned = array.dtype().class() == Class::Unsigned && array.dtype() == DType::U64;
-    match array.clone().dense() {
-        Data::Pred(buf) => nested(buf.view(), &|x| x.to_string()),
-        Data::Int(buf) if unsigned => nested(buf.view(), &|x| (*x as u64).to_string()),
-        Data::Int(buf) => nested(buf.view(), &|x| x.to_string()),
-        Data::F32(buf) => nested(buf.view(), &|x| x.to_string()),
-        Data::F64(buf) => nested(buf.view(), &|x| x.to_string()),
-        Data::C64(buf) => nested(buf.view(), &|x| format!("({}, {})", x.re, x.im)),
-        Data::C128(buf) => nested(buf.view(), &|x| format!("({}, {})", x.re, x.im)),
-    }
-}
-
-fn nested<T>(view: ArrayViewD<T>, show: &dyn Fn(&T) -> String) -> String {
-    if view.ndim() == 0 {
-        return show(&view[[]]);
-    }
-    let parts: Vec<String> = view.outer_iter().map(|part| nested(part, show)).collect();
-    format!("{{{}}}", parts.join(", "))
 }

@@ -1,14 +1,15 @@
-//! Constants' literals as values.
+//! Constants' literals as values, and values as literals.
 
 use super::inputs::Stream;
 use super::round::narrow;
 use super::value::{Array, Data, Element, Value, sizes};
 use crate::diag::{Diagnostic, Result};
-use crate::dtype::DType;
+use crate::dtype::{Class, DType};
 use crate::module::{Module, Payload};
 use crate::shape::{ArrayShape, Shape};
-use ndarray::{ArrayD, IxDyn};
+use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use num_complex::Complex;
+use std::fmt::Debug;
 
 /// How many constants have elements that were left out of the text.
 pub fn n_elided(module: &Module) -> usize {
@@ -133,18 +134,46 @@ fn float(text: &str) -> Option<f64> {
     }
 }
 
+/// The array as a literal that reads back as the same elements (of NaNs, as one).
+pub fn literal(array: &Array) -> String {
+    let unsigned = array.dtype().class() == Class::Unsigned;
+    match array.clone().dense() {
+        Data::Pred(buf) => nested(buf.view(), &|x| x.to_string()),
+        Data::Int(buf) if unsigned => nested(buf.view(), &|&x| (x as u64).to_string()),
+        Data::Int(buf) => nested(buf.view(), &|x| x.to_string()),
+        Data::F32(buf) => nested(buf.view(), &|x| float_text(x)),
+        Data::F64(buf) => nested(buf.view(), &|x| float_text(x)),
+        Data::C64(buf) => nested(buf.view(), &|x| format!("({}, {})", float_text(&x.re), float_text(&x.im))),
+        Data::C128(buf) => nested(buf.view(), &|x| format!("({}, {})", float_text(&x.re), float_text(&x.im))),
+    }
+}
+
+fn nested<T>(view: ArrayViewD<T>, show: &dyn Fn(&T) -> String) -> String {
+    if view.ndim() == 0 {
+        return show(&view[[]]);
+    }
+    let parts: Vec<String> = view.outer_iter().map(|part| nested(part, show)).collect();
+    format!("{{{}}}", parts.join(", "))
+}
+
+/// The fewest digits that read back as the same number: `-2.5`, `1`, `1e-6`, `inf`, `nan`.
+fn float_text(x: &impl Debug) -> String {
+    let text = format!("{x:?}");
+    if text == "NaN" { "nan".to_owned() } else { text.trim_end_matches(".0").to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::eval::check::check;
 
     #[test]
     fn every_form_of_literal_is_read() {
-        check("ROOT x = f32[2,2] constant({{1, -2.5}, {1e-06, inf}})", &[], "{{1, -2.5}, {0.000001, inf}}");
+        check("ROOT x = f32[2,2] constant({{1, -2.5}, {1e-06, inf}})", &[], "{{1, -2.5}, {1e-6, inf}}");
         check("ROOT x = s8[3] constant({1, -128, 127})", &[], "{1, -128, 127}");
         check("ROOT x = u64[] constant(18446744073709551615)", &[], "18446744073709551615");
         check("ROOT x = pred[2] constant({true, false})", &[], "{true, false}");
-        check("ROOT x = c64[2] constant({(1, -2), (0, nan)})", &[], "{(1, -2), (0, NaN)}");
-        check("ROOT x = f32[] constant(-nan(0x7fc00000))", &[], "NaN");
+        check("ROOT x = c64[2] constant({(1, -2), (0, nan)})", &[], "{(1, -2), (0, nan)}");
+        check("ROOT x = f32[] constant(-nan(0x7fc00000))", &[], "nan");
         check(
             "ROOT x = (f32[2], (s32[], c64[])) constant(({1, 2}, (3, (4, 5))))",
             &[],

@@ -1,11 +1,15 @@
 //! A position in the source text: skipping, matching, and saying what was expected.
+//!
+//! Frontends for other texts read with it too.
 
 use crate::diag::{Diagnostic, Result, Span};
 
 /// A reading position.
 #[derive(Clone)]
-pub(super) struct Cursor<'a> {
+pub struct Cursor<'a> {
+    /// The whole text.
     pub text: &'a str,
+    /// The next byte's offset.
     pub at: usize,
 }
 
@@ -21,6 +25,7 @@ static NAME_BYTE: [bool; 256] = {
 };
 
 impl<'a> Cursor<'a> {
+    /// The text's start.
     pub fn new(text: &'a str) -> Cursor<'a> {
         Cursor { text, at: 0 }
     }
@@ -31,6 +36,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
 
+    /// The byte `offset` bytes on; 0 past the end.
     #[inline]
     pub fn peek_at(&self, offset: usize) -> u8 {
         self.text.as_bytes().get(self.at + offset).copied().unwrap_or(0)
@@ -61,6 +67,7 @@ impl<'a> Cursor<'a> {
         end.is_some()
     }
 
+    /// Whether nothing is left.
     pub fn at_end(&self) -> bool {
         self.at >= self.text.len()
     }
@@ -74,6 +81,10 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// As [`Cursor::eat`], where nothing else can follow.
+    ///
+    /// # Errors
+    /// Another byte is next.
     pub fn expect(&mut self, byte: u8) -> Result<()> {
         if self.eat(byte) { Ok(()) } else { Err(self.expected(&format!("`{}`", char::from(byte)))) }
     }
@@ -98,6 +109,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// A name: a letter or `_`, then name bytes; a leading `%` is dropped.
+    ///
+    /// # Errors
+    /// Something else is next.
     pub fn name(&mut self, what: &str) -> Result<&'a str> {
         self.skip_space();
         let start = self.at;
@@ -110,6 +124,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// A decimal integer.
+    ///
+    /// # Errors
+    /// Something else is next, or it does not fit in 64 bits.
     pub fn int(&mut self) -> Result<i64> {
         self.skip_space();
         let start = self.at;
@@ -127,6 +144,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// `"text"`: what is between the quotes, escapes as written.
+    ///
+    /// # Errors
+    /// Something else is next, or the string is never closed.
     pub fn string(&mut self) -> Result<&'a str> {
         self.skip_space();
         let start = self.at;
@@ -152,6 +172,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Text with balanced brackets, up to a space, comma or closing bracket outside of all brackets.
+    ///
+    /// # Errors
+    /// Nothing is there, or a bracket is never closed.
     pub fn balanced(&mut self) -> Result<&'a str> {
         self.skip_space();
         let (bytes, start, mut depth) = (self.text.as_bytes(), self.at, 0usize);
@@ -200,7 +223,7 @@ fn find_close(text: &str) -> Option<usize> {
 }
 
 /// At most 60 characters of `text`.
-pub(super) fn clip(text: &str) -> String {
+pub fn clip(text: &str) -> String {
     let mut chars = text.chars();
     let head: String = chars.by_ref().take(60).collect();
     if chars.next().is_some() { format!("{head}…") } else { head }

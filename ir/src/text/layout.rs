@@ -5,6 +5,17 @@ use crate::diag::{Diagnostic, Result, Span};
 use crate::sharding::{Devices, LastDims, Sharding, Tiles, Tiling, TilingKind};
 use smallvec::SmallVec;
 
+/// The layout that a text such as `{devices=[2,4]<=[8]}` means; spans are offsets into it.
+///
+/// # Errors
+/// The text is no layout.
+pub fn sharding(text: &str) -> Result<Sharding> {
+    let mut cursor = Cursor::new(text);
+    let sharding = parse_sharding(&mut cursor)?;
+    cursor.skip_space();
+    if cursor.at_end() { Ok(sharding) } else { Err(cursor.expected("the end of the sharding")) }
+}
+
 pub(super) fn parse_sharding(cursor: &mut Cursor) -> Result<Sharding> {
     cursor.skip_space();
     let mut ahead = cursor.clone();

@@ -1,6 +1,7 @@
 //! Which values depend, differentiably, on what is differentiated by.
 
 use super::scope::{first_leaf, home};
+use super::shifts::cancelling;
 use super::table;
 use phzc_ir::{Computation, Instr, InstrId, Key, Opcode, Shape};
 use smallvec::SmallVec;
@@ -23,12 +24,20 @@ impl Activity {
         self.0.get(id.index()).map_or(&[], |leaves| leaves)
     }
 
-    /// The activity of a computation whose parameter `number` is active in these leaves.
-    pub fn of(comps: &[Computation], instrs: &[Instr], param: impl Fn(u32) -> Leaves) -> Activity {
+    /// The activity of a computation, of which `root` is asked for, whose parameter `number` is active in these leaves.
+    pub fn of(
+        comps: &[Computation],
+        instrs: &[Instr],
+        root: InstrId,
+        param: impl Fn(u32) -> Leaves,
+    ) -> Activity {
+        let mut stops = vec![false; instrs.len()];
+        cancelling(comps, instrs, root).into_iter().for_each(|id| stops[id.index()] = true);
         let mut all = Activity(Vec::with_capacity(instrs.len()));
-        for instr in instrs {
+        for (index, instr) in instrs.iter().enumerate() {
             let leaves = match instr.param_number() {
                 Some(number) => param(number),
+                None if stops[index] => none(&instr.shape),
                 None => all.instr(comps, instrs, instr),
             };
             all.0.push(leaves);
@@ -68,7 +77,7 @@ fn carried(comps: &[Computation], instr: &Instr, start: &[bool]) -> Leaves {
     let mut state: Leaves = start.into();
     let Some(body) = instr.comp(Key::Body).and_then(|id| comps.get(id.index())) else { return state };
     loop {
-        let inside = Activity::of(comps, &body.instrs, |_| state.clone());
+        let inside = Activity::of(comps, &body.instrs, body.root, |_| state.clone());
         let made = inside.leaves(body.root);
         let next: Leaves = state.iter().zip(made).map(|(&before, &made)| before || made).collect();
         if next == state {

@@ -29,52 +29,49 @@ fn is_scalar(shape: &Shape) -> bool {
 /// The scalar that an option names.
 pub(super) fn loss(module: &Module, text: &str) -> Result<Loss> {
     let entry = module.entry();
-    let root = entry.root();
-    let leaves = root.shape.leaves();
-    let output = |leaf: usize| {
-        let (id, leaf) = home(&entry.instrs, entry.root, leaf);
-        Loss { id, leaf }
-    };
-    if text == "auto" {
-        let scalars: Vec<usize> = (0..leaves.len()).filter(|&leaf| is_scalar(leaves[leaf])).collect();
-        return match scalars.as_slice() {
-            &[one] => Ok(output(one)),
-            [] => Err(Diagnostic::error("no output is a scalar float: there is nothing to differentiate")
-                .at(root.span)
-                .help(
-                    "reduce the output to a loss in the program, or name an instruction: `grad{loss=name}`",
-                )),
-            many => {
-                Err(Diagnostic::error(format!("the outputs {many:?} are scalar floats: which is the loss?"))
-                    .at(root.span)
-                    .help(format!("say so: `grad{{loss={}}}`", many[0])))
-            }
-        };
-    }
     let found = match text.parse::<usize>() {
-        Ok(number) if number < leaves.len() => output(number),
-        Ok(_) => {
-            let message = format!(
-                "there is no output {text}: the program has {}",
-                phzc_ir::counted(leaves.len(), "output")
-            );
-            return Err(Diagnostic::error(message).at(root.span));
-        }
+        _ if text == "auto" => only_scalar(module)?,
+        Ok(number) => output(module, number)?,
         Err(_) => match entry.iter().find(|(_, instr)| &*instr.name == text) {
-            Some((id, _)) => {
-                let (id, leaf) = home(&entry.instrs, id, 0);
-                Loss { id, leaf }
-            }
+            Some((id, _)) => at_home(module, id, 0),
             None => return Err(unknown(text, "loss", entry.instrs.iter())),
         },
     };
-    let shape = leaf_or_none(&entry.instr(found.id).shape, found.leaf);
-    if !shape.is_some_and(|shape| shape.rank() == 0 && shape.dtype.class() == Class::Float) {
-        let name = &entry.instr(found.id).name;
-        return Err(Diagnostic::error(format!("`{name}` is no scalar float: it has no gradient"))
-            .at(entry.instr(found.id).span));
+    let instr = entry.instr(found.id);
+    let shape = leaf_or_none(&instr.shape, found.leaf);
+    if shape.is_some_and(|shape| shape.rank() == 0 && shape.dtype.class() == Class::Float) {
+        return Ok(found);
     }
-    Ok(found)
+    Err(Diagnostic::error(format!("`{}` is no scalar float: it has no gradient", instr.name)).at(instr.span))
+}
+
+fn at_home(module: &Module, id: InstrId, leaf: usize) -> Loss {
+    let (id, leaf) = home(&module.entry().instrs, id, leaf);
+    Loss { id, leaf }
+}
+
+fn output(module: &Module, number: usize) -> Result<Loss> {
+    let (entry, n) = (module.entry(), module.entry().root().shape.n_leaves());
+    if number < n {
+        return Ok(at_home(module, entry.root, number));
+    }
+    let message = format!("there is no output {number}: the program has {}", phzc_ir::counted(n, "output"));
+    Err(Diagnostic::error(message).at(entry.root().span))
+}
+
+fn only_scalar(module: &Module) -> Result<Loss> {
+    let root = module.entry().root();
+    let leaves = root.shape.leaves();
+    let scalars: Vec<usize> = (0..leaves.len()).filter(|&leaf| is_scalar(leaves[leaf])).collect();
+    match scalars.as_slice() {
+        &[one] => output(module, one),
+        [] => Err(Diagnostic::error("no output is a scalar float: there is nothing to differentiate")
+            .at(root.span)
+            .help("reduce the output to a loss in the program, or name an instruction: `grad{loss=name}`")),
+        many => Err(Diagnostic::error(format!("the outputs {many:?} are scalar floats: which is the loss?"))
+            .at(root.span)
+            .help(format!("say so: `grad{{loss={}}}`", many[0]))),
+    }
 }
 
 fn leaf_or_none(shape: &Shape, leaf: usize) -> Option<&phzc_ir::ArrayShape> {
@@ -94,37 +91,19 @@ fn unknown<'a>(name: &str, option: &str, instrs: impl Iterator<Item = &'a Instr>
 pub(super) fn wrt(module: &Module, text: &str) -> Result<Vec<Param>> {
     let entry = module.entry();
     let all: Vec<Param> = (0..).zip(entry.params()).map(|(number, id)| Param { id, number }).collect();
-    let floats = |param: &&Param| is_float(&entry.instr(param.id).shape);
+    let floats = || all.iter().copied().filter(|param| is_float(&entry.instr(param.id).shape));
     let named = |param: &Param| &*entry.instr(param.id).name;
     let chosen: Vec<Param> = match text {
-        "all" => all.iter().filter(floats).copied().collect(),
-        "params" => {
-            let params = all.iter().filter(floats).filter(|param| named(param).starts_with("params"));
-            let params: Vec<Param> = params.copied().collect();
-            match params.is_empty() {
-                true => all.iter().filter(floats).filter(|param| !is_data(named(param))).copied().collect(),
-                false => params,
-            }
+        "all" => floats().collect(),
+        "params" if floats().any(|param| named(&param).starts_with("params")) => {
+            floats().filter(|param| named(param).starts_with("params")).collect()
         }
+        "params" => floats().filter(|param| !is_data(named(param))).collect(),
         patterns => {
-            let mut chosen = vec![false; all.len()];
-            for pattern in patterns.split([',', ' ']).filter(|pattern| !pattern.is_empty()) {
-                let matching = all.iter().filter(|param| matches(pattern, named(param)));
-                let mut is_any = false;
-                for param in matching {
-                    let instr = entry.instr(param.id);
-                    if !is_float(&instr.shape) && !pattern.contains('*') {
-                        let message = format!("`{}` is no array of floats: it has no gradient", instr.name);
-                        return Err(Diagnostic::error(message).at(instr.span));
-                    }
-                    chosen[param.number as usize] |= is_float(&instr.shape);
-                    is_any = true;
-                }
-                if !is_any {
-                    return Err(unknown(pattern, "wrt", all.iter().map(|param| entry.instr(param.id))));
-                }
-            }
-            all.iter().filter(|param| chosen[param.number as usize]).copied().collect()
+            let patterns = patterns.split([',', ' ']).filter(|pattern| !pattern.is_empty());
+            let patterns: Vec<&str> = patterns.collect();
+            patterns.iter().try_for_each(|pattern| check_pattern(module, &all, pattern))?;
+            floats().filter(|param| patterns.iter().any(|pattern| matches(pattern, named(param)))).collect()
         }
     };
     if chosen.is_empty() {
@@ -132,6 +111,19 @@ pub(super) fn wrt(module: &Module, text: &str) -> Result<Vec<Param>> {
             .help("name some: `grad{wrt={w,b}}`, or `grad{wrt=all}`"));
     }
     Ok(chosen)
+}
+
+/// Errors on a name that no parameter has, and on one of a parameter without a gradient.
+fn check_pattern(module: &Module, all: &[Param], pattern: &str) -> Result<()> {
+    let params = || all.iter().map(|param| module.entry().instr(param.id));
+    let Some(first) = params().find(|instr| matches(pattern, &instr.name)) else {
+        return Err(unknown(pattern, "wrt", params()));
+    };
+    if is_float(&first.shape) || pattern.contains('*') {
+        return Ok(());
+    }
+    let message = format!("`{}` is no array of floats: it has no gradient", first.name);
+    Err(Diagnostic::error(message).at(first.span))
 }
 
 /// Whether a parameter's name is that of a step's data: its first word.

@@ -36,11 +36,7 @@ pub(super) fn dynamic_update_slice(cx: &mut Cx) -> Result<()> {
     let (ct, starts) = (cx.ct(), values(cx, 2));
     let update = cx.shape(1);
     cx.give_with(1, |cx| cx.b.dynamic_slice(ct, &starts, &update.dims));
-    let is_once = cx.scope.body.as_ref().is_some_and(|body| body.once.contains(&cx.id));
     cx.give_with(0, |cx| {
-        if is_once {
-            return ct;
-        }
         let zeros = cx.b.full(update.dtype, &update.dims, 0.0);
         cx.b.dynamic_update_slice(ct, zeros, &starts)
     });

@@ -43,7 +43,7 @@ pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     cx.b.reopen(it.body);
     let frame = cx.b.leave();
     let state = cx.scope.active.leaves(cx.id).to_vec();
-    let active = Activity::of(cx.b.comps(), frame.instrs(), |_| state.as_slice().into());
+    let active = Activity::of(cx.b.comps(), frame.instrs(), it.root, |_| state.as_slice().into());
     let kept: Vec<bool> =
         (0..it.parts.len()).map(|leaf| home(frame.instrs(), it.root, leaf) == (it.state, leaf)).collect();
     let carried = carried(cx, &it, frame.instrs(), &active, &kept);
@@ -56,7 +56,7 @@ pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     let counter = cx.scope.loops.counter(cx.scope.key(cx.id));
     let residuals = Residuals::new(frame.instrs(), it.n_trips, forward_trip, counter, kept);
     let n = frame.instrs().len();
-    let body = Body { frame, residuals, once: Vec::new() };
+    let body = Body { frame, residuals };
     let loops = cx.scope.loops.clone();
     let mut inside = Scope::new(it.body, n, Some(body), active, loops);
     for (of, &arg) in carried.iter().zip(&args) {

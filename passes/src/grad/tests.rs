@@ -1,13 +1,14 @@
 //! Every rule against central differences, in 64-bit floats.
 
+mod control;
+
 use crate::manager::{self, Hooks};
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::build::Builder;
 use phzc_ir::eval::{Array, Options, Value, inputs, run};
-use phzc_ir::trip::trip_count;
-use phzc_ir::{CompId, DType, InstrId, Module, Opcode, Shape, parse, print};
+use phzc_ir::{DType, InstrId, Module, Opcode, parse, print};
 
 const STEP: f64 = 1e-5;
 
@@ -266,99 +267,17 @@ fn sorted_elements() {
     );
 }
 
-/// The gradients of a program with a loop of three trips over `x`, `p` and the body's values.
-///
-/// State: `i`, `c` (starts as `x`), `w`, `ys = f64[3,2,3]` (starts as zeros), `xs = f64[3,2,3]`.
-fn check_loop(body: &str) -> Module {
-    let state = "(s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3])";
-    let elements = format!(
-        "s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 c = f64[2,3] get-tuple-element(s), index=1
-        w = f64[3,2] get-tuple-element(s), index=2 ys = f64[3,2,3] get-tuple-element(s), index=3
-        xs = f64[3,2,3] get-tuple-element(s), index=4 one = s32[] constant(1) o = s32[] constant(0) next = s32[] add(i, one)"
-    );
-    check_program(&format!(
-        "body {{ {elements} {body} }}
-        condition {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3)
-          ROOT r = pred[] compare(i, n), direction=LT }}
-        ENTRY e {{ x = f64[2,3] parameter(0) w = f64[3,2] parameter(1) xs = f64[3,2,3] parameter(2)
-          o = s32[] constant(0) zero = f64[] constant(0) none = f64[3,2,3] broadcast(zero), dimensions={{}}
-          start = {state} tuple(o, x, w, none, xs) end = {state} while(start), condition=condition, body=body
-          c = f64[2,3] get-tuple-element(end), index=1 ys = f64[3,2,3] get-tuple-element(end), index=3
-          v = f64[3,2] get-tuple-element(end), index=2 ROOT r = (f64[2,3], f64[3,2,3], f64[3,2]) tuple(c, ys, v) }}"
-    ))
-}
-
-/// Whether all loops of a program still have known numbers of trips, and how many there are.
-fn n_loops(module: &Module) -> usize {
-    let loops = module.comps.iter().enumerate().flat_map(|(index, comp)| {
-        let found = comp.iter().filter(|(_, instr)| instr.op == Opcode::While);
-        found.map(move |(id, _)| (CompId::new(index), id))
-    });
-    loops.inspect(|&(comp, id)| assert!(trip_count(module, comp, id).is_some())).count()
-}
-
 #[test]
-fn loops_over_a_carry() {
-    let module = check_loop(
-        "t = f64[2,3] tanh(c) d = f64[2,2] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-        e = f64[2,3] dot(d, w), lhs_contracting_dims={1}, rhs_contracting_dims={1} f = f64[2,3] sine(e)
-        ROOT r = (s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3]) tuple(next, f, w, ys, xs)",
-    );
-    assert_eq!(n_loops(&module), 2);
-}
-
-#[test]
-fn loops_over_slices() {
-    let module = check_loop(
-        "a = f64[1,2,3] dynamic-slice(xs, i, o, o), dynamic_slice_sizes={1,2,3} b = f64[2,3] reshape(a)
-        t = f64[2,3] multiply(c, b) f = f64[2,3] sine(t) g = f64[2,3] multiply(f, b) h = f64[1,2,3] reshape(g)
-        ms = f64[3,2,3] dynamic-update-slice(ys, h, i, o, o)
-        ROOT r = (s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3]) tuple(next, f, w, ms, xs)",
-    );
-    assert_eq!(n_loops(&module), 2);
-}
-
-#[test]
-fn loops_that_write_one_place_twice() {
-    check_loop(
-        "g = f64[2,3] sine(c) h = f64[1,2,3] reshape(g) ms = f64[3,2,3] dynamic-update-slice(ys, h, one, o, o)
-        a = f64[1,2,3] dynamic-slice(xs, one, o, o), dynamic_slice_sizes={1,2,3} b = f64[2,3] reshape(a)
-        f = f64[2,3] multiply(c, b) ROOT r = (s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3]) tuple(next, f, w, ms, xs)",
-    );
-}
-
-#[test]
-fn loops_whose_elements_change_places() {
-    check_loop(
-        "m = f64[3,2,3] sine(xs) k = f64[2,3] cosine(c)
-        ROOT r = (s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3]) tuple(next, k, w, m, ys)",
-    );
-}
-
-/// A program made by the builder from `x = f64[2,3]` and `w = f64[3,3]`.
-fn check_built(build: impl FnOnce(&mut Builder, InstrId, InstrId) -> InstrId) -> Module {
-    let mut b = Builder::new("m");
-    let x = b.parameter("x", Shape::array(DType::F64, &[2, 3]));
-    let w = b.parameter("w", Shape::array(DType::F64, &[3, 3]));
-    let root = build(&mut b, x, w);
-    check_program(&print(&b.finish(root)))
-}
-
-#[test]
-fn loops_in_loops() {
-    let module = check_built(|b, x, w| {
-        let outer = |b: &mut Builder, _: InstrId, state: &[InstrId]| {
-            let inner = |b: &mut Builder, _: InstrId, state: &[InstrId]| {
-                let y = b.einsum("ab,bc->ac", state[0], state[1]);
-                let shifted = b.add(y, state[2]);
-                vec![b.sin(shifted), state[1], state[2]]
-            };
-            let start = b.tanh(state[0]);
-            let made = b.for_loop(2, &[start, state[1], state[0]], inner);
-            let scaled = b.mul(made[0], start);
-            vec![scaled, state[1]]
-        };
-        b.for_loop(3, &[x, w], outer)[0]
-    });
-    assert_eq!(n_loops(&module), 4);
+fn a_maximum_that_cancels_has_no_gradient() {
+    let softmax = "i = f64[] constant(-inf) m = f64[2] reduce(x, i), dimensions={1}, to_apply=max b = f64[2,3] broadcast(m), dimensions={0}
+        s = f64[2,3] subtract(x, b) e = f64[2,3] exponential(s) n = f64[2] reduce(e, zero), dimensions={1}, to_apply=add";
+    let compares = |module: &Module| module.entry().instrs.iter().any(|instr| instr.op == Opcode::Compare);
+    let probabilities = "d = f64[2,3] broadcast(n), dimensions={0} ROOT y = f64[2,3] divide(e, d)";
+    assert!(!compares(&check(&format!("{softmax} {probabilities}"))));
+    let logarithms =
+        "l = f64[2] log(n) d = f64[2,3] broadcast(l), dimensions={0} ROOT y = f64[2,3] subtract(s, d)";
+    assert!(!compares(&check(&format!("{softmax} {logarithms}"))));
+    assert!(!compares(&check(&format!("{softmax} l = f64[2] log(n) ROOT y = f64[2] add(l, m)"))));
+    assert!(compares(&check(&format!("{softmax} ROOT y = f64[2] log(n)"))));
+    assert!(compares(&check(&format!("{softmax} l = f64[2] log(n) ROOT y = f64[2] subtract(l, m)"))));
 }

@@ -117,39 +117,24 @@ impl Problem<'_> {
         for _ in 0..MAX_TEXTS {
             match self.cut(&draft.text, n_stages, cut_limit, is_new) {
                 Err(error) => return Tried::Impossible(error),
-                Ok(Some(Staged { text, plan, cut_bytes, wanted })) => {
-                    let peak = plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
+                Ok(Some(staged)) => {
+                    let peak = staged.peak_bytes();
                     if peak <= usable {
-                        let (time_secs, Bound { lower_bound_secs, stop }) = (plan.time_secs, bound);
-                        return Tried::Placed(Box::new(Placement {
-                            text,
-                            time_secs,
-                            lower_bound_secs,
-                            stop,
-                            n_stages,
-                            wanted,
-                        }));
+                        return Tried::Placed(Box::new(staged.placed(n_stages, bound)));
                     }
                     least = least.min(peak);
-                    (cut_limit, is_new) = (0.95 * cut_bytes * usable / peak, false);
+                    (cut_limit, is_new) = (0.95 * staged.cut_bytes * usable / peak, false);
                 }
                 Ok(None) => {
-                    if least.is_infinite() && draft.memory_bytes.is_some() {
-                        break; // layouts chosen for these counts do not allow them either
-                    }
-                    // Nothing has been measured where the layouts allow none of the counts.
-                    let scaled =
-                        |bytes| if least.is_finite() { 0.95 * bytes * usable / least } else { usable };
-                    let Some(next) = again(draft.memory_bytes.map_or(usable, scaled)) else { break };
+                    let Some(next) = leaner(&draft, least, usable, &again) else { break };
                     (draft, is_new) = (next, true);
                     Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
                 }
             }
         }
-        if least.is_finite() {
-            Tried::TooLarge(self.too_large(least))
-        } else {
-            Tried::Impossible(self.refusal(&draft.text))
+        match least.is_finite() {
+            true => Tried::TooLarge(self.too_large(least)),
+            false => Tried::Impossible(self.refusal(&draft.text)),
         }
     }
 
@@ -160,13 +145,7 @@ impl Problem<'_> {
     fn cut(&self, text: &Module, n_stages: usize, limit_bytes: f64, is_new: bool) -> Result<Option<Staged>> {
         let mut layers = Layers::new(text, derive(text)?, self.cluster);
         if layers.n_layers() < n_stages {
-            let message = format!(
-                "the program can be cut into {} at most, not into {n_stages}",
-                counted(layers.n_layers(), "stage")
-            );
-            return Err(
-                Diagnostic::error(message).help("a loop is never cut: unroll it, or ask for fewer stages")
-            );
+            return Err(too_few_layers(layers.n_layers(), n_stages));
         }
         if n_stages == 1 && self.counts[0] == 1 {
             // One stage waits for nobody: to cut the batch only saves memory.
@@ -175,24 +154,33 @@ impl Problem<'_> {
             }
         }
         let allowed = self.counts_for(text, layers.facts()).unwrap_or_default();
-        let is_allowed = |count: usize| allowed.contains(&count);
-        let cuts: Vec<(Cut, usize)> = self
-            .counts
-            .iter()
-            .filter_map(|&count| Some((layers.chain(count).cut(n_stages, count, limit_bytes)?, count)))
-            .collect();
-        let fastest = |is_candidate: &dyn Fn(usize) -> bool| {
-            let candidates = cuts.iter().filter(|(_, count)| is_candidate(*count));
-            candidates.min_by(|(a, _), (b, _)| a.step_secs.total_cmp(&b.step_secs)).cloned()
-        };
-        let wanted = fastest(&|_| true).map(|(_, count)| count).filter(|&count| !is_allowed(count));
-        let leanest = || {
-            let most = self.counts.iter().rev().copied().find(|&count| is_new && is_allowed(count))?;
+        let (fastest, wanted) = self.fastest(&mut layers, n_stages, limit_bytes, &allowed);
+        let mut leanest = || {
+            let most = self.counts.iter().rev().copied().find(|count| is_new && allowed.contains(count))?;
             Some((layers.chain(most).leanest(n_stages, most)?, most))
         };
-        let Some((cut, count)) = fastest(&is_allowed).or_else(leanest) else { return Ok(None) };
+        let Some((cut, count)) = fastest.or_else(&mut leanest) else { return Ok(None) };
         let staged = self.written(text, &layers, cut, (n_stages, count))?;
         Ok(Some(Staged { wanted, ..staged }))
+    }
+
+    /// The fastest cut that fits, over the microbatch counts that the layouts allow, with its count; and the count
+    /// of the fastest cut of all if they do not allow it.
+    fn fastest(
+        &self,
+        layers: &mut Layers,
+        n_stages: usize,
+        limit_bytes: f64,
+        allowed: &[usize],
+    ) -> (Option<(Cut, usize)>, Option<usize>) {
+        let mut cut = |&count: &usize| Some((layers.chain(count).cut(n_stages, count, limit_bytes)?, count));
+        let cuts: Vec<(Cut, usize)> = self.counts.iter().filter_map(&mut cut).collect();
+        let fastest = |is_candidate: &dyn Fn(&usize) -> bool| {
+            let candidates = cuts.iter().filter(|(_, count)| is_candidate(count));
+            candidates.min_by(|(a, _), (b, _)| a.step_secs.total_cmp(&b.step_secs)).cloned()
+        };
+        let wanted = fastest(&|_| true).map(|(_, count)| count).filter(|count| !allowed.contains(count));
+        (fastest(&|count| allowed.contains(count)), wanted)
     }
 
     /// The text of a cut, with what the report says of it.
@@ -251,6 +239,23 @@ impl Problem<'_> {
     }
 }
 
+/// A draft that needs less memory than this one, of whose texts one needed `least` bytes at best; infinitely many
+/// if none could be cut.
+fn leaner(draft: &Draft, least: f64, usable: f64, again: &impl Fn(f64) -> Option<Draft>) -> Option<Draft> {
+    if least.is_infinite() && draft.memory_bytes.is_some() {
+        return None; // layouts chosen for these counts do not allow them either
+    }
+    // Nothing has been measured where the layouts allow none of the counts.
+    let scaled = |bytes| if least.is_finite() { 0.95 * bytes * usable / least } else { usable };
+    again(draft.memory_bytes.map_or(usable, scaled))
+}
+
+fn too_few_layers(n_layers: usize, n_stages: usize) -> Diagnostic {
+    let most = counted(n_layers, "stage");
+    Diagnostic::error(format!("the program can be cut into {most} at most, not into {n_stages}"))
+        .help("a loop is never cut: unroll it, or ask for fewer stages")
+}
+
 /// A text with stages.
 struct Staged {
     text: Module,
@@ -260,6 +265,19 @@ struct Staged {
     cut_bytes: f64,
     /// See [`Placement::wanted`].
     wanted: Option<usize>,
+}
+
+impl Staged {
+    /// Bytes that the device with most to hold needs.
+    fn peak_bytes(&self) -> f64 {
+        self.plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+    }
+
+    fn placed(self, n_stages: usize, bound: Bound) -> Placement {
+        let Staged { text, plan, wanted, .. } = self;
+        let Bound { lower_bound_secs, stop } = bound;
+        Placement { text, time_secs: plan.time_secs, lower_bound_secs, stop, n_stages, wanted }
+    }
 }
 
 /// The fastest placement, with a bound over all that were tried.

@@ -62,33 +62,38 @@ pub fn splits(n_axes: usize, n_loops: usize) -> Vec<Rewrite<Move, Typing>> {
 type Text = (String, String, String);
 
 fn texts(n_axes: usize, rank: usize) -> Vec<Text> {
-    let mut rules = Vec::new();
-    let mut rule = |name: String, from: &str, to: &str| rules.push((name, from.to_owned(), to.to_owned()));
-    for axis in 0..n_axes {
-        for dim in 0..rank {
-            // M1: a whole value is the gathering of its slices.
-            rule(format!("M1-{axis}-{dim}"), "?t", &format!("(ag {axis} {dim} (sl {axis} {dim} ?t))"));
-            // M3: an all-reduce is a reduce-scatter and an all-gather.
-            rule(
-                format!("M3-{axis}-{dim}"),
-                &format!("(ar {axis} ?t)"),
-                &format!("(ag {axis} {dim} (rs {axis} {dim} ?t))"),
-            );
-        }
-    }
-    rule("M2".into(), "(sl ?a ?d (ag ?a ?d ?t))", "?t");
-    rule("M3".into(), "(sl ?a ?d (ar ?a ?t))", "(rs ?a ?d ?t)");
-    rule("M4-swap".into(), "(sl ?a ?e (ag ?a ?d ?t))", "(a2a ?a ?d ?e ?t)");
-    rule("M4-gather".into(), "(ag ?a ?e (a2a ?a ?d ?e ?t))", "(ag ?a ?d ?t)");
-    rule("M4-reduce".into(), "(a2a ?a ?d ?e (rs ?a ?d ?t))", "(rs ?a ?e ?t)");
-    rule("M4-permute".into(), "(sl ?b ?d (ag ?a ?d ?t))", "(cp ?a ?b ?d ?t)");
+    let text = |name: &str, from: &str, to: &str| (name.to_owned(), from.to_owned(), to.to_owned());
+    let pairs = (0..n_axes).flat_map(|axis| (0..rank).map(move |dim| (axis, dim)));
+    let mut rules: Vec<Text> = pairs.flat_map(|(axis, dim)| along(axis, dim)).collect();
+    rules.extend(MEET.iter().map(|(name, from, to)| text(name, from, to)));
     for (name, from, to) in COMMUTE {
-        rule((*name).into(), from, to);
-        rule(format!("{name}-back"), to, from);
+        rules.push(text(name, from, to));
+        rules.push(text(&format!("{name}-back"), to, from));
     }
-    OP.iter().for_each(|(name, from, to)| rule((*name).into(), from, to));
+    rules.extend(OP.iter().map(|(name, from, to)| text(name, from, to)));
     rules
 }
+
+/// The rules that name an axis and a dimension.
+fn along(axis: usize, dim: usize) -> [Text; 2] {
+    let name = |rule: &str| format!("{rule}-{axis}-{dim}");
+    [
+        // M1: a whole value is the gathering of its slices.
+        (name("M1"), "?t".to_owned(), format!("(ag {axis} {dim} (sl {axis} {dim} ?t))")),
+        // M3: an all-reduce is a reduce-scatter and an all-gather.
+        (name("M3"), format!("(ar {axis} ?t)"), format!("(ag {axis} {dim} (rs {axis} {dim} ?t))")),
+    ]
+}
+
+/// M2 to M4: two movements in a row are one, or none.
+const MEET: &[(&str, &str, &str)] = &[
+    ("M2", "(sl ?a ?d (ag ?a ?d ?t))", "?t"),
+    ("M3", "(sl ?a ?d (ar ?a ?t))", "(rs ?a ?d ?t)"),
+    ("M4-swap", "(sl ?a ?e (ag ?a ?d ?t))", "(a2a ?a ?d ?e ?t)"),
+    ("M4-gather", "(ag ?a ?e (a2a ?a ?d ?e ?t))", "(ag ?a ?d ?t)"),
+    ("M4-reduce", "(a2a ?a ?d ?e (rs ?a ?d ?t))", "(rs ?a ?e ?t)"),
+    ("M4-permute", "(sl ?b ?d (ag ?a ?d ?t))", "(cp ?a ?b ?d ?t)"),
+];
 
 /// P1: an op works tile by tile along its pass loops, so it may run before a movement or after it.
 /// P2: along a loop that it reduces, its results on the tiles are partial.

@@ -3,7 +3,7 @@
 mod compare;
 mod layouts;
 mod property;
-mod random;
+pub(crate) mod random;
 
 use crate::testing::check;
 use insta::assert_snapshot;

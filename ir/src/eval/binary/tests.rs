@@ -44,14 +44,14 @@ fn shifts_by_the_width_or_more_leave_zero_or_the_sign() {
 
 #[test]
 fn nan_spreads() {
-    assert_eq!(binary("maximum", "f32", "nan", "1"), "NaN");
-    assert_eq!(binary("minimum", "f32", "1", "nan"), "NaN");
+    assert_eq!(binary("maximum", "f32", "nan", "1"), "nan");
+    assert_eq!(binary("minimum", "f32", "1", "nan"), "nan");
     assert_eq!(binary("maximum", "u64", "18446744073709551615", "1"), "18446744073709551615");
     assert_eq!(binary("add", "pred", "true", "true"), "true");
     let clamp = "x: f32[3]; ROOT y = f32[3] clamp(f32[] constant(-1), x, f32[] constant(1))";
     let clamp = clamp.replace("f32[] constant(-1)", "l").replace("f32[] constant(1)", "h");
     let clamp = format!("l = f32[] constant(-1); h = f32[] constant(1); {clamp}");
-    check(&clamp, &["{-5, 0.5, nan}"], "{-1, 0.5, NaN}");
+    check(&clamp, &["{-5, 0.5, nan}"], "{-1, 0.5, nan}");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn conversions_saturate() {
     check("x: f32[2]; ROOT y = u64[2] convert(x)", &["{-1, inf}"], "{0, 18446744073709551615}");
     check("x: s32[2]; ROOT y = s8[2] convert(x)", &["{300, -1}"], "{44, -1}");
     check("x: s32[2]; ROOT y = pred[2] convert(x)", &["{0, -1}"], "{false, true}");
-    check("x: u64[1]; ROOT y = f32[1] convert(x)", &["{18446744073709551615}"], "{18446744000000000000}");
+    check("x: u64[1]; ROOT y = f32[1] convert(x)", &["{18446744073709551615}"], "{1.8446744e19}");
     check("x: f32[1]; ROOT y = c64[1] convert(x)", &["{2}"], "{(2, 0)}");
 }
 
@@ -121,7 +121,7 @@ fn functions_of_one_element() {
     assert_eq!(unary("round-nearest-even", "f32", "2.5"), "{2}");
     assert_eq!(unary("round-nearest-afz", "f32", "2.5"), "{3}");
     assert_eq!(unary("sign", "f32", "-0"), "{-0}");
-    assert_eq!(unary("sign", "f32", "nan"), "{NaN}");
+    assert_eq!(unary("sign", "f32", "nan"), "{nan}");
     assert_eq!(unary("popcnt", "s8", "-1"), "{8}");
     assert_eq!(unary("count-leading-zeros", "u8", "1"), "{7}");
     assert_eq!(unary("not", "u8", "1"), "{254}");

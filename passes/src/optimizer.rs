@@ -1,0 +1,159 @@
+//! `optimizer`: turns gradients into a training step: new parameters and states in place of the gradients.
+//!
+//! ```text
+//! w = f32[4] parameter(0)                          w = f32[4] parameter(0)
+//! g = f32[4] …, …={phzc.grad="0"}                  g = f32[4] …
+//!                                                  m.w = f32[4] parameter(1)
+//!                                                  m.w.new = 0.9·m.w + g
+//!                                                  w.new = w − 0.1·m.w.new
+//! ROOT r = (f32[], f32[4]) tuple(loss, g)     →    ROOT r = (f32[], f32[4], f32[4]) tuple(loss, w.new, m.w.new)
+//! ```
+//!
+//! The notes of `grad` say which result is whose gradient. States are parameters after the program's own: all first
+//! moments, all second moments, the number of steps so far; their new values are results after all others, in the same
+//! order. Parameters and states are donated (`input_output_alias`). States are 32-bit floats unless the parameter is
+//! wider, and the update is computed in their type. The formulas are those of optax's `sgd`, `adam` and `adamw`.
+
+mod rule;
+
+use crate::grad::NOTE;
+use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use phzc_ir::build::Builder;
+use phzc_ir::edit::Names;
+use phzc_ir::{DType, Diagnostic, InstrId, Module, Opcode, Result, Shape};
+use rule::{Kind, Rule};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "optimizer",
+    summary: "turns the gradients that `grad` made into updates of donated parameters and states",
+    options: &[
+        OptionInfo {
+            name: "kind",
+            kind: OptionKind::Choice(&["sgd", "momentum", "adam", "adamw"]),
+            default: "adamw",
+            help: "the rule",
+        },
+        number("lr", "1e-3", "learning rate"),
+        number("momentum", "0.9", "of kind momentum: what is kept of the last update"),
+        number("beta1", "0.9", "of adam and adamw: decay of the first moment"),
+        number("beta2", "0.999", "of adam and adamw: decay of the second moment"),
+        number("eps", "1e-8", "of adam and adamw: added to the root of the second moment"),
+        number("decay", "1e-4", "of adamw: weight decay per unit of learning rate"),
+    ],
+    run,
+};
+
+const fn number(name: &'static str, default: &'static str, help: &'static str) -> OptionInfo {
+    OptionInfo { name, kind: OptionKind::Text("a number"), default, help }
+}
+
+/// A parameter that is updated.
+struct Updated {
+    /// Its number.
+    number: usize,
+    param: InstrId,
+    gradient: InstrId,
+    /// The result that was its gradient.
+    output: usize,
+}
+
+fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Changed> {
+    let rule = Rule::read(options)?;
+    module.put_entry_last();
+    let updated = updated(module)?;
+    let root = module.entry().root;
+    let mut b = Builder::resume(std::mem::replace(module, Module::empty()));
+    let step = append(&mut b, root, &rule, &updated);
+    let root = b.tuple(&step.outputs);
+    *module = b.finish(root);
+    header(module, &step.donated);
+    crate::dce::remove_dead(module);
+    Ok(Changed::Yes)
+}
+
+/// The parameters whose gradients are results.
+fn updated(module: &Module) -> Result<Vec<Updated>> {
+    let entry = module.entry();
+    let params = entry.params();
+    let root = entry.root();
+    let outputs = if root.op == Opcode::Tuple { &root.operands[..] } else { &[] };
+    let mut found = Vec::new();
+    for (output, &gradient) in outputs.iter().enumerate() {
+        let instr = entry.instr(gradient);
+        let Some(note) = instr.note(NOTE) else { continue };
+        let number = note.parse::<usize>().ok().filter(|&number| number < params.len());
+        let Some((number, &param)) = number.and_then(|number| Some((number, params.get(number)?))) else {
+            let message = format!("the note `{NOTE}=\"{note}\"` of `{}` names no parameter", instr.name);
+            return Err(Diagnostic::error(message).at(instr.span));
+        };
+        if !entry.instr(param).shape.same_type(&instr.shape) {
+            let message =
+                format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
+            return Err(Diagnostic::error(message).at(instr.span));
+        }
+        found.push(Updated { number, param, gradient, output });
+    }
+    if found.is_empty() {
+        return Err(
+            Diagnostic::error("no result is a gradient").help("run `grad` first: `--passes grad,optimizer`")
+        );
+    }
+    Ok(found)
+}
+
+/// The results of a step, and which of them replace which parameters.
+struct Step {
+    outputs: Vec<InstrId>,
+    donated: Vec<(usize, usize)>,
+}
+
+fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated]) -> Step {
+    let n_params = b.instrs().iter().filter(|instr| instr.param_number().is_some()).count();
+    let mut outputs: Vec<InstrId> = b.instr(root).operands.to_vec();
+    let mut donated: Vec<(usize, usize)> = updated.iter().map(|it| (it.output, it.number)).collect();
+    let mut names = Names::new(b.instrs());
+    let prefixes = rule.states();
+    let mut states: Vec<Vec<InstrId>> = Vec::new();
+    for prefix in prefixes {
+        states.push(updated.iter().map(|it| state(b, &mut names, prefix, it.param)).collect());
+    }
+    let steps = matches!(rule.kind, Kind::Adam { .. }).then(|| {
+        let before = b.parameter(&names.free("step"), Shape::array(DType::S32, &[]));
+        let one = b.scalar(DType::S32, 1.0);
+        b.add(before, one)
+    });
+    let corrections = rule.corrections(b, steps);
+    let mut new_states = vec![Vec::new(); prefixes.len()];
+    for (index, it) in updated.iter().enumerate() {
+        let own: Vec<InstrId> = states.iter().map(|of_all| of_all[index]).collect();
+        let (param, made) = rule.apply(b, it.param, it.gradient, &own, corrections);
+        outputs[it.output] = param;
+        made.into_iter().zip(&mut new_states).for_each(|(new, all)| all.push(new));
+    }
+    for new in new_states.into_iter().flatten().chain(steps) {
+        donated.push((outputs.len(), n_params + outputs.len() - b.instr(root).operands.len()));
+        outputs.push(new);
+    }
+    updated.iter().for_each(|it| b.instr_mut(it.gradient).remove_note(NOTE));
+    Step { outputs, donated }
+}
+
+/// A parameter for the state of another one.
+fn state(b: &mut Builder, names: &mut Names, prefix: &str, param: InstrId) -> InstrId {
+    let dtype = rule::state_type(b.dtype(param));
+    let (dims, name) = (b.dims(param), format!("{prefix}.{}", b.instr(param).name));
+    let name = names.free(&name);
+    b.parameter(&name, Shape::array(dtype, &dims))
+}
+
+/// Says which results replace which parameters, besides what was donated before.
+fn header(module: &mut Module, donated: &[(usize, usize)]) {
+    let old = module.attr("input_output_alias").unwrap_or("").trim().to_owned();
+    let inside = old.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or("").trim();
+    let new = donated.iter().map(|(output, param)| format!("{{{output}}}: ({param}, {{}}, may-alias)"));
+    let kept = (!inside.is_empty()).then(|| inside.to_owned());
+    let all: Vec<String> = kept.into_iter().chain(new).collect();
+    module.set_attr("input_output_alias", format!("{{ {} }}", all.join(", ")));
+    module.attrs.retain(|attr| &*attr.key != "entry_computation_layout");
+}
