@@ -16,7 +16,7 @@ from suite import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from families import FAMILIES, adamw  # noqa: E402
+from families import FAMILIES  # noqa: E402
 
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16, "s32": jnp.int32}
 Named = dict[str, np.ndarray]
