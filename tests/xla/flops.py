@@ -1,6 +1,6 @@
 """FLOPs of named sizes: phzc's count of the program that it writes against XLA's of the twin in plain JAX.
 
-XLA's is the cost analysis of the HLO that JAX lowers the twin to, forward or with backward and AdamW (`adamw.py` there);
+XLA's is the cost analysis of the HLO that JAX lowers the twin to, forward or with backward and AdamW by optax;
 nothing is compiled or run.
 """
 
@@ -9,8 +9,9 @@ import sys
 import time
 
 import jax
+import optax
 
-from twins import Failure, Program, adamw, loss, split
+from twins import Failure, Program, loss, split
 
 HEAD = ["family", "options", "program", "phzc", "XLA", "phzc/XLA", "s", "verdict"]
 WITHIN = 0.01
@@ -37,14 +38,15 @@ def forward(program: Program, shapes: dict) -> float:
 
 def step(program: Program, shapes: dict) -> float:
     """Forward, backward and update."""
-    twin = loss(program)
+    twin, optimizer = loss(program), optax.adamw(1e-3)
 
     def run(params, state, batch):
         (value, states), grads = jax.value_and_grad(twin, has_aux=True)(params, batch)
-        return value, states, adamw.update(params, grads, state)
+        updates, state = optimizer.update(grads, state, params)
+        return value, states, optax.apply_updates(params, updates), state
 
     params, batch = split(shapes)
-    return analysed(run, params, jax.eval_shape(adamw.init, params), batch)
+    return analysed(run, params, jax.eval_shape(optimizer.init, params), batch)
 
 
 def analysed(function, *shapes) -> float:

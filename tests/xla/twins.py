@@ -16,7 +16,7 @@ from suite import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from families import FAMILIES, adamw  # noqa: E402
+from families import FAMILIES  # noqa: E402
 
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16, "s32": jnp.int32}
 Named = dict[str, np.ndarray]
@@ -73,6 +73,8 @@ class Program:
         if name.startswith("batch."):
             return values
         fan_in = math.prod(shape.dims[:-1]) if name.endswith(WEIGHTS) else 100
+        if name.endswith(".q.kernel"):
+            fan_in *= self.dims.get("head-dim", 1)  # T5's scores are not scaled: its queries start small
         return values * GAIN / np.float32(fan_in) ** 0.5
 
     def below(self, name: str) -> int:

@@ -15,10 +15,8 @@ from collections.abc import Callable
 import jax
 from jax.typing import DTypeLike
 
-from families import adamw, decoders, encoders, mixtures, vision
+from families import decoders, encoders, mixtures, vision
 from families.layers import Arrays
-
-__all__ = ["FAMILIES", "Arrays", "Loss", "adamw"]
 
 Loss = Callable[[Arrays, Arrays, dict[str, int], DTypeLike], tuple[jax.Array, Arrays]]
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from families.layers import (Arrays, attention, cross_entropy, embedding, layer_norm, linear, rms_norm, scope,
+from families.layers import (Arrays, attention, cross_entropy, embedding, gelu, layer_norm, linear, rms_norm, scope,
                         self_attention, split_heads, unembedding)
 
 BERT_EPSILON, T5_EPSILON = 1e-12, 1e-6
@@ -20,10 +20,10 @@ def bert(params: Arrays, batch: Arrays, dims: dict[str, int], dtype: DTypeLike) 
         p = scope(params, f"layers.{n}")
         attended = self_attention(scope(p, "attention"), x, dims["heads"])
         x = layer_norm(p, "attention_norm", x + attended, BERT_EPSILON)
-        fed = linear(p, "mlp.down", jax.nn.gelu(linear(p, "mlp.up", x), approximate=False))
+        fed = linear(p, "mlp.down", gelu(linear(p, "mlp.up", x)))
         x = layer_norm(p, "output_norm", x + fed, BERT_EPSILON)
     p = scope(params, "predictions")
-    y = jax.nn.gelu(linear(p, "transform", x), approximate=False)
+    y = gelu(linear(p, "transform", x))
     y = layer_norm(p, "layer_norm", y, BERT_EPSILON)
     logits = unembedding(y, params["embeddings.word"]) + p["bias"].astype(dtype)
     pooled = jnp.tanh(linear(params, "pooler", x[:, 0]))

@@ -47,6 +47,14 @@ def rms_norm(p: Arrays, name: str, x: jax.Array, epsilon: float = 1e-5) -> jax.A
     return (normed * p[f"{name}.scale"]).astype(x.dtype)
 
 
+def gelu(x: jax.Array) -> jax.Array:
+    """x·Φ(x) (Hendrycks and Gimpel 2016), by erf.
+
+    `jax.nn.gelu(approximate=False)` goes by erfc, which becomes some fifty elementwise operations.
+    """
+    return x * (1 + lax.erf(x * 0.5**0.5)) / 2
+
+
 def split_heads(x: jax.Array, heads: int) -> jax.Array:
     """`[batch, positions, heads·width]` to `[batch, positions, heads, width]`."""
     return x.reshape(*x.shape[:2], heads, -1)

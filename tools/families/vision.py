@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 
-from families.layers import Arrays, cross_entropy, layer_norm, linear, scope, self_attention
+from families.layers import Arrays, cross_entropy, gelu, layer_norm, linear, scope, self_attention
 
 MOMENTUM = 0.9  # how much of a moving average a step keeps
 
@@ -21,7 +21,7 @@ def vit(params: Arrays, batch: Arrays, dims: dict[str, int], dtype: DTypeLike) -
         normed = layer_norm(p, "norm_before", x, 1e-6)
         x = x + self_attention(scope(p, "attention"), normed, dims["heads"])
         normed = layer_norm(p, "norm_after", x, 1e-6)
-        x = x + linear(p, "mlp.down", jax.nn.gelu(linear(p, "mlp.up", normed), approximate=False))
+        x = x + linear(p, "mlp.down", gelu(linear(p, "mlp.up", normed)))
     logits = linear(params, "head", layer_norm(params, "norm", x, 1e-6)[:, 0])
     return cross_entropy(logits, batch["labels"]), {}
 
