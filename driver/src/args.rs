@@ -96,6 +96,10 @@ pub struct ConvertArgs {
     /// `.npz` file for the weights that the file holds, by the numbers of their parameters
     #[arg(long, value_name = "FILE")]
     pub write_weights: Option<PathBuf>,
+
+    /// The same instructions with smaller sizes, as `verify` runs large programs
+    #[arg(long, conflicts_with = "write_weights")]
+    pub shrink: bool,
 }
 
 /// The arguments of `phzc verify`.

@@ -5,10 +5,13 @@ use crate::frontend::{Program, load};
 use crate::{Failure, Io, deliver, files, npz};
 use phzc_ir::eval::Array;
 use phzc_ir::{Diagnostic, Module, print, verify};
+use phzc_passes::inline;
+use phzc_passes::verify::LEAST;
+use phzc_passes::verify::shrink::{Cut, shrink};
 
 /// Does what the command line says.
 pub(crate) fn run(args: &ConvertArgs, io: &mut Io) -> Result<(), Failure> {
-    let Program { module, source, weights } = load(&args.model, &args.read, io)?;
+    let Program { mut module, source, weights } = load(&args.model, &args.read, io)?;
     let errors = verify(&module);
     if !errors.is_empty() {
         return Err(Failure { code: 1, source: Some(source), errors });
@@ -18,7 +21,17 @@ pub(crate) fn run(args: &ConvertArgs, io: &mut Io) -> Result<(), Failure> {
         let arrays = weights.ok_or_else(none)?()?;
         files::write_bytes(path, &npz::write_from(first_weight(&module, &arrays), &borrowed(&arrays))?)?;
     }
+    if args.shrink {
+        module = smaller(module)?;
+    }
     deliver(args.output.as_deref(), &print(&module), io)
+}
+
+/// The same instructions with smaller sizes.
+fn smaller(mut module: Module) -> phzc_ir::Result<Module> {
+    inline::flatten(&mut module)?;
+    let mut shrunk = shrink(&[&module], |_| Cut::default(), LEAST);
+    Ok(shrunk.swap_remove(0))
 }
 
 fn borrowed(arrays: &[Array]) -> Vec<&Array> {

@@ -67,7 +67,7 @@ const MAX_FLOPS: f64 = 2e9;
 /// Those whose values have more bytes than this, all taken together, too.
 const MAX_BYTES: f64 = 1e9;
 /// No size is made smaller than this.
-const LEAST: i64 = 4;
+pub const LEAST: i64 = 4;
 
 /// How both are run.
 #[derive(Clone, Debug)]

@@ -36,11 +36,9 @@ pub fn bad() -> Vec<Case> {
             "more elements than 64 bits count",
             &["gpt", "--seq", "1000000", "--vocab", "1000000", "--global-batch", "1000000"],
         ),
-        generate(
-            "gen into a directory that is not there",
-            1,
-            "cannot write",
-            &["mlp", "--forward", "-o", "no/x.ir"],
-        ),
+        Case {
+            args: vec!["gen", "mlp", "--forward", "-o", "no/x.ir"],
+            ..command("gen into a directory that is not there", 1, "cannot write", &[])
+        },
     ]
 }

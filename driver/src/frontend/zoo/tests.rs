@@ -1,7 +1,7 @@
 //! Every family's tiny program is legal, runs, and does the same in a loop.
 
 use super::*;
-use phzc_ir::eval::{Options, inputs, run};
+use phzc_ir::eval::{Array, Options, Value, inputs, run};
 use phzc_ir::{DType, print, verify};
 
 mod counts;
@@ -65,5 +65,49 @@ fn a_loop_is_as_long_whatever_the_depth() {
             module.n_instrs()
         };
         assert_eq!(n(4), n(16), "{}", family.name);
+    }
+}
+
+/// The parameters' values by name.
+type Named = Vec<(String, Array)>;
+
+fn named(module: &Module) -> Named {
+    let names = module.entry().params().into_iter().map(|id| module.entry().instr(id).name.to_string());
+    let values = inputs(module, 1).expect("fixed shapes");
+    names.zip(values).map(|(name, value)| (name, value.as_array().expect("an array").clone())).collect()
+}
+
+/// The value of `params.layers.3.x`: part 3 of `params.layers.x`; of anything else: its own.
+fn unstacked(name: &str, stacks: &Named) -> Array {
+    let find = |name: &str| stacks.iter().find(|(known, _)| known == name).map(|(_, array)| array.clone());
+    if let Some(own) = find(name) {
+        return own;
+    }
+    let (scope, rest) = name.split_once("layers.").expect("a layer's parameter");
+    let (layer, rest) = rest.split_once('.').expect("a layer's number");
+    let stack = find(&format!("{scope}layers.{rest}")).unwrap_or_else(|| panic!("no stack of {name}"));
+    let layer: usize = layer.parse().expect("a layer's number");
+    let dims = stack.dims()[1..].to_vec();
+    let (mut start, mut limit) = (vec![0; stack.rank()], stack.dims().to_vec());
+    (start[0], limit[0]) = (layer, layer + 1);
+    let part = stack.slice(&start, &limit).expect("there are so many layers").to_f64_vec();
+    let part = part.into_iter().map(|x| x as f32).collect();
+    Array::from_vec(DType::F32, &dims, part).expect("as many as the sizes say")
+}
+
+#[test]
+fn a_loop_computes_what_its_layers_do() {
+    for family in FAMILIES.iter().filter(|family| family.can_scan) {
+        let mut values = family.sizes[0].values.to_vec();
+        values[0] = 4;
+        let program =
+            |scan| family.forward(&values, Settings { scan, ..settings() }).expect("dimensions that fit");
+        let (looped, unrolled) = (program(true), program(false));
+        let stacks = named(&looped);
+        let given: Vec<Value> =
+            named(&unrolled).iter().map(|(name, _)| unstacked(name, &stacks).into()).collect();
+        let made = run(&unrolled, &given, &Options::default()).expect("it runs");
+        let (one, other) = (loss(&looped), made.leaves()[0].to_f64_vec()[0]);
+        assert!((one - other).abs() < 1e-5 * one.abs(), "{}: {one} and {other}", family.name);
     }
 }
