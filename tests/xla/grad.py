@@ -27,7 +27,9 @@ import forwards  # noqa: E402
 from evaluate import inputs, load  # noqa: E402
 from judge import relative_error  # noqa: E402
 from replay import Replay  # noqa: E402
-from suite import ROOT, show  # noqa: E402
+from suite import CORPUS, ROOT, show  # noqa: E402
+
+FORWARD = CORPUS / "gpt2_small_fwd.hlo"
 
 RULES = {
     "sgd": ("kind=sgd,lr=0.1", lambda o: o.sgd(0.1)),
@@ -47,6 +49,24 @@ def phzc(args, text, passes, folder):
         if done.returncode:
             raise RuntimeError(done.stderr.strip()[:400])
     return after.read_text(), load(arrays), load(made)
+
+
+def corpus_forward(args, folder):
+    """A real model's forward program with smaller sizes, and the sum of its results' squares as loss; None without ../shared."""
+    if not FORWARD.exists():
+        return None
+    small = folder / "small.ir"
+    subprocess.run([args.phzc, "convert", str(FORWARD), "--shrink", "-o", str(small)], check=True)
+    text = small.read_text()
+    before, entry = text[:text.index("ENTRY ")], text[text.index("ENTRY "):]
+    root = re.search(r"ROOT (\S+) = (f32\[([\d,]+)\])", entry)
+    name, shape, dims = root.groups()
+    ends = f"""  loss.square = {shape} multiply({name}, {name})
+  loss.zero = f32[] constant(0)
+  ROOT loss = f32[] reduce(loss.square, loss.zero), dimensions={{{",".join(map(str, range(dims.count(",") + 1)))}}}, to_apply=loss.add
+}}"""
+    add = "loss.add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n\n"
+    return before + add + entry.replace("ROOT ", "", 1).rstrip().removesuffix("}") + ends + "\n"
 
 
 def noted(text):
@@ -83,10 +103,14 @@ def gradients(args, folder):
     rows = []
     files = {pathlib.Path(p).stem: pathlib.Path(p) for p in args.programs if pathlib.Path(p).exists()}
     names = [p for p in args.programs if p in forwards.PROGRAMS] or ([] if files else list(forwards.PROGRAMS))
-    for name in [*files, *names]:
+    texts = {name: lambda path=path: hlo.read_file(path) for name, path in files.items()}
+    texts |= {name: lambda name=name: forwards.hlo(name) for name in names}
+    real = None if args.programs else corpus_forward(args, folder)
+    texts |= {FORWARD.stem: lambda: real} if real else {}
+    for name, text_of in texts.items():
         start = time.time()
         try:
-            text = hlo.read_file(files[name]) if name in files else forwards.hlo(name)
+            text = text_of()
             errors = compare(args, text, folder)
             worst = max(errors)
             verdict = "ok" if worst <= args.tolerance else "FAILED"
