@@ -77,16 +77,18 @@ fn renamed(cx: &Cx, to_scatter: bool) -> Vec<Attr> {
     found.chain(kept).collect()
 }
 
-/// Added to the operand's cotangent where it was read.
+/// Added up where it was read, in zeros: of updates that are split over devices each device makes a part of the
+/// sum, and what the operand's cotangent has been so far must be in it once.
 pub(super) fn gather(cx: &mut Cx) -> Result<()> {
     let (ct, dtype) = (cx.ct(), cx.result().dtype);
     let limits = limits(cx, cx.instr.ints(Key::SliceSizes), Key::StartIndexMap);
     let indices = cx.x(1);
     let indices = clamped(cx, indices, &limits);
-    let so_far = cx.accumulator(0);
+    let table = cx.shape(0);
+    let zeros = cx.b.full(table.dtype, &table.dims, 0.0);
     let mut attrs = renamed(cx, true);
     attrs.push(Attr { key: Key::ToApply, value: Value::Comp(cx.b.reducer(Opcode::Add, dtype)) });
-    let made = cx.b.op(Opcode::Scatter, &[so_far, indices, ct], attrs);
+    let made = cx.b.op(Opcode::Scatter, &[zeros, indices, ct], attrs);
     cx.give(0, made);
     Ok(())
 }
