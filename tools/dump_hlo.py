@@ -138,11 +138,13 @@ def transformer(params, tokens, cfg):
     x = params["embed"].at[tokens].get(mode="promise_in_bounds").astype(cfg.dtype)
     if cfg.model != "llama":
         x = x + params["position"][None].astype(cfg.dtype)
+    layer = functools.partial(block, cfg)
+    layer = jax.checkpoint(layer) if cfg.remat else layer
     if cfg.loop == "scan":
-        x, _ = lax.scan(lambda x, p: (block(cfg, x, p), None), x, params["blocks"])
+        x, _ = lax.scan(lambda x, p: (layer(x, p), None), x, params["blocks"])
     else:
         for p in params["blocks"]:
-            x = block(cfg, x, p)
+            x = layer(x, p)
     norm = rms_norm if cfg.model == "llama" else layer_norm
     x = norm(params["norm"], x).astype(cfg.dtype)
     head = params["embed"].T if cfg.tied else params["head"]
@@ -262,6 +264,7 @@ def arguments():
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="compute type")
     parser.add_argument("--loop", choices=("unrolled", "scan"), default="unrolled")
     parser.add_argument("--tied", action="store_true", help="head and embedding are one matrix")
+    parser.add_argument("--remat", action="store_true", help="layers are computed again in the backward part")
     parser.add_argument("--forward-only", action="store_true")
     parser.add_argument("-o", "--output", help="default: standard output")
     cfg = parser.parse_args()

@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 dump() { name=$1; shift; "${PYTHON:-python3}" tools/dump_hlo.py "$@" -o "examples/$name.ir"; }
 dump mlp mlp --layers 2 --hidden 128 --batch 64
 dump gpt gpt --layers 2
+dump gpt_remat gpt --layers 2 --remat
 dump gpt_scan gpt --layers 4 --loop scan --tied
 dump llama llama --layers 2 --kv-heads 4 --ffn 192
 dump moe moe --layers 1
