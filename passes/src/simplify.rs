@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Calls and fusions are spliced in first ([`inline`]). Then every computation is rebuilt in program order: the
-//! rules of [`rules::RULES`] rewrite an instruction whose operands are simplified already, and of equal ones the
-//! first stays. What nothing needs goes ([`dce`]), and all is done again until nothing changes.
+//! rules of `simplify/rules.rs` rewrite an instruction whose operands are simplified already, and of equal ones the
+//! first stays. What nothing needs goes (`dce`), and all is done again until nothing changes.
 //!
 //! * Results are the same bits, but for the sign of zero and the payload of NaN: `x + 0` is `x`, also for -0 (as
 //!   in XLA), but `x * 0` stays, for `x` may be infinite. No sum is reordered, no rounding dropped: `f32` to `bf16`

@@ -9,7 +9,7 @@ use phzc_ir::{DType, Diagnostic, Module, Result, Shape};
 pub struct Output {
     /// Its type: `f32[8,16]`.
     pub shape: String,
-    /// The largest difference over the largest value, taken as no smaller than [`FLOOR`] times the largest of all
+    /// The largest difference over the largest value, taken as no smaller than `FLOOR` times the largest of all
     /// outputs; infinite if one is a number where the other is not.
     pub error: f64,
     /// The largest error that rounding explains; integers have to be the same.
