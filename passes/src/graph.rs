@@ -350,7 +350,7 @@ fn aliases(module: &Module, graph: &Graph) -> Vec<(TensorId, TensorId)> {
 }
 
 /// `{0}: (0, {}, may-alias)` as (output index, parameter, parameter index).
-fn alias_pairs(text: &str) -> Vec<(Vec<u32>, u32, Vec<u32>)> {
+pub fn alias_pairs(text: &str) -> Vec<(Vec<u32>, u32, Vec<u32>)> {
     let ints =
         |text: &str| -> Vec<u32> { text.split(',').filter_map(|part| part.trim().parse().ok()).collect() };
     let pair = |piece: &str| {

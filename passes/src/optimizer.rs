@@ -17,10 +17,11 @@
 mod rule;
 
 use crate::grad::NOTE;
+use crate::graph::alias_pairs;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_ir::build::Builder;
 use phzc_ir::edit::Names;
-use phzc_ir::{DType, Diagnostic, InstrId, Module, Opcode, Result, Shape};
+use phzc_ir::{DType, Diagnostic, Instr, InstrId, Module, Opcode, Result, Shape};
 use rule::{Kind, Rule};
 
 /// The pass.
@@ -78,6 +79,7 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
     let params = entry.params();
     let root = entry.root();
     let outputs = if root.op == Opcode::Tuple { &root.operands[..] } else { &[] };
+    let updates = module.attr("input_output_alias").map(alias_pairs).unwrap_or_default();
     let mut found = Vec::new();
     for (output, &gradient) in outputs.iter().enumerate() {
         let instr = entry.instr(gradient);
@@ -92,6 +94,10 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
                 format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
         }
+        let is_again = found.iter().any(|it: &Updated| it.number == number);
+        if is_again || updates.iter().any(|(_, donated, _)| *donated as usize == number) {
+            return Err(twice(entry.instr(param), is_again));
+        }
         found.push(Updated { number, param, gradient, output });
     }
     if found.is_empty() {
@@ -100,6 +106,16 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
         );
     }
     Ok(found)
+}
+
+/// The error for a parameter that would be updated twice.
+fn twice(param: &Instr, has_two_gradients: bool) -> Diagnostic {
+    let name = &param.name;
+    let (what, help) = match has_two_gradients {
+        true => ("has two gradients", "add the losses up, and differentiate their sum"),
+        false => ("is updated already", "give the forward program, not a whole step"),
+    };
+    Diagnostic::error(format!("`{name}` {what}")).at(param.span).help(help)
 }
 
 /// The results of a step, and which of them replace which parameters.

@@ -32,9 +32,10 @@ impl<'a> State<'a> {
     }
 
     pub fn role(&self, comp: CompId, id: InstrId) -> Role {
+        let is_array = self.module.comp(comp).instr(id).shape.as_array().is_some_and(|it| it.rank() > 0);
         match (self.is_state(comp, id), self.reaches_root(comp, id)) {
             (true, true) => Role::Variance,
-            (true, false) => Role::Moment,
+            (true, false) if is_array => Role::Moment,
             _ => self.indexed(comp, id).map_or(Role::Plain, Role::Index),
         }
     }
@@ -78,11 +79,8 @@ impl<'a> State<'a> {
         let [reader] = self.readers[comp.index()][id.index()][..] else { return false };
         let body = self.module.comp(comp);
         let instr = body.instr(reader);
-        let is_array = body.instr(id).shape.as_array().is_some_and(|shape| shape.rank() > 0);
         match instr.op {
-            Opcode::Multiply => {
-                is_array && instr.operands.iter().any(|&other| other != id && is_scalar(body, other))
-            }
+            Opcode::Multiply => instr.operands.iter().any(|&other| other != id && is_scalar(body, other)),
             Opcode::Copy | Opcode::Reshape | Opcode::Convert | Opcode::Transpose | Opcode::CustomCall => {
                 self.is_state(comp, reader)
             }
@@ -153,6 +151,24 @@ mod tests {
         let params = module.entry().params();
         let found: Vec<Role> = params.iter().map(|&id| state.role(module.entry, id)).collect();
         assert_eq!(found, wanted, "{body}");
+    }
+
+    #[test]
+    fn second_moments_are_not_negative_whatever_their_rank() {
+        for dims in ["", "2"] {
+            let f = format!("f32[{dims}]");
+            let like = if dims.is_empty() { "c" } else { "b" };
+            let wide = if dims.is_empty() {
+                String::new()
+            } else {
+                format!("b = {f} broadcast(c), dimensions={{}}\n")
+            };
+            let body = format!(
+                "ENTRY e {{ v = {f} parameter(0)\n c = f32[] constant(0.9)\n {wide} \
+                 d = {f} multiply(v, {like})\n ROOT r = {f} sqrt(d) }}"
+            );
+            check(&body, &[Role::Variance]);
+        }
     }
 
     #[test]

@@ -41,6 +41,9 @@ impl Carried {
 /// Differentiates the body, lets the forward loop stack what that reads, and runs it backwards.
 pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     let it = read(cx)?;
+    if it.n_trips < 1 {
+        return Err(cx.refuse("it never runs"));
+    }
     let largest = |id: CompId| {
         let arrays = cx.b.comps()[id.index()].instrs.iter().flat_map(|instr| instr.shape.leaves());
         arrays.filter_map(|leaf| leaf.as_array()).map(|array| array.n_elements()).fold(1.0, f64::max)

@@ -20,14 +20,20 @@ pub(super) enum Kind {
     Adam { beta1: f64, beta2: f64, eps: f64, decay: f64 },
 }
 
+/// What a number must be below: a decay of 1 forgets nothing, and its correction divides by zero.
+fn limit(name: &str) -> f64 {
+    if matches!(name, "beta1" | "beta2" | "momentum") { 1.0 } else { f64::INFINITY }
+}
+
 impl Rule {
     pub fn read(options: &Options) -> Result<Rule> {
         let number = |name: &str| {
-            let text = options.text(name);
-            text.parse::<f64>()
-                .ok()
-                .filter(|number| number.is_finite())
-                .ok_or_else(|| Diagnostic::error(format!("`{name}` must be a number, got `{text}`")))
+            let (text, below) = (options.text(name), limit(name));
+            let is_legal = |number: &f64| number.is_finite() && (0.0..below).contains(number);
+            text.parse::<f64>().ok().filter(is_legal).ok_or_else(|| {
+                let range = if below.is_finite() { " from 0 to below 1" } else { " from 0 up" };
+                Diagnostic::error(format!("`{name}` of `optimizer` must be a number{range}, got `{text}`"))
+            })
         };
         let adam = |decay: f64| -> Result<Kind> {
             Ok(Kind::Adam { beta1: number("beta1")?, beta2: number("beta2")?, eps: number("eps")?, decay })
