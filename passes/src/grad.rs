@@ -75,11 +75,11 @@ pub static PASS: Pass = Pass {
 /// The note of a gradient: its parameter's number.
 pub const NOTE: &str = "phzc.grad";
 
-fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Changed> {
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     inline::flatten(module)?;
     module.put_entry_last();
     let loss = choice::loss(module, options.text("loss"))?;
-    let wrt = choice::wrt(module, options.text("wrt"))?;
+    let wrt = choice::wrt(module, options.text("wrt"), &mut cx.warnings)?;
     outputs::expose_loops(module);
     let loops = Rc::new(Loops::of(module));
     let (comp, root, n) = (module.entry, module.entry().root, module.entry().instrs.len());

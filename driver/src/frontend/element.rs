@@ -5,6 +5,22 @@ use phzc_ir::attr::{Window, WindowDim, WindowKey};
 use phzc_ir::dtype::Class;
 use phzc_ir::text::number::number;
 
+/// The next elements as a literal of these sizes, in braces: `{{1, 2}, {3, 4}}`. There are as many as the sizes say.
+pub(crate) fn nest(dims: &[i64], elements: &mut impl Iterator<Item = String>, out: &mut String) {
+    let Some((&size, inner)) = dims.split_first() else {
+        out.push_str(&elements.next().unwrap_or_default());
+        return;
+    };
+    out.push('{');
+    for index in 0..size {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        nest(inner, elements, out);
+    }
+    out.push('}');
+}
+
 /// An element from its bytes, least significant first; missing bytes are 0.
 pub(crate) fn from_bytes(dtype: DType, bytes: &[u8]) -> String {
     let part = |at: usize| -> u64 {

@@ -4,8 +4,9 @@ use super::activity::{Activity, Leaves};
 use super::scope::{Cx, Scope};
 use indexmap::IndexMap;
 use phzc_ir::attr::Value;
+use phzc_ir::build::Builder;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Attr, CompId, InstrId, Key, Opcode, Result};
+use phzc_ir::{Attr, CompId, Computation, InstrId, Key, Opcode, Result};
 
 /// A branch with the arrays that it is given, in the computation around it.
 struct Branch {
@@ -82,18 +83,7 @@ fn backward(cx: &mut Cx, branch: &Branch, slots: &Slots) -> Result<CompId> {
     let args: Vec<InstrId> = shapes.into_iter().map(|shape| b.argument("x", shape)).collect();
     let cts: Vec<(usize, InstrId)> =
         ct_shapes.into_iter().map(|(leaf, shape)| (leaf, b.argument("ct", shape))).collect();
-    let mut map: Vec<InstrId> = Vec::with_capacity(comp.instrs.len());
-    for instr in &comp.instrs {
-        let id = match instr.param_number() {
-            Some(_) if instr.shape.as_array().is_some() => args[0],
-            Some(_) => b.tuple(&args),
-            None => {
-                let operands: Vec<InstrId> = instr.operands.iter().map(|id| map[id.index()]).collect();
-                b.copy_of(instr, &operands)
-            }
-        };
-        map.push(id);
-    }
+    let map = again(b, &comp, &args);
     let active = Activity::of(b.comps(), b.instrs(), map[comp.root.index()], |number| {
         Leaves::from_elem(wanted.get(number as usize).copied().unwrap_or(false), 1)
     });
@@ -116,6 +106,23 @@ fn backward(cx: &mut Cx, branch: &Branch, slots: &Slots) -> Result<CompId> {
     let filled: Vec<InstrId> = filled.collect();
     let root = b.tuple(&filled);
     Ok(b.end_packed(root))
+}
+
+/// The instructions of a branch once more, on these arguments.
+fn again(b: &mut Builder, comp: &Computation, args: &[InstrId]) -> Vec<InstrId> {
+    let mut map: Vec<InstrId> = Vec::with_capacity(comp.instrs.len());
+    for instr in &comp.instrs {
+        let id = match instr.param_number() {
+            Some(_) if instr.shape.as_array().is_some() => args[0],
+            Some(_) => b.tuple(args),
+            None => {
+                let operands: Vec<InstrId> = instr.operands.iter().map(|id| map[id.index()]).collect();
+                b.copy_of(instr, &operands)
+            }
+        };
+        map.push(id);
+    }
+    map
 }
 
 /// The attributes that name the branches, with others in their places.

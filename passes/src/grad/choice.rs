@@ -87,8 +87,8 @@ fn unknown<'a>(name: &str, option: &str, instrs: impl Iterator<Item = &'a Instr>
     }
 }
 
-/// The parameters that an option names, in the order of their numbers.
-pub(super) fn wrt(module: &Module, text: &str) -> Result<Vec<Param>> {
+/// The parameters that an option names, in the order of their numbers; a warning where data are told by their names.
+pub(super) fn wrt(module: &Module, text: &str, warnings: &mut Vec<Diagnostic>) -> Result<Vec<Param>> {
     let entry = module.entry();
     let all: Vec<Param> = (0..).zip(entry.params()).map(|(number, id)| Param { id, number }).collect();
     let floats = || all.iter().copied().filter(|param| is_float(&entry.instr(param.id).shape));
@@ -98,7 +98,11 @@ pub(super) fn wrt(module: &Module, text: &str) -> Result<Vec<Param>> {
         "params" if floats().any(|param| named(&param).starts_with("params")) => {
             floats().filter(|param| named(param).starts_with("params")).collect()
         }
-        "params" => floats().filter(|param| !is_data(named(param))).collect(),
+        "params" => {
+            let (data, chosen): (Vec<Param>, _) = floats().partition(|param| is_data(named(param)));
+            warnings.extend(guessed(data.iter().map(named).collect()));
+            chosen
+        }
         patterns => {
             let patterns = patterns.split([',', ' ']).filter(|pattern| !pattern.is_empty());
             let patterns: Vec<&str> = patterns.collect();
@@ -111,6 +115,14 @@ pub(super) fn wrt(module: &Module, text: &str) -> Result<Vec<Param>> {
             .help("name some: `grad{wrt={w,b}}`, or `grad{wrt=all}`"));
     }
     Ok(chosen)
+}
+
+/// The warning that parameters are left out for their names.
+fn guessed(data: Vec<&str>) -> Option<Diagnostic> {
+    let message = format!("taken as data by name, not differentiated by: `{}`", data.join("`, `"));
+    (!data.is_empty()).then(|| {
+        Diagnostic::warning(message).help("call parameters `params…`, or say which: `grad{wrt={w,b}}`")
+    })
 }
 
 /// Errors on a name that no parameter has, and on one of a parameter without a gradient.

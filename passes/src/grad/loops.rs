@@ -41,16 +41,7 @@ impl Carried {
 /// Differentiates the body, lets the forward loop stack what that reads, and runs it backwards.
 pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     let it = read(cx)?;
-    if it.n_trips < 1 {
-        return Err(cx.refuse("it never runs"));
-    }
-    let largest = |id: CompId| {
-        let arrays = cx.b.comps()[id.index()].instrs.iter().flat_map(|instr| instr.shape.leaves());
-        arrays.filter_map(|leaf| leaf.as_array()).map(|array| array.n_elements()).fold(1.0, f64::max)
-    };
-    if it.n_trips > i64::from(i32::MAX) || largest(it.body) * it.n_trips as f64 > MAX_ELEMENTS as f64 {
-        return Err(cx.refuse("what its trips make cannot be stacked"));
-    }
+    check_trips(cx, &it)?;
     cx.b.reopen(it.body);
     let frame = cx.b.leave();
     let state = cx.scope.active.leaves(cx.id).to_vec();
@@ -81,6 +72,20 @@ pub(super) fn while_loop(cx: &mut Cx) -> Result<()> {
     let body = finish(cx.b, &it, &mut inside, trip, &carried);
     let first_stack = stack(cx, &it, inside.body.take().expect("it is a loop's body"), &body);
     run_back(cx, &it, &carried, body, first_stack);
+    Ok(())
+}
+
+/// Errors on a loop that never runs, or too often for its values to be stacked.
+fn check_trips(cx: &Cx, it: &Loop) -> Result<()> {
+    let instrs = &cx.b.comps()[it.body.index()].instrs;
+    let arrays = instrs.iter().flat_map(|instr| instr.shape.leaves()).filter_map(|leaf| leaf.as_array());
+    let largest = arrays.map(|array| array.n_elements()).fold(1.0, f64::max);
+    if it.n_trips < 1 {
+        return Err(cx.refuse("it never runs"));
+    }
+    if it.n_trips > i64::from(i32::MAX) || largest * it.n_trips as f64 > MAX_ELEMENTS as f64 {
+        return Err(cx.refuse("what its trips make cannot be stacked"));
+    }
     Ok(())
 }
 
@@ -192,17 +197,22 @@ fn stack(cx: &mut Cx, it: &Loop, body: Body, backward: &Backward) -> usize {
     }
     let root = cx.b.tuple(&next);
     cx.b.close(it.body, root);
+    widen(cx, it, &state, &added);
+    n_old + own
+}
+
+/// Gives the forward loop a state with more elements, zeros at first.
+fn widen(cx: &mut Cx, it: &Loop, state: &Shape, added: &[Shape]) {
     let condition = &mut cx.b.module().comps[it.condition.index()];
     let param = condition.params()[0];
-    set_shape(&mut condition.instrs[param.index()], &state);
+    set_shape(&mut condition.instrs[param.index()], state);
     let (id, starts) = (cx.id, it.starts.clone());
     cx.scope.extend_forward(cx.b, |b| {
         let new = added.iter().map(|shape| zeros(b, shape)).collect::<Vec<_>>();
         let start = b.tuple(&[starts, new].concat());
         b.instr_mut(id).operands[0] = start;
-        set_shape(b.instr_mut(id), &state);
+        set_shape(b.instr_mut(id), state);
     });
-    n_old + own
 }
 
 fn set_shape(instr: &mut phzc_ir::Instr, shape: &Shape) {

@@ -1,7 +1,7 @@
 //! Literals: one list of elements per type, written as HLO's text.
 
 use super::message::Literal;
-use crate::frontend::element::from_bytes;
+use crate::frontend::element::{from_bytes, nest};
 use phzc_ir::text::number::number;
 use phzc_ir::{ArrayShape, DType, Diagnostic, Result, Shape};
 
@@ -95,19 +95,4 @@ fn from_packed(bytes: &[u8], array: &ArrayShape) -> Vec<String> {
     let element =
         |index: usize| from_bytes(array.dtype, &[bytes[index / per_byte] >> (index % per_byte * bits)]);
     (0..n).map(element).collect()
-}
-
-fn nest(dims: &[i64], elements: &mut impl Iterator<Item = String>, out: &mut String) {
-    let Some((&size, inner)) = dims.split_first() else {
-        out.push_str(&elements.next().unwrap_or_default());
-        return;
-    };
-    out.push('{');
-    for index in 0..size {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        nest(inner, elements, out);
-    }
-    out.push('}');
 }

@@ -1,7 +1,7 @@
 //! Literals: `dense<[1.0, 2.0]>`, `dense<"0x0000803F">`, `dense<0.0>` as HLO's text.
 
 use super::ast::{Dense, Ints};
-use crate::frontend::element::from_bytes;
+use crate::frontend::element::{from_bytes, nest};
 use phzc_ir::dtype::Class;
 use phzc_ir::text::cursor::clip;
 use phzc_ir::text::number::number;
@@ -125,21 +125,6 @@ impl Dense<'_> {
     fn error(&self, message: &str) -> Diagnostic {
         Diagnostic::error(message).at(self.span)
     }
-}
-
-fn nest(dims: &[i64], elements: &mut impl Iterator<Item = String>, out: &mut String) {
-    let Some((&size, inner)) = dims.split_first() else {
-        out.push_str(&elements.next().unwrap_or_default());
-        return;
-    };
-    out.push('{');
-    for index in 0..size {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        nest(inner, elements, out);
-    }
-    out.push('}');
 }
 
 /// Numbers, words and pairs in parentheses, whatever brackets and commas stand between them.

@@ -20,6 +20,25 @@ pub struct Attention {
     pub is_scaled: bool,
 }
 
+impl Attention {
+    /// As many heads for keys as for queries, together as wide as the residual stream; with biases, every position seen.
+    pub fn of(heads: i64, hidden: i64) -> Attention {
+        Attention {
+            heads,
+            kv_heads: heads,
+            head_dim: hidden / heads,
+            has_bias: true,
+            is_causal: false,
+            is_scaled: true,
+        }
+    }
+
+    /// The same, no position seeing later ones.
+    pub fn causal(self) -> Attention {
+        Attention { is_causal: true, ..self }
+    }
+}
+
 /// Queries, keys and values: `[batch, positions, heads, width]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads {
@@ -32,6 +51,24 @@ pub struct Heads {
 }
 
 impl Net {
+    /// Self-attention with its residual, layer norm first; `norm` is that norm's name and ε.
+    pub fn attention_block(
+        &mut self,
+        x: InstrId,
+        norm: (&str, f64),
+        name: &str,
+        shape: &Attention,
+    ) -> InstrId {
+        let hidden = self.b.dims(x)[2];
+        let normed = self.layer_norm(x, norm.0, norm.1);
+        let attended = self.scoped(name, |net| {
+            let heads = net.project(normed, normed, shape);
+            net.attend(heads, shape, None, hidden)
+        });
+        let attended = self.dropout(attended);
+        self.b.add(x, attended)
+    }
+
     /// Queries from `x`, keys and values from `source` (the same for self-attention), each by a projection of its own.
     pub fn project(&mut self, x: InstrId, source: InstrId, shape: &Attention) -> Heads {
         let mut heads = |x, name, n| {

@@ -61,24 +61,15 @@ impl Bert {
         net.scoped("embeddings", |net| {
             let (words, table) = net.embedding(tokens, "word", self.vocab, self.hidden);
             let (kinds, _) = net.embedding(types, "token_type", self.types, self.hidden);
-            let positions = net.weight("position", &[self.seq, self.hidden]);
-            let positions = net.b.broadcast_like(positions, words, &[1, 2]);
             let x = net.b.add(words, kinds);
-            let x = net.b.add(x, positions);
+            let x = net.positioned(x, "position");
             let x = net.layer_norm(x, "layer_norm", EPSILON);
             (net.dropout(x), table)
         })
     }
 
     fn layer(&self, net: &mut Net, x: InstrId) -> InstrId {
-        let shape = Attention {
-            heads: self.heads,
-            kv_heads: self.heads,
-            head_dim: self.hidden / self.heads,
-            has_bias: true,
-            is_causal: false,
-            is_scaled: true,
-        };
+        let shape = Attention::of(self.heads, self.hidden);
         let attended = net.scoped("attention", |net| {
             let heads = net.project(x, x, &shape);
             net.attend(heads, &shape, None, self.hidden)

@@ -5,7 +5,7 @@ use super::dims::{Dim, dims, divides};
 use super::layers::Activation;
 use super::net::Net;
 use super::{Family, Size, size};
-use phzc_ir::{DType, InstrId, Result};
+use phzc_ir::{InstrId, Result};
 
 dims! {
     /// A GPT.
@@ -69,13 +69,9 @@ pub const FAMILY: Family = Family {
 impl Gpt {
     fn loss(self, net: &mut Net) -> Result<InstrId> {
         divides(("heads", self.heads), ("hidden", self.hidden))?;
-        let sizes = [net.settings.batch, self.seq];
-        let tokens = net.data("input_ids", DType::S32, &sizes);
-        let labels = net.data("labels", DType::S32, &sizes);
+        let (tokens, labels) = net.tokens(self.seq);
         let (x, table) = net.embedding(tokens, "wte", self.vocab, self.hidden);
-        let positions = net.weight("wpe", &[self.seq, self.hidden]);
-        let positions = net.b.broadcast_like(positions, x, &[1, 2]);
-        let x = net.b.add(x, positions);
+        let x = net.positioned(x, "wpe");
         let x = net.dropout(x);
         let x = net.layers(self.layers, &[x], &[], |net, x, _| vec![self.layer(net, x[0])])[0];
         let x = net.layer_norm(x, "ln_f", 1e-5);
@@ -89,14 +85,7 @@ impl Gpt {
     fn layer(&self, net: &mut Net, x: InstrId) -> InstrId {
         let normed = net.layer_norm(x, "ln_1", 1e-5);
         let attended = net.scoped("attn", |net| {
-            let shape = Attention {
-                heads: self.heads,
-                kv_heads: self.heads,
-                head_dim: self.hidden / self.heads,
-                has_bias: true,
-                is_causal: true,
-                is_scaled: true,
-            };
+            let shape = Attention::of(self.heads, self.hidden).causal();
             let heads = net.project_at_once(normed, &shape);
             net.attend(heads, &shape, None, self.hidden)
         });

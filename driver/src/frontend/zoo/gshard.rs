@@ -52,13 +52,9 @@ impl Gshard {
             return Err(Diagnostic::error(format!("`--layers` has to be even, got {}", self.layers)));
         }
         self.experts().check()?;
-        let sizes = [net.settings.batch, self.seq];
-        let tokens = net.data("input_ids", DType::S32, &sizes);
-        let labels = net.data("labels", DType::S32, &sizes);
+        let (tokens, labels) = net.tokens(self.seq);
         let (x, table) = net.embedding(tokens, "wte", self.vocab, self.hidden);
-        let positions = net.weight("wpe", &[self.seq, self.hidden]);
-        let positions = net.b.broadcast_like(positions, x, &[1, 2]);
-        let x = net.b.add(x, positions);
+        let x = net.positioned(x, "wpe");
         let x = net.dropout(x);
         let none = net.b.scalar(DType::F32, 0.0);
         let made = net.layers(self.layers / 2, &[x, none], &[], |net, x, _| self.pair(net, x));
@@ -90,20 +86,7 @@ impl Gshard {
     }
 
     fn attention(&self, net: &mut Net, x: InstrId) -> InstrId {
-        let shape = Attention {
-            heads: self.heads,
-            kv_heads: self.heads,
-            head_dim: self.hidden / self.heads,
-            has_bias: true,
-            is_causal: true,
-            is_scaled: true,
-        };
-        let normed = net.layer_norm(x, "ln_1", 1e-5);
-        let attended = net.scoped("attn", |net| {
-            let heads = net.project(normed, normed, &shape);
-            net.attend(heads, &shape, None, self.hidden)
-        });
-        let attended = net.dropout(attended);
-        net.b.add(x, attended)
+        let shape = Attention::of(self.heads, self.hidden).causal();
+        net.attention_block(x, ("ln_1", 1e-5), "attn", &shape)
     }
 }

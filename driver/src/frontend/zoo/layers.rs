@@ -148,6 +148,20 @@ impl Net {
         (self.b.take_rows(table, ids), table)
     }
 
+    /// The tokens of a batch and what is to be predicted at each: `s32[batch, seq]`.
+    pub fn tokens(&mut self, seq: i64) -> (InstrId, InstrId) {
+        let sizes = [self.settings.batch, seq];
+        (self.data("input_ids", DType::S32, &sizes), self.data("labels", DType::S32, &sizes))
+    }
+
+    /// A learned vector per position added: `[batch, positions, width]`.
+    pub fn positioned(&mut self, x: InstrId, name: &str) -> InstrId {
+        let dims = self.b.dims(x);
+        let table = self.weight(name, &dims[1..]);
+        let table = self.b.broadcast_like(table, x, &[1, 2]);
+        self.b.add(x, table)
+    }
+
     /// The mean of −log p(label): logits `[…, classes]`, labels `[…]` of `s32`.
     ///
     /// The label's logit is picked by comparing, not by look-up: the classes may be split over devices.

@@ -4,7 +4,7 @@ use super::attention::Attention;
 use super::dims::{Dim, dims, divides};
 use super::net::Net;
 use super::{Family, Size, size};
-use phzc_ir::{DType, Diagnostic, InstrId, Result};
+use phzc_ir::{Diagnostic, InstrId, Result};
 
 dims! {
     /// A LLaMA.
@@ -52,9 +52,7 @@ pub const FAMILY: Family = Family {
 impl Llama {
     fn loss(self, net: &mut Net) -> Result<InstrId> {
         self.check()?;
-        let sizes = [net.settings.batch, self.seq];
-        let tokens = net.data("input_ids", DType::S32, &sizes);
-        let labels = net.data("labels", DType::S32, &sizes);
+        let (tokens, labels) = net.tokens(self.seq);
         let (x, table) = net.embedding(tokens, "embed_tokens", self.vocab, self.hidden);
         let (cos, sin) = net.rotary_tables(self.seq, self.hidden / self.heads, self.rope_base as f64);
         let x = net.layers(self.layers, &[x], &[cos, sin], |net, x, tables| {
@@ -76,14 +74,8 @@ impl Llama {
     }
 
     fn attention(&self) -> Attention {
-        Attention {
-            heads: self.heads,
-            kv_heads: self.kv_heads,
-            head_dim: self.hidden / self.heads,
-            has_bias: false,
-            is_causal: true,
-            is_scaled: true,
-        }
+        let all = Attention::of(self.heads, self.hidden).causal();
+        Attention { kv_heads: self.kv_heads, has_bias: false, ..all }
     }
 }
 

@@ -50,9 +50,7 @@ impl Mixtral {
         divides(("kv-heads", self.kv_heads), ("heads", self.heads))?;
         even(self.hidden / self.heads)?;
         self.experts().check()?;
-        let sizes = [net.settings.batch, self.seq];
-        let tokens = net.data("input_ids", DType::S32, &sizes);
-        let labels = net.data("labels", DType::S32, &sizes);
+        let (tokens, labels) = net.tokens(self.seq);
         let (x, _) = net.embedding(tokens, "embed_tokens", self.vocab, self.hidden);
         let (cos, sin) = net.rotary_tables(self.seq, self.hidden / self.heads, self.rope_base as f64);
         let none = net.b.scalar(DType::F32, 0.0);
@@ -74,13 +72,7 @@ impl Mixtral {
     }
 
     fn attention(&self) -> Attention {
-        Attention {
-            heads: self.heads,
-            kv_heads: self.kv_heads,
-            head_dim: self.hidden / self.heads,
-            has_bias: false,
-            is_causal: true,
-            is_scaled: true,
-        }
+        let all = Attention::of(self.heads, self.hidden).causal();
+        Attention { kv_heads: self.kv_heads, has_bias: false, ..all }
     }
 }

@@ -5,7 +5,7 @@ use super::dims::{Dim, dims, divides};
 use super::layers::Activation;
 use super::net::Net;
 use super::{Family, Size, size};
-use phzc_ir::{DType, InstrId, Result};
+use phzc_ir::{InstrId, Result};
 
 dims! {
     /// An OPT.
@@ -49,9 +49,7 @@ const OFFSET: i64 = 2;
 impl Opt {
     fn loss(self, net: &mut Net) -> Result<InstrId> {
         divides(("heads", self.heads), ("hidden", self.hidden))?;
-        let sizes = [net.settings.batch, self.seq];
-        let tokens = net.data("input_ids", DType::S32, &sizes);
-        let labels = net.data("labels", DType::S32, &sizes);
+        let (tokens, labels) = net.tokens(self.seq);
         let (x, table) = net.embedding(tokens, "embed_tokens", self.vocab, self.hidden);
         let positions = net.weight("embed_positions", &[OFFSET + self.seq, self.hidden]);
         let positions = net.b.slice_in(positions, 0, OFFSET, OFFSET + self.seq);
@@ -65,21 +63,8 @@ impl Opt {
     }
 
     fn layer(&self, net: &mut Net, x: InstrId) -> InstrId {
-        let shape = Attention {
-            heads: self.heads,
-            kv_heads: self.heads,
-            head_dim: self.hidden / self.heads,
-            has_bias: true,
-            is_causal: true,
-            is_scaled: true,
-        };
-        let normed = net.layer_norm(x, "self_attn_layer_norm", 1e-5);
-        let attended = net.scoped("self_attn", |net| {
-            let heads = net.project(normed, normed, &shape);
-            net.attend(heads, &shape, None, self.hidden)
-        });
-        let attended = net.dropout(attended);
-        let x = net.b.add(x, attended);
+        let shape = Attention::of(self.heads, self.hidden).causal();
+        let x = net.attention_block(x, ("self_attn_layer_norm", 1e-5), "self_attn", &shape);
         let normed = net.layer_norm(x, "final_layer_norm", 1e-5);
         let fed = net.feed_forward(normed, (self.ffn, self.hidden), Activation::Relu, true);
         net.b.add(x, fed)

@@ -100,9 +100,8 @@ impl T5 {
         bias: Option<InstrId>,
         is_causal: bool,
     ) -> InstrId {
-        let (heads, head_dim) = (self.heads, self.head_dim);
-        let shape =
-            Attention { heads, kv_heads: heads, head_dim, has_bias: false, is_causal, is_scaled: false };
+        let all = Attention::of(self.heads, self.heads * self.head_dim);
+        let shape = Attention { has_bias: false, is_causal, is_scaled: false, ..all };
         let attended = net.scoped(name, |net| {
             let normed = net.rms_norm(x, "norm", EPSILON);
             let heads = net.project(normed, source.unwrap_or(normed), &shape);

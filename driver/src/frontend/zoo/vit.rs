@@ -57,10 +57,7 @@ impl Vit {
         let token = net.weight("cls_token", &[self.hidden]);
         let token = net.b.broadcast(token, &[batch, 1, self.hidden], &[2]);
         let x = net.b.concatenate(&[token, patches], 1);
-        let n = net.b.dims(x)[1];
-        let positions = net.weight("position_embeddings", &[n, self.hidden]);
-        let positions = net.b.broadcast_like(positions, x, &[1, 2]);
-        let x = net.b.add(x, positions);
+        let x = net.positioned(x, "position_embeddings");
         let x = net.dropout(x);
         let x = net.layers(self.layers, &[x], &[], |net, x, _| vec![self.layer(net, x[0])])[0];
         let x = net.layer_norm(x, "norm", EPSILON);
@@ -81,21 +78,8 @@ impl Vit {
     }
 
     fn layer(&self, net: &mut Net, x: InstrId) -> InstrId {
-        let shape = Attention {
-            heads: self.heads,
-            kv_heads: self.heads,
-            head_dim: self.hidden / self.heads,
-            has_bias: true,
-            is_causal: false,
-            is_scaled: true,
-        };
-        let normed = net.layer_norm(x, "norm_before", EPSILON);
-        let attended = net.scoped("attention", |net| {
-            let heads = net.project(normed, normed, &shape);
-            net.attend(heads, &shape, None, self.hidden)
-        });
-        let attended = net.dropout(attended);
-        let x = net.b.add(x, attended);
+        let shape = Attention::of(self.heads, self.hidden);
+        let x = net.attention_block(x, ("norm_before", EPSILON), "attention", &shape);
         let normed = net.layer_norm(x, "norm_after", EPSILON);
         let fed = net.feed_forward(normed, (self.ffn, self.hidden), Activation::Gelu, true);
         net.b.add(x, fed)
