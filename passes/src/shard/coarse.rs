@@ -4,7 +4,7 @@
 //! It costs the same there, with one exception: two axes that move from one dimension to another together are
 //! one all-to-all on the coarser mesh, and several movements on the finer.
 
-use super::menu::{Menu, Strategy};
+use super::menu::{Menu, PARTIAL, Strategy};
 use phzc_ir::{MAX_AXES, Mesh};
 
 /// A mesh with neighbouring axes joined into one.
@@ -40,6 +40,10 @@ impl Coarse {
         let mut refined = Strategy::default();
         for (axis, choice) in refined.iter_mut().enumerate().take(MAX_AXES) {
             let from = strategy[axis - usize::from(axis > self.joined)];
+            if from == PARTIAL {
+                *choice = PARTIAL;
+                continue;
+            }
             let split = (from as usize).checked_sub(1).map(|position| coarse.loops[position]);
             let position = fine.loops.iter().position(|class| Some(*class) == split);
             *choice = position.map_or(0, |position| position as u8 + 1);

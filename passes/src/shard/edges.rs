@@ -1,13 +1,12 @@
 //! Edges of the problem: reshard seconds for every pair of strategies, one table for equal edges.
 
-use super::menu::layout;
 use super::model::{Model, Use};
-use super::moves::Source;
+use super::moves::{Source, Want};
 use crate::blocks::BlockId;
 use crate::choose::{Edge, Node as Variable, Table};
 use crate::graph::TensorId;
 use indexmap::{IndexMap, IndexSet};
-use phzc_ir::{Dims, Layout};
+use phzc_ir::Dims;
 use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ type FxMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 #[derive(Default)]
 pub(super) struct Ends {
     sources: IndexSet<Vec<Source>, FxBuildHasher>,
-    targets: IndexSet<Vec<Layout>, FxBuildHasher>,
+    targets: IndexSet<Vec<Want>, FxBuildHasher>,
     /// Per use: the maker's block, and the positions of its sources and targets; `None` if no block makes it.
     of_use: Vec<Option<(BlockId, usize, usize)>>,
 }
@@ -26,7 +25,7 @@ impl Ends {
     pub(super) fn new(model: &Model) -> Ends {
         let (graph, blocks, unique) = (model.input.graph, model.input.blocks, model.input.unique);
         let mut ends = Ends::default();
-        let mut known_sources: FxMap<(TensorId, bool), usize> = FxMap::default();
+        let mut known_sources: FxMap<(TensorId, bool, bool), usize> = FxMap::default();
         let mut known_targets = FxMap::default();
         for it in &model.uses {
             let from = blocks.block_of[graph.tensors[it.tensor as usize].def as usize];
@@ -36,10 +35,10 @@ impl Ends {
             };
             let is_deferred = model.deferred[it.tensor as usize].is_some();
             let source = *known_sources
-                .entry((unique.twin[it.tensor as usize], is_deferred))
+                .entry((unique.twin[it.tensor as usize], is_deferred, model.is_shared[it.tensor as usize]))
                 .or_insert_with(|| ends.sources.insert_full(sources(model, from, it)).0);
             let target = *known_targets
-                .entry((unique.first[it.block as usize], it.view.clone()))
+                .entry((unique.first[it.block as usize], it.view.clone(), it.is_summand))
                 .or_insert_with(|| ends.targets.insert_full(targets(model, it)).0);
             ends.of_use.push(Some((from, source, target)));
         }
@@ -52,9 +51,9 @@ fn sources(model: &Model, from: BlockId, it: &Use) -> Vec<Source> {
     strategies.map(|strategy| model.settled(it.tensor, strategy)).collect()
 }
 
-fn targets(model: &Model, it: &Use) -> Vec<Layout> {
+fn targets(model: &Model, it: &Use) -> Vec<Want> {
     let strategies = model.menus[it.block as usize].strategies.iter();
-    strategies.map(|strategy| layout(strategy, &it.view)).collect()
+    strategies.map(|strategy| model.wanted(it, strategy)).collect()
 }
 
 /// Equal edges have equal keys.
@@ -108,8 +107,8 @@ impl<'e> Edges<'e> {
 }
 
 /// Reshard seconds for every pair of strategies; equal layouts are priced once.
-fn table(model: &mut Model, tensor: TensorId, trips: f64, sources: &[Source], targets: &[Layout]) -> Table {
-    let mut known: FxMap<(Source, Layout), f64> = FxMap::default();
+fn table(model: &mut Model, tensor: TensorId, trips: f64, sources: &[Source], targets: &[Want]) -> Table {
+    let mut known: FxMap<(Source, Want), f64> = FxMap::default();
     let mut values = Vec::with_capacity(sources.len() * targets.len());
     for &source in sources {
         for &target in targets {

@@ -3,7 +3,7 @@
 use super::edges::{Edges, Ends};
 use super::menu::Strategy;
 use super::model::{Goal, Model};
-use super::moves::Source;
+use super::moves::{Source, Want};
 use super::pricer::NodePricer;
 use crate::blocks::BlockId;
 use crate::choose::{Node as Variable, Problem};
@@ -115,13 +115,13 @@ impl Model<'_> {
     /// Adds what it costs to bring fresh values into the layouts that readers find.
     fn add_settling(&mut self, nodes: &mut [Variable]) {
         let graph = self.input.graph;
-        let mut known: IndexMap<TensorId, Vec<f64>, FxBuildHasher> = IndexMap::default();
+        let mut known: IndexMap<(TensorId, bool), Vec<f64>, FxBuildHasher> = IndexMap::default();
         for (id, node) in graph.nodes.iter().enumerate() {
             let Some(block) = self.input.blocks.block_of[id] else { continue };
             for &result in &node.results {
                 if self.settles(result) {
-                    let twin = self.input.unique.twin[result as usize];
-                    let secs = known.entry(twin).or_insert_with(|| self.settling(twin, block));
+                    let key = (self.input.unique.twin[result as usize], self.is_shared[result as usize]);
+                    let secs = known.entry(key).or_insert_with(|| self.settling(result, block));
                     // A sum over microbatches may be reduced once per step, as the update runs.
                     let weight = self.weight(id as NodeId);
                     let weight = if self.is_optimistic { weight.min(self.weights[2]) } else { weight };
@@ -144,7 +144,10 @@ impl Model<'_> {
         let rule = &self.input.graph.nodes[it.def as usize].rule;
         let reduces = rule.factors.iter().any(|factor| matches!(factor.kind, FactorKind::Reduce(_)));
         let moves = self.input.pinned[tensor as usize].is_some();
-        self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves)
+        let block = self.input.blocks.block_of[it.def as usize];
+        let joins = block.is_some_and(|block| self.input.blocks.is_linear[block as usize]);
+        let is_shared_sum = joins && self.is_shared[tensor as usize];
+        self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves || is_shared_sum)
     }
 
     /// Seconds of a node under one strategy: its kernel and what settles its results.
@@ -157,12 +160,13 @@ impl Model<'_> {
 
     /// Seconds to bring a fresh value into the layout that its readers find.
     fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
-        let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy).layout);
+        let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
         let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
-        if self.is_optimistic && source.layout == target {
-            return trips * self.scatter_secs(tensor, source);
+        if self.is_optimistic && source.layout == target.layout {
+            let reduced = Source { partial: source.partial & !target.partial, ..source };
+            return trips * self.scatter_secs(tensor, reduced);
         }
-        trips * self.move_secs(tensor, source, target)
+        trips * self.move_secs(tensor, source, Want { layout: target.layout, partial: target.partial })
     }
 
     /// Seconds to scatter a partial value over the axes it is partial over.
