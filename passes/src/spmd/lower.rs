@@ -8,6 +8,7 @@ use super::reduce::{self, Reduction};
 use super::slices::{cut, whole};
 use super::{moves, refuse};
 use crate::derive::{Facts, InstrFacts, Loops, Readers, is_move, left, loops, reductions, sliced_layout};
+use crate::partial;
 use phzc_cost::Collective;
 use phzc_ir::{
     CompId, Computation, Dims, FactorKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload,
@@ -82,6 +83,8 @@ impl<'a> Lowerer<'a> {
             self.map.push(made);
             self.scattered.resize(self.map.len(), None);
         }
+        // A device's summand is a value like any other.
+        self.build.instrs.iter_mut().for_each(|instr| partial::set(instr, &[]));
         let root = self.map[old.root.index()];
         Ok(Computation { instrs: self.build.instrs, root, ..old.clone() })
     }
