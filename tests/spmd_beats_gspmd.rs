@@ -126,7 +126,7 @@ fn gradients_of_a_tied_embedding_are_added_before_they_are_reduced() {
     let planned = planned("gpt2_small", module, "h100-8", 8);
     let n_parameters = 124_439_808.0;
     let bytes = bytes_outside_of_loops("gpt2_small", &planned);
-    assert_eq!(bytes, 4.0 * n_parameters + 4.0);
+    assert_eq!(bytes, 4.0 * n_parameters);
     let add = planned.entry().instrs.iter().filter(|instr| instr.op == Opcode::Add);
     assert_eq!(add.filter(|instr| instr.note("phzc.partial") == Some("x")).count(), 1);
 }
@@ -141,10 +141,10 @@ fn gradients_of_scanned_layers_are_reduced_after_the_loop() {
 
 #[test]
 fn gradients_of_microbatches_are_reduced_once_per_step() {
-    let size = ["gpt", "--size", "gpt2-small", "--seq", "512", "--global-batch", "64", "--microbatch", "4"];
+    let size = ["gpt", "--size", "gpt2-small", "--seq", "512", "--global-batch", "16", "--microbatch", "4"];
     let bytes = |more: &[&str]| {
         let name = format!("microbatches{}", more.concat());
-        bytes_outside_of_loops(&name, &planned(&name, generated(&[&size, more].concat()), "a100-8", 8))
+        bytes_outside_of_loops(&name, &planned(&name, generated(&[&size, more].concat()), "a100-4", 4))
     };
     bytes(&[]);
     bytes(&["--scan"]);
@@ -179,9 +179,7 @@ fn experts_send_no_more_than_under_shardings_written_by_hand() {
     let own = [&["all-reduce", "reduce-scatter"][..], &["all-gather"], &["all-to-all", "collective-permute"]]
         .map(sent);
     let memory_bytes = plan["stages"][0]["memory_bytes"].as_f64().expect("a number");
-    println!(
-        "moe_gshard: all-reduce, all-gather, all-to-all {own:.3e?} bytes, memory {memory_bytes:.3e} bytes"
-    );
-    println!("   by hand: {:.3e?} bytes, memory {:.3e} bytes", GSHARD.0, GSHARD.1);
+    println!("moe_gshard: all-reduce, all-gather, all-to-all {own:?} bytes, memory {memory_bytes:.3e} bytes");
+    println!("   by hand: {:?} bytes, memory {:.3e} bytes", GSHARD.0, GSHARD.1);
     assert!(own.iter().zip(GSHARD.0).all(|(own, by_hand)| *own <= by_hand) && memory_bytes <= GSHARD.1);
 }

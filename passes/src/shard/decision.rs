@@ -2,8 +2,9 @@
 
 use super::menu::{Strategy, partial_axes};
 use super::model::{Model, Use};
-use super::moves::{Step, Want};
+use super::moves::Step;
 use super::strategy_map;
+use super::want::Want;
 use crate::blocks::{BlockId, is_shaped};
 use crate::graph::{NodeId, TensorId};
 use phzc_cost::Collective;

@@ -1,7 +1,8 @@
 //! Edges of the problem: reshard seconds for every pair of strategies, one table for equal edges.
 
 use super::model::{Model, Use};
-use super::moves::{Source, Want};
+use super::moves::Source;
+use super::want::Want;
 use crate::blocks::BlockId;
 use crate::choose::{Edge, Node as Variable, Table};
 use crate::graph::TensorId;

@@ -2,7 +2,8 @@
 //! blocks disagree.
 
 use super::decision::Decision;
-use super::moves::{Step, Want};
+use super::moves::Step;
+use super::want::Want;
 use crate::graph::{NodeId, NodeKind, TensorId};
 use crate::partial;
 use indexmap::{IndexMap, IndexSet};

@@ -27,6 +27,7 @@ pub mod strategy_map;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod unique;
+mod want;
 
 use crate::batch::batch_dims;
 use crate::blocks::Blocks;

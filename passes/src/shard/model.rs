@@ -2,9 +2,10 @@
 //! node costs (compute, collectives inside) and edge costs (reshards between blocks).
 
 use super::menu::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
-use super::moves::{Moves, Source, Step, Want};
+use super::moves::{Moves, Source, Step};
 use super::splits::Splitter;
 use super::unique::Unique;
+use super::want::Want;
 use crate::blocks::{BlockId, Blocks, is_shaped};
 use crate::classes::ClassId;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};

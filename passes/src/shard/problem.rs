@@ -3,8 +3,9 @@
 use super::edges::{Edges, Ends};
 use super::menu::Strategy;
 use super::model::{Goal, Model};
-use super::moves::{Source, Want};
+use super::moves::Source;
 use super::pricer::NodePricer;
+use super::want::Want;
 use crate::blocks::BlockId;
 use crate::choose::{Node as Variable, Problem};
 use crate::graph::{NodeId, TensorId};
