@@ -144,7 +144,7 @@ fn gradients_of_microbatches_are_reduced_once_per_step() {
     let size = ["gpt", "--size", "gpt2-small", "--seq", "512", "--global-batch", "16", "--microbatch", "4"];
     let bytes = |more: &[&str]| {
         let name = format!("microbatches{}", more.concat());
-        bytes_outside_of_loops(&name, &planned(&name, generated(&[&size, more].concat()), "a100-4", 4))
+        bytes_outside_of_loops(&name, &planned(&name, generated(&[&size, more].concat()), "h100-4", 4))
     };
     bytes(&[]);
     bytes(&["--scan"]);
