@@ -2,9 +2,9 @@
 
 use super::menu::{Strategy, layout};
 use super::model::Model;
-use super::moves::Step;
+use super::moves::{Source, Step};
 use super::strategy_map;
-use crate::blocks::is_shaped;
+use crate::blocks::{BlockId, is_shaped};
 use crate::graph::{NodeId, TensorId};
 use phzc_cost::Collective;
 use phzc_ir::{FactorKind, Layout, MAX_AXES, Mesh, Rule};
@@ -14,15 +14,18 @@ pub struct Decision<'m, 'a> {
     pub(super) model: &'m mut Model<'a>,
     pub(super) strategies: Vec<Strategy>,
     pub(super) layouts: Vec<Layout>,
+    /// Per tensor: whether its sum, if it is made partial, is done on the way to the one layout that all readings want.
+    sums_elsewhere: Vec<bool>,
 }
 
 impl<'m, 'a> Decision<'m, 'a> {
     /// Settles all layouts under a choice of one strategy per block.
     pub fn new(model: &'m mut Model<'a>, option: &[u32]) -> Decision<'m, 'a> {
-        let strategies =
+        let strategies: Vec<Strategy> =
             model.menus.iter().zip(option).map(|(menu, &option)| menu.strategies[option as usize]).collect();
         let layouts = vec![Layout::REPLICATED; model.input.graph.tensors.len()];
-        let mut decision = Decision { model, strategies, layouts };
+        let sums_elsewhere = sums_elsewhere(model, &strategies);
+        let mut decision = Decision { model, strategies, layouts, sums_elsewhere };
         decision.settle();
         decision.settle_free();
         decision
@@ -91,6 +94,15 @@ impl<'m, 'a> Decision<'m, 'a> {
         Some(strategy_map::name(self.model, id, &self.strategies[block as usize]))
     }
 
+    /// A tensor as its readings find it.
+    fn source(&self, tensor: TensorId, block: BlockId) -> Source {
+        let strategy = &self.strategies[block as usize];
+        match self.sums_elsewhere[tensor as usize] {
+            true => self.model.made(tensor, strategy),
+            false => self.model.settled(tensor, strategy),
+        }
+    }
+
     /// Steps that bring a tensor, as it is written, to a layout.
     ///
     /// An instruction is written with its reductions done, so an all-reduce is no step of its own and
@@ -104,12 +116,26 @@ impl<'m, 'a> Decision<'m, 'a> {
             return if written == target { Vec::new() } else { vec![slice] };
         }
         let block = self.model.input.blocks.block_of[graph.tensors[tensor as usize].def as usize];
-        let source = block
-            .map_or(written.into(), |block| self.model.settled(tensor, &self.strategies[block as usize]));
+        let source = block.map_or(written.into(), |block| self.source(tensor, block));
         let mut steps = self.model.steps(tensor, source, target);
         steps.retain(|step| step.kind != Some(Collective::AllReduce));
         steps
     }
+}
+
+/// Per tensor: whether several readings, all that there are, want it in one layout.
+fn sums_elsewhere(model: &Model, strategies: &[Strategy]) -> Vec<bool> {
+    let mut wanted: Vec<(u32, Option<Layout>)> = vec![(0, None); model.n_readers.len()];
+    let mut agree = vec![true; model.n_readers.len()];
+    for it in &model.uses {
+        let (at, want) = (it.tensor as usize, layout(&strategies[it.block as usize], &it.view));
+        agree[at] &= wanted[at].1.is_none_or(|other| other == want);
+        wanted[at] = (wanted[at].0 + 1, Some(want));
+    }
+    let is_so = |(at, (n_uses, _)): (usize, (u32, Option<Layout>))| {
+        agree[at] && n_uses > 1 && n_uses == model.n_readers[at] && model.input.pinned[at].is_none()
+    };
+    wanted.into_iter().enumerate().map(is_so).collect()
 }
 
 /// What both layouts can be sliced from: axes on which they agree, where no axis that either still
