@@ -1,6 +1,7 @@
 //! Local search: moves of one node or of two joined nodes that lower the cost, within a memory limit.
 
-use super::reduce::Reduced;
+use super::reduce::{Reduced, stars_of};
+use super::star::Star;
 
 /// Sweeps over all moves before a search gives up; it nearly always reaches its local minimum first.
 const MAX_SWEEPS: usize = 50;
@@ -10,6 +11,8 @@ pub(super) struct Moves<'r> {
     reduced: &'r Reduced,
     /// Per node, its tables.
     pairs_of: Vec<Vec<u32>>,
+    /// Per node, its stars, and which member of them it is.
+    stars_of: Vec<Vec<(u32, usize)>>,
     /// Stands for infinity: outweighs any sum of finite costs, and still tells one violation from two.
     penalty: f64,
 }
@@ -23,7 +26,25 @@ impl<'r> Moves<'r> {
         }
         let nodes = reduced.cost.iter().map(|cost| spread(cost));
         let pairs = reduced.pairs.iter().map(|pair| spread(&pair.table.values));
-        Self { reduced, pairs_of, penalty: 1.0 + 2.0 * nodes.chain(pairs).sum::<f64>() }
+        let star = |star: &Star| {
+            let form = &star.form;
+            form.place.len() as f64 * (spread(&form.home) + spread(&form.each) + spread(&form.only))
+        };
+        let all = nodes.chain(pairs).chain(reduced.stars.iter().map(star));
+        let mut stars_of = stars_of(&reduced.stars, reduced.kept.len());
+        stars_of.iter_mut().for_each(|stars| stars.dedup_by_key(|(star, _)| *star));
+        Self { reduced, pairs_of, stars_of, penalty: 1.0 + 2.0 * all.sum::<f64>() }
+    }
+
+    /// More than a choice worth having costs: what a first one does, several times, or any sum of finite costs.
+    pub(super) fn most(&self) -> f64 {
+        let cheapest = |cost: &Vec<f64>| {
+            (0..cost.len()).min_by(|&p, &q| cost[p].total_cmp(&cost[q])).unwrap_or(0) as u32
+        };
+        let mut option: Vec<u32> = self.reduced.cost.iter().map(cheapest).collect();
+        self.descend(f64::INFINITY, &mut option);
+        let cost = self.reduced.total(&option);
+        if cost.is_finite() { self.penalty.min(8.0 * cost.abs()) } else { self.penalty }
     }
 
     /// Moves while that lowers the cost and keeps memory under `limit` bytes; returns the entries evaluated.
@@ -58,7 +79,7 @@ struct Walk<'w> {
 
 impl Walk<'_> {
     fn move_one(&mut self, node: usize) -> bool {
-        let costs = self.costs(node, None);
+        let costs = self.costs(node, None, &[]);
         let now = self.option[node] as usize;
         let memory = &self.moves.reduced.memory[node];
         let room = self.limit - self.used + memory[now];
@@ -76,12 +97,18 @@ impl Walk<'_> {
     fn move_two(&mut self, index: usize) -> bool {
         let pair = &self.moves.reduced.pairs[index];
         let [a, b] = [pair.a as usize, pair.b as usize];
-        let (costs_a, costs_b) = (self.costs(a, Some(index)), self.costs(b, Some(index)));
+        let stars = self.stars_of_both(a, b);
+        let (costs_a, costs_b) = (self.costs(a, Some(index), &stars), self.costs(b, Some(index), &stars));
         let memory = [&self.moves.reduced.memory[a], &self.moves.reduced.memory[b]];
         let now = self.option[a] as usize * costs_b.len() + self.option[b] as usize;
         let memory_at = |at: usize| memory[0][at / costs_b.len()] + memory[1][at % costs_b.len()];
         let cost_at = |at: usize| {
-            costs_a[at / costs_b.len()] + costs_b[at % costs_b.len()] + self.finite(pair.table.values[at])
+            let both = [(a, (at / costs_b.len()) as u32), (b, (at % costs_b.len()) as u32)];
+            let shared: f64 = stars.iter().map(|&star| self.star(star, &both)).sum();
+            costs_a[at / costs_b.len()]
+                + costs_b[at % costs_b.len()]
+                + self.finite(pair.table.values[at])
+                + shared
         };
         let (held, start) = (memory_at(now), cost_at(now));
         let room = self.limit - self.used + held;
@@ -99,8 +126,24 @@ impl Walk<'_> {
         best.1 != now
     }
 
-    /// Cost of each option of a node as the others stand, one table left out.
-    fn costs(&mut self, node: usize, without: Option<usize>) -> Vec<f64> {
+    /// The stars that two nodes are both members of.
+    fn stars_of_both(&self, a: usize, b: usize) -> Vec<u32> {
+        let of_b = &self.moves.stars_of[b];
+        let mine = self.moves.stars_of[a].iter().map(|&(star, _)| star);
+        mine.filter(|star| of_b.iter().any(|(other, _)| other == star)).collect()
+    }
+
+    /// Cost of a star as its members stand, some of them with other options.
+    fn star(&self, star: u32, moved: &[(usize, u32)]) -> f64 {
+        let Star { members, form } = &self.moves.reduced.stars[star as usize];
+        self.finite(form.cost(|member| {
+            let node = members[member] as usize;
+            moved.iter().find(|(other, _)| *other == node).map_or(self.option[node], |&(_, option)| option)
+        }))
+    }
+
+    /// Cost of each option of a node as the others stand, one table and some stars left out.
+    fn costs(&mut self, node: usize, without: Option<usize>, without_stars: &[u32]) -> Vec<f64> {
         let mut costs: Vec<f64> =
             self.moves.reduced.cost[node].iter().map(|&cost| self.finite(cost)).collect();
         for &index in self.moves.pairs_of[node].iter().filter(|&&index| Some(index as usize) != without) {
@@ -113,6 +156,12 @@ impl Walk<'_> {
                 });
             }
             self.evaluations += costs.len() as u64;
+        }
+        for &(star, _) in &self.moves.stars_of[node] {
+            if !without_stars.contains(&star) {
+                (0..).zip(&mut costs).for_each(|(o, cost)| *cost += self.star(star, &[(node, o)]));
+                self.evaluations += costs.len() as u64;
+            }
         }
         costs
     }

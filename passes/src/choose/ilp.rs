@@ -8,6 +8,7 @@ use std::fmt;
 use super::memory::least_memory;
 use super::reduce::{Pair, Reduced, reduce};
 use super::solver::{Column, Program, Row, SolveError, Solver};
+use super::star::Star;
 use super::{Choice, Infeasible, Limits, Problem, Stop};
 
 /// Largest cost in the program, whatever the unit of the problem: solver tolerances are absolute.
@@ -39,7 +40,7 @@ impl std::error::Error for IlpError {}
 /// If an edge names a missing node, or a table's or a node's sizes disagree.
 pub fn choose_by_ilp(problem: &Problem, solver: &dyn Solver) -> Result<Choice, IlpError> {
     problem.check();
-    let reduced = reduce(problem, None).map_err(IlpError::Infeasible)?;
+    let reduced = reduce(problem).map_err(IlpError::Infeasible)?;
     let (program, scale) = program(problem, &reduced);
     let solution = solver.solve(&program).map_err(|error| match error {
         SolveError::Infeasible => IlpError::Infeasible(too_large(problem)),
@@ -73,6 +74,7 @@ fn program(problem: &Problem, reduced: &Reduced) -> (Program, f64) {
     let mut program = Program::default();
     let starts = add_nodes(&mut program, reduced, scale);
     reduced.pairs.iter().for_each(|pair| add_pair(&mut program, reduced, &starts, pair, scale));
+    reduced.stars.iter().for_each(|star| add_star(&mut program, &starts, star, scale));
     if let Some(limit) = problem.memory_limit {
         let memory = reduced.memory.iter().flatten().zip(0..).filter(|(memory, _)| **memory != 0.0);
         // In units of the limit: bytes beside ones would be badly scaled.
@@ -112,6 +114,52 @@ fn add_pair(program: &mut Program, reduced: &Reduced, starts: &[u32], pair: &Pai
         rows_b[at % cols].push((column, 1.0));
     }
     program.rows.extend(rows_a.into_iter().chain(rows_b).map(|terms| Row::equal(0.0, terms)));
+}
+
+/// Per place of the maker a column for being read apart, and two per place wanted: brought there among others, or alone.
+/// They sum to the maker's being there; a reader needs the value brought to where it wants it, alone only if all do.
+fn add_star(program: &mut Program, starts: &[u32], star: &Star, scale: f64) {
+    let form = &star.form;
+    let at = |member: usize, place: usize| -> Vec<u32> {
+        let first = starts[star.members[member] as usize];
+        (first..)
+            .zip(&form.place[member])
+            .filter(|(_, own)| usize::from(**own) == place)
+            .map(|(at, _)| at)
+            .collect()
+    };
+    let terms =
+        |columns: &[u32], factor: f64| columns.iter().map(|&column| (column, factor)).collect::<Vec<_>>();
+    let mut brought: Vec<Vec<u32>> = vec![Vec::new(); form.n_wanted];
+    let mut alone: Vec<Vec<u32>> = vec![Vec::new(); form.n_wanted];
+    for source in 0..form.home.len() {
+        let apart = program.add(form.home[source] * scale);
+        let mut all = vec![(apart, 1.0)];
+        for wanted in 0..form.n_wanted {
+            let [each, only] = [&form.each, &form.only].map(|costs| costs[source * form.n_wanted + wanted]);
+            if each.is_finite() {
+                let column = program.add(each * scale);
+                brought[wanted].push(column);
+                program.rows.push(Row::at_most(0.0, vec![(column, 1.0), (apart, -1.0)]));
+            }
+            if only.is_finite() {
+                let column = program.add(only * scale);
+                alone[wanted].push(column);
+                all.push((column, 1.0));
+            }
+        }
+        all.extend(terms(&at(0, source), -1.0));
+        program.rows.push(Row::equal(0.0, all));
+    }
+    for (reader, wanted) in
+        (1..star.members.len()).flat_map(|reader| (0..form.n_wanted).map(move |at| (reader, at)))
+    {
+        let wants = at(reader, wanted);
+        let (brought, alone) = (&brought[wanted], &alone[wanted]);
+        let served = [terms(&wants, 1.0), terms(brought, -1.0), terms(alone, -1.0)].concat();
+        program.rows.push(Row::at_most(0.0, served));
+        program.rows.push(Row::at_most(0.0, [terms(alone, 1.0), terms(&wants, -1.0)].concat()));
+    }
 }
 
 /// The option of each node whose column is 1.

@@ -4,33 +4,44 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::descend::Moves;
-use super::eliminate::{Found, minimise};
+use super::dual::Dual;
+use super::eliminate::{Found, QUICK, eliminate_all, minimise};
+use super::plan::Plan;
 use super::reduce::{Reduced, reduce};
 use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};
 
 /// How many places for a cut `splice` tries.
 const SPLICES: usize = 200;
-/// A relative gap above which `move_one_by_one` is worth its eliminations.
-const WIDE_GAP: f64 = 1e-3;
+/// A relative gap above which `move_one_by_one` is worth its searches.
+const WIDE_GAP: f64 = 1e-4;
 /// How far above and below the best price it goes, relative to it.
 const SPREAD: f64 = 0.02;
+/// Prices tried to raise the bound.
+const MAX_PRICES: usize = 40;
+/// Message passes at one price.
+const PASSES: usize = 12;
 
 /// The cheapest choice that needs at most `limit` bytes.
 pub(super) fn within(problem: &Problem, limit: f64, limits: &Limits) -> Result<Choice, Infeasible> {
-    let reduced = reduce(problem, None)?;
+    let free = minimise(&Problem { memory_limit: None, ..problem.clone() }, limits)?;
+    let reduced = reduce(problem)?;
+    let quick = Limits { max_evaluations: QUICK, ..limits.clone() };
+    let moves = Moves::new(&reduced);
+    let most = moves.most();
     let mut search = Search {
         problem,
         reduced: &reduced,
-        priced: reduced.problem(),
-        moves: Moves::new(&reduced),
+        priced: reduced.clone(),
+        plan: Plan::new(&reduced, &quick),
+        dual: Dual::new(&reduced, most),
+        moves,
         limit,
-        limits,
         best: None,
-        bound: f64::NEG_INFINITY,
-        exact: true,
-        evaluations: 0,
+        bound: free.bound,
+        exact: free.exact,
+        evaluations: free.evaluations,
     };
-    search.run()?;
+    search.run(free, limits)?;
     search.finish()
 }
 
@@ -49,6 +60,9 @@ pub(super) fn least_memory(problem: &Problem, limits: &Limits) -> Result<Found, 
             || Arc::new(Table::from_fn(table.rows, table.cols, |row, col| price(table.at(row, col), 0.0)));
         edge.cost = made.entry(Arc::as_ptr(&table)).or_insert_with(make).clone();
     }
+    for star in &mut sizes.stars {
+        star.form = Arc::new(star.form.with(|cost| price(cost, 0.0)));
+    }
     minimise(&sizes, limits)
 }
 
@@ -64,40 +78,47 @@ struct Point {
 struct Search<'s> {
     problem: &'s Problem,
     reduced: &'s Reduced,
-    /// The reduced problem, its node costs overwritten with each price.
-    priced: Problem,
+    /// The same, its node costs overwritten with each price.
+    priced: Reduced,
+    /// How to solve it at any price, if that is quick.
+    plan: Option<Plan>,
+    dual: Dual<'s>,
     moves: Moves<'s>,
     limit: f64,
-    limits: &'s Limits,
     /// The cheapest choice seen that fits.
     best: Option<Point>,
     bound: f64,
-    /// Whether no elimination had to split a table.
+    /// Whether every choice at a price was proved best.
     exact: bool,
     evaluations: u64,
 }
 
 impl Search<'_> {
-    fn run(&mut self) -> Result<(), Infeasible> {
-        let free = self.at_price(|_| 0.0)?;
-        if free.memory <= self.limit && free.cost < f64::INFINITY {
-            return Ok(());
+    fn run(&mut self, free: Found, limits: &Limits) -> Result<(), Infeasible> {
+        // Options that cost more and need less memory are no part of the free choice: it may be cheaper than all others.
+        let (cost, memory) = (self.problem.cost(&free.option), self.problem.memory(&free.option));
+        if memory <= self.limit && cost < f64::INFINITY {
+            let option = self.reduced.restrict(&free.option);
+            self.best = option.map(|option| Point { option, cost, memory });
+            if self.best.is_some() {
+                return Ok(());
+            }
         }
-        let smallest = self.smallest()?;
-        let (price, over, under) = self.raise_price(free, smallest)?;
+        let smallest = self.smallest(limits)?;
+        let over = self.at_price(|_| 0.0);
+        let (price, over, under) = self.raise_price(over, smallest);
         self.splice(&over, &under);
         self.splice(&under, &over);
-        match self.gap() > WIDE_GAP {
-            true => self.move_one_by_one(price * (1.0 - SPREAD), price * (1.0 + SPREAD)),
-            false => Ok(()),
+        if self.gap() > WIDE_GAP {
+            self.move_one_by_one(price * (1.0 - SPREAD), price * (1.0 + SPREAD));
         }
+        Ok(())
     }
 
     /// The choice of least memory.
-    fn smallest(&mut self) -> Result<Point, Infeasible> {
-        let found = least_memory(&self.reduced.problem(), self.limits)?;
+    fn smallest(&mut self, limits: &Limits) -> Result<Point, Infeasible> {
+        let found = least_memory(&self.reduced.problem(), limits)?;
         self.evaluations += found.evaluations;
-        self.exact &= found.exact;
         let smallest = self.point(found.option);
         if smallest.memory > self.limit || smallest.cost == f64::INFINITY {
             return Err(Infeasible { least_memory: smallest.memory, proved: found.exact });
@@ -108,20 +129,22 @@ impl Search<'_> {
 
     /// Finds the price at which the bound is highest: each round tries the price that makes a choice that is too large
     /// and one that fits cost the same, until no third choice is cheaper at that price.
-    fn raise_price(&mut self, mut over: Point, mut under: Point) -> Result<(f64, Point, Point), Infeasible> {
-        loop {
-            let price = ((under.cost - over.cost) / (over.memory - under.memory)).max(0.0);
-            if self.is_done() {
-                return Ok((price, over, under));
+    fn raise_price(&mut self, mut over: Point, mut under: Point) -> (f64, Point, Point) {
+        let mut price = 0.0;
+        for _ in 0..MAX_PRICES {
+            if over.memory <= self.limit || self.gap() <= TOLERANCE {
+                break;
             }
-            let between = self.at_price(|_| price)?;
+            price = ((under.cost - over.cost) / (over.memory - under.memory)).max(0.0);
+            let between = self.at_price(|_| price);
             let line = over.cost + price * over.memory;
-            if between.cost + price * between.memory >= line - 1e-12 * line.abs() {
-                return Ok((price, over, under));
+            if between.cost + price * between.memory >= line - 1e-9 * line.abs() {
+                break;
             }
             let fits = between.memory <= self.limit;
             *(if fits { &mut under } else { &mut over }) = between;
         }
+        (price, over, under)
     }
 
     /// Equal layers all flip at one price, where one choice is too large and the other small: takes the first nodes'
@@ -149,33 +172,48 @@ impl Search<'_> {
 
     /// The same with prices. Giving the first nodes the lower price and the rest the higher one
     /// flips them in turn; bisection finds how many of the first fit.
-    fn move_one_by_one(&mut self, lower: f64, higher: f64) -> Result<(), Infeasible> {
+    fn move_one_by_one(&mut self, lower: f64, higher: f64) {
         let (mut fits, mut too_many) = (0, self.problem.nodes.len());
-        while too_many - fits > 1 && !self.is_done() {
+        while too_many - fits > 1 && self.gap() > WIDE_GAP {
             let middle = (fits + too_many) / 2;
-            let point = self.at_price(|node| if node < middle { lower } else { higher })?;
+            let point = self.at_price(|node| if node < middle { lower } else { higher });
             *(if point.memory <= self.limit { &mut fits } else { &mut too_many }) = middle;
         }
-        Ok(())
     }
 
-    /// The cheapest choice when each byte at a node has a price.
-    fn at_price(&mut self, price: impl Fn(usize) -> f64) -> Result<Point, Infeasible> {
-        for (index, (node, costs)) in self.priced.nodes.iter_mut().zip(&self.reduced.cost).enumerate() {
-            let price = price(index);
-            let options = node.cost.iter_mut().zip(costs).zip(&node.memory);
-            options.for_each(|((priced, cost), bytes)| *priced = cost + price * bytes);
+    /// A choice, the cheapest if it is proved, when each byte at a node has a price.
+    fn at_price(&mut self, price: impl Fn(usize) -> f64) -> Point {
+        for (index, costs) in self.priced.cost.iter_mut().enumerate() {
+            let options = costs.iter_mut().zip(&self.reduced.cost[index]).zip(&self.reduced.memory[index]);
+            options.for_each(|((priced, cost), bytes)| *priced = cost + price(index) * bytes);
         }
-        let found = minimise(&self.priced, self.limits)?;
-        self.evaluations += found.evaluations;
-        self.exact &= found.exact;
-        let last = self.priced.nodes.len().saturating_sub(1);
+        let (option, bound) = match &self.plan {
+            Some(plan) => match eliminate_all(&self.priced, plan) {
+                Ok(found) => {
+                    self.evaluations += found.evaluations;
+                    (found.option, found.bound)
+                }
+                Err(_) => unreachable!("a choice of finite cost is known"),
+            },
+            None => self.by_messages(&price),
+        };
+        let last = self.reduced.cost.len().saturating_sub(1);
         if price(0) == price(last) {
-            self.bound = self.bound.max(found.bound - price(0) * self.limit);
+            self.bound = self.bound.max(bound - price(0) * self.limit);
         }
-        let point = self.point(found.option);
+        let point = self.point(option);
         self.record(&point);
-        Ok(point)
+        point
+    }
+
+    /// The same by passing messages, from where they were left at another price.
+    fn by_messages(&mut self, price: &impl Fn(usize) -> f64) -> (Vec<u32>, f64) {
+        self.dual.set_prices(price);
+        let bound = (0..PASSES).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
+        let mut option = self.dual.decode();
+        self.evaluations += Moves::new(&self.priced).descend(f64::INFINITY, &mut option);
+        self.exact &= relative_gap(self.priced.total(&option), bound) <= TOLERANCE;
+        (option, bound)
     }
 
     fn point(&self, option: Vec<u32>) -> Point {
@@ -194,11 +232,6 @@ impl Search<'_> {
         let moved = self.point(option);
         let better = moved.memory <= self.limit && moved.cost < point.cost;
         self.best = Some(if better { moved } else { point.clone() });
-    }
-
-    /// Whether the best choice is proved best, or the evaluations are used up.
-    fn is_done(&self) -> bool {
-        self.gap() <= TOLERANCE || self.evaluations >= self.limits.max_evaluations
     }
 
     /// Relative gap of the best choice; infinite while there is none.
@@ -222,7 +255,7 @@ impl Search<'_> {
             memory: best.memory,
             lower_bound: if optimal { best.cost } else { self.bound },
             stop,
-            evaluations: self.evaluations,
+            evaluations: self.evaluations + self.dual.evaluations,
         })
     }
 }

@@ -5,24 +5,23 @@ use std::collections::BTreeSet;
 /// Nodes with more neighbours wait until the others are gone; their exact score would cost more than it tells.
 const MANY: usize = 40;
 
-/// The order that evaluates the fewest table entries among three greedy ones, with `last` at its end.
+/// The order that evaluates the fewest table entries among three greedy ones.
 ///
 /// `sizes` are the nodes' option counts.
-pub(super) fn best_order(
-    sizes: &[usize],
-    pairs: impl Iterator<Item = (u32, u32)>,
-    last: Option<u32>,
-) -> Vec<u32> {
+pub(super) fn best_order(sizes: &[usize], pairs: impl Iterator<Item = (u32, u32)>) -> Vec<u32> {
     let mut near = vec![Vec::new(); sizes.len()];
     for (a, b) in pairs {
         near[a as usize].push(b);
         near[b as usize].push(a);
     }
-    near.iter_mut().for_each(|list| list.sort_unstable());
+    near.iter_mut().for_each(|list| {
+        list.sort_unstable();
+        list.dedup();
+    });
     let mut best = (Vec::new(), f64::INFINITY);
     for rule in [Rule::Weight, Rule::Fill, Rule::Sweep] {
         // A poor order makes ever larger cliques: it is given up once it costs more than the best.
-        if let Some(order) = greedy(sizes, near.clone(), rule, last, best.1) {
+        if let Some(order) = greedy(sizes, near.clone(), rule, best.1) {
             best = order;
         }
     }
@@ -40,15 +39,9 @@ enum Rule {
 }
 
 /// An order and the table entries that it evaluates; `None` if they are not fewer than `most`.
-fn greedy(
-    sizes: &[usize],
-    near: Vec<Vec<u32>>,
-    rule: Rule,
-    last: Option<u32>,
-    most: f64,
-) -> Option<(Vec<u32>, f64)> {
+fn greedy(sizes: &[usize], near: Vec<Vec<u32>>, rule: Rule, most: f64) -> Option<(Vec<u32>, f64)> {
     let late = near.iter().map(|list| list.len() > MANY).collect();
-    let mut graph = Graph { sizes, near, late, last };
+    let mut graph = Graph { sizes, near, late };
     let mut scores: Vec<Score> = (0..sizes.len() as u32).map(|node| graph.score(node, rule)).collect();
     let mut queue: BTreeSet<(Score, u32)> = scores.iter().copied().zip(0..).collect();
     let (mut order, mut work) = (Vec::with_capacity(sizes.len()), 0.0);
@@ -76,7 +69,6 @@ struct Graph<'s> {
     near: Vec<Vec<u32>>,
     /// Nodes that began with many neighbours.
     late: Vec<bool>,
-    last: Option<u32>,
 }
 
 impl Graph<'_> {
@@ -84,7 +76,6 @@ impl Graph<'_> {
         let near = &self.near[node as usize];
         // The bits of positive floats sort as the floats do.
         match rule {
-            _ if self.last == Some(node) => (u64::MAX, u64::MAX),
             Rule::Sweep => (u64::from(self.late[node as usize]), u64::from(node)),
             _ if near.len() > MANY => (u64::MAX, near.len() as u64),
             Rule::Weight => (self.table_entries(node).to_bits(), near.len() as u64),
@@ -150,8 +141,8 @@ mod tests {
             near[a as usize].push(b);
             near[b as usize].push(a);
         }
-        let mut graph = Graph { sizes, near, late: vec![false; sizes.len()], last: None };
-        let order = best_order(sizes, pairs.iter().copied(), None);
+        let mut graph = Graph { sizes, near, late: vec![false; sizes.len()] };
+        let order = best_order(sizes, pairs.iter().copied());
         order.iter().map(|&node| (graph.table_entries(node), graph.eliminate(node)).0).sum()
     }
 
@@ -165,7 +156,7 @@ mod tests {
     fn a_hub_of_a_chain_goes_last() {
         let mut pairs: Vec<_> = (0..99).map(|a| (a, a + 1)).collect();
         pairs.extend((0..100).map(|a| (a, 100)));
-        let order = best_order(&[4; 101], pairs.into_iter(), None);
+        let order = best_order(&[4; 101], pairs.into_iter());
         assert!(order.iter().position(|&node| node == 100) >= Some(98));
     }
 }

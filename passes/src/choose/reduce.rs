@@ -6,9 +6,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
+use super::star::{Parts, Star};
 use super::{Edge, Infeasible, Node, Problem, Table, allowed};
 
 /// A problem on the options that can matter; options are indices into `kept`.
+#[derive(Clone)]
 pub(super) struct Reduced {
     /// The surviving options of each node, ascending.
     pub kept: Vec<Vec<u32>>,
@@ -18,9 +20,12 @@ pub(super) struct Reduced {
     pub memory: Vec<Vec<f64>>,
     /// At most one per two nodes; each table is at least 2 by 2.
     pub pairs: Vec<Pair>,
+    /// Costs of more than two nodes, on the surviving options.
+    pub stars: Vec<Star>,
 }
 
 /// A table between nodes `a < b`.
+#[derive(Clone)]
 pub(super) struct Pair {
     pub a: u32,
     pub b: u32,
@@ -36,8 +41,18 @@ impl Reduced {
         Problem {
             nodes: self.cost.iter().zip(&self.memory).map(node).collect(),
             edges: self.pairs.iter().map(edge).collect(),
+            stars: self.stars.clone(),
             memory_limit: None,
         }
+    }
+
+    /// The cost of a choice among surviving options.
+    pub fn total(&self, option: &[u32]) -> f64 {
+        let nodes = self.cost.iter().zip(option).map(|(cost, &o)| cost[o as usize]);
+        let pair =
+            |pair: &Pair| pair.table.at(option[pair.a as usize] as usize, option[pair.b as usize] as usize);
+        let star = |star: &Star| star.form.cost(|member| option[star.members[member] as usize]);
+        nodes.chain(self.pairs.iter().map(pair)).chain(self.stars.iter().map(star)).sum()
     }
 
     /// A choice among the problem's options as one among the surviving; `None` if it takes another.
@@ -52,20 +67,14 @@ impl Reduced {
     }
 }
 
-/// Drops what no best choice needs; fails if a node has no option left. `whole` keeps all its options of finite cost,
-/// and what is dropped elsewhere is needed with none of them.
-pub(super) fn reduce(problem: &Problem, whole: Option<u32>) -> Result<Reduced, Infeasible> {
+/// Drops what no best choice needs; fails if a node has no option left.
+pub(super) fn reduce(problem: &Problem) -> Result<Reduced, Infeasible> {
     let mut work = Work::new(problem);
-    work.drop_beaten(whole);
+    work.drop_beaten();
     match work.kept.iter().any(Vec::is_empty) {
         true => Err(Infeasible { least_memory: f64::INFINITY, proved: true }),
         false => Ok(work.finish()),
     }
-}
-
-/// The problem with edges merged and folded, and every option of finite cost.
-pub(super) fn merge(problem: &Problem) -> Reduced {
-    Work::new(problem).finish()
 }
 
 /// All edges between two nodes; a part's flag says that its rows belong to `b`.
@@ -105,6 +114,8 @@ struct Work<'p> {
     cost: Vec<Vec<f64>>,
     links: Vec<Link<'p>>,
     links_of: Vec<Vec<u32>>,
+    /// Per node: its stars, and which member of them it is.
+    stars_of: Vec<Vec<(u32, usize)>>,
 }
 
 impl<'p> Work<'p> {
@@ -123,14 +134,14 @@ impl<'p> Work<'p> {
         let finite =
             |cost: &Vec<f64>| (0..cost.len() as u32).filter(|&o| cost[o as usize] < f64::INFINITY).collect();
         let kept = cost.iter().map(finite).collect();
-        Self { problem, kept, cost, links, links_of }
+        Self { problem, kept, cost, links, links_of, stars_of: stars_of(&problem.stars, problem.nodes.len()) }
     }
 
     /// Repeats at a node whenever a neighbour loses options, until nothing changes or a node has no option left.
     ///
     /// Each round looks at all its nodes at once: what one node drops leaves the others' reasons to drop valid.
-    fn drop_beaten(&mut self, whole: Option<u32>) {
-        let mut round: Vec<u32> = (0..self.kept.len() as u32).filter(|&node| whole != Some(node)).collect();
+    fn drop_beaten(&mut self) {
+        let mut round: Vec<u32> = (0..self.kept.len() as u32).collect();
         while !round.is_empty() && !self.kept.iter().any(Vec::is_empty) {
             let survivors: Vec<_> = round.par_iter().map(|&node| self.survivors(node as usize)).collect();
             let mut dirty = vec![false; self.kept.len()];
@@ -143,9 +154,7 @@ impl<'p> Work<'p> {
                 }
             }
             round.clear();
-            round.extend(
-                (0..).zip(dirty).filter(|&(node, dirty)| dirty && whole != Some(node)).map(|(node, _)| node),
-            );
+            round.extend((0..).zip(dirty).filter(|&(_, dirty)| dirty).map(|(node, _)| node));
         }
     }
 
@@ -167,7 +176,13 @@ impl<'p> Work<'p> {
         let mut tables = Tables::default();
         let shrunk: Vec<_> =
             self.links.iter().map(|link| (link.a, link.b, tables.shrink(&self, link))).collect();
-        let mut reduced = Reduced { kept: self.kept, cost, memory, pairs: Vec::new() };
+        let mut parts = Parts::default();
+        let star = |star: &Star| {
+            let kept: Vec<&[u32]> = star.members.iter().map(|&node| &*self.kept[node as usize]).collect();
+            Star { members: star.members.clone(), form: parts.part(&star.form, &kept) }
+        };
+        let stars = self.problem.stars.iter().map(star).collect();
+        let mut reduced = Reduced { kept: self.kept, cost, memory, pairs: Vec::new(), stars };
         for (a, b, table) in shrunk {
             if !fold(&mut reduced.cost, a as usize, b as usize, &table.values) {
                 reduced.pairs.push(Pair { a, b, table });
@@ -175,6 +190,15 @@ impl<'p> Work<'p> {
         }
         reduced
     }
+}
+
+/// Per node: the stars that it is a member of, and which.
+pub(super) fn stars_of(stars: &[Star], n_nodes: usize) -> Vec<Vec<(u32, usize)>> {
+    let mut of = vec![Vec::new(); n_nodes];
+    for (index, star) in (0..).zip(stars) {
+        star.members.iter().enumerate().for_each(|(member, &node)| of[node as usize].push((index, member)));
+    }
+    of
 }
 
 fn merge_edges(problem: &Problem) -> Vec<Link<'_>> {
@@ -198,6 +222,8 @@ struct Profile {
     spans: Vec<(usize, usize)>,
     /// Per option and edge, where the option is at its cheapest.
     cheapest: Vec<usize>,
+    /// Per star: each option's place, and what it may add at most (`Form::most_added`).
+    stars: Vec<Vec<(u16, [f64; 2])>>,
 }
 
 impl Profile {
@@ -221,7 +247,21 @@ impl Profile {
         let memory = |&o: &u32| if limited { work.problem.nodes[node].memory[o as usize] } else { 0.0 };
         let cost = kept.iter().map(|&o| work.cost[node][o as usize]).collect();
         let cheapest = cheapest(&rows, width, &spans);
-        Self { cost, memory: kept.iter().map(memory).collect(), rows, width, spans, cheapest }
+        let star = |&(star, member): &(u32, usize)| {
+            let form = &work.problem.stars[star as usize].form;
+            let most = form.most_added(member);
+            kept.iter().map(|&o| (form.place[member][o as usize], most[o as usize])).collect()
+        };
+        let stars = work.stars_of[node].iter().map(star).collect();
+        Self { cost, memory: kept.iter().map(memory).collect(), rows, width, spans, cheapest, stars }
+    }
+
+    /// What stars may cost more with `j` than with `i`, at most.
+    fn most_added(&self, j: usize, i: usize) -> f64 {
+        let added = |star: &Vec<(u16, [f64; 2])>| {
+            if star[i].0 == star[j].0 { 0.0 } else { star[i].1[0] + star[j].1[1] }
+        };
+        self.stars.iter().map(added).sum()
     }
 
     fn row(&self, option: usize) -> &[f64] {
@@ -236,7 +276,8 @@ impl Profile {
 
     /// Whether `j` costs no more than `i` whatever the other nodes take (dead-end elimination).
     fn beats(&self, j: usize, i: usize) -> bool {
-        let (own, mine, other) = (self.cost[i] - self.cost[j], self.row(i), self.row(j));
+        let own = self.cost[i] - self.cost[j] - self.most_added(j, i);
+        let (mine, other) = (self.row(i), self.row(j));
         let spots = &self.cheapest[i * self.spans.len()..][..self.spans.len()];
         // Where `i` is at its best it usually wins, and this settles the question without the whole row.
         let at_best: f64 = spots.iter().map(|&at| saving(mine[at], other[at])).sum();

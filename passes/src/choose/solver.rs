@@ -96,6 +96,12 @@ pub trait Solver: Sync {
 }
 
 impl Program {
+    /// Adds a column between 0 and 1; returns its position.
+    pub(super) fn add(&mut self, cost: f64) -> u32 {
+        self.columns.push(Column { cost, lower: 0.0, upper: 1.0, integer: false });
+        self.columns.len() as u32 - 1
+    }
+
     /// A solution from a solver's values: whole where they must be, and with the cost that they then have.
     pub(super) fn solution(&self, mut values: Vec<f64>, bound: f64, optimal: bool, nodes: u64) -> Solution {
         for (value, column) in values.iter_mut().zip(&self.columns) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Edge, Node, Problem, Table};
+use super::{Edge, Form, Node, Problem, Star, Table};
 
 /// splitmix64: the same numbers on every machine.
 pub(super) struct Random(pub u64);
@@ -65,7 +65,28 @@ pub(super) fn small_problem(seed: u64) -> Problem {
         ends.extend((1..n).map(|b| (b, 0)));
     }
     let edges = ends.into_iter().map(|(a, b)| edge(&mut random, &nodes, a, b)).collect();
-    Problem { nodes, edges, memory_limit: None }
+    let stars = (0..random.below(3)).map(|_| star(&mut random, &nodes)).collect();
+    Problem { nodes, edges, stars, memory_limit: None }
+}
+
+/// A maker and up to three readers.
+fn star(random: &mut Random, nodes: &[Node]) -> Star {
+    let mut members: Vec<u32> = (0..nodes.len() as u32).collect();
+    (1..members.len()).for_each(|at| members.swap(at, random.below(at + 1)));
+    members.truncate(2 + random.below(3));
+    let again = random.below(2 * members.len());
+    members.extend(members.get(again).copied());
+    let (n_sources, n_wanted) = (1 + random.below(3), 1 + random.below(3));
+    let place = |(member, &node): (usize, &u32)| {
+        let n_places = if member == 0 { n_sources } else { n_wanted };
+        nodes[node as usize].cost.iter().map(|_| random.below(n_places) as u16).collect()
+    };
+    let place = members.iter().enumerate().map(place).collect();
+    let home: Vec<f64> = (0..n_sources).map(|_| random.unit()).collect();
+    let each: Vec<f64> = (0..n_sources * n_wanted).map(|_| random.cost()).collect();
+    let together = |(at, each): (usize, &f64)| (home[at / n_wanted] + each).min(random.cost());
+    let only = each.iter().enumerate().map(together).collect();
+    Star { members, form: Arc::new(Form { place, n_wanted, home, each, only }) }
 }
 
 /// Every node joined to every other: `n` nodes of `options` options, all costs finite.
@@ -78,7 +99,7 @@ pub(super) fn dense_problem(seed: u64, n: usize, options: usize) -> Problem {
         let cost = Arc::new(Table { rows: options, cols: options, values: costs(options * options) });
         edges.push(Edge { a, b, cost });
     }
-    Problem { nodes, edges, memory_limit: None }
+    Problem { nodes, edges, stars: Vec::new(), memory_limit: None }
 }
 
 /// Layers of 6 nodes in a chain, each layer's ends joined as by a residual, and two hubs read by every layer.
@@ -112,7 +133,7 @@ pub(super) fn transformer(layers: usize, hub_options: usize) -> Problem {
             cost: cost.clone(),
         }));
     }
-    Problem { nodes, edges, memory_limit: None }
+    Problem { nodes, edges, stars: Vec::new(), memory_limit: None }
 }
 
 /// The least cost of any choice within the memory limit, and the least memory of any choice of finite cost.

@@ -2,7 +2,7 @@
 
 use super::menu::{Strategy, partial_axes};
 use super::model::{Model, Use};
-use super::moves::Step;
+use super::moves::{Source, Step};
 use super::strategy_map;
 use super::want::Want;
 use crate::blocks::{BlockId, is_shaped};
@@ -15,6 +15,8 @@ pub struct Decision<'m, 'a> {
     pub(super) model: &'m mut Model<'a>,
     pub(super) strategies: Vec<Strategy>,
     pub(super) layouts: Vec<Layout>,
+    /// Per tensor: what all readings want, if that is one: its sum, if it is made partial, is done on the way there.
+    sums_elsewhere: Vec<Option<Want>>,
     /// Per tensor: the axes over which it is written as a sum that is still to be done.
     pub(super) partial: Vec<u8>,
 }
@@ -22,11 +24,12 @@ pub struct Decision<'m, 'a> {
 impl<'m, 'a> Decision<'m, 'a> {
     /// Settles all layouts under a choice of one strategy per block.
     pub fn new(model: &'m mut Model<'a>, option: &[u32]) -> Decision<'m, 'a> {
-        let strategies =
+        let strategies: Vec<Strategy> =
             model.menus.iter().zip(option).map(|(menu, &option)| menu.strategies[option as usize]).collect();
         let n_tensors = model.input.graph.tensors.len();
         let (layouts, partial) = (vec![Layout::REPLICATED; n_tensors], vec![0; n_tensors]);
-        let mut decision = Decision { model, strategies, layouts, partial };
+        let sums_elsewhere = sums_elsewhere(model, &strategies);
+        let mut decision = Decision { model, strategies, layouts, sums_elsewhere, partial };
         decision.settle();
         decision.settle_free();
         decision
@@ -52,12 +55,11 @@ impl<'m, 'a> Decision<'m, 'a> {
 
     /// The axes over which a tensor is written partial: all that it is partial over, if some of it is read so.
     fn left(&self, tensor: TensorId, block: BlockId) -> u8 {
-        let strategy = &self.strategies[block as usize];
+        let kept = partial_axes(&self.strategies[block as usize]);
         let reader = self.model.deferred[tensor as usize].map(|index| &self.model.uses[index as usize]);
-        let wanted =
-            reader.map_or(0, |it| self.model.wanted(it, &self.strategies[it.block as usize]).partial);
-        let kept = partial_axes(strategy);
-        if kept | wanted == 0 { 0 } else { self.model.settled(tensor, strategy).partial | kept }
+        let reader = reader.map(|it| self.model.wanted(it, &self.strategies[it.block as usize]));
+        let wanted = reader.or(self.sums_elsewhere[tensor as usize]).map_or(0, |want| want.partial);
+        if kept | wanted == 0 { 0 } else { self.source(tensor, block).partial | kept }
     }
 
     /// A tensor as it is written.
@@ -117,11 +119,20 @@ impl<'m, 'a> Decision<'m, 'a> {
         Some(strategy_map::name(self.model, id, &self.strategies[block as usize]))
     }
 
+    /// A tensor as its readings find it.
+    fn source(&self, tensor: TensorId, block: BlockId) -> Source {
+        let strategy = &self.strategies[block as usize];
+        match self.sums_elsewhere[tensor as usize] {
+            Some(_) => self.model.made(tensor, strategy),
+            None => self.model.settled(tensor, strategy),
+        }
+    }
+
     /// Steps that bring a tensor, as it is written, to a layout.
     ///
-    /// An instruction whose sums nobody takes undone is written with its reductions done, so an all-reduce is no step of its own and
-    /// a reduce-scatter is the slice after it: XLA's partitioner inserts what was planned for this form
-    /// only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
+    /// An instruction whose sums nobody takes undone is written with its reductions done, so an all-reduce is
+    /// no step of its own and a reduce-scatter is the slice after it: XLA's partitioner inserts what was planned
+    /// for this form only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
     pub(super) fn steps(&mut self, tensor: TensorId, target: Want) -> Vec<Step> {
         let graph = self.model.input.graph;
         let written = self.layouts[tensor as usize];
@@ -130,8 +141,7 @@ impl<'m, 'a> Decision<'m, 'a> {
             return if written == target.layout { Vec::new() } else { vec![slice] };
         }
         let block = self.model.input.blocks.block_of[graph.tensors[tensor as usize].def as usize];
-        let source = block
-            .map_or(written.into(), |block| self.model.settled(tensor, &self.strategies[block as usize]));
+        let source = block.map_or(written.into(), |block| self.source(tensor, block));
         if target == self.written(tensor) {
             return Vec::new();
         }
@@ -147,6 +157,22 @@ impl<'m, 'a> Decision<'m, 'a> {
         }
         steps
     }
+}
+
+/// Per tensor: what several readings, all that there are, want alike.
+fn sums_elsewhere(model: &Model, strategies: &[Strategy]) -> Vec<Option<Want>> {
+    let mut wanted: Vec<(u32, Option<Want>)> = vec![(0, None); model.n_readers.len()];
+    let mut agree = vec![true; model.n_readers.len()];
+    for it in &model.uses {
+        let (at, want) = (it.tensor as usize, model.wanted(it, &strategies[it.block as usize]));
+        agree[at] &= wanted[at].1.is_none_or(|other| other == want);
+        wanted[at] = (wanted[at].0 + 1, Some(want));
+    }
+    let agreed = |(at, (n_uses, want)): (usize, (u32, Option<Want>))| {
+        let is_all = n_uses > 1 && n_uses == model.n_readers[at] && model.input.pinned[at].is_none();
+        want.filter(|_| agree[at] && is_all)
+    };
+    wanted.into_iter().enumerate().map(agreed).collect()
 }
 
 /// What both layouts can be sliced from: axes on which they agree, where no axis that either still

@@ -2,22 +2,27 @@
 
 use super::model::{Model, Use};
 use super::moves::Source;
+use super::sharing::{Shared, Sharing};
 use super::want::Want;
 use crate::blocks::BlockId;
-use crate::choose::{Edge, Node as Variable, Table};
+use crate::choose::{Edge, MAX_READERS, Node as Variable, Star, Table};
 use crate::graph::TensorId;
 use indexmap::{IndexMap, IndexSet};
 use phzc_ir::Dims;
 use rustc_hash::FxBuildHasher;
+use std::rc::Rc;
 use std::sync::Arc;
 
-type FxMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+pub(super) type FxMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+
+/// What a reading wants.
+pub(super) type Target = Want;
 
 /// Where reshards start and end, strategy by strategy: the same for every reading of equal values by equal blocks.
 #[derive(Default)]
 pub(super) struct Ends {
-    sources: IndexSet<Vec<Source>, FxBuildHasher>,
-    targets: IndexSet<Vec<Want>, FxBuildHasher>,
+    sources: IndexSet<Rc<[Source]>, FxBuildHasher>,
+    targets: IndexSet<Rc<[Target]>, FxBuildHasher>,
     /// Per use: the maker's block, and the positions of its sources and targets; `None` if no block makes it.
     of_use: Vec<Option<(BlockId, usize, usize)>>,
 }
@@ -47,12 +52,12 @@ impl Ends {
     }
 }
 
-fn sources(model: &Model, from: BlockId, it: &Use) -> Vec<Source> {
+fn sources(model: &Model, from: BlockId, it: &Use) -> Rc<[Source]> {
     let strategies = model.menus[from as usize].strategies.iter();
     strategies.map(|strategy| model.settled(it.tensor, strategy)).collect()
 }
 
-fn targets(model: &Model, it: &Use) -> Vec<Want> {
+fn targets(model: &Model, it: &Use) -> Rc<[Target]> {
     let strategies = model.menus[it.block as usize].strategies.iter();
     strategies.map(|strategy| model.wanted(it, strategy)).collect()
 }
@@ -73,24 +78,76 @@ struct TableKey {
 pub(super) struct Edges<'e> {
     ends: &'e Ends,
     tables: FxMap<TableKey, Arc<Table>>,
-    pub found: Vec<Edge>,
+    found: Vec<Edge>,
+    sharing: Sharing,
 }
 
 impl<'e> Edges<'e> {
     pub(super) fn new(ends: &'e Ends) -> Edges<'e> {
-        Edges { ends, tables: FxMap::default(), found: Vec::new() }
+        Edges { ends, tables: FxMap::default(), found: Vec::new(), sharing: Sharing::default() }
     }
 
-    /// Adds the edge of a use, its seconds times `share`; what a block pays to itself goes to its node.
-    pub(super) fn add(&mut self, model: &mut Model, index: usize, share: f64, nodes: &mut [Variable]) {
+    /// All edges and stars.
+    pub(super) fn finish(self) -> (Vec<Edge>, Vec<Star>) {
+        (self.found, self.sharing.stars)
+    }
+
+    /// Adds the readings of one tensor, all at positions of `uses`. `home_secs` holds the weighted seconds of doing its sum
+    /// at home, per strategy of its maker, if all readings are among these and might do without; says whether they might.
+    pub(super) fn add(
+        &mut self,
+        model: &mut Model,
+        uses: &[usize],
+        home_secs: Option<Vec<f64>>,
+        nodes: &mut [Variable],
+    ) -> bool {
+        let mut groups: FxMap<u64, Vec<usize>> = FxMap::default();
+        for &index in uses.iter().filter(|&&index| self.ends.of_use[index].is_some()) {
+            groups.entry(model.weighted_trips(&model.uses[index]).to_bits()).or_default().push(index);
+        }
+        let is_one_star = groups.len() == 1 && (2..=MAX_READERS).contains(&uses.len());
+        let made = home_secs.filter(|_| is_one_star);
+        for group in groups.values().flat_map(|group| group.chunks(MAX_READERS)) {
+            match group[..] {
+                [index] => self.alone(model, index, nodes),
+                _ => self.shared(model, group, made.clone()),
+            }
+        }
+        made.is_some()
+    }
+
+    fn shared(&mut self, model: &mut Model, uses: &[usize], home_secs: Option<Vec<f64>>) {
+        let ends = self.ends;
+        let of_use =
+            |index: &usize| ends.of_use[*index].expect("readings without a maker's block are left out");
+        let (from, source, _) = of_use(&uses[0]);
+        let reading = |index: &usize| (model.uses[*index].block, ends.targets[of_use(index).2].clone());
+        let readings = uses.iter().map(reading).collect();
+        let (tensor, trips) = (model.uses[uses[0]].tensor, model.weighted_trips(&model.uses[uses[0]]));
+        let made = |strategy| model.made(tensor, strategy);
+        let made: Rc<[Source]> = model.menus[from as usize].strategies.iter().map(made).collect();
+        let mut key = model.figures(tensor);
+        key.extend([trips.to_bits(), source as u64]);
+        key.extend(uses.iter().map(|index| of_use(index).2 as u64));
+        if let Some(home_secs) = &home_secs {
+            key.extend(home_secs.iter().map(|secs| secs.to_bits()));
+            key.extend(made.iter().flat_map(|made| [u64::from(made.partial), u64::from(made.is_joint)]));
+        }
+        let made = home_secs.map(|home_secs| (made, home_secs));
+        let sources = ends.sources[source].clone();
+        self.sharing.add(model, &Shared { tensor, from, sources, made, readings, trips, key });
+    }
+
+    /// Adds the edge of a use that shares nothing; what a block pays to itself goes to its node.
+    fn alone(&mut self, model: &mut Model, index: usize, nodes: &mut [Variable]) {
         let Some((from, source, target)) = self.ends.of_use[index] else { return };
         let it = &model.uses[index];
         let (tensor, block) = (it.tensor, it.block);
-        let trips = it.trips * (share * model.weights[model.phase(it) as usize]);
+        let trips = model.weighted_trips(it);
         let (sources, targets) = (&self.ends.sources[source], &self.ends.targets[target]);
         if from == block {
             let cost = &mut nodes[from as usize].cost;
-            for ((cost, &source), &target) in cost.iter_mut().zip(sources).zip(targets) {
+            for ((cost, &source), &target) in cost.iter_mut().zip(&**sources).zip(&**targets) {
                 *cost += trips * model.move_secs(tensor, source, target);
             }
             return;
@@ -108,8 +165,8 @@ impl<'e> Edges<'e> {
 }
 
 /// Reshard seconds for every pair of strategies; equal layouts are priced once.
-fn table(model: &mut Model, tensor: TensorId, trips: f64, sources: &[Source], targets: &[Want]) -> Table {
-    let mut known: FxMap<(Source, Want), f64> = FxMap::default();
+fn table(model: &mut Model, tensor: TensorId, trips: f64, sources: &[Source], targets: &[Target]) -> Table {
+    let mut known: FxMap<(Source, Target), f64> = FxMap::default();
     let mut values = Vec::with_capacity(sources.len() * targets.len());
     for &source in sources {
         for &target in targets {

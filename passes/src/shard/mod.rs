@@ -9,7 +9,6 @@
 //! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
 //! none; calls are inlined first.
 
-mod coarse;
 pub mod decision;
 mod edges;
 pub mod emit;
@@ -21,6 +20,7 @@ mod planned;
 pub mod pricer;
 mod problem;
 pub mod rules;
+mod sharing;
 mod solve;
 pub mod splits;
 pub mod strategy_map;

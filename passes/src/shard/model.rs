@@ -94,9 +94,9 @@ pub struct Model<'a> {
     pub is_shared: Vec<bool>,
     /// The ways between layouts.
     pub moves: Moves,
+    /// Per tensor: how many readings it has, those at home and handed over included.
+    pub(super) n_readers: Vec<u32>,
     pub(super) weights: [f64; 3],
-    /// Whether values that are reduced at home cost a reduce-scatter only (for bounds).
-    pub(super) is_optimistic: bool,
 }
 
 /// What a choice should minimise.
@@ -135,8 +135,8 @@ impl<'a> Model<'a> {
             deferred: vec![None; graph.tensors.len()],
             is_shared: vec![false; graph.tensors.len()],
             moves: Moves::new(mesh),
+            n_readers: vec![0; graph.tensors.len()],
             weights: [1.0; 3],
-            is_optimistic: false,
         };
         model.collect_uses();
         model
@@ -180,6 +180,7 @@ impl<'a> Model<'a> {
                 n_readers[it.tensor as usize] == 1 && self.input.pinned[it.tensor as usize].is_none();
             self.deferred[it.tensor as usize] = is_only.then_some(index as u32);
         }
+        self.n_readers = n_readers;
     }
 
     /// Whether a node of a block takes an operand as a sum still to be done, where the block leaves sums undone.
@@ -266,7 +267,7 @@ impl<'a> Model<'a> {
 
     /// Seconds to write and read a value that would stay in registers if it were not moved.
     fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
-        if source == target || self.input.is_stored[tensor as usize] || self.is_optimistic {
+        if source == target || self.input.is_stored[tensor as usize] {
             return 0.0;
         }
         let (device, bytes) =
@@ -291,28 +292,15 @@ impl<'a> Model<'a> {
         it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize])
     }
 
-    /// Seconds of a block under one of its strategies, by phase.
-    pub fn block_secs(&mut self, block: BlockId, option: usize) -> [f64; 3] {
-        let strategy = self.menus[block as usize].strategies[option];
-        let mut secs = [0.0; 3];
-        for node in self.input.blocks.members[block as usize].clone() {
-            let phase = self.input.blocks.phases[node as usize];
-            secs[phase as usize] += self.node_secs(node, &strategy);
-        }
-        secs
-    }
-
-    /// Seconds of a reshard under a choice, with the phase of its reader.
-    pub fn use_secs(&mut self, index: usize, option: &[u32]) -> (f64, Phase) {
+    /// Whether a reading can be had under a choice: sums that are done cannot be undone.
+    #[cfg(test)]
+    pub fn can_read(&mut self, index: usize, option: &[u32]) -> bool {
         let it = self.uses[index].clone();
         let def = self.input.graph.tensors[it.tensor as usize].def;
-        let phase = self.phase(&it);
-        let Some(from) = self.input.blocks.block_of[def as usize] else { return (0.0, phase) };
-        let source =
-            self.settled(it.tensor, &self.menus[from as usize].strategies[option[from as usize] as usize]);
-        let target =
-            self.wanted(&it, &self.menus[it.block as usize].strategies[option[it.block as usize] as usize]);
-        (it.trips * self.move_secs(it.tensor, source, target), phase)
+        let chosen = |block: BlockId| self.menus[block as usize].strategies[option[block as usize] as usize];
+        let Some(from) = self.input.blocks.block_of[def as usize].map(chosen) else { return true };
+        let (source, want) = (self.settled(it.tensor, &from), self.wanted(&it, &chosen(it.block)));
+        self.move_secs(it.tensor, source, want).is_finite()
     }
 }
 

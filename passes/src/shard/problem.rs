@@ -2,16 +2,13 @@
 
 use super::edges::{Edges, Ends};
 use super::menu::Strategy;
-use super::model::{Goal, Model};
-use super::moves::Source;
+use super::model::{Goal, Model, Use};
 use super::pricer::NodePricer;
 use super::want::Want;
 use crate::blocks::BlockId;
 use crate::choose::{Node as Variable, Problem};
 use crate::graph::{NodeId, TensorId};
-use crate::pricing;
 use indexmap::IndexMap;
-use phzc_cost::Collective;
 use phzc_ir::FactorKind;
 use rustc_hash::FxBuildHasher;
 
@@ -19,58 +16,57 @@ impl Model<'_> {
     /// The problem for the solver; costs in seconds, each phase times its weight.
     pub fn problem(&mut self, goal: &Goal) -> Problem {
         self.weights = goal.weights;
-        let (nodes, ends) = (self.variables(), Ends::new(self));
-        self.with_edges(nodes, &ends, goal, |_| 1.0)
-    }
-
-    /// The problem, and one whose optimum bounds every plan from below.
-    ///
-    /// The problem charges every reading block for its own reshard, but blocks that want the same
-    /// layout share one: with `k` readers, sharing saves at most all but `1/k` of the readers' sum.
-    /// And a value that several blocks read is reduced whole, though a scatter might do for all of them.
-    pub fn problem_and_bound(&mut self, goal: &Goal) -> (Problem, Problem) {
-        self.weights = goal.weights;
-        let (computing, ends) = (self.computing(), Ends::new(self));
-        let mut nodes = computing.clone();
-        self.add_settling(&mut nodes);
-        let problem = self.with_edges(nodes, &ends, goal, |_| 1.0);
-        let mut readers: IndexMap<TensorId, f64> = IndexMap::new();
-        self.uses.iter().for_each(|it| *readers.entry(it.tensor).or_default() += 1.0);
-        let mut nodes = computing;
-        self.is_optimistic = true;
-        self.add_settling(&mut nodes);
-        let bound = self.with_edges(nodes, &ends, goal, |tensor| 1.0 / readers[&tensor]);
-        self.is_optimistic = false;
-        (problem, bound)
-    }
-
-    /// The problem with every reshard's seconds times a share.
-    fn with_edges(
-        &mut self,
-        mut nodes: Vec<Variable>,
-        ends: &Ends,
-        goal: &Goal,
-        share: impl Fn(TensorId) -> f64,
-    ) -> Problem {
-        let mut edges = Edges::new(ends);
-        for index in 0..self.uses.len() {
-            let share = share(self.uses[index].tensor);
-            edges.add(self, index, share, &mut nodes);
+        let (mut nodes, ends) = (self.computing(), Ends::new(self));
+        let mut edges = Edges::new(&ends);
+        let mut readings: IndexMap<TensorId, Vec<usize>, FxBuildHasher> = IndexMap::default();
+        for (index, it) in self.uses.iter().enumerate() {
+            readings.entry(it.tensor).or_default().push(index);
         }
-        Problem { nodes, edges: edges.found, memory_limit: goal.memory_bytes }
+        let mut is_elsewhere = vec![false; self.input.graph.tensors.len()];
+        for (tensor, uses) in readings {
+            let home_secs = self.may_sum_elsewhere(tensor, uses.len()).then(|| self.home_secs(tensor));
+            is_elsewhere[tensor as usize] = edges.add(self, &uses, home_secs, &mut nodes);
+        }
+        self.add_settling(&mut nodes, |tensor| !is_elsewhere[tensor as usize]);
+        let (edges, stars) = edges.finish();
+        Problem { nodes, edges, stars, memory_limit: goal.memory_bytes }
     }
 
-    /// No choice costs less: the cheapest strategy of every block, reshards left out.
+    /// Whether the sum of a tensor, if it is made partial, can be left to its readings, all `n_uses` of them.
+    fn may_sum_elsewhere(&self, tensor: TensorId, n_uses: usize) -> bool {
+        let at = tensor as usize;
+        self.settles(tensor) && self.input.pinned[at].is_none() && self.n_readers[at] as usize == n_uses
+    }
+
+    /// Weighted seconds of settling a tensor at home, per strategy of its maker.
+    fn home_secs(&mut self, tensor: TensorId) -> Vec<f64> {
+        let def = self.input.graph.tensors[tensor as usize].def;
+        let weight = self.weight(def);
+        let block = self.input.blocks.block_of[def as usize];
+        let secs = block.map(|block| self.settling(tensor, block)).unwrap_or_default();
+        secs.into_iter().map(|secs| weight * secs).collect()
+    }
+
+    /// Weighted executions of a reading per step.
+    pub(super) fn weighted_trips(&self, it: &Use) -> f64 {
+        it.trips * self.weights[self.phase(it) as usize]
+    }
+
+    /// All that the price of moving a tensor depends on beside its layouts.
+    pub(super) fn figures(&self, tensor: TensorId) -> Vec<u64> {
+        let it = &self.input.graph.tensors[tensor as usize];
+        let dims = it.dims.iter().map(|&size| size as u64);
+        [it.bytes.to_bits(), u64::from(self.input.is_stored[tensor as usize])]
+            .into_iter()
+            .chain(dims)
+            .collect()
+    }
+
+    /// No choice costs less: the cheapest strategy of every block, collectives left out.
     pub fn floor(&mut self, goal: &Goal) -> f64 {
         self.weights = goal.weights;
         let least = |node: &Variable| node.cost.iter().copied().fold(f64::INFINITY, f64::min);
-        self.variables().iter().map(least).sum()
-    }
-
-    fn variables(&mut self) -> Vec<Variable> {
-        let mut nodes = self.computing();
-        self.add_settling(&mut nodes);
-        nodes
+        self.computing().iter().map(least).sum()
     }
 
     /// The blocks with their compute costs only.
@@ -114,18 +110,16 @@ impl Model<'_> {
     }
 
     /// Adds what it costs to bring fresh values into the layouts that readers find.
-    fn add_settling(&mut self, nodes: &mut [Variable]) {
+    fn add_settling(&mut self, nodes: &mut [Variable], is_wanted: impl Fn(TensorId) -> bool) {
         let graph = self.input.graph;
         let mut known: IndexMap<(TensorId, bool), Vec<f64>, FxBuildHasher> = IndexMap::default();
         for (id, node) in graph.nodes.iter().enumerate() {
             let Some(block) = self.input.blocks.block_of[id] else { continue };
             for &result in &node.results {
-                if self.settles(result) {
+                if self.settles(result) && is_wanted(result) {
                     let key = (self.input.unique.twin[result as usize], self.is_shared[result as usize]);
                     let secs = known.entry(key).or_insert_with(|| self.settling(result, block));
-                    // A sum over microbatches may be reduced once per step, as the update runs.
                     let weight = self.weight(id as NodeId);
-                    let weight = if self.is_optimistic { weight.min(self.weights[2]) } else { weight };
                     let costs = nodes[block as usize].cost.iter_mut().zip(secs);
                     costs.for_each(|(cost, secs)| *cost += weight * *secs);
                 }
@@ -151,36 +145,11 @@ impl Model<'_> {
         self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves || is_shared_sum)
     }
 
-    /// Seconds of a node under one strategy: its kernel and what settles its results.
-    pub(super) fn node_secs(&mut self, node: NodeId, strategy: &Strategy) -> f64 {
-        let kernel = NodePricer::new(self, node).secs(self, strategy);
-        let results = self.input.graph.nodes[node as usize].results.clone();
-        let settled: Vec<TensorId> = results.into_iter().filter(|&result| self.settles(result)).collect();
-        kernel + settled.into_iter().map(|result| self.settling_secs(result, strategy)).sum::<f64>()
-    }
-
     /// Seconds to bring a fresh value into the layout that its readers find.
     fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
         let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
-        if self.is_optimistic && source.layout == target.layout {
-            let reduced = Source { partial: source.partial & !target.partial, ..source };
-            return trips * self.scatter_secs(tensor, reduced);
-        }
         trips * self.move_secs(tensor, source, Want { layout: target.layout, partial: target.partial })
-    }
-
-    /// Seconds to scatter a partial value over the axes it is partial over.
-    fn scatter_secs(&self, tensor: TensorId, source: Source) -> f64 {
-        let bytes =
-            self.input.graph.tensors[tensor as usize].bytes / source.layout.n_tiles(&self.mesh) as f64;
-        pricing::collective_secs(
-            self.input.cluster,
-            &self.mesh,
-            Collective::ReduceScatter,
-            source.partial,
-            bytes,
-        )
     }
 
     /// Bytes per device of the block's tensors that are alive at the peak.

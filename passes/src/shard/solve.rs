@@ -1,13 +1,12 @@
 //! The choice over meshes: each is bounded first, and one whose bound is beaten needs no choice.
 
-use super::coarse::Coarse;
 use super::model::{Goal, Input, Model};
-use crate::choose::{Choice, Limits, Problem, Stop, choose, improve};
+use crate::choose::{Choice, Limits, Problem, choose};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
 /// Evaluations, not seconds: the same program gives the same plan on every machine.
-const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, hub_neighbours: 40 };
+const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60 };
 /// By how much, relatively, a bound must exceed a cost: sums of seconds differ by rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -22,11 +21,9 @@ pub struct Solved {
 }
 
 impl Solved {
-    /// Why the search stopped. `sharing-open`: the choice is the exact best when every block pays for its
-    /// own reshards; blocks that share some might do better, by the gap at most.
+    /// Why the search stopped.
     pub fn stop(&self) -> &'static str {
-        let is_open = self.choice.stop == Stop::Optimal && self.choice.gap() > 1e-9;
-        if is_open { "sharing-open" } else { self.choice.stop.as_str() }
+        self.choice.stop.as_str()
     }
 
     /// Whether this is better than another choice: what fits comes first, then cost, or memory where nothing fits.
@@ -37,56 +34,47 @@ impl Solved {
 }
 
 /// A mesh whose plans are bounded, and not yet chosen from.
-pub struct Open<'a> {
-    input: Input<'a>,
-    goal: Goal,
+pub struct Open {
     mesh: Mesh,
     problem: Problem,
-    /// No plan on the mesh takes less, in weighted seconds.
-    pub bound: f64,
+    /// The best choice if memory did not matter.
+    free: Choice,
 }
 
-impl<'a> Open<'a> {
+impl Open {
     /// The bound of a mesh; `None` when no choice on it is legal.
-    pub fn new(input: Input<'a>, mesh: &Mesh, goal: &Goal) -> Option<Open<'a>> {
-        let (problem, relaxed) = Model::new(input, mesh).problem_and_bound(goal);
-        let relaxed = choose(&Problem { memory_limit: None, ..relaxed }, &LIMITS).ok()?;
-        Some(Open { input, goal: *goal, mesh: mesh.clone(), problem, bound: relaxed.lower_bound })
+    pub fn new(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Open> {
+        let mut problem = Model::new(input, mesh).problem(goal);
+        let limit = problem.memory_limit.take();
+        let free = choose(&problem, &LIMITS).ok()?;
+        problem.memory_limit = limit;
+        Some(Open { mesh: mesh.clone(), problem, free })
+    }
+
+    /// No plan on the mesh takes less, in weighted seconds.
+    pub fn bound(&self) -> f64 {
+        self.free.lower_bound
     }
 
     /// The best choice; the one with least memory when none fits; `None` when none is legal.
     pub fn solve(mut self) -> Option<Solved> {
-        let (mut choice, fits) = match choose(&self.problem, &LIMITS) {
-            Ok(choice) => (choice, true),
-            Err(infeasible) => {
-                self.problem.memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
-                (choose(&self.problem, &LIMITS).ok()?, false)
-            }
+        let limit = self.problem.memory_limit.unwrap_or(f64::INFINITY);
+        let (choice, fits) = match self.free.memory <= limit {
+            true => (self.free, true),
+            false => match choose(&self.problem, &LIMITS) {
+                Ok(choice) => (choice, true),
+                Err(infeasible) => {
+                    self.problem.memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
+                    (choose(&self.problem, &LIMITS).ok()?, false)
+                }
+            },
         };
-        if choice.stop == Stop::Width {
-            choice = self.improved_by_coarser(choice);
-        }
-        choice.lower_bound = choice.lower_bound.min(self.bound);
         Some(Solved { mesh: self.mesh, choice, fits })
-    }
-
-    /// The best of a choice and those that are found from the choices on coarser meshes.
-    fn improved_by_coarser(&self, choice: Choice) -> Choice {
-        Coarse::of(&self.mesh).into_iter().fold(choice, |choice, coarse| {
-            let found = solve_on(self.input, &coarse.mesh, &self.goal);
-            let menus = |mesh: &Mesh| Model::new(self.input, mesh).menus;
-            let refine =
-                |found: Solved| coarse.refine(&menus(&coarse.mesh), &found.choice.option, &menus(&self.mesh));
-            match found.and_then(refine) {
-                Some(start) => improve(&self.problem, choice, &start),
-                None => choice,
-            }
-        })
     }
 
     /// Whether no choice on this mesh can be better than one that is known.
     fn is_beaten(&self, known: &Solved) -> bool {
-        known.fits && self.bound > known.choice.cost * (1.0 + ROUNDING)
+        known.fits && self.bound() > known.choice.cost * (1.0 + ROUNDING)
     }
 }
 
@@ -101,8 +89,8 @@ pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> O
     let bounded: Vec<Option<Open>> = meshes.par_iter().map(|mesh| Open::new(input, mesh, goal)).collect();
     let mut open: Vec<(usize, Open)> =
         bounded.into_iter().enumerate().filter_map(|(at, it)| Some((at, it?))).collect();
-    open.sort_by(|(_, a), (_, b)| a.bound.total_cmp(&b.bound));
-    let bound = open.first().map(|(_, it)| it.bound).filter(|bound| *bound < to_beat)?;
+    open.sort_by(|(_, a), (_, b)| a.bound().total_cmp(&b.bound()));
+    let bound = open.first().map(|(_, it)| it.bound()).filter(|bound| *bound < to_beat)?;
     let mut best: Option<(usize, Solved)> = None;
     for (at, it) in open {
         if best.as_ref().is_some_and(|(_, best)| it.is_beaten(best)) {

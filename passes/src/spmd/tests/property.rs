@@ -155,7 +155,7 @@ fn strategies(module: &mut Module, mesh: &Mesh, cluster: &Cluster, random: &mut 
 
 /// Gives a block that is to leave sums undone, one of which does not arrive so, a strategy without; whether one had to.
 fn reduce_what_arrives_reduced(model: &mut Model, option: &mut [u32]) -> bool {
-    let stuck = (0..model.uses.len()).find(|&index| model.use_secs(index, option).0.is_infinite());
+    let stuck = (0..model.uses.len()).find(|&index| !model.can_read(index, option));
     let Some(block) = stuck.map(|index| model.uses[index].block as usize) else { return false };
     let strategies = &model.menus[block].strategies;
     let whole = strategies[option[block] as usize].map(|choice| if choice == PARTIAL { 0 } else { choice });
