@@ -70,11 +70,11 @@ impl<'m> Reader<'m> {
             .map(|(((shape, tiling), &stage), partial)| {
                 let mesh = &facts.header.meshes[stage];
                 let layout = self.leaf(instr, shape, tiling, (stage, mesh), found);
-                if !axes_of(partial).all(|axis| axis < mesh.n_axes() && layout.dim_of(axis).is_none()) {
-                    found.push((
-                        true,
-                        format!("`{}` is partial over axes that split it or are none", instr.name),
-                    ));
+                let is_free = |axis: usize| axis < mesh.n_axes() && layout.dim_of(axis).is_none();
+                if !axes_of(partial).all(is_free) {
+                    let message = format!("`{}` is partial over axes that split it or are none", instr.name);
+                    found.push((true, message));
+                    return Leaf { layout, stage, partial: 0 };
                 }
                 Leaf { layout, stage, partial }
             })

@@ -310,6 +310,30 @@ fn layouts_that_are_missing_uneven_or_of_no_mesh_are_named() {
 }
 
 #[test]
+fn sums_over_axes_that_cannot_be_are_named() {
+    let note = |axes: &str| format!("frontend_attributes={{phzc.partial=\"{axes}\"}}");
+    let text = format!(
+        "ENTRY e {{
+        a = f32[16,16] parameter(0), sharding={ROWS_X}
+        b = f32[16,16] negate(a), sharding={ROWS_X}, {}
+        c = f32[16,16] negate(a), sharding={ROWS_X}, {}
+        d = f32[16,16] negate(a), sharding={ROWS_X}, {}
+        ROOT e = f32[16,16] negate(a), sharding={ROWS_X}, {}
+        }}",
+        note("x"),
+        note("z"),
+        note("v"),
+        note("y,")
+    );
+    assert_snapshot!(facts(XY, &text), @r"
+    `b` is partial over axes that split it or are none
+    `c` is partial over axes that split it or are none
+    `d` is partial over `v`, which is no list of axes per leaf
+    `e` is partial over `y,`, which is no list of axes per leaf
+    ");
+}
+
+#[test]
 fn a_value_from_a_stage_on_another_mesh_lands_as_its_reader_wants_it() {
     let header = "frontend_attributes={phzc.stages=\"0:x=4;1:x=2,y=2\"}";
     let text = "ENTRY e {
