@@ -7,7 +7,7 @@ use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums}
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
-use phzc_ir::{CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
+use phzc_ir::{ArrayShape, CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
 use smallvec::SmallVec;
 
 /// Adds facts to those of the computations before.
@@ -87,24 +87,7 @@ impl Deriver<'_> {
         if is_sent {
             return; // a send to another mesh lands in any layout
         }
-        let (scattered, reduced, mut layout) =
-            sums::reductions(source.layout, target.layout, source.partial & !target.partial);
-        let dtype = array.dtype;
-        let before = local_bytes(array, source.layout, mesh);
-        let sums = [
-            (Collective::ReduceScatter, scattered, before),
-            (Collective::AllReduce, reduced, local_bytes(array, layout, mesh)),
-        ];
-        for (kind, axes, bytes) in sums.into_iter().filter(|(_, axes, _)| *axes != 0) {
-            facts.steps.push(Step { kind, axes, dtype, bytes, is_implicit: false });
-        }
-        for step in moves(layout, target.layout, array.rank(), mesh) {
-            let bytes = local_bytes(array, layout, mesh).max(local_bytes(array, step.layout, mesh));
-            if let Some(kind) = step.kind {
-                facts.steps.push(Step { kind, axes: step.axes, dtype, bytes, is_implicit: false });
-            }
-            layout = step.layout;
-        }
+        facts.steps.extend(movement(*source, target, array, mesh));
     }
 
     fn rule(&mut self, comp: CompId, id: InstrId, view: &View, facts: &mut InstrFacts) {
@@ -151,6 +134,25 @@ impl Deriver<'_> {
         let meshes = &self.facts.header.meshes;
         (leaf.stage == stage || meshes[leaf.stage] == meshes[stage]).then_some(leaf.layout)
     }
+}
+
+/// The collectives of a change of layout: first the sums that it does, then the movements.
+fn movement(source: Leaf, target: Leaf, array: &ArrayShape, mesh: &Mesh) -> Vec<Step> {
+    let local = |layout: Layout| local_bytes(array, layout, mesh);
+    let (scattered, reduced, mut layout) =
+        sums::reductions(source.layout, target.layout, source.partial & !target.partial);
+    let sums = [
+        (Collective::ReduceScatter, scattered, local(source.layout)),
+        (Collective::AllReduce, reduced, local(layout)),
+    ];
+    let step = |(kind, axes, bytes)| Step { kind, axes, dtype: array.dtype, bytes, is_implicit: false };
+    let mut found: Vec<Step> = sums.into_iter().filter(|(_, axes, _)| *axes != 0).map(step).collect();
+    for it in moves(layout, target.layout, array.rank(), mesh) {
+        let bytes = local(layout).max(local(it.layout));
+        found.extend(it.kind.map(|kind| step((kind, it.axes, bytes))));
+        layout = it.layout;
+    }
+    found
 }
 
 /// The collective that a step of an op is on a tensor of this shape and layout; none on tokens.

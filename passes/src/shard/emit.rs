@@ -282,18 +282,23 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         name.into()
     }
 
-    /// A tuple (old id `old`, new id `new`) with its leaves in the layouts `needs`.
-    fn tuple(&mut self, old: InstrId, new: InstrId, needs: &[Option<Want>]) -> InstrId {
-        let leaves = self.leaves(old);
+    /// What is needed of leaves that are written otherwise.
+    fn others(&self, leaves: &[TensorId], needs: &[Option<Want>]) -> Vec<Option<Want>> {
         let graph = self.decision.model.input.graph;
-        let need = |(&tensor, need): (&TensorId, &Option<Want>)| {
+        let other = |(&tensor, need): (&TensorId, &Option<Want>)| {
             let (need, written) = ((*need)?, self.decision.written(tensor));
             // Zeros are summands as they are.
             let is_free = graph.tensors[tensor as usize].is_free;
             let need = if is_free { Want { partial: 0, ..need } } else { need };
             (need != written).then_some(need)
         };
-        let needs: Vec<Option<Want>> = leaves.iter().zip(needs).map(need).collect();
+        leaves.iter().zip(needs).map(other).collect()
+    }
+
+    /// A tuple (old id `old`, new id `new`) with its leaves in the layouts `needs`.
+    fn tuple(&mut self, old: InstrId, new: InstrId, needs: &[Option<Want>]) -> InstrId {
+        let leaves = self.leaves(old);
+        let needs = self.others(&leaves, needs);
         if needs.iter().all(Option::is_none) {
             return new;
         }
