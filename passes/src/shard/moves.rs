@@ -1,5 +1,6 @@
 //! The cheapest way from one layout to another: egg generates all ways, costs select.
 
+use super::forbid::Forbid;
 use super::rules::{Graph, Move, Type, Typing, rules};
 use egg::{Id, Language, Rewrite, Runner, SimpleScheduler};
 use indexmap::IndexMap;
@@ -54,6 +55,7 @@ type Ways = IndexMap<Layout, Vec<Vec<Step>>, FxBuildHasher>;
 /// Remembers the ways between layouts of one mesh.
 pub struct Moves {
     mesh: Mesh,
+    forbid: Forbid,
     ways: IndexMap<Start, Ways, FxBuildHasher>,
     /// By rank, made when first asked for.
     rules: [OnceCell<Vec<Rewrite<Move, Typing>>>; 2 * MAX_AXES + 1],
@@ -63,9 +65,9 @@ pub struct Moves {
 pub type PriceFn<'a> = dyn Fn(Collective, u8, f64) -> f64 + 'a;
 
 impl Moves {
-    /// No ways yet.
-    pub fn new(mesh: &Mesh) -> Moves {
-        Moves { mesh: mesh.clone(), ways: IndexMap::default(), rules: Default::default() }
+    /// No ways yet; those that will be have none of the forbidden collectives.
+    pub fn new(mesh: &Mesh, forbid: Forbid) -> Moves {
+        Moves { mesh: mesh.clone(), forbid, ways: IndexMap::default(), rules: Default::default() }
     }
 
     /// The cheapest steps from `source` to `target`, and their seconds.
@@ -89,7 +91,7 @@ impl Moves {
         let ways = match self.ways.entry(start) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let ways = generate(mesh, new.key(), rules());
+                let ways = generate(mesh, new.key(), rules(), self.forbid);
                 new.insert(ways)
             }
         };
@@ -142,9 +144,9 @@ fn cost(mut layout: Layout, steps: &[Step], mesh: &Mesh, bytes: f64, price: &Pri
 }
 
 /// The ways worth remembering: to each layout the best for large tensors and the best for small ones.
-fn generate(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>]) -> Ways {
+fn generate(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>], forbid: Forbid) -> Ways {
     let graph = saturated(mesh, start, rules);
-    let best = [0.0, 1.0].map(|latency| lightest(&graph, mesh, latency));
+    let best = [0.0, 1.0].map(|latency| lightest(&graph, mesh, latency, forbid));
     let mut ways = Ways::default();
     for class in graph.classes() {
         let Type::Value(layout, 0, false) = class.data else { continue };
@@ -258,7 +260,7 @@ fn step_weight(kind: Option<Collective>, size: f64, before: f64, after: f64, lat
 type Best = IndexMap<Id, (f64, Option<(Id, Step)>)>;
 
 /// The lightest term of every class: relaxation to a fixed point, ties to the smaller class.
-fn lightest(graph: &Graph, mesh: &Mesh, latency: f64) -> Best {
+fn lightest(graph: &Graph, mesh: &Mesh, latency: f64, forbid: Forbid) -> Best {
     let mut classes: Vec<Id> = graph.classes().map(|class| class.id).collect();
     classes.sort_unstable();
     let mut best = Best::new();
@@ -269,7 +271,9 @@ fn lightest(graph: &Graph, mesh: &Mesh, latency: f64) -> Best {
             nodes.sort_unstable();
             for node in nodes {
                 let Some(found) = weigh(graph, class, node, mesh, latency, &best) else { continue };
-                if best.get(&class).is_none_or(|old| found.0 < old.0 - 1e-15) {
+                let is_legal =
+                    found.1.is_none_or(|(_, step)| !step.kind.is_some_and(|it| forbid.forbids(it)));
+                if is_legal && best.get(&class).is_none_or(|old| found.0 < old.0 - 1e-15) {
                     best.insert(class, found);
                     changed = true;
                 }
@@ -333,7 +337,7 @@ mod tests {
     /// Steps between two layouts of a 64x64 tensor on a 2x4 mesh.
     fn check(source: impl Into<Source>, target: Layout) -> String {
         let mesh = Mesh::new(&[2, 4]);
-        let mut moves = Moves::new(&mesh);
+        let mut moves = Moves::new(&mesh, Forbid::default());
         let price = |_: Collective, _: u8, bytes: f64| bytes;
         let (_, steps) =
             moves.cheapest(source.into(), target, &Dims::from_slice(&[64, 64]), 4096.0, &price).unwrap();

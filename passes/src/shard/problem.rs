@@ -179,7 +179,7 @@ impl Model<'_> {
     }
 
     /// Bytes per device of the block's tensors that are alive at the peak.
-    fn memory(&self, members: &[NodeId], strategies: &[Strategy]) -> Vec<f64> {
+    pub(super) fn memory(&self, members: &[NodeId], strategies: &[Strategy]) -> Vec<f64> {
         let graph = self.input.graph;
         let made = members.iter().flat_map(|&node| graph.nodes[node as usize].results.iter().copied());
         let live: Vec<TensorId> = made.filter(|&tensor| self.input.is_live[tensor as usize]).collect();
