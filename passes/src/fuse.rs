@@ -100,9 +100,8 @@ fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
 /// The block dump: members with their plans, then the repeats among the blocks with contractions. A block that joins
 /// another is listed there and keeps an empty place of its own, so that numbers stay.
 fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId], cx: &mut Context) {
-    let n_listed = order.iter().take_while(|&&block| has_contraction(graph, blocks, block)).count();
     let joined = merged::joined(graph, blocks);
-    let listed = Listed { graph, blocks, order: &order[..n_listed], joined: &joined };
+    let listed = listed(graph, blocks, order, &joined);
     let mut out = String::new();
     for (index, &block) in listed.order.iter().enumerate() {
         let _ = writeln!(out, "Parallel Block {index}:");
@@ -111,11 +110,31 @@ fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId], 
             let _ = writeln!(out, "    Plan: {}", plan_text(&plan));
         }
     }
-    let hashes: Vec<u64> =
-        listed.order.iter().map(|&block| fingerprint(module, graph, blocks, block)).collect();
+    let hashes = fingerprints(module, &listed);
     out += &(sequences(&hashes) + &segments::search_spaces(&listed, &hashes));
     cx.artifacts.insert("blocks.txt".into(), out);
     cx.artifacts.insert("segment_mapping".into(), segments::mapping(&listed, &hashes));
+}
+
+fn listed<'a>(
+    graph: &'a Graph,
+    blocks: &'a Blocks,
+    order: &'a [BlockId],
+    joined: &'a [Vec<Joined>],
+) -> Listed<'a> {
+    let n_listed = order.iter().take_while(|&&block| has_contraction(graph, blocks, block)).count();
+    Listed { graph, blocks, order: &order[..n_listed], joined }
+}
+
+fn fingerprints(module: &Module, listed: &Listed) -> Vec<u64> {
+    listed.order.iter().map(|&block| fingerprint(module, listed.graph, listed.blocks, block)).collect()
+}
+
+/// The blocks of the segment that repeats, each with its counterparts in the copies.
+pub(crate) fn repeated_segment(module: &Module, graph: &Graph, blocks: &Blocks) -> Vec<Vec<BlockId>> {
+    let (order, joined) = (reading_order(graph, blocks), merged::joined(graph, blocks));
+    let listed = listed(graph, blocks, &order, &joined);
+    segments::repeated(&listed, &fingerprints(module, &listed))
 }
 
 /// The contractions that are listed under a block, each with its strategy per strategy of the block's entry.

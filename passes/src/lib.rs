@@ -35,6 +35,7 @@ pub mod spmd;
 pub mod stop;
 #[cfg(test)]
 mod testing;
+pub mod units;
 pub mod verify;
 
 pub use manager::{Done, Hooks};

@@ -47,6 +47,22 @@ fn n_forward(listed: &Listed, block: BlockId) -> usize {
     members.filter(|&node| listed.blocks.phases[node as usize] == Phase::Forward).count()
 }
 
+/// The blocks of the segment that repeats, each with its counterparts in the copies, those that joined another left
+/// out; all blocks where nothing repeats.
+pub fn repeated(listed: &Listed, hashes: &[u64]) -> Vec<Vec<BlockId>> {
+    let all = segments(hashes);
+    let copies =
+        |kind: usize| all.iter().filter(move |(_, other)| *other == kind).map(|(stretch, _)| stretch);
+    let kind =
+        (0..all.len()).max_by_key(|&kind| (copies(kind).count(), std::cmp::Reverse(kind))).unwrap_or(0);
+    let n_blocks = copies(kind).next().map_or(0, ExactSizeIterator::len);
+    let counterparts =
+        |position: usize| copies(kind).map(move |stretch| listed.order[stretch.start + position]);
+    let is_gone = |block: BlockId| listed.joined.iter().flatten().any(|it| it.block == block);
+    let groups = (0..n_blocks).map(|position| counterparts(position).collect::<Vec<_>>());
+    groups.filter(|blocks| !is_gone(blocks[0])).collect()
+}
+
 /// Per kind of segment: how many strategies each of its blocks has, those that joined another left out.
 pub fn search_spaces(listed: &Listed, hashes: &[u64]) -> String {
     let is_gone = |block: BlockId| listed.joined.iter().flatten().any(|it| it.block == block);

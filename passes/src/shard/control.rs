@@ -37,6 +37,20 @@ pub(super) const OPTIONS: &[OptionInfo] = &[
                forward product has (lhs), only the right one (rhs), both and the result (batch), both but not the \
                result (contract); parameters stored in parts, batches aside (weights)",
     },
+    OptionInfo {
+        name: "map",
+        kind: OptionKind::Choice(&["short", "full"]),
+        default: "short",
+        help: "strategy_map.txt with names only, or with CFP's costs: seconds of the kernel and of collectives, bytes \
+               of the result, and per operand the seconds from each strategy of its maker",
+    },
+    OptionInfo {
+        name: "enumerate",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "also write enumeration.txt: volume, seconds and memory of every combination of strategies of the \
+               repeated segment's blocks, 4096 at most",
+    },
 ];
 
 /// The options of a run, read.

@@ -14,6 +14,7 @@ pub mod control;
 pub mod decision;
 mod edges;
 pub mod emit;
+mod enumerate;
 pub mod explain;
 pub mod forbid;
 pub mod liveness;
@@ -86,7 +87,14 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Err(illegal(control.forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
-    cx.artifacts.insert("strategy_map.txt".into(), strategy_map::describe(module, &model));
+    cx.artifacts.insert(
+        "strategy_map.txt".into(),
+        strategy_map::describe(module, &mut model, options.text("map") == "full"),
+    );
+    if options.flag("enumerate") {
+        let text = enumerate::enumerate(module, input, &solved.mesh, &goal)?;
+        cx.artifacts.insert("enumeration.txt".into(), text);
+    }
     cx.explanations.extend(explain::explain(module, &mut model, &solved.choice.option, &cx.explain)?);
     mark_given(module, &fixed);
     write(module, &mut model, &solved);

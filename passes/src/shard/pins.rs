@@ -1,6 +1,9 @@
 //! Pins: layouts that the user fixes by the names of instructions, `^w1$=[x,-]; bias=[-]`.
 
-use crate::graph::Graph;
+use super::forbid::Forbid;
+use super::menu::Strategy;
+use super::model::Model;
+use crate::graph::{Graph, TensorId};
 use phzc_ir::{
     CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, Mesh, Module, Result, Span, counted, nearest,
 };
@@ -159,6 +162,19 @@ pub(super) fn fix(
     Ok(())
 }
 
+impl Model<'_> {
+    /// Whether a value with a given layout has to be made in it. A movement right after its instruction stands nowhere
+    /// in the text: a partitioner moves the operands instead, and knows of nothing forbidden.
+    pub(super) fn must_be_made_so(&self, tensor: TensorId, given: Layout) -> bool {
+        let def = self.input.graph.tensors[tensor as usize].def as usize;
+        let is_alone = self.input.graph.nodes[def].results.len() == 1;
+        let menu = self.input.blocks.block_of[def].map(|block| &self.menus[block as usize]);
+        let can_be = |strategy: &Strategy| self.made(tensor, strategy).layout == given;
+        self.input.forbid != Forbid::default()
+            || (is_alone && menu.is_some_and(|menu| menu.strategies.iter().any(can_be)))
+    }
+}
+
 /// Warnings about values that depend on constants only: they lie as their readers want, whatever a pin says.
 pub(super) fn idle(fixed: &[Fixed], module: &Module, graph: &Graph) -> Vec<Diagnostic> {
     let is_free = |it: &&Fixed| {
@@ -212,7 +228,7 @@ mod tests {
     fn what_cannot_be_pinned_is_said() {
         assert!(planned("2x4", "w1=[x]", "error").contains("has 1 dimension, `w1` has 2 dimensions"));
         assert!(planned("2x4", "w1=[-,z]", "error").contains("no axis of the mesh `x=2,y=4` is called `z`"));
-        assert!(planned("2x4", "w2=[-,x]", "error").contains("matches no instruction; did you mean `w1`?"));
+        assert!(planned("2x4", "w2=[-,x]", "error").contains("did you mean `w1`?"));
         assert!(planned("2x4", "w1=[x,-]; w=[-,x]", "error").contains("give `w1` different layouts"));
         let odd = PROGRAM.replace("32", "31");
         let said = check("shard{mesh=8,pin={w1=[x,-]}}", &odd);

@@ -159,6 +159,9 @@ impl Model<'_> {
     fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy).layout);
         let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
+        if source.layout != target && self.must_be_made_so(tensor, target) {
+            return f64::INFINITY;
+        }
         if self.is_optimistic && source.layout == target {
             return trips * self.scatter_secs(tensor, source);
         }

@@ -2,9 +2,11 @@
 
 mod loops;
 mod terms;
+mod totals;
 
 pub use loops::LoopFact;
 pub use terms::{Movement, Term};
+pub(super) use totals::totals;
 
 use super::emit::planned_comps;
 use super::menu::{Menu, Strategy, layout};

@@ -21,6 +21,8 @@ pub struct Term {
     pub moves: Vec<Movement>,
     /// Seconds of all executions in one step.
     pub secs: f64,
+    /// Executions in one step.
+    pub times: f64,
 }
 
 /// What takes time.
@@ -63,7 +65,7 @@ pub(super) fn of(module: &Module, model: &mut Model, block: BlockId, own: &[u32]
 fn kernels(model: &Model, block: BlockId, strategy: &Strategy) -> Term {
     let members = model.input.blocks.members[block as usize].iter();
     let secs = members.map(|&node| NodePricer::new(model, node).secs(model, strategy)).sum();
-    Term { what: "kernels of the block".to_owned(), part: Part::Kernels, moves: Vec::new(), secs }
+    Term { what: "kernels of the block".to_owned(), part: Part::Kernels, moves: Vec::new(), secs, times: 1.0 }
 }
 
 /// What settles the values that the block makes.
@@ -77,7 +79,9 @@ fn inside(module: &Module, model: &mut Model, block: BlockId, strategy: &Strateg
         if let Some(&result) = results.first().filter(|_| secs > 0.0) {
             let (source, target) = (model.made(result, strategy), model.settled(result, strategy).layout);
             let (what, part) = (format!("inside, of `{}`", name(module, model, node)), Part::Inside);
-            terms.push(Term { what, part, moves: movements(model, result, source, target), secs });
+            let (moves, times) =
+                (movements(model, result, source, target), model.input.graph.nodes[node as usize].trips);
+            terms.push(Term { what, part, moves, secs, times });
         }
     }
     terms
@@ -105,7 +109,7 @@ fn reshard(module: &Module, model: &mut Model, index: usize, block: BlockId, own
         Some((source, target)) if secs > 0.0 => movements(model, it.tensor, source, target),
         _ => Vec::new(),
     };
-    Term { what, part, moves, secs }
+    Term { what, part, moves, secs, times: it.trips }
 }
 
 /// Where a reshard starts and ends under a choice.
@@ -133,6 +137,18 @@ fn movements(model: &mut Model, tensor: TensorId, source: Source, target: Layout
         before = step.layout;
     }
     found
+}
+
+impl Term {
+    /// Whether it is kernels, not communication.
+    pub(super) fn is_kernels(&self) -> bool {
+        self.part == Part::Kernels
+    }
+
+    /// Whether it is listed under another block too, which reads the value.
+    pub(super) fn is_written(&self) -> bool {
+        self.part == Part::Written
+    }
 }
 
 /// What a strategy costs whatever the neighbours do, and what they see of it.
