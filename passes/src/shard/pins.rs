@@ -230,7 +230,7 @@ mod tests {
         assert!(planned("2x4", "w1=[-,z]", "error").contains("no axis of the mesh `x=2,y=4` is called `z`"));
         assert!(planned("2x4", "w2=[-,x]", "error").contains("did you mean `w1`?"));
         assert!(planned("2x4", "w1=[x,-]; w=[-,x]", "error").contains("give `w1` different layouts"));
-        let odd = PROGRAM.replace("32", "31");
+        let odd = PROGRAM.replace("[32,64]", "[31,64]").replace("[64,32]", "[64,31]");
         let said = check("shard{mesh=8,pin={w1=[x,-]}}", &odd);
         assert!(said.contains("splits dimension 0 of `w1`, 31, into 8 parts on the mesh `x=8`"), "{said}");
         let given = PROGRAM.replace("parameter(1)", "parameter(1), sharding={replicated}");

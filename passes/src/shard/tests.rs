@@ -115,6 +115,20 @@ fn the_choice_is_the_best_of_all() {
 }
 
 #[test]
+fn what_is_forbidden_is_in_no_plan() {
+    for_programs(300, 8, |text, mesh, random| {
+        let kind = random.pick(&["all-gather", "all-reduce", "all-to-all", "collective-permute"]);
+        let (hbm_bytes, link) = (random.pick(&[1e9, 4096.0]), random.pick(&[5e9, 1e11]));
+        let cluster = cluster(n_devices(mesh), hbm_bytes, link);
+        let mut module = parse(text).expect("a legal program");
+        run_passes(&mut module, &format!("fuse,shard{{mesh={},forbid={kind}}}", mesh_text(mesh)), &cluster);
+        let facts = derive(&module).expect("a planned module");
+        let mut steps = facts.comps.iter().flatten().flat_map(|own| &own.steps);
+        assert!(steps.all(|step| step.kind.as_str() != kind), "{kind}\n{}", print(&module));
+    });
+}
+
+#[test]
 fn a_choice_on_a_coarser_mesh_is_one_on_a_finer() {
     let (n_all, n_equal) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     for_programs(100, 8, |text, _, random| {
