@@ -66,6 +66,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     if is_planned(module) {
         // All its layouts are given, by an earlier run.
         planned::agrees(module, cx.cluster, options, control.mesh.as_ref())?;
+        explain::nothing_to_explain(&cx.explain)?;
         return Ok(flattened);
     }
     let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
@@ -87,19 +88,29 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Err(illegal(control.forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
-    cx.artifacts.insert(
-        "strategy_map.txt".into(),
-        strategy_map::describe(module, &mut model, options.text("map") == "full"),
-    );
-    if options.flag("enumerate") {
-        let text = enumerate::enumerate(module, input, &solved.mesh, &goal)?;
-        cx.artifacts.insert("enumeration.txt".into(), text);
-    }
-    cx.explanations.extend(explain::explain(module, &mut model, &solved.choice.option, &cx.explain)?);
+    tell(module, &mut model, &solved, (&goal, options), cx)?;
     mark_given(module, &fixed);
     write(module, &mut model, &solved);
     // The note of the plan is new.
     Ok(Changed::Yes)
+}
+
+/// What the user asked to know about a choice.
+fn tell(
+    module: &Module,
+    model: &mut Model,
+    solved: &Solved,
+    (goal, options): (&Goal, &Options),
+    cx: &mut Context,
+) -> Result<()> {
+    let map = strategy_map::describe(module, model, options.text("map") == "full");
+    cx.artifacts.insert("strategy_map.txt".into(), map);
+    if options.flag("enumerate") {
+        let text = enumerate::enumerate(module, model.input, &solved.mesh, goal)?;
+        cx.artifacts.insert("enumeration.txt".into(), text);
+    }
+    cx.explanations.extend(explain::explain(module, model, &solved.choice.option, &cx.explain)?);
+    Ok(())
 }
 
 /// Layouts that the program has, and the meshes on which they can be read.

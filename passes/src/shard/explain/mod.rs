@@ -85,6 +85,20 @@ pub fn explain(
     names.iter().map(|name| explain_one(module, model, option, name)).collect()
 }
 
+/// Refuses to explain a plan that was made before: what it was chosen from is not in the text.
+///
+/// # Errors
+/// When some name is asked for.
+pub(super) fn nothing_to_explain(names: &[String]) -> Result<()> {
+    match names.first() {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("`{name}` cannot be explained: the program has its plan already");
+            Err(Diagnostic::error(message).help("plan the original program"))
+        }
+    }
+}
+
 fn explain_one(module: &Module, model: &mut Model, option: &[u32], name: &str) -> Result<Explanation> {
     let node = find(module, model, name)?;
     let Some(block) = model.input.blocks.block_of[node as usize] else {
