@@ -16,6 +16,7 @@ pub mod grad;
 pub mod graph;
 pub mod inline;
 pub mod manager;
+pub mod merged;
 pub mod microbatch;
 pub mod optimizer;
 pub mod pass;
@@ -27,12 +28,14 @@ pub mod registry;
 pub mod repeats;
 pub mod report;
 pub mod roles;
+pub mod segments;
 pub mod shard;
 pub mod simplify;
 pub mod spmd;
 pub mod stop;
 #[cfg(test)]
 mod testing;
+pub mod units;
 pub mod verify;
 
 pub use manager::{Done, Hooks};

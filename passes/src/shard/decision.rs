@@ -123,19 +123,13 @@ impl<'m, 'a> Decision<'m, 'a> {
     }
 }
 
-/// Per tensor: whether several readings, all that there are, want it in one layout.
+/// Per tensor: whether its readings do its sum, all in one layout.
 fn sums_elsewhere(model: &Model, strategies: &[Strategy]) -> Vec<bool> {
-    let mut wanted: Vec<(u32, Option<Layout>)> = vec![(0, None); model.n_readers.len()];
-    let mut agree = vec![true; model.n_readers.len()];
-    for it in &model.uses {
-        let (at, want) = (it.tensor as usize, layout(&strategies[it.block as usize], &it.view));
-        agree[at] &= wanted[at].1.is_none_or(|other| other == want);
-        wanted[at] = (wanted[at].0 + 1, Some(want));
+    let mut found = vec![false; model.n_readers.len()];
+    for (tensor, uses) in model.readings() {
+        found[tensor as usize] = model.sums_elsewhere(tensor, &uses, strategies);
     }
-    let is_so = |(at, (n_uses, _)): (usize, (u32, Option<Layout>))| {
-        agree[at] && n_uses > 1 && n_uses == model.n_readers[at] && model.input.pinned[at].is_none()
-    };
-    wanted.into_iter().enumerate().map(is_so).collect()
+    found
 }
 
 /// What both layouts can be sliced from: axes on which they agree, where no axis that either still
