@@ -2,6 +2,7 @@
 
 use crate::eval::{AllDevices, Evaluation, Local};
 use crate::fusion::{FusionKind, Touch};
+use crate::ops::linear::{self, Linear};
 use crate::ops::{
     collective, contract, control, convolution, elementwise, indexing, linalg, movement, other, random,
     reduce, window,
@@ -22,6 +23,8 @@ pub struct OpDef {
     pub infer: fn(&View) -> Result<Option<Shape>, String>,
     /// The factor rule; called on verified instructions only.
     pub rule: fn(&View) -> Rule,
+    /// The operands that may be sums that are still to be done.
+    pub linear: fn(&View) -> Linear,
     /// FLOPs and transcendentals; bytes are the caller's (they follow from the shapes).
     pub work: fn(&View) -> Work,
     /// What fusion does with it.
@@ -41,7 +44,14 @@ impl OpDef {
         work: fn(&View) -> Work,
         fusion: FusionKind,
     ) -> OpDef {
-        OpDef { arity, infer, rule, work, fusion, touch: Touch::Whole, evaluation: Evaluation::Undefined }
+        let (linear, touch, evaluation) =
+            (linear::never as fn(&View) -> Linear, Touch::Whole, Evaluation::Undefined);
+        OpDef { arity, infer, rule, linear, work, fusion, touch, evaluation }
+    }
+
+    /// The same op, linear.
+    pub const fn linear_in(self, linear: fn(&View) -> Linear) -> OpDef {
+        OpDef { linear, ..self }
     }
 
     /// The same op, touching less.

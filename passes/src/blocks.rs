@@ -7,9 +7,11 @@
 
 use crate::classes::{ClassId, ClassMap, Classes, class_map};
 use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId};
+use crate::linear::Sums;
 use crate::phase::{Phase, phases};
 use indexmap::IndexMap;
-use phzc_ir::{FactorKind, Module};
+use phzc_ir::ops::linear::Summands;
+use phzc_ir::{FactorKind, Module, Opcode};
 
 /// A block's position in [`Blocks::members`].
 pub type BlockId = u32;
@@ -27,6 +29,10 @@ pub struct Blocks {
     pub members: Vec<Vec<NodeId>>,
     /// Per node: forward, backward or update.
     pub phases: Vec<Phase>,
+    /// Per node: the operands that may be sums still to be done.
+    pub summands: Vec<Summands>,
+    /// Per block: whether all of it is linear in such operands, so that its results may be such sums too.
+    pub is_linear: Vec<bool>,
     /// Per tensor: its classes as its maker lays it out.
     def_maps: Vec<ClassMap>,
     /// Per node and operand: its classes as the node reads it.
@@ -44,9 +50,10 @@ impl Blocks {
             .collect();
         let phases = phases(module, graph);
         let levels = levels(graph);
+        let sums = Sums::find(module, graph);
         let union: Vec<NodeId> = (0..graph.nodes.len() as NodeId).collect();
-        let mut grower = Grower { graph, pinned, classes, node_classes, union, phases, levels };
-        grower.tie_contractions();
+        let mut grower = Grower { graph, pinned, classes, node_classes, union, phases, levels, sums };
+        grower.tie_contractions(module);
         (0..graph.nodes.len() as NodeId).for_each(|node| grower.grow(node));
         grower.tie_readings();
         grower.tie_outputs();
@@ -135,6 +142,7 @@ struct Grower<'a> {
     union: Vec<NodeId>,
     phases: Vec<Phase>,
     levels: Vec<Option<u32>>,
+    sums: Sums,
 }
 
 impl Grower<'_> {
@@ -151,19 +159,23 @@ impl Grower<'_> {
     }
 
     /// Contractions that read one tensor, through views or not, share that tensor's loops: a dot and
-    /// its backward dots, and siblings such as query, key and value.
-    fn tie_contractions(&mut self) {
-        let mut readers: IndexMap<TensorId, (NodeId, ClassMap)> = IndexMap::new();
+    /// its backward dots, and siblings such as query, key and value. Look-ups in a table do not with its products:
+    /// they run over a batch of their own, which an axis could not split together with that of the products.
+    fn tie_contractions(&mut self, module: &Module) {
+        let mut readers: IndexMap<(TensorId, bool), (NodeId, ClassMap)> = IndexMap::new();
         for id in 0..self.graph.nodes.len() as NodeId {
             let node = &self.graph.nodes[id as usize];
             if !node.is_contraction || node.results.iter().any(|&result| self.pinned[result as usize]) {
                 continue;
             }
+            let op = self.graph.opcode(module, id);
             for slot in 0..node.operands.len() {
                 if !is_shaped(self.graph, node.operands[slot]) {
                     continue;
                 }
+                let is_look_up = matches!(op, Some(Opcode::Gather | Opcode::Scatter));
                 let (root, map) = self.root_operand(id, slot);
+                let root = (root, is_look_up);
                 match readers.get(&root) {
                     Some((first, first_map)) => {
                         if self.classes.unify(&first_map.clone(), &map) {
@@ -241,6 +253,10 @@ impl Grower<'_> {
         if def.is_contraction || is_whole(def) || self.pinned[tensor as usize] {
             return false;
         }
+        if self.sums.joins[node as usize] || self.sums.joins[made.def as usize] {
+            // What joins sums has nothing else in its block: so all of it may wait to be reduced.
+            return self.sums.joins[node as usize] && self.sums.joins[made.def as usize];
+        }
         let reader = &graph.nodes[node as usize];
         if home == Some(self.find(made.def)) {
             return true;
@@ -301,7 +317,9 @@ impl Grower<'_> {
             let is_open = is_shaped(self.graph, output)
                 && !self.pinned[output as usize]
                 && !self.pinned[param as usize];
-            if out_def == param_def || !is_open || self.graph.nodes[out_def as usize].is_contraction {
+            let joins = self.sums.joins[out_def as usize];
+            if out_def == param_def || !is_open || joins || self.graph.nodes[out_def as usize].is_contraction
+            {
                 continue;
             }
             let made = def_map(self.graph, &self.node_classes, output, out_def);
@@ -327,7 +345,8 @@ impl Grower<'_> {
                 entry.or_default().push(node);
             }
         }
-        let members = ids.into_values().collect();
+        let members: Vec<Vec<NodeId>> = ids.into_values().collect();
+        let is_linear = members.iter().map(|members| self.is_linear(members)).collect();
         let (def_maps, use_maps) = self.maps();
         Blocks {
             classes: self.classes,
@@ -335,9 +354,26 @@ impl Grower<'_> {
             block_of,
             members,
             phases: self.phases,
+            summands: self.sums.summands,
+            is_linear,
             def_maps,
             use_maps,
         }
+    }
+
+    /// Whether all results of a block may stay sums: each member is linear in what the others make, nothing is given.
+    fn is_linear(&self, members: &[NodeId]) -> bool {
+        let graph = self.graph;
+        let fits = |&id: &NodeId| {
+            let (node, summands) = (&graph.nodes[id as usize], self.sums.summands[id as usize]);
+            let is_kept = |&it: &TensorId| {
+                self.pinned[it as usize] || graph.outputs.contains(&it) || !is_shaped(graph, it)
+            };
+            let is_own = |&it: &TensorId| members.binary_search(&graph.tensors[it as usize].def).is_ok();
+            let mut others = node.operands.iter().enumerate().filter(|(slot, _)| summands >> slot & 1 == 0);
+            summands != 0 && !node.results.iter().any(is_kept) && !others.any(|(_, it)| is_own(it))
+        };
+        members.iter().all(fits)
     }
 
     /// Per tensor, and per node and operand: its classes, now that they are final.

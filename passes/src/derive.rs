@@ -18,6 +18,7 @@ mod parts;
 mod read;
 mod scatter;
 mod split;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub use origin::{is_naming, operand_origins, origin};
 pub use parts::{BatchSplit, batch_splits};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};
+pub use sums::{left, reductions};
 
 use crate::pricing::{AxisMask, Kernel};
 use ops::Deriver;
@@ -87,6 +89,8 @@ pub struct Leaf {
     pub layout: Layout,
     /// The stage.
     pub stage: usize,
+    /// The axes over which it is a sum that is still to be done, one summand per device.
+    pub partial: AxisMask,
 }
 
 /// A collective that an instruction does.
@@ -142,6 +146,8 @@ pub fn derive(module: &Module) -> Result<Facts> {
         deriver.comp(comp);
     }
     agree::check(module, &mut deriver.facts);
+    let ends = sums::ends(module, &deriver.facts);
+    deriver.facts.problems.extend(ends);
     micro::natures(module, &mut deriver.facts);
     deriver.facts.problems.sort_by_key(|problem| (problem.comp, problem.instr));
     Ok(deriver.facts)

@@ -7,6 +7,7 @@
 use crate::batch::{batch_dims, gcd};
 use crate::derive::{Facts, Phase, derive, header, is_naming, operand_origins, planned_comps};
 use crate::graph::Graph;
+use crate::partial;
 use phzc_cost::Collective;
 use phzc_ir::{
     CompId, Diagnostic, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value,
@@ -109,6 +110,9 @@ fn layouts(placed: &Module, mesh: &Mesh) -> Result<Vec<Vec<Vec<Layout>>>> {
 
 fn set_layouts(module: &mut Module, comp: CompId, layouts: &[Vec<Layout>], mesh: &Mesh) {
     for (instr, layouts) in module.comps[comp.index()].instrs.iter_mut().zip(layouts) {
+        let mut sums = partial::read(instr, layouts.len()).unwrap_or_default();
+        sums.iter_mut().for_each(|axes| *axes <<= TIME + 1);
+        partial::set(instr, &sums);
         let tiling = |(shape, layout): (&Shape, &Layout)| {
             layout.to_tiling(shape.as_array().map_or(0, |array| array.rank()), mesh)
         };

@@ -1,5 +1,6 @@
 //! Contractions of two arrays: `dot` and its ragged and scaled kin.
 
+use super::linear;
 use super::maps::{dim, fallback, operand_dims};
 use super::read::{
     DimList, Inferred, describe_array, dim_list, dims_of, expect_size, mixed_dtype, plain, stated_dtype,
@@ -15,8 +16,9 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `dot`: batch and free dimensions pass, contracting dimensions add up.
-pub const DOT: OpDef =
-    OpDef::new(Arity::Exactly(2), infer_dot, rule_dot, work_dot, FusionKind::Matrix).evaluated(eval::dot);
+pub const DOT: OpDef = OpDef::new(Arity::Exactly(2), infer_dot, rule_dot, work_dot, FusionKind::Matrix)
+    .linear_in(linear::either)
+    .evaluated(eval::dot);
 /// `ragged-dot`: rows of the left belong to groups, each with its own right-hand matrix.
 pub const RAGGED_DOT: OpDef =
     OpDef::new(Arity::Exactly(3), infer_ragged, rule_ragged, work_ragged, FusionKind::Matrix);

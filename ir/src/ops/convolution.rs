@@ -1,6 +1,7 @@
 //! `convolution`: roles of the dimensions, grouped channels, windows.
 
 use super::contract::product_dtype;
+use super::linear;
 use super::maps::operand_dims;
 use super::positions::valid_positions;
 use super::read::{Inferred, count, describe_array, expect_size, plain};
@@ -16,8 +17,9 @@ use crate::work::Work;
 use smallvec::SmallVec;
 
 /// `convolution`: batch, features and groups pass, input features add up, windows permute.
-pub const CONVOLUTION: OpDef =
-    OpDef::new(Arity::Exactly(2), infer, rule, work, FusionKind::Matrix).evaluated(eval::convolution);
+pub const CONVOLUTION: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, work, FusionKind::Matrix)
+    .linear_in(linear::either)
+    .evaluated(eval::convolution);
 
 fn labels<'a>(view: &View<'a>) -> Option<&'a DimLabels> {
     match view.instr.attr(Key::DimLabels) {

@@ -3,6 +3,7 @@
 //! FLOPs follow XLA: one per result element, or one transcendental call. (XLA counts `asin`, `acos`,
 //! `asinh`, `atanh`, `sinh` and `cosh` as FLOPs, by omission; here they are transcendental.)
 
+use super::linear;
 use super::maps::{dim, identity, pointwise, result_dims};
 use super::read::{Inferred, array, callee, describe_array, like, mixed_dtype, plain, same_dims, stated};
 use super::reducer::{self, applied};
@@ -21,23 +22,28 @@ const fn elementwise(n_operands: usize, infer: fn(&View) -> Inferred, work: fn(&
 }
 
 /// `negate`, `floor`, …: one FLOP per element.
-pub const UNARY: OpDef = elementwise(1, infer_unary, flops).evaluated_by_element(unary::unary);
+pub const UNARY: OpDef =
+    elementwise(1, infer_unary, flops).linear_in(linear::unary).evaluated_by_element(unary::unary);
 /// `exponential`, `tanh`, …: one transcendental per element.
 pub const TRANSCENDENTAL: OpDef =
     elementwise(1, infer_unary, transcendentals).evaluated_by_element(unary::unary);
 /// `add`, `maximum`, …: one FLOP per element.
-pub const BINARY: OpDef = elementwise(2, infer_binary, flops).evaluated_by_element(binary::binary);
+pub const BINARY: OpDef =
+    elementwise(2, infer_binary, flops).linear_in(linear::binary).evaluated_by_element(binary::binary);
 /// `power`, `atan2`: one transcendental per element.
 pub const TRANSCENDENTAL_BINARY: OpDef =
     elementwise(2, infer_binary, transcendentals).evaluated_by_element(binary::binary);
 /// `compare`: truth values.
 pub const COMPARE: OpDef = elementwise(2, infer_compare, flops).evaluated_by_element(binary::compare);
 /// `select`: the predicate may be a scalar.
-pub const SELECT: OpDef = elementwise(3, infer_select, flops).evaluated_by_element(select::select);
+pub const SELECT: OpDef =
+    elementwise(3, infer_select, flops).linear_in(linear::choices).evaluated_by_element(select::select);
 /// `clamp`: the bounds may be scalars.
 pub const CLAMP: OpDef = elementwise(3, infer_clamp, flops).evaluated_by_element(select::clamp);
 /// `convert`: the element type is as written.
-pub const CONVERT: OpDef = elementwise(1, infer_convert, flops).evaluated_by_element(convert::convert_op);
+pub const CONVERT: OpDef = elementwise(1, infer_convert, flops)
+    .linear_in(linear::widening)
+    .evaluated_by_element(convert::convert_op);
 /// `stochastic-convert`: rounded by the random bits of operand 1.
 pub const STOCHASTIC_CONVERT: OpDef = elementwise(2, infer_stochastic_convert, flops);
 /// `is-finite`: truth values.
@@ -49,6 +55,7 @@ pub const COMPLEX: OpDef = elementwise(2, infer_complex, flops).evaluated_by_ele
 /// `copy`: any value, unchanged.
 pub const COPY: OpDef =
     OpDef::new(Arity::Exactly(1), infer_copy, identity, |_| Work::default(), FusionKind::Loop)
+        .linear_in(linear::first)
         .evaluated_by_element(control::pass);
 /// `bitcast-convert`: may split an element into several of a minor dimension, or join them.
 pub const BITCAST_CONVERT: OpDef =

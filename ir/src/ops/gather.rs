@@ -1,5 +1,6 @@
 //! `gather`: slices of an array at many computed places.
 
+use super::linear;
 use super::maps::{dim, operand_dims, result_dims};
 use super::read::{DimList, Inferred, array, dim_list, dims_of, expect_size};
 use crate::attr::Key;
@@ -17,6 +18,7 @@ use crate::work::Work;
 /// A device that holds a part of a looked-up dimension looks up the indices that fall into it and
 /// contributes zeros for the others: the sum over devices is the result.
 pub const GATHER: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, |_| Work::default(), FusionKind::Loop)
+    .linear_in(linear::first)
     .touching(Touch::Part)
     .evaluated(eval::gather);
 

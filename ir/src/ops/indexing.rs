@@ -1,5 +1,6 @@
 //! Slices at computed places: `dynamic-slice`, `dynamic-update-slice`. Gather and scatter have files of their own.
 
+use super::linear;
 use super::maps::{equal_dims, operand_dims, resized};
 use super::read::{Inferred, array, describe_array, expect_size, like, mixed_dtype};
 use crate::attr::Key;
@@ -22,6 +23,7 @@ pub const DYNAMIC_SLICE: OpDef = OpDef::new(
     FusionKind::Loop,
 )
 .touching(Touch::Part)
+.linear_in(linear::first)
 .evaluated(eval::dynamic_slice);
 /// `dynamic-update-slice`: operand and result pass everywhere, the update where it covers a dimension.
 ///
@@ -34,6 +36,7 @@ pub const DYNAMIC_UPDATE_SLICE: OpDef = OpDef::new(
     FusionKind::Root,
 )
 .touching(Touch::Update)
+.linear_in(linear::first_two)
 .evaluated(eval::dynamic_update_slice);
 
 /// Starts: one scalar per dimension, or one vector (older programs).

@@ -13,6 +13,7 @@ pub mod convolution;
 pub mod elementwise;
 pub mod indexing;
 pub mod linalg;
+pub mod linear;
 pub mod literal;
 pub mod movement;
 pub mod other;

@@ -1,5 +1,6 @@
 //! Ops that move elements: reshape, broadcast, transpose, slices, padding, concatenation.
 
+use super::linear;
 use super::maps::{alike, dim, equal_dims, fallback, operand_dims, resized, result_dims};
 use super::read::{
     Inferred, array, describe_array, dim_list, dims_of, expect_size, like, mixed_dtype, n_elements, one_dim,
@@ -27,33 +28,41 @@ const fn movement(
 }
 
 /// `reshape`: common factors pass, stretches whose boundaries do not meet are replicated.
-pub const RESHAPE: OpDef =
-    movement(1, infer_reshape, rule_reshape, FusionKind::View).evaluated(eval::reshape);
+pub const RESHAPE: OpDef = movement(1, infer_reshape, rule_reshape, FusionKind::View)
+    .linear_in(linear::first)
+    .evaluated(eval::reshape);
 /// `bitcast`: a reshape of the physical order.
-pub const BITCAST: OpDef =
-    movement(1, infer_bitcast, rule_bitcast, FusionKind::View).evaluated(eval::bitcast);
+pub const BITCAST: OpDef = movement(1, infer_bitcast, rule_bitcast, FusionKind::View)
+    .linear_in(linear::first)
+    .evaluated(eval::bitcast);
 /// `dynamic-reshape`: nothing is known before it runs.
 pub const DYNAMIC_RESHAPE: OpDef =
     OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque);
 /// `broadcast`: new dimensions are free.
-pub const BROADCAST: OpDef =
-    movement(1, infer_broadcast, rule_broadcast, FusionKind::Free).evaluated(eval::broadcast);
+pub const BROADCAST: OpDef = movement(1, infer_broadcast, rule_broadcast, FusionKind::Free)
+    .linear_in(linear::first)
+    .evaluated(eval::broadcast);
 /// `transpose`: `dimensions[d]` is the operand's dimension at result position `d`.
-pub const TRANSPOSE: OpDef =
-    movement(1, infer_transpose, rule_transpose, FusionKind::View).evaluated(eval::transpose);
+pub const TRANSPOSE: OpDef = movement(1, infer_transpose, rule_transpose, FusionKind::View)
+    .linear_in(linear::first)
+    .evaluated(eval::transpose);
 /// `reverse`: a reversed dimension permutes.
-pub const REVERSE: OpDef =
-    movement(1, infer_reverse, rule_reverse, FusionKind::Loop).evaluated(eval::reverse);
+pub const REVERSE: OpDef = movement(1, infer_reverse, rule_reverse, FusionKind::Loop)
+    .linear_in(linear::first)
+    .evaluated(eval::reverse);
 /// `slice`: a dimension taken in full passes.
 pub const SLICE: OpDef =
     movement(1, infer_slice, |view| equal_dims(view, FactorKind::Permute), FusionKind::Loop)
         .touching(Touch::Part)
+        .linear_in(linear::first)
         .evaluated(eval::slice);
 /// `pad`: an unpadded dimension passes.
-pub const PAD: OpDef = movement(2, infer_pad, rule_pad, FusionKind::Loop).evaluated(eval::pad);
+pub const PAD: OpDef =
+    movement(2, infer_pad, rule_pad, FusionKind::Loop).linear_in(linear::padding).evaluated(eval::pad);
 /// `concatenate`: every dimension but one passes.
 pub const CONCATENATE: OpDef =
     OpDef::new(Arity::AtLeast(1), infer_concatenate, rule_concatenate, |_| Work::default(), FusionKind::Loop)
+        .linear_in(linear::all)
         .evaluated(eval::concatenate);
 
 fn infer_reshape(view: &View) -> Inferred {

@@ -1,5 +1,6 @@
 //! Sources and sinks of values, sizes at run time, and calls that XLA does not look into.
 
+use super::linear;
 use super::literal::splat;
 use super::maps::{alike, all_replicated, fallback, identity, operand_dims, source};
 use super::read::{Inferred, array, expect_scalar, like, one_dim, stated};
@@ -35,6 +36,7 @@ pub const IOTA: OpDef =
 /// `custom-call`: whatever it does, it does it on whole arrays.
 pub const CUSTOM_CALL: OpDef =
     idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque)
+        .linear_in(linear::marker)
         .evaluated(control::custom_call);
 /// Transfers to and from elsewhere.
 pub const OPAQUE: OpDef = idle(Arity::AtLeast(0), |_| Ok(None), fallback, FusionKind::Opaque);

@@ -1,5 +1,6 @@
 //! `reduce`: an accumulation over dimensions, of one array or several at once.
 
+use super::linear;
 use super::maps::{operand_dims, scalars};
 use super::read::{
     Inferred, dim_list, dims_of, expect_scalar, expect_size, mixed_dtype, one_or_tuple, plain, same_dims,
@@ -15,8 +16,9 @@ use crate::view::View;
 use crate::work::Work;
 
 /// `reduce`: N operands, N initial scalars, a computation of N accumulators and N elements.
-pub const REDUCE: OpDef =
-    OpDef::new(Arity::AtLeast(2), infer, rule, work, FusionKind::Root).evaluated(eval::reduce);
+pub const REDUCE: OpDef = OpDef::new(Arity::AtLeast(2), infer, rule, work, FusionKind::Root)
+    .linear_in(linear::reduction)
+    .evaluated(eval::reduce);
 
 fn infer(view: &View) -> Inferred {
     let n_pairs = view.n_operands() / 2;

@@ -2,8 +2,15 @@
 //! outputs that reuse a parameter's buffer.
 
 use super::read::element_start;
-use super::{Facts, Leaf, Problem, planned_comps};
+use super::{Facts, Leaf, Problem, origin, planned_comps};
+use crate::partial::names;
+use crate::pricing::AxisMask;
+use phzc_ir::ops::linear::is_zero;
 use phzc_ir::{CompId, Instr, InstrId, Key, Mesh, Module, Opcode, Shape};
+use std::fmt::Write;
+
+/// Partial over any axes: zeros are the summands of a sum that is zero.
+const ANY: AxisMask = AxisMask::MAX;
 
 /// Adds a problem for every pair that disagrees.
 pub fn check(module: &Module, facts: &mut Facts) {
@@ -44,7 +51,17 @@ impl<'a> Pairs<'a> {
     }
 
     fn operands(&self) -> Vec<Leaf> {
-        self.instr.operands.iter().flat_map(|&operand| self.leaves(self.comp, operand)).collect()
+        self.instr.operands.iter().flat_map(|&operand| self.passed(self.comp, operand)).collect()
+    }
+
+    /// What is handed on; zeros are partial over whatever their taker wants.
+    fn passed(&self, comp: CompId, id: InstrId) -> Vec<Leaf> {
+        let (computation, mut leaves) = (self.module.comp(comp), self.leaves(comp, id));
+        for (leaf, own) in leaves.iter_mut().enumerate() {
+            let (made, _) = origin(computation, id, leaf);
+            own.partial |= if is_zero(&computation.instrs, made) { ANY } else { 0 };
+        }
+        leaves
     }
 
     fn leaves(&self, comp: CompId, id: InstrId) -> Vec<Leaf> {
@@ -56,7 +73,7 @@ impl<'a> Pairs<'a> {
     }
 
     fn root(&self, comp: CompId) -> Vec<Leaf> {
-        self.leaves(comp, self.module.comp(comp).root)
+        self.passed(comp, self.module.comp(comp).root)
     }
 
     fn while_loop(&mut self) {
@@ -73,7 +90,7 @@ impl<'a> Pairs<'a> {
 
     fn branches(&mut self) {
         for (index, branch) in super::control_flow(self.instr).into_iter().enumerate() {
-            let passed = self.instr.operands.get(index + 1).map(|&id| self.leaves(self.comp, id));
+            let passed = self.instr.operands.get(index + 1).map(|&id| self.passed(self.comp, id));
             let param = self.param(branch);
             self.compare(
                 &passed.unwrap_or_default(),
@@ -92,7 +109,10 @@ impl<'a> Pairs<'a> {
 
     fn compare(&mut self, own: &[Leaf], others: &[Leaf], verb: &str, what: &str) {
         let meshes = &self.facts.header.meshes;
-        let differs = |(a, b): (&Leaf, &Leaf)| a.layout != b.layout || meshes[a.stage] != meshes[b.stage];
+        let differs = |(a, b): (&Leaf, &Leaf)| {
+            let is_other_sum = a.partial != b.partial && a.partial != ANY && b.partial != ANY;
+            a.layout != b.layout || meshes[a.stage] != meshes[b.stage] || is_other_sum
+        };
         let Some(leaf) = own.iter().zip(others).position(differs) else { return };
         let part = if own.len() > 1 { format!(" in part {leaf}") } else { String::new() };
         let (a, b) = (describe(own[leaf], meshes), describe(others[leaf], meshes));
@@ -103,7 +123,10 @@ impl<'a> Pairs<'a> {
 
 /// `split as [x, -, y]` by dimension up to the last split one; `whole`; with the stage where there are several.
 fn describe(leaf: Leaf, meshes: &[Mesh]) -> String {
-    let layout = describe_layout(leaf, &meshes[leaf.stage]);
+    let mut layout = describe_layout(leaf, &meshes[leaf.stage]);
+    if leaf.partial != 0 {
+        let _ = write!(layout, " and partial over `{}`", names(leaf.partial));
+    }
     if meshes.len() > 1 { format!("{layout} in stage {}", leaf.stage) } else { layout }
 }
 

@@ -8,7 +8,7 @@
 use super::split::{Split, splits};
 use crate::pricing::{AxisMask, axes_of};
 use phzc_cost::Collective;
-use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Mesh, Rule, TensorMap};
+use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Mesh, Reducer, Rule, TensorMap};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -64,8 +64,14 @@ impl Loops {
     }
 }
 
-/// The loops of an op with these layouts of operand leaves (none: lands as wanted) and result leaves.
-pub fn loops(rule: &Rule, operands: &[Option<Layout>], results: &[Layout], mesh: &Mesh) -> Loops {
+/// The loops of an op with these layouts of operand leaves (none: lands as wanted) and result leaves, which stays
+/// partial over the axes `left`.
+pub fn loops(
+    rule: &Rule,
+    operands: &[Option<Layout>],
+    (results, left): (&[Layout], AxisMask),
+    mesh: &Mesh,
+) -> Loops {
     let splits_of =
         |(map, layout): (&TensorMap, Option<Layout>)| layout.map(|layout| splits(layout, map, rule, mesh));
     let mut judge = Judge {
@@ -86,6 +92,7 @@ pub fn loops(rule: &Rule, operands: &[Option<Layout>], results: &[Layout], mesh:
         judge.block(axis);
         judge.axis(axis);
     }
+    judge.leave(left);
     judge.reductions();
     judge.orders();
     judge.loops
@@ -191,6 +198,24 @@ impl Judge<'_> {
             ));
             self.implicit(kind, axis, None, index);
         }
+    }
+
+    /// Leaves sums undone: the movements after it do them.
+    fn leave(&mut self, axes: AxisMask) {
+        for axis in axes_of(axes) {
+            let kind = self.loops.split[axis].map(|id| self.kind(id));
+            if kind != Some(FactorKind::Reduce(Reducer::Add))
+                || self.reduced >> axis & 1 == 0
+                || self.results.len() > 1
+            {
+                let problem = format!(
+                    "is said to be partial over {}, along which it sums nothing up",
+                    name(self.mesh, axis)
+                );
+                self.loops.problems.push(problem);
+            }
+        }
+        self.reduced &= !axes;
     }
 
     /// Partial results are scattered dimension by dimension, then reduced loop by loop: XLA's partitioner

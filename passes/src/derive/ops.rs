@@ -3,7 +3,10 @@
 use super::loops::{OpStep, loops};
 use super::moves::moves;
 use super::read::{Reader, local_bytes};
-use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter};
+use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums};
+use crate::partial::names;
+use crate::pricing::AxisMask;
+use phzc_cost::Collective;
 use phzc_ir::{CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
 use smallvec::SmallVec;
 
@@ -57,7 +60,7 @@ impl Deriver<'_> {
                 );
                 self.report(comp, id, vec![(false, message)]);
             }
-            Opcode::CustomCall if is_move(&view) => self.explicit_move(comp, &view, facts),
+            Opcode::CustomCall if is_move(&view) => self.explicit_move(comp, id, &view, facts),
             _ => {
                 self.rule(comp, id, &view, facts);
                 if self.facts.header.is_local {
@@ -67,7 +70,7 @@ impl Deriver<'_> {
         }
     }
 
-    fn explicit_move(&mut self, comp: CompId, view: &View, facts: &mut InstrFacts) {
+    fn explicit_move(&mut self, comp: CompId, id: InstrId, view: &View, facts: &mut InstrFacts) {
         let operand = &self.facts.comps[comp.index()][view.instr.operands[0].index()];
         let (Some(array), Some(source)) = (view.instr.shape.as_array(), operand.leaves.first()) else {
             return;
@@ -75,15 +78,30 @@ impl Deriver<'_> {
         let target = facts.leaves[0];
         let mesh = &self.facts.header.meshes[facts.stage];
         facts.reads.push(local_bytes(array, target.layout, mesh));
-        if *mesh != self.facts.header.meshes[source.stage] {
+        let is_sent = *mesh != self.facts.header.meshes[source.stage];
+        let made = if is_sent { target.partial | source.partial } else { target.partial & !source.partial };
+        if made != 0 {
+            let message = format!("`{}` cannot make a value partial over `{}`", view.instr.name, names(made));
+            self.facts.problems.push(Problem { comp, instr: id, is_fatal: true, message });
+        }
+        if is_sent {
             return; // a send to another mesh lands in any layout
         }
-        let mut layout = source.layout;
-        for step in moves(source.layout, target.layout, array.rank(), mesh) {
+        let (scattered, reduced, mut layout) =
+            sums::reductions(source.layout, target.layout, source.partial & !target.partial);
+        let dtype = array.dtype;
+        let before = local_bytes(array, source.layout, mesh);
+        let sums = [
+            (Collective::ReduceScatter, scattered, before),
+            (Collective::AllReduce, reduced, local_bytes(array, layout, mesh)),
+        ];
+        for (kind, axes, bytes) in sums.into_iter().filter(|(_, axes, _)| *axes != 0) {
+            facts.steps.push(Step { kind, axes, dtype, bytes, is_implicit: false });
+        }
+        for step in moves(layout, target.layout, array.rank(), mesh) {
             let bytes = local_bytes(array, layout, mesh).max(local_bytes(array, step.layout, mesh));
             if let Some(kind) = step.kind {
-                let (axes, dtype) = (step.axes, array.dtype);
-                facts.steps.push(Step { kind, axes, dtype, bytes, is_implicit: false });
+                facts.steps.push(Step { kind, axes: step.axes, dtype, bytes, is_implicit: false });
             }
             layout = step.layout;
         }
@@ -96,7 +114,9 @@ impl Deriver<'_> {
         let arriving: SmallVec<[Option<Layout>; 4]> =
             operands.iter().map(|(leaf, _)| self.arrives(*leaf, facts.stage)).collect();
         let results: SmallVec<[Layout; 2]> = facts.leaves.iter().map(|leaf| leaf.layout).collect();
-        let loops = loops(&rule, &arriving, &results, &mesh);
+        let partial: SmallVec<[AxisMask; 4]> = operands.iter().map(|(leaf, _)| leaf.partial).collect();
+        let left = sums::left(&partial, &facts.leaves);
+        let loops = loops(&rule, &arriving, (&results, left), &mesh);
         facts.axes = loops.axes();
         let n_parts: f64 = crate::pricing::axes_of(facts.axes).map(|axis| mesh.sizes[axis] as f64).product();
         facts.work = Work { bytes: 0.0, ..(view.instr.op.def().work)(view) * (1.0 / n_parts) };
@@ -108,7 +128,10 @@ impl Deriver<'_> {
             None => message(step, shapes[step.result], results[step.result], &mesh),
         };
         facts.steps.extend(loops.steps.iter().filter_map(message));
-        let problems = loops.problems.iter().map(|text| (false, format!("`{}` {text}", view.instr.name)));
+        let result = facts.leaves.first().map_or(0, |leaf| leaf.partial);
+        let sums = sums::problems(view, &partial, result, &loops);
+        let problems =
+            loops.problems.iter().chain(&sums).map(|text| (false, format!("`{}` {text}", view.instr.name)));
         self.report(comp, id, problems.collect());
     }
 

@@ -1,6 +1,8 @@
 //! Reads layouts, stage and phase of one instruction.
 
 use super::{Facts, InstrFacts, Leaf, Phase};
+use crate::partial;
+use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::{
     ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiling, counted,
 };
@@ -62,11 +64,19 @@ impl<'m> Reader<'m> {
             found.push((false, format!("`{}` {what}", instr.name)));
             return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
         }
-        let pairs = shapes.iter().zip(tilings).zip(stages);
+        let sums = sums(instr, shapes.len(), found);
+        let pairs = shapes.iter().zip(tilings).zip(stages).zip(sums);
         pairs
-            .map(|((shape, tiling), &stage)| {
-                let layout = self.leaf(instr, shape, tiling, (stage, &facts.header.meshes[stage]), found);
-                Leaf { layout, stage }
+            .map(|(((shape, tiling), &stage), partial)| {
+                let mesh = &facts.header.meshes[stage];
+                let layout = self.leaf(instr, shape, tiling, (stage, mesh), found);
+                if !axes_of(partial).all(|axis| axis < mesh.n_axes() && layout.dim_of(axis).is_none()) {
+                    found.push((
+                        true,
+                        format!("`{}` is partial over axes that split it or are none", instr.name),
+                    ));
+                }
+                Leaf { layout, stage, partial }
             })
             .collect()
     }
@@ -116,6 +126,17 @@ impl<'m> Reader<'m> {
         self.seen.push((tiling, rank, stage, layout));
         layout
     }
+}
+
+/// The axes over which each leaf is partial.
+fn sums(instr: &Instr, n_leaves: usize, found: &mut Found) -> Vec<AxisMask> {
+    partial::read(instr, n_leaves).unwrap_or_else(|bad| {
+        found.push((
+            true,
+            format!("`{}` is partial over `{bad}`, which is no list of axes per leaf", instr.name),
+        ));
+        vec![0; n_leaves]
+    })
 }
 
 fn named(mesh: &Mesh) -> String {

@@ -1,5 +1,6 @@
 //! Takes a plan out of a module: what is left is the program as the user gave it.
 
+use crate::partial;
 use crate::shard::emit::planned_comps;
 use phzc_ir::{InstrId, Key, Module};
 
@@ -20,6 +21,7 @@ pub fn strip(module: &mut Module) {
                 instr.attrs.retain(|attr| attr.key != Key::Sharding);
             }
             instr.remove_note("phzc.stage");
+            partial::set(instr, &[]);
         }
         comp.root = source[comp.root.index()];
         let keep: Vec<bool> = is_move.iter().map(|is_move| !is_move).collect();

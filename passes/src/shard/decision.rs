@@ -1,9 +1,10 @@
 //! What a choice means for every tensor: the layout it is written in, and what each reader wants.
 
-use super::menu::{Strategy, layout};
-use super::model::Model;
+use super::menu::{Strategy, partial_axes};
+use super::model::{Model, Use};
 use super::moves::{Source, Step};
 use super::strategy_map;
+use super::want::Want;
 use crate::blocks::{BlockId, is_shaped};
 use crate::graph::{NodeId, TensorId};
 use phzc_cost::Collective;
@@ -14,8 +15,10 @@ pub struct Decision<'m, 'a> {
     pub(super) model: &'m mut Model<'a>,
     pub(super) strategies: Vec<Strategy>,
     pub(super) layouts: Vec<Layout>,
-    /// Per tensor: whether its sum, if it is made partial, is done on the way to the one layout that all readings want.
-    sums_elsewhere: Vec<bool>,
+    /// Per tensor: what all readings want, if that is one: its sum, if it is made partial, is done on the way there.
+    sums_elsewhere: Vec<Option<Want>>,
+    /// Per tensor: the axes over which it is written as a sum that is still to be done.
+    pub(super) partial: Vec<u8>,
 }
 
 impl<'m, 'a> Decision<'m, 'a> {
@@ -23,9 +26,10 @@ impl<'m, 'a> Decision<'m, 'a> {
     pub fn new(model: &'m mut Model<'a>, option: &[u32]) -> Decision<'m, 'a> {
         let strategies: Vec<Strategy> =
             model.menus.iter().zip(option).map(|(menu, &option)| menu.strategies[option as usize]).collect();
-        let layouts = vec![Layout::REPLICATED; model.input.graph.tensors.len()];
+        let n_tensors = model.input.graph.tensors.len();
+        let (layouts, partial) = (vec![Layout::REPLICATED; n_tensors], vec![0; n_tensors]);
         let sums_elsewhere = sums_elsewhere(model, &strategies);
-        let mut decision = Decision { model, strategies, layouts, sums_elsewhere };
+        let mut decision = Decision { model, strategies, layouts, sums_elsewhere, partial };
         decision.settle();
         decision.settle_free();
         decision
@@ -45,7 +49,22 @@ impl<'m, 'a> Decision<'m, 'a> {
             };
             self.layouts[tensor as usize] =
                 self.model.settled(tensor, &self.strategies[block as usize]).layout;
+            self.partial[tensor as usize] = self.left(tensor, block);
         }
+    }
+
+    /// The axes over which a tensor is written partial: all that it is partial over, if some of it is read so.
+    fn left(&self, tensor: TensorId, block: BlockId) -> u8 {
+        let kept = partial_axes(&self.strategies[block as usize]);
+        let reader = self.model.deferred[tensor as usize].map(|index| &self.model.uses[index as usize]);
+        let reader = reader.map(|it| self.model.wanted(it, &self.strategies[it.block as usize]));
+        let wanted = reader.or(self.sums_elsewhere[tensor as usize]).map_or(0, |want| want.partial);
+        if kept | wanted == 0 { 0 } else { self.source(tensor, block).partial | kept }
+    }
+
+    /// A tensor as it is written.
+    pub(super) fn written(&self, tensor: TensorId) -> Want {
+        Want { layout: self.layouts[tensor as usize], partial: self.partial[tensor as usize] }
     }
 
     /// A free tensor lies as all its readers want it; where they differ, whole: then each reader slices.
@@ -62,7 +81,7 @@ impl<'m, 'a> Decision<'m, 'a> {
             }
             for (slot, &operand) in node.operands.iter().enumerate() {
                 if graph.tensors[operand as usize].is_free {
-                    let need = self.need(id, slot as u32);
+                    let need = self.need(id, slot as u32).layout;
                     let joined = wanted[operand as usize].map_or(need, |old| common(old, need));
                     wanted[operand as usize] = Some(joined);
                 }
@@ -70,19 +89,25 @@ impl<'m, 'a> Decision<'m, 'a> {
         }
     }
 
-    /// The layout in which a node reads an operand.
-    pub fn need(&self, id: NodeId, slot: u32) -> Layout {
+    /// What a node reads an operand as.
+    pub(super) fn need(&self, id: NodeId, slot: u32) -> Want {
         let (graph, blocks) = (self.model.input.graph, self.model.input.blocks);
         let node = &graph.nodes[id as usize];
         if let Some(block) = blocks.block_of[id as usize] {
             let view = self.model.menus[block as usize].view(blocks.use_map(id, slot as usize));
-            return layout(&self.strategies[block as usize], &view);
+            let tensor = node.operands[slot as usize];
+            let is_summand = self.model.takes_summand(block, id, slot);
+            let it = Use { tensor, reader: Some((id, slot)), block, view, is_summand, trips: 1.0 };
+            let want = self.model.wanted(&it, &self.strategies[block as usize]);
+            // Zeros are summands as they are.
+            let partial = if graph.tensors[tensor as usize].is_free { 0 } else { want.partial };
+            return Want { partial, ..want };
         }
         match node.results.first() {
             Some(&result) if graph.tensors[result as usize].is_free => {
-                through(&node.rule, slot as usize, self.layouts[result as usize])
+                through(&node.rule, slot as usize, self.layouts[result as usize]).into()
             }
-            _ => Layout::REPLICATED,
+            _ => Want::default(),
         }
     }
 
@@ -98,36 +123,48 @@ impl<'m, 'a> Decision<'m, 'a> {
     fn source(&self, tensor: TensorId, block: BlockId) -> Source {
         let strategy = &self.strategies[block as usize];
         match self.sums_elsewhere[tensor as usize] {
-            true => self.model.made(tensor, strategy),
-            false => self.model.settled(tensor, strategy),
+            Some(_) => self.model.made(tensor, strategy),
+            None => self.model.settled(tensor, strategy),
         }
     }
 
     /// Steps that bring a tensor, as it is written, to a layout.
     ///
-    /// An instruction is written with its reductions done, so an all-reduce is no step of its own and
-    /// a reduce-scatter is the slice after it: XLA's partitioner inserts what was planned for this form
-    /// only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
-    pub(super) fn steps(&mut self, tensor: TensorId, target: Layout) -> Vec<Step> {
+    /// An instruction whose sums nobody takes undone is written with its reductions done, so an all-reduce is
+    /// no step of its own and a reduce-scatter is the slice after it: XLA's partitioner inserts what was planned
+    /// for this form only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
+    pub(super) fn steps(&mut self, tensor: TensorId, target: Want) -> Vec<Step> {
         let graph = self.model.input.graph;
         let written = self.layouts[tensor as usize];
         if !is_shaped(graph, tensor) {
-            let slice = Step { kind: None, axes: 0, layout: target, partial: 0 };
-            return if written == target { Vec::new() } else { vec![slice] };
+            let slice = Step { kind: None, axes: 0, layout: target.layout, partial: 0 };
+            return if written == target.layout { Vec::new() } else { vec![slice] };
         }
         let block = self.model.input.blocks.block_of[graph.tensors[tensor as usize].def as usize];
         let source = block.map_or(written.into(), |block| self.source(tensor, block));
+        if target == self.written(tensor) {
+            return Vec::new();
+        }
+        let shared = self.partial[tensor as usize] & !source.partial;
         let mut steps = self.model.steps(tensor, source, target);
-        steps.retain(|step| step.kind != Some(Collective::AllReduce));
+        if shared != 0 {
+            let (kind, layout) = (Some(Collective::AllReduce), source.layout);
+            steps.insert(0, Step { kind, axes: shared, layout, partial: source.partial });
+        }
+        if self.partial[tensor as usize] == 0 {
+            steps.retain(|step| step.kind != Some(Collective::AllReduce));
+            steps.iter_mut().for_each(|step| step.partial = 0);
+        }
         steps
     }
 }
 
-/// Per tensor: whether its readings do its sum, all in one layout.
-fn sums_elsewhere(model: &Model, strategies: &[Strategy]) -> Vec<bool> {
-    let mut found = vec![false; model.n_readers.len()];
+/// Per tensor: what its readings want, if all of them do its sum on the way there.
+fn sums_elsewhere(model: &Model, strategies: &[Strategy]) -> Vec<Option<Want>> {
+    let mut found = vec![None; model.n_readers.len()];
     for (tensor, uses) in model.readings() {
-        found[tensor as usize] = model.sums_elsewhere(tensor, &uses, strategies);
+        let is_so = model.sums_elsewhere(tensor, &uses, strategies);
+        found[tensor as usize] = is_so.then(|| model.target(uses[0], strategies));
     }
     found
 }

@@ -1,14 +1,14 @@
 //! Edges of the problem: reshard seconds for every pair of strategies, one table for equal edges.
 
-use super::menu::layout;
 use super::model::{Model, Use};
 use super::moves::Source;
 use super::sharing::{self, Shared, Sharing};
+use super::want::Want;
 use crate::blocks::BlockId;
 use crate::choose::{Edge, Node as Variable, Star, Table};
 use crate::graph::TensorId;
 use indexmap::{IndexMap, IndexSet};
-use phzc_ir::{Dims, Layout};
+use phzc_ir::Dims;
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) type FxMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
 /// What a reading wants.
-pub(super) type Target = Layout;
+pub(super) type Target = Want;
 
 /// Where reshards start and end, strategy by strategy: the same for every reading of equal values by equal blocks.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Ends {
     pub(super) fn new(model: &Model) -> Ends {
         let (graph, blocks, unique) = (model.input.graph, model.input.blocks, model.input.unique);
         let mut ends = Ends::default();
-        let mut known_sources: FxMap<(TensorId, bool), usize> = FxMap::default();
+        let mut known_sources: FxMap<(TensorId, bool, bool), usize> = FxMap::default();
         let mut known_targets = FxMap::default();
         for it in &model.uses {
             let from = blocks.block_of[graph.tensors[it.tensor as usize].def as usize];
@@ -41,10 +41,10 @@ impl Ends {
             };
             let is_deferred = model.deferred[it.tensor as usize].is_some();
             let source = *known_sources
-                .entry((unique.twin[it.tensor as usize], is_deferred))
+                .entry((unique.twin[it.tensor as usize], is_deferred, model.is_shared[it.tensor as usize]))
                 .or_insert_with(|| ends.sources.insert_full(sources(model, from, it)).0);
             let target = *known_targets
-                .entry((unique.first[it.block as usize], it.view.clone()))
+                .entry((unique.first[it.block as usize], it.view.clone(), it.is_summand))
                 .or_insert_with(|| ends.targets.insert_full(targets(model, it)).0);
             ends.of_use.push(Some((from, source, target)));
         }
@@ -59,7 +59,7 @@ fn sources(model: &Model, from: BlockId, it: &Use) -> Rc<[Source]> {
 
 fn targets(model: &Model, it: &Use) -> Rc<[Target]> {
     let strategies = model.menus[it.block as usize].strategies.iter();
-    strategies.map(|strategy| layout(strategy, &it.view)).collect()
+    strategies.map(|strategy| model.wanted(it, strategy)).collect()
 }
 
 /// Equal edges have equal keys.

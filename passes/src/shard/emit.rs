@@ -3,13 +3,14 @@
 
 use super::decision::Decision;
 use super::moves::Step;
+use super::want::Want;
 use crate::graph::{NodeId, NodeKind, TensorId};
+use crate::partial;
 use indexmap::{IndexMap, IndexSet};
 use phzc_cost::Collective;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
-    Attr, CompId, Computation, Instr, InstrId, Key, Layout, Module, Opcode, Payload, Shape, Sharding, Tiling,
-    Value,
+    Attr, CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, Value,
 };
 use smallvec::SmallVec;
 
@@ -64,9 +65,9 @@ pub fn planned_comps(module: &Module) -> Vec<CompId> {
     found.into_iter().collect()
 }
 
-/// The layouts in which tuples have to be handed over: (computation, position) to one per leaf.
+/// How tuples have to be handed over: (computation, position) to one per leaf.
 /// The position is a loop, for its operand, or the root (`None`).
-type TupleNeeds = IndexMap<(CompId, Option<InstrId>), Vec<Option<Layout>>>;
+type TupleNeeds = IndexMap<(CompId, Option<InstrId>), Vec<Option<Want>>>;
 
 fn tuple_needs(
     module: &Module,
@@ -77,10 +78,8 @@ fn tuple_needs(
     let mut needs = TupleNeeds::new();
     for (&(comp, id), nodes) in leaf_nodes {
         let instr = module.comp(comp).instr(id);
-        let carried: Vec<Option<Layout>> = nodes
-            .iter()
-            .map(|&node| Some(decision.layouts[graph.nodes[node as usize].results[0] as usize]))
-            .collect();
+        let carried: Vec<Option<Want>> =
+            nodes.iter().map(|&node| Some(decision.written(graph.nodes[node as usize].results[0]))).collect();
         if instr.op == Opcode::While {
             needs.insert((comp, Some(id)), carried.clone());
             instr
@@ -93,10 +92,10 @@ fn tuple_needs(
                 .for_each(|branch| drop(needs.insert((branch, None), carried.clone())));
         }
     }
-    let mut outputs: Vec<Option<Layout>> = vec![None; graph.outputs.len()];
+    let mut outputs: Vec<Option<Want>> = vec![None; graph.outputs.len()];
     for &(output, param) in &graph.aliases {
         let positions = graph.outputs.iter().enumerate().filter(|&(_, &other)| other == output);
-        positions.for_each(|(leaf, _)| outputs[leaf] = Some(decision.layouts[param as usize]));
+        positions.for_each(|(leaf, _)| outputs[leaf] = Some(decision.written(param)));
     }
     needs.insert((module.entry, None), outputs);
     needs
@@ -113,7 +112,7 @@ struct Writer<'w, 'm, 'a> {
     /// Old ids to new ones.
     map: Vec<InstrId>,
     /// Reshards made so far.
-    moved: IndexMap<(TensorId, Layout), InstrId>,
+    moved: IndexMap<(TensorId, Want), InstrId>,
     /// The old instruction whose operands are being made: a reshard runs when it is first read.
     reader: Option<InstrId>,
     /// Tuples with those that were made of them in other layouts.
@@ -165,6 +164,9 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             {
                 instr.set_note("phzc.strategy", &name);
             }
+            let sums: Vec<u8> =
+                self.leaves(id).iter().map(|&it| self.decision.partial[it as usize]).collect();
+            partial::set(&mut instr, &sums);
             let tilings = self
                 .leaves(id)
                 .iter()
@@ -212,19 +214,20 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         }
     }
 
-    /// `value` in the layout `target`, made by a chain of single movements when it lies otherwise.
-    fn reshard(&mut self, tensor: TensorId, value: InstrId, target: Layout) -> InstrId {
+    /// `value` as it is wanted, made by a chain of single movements when it lies otherwise.
+    fn reshard(&mut self, tensor: TensorId, value: InstrId, target: Want) -> InstrId {
         if let Some(&made) = self.moved.get(&(tensor, target)) {
             return made;
         }
         let steps = self.decision.steps(tensor, target);
         let mut at = value;
         for step in steps {
-            at = match self.moved.get(&(tensor, step.layout)) {
+            let made = (tensor, Want { layout: step.layout, partial: step.partial });
+            at = match self.moved.get(&made) {
                 Some(&made) => made,
                 None => self.movement(value, at, &step),
             };
-            self.moved.insert((tensor, step.layout), at);
+            self.moved.insert(made, at);
         }
         at
     }
@@ -261,6 +264,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             text.into_iter().for_each(|text| instr.set_note(key, text));
         }
         instr.set_note("phzc.move", step.kind.map_or("slice", Collective::as_str));
+        partial::set(&mut instr, &[step.partial]);
         self.push(instr)
     }
 
@@ -279,12 +283,18 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     }
 
     /// A tuple (old id `old`, new id `new`) with its leaves in the layouts `needs`.
-    fn tuple(&mut self, old: InstrId, new: InstrId, needs: &[Option<Layout>]) -> InstrId {
+    fn tuple(&mut self, old: InstrId, new: InstrId, needs: &[Option<Want>]) -> InstrId {
         let leaves = self.leaves(old);
-        let differs = |(tensor, need): (&TensorId, &Option<Layout>)| {
-            need.is_some_and(|need| self.decision.layouts[*tensor as usize] != need)
+        let graph = self.decision.model.input.graph;
+        let need = |(&tensor, need): (&TensorId, &Option<Want>)| {
+            let (need, written) = ((*need)?, self.decision.written(tensor));
+            // Zeros are summands as they are.
+            let is_free = graph.tensors[tensor as usize].is_free;
+            let need = if is_free { Want { partial: 0, ..need } } else { need };
+            (need != written).then_some(need)
         };
-        if !leaves.iter().zip(needs).any(differs) {
+        let needs: Vec<Option<Want>> = leaves.iter().zip(needs).map(need).collect();
+        if needs.iter().all(Option::is_none) {
             return new;
         }
         if !matches!(self.out[new.index()].shape, Shape::Tuple(_)) {
@@ -293,17 +303,19 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         let source = self.out[new.index()].clone();
         let parts = source.shape.parts().to_vec();
         let mut operands: SmallVec<[InstrId; 3]> = SmallVec::new();
-        let mut tilings = Vec::new();
+        let (mut tilings, mut sums) = (Vec::new(), Vec::new());
         for (index, (part, &tensor)) in parts.iter().zip(&leaves).enumerate() {
             let value = if source.op == Opcode::Tuple {
                 source.operands[index]
             } else {
                 self.element(new, index, part, tensor)
             };
-            let need = needs[index].unwrap_or(self.decision.layouts[tensor as usize]);
+            let need = needs[index].unwrap_or(self.decision.written(tensor));
             operands.push(self.reshard(tensor, value, need));
+            sums.push(need.partial);
             tilings.push(
-                need.to_tiling(part.as_array().map_or(0, |array| array.rank()), &self.decision.model.mesh),
+                need.layout
+                    .to_tiling(part.as_array().map_or(0, |array| array.rank()), &self.decision.model.mesh),
             );
         }
         let mut tuple = Instr {
@@ -315,6 +327,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             ..source
         };
         tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
+        partial::set(&mut tuple, &sums);
         let made = self.push(tuple);
         if self.out[new.index()].op == Opcode::Tuple {
             self.replaced.push((new, made));
@@ -330,7 +343,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             Attr { key: Key::Index, value: Value::Int(index as i64) },
             Attr { key: Key::Sharding, value: Value::Sharding(Box::new(Sharding::Single(tiling))) },
         ];
-        let instr = Instr {
+        let mut instr = Instr {
             name: self.fresh(&base),
             op: Opcode::GetTupleElement,
             operands: SmallVec::from_slice(&[tuple]),
@@ -339,6 +352,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             attrs,
             span,
         };
+        partial::set(&mut instr, &[self.decision.partial[tensor as usize]]);
         self.push(instr)
     }
 

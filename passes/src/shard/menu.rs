@@ -12,8 +12,11 @@ use smallvec::SmallVec;
 /// The most loops of one block that strategies may split; the others stay whole.
 const MAX_LOOPS: usize = 8;
 
-/// Which loop each mesh axis splits: 0 for none, else 1 + the position in [`Menu::loops`].
+/// Which loop each mesh axis splits: 0 for none, [`PARTIAL`], else 1 + the position in [`Menu::loops`].
 pub type Strategy = [u8; MAX_AXES];
+
+/// An axis that splits no loop, but along which every device has one summand of all that the block makes.
+pub const PARTIAL: u8 = u8::MAX;
 
 /// The strategies of one block.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +48,9 @@ impl Menu {
         for axis in 0..mesh.n_axes() {
             let mut extended = Vec::new();
             for strategy in &strategies {
-                let ways = common_ways(splitter, mesh.sizes[axis], &local(&sizes, strategy, mesh), &kinds);
+                let mut ways =
+                    common_ways(splitter, mesh.sizes[axis], &local(&sizes, strategy, mesh), &kinds);
+                ways.extend(blocks.is_linear[block as usize].then_some(PARTIAL));
                 extended.extend(ways.into_iter().map(|choice| {
                     let mut next = *strategy;
                     next[axis] = choice;
@@ -75,15 +80,20 @@ impl Menu {
 /// The layout that a strategy gives a tensor.
 pub fn layout(strategy: &Strategy, view: &View) -> Layout {
     (0..MAX_AXES).fold(Layout::REPLICATED, |layout, axis| match strategy[axis] {
-        0 => layout,
+        0 | PARTIAL => layout,
         choice => layout.with(axis, (view[choice as usize - 1] as usize).checked_sub(1)),
     })
 }
 
 /// The axes (a bit each) that a strategy gives to the loops of `mask`.
 pub fn axes_on(strategy: &Strategy, mask: u8) -> u8 {
-    let is_on = |axis: usize| strategy[axis] > 0 && mask >> (strategy[axis] - 1) & 1 == 1;
+    let is_on = |axis: usize| !matches!(strategy[axis], 0 | PARTIAL) && mask >> (strategy[axis] - 1) & 1 == 1;
     (0..MAX_AXES).map(|axis| u8::from(is_on(axis)) << axis).sum()
+}
+
+/// The axes (a bit each) along which a strategy leaves sums undone.
+pub fn partial_axes(strategy: &Strategy) -> u8 {
+    (0..MAX_AXES).map(|axis| u8::from(strategy[axis] == PARTIAL) << axis).sum()
 }
 
 /// Number of devices that the axes of `mask` span.
@@ -94,7 +104,8 @@ pub fn span(mask: u8, mesh: &Mesh) -> f64 {
 /// The sizes of loops on each device.
 fn local(sizes: &[i64], strategy: &Strategy, mesh: &Mesh) -> SmallVec<[i64; MAX_LOOPS]> {
     let mut local: SmallVec<[i64; MAX_LOOPS]> = sizes.iter().copied().collect();
-    for (&choice, &n_devices) in strategy.iter().zip(&mesh.sizes).filter(|(choice, _)| **choice > 0) {
+    let split = strategy.iter().zip(&mesh.sizes).filter(|(choice, _)| !matches!(**choice, 0 | PARTIAL));
+    for (&choice, &n_devices) in split {
         local[choice as usize - 1] /= n_devices;
     }
     local

@@ -33,6 +33,7 @@ pub mod strategy_map;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod unique;
+mod want;
 mod ways;
 
 use crate::batch::batch_dims;

@@ -2,10 +2,11 @@
 //! node costs (compute, collectives inside) and edge costs (reshards between blocks).
 
 use super::forbid::Forbid;
-use super::menu::{Menu, Strategy, View, axes_on, kinds, layout};
+use super::menu::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
 use super::moves::{Moves, Source, Step};
 use super::splits::Splitter;
 use super::unique::Unique;
+use super::want::Want;
 use crate::blocks::{BlockId, Blocks, is_shaped};
 use crate::classes::ClassId;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
@@ -67,12 +68,14 @@ pub struct Use {
     pub block: BlockId,
     /// How the block's loops lie in the tensor.
     pub view: View,
+    /// Whether the reader takes it as a sum that is still to be done, over the axes on which its own results are.
+    pub is_summand: bool,
     /// Executions per step.
     pub trips: f64,
 }
 
 /// Readings that are known.
-type Seen = IndexSet<(TensorId, BlockId, View), FxBuildHasher>;
+type Seen = IndexSet<(TensorId, BlockId, View, bool), FxBuildHasher>;
 
 /// The problem on one mesh.
 pub struct Model<'a> {
@@ -90,6 +93,8 @@ pub struct Model<'a> {
     pub uses: Vec<Use>,
     /// Per tensor: its reduction happens at its one reader's wish (a position in `uses`), not at home.
     pub deferred: Vec<Option<u32>>,
+    /// Per tensor: several blocks read it, or the same one in several ways, so its sums are done once for all of them.
+    pub is_shared: Vec<bool>,
     /// The ways between layouts.
     pub moves: Moves,
     /// Per tensor: how many readings it has, those at home and handed over included.
@@ -135,6 +140,7 @@ impl<'a> Model<'a> {
             uses: Vec::new(),
             deferred: vec![None; graph.tensors.len()],
             moves: Moves::new(mesh, input.forbid),
+            is_shared: vec![false; graph.tensors.len()],
             n_readers: vec![0; graph.tensors.len()],
             weights: [1.0; 3],
         };
@@ -151,8 +157,9 @@ impl<'a> Model<'a> {
                 let Some(block) = blocks.block_of[node as usize] else { continue };
                 let view = self.menus[block as usize].view(blocks.use_map(node, slot as usize));
                 let trips = graph.nodes[node as usize].trips.max(self.body_trips(node, slot));
+                let is_summand = self.takes_summand(block, node, slot);
                 self.add_use(
-                    Use { tensor, reader: Some((node, slot)), block, view, trips },
+                    Use { tensor, reader: Some((node, slot)), block, view, is_summand, trips },
                     &mut seen,
                     &mut n_readers,
                 );
@@ -163,7 +170,7 @@ impl<'a> Model<'a> {
             if is_shaped(graph, output) {
                 let view = self.def_views[param as usize].clone();
                 self.add_use(
-                    Use { tensor: output, reader: None, block, view, trips: 1.0 },
+                    Use { tensor: output, reader: None, block, view, is_summand: false, trips: 1.0 },
                     &mut seen,
                     &mut n_readers,
                 );
@@ -172,12 +179,21 @@ impl<'a> Model<'a> {
         // Other results are handed over as they lie: reduced.
         let is_alias = |output: &&TensorId| graph.aliases.iter().any(|(aliased, _)| aliased == *output);
         graph.outputs.iter().filter(|output| !is_alias(output)).for_each(|&it| n_readers[it as usize] += 1);
+        let mut used = vec![false; graph.tensors.len()];
         for (index, it) in self.uses.iter().enumerate() {
+            self.is_shared[it.tensor as usize] |= std::mem::replace(&mut used[it.tensor as usize], true);
             let is_only =
                 n_readers[it.tensor as usize] == 1 && self.input.pinned[it.tensor as usize].is_none();
             self.deferred[it.tensor as usize] = is_only.then_some(index as u32);
         }
         self.n_readers = n_readers;
+    }
+
+    /// Whether a node of a block takes an operand as a sum still to be done, where the block leaves sums undone.
+    pub(super) fn takes_summand(&self, block: BlockId, node: NodeId, slot: u32) -> bool {
+        let blocks = self.input.blocks;
+        let summands = blocks.summands[node as usize].checked_shr(slot).unwrap_or(0);
+        blocks.is_linear[block as usize] && summands & 1 == 1
     }
 
     /// A loop's back edge runs as often as its body, which the carrying node itself does not.
@@ -192,13 +208,14 @@ impl<'a> Model<'a> {
     }
 
     fn add_use(&mut self, it: Use, seen: &mut Seen, n_readers: &mut [u32]) {
-        if !seen.insert((it.tensor, it.block, it.view.clone())) {
+        if !seen.insert((it.tensor, it.block, it.view.clone(), it.is_summand)) {
             return;
         }
         n_readers[it.tensor as usize] += 1;
         let made_by = self.input.blocks.block_of[self.input.graph.tensors[it.tensor as usize].def as usize];
         let is_same = made_by == Some(it.block)
             && self.def_views[it.tensor as usize] == it.view
+            && (it.is_summand || !self.input.blocks.is_linear[it.block as usize])
             && self.input.pinned[it.tensor as usize].is_none();
         if is_same {
             // Read where and as it was made: the reduction, if any, happens at home.
@@ -214,14 +231,14 @@ impl<'a> Model<'a> {
         if self.input.blocks.block_of[def as usize].is_none() {
             return Source::default();
         }
-        let partial = axes_on(strategy, self.reduced[def as usize]);
+        let (partial, kept) = (axes_on(strategy, self.reduced[def as usize]), partial_axes(strategy));
         let mut loops =
             (0..strategy.len()).filter(|axis| partial >> axis & 1 == 1).map(|axis| strategy[axis]);
         let first = loops.next();
         Source {
             layout: layout(strategy, &self.def_views[tensor as usize]),
-            partial,
-            is_joint: loops.all(|it| Some(it) == first),
+            partial: partial | kept,
+            is_joint: if kept == 0 { loops.all(|it| Some(it) == first) } else { partial == 0 },
         }
     }
 
@@ -231,21 +248,30 @@ impl<'a> Model<'a> {
         match self.input.pinned[tensor as usize] {
             Some(pinned) => pinned.into(),
             None if self.deferred[tensor as usize].is_some() => made,
-            None => made.layout.into(),
+            None => {
+                let kept = if self.is_shared[tensor as usize] { 0 } else { partial_axes(strategy) };
+                Source { layout: made.layout, partial: kept, is_joint: true }
+            }
         }
     }
 
-    pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Layout) -> f64 {
-        if source.partial != 0 && source.layout == target && self.input.forbid.forbids(Collective::AllReduce)
-        {
+    /// A value as a block reads it under a strategy.
+    pub(super) fn wanted(&self, it: &Use, strategy: &Strategy) -> Want {
+        let partial = if it.is_summand { partial_axes(strategy) } else { 0 };
+        Want { layout: layout(strategy, &it.view), partial }
+    }
+
+    pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let sums = source.partial & !target.partial;
+        if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
             return f64::INFINITY;
         }
-        let spill = self.spill_secs(tensor, source.layout, target);
+        let spill = self.spill_secs(tensor, source.layout, target.layout);
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
         self.moves
-            .cheapest(source, target, &tensor.dims, tensor.bytes, &price)
+            .cheapest_to(source, target, &tensor.dims, tensor.bytes, &price)
             .map_or(f64::INFINITY, |(secs, _)| secs + spill)
     }
 
@@ -261,12 +287,12 @@ impl<'a> Model<'a> {
     }
 
     /// The cheapest steps between two layouts of a tensor.
-    pub fn steps(&mut self, tensor: TensorId, source: Source, target: Layout) -> Vec<Step> {
+    pub fn steps(&mut self, tensor: TensorId, source: Source, target: Want) -> Vec<Step> {
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
         self.moves
-            .cheapest(source, target, &tensor.dims, tensor.bytes, &price)
+            .cheapest_to(source, target, &tensor.dims, tensor.bytes, &price)
             .map(|(_, steps)| steps)
             .unwrap_or_default()
     }
@@ -274,6 +300,17 @@ impl<'a> Model<'a> {
     /// The phase that a reading belongs to; handing over the entry's results is part of the update.
     pub(super) fn phase(&self, it: &Use) -> Phase {
         it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize])
+    }
+
+    /// Whether a reading can be had under a choice: sums that are done cannot be undone.
+    #[cfg(test)]
+    pub fn can_read(&mut self, index: usize, option: &[u32]) -> bool {
+        let it = self.uses[index].clone();
+        let def = self.input.graph.tensors[it.tensor as usize].def;
+        let chosen = |block: BlockId| self.menus[block as usize].strategies[option[block as usize] as usize];
+        let Some(from) = self.input.blocks.block_of[def as usize].map(chosen) else { return true };
+        let (source, want) = (self.settled(it.tensor, &from), self.wanted(&it, &chosen(it.block)));
+        self.move_secs(it.tensor, source, want).is_finite()
     }
 }
 

@@ -121,7 +121,10 @@ impl Moves {
         }
         let short = |layout| rename(layout, |dim| names.iter().position(|&name| name == dim).unwrap_or(0));
         let dims = names.iter().map(|&dim| gcd(dims[dim], self.mesh.n_devices())).collect();
-        (Start { source: Source { layout: short(source.layout), ..source }, dims }, short(target), names)
+        // One axis is joined to no other.
+        let is_joint = source.is_joint && source.partial.count_ones() > 1;
+        let source = Source { layout: short(source.layout), is_joint, ..source };
+        (Start { source, dims }, short(target), names)
     }
 }
 

@@ -1,14 +1,14 @@
 //! What a choice pays for moving values, reading by reading: the costs of edges and stars, taken apart again.
 
 use super::edges::FxMap;
-use super::menu::{Strategy, layout};
+use super::menu::Strategy;
 use super::model::Model;
 use super::moves::Source;
 use super::sharing;
+use super::want::Want;
 use crate::blocks::BlockId;
 use crate::choose::MAX_READERS;
 use crate::graph::{NodeId, TensorId};
-use phzc_ir::Layout;
 
 /// What a choice pays for moving values, in seconds of one step.
 pub(super) struct Paid {
@@ -52,9 +52,9 @@ impl Model<'_> {
     }
 
     /// What a reading wants under a choice.
-    pub(super) fn target(&self, index: usize, strategies: &[Strategy]) -> Layout {
+    pub(super) fn target(&self, index: usize, strategies: &[Strategy]) -> Want {
         let it = &self.uses[index];
-        layout(&strategies[it.block as usize], &it.view)
+        self.wanted(it, &strategies[it.block as usize])
     }
 
     /// Whether the sum of a tensor, if it is made partial, is done on the way to the one layout that all readings want.
@@ -115,7 +115,7 @@ impl Model<'_> {
     ) {
         let settled = self.settled(tensor, &strategies[from as usize]);
         for group in sharing::groups(self, uses) {
-            let mut brought: Vec<Layout> = Vec::new();
+            let mut brought: Vec<Want> = Vec::new();
             for index in group {
                 let target = self.target(index, strategies);
                 if !brought.contains(&target) {

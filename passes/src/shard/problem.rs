@@ -4,6 +4,7 @@ use super::edges::{Edges, Ends};
 use super::menu::Strategy;
 use super::model::{Goal, Model, Use};
 use super::pricer::NodePricer;
+use super::want::Want;
 use crate::blocks::BlockId;
 use crate::choose::{Node as Variable, Problem};
 use crate::graph::{NodeId, TensorId};
@@ -102,13 +103,13 @@ impl Model<'_> {
     /// Adds what it costs to bring fresh values into the layouts that readers find.
     fn add_settling(&mut self, nodes: &mut [Variable], is_wanted: impl Fn(TensorId) -> bool) {
         let graph = self.input.graph;
-        let mut known: IndexMap<TensorId, Vec<f64>, FxBuildHasher> = IndexMap::default();
+        let mut known: IndexMap<(TensorId, bool), Vec<f64>, FxBuildHasher> = IndexMap::default();
         for (id, node) in graph.nodes.iter().enumerate() {
             let Some(block) = self.input.blocks.block_of[id] else { continue };
             for &result in &node.results {
                 if self.settles(result) && is_wanted(result) {
-                    let twin = self.input.unique.twin[result as usize];
-                    let secs = known.entry(twin).or_insert_with(|| self.settling(twin, block));
+                    let key = (self.input.unique.twin[result as usize], self.is_shared[result as usize]);
+                    let secs = known.entry(key).or_insert_with(|| self.settling(result, block));
                     let weight = self.weight(id as NodeId);
                     let costs = nodes[block as usize].cost.iter_mut().zip(secs);
                     costs.for_each(|(cost, secs)| *cost += weight * *secs);
@@ -129,17 +130,20 @@ impl Model<'_> {
         let rule = &self.input.graph.nodes[it.def as usize].rule;
         let reduces = rule.factors.iter().any(|factor| matches!(factor.kind, FactorKind::Reduce(_)));
         let moves = self.input.pinned[tensor as usize].is_some();
-        self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves)
+        let block = self.input.blocks.block_of[it.def as usize];
+        let joins = block.is_some_and(|block| self.input.blocks.is_linear[block as usize]);
+        let is_shared_sum = joins && self.is_shared[tensor as usize];
+        self.deferred[tensor as usize].is_none() && !it.is_free && (reduces || moves || is_shared_sum)
     }
 
     /// Seconds to bring a fresh value into the layout that its readers find.
     pub(super) fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
-        let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy).layout);
+        let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
         let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
-        if source.layout != target && self.must_be_made_so(tensor, target) {
+        if source.layout != target.layout && self.must_be_made_so(tensor, target.layout) {
             return f64::INFINITY;
         }
-        trips * self.move_secs(tensor, source, target)
+        trips * self.move_secs(tensor, source, Want::of(target))
     }
 
     /// Bytes per device of the block's tensors that are alive at the peak.

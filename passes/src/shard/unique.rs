@@ -105,6 +105,8 @@ struct Describer<'a> {
 impl Describer<'_> {
     fn block(&self, members: &[NodeId]) -> Exact {
         let mut out = Exact::default();
+        members.iter().for_each(|&id| self.blocks.summands[id as usize].hash(&mut out));
+        self.blocks.block_of[members[0] as usize].map(|it| self.blocks.is_linear[it as usize]).hash(&mut out);
         for &class in self.loops {
             (self.blocks.classes.size(class), self.traits.batch.contains(&class)).hash(&mut out);
         }

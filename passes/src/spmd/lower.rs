@@ -7,11 +7,12 @@ use super::operands::{natural, pieces};
 use super::reduce::{self, Reduction};
 use super::slices::{cut, whole};
 use super::{moves, refuse};
-use crate::derive::{Facts, InstrFacts, Loops, Readers, is_move, loops, sliced_layout};
+use crate::derive::{Facts, InstrFacts, Loops, Readers, is_move, left, loops, reductions, sliced_layout};
+use crate::partial;
 use phzc_cost::Collective;
 use phzc_ir::{
     CompId, Computation, Dims, FactorKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload,
-    Result, Rule, Shape, View,
+    Reducer, Result, Rule, Shape, View,
 };
 use smallvec::SmallVec;
 
@@ -82,6 +83,8 @@ impl<'a> Lowerer<'a> {
             self.map.push(made);
             self.scattered.resize(self.map.len(), None);
         }
+        // A device's summand is a value like any other.
+        self.build.instrs.iter_mut().for_each(|instr| partial::set(instr, &[]));
         let root = self.map[old.root.index()];
         Ok(Computation { instrs: self.build.instrs, root, ..old.clone() })
     }
@@ -132,8 +135,8 @@ impl<'a> Lowerer<'a> {
     /// A change of layout, or what is left of it.
     fn explicit_move(&mut self, id: InstrId, instr: &'a Instr) -> Result<InstrId> {
         let source = instr.operands[0];
-        let (value, to) = (self.map[source.index()], self.layout_said(id));
-        let from = self.layout(source);
+        let to = self.layout_said(id);
+        let (value, from) = self.summed(source, id);
         if self.scattered[source.index()].is_none() {
             let made = moves::lower(&mut self.build, self.collectives, value, from, to);
             return made.ok_or_else(|| {
@@ -150,6 +153,19 @@ impl<'a> Lowerer<'a> {
             .fold(from, |layout, axis| layout.with(axis, to.dim_of(axis).or(from.dim_of(axis))));
         self.scattered.push((joined != to).then_some(joined));
         Ok(made)
+    }
+
+    /// The operand `source` of the movement `id`, with the sums done that the movement does; and its layout then.
+    fn summed(&mut self, source: InstrId, id: InstrId) -> (InstrId, Layout) {
+        let partial = |id: InstrId| self.own(id).leaves.first().map_or(0, |leaf| leaf.partial);
+        let (from, to) = (self.layout(source), self.layout_said(id));
+        let (scattered, reduced, at) = reductions(from, to, partial(source) & !partial(id));
+        let kinds = [(Collective::ReduceScatter, scattered), (Collective::AllReduce, reduced)];
+        let sums = kinds.into_iter().filter(|(_, axes)| *axes != 0);
+        let sums: Vec<Reduction> =
+            sums.map(|(kind, axes)| Reduction { kind, axes, reducer: Reducer::Add }).collect();
+        let value = self.map[source.index()];
+        reduce::lower(&mut self.build, self.collectives, value, (from, at), &sums)
     }
 
     fn layout_said(&self, id: InstrId) -> Layout {
@@ -170,7 +186,10 @@ impl<'a> Lowerer<'a> {
         let arriving: SmallVec<[Layout; 4]> = instr.operands.iter().flat_map(leaves).collect();
         let results: Vec<Layout> = self.own(id).leaves.iter().map(|leaf| leaf.layout).collect();
         let given: Vec<Option<Layout>> = arriving.iter().copied().map(Some).collect();
-        let loops = loops(&rule, &given, &results, mesh);
+        let own = |operand: &InstrId| self.own(*operand).leaves.iter().map(|leaf| leaf.partial);
+        let partial: SmallVec<[u8; 4]> = instr.operands.iter().flat_map(own).collect();
+        let left = left(&partial, &self.own(id).leaves);
+        let loops = loops(&rule, &given, (&results, left), mesh);
         if let Some(problem) = loops.problems.first() {
             return Err(refuse(instr, problem));
         }

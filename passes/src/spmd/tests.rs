@@ -4,6 +4,7 @@ mod compare;
 mod layouts;
 mod property;
 pub(crate) mod random;
+mod sums;
 
 use crate::testing::check;
 use insta::assert_snapshot;

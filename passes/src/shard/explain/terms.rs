@@ -5,12 +5,13 @@ use super::loops::name;
 use crate::blocks::BlockId;
 use crate::graph::TensorId;
 use crate::pricing;
-use crate::shard::menu::{Strategy, layout};
+use crate::shard::menu::Strategy;
 use crate::shard::model::Model;
 use crate::shard::moves::{Source, message_bytes};
 use crate::shard::paid::Paid;
 use crate::shard::pricer::NodePricer;
-use phzc_ir::{Layout, Module};
+use crate::shard::want::Want;
+use phzc_ir::Module;
 
 /// One part.
 #[derive(Clone, Debug)]
@@ -77,7 +78,7 @@ fn inside(module: &Module, model: &mut Model, block: BlockId, strategy: &Strateg
         let secs: f64 = results.iter().map(|&result| paid.home[result as usize]).sum();
         // Results of one node are reduced together.
         if let Some(&result) = results.first().filter(|_| secs > 0.0) {
-            let (source, target) = (model.made(result, strategy), model.settled(result, strategy).layout);
+            let (source, target) = (model.made(result, strategy), Want::of(model.settled(result, strategy)));
             let (what, part) = (format!("inside, of `{}`", name(module, model, node)), Part::Inside);
             let (moves, times) =
                 (movements(model, result, source, target), model.input.graph.nodes[node as usize].trips);
@@ -108,12 +109,12 @@ fn reshard(
     let what = format!("`{made}` for {reader}");
     let part = if it.block == block { Part::Read(it.tensor) } else { Part::Written };
     let strategy = model.menus[it.block as usize].strategies[own[it.block as usize] as usize];
-    let target = layout(&strategy, &it.view);
+    let target = model.wanted(&it, &strategy);
     let moves = if secs > 0.0 { movements(model, it.tensor, source, target) } else { Vec::new() };
     Term { what, part, moves, secs, times: it.trips }
 }
 
-fn movements(model: &mut Model, tensor: TensorId, source: Source, target: Layout) -> Vec<Movement> {
+fn movements(model: &mut Model, tensor: TensorId, source: Source, target: Want) -> Vec<Movement> {
     let steps = model.steps(tensor, source, target);
     let (mesh, bytes) = (&model.mesh, model.input.graph.tensors[tensor as usize].bytes);
     let mut before = source.layout;
@@ -150,7 +151,7 @@ pub(super) struct Fixed {
     secs: f64,
     bytes: f64,
     /// Per use that touches the block: where it starts or ends there.
-    border: Vec<(Source, Layout)>,
+    border: Vec<(Source, Want)>,
 }
 
 pub(super) fn fixed(model: &Model, block: BlockId, choice: u32, row: &Considered) -> Fixed {
@@ -164,7 +165,7 @@ pub(super) fn fixed(model: &Model, block: BlockId, choice: u32, row: &Considered
         let it = &model.uses[index];
         let is_made = model.maker(it.tensor) == Some(block);
         let made = if is_made { model.settled(it.tensor, &strategy) } else { Source::default() };
-        let read = if it.block == block { layout(&strategy, &it.view) } else { Layout::REPLICATED };
+        let read = if it.block == block { model.wanted(it, &strategy) } else { Want::default() };
         // A block's reshards for itself are its own affair.
         if is_made && it.block == block { Default::default() } else { (made, read) }
     };

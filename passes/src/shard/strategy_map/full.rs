@@ -34,6 +34,7 @@ fn sources(model: &mut Model, tensor: TensorId, target: Layout) -> Vec<f64> {
     let def = model.input.graph.tensors[tensor as usize].def;
     let Some(from) = model.input.blocks.block_of[def as usize] else { return vec![0.0] };
     let strategies = model.menus[from as usize].strategies.clone();
-    let mut secs = |strategy: &Strategy| model.move_secs(tensor, model.settled(tensor, strategy), target);
+    let mut secs =
+        |strategy: &Strategy| model.move_secs(tensor, model.settled(tensor, strategy), target.into());
     strategies.iter().map(&mut secs).collect()
 }

@@ -191,7 +191,7 @@ impl Annotator<'_> {
             let given: Vec<Option<Layout>> = needs.iter().copied().map(Some).collect();
             if divides(&needs, &operands)
                 && divides(&makes, &results)
-                && loops(&rule, &given, &makes, self.mesh).problems.is_empty()
+                && loops(&rule, &given, (&makes, 0), self.mesh).problems.is_empty()
             {
                 self.move_operands(instr, &needs);
                 return makes;

@@ -1,0 +1,47 @@
+//! The note that a value is a sum still to be done, one summand per device along some mesh axes.
+//!
+//! ```text
+//! g = f32[8,8] dot(x, dy), …, sharding={replicated}, frontend_attributes={phzc.partial="x"}
+//! ```
+//!
+//! A tuple's note lists its leaves: `,x,xy`. The sharding is that of the sum, so that the text means the same to XLA,
+//! which reduces where the summands are made.
+
+use crate::pricing::{AxisMask, axes_of};
+use phzc_ir::layout::AXIS_NAMES;
+use phzc_ir::{Instr, MAX_AXES};
+
+const NOTE: &str = "phzc.partial";
+
+/// Notes the axes over which each leaf of an instruction's value is partial.
+pub fn set(instr: &mut Instr, leaves: &[AxisMask]) {
+    if leaves.iter().all(|&axes| axes == 0) {
+        instr.remove_note(NOTE);
+        return;
+    }
+    let leaves: Vec<String> = leaves.iter().map(|&axes| names(axes)).collect();
+    instr.set_note(NOTE, &leaves.join(","));
+}
+
+/// The axes over which each of `n_leaves` leaves is partial.
+///
+/// # Errors
+/// The part of the note that is no list of axes, or the whole note if it has not that many parts.
+pub fn read(instr: &Instr, n_leaves: usize) -> Result<Vec<AxisMask>, &str> {
+    let Some(text) = instr.note(NOTE) else { return Ok(vec![0; n_leaves]) };
+    let leaves: Vec<AxisMask> =
+        text.split(',').map(|part| parse(part).ok_or(part)).collect::<Result<_, _>>()?;
+    if leaves.len() == n_leaves { Ok(leaves) } else { Err(text) }
+}
+
+/// The names of axes, one after the other.
+pub fn names(axes: AxisMask) -> String {
+    axes_of(axes).map(|axis| AXIS_NAMES[axis]).collect()
+}
+
+fn parse(text: &str) -> Option<AxisMask> {
+    text.chars().try_fold(0, |axes, name| {
+        let axis = (0..MAX_AXES).find(|&axis| AXIS_NAMES[axis].chars().eq([name]))?;
+        Some(axes | 1 << axis)
+    })
+}
