@@ -32,6 +32,14 @@ pub struct Args {
     #[arg(long, value_name = "CLUSTER")]
     pub cluster: Option<String>,
 
+    /// Fix the layout of what a pattern of names matches: `^w1$=[x,-]`; short for `shard{pin=…}`
+    #[arg(long = "pin", value_name = "PATTERN=LAYOUT")]
+    pub pins: Vec<String>,
+
+    /// Say why the value of this instruction lies as it does: every strategy, its costs, why it lost (explain.txt)
+    #[arg(long, value_name = "NAME")]
+    pub explain: Vec<String>,
+
     /// File for the resulting program [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

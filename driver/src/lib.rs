@@ -5,9 +5,11 @@
 
 pub mod args;
 mod cluster;
+mod controls;
 mod convert;
 mod dumps;
 mod eval;
+mod explain;
 pub mod files;
 pub mod frontend;
 mod generate;

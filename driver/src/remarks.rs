@@ -4,8 +4,7 @@
 
 use crate::units::secs;
 use phzc_cost::Cluster;
-use phzc_ir::layout::AXIS_NAMES;
-use phzc_ir::{Module, Result, print, print_with};
+use phzc_ir::{CompId, InstrId, Mesh, Module, Result, print, print_with};
 use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::pricing::axes_of;
 use phzc_passes::report::{Cost, costs_of};
@@ -18,17 +17,18 @@ pub(crate) fn text(module: &Module, cluster: &Cluster) -> Result<String> {
 /// The planned program as text, its facts known already.
 pub(crate) fn with_facts(module: &Module, facts: &Facts, cluster: &Cluster) -> String {
     let costs = costs_of(module, facts, cluster);
-    print_with(module, &|comp, id| costs.get(&(comp, id)).map(|costs| remark(costs)))
+    let mesh = |comp: CompId, id: InstrId| &facts.header.meshes[facts.comps[comp.index()][id.index()].stage];
+    print_with(module, &|comp, id| costs.get(&(comp, id)).map(|costs| remark(costs, mesh(comp, id))))
 }
 
 /// `12 x 9.70 us + 12 x 11.4 us all-reduce over x`.
-fn remark(costs: &[Cost]) -> String {
-    costs.iter().map(part).collect::<Vec<_>>().join(" + ")
+fn remark(costs: &[Cost], mesh: &Mesh) -> String {
+    costs.iter().map(|cost| part(cost, mesh)).collect::<Vec<_>>().join(" + ")
 }
 
-fn part(cost: &Cost) -> String {
+fn part(cost: &Cost, mesh: &Mesh) -> String {
     let what = cost.collective.map(|(kind, axes)| {
-        let names: Vec<&str> = axes_of(axes).map(|axis| AXIS_NAMES[axis]).collect();
+        let names: Vec<&str> = axes_of(axes).map(|axis| mesh.axis_name(axis)).collect();
         format!(" {kind} over {}", names.join(","))
     });
     let times = if cost.times == 1 { String::new() } else { format!("{} x ", cost.times) };
@@ -42,10 +42,11 @@ mod tests {
 
     #[test]
     fn a_remark_names_the_kernel_then_the_collectives() {
+        let mesh = Mesh::parse("x=2,model=4").expect("a mesh");
         let kernel = Cost { collective: None, times: 1, secs: 9.7e-6 };
-        assert_eq!(remark(&[kernel]), "9.70 us");
+        assert_eq!(remark(&[kernel], &mesh), "9.70 us");
         let reduce = Cost { collective: Some((Collective::AllReduce, 0b11)), times: 12, secs: 1e-3 };
-        assert_eq!(remark(&[kernel, reduce]), "9.70 us + 12 x 1.00 ms all-reduce over x,y");
+        assert_eq!(remark(&[kernel, reduce], &mesh), "9.70 us + 12 x 1.00 ms all-reduce over x,model");
     }
 
     #[test]

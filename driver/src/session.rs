@@ -5,8 +5,8 @@ use crate::dumps::Dumps;
 use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
-    Failure, Io, cluster, convert, deliver, eval, files, generate, help, remarks, summary, verify,
-    write_stdout,
+    Failure, Io, cluster, controls, convert, deliver, eval, explain, files, generate, help, remarks, summary,
+    verify, write_stdout,
 };
 use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::{derive, is_planned};
@@ -34,20 +34,13 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
 }
 
 fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
-    let pipeline = pipeline(&args.passes)?;
+    let pipeline = controls::pipeline(args)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
         Ok(text) => deliver(args.output.as_deref(), &text, io),
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
-}
-
-fn pipeline(text: &str) -> Result<Pipeline, Failure> {
-    Pipeline::parse(text).map_err(|errors| {
-        let source = Source { name: "--passes".to_owned(), text: text.to_owned() };
-        Failure { code: 2, source: Some(source), errors }
-    })
 }
 
 /// The text of the planned program; dumps and warnings on the way, the summary at the end.
@@ -60,7 +53,8 @@ fn compile(
 ) -> Result<String, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
-    let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
+    let explain = args.explain.clone();
+    let mut cx = Context { progress: io.progress, explain, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
@@ -77,6 +71,12 @@ fn compile(
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
         say(args, io, &summary::plan(&plan));
+    }
+    if !cx.explanations.is_empty() {
+        let text = explain::text(&cx.explanations);
+        // It was asked for, so `--quiet` does not mean it.
+        let _ = io.stderr.write_all(text.as_bytes());
+        cx.artifacts.insert("explain.txt".to_owned(), text);
     }
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;

@@ -86,7 +86,7 @@ fn stages(stages: &[Stage], limit_bytes: f64) -> String {
     let header =
         ["stage", "devices", "mesh", "instrs", "forward", "backward", "update", "memory", "of limit"];
     let limit = format!("memory limit: {} per device\n", bytes(limit_bytes));
-    table(&header, 3, stages.iter().enumerate().map(row).collect()) + &limit
+    table(&header, 3..9, stages.iter().enumerate().map(row).collect()) + &limit
 }
 
 fn breakdown(parts: &Breakdown) -> String {
@@ -115,7 +115,7 @@ fn collectives(plan: &Plan) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = uses.iter().take(MAX_COLLECTIVES).map(row).collect();
-    let mut out = table(&["communication", "axes", "stage", "per step", "bytes", "time"], 2, rows);
+    let mut out = table(&["communication", "axes", "stage", "per step", "bytes", "time"], 2..6, rows);
     if uses.len() > MAX_COLLECTIVES {
         let rest: f64 = uses[MAX_COLLECTIVES..].iter().map(|one| one.time_secs).sum();
         out += &format!("and {} more: {}\n", uses.len() - MAX_COLLECTIVES, secs(rest));
@@ -138,7 +138,7 @@ fn tensors(plan: &Plan) -> String {
         ]
     };
     let rows = plan.tensors.iter().take(MAX_TENSORS).map(row).collect();
-    let mut out = table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3, rows);
+    let mut out = table(&["tensor", "shape", "layout", "stage", "count", "per device"], 3..6, rows);
     let is_whole = |one: &BigTensor| !one.layout.contains(char::is_alphabetic);
     let is_planned = plan.planned_secs.is_some() && plan.stages.len() == 1 && plan.n_devices > 1;
     if is_planned && plan.tensors.iter().all(is_whole) {
@@ -147,15 +147,21 @@ fn tensors(plan: &Plan) -> String {
     out
 }
 
-/// Columns under a header, from column `n_words` on to the right; nothing when there are no rows.
-fn table(header: &[&str], n_words: usize, rows: Vec<Vec<String>>) -> String {
+/// Columns under a header, those of numbers to the right; nothing when there are no rows.
+pub(crate) fn table(
+    header: &[&str],
+    numbers: impl IntoIterator<Item = usize>,
+    rows: Vec<Vec<String>>,
+) -> String {
     if rows.is_empty() {
         return String::new();
     }
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header.to_vec()).add_rows(rows);
-    for column in table.column_iter_mut().skip(n_words) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for number in numbers {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     let lines =
         table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned() + "\n");

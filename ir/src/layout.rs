@@ -1,5 +1,6 @@
 //! Layouts on a named mesh: which mesh axes split which dimension of a tensor.
 
+use crate::axes::is_axis_name;
 use crate::diag::{Diagnostic, Result};
 use crate::sharding::{Devices, LastDims, Tiles, Tiling, TilingKind};
 use smallvec::SmallVec;
@@ -13,9 +14,11 @@ pub const MAX_AXES: usize = 4;
 pub struct Mesh {
     /// Devices per axis, each at least 2; no axis for a single device.
     pub sizes: SmallVec<[i64; MAX_AXES]>,
+    /// Names of the axes; none where they have the usual ones.
+    pub names: Vec<Box<str>>,
 }
 
-/// Names of the axes, in order.
+/// The usual names of axes, in order.
 pub const AXIS_NAMES: [&str; MAX_AXES] = ["x", "y", "z", "w"];
 
 /// A layout: per mesh axis the dimension that it splits, or none.
@@ -31,7 +34,8 @@ pub struct Layout {
 impl Mesh {
     /// A mesh of these axis sizes; axes of one device are left out.
     pub fn new(sizes: &[i64]) -> Mesh {
-        Mesh { sizes: sizes.iter().copied().filter(|&size| size > 1).take(MAX_AXES).collect() }
+        let sizes = sizes.iter().copied().filter(|&size| size > 1).take(MAX_AXES).collect();
+        Mesh { sizes, names: Vec::new() }
     }
 
     /// Number of axes.
@@ -61,26 +65,27 @@ impl Mesh {
     pub fn parse(text: &str) -> Result<Mesh> {
         let bad =
             |what: &str| Diagnostic::error(format!("`{text}` is no mesh: {what}")).help("write `x=2,y=4`");
-        let mut mesh = Mesh::default();
-        for (axis, part) in text.split(',').filter(|part| !part.is_empty()).enumerate() {
+        let (mut mesh, mut names): (Mesh, Vec<&str>) = Default::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
             let (name, size) = part.split_once('=').ok_or_else(|| bad("each axis is `name=size`"))?;
-            if axis >= MAX_AXES || name != AXIS_NAMES[axis] {
-                return Err(bad("axes are x, y, z, w in this order"));
+            if names.len() >= MAX_AXES || names.contains(&name) || !is_axis_name(name) {
+                return Err(bad("it has up to four axes, each with a name of its own"));
             }
             let size: i64 = size.parse().map_err(|_| bad("a size is an integer"))?;
             if !(2..=1 << 20).contains(&size) {
                 return Err(bad("an axis has 2 to 1048576 devices"));
             }
             mesh.sizes.push(size);
+            names.push(name);
         }
-        Ok(mesh)
+        Ok(mesh.with_names(&names))
     }
 }
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let axes: Vec<String> =
-            self.sizes.iter().zip(AXIS_NAMES).map(|(size, name)| format!("{name}={size}")).collect();
+            self.axis_names().zip(&self.sizes).map(|(name, size)| format!("{name}={size}")).collect();
         f.write_str(&axes.join(","))
     }
 }

@@ -4,6 +4,7 @@
 //! no other function panics on the module.
 
 pub mod attr;
+pub mod axes;
 pub mod build;
 pub mod diag;
 pub mod dtype;
@@ -28,6 +29,7 @@ pub mod view;
 pub mod work;
 
 pub use attr::{Attr, Key, Value};
+pub use axes::LayoutText;
 pub use diag::{Diagnostic, Result, Severity, Span, counted};
 pub use dtype::DType;
 pub use fusion::{FusionKind, Touch};

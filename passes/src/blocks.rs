@@ -55,6 +55,7 @@ impl Blocks {
         let mut grower = Grower { graph, pinned, classes, node_classes, union, phases, levels, sums };
         grower.tie_contractions(module);
         (0..graph.nodes.len() as NodeId).for_each(|node| grower.grow(node));
+        grower.tie_readings();
         grower.tie_outputs();
         grower.finish()
     }
@@ -287,6 +288,24 @@ impl Grower<'_> {
                 return false;
             }
             node = self.graph.tensors[operand as usize].def;
+        }
+    }
+
+    /// Glue nodes of one block that read a tensor of another share its loops: the maximum over scores and the scores
+    /// that it is subtracted from, so that one mesh axis can split a softmax along its sum.
+    fn tie_readings(&mut self) {
+        for tensor in &self.graph.tensors {
+            let home = self.find(tensor.def);
+            let mut firsts: IndexMap<NodeId, ClassMap> = IndexMap::new();
+            for &(reader, slot) in &tensor.uses {
+                let block = self.find(reader);
+                if block == home || self.graph.nodes[reader as usize].is_contraction {
+                    continue;
+                }
+                let map = use_map(self.graph, &self.node_classes, reader, slot as usize);
+                let first = firsts.entry(block).or_insert_with(|| map.clone()).clone();
+                self.classes.unify(&first, &map);
+            }
         }
     }
 

@@ -12,10 +12,12 @@ use crate::blocks::{BlockId, Blocks};
 use crate::classes::ClassId;
 use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::inline;
+use crate::merged::{self, Joined};
 use crate::pass::{Changed, Context, Options, Pass};
 use crate::phase::Phase;
 use crate::repeats::repeats;
 use crate::roles::{Role, roles};
+use crate::segments::{self, Listed};
 use phzc_ir::{CompId, Instr, InstrId, Key, Module, Result};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -36,7 +38,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     let graph = Graph::build(module);
     let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
     let order = reading_order(&graph, &blocks);
-    cx.artifacts.insert("blocks.txt".into(), describe(module, &graph, &blocks, &order));
+    describe(module, &graph, &blocks, &order, cx);
     let noted = note(module, &graph, &blocks, &order);
     Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
 }
@@ -95,24 +97,61 @@ fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
     changed
 }
 
-/// The block dump: members with their plans, then the repeats among the blocks with contractions.
-fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) -> String {
+/// The block dump: members with their plans, then the repeats among the blocks with contractions. A block that joins
+/// another is listed there and keeps an empty place of its own, so that numbers stay.
+fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId], cx: &mut Context) {
+    let joined = merged::joined(graph, blocks);
+    let listed = listed(graph, blocks, order, &joined);
     let mut out = String::new();
-    let with_contraction: Vec<BlockId> =
-        order.iter().copied().take_while(|&block| has_contraction(graph, blocks, block)).collect();
-    for (index, &block) in with_contraction.iter().enumerate() {
+    for (index, &block) in listed.order.iter().enumerate() {
         let _ = writeln!(out, "Parallel Block {index}:");
-        for &node in
-            blocks.members[block as usize].iter().filter(|&&node| graph.nodes[node as usize].is_contraction)
-        {
+        for (node, plan) in members(&listed, block) {
             let _ = writeln!(out, "    {node} {}", one_line(module, graph, node));
-            let _ =
-                writeln!(out, "    Plan: {}", plan(graph, blocks, blocks.members[block as usize][0], node));
+            let _ = writeln!(out, "    Plan: {}", plan_text(&plan));
         }
     }
-    let hashes: Vec<u64> =
-        with_contraction.iter().map(|&block| fingerprint(module, graph, blocks, block)).collect();
-    out + &sequences(&hashes)
+    let hashes = fingerprints(module, &listed);
+    out += &(sequences(&hashes) + &segments::search_spaces(&listed, &hashes));
+    cx.artifacts.insert("blocks.txt".into(), out);
+    cx.artifacts.insert("segment_mapping".into(), segments::mapping(&listed, &hashes));
+}
+
+fn listed<'a>(
+    graph: &'a Graph,
+    blocks: &'a Blocks,
+    order: &'a [BlockId],
+    joined: &'a [Vec<Joined>],
+) -> Listed<'a> {
+    let n_listed = order.iter().take_while(|&&block| has_contraction(graph, blocks, block)).count();
+    Listed { graph, blocks, order: &order[..n_listed], joined }
+}
+
+fn fingerprints(module: &Module, listed: &Listed) -> Vec<u64> {
+    listed.order.iter().map(|&block| fingerprint(module, listed.graph, listed.blocks, block)).collect()
+}
+
+/// The blocks of the segment that repeats, each with its counterparts in the copies.
+pub(crate) fn repeated_segment(module: &Module, graph: &Graph, blocks: &Blocks) -> Vec<Vec<BlockId>> {
+    let (order, joined) = (reading_order(graph, blocks), merged::joined(graph, blocks));
+    let listed = listed(graph, blocks, &order, &joined);
+    segments::repeated(&listed, &fingerprints(module, &listed))
+}
+
+/// The contractions that are listed under a block, each with its strategy per strategy of the block's entry.
+fn members(listed: &Listed, block: BlockId) -> Vec<(NodeId, Vec<Option<usize>>)> {
+    let Listed { graph, blocks, joined, .. } = listed;
+    if joined.iter().flatten().any(|it| it.block == block) {
+        return Vec::new();
+    }
+    let all = |block| merged::contractions(graph, blocks, block);
+    let Some(entry) = all(block).next() else { return Vec::new() };
+    let own = all(block).map(|node| (node, image(graph, blocks, entry, node)));
+    let through = |it: &Joined, node: NodeId| {
+        let image = image(graph, blocks, it.entry, node);
+        it.plan.iter().map(|at| at.and_then(|at| image.get(at).copied().flatten())).collect()
+    };
+    let others = joined[block as usize].iter();
+    own.chain(others.flat_map(|it| all(it.block).map(move |node| (node, through(it, node))))).collect()
 }
 
 /// One line per copy of a stretch of blocks; without copies, one that maps all blocks to themselves.
@@ -141,26 +180,27 @@ pub(crate) fn bare_instr(module: &Module, node: &Node) -> Instr {
     instr
 }
 
-/// Alpa's strategies of a product on a 1-D mesh are the loops in the order of [`Role`]; the plan lists,
-/// per strategy of the block's entry, the member's own: the one that splits the same loop, else, where
-/// the member's loop of that role is its own, that one; `-` where neither is there.
-fn plan(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> String {
+/// Alpa's strategies of a product on a 1-D mesh are the loops in the order of [`Role`]. This is, per strategy of the
+/// block's entry, the member's own: the one that splits the same loop, else, where the member's loop of that role is
+/// its own, that one; none where neither is there.
+pub(crate) fn image(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> Vec<Option<usize>> {
     let (own, first) = (strategies(graph, blocks, member), strategies(graph, blocks, entry));
     let is_tied = |class: ClassId| first.iter().any(|&(other, _)| other == class);
-    let mut out = String::new();
-    for &(class, role) in &first {
+    let of = |&(class, role): &(ClassId, Role)| {
         let same = own.iter().position(|&(other, _)| other == class);
-        let free = own.iter().position(|&(other, its)| its == role && !is_tied(other));
-        match same.or(free) {
-            Some(index) => drop(write!(out, "{index}, ")),
-            None => out.push_str("-, "),
-        }
-    }
-    out
+        same.or_else(|| own.iter().position(|&(other, its)| its == role && !is_tied(other)))
+    };
+    first.iter().map(of).collect()
+}
+
+/// `0, 2, -, `: each strategy is followed by a comma and a space.
+fn plan_text(plan: &[Option<usize>]) -> String {
+    let one = |at: &Option<usize>| at.map_or("-, ".to_owned(), |at| format!("{at}, "));
+    plan.iter().map(one).collect()
 }
 
 /// The loops of a product in Alpa's order, each with the class that axes split first.
-fn strategies(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<(ClassId, Role)> {
+pub(crate) fn strategies(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<(ClassId, Role)> {
     let class = |factor: usize| {
         let whole = blocks.node_classes[id as usize][factor];
         let mut parts = SmallVec::new();

@@ -17,6 +17,7 @@ pub mod graph;
 pub mod inline;
 pub mod linear;
 pub mod manager;
+pub mod merged;
 pub mod microbatch;
 pub mod optimizer;
 mod partial;
@@ -29,12 +30,14 @@ pub mod registry;
 pub mod repeats;
 pub mod report;
 pub mod roles;
+pub mod segments;
 pub mod shard;
 pub mod simplify;
 pub mod spmd;
 pub mod stop;
 #[cfg(test)]
 mod testing;
+pub mod units;
 pub mod verify;
 
 pub use manager::{Done, Hooks};

@@ -1,5 +1,6 @@
 //! What a pass is: a name, a summary, typed options, and a function from module to module.
 
+use crate::shard::explain::Explanation;
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
@@ -52,6 +53,8 @@ pub enum OptionKind {
     Choice(&'static [&'static str]),
     /// Text that the pass checks itself; says what it looks like.
     Text(&'static str),
+    /// Text that says itself what is wrong with it; says what it looks like. Spans are in the text.
+    Checked(&'static str, fn(&str) -> Result<()>),
 }
 
 /// The options of one pass in a pipeline, checked against its table, defaults filled in.
@@ -86,6 +89,10 @@ pub struct Context<'a> {
     pub warnings: Vec<Diagnostic>,
     /// Text files for `--dump-dir`, by file name: `blocks.txt`, `strategy_map.txt`.
     pub artifacts: IndexMap<String, String>,
+    /// Instructions whose layouts the user wants explained.
+    pub explain: Vec<String>,
+    /// The explanations, from `shard`.
+    pub explanations: Vec<Explanation>,
     /// Called with a short phrase when long work advances.
     pub progress: &'a (dyn Fn(&str) + Sync),
 }
@@ -93,6 +100,13 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// A context that shows no progress.
     pub fn new(cluster: &'a Cluster) -> Context<'a> {
-        Context { cluster, warnings: Vec::new(), artifacts: IndexMap::new(), progress: &|_| {} }
+        Context {
+            cluster,
+            warnings: Vec::new(),
+            artifacts: IndexMap::new(),
+            explain: Vec::new(),
+            explanations: Vec::new(),
+            progress: &|_| {},
+        }
     }
 }

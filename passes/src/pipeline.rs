@@ -7,7 +7,7 @@ mod syntax;
 
 use crate::pass::{OptionInfo, OptionKind, Options, Pass};
 use crate::registry;
-use phzc_ir::{Diagnostic, nearest};
+use phzc_ir::{Diagnostic, Span, nearest};
 use std::fmt;
 use syntax::{RawOption, RawStep};
 
@@ -99,12 +99,28 @@ fn set(step: &mut Step, raw: &RawOption, is_repeated: bool) -> phzc_ir::Result<(
         let error = Diagnostic::error(format!("option `{}` of `{}` is given twice", raw.key, pass.name));
         return Err(error.at(raw.key_span));
     }
+    if let OptionKind::Checked(_, check) = info.kind {
+        check(&raw.value).map_err(|error| inside(error, raw))?;
+    }
     let value = canonical(info, &raw.value).map_err(|expected| {
         let what = format!("option `{}` of `{}` needs {expected}, got `{}`", raw.key, pass.name, raw.value);
         Diagnostic::error(what).at(raw.value_span)
     })?;
     step.options.values.insert(info.name, value);
     Ok(())
+}
+
+/// An error about a part of an option's value, at its place in the pipeline; escapes make that the whole value.
+fn inside(error: Diagnostic, raw: &RawOption) -> Diagnostic {
+    let (start, end) = (raw.value_span.start as usize, raw.value_span.end as usize);
+    let is_plain = [0, 2].contains(&(end - start - raw.value.len()));
+    match error.span.filter(|_| is_plain) {
+        Some(span) => {
+            let first = start + (end - start - raw.value.len()) / 2;
+            error.at(Span::new(first + span.start as usize, first + span.end as usize))
+        }
+        None => error.at(raw.value_span),
+    }
 }
 
 /// The one spelling of a legal value; the error says what is legal.
@@ -116,7 +132,7 @@ fn canonical(info: &OptionInfo, value: &str) -> Result<String, String> {
         }
         OptionKind::Flag if matches!(value, "true" | "false") => Ok(value.to_owned()),
         OptionKind::Choice(words) if words.contains(&value) => Ok(value.to_owned()),
-        OptionKind::Text(_) => Ok(value.to_owned()),
+        OptionKind::Text(_) | OptionKind::Checked(..) => Ok(value.to_owned()),
         OptionKind::Flag | OptionKind::Choice(_) => Err(info.kind.to_string()),
     }
 }
@@ -142,7 +158,7 @@ impl fmt::Display for OptionKind {
                 let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 write!(f, "one of {}", words.join(", "))
             }
-            OptionKind::Text(form) => f.write_str(form),
+            OptionKind::Text(form) | OptionKind::Checked(form, _) => f.write_str(form),
         }
     }
 }

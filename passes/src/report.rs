@@ -165,8 +165,11 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let header = &facts.header;
     let n_implicit = price::n_implicit(facts);
     let (time_secs, breakdown) = time(facts, &prices, &sends);
-    let mut collectives: Vec<CollectiveUse> =
-        prices.iter().enumerate().flat_map(|(stage, price)| price.collective_uses(stage)).collect();
+    let mut collectives: Vec<CollectiveUse> = prices
+        .iter()
+        .enumerate()
+        .flat_map(|(stage, price)| price.collective_uses(stage, &facts.header.meshes[stage]))
+        .collect();
     collectives.extend(sends.uses);
     Plan {
         schema: 1,

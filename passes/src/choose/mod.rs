@@ -209,6 +209,28 @@ impl Problem {
         allowed(nodes.chain(edges).chain(stars).sum())
     }
 
+    /// The problem with every reader of a star paying for itself.
+    pub fn without_stars(mut self) -> Problem {
+        for star in std::mem::take(&mut self.stars) {
+            let form = &star.form;
+            let home = &mut self.nodes[star.members[0] as usize].cost;
+            home.iter_mut().zip(&form.place[0]).for_each(|(cost, &at)| *cost += form.home[usize::from(at)]);
+            for (&reader, wanted) in star.members[1..].iter().zip(&form.place[1..]) {
+                let each = |row: usize, col: usize| {
+                    form.each[usize::from(form.place[0][row]) * form.n_wanted + usize::from(wanted[col])]
+                };
+                if reader == star.members[0] {
+                    let own = self.nodes[reader as usize].cost.iter_mut().enumerate();
+                    own.for_each(|(at, cost)| *cost += each(at, at));
+                } else {
+                    let cost = Arc::new(Table::from_fn(form.place[0].len(), wanted.len(), each));
+                    self.edges.push(Edge { a: star.members[0], b: reader, cost });
+                }
+            }
+        }
+        self
+    }
+
     /// Memory of a choice, in bytes.
     pub fn memory(&self, option: &[u32]) -> f64 {
         self.nodes.iter().zip(option).map(|(node, &o)| node.memory[o as usize]).sum()

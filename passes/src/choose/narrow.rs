@@ -12,6 +12,8 @@ use super::{Infeasible, Limits, TOLERANCE, relative_gap};
 const PASSES: usize = 8;
 /// A bound that rises by less in a round, relatively, has come to its end.
 const LEAST_RISE: f64 = 1e-7;
+/// How often `polish` starts again with a better choice.
+const MAX_POLISHES: usize = 6;
 /// Table entries that an elimination may evaluate at any time; it then is about as fast as a round of messages.
 const SMALL: u64 = 1 << 24;
 
@@ -27,8 +29,7 @@ pub(super) fn minimise(reduced: &Reduced, limits: &Limits) -> Result<Found, Infe
         let has_ended = rise < LEAST_RISE;
         if has_ended || 2 * search.n_options() <= n_tried {
             n_tried = search.n_options();
-            let most = if has_ended { limits.max_evaluations } else { SMALL };
-            if search.eliminate(most) {
+            if search.eliminate_all(SMALL) {
                 return Ok(search.found(true));
             }
         }
@@ -36,8 +37,9 @@ pub(super) fn minimise(reduced: &Reduced, limits: &Limits) -> Result<Found, Infe
             break;
         }
     }
+    let is_exact = search.polish();
     match search.best.1.is_finite() {
-        true => Ok(search.found(false)),
+        true => Ok(search.found(is_exact)),
         false => Err(Infeasible { least_memory: f64::INFINITY, proved: false }),
     }
 }
@@ -110,9 +112,48 @@ impl<'r> Search<'r> {
     }
 
     /// Eliminates what is left, if that takes no more than `most` evaluations; says whether it did.
-    fn eliminate(&mut self, most: u64) -> bool {
+    fn eliminate_all(&mut self, most: u64) -> bool {
+        let kept = self.dual.kept.clone();
+        let is_done = self.eliminate(&kept, most);
+        self.bound = if is_done { self.best.1 } else { self.bound };
+        is_done
+    }
+
+    /// Where the bound has come to its end: finds the best choice among the options nearest to it, as many as can be
+    /// eliminated, and drops what that choice beats, until nothing changes; says whether the choice is proved best.
+    fn polish(&mut self) -> bool {
+        for _ in 0..MAX_POLISHES {
+            let (before, excess) = (self.best.1, self.dual.excess());
+            let near = |share: f64| {
+                let most = share * (before - self.bound);
+                let near = |(kept, excess): (&Vec<u32>, &Vec<f64>)| {
+                    kept.iter()
+                        .zip(excess)
+                        .filter(|(_, excess)| **excess <= most)
+                        .map(|(&option, _)| option)
+                        .collect()
+                };
+                self.dual.kept.iter().zip(&excess).map(near).collect::<Vec<Vec<u32>>>()
+            };
+            let shares = (0..12).map(|halvings| 0.5f64.powi(halvings));
+            let nearest: Vec<Vec<Vec<u32>>> = shares.map(near).collect();
+            let tried = nearest.iter().position(|kept| self.eliminate(kept, self.limits.max_evaluations));
+            if tried == Some(0) || self.drop_beaten() {
+                self.bound = self.best.1;
+                return true;
+            }
+            if self.best.1 >= before {
+                break;
+            }
+            self.round();
+        }
+        self.gap() <= TOLERANCE
+    }
+
+    /// Finds the best choice among some options per node, if that takes no more than `most` evaluations; says whether it did.
+    fn eliminate(&mut self, kept: &[Vec<u32>], most: u64) -> bool {
         let mut rest = self.reduced.problem();
-        for (node, kept) in rest.nodes.iter_mut().zip(&self.dual.kept) {
+        for (node, kept) in rest.nodes.iter_mut().zip(kept) {
             let mut cost = vec![f64::INFINITY; node.cost.len()];
             kept.iter().for_each(|&option| cost[option as usize] = node.cost[option as usize]);
             node.cost = cost;
@@ -124,7 +165,6 @@ impl<'r> Search<'r> {
             self.evaluations += found.evaluations;
             self.consider(&rest.expand(&found.option));
         }
-        self.bound = self.best.1;
         true
     }
 

@@ -5,7 +5,6 @@ use super::read::element_start;
 use super::{Facts, Leaf, Problem, origin, planned_comps};
 use crate::partial::names;
 use crate::pricing::AxisMask;
-use phzc_ir::layout::AXIS_NAMES;
 use phzc_ir::ops::linear::is_zero;
 use phzc_ir::{CompId, Instr, InstrId, Key, Mesh, Module, Opcode, Shape};
 use std::fmt::Write;
@@ -136,11 +135,7 @@ fn describe_layout(leaf: Leaf, mesh: &Mesh) -> String {
     let Some(last) = (0..n_axes).filter_map(|axis| leaf.layout.dim_of(axis)).max() else {
         return "whole".to_owned();
     };
-    let dim = |dim| {
-        let axes: String = leaf.layout.axes_of(dim).map(|axis| AXIS_NAMES[axis]).collect();
-        if axes.is_empty() { "-".to_owned() } else { axes }
-    };
-    format!("split as [{}]", (0..=last).map(dim).collect::<Vec<_>>().join(","))
+    format!("split as {}", leaf.layout.named(last + 1, mesh))
 }
 
 /// Outputs and the parameters whose buffers they reuse.

@@ -8,7 +8,6 @@
 use super::split::{Split, splits};
 use crate::pricing::{AxisMask, axes_of};
 use phzc_cost::Collective;
-use phzc_ir::layout::AXIS_NAMES;
 use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Mesh, Reducer, Rule, TensorMap};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -121,7 +120,8 @@ impl Judge<'_> {
             let Some(splits) = &mut self.operands[index] else { continue };
             if let Some(why) = blocked(self.rule, splits[axis]) {
                 splits[axis] = Split::Whole;
-                let problem = format!("cannot work on operand {index} split on {}: {why}", name(axis));
+                let problem =
+                    format!("cannot work on operand {index} split on {}: {why}", name(self.mesh, axis));
                 self.loops.problems.push(problem);
                 self.implicit(Collective::AllGather, axis, Some(index), 0);
             }
@@ -129,7 +129,9 @@ impl Judge<'_> {
         for splits in &mut self.results {
             if let Some(why) = blocked(self.rule, splits[axis]) {
                 splits[axis] = Split::Whole;
-                self.loops.problems.push(format!("cannot make its result split on {}: {why}", name(axis)));
+                self.loops
+                    .problems
+                    .push(format!("cannot make its result split on {}: {why}", name(self.mesh, axis)));
             }
         }
     }
@@ -175,7 +177,7 @@ impl Judge<'_> {
             let holds = split.is_some_and(|id| self.rule.operands[index].iter().any(|dim| dim.contains(&id)));
             let kind = if holds { Collective::AllToAll } else { Collective::AllGather };
             let verb = if holds { "moved" } else { "gathered" };
-            self.loops.problems.push(format!("needs operand {index} {verb} along {}", name(axis)));
+            self.loops.problems.push(format!("needs operand {index} {verb} along {}", name(self.mesh, axis)));
             self.implicit(kind, axis, Some(index), 0);
         }
     }
@@ -190,9 +192,10 @@ impl Judge<'_> {
                 Split::Whole if holds => Collective::AllGather,
                 _ => continue,
             };
-            self.loops
-                .problems
-                .push(format!("makes part {index} of its result split otherwise along {}", name(axis)));
+            self.loops.problems.push(format!(
+                "makes part {index} of its result split otherwise along {}",
+                name(self.mesh, axis)
+            ));
             self.implicit(kind, axis, None, index);
         }
     }
@@ -205,8 +208,10 @@ impl Judge<'_> {
                 || self.reduced >> axis & 1 == 0
                 || self.results.len() > 1
             {
-                let problem =
-                    format!("is said to be partial over {}, along which it sums nothing up", name(axis));
+                let problem = format!(
+                    "is said to be partial over {}, along which it sums nothing up",
+                    name(self.mesh, axis)
+                );
                 self.loops.problems.push(problem);
             }
         }
@@ -275,7 +280,7 @@ impl Judge<'_> {
         let what = operand.map_or("its result".to_owned(), |index| format!("operand {index}"));
         self.loops.problems.push(format!(
             "needs the tiles of {what} in another order: {} is not the minor axis",
-            name(axis)
+            name(self.mesh, axis)
         ));
         self.implicit(Collective::Permute, axis, operand, result);
     }
@@ -283,8 +288,8 @@ impl Judge<'_> {
 
 type Axes = SmallVec<[usize; MAX_AXES]>;
 
-fn name(axis: usize) -> String {
-    format!("`{}`", AXIS_NAMES[axis])
+fn name(mesh: &Mesh, axis: usize) -> String {
+    format!("`{}`", mesh.axis_name(axis))
 }
 
 /// Why a split cannot be worked with.

@@ -26,6 +26,7 @@ use crate::blocks::Blocks;
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use crate::shard::Facts;
+use crate::shard::control::forbidden;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
@@ -66,6 +67,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let graph = Graph::build(&plain);
     let blocks = Blocks::build(&plain, &graph, &vec![false; graph.tensors.len()]);
     let facts = Facts::new(&plain, &graph, &blocks, vec![None; graph.tensors.len()]);
+    let facts = facts.forbidding(forbidden(module));
     let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
     let is_given = instrs.any(|instr| instr.note("phzc.given").is_some());
     let problem = Problem {

@@ -4,8 +4,7 @@ use super::{Breakdown, CollectiveUse};
 use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps};
 use crate::pricing::{self, Kernel, axes_of};
 use phzc_cost::{Cluster, Collective};
-use phzc_ir::layout::AXIS_NAMES;
-use phzc_ir::{CompId, DType, Instr, InstrId, Module};
+use phzc_ir::{CompId, DType, Instr, InstrId, Mesh, Module};
 use std::collections::BTreeMap;
 
 /// What one stage takes.
@@ -147,10 +146,10 @@ impl StagePrice {
     }
 
     /// The collectives, by kind, then by axes.
-    pub fn collective_uses(&self, stage: usize) -> Vec<CollectiveUse> {
+    pub fn collective_uses(&self, stage: usize, mesh: &Mesh) -> Vec<CollectiveUse> {
         let name = |(&(kind, axes), total): (&(Collective, u8), &Total)| CollectiveUse {
             kind: kind.to_string(),
-            axes: axes_of(axes).map(|axis| AXIS_NAMES[axis].to_owned()).collect(),
+            axes: axes_of(axes).map(|axis| mesh.axis_name(axis).to_owned()).collect(),
             stage,
             count: total.count as u64,
             bytes: total.bytes,

@@ -1,8 +1,7 @@
 //! The largest tensors and where they lie.
 
 use super::BigTensor;
-use crate::derive::{Facts, Leaf};
-use phzc_ir::layout::AXIS_NAMES;
+use crate::derive::Facts;
 use phzc_ir::{ArrayShape, Module};
 use std::collections::BTreeMap;
 
@@ -17,7 +16,10 @@ pub fn largest(module: &Module, facts: &Facts) -> Vec<BigTensor> {
         let Some(array) = instr.shape.as_array().filter(|array| array.rank() > 0 && own.is_allocated) else {
             continue;
         };
-        let (shape, layout) = (type_text(array), layout_text(array, own.leaves[0]));
+        let (shape, layout) = (
+            type_text(array),
+            own.leaves[0].layout.named(array.rank(), &facts.header.meshes[own.leaves[0].stage]),
+        );
         let (stage, bytes, name) = (own.leaves[0].stage, own.bytes[0], instr.name.to_string());
         let group = groups.entry((shape.clone(), layout.clone(), stage)).or_insert_with(|| {
             (array.bytes(), id.index(), BigTensor { name, shape, layout, stage, count: 0, bytes })
@@ -32,12 +34,4 @@ pub fn largest(module: &Module, facts: &Facts) -> Vec<BigTensor> {
 fn type_text(array: &ArrayShape) -> String {
     let dims: Vec<String> = array.dims.iter().map(i64::to_string).collect();
     format!("{}[{}]", array.dtype.as_str(), dims.join(","))
-}
-
-fn layout_text(array: &ArrayShape, leaf: Leaf) -> String {
-    let dim = |dim| {
-        let axes: String = leaf.layout.axes_of(dim).map(|axis| AXIS_NAMES[axis]).collect();
-        if axes.is_empty() { "-".to_owned() } else { axes }
-    };
-    format!("[{}]", (0..array.rank()).map(dim).collect::<Vec<_>>().join(","))
 }

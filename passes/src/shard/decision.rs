@@ -159,20 +159,14 @@ impl<'m, 'a> Decision<'m, 'a> {
     }
 }
 
-/// Per tensor: what several readings, all that there are, want alike.
+/// Per tensor: what its readings want, if all of them do its sum on the way there.
 fn sums_elsewhere(model: &Model, strategies: &[Strategy]) -> Vec<Option<Want>> {
-    let mut wanted: Vec<(u32, Option<Want>)> = vec![(0, None); model.n_readers.len()];
-    let mut agree = vec![true; model.n_readers.len()];
-    for it in &model.uses {
-        let (at, want) = (it.tensor as usize, model.wanted(it, &strategies[it.block as usize]));
-        agree[at] &= wanted[at].1.is_none_or(|other| other == want);
-        wanted[at] = (wanted[at].0 + 1, Some(want));
+    let mut found = vec![None; model.n_readers.len()];
+    for (tensor, uses) in model.readings() {
+        let is_so = model.sums_elsewhere(tensor, &uses, strategies);
+        found[tensor as usize] = is_so.then(|| model.target(uses[0], strategies));
     }
-    let agreed = |(at, (n_uses, want)): (usize, (u32, Option<Want>))| {
-        let is_all = n_uses > 1 && n_uses == model.n_readers[at] && model.input.pinned[at].is_none();
-        want.filter(|_| agree[at] && is_all)
-    };
-    wanted.into_iter().enumerate().map(agreed).collect()
+    found
 }
 
 /// What both layouts can be sliced from: axes on which they agree, where no axis that either still

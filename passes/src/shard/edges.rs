@@ -2,10 +2,10 @@
 
 use super::model::{Model, Use};
 use super::moves::Source;
-use super::sharing::{Shared, Sharing};
+use super::sharing::{self, Shared, Sharing};
 use super::want::Want;
 use crate::blocks::BlockId;
-use crate::choose::{Edge, MAX_READERS, Node as Variable, Star, Table};
+use crate::choose::{Edge, Node as Variable, Star, Table};
 use crate::graph::TensorId;
 use indexmap::{IndexMap, IndexSet};
 use phzc_ir::Dims;
@@ -92,28 +92,22 @@ impl<'e> Edges<'e> {
         (self.found, self.sharing.stars)
     }
 
-    /// Adds the readings of one tensor, all at positions of `uses`. `home_secs` holds the weighted seconds of doing its sum
-    /// at home, per strategy of its maker, if all readings are among these and might do without; says whether they might.
+    /// Adds the readings of one tensor, at positions of `uses`. `home_secs` holds the weighted seconds of doing its sum at
+    /// home, per strategy of its maker, if these readings might do without.
     pub(super) fn add(
         &mut self,
         model: &mut Model,
         uses: &[usize],
         home_secs: Option<Vec<f64>>,
         nodes: &mut [Variable],
-    ) -> bool {
-        let mut groups: FxMap<u64, Vec<usize>> = FxMap::default();
-        for &index in uses.iter().filter(|&&index| self.ends.of_use[index].is_some()) {
-            groups.entry(model.weighted_trips(&model.uses[index]).to_bits()).or_default().push(index);
-        }
-        let is_one_star = groups.len() == 1 && (2..=MAX_READERS).contains(&uses.len());
-        let made = home_secs.filter(|_| is_one_star);
-        for group in groups.values().flat_map(|group| group.chunks(MAX_READERS)) {
+    ) {
+        for group in sharing::groups(model, uses) {
             match group[..] {
+                _ if self.ends.of_use[group[0]].is_none() => {}
                 [index] => self.alone(model, index, nodes),
-                _ => self.shared(model, group, made.clone()),
+                _ => self.shared(model, &group, home_secs.clone()),
             }
         }
-        made.is_some()
     }
 
     fn shared(&mut self, model: &mut Model, uses: &[usize], home_secs: Option<Vec<f64>>) {

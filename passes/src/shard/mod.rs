@@ -9,13 +9,19 @@
 //! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
 //! none; calls are inlined first.
 
+pub mod control;
 pub mod decision;
 mod edges;
 pub mod emit;
+mod enumerate;
+pub mod explain;
+pub mod forbid;
 pub mod liveness;
 pub mod menu;
 pub mod model;
 pub mod moves;
+mod paid;
+pub mod pins;
 mod planned;
 pub mod pricer;
 mod problem;
@@ -28,6 +34,7 @@ pub mod strategy_map;
 pub(crate) mod tests;
 pub mod unique;
 mod want;
+mod ways;
 
 use crate::batch::batch_dims;
 use crate::blocks::Blocks;
@@ -35,9 +42,11 @@ use crate::classes::ClassId;
 use crate::derive::is_planned;
 use crate::graph::Graph;
 use crate::inline;
-use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use crate::pass::{Changed, Context, Options, Pass};
+use control::Control;
 use decision::Decision;
 use emit::{emit, planned_comps};
+use forbid::Forbid;
 use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
@@ -49,47 +58,62 @@ use unique::{Traits, Unique};
 pub static PASS: Pass = Pass {
     name: "shard",
     summary: "picks a layout (sharding) for every tensor: least time over all blocks and meshes, proved if `stop` is optimal",
-    options: &[OptionInfo {
-        name: "mesh",
-        kind: OptionKind::Text("auto, or sizes such as 2x4"),
-        default: "auto",
-        help: "the logical mesh; auto tries every one- and two-axis mesh of the cluster's devices",
-    }],
+    options: control::OPTIONS,
     run,
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     let flattened = inline::flatten(module)?;
     let n_devices = cx.cluster.n_devices() as i64;
-    let asked = match options.text("mesh") {
-        "auto" => None,
-        text => Some((text, parse_mesh(text, n_devices)?)),
-    };
+    let control = Control::read(options, n_devices)?;
     if is_planned(module) {
         // All its layouts are given, by an earlier run.
-        planned::agrees(module, cx.cluster, asked.as_ref().map(|(text, mesh)| (*text, mesh)))?;
+        planned::agrees(module, cx.cluster, options, control.mesh.as_ref())?;
+        explain::nothing_to_explain(&cx.explain)?;
         return Ok(flattened);
     }
-    let meshes = asked.map_or_else(|| meshes(n_devices), |(_, mesh)| vec![mesh]);
-    let given = Given::read(module, &meshes, n_devices)?;
+    let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
+    let mut given = Given::read(module, &meshes, n_devices)?;
+    let fixed = given.pin(module, &control.pins)?;
     (cx.progress)("shard: building blocks");
     let graph = Graph::build(module);
     cx.warnings.extend(graph.unknown_loops.iter().cloned());
     warn_fallbacks(module, &graph, cx);
-    // Where several meshes are open, nothing is given.
-    let pinned = given.pinned(0, &graph);
+    // Where several meshes are open, nothing is given but pins, which are the same on all.
+    let mut pinned = given.pinned(0, &graph);
+    pins::fix(&fixed, module, &graph, &mut pinned)?;
+    cx.warnings.extend(pins::idle(&fixed, module, &graph));
     let blocks = Blocks::build(module, &graph, &is_pinned(&pinned));
-    let facts = Facts::new(module, &graph, &blocks, pinned);
+    let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(control.forbid);
     let input = facts.input(&graph, &blocks, cx.cluster);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
-        return Err(Diagnostic::error("no layout of this program is legal on this cluster"));
+        return Err(illegal(control.forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
-    cx.artifacts.insert("strategy_map.txt".into(), strategy_map::describe(module, &model));
+    tell(module, &mut model, &solved, (&goal, options), cx)?;
+    mark_given(module, &fixed);
     write(module, &mut model, &solved);
     // The note of the plan is new.
     Ok(Changed::Yes)
+}
+
+/// What the user asked to know about a choice.
+fn tell(
+    module: &Module,
+    model: &mut Model,
+    solved: &Solved,
+    (goal, options): (&Goal, &Options),
+    cx: &mut Context,
+) -> Result<()> {
+    let map = strategy_map::describe(module, model, options.text("map") == "full");
+    cx.artifacts.insert("strategy_map.txt".into(), map);
+    if options.flag("enumerate") {
+        let text = enumerate::enumerate(module, model.input, &solved.mesh, goal)?;
+        cx.artifacts.insert("enumeration.txt".into(), text);
+    }
+    cx.explanations.extend(explain::explain(module, model, &solved.choice.option, &cx.explain)?);
+    Ok(())
 }
 
 /// Layouts that the program has, and the meshes on which they can be read.
@@ -126,6 +150,21 @@ impl Given {
             Some(error) if given.meshes.is_empty() => Err(error),
             _ => Ok(given),
         }
+    }
+
+    /// Keeps the meshes on which the pins can be; what they fix there.
+    fn pin(&mut self, module: &Module, pins: &[pins::Pin]) -> Result<Vec<pins::Fixed>> {
+        let resolved: Vec<_> = self.meshes.iter().map(|mesh| pins::resolve(pins, module, mesh)).collect();
+        let is_open: Vec<bool> = resolved.iter().map(Result::is_ok).collect();
+        let (mut meshes, mut layouts) = (is_open.iter(), is_open.iter());
+        self.meshes.retain(|_| meshes.next() == Some(&true));
+        self.layouts.retain(|_| layouts.next() == Some(&true));
+        // Pins mean the same on all meshes that are left; the last mesh has the most axes to explain a refusal with.
+        let none = || Err(Diagnostic::error("no mesh is possible"));
+        resolved
+            .into_iter()
+            .reduce(|first, next| if first.is_ok() { first } else { next })
+            .unwrap_or_else(none)
     }
 
     fn pinned(&self, mesh: usize, graph: &Graph) -> Vec<Option<Layout>> {
@@ -192,26 +231,6 @@ fn finer_meshes(n: i64) -> Vec<Mesh> {
     (2..n).filter(|a| n % a == 0).flat_map(three).collect()
 }
 
-fn parse_mesh(text: &str, n_devices: i64) -> Result<Mesh> {
-    let sizes: Option<Vec<i64>> =
-        text.split('x').map(|size| size.parse().ok().filter(|&size: &i64| size > 0)).collect();
-    let product =
-        sizes.as_ref().and_then(|sizes| sizes.iter().try_fold(1i64, |total, &size| total.checked_mul(size)));
-    match (sizes, product) {
-        (Some(sizes), Some(product)) if product == n_devices && sizes.len() <= phzc_ir::MAX_AXES => {
-            Ok(Mesh::new(&sizes))
-        }
-        (Some(_), Some(product)) if product != n_devices => Err(Diagnostic::error(format!(
-            "mesh `{text}` has {}, the cluster has {n_devices}",
-            counted(product as usize, "device")
-        ))),
-        _ => {
-            Err(Diagnostic::error(format!("`{text}` is no mesh"))
-                .help("write up to four sizes, such as `2x4`"))
-        }
-    }
-}
-
 /// What the model needs to know of the program.
 pub struct Facts {
     pinned: Vec<Option<Layout>>,
@@ -220,6 +239,7 @@ pub struct Facts {
     is_live: Vec<bool>,
     batch: BTreeSet<ClassId>,
     unique: Unique,
+    forbid: Forbid,
 }
 
 impl Facts {
@@ -232,7 +252,13 @@ impl Facts {
         let traits =
             Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
         let unique = Unique::find(graph, blocks, &traits);
-        Facts { pinned, ops, is_stored, is_live, batch, unique }
+        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: Forbid::default() }
+    }
+
+    /// The same facts, with some strategies forbidden.
+    #[must_use]
+    pub fn forbidding(self, forbid: Forbid) -> Facts {
+        Facts { forbid, ..self }
     }
 
     /// The model's input.
@@ -248,6 +274,7 @@ impl Facts {
             unique: &self.unique,
             batch: &self.batch,
             n_microbatches: 1,
+            forbid: self.forbid,
         }
     }
 }
@@ -273,7 +300,6 @@ pub fn is_pinned(pinned: &[Option<Layout>]) -> Vec<bool> {
 
 /// Writes the choice into the module, with what is known about it.
 fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
-    mark_given(module);
     emit(module, &mut Decision::new(model, &solved.choice.option));
     module.set_note("phzc.mesh", &solved.mesh.to_string());
     module.set_note("phzc.cluster", &model.input.cluster.name);
@@ -286,11 +312,22 @@ fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
 }
 
 /// Notes which shardings came with the program, so that `place` can tell them from the planned ones.
-fn mark_given(module: &mut Module) {
+fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
     for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
         if instr.sharding().is_some() {
             instr.set_note("phzc.given", "1");
         }
+    }
+    for it in fixed {
+        module.comps[it.comp.index()].instrs[it.instr.index()].set_note("phzc.given", "1");
+    }
+}
+
+fn illegal(forbid: Forbid) -> Diagnostic {
+    let error = Diagnostic::error("no layout of this program is legal on this cluster");
+    match forbid == Forbid::default() {
+        true => error,
+        false => error.help(format!("forbid less than `{}`", forbid.text())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The choice that `shard` makes, as a problem for the exact solver: blocks with their strategies,
 //! node costs (compute, collectives inside) and edge costs (reshards between blocks).
 
+use super::forbid::Forbid;
 use super::menu::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
 use super::moves::{Moves, Source, Step};
 use super::splits::Splitter;
@@ -12,7 +13,7 @@ use crate::graph::{Graph, NodeId, NodeKind, TensorId};
 use crate::phase::Phase;
 use crate::pricing;
 use indexmap::IndexSet;
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Collective};
 use phzc_ir::{Layout, Mesh, Opcode};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
@@ -40,6 +41,8 @@ pub struct Input<'a> {
     pub batch: &'a BTreeSet<ClassId>,
     /// Microbatches, each of which is to be split as the batch is.
     pub n_microbatches: usize,
+    /// What no plan may have.
+    pub forbid: Forbid,
 }
 
 impl Input<'_> {
@@ -116,7 +119,10 @@ impl<'a> Model<'a> {
         let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
         for block in 0..blocks.members.len() as BlockId {
             let size = |class| input.size(class);
-            let build = || Menu::build((graph, blocks), block, mesh, &size, &mut splitter);
+            let build = || {
+                let menu = Menu::build((graph, blocks), block, mesh, &size, &mut splitter);
+                input.forbid.filter(&input, block, menu)
+            };
             menus.push(input.unique.menu(block, &menus, build));
         }
         let reduced = reduced(&input, &menus, &mut splitter);
@@ -133,8 +139,8 @@ impl<'a> Model<'a> {
             def_views,
             uses: Vec::new(),
             deferred: vec![None; graph.tensors.len()],
+            moves: Moves::new(mesh, input.forbid),
             is_shared: vec![false; graph.tensors.len()],
-            moves: Moves::new(mesh),
             n_readers: vec![0; graph.tensors.len()],
             weights: [1.0; 3],
         };
@@ -256,6 +262,10 @@ impl<'a> Model<'a> {
     }
 
     pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let sums = source.partial & !target.partial;
+        if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
+            return f64::INFINITY;
+        }
         let spill = self.spill_secs(tensor, source.layout, target.layout);
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);

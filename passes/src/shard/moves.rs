@@ -1,14 +1,12 @@
 //! The cheapest way from one layout to another: egg generates all ways, costs select.
 
-use super::rules::{Graph, Move, Type, Typing, rules};
-use egg::{Id, Language, Rewrite, Runner, SimpleScheduler};
+use super::forbid::Forbid;
+use super::ways::{Net, Reach, Rules};
 use indexmap::IndexMap;
-use indexmap::map::Entry;
 use phzc_cost::Collective;
-use phzc_ir::{Dims, FactorKind, Layout, MAX_AXES, Mesh};
+use phzc_ir::{Dims, Layout, MAX_AXES, Mesh};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
-use std::cell::OnceCell;
 
 /// One movement, named by what it does to the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +46,29 @@ struct Start {
     dims: Dims,
 }
 
-/// The ways worth remembering to each layout that a value can be brought to.
-type Ways = IndexMap<Layout, Vec<Vec<Step>>, FxBuildHasher>;
+/// What is known of a start: its reach, and the ways to the layouts that were asked for.
+struct Known {
+    reach: Option<Reach>,
+    ways: IndexMap<Layout, Vec<Vec<Step>>, FxBuildHasher>,
+}
 
 /// Remembers the ways between layouts of one mesh.
 pub struct Moves {
     mesh: Mesh,
-    ways: IndexMap<Start, Ways, FxBuildHasher>,
-    /// By rank, made when first asked for.
-    rules: [OnceCell<Vec<Rewrite<Move, Typing>>>; 2 * MAX_AXES + 1],
+    forbid: Forbid,
+    rules: Rules,
+    nets: IndexMap<Dims, Net, FxBuildHasher>,
+    known: IndexMap<Start, Known, FxBuildHasher>,
 }
 
 /// Prices one collective: kind, mesh axes, message bytes (NCCL's convention) to seconds.
 pub type PriceFn<'a> = dyn Fn(Collective, u8, f64) -> f64 + 'a;
 
 impl Moves {
-    /// No ways yet.
-    pub fn new(mesh: &Mesh) -> Moves {
-        Moves { mesh: mesh.clone(), ways: IndexMap::default(), rules: Default::default() }
+    /// No ways yet; those that will be have none of the forbidden collectives.
+    pub fn new(mesh: &Mesh, forbid: Forbid) -> Moves {
+        let (nets, known) = Default::default();
+        Moves { mesh: mesh.clone(), forbid, rules: Rules::new(mesh), nets, known }
     }
 
     /// The cheapest steps from `source` to `target`, and their seconds.
@@ -84,19 +87,27 @@ impl Moves {
         }
         let (start, target, names) = self.renamed(source, target, dims);
         let from = start.source.layout;
-        let (mesh, rank) = (&self.mesh, start.dims.len());
-        let rules = || self.rules[rank].get_or_init(|| rules(mesh.n_axes(), rank));
-        let ways = match self.ways.entry(start) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let ways = generate(mesh, new.key(), rules());
-                new.insert(ways)
-            }
-        };
-        let costed = ways.get(&target)?.iter().map(|steps| (cost(from, steps, mesh, bytes, price), steps));
+        self.learn(&start, target);
+        let (mesh, ways) = (&self.mesh, &self.known[&start].ways[&target]);
+        let costed = ways.iter().map(|steps| (cost(from, steps, mesh, bytes, price), steps));
         let (secs, steps) = costed.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let own = |step: &Step| Step { layout: rename(step.layout, |dim| names[dim]), ..*step };
         Some((secs, steps.iter().map(own).collect()))
+    }
+
+    /// Finds the ways from a start to a target, if they are not known.
+    fn learn(&mut self, start: &Start, target: Layout) {
+        let Moves { mesh, forbid, rules, nets, known } = self;
+        let make = || Net::new(mesh, &start.dims, rules.of(start.dims.len()), *forbid);
+        let net = nets.entry(start.dims.clone()).or_insert_with(make);
+        let reach = || Known { reach: net.reach(start.source), ways: IndexMap::default() };
+        let known = known.entry(start.clone()).or_insert_with(reach);
+        known.ways.entry(target).or_insert_with(|| {
+            let mut ways = known.reach.as_ref().map_or_else(Vec::new, |reach| net.ways(reach, target));
+            ways.iter_mut().for_each(|steps| *steps = grouped(steps, start.source));
+            ways.dedup();
+            ways
+        });
     }
 
     /// The start, the target in its dimensions, and the tensor's own dimension behind each of these.
@@ -144,44 +155,6 @@ fn cost(mut layout: Layout, steps: &[Step], mesh: &Mesh, bytes: f64, price: &Pri
     total
 }
 
-/// The ways worth remembering: to each layout the best for large tensors and the best for small ones.
-fn generate(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>]) -> Ways {
-    let graph = saturated(mesh, start, rules);
-    let best = [0.0, 1.0].map(|latency| lightest(&graph, mesh, latency));
-    let mut ways = Ways::default();
-    for class in graph.classes() {
-        let Type::Value(layout, 0, false) = class.data else { continue };
-        ways.entry(layout).or_insert_with(|| {
-            let mut ways: Vec<Vec<Step>> = best.iter().filter_map(|best| extract(best, class.id)).collect();
-            ways.iter_mut().for_each(|steps| *steps = grouped(steps, start.source));
-            ways.dedup();
-            ways
-        });
-    }
-    ways
-}
-
-/// Every layout that the value can be brought to, by every way.
-fn saturated(mesh: &Mesh, start: &Start, rules: &[Rewrite<Move, Typing>]) -> Graph {
-    let typing = || Typing {
-        mesh: mesh.clone(),
-        dims: start.dims.clone(),
-        kinds: start.dims.iter().map(|_| FactorKind::Pass).collect(),
-        source: (start.source.layout, start.source.partial),
-    };
-    let mut graph = Graph::new(typing());
-    seed(&mut graph, start.source, mesh);
-    // Every class is a layout of one tensor, so saturation ends; the limits only catch a broken rule.
-    let runner = Runner::<Move, Typing>::new(typing())
-        .with_egraph(graph)
-        .with_scheduler(SimpleScheduler)
-        .with_time_limit(std::time::Duration::from_secs(3600))
-        .with_node_limit(200_000)
-        .with_iter_limit(60)
-        .run(rules);
-    runner.egraph
-}
-
 /// Neighbouring steps that are one collective over a larger group, joined.
 ///
 /// Gathers along one dimension are one all-gather. Partial sums of one loop are reduced by one
@@ -227,108 +200,6 @@ fn push_grouped(out: &mut Vec<Step>, step: Step, may_join: bool) {
     }
 }
 
-/// The tensor, and the tensor reduced and gathered whole: rules find every layout in between.
-fn seed(graph: &mut Graph, source: Source, mesh: &Mesh) {
-    let mut term = graph.add(Move::Leaf);
-    for axis in (0..mesh.n_axes()).filter(|axis| source.partial >> axis & 1 == 1) {
-        let axis = graph.add(Move::Num(axis as u8));
-        term = graph.add(Move::AllReduce([axis, term]));
-    }
-    for axis in (0..mesh.n_axes()).rev() {
-        if let Some(dim) = source.layout.dim_of(axis) {
-            let (axis, dim) = (graph.add(Move::Num(axis as u8)), graph.add(Move::Num(dim as u8)));
-            term = graph.add(Move::AllGather([axis, dim, term]));
-        }
-    }
-}
-
-/// Relative seconds of a step on a tensor of one byte: traffic per device, plus `latency` per message round.
-fn step_weight(kind: Option<Collective>, size: f64, before: f64, after: f64, latency: f64) -> f64 {
-    let share = (size - 1.0) / size;
-    let traffic = match kind {
-        None => return 1e-6 * after,
-        Some(Collective::AllReduce) => 2.0 * share * before,
-        Some(Collective::Permute) => before,
-        Some(Collective::AllToAll) => share * before,
-        Some(_) => share * before.max(after),
-    };
-    traffic * (1.0 - latency)
-        + latency * if kind == Some(Collective::AllReduce) { 2.0 } else { 1.0 }
-        + 1e-9 * traffic
-}
-
-/// Per class: the weight of its lightest term, and the class and step that the term ends with.
-type Best = IndexMap<Id, (f64, Option<(Id, Step)>)>;
-
-/// The lightest term of every class: relaxation to a fixed point, ties to the smaller class.
-fn lightest(graph: &Graph, mesh: &Mesh, latency: f64) -> Best {
-    let mut classes: Vec<Id> = graph.classes().map(|class| class.id).collect();
-    classes.sort_unstable();
-    let mut best = Best::new();
-    loop {
-        let mut changed = false;
-        for &class in &classes {
-            let mut nodes: Vec<&Move> = graph[class].nodes.iter().collect();
-            nodes.sort_unstable();
-            for node in nodes {
-                let Some(found) = weigh(graph, class, node, mesh, latency, &best) else { continue };
-                if best.get(&class).is_none_or(|old| found.0 < old.0 - 1e-15) {
-                    best.insert(class, found);
-                    changed = true;
-                }
-            }
-        }
-        if !changed {
-            return best;
-        }
-    }
-}
-
-/// The steps of a class' lightest term.
-fn extract(best: &Best, goal: Id) -> Option<Vec<Step>> {
-    let (mut steps, mut at) = (Vec::new(), goal);
-    while let Some((before, step)) = best.get(&at)?.1 {
-        steps.push(step);
-        at = before;
-    }
-    steps.reverse();
-    Some(steps)
-}
-
-/// Weight of `node` as the maker of `class`, with the class that it moves and the step.
-fn weigh(
-    graph: &Graph,
-    class: Id,
-    node: &Move,
-    mesh: &Mesh,
-    latency: f64,
-    best: &Best,
-) -> Option<(f64, Option<(Id, Step)>)> {
-    let Type::Value(layout, partial, _) = graph[class].data else { return None };
-    let kind = match node {
-        Move::Leaf => return Some((0.0, None)),
-        Move::Num(_) | Move::Apply(_) => return None,
-        Move::AllGather(_) => Some(Collective::AllGather),
-        Move::Slice(_) => None,
-        Move::ReduceScatter(_) => Some(Collective::ReduceScatter),
-        Move::AllReduce(_) => Some(Collective::AllReduce),
-        Move::AllToAll(_) => Some(Collective::AllToAll),
-        Move::Permute(_) => Some(Collective::Permute),
-    };
-    let children = node.children();
-    let child = graph.find(*children.last()?);
-    let Type::Num(axis) = graph[children[0]].data else { return None };
-    let Type::Value(from, partial_before, _) = graph[child].data else { return None };
-    if partial_before != 0 && !is_reduction(kind) {
-        // In the text, and so in XLA, a value is reduced before anything else happens to it.
-        return None;
-    }
-    let local = |layout: Layout| 1.0 / layout.n_tiles(mesh) as f64;
-    let weight = step_weight(kind, mesh.sizes[axis as usize] as f64, local(from), local(layout), latency);
-    let step = Step { kind, axes: 1 << axis, layout, partial };
-    Some((best.get(&child)?.0 + weight, Some((child, step))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,7 +207,7 @@ mod tests {
     /// Steps between two layouts of a 64x64 tensor on a 2x4 mesh.
     fn check(source: impl Into<Source>, target: Layout) -> String {
         let mesh = Mesh::new(&[2, 4]);
-        let mut moves = Moves::new(&mesh);
+        let mut moves = Moves::new(&mesh, Forbid::default());
         let price = |_: Collective, _: u8, bytes: f64| bytes;
         let (_, steps) =
             moves.cheapest(source.into(), target, &Dims::from_slice(&[64, 64]), 4096.0, &price).unwrap();

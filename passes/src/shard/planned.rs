@@ -1,16 +1,22 @@
 //! A program that has a plan already keeps it: what was asked for must agree with it.
 
+use super::control::history;
 use crate::derive::header;
-use crate::manager::PASSES_NOTE;
-use crate::pipeline::Pipeline;
+use crate::pass::Options;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 
-/// Checks that the plan is for this cluster's devices and, if the user named a mesh, for that mesh.
+/// Checks that the plan is for this cluster's devices and, if the user named a mesh, for that mesh; that what is
+/// pinned and forbidden was so when it was made.
 ///
 /// # Errors
 /// When they differ, or the plan's notes cannot be read.
-pub(super) fn agrees(module: &Module, cluster: &Cluster, wanted: Option<(&str, &Mesh)>) -> Result<()> {
+pub(super) fn agrees(
+    module: &Module,
+    cluster: &Cluster,
+    options: &Options,
+    wanted: Option<&Mesh>,
+) -> Result<()> {
     let header = header(module)?;
     let (planned, there) = (header.n_devices(), cluster.n_devices());
     if planned != there {
@@ -19,19 +25,19 @@ pub(super) fn agrees(module: &Module, cluster: &Cluster, wanted: Option<(&str, &
         let help = "plan the original program, or name the cluster that this plan is for";
         return Err(Diagnostic::error(message).help(help));
     }
-    match wanted {
-        Some((text, mesh)) if !header.meshes.contains(mesh) && !was_asked(module, text) => {
-            let found = header.meshes.first().map(Mesh::to_string).unwrap_or_default();
-            let message = format!("the program has a plan on the mesh `{found}`, not on `{text}`");
-            Err(Diagnostic::error(message).help("plan the original program, or drop the mesh option"))
-        }
-        _ => Ok(()),
+    // Stages have meshes of their own, made from the one that was asked for.
+    let was_asked = |option: &str| history(module, option).iter().any(|asked| asked == options.text(option));
+    if wanted.is_some_and(|mesh| !header.meshes.contains(mesh) && !was_asked("mesh")) {
+        let found = header.meshes.first().map(Mesh::to_string).unwrap_or_default();
+        let asked = options.text("mesh");
+        let message = format!("the program has a plan on the mesh `{found}`, not on `{asked}`");
+        return Err(Diagnostic::error(message).help("plan the original program, or drop the mesh option"));
     }
-}
-
-/// Whether an earlier run was given this mesh: stages have meshes of their own, made from it.
-fn was_asked(module: &Module, mesh: &str) -> bool {
-    let history = module.note(PASSES_NOTE).and_then(|text| Pipeline::parse(&text).ok()).unwrap_or_default();
-    let shards = history.steps.iter().filter(|step| step.pass.name == super::PASS.name);
-    shards.map(|step| step.options.text("mesh")).any(|asked| asked == mesh)
+    for option in ["pin", "forbid"] {
+        if !options.text(option).is_empty() && !was_asked(option) {
+            let message = format!("the program has a plan already, made without this `{option}`");
+            return Err(Diagnostic::error(message).help("plan the original program"));
+        }
+    }
+    Ok(())
 }

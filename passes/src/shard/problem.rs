@@ -18,24 +18,15 @@ impl Model<'_> {
         self.weights = goal.weights;
         let (mut nodes, ends) = (self.computing(), Ends::new(self));
         let mut edges = Edges::new(&ends);
-        let mut readings: IndexMap<TensorId, Vec<usize>, FxBuildHasher> = IndexMap::default();
-        for (index, it) in self.uses.iter().enumerate() {
-            readings.entry(it.tensor).or_default().push(index);
-        }
         let mut is_elsewhere = vec![false; self.input.graph.tensors.len()];
-        for (tensor, uses) in readings {
-            let home_secs = self.may_sum_elsewhere(tensor, uses.len()).then(|| self.home_secs(tensor));
-            is_elsewhere[tensor as usize] = edges.add(self, &uses, home_secs, &mut nodes);
+        for (tensor, uses) in self.readings() {
+            let home_secs = self.may_sum_elsewhere(tensor, &uses).then(|| self.home_secs(tensor));
+            is_elsewhere[tensor as usize] = home_secs.is_some();
+            edges.add(self, &uses, home_secs, &mut nodes);
         }
         self.add_settling(&mut nodes, |tensor| !is_elsewhere[tensor as usize]);
         let (edges, stars) = edges.finish();
         Problem { nodes, edges, stars, memory_limit: goal.memory_bytes }
-    }
-
-    /// Whether the sum of a tensor, if it is made partial, can be left to its readings, all `n_uses` of them.
-    fn may_sum_elsewhere(&self, tensor: TensorId, n_uses: usize) -> bool {
-        let at = tensor as usize;
-        self.settles(tensor) && self.input.pinned[at].is_none() && self.n_readers[at] as usize == n_uses
     }
 
     /// Weighted seconds of settling a tensor at home, per strategy of its maker.
@@ -134,7 +125,7 @@ impl Model<'_> {
     }
 
     /// Whether a tensor may have to be reduced or moved right where it is made.
-    fn settles(&self, tensor: TensorId) -> bool {
+    pub(super) fn settles(&self, tensor: TensorId) -> bool {
         let it = &self.input.graph.tensors[tensor as usize];
         let rule = &self.input.graph.nodes[it.def as usize].rule;
         let reduces = rule.factors.iter().any(|factor| matches!(factor.kind, FactorKind::Reduce(_)));
@@ -146,14 +137,17 @@ impl Model<'_> {
     }
 
     /// Seconds to bring a fresh value into the layout that its readers find.
-    fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
+    pub(super) fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
         let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
-        trips * self.move_secs(tensor, source, Want { layout: target.layout, partial: target.partial })
+        if source.layout != target.layout && self.must_be_made_so(tensor, target.layout) {
+            return f64::INFINITY;
+        }
+        trips * self.move_secs(tensor, source, Want::of(target))
     }
 
     /// Bytes per device of the block's tensors that are alive at the peak.
-    fn memory(&self, members: &[NodeId], strategies: &[Strategy]) -> Vec<f64> {
+    pub(super) fn memory(&self, members: &[NodeId], strategies: &[Strategy]) -> Vec<f64> {
         let graph = self.input.graph;
         let made = members.iter().flat_map(|&node| graph.nodes[node as usize].results.iter().copied());
         let live: Vec<TensorId> = made.filter(|&tensor| self.input.is_live[tensor as usize]).collect();

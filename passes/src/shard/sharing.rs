@@ -7,7 +7,7 @@ use super::edges::{FxMap, Target};
 use super::model::Model;
 use super::moves::Source;
 use crate::blocks::BlockId;
-use crate::choose::{Form, Star};
+use crate::choose::{Form, MAX_READERS, Star};
 use crate::graph::TensorId;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
@@ -29,6 +29,16 @@ pub(super) struct Shared {
     pub trips: f64,
     /// The same for equal tensors with equal ends.
     pub key: Vec<u64>,
+}
+
+/// The readings of one tensor (positions in `Model::uses`) that share its movements: in phases of equal weight, as many as
+/// a star holds.
+pub(super) fn groups(model: &Model, uses: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups: FxMap<u64, Vec<usize>> = FxMap::default();
+    for &index in uses {
+        groups.entry(model.weighted_trips(&model.uses[index]).to_bits()).or_default().push(index);
+    }
+    groups.values().flat_map(|group| group.chunks(MAX_READERS)).map(<[usize]>::to_vec).collect()
 }
 
 /// The stars found so far; equal tensors get the same form.

@@ -6,7 +6,7 @@ use phzc_ir::Mesh;
 use rayon::prelude::*;
 
 /// Evaluations, not seconds: the same program gives the same plan on every machine.
-const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60 };
+pub(super) const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60 };
 /// By how much, relatively, a bound must exceed a cost: sums of seconds differ by rounding.
 const ROUNDING: f64 = 1e-9;
 

@@ -11,6 +11,8 @@
 //! split loops, rows first (reference/cfp-alpa.md 1.7, 2.2). Strategies that Alpa does not have are named in
 //! the same way. A loop's number follows its letter where a role has several loops.
 
+mod full;
+
 use super::menu::Strategy;
 use super::model::Model;
 use crate::fuse::bare_instr;
@@ -40,8 +42,8 @@ struct Name {
     text: String,
 }
 
-/// The text of `strategy_map.txt`.
-pub fn describe(module: &Module, model: &Model) -> String {
+/// The text of `strategy_map.txt`; in full, each strategy with its costs.
+pub fn describe(module: &Module, model: &mut Model, is_full: bool) -> String {
     let (graph, blocks) = (model.input.graph, model.input.blocks);
     let mut out = "Strategy Map\n".to_owned();
     for (id, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.is_contraction) {
@@ -49,16 +51,24 @@ pub fn describe(module: &Module, model: &Model) -> String {
         let instr = bare_instr(module, node);
         let line = phzc_ir::text::print_instr_long(module, module.comp(node.comp), &instr);
         let _ = writeln!(out, "Instruction {id}: {line}");
-        let strategies = &model.menus[block as usize].strategies;
-        let mut names: Vec<Name> =
-            strategies.iter().map(|strategy| named(model, id as NodeId, strategy)).collect();
-        names.sort();
-        names.dedup();
-        for name in names {
-            let _ = writeln!(out, "Strategy {}", name.text);
+        for option in ordered(model, id as NodeId) {
+            let strategy = model.menus[block as usize].strategies[option as usize];
+            let costs = if is_full { full::costs(model, id as NodeId, &strategy) } else { String::new() };
+            let _ = writeln!(out, "Strategy {}{costs}", name(model, id as NodeId, &strategy));
         }
     }
     out
+}
+
+/// The strategies of a contraction's block in Alpa's order; of those that it cannot tell apart the first.
+pub(super) fn ordered(model: &Model, id: NodeId) -> Vec<u32> {
+    let Some(block) = model.input.blocks.block_of[id as usize] else { return Vec::new() };
+    let strategies = model.menus[block as usize].strategies.iter();
+    let mut names: Vec<(Name, u32)> =
+        strategies.zip(0..).map(|(strategy, option)| (named(model, id, strategy), option)).collect();
+    names.sort();
+    names.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    names.into_iter().map(|(_, option)| option).collect()
 }
 
 /// Alpa's name of a block's strategy as one of the block's contractions sees it.

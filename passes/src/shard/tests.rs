@@ -113,6 +113,45 @@ fn the_choice_is_the_best_of_all() {
 }
 
 #[test]
+fn what_is_forbidden_is_in_no_plan() {
+    for_programs(300, 8, |text, mesh, random| {
+        let kind = random.pick(&["all-gather", "all-reduce", "all-to-all", "collective-permute"]);
+        let (hbm_bytes, link) = (random.pick(&[1e9, 4096.0]), random.pick(&[5e9, 1e11]));
+        let cluster = cluster(n_devices(mesh), hbm_bytes, link);
+        let mut module = parse(text).expect("a legal program");
+        run_passes(&mut module, &format!("fuse,shard{{mesh={},forbid={kind}}}", mesh_text(mesh)), &cluster);
+        let facts = derive(&module).expect("a planned module");
+        let mut steps = facts.comps.iter().flatten().flat_map(|own| &own.steps);
+        assert!(steps.all(|step| step.kind.as_str() != kind), "{kind}\n{}", print(&module));
+    });
+}
+
+#[test]
+fn what_is_explained_adds_up_to_what_the_choice_costs() {
+    for_programs(100, 8, |text, _, random| {
+        let mut module = parse(text).expect("a legal program");
+        inline::flatten(&mut module).expect("no calls");
+        with_input(text, 5e9, |input| {
+            let mut model = Model::new(input, &Mesh::new(&[2, 4]));
+            let problem = model.problem(&Goal { weights: [1.0; 3], memory_bytes: None });
+            let mut off: Option<f64> = None;
+            for _ in 0..20 {
+                let sizes = model.menus.iter().map(|menu| menu.strategies.len());
+                let option: Vec<u32> = sizes.map(|n_options| random.below(n_options) as u32).collect();
+                let (cost, totals) = (problem.cost(&option), explain::totals(&module, &mut model, &option));
+                let parts = totals.kernel_secs + totals.collective_secs;
+                let by_phase: f64 = totals.secs_by_phase.iter().sum();
+                assert!((parts - by_phase).abs() <= 1e-9 * cost, "{parts} {by_phase}");
+                // Nodes of no block cost the same under every choice.
+                let own = cost - parts;
+                let first = *off.get_or_insert(own);
+                assert!((own - first).abs() <= 1e-9 * cost, "{own} {first}");
+            }
+        });
+    });
+}
+
+#[test]
 fn equal_blocks_are_priced_as_if_each_were_priced_alone() {
     for text in [include_str!("../../../examples/gpt.ir"), include_str!("../../../examples/moe.ir")] {
         with_input(text, 1e11, |input| {
@@ -129,7 +168,7 @@ fn equal_blocks_are_priced_as_if_each_were_priced_alone() {
 }
 
 /// Gives a property the input that models of a program take, on eight devices.
-fn with_input(text: &str, link_bytes_per_sec: f64, property: impl Fn(Input)) {
+fn with_input(text: &str, link_bytes_per_sec: f64, property: impl FnOnce(Input)) {
     let mut module = parse(text).expect("a legal program");
     inline::flatten(&mut module).expect("no calls");
     let graph = Graph::build(&module);

@@ -18,6 +18,13 @@ impl From<Layout> for Want {
     }
 }
 
+impl Want {
+    /// What is as a value already is.
+    pub(super) fn of(source: Source) -> Want {
+        Want { layout: source.layout, partial: source.partial }
+    }
+}
+
 impl Moves {
     /// The cheapest steps from `source` to what is wanted, and their seconds; `None` also where sums would have to be
     /// undone, or the axes over which they stay undone to be used meanwhile.

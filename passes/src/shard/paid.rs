@@ -1,0 +1,136 @@
+//! What a choice pays for moving values, reading by reading: the costs of edges and stars, taken apart again.
+
+use super::edges::FxMap;
+use super::menu::Strategy;
+use super::model::Model;
+use super::moves::Source;
+use super::sharing;
+use super::want::Want;
+use crate::blocks::BlockId;
+use crate::choose::MAX_READERS;
+use crate::graph::{NodeId, TensorId};
+
+/// What a choice pays for moving values, in seconds of one step.
+pub(super) struct Paid {
+    /// Per reading, in the order of [`Model::uses`]: seconds, and where the value was before; nothing for a reading that
+    /// finds the value where another one has brought it.
+    pub uses: Vec<(f64, Source)>,
+    /// Per tensor: seconds of bringing it to where its readings find it.
+    pub home: Vec<f64>,
+}
+
+impl Model<'_> {
+    /// The readings of each tensor, as positions in [`Model::uses`].
+    pub(super) fn readings(&self) -> FxMap<TensorId, Vec<usize>> {
+        let mut readings: FxMap<TensorId, Vec<usize>> = FxMap::default();
+        for (index, it) in self.uses.iter().enumerate() {
+            readings.entry(it.tensor).or_default().push(index);
+        }
+        readings
+    }
+
+    /// What a choice of one strategy per block pays for moving values.
+    pub(super) fn paid(&mut self, option: &[u32]) -> Paid {
+        let chosen = self.menus.iter().zip(option);
+        let strategies: Vec<Strategy> =
+            chosen.map(|(menu, &option)| menu.strategies[option as usize]).collect();
+        let mut paid =
+            Paid { uses: vec![(0.0, Source::default()); self.uses.len()], home: self.home(&strategies) };
+        for (tensor, uses) in self.readings() {
+            let Some(from) = self.maker(tensor) else { continue };
+            match self.sums_elsewhere(tensor, &uses, &strategies) {
+                true => self.pay_once(tensor, from, &uses, &strategies, &mut paid),
+                false => self.pay_apart(tensor, from, &uses, &strategies, &mut paid),
+            }
+        }
+        paid
+    }
+
+    /// The block that makes a tensor.
+    pub(super) fn maker(&self, tensor: TensorId) -> Option<BlockId> {
+        self.input.blocks.block_of[self.input.graph.tensors[tensor as usize].def as usize]
+    }
+
+    /// What a reading wants under a choice.
+    pub(super) fn target(&self, index: usize, strategies: &[Strategy]) -> Want {
+        let it = &self.uses[index];
+        self.wanted(it, &strategies[it.block as usize])
+    }
+
+    /// Whether the sum of a tensor, if it is made partial, is done on the way to the one layout that all readings want.
+    pub(super) fn sums_elsewhere(&self, tensor: TensorId, uses: &[usize], strategies: &[Strategy]) -> bool {
+        let first = self.target(uses[0], strategies);
+        self.may_sum_elsewhere(tensor, uses)
+            && uses.iter().all(|&index| self.target(index, strategies) == first)
+    }
+
+    /// Whether all readings of a tensor are these, and could do its sum if they agreed.
+    pub(super) fn may_sum_elsewhere(&self, tensor: TensorId, uses: &[usize]) -> bool {
+        let at = tensor as usize;
+        let is_star = (2..=MAX_READERS).contains(&uses.len()) && sharing::groups(self, uses).len() == 1;
+        is_star
+            && self.settles(tensor)
+            && self.input.pinned[at].is_none()
+            && self.n_readers[at] as usize == uses.len()
+    }
+
+    fn home(&mut self, strategies: &[Strategy]) -> Vec<f64> {
+        let mut home = vec![0.0; self.input.graph.tensors.len()];
+        for tensor in 0..home.len() as TensorId {
+            if let Some(block) = self.maker(tensor).filter(|_| self.settles(tensor)) {
+                home[tensor as usize] = self.settling_secs(tensor, &strategies[block as usize]);
+            }
+        }
+        home
+    }
+
+    fn pay_once(
+        &mut self,
+        tensor: TensorId,
+        from: BlockId,
+        uses: &[usize],
+        strategies: &[Strategy],
+        paid: &mut Paid,
+    ) {
+        let (made, target) =
+            (self.made(tensor, &strategies[from as usize]), self.target(uses[0], strategies));
+        let settled = self.settled(tensor, &strategies[from as usize]);
+        let trips = self.uses[uses[0]].trips;
+        let [direct, apart] = [made, settled].map(|source| trips * self.move_secs(tensor, source, target));
+        if direct <= paid.home[tensor as usize] + apart {
+            paid.home[tensor as usize] = 0.0;
+            paid.uses[uses[0]] = (direct, made);
+        } else {
+            paid.uses[uses[0]] = (apart, settled);
+        }
+    }
+
+    fn pay_apart(
+        &mut self,
+        tensor: TensorId,
+        from: BlockId,
+        uses: &[usize],
+        strategies: &[Strategy],
+        paid: &mut Paid,
+    ) {
+        let settled = self.settled(tensor, &strategies[from as usize]);
+        for group in sharing::groups(self, uses) {
+            let mut brought: Vec<Want> = Vec::new();
+            for index in group {
+                let target = self.target(index, strategies);
+                if !brought.contains(&target) {
+                    brought.push(target);
+                    paid.uses[index] =
+                        (self.uses[index].trips * self.move_secs(tensor, settled, target), settled);
+                }
+            }
+        }
+    }
+
+    /// Seconds to bring a node's results to where readings find them.
+    pub(super) fn inside_secs(&mut self, node: NodeId, strategy: &Strategy) -> f64 {
+        let results = self.input.graph.nodes[node as usize].results.clone();
+        let settled: Vec<TensorId> = results.into_iter().filter(|&result| self.settles(result)).collect();
+        settled.into_iter().map(|result| self.settling_secs(result, strategy)).sum()
+    }
+}
