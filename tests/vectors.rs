@@ -308,18 +308,16 @@ fn b4_the_sharding_table_by_either_spelling() {
     }
 }
 
-/// Volume in bytes and seconds of communication of a combination, as the enumeration lists them.
-fn listed(enumeration: &str, combination: &str) -> (f64, f64) {
-    let (before, _) = enumeration.split_once(&format!("sval {combination}")).expect("it is listed");
-    let last = |key: &str| {
-        let value = before.rsplit_once(key).expect("it has figures").1.lines().next();
-        value.and_then(|value| value.parse().ok()).expect("a number")
+/// Volume in bytes and seconds of communication of every combination that an enumeration lists.
+fn listed(enumeration: &str) -> Vec<(f64, f64)> {
+    let all = |key: &str| -> Vec<f64> {
+        enumeration.lines().filter_map(|line| line.strip_prefix(key)?.trim().parse().ok()).collect()
     };
-    (last("Comm Volume: "), last("Comm Overhead: "))
+    all("Comm Volume:").into_iter().zip(all("Comm Overhead:")).collect()
 }
 
-/// The reference has three volumes and times of a GPT on PCIe, but not the plans. Of CFP's own hand-written
-/// combinations two have the first two volumes' ratio, 0.75 for 0.76; the third plan here is the best.
+/// The reference has three volumes and times of a GPT on PCIe, 1.63 : 1.24 : 0.52 and 0.79, 2.11 and 0.33 s, but not the
+/// plans: a plan with three quarters of the volume takes longer, and the fastest has less than both.
 #[test]
 fn b5_volume_is_not_time() {
     let sizes = Sizes { batch: 8, seq: 256, heads: 16, width: 64, wide: 4096 };
@@ -331,9 +329,12 @@ fn b5_volume_is_not_time() {
         "{}",
         found.lines().next().unwrap_or("")
     );
-    assert_eq!(found.matches("sval").count(), 81);
-    let [first, second, third] =
-        ["[0, 1, 0, 2]", "[1, 1, 1, 1]", "[1, 1, 0, 2]"].map(|it| listed(&found, it));
-    assert!(second.0 < 0.8 * first.0 && third.0 < 0.8 * first.0, "{first:?} {second:?} {third:?}");
-    assert!(third.1 < first.1 && first.1 < 0.8 * second.1, "{first:?} {second:?} {third:?}");
+    let plans = listed(&found);
+    assert_eq!(plans.len(), 81);
+    let is_so = |first: &(f64, f64), second: &(f64, f64), third: &(f64, f64)| {
+        second.0 < 0.8 * first.0 && second.1 > 1.2 * first.1 && third.0 < second.0 && third.1 < first.1
+    };
+    let third = |first, second| plans.iter().any(|third| is_so(first, second, third));
+    let any = plans.iter().any(|first| plans.iter().any(|second| third(first, second)));
+    assert!(any, "{plans:?}");
 }

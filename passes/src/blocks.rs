@@ -9,6 +9,7 @@ use crate::classes::{ClassId, ClassMap, Classes, class_map};
 use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId};
 use crate::linear::Sums;
 use crate::phase::{Phase, phases};
+use crate::siblings::{self, Sibling};
 use indexmap::IndexMap;
 use phzc_ir::ops::linear::Summands;
 use phzc_ir::{FactorKind, Module, Opcode};
@@ -178,7 +179,11 @@ impl Grower<'_> {
                 let root = (root, is_look_up);
                 match readers.get(&root) {
                     Some((first, first_map)) => {
-                        if self.classes.unify(&first_map.clone(), &map) {
+                        if self.classes.unify(first_map, &map) {
+                            let made = [*first, id].map(|node| self.made(node));
+                            let a = Sibling { read: first_map, made: &made[0] };
+                            let b = Sibling { read: &map, made: &made[1] };
+                            siblings::tie(&mut self.classes, &a, &b);
                             self.join(*first, id);
                         }
                     }
@@ -188,6 +193,11 @@ impl Grower<'_> {
                 }
             }
         }
+    }
+
+    /// The classes of a contraction's result.
+    fn made(&self, node: NodeId) -> ClassMap {
+        def_map(self.graph, &self.node_classes, self.graph.nodes[node as usize].results[0], node)
     }
 
     /// The tensor behind the views of an operand, and its classes as the node reads it.

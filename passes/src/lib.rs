@@ -32,6 +32,7 @@ pub mod report;
 pub mod roles;
 pub mod segments;
 pub mod shard;
+mod siblings;
 pub mod simplify;
 pub mod spmd;
 pub mod stop;

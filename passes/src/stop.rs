@@ -14,10 +14,6 @@ pub static STOPS: &[StopInfo] = &[
         name: "optimal",
         meaning: "proved: no plan in the search space takes less in the planner's model",
     },
-    StopInfo {
-        name: "sharing-open",
-        meaning: "proved where each block pays for its own reshards; sharing them may save up to the gap",
-    },
     StopInfo { name: "memory-gap", meaning: "the memory limit binds; a plan up to the gap faster may fit" },
     StopInfo {
         name: "width",

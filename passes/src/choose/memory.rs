@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::descend::Moves;
 use super::dual::Dual;
 use super::eliminate::{Found, QUICK, eliminate_all, minimise};
+use super::ilp::choose_by_ilp;
 use super::plan::Plan;
 use super::reduce::{Reduced, reduce};
 use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};
@@ -20,6 +21,12 @@ const SPREAD: f64 = 0.02;
 const MAX_PRICES: usize = 40;
 /// Message passes at one price.
 const PASSES: usize = 12;
+/// Message passes at the last price.
+const LAST_PASSES: usize = 60;
+/// The most options, of nodes with several, that are left to a solver.
+const MAX_SOLVER_OPTIONS: usize = 600;
+/// The most branch-and-bound nodes that it may solve.
+const MAX_SOLVER_NODES: u64 = 400;
 
 /// The cheapest choice that needs at most `limit` bytes.
 pub(super) fn within(problem: &Problem, limit: f64, limits: &Limits) -> Result<Choice, Infeasible> {
@@ -64,6 +71,16 @@ pub(super) fn least_memory(problem: &Problem, limits: &Limits) -> Result<Found, 
         star.form = Arc::new(star.form.with(|cost| price(cost, 0.0)));
     }
     minimise(&sizes, limits)
+}
+
+#[cfg(feature = "ilp")]
+fn solver() -> super::Highs {
+    super::Highs { max_nodes: Some(MAX_SOLVER_NODES) }
+}
+
+#[cfg(not(feature = "ilp"))]
+fn solver() -> super::MicroLp {
+    super::MicroLp { max_nodes: Some(MAX_SOLVER_NODES) }
 }
 
 /// A choice among surviving options.
@@ -112,7 +129,42 @@ impl Search<'_> {
         if self.gap() > WIDE_GAP {
             self.move_one_by_one(price * (1.0 - SPREAD), price * (1.0 + SPREAD));
         }
+        if self.gap() > WIDE_GAP {
+            self.close(price);
+        }
         Ok(())
+    }
+
+    /// Few layers leave a gap at any price: drops what no choice better than the best takes, at the best price, and leaves
+    /// the rest to an integer-programming solver, if it is small.
+    fn close(&mut self, price: f64) {
+        let Some(best) = self.best.as_ref().map(|best| best.cost) else { return };
+        self.dual.set_prices(|_| price);
+        let bound = (0..LAST_PASSES).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
+        self.bound = self.bound.max(bound - price * self.limit);
+        let room = best - TOLERANCE * best.abs() - (bound - price * self.limit);
+        let excess = self.dual.excess();
+        let stays = |(kept, excess): (&Vec<u32>, &Vec<f64>)| -> Vec<u32> {
+            kept.iter().zip(excess).filter(|(_, excess)| **excess < room).map(|(&option, _)| option).collect()
+        };
+        let kept: Vec<Vec<u32>> = self.dual.kept.iter().zip(&excess).map(stays).collect();
+        if kept.iter().any(Vec::is_empty) {
+            self.bound = best;
+        } else if kept.iter().filter(|kept| kept.len() > 1).map(Vec::len).sum::<usize>() <= MAX_SOLVER_OPTIONS
+        {
+            self.solve_rest(&kept);
+        }
+    }
+
+    fn solve_rest(&mut self, kept: &[Vec<u32>]) {
+        let rest = Problem { memory_limit: Some(self.limit), ..self.reduced.on(kept) };
+        let Ok(found) = choose_by_ilp(&rest, &solver()) else { return };
+        self.evaluations += found.evaluations;
+        let point = self.point(found.option);
+        self.record(&point);
+        // What was dropped is no better than the best choice before.
+        let best = self.best.as_ref().map_or(f64::INFINITY, |best| best.cost);
+        self.bound = self.bound.max(found.lower_bound.min(best));
     }
 
     /// The choice of least memory.
@@ -211,7 +263,7 @@ impl Search<'_> {
         self.dual.set_prices(price);
         let bound = (0..PASSES).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
         let mut option = self.dual.decode();
-        self.evaluations += Moves::new(&self.priced).descend(f64::INFINITY, &mut option);
+        self.evaluations += Moves::new(&self.priced).descend_a_little(&mut option);
         self.exact &= relative_gap(self.priced.total(&option), bound) <= TOLERANCE;
         (option, bound)
     }

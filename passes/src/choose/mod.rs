@@ -190,7 +190,8 @@ fn unlimited(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> {
 /// Relative gap below which a choice counts as proved.
 const TOLERANCE: f64 = 1e-9;
 
-fn relative_gap(cost: f64, bound: f64) -> f64 {
+/// `(cost - bound) / |cost|`, 0 where the bound is above.
+pub fn relative_gap(cost: f64, bound: f64) -> f64 {
     (cost - bound).max(0.0) / cost.abs().max(f64::MIN_POSITIVE)
 }
 

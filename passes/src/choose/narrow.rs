@@ -78,7 +78,7 @@ impl<'r> Search<'r> {
         (0..PASSES).for_each(|_| self.bound = self.bound.max(self.dual.pass()));
         let mut option = self.dual.decode();
         self.consider(&option);
-        self.evaluations += self.moves.descend(f64::INFINITY, &mut option);
+        self.evaluations += self.moves.descend_a_little(&mut option);
         self.consider(&option);
         (self.bound - before) / self.bound.abs().max(f64::MIN_POSITIVE)
     }
@@ -152,13 +152,7 @@ impl<'r> Search<'r> {
 
     /// Finds the best choice among some options per node, if that takes no more than `most` evaluations; says whether it did.
     fn eliminate(&mut self, kept: &[Vec<u32>], most: u64) -> bool {
-        let mut rest = self.reduced.problem();
-        for (node, kept) in rest.nodes.iter_mut().zip(kept) {
-            let mut cost = vec![f64::INFINITY; node.cost.len()];
-            kept.iter().for_each(|&option| cost[option as usize] = node.cost[option as usize]);
-            node.cost = cost;
-        }
-        let Ok(rest) = reduce(&rest) else { return false };
+        let Ok(rest) = reduce(&self.reduced.on(kept)) else { return false };
         let limits = Limits { max_evaluations: most, ..self.limits.clone() };
         let Some(plan) = Plan::new(&rest, &limits) else { return false };
         if let Ok(found) = eliminate_all(&rest, &plan) {

@@ -46,6 +46,17 @@ impl Reduced {
         }
     }
 
+    /// The same problem with the other options forbidden: `kept` has those of each node.
+    pub fn on(&self, kept: &[Vec<u32>]) -> Problem {
+        let mut problem = self.problem();
+        for (node, kept) in problem.nodes.iter_mut().zip(kept) {
+            let mut cost = vec![f64::INFINITY; node.cost.len()];
+            kept.iter().for_each(|&option| cost[option as usize] = node.cost[option as usize]);
+            node.cost = cost;
+        }
+        problem
+    }
+
     /// The cost of a choice among surviving options.
     pub fn total(&self, option: &[u32]) -> f64 {
         let nodes = self.cost.iter().zip(option).map(|(cost, &o)| cost[o as usize]);

@@ -33,7 +33,7 @@ impl Problem<'_> {
         let Some(solved) = stages.solve(fewest) else {
             return if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) };
         };
-        let bound = Bound { lower_bound_secs: solved.choice.lower_bound, stop: solved.stop().to_owned() };
+        let bound = Bound { lower_bound_secs: solved.bound(), stop: solved.stop().to_owned() };
         let tried = stages.cut(fewest, &solved, bound.clone());
         let wanted = match &tried {
             Tried::Placed(placement) => placement.wanted,

@@ -305,7 +305,7 @@ fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
     module.set_note("phzc.cluster", &model.input.cluster.name);
     let choice = &solved.choice;
     let plan = serde_json::json!({
-        "planned_secs": choice.cost, "lower_bound_secs": choice.lower_bound, "gap": choice.gap(),
+        "planned_secs": choice.cost, "lower_bound_secs": solved.bound(), "gap": solved.gap(),
         "stop": solved.stop(), "fits": solved.fits, "evaluations": choice.evaluations,
     });
     module.set_note("phzc.plan", &plan.to_string());

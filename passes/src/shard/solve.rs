@@ -1,7 +1,7 @@
 //! The choice over meshes: each is bounded first, and one whose bound is beaten needs no choice.
 
 use super::model::{Goal, Input, Model};
-use crate::choose::{Choice, Limits, Problem, choose};
+use crate::choose::{Choice, Limits, Problem, Stop, choose, relative_gap};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
@@ -18,12 +18,25 @@ pub struct Solved {
     pub choice: Choice,
     /// Whether it keeps within the memory limit.
     pub fits: bool,
+    /// No choice takes less, were there memory enough.
+    pub free_bound: f64,
 }
 
 impl Solved {
-    /// Why the search stopped.
+    /// Why the search stopped. What is proved within a memory limit is not proved of the text, whose need is another.
     pub fn stop(&self) -> &'static str {
-        self.choice.stop.as_str()
+        let is_forced = self.choice.stop == Stop::Optimal && self.bound() < self.choice.lower_bound;
+        if is_forced { Stop::MemoryGap.as_str() } else { self.choice.stop.as_str() }
+    }
+
+    /// No plan takes less, however much memory it needs.
+    pub fn bound(&self) -> f64 {
+        self.choice.lower_bound.min(self.free_bound)
+    }
+
+    /// The gap to that bound, relative to the choice's cost.
+    pub fn gap(&self) -> f64 {
+        relative_gap(self.choice.cost, self.bound())
     }
 
     /// Whether this is better than another choice: what fits comes first, then cost, or memory where nothing fits.
@@ -58,6 +71,7 @@ impl Open {
 
     /// The best choice; the one with least memory when none fits; `None` when none is legal.
     pub fn solve(mut self) -> Option<Solved> {
+        let free_bound = self.free.lower_bound;
         let limit = self.problem.memory_limit.unwrap_or(f64::INFINITY);
         let (choice, fits) = match self.free.memory <= limit {
             true => (self.free, true),
@@ -69,7 +83,7 @@ impl Open {
                 }
             },
         };
-        Some(Solved { mesh: self.mesh, choice, fits })
+        Some(Solved { mesh: self.mesh, choice, fits, free_bound })
     }
 
     /// Whether no choice on this mesh can be better than one that is known.
@@ -103,6 +117,6 @@ pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> O
         best = if wins { Some((at, solved)) } else { best };
     }
     let (_, mut best) = best?;
-    best.choice.lower_bound = best.choice.lower_bound.min(bound);
+    best.free_bound = best.free_bound.min(bound);
     Some(best)
 }
