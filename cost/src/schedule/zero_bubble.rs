@@ -1,15 +1,15 @@
 //! Zero-bubble pipelines: the gradients of weights wait for idle moments (Qi et al., ICLR 2024, ZB-H1).
 //!
-//! Only the gradient of the input holds up the stage before, so a stage runs first what others wait for: input gradients, then
-//! forwards as long as it holds no more activations than 1F1B's first stage would, then the weight gradients that are left.
+//! Only the gradient of the input holds up the stage before, so a stage runs first what others wait for: forwards, as long as
+//! it holds no more activations than 1F1B would and no more than 1F1B's first stage, input gradients, then weight gradients.
 
 use super::Pipeline;
 
 /// What a stage can do next, most urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
-    InputGradient,
     Forward,
+    InputGradient,
     WeightGradient,
 }
 
