@@ -10,9 +10,11 @@ pub mod collective;
 pub mod gemm;
 mod library;
 pub mod network;
+mod overlap;
 mod read;
 pub mod roofline;
 pub mod schedule;
+pub mod training;
 
 pub use accelerator::{Accelerator, Node, Peaks};
 pub use attention::Attention;
