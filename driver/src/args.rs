@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::generate::GenArgs;
+use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -66,6 +67,8 @@ pub enum Command {
     Eval(EvalArgs),
     /// Write the training step of a model family
     Gen(GenArgs),
+    /// Predict measured training runs, operators and collectives, and say how far off that is
+    Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results
     Verify(VerifyArgs),
 }

@@ -19,6 +19,7 @@ mod render;
 mod session;
 mod summary;
 mod units;
+pub mod validate;
 mod verify;
 
 pub use progress::on_terminal;

@@ -5,7 +5,7 @@ use crate::dumps::Dumps;
 use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
-    Failure, Io, cluster, convert, deliver, eval, files, generate, help, remarks, summary, verify,
+    Failure, Io, cluster, convert, deliver, eval, files, generate, help, remarks, summary, validate, verify,
     write_stdout,
 };
 use phzc_ir::{Diagnostic, Module, print};
@@ -20,6 +20,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
+        Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
         None => {}
     }

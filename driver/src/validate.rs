@@ -1,0 +1,121 @@
+//! `phzc validate`: predicts published, measured training runs and says how far off the predictions are.
+
+mod csv;
+mod job;
+mod score;
+mod software;
+mod table;
+
+use crate::render::Source;
+use crate::{Failure, Io, files, write_stdout};
+use csv::{Record, Table};
+use job::{Reading, Run, fits};
+use phzc_cost::training::Prediction;
+use phzc_ir::{Diagnostic, Result};
+use rayon::prelude::*;
+use score::{Score, Scored, score};
+use std::path::{Path, PathBuf};
+
+/// The arguments of `phzc validate`.
+#[derive(Debug, clap::Args)]
+pub struct ValidateArgs {
+    /// Tables of measured runs, operators or collectives (docs/validation.md)
+    #[arg(value_name = "DATA.csv", required = true)]
+    pub data: Vec<PathBuf>,
+
+    /// One JSON object per file instead of the table
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print every row too: measured, predicted, where the time goes
+    #[arg(long)]
+    pub rows: bool,
+
+    /// File for a scatter plot of predicted over measured times
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// No table of measurements is larger.
+const MAX_CSV_BYTES: u64 = 64 << 20;
+
+/// One file, predicted.
+pub(crate) struct Outcome {
+    pub score: Score,
+    pub rows: Vec<Scored>,
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure> {
+    let mut outcomes = Vec::new();
+    for path in &args.data {
+        outcomes.push(outcome(path)?);
+    }
+    let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
+    write_stdout(io, &text)
+}
+
+fn outcome(path: &Path) -> std::result::Result<Outcome, Failure> {
+    let text = files::read(path, MAX_CSV_BYTES)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let made = Table::parse(&text).and_then(|table| runs(&name, &table));
+    made.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+}
+
+/// A table of training runs.
+fn runs(name: &str, table: &Table) -> Result<Outcome> {
+    table.expect(&job::COLUMNS)?;
+    let records: Vec<Record> = table.records().collect();
+    let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row)).collect();
+    let mut rows = Vec::new();
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for one in read? {
+        match one {
+            Made::Scored(row) => rows.push(*row),
+            Made::Not(reason) => match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            },
+        }
+    }
+    let score = score(name, "runs", table.rows.len(), &rows, reasons);
+    Ok(Outcome { score, rows })
+}
+
+/// What became of one row.
+enum Made {
+    Scored(Box<Scored>),
+    Not(String),
+}
+
+fn made(row: Record) -> Result<Made> {
+    let run = match job::read(row)? {
+        Reading::Run(run) => run,
+        Reading::Unexpressed(reason) => return Ok(Made::Not(reason)),
+    };
+    if run.measured_secs.is_none() && run.measured_bytes.is_none() && !run.is_out_of_memory {
+        return Ok(Made::Not("nothing that is predicted was measured".to_owned()));
+    }
+    let prediction = run.job.predict(&run.cluster);
+    Ok(Made::Scored(Box::new(scored(row, &run, &prediction))))
+}
+
+fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
+    let secs = prediction.step_secs;
+    Scored {
+        name: row.text("row_id").to_owned(),
+        device: run.cluster.accelerator.name.clone(),
+        secs: run.measured_secs.map(|measured| [measured, secs]),
+        bytes: run.measured_bytes.map(|measured| [measured, prediction.memory.sum_bytes()]),
+        interval_secs: [secs / 1.15, secs * 1.15],
+        flops: run.job.model_flops() / run.job.layout.n_devices() as f64,
+        terms: prediction.terms,
+        fits: [fits(&run.job, &run.cluster), !run.is_out_of_memory],
+    }
+}
+
+/// An error for a file that no kind of table matches.
+#[allow(dead_code)]
+fn unknown(table: &Table) -> Diagnostic {
+    table.expect(&job::COLUMNS).err().unwrap_or_else(|| Diagnostic::error("an unknown table"))
+}

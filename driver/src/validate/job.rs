@@ -1,0 +1,373 @@
+//! A row of a table of training runs as a job on a cluster, and what was measured; or the reason why it cannot be one.
+
+use super::csv::Record;
+use super::software::{self, Software};
+use phzc_cost::training::{Job, Layout, Model, Recompute, Sharding};
+use phzc_cost::{Accelerator, Cluster};
+use phzc_ir::Result;
+
+/// Columns that every table of training runs has.
+pub(crate) const COLUMNS: [&str; 22] = [
+    "row_id",
+    "arch",
+    "layers",
+    "hidden",
+    "ffn",
+    "heads",
+    "kv_heads",
+    "seq",
+    "vocab",
+    "device",
+    "gpus",
+    "gpus_per_node",
+    "tp",
+    "sp",
+    "pp",
+    "vpp",
+    "cp",
+    "dp",
+    "mbs",
+    "gbs",
+    "recompute",
+    "dtype",
+];
+
+/// One run that can be predicted.
+pub(crate) struct Run {
+    /// What, how.
+    pub job: Job,
+    /// On what.
+    pub cluster: Cluster,
+    /// Seconds of one step, if they were measured.
+    pub measured_secs: Option<f64>,
+    /// Bytes on the fullest device, if they were measured.
+    pub measured_bytes: Option<f64>,
+    /// Whether the run is a label that it does not fit.
+    pub is_out_of_memory: bool,
+}
+
+/// What a row becomes.
+pub(crate) enum Reading {
+    /// A run.
+    Run(Box<Run>),
+    /// None, and why.
+    Unexpressed(String),
+}
+
+/// Reads one row.
+///
+/// # Errors
+/// When a cell is not what its column holds.
+pub(crate) fn read(row: Record) -> Result<Reading> {
+    let numbers = Numbers::read(row)?;
+    Ok(match run(row, &numbers)? {
+        Ok(run) => Reading::Run(Box::new(run)),
+        Err(reason) => Reading::Unexpressed(reason),
+    })
+}
+
+/// The cells that hold numbers.
+struct Numbers {
+    layers: Option<f64>,
+    hidden: Option<f64>,
+    ffn: Option<f64>,
+    heads: Option<f64>,
+    kv_heads: Option<f64>,
+    seq: Option<f64>,
+    vocab: Option<f64>,
+    experts: Option<f64>,
+    top_k: Option<f64>,
+    gpus: Option<f64>,
+    gpus_per_node: Option<f64>,
+    tp: Option<f64>,
+    sp: Option<f64>,
+    pp: Option<f64>,
+    vpp: Option<f64>,
+    cp: Option<f64>,
+    ep: Option<f64>,
+    dp: Option<f64>,
+    mbs: Option<f64>,
+    gbs: Option<f64>,
+    n_microbatches: Option<f64>,
+}
+
+impl Numbers {
+    fn read(row: Record) -> Result<Numbers> {
+        // `24+24` and `224x224` are no numbers: such models are refused later, with a reason.
+        let is_sum = |column: &str| row.text(column).contains(['+', 'x']);
+        let dimension = |column: &str| if is_sum(column) { Ok(None) } else { row.number(column) };
+        Ok(Numbers {
+            layers: dimension("layers")?,
+            hidden: row.number("hidden")?,
+            ffn: row.number("ffn")?,
+            heads: row.number("heads")?,
+            kv_heads: row.number("kv_heads")?,
+            seq: dimension("seq")?,
+            vocab: row.number("vocab")?,
+            experts: row.number("experts")?,
+            top_k: row.number("topk")?,
+            gpus: row.number("gpus")?,
+            gpus_per_node: row.number("gpus_per_node")?,
+            tp: row.number("tp")?,
+            sp: row.number("sp")?,
+            pp: row.number("pp")?,
+            vpp: row.number("vpp")?,
+            cp: row.number("cp")?,
+            ep: row.number("ep")?,
+            dp: row.number("dp")?,
+            mbs: row.number("mbs")?,
+            gbs: row.number("gbs")?,
+            n_microbatches: row.number("n_microbatches")?,
+        })
+    }
+}
+
+type Expressed<T> = std::result::Result<T, String>;
+
+fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
+    let status = row.text("status");
+    if !["", "ok"].contains(&status) && !is_oom(status) {
+        return Ok(Err(format!("its status is `{status}`")));
+    }
+    let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
+    Ok(expressed(row, numbers).map(|(job, cluster)| {
+        let measured_secs = measured.step_secs(&job).filter(|secs| *secs > 0.0);
+        let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
+        Run { job, cluster, measured_secs, measured_bytes, is_out_of_memory: is_oom(status) }
+    }))
+}
+
+fn is_oom(status: &str) -> bool {
+    status.eq_ignore_ascii_case("oom")
+}
+
+fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
+    let software = software::of(row.text("framework"));
+    let model = model(row, numbers)?;
+    let cluster = cluster(row, numbers)?;
+    let layout = layout(row, numbers, &software)?;
+    let stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
+    if row.text("notes").contains("LoRA") && row.text("model").contains("LoRA") {
+        return Err("weights are frozen (LoRA)".to_owned());
+    }
+    let job = Job { model, layout, recompute: Recompute::Nothing, stack };
+    let job = with_recompute(row.text("recompute"), job, &cluster)?;
+    let job = with_batch(numbers, job, &cluster)?;
+    if job.layout.n_devices() != cluster.n_devices() {
+        let (asked, there) = (job.layout.n_devices(), cluster.n_devices());
+        return Err(format!("its layout has {asked} devices, its cluster {there}"));
+    }
+    Ok((job, cluster))
+}
+
+fn model(row: Record, numbers: &Numbers) -> Expressed<Model> {
+    let arch = row.text("arch");
+    let family =
+        ["gpt", "mpt", "llama", "bert", "mixtral", "moe"].into_iter().find(|family| arch.starts_with(family));
+    let Some(family) = family else {
+        return Err(if arch.is_empty() {
+            "its family is not stated".to_owned()
+        } else {
+            format!("its family is `{arch}`")
+        });
+    };
+    let known = |value: Option<f64>, name: &str| {
+        value.filter(|v| *v > 0.0).ok_or_else(|| format!("its {name} is not stated"))
+    };
+    let (hidden, heads) = (known(numbers.hidden, "hidden size")?, known(numbers.heads, "number of heads")?);
+    let is_gated = ["llama", "mixtral"].contains(&family);
+    Ok(Model {
+        layers: known(numbers.layers, "number of layers")? as usize,
+        hidden,
+        ffn: numbers.ffn.unwrap_or(4.0 * hidden),
+        heads,
+        kv_heads: numbers.kv_heads.unwrap_or(heads),
+        head_dim: hidden / heads,
+        seq: known(numbers.seq, "sequence length")?,
+        vocab: numbers.vocab.unwrap_or(0.0),
+        experts: numbers.experts.unwrap_or(1.0).max(1.0),
+        top_k: numbers.top_k.unwrap_or(1.0).max(1.0),
+        is_gated,
+        is_causal: family != "bert",
+        has_dropout: ["gpt", "bert"].contains(&family),
+    })
+}
+
+/// The device that a row names: exactly, in lower case, or without a remark in parentheses or a count in front.
+fn device(name: &str) -> Expressed<&'static Accelerator> {
+    if name.contains('+') {
+        return Err(format!("its devices differ: {name}"));
+    }
+    let bare = name.split(" (").next().unwrap_or(name);
+    let counted = bare.split_once('x').filter(|(n, _)| n.bytes().all(|byte| byte.is_ascii_digit()));
+    let bare = counted.map_or(bare, |(_, rest)| rest);
+    let tries = [name.to_owned(), bare.to_owned(), bare.to_lowercase()];
+    let found = tries.iter().find_map(|one| Accelerator::named(one).ok());
+    found.ok_or_else(|| format!("its device is not known: {name}"))
+}
+
+fn cluster(row: Record, numbers: &Numbers) -> Expressed<Cluster> {
+    let device = device(row.text("device"))?;
+    let n_devices = numbers.gpus.filter(|n| *n >= 1.0).ok_or("its number of devices is not stated")? as usize;
+    let per_node = numbers.gpus_per_node.map_or(8, |n| n as usize).clamp(1, n_devices);
+    let most = device.node.as_ref().map_or(per_node, |node| node.max_devices);
+    // A rack-scale domain joins several nodes: the largest part of the run that one domain holds evenly.
+    let is_part = |n: &usize| n_devices.is_multiple_of(*n) && n.is_multiple_of(per_node);
+    let per_domain = (per_node..=most.max(per_node).min(n_devices)).rev().find(is_part);
+    let per_domain = if most > 2 * per_node { per_domain.unwrap_or(per_node) } else { per_node.min(most) };
+    let name = format!("{}-{}x{}", device.name, per_domain, n_devices.div_ceil(per_domain));
+    let cluster = Cluster::named(&name).map_err(|error| error.message.to_string())?;
+    Ok(match gbit_per_node(row.text("interconnect")) {
+        Some(gbit) => cluster.with_outer_bytes_per_sec(gbit * 1e9 / 8.0 / per_node as f64),
+        None => cluster,
+    })
+}
+
+/// `inter-node 800 Gb/s per node`: the number before the unit.
+fn gbit_per_node(interconnect: &str) -> Option<f64> {
+    let before =
+        interconnect.split(" Gb/s per node").next().filter(|before| before.len() < interconnect.len())?;
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layout> {
+    let count = |value: Option<f64>| value.map_or(1, |n| (n as usize).max(1));
+    let stated = |value: Option<f64>, name: &str| {
+        value.map(|_| ()).ok_or_else(|| format!("its {name} degree is not stated"))
+    };
+    stated(numbers.tp, "tensor-parallel")?;
+    stated(numbers.pp.or(numbers.cp), "pipeline-parallel")?;
+    let (tensor, stages, context) = (count(numbers.tp), count(numbers.pp), count(numbers.cp));
+    let n_gpus = numbers.gpus.map_or(1, |n| n as usize);
+    let data = numbers.dp.map_or(n_gpus / (tensor * stages * context), |n| n as usize).max(1);
+    let sharding = sharding(row.text("dp_kind")).unwrap_or(software.sharding);
+    Ok(Layout {
+        tensor,
+        has_sequence: tensor > 1 && numbers.sp.map_or(software.has_sequence, |sp| sp > 0.0),
+        stages,
+        chunks: count(numbers.vpp),
+        context,
+        expert: count(numbers.ep),
+        data,
+        sharding,
+        micro_batch: count(numbers.mbs),
+        n_microbatches: numbers.n_microbatches.map_or(0, |n| n as usize),
+    })
+}
+
+fn sharding(kind: &str) -> Option<Sharding> {
+    let names = [
+        ("zero1", Sharding::Optimizer),
+        ("zero2", Sharding::Gradients),
+        ("zero3", Sharding::Parameters),
+        ("fsdp", Sharding::Parameters),
+        ("ddp", Sharding::Nothing),
+    ];
+    names.into_iter().find(|(name, _)| kind.contains(name)).map(|(_, sharding)| sharding)
+}
+
+/// What is computed again; where it is not stated, the least that fits, as a planner would choose.
+fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
+    let stated = match text {
+        "none" => Recompute::Nothing,
+        "full" => Recompute::Full,
+        // Parts of layers at two grains: every other layer is in between.
+        "selective" if job.stack.fuses_attention => Recompute::HalfOfLayers,
+        text if text.starts_with("selective(attn") => Recompute::Attention,
+        text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::HalfOfLayers,
+        text if text.starts_with("selective") => Recompute::Attention,
+        "" => return Ok(least_recompute(job, cluster)),
+        other => return Err(format!("its recomputation is `{other}`")),
+    };
+    Ok(Job { recompute: stated, ..job })
+}
+
+fn least_recompute(job: Job, cluster: &Cluster) -> Job {
+    let with = |recompute| Job { recompute, ..job.clone() };
+    let tries = [Recompute::Nothing, Recompute::Attention].map(with);
+    let fits = |job: &Job| fits(job, cluster);
+    tries.into_iter().find(fits).unwrap_or_else(|| with(Recompute::Full))
+}
+
+/// Whether the memory that is predicted is there.
+pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
+    job.predict(cluster).memory.sum_bytes() <= cluster.accelerator.usable_bytes()
+}
+
+/// The number of microbatches from the batch; where the microbatch is not stated, the fastest that fits.
+fn with_batch(numbers: &Numbers, job: Job, cluster: &Cluster) -> Expressed<Job> {
+    let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
+    let per_copy = batch as f64 / job.layout.data as f64;
+    if numbers.mbs.is_none() {
+        return fastest(per_copy as usize, numbers.vpp.is_none(), &job, cluster);
+    }
+    let stated = job.layout.n_microbatches;
+    let derived = (per_copy / job.layout.micro_batch as f64).round() as usize;
+    let n_microbatches = if stated > 0 { stated } else { derived };
+    if n_microbatches == 0 {
+        return Err("its batch is smaller than one microbatch per copy".to_owned());
+    }
+    Ok(Job { layout: Layout { n_microbatches, ..job.layout }, ..job })
+}
+
+/// The fastest power of two that fits; with the microbatch unknown, so is how often stages are interleaved.
+fn fastest(per_copy: usize, is_interleaving_free: bool, job: &Job, cluster: &Cluster) -> Expressed<Job> {
+    let sizes =
+        (0..10).map(|power| 1 << power).filter(|size| *size <= per_copy && per_copy.is_multiple_of(*size));
+    let stages = job.layout.stages;
+    let divides =
+        |n: &usize| job.model.layers.is_multiple_of(n * stages) && stages > 1 || *n == job.layout.chunks;
+    let most = if is_interleaving_free { (job.model.layers / stages).max(1) } else { job.layout.chunks };
+    let all = sizes.flat_map(|size| (1..=most).filter(divides).map(move |chunks| (size, chunks)));
+    let made = all.map(|(micro_batch, chunks)| {
+        let layout =
+            Layout { micro_batch, chunks, n_microbatches: per_copy / micro_batch, ..job.layout.clone() };
+        Job { layout, ..job.clone() }
+    });
+    let timed = made.filter(|job| fits(job, cluster)).map(|job| (job.predict(cluster).step_secs, job));
+    let best = timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, job)| job);
+    best.ok_or_else(|| "no microbatch size fits in memory".to_owned())
+}
+
+/// What was measured, in the form that the source has.
+struct Measured {
+    iter_time_s: Option<f64>,
+    samples_per_s: Option<f64>,
+    tokens_per_s: Option<f64>,
+    tokens_per_s_per_gpu: Option<f64>,
+    hardware_tflops: Option<f64>,
+}
+
+impl Measured {
+    fn read(row: Record) -> Result<Measured> {
+        let is_hardware = row.text("tflops_kind").starts_with("hardware");
+        Ok(Measured {
+            iter_time_s: row.number("iter_time_s")?,
+            samples_per_s: row.number("samples_per_s")?,
+            tokens_per_s: row.number("tokens_per_s")?,
+            tokens_per_s_per_gpu: row.number("tokens_per_s_per_gpu")?,
+            hardware_tflops: row.number("tflops_per_gpu")?.filter(|_| is_hardware),
+        })
+    }
+
+    fn step_secs(&self, job: &Job) -> Option<f64> {
+        let sequences = job.layout.n_sequences() as f64;
+        let tokens = sequences * job.model.seq;
+        let n_devices = job.layout.n_devices() as f64;
+        let per_device = self.tokens_per_s_per_gpu.map(|rate| rate * n_devices);
+        let by_tflops = self.hardware_tflops.map(|tflops| published_flops(job) / (tflops * 1e12 * n_devices));
+        let by_samples = self.samples_per_s.map(|rate| sequences / rate);
+        self.iter_time_s
+            .or(by_samples)
+            .or(self.tokens_per_s.or(per_device).map(|rate| tokens / rate))
+            .or(by_tflops)
+    }
+}
+
+/// Operations as Narayanan et al. (SC 2021, eq. 3) count them, full recomputation included.
+fn published_flops(job: &Job) -> f64 {
+    let (model, tokens) = (&job.model, job.layout.n_sequences() as f64 * job.model.seq);
+    let (layers, hidden) = (model.layers as f64, model.hidden);
+    let others = 1.0 + model.seq / (6.0 * hidden) + model.vocab / (16.0 * layers * hidden);
+    96.0 * tokens * layers * hidden * hidden * others
+}

@@ -1,0 +1,179 @@
+//! Figures of merit: predicted against measured.
+
+use phzc_cost::training::Terms;
+use serde::Serialize;
+
+/// One row that was predicted.
+#[derive(Clone, Debug)]
+pub(crate) struct Scored {
+    /// Its `row_id`.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// Seconds that were measured and predicted.
+    pub secs: Option<[f64; 2]>,
+    /// Bytes that were measured and predicted.
+    pub bytes: Option<[f64; 2]>,
+    /// The 80 % interval of the seconds.
+    pub interval_secs: [f64; 2],
+    /// Operations of the model per device.
+    pub flops: f64,
+    /// Where the predicted seconds go.
+    pub terms: Terms,
+    /// Whether it is predicted to fit, and whether it did.
+    pub fits: [bool; 2],
+}
+
+/// The figures of one file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Score {
+    /// The file's name.
+    pub file: String,
+    /// What its rows are.
+    pub kind: String,
+    /// Rows of the file.
+    pub rows: usize,
+    /// Rows with a predicted and a measured time.
+    pub scored: usize,
+    /// Mean absolute error of the time, in per cent.
+    pub mape: Option<f64>,
+    /// Mean signed error, in per cent.
+    pub bias: Option<f64>,
+    /// Median absolute error, in per cent.
+    pub median: Option<f64>,
+    /// The error that nine of ten rows stay below, in per cent.
+    pub p90: Option<f64>,
+    /// Kendall's rank correlation of measured and predicted times.
+    pub kendall_tau: Option<f64>,
+    /// Mean absolute error of the memory, in per cent.
+    pub memory_mape: Option<f64>,
+    /// Rows with a memory measurement.
+    pub memory_scored: usize,
+    /// Runs that fitted: predicted to fit, predicted not to.
+    pub fitted: [usize; 2],
+    /// Runs that did not fit: predicted to fit (false promises), predicted not to.
+    pub out_of_memory: [usize; 2],
+    /// Per cent of the measured times inside the 80 % interval.
+    pub coverage80: Option<f64>,
+    /// Error of one rate per device, learnt from the file's other rows, in per cent.
+    pub constant_mape: Option<f64>,
+    /// Error of the peer on the rows that it could run, in per cent.
+    pub peer_mape: Option<f64>,
+    /// Rows that could not be expressed, by reason.
+    pub unexpressed: Vec<(String, usize)>,
+}
+
+/// Calculon (caa4b11, its own system files) on the same files: data/published/README.md.
+const PEERS: [(&str, f64); 5] = [
+    ("korthikanti2022_a100", 4.0),
+    ("vtrain_a100_multi", 12.9),
+    ("nemo_launcher_a100_scaling", 30.4),
+    ("nemo_h100_fp8_2024", 12.1),
+    ("mlperf_training_llm", 15.6),
+];
+
+/// The figures of one file's rows.
+pub(crate) fn score(
+    file: &str,
+    kind: &str,
+    n_rows: usize,
+    scored: &[Scored],
+    unexpressed: Vec<(String, usize)>,
+) -> Score {
+    let timed: Vec<&Scored> = scored.iter().filter(|row| row.secs.is_some()).collect();
+    let errors: Vec<f64> = timed.iter().filter_map(|row| row.secs.map(relative)).collect();
+    let memory: Vec<f64> = scored.iter().filter_map(|row| row.bytes.map(relative)).collect();
+    let covered = timed.iter().filter(|row| is_covered(row)).count();
+    let fits = |is_fit: bool| {
+        [true, false].map(|says| scored.iter().filter(|row| row.fits == [says, is_fit]).count())
+    };
+    let pairs: Vec<[f64; 2]> = timed.iter().filter_map(|row| row.secs).collect();
+    Score {
+        file: file.to_owned(),
+        kind: kind.to_owned(),
+        rows: n_rows,
+        scored: timed.len(),
+        mape: mean_absolute(&errors),
+        bias: mean(&errors),
+        median: quantile(&errors, 0.5),
+        p90: quantile(&errors, 0.9),
+        kendall_tau: kendall_tau(&pairs),
+        memory_mape: mean_absolute(&memory),
+        memory_scored: memory.len(),
+        fitted: fits(true),
+        out_of_memory: fits(false),
+        coverage80: (!timed.is_empty()).then(|| 100.0 * covered as f64 / timed.len() as f64),
+        constant_mape: constant_mape(&timed),
+        peer_mape: PEERS.iter().find(|(name, _)| file.contains(name)).map(|(_, mape)| *mape),
+        unexpressed,
+    }
+}
+
+fn is_covered(row: &Scored) -> bool {
+    row.secs.is_some_and(|[measured, _]| (row.interval_secs[0]..=row.interval_secs[1]).contains(&measured))
+}
+
+/// Predicted over measured, less one, in per cent.
+pub(crate) fn relative([measured, predicted]: [f64; 2]) -> f64 {
+    100.0 * (predicted / measured - 1.0)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn mean_absolute(values: &[f64]) -> Option<f64> {
+    mean(&values.iter().map(|value| value.abs()).collect::<Vec<f64>>())
+}
+
+/// The absolute value that a part of all stay at or below.
+pub(crate) fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().map(|value| value.abs()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let index = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(index.max(1) - 1).copied()
+}
+
+/// Pairs in the same order less pairs in opposite order, over all pairs that differ in both.
+fn kendall_tau(pairs: &[[f64; 2]]) -> Option<f64> {
+    let signs = pairs.iter().enumerate().flat_map(|(i, a)| {
+        pairs[..i]
+            .iter()
+            .map(move |b| ((a[0] - b[0]) * (a[1] - b[1])).partial_cmp(&0.0).map_or(0, |sign| sign as i64))
+    });
+    let (sum, count) = signs.fold((0, 0), |(sum, count), sign| (sum + sign, count + sign.abs()));
+    (count > 0).then(|| sum as f64 / count as f64)
+}
+
+/// Each row by the mean rate of the file's other rows on the same device.
+fn constant_mape(rows: &[&Scored]) -> Option<f64> {
+    let rate = |row: &Scored| row.secs.map(|[measured, _]| row.flops / measured);
+    let error = |(index, row): (usize, &&Scored)| {
+        let others =
+            rows.iter().enumerate().filter(|(other, one)| *other != index && one.device == row.device);
+        let rates: Vec<f64> = others.filter_map(|(_, one)| rate(one)).collect();
+        let [measured, _] = row.secs?;
+        Some(relative([measured, row.flops / mean(&rates)?]))
+    };
+    mean_absolute(&rows.iter().enumerate().filter_map(error).collect::<Vec<f64>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_correlation_counts_pairs() {
+        assert_eq!(kendall_tau(&[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]), Some(1.0));
+        assert_eq!(kendall_tau(&[[1.0, 30.0], [2.0, 20.0], [3.0, 10.0]]), Some(-1.0));
+        assert_eq!(kendall_tau(&[[1.0, 1.0], [2.0, 3.0], [3.0, 2.0]]), Some(1.0 / 3.0));
+        assert_eq!(kendall_tau(&[[1.0, 1.0]]), None);
+    }
+
+    #[test]
+    fn quantiles_are_of_absolute_values() {
+        assert_eq!(quantile(&[-3.0, 1.0, 2.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&[-3.0, 1.0, 2.0], 0.9), Some(3.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What training software does, as far as time and memory tell: facts about programs, by the name that a row gives.
+
+use phzc_cost::training::{Layout, Sharding, Stack};
+
+/// What one program does where a row says nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Software {
+    /// How its name begins.
+    name: &'static str,
+    /// Whether it has an attention kernel that keeps no scores.
+    fuses_attention: bool,
+    /// Whether it runs collectives of tensor parallelism beside products.
+    overlaps_tensor: bool,
+    /// Whether it runs collectives of data parallelism beside forward and backward.
+    overlaps_data: bool,
+    /// Whether tensor-parallel ranks share the sequence.
+    pub has_sequence: bool,
+    /// What data-parallel ranks share out.
+    pub sharding: Sharding,
+    /// Bytes of a gradient that is summed.
+    gradient_bytes: f64,
+}
+
+/// Programs whose names begin alike: the longer name first.
+const KNOWN: [Software; 6] = [
+    // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
+    Software { name: "Megatron-DeepSpeed", gradient_bytes: 2.0, ..MEGATRON },
+    MEGATRON,
+    // NeMo 24 with userbuffers (`ub_tp_comm_overlap`) and overlapped distributed optimizer; NVIDIA/NeMo performance guide.
+    Software { name: "NeMo/Megatron", overlaps_tensor: true, overlaps_data: true, ..NEMO },
+    Software { name: "NeMo 23", ..NEMO },
+    Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, ..NEMO },
+    // PyTorch FSDP: flash attention, parameters gathered ahead.
+    FSDP,
+];
+
+/// Megatron-LM to 2022: scores in memory, data parallelism after the last backward part.
+const MEGATRON: Software = Software {
+    name: "Megatron",
+    fuses_attention: false,
+    overlaps_tensor: false,
+    overlaps_data: false,
+    has_sequence: false,
+    sharding: Sharding::Nothing,
+    gradient_bytes: 4.0,
+};
+
+/// NeMo 23.05: flash attention, sequence parallelism, distributed optimizer.
+const NEMO: Software = Software {
+    name: "NeMo",
+    fuses_attention: true,
+    overlaps_tensor: false,
+    overlaps_data: true,
+    has_sequence: true,
+    sharding: Sharding::Optimizer,
+    gradient_bytes: 2.0,
+};
+
+/// PyTorch FSDP and whatever is not known: what programs of 2024 do.
+const FSDP: Software = Software {
+    name: "",
+    fuses_attention: true,
+    overlaps_tensor: false,
+    overlaps_data: true,
+    has_sequence: true,
+    sharding: Sharding::Optimizer,
+    gradient_bytes: 4.0,
+};
+
+/// The program of that name.
+pub(crate) fn of(framework: &str) -> Software {
+    KNOWN.into_iter().find(|software| framework.starts_with(software.name)).unwrap_or(FSDP)
+}
+
+impl Software {
+    /// What it does with operands of `dtype`.
+    pub fn stack(&self, dtype: &str, recompute: &str, layout: &Layout) -> Result<Stack, String> {
+        let (dtype, product_dtype) = types(dtype)?;
+        let is_wide = dtype == "f32";
+        // Recomputing attention alone is what programs do that keep its scores.
+        let keeps_scores = recompute.starts_with("selective(attn");
+        Ok(Stack {
+            fuses_attention: self.fuses_attention && !keeps_scores,
+            overlaps_tensor: self.overlaps_tensor && layout.has_sequence,
+            overlaps_data: self.overlaps_data,
+            product_dtype,
+            dtype,
+            gradient_bytes: if is_wide { 4.0 } else { self.gradient_bytes },
+            weight_bytes: if is_wide { 8.0 } else { 6.0 },
+            optimizer_bytes: if is_wide { 8.0 } else { 12.0 },
+        })
+    }
+}
+
+/// The general type and that of the layers' products, for what a row calls its precision.
+fn types(text: &str) -> Result<(&'static str, &'static str), String> {
+    let text = text.trim_start_matches("amp_");
+    match text {
+        "fp32" => Ok(("f32", "tf32")),
+        "bf16" => Ok(("bf16", "bf16")),
+        _ if text.contains("fp16") => Ok(("f16", "f16")),
+        _ if text.starts_with("fp8") => Ok(("bf16", "f8e4m3fn")),
+        _ if text.starts_with("nvfp4") || text.starts_with("fp4") => Ok(("bf16", "f4e2m1fn")),
+        _ if text.starts_with("int8") => Ok(("bf16", "s8")),
+        "" => Err("its precision is not stated".to_owned()),
+        other => Err(format!("its precision is `{other}`")),
+    }
+}
