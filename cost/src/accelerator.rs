@@ -41,6 +41,9 @@ pub struct Accelerator {
     /// Fraction of the peak that fused attention reaches on long sequences.
     #[serde(default, deserialize_with = "some_fraction")]
     pub attention_efficiency: Option<f64>,
+    /// The same with a kernel that was not written for this generation of cores.
+    #[serde(default, deserialize_with = "some_fraction")]
+    pub portable_attention_efficiency: Option<f64>,
     /// Fraction of the clock of a short benchmark that power and heat leave in a training run.
     #[serde(default = "whole", deserialize_with = "fraction")]
     pub sustained: f64,
@@ -130,7 +133,7 @@ fn usual_attention_tile_secs() -> f64 {
 }
 
 /// The keys that `[sources]` may cite.
-const CITED: [&str; 17] = [
+const CITED: [&str; 18] = [
     "peak_flops_per_sec",
     "vector_flops_per_sec",
     "matmul_efficiency",
@@ -138,6 +141,7 @@ const CITED: [&str; 17] = [
     "tile_efficiency",
     "f8_efficiency",
     "attention_efficiency",
+    "portable_attention_efficiency",
     "sustained",
     "tile_secs",
     "attention_tile_secs",

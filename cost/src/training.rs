@@ -33,7 +33,12 @@ impl Job {
     /// The prediction on a cluster that has as many devices as the layout, or more.
     pub fn predict(&self, cluster: &Cluster) -> Prediction {
         let (step_secs, terms) = step::step(self, cluster);
-        Prediction { step_secs, terms, memory: memory::peak(self) }
+        Prediction { step_secs, terms, memory: self.memory() }
+    }
+
+    /// The memory of the fullest device.
+    pub fn memory(&self) -> Memory {
+        memory::peak(self)
     }
 
     /// Operations of the model in one step, recomputation not counted: forward once, backward twice.

@@ -45,16 +45,14 @@ pub enum Sharding {
 }
 
 /// Which activations the backward part computes again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Recompute {
     /// None.
     Nothing,
     /// Those inside attention, between the products that project.
     Attention,
-    /// Every other layer, as torchtitan's `selective` does.
-    HalfOfLayers,
-    /// All but each layer's input.
-    Full,
+    /// All but the input, of this part of the layers: 1 is all of them.
+    Layers(f64),
 }
 
 /// Degrees of parallelism and batch sizes.
@@ -87,10 +85,20 @@ pub struct Layout {
 pub struct Stack {
     /// Whether attention is one kernel that keeps no scores.
     pub fuses_attention: bool,
+    /// Whether that kernel is one for all generations of cores.
+    pub has_portable_attention: bool,
+    /// Whether collectives of the backward part of tensor parallelism run beside gradients of weights.
+    pub overlaps_gradients: bool,
     /// Whether collectives of tensor parallelism run in pieces beside the products that need them.
     pub overlaps_tensor: bool,
+    /// Whether sends between stages run beside computation.
+    pub overlaps_sends: bool,
     /// Whether collectives of the data-parallel group run beside forward and backward.
     pub overlaps_data: bool,
+    /// Whether products keep their operands in their own, narrow type.
+    pub keeps_narrow: bool,
+    /// How often elementwise chains pass through memory: once where they are fused.
+    pub n_passes: f64,
     /// Type of the operands of the layers' products: an HLO dtype.
     pub product_dtype: &'static str,
     /// Type of all else that is computed.

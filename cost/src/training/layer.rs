@@ -1,6 +1,7 @@
 //! One layer (and the head) as operators with the shapes that one device has.
 
 use super::job::{Job, Recompute};
+use crate::gemm::dtype_bytes;
 use crate::{Attention, Collective, Gemm};
 
 /// Over which devices a collective runs.
@@ -59,6 +60,11 @@ impl Operator {
 
 /// Bytes of an element of what is computed; masks have one byte.
 const ELEMENT: f64 = 2.0;
+
+/// Bytes of an element that a product keeps.
+fn kept(job: &Job) -> f64 {
+    if job.stack.keeps_narrow { ELEMENT.min(dtype_bytes(job.stack.product_dtype)) } else { ELEMENT }
+}
 
 /// The operators of one layer for one microbatch on one device.
 pub(super) fn layer(job: &Job) -> Vec<Operator> {
@@ -141,12 +147,12 @@ fn attention(job: &Job) -> Vec<Operator> {
     let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;
     let into = Gemm::new(tokens, width + 2.0 * kv_width, model.hidden);
     // The output of the norm before, shared out where the sequence is.
-    let mut list = vec![Operator::new(Work::Linear(into), ELEMENT * job.outer_tokens() * model.hidden)];
+    let mut list = vec![Operator::new(Work::Linear(into), kept(job) * job.outer_tokens() * model.hidden)];
     list.extend(
         core(job, width, kv_width).into_iter().map(|operator| Operator { is_core: true, ..operator }),
     );
     let out = Gemm::new(tokens, model.hidden, width);
-    list.push(Operator::new(Work::Linear(out), ELEMENT * tokens * width));
+    list.push(Operator::new(Work::Linear(out), kept(job) * tokens * width));
     list
 }
 
@@ -183,6 +189,7 @@ fn fused(job: &Job, qkv_bytes: f64) -> Operator {
         kv_len: model.seq,
         head_dim: model.head_dim,
         is_causal: model.is_causal,
+        is_portable: job.stack.has_portable_attention,
     };
     // The result is kept by the product that reads it; the sums of the softmax are 4 bytes a query and head.
     let sums = 4.0 * attention.batch * attention.heads * attention.q_len;
@@ -205,6 +212,9 @@ fn scores(job: &Job, qkv_bytes: f64) -> Vec<Operator> {
         list.push(Operator::new(Work::Stream(traffic, traffic), (ELEMENT + 1.0) * elements));
     }
     list.push(Operator::new(product(queries, model.head_dim, keys), 0.0));
+    // The result's heads are put side by side; backward the gradients of queries, keys and values too.
+    let result = ELEMENT * job.tokens() * model.heads * model.head_dim / job.layout.tensor as f64;
+    list.push(Operator::new(Work::Stream(2.0 * result, 2.0 * (result + qkv_bytes)), 0.0));
     list
 }
 
@@ -217,11 +227,11 @@ fn feed_forward(job: &Job, rows: Gemm) -> Vec<Operator> {
     let up = Gemm { n: n_in * inner, k: model.hidden, ..rows };
     let down = Gemm { n: model.hidden, k: inner, ..rows };
     let elements = ELEMENT * tokens * inner;
-    let input = ELEMENT * model.hidden * if model.experts > 1.0 { tokens } else { job.outer_tokens() };
+    let input = kept(job) * model.hidden * if model.experts > 1.0 { tokens } else { job.outer_tokens() };
     vec![
         Operator::new(Work::Linear(up), input),
         Operator::new(Work::Stream((n_in + 1.0) * elements, (2.0 * n_in + 1.0) * elements), n_in * elements),
-        Operator::new(Work::Linear(down), elements),
+        Operator::new(Work::Linear(down), kept(job) * tokens * inner),
     ]
 }
 
@@ -260,7 +270,6 @@ pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
         Recompute::Attention => sum(|operator| {
             !operator.is_core || matches!(operator.work, Work::Product(_) | Work::Attention(_))
         }),
-        Recompute::HalfOfLayers => (sum(|_| true) + input_bytes) / 2.0,
-        Recompute::Full => input_bytes,
+        Recompute::Layers(part) => (1.0 - part) * sum(|_| true) + part * input_bytes,
     }
 }

@@ -71,7 +71,31 @@ impl Pricer<'_> {
             both[1].add(&backward, 1.0);
             both[1].add(&forward, self.repeats(operator, recompute));
         }
+        both[1].layer_collective_secs -= self.beside_gradients_secs(operators);
         both
+    }
+
+    /// Seconds of backward collectives that the gradient of the weight behind them hides. Where the sequence is shared, the
+    /// input of that gradient is gathered once more, beside the gradient of the input: it was kept in shares.
+    fn beside_gradients_secs(&self, operators: &[Operator]) -> f64 {
+        let stack = &self.job.stack;
+        if !stack.overlaps_gradients || stack.overlaps_tensor {
+            return 0.0;
+        }
+        let pairs = operators.windows(2).filter_map(|pair| match (pair[0].work, pair[1].work) {
+            (Work::Collect(Group::Tensor, [_, Some((kind, bytes))]), Work::Linear(gemm)) => Some((kind, bytes, gemm)),
+            _ => None,
+        });
+        let hidden = pairs.map(|(kind, bytes, gemm)| {
+            let device = &self.cluster.accelerator;
+            let moved_secs = self.exposed_secs(Group::Tensor, kind, bytes);
+            let input_secs = device.gemm_secs(&input_gradient(&gemm), stack.product_dtype, Role::Write);
+            let weight_secs = device.gemm_secs(&weight_gradient(&gemm), stack.product_dtype, Role::Accumulate);
+            let beside = |secs: f64| self.cluster.beside_secs(secs, moved_secs, bytes).min(secs + moved_secs) - secs;
+            let again_secs = if kind == Collective::ReduceScatter { beside(input_secs) } else { 0.0 };
+            moved_secs - beside(weight_secs) - again_secs
+        });
+        hidden.sum()
     }
 
     /// How often the backward part runs an operator's forward part again.
@@ -79,8 +103,7 @@ impl Pricer<'_> {
         match recompute {
             Recompute::Nothing => 0.0,
             Recompute::Attention => f64::from(u8::from(operator.is_core && !self.job.stack.fuses_attention)),
-            Recompute::HalfOfLayers => 0.5,
-            Recompute::Full => 1.0,
+            Recompute::Layers(part) => part,
         }
     }
 
@@ -101,7 +124,7 @@ impl Pricer<'_> {
                 Terms { attention_secs: device.attention_backward_secs(&attention), ..none },
             ],
             Work::Stream(forward, backward) => [forward, backward]
-                .map(|bytes| Terms { stream_secs: device.launch_secs + device.memory_secs(bytes), ..none }),
+                .map(|bytes| Terms { stream_secs: stack.n_passes * (device.launch_secs + device.memory_secs(bytes)), ..none }),
             Work::Collect(group, works) => works.map(|work| {
                 let secs = work.map_or(0.0, |(kind, bytes)| self.exposed_secs(group, kind, bytes));
                 Terms { layer_collective_secs: secs, ..none }

@@ -33,10 +33,12 @@ fn parts(pricer: &Pricer) -> Vec<Part> {
     }
     let last = pricer.terms(&head(job), Recompute::Nothing);
     let n_parts = job.n_parts();
+    let sent_secs = if job.stack.overlaps_sends { 0.0 } else { send_secs(pricer) };
     let part = |(index, n_layers): (usize, usize)| {
         let mut both = [Terms::default(); 2];
         for (phase, terms) in both.iter_mut().enumerate() {
             terms.add(&one[phase], n_layers as f64);
+            terms.pipeline_secs += sent_secs;
             let has_head = index + 1 == n_parts;
             terms.add(&last[phase], f64::from(u8::from(has_head)));
         }
@@ -54,9 +56,9 @@ fn hide_shards(pricer: &Pricer, layer: &mut Part) {
     let gather_secs = secs(Collective::AllGather, 2.0 * params);
     let scatter_secs = secs(Collective::ReduceScatter, job.stack.gradient_bytes * params);
     let regather_secs = if is_whole { 0.0 } else { gather_secs };
-    for (terms, moved_secs) in layer.iter_mut().zip([gather_secs, regather_secs + scatter_secs]) {
-        terms.data_secs +=
-            pricer.cluster.accelerator.beside_secs(terms.sum_secs(), moved_secs) - terms.sum_secs();
+    let moved = [(gather_secs, 2.0 * params), (regather_secs + scatter_secs, 4.0 * params)];
+    for (terms, (moved_secs, bytes)) in layer.iter_mut().zip(moved) {
+        terms.data_secs += pricer.cluster.beside_secs(terms.sum_secs(), moved_secs, bytes) - terms.sum_secs();
     }
 }
 

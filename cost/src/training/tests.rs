@@ -35,8 +35,13 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
     };
     let stack = Stack {
         fuses_attention: false,
+        has_portable_attention: false,
+        overlaps_gradients: false,
+        overlaps_sends: false,
         overlaps_tensor: false,
         overlaps_data: false,
+        keeps_narrow: false,
+        n_passes: 1.0,
         product_dtype: "f16",
         dtype: "f16",
         gradient_bytes: 4.0,

@@ -9,27 +9,42 @@ pub(crate) struct Software {
     name: &'static str,
     /// Whether it has an attention kernel that keeps no scores.
     fuses_attention: bool,
+    /// Whether that kernel is one for all generations of cores.
+    has_portable_attention: bool,
+    /// Whether it runs backward collectives of tensor parallelism beside gradients of weights.
+    overlaps_gradients: bool,
     /// Whether it runs collectives of tensor parallelism beside products.
     overlaps_tensor: bool,
     /// Whether it runs collectives of data parallelism beside forward and backward.
     overlaps_data: bool,
     /// Whether tensor-parallel ranks share the sequence.
     pub has_sequence: bool,
+    /// Whether it interleaves stages where it can.
+    pub is_interleaved: bool,
+    /// Whether it sends between stages beside computation.
+    overlaps_sends: bool,
     /// What data-parallel ranks share out.
     pub sharding: Sharding,
+    /// Whether its products keep their operands in their own, narrow type.
+    keeps_narrow: bool,
+    /// How often elementwise chains pass through memory.
+    n_passes: f64,
     /// Bytes of a gradient that is summed.
     gradient_bytes: f64,
 }
 
 /// Programs whose names begin alike: the longer name first.
-const KNOWN: [Software; 6] = [
+const KNOWN: [Software; 7] = [
     // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
     Software { name: "Megatron-DeepSpeed", gradient_bytes: 2.0, ..MEGATRON },
     MEGATRON,
     // NeMo 24 with userbuffers (`ub_tp_comm_overlap`) and overlapped distributed optimizer; NVIDIA/NeMo performance guide.
-    Software { name: "NeMo/Megatron", overlaps_tensor: true, overlaps_data: true, ..NEMO },
-    Software { name: "NeMo 23", ..NEMO },
-    Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, ..NEMO },
+    Software { name: "NeMo/Megatron", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
+    // `use_flash_attention` is off in the configurations that were shipped to mid 2023.
+    Software { name: "NeMo 23", fuses_attention: false, ..NEMO },
+    Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
+    // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits.
+    Software { name: "llm-foundry", n_passes: 2.5, ..FSDP },
     // PyTorch FSDP: flash attention, parameters gathered ahead.
     FSDP,
 ];
@@ -38,10 +53,16 @@ const KNOWN: [Software; 6] = [
 const MEGATRON: Software = Software {
     name: "Megatron",
     fuses_attention: false,
+    has_portable_attention: false,
+    overlaps_gradients: true,
     overlaps_tensor: false,
     overlaps_data: false,
     has_sequence: false,
+    is_interleaved: false,
+    overlaps_sends: false,
     sharding: Sharding::Nothing,
+    keeps_narrow: false,
+    n_passes: 1.0,
     gradient_bytes: 4.0,
 };
 
@@ -49,10 +70,16 @@ const MEGATRON: Software = Software {
 const NEMO: Software = Software {
     name: "NeMo",
     fuses_attention: true,
+    has_portable_attention: false,
+    overlaps_gradients: true,
     overlaps_tensor: false,
-    overlaps_data: true,
+    overlaps_data: false,
     has_sequence: true,
+    is_interleaved: true,
+    overlaps_sends: false,
     sharding: Sharding::Optimizer,
+    keeps_narrow: true,
+    n_passes: 1.0,
     gradient_bytes: 2.0,
 };
 
@@ -60,10 +87,16 @@ const NEMO: Software = Software {
 const FSDP: Software = Software {
     name: "",
     fuses_attention: true,
+    has_portable_attention: true,
+    overlaps_gradients: false,
     overlaps_tensor: false,
     overlaps_data: true,
     has_sequence: true,
+    is_interleaved: false,
+    overlaps_sends: true,
     sharding: Sharding::Optimizer,
+    keeps_narrow: false,
+    n_passes: 1.0,
     gradient_bytes: 4.0,
 };
 
@@ -81,12 +114,18 @@ impl Software {
         let keeps_scores = recompute.starts_with("selective(attn");
         Ok(Stack {
             fuses_attention: self.fuses_attention && !keeps_scores,
+            has_portable_attention: self.has_portable_attention,
+            // It takes one queue for all kernels, which came with sequence parallelism (`CUDA_DEVICE_MAX_CONNECTIONS=1`).
+            overlaps_gradients: self.overlaps_gradients && layout.has_sequence,
+            overlaps_sends: self.overlaps_sends,
             overlaps_tensor: self.overlaps_tensor && layout.has_sequence,
             overlaps_data: self.overlaps_data,
+            keeps_narrow: self.keeps_narrow,
+            n_passes: self.n_passes,
             product_dtype,
             dtype,
             gradient_bytes: if is_wide { 4.0 } else { self.gradient_bytes },
-            weight_bytes: if is_wide { 8.0 } else { 6.0 },
+            weight_bytes: if is_wide { 8.0 } else { 2.0 + self.gradient_bytes },
             optimizer_bytes: if is_wide { 8.0 } else { 12.0 },
         })
     }
