@@ -94,7 +94,9 @@ mod tests {
             q_len,
             kv_len: q_len,
             head_dim: 128.0,
-            is_causal: true, is_portable: false }
+            is_causal: true,
+            is_portable: false,
+        }
     }
 
     #[test]

@@ -95,6 +95,10 @@ pub struct Stack {
     pub overlaps_sends: bool,
     /// Whether collectives of the data-parallel group run beside forward and backward.
     pub overlaps_data: bool,
+    /// Fraction of the network's rate that its sums of gradients reach.
+    pub data_efficiency: f64,
+    /// Whether products add gradients of weights to those of earlier microbatches; else a kernel of its own does.
+    pub fuses_accumulation: bool,
     /// Whether products keep their operands in their own, narrow type.
     pub keeps_narrow: bool,
     /// How often elementwise chains pass through memory: once where they are fused.

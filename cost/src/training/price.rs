@@ -83,15 +83,19 @@ impl Pricer<'_> {
             return 0.0;
         }
         let pairs = operators.windows(2).filter_map(|pair| match (pair[0].work, pair[1].work) {
-            (Work::Collect(Group::Tensor, [_, Some((kind, bytes))]), Work::Linear(gemm)) => Some((kind, bytes, gemm)),
+            (Work::Collect(Group::Tensor, [_, Some((kind, bytes))]), Work::Linear(gemm)) => {
+                Some((kind, bytes, gemm))
+            }
             _ => None,
         });
         let hidden = pairs.map(|(kind, bytes, gemm)| {
             let device = &self.cluster.accelerator;
             let moved_secs = self.exposed_secs(Group::Tensor, kind, bytes);
             let input_secs = device.gemm_secs(&input_gradient(&gemm), stack.product_dtype, Role::Write);
-            let weight_secs = device.gemm_secs(&weight_gradient(&gemm), stack.product_dtype, Role::Accumulate);
-            let beside = |secs: f64| self.cluster.beside_secs(secs, moved_secs, bytes).min(secs + moved_secs) - secs;
+            let weight_secs =
+                device.gemm_secs(&weight_gradient(&gemm), stack.product_dtype, Role::Accumulate);
+            let beside =
+                |secs: f64| self.cluster.beside_secs(secs, moved_secs, bytes).min(secs + moved_secs) - secs;
             let again_secs = if kind == Collective::ReduceScatter { beside(input_secs) } else { 0.0 };
             moved_secs - beside(weight_secs) - again_secs
         });
@@ -123,8 +127,10 @@ impl Pricer<'_> {
                 Terms { attention_secs: device.attention_secs(&attention), ..none },
                 Terms { attention_secs: device.attention_backward_secs(&attention), ..none },
             ],
-            Work::Stream(forward, backward) => [forward, backward]
-                .map(|bytes| Terms { stream_secs: stack.n_passes * (device.launch_secs + device.memory_secs(bytes)), ..none }),
+            Work::Stream(forward, backward) => [forward, backward].map(|bytes| Terms {
+                stream_secs: stack.n_passes * (device.launch_secs + device.memory_secs(bytes)),
+                ..none
+            }),
             Work::Collect(group, works) => works.map(|work| {
                 let secs = work.map_or(0.0, |(kind, bytes)| self.exposed_secs(group, kind, bytes));
                 Terms { layer_collective_secs: secs, ..none }
@@ -145,9 +151,15 @@ impl Pricer<'_> {
             stream_secs: converted(gemm.batch * gemm.m * gemm.k),
             ..Terms::default()
         };
+        let stack = &self.job.stack;
+        let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
         let gradients = device.gemm_secs(&input_gradient(gemm), dtype, Role::Write)
-            + device.gemm_secs(&weight_gradient(gemm), dtype, Role::Accumulate);
-        let stream_secs = converted(gemm.batch * gemm.m * gemm.n);
+            + device.gemm_secs(&weight_gradient(gemm), dtype, role);
+        // Read, added to what is there, written.
+        let summed = (2.0 + 2.0 * stack.gradient_bytes) * gemm.batch * gemm.n * gemm.k;
+        let sum_secs =
+            if stack.fuses_accumulation { 0.0 } else { device.launch_secs + device.memory_secs(summed) };
+        let stream_secs = converted(gemm.batch * gemm.m * gemm.n) + sum_secs;
         [forward, Terms { product_secs: gradients, stream_secs, ..Terms::default() }]
     }
 

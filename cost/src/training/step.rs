@@ -117,7 +117,8 @@ fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
         return 0.0;
     }
     let params = device_params(job, 0);
-    let secs = |kind, bytes| pricer.cluster.collective_over_secs(kind, bytes, &[group]);
+    let secs =
+        |kind, bytes| pricer.cluster.collective_over_secs(kind, bytes, &[group]) / job.stack.data_efficiency;
     let gradient_bytes = job.stack.gradient_bytes * params;
     let (summed_secs, gathered_secs) = match job.layout.sharding {
         Sharding::Nothing => (secs(Collective::AllReduce, gradient_bytes), 0.0),

@@ -40,6 +40,8 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
         overlaps_sends: false,
         overlaps_tensor: false,
         overlaps_data: false,
+        fuses_accumulation: true,
+        data_efficiency: 1.0,
         keeps_narrow: false,
         n_passes: 1.0,
         product_dtype: "f16",

@@ -267,7 +267,13 @@ fn sharding(kind: &str) -> Option<Sharding> {
 
 /// The job with its microbatch, interleaving and recomputation. What the row leaves open is what a planner would choose: the
 /// fastest microbatch and interleaving that fit, the least recomputation that fits.
-fn completed(row: Record, numbers: &Numbers, is_interleaved: bool, job: &Job, cluster: &Cluster) -> Expressed<Job> {
+fn completed(
+    row: Record,
+    numbers: &Numbers,
+    is_interleaved: bool,
+    job: &Job,
+    cluster: &Cluster,
+) -> Expressed<Job> {
     let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
     let per_copy = batch as f64 / job.layout.data as f64;
     let is_open = numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved);
@@ -297,7 +303,8 @@ fn completed(row: Record, numbers: &Numbers, is_interleaved: bool, job: &Job, cl
 fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(usize, usize)>> {
     if numbers.mbs.is_none() {
         let whole = per_copy as usize;
-        let sizes = (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));
+        let sizes =
+            (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));
         return Ok(sizes.map(|size| (size, whole / size)).collect());
     }
     let (stated, size) = (job.layout.n_microbatches, job.layout.micro_batch);

@@ -25,6 +25,10 @@ pub(crate) struct Software {
     overlaps_sends: bool,
     /// What data-parallel ranks share out.
     pub sharding: Sharding,
+    /// Fraction of the network's rate that its sums of gradients reach.
+    data_efficiency: f64,
+    /// Whether its products add up gradients of weights.
+    fuses_accumulation: bool,
     /// Whether its products keep their operands in their own, narrow type.
     keeps_narrow: bool,
     /// How often elementwise chains pass through memory.
@@ -36,12 +40,25 @@ pub(crate) struct Software {
 /// Programs whose names begin alike: the longer name first.
 const KNOWN: [Software; 7] = [
     // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
-    Software { name: "Megatron-DeepSpeed", gradient_bytes: 2.0, ..MEGATRON },
+    Software { name: "Megatron-DeepSpeed", gradient_bytes: 2.0, overlaps_gradients: true, ..MEGATRON },
     MEGATRON,
     // NeMo 24 with userbuffers (`ub_tp_comm_overlap`) and overlapped distributed optimizer; NVIDIA/NeMo performance guide.
-    Software { name: "NeMo/Megatron", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
-    // `use_flash_attention` is off in the configurations that were shipped to mid 2023.
-    Software { name: "NeMo 23", fuses_attention: false, ..NEMO },
+    Software {
+        name: "NeMo/Megatron",
+        overlaps_tensor: true,
+        overlaps_data: true,
+        overlaps_sends: true,
+        ..NEMO
+    },
+    // `use_flash_attention` and `gradient_accumulation_fusion` are off in the configurations that were shipped to mid 2023.
+    Software {
+        name: "NeMo 23",
+        fuses_attention: false,
+        n_passes: 1.4,
+        fuses_accumulation: false,
+        data_efficiency: MEGATRON.data_efficiency,
+        ..NEMO
+    },
     Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
     // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits.
     Software { name: "llm-foundry", n_passes: 2.5, ..FSDP },
@@ -54,13 +71,16 @@ const MEGATRON: Software = Software {
     name: "Megatron",
     fuses_attention: false,
     has_portable_attention: false,
-    overlaps_gradients: true,
+    overlaps_gradients: false,
     overlaps_tensor: false,
     overlaps_data: false,
     has_sequence: false,
     is_interleaved: false,
     overlaps_sends: false,
     sharding: Sharding::Nothing,
+    // Narayanan et al. 2021, section 5.9: 12.9 TB/s of a bisection of 38; gradients are packed and unpacked.
+    data_efficiency: 0.5,
+    fuses_accumulation: true,
     keeps_narrow: false,
     n_passes: 1.0,
     gradient_bytes: 4.0,
@@ -78,6 +98,8 @@ const NEMO: Software = Software {
     is_interleaved: true,
     overlaps_sends: false,
     sharding: Sharding::Optimizer,
+    data_efficiency: 1.0,
+    fuses_accumulation: true,
     keeps_narrow: true,
     n_passes: 1.0,
     gradient_bytes: 2.0,
@@ -95,6 +117,8 @@ const FSDP: Software = Software {
     is_interleaved: false,
     overlaps_sends: true,
     sharding: Sharding::Optimizer,
+    data_efficiency: 1.0,
+    fuses_accumulation: false,
     keeps_narrow: false,
     n_passes: 1.0,
     gradient_bytes: 4.0,
@@ -115,11 +139,13 @@ impl Software {
         Ok(Stack {
             fuses_attention: self.fuses_attention && !keeps_scores,
             has_portable_attention: self.has_portable_attention,
-            // It takes one queue for all kernels, which came with sequence parallelism (`CUDA_DEVICE_MAX_CONNECTIONS=1`).
-            overlaps_gradients: self.overlaps_gradients && layout.has_sequence,
+            // Sequence parallelism asks for it (`CUDA_DEVICE_MAX_CONNECTIONS=1`).
+            overlaps_gradients: self.overlaps_gradients || layout.has_sequence,
             overlaps_sends: self.overlaps_sends,
             overlaps_tensor: self.overlaps_tensor && layout.has_sequence,
             overlaps_data: self.overlaps_data,
+            data_efficiency: self.data_efficiency,
+            fuses_accumulation: self.fuses_accumulation,
             keeps_narrow: self.keeps_narrow,
             n_passes: self.n_passes,
             product_dtype,
