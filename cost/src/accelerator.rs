@@ -45,7 +45,7 @@ pub struct Accelerator {
     #[serde(default, deserialize_with = "some_fraction")]
     pub portable_attention_efficiency: Option<f64>,
     /// Fraction of the clock of a short benchmark that power and heat leave in a training run.
-    #[serde(default = "whole", deserialize_with = "fraction")]
+    #[serde(default = "usual_sustained", deserialize_with = "fraction")]
     pub sustained: f64,
     /// Time to start and end one wave of tiles of a matrix product, in seconds.
     #[serde(default = "usual_tile_secs", deserialize_with = "positive")]
@@ -121,6 +121,11 @@ pub struct Node {
 
 /// How much slower `f64` is than `f32` where no peak is given: NVIDIA's parts without `f64` units have 1 per 32 to 64.
 const F32_PER_F64: f64 = 32.0;
+
+/// Part of the clock that a training run keeps where no measurement is known: between A100's and H100's.
+fn usual_sustained() -> f64 {
+    0.84
+}
 
 /// Start and end of a wave of tiles where no measurement is known: between H100's and A100's.
 fn usual_tile_secs() -> f64 {

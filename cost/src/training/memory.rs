@@ -1,7 +1,7 @@
 //! Memory of the fullest device: state, activations in flight, and what comes and goes.
 
 use super::job::{Job, Recompute, Sharding};
-use super::layer::{Operator, head, layer, saved_bytes};
+use super::layer::{Operator, layer, saved_bytes};
 use super::step::device_params;
 use crate::schedule::Pipeline;
 
@@ -72,6 +72,13 @@ fn transient_bytes(job: &Job, operators: &[Operator], has_head: bool) -> f64 {
         Recompute::Nothing => 0.0,
         _ => whole - saved_bytes(job, operators).min(whole),
     };
-    let logits: f64 = head(job).iter().map(|operator| operator.saved_bytes).sum();
-    again.max(if has_head { 1.5 * logits } else { 0.0 })
+    again.max(if has_head { LOGIT_BYTES * logits(job) } else { 0.0 })
+}
+
+/// Bytes of an entry of the logits at the peak: the product's result (2), the loss in 32 bits (4), its gradient (4) and that
+/// gradient's input (4), as in PyTorch's `cross_entropy(logits.float(), …)`.
+const LOGIT_BYTES: f64 = 14.0;
+
+fn logits(job: &Job) -> f64 {
+    job.tokens() * job.model.vocab / job.layout.tensor as f64
 }

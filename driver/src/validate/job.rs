@@ -111,7 +111,8 @@ impl Numbers {
             tp: row.number("tp")?,
             sp: row.number("sp")?,
             pp: row.number("pp")?,
-            vpp: row.number("vpp")?,
+            // `>1`: interleaved, it is not said how often.
+            vpp: if row.text("vpp") == ">1" { None } else { row.number("vpp")? },
             cp: row.number("cp")?,
             ep: row.number("ep")?,
             dp: row.number("dp")?,
@@ -142,7 +143,7 @@ fn is_oom(status: &str) -> bool {
 }
 
 fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
-    let software = software::of(row.text("framework"));
+    let software = software::of(row.text("framework"), row.text("notes"));
     let model = model(row, numbers)?;
     let cluster = cluster(row, numbers)?;
     let layout = layout(row, numbers, &software)?;
@@ -276,7 +277,8 @@ fn completed(
 ) -> Expressed<Job> {
     let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
     let per_copy = batch as f64 / job.layout.data as f64;
-    let is_open = numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved);
+    let is_open =
+        numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved || row.text("vpp") == ">1");
     let sizes = micro_batches(numbers, per_copy, job)?;
     // Interleaved stages take microbatches in groups of as many as there are stages.
     let is_legal = |&((_, n_microbatches), chunks): &((usize, usize), usize)| {
@@ -301,7 +303,9 @@ fn completed(
 
 /// Sequences of a microbatch and their number: what is stated, else all powers of two that divide.
 fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(usize, usize)>> {
-    if numbers.mbs.is_none() {
+    // A pipeline of one microbatch is none: what is stated is the batch of a copy.
+    let is_batch = job.layout.stages > 1 && numbers.mbs == Some(per_copy) && numbers.n_microbatches.is_none();
+    if numbers.mbs.is_none() || is_batch {
         let whole = per_copy as usize;
         let sizes =
             (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));

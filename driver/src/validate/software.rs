@@ -61,7 +61,7 @@ const KNOWN: [Software; 7] = [
     },
     Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
     // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits.
-    Software { name: "llm-foundry", n_passes: 2.5, ..FSDP },
+    Software { name: "llm-foundry", n_passes: EAGER_PASSES, ..FSDP },
     // PyTorch FSDP: flash attention, parameters gathered ahead.
     FSDP,
 ];
@@ -124,10 +124,19 @@ const FSDP: Software = Software {
     gradient_bytes: 4.0,
 };
 
-/// The program of that name.
-pub(crate) fn of(framework: &str) -> Software {
-    KNOWN.into_iter().find(|software| framework.starts_with(software.name)).unwrap_or(FSDP)
+/// The program of that name, with what remarks say about its options.
+pub(crate) fn of(framework: &str, notes: &str) -> Software {
+    let known = KNOWN.into_iter().find(|software| framework.starts_with(software.name)).unwrap_or(FSDP);
+    let notes = notes.to_lowercase().replace(' ', "");
+    Software {
+        overlaps_tensor: known.overlaps_tensor || notes.contains("asynctp"),
+        n_passes: if notes.contains("eager") { EAGER_PASSES } else { known.n_passes },
+        ..known
+    }
 }
+
+/// How often elementwise chains pass through memory where nothing fuses them. Fitted to mosaicml_mpt_fsdp.csv.
+const EAGER_PASSES: f64 = 2.5;
 
 impl Software {
     /// What it does with operands of `dtype`.
