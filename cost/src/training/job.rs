@@ -109,6 +109,8 @@ pub struct Stack {
     pub dtype: &'static str,
     /// Bytes of a gradient that is summed over copies.
     pub gradient_bytes: f64,
+    /// Bytes of an entry of the logits when the loss is at its peak.
+    pub logit_bytes: f64,
     /// Bytes of weights and gradients that each copy keeps per parameter.
     pub weight_bytes: f64,
     /// Bytes of the optimizer's state per parameter: master copy, two moments.

@@ -57,9 +57,11 @@ fn state_bytes(job: &Job, stage: usize) -> f64 {
         Sharding::Nothing => params * (stack.weight_bytes + stack.optimizer_bytes),
         Sharding::Optimizer => params * (stack.weight_bytes + stack.optimizer_bytes / n_owners),
         Sharding::Gradients => params * (2.0 + (stack.gradient_bytes + stack.optimizer_bytes) / n_owners),
-        // Master copies, gradients and moments are shared out; two layers at a time are whole.
+        // Master copies, gradients and moments are shared out. Two layers at a time are whole; in a pipeline all are, and
+        // their gradients too, until the last microbatch.
         Sharding::Parameters => {
-            let whole = 2.0 * 2.0 * job.model.layer_params() / layout.tensor as f64;
+            let passing = 2.0 * 2.0 * job.model.layer_params() / layout.tensor as f64;
+            let whole = if layout.stages > 1 { params * (2.0 + stack.gradient_bytes) } else { passing };
             params * (4.0 + stack.optimizer_bytes) / n_owners + whole
         }
     }
@@ -72,12 +74,8 @@ fn transient_bytes(job: &Job, operators: &[Operator], has_head: bool) -> f64 {
         Recompute::Nothing => 0.0,
         _ => whole - saved_bytes(job, operators).min(whole),
     };
-    again.max(if has_head { LOGIT_BYTES * logits(job) } else { 0.0 })
+    again.max(if has_head { job.stack.logit_bytes * logits(job) } else { 0.0 })
 }
-
-/// Bytes of an entry of the logits at the peak: the product's result (2), the loss in 32 bits (4), its gradient (4) and that
-/// gradient's input (4), as in PyTorch's `cross_entropy(logits.float(), …)`.
-const LOGIT_BYTES: f64 = 14.0;
 
 fn logits(job: &Job) -> f64 {
     job.tokens() * job.model.vocab / job.layout.tensor as f64

@@ -167,9 +167,9 @@ impl Pricer<'_> {
     fn exposed_secs(&self, group: Group, kind: Collective, bytes: f64) -> f64 {
         let secs = self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]);
         let size = self.group(group).size as f64;
-        // In pieces, one per device: all but one run beside a product or an attention on another piece.
+        // In pieces, one per device: all but one run beside a product or an attention on another piece, and slow it.
         let is_hidden = group == Group::Context || group == Group::Tensor && self.job.stack.overlaps_tensor;
-        if is_hidden { secs / size } else { secs }
+        if is_hidden { secs / size + self.cluster.beside_secs(secs, secs, bytes) - secs } else { secs }
     }
 
     fn group(&self, group: Group) -> AxisGroup {

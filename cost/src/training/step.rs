@@ -28,7 +28,7 @@ pub(super) fn step(job: &Job, cluster: &Cluster) -> (f64, Terms) {
 fn parts(pricer: &Pricer) -> Vec<Part> {
     let job = pricer.job;
     let mut one = pricer.terms(&layer(job), job.recompute);
-    if job.layout.sharding >= Sharding::Gradients {
+    if is_gathered_each_time(job) {
         hide_shards(pricer, &mut one);
     }
     let last = pricer.terms(&head(job), Recompute::Nothing);
@@ -45,6 +45,11 @@ fn parts(pricer: &Pricer) -> Vec<Part> {
         both
     };
     job.layers_of_parts().into_iter().enumerate().map(part).collect()
+}
+
+/// Whether each microbatch gathers parameters; a pipeline keeps them whole for the step.
+fn is_gathered_each_time(job: &Job) -> bool {
+    job.layout.sharding >= Sharding::Gradients && job.layout.stages == 1
 }
 
 /// Sharded parameters are gathered beside the layer before, gradients scattered beside the layer after: the longer counts.
@@ -113,7 +118,7 @@ pub(super) fn device_params(job: &Job, stage: usize) -> f64 {
 /// Summing gradients over the copies of the model, and handing parameters out again where they are shared.
 fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
     let (job, group) = (pricer.job, pricer.data_group());
-    if group.size == 1 || job.layout.sharding >= Sharding::Gradients {
+    if group.size == 1 || is_gathered_each_time(job) {
         return 0.0;
     }
     let params = device_params(job, 0);

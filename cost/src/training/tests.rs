@@ -42,6 +42,7 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
         overlaps_data: false,
         fuses_accumulation: true,
         data_efficiency: 1.0,
+        logit_bytes: 10.0,
         keeps_narrow: false,
         n_passes: 1.0,
         product_dtype: "f16",

@@ -336,6 +336,8 @@ fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
         text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::Layers(0.5),
         text if text.starts_with("selective") => Recompute::Attention,
         "nothing" => Recompute::Nothing,
+        // It ran: what cannot have been is replaced by the least that can.
+        "none" if job.memory().sum_bytes() <= cluster.accelerator.hbm_bytes => Recompute::Nothing,
         "none" | "" => return Ok(least_recompute(&job, cluster)),
         other => return Err(format!("its recomputation is `{other}`")),
     };

@@ -33,6 +33,8 @@ pub(crate) struct Software {
     keeps_narrow: bool,
     /// How often elementwise chains pass through memory.
     n_passes: f64,
+    /// Bytes of an entry of the logits when the loss is at its peak.
+    logit_bytes: f64,
     /// Bytes of a gradient that is summed.
     gradient_bytes: f64,
 }
@@ -60,8 +62,9 @@ const KNOWN: [Software; 7] = [
         ..NEMO
     },
     Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
-    // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits.
-    Software { name: "llm-foundry", n_passes: EAGER_PASSES, ..FSDP },
+    // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits; the loss
+    // (`fused_crossentropy`) turns logits into gradients in place.
+    Software { name: "llm-foundry", logit_bytes: 4.0, n_passes: EAGER_PASSES, ..FSDP },
     // PyTorch FSDP: flash attention, parameters gathered ahead.
     FSDP,
 ];
@@ -82,6 +85,8 @@ const MEGATRON: Software = Software {
     data_efficiency: 0.5,
     fuses_accumulation: true,
     keeps_narrow: false,
+    // `vocab_parallel_cross_entropy`: the product in 16 bits, logits and their exponentials in 32.
+    logit_bytes: 10.0,
     n_passes: 1.0,
     gradient_bytes: 4.0,
 };
@@ -101,6 +106,7 @@ const NEMO: Software = Software {
     data_efficiency: 1.0,
     fuses_accumulation: true,
     keeps_narrow: true,
+    logit_bytes: 10.0,
     n_passes: 1.0,
     gradient_bytes: 2.0,
 };
@@ -120,6 +126,8 @@ const FSDP: Software = Software {
     data_efficiency: 1.0,
     fuses_accumulation: false,
     keeps_narrow: false,
+    // `cross_entropy(logits.float(), …)`: the product (2), the loss (4), its gradient (4) and that of its input (4).
+    logit_bytes: 14.0,
     n_passes: 1.0,
     gradient_bytes: 4.0,
 };
@@ -155,6 +163,7 @@ impl Software {
             overlaps_data: self.overlaps_data,
             data_efficiency: self.data_efficiency,
             fuses_accumulation: self.fuses_accumulation,
+            logit_bytes: self.logit_bytes,
             keeps_narrow: self.keeps_narrow,
             n_passes: self.n_passes,
             product_dtype,
