@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::calibrate::CalibrateArgs;
 use crate::generate::GenArgs;
 use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -61,6 +62,8 @@ pub struct Args {
 /// What can be done besides planning.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Fit the devices' sustained clocks to measured training runs
+    Calibrate(CalibrateArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
     /// Run a program on one machine and print a digest of its results

@@ -4,6 +4,7 @@
 //! It reads no environment variable; files are touched in [`files`] alone.
 
 pub mod args;
+pub mod calibrate;
 mod cluster;
 mod convert;
 mod dumps;

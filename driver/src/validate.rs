@@ -2,6 +2,8 @@
 
 mod csv;
 mod job;
+mod operators;
+mod plot;
 mod score;
 mod software;
 mod table;
@@ -9,10 +11,12 @@ mod table;
 use crate::render::Source;
 use crate::{Failure, Io, files, write_stdout};
 use csv::{Record, Table};
-use job::{Reading, Run, fits};
-use phzc_cost::training::Prediction;
-use phzc_ir::{Diagnostic, Result};
+pub(crate) use job::Run;
+use job::{Reading, fits};
+use phzc_cost::training::{Prediction, Terms};
+use phzc_ir::Result;
 use rayon::prelude::*;
+pub(crate) use score::relative;
 use score::{Score, Scored, score};
 use std::path::{Path, PathBuf};
 
@@ -51,15 +55,37 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), F
     for path in &args.data {
         outcomes.push(outcome(path)?);
     }
+    args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
     let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
     write_stdout(io, &text)
 }
 
 fn outcome(path: &Path) -> std::result::Result<Outcome, Failure> {
-    let text = files::read(path, MAX_CSV_BYTES)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let made = Table::parse(&text).and_then(|table| runs(&name, &table));
+    with_table(path, |table| match operators::kind(table) {
+        Some(kind) => singles(&name, table, kind),
+        None => runs(&name, table),
+    })
+}
+
+/// What is made of the table in a file; errors point into it.
+fn with_table<T>(path: &Path, make: impl FnOnce(&Table) -> Result<T>) -> std::result::Result<T, Failure> {
+    let text = files::read(path, MAX_CSV_BYTES)?;
+    let made = Table::parse(&text).and_then(|table| make(&table));
     made.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+}
+
+/// The runs of a file whose time was measured and that can be predicted.
+pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
+    with_table(path, |table| {
+        table.expect(&job::COLUMNS)?;
+        let readings: Result<Vec<Reading>> = table.records().map(job::read).collect();
+        let run = |reading| match reading {
+            Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
+            Reading::Unexpressed(_) => None,
+        };
+        Ok(readings?.into_iter().filter_map(run).collect())
+    })
 }
 
 /// A table of training runs.
@@ -67,9 +93,39 @@ fn runs(name: &str, table: &Table) -> Result<Outcome> {
     table.expect(&job::COLUMNS)?;
     let records: Vec<Record> = table.records().collect();
     let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row)).collect();
+    Ok(collected(name, "runs", table, read?))
+}
+
+/// A table of operators or collectives.
+fn singles(name: &str, table: &Table, kind: &operators::Kind) -> Result<Outcome> {
+    let made = |row: Record| {
+        Ok(match (kind.pair)(row)? {
+            Ok(pair) => Made::Scored(Box::new(single(row, pair))),
+            Err(reason) => Made::Not(reason),
+        })
+    };
+    let read: Result<Vec<Made>> = table.records().map(made).collect();
+    Ok(collected(name, kind.name, table, read?))
+}
+
+/// An operator has no configuration, no memory and no interval.
+fn single(row: Record, secs: [f64; 2]) -> Scored {
+    Scored {
+        name: ["op", "collective", "kinds"].map(|column| row.text(column)).concat(),
+        device: row.text("device").to_owned(),
+        secs: Some(secs),
+        bytes: None,
+        interval_secs: None,
+        flops: None,
+        terms: Terms::default(),
+        fits: [true, true],
+    }
+}
+
+fn collected(name: &str, kind: &str, table: &Table, made: Vec<Made>) -> Outcome {
     let mut rows = Vec::new();
     let mut reasons: Vec<(String, usize)> = Vec::new();
-    for one in read? {
+    for one in made {
         match one {
             Made::Scored(row) => rows.push(*row),
             Made::Not(reason) => match reasons.iter_mut().find(|(known, _)| *known == reason) {
@@ -78,8 +134,7 @@ fn runs(name: &str, table: &Table) -> Result<Outcome> {
             },
         }
     }
-    let score = score(name, "runs", table.rows.len(), &rows, reasons);
-    Ok(Outcome { score, rows })
+    Outcome { score: score(name, kind, table.rows.len(), &rows, reasons), rows }
 }
 
 /// What became of one row.
@@ -107,15 +162,9 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         device: run.cluster.accelerator.name.clone(),
         secs: run.measured_secs.map(|measured| [measured, secs]),
         bytes: run.measured_bytes.map(|measured| [measured, prediction.memory.sum_bytes()]),
-        interval_secs: [secs / 1.15, secs * 1.15],
-        flops: run.job.model_flops() / run.job.layout.n_devices() as f64,
+        interval_secs: Some(prediction.interval_secs(&run.cluster)),
+        flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
         fits: [fits(&run.job, &run.cluster), !run.is_out_of_memory],
     }
-}
-
-/// An error for a file that no kind of table matches.
-#[allow(dead_code)]
-fn unknown(table: &Table) -> Diagnostic {
-    table.expect(&job::COLUMNS).err().unwrap_or_else(|| Diagnostic::error("an unknown table"))
 }

@@ -123,7 +123,7 @@ impl Numbers {
     }
 }
 
-type Expressed<T> = std::result::Result<T, String>;
+pub(crate) type Expressed<T> = std::result::Result<T, String>;
 
 fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
     let status = row.text("status");
@@ -194,7 +194,7 @@ fn model(row: Record, numbers: &Numbers) -> Expressed<Model> {
 }
 
 /// The device that a row names: exactly, in lower case, or without a remark in parentheses or a count in front.
-fn device(name: &str) -> Expressed<&'static Accelerator> {
+pub(crate) fn device(name: &str) -> Expressed<&'static Accelerator> {
     if name.contains('+') {
         return Err(format!("its devices differ: {name}"));
     }

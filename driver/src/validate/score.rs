@@ -14,10 +14,10 @@ pub(crate) struct Scored {
     pub secs: Option<[f64; 2]>,
     /// Bytes that were measured and predicted.
     pub bytes: Option<[f64; 2]>,
-    /// The 80 % interval of the seconds.
-    pub interval_secs: [f64; 2],
-    /// Operations of the model per device.
-    pub flops: f64,
+    /// The 80 % interval of the seconds, of a run.
+    pub interval_secs: Option<[f64; 2]>,
+    /// Operations of the model per device, of a run.
+    pub flops: Option<f64>,
     /// Where the predicted seconds go.
     pub terms: Terms,
     /// Whether it is predicted to fit, and whether it did.
@@ -102,7 +102,10 @@ pub(crate) fn score(
         memory_scored: memory.len(),
         fitted: fits(true),
         out_of_memory: fits(false),
-        coverage80: (!timed.is_empty()).then(|| 100.0 * covered as f64 / timed.len() as f64),
+        coverage80: timed
+            .iter()
+            .any(|row| row.interval_secs.is_some())
+            .then(|| 100.0 * covered as f64 / timed.len() as f64),
         constant_mape: constant_mape(&timed),
         peer_mape: PEERS.iter().find(|(name, _)| file.contains(name)).map(|(_, mape)| *mape),
         unexpressed,
@@ -110,7 +113,9 @@ pub(crate) fn score(
 }
 
 fn is_covered(row: &Scored) -> bool {
-    row.secs.is_some_and(|[measured, _]| (row.interval_secs[0]..=row.interval_secs[1]).contains(&measured))
+    let inside =
+        |[low, high]: [f64; 2]| row.secs.is_some_and(|[measured, _]| (low..=high).contains(&measured));
+    row.interval_secs.is_some_and(inside)
 }
 
 /// Predicted over measured, less one, in per cent.
@@ -147,13 +152,13 @@ fn kendall_tau(pairs: &[[f64; 2]]) -> Option<f64> {
 
 /// Each row by the mean rate of the file's other rows on the same device.
 fn constant_mape(rows: &[&Scored]) -> Option<f64> {
-    let rate = |row: &Scored| row.secs.map(|[measured, _]| row.flops / measured);
+    let rate = |row: &Scored| Some(row.flops? / row.secs?[0]);
     let error = |(index, row): (usize, &&Scored)| {
         let others =
             rows.iter().enumerate().filter(|(other, one)| *other != index && one.device == row.device);
         let rates: Vec<f64> = others.filter_map(|(_, one)| rate(one)).collect();
         let [measured, _] = row.secs?;
-        Some(relative([measured, row.flops / mean(&rates)?]))
+        Some(relative([measured, row.flops? / mean(&rates)?]))
     };
     mean_absolute(&rows.iter().enumerate().filter_map(error).collect::<Vec<f64>>())
 }

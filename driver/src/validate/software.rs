@@ -56,7 +56,7 @@ const KNOWN: [Software; 7] = [
     Software {
         name: "NeMo 23",
         fuses_attention: false,
-        n_passes: 1.4,
+        n_passes: 1.5,
         fuses_accumulation: false,
         data_efficiency: MEGATRON.data_efficiency,
         ..NEMO

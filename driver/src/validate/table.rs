@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use super::score::{Score, Scored, relative};
+use crate::units::secs;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
@@ -82,7 +83,9 @@ fn details(one: &Outcome) -> String {
     for row in rows.iter().take(N_WORST) {
         let named = row.terms.named();
         let largest = named.iter().max_by(|a, b| a.1.total_cmp(&b.1)).copied().unwrap_or(("nothing", 0.0));
-        out += &format!("  worst: {} ({} is the largest term)\n", line(row), largest.0);
+        let term =
+            if largest.1 > 0.0 { format!(" ({} is the largest term)", largest.0) } else { String::new() };
+        out += &format!("  worst: {}{term}\n", line(row));
     }
     for (reason, count) in &one.score.unexpressed {
         out += &format!("  not expressed: {count}, {reason}\n");
