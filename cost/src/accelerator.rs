@@ -3,9 +3,7 @@
 //! Every number carries a source: `source` for the file, `[sources]` for single keys that come from elsewhere.
 
 use crate::network::Level;
-use crate::read::{
-    citation, count, fraction, parse, positive, some_count, some_fraction, some_positive, whole,
-};
+use crate::read::{citation, count, fraction, parse, positive, some_count, some_fraction, some_positive};
 use phzc_ir::Result;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::collections::BTreeMap;

@@ -1,7 +1,9 @@
 //! `phzc validate`: predicts published, measured training runs and says how far off the predictions are.
 
+mod choice;
 mod csv;
 mod job;
+mod measured;
 mod operators;
 mod plot;
 mod score;
@@ -10,11 +12,13 @@ mod table;
 
 use crate::render::Source;
 use crate::{Failure, Io, files, write_stdout};
+use choice::fits;
 use csv::{Record, Table};
+use job::Reading;
 pub(crate) use job::Run;
-use job::{Reading, fits};
+use phzc_cost::Accelerator;
 use phzc_cost::training::{Prediction, Terms};
-use phzc_ir::Result;
+use phzc_ir::{Diagnostic, Result};
 use rayon::prelude::*;
 pub(crate) use score::relative;
 use score::{Score, Scored, score};
@@ -92,12 +96,27 @@ pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
 fn runs(name: &str, table: &Table) -> Result<Outcome> {
     table.expect(&job::COLUMNS)?;
     let records: Vec<Record> = table.records().collect();
+    check_devices(&records)?;
     let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row)).collect();
     Ok(collected(name, "runs", table, read?))
 }
 
+/// An error when the table names devices and none of them is known: single unknown ones are listed with their rows.
+fn check_devices(records: &[Record]) -> Result<()> {
+    let mut named = records.iter().filter(|row| !row.text("device").is_empty());
+    let is_known =
+        |row: &&Record| job::device(row.text("device")).is_ok() || row.text("device").contains('+');
+    let Some(first) = named.next().filter(|_| !records.iter().any(|row| is_known(&row))) else {
+        return Ok(());
+    };
+    let unknown = Accelerator::named(first.text("device")).err();
+    let error = first.error("device", &format!("unknown device `{}`", first.text("device")));
+    Err(unknown.and_then(|unknown| unknown.help).into_iter().fold(error, Diagnostic::help))
+}
+
 /// A table of operators or collectives.
 fn singles(name: &str, table: &Table, kind: &operators::Kind) -> Result<Outcome> {
+    check_devices(&table.records().collect::<Vec<Record>>())?;
     let made = |row: Record| {
         Ok(match (kind.pair)(row)? {
             Ok(pair) => Made::Scored(Box::new(single(row, pair))),

@@ -111,17 +111,14 @@ impl<'a> Record<'a> {
     pub fn positive(&self, column: &str) -> Result<f64> {
         match self.number(column)? {
             Some(value) if value > 0.0 => Ok(value),
-            _ => {
-                let span = self.cell(column).map_or(Span::new(0, 1), |cell| cell.span);
-                Err(Diagnostic::error(format!("expected a number above 0 in `{column}`")).at(span))
-            }
+            _ => Err(self.error(column, &format!("expected a number above 0 in `{column}`"))),
         }
     }
 
     /// An error about the cell of a column.
     pub fn error(&self, column: &str, message: &str) -> Diagnostic {
-        let error = Diagnostic::error(message);
-        self.cell(column).map_or(error.clone(), |cell| error.at(cell.span))
+        let span = self.cell(column).map_or(Span::new(0, 1), |cell| cell.span);
+        Diagnostic::error(message).at(span)
     }
 }
 

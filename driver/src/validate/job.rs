@@ -1,6 +1,8 @@
 //! A row of a table of training runs as a job on a cluster, and what was measured; or the reason why it cannot be one.
 
+use super::choice::completed;
 use super::csv::Record;
+use super::measured::Measured;
 use super::software::{self, Software};
 use phzc_cost::training::{Job, Layout, Model, Recompute, Sharding};
 use phzc_cost::{Accelerator, Cluster};
@@ -67,28 +69,28 @@ pub(crate) fn read(row: Record) -> Result<Reading> {
 }
 
 /// The cells that hold numbers.
-struct Numbers {
-    layers: Option<f64>,
-    hidden: Option<f64>,
-    ffn: Option<f64>,
-    heads: Option<f64>,
-    kv_heads: Option<f64>,
-    seq: Option<f64>,
-    vocab: Option<f64>,
-    experts: Option<f64>,
-    top_k: Option<f64>,
-    gpus: Option<f64>,
-    gpus_per_node: Option<f64>,
-    tp: Option<f64>,
-    sp: Option<f64>,
-    pp: Option<f64>,
-    vpp: Option<f64>,
-    cp: Option<f64>,
-    ep: Option<f64>,
-    dp: Option<f64>,
-    mbs: Option<f64>,
-    gbs: Option<f64>,
-    n_microbatches: Option<f64>,
+pub(crate) struct Numbers {
+    pub layers: Option<f64>,
+    pub hidden: Option<f64>,
+    pub ffn: Option<f64>,
+    pub heads: Option<f64>,
+    pub kv_heads: Option<f64>,
+    pub seq: Option<f64>,
+    pub vocab: Option<f64>,
+    pub experts: Option<f64>,
+    pub top_k: Option<f64>,
+    pub gpus: Option<f64>,
+    pub gpus_per_node: Option<f64>,
+    pub tp: Option<f64>,
+    pub sp: Option<f64>,
+    pub pp: Option<f64>,
+    pub vpp: Option<f64>,
+    pub cp: Option<f64>,
+    pub ep: Option<f64>,
+    pub dp: Option<f64>,
+    pub mbs: Option<f64>,
+    pub gbs: Option<f64>,
+    pub n_microbatches: Option<f64>,
 }
 
 impl Numbers {
@@ -264,141 +266,4 @@ fn sharding(kind: &str) -> Option<Sharding> {
         ("ddp", Sharding::Nothing),
     ];
     names.into_iter().find(|(name, _)| kind.contains(name)).map(|(_, sharding)| sharding)
-}
-
-/// The job with its microbatch, interleaving and recomputation. What the row leaves open is what a planner would choose: the
-/// fastest microbatch and interleaving that fit, the least recomputation that fits.
-fn completed(
-    row: Record,
-    numbers: &Numbers,
-    is_interleaved: bool,
-    job: &Job,
-    cluster: &Cluster,
-) -> Expressed<Job> {
-    let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
-    let per_copy = batch as f64 / job.layout.data as f64;
-    let is_open =
-        numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved || row.text("vpp") == ">1");
-    let sizes = micro_batches(numbers, per_copy, job)?;
-    // Interleaved stages take microbatches in groups of as many as there are stages.
-    let is_legal = |&((_, n_microbatches), chunks): &((usize, usize), usize)| {
-        !is_open || chunks == 1 || n_microbatches.is_multiple_of(job.layout.stages)
-    };
-    let all = sizes.into_iter().flat_map(|size| chunks(is_open, job).map(move |chunks| (size, chunks)));
-    let made = all.filter(is_legal).map(|((micro_batch, n_microbatches), chunks)| {
-        let layout = Layout { micro_batch, chunks, n_microbatches, ..job.layout.clone() };
-        let text = row.text("recompute");
-        // Figures without a time are those of memory that nobody had.
-        let is_idea = row.text("iter_time_s").is_empty() && text == "none";
-        with_recompute(if is_idea { "nothing" } else { text }, Job { layout, ..job.clone() }, cluster)
-    });
-    let made: Vec<Job> = made.collect::<Expressed<_>>()?;
-    let fitting: Vec<&Job> = made.iter().filter(|job| fits(job, cluster)).collect();
-    let secs = |job: &Job| job.predict(cluster).step_secs;
-    let best = fitting.into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
-    // What is stated is predicted whether it fits or not.
-    let best = best.or(made.first().filter(|_| numbers.mbs.is_some()));
-    best.cloned().ok_or_else(|| "no microbatch size fits in memory".to_owned())
-}
-
-/// Sequences of a microbatch and their number: what is stated, else all powers of two that divide.
-fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(usize, usize)>> {
-    // A pipeline of one microbatch is none: what is stated is the batch of a copy.
-    let is_batch = job.layout.stages > 1 && numbers.mbs == Some(per_copy) && numbers.n_microbatches.is_none();
-    if numbers.mbs.is_none() || is_batch {
-        let whole = per_copy as usize;
-        let sizes =
-            (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));
-        return Ok(sizes.map(|size| (size, whole / size)).collect());
-    }
-    let (stated, size) = (job.layout.n_microbatches, job.layout.micro_batch);
-    let derived = (per_copy / size as f64).round() as usize;
-    match if stated > 0 { stated } else { derived } {
-        0 => Err("its batch is smaller than one microbatch per copy".to_owned()),
-        n_microbatches => Ok(vec![(size, n_microbatches)]),
-    }
-}
-
-/// Parts of the model that a stage may hold.
-fn chunks(is_open: bool, job: &Job) -> impl Iterator<Item = usize> {
-    let (stages, layers, stated) = (job.layout.stages, job.model.layers, job.layout.chunks);
-    let is_open = is_open && stages > 1;
-    let most = if is_open { (layers / stages).max(1) } else { stated };
-    (1..=most).filter(move |n| if is_open { layers.is_multiple_of(n * stages) } else { *n == stated })
-}
-
-/// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
-fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
-    let stated = match text {
-        "full" => Recompute::Layers(1.0),
-        text if text.starts_with("selective(attn") => Recompute::Attention,
-        // Every other layer; of each layer every other product is about the same.
-        text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::Layers(0.5),
-        text if text.starts_with("selective") => Recompute::Attention,
-        "nothing" => Recompute::Nothing,
-        // It ran: what cannot have been is replaced by the least that can.
-        "none" if job.memory().sum_bytes() <= cluster.accelerator.hbm_bytes => Recompute::Nothing,
-        "none" | "" => return Ok(least_recompute(&job, cluster)),
-        other => return Err(format!("its recomputation is `{other}`")),
-    };
-    Ok(Job { recompute: stated, ..job })
-}
-
-fn least_recompute(job: &Job, cluster: &Cluster) -> Job {
-    let with = |recompute| Job { recompute, ..job.clone() };
-    let attention = (!job.stack.fuses_attention).then_some(Recompute::Attention);
-    let parts = (1..=N_PARTS).map(|n| Recompute::Layers(f64::from(n) / f64::from(N_PARTS)));
-    let tries = [Recompute::Nothing].into_iter().chain(attention).chain(parts).map(with);
-    tries.into_iter().find(|job| fits(job, cluster)).unwrap_or_else(|| with(Recompute::Layers(1.0)))
-}
-
-/// Steps in which layers are recomputed until the rest fits.
-const N_PARTS: u8 = 8;
-
-/// Whether the memory that is predicted is there.
-pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
-    job.memory().sum_bytes() <= cluster.accelerator.usable_bytes()
-}
-
-/// What was measured, in the form that the source has.
-struct Measured {
-    iter_time_s: Option<f64>,
-    samples_per_s: Option<f64>,
-    tokens_per_s: Option<f64>,
-    tokens_per_s_per_gpu: Option<f64>,
-    hardware_tflops: Option<f64>,
-}
-
-impl Measured {
-    fn read(row: Record) -> Result<Measured> {
-        let is_hardware = row.text("tflops_kind").starts_with("hardware");
-        Ok(Measured {
-            iter_time_s: row.number("iter_time_s")?,
-            samples_per_s: row.number("samples_per_s")?,
-            tokens_per_s: row.number("tokens_per_s")?,
-            tokens_per_s_per_gpu: row.number("tokens_per_s_per_gpu")?,
-            hardware_tflops: row.number("tflops_per_gpu")?.filter(|_| is_hardware),
-        })
-    }
-
-    fn step_secs(&self, job: &Job) -> Option<f64> {
-        let sequences = job.layout.n_sequences() as f64;
-        let tokens = sequences * job.model.seq;
-        let n_devices = job.layout.n_devices() as f64;
-        let per_device = self.tokens_per_s_per_gpu.map(|rate| rate * n_devices);
-        let by_tflops = self.hardware_tflops.map(|tflops| published_flops(job) / (tflops * 1e12 * n_devices));
-        let by_samples = self.samples_per_s.map(|rate| sequences / rate);
-        self.iter_time_s
-            .or(by_samples)
-            .or(self.tokens_per_s.or(per_device).map(|rate| tokens / rate))
-            .or(by_tflops)
-    }
-}
-
-/// Operations as Narayanan et al. (SC 2021, eq. 3) count them, full recomputation included.
-fn published_flops(job: &Job) -> f64 {
-    let (model, tokens) = (&job.model, job.layout.n_sequences() as f64 * job.model.seq);
-    let (layers, hidden) = (model.layers as f64, model.hidden);
-    let others = 1.0 + model.seq / (6.0 * hidden) + model.vocab / (16.0 * layers * hidden);
-    96.0 * tokens * layers * hidden * hidden * others
 }

@@ -93,13 +93,14 @@ fn details(one: &Outcome) -> String {
     out
 }
 
+fn named(row: &Scored) -> String {
+    if row.name.is_empty() { row.device.clone() } else { row.name.clone() }
+}
+
 fn line(row: &Scored) -> String {
     let [measured, predicted] = row.secs.unwrap_or_default();
-    format!(
-        "{} measured {measured:.4} s, predicted {predicted:.4} s, {:+.1} %",
-        row.name,
-        relative([measured, predicted])
-    )
+    let error = relative([measured, predicted]);
+    format!("{} measured {}, predicted {}, {error:+.1} %", named(row), secs(measured), secs(predicted))
 }
 
 fn long(row: &Scored) -> String {
