@@ -59,11 +59,13 @@ impl Operator {
 }
 
 /// Bytes of an element of what is computed; masks have one byte.
-const ELEMENT: f64 = 2.0;
+fn element(job: &Job) -> f64 {
+    dtype_bytes(job.stack.dtype)
+}
 
 /// Bytes of an element that a product keeps.
 fn kept(job: &Job) -> f64 {
-    if job.stack.keeps_narrow { ELEMENT.min(dtype_bytes(job.stack.product_dtype)) } else { ELEMENT }
+    if job.stack.keeps_narrow { element(job).min(dtype_bytes(job.stack.product_dtype)) } else { element(job) }
 }
 
 /// The operators of one layer for one microbatch on one device.
@@ -94,7 +96,7 @@ pub(super) fn head(job: &Job) -> Vec<Operator> {
         return Vec::new();
     }
     let product =
-        Operator::new(Work::WideLinear(Gemm::new(tokens, columns, hidden)), ELEMENT * tokens * hidden);
+        Operator::new(Work::WideLinear(Gemm::new(tokens, columns, hidden)), element(job) * tokens * hidden);
     // Logits in 32 bits: written, read for maximum, sum and result; backward written and converted.
     let logits = tokens * columns;
     let loss = Operator::new(Work::Stream(16.0 * logits, 10.0 * logits), 4.0 * logits);
@@ -104,20 +106,23 @@ pub(super) fn head(job: &Job) -> Vec<Operator> {
 fn norm(job: &Job) -> Operator {
     let elements = job.outer_tokens() * job.model.hidden;
     // Forward: read, write. Backward: read both, write one, and once more for the weight's gradient.
-    Operator::new(Work::Stream(2.0 * ELEMENT * elements, 4.0 * ELEMENT * elements), ELEMENT * elements)
+    Operator::new(
+        Work::Stream(2.0 * element(job) * elements, 4.0 * element(job) * elements),
+        element(job) * elements,
+    )
 }
 
 fn residual(job: &Job) -> Operator {
     let elements = job.outer_tokens() * job.model.hidden;
     let mask = if job.model.has_dropout { elements } else { 0.0 };
     // Forward: two read, one written. Backward: the gradient is read, masked, and added to that of the other branch.
-    let traffic = 3.0 * ELEMENT * elements;
+    let traffic = 3.0 * element(job) * elements;
     Operator::new(Work::Stream(traffic + mask, traffic + mask), mask)
 }
 
 /// What stands before column-split products: with sequence parallelism an all-gather, else the sum of backward.
 fn gather(job: &Job) -> Option<Operator> {
-    let bytes = ELEMENT * job.tokens() * job.model.hidden;
+    let bytes = element(job) * job.tokens() * job.model.hidden;
     let works = match job.layout.has_sequence {
         true => [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, bytes))],
         false => [None, Some((Collective::AllReduce, bytes))],
@@ -127,7 +132,7 @@ fn gather(job: &Job) -> Option<Operator> {
 
 /// What stands after row-split products.
 fn scatter(job: &Job) -> Option<Operator> {
-    let bytes = ELEMENT * job.tokens() * job.model.hidden;
+    let bytes = element(job) * job.tokens() * job.model.hidden;
     let works = match job.layout.has_sequence {
         true => [Some((Collective::ReduceScatter, bytes)), Some((Collective::AllGather, bytes))],
         false => [Some((Collective::AllReduce, bytes)), None],
@@ -159,14 +164,14 @@ fn attention(job: &Job) -> Vec<Operator> {
 /// What lies between the projections: rotation, context exchange, scores.
 fn core(job: &Job, width: f64, kv_width: f64) -> Vec<Operator> {
     let tokens = job.tokens();
-    let qkv_bytes = ELEMENT * tokens * (width + 2.0 * kv_width);
+    let qkv_bytes = element(job) * tokens * (width + 2.0 * kv_width);
     let mut list = Vec::new();
     if job.model.is_gated {
-        let rotated = 2.0 * ELEMENT * tokens * (width + kv_width);
+        let rotated = 2.0 * element(job) * tokens * (width + kv_width);
         list.push(Operator::new(Work::Stream(rotated, rotated), 0.0));
     }
     if job.layout.context > 1 {
-        let bytes = 2.0 * ELEMENT * tokens * kv_width * job.layout.context as f64;
+        let bytes = 2.0 * element(job) * tokens * kv_width * job.layout.context as f64;
         let works = [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, 2.0 * bytes))];
         list.push(Operator::new(Work::Collect(Group::Context, works), 0.0));
     }
@@ -205,15 +210,18 @@ fn scores(job: &Job, qkv_bytes: f64) -> Vec<Operator> {
     let product = |m, n, k| Work::Product(Gemm { batch, m, n, k });
     let mut list = vec![
         Operator::new(product(queries, keys, model.head_dim), qkv_bytes),
-        Operator::new(Work::Stream(2.0 * ELEMENT * elements, 3.0 * ELEMENT * elements), ELEMENT * elements),
+        Operator::new(
+            Work::Stream(2.0 * element(job) * elements, 3.0 * element(job) * elements),
+            element(job) * elements,
+        ),
     ];
     if model.has_dropout {
-        let traffic = (2.0 * ELEMENT + 1.0) * elements;
-        list.push(Operator::new(Work::Stream(traffic, traffic), (ELEMENT + 1.0) * elements));
+        let traffic = (2.0 * element(job) + 1.0) * elements;
+        list.push(Operator::new(Work::Stream(traffic, traffic), (element(job) + 1.0) * elements));
     }
     list.push(Operator::new(product(queries, model.head_dim, keys), 0.0));
     // The result's heads are put side by side; backward the gradients of queries, keys and values too.
-    let result = ELEMENT * job.tokens() * model.heads * model.head_dim / job.layout.tensor as f64;
+    let result = element(job) * job.tokens() * model.heads * model.head_dim / job.layout.tensor as f64;
     list.push(Operator::new(Work::Stream(2.0 * result, 2.0 * (result + qkv_bytes)), 0.0));
     list
 }
@@ -226,7 +234,7 @@ fn feed_forward(job: &Job, rows: Gemm) -> Vec<Operator> {
     let n_in = if model.is_gated { 2.0 } else { 1.0 };
     let up = Gemm { n: n_in * inner, k: model.hidden, ..rows };
     let down = Gemm { n: model.hidden, k: inner, ..rows };
-    let elements = ELEMENT * tokens * inner;
+    let elements = element(job) * tokens * inner;
     let input = kept(job) * model.hidden * if model.experts > 1.0 { tokens } else { job.outer_tokens() };
     vec![
         Operator::new(Work::Linear(up), input),
@@ -239,7 +247,7 @@ fn feed_forward(job: &Job, rows: Gemm) -> Vec<Operator> {
 fn experts(job: &Job) -> Vec<Operator> {
     let model = &job.model;
     let copies = job.outer_tokens() * model.top_k;
-    let bytes = ELEMENT * copies * model.hidden;
+    let bytes = element(job) * copies * model.hidden;
     let router = Gemm::new(job.outer_tokens(), model.experts, model.hidden);
     let permute = Operator::new(Work::Stream(2.0 * bytes, 2.0 * bytes), bytes);
     let exchanged = Some((Collective::AllToAll, bytes));
@@ -262,7 +270,7 @@ pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
     let sum = |keeps: fn(&Operator) -> bool| -> f64 {
         operators.iter().filter(|operator| keeps(operator)).map(|operator| operator.saved_bytes).sum()
     };
-    let input_bytes = ELEMENT * job.outer_tokens() * job.model.hidden;
+    let input_bytes = element(job) * job.outer_tokens() * job.model.hidden;
     match job.recompute {
         Recompute::Nothing => sum(|_| true),
         Recompute::Attention if job.stack.fuses_attention => sum(|_| true),

@@ -117,10 +117,10 @@ impl Pricer<'_> {
         let stack = &self.job.stack;
         match operator.work {
             Work::Linear(gemm) => self.linear_terms(&gemm, stack.product_dtype),
-            Work::WideLinear(gemm) => self.linear_terms(&gemm, stack.dtype),
+            Work::WideLinear(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype)),
             Work::Product(gemm) => {
                 let [forward, left, right] = [gemm, input_gradient(&gemm), weight_gradient(&gemm)]
-                    .map(|one| device.gemm_secs(&one, stack.dtype, Role::Write));
+                    .map(|one| device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
                 [Terms { product_secs: forward, ..none }, Terms { product_secs: left + right, ..none }]
             }
             Work::Attention(attention) => [
@@ -186,6 +186,11 @@ impl Pricer<'_> {
         let layout = &self.job.layout;
         AxisGroup { size: layout.data * layout.context, stride: layout.tensor }
     }
+}
+
+/// Libraries run products of `f32` as `tf32` where the device has it.
+fn matrix_dtype(dtype: &str) -> &str {
+    if dtype == "f32" { "tf32" } else { dtype }
 }
 
 fn input_gradient(gemm: &Gemm) -> Gemm {

@@ -3,6 +3,7 @@
 use super::job::{Job, Recompute, Sharding};
 use super::layer::{head, layer};
 use super::price::{Pricer, Terms};
+use crate::gemm::dtype_bytes;
 use crate::schedule::Pipeline;
 use crate::{Cluster, Collective};
 
@@ -99,7 +100,7 @@ fn send_secs(pricer: &Pricer) -> f64 {
     if job.layout.stages == 1 {
         return 0.0;
     }
-    let bytes = 2.0 * job.tokens() * job.model.hidden / job.layout.tensor as f64;
+    let bytes = dtype_bytes(job.stack.dtype) * job.tokens() * job.model.hidden / job.layout.tensor as f64;
     let distance = job.layout.tensor * job.layout.context * job.layout.data;
     pricer.cluster.send_secs(bytes, distance >= pricer.cluster.per_node())
 }

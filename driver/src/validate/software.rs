@@ -179,7 +179,8 @@ impl Software {
 fn types(text: &str) -> Result<(&'static str, &'static str), String> {
     let text = text.trim_start_matches("amp_");
     match text {
-        "fp32" => Ok(("f32", "tf32")),
+        // Where two are named, the one that was asked for stands first; libraries run products of it in tf32.
+        _ if text.starts_with("fp32") => Ok(("f32", "tf32")),
         "bf16" => Ok(("bf16", "bf16")),
         _ if text.contains("fp16") => Ok(("f16", "f16")),
         _ if text.starts_with("fp8") => Ok(("bf16", "f8e4m3fn")),
