@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// The arguments of `phzc validate`.
 #[derive(Debug, clap::Args)]
 pub struct ValidateArgs {
-    /// Tables of measured runs, operators or collectives (docs/validation.md)
+    /// Tables of measured runs, operators or collectives, or folders of them (docs/validation.md)
     #[arg(value_name = "DATA.csv", required = true)]
     pub data: Vec<PathBuf>,
 
@@ -56,20 +56,37 @@ pub(crate) struct Outcome {
 /// Does what the command line says.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure> {
     let mut outcomes = Vec::new();
+    let mut paths = Vec::new();
     for path in &args.data {
-        outcomes.push(outcome(path)?);
+        paths.extend(files::listed(path, "csv")?);
+    }
+    for path in &paths {
+        outcomes.push(outcome(path, paths.len() > 1)?);
     }
     args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
     let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
     write_stdout(io, &text)
 }
 
-fn outcome(path: &Path) -> std::result::Result<Outcome, Failure> {
+/// One file's predictions. Among others, a table of facts that nothing predicts is listed as such.
+fn outcome(path: &Path, is_among_others: bool) -> std::result::Result<Outcome, Failure> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     with_table(path, |table| match operators::kind(table) {
         Some(kind) => singles(&name, table, kind),
+        None if is_among_others && !is_meant(table) => {
+            let made =
+                (0..table.rows.len()).map(|_| Made::Not("nothing of this table is predicted".to_owned()));
+            Ok(collected(&name, "other", table, made.collect()))
+        }
         None => runs(&name, table),
     })
+}
+
+/// Whether a table looks like one of runs or operators, columns that it lacks apart.
+fn is_meant(table: &Table) -> bool {
+    let most_of =
+        |columns: &[&str]| 2 * columns.iter().filter(|column| table.has(column)).count() > columns.len();
+    most_of(&job::COLUMNS) || operators::KINDS.iter().any(|kind| most_of(kind.columns))
 }
 
 /// What is made of the table in a file; errors point into it.

@@ -19,7 +19,7 @@ pub(crate) struct Kind {
 }
 
 /// Every kind, the one with more columns before the one with fewer.
-static KINDS: [Kind; 6] = [
+pub(crate) static KINDS: [Kind; 6] = [
     Kind {
         name: "attention",
         columns: &["device", "batch", "seq", "heads", "kv_heads", "head_dim", "latency_ms"],
