@@ -69,7 +69,7 @@ fn chunks(is_open: bool, job: &Job) -> impl Iterator<Item = usize> {
 /// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
 fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
     let stated = match text {
-        "full" => Recompute::Layers(1.0),
+        text if text.starts_with("full") => Recompute::Layers(1.0),
         text if text.starts_with("selective(attn") => Recompute::Attention,
         // Every other layer; of each layer every other product is about the same.
         text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::Layers(0.5),
@@ -77,8 +77,8 @@ fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
         "nothing" => Recompute::Nothing,
         // It ran: what cannot have been is replaced by the least that can.
         "none" if job.memory().sum_bytes() <= cluster.accelerator.hbm_bytes => Recompute::Nothing,
-        "none" | "" => return Ok(least_recompute(&job, cluster)),
-        other => return Err(format!("its recomputation is `{other}`")),
+        // Not stated, or in words that say nothing of its extent.
+        _ => return Ok(least_recompute(&job, cluster)),
     };
     Ok(Job { recompute: stated, ..job })
 }

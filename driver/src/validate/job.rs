@@ -5,7 +5,7 @@ use super::csv::Record;
 use super::measured::Measured;
 use super::software::{self, Software};
 use phzc_cost::training::{Job, Layout, Model, Recompute, Sharding};
-use phzc_cost::{Accelerator, Cluster};
+use phzc_cost::{Accelerator, Cluster, known_accelerators};
 use phzc_ir::Result;
 
 /// Columns that every table of training runs has.
@@ -141,13 +141,14 @@ fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
 }
 
 fn is_oom(status: &str) -> bool {
-    status.eq_ignore_ascii_case("oom")
+    status.to_lowercase().starts_with("oom")
 }
 
 fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
-    let software = software::of(row.text("framework"), row.text("notes"));
     let model = model(row, numbers)?;
     let cluster = cluster(row, numbers)?;
+    let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
+    let software = software::of(row.text("framework"), row.text("notes"), has_f8);
     let layout = layout(row, numbers, &software)?;
     let stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
     if row.text("notes").contains("LoRA") && row.text("model").contains("LoRA") {
@@ -162,22 +163,26 @@ fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
     Ok((job, cluster))
 }
 
+/// Families that are no stack of one kind of layer.
+const OTHERS: [&str; 7] = ["t5", "mt5", "resnet", "unet", "dit", "vit", "whisper"];
+/// Families whose feed-forward part has two products and no gate; all others have one.
+const UNGATED: [&str; 10] =
+    ["gpt", "mpt", "bert", "bloom", "opt", "palm", "falcon", "nemotron", "megatron", "turing"];
+/// Of these, those that were trained with dropout.
+const DROPOUT: [&str; 5] = ["gpt", "bert", "opt", "megatron", "turing"];
+
 fn model(row: Record, numbers: &Numbers) -> Expressed<Model> {
-    let arch = row.text("arch");
-    let family =
-        ["gpt", "mpt", "llama", "bert", "mixtral", "moe"].into_iter().find(|family| arch.starts_with(family));
-    let Some(family) = family else {
-        return Err(if arch.is_empty() {
-            "its family is not stated".to_owned()
-        } else {
-            format!("its family is `{arch}`")
-        });
-    };
+    let arch = row.text("arch").to_lowercase();
+    let is_of = |families: &[&str]| families.iter().any(|family| arch.starts_with(family));
+    if arch.is_empty() {
+        return Err("its family is not stated".to_owned());
+    } else if is_of(&OTHERS) {
+        return Err(format!("its family is `{arch}`"));
+    }
     let known = |value: Option<f64>, name: &str| {
         value.filter(|v| *v > 0.0).ok_or_else(|| format!("its {name} is not stated"))
     };
     let (hidden, heads) = (known(numbers.hidden, "hidden size")?, known(numbers.heads, "number of heads")?);
-    let is_gated = ["llama", "mixtral"].contains(&family);
     Ok(Model {
         layers: known(numbers.layers, "number of layers")? as usize,
         hidden,
@@ -189,9 +194,9 @@ fn model(row: Record, numbers: &Numbers) -> Expressed<Model> {
         vocab: numbers.vocab.unwrap_or(0.0),
         experts: numbers.experts.unwrap_or(1.0).max(1.0),
         top_k: numbers.top_k.unwrap_or(1.0).max(1.0),
-        is_gated,
-        is_causal: family != "bert",
-        has_dropout: ["gpt", "bert"].contains(&family),
+        is_gated: !is_of(&UNGATED),
+        is_causal: !is_of(&["bert"]),
+        has_dropout: is_of(&DROPOUT),
     })
 }
 
@@ -205,8 +210,22 @@ pub(crate) fn device(name: &str) -> Expressed<&'static Accelerator> {
     let bare = counted.map_or(bare, |(_, rest)| rest);
     let tries = [name.to_owned(), bare.to_owned(), bare.to_lowercase()];
     let found = tries.iter().find_map(|one| Accelerator::named(one).ok());
-    found.ok_or_else(|| format!("its device is not known: {name}"))
+    found.or_else(|| resembling(name)).ok_or_else(|| format!("its device is not known: {name}"))
 }
+
+/// The device whose name, or an alias, makes up the longest part of what a row says: `NVIDIA H100 80GB HBM3` is an H100.
+fn resembling(name: &str) -> Option<&'static Accelerator> {
+    let bare = |text: &str| text.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let text = bare(name);
+    let names = known_accelerators()
+        .iter()
+        .flat_map(|one| one.aliases.iter().chain([&one.name]).map(move |name| (bare(name), one)));
+    let inside = names.filter(|(known, _)| known.len() >= LEAST_NAME && text.contains(known.as_str()));
+    inside.max_by_key(|(known, _)| known.len()).map(|(_, one)| one)
+}
+
+/// Shorter names are parts of too many words.
+const LEAST_NAME: usize = 4;
 
 fn cluster(row: Record, numbers: &Numbers) -> Expressed<Cluster> {
     let device = device(row.text("device"))?;
@@ -219,17 +238,26 @@ fn cluster(row: Record, numbers: &Numbers) -> Expressed<Cluster> {
     let per_domain = if most > 2 * per_node { per_domain.unwrap_or(per_node) } else { per_node.min(most) };
     let name = format!("{}-{}x{}", device.name, per_domain, n_devices.div_ceil(per_domain));
     let cluster = Cluster::named(&name).map_err(|error| error.message.to_string())?;
-    Ok(match gbit_per_node(row.text("interconnect")) {
+    Ok(match gbit_per_node(row.text("interconnect"), per_node) {
         Some(gbit) => cluster.with_outer_bytes_per_sec(gbit * 1e9 / 8.0 / per_node as f64),
         None => cluster,
     })
 }
 
-/// `inter-node 800 Gb/s per node`: the number before the unit.
-fn gbit_per_node(interconnect: &str) -> Option<f64> {
-    let before =
-        interconnect.split(" Gb/s per node").next().filter(|before| before.len() < interconnect.len())?;
-    before.rsplit(' ').next()?.parse().ok()
+/// What a remark says about the network between nodes, in Gb/s of a node: `800 Gb/s per node`, `400 Gb/s RDMA per GPU`, `4x100 Gb/s`.
+fn gbit_per_node(interconnect: &str, per_node: usize) -> Option<f64> {
+    let text = interconnect.replace("Gbps", "Gb/s").replace(" Gb/s", "Gb/s");
+    let (before, after) = text.split_once("Gb/s")?;
+    let word = before.rsplit([' ', '(', ';', ':', '+']).next()?;
+    let (count, gbit) =
+        word.split_once('x').map_or((None, word), |(count, gbit)| (count.parse::<f64>().ok(), gbit));
+    let gbit: f64 = gbit.parse().ok()?;
+    match (count, after.contains("per node"), after.contains("per GPU")) {
+        (Some(count), ..) => Some(count * gbit),
+        (None, true, _) => Some(gbit),
+        (None, false, true) => Some(gbit * per_node as f64),
+        _ => None,
+    }
 }
 
 fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layout> {
@@ -237,8 +265,11 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
     let stated = |value: Option<f64>, name: &str| {
         value.map(|_| ()).ok_or_else(|| format!("its {name} degree is not stated"))
     };
-    stated(numbers.tp, "tensor-parallel")?;
-    stated(numbers.pp.or(numbers.cp), "pipeline-parallel")?;
+    // Copies on all devices leave nothing to split.
+    if numbers.dp != numbers.gpus || numbers.dp.is_none() {
+        stated(numbers.tp, "tensor-parallel")?;
+        stated(numbers.pp.or(numbers.cp), "pipeline-parallel")?;
+    }
     let (tensor, stages, context) = (count(numbers.tp), count(numbers.pp), count(numbers.cp));
     let n_gpus = numbers.gpus.map_or(1, |n| n as usize);
     let data = numbers.dp.map_or(n_gpus / (tensor * stages * context), |n| n as usize).max(1);

@@ -40,18 +40,16 @@ pub(crate) struct Software {
 }
 
 /// Programs whose names begin alike: the longer name first.
-const KNOWN: [Software; 7] = [
+const KNOWN: [Software; 11] = [
     // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
     Software { name: "Megatron-DeepSpeed", gradient_bytes: 2.0, overlaps_gradients: true, ..MEGATRON },
-    MEGATRON,
+    // The same core as NeMo 24, by other names.
+    Software { name: "Megatron-Bridge", ..NEMO_24 },
+    Software { name: "Megatron-Core", ..NEMO_24 },
+    Software { name: "Primus", ..NEMO_24 },
+    Software { name: "MaxText", has_sequence: false, ..NEMO_24 },
     // NeMo 24 with userbuffers (`ub_tp_comm_overlap`) and overlapped distributed optimizer; NVIDIA/NeMo performance guide.
-    Software {
-        name: "NeMo/Megatron",
-        overlaps_tensor: true,
-        overlaps_data: true,
-        overlaps_sends: true,
-        ..NEMO
-    },
+    Software { name: "NeMo/Megatron", ..NEMO_24 },
     // `use_flash_attention` and `gradient_accumulation_fusion` are off in the configurations that were shipped to mid 2023.
     Software {
         name: "NeMo 23",
@@ -61,7 +59,8 @@ const KNOWN: [Software; 7] = [
         data_efficiency: MEGATRON.data_efficiency,
         ..NEMO
     },
-    Software { name: "NeMo", overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO },
+    NEMO_24,
+    MEGATRON,
     // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits; the loss
     // (`fused_crossentropy`) turns logits into gradients in place.
     Software { name: "llm-foundry", logit_bytes: 4.0, n_passes: EAGER_PASSES, ..FSDP },
@@ -111,6 +110,10 @@ const NEMO: Software = Software {
     gradient_bytes: 2.0,
 };
 
+/// NeMo from 24 on.
+const NEMO_24: Software =
+    Software { overlaps_tensor: true, overlaps_data: true, overlaps_sends: true, ..NEMO };
+
 /// PyTorch FSDP and whatever is not known: what programs of 2024 do.
 const FSDP: Software = Software {
     name: "",
@@ -133,7 +136,9 @@ const FSDP: Software = Software {
 };
 
 /// The program of that name, with what remarks say about its options.
-pub(crate) fn of(framework: &str, notes: &str) -> Software {
+pub(crate) fn of(framework: &str, notes: &str, has_f8: bool) -> Software {
+    // On devices with 8-bit products Megatron-LM is one of 2023 or later.
+    let framework = if has_f8 && framework.starts_with("Megatron-LM") { "NeMo" } else { framework };
     let known = KNOWN.into_iter().find(|software| framework.starts_with(software.name)).unwrap_or(FSDP);
     let notes = notes.to_lowercase().replace(' ', "");
     Software {
@@ -177,16 +182,17 @@ impl Software {
 
 /// The general type and that of the layers' products, for what a row calls its precision.
 fn types(text: &str) -> Result<(&'static str, &'static str), String> {
-    let text = text.trim_start_matches("amp_");
-    match text {
+    let text = text.trim().to_lowercase();
+    let has = |part: &str| text.contains(part);
+    match () {
+        () if text.is_empty() => Err("its precision is not stated".to_owned()),
         // Where two are named, the one that was asked for stands first; libraries run products of it in tf32.
-        _ if text.starts_with("fp32") => Ok(("f32", "tf32")),
-        "bf16" => Ok(("bf16", "bf16")),
-        _ if text.contains("fp16") => Ok(("f16", "f16")),
-        _ if text.starts_with("fp8") => Ok(("bf16", "f8e4m3fn")),
-        _ if text.starts_with("nvfp4") || text.starts_with("fp4") => Ok(("bf16", "f4e2m1fn")),
-        _ if text.starts_with("int8") => Ok(("bf16", "s8")),
-        "" => Err("its precision is not stated".to_owned()),
-        other => Err(format!("its precision is `{other}`")),
+        () if text.starts_with("fp32") || text.starts_with("tf32") => Ok(("f32", "tf32")),
+        () if has("fp4") => Ok(("bf16", "f4e2m1fn")),
+        () if has("fp8") || has("float8") => Ok(("bf16", "f8e4m3fn")),
+        () if has("int8") => Ok(("bf16", "s8")),
+        () if has("bf16") || has("bfloat16") => Ok(("bf16", "bf16")),
+        () if has("fp16") || has("float16") => Ok(("f16", "f16")),
+        () => Err(format!("its precision is `{text}`")),
     }
 }
