@@ -50,6 +50,14 @@ impl Job {
         Prediction { step_secs, terms, memory: self.memory() }
     }
 
+    /// The same with measured stages over the analytic ones: forward, backward and update of each, in seconds.
+    ///
+    /// There is one part per stage, whatever the layout says of parts.
+    pub fn predict_measured(&self, cluster: &Cluster, stages: &[[f64; 3]]) -> Prediction {
+        let (step_secs, terms) = step::step_of_measured(self, cluster, stages);
+        Prediction { step_secs, terms, memory: self.memory() }
+    }
+
     /// The memory of the fullest device.
     pub fn memory(&self) -> Memory {
         memory::peak(self)

@@ -6,6 +6,7 @@ mod job;
 mod measured;
 mod operators;
 mod plot;
+mod profile;
 mod score;
 mod software;
 mod table;
@@ -19,6 +20,7 @@ pub(crate) use job::Run;
 use phzc_cost::Accelerator;
 use phzc_cost::training::{Prediction, Terms};
 use phzc_ir::{Diagnostic, Result};
+use profile::Profile;
 use rayon::prelude::*;
 pub(crate) use score::relative;
 use score::{Score, Scored, score};
@@ -30,6 +32,10 @@ pub struct ValidateArgs {
     /// Tables of measured runs, operators or collectives, or folders of them (docs/validation.md)
     #[arg(value_name = "DATA.csv", required = true)]
     pub data: Vec<PathBuf>,
+
+    /// Times of single layers that were measured (docs/validation.md), to be taken where a row names their model and device
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
 
     /// One JSON object per file instead of the table
     #[arg(long)]
@@ -55,13 +61,14 @@ pub(crate) struct Outcome {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure> {
+    let profile = args.profile.as_deref().map(profile_of).transpose()?.unwrap_or_default();
     let mut outcomes = Vec::new();
     let mut paths = Vec::new();
     for path in &args.data {
         paths.extend(files::listed(path, "csv")?);
     }
     for path in &paths {
-        outcomes.push(outcome(path, paths.len() > 1)?);
+        outcomes.push(outcome(path, &profile, paths.len() > 1)?);
     }
     args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
     let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
@@ -69,7 +76,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), F
 }
 
 /// One file's predictions. Among others, a table of facts that nothing predicts is listed as such.
-fn outcome(path: &Path, is_among_others: bool) -> std::result::Result<Outcome, Failure> {
+fn outcome(path: &Path, profile: &Profile, is_among_others: bool) -> std::result::Result<Outcome, Failure> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     with_table(path, |table| match operators::kind(table) {
         Some(kind) => singles(&name, table, kind),
@@ -78,7 +85,7 @@ fn outcome(path: &Path, is_among_others: bool) -> std::result::Result<Outcome, F
                 (0..table.rows.len()).map(|_| Made::Not("nothing of this table is predicted".to_owned()));
             Ok(collected(&name, "other", table, made.collect()))
         }
-        None => runs(&name, table),
+        None => runs(&name, table, profile),
     })
 }
 
@@ -87,6 +94,12 @@ fn is_meant(table: &Table) -> bool {
     let most_of =
         |columns: &[&str]| 2 * columns.iter().filter(|column| table.has(column)).count() > columns.len();
     most_of(&job::COLUMNS) || operators::KINDS.iter().any(|kind| most_of(kind.columns))
+}
+
+fn profile_of(path: &Path) -> std::result::Result<Profile, Failure> {
+    let text = files::read(path, MAX_CSV_BYTES)?;
+    Profile::parse(&text)
+        .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
 }
 
 /// What is made of the table in a file; errors point into it.
@@ -110,11 +123,11 @@ pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
 }
 
 /// A table of training runs.
-fn runs(name: &str, table: &Table) -> Result<Outcome> {
+fn runs(name: &str, table: &Table, profile: &Profile) -> Result<Outcome> {
     table.expect(&job::COLUMNS)?;
     let records: Vec<Record> = table.records().collect();
     check_devices(&records)?;
-    let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row)).collect();
+    let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row, profile)).collect();
     Ok(collected(name, "runs", table, read?))
 }
 
@@ -154,7 +167,8 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
         interval_secs: None,
         flops: None,
         terms: Terms::default(),
-        fits: [true, true],
+        source: None,
+        fits: None,
     }
 }
 
@@ -179,7 +193,7 @@ enum Made {
     Not(String),
 }
 
-fn made(row: Record) -> Result<Made> {
+fn made(row: Record, profile: &Profile) -> Result<Made> {
     let run = match job::read(row)? {
         Reading::Run(run) => run,
         Reading::Unexpressed(reason) => return Ok(Made::Not(reason)),
@@ -187,8 +201,14 @@ fn made(row: Record) -> Result<Made> {
     if run.measured_secs.is_none() && run.measured_bytes.is_none() && !run.is_out_of_memory {
         return Ok(Made::Not("nothing that is predicted was measured".to_owned()));
     }
-    let prediction = run.job.predict(&run.cluster);
-    Ok(Made::Scored(Box::new(scored(row, &run, &prediction))))
+    let layout = &run.job.layout;
+    let measured = profile.stages(row, layout.stages, layout.micro_batch, layout.tensor);
+    let prediction = match &measured {
+        Some((stages, _)) => run.job.predict_measured(&run.cluster, stages),
+        None => run.job.predict(&run.cluster),
+    };
+    let source = measured.map(|(_, source)| source.as_str());
+    Ok(Made::Scored(Box::new(Scored { source, ..scored(row, &run, &prediction) })))
 }
 
 fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
@@ -201,6 +221,7 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         interval_secs: Some(prediction.interval_secs(&run.cluster)),
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
-        fits: [fits(&run.job, &run.cluster), !run.is_out_of_memory],
+        source: None,
+        fits: Some([fits(&run.job, &run.cluster), !run.is_out_of_memory]),
     }
 }

@@ -17,12 +17,24 @@ type Part = [Terms; 2];
 /// Seconds of one step, and the terms of the device that is busy longest.
 pub(super) fn step(job: &Job, cluster: &Cluster) -> (f64, Terms) {
     let pricer = Pricer { job, cluster };
-    let parts = parts(&pricer);
-    let (pipeline_secs, mut terms) = pipeline(&pricer, &parts);
+    whole(&pricer, &parts(&pricer), update_secs(&pricer))
+}
+
+/// The same from measured stages: forward, backward and update of each, in seconds.
+pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, stages: &[[f64; 3]]) -> (f64, Terms) {
+    let pricer = Pricer { job, cluster };
+    let pipeline_secs = send_secs(&pricer);
+    let phase = |product_secs| Terms { product_secs, pipeline_secs, ..Terms::default() };
+    let parts: Vec<Part> = stages.iter().map(|stage| [phase(stage[0]), phase(stage[1])]).collect();
+    whole(&pricer, &parts, stages.iter().map(|stage| stage[2]).fold(0.0, f64::max))
+}
+
+fn whole(pricer: &Pricer, parts: &[Part], update_secs: f64) -> (f64, Terms) {
+    let (pipeline_secs, mut terms) = pipeline(pricer, parts);
     let busy_secs = terms.sum_secs();
     terms.pipeline_secs += (pipeline_secs - busy_secs).max(0.0);
-    terms.data_secs += exposed_data_secs(&pricer, &parts);
-    terms.update_secs += update_secs(&pricer);
+    terms.data_secs += exposed_data_secs(pricer, parts);
+    terms.update_secs += update_secs;
     (terms.sum_secs(), terms)
 }
 

@@ -20,8 +20,10 @@ pub(crate) struct Scored {
     pub flops: Option<f64>,
     /// Where the predicted seconds go.
     pub terms: Terms,
-    /// Whether it is predicted to fit, and whether it did.
-    pub fits: [bool; 2],
+    /// Where its times come from, if not from formulas.
+    pub source: Option<&'static str>,
+    /// Whether a run is predicted to fit, and whether it did.
+    pub fits: Option<[bool; 2]>,
 }
 
 /// The figures of one file.
@@ -85,7 +87,7 @@ pub(crate) fn score(
     let memory: Vec<f64> = scored.iter().filter_map(|row| row.bytes.map(relative)).collect();
     let covered = timed.iter().filter(|row| is_covered(row)).count();
     let fits = |is_fit: bool| {
-        [true, false].map(|says| scored.iter().filter(|row| row.fits == [says, is_fit]).count())
+        [true, false].map(|says| scored.iter().filter(|row| row.fits == Some([says, is_fit])).count())
     };
     let pairs: Vec<[f64; 2]> = timed.iter().filter_map(|row| row.secs).collect();
     Score {

@@ -110,5 +110,6 @@ fn long(row: &Scored) -> String {
     let memory = row.bytes.map_or(String::new(), |[m, p]| {
         format!("; memory {:.2} {:.2} GiB {:+.1} %", m / gib, p / gib, relative([m, p]))
     });
-    format!("  {}; {}{memory}\n", line(row), terms.join(", "))
+    let source = row.source.map_or(String::new(), |source| format!("; {source}"));
+    format!("  {}; {}{memory}{source}\n", line(row), terms.join(", "))
 }
