@@ -1,8 +1,8 @@
 //! Training runs by their configuration: a transformer, its parallel layout, a cluster; step time and memory come out.
 //!
-//! A layer is a list of operators with their local shapes ([`layer`]); every operator is priced by the functions that price
-//! planned programs ([`price`]: products, attention, memory traffic, collectives), stages by the replay of their schedule
-//! ([`step`]), memory by what each operator keeps for its backward part ([`memory`]). Nothing here is a time of its own.
+//! A layer is a list of operators with their local shapes (`layer.rs`); every operator is priced by the functions that price
+//! planned programs (`price.rs`: products, attention, memory traffic, collectives), stages by the replay of their schedule
+//! (`step.rs`), memory by what each operator keeps for its backward part (`memory.rs`). Nothing here is a time of its own.
 
 mod job;
 mod layer;
