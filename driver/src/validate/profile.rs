@@ -14,12 +14,16 @@ pub(crate) type LayerSecs = [f64; 3];
 
 /// Layers by number, as text.
 type Layers = BTreeMap<String, LayerSecs>;
+/// Layers by tensor-parallel degree.
+type Degrees = BTreeMap<String, Layers>;
+/// These by sequences of a microbatch.
+type Sizes = BTreeMap<String, Degrees>;
 
 /// A file of measured layers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Profile {
-    models: BTreeMap<String, BTreeMap<String, BTreeMap<String, BTreeMap<String, Layers>>>>,
+    models: BTreeMap<String, BTreeMap<String, Sizes>>,
 }
 
 /// How a time came about.
