@@ -65,12 +65,14 @@ impl Accelerator {
     }
 
     fn attention_work_secs(&self, attention: &Attention) -> f64 {
-        let n_cores = self.n_cores.unwrap_or(1) as f64;
         let products = self.tile_efficiency.unwrap_or(self.matmul_efficiency);
         let own = self.attention_efficiency.unwrap_or(OF_PRODUCTS * products);
         let portable = self.portable_attention_efficiency.filter(|_| attention.is_portable);
         let efficiency = portable.unwrap_or(own) * self.sustained;
-        let core_flops_per_sec = self.peak_flops_per_sec.of("bf16") * efficiency / n_cores;
+        let flops_per_sec = self.peak_flops_per_sec.of("bf16") * efficiency;
+        // Without cores known there are no blocks to hand out.
+        let Some(n_cores) = self.n_cores.map(|n| n as f64) else { return attention.flops() / flops_per_sec };
+        let core_flops_per_sec = flops_per_sec / n_cores;
         let block_secs = 4.0 * BLOCK * BLOCK * attention.head_dim / core_flops_per_sec;
         let (n_queries, n_keys) = ((attention.q_len / BLOCK).ceil(), (attention.kv_len / BLOCK).ceil());
         let mean_keys = if attention.is_causal { (n_keys + 1.0) / 2.0 } else { n_keys };

@@ -76,9 +76,11 @@ impl Accelerator {
         self.launch_secs + arithmetic_secs.max(self.memory_secs(gemm.batch * bytes))
     }
 
-    /// Seconds of all waves of one tile size; infinite where the split makes no sense.
+    /// Seconds of all waves of one tile size; infinite where the split makes no sense. Without cores known there are no waves.
     fn tiled_secs(&self, gemm: &Gemm, dtype_key: &str, (rows, columns): (f64, f64), split: f64) -> f64 {
-        let n_cores = self.n_cores.unwrap_or(1) as f64;
+        let Some(n_cores) = self.n_cores.map(|n| n as f64) else {
+            return gemm.flops() / self.tile_flops_per_sec(dtype_key) + self.tile_secs;
+        };
         let n_tiles = gemm.batch * (gemm.m / rows).ceil() * (gemm.n / columns).ceil();
         if split > 1.0 && (n_tiles >= 2.0 * n_cores || gemm.k / split < LEAST_K) {
             return f64::INFINITY;
@@ -149,6 +151,14 @@ mod tests {
             a100().gemm_secs(&gemm, "bf16", Role::Accumulate)
                 > 1.05 * a100().gemm_secs(&gemm, "bf16", Role::Write)
         );
+    }
+
+    #[test]
+    fn a_device_of_unknown_cores_has_no_waves() {
+        let tpu = Accelerator::named("tpu-v5p").unwrap();
+        let gemm = Gemm::new(8000.0, 8000.0, 8000.0);
+        let secs = gemm.flops() / (4.59e14 * tpu.matmul_efficiency * tpu.sustained);
+        assert!((tpu.gemm_secs(&gemm, "bf16", Role::Write) / secs - 1.0).abs() < 0.01);
     }
 
     #[test]
