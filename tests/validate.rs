@@ -81,6 +81,20 @@ fn bad_tables_are_rejected_with_file_line_and_column() {
 }
 
 #[test]
+fn absurd_numbers_end_in_a_reason() {
+    let rows = [
+        GPT.replace(",96,12288,", ",1e18,12288,"),
+        GPT.replace(",64,8,8,0,8,3,", ",1e15,8,1e9,0,1e9,1e9,"),
+        GPT.replace(",1,64,full", ",1,1e15,full"),
+        GPT.replace(",1,64,full", ",,1e15,full"),
+        GPT.replace(",64,8,8,0,8,3,,1,", ",0.5,0,0,0,0,0,0,0,"),
+    ];
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let score = score(&table("validate_absurd", &rows));
+    assert_eq!((score["scored"].as_u64(), score["rows"].as_u64()), (Some(0), Some(5)), "{score}");
+}
+
+#[test]
 fn a_missing_column_is_named() {
     let path = scratch("validate_missing").join("runs.csv");
     fs::write(&path, format!("{}\n{}\n", HEADER.replace(",seq,", ",length,"), GPT)).expect("writable");

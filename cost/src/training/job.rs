@@ -133,7 +133,7 @@ pub struct Job {
 impl Layout {
     /// Devices of the whole run.
     pub fn n_devices(&self) -> usize {
-        self.tensor * self.context * self.stages * self.data
+        [self.context, self.stages, self.data].into_iter().fold(self.tensor, usize::saturating_mul)
     }
 
     /// Sequences of one step.

@@ -150,6 +150,7 @@ fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
     let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
     let software = software::of(row.text("framework"), row.text("notes"), has_f8);
     let layout = layout(row, numbers, &software)?;
+    check_size(&model, &layout, numbers)?;
     let stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
     if row.text("notes").contains("LoRA") && row.text("model").contains("LoRA") {
         return Err("weights are frozen (LoRA)".to_owned());
@@ -272,7 +273,10 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
     }
     let (tensor, stages, context) = (count(numbers.tp), count(numbers.pp), count(numbers.cp));
     let n_gpus = numbers.gpus.map_or(1, |n| n as usize);
-    let data = numbers.dp.map_or(n_gpus / (tensor * stages * context), |n| n as usize).max(1);
+    let data = numbers
+        .dp
+        .map_or(n_gpus / tensor.saturating_mul(stages).saturating_mul(context).max(1), |n| n as usize)
+        .max(1);
     let sharding = sharding(row.text("dp_kind")).unwrap_or(software.sharding);
     Ok(Layout {
         tensor,
@@ -286,6 +290,19 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
         micro_batch: count(numbers.mbs),
         n_microbatches: numbers.n_microbatches.map_or(0, |n| n as usize),
     })
+}
+
+/// More layers, or more tasks of all stages in a step, are a slip of the pen.
+const MAX_LAYERS: usize = 10_000;
+const MAX_TASKS: f64 = 1e7;
+
+fn check_size(model: &Model, layout: &Layout, numbers: &Numbers) -> Expressed<()> {
+    let n_microbatches = numbers.gbs.unwrap_or(0.0).max(numbers.n_microbatches.unwrap_or(0.0));
+    let n_tasks = n_microbatches * layout.stages as f64 * layout.chunks as f64 / layout.data as f64;
+    let is_legal = model.layers <= MAX_LAYERS
+        && n_tasks <= MAX_TASKS
+        && layout.stages.saturating_mul(layout.chunks) <= MAX_LAYERS;
+    if is_legal { Ok(()) } else { Err("it has too many layers, stages or microbatches to replay".to_owned()) }
 }
 
 fn sharding(kind: &str) -> Option<Sharding> {
