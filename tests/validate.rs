@@ -130,7 +130,7 @@ const BOUNDS: [(&str, f64, f64); 9] = [
     ("korthikanti2022_a100", 4.0, 100.0),
     ("korthikanti2022_memory", 100.0, 5.0),
     ("megatron_sc21_a100", 6.0, 100.0),
-    ("vtrain_a100_multi", 7.1, 100.0),
+    ("vtrain_a100_multi", 7.0, 100.0),
     ("nemo_launcher_a100_scaling", 10.0, 100.0),
     ("nemo_h100_fp8_2024", 9.0, 100.0),
     ("mosaicml_mpt_fsdp", 12.0, 100.0),

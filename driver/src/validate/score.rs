@@ -143,13 +143,47 @@ pub(crate) fn quantile(values: &[f64], part: f64) -> Option<f64> {
 
 /// Pairs in the same order less pairs in opposite order, over all pairs that differ in both.
 fn kendall_tau(pairs: &[[f64; 2]]) -> Option<f64> {
-    let signs = pairs.iter().enumerate().flat_map(|(i, a)| {
-        pairs[..i]
-            .iter()
-            .map(move |b| ((a[0] - b[0]) * (a[1] - b[1])).partial_cmp(&0.0).map_or(0, |sign| sign as i64))
-    });
-    let (sum, count) = signs.fold((0, 0), |(sum, count), sign| (sum + sign, count + sign.abs()));
-    (count > 0).then(|| sum as f64 / count as f64)
+    let mut sorted = pairs.to_vec();
+    sorted.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
+    let n_all = n_pairs(sorted.len());
+    let n_first = n_ties(&sorted, |a, b| a[0] == b[0]);
+    let n_both = n_ties(&sorted, |a, b| a == b);
+    let mut second: Vec<f64> = sorted.iter().map(|pair| pair[1]).collect();
+    let n_opposite = sort_counting_inversions(&mut second);
+    let n_second = n_ties(&second, |a, b| a == b);
+    let n_differ = n_all + n_both - n_first - n_second;
+    (n_differ > 0).then(|| (n_differ as f64 - 2.0 * n_opposite as f64) / n_differ as f64)
+}
+
+fn n_pairs(n: usize) -> usize {
+    n * n.saturating_sub(1) / 2
+}
+
+/// Pairs of equal neighbours' runs.
+fn n_ties<T>(sorted: &[T], is_equal: impl Fn(&T, &T) -> bool) -> usize {
+    sorted.chunk_by(is_equal).map(|run| n_pairs(run.len())).sum()
+}
+
+/// Sorts, and counts the pairs that stood the other way round.
+fn sort_counting_inversions(values: &mut [f64]) -> usize {
+    if values.len() < 2 {
+        return 0;
+    }
+    let (low, high) = values.split_at_mut(values.len() / 2);
+    let mut count = sort_counting_inversions(low) + sort_counting_inversions(high);
+    let (mut left, mut right) = (low.iter().copied().peekable(), high.iter().copied().peekable());
+    let mut merged = Vec::with_capacity(low.len() + high.len());
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        if b < a {
+            count += left.len();
+            merged.extend(right.next());
+        } else {
+            merged.extend(left.next());
+        }
+    }
+    merged.extend(left.chain(right));
+    values.copy_from_slice(&merged);
+    count
 }
 
 /// Each row by the mean rate of the file's other rows on the same device.
@@ -174,6 +208,7 @@ mod tests {
         assert_eq!(kendall_tau(&[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]), Some(1.0));
         assert_eq!(kendall_tau(&[[1.0, 30.0], [2.0, 20.0], [3.0, 10.0]]), Some(-1.0));
         assert_eq!(kendall_tau(&[[1.0, 1.0], [2.0, 3.0], [3.0, 2.0]]), Some(1.0 / 3.0));
+        assert_eq!(kendall_tau(&[[1.0, 1.0], [1.0, 2.0], [2.0, 2.0], [3.0, 0.0]]), Some(-1.0 / 2.0));
         assert_eq!(kendall_tau(&[[1.0, 1.0]]), None);
     }
 

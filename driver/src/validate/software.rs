@@ -42,7 +42,13 @@ pub(crate) struct Software {
 /// Programs whose names begin alike: the longer name first.
 const KNOWN: [Software; 11] = [
     // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
-    Software { name: "Megatron-DeepSpeed", gradient_bytes: 2.0, overlaps_gradients: true, ..MEGATRON },
+    Software {
+        name: "Megatron-DeepSpeed",
+        gradient_bytes: 2.0,
+        overlaps_gradients: true,
+        fuses_accumulation: false,
+        ..MEGATRON
+    },
     // The same core as NeMo 24, by other names.
     Software { name: "Megatron-Bridge", ..NEMO_24 },
     Software { name: "Megatron-Core", ..NEMO_24 },
