@@ -173,6 +173,11 @@ impl Accelerator {
         self.hbm_bytes * self.usable
     }
 
+    /// Whether training runs on it were measured and its sustained clock was fitted to them.
+    pub fn is_fitted(&self) -> bool {
+        self.sources.get("sustained").is_some_and(|source| source.starts_with("fitted"))
+    }
+
     /// Where the number under `key` comes from.
     pub fn source_of(&self, key: &str) -> &str {
         self.sources.get(key).unwrap_or(&self.source)

@@ -37,8 +37,7 @@ const UNFITTED_INTERVAL: f64 = 1.21;
 impl Prediction {
     /// Between which seconds eight of ten steps lie.
     pub fn interval_secs(&self, cluster: &Cluster) -> [f64; 2] {
-        let is_fitted = cluster.accelerator.source_of("sustained").starts_with("fitted");
-        let factor = if is_fitted { INTERVAL } else { UNFITTED_INTERVAL };
+        let factor = if cluster.accelerator.is_fitted() { INTERVAL } else { UNFITTED_INTERVAL };
         [self.step_secs / factor, self.step_secs * factor]
     }
 }

@@ -162,6 +162,7 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
     Scored {
         name: ["op", "collective", "kinds"].map(|column| row.text(column)).concat(),
         device: row.text("device").to_owned(),
+        is_fitted: true,
         secs: Some(secs),
         bytes: None,
         interval_secs: None,
@@ -216,6 +217,7 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
     Scored {
         name: row.text("row_id").to_owned(),
         device: run.cluster.accelerator.name.clone(),
+        is_fitted: run.cluster.accelerator.is_fitted(),
         secs: run.measured_secs.map(|measured| [measured, secs]),
         bytes: run.measured_bytes.map(|measured| [measured, prediction.memory.sum_bytes()]),
         interval_secs: Some(prediction.interval_secs(&run.cluster)),

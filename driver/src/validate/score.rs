@@ -10,6 +10,8 @@ pub(crate) struct Scored {
     pub name: String,
     /// Its device.
     pub device: String,
+    /// Whether training runs on that device were fitted to; operators do not ask.
+    pub is_fitted: bool,
     /// Seconds that were measured and predicted.
     pub secs: Option<[f64; 2]>,
     /// Bytes that were measured and predicted.

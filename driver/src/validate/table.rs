@@ -5,6 +5,7 @@ use super::score::{Score, Scored, relative};
 use crate::units::secs;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use std::collections::BTreeSet;
 
 /// Rows that are listed as the worst of a file.
 const N_WORST: usize = 3;
@@ -86,6 +87,13 @@ fn details(one: &Outcome) -> String {
         let term =
             if largest.1 > 0.0 { format!(" ({} is the largest term)", largest.0) } else { String::new() };
         out += &format!("  worst: {}{term}\n", line(row));
+    }
+    let unfitted: BTreeSet<&str> =
+        one.rows.iter().filter(|row| !row.is_fitted).map(|row| row.device.as_str()).collect();
+    for device in unfitted {
+        out += &format!(
+            "  no training run was fitted on {device}: data sheet, benchmarks and a wider interval\n"
+        );
     }
     for (reason, count) in &one.score.unexpressed {
         out += &format!("  not expressed: {count}, {reason}\n");
