@@ -3,7 +3,7 @@
 //! Every number carries a source: `source` for the file, `[sources]` for single keys that come from elsewhere.
 
 use crate::network::Level;
-use crate::read::{citation, count, fraction, parse, positive, some_positive};
+use crate::read::{citation, count, fraction, parse, positive, some_count, some_fraction, some_positive};
 use phzc_ir::Result;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::collections::BTreeMap;
@@ -27,6 +27,33 @@ pub struct Accelerator {
     /// Fraction of the peak that large matrix products reach.
     #[serde(deserialize_with = "fraction")]
     pub matmul_efficiency: f64,
+    /// Cores that each work on one tile of a matrix product at a time; none known: the device is one core.
+    #[serde(default, deserialize_with = "some_count")]
+    pub n_cores: Option<usize>,
+    /// Fraction of the peak that cores reach inside tiles of a product; `matmul_efficiency` where absent.
+    #[serde(default, deserialize_with = "some_fraction")]
+    pub tile_efficiency: Option<f64>,
+    /// The same for 8-bit products.
+    #[serde(default, deserialize_with = "some_fraction")]
+    pub f8_efficiency: Option<f64>,
+    /// Fraction of the peak that fused attention reaches on long sequences.
+    #[serde(default, deserialize_with = "some_fraction")]
+    pub attention_efficiency: Option<f64>,
+    /// The same with a kernel that was not written for this generation of cores.
+    #[serde(default, deserialize_with = "some_fraction")]
+    pub portable_attention_efficiency: Option<f64>,
+    /// Fraction of the clock of a short benchmark that power and heat leave in a training run.
+    #[serde(default = "usual_sustained", deserialize_with = "fraction")]
+    pub sustained: f64,
+    /// Time to start and end one wave of tiles of a matrix product, in seconds.
+    #[serde(default = "usual_tile_secs", deserialize_with = "positive")]
+    pub tile_secs: f64,
+    /// Time to start and end one block of queries of a fused attention, in seconds.
+    #[serde(default = "usual_attention_tile_secs", deserialize_with = "positive")]
+    pub attention_tile_secs: f64,
+    /// Bandwidth of the second-level cache into all cores, in bytes per second, where it bounds products.
+    #[serde(default, deserialize_with = "some_positive")]
+    pub l2_bytes_per_sec: Option<f64>,
     /// Device memory in bytes.
     #[serde(deserialize_with = "positive")]
     pub hbm_bytes: f64,
@@ -93,11 +120,35 @@ pub struct Node {
 /// How much slower `f64` is than `f32` where no peak is given: NVIDIA's parts without `f64` units have 1 per 32 to 64.
 const F32_PER_F64: f64 = 32.0;
 
+/// Part of the clock that a training run keeps where no measurement is known: between A100's and H100's.
+fn usual_sustained() -> f64 {
+    0.84
+}
+
+/// Start and end of a wave of tiles where no measurement is known: between H100's and A100's.
+fn usual_tile_secs() -> f64 {
+    1e-6
+}
+
+/// Start and end of a block of queries where no measurement is known: about that of A100, H100 and B200.
+fn usual_attention_tile_secs() -> f64 {
+    1e-5
+}
+
 /// The keys that `[sources]` may cite.
-const CITED: [&str; 9] = [
+const CITED: [&str; 18] = [
     "peak_flops_per_sec",
     "vector_flops_per_sec",
     "matmul_efficiency",
+    "n_cores",
+    "tile_efficiency",
+    "f8_efficiency",
+    "attention_efficiency",
+    "portable_attention_efficiency",
+    "sustained",
+    "tile_secs",
+    "attention_tile_secs",
+    "l2_bytes_per_sec",
     "hbm_bytes",
     "usable",
     "hbm_bytes_per_sec",
@@ -120,6 +171,11 @@ impl Accelerator {
     /// Memory that a program can use, in bytes.
     pub fn usable_bytes(&self) -> f64 {
         self.hbm_bytes * self.usable
+    }
+
+    /// Whether training runs on it were measured and its sustained clock was fitted to them.
+    pub fn is_fitted(&self) -> bool {
+        self.sources.get("sustained").is_some_and(|source| source.starts_with("fitted"))
     }
 
     /// Where the number under `key` comes from.

@@ -71,6 +71,12 @@ impl Cluster {
         Ok(Cluster { name, accelerator, per_node, n_devices, levels })
     }
 
+    /// The same with another bandwidth of one device into the outermost level.
+    pub fn with_outer_bytes_per_sec(mut self, bytes_per_sec: f64) -> Cluster {
+        self.levels.last_mut().into_iter().for_each(|level| level.bytes_per_sec = bytes_per_sec);
+        self
+    }
+
     /// How many devices there are.
     pub fn n_devices(&self) -> usize {
         self.n_devices

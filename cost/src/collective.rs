@@ -9,7 +9,7 @@
 //! | all-gather, reduce-scatter: ring | `sum_i a[i] (n/c[i] - n/c[i+1])` | `(n-1)/n B / w` |
 //! | all-reduce: ring | twice that of the all-gather | `2 (n-1)/n B / w` |
 //! | all-reduce: tree | `2 (a[0] (c[1]-1) + sum_i a[i] log2(c[i+1]/c[i]))` | `2 B / w` |
-//! | all-to-all: direct | `a[top] + sum_i a[i] (c[i+1]-c[i]) / 8` | `max_i (n-c[i])/n B / w[i]` |
+//! | all-to-all: direct | `3 (a[top] + sum_i a[i] (c[i+1]-c[i]) / 8)` | `max_i (n-c[i])/n B / w[i]` |
 //! | permute, send | `a[top]` | `B / w[top]` |
 //!
 //! where `w = min_i c[i] w[i]`: all members of a domain carry the ring's traffic out of it side by side, each over
@@ -18,11 +18,10 @@
 //! 1.38, 2.77, 5.71 and 11.2 GB/s with 1, 2, 4 and 8 members per node; `data/published/collectives_measured.csv`.)
 //! Steps and transfer volumes are those of NCCL's own model (NVIDIA/nccl `src/graph/tuning.cc`) and of Alpa (OSDI'22).
 //!
-//! `time = launch + L + T + sqrt(L T)`: a message is sent in chunks, few chunks waste bandwidth while the pipeline fills
-//! and many waste latency. The best chunk size costs `2 sqrt(L T)` (Sanders, Speck & Träff, "Two-tree algorithms",
-//! Parallel Computing 2009); half of it fits what NCCL measures:
-//! median error 10 to 13 % in one node of A100, H100, H200 or B200 and 22 % on V100 (0.5 KB to 17 GB), 3 % over Mist's
-//! nodes, but 42 % over 4 nodes of B200 with EFA, whose small messages are far slower than predicted.
+//! `time = launch + L + T + 2 sqrt(L T)`: a message is sent in chunks, few chunks waste bandwidth while the pipeline fills
+//! and many waste latency; this is the time with the best chunk size (Sanders, Speck & Träff, "Two-tree algorithms",
+//! Parallel Computing 2009). It stands in for NCCL's three protocols, whose latency and bandwidth rise together. Median errors
+//! on collectives_measured.csv, 0.5 KB to 17 GB: `phzc validate`, README.
 
 use crate::cluster::Cluster;
 use crate::network::Level;
@@ -31,6 +30,11 @@ use crate::network::Level;
 ///
 /// Fitted to NCCL 2.27-2.29 all-to-alls of 2 to 8 devices, whose latency hardly grows with the group.
 const MESSAGES_IN_FLIGHT: f64 = 8.0;
+
+/// Hops of latency that a message of an all-to-all costs: sender and receiver agree, then it is sent.
+///
+/// Fitted to the same: with one, messages of 32 KB to 1 MB are 35 % too fast on A100, H100, H200 and B200.
+const HANDSHAKES: f64 = 3.0;
 
 /// What a group of devices does together, with the names that HLO gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -216,7 +220,7 @@ impl<'a> Members<'a> {
 
     fn scatter_latency_secs(&self) -> f64 {
         let messages = self.used().map(|(_, level, under, within)| level.latency_secs * (within - under));
-        self.top_latency_secs() + messages.sum::<f64>() / MESSAGES_IN_FLIGHT
+        HANDSHAKES * (self.top_latency_secs() + messages.sum::<f64>() / MESSAGES_IN_FLIGHT)
     }
 
     /// Each member sends `1/n` of its buffer to each other; what leaves a domain goes over the member's own share.
@@ -250,7 +254,7 @@ impl AxisGroup {
 
 /// Seconds of a transfer in chunks; see the module.
 fn pipelined(latency_secs: f64, transfer_secs: f64) -> f64 {
-    latency_secs + transfer_secs + (latency_secs * transfer_secs).sqrt()
+    latency_secs + transfer_secs + 2.0 * (latency_secs * transfer_secs).sqrt()
 }
 
 fn gcd(a: usize, b: usize) -> usize {

@@ -4,17 +4,23 @@
 //! a machine one file in `clusters/`, and nothing else; `build.rs` embeds both folders.
 
 pub mod accelerator;
+pub mod attention;
 pub mod cluster;
 pub mod collective;
+pub mod gemm;
 mod library;
 pub mod network;
+mod overlap;
 mod read;
 pub mod roofline;
 pub mod schedule;
+pub mod training;
 
 pub use accelerator::{Accelerator, Node, Peaks};
+pub use attention::Attention;
 pub use cluster::{Cluster, DEFAULT_CLUSTER};
 pub use collective::{AxisGroup, Collective};
+pub use gemm::{Gemm, Role};
 pub use library::{known_accelerators, known_clusters};
 pub use network::{Level, Topology};
 pub use schedule::{Event, Phase, Pipeline, Schedule, Timeline};

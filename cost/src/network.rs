@@ -1,6 +1,6 @@
 //! The network: levels of links, innermost first, each with its bandwidth, latency and source.
 
-use crate::read::{citation, count, fraction, positive, some_positive};
+use crate::read::{citation, count, fraction, positive, some_positive, whole};
 use serde::Deserialize;
 
 /// One level of the network: the links that join devices inside a domain (a node, a rack, the whole cluster).
@@ -52,8 +52,4 @@ impl Level {
         };
         self.bytes_per_sec * self.efficiency * share
     }
-}
-
-fn whole() -> f64 {
-    1.0
 }

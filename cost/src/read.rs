@@ -40,6 +40,23 @@ pub(crate) fn fraction<'de, D: Deserializer<'de>>(from: D) -> std::result::Resul
         .ok_or_else(|| D::Error::custom(format!("expected a fraction in (0, 1], found `{value}`")))
 }
 
+/// An optional key with a fraction.
+pub(crate) fn some_fraction<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<f64>, D::Error> {
+    fraction(from).map(Some)
+}
+
+/// An optional key with a count.
+pub(crate) fn some_count<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<usize>, D::Error> {
+    count(from).map(Some)
+}
+
+/// The default of a fraction.
+pub(crate) fn whole() -> f64 {
+    1.0
+}
+
 /// A whole number from one to [`MAX_COUNT`].
 pub(crate) fn count<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<usize, D::Error> {
     let value = i64::deserialize(from)?;

@@ -2,7 +2,9 @@
 //!
 //! Two answers, which must agree where both are exact: a closed form, and a replay of every microbatch ([`Pipeline::simulate`]).
 
+mod interleaved;
 mod simulate;
+mod zero_bubble;
 
 pub use simulate::{Event, Timeline};
 

@@ -1,6 +1,8 @@
 //! The command line.
 
+use crate::calibrate::CalibrateArgs;
 use crate::generate::GenArgs;
+use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -68,12 +70,16 @@ pub struct Args {
 /// What can be done besides planning.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Fit the devices' sustained clocks to measured training runs
+    Calibrate(CalibrateArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
     /// Run a program on one machine and print a digest of its results
     Eval(EvalArgs),
     /// Write the training step of a model family
     Gen(GenArgs),
+    /// Predict measured training runs, operators and collectives, and say how far off that is
+    Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results
     Verify(VerifyArgs),
 }

@@ -143,6 +143,20 @@ fn beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }
 
+/// The files of a directory whose names end so, sorted; a file is itself.
+pub fn listed(path: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let name = format!("`{}`", path.display());
+    let entries = fs::read_dir(path).map_err(|error| unreadable(&name, &error))?;
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let mut found: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|is| is == extension)).collect();
+    found.sort();
+    Ok(found)
+}
+
 /// Makes a directory and those above it.
 pub fn make_dir(path: &Path) -> Result<()> {
     let message = |error: io::Error| {

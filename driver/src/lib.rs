@@ -4,6 +4,7 @@
 //! It reads no environment variable; files are touched in [`files`] alone.
 
 pub mod args;
+pub mod calibrate;
 mod cluster;
 mod controls;
 mod convert;
@@ -21,6 +22,7 @@ mod render;
 mod session;
 mod summary;
 mod units;
+pub mod validate;
 mod verify;
 
 pub use progress::on_terminal;

@@ -5,8 +5,8 @@ use crate::dumps::Dumps;
 use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
-    Failure, Io, cluster, controls, convert, deliver, eval, explain, files, generate, help, remarks, summary,
-    verify, write_stdout,
+    Failure, Io, calibrate, cluster, controls, convert, deliver, eval, explain, files, generate, help,
+    remarks, summary, validate, verify, write_stdout,
 };
 use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::{derive, is_planned};
@@ -17,9 +17,11 @@ use std::path::Path;
 /// Does what the command line says.
 pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
     match &args.command {
+        Some(Command::Calibrate(args)) => return calibrate::run(args, io),
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
+        Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
         None => {}
     }

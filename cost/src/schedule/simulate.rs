@@ -5,7 +5,7 @@ use super::{Phase, Pipeline, Schedule};
 /// One task of one stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// Which stage.
+    /// Which stage; of an interleaved pipeline, which device.
     pub stage: usize,
     /// Which microbatch.
     pub microbatch: usize,
@@ -51,21 +51,32 @@ impl Timeline {
     }
 }
 
+/// One entry of a device's list: what it does, for which (virtual) stage, with which microbatch.
+pub(super) type Task = (Phase, usize, usize);
+
 impl Pipeline {
     /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free and
     /// its input has arrived; sends overlap with compute.
     pub fn simulate(&self, schedule: Schedule) -> Timeline {
-        let mut replay = Replay::new(self, schedule);
-        while (0..self.n_stages()).filter(|&stage| replay.advance(stage)).count() > 0 {}
-        Timeline { events: replay.events, n_stages: self.n_stages() }
+        let tasks =
+            |stage| schedule.order(stage, self).into_iter().map(move |(phase, one)| (phase, stage, one));
+        self.replay((0..self.n_stages()).map(|stage| tasks(stage).collect()).collect())
+    }
+
+    /// Replays one step of devices that each run the tasks of their list in order.
+    pub(super) fn replay(&self, orders: Vec<Vec<Task>>) -> Timeline {
+        let n_devices = orders.len();
+        let mut replay = Replay::new(self, orders);
+        while (0..n_devices).filter(|&device| replay.advance(device)).count() > 0 {}
+        Timeline { events: replay.events, n_stages: n_devices }
     }
 }
 
 /// A replay under way.
 struct Replay<'a> {
     pipeline: &'a Pipeline,
-    /// Per stage: its tasks, and how many are done.
-    orders: Vec<Vec<(Phase, usize)>>,
+    /// Per device: its tasks, and how many are done.
+    orders: Vec<Vec<Task>>,
     n_done: Vec<usize>,
     free_secs: Vec<f64>,
     /// Per phase, stage and microbatch: when it ended, once it has.
@@ -74,43 +85,42 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(pipeline: &'a Pipeline, schedule: Schedule) -> Replay<'a> {
-        let n_stages = pipeline.n_stages();
-        let none = vec![vec![None; pipeline.n_microbatches]; n_stages];
+    fn new(pipeline: &'a Pipeline, orders: Vec<Vec<Task>>) -> Replay<'a> {
+        let none = vec![vec![None; pipeline.n_microbatches]; pipeline.n_stages()];
         Replay {
             pipeline,
-            orders: (0..n_stages).map(|stage| schedule.order(stage, pipeline)).collect(),
-            n_done: vec![0; n_stages],
-            free_secs: vec![0.0; n_stages],
+            n_done: vec![0; orders.len()],
+            free_secs: vec![0.0; orders.len()],
+            orders,
             ended_secs: [none.clone(), none],
-            events: Vec::with_capacity(2 * n_stages * pipeline.n_microbatches),
+            events: Vec::with_capacity(2 * pipeline.n_stages() * pipeline.n_microbatches),
         }
     }
 
-    /// Runs what `stage` can run now; whether that was anything.
-    fn advance(&mut self, stage: usize) -> bool {
-        let before = self.n_done[stage];
-        while let Some(&(phase, microbatch)) = self.orders[stage].get(self.n_done[stage]) {
-            let Some(ready_secs) = self.ready_secs(stage, phase, microbatch) else { break };
-            self.run(stage, phase, microbatch, ready_secs.max(self.free_secs[stage]));
+    /// Runs what `device` can run now; whether that was anything.
+    fn advance(&mut self, device: usize) -> bool {
+        let before = self.n_done[device];
+        while let Some(&task) = self.orders[device].get(self.n_done[device]) {
+            let Some(ready_secs) = self.ready_secs(task) else { break };
+            self.run(device, task, ready_secs.max(self.free_secs[device]));
         }
-        self.n_done[stage] > before
+        self.n_done[device] > before
     }
 
-    fn run(&mut self, stage: usize, phase: Phase, microbatch: usize, start_secs: f64) {
+    fn run(&mut self, device: usize, (phase, stage, microbatch): Task, start_secs: f64) {
         let secs = match phase {
             Phase::Forward => self.pipeline.forward_secs[stage],
             Phase::Backward => self.pipeline.backward_secs[stage],
         };
         let end_secs = start_secs + secs;
-        self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
+        self.events.push(Event { stage: device, microbatch, phase, start_secs, end_secs });
         self.ended_secs[phase as usize][stage][microbatch] = Some(end_secs);
-        self.free_secs[stage] = end_secs;
-        self.n_done[stage] += 1;
+        self.free_secs[device] = end_secs;
+        self.n_done[device] += 1;
     }
 
     /// When the input of a task is there; `None` while its producer has not run.
-    fn ready_secs(&self, stage: usize, phase: Phase, microbatch: usize) -> Option<f64> {
+    fn ready_secs(&self, (phase, stage, microbatch): Task) -> Option<f64> {
         let last = self.pipeline.n_stages() - 1;
         match phase {
             Phase::Forward if stage == 0 => Some(0.0),

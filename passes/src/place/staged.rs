@@ -76,7 +76,7 @@ impl<'p> Stages<'p> {
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
         self.problem.within_memory(self.n_stages, self.draft(n_microbatches, solved), bound, |limit| {
             let again = solve_on(self.input(n_microbatches), &solved.mesh, &self.goal(limit));
-            again.filter(|again| again.fits).map(|again| self.draft(n_microbatches, &again))
+            again.map(|again| self.draft(n_microbatches, &again))
         })
     }
 

@@ -82,7 +82,7 @@ impl Problem<'_> {
         let again = |n_microbatches: usize, limit: f64| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
             let input = Input { n_microbatches, ..self.facts.input(self.graph, self.blocks, self.cluster) };
-            let solved = solve_on(input, &mesh, &goal).filter(|solved| solved.fits && !self.is_given)?;
+            let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
             let mut text = text::sharded(self, input, &solved);
             note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             Some(Draft { text, memory_bytes: Some(solved.choice.memory) })
@@ -247,7 +247,10 @@ fn leaner(draft: &Draft, least: f64, usable: f64, again: &impl Fn(f64) -> Option
     }
     // Nothing has been measured where the layouts allow none of the counts.
     let scaled = |bytes| if least.is_finite() { 0.95 * bytes * usable / least } else { usable };
-    again(draft.memory_bytes.map_or(usable, scaled))
+    // Where no choice needs as little, the one that needs least is what there is to try.
+    let leaner = again(draft.memory_bytes.map_or(usable, scaled))?;
+    let is_leaner = |bytes: f64| draft.memory_bytes.is_none_or(|before| bytes < 0.999 * before);
+    Some(leaner).filter(|leaner| leaner.memory_bytes.is_none_or(is_leaner))
 }
 
 fn too_few_layers(n_layers: usize, n_stages: usize) -> Diagnostic {

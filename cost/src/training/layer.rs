@@ -1,0 +1,283 @@
+//! One layer (and the head) as operators with the shapes that one device has.
+
+use super::job::{Job, Recompute};
+use crate::gemm::dtype_bytes;
+use crate::{Attention, Collective, Gemm};
+
+/// Over which devices a collective runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Those that share each product.
+    Tensor,
+    /// Those that share each sequence.
+    Context,
+    /// Those that share the experts.
+    Expert,
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Work {
+    /// A product with a weight, in the type of the layers' products; backward has two more.
+    Linear(Gemm),
+    /// A product with a weight in the general type: the head, a router.
+    WideLinear(Gemm),
+    /// A product of two activations.
+    Product(Gemm),
+    /// Attention in one kernel.
+    Attention(Attention),
+    /// Memory traffic of kernels that compute little: bytes forward and backward.
+    Stream(f64, f64),
+    /// A collective forward and one backward, with their bytes.
+    Collect(Group, [Option<(Collective, f64)>; 2]),
+}
+
+/// One operator of a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Operator {
+    /// What it does.
+    pub work: Work,
+    /// Bytes that it keeps for its backward part.
+    pub saved_bytes: f64,
+    /// Whether it lies between the products that project in attention.
+    pub is_core: bool,
+}
+
+impl Operator {
+    fn new(work: Work, saved_bytes: f64) -> Operator {
+        Operator { work, saved_bytes, is_core: false }
+    }
+
+    /// Operations of the forward part's products.
+    pub fn flops(&self) -> f64 {
+        match self.work {
+            Work::Linear(gemm) | Work::WideLinear(gemm) | Work::Product(gemm) => gemm.flops(),
+            Work::Attention(attention) => attention.flops(),
+            Work::Stream(..) | Work::Collect(..) => 0.0,
+        }
+    }
+}
+
+/// Bytes of an element of what is computed; masks have one byte.
+fn element(job: &Job) -> f64 {
+    dtype_bytes(job.stack.dtype)
+}
+
+/// Bytes of an element that a product keeps.
+fn kept(job: &Job) -> f64 {
+    if job.stack.keeps_narrow { element(job).min(dtype_bytes(job.stack.product_dtype)) } else { element(job) }
+}
+
+/// The operators of one layer for one microbatch on one device.
+pub(super) fn layer(job: &Job) -> Vec<Operator> {
+    let mut list = Vec::new();
+    list.push(norm(job));
+    list.extend(gather(job));
+    list.extend(attention(job));
+    list.extend(scatter(job));
+    list.push(residual(job));
+    list.push(norm(job));
+    if job.model.experts > 1.0 {
+        list.extend(experts(job));
+    } else {
+        list.extend(gather(job));
+        list.extend(feed_forward(job, Gemm::new(job.tokens(), 0.0, 0.0)));
+        list.extend(scatter(job));
+    }
+    list.push(residual(job));
+    list
+}
+
+/// Logits and loss.
+pub(super) fn head(job: &Job) -> Vec<Operator> {
+    let (tokens, hidden) = (job.tokens(), job.model.hidden);
+    let columns = job.model.vocab / job.layout.tensor as f64;
+    if columns == 0.0 {
+        return Vec::new();
+    }
+    let product =
+        Operator::new(Work::WideLinear(Gemm::new(tokens, columns, hidden)), element(job) * tokens * hidden);
+    // Logits in 32 bits: written, read for maximum, sum and result; backward written and converted.
+    let logits = tokens * columns;
+    let loss = Operator::new(Work::Stream(16.0 * logits, 10.0 * logits), 4.0 * logits);
+    [norm(job)].into_iter().chain(gather(job)).chain([product, loss]).collect()
+}
+
+fn norm(job: &Job) -> Operator {
+    let elements = job.outer_tokens() * job.model.hidden;
+    // Forward: read, write. Backward: read both, write one, and once more for the weight's gradient.
+    Operator::new(
+        Work::Stream(2.0 * element(job) * elements, 4.0 * element(job) * elements),
+        element(job) * elements,
+    )
+}
+
+fn residual(job: &Job) -> Operator {
+    let elements = job.outer_tokens() * job.model.hidden;
+    let mask = if job.model.has_dropout { elements } else { 0.0 };
+    // Forward: two read, one written. Backward: the gradient is read, masked, and added to that of the other branch.
+    let traffic = 3.0 * element(job) * elements;
+    Operator::new(Work::Stream(traffic + mask, traffic + mask), mask)
+}
+
+/// What stands before column-split products: with sequence parallelism an all-gather, else the sum of backward.
+fn gather(job: &Job) -> Option<Operator> {
+    let bytes = element(job) * job.tokens() * job.model.hidden;
+    let works = match job.layout.has_sequence {
+        true => [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, bytes))],
+        false => [None, Some((Collective::AllReduce, bytes))],
+    };
+    tensor_collective(job, works)
+}
+
+/// What stands after row-split products.
+fn scatter(job: &Job) -> Option<Operator> {
+    let bytes = element(job) * job.tokens() * job.model.hidden;
+    let works = match job.layout.has_sequence {
+        true => [Some((Collective::ReduceScatter, bytes)), Some((Collective::AllGather, bytes))],
+        false => [Some((Collective::AllReduce, bytes)), None],
+    };
+    tensor_collective(job, works)
+}
+
+fn tensor_collective(job: &Job, works: [Option<(Collective, f64)>; 2]) -> Option<Operator> {
+    (job.layout.tensor > 1).then(|| Operator::new(Work::Collect(Group::Tensor, works), 0.0))
+}
+
+fn attention(job: &Job) -> Vec<Operator> {
+    let model = &job.model;
+    let (tokens, tensor) = (job.tokens(), job.layout.tensor as f64);
+    let width = model.heads * model.head_dim / tensor;
+    // Fewer key and value heads than devices: each has a copy.
+    let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;
+    let into = Gemm::new(tokens, width + 2.0 * kv_width, model.hidden);
+    // The output of the norm before, shared out where the sequence is.
+    let mut list = vec![Operator::new(Work::Linear(into), kept(job) * job.outer_tokens() * model.hidden)];
+    list.extend(
+        core(job, width, kv_width).into_iter().map(|operator| Operator { is_core: true, ..operator }),
+    );
+    let out = Gemm::new(tokens, model.hidden, width);
+    list.push(Operator::new(Work::Linear(out), kept(job) * tokens * width));
+    list
+}
+
+/// What lies between the projections: rotation, context exchange, scores.
+fn core(job: &Job, width: f64, kv_width: f64) -> Vec<Operator> {
+    let tokens = job.tokens();
+    let qkv_bytes = element(job) * tokens * (width + 2.0 * kv_width);
+    let mut list = Vec::new();
+    if job.model.is_gated {
+        let rotated = 2.0 * element(job) * tokens * (width + kv_width);
+        list.push(Operator::new(Work::Stream(rotated, rotated), 0.0));
+    }
+    if job.layout.context > 1 {
+        let bytes = 2.0 * element(job) * tokens * kv_width * job.layout.context as f64;
+        let works = [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, 2.0 * bytes))];
+        list.push(Operator::new(Work::Collect(Group::Context, works), 0.0));
+    }
+    if job.stack.fuses_attention {
+        list.push(fused(job, qkv_bytes));
+    } else {
+        list.extend(scores(job, qkv_bytes));
+    }
+    list
+}
+
+fn fused(job: &Job, qkv_bytes: f64) -> Operator {
+    let model = &job.model;
+    let tensor = job.layout.tensor as f64;
+    let attention = Attention {
+        batch: job.layout.micro_batch as f64,
+        heads: model.heads / tensor,
+        kv_heads: (model.kv_heads / tensor).max(1.0),
+        q_len: model.seq / job.layout.context as f64,
+        kv_len: model.seq,
+        head_dim: model.head_dim,
+        is_causal: model.is_causal,
+        is_portable: job.stack.has_portable_attention,
+    };
+    // The result is kept by the product that reads it; the sums of the softmax are 4 bytes a query and head.
+    let sums = 4.0 * attention.batch * attention.heads * attention.q_len;
+    Operator::new(Work::Attention(attention), qkv_bytes + sums)
+}
+
+/// Attention with scores in memory: product, masked softmax, dropout, product.
+fn scores(job: &Job, qkv_bytes: f64) -> Vec<Operator> {
+    let model = &job.model;
+    let batch = job.layout.micro_batch as f64 * model.heads / job.layout.tensor as f64;
+    let (queries, keys) = (model.seq / job.layout.context as f64, model.seq);
+    let elements = batch * queries * keys;
+    let product = |m, n, k| Work::Product(Gemm { batch, m, n, k });
+    let mut list = vec![
+        Operator::new(product(queries, keys, model.head_dim), qkv_bytes),
+        Operator::new(
+            Work::Stream(2.0 * element(job) * elements, 3.0 * element(job) * elements),
+            element(job) * elements,
+        ),
+    ];
+    if model.has_dropout {
+        let traffic = (2.0 * element(job) + 1.0) * elements;
+        list.push(Operator::new(Work::Stream(traffic, traffic), (element(job) + 1.0) * elements));
+    }
+    list.push(Operator::new(product(queries, model.head_dim, keys), 0.0));
+    // The result's heads are put side by side; backward the gradients of queries, keys and values too.
+    let result = element(job) * job.tokens() * model.heads * model.head_dim / job.layout.tensor as f64;
+    list.push(Operator::new(Work::Stream(2.0 * result, 2.0 * (result + qkv_bytes)), 0.0));
+    list
+}
+
+/// The products of a dense feed-forward part, or of this device's experts: `rows.batch` of them with `rows.m` tokens each.
+fn feed_forward(job: &Job, rows: Gemm) -> Vec<Operator> {
+    let model = &job.model;
+    let inner = model.ffn / job.layout.tensor as f64;
+    let tokens = rows.batch * rows.m;
+    let n_in = if model.is_gated { 2.0 } else { 1.0 };
+    let up = Gemm { n: n_in * inner, k: model.hidden, ..rows };
+    let down = Gemm { n: model.hidden, k: inner, ..rows };
+    let elements = element(job) * tokens * inner;
+    let input = kept(job) * model.hidden * if model.experts > 1.0 { tokens } else { job.outer_tokens() };
+    vec![
+        Operator::new(Work::Linear(up), input),
+        Operator::new(Work::Stream((n_in + 1.0) * elements, (2.0 * n_in + 1.0) * elements), n_in * elements),
+        Operator::new(Work::Linear(down), kept(job) * tokens * inner),
+    ]
+}
+
+/// Router, exchange, experts, exchange.
+fn experts(job: &Job) -> Vec<Operator> {
+    let model = &job.model;
+    let copies = job.outer_tokens() * model.top_k;
+    let bytes = element(job) * copies * model.hidden;
+    let router = Gemm::new(job.outer_tokens(), model.experts, model.hidden);
+    let permute = Operator::new(Work::Stream(2.0 * bytes, 2.0 * bytes), bytes);
+    let exchanged = Some((Collective::AllToAll, bytes));
+    let exchange = (job.layout.expert > 1)
+        .then(|| Operator::new(Work::Collect(Group::Expert, [exchanged, exchanged]), 0.0));
+    let n_local = (model.experts / job.layout.expert as f64).max(1.0);
+    let rows = Gemm { batch: n_local, m: job.tokens() * model.top_k / n_local, n: 0.0, k: 0.0 };
+    let mut list = vec![Operator::new(Work::WideLinear(router), 0.0), permute];
+    list.extend(exchange);
+    list.extend(gather(job));
+    list.extend(feed_forward(job, rows));
+    list.extend(scatter(job));
+    list.extend(exchange);
+    list.push(permute);
+    list
+}
+
+/// Bytes that one layer keeps of one microbatch until its backward part.
+pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
+    let sum = |keeps: fn(&Operator) -> bool| -> f64 {
+        operators.iter().filter(|operator| keeps(operator)).map(|operator| operator.saved_bytes).sum()
+    };
+    let input_bytes = element(job) * job.outer_tokens() * job.model.hidden;
+    match job.recompute {
+        Recompute::Nothing => sum(|_| true),
+        Recompute::Attention if job.stack.fuses_attention => sum(|_| true),
+        // Queries, keys and values stay; what the scores keep goes.
+        Recompute::Attention => sum(|operator| {
+            !operator.is_core || matches!(operator.work, Work::Product(_) | Work::Attention(_))
+        }),
+        Recompute::Layers(part) => (1.0 - part) * sum(|_| true) + part * input_bytes,
+    }
+}

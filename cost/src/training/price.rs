@@ -1,0 +1,202 @@
+//! The prices of operators, and the terms that a step's time is reported in.
+
+use super::job::{Job, Recompute};
+use super::layer::{Group, Operator, Work};
+use crate::gemm::dtype_bytes;
+use crate::{AxisGroup, Cluster, Collective, Gemm, Role};
+
+/// Seconds of one step by what they are spent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Terms {
+    /// Matrix products.
+    pub product_secs: f64,
+    /// Fused attention.
+    pub attention_secs: f64,
+    /// Memory traffic of all other kernels.
+    pub stream_secs: f64,
+    /// Collectives of tensor, context and expert parallelism that nothing hides.
+    pub layer_collective_secs: f64,
+    /// Collectives of data parallelism that nothing hides.
+    pub data_secs: f64,
+    /// Waiting for other stages, sends.
+    pub pipeline_secs: f64,
+    /// The optimizer.
+    pub update_secs: f64,
+}
+
+impl Terms {
+    /// Names and seconds, in the order of the fields.
+    pub fn named(&self) -> [(&'static str, f64); 7] {
+        [
+            ("products", self.product_secs),
+            ("attention", self.attention_secs),
+            ("memory traffic", self.stream_secs),
+            ("layer collectives", self.layer_collective_secs),
+            ("data collectives", self.data_secs),
+            ("pipeline", self.pipeline_secs),
+            ("update", self.update_secs),
+        ]
+    }
+
+    /// The sum of all.
+    pub fn sum_secs(&self) -> f64 {
+        self.named().iter().map(|(_, secs)| secs).sum()
+    }
+
+    /// These terms `times` over, added.
+    pub(super) fn add(&mut self, other: &Terms, times: f64) {
+        self.product_secs += times * other.product_secs;
+        self.attention_secs += times * other.attention_secs;
+        self.stream_secs += times * other.stream_secs;
+        self.layer_collective_secs += times * other.layer_collective_secs;
+        self.data_secs += times * other.data_secs;
+        self.pipeline_secs += times * other.pipeline_secs;
+        self.update_secs += times * other.update_secs;
+    }
+}
+
+/// Prices of one job's operators on one cluster.
+pub(super) struct Pricer<'a> {
+    pub job: &'a Job,
+    pub cluster: &'a Cluster,
+}
+
+impl Pricer<'_> {
+    /// Forward and backward terms of a list of operators, recomputation in the backward ones.
+    pub fn terms(&self, operators: &[Operator], recompute: Recompute) -> [Terms; 2] {
+        let mut both = [Terms::default(); 2];
+        for operator in operators {
+            let [forward, backward] = self.operator_terms(operator);
+            both[0].add(&forward, 1.0);
+            both[1].add(&backward, 1.0);
+            both[1].add(&forward, self.repeats(operator, recompute));
+        }
+        both[1].layer_collective_secs -= self.beside_gradients_secs(operators);
+        both
+    }
+
+    /// Seconds of backward collectives that the gradient of the weight behind them hides. Where the sequence is shared, the
+    /// input of that gradient is gathered once more, beside the gradient of the input: it was kept in shares.
+    fn beside_gradients_secs(&self, operators: &[Operator]) -> f64 {
+        let stack = &self.job.stack;
+        if !stack.overlaps_gradients || stack.overlaps_tensor {
+            return 0.0;
+        }
+        let pairs = operators.windows(2).filter_map(|pair| match (pair[0].work, pair[1].work) {
+            (Work::Collect(Group::Tensor, [_, Some((kind, bytes))]), Work::Linear(gemm)) => {
+                Some((kind, bytes, gemm))
+            }
+            _ => None,
+        });
+        let hidden = pairs.map(|(kind, bytes, gemm)| {
+            let device = &self.cluster.accelerator;
+            let moved_secs = self.exposed_secs(Group::Tensor, kind, bytes);
+            let input_secs = device.gemm_secs(&input_gradient(&gemm), stack.product_dtype, Role::Write);
+            let weight_secs =
+                device.gemm_secs(&weight_gradient(&gemm), stack.product_dtype, Role::Accumulate);
+            let beside =
+                |secs: f64| self.cluster.beside_secs(secs, moved_secs, bytes).min(secs + moved_secs) - secs;
+            let again_secs = if kind == Collective::ReduceScatter { beside(input_secs) } else { 0.0 };
+            moved_secs - beside(weight_secs) - again_secs
+        });
+        hidden.sum()
+    }
+
+    /// How often the backward part runs an operator's forward part again.
+    fn repeats(&self, operator: &Operator, recompute: Recompute) -> f64 {
+        match recompute {
+            Recompute::Nothing => 0.0,
+            Recompute::Attention => f64::from(u8::from(operator.is_core && !self.job.stack.fuses_attention)),
+            Recompute::Layers(part) => part,
+        }
+    }
+
+    fn operator_terms(&self, operator: &Operator) -> [Terms; 2] {
+        let device = &self.cluster.accelerator;
+        let none = Terms::default();
+        let stack = &self.job.stack;
+        match operator.work {
+            Work::Linear(gemm) => self.linear_terms(&gemm, stack.product_dtype),
+            Work::WideLinear(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype)),
+            Work::Product(gemm) => {
+                let [forward, left, right] = [gemm, input_gradient(&gemm), weight_gradient(&gemm)]
+                    .map(|one| device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
+                [Terms { product_secs: forward, ..none }, Terms { product_secs: left + right, ..none }]
+            }
+            Work::Attention(attention) => [
+                Terms { attention_secs: device.attention_secs(&attention), ..none },
+                Terms { attention_secs: device.attention_backward_secs(&attention), ..none },
+            ],
+            Work::Stream(forward, backward) => [forward, backward].map(|bytes| Terms {
+                stream_secs: stack.n_passes * (device.launch_secs + device.memory_secs(bytes)),
+                ..none
+            }),
+            Work::Collect(group, works) => works.map(|work| {
+                let secs = work.map_or(0.0, |(kind, bytes)| self.exposed_secs(group, kind, bytes));
+                Terms { layer_collective_secs: secs, ..none }
+            }),
+        }
+    }
+
+    /// A product with a weight, and its two gradients; narrower operands are converted first.
+    fn linear_terms(&self, gemm: &Gemm, dtype: &str) -> [Terms; 2] {
+        let device = &self.cluster.accelerator;
+        let is_narrow = dtype_bytes(dtype) < dtype_bytes(self.job.stack.dtype);
+        // Read wide, written narrow twice: as it is and transposed.
+        let converted = |elements: f64| {
+            if is_narrow { device.launch_secs + device.memory_secs(4.0 * elements) } else { 0.0 }
+        };
+        let forward = Terms {
+            product_secs: device.gemm_secs(gemm, dtype, Role::Write),
+            stream_secs: converted(gemm.batch * gemm.m * gemm.k),
+            ..Terms::default()
+        };
+        let stack = &self.job.stack;
+        let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
+        let gradients = device.gemm_secs(&input_gradient(gemm), dtype, Role::Write)
+            + device.gemm_secs(&weight_gradient(gemm), dtype, role);
+        // Read, added to what is there, written.
+        let summed = (2.0 + 2.0 * stack.gradient_bytes) * gemm.batch * gemm.n * gemm.k;
+        let sum_secs =
+            if stack.fuses_accumulation { 0.0 } else { device.launch_secs + device.memory_secs(summed) };
+        let stream_secs = converted(gemm.batch * gemm.m * gemm.n) + sum_secs;
+        [forward, Terms { product_secs: gradients, stream_secs, ..Terms::default() }]
+    }
+
+    /// What of a collective inside a layer nothing hides.
+    fn exposed_secs(&self, group: Group, kind: Collective, bytes: f64) -> f64 {
+        let secs = self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]);
+        let size = self.group(group).size as f64;
+        // In pieces, one per device: all but one run beside a product or an attention on another piece, and slow it.
+        let is_hidden = group == Group::Context || group == Group::Tensor && self.job.stack.overlaps_tensor;
+        if is_hidden { secs / size + self.cluster.beside_secs(secs, secs, bytes) - secs } else { secs }
+    }
+
+    fn group(&self, group: Group) -> AxisGroup {
+        let layout = &self.job.layout;
+        match group {
+            Group::Tensor => AxisGroup { size: layout.tensor, stride: 1 },
+            Group::Context => AxisGroup { size: layout.context, stride: layout.tensor },
+            Group::Expert => AxisGroup { size: layout.expert, stride: layout.tensor * layout.context },
+        }
+    }
+
+    /// The group that holds copies of the same parameters: data and context ranks, after the tensor ranks.
+    pub fn data_group(&self) -> AxisGroup {
+        let layout = &self.job.layout;
+        AxisGroup { size: layout.data * layout.context, stride: layout.tensor }
+    }
+}
+
+/// Libraries run products of `f32` as `tf32` where the device has it.
+fn matrix_dtype(dtype: &str) -> &str {
+    if dtype == "f32" { "tf32" } else { dtype }
+}
+
+fn input_gradient(gemm: &Gemm) -> Gemm {
+    Gemm { n: gemm.k, k: gemm.n, ..*gemm }
+}
+
+fn weight_gradient(gemm: &Gemm) -> Gemm {
+    Gemm { m: gemm.k, n: gemm.n, k: gemm.m, ..*gemm }
+}

@@ -1,0 +1,164 @@
+//! The time of one optimizer step: stages by the replay of their schedule, then data parallelism and the update.
+
+use super::job::{Job, Recompute, Sharding};
+use super::layer::{head, layer};
+use super::price::{Pricer, Terms};
+use crate::gemm::dtype_bytes;
+use crate::schedule::Pipeline;
+use crate::{Cluster, Collective};
+
+/// Bytes that the update moves per parameter: gradient, master copy and two moments read, three of them written, weight
+/// written, gradient zeroed and read once more for its norm.
+const UPDATE_BYTES: f64 = 4.0 + 12.0 + 12.0 + 2.0 + 4.0 + 4.0;
+
+/// Forward and backward terms of one microbatch in one (virtual) stage.
+type Part = [Terms; 2];
+
+/// Seconds of one step, and the terms of the device that is busy longest.
+pub(super) fn step(job: &Job, cluster: &Cluster) -> (f64, Terms) {
+    let pricer = Pricer { job, cluster };
+    whole(&pricer, &parts(&pricer), update_secs(&pricer))
+}
+
+/// The same from measured stages: forward, backward and update of each, in seconds.
+pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, stages: &[[f64; 3]]) -> (f64, Terms) {
+    let pricer = Pricer { job, cluster };
+    let pipeline_secs = send_secs(&pricer);
+    let phase = |product_secs| Terms { product_secs, pipeline_secs, ..Terms::default() };
+    let parts: Vec<Part> = stages.iter().map(|stage| [phase(stage[0]), phase(stage[1])]).collect();
+    whole(&pricer, &parts, stages.iter().map(|stage| stage[2]).fold(0.0, f64::max))
+}
+
+fn whole(pricer: &Pricer, parts: &[Part], update_secs: f64) -> (f64, Terms) {
+    let (pipeline_secs, mut terms) = pipeline(pricer, parts);
+    let busy_secs = terms.sum_secs();
+    terms.pipeline_secs += (pipeline_secs - busy_secs).max(0.0);
+    terms.data_secs += exposed_data_secs(pricer, parts);
+    terms.update_secs += update_secs;
+    (terms.sum_secs(), terms)
+}
+
+fn parts(pricer: &Pricer) -> Vec<Part> {
+    let job = pricer.job;
+    let mut one = pricer.terms(&layer(job), job.recompute);
+    if is_gathered_each_time(job) {
+        hide_shards(pricer, &mut one);
+    }
+    let last = pricer.terms(&head(job), Recompute::Nothing);
+    let n_parts = job.n_parts();
+    let sent_secs = if job.stack.overlaps_sends { 0.0 } else { send_secs(pricer) };
+    let part = |(index, n_layers): (usize, usize)| {
+        let mut both = [Terms::default(); 2];
+        for (phase, terms) in both.iter_mut().enumerate() {
+            terms.add(&one[phase], n_layers as f64);
+            terms.pipeline_secs += sent_secs;
+            let has_head = index + 1 == n_parts;
+            terms.add(&last[phase], f64::from(u8::from(has_head)));
+        }
+        both
+    };
+    job.layers_of_parts().into_iter().enumerate().map(part).collect()
+}
+
+/// Whether each microbatch gathers parameters; a pipeline keeps them whole for the step.
+fn is_gathered_each_time(job: &Job) -> bool {
+    job.layout.sharding >= Sharding::Gradients && job.layout.stages == 1
+}
+
+/// Sharded parameters are gathered beside the layer before, gradients scattered beside the layer after: the longer counts.
+fn hide_shards(pricer: &Pricer, layer: &mut Part) {
+    let (job, group) = (pricer.job, pricer.data_group());
+    let params = job.model.layer_params() / job.layout.tensor as f64;
+    let secs = |kind, bytes| pricer.cluster.collective_over_secs(kind, bytes, &[group]);
+    let is_whole = job.layout.sharding == Sharding::Gradients;
+    let gather_secs = secs(Collective::AllGather, 2.0 * params);
+    let scatter_secs = secs(Collective::ReduceScatter, job.stack.gradient_bytes * params);
+    let regather_secs = if is_whole { 0.0 } else { gather_secs };
+    let moved = [(gather_secs, 2.0 * params), (regather_secs + scatter_secs, 4.0 * params)];
+    for (terms, (moved_secs, bytes)) in layer.iter_mut().zip(moved) {
+        terms.data_secs += pricer.cluster.beside_secs(terms.sum_secs(), moved_secs, bytes) - terms.sum_secs();
+    }
+}
+
+/// Seconds of all microbatches through all stages, and the terms of the busiest device.
+fn pipeline(pricer: &Pricer, parts: &[Part]) -> (f64, Terms) {
+    let layout = &pricer.job.layout;
+    let pipeline = Pipeline {
+        forward_secs: parts.iter().map(|part| part[0].sum_secs()).collect(),
+        backward_secs: parts.iter().map(|part| part[1].sum_secs()).collect(),
+        send_secs: vec![send_secs(pricer); parts.len() - 1],
+        n_microbatches: layout.n_microbatches,
+    };
+    let of_device = |device: usize| {
+        let mut terms = Terms::default();
+        for part in parts.iter().skip(device).step_by(layout.stages) {
+            part.iter().for_each(|phase| terms.add(phase, layout.n_microbatches as f64));
+        }
+        terms
+    };
+    let devices = (0..layout.stages).map(of_device);
+    let busiest = devices.max_by(|a, b| a.sum_secs().total_cmp(&b.sum_secs())).unwrap_or_default();
+    let secs = if layout.stages == 1 {
+        busiest.sum_secs()
+    } else {
+        pipeline.simulate_interleaved(layout.stages).step_secs()
+    };
+    (secs, busiest)
+}
+
+/// Activations of one microbatch to the next stage; tensor-parallel ranks send a share each.
+fn send_secs(pricer: &Pricer) -> f64 {
+    let job = pricer.job;
+    if job.layout.stages == 1 {
+        return 0.0;
+    }
+    let bytes = dtype_bytes(job.stack.dtype) * job.tokens() * job.model.hidden / job.layout.tensor as f64;
+    let distance = job.layout.tensor * job.layout.context * job.layout.data;
+    pricer.cluster.send_secs(bytes, distance >= pricer.cluster.per_node())
+}
+
+/// Parameters that one device of the first stage holds.
+pub(super) fn device_params(job: &Job, stage: usize) -> f64 {
+    let n_layers: usize = job.layers_of_parts().iter().skip(stage).step_by(job.layout.stages).sum();
+    let tensor = job.layout.tensor as f64;
+    let model = &job.model;
+    let own = model.expert_params() * model.experts / job.layout.expert as f64;
+    let shared = model.layer_params() - model.expert_params() * model.experts;
+    let ends = f64::from(u8::from(stage == 0)) + f64::from(u8::from(stage + 1 == job.layout.stages));
+    ((own + shared) * n_layers as f64 + ends * model.embedding_params()) / tensor
+}
+
+/// Summing gradients over the copies of the model, and handing parameters out again where they are shared.
+fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
+    let (job, group) = (pricer.job, pricer.data_group());
+    if group.size == 1 || is_gathered_each_time(job) {
+        return 0.0;
+    }
+    let params = device_params(job, 0);
+    let secs =
+        |kind, bytes| pricer.cluster.collective_over_secs(kind, bytes, &[group]) / job.stack.data_efficiency;
+    let gradient_bytes = job.stack.gradient_bytes * params;
+    let (summed_secs, gathered_secs) = match job.layout.sharding {
+        Sharding::Nothing => (secs(Collective::AllReduce, gradient_bytes), 0.0),
+        _ => (secs(Collective::ReduceScatter, gradient_bytes), secs(Collective::AllGather, 2.0 * params)),
+    };
+    if !job.stack.overlaps_data {
+        return summed_secs + gathered_secs;
+    }
+    // The last microbatch's backward part hides the sums, the first one's forward part the parameters.
+    let hidden = |phase: usize| {
+        parts.iter().step_by(job.layout.stages).map(|part| part[phase].sum_secs()).sum::<f64>()
+    };
+    let exposed = |secs: f64, phase: usize| (secs - hidden(phase)).max(secs / N_BUCKETS);
+    exposed(summed_secs, 1) + exposed(gathered_secs, 0)
+}
+
+/// Into how many pieces gradients are cut so that sums begin early; the last piece is never hidden.
+const N_BUCKETS: f64 = 16.0;
+
+fn update_secs(pricer: &Pricer) -> f64 {
+    let job = pricer.job;
+    let n_owners =
+        if job.layout.sharding == Sharding::Nothing { 1 } else { job.layout.data * job.layout.context };
+    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, 0) / n_owners as f64)
+}

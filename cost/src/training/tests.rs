@@ -1,0 +1,100 @@
+//! Configurations whose figures are known in closed form.
+
+use super::*;
+
+fn gpt3() -> Model {
+    Model {
+        layers: 96,
+        hidden: 12288.0,
+        ffn: 49152.0,
+        heads: 96.0,
+        kv_heads: 96.0,
+        head_dim: 128.0,
+        seq: 2048.0,
+        vocab: 51200.0,
+        experts: 1.0,
+        top_k: 1.0,
+        is_gated: false,
+        is_causal: true,
+        has_dropout: true,
+    }
+}
+
+fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> Job {
+    let layout = Layout {
+        tensor,
+        has_sequence,
+        stages,
+        chunks,
+        context: 1,
+        expert: 1,
+        data: 1,
+        sharding: Sharding::Nothing,
+        micro_batch: 1,
+        n_microbatches: 64,
+    };
+    let stack = Stack {
+        fuses_attention: false,
+        has_portable_attention: false,
+        overlaps_gradients: false,
+        overlaps_sends: false,
+        overlaps_tensor: false,
+        overlaps_data: false,
+        fuses_accumulation: true,
+        data_efficiency: 1.0,
+        logit_bytes: 10.0,
+        keeps_narrow: false,
+        n_passes: 1.0,
+        product_dtype: "f16",
+        dtype: "f16",
+        gradient_bytes: 4.0,
+        weight_bytes: 6.0,
+        optimizer_bytes: 12.0,
+    };
+    Job { model: gpt3(), layout, recompute: Recompute::Nothing, stack }
+}
+
+#[test]
+fn activations_of_a_layer_are_those_of_the_published_formula() {
+    // Korthikanti et al. 2022, table 2: s b h (10 + 24/t + 5 a s / (h t)), with sequence parallelism all over t.
+    let sbh = 2048.0 * 12288.0;
+    let scores = 5.0 * 96.0 * 2048.0 / 12288.0;
+    for (has_sequence, formula) in [(false, 10.0 + (24.0 + scores) / 8.0), (true, (34.0 + scores) / 8.0)] {
+        let job = megatron(8, 8, 1, has_sequence);
+        let saved = layer::saved_bytes(&job, &layer::layer(&job));
+        assert!((saved / (sbh * formula) - 1.0).abs() < 1e-9, "{saved} {}", sbh * formula);
+    }
+}
+
+#[test]
+fn the_first_stage_holds_one_microbatch_per_stage_and_more_when_interleaved() {
+    let plain = megatron(8, 8, 1, true).predict(&Cluster::named("a100-8x8").unwrap()).memory;
+    let interleaved = megatron(8, 8, 3, true).predict(&Cluster::named("a100-8x8").unwrap()).memory;
+    let ratio = interleaved.activation_bytes / plain.activation_bytes;
+    // 1 + (p - 1) / (p v), Korthikanti et al. 2022, section 4.2.
+    assert!((ratio - (1.0 + 7.0 / 24.0)).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
+fn flops_are_six_per_parameter_and_token_plus_attention() {
+    let job = megatron(8, 8, 1, true);
+    let tokens = 64.0 * 2048.0;
+    let (model, head) = (gpt3(), 12288.0 * 51200.0);
+    let products = 6.0 * tokens * (96.0 * (model.layer_params() - 2.0 * 12288.0) + head);
+    let scores = 12.0 * 96.0 * tokens * 2048.0 * 12288.0;
+    assert!((job.model_flops() / (products + scores) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_terms_add_up_to_the_step() {
+    let prediction = megatron(8, 8, 3, true).predict(&Cluster::named("a100-8x8").unwrap());
+    assert!((prediction.terms.sum_secs() / prediction.step_secs - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn layers_that_do_not_divide_go_to_the_middle() {
+    let mut job = megatron(8, 8, 8, true);
+    job.model.layers = 126;
+    let parts = job.layers_of_parts();
+    assert_eq!((parts[0], parts[32], parts[63], parts.iter().sum::<usize>()), (1, 2, 1, 126));
+}

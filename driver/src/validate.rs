@@ -1,0 +1,229 @@
+//! `phzc validate`: predicts published, measured training runs and says how far off the predictions are.
+
+mod choice;
+mod csv;
+mod job;
+mod measured;
+mod operators;
+mod plot;
+mod profile;
+mod score;
+mod software;
+mod table;
+
+use crate::render::Source;
+use crate::{Failure, Io, files, write_stdout};
+use choice::fits;
+use csv::{Record, Table};
+use job::Reading;
+pub(crate) use job::Run;
+use phzc_cost::Accelerator;
+use phzc_cost::training::{Prediction, Terms};
+use phzc_ir::{Diagnostic, Result};
+use profile::Profile;
+use rayon::prelude::*;
+pub(crate) use score::relative;
+use score::{Score, Scored, score};
+use std::path::{Path, PathBuf};
+
+/// The arguments of `phzc validate`.
+#[derive(Debug, clap::Args)]
+pub struct ValidateArgs {
+    /// Tables of measured runs, operators or collectives, or folders of them (docs/validation.md)
+    #[arg(value_name = "DATA.csv", required = true)]
+    pub data: Vec<PathBuf>,
+
+    /// Times of single layers that were measured (docs/validation.md), to be taken where a row names their model and device
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+
+    /// One JSON object per file instead of the table
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print every row too: measured, predicted, where the time goes
+    #[arg(long)]
+    pub rows: bool,
+
+    /// File for a scatter plot of predicted over measured times
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// No table of measurements is larger.
+const MAX_CSV_BYTES: u64 = 64 << 20;
+
+/// One file, predicted.
+pub(crate) struct Outcome {
+    pub score: Score,
+    pub rows: Vec<Scored>,
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure> {
+    let profile = args.profile.as_deref().map(profile_of).transpose()?.unwrap_or_default();
+    let mut outcomes = Vec::new();
+    let mut paths = Vec::new();
+    for path in &args.data {
+        paths.extend(files::listed(path, "csv")?);
+    }
+    for path in &paths {
+        outcomes.push(outcome(path, &profile, paths.len() > 1)?);
+    }
+    args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
+    let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
+    write_stdout(io, &text)
+}
+
+/// One file's predictions. Among others, a table of facts that nothing predicts is listed as such.
+fn outcome(path: &Path, profile: &Profile, is_among_others: bool) -> std::result::Result<Outcome, Failure> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    with_table(path, |table| match operators::kind(table) {
+        Some(kind) => singles(&name, table, kind),
+        None if is_among_others && !is_meant(table) => {
+            let made =
+                (0..table.rows.len()).map(|_| Made::Not("nothing of this table is predicted".to_owned()));
+            Ok(collected(&name, "other", table, made.collect()))
+        }
+        None => runs(&name, table, profile),
+    })
+}
+
+/// Whether a table looks like one of runs or operators, columns that it lacks apart.
+fn is_meant(table: &Table) -> bool {
+    let most_of =
+        |columns: &[&str]| 2 * columns.iter().filter(|column| table.has(column)).count() > columns.len();
+    most_of(&job::COLUMNS) || operators::KINDS.iter().any(|kind| most_of(kind.columns))
+}
+
+fn profile_of(path: &Path) -> std::result::Result<Profile, Failure> {
+    let text = files::read(path, MAX_CSV_BYTES)?;
+    Profile::parse(&text)
+        .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+}
+
+/// What is made of the table in a file; errors point into it.
+fn with_table<T>(path: &Path, make: impl FnOnce(&Table) -> Result<T>) -> std::result::Result<T, Failure> {
+    let text = files::read(path, MAX_CSV_BYTES)?;
+    let made = Table::parse(&text).and_then(|table| make(&table));
+    made.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+}
+
+/// The runs of a file whose time was measured and that can be predicted.
+pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
+    with_table(path, |table| {
+        table.expect(&job::COLUMNS)?;
+        let readings: Result<Vec<Reading>> = table.records().map(job::read).collect();
+        let run = |reading| match reading {
+            Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
+            Reading::Unexpressed(_) => None,
+        };
+        Ok(readings?.into_iter().filter_map(run).collect())
+    })
+}
+
+/// A table of training runs.
+fn runs(name: &str, table: &Table, profile: &Profile) -> Result<Outcome> {
+    table.expect(&job::COLUMNS)?;
+    let records: Vec<Record> = table.records().collect();
+    check_devices(&records)?;
+    let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row, profile)).collect();
+    Ok(collected(name, "runs", table, read?))
+}
+
+/// An error when the table names devices and none of them is known: single unknown ones are listed with their rows.
+fn check_devices(records: &[Record]) -> Result<()> {
+    let mut named = records.iter().filter(|row| !row.text("device").is_empty());
+    let is_known =
+        |row: &&Record| job::device(row.text("device")).is_ok() || row.text("device").contains('+');
+    let Some(first) = named.next().filter(|_| !records.iter().any(|row| is_known(&row))) else {
+        return Ok(());
+    };
+    let unknown = Accelerator::named(first.text("device")).err();
+    let error = first.error("device", &format!("unknown device `{}`", first.text("device")));
+    Err(unknown.and_then(|unknown| unknown.help).into_iter().fold(error, Diagnostic::help))
+}
+
+/// A table of operators or collectives.
+fn singles(name: &str, table: &Table, kind: &operators::Kind) -> Result<Outcome> {
+    check_devices(&table.records().collect::<Vec<Record>>())?;
+    let made = |row: Record| {
+        Ok(match (kind.pair)(row)? {
+            Ok(pair) => Made::Scored(Box::new(single(row, pair))),
+            Err(reason) => Made::Not(reason),
+        })
+    };
+    let read: Result<Vec<Made>> = table.records().map(made).collect();
+    Ok(collected(name, kind.name, table, read?))
+}
+
+/// An operator has no configuration, no memory and no interval.
+fn single(row: Record, secs: [f64; 2]) -> Scored {
+    Scored {
+        name: ["op", "collective", "kinds"].map(|column| row.text(column)).concat(),
+        device: row.text("device").to_owned(),
+        is_fitted: true,
+        secs: Some(secs),
+        bytes: None,
+        interval_secs: None,
+        flops: None,
+        terms: Terms::default(),
+        source: None,
+        fits: None,
+    }
+}
+
+fn collected(name: &str, kind: &str, table: &Table, made: Vec<Made>) -> Outcome {
+    let mut rows = Vec::new();
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for one in made {
+        match one {
+            Made::Scored(row) => rows.push(*row),
+            Made::Not(reason) => match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            },
+        }
+    }
+    Outcome { score: score(name, kind, table.rows.len(), &rows, reasons), rows }
+}
+
+/// What became of one row.
+enum Made {
+    Scored(Box<Scored>),
+    Not(String),
+}
+
+fn made(row: Record, profile: &Profile) -> Result<Made> {
+    let run = match job::read(row)? {
+        Reading::Run(run) => run,
+        Reading::Unexpressed(reason) => return Ok(Made::Not(reason)),
+    };
+    if run.measured_secs.is_none() && run.measured_bytes.is_none() && !run.is_out_of_memory {
+        return Ok(Made::Not("nothing that is predicted was measured".to_owned()));
+    }
+    let layout = &run.job.layout;
+    let measured = profile.stages(row, layout.stages, layout.micro_batch, layout.tensor);
+    let prediction = match &measured {
+        Some((stages, _)) => run.job.predict_measured(&run.cluster, stages),
+        None => run.job.predict(&run.cluster),
+    };
+    let source = measured.map(|(_, source)| source.as_str());
+    Ok(Made::Scored(Box::new(Scored { source, ..scored(row, &run, &prediction) })))
+}
+
+fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
+    let secs = prediction.step_secs;
+    Scored {
+        name: row.text("row_id").to_owned(),
+        device: run.cluster.accelerator.name.clone(),
+        is_fitted: run.cluster.accelerator.is_fitted(),
+        secs: run.measured_secs.map(|measured| [measured, secs]),
+        bytes: run.measured_bytes.map(|measured| [measured, prediction.memory.sum_bytes()]),
+        interval_secs: Some(prediction.interval_secs(&run.cluster)),
+        flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
+        terms: prediction.terms,
+        source: None,
+        fits: Some([fits(&run.job, &run.cluster), !run.is_out_of_memory]),
+    }
+}

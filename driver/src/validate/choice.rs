@@ -1,0 +1,100 @@
+//! What a row leaves open: microbatch, interleaving, recomputation, chosen as a planner would.
+
+use super::csv::Record;
+use super::job::{Expressed, Numbers};
+use phzc_cost::Cluster;
+use phzc_cost::training::{Job, Layout, Recompute};
+
+/// The job with its microbatch, interleaving and recomputation. What the row leaves open is what a planner would choose: the
+/// fastest microbatch and interleaving that fit, the least recomputation that fits.
+pub(crate) fn completed(
+    row: Record,
+    numbers: &Numbers,
+    is_interleaved: bool,
+    job: &Job,
+    cluster: &Cluster,
+) -> Expressed<Job> {
+    let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
+    let per_copy = batch as f64 / job.layout.data as f64;
+    let is_open =
+        numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved || row.text("vpp") == ">1");
+    let sizes = micro_batches(numbers, per_copy, job)?;
+    // Interleaved stages take microbatches in groups of as many as there are stages.
+    let is_legal = |&((_, n_microbatches), chunks): &((usize, usize), usize)| {
+        !is_open || chunks == 1 || n_microbatches.is_multiple_of(job.layout.stages)
+    };
+    let all = sizes.into_iter().flat_map(|size| chunks(is_open, job).map(move |chunks| (size, chunks)));
+    let made = all.filter(is_legal).map(|((micro_batch, n_microbatches), chunks)| {
+        let layout = Layout { micro_batch, chunks, n_microbatches, ..job.layout.clone() };
+        let text = row.text("recompute");
+        // Figures without a time are those of memory that nobody had.
+        let is_idea = row.text("iter_time_s").is_empty() && text == "none";
+        with_recompute(if is_idea { "nothing" } else { text }, Job { layout, ..job.clone() }, cluster)
+    });
+    let made: Vec<Job> = made.collect::<Expressed<_>>()?;
+    let fitting: Vec<&Job> = made.iter().filter(|job| fits(job, cluster)).collect();
+    let secs = |job: &Job| job.predict(cluster).step_secs;
+    let best = fitting.into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
+    // What is stated is predicted whether it fits or not.
+    let best = best.or(made.first().filter(|_| numbers.mbs.is_some()));
+    best.cloned().ok_or_else(|| "no microbatch size fits in memory".to_owned())
+}
+
+/// Sequences of a microbatch and their number: what is stated, else all powers of two that divide.
+fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(usize, usize)>> {
+    // A pipeline of one microbatch is none: what is stated is the batch of a copy.
+    let is_batch = job.layout.stages > 1 && numbers.mbs == Some(per_copy) && numbers.n_microbatches.is_none();
+    if numbers.mbs.is_none() || is_batch {
+        let whole = per_copy as usize;
+        let sizes =
+            (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));
+        return Ok(sizes.map(|size| (size, whole / size)).collect());
+    }
+    let (stated, size) = (job.layout.n_microbatches, job.layout.micro_batch);
+    let derived = (per_copy / size as f64).round() as usize;
+    match if stated > 0 { stated } else { derived } {
+        0 => Err("its batch is smaller than one microbatch per copy".to_owned()),
+        n_microbatches => Ok(vec![(size, n_microbatches)]),
+    }
+}
+
+/// Parts of the model that a stage may hold.
+fn chunks(is_open: bool, job: &Job) -> impl Iterator<Item = usize> {
+    let (stages, layers, stated) = (job.layout.stages, job.model.layers, job.layout.chunks);
+    let is_open = is_open && stages > 1;
+    let most = if is_open { (layers / stages).max(1) } else { stated };
+    (1..=most).filter(move |n| if is_open { layers.is_multiple_of(n * stages) } else { *n == stated })
+}
+
+/// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
+fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
+    let stated = match text {
+        text if text.starts_with("full") => Recompute::Layers(1.0),
+        text if text.starts_with("selective(attn") => Recompute::Attention,
+        // Every other layer; of each layer every other product is about the same.
+        text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::Layers(0.5),
+        text if text.starts_with("selective") => Recompute::Attention,
+        "nothing" => Recompute::Nothing,
+        // It ran: what cannot have been is replaced by the least that can.
+        "none" if job.memory().sum_bytes() <= cluster.accelerator.hbm_bytes => Recompute::Nothing,
+        // Not stated, or in words that say nothing of its extent.
+        _ => return Ok(least_recompute(&job, cluster)),
+    };
+    Ok(Job { recompute: stated, ..job })
+}
+
+fn least_recompute(job: &Job, cluster: &Cluster) -> Job {
+    let with = |recompute| Job { recompute, ..job.clone() };
+    let attention = (!job.stack.fuses_attention).then_some(Recompute::Attention);
+    let parts = (1..=N_PARTS).map(|n| Recompute::Layers(f64::from(n) / f64::from(N_PARTS)));
+    let tries = [Recompute::Nothing].into_iter().chain(attention).chain(parts).map(with);
+    tries.into_iter().find(|job| fits(job, cluster)).unwrap_or_else(|| with(Recompute::Layers(1.0)))
+}
+
+/// Steps in which layers are recomputed until the rest fits.
+const N_PARTS: u8 = 8;
+
+/// Whether the memory that is predicted is there.
+pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
+    job.memory().sum_bytes() <= cluster.accelerator.usable_bytes()
+}

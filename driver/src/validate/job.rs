@@ -1,0 +1,317 @@
+//! A row of a table of training runs as a job on a cluster, and what was measured; or the reason why it cannot be one.
+
+use super::choice::completed;
+use super::csv::Record;
+use super::measured::Measured;
+use super::software::{self, Software};
+use phzc_cost::training::{Job, Layout, Model, Recompute, Sharding};
+use phzc_cost::{Accelerator, Cluster, known_accelerators};
+use phzc_ir::Result;
+
+/// Columns that every table of training runs has.
+pub(crate) const COLUMNS: [&str; 22] = [
+    "row_id",
+    "arch",
+    "layers",
+    "hidden",
+    "ffn",
+    "heads",
+    "kv_heads",
+    "seq",
+    "vocab",
+    "device",
+    "gpus",
+    "gpus_per_node",
+    "tp",
+    "sp",
+    "pp",
+    "vpp",
+    "cp",
+    "dp",
+    "mbs",
+    "gbs",
+    "recompute",
+    "dtype",
+];
+
+/// One run that can be predicted.
+pub(crate) struct Run {
+    /// What, how.
+    pub job: Job,
+    /// On what.
+    pub cluster: Cluster,
+    /// Seconds of one step, if they were measured.
+    pub measured_secs: Option<f64>,
+    /// Bytes on the fullest device, if they were measured.
+    pub measured_bytes: Option<f64>,
+    /// Whether the run is a label that it does not fit.
+    pub is_out_of_memory: bool,
+}
+
+/// What a row becomes.
+pub(crate) enum Reading {
+    /// A run.
+    Run(Box<Run>),
+    /// None, and why.
+    Unexpressed(String),
+}
+
+/// Reads one row.
+///
+/// # Errors
+/// When a cell is not what its column holds.
+pub(crate) fn read(row: Record) -> Result<Reading> {
+    let numbers = Numbers::read(row)?;
+    Ok(match run(row, &numbers)? {
+        Ok(run) => Reading::Run(Box::new(run)),
+        Err(reason) => Reading::Unexpressed(reason),
+    })
+}
+
+/// The cells that hold numbers.
+pub(crate) struct Numbers {
+    pub layers: Option<f64>,
+    pub hidden: Option<f64>,
+    pub ffn: Option<f64>,
+    pub heads: Option<f64>,
+    pub kv_heads: Option<f64>,
+    pub seq: Option<f64>,
+    pub vocab: Option<f64>,
+    pub experts: Option<f64>,
+    pub top_k: Option<f64>,
+    pub gpus: Option<f64>,
+    pub gpus_per_node: Option<f64>,
+    pub tp: Option<f64>,
+    pub sp: Option<f64>,
+    pub pp: Option<f64>,
+    pub vpp: Option<f64>,
+    pub cp: Option<f64>,
+    pub ep: Option<f64>,
+    pub dp: Option<f64>,
+    pub mbs: Option<f64>,
+    pub gbs: Option<f64>,
+    pub n_microbatches: Option<f64>,
+}
+
+impl Numbers {
+    fn read(row: Record) -> Result<Numbers> {
+        // `24+24` and `224x224` are no numbers: such models are refused later, with a reason.
+        let is_sum = |column: &str| row.text(column).contains(['+', 'x']);
+        let dimension = |column: &str| if is_sum(column) { Ok(None) } else { row.number(column) };
+        Ok(Numbers {
+            layers: dimension("layers")?,
+            hidden: row.number("hidden")?,
+            ffn: row.number("ffn")?,
+            heads: row.number("heads")?,
+            kv_heads: row.number("kv_heads")?,
+            seq: dimension("seq")?,
+            vocab: row.number("vocab")?,
+            experts: row.number("experts")?,
+            top_k: row.number("topk")?,
+            gpus: row.number("gpus")?,
+            gpus_per_node: row.number("gpus_per_node")?,
+            tp: row.number("tp")?,
+            sp: row.number("sp")?,
+            pp: row.number("pp")?,
+            // `>1`: interleaved, it is not said how often.
+            vpp: if row.text("vpp") == ">1" { None } else { row.number("vpp")? },
+            cp: row.number("cp")?,
+            ep: row.number("ep")?,
+            dp: row.number("dp")?,
+            mbs: row.number("mbs")?,
+            gbs: row.number("gbs")?,
+            n_microbatches: row.number("n_microbatches")?,
+        })
+    }
+}
+
+pub(crate) type Expressed<T> = std::result::Result<T, String>;
+
+fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
+    let status = row.text("status");
+    if !["", "ok"].contains(&status) && !is_oom(status) {
+        return Ok(Err(format!("its status is `{status}`")));
+    }
+    let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
+    Ok(expressed(row, numbers).map(|(job, cluster)| {
+        let measured_secs = measured.step_secs(&job).filter(|secs| *secs > 0.0);
+        let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
+        Run { job, cluster, measured_secs, measured_bytes, is_out_of_memory: is_oom(status) }
+    }))
+}
+
+fn is_oom(status: &str) -> bool {
+    status.to_lowercase().starts_with("oom")
+}
+
+fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
+    let model = model(row, numbers)?;
+    let cluster = cluster(row, numbers)?;
+    let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
+    let software = software::of(row.text("framework"), row.text("notes"), has_f8);
+    let layout = layout(row, numbers, &software)?;
+    check_size(&model, &layout, numbers)?;
+    let stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
+    if row.text("notes").contains("LoRA") && row.text("model").contains("LoRA") {
+        return Err("weights are frozen (LoRA)".to_owned());
+    }
+    let job = Job { model, layout, recompute: Recompute::Nothing, stack };
+    let job = completed(row, numbers, software.is_interleaved, &job, &cluster)?;
+    if job.layout.n_devices() != cluster.n_devices() {
+        let (asked, there) = (job.layout.n_devices(), cluster.n_devices());
+        return Err(format!("its layout has {asked} devices, its cluster {there}"));
+    }
+    Ok((job, cluster))
+}
+
+/// Families that are no stack of one kind of layer.
+const OTHERS: [&str; 7] = ["t5", "mt5", "resnet", "unet", "dit", "vit", "whisper"];
+/// Families whose feed-forward part has two products and no gate; all others have one.
+const UNGATED: [&str; 10] =
+    ["gpt", "mpt", "bert", "bloom", "opt", "palm", "falcon", "nemotron", "megatron", "turing"];
+/// Of these, those that were trained with dropout.
+const DROPOUT: [&str; 5] = ["gpt", "bert", "opt", "megatron", "turing"];
+
+fn model(row: Record, numbers: &Numbers) -> Expressed<Model> {
+    let arch = row.text("arch").to_lowercase();
+    let is_of = |families: &[&str]| families.iter().any(|family| arch.starts_with(family));
+    if arch.is_empty() {
+        return Err("its family is not stated".to_owned());
+    } else if is_of(&OTHERS) {
+        return Err(format!("its family is `{arch}`"));
+    }
+    let known = |value: Option<f64>, name: &str| {
+        value.filter(|v| *v > 0.0).ok_or_else(|| format!("its {name} is not stated"))
+    };
+    let (hidden, heads) = (known(numbers.hidden, "hidden size")?, known(numbers.heads, "number of heads")?);
+    Ok(Model {
+        layers: known(numbers.layers, "number of layers")? as usize,
+        hidden,
+        ffn: numbers.ffn.unwrap_or(4.0 * hidden),
+        heads,
+        kv_heads: numbers.kv_heads.unwrap_or(heads),
+        head_dim: hidden / heads,
+        seq: known(numbers.seq, "sequence length")?,
+        vocab: numbers.vocab.unwrap_or(0.0),
+        experts: numbers.experts.unwrap_or(1.0).max(1.0),
+        top_k: numbers.top_k.unwrap_or(1.0).max(1.0),
+        is_gated: !is_of(&UNGATED),
+        is_causal: !is_of(&["bert"]),
+        has_dropout: is_of(&DROPOUT),
+    })
+}
+
+/// The device that a row names: exactly, in lower case, or without a remark in parentheses or a count in front.
+pub(crate) fn device(name: &str) -> Expressed<&'static Accelerator> {
+    if name.contains('+') {
+        return Err(format!("its devices differ: {name}"));
+    }
+    let bare = name.split(" (").next().unwrap_or(name);
+    let counted = bare.split_once('x').filter(|(n, _)| n.bytes().all(|byte| byte.is_ascii_digit()));
+    let bare = counted.map_or(bare, |(_, rest)| rest);
+    let tries = [name.to_owned(), bare.to_owned(), bare.to_lowercase()];
+    let found = tries.iter().find_map(|one| Accelerator::named(one).ok());
+    found.or_else(|| resembling(name)).ok_or_else(|| format!("its device is not known: {name}"))
+}
+
+/// The device whose name, or an alias, makes up the longest part of what a row says: `NVIDIA H100 80GB HBM3` is an H100.
+fn resembling(name: &str) -> Option<&'static Accelerator> {
+    let bare = |text: &str| text.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let text = bare(name);
+    let names = known_accelerators()
+        .iter()
+        .flat_map(|one| one.aliases.iter().chain([&one.name]).map(move |name| (bare(name), one)));
+    let inside = names.filter(|(known, _)| known.len() >= LEAST_NAME && text.contains(known.as_str()));
+    inside.max_by_key(|(known, _)| known.len()).map(|(_, one)| one)
+}
+
+/// Shorter names are parts of too many words.
+const LEAST_NAME: usize = 4;
+
+fn cluster(row: Record, numbers: &Numbers) -> Expressed<Cluster> {
+    let device = device(row.text("device"))?;
+    let n_devices = numbers.gpus.filter(|n| *n >= 1.0).ok_or("its number of devices is not stated")? as usize;
+    let per_node = numbers.gpus_per_node.map_or(8, |n| n as usize).clamp(1, n_devices);
+    let most = device.node.as_ref().map_or(per_node, |node| node.max_devices);
+    // A rack-scale domain joins several nodes: the largest part of the run that one domain holds evenly.
+    let is_part = |n: &usize| n_devices.is_multiple_of(*n) && n.is_multiple_of(per_node);
+    let per_domain = (per_node..=most.max(per_node).min(n_devices)).rev().find(is_part);
+    let per_domain = if most > 2 * per_node { per_domain.unwrap_or(per_node) } else { per_node.min(most) };
+    let name = format!("{}-{}x{}", device.name, per_domain, n_devices.div_ceil(per_domain));
+    let cluster = Cluster::named(&name).map_err(|error| error.message.to_string())?;
+    Ok(match gbit_per_node(row.text("interconnect"), per_node) {
+        Some(gbit) => cluster.with_outer_bytes_per_sec(gbit * 1e9 / 8.0 / per_node as f64),
+        None => cluster,
+    })
+}
+
+/// What a remark says about the network between nodes, in Gb/s of a node: `800 Gb/s per node`, `400 Gb/s RDMA per GPU`, `4x100 Gb/s`.
+fn gbit_per_node(interconnect: &str, per_node: usize) -> Option<f64> {
+    let text = interconnect.replace("Gbps", "Gb/s").replace(" Gb/s", "Gb/s");
+    let (before, after) = text.split_once("Gb/s")?;
+    let word = before.rsplit([' ', '(', ';', ':', '+']).next()?;
+    let (count, gbit) =
+        word.split_once('x').map_or((None, word), |(count, gbit)| (count.parse::<f64>().ok(), gbit));
+    let gbit: f64 = gbit.parse().ok()?;
+    match (count, after.contains("per node"), after.contains("per GPU")) {
+        (Some(count), ..) => Some(count * gbit),
+        (None, true, _) => Some(gbit),
+        (None, false, true) => Some(gbit * per_node as f64),
+        _ => None,
+    }
+}
+
+fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layout> {
+    let count = |value: Option<f64>| value.map_or(1, |n| (n as usize).max(1));
+    let stated = |value: Option<f64>, name: &str| {
+        value.map(|_| ()).ok_or_else(|| format!("its {name} degree is not stated"))
+    };
+    // Copies on all devices leave nothing to split.
+    if numbers.dp != numbers.gpus || numbers.dp.is_none() {
+        stated(numbers.tp, "tensor-parallel")?;
+        stated(numbers.pp.or(numbers.cp), "pipeline-parallel")?;
+    }
+    let (tensor, stages, context) = (count(numbers.tp), count(numbers.pp), count(numbers.cp));
+    let n_gpus = numbers.gpus.map_or(1, |n| n as usize);
+    let data = numbers
+        .dp
+        .map_or(n_gpus / tensor.saturating_mul(stages).saturating_mul(context).max(1), |n| n as usize)
+        .max(1);
+    let sharding = sharding(row.text("dp_kind")).unwrap_or(software.sharding);
+    Ok(Layout {
+        tensor,
+        has_sequence: tensor > 1 && numbers.sp.map_or(software.has_sequence, |sp| sp > 0.0),
+        stages,
+        chunks: count(numbers.vpp),
+        context,
+        expert: count(numbers.ep),
+        data,
+        sharding,
+        micro_batch: count(numbers.mbs),
+        n_microbatches: numbers.n_microbatches.map_or(0, |n| n as usize),
+    })
+}
+
+/// More layers, or more tasks of all stages in a step, are a slip of the pen.
+const MAX_LAYERS: usize = 10_000;
+const MAX_TASKS: f64 = 1e7;
+
+fn check_size(model: &Model, layout: &Layout, numbers: &Numbers) -> Expressed<()> {
+    let n_microbatches = numbers.gbs.unwrap_or(0.0).max(numbers.n_microbatches.unwrap_or(0.0));
+    let n_tasks = n_microbatches * layout.stages as f64 * layout.chunks as f64 / layout.data as f64;
+    let is_legal = model.layers <= MAX_LAYERS
+        && n_tasks <= MAX_TASKS
+        && layout.stages.saturating_mul(layout.chunks) <= MAX_LAYERS;
+    if is_legal { Ok(()) } else { Err("it has too many layers, stages or microbatches to replay".to_owned()) }
+}
+
+fn sharding(kind: &str) -> Option<Sharding> {
+    let names = [
+        ("zero1", Sharding::Optimizer),
+        ("zero2", Sharding::Gradients),
+        ("zero3", Sharding::Parameters),
+        ("fsdp", Sharding::Parameters),
+        ("ddp", Sharding::Nothing),
+    ];
+    names.into_iter().find(|(name, _)| kind.contains(name)).map(|(_, sharding)| sharding)
+}

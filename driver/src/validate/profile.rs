@@ -1,0 +1,144 @@
+//! Measured layers over the analytic model: `--profile FILE` gives the times of single layers, in JSON.
+//!
+//! `model -> device -> sequences of a microbatch -> tensor-parallel degree -> layer -> [forward, backward, update]`, in seconds; layers are
+//! numbered from 0, embedding and head among them. A row takes part when its `model` begins like one of the profile and its `device` ends
+//! like one. Microbatches between two measured ones are interpolated, beyond them the time goes on with the same fixed and linear part.
+
+use super::csv::Record;
+use phzc_ir::{Diagnostic, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Forward, backward and update, in seconds.
+pub(crate) type LayerSecs = [f64; 3];
+
+/// Layers by number, as text.
+type Layers = BTreeMap<String, LayerSecs>;
+/// Layers by tensor-parallel degree.
+type Degrees = BTreeMap<String, Layers>;
+/// These by sequences of a microbatch.
+type Sizes = BTreeMap<String, Degrees>;
+
+/// A file of measured layers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Profile {
+    models: BTreeMap<String, BTreeMap<String, Sizes>>,
+}
+
+/// How a time came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// It was measured.
+    Exact,
+    /// It lies between two that were measured.
+    Interpolated,
+    /// It lies beyond all that were measured.
+    Extrapolated,
+}
+
+impl Source {
+    /// For tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Exact => "measured layers",
+            Source::Interpolated => "interpolated layers",
+            Source::Extrapolated => "extrapolated layers",
+        }
+    }
+}
+
+impl Profile {
+    /// Reads one file.
+    pub fn parse(text: &str) -> Result<Profile> {
+        let profile: Profile = serde_json::from_str(text)
+            .map_err(|error| Diagnostic::error(format!("expected measured layers: {error}")))?;
+        let all = profile.models.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        let mut secs = all.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flatten();
+        match secs.find(|secs| !secs.is_finite() || **secs < 0.0) {
+            Some(secs) => Err(Diagnostic::error(format!("expected seconds from 0 up, found `{secs}`"))),
+            None => Ok(profile),
+        }
+    }
+
+    /// The stages of a row: the sums of their layers, and where these come from.
+    pub fn stages(
+        &self,
+        row: Record,
+        n_stages: usize,
+        micro_batch: usize,
+        tensor: usize,
+    ) -> Option<(Vec<LayerSecs>, Source)> {
+        let of_model = self.models.iter().find(|(model, _)| row.text("model").starts_with(*model))?.1;
+        let of_device = of_model.iter().find(|(device, _)| row.text("device").ends_with(device.as_str()))?.1;
+        let mut measured: Vec<(usize, &Layers)> = of_device
+            .iter()
+            .filter_map(|(size, degrees)| Some((size.parse().ok()?, degrees.get(&tensor.to_string())?)))
+            .collect();
+        measured.sort_by_key(|(size, _)| *size);
+        let (layers, source) = at(&measured, micro_batch)?;
+        Some((cut(&layers, &stated(row.text("notes"), n_stages, layers.len())), source))
+    }
+}
+
+/// The layers' times at a size, from the nearest two that were measured.
+fn at(measured: &[(usize, &Layers)], size: usize) -> Option<(Vec<LayerSecs>, Source)> {
+    let ordered = |layers: &Layers| -> Vec<LayerSecs> {
+        let mut numbered: Vec<(usize, LayerSecs)> =
+            layers.iter().filter_map(|(number, secs)| Some((number.parse().ok()?, *secs))).collect();
+        numbered.sort_by_key(|(number, _)| *number);
+        numbered.into_iter().map(|(_, secs)| secs).collect()
+    };
+    if let Some((_, layers)) = measured.iter().find(|(known, _)| *known == size) {
+        return Some((ordered(layers), Source::Exact));
+    }
+    let above = measured.iter().position(|(known, _)| *known > size).unwrap_or(measured.len());
+    let first = above.saturating_sub(1).min(measured.len().checked_sub(2)?);
+    let [(low, low_layers), (high, high_layers)] = [measured[first], measured[first + 1]];
+    let part = (size as f64 - low as f64) / (high as f64 - low as f64);
+    let between = ordered(low_layers).into_iter().zip(ordered(high_layers));
+    let layers = between.map(|(a, b)| [0, 1, 2].map(|i| (a[i] + part * (b[i] - a[i])).max(0.0))).collect();
+    let is_inside = (0.0..=1.0).contains(&part);
+    Some((layers, if is_inside { Source::Interpolated } else { Source::Extrapolated }))
+}
+
+/// `layers_per_stage=[7, 9, 9, 9]` of a row's remarks; else as even as can be.
+fn stated(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
+    let list = notes.split("layers_per_stage=[").nth(1).and_then(|rest| rest.split(']').next());
+    let counts: Option<Vec<usize>> =
+        list.and_then(|list| list.split(',').map(|n| n.trim().parse().ok()).collect());
+    let even = || (0..n_stages).map(|stage| (n_layers + stage) / n_stages).collect();
+    counts
+        .filter(|counts| counts.len() == n_stages && counts.iter().sum::<usize>() == n_layers)
+        .unwrap_or_else(even)
+}
+
+fn cut(layers: &[LayerSecs], counts: &[usize]) -> Vec<LayerSecs> {
+    let mut rest = layers.iter();
+    let stage =
+        |&n: &usize| rest.by_ref().take(n).fold([0.0; 3], |sum, layer| [0, 1, 2].map(|i| sum[i] + layer[i]));
+    counts.iter().map(stage).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_between_and_beyond_are_told_from_measured_ones() {
+        let layers = |secs: f64| Layers::from([("0".to_owned(), [secs, 2.0 * secs, 0.5])]);
+        let (one, two, four) = (layers(1.5), layers(2.0), layers(3.0));
+        let measured = [(1, &one), (2, &two), (4, &four)];
+        assert_eq!(at(&measured, 2), Some((vec![[2.0, 4.0, 0.5]], Source::Exact)));
+        assert_eq!(at(&measured, 3), Some((vec![[2.5, 5.0, 0.5]], Source::Interpolated)));
+        assert_eq!(at(&measured, 8), Some((vec![[5.0, 10.0, 0.5]], Source::Extrapolated)));
+        assert_eq!(at(&measured[..1], 3), None);
+    }
+
+    #[test]
+    fn stages_are_cut_as_stated_or_evenly() {
+        assert_eq!(stated("layers_per_stage=[1, 3] x", 2, 4), [1, 3]);
+        assert_eq!(stated("layers_per_stage=[1, 3] x", 2, 5), [2, 3]);
+        assert_eq!(cut(&[[1.0, 2.0, 0.0]; 3], &[1, 2]), [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]);
+    }
+}

@@ -1,0 +1,202 @@
+//! `phzc validate` and `phzc calibrate` on tables: small ones written here, and the published ones beside the checkout.
+
+mod common;
+
+use common::{Outcome, phzc, root, scratch};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+const HEADER: &str = "row_id,arch,model,layers,hidden,ffn,heads,kv_heads,seq,vocab,device,gpus,gpus_per_node,tp,sp,pp,vpp,cp,dp,\
+                      dp_kind,mbs,gbs,recompute,dtype,framework,iter_time_s,peak_mem_gib,status,notes";
+const GPT: &str = "a,gpt,gpt3-175B,96,12288,49152,96,,2048,51200,A100-SXM4-80GB,64,8,8,0,8,3,,1,ddp,1,64,full,fp16,Megatron-LM,18.13,,ok,";
+
+fn table(test: &str, rows: &[&str]) -> PathBuf {
+    let path = scratch(test).join("runs.csv");
+    fs::write(&path, format!("{HEADER}\n{}\n", rows.join("\n"))).expect("writable");
+    path
+}
+
+fn validate(path: &std::path::Path, options: &[&str]) -> Outcome {
+    let name = path.to_string_lossy();
+    phzc(&[&["validate", &name], options].concat(), b"")
+}
+
+fn score(path: &std::path::Path) -> Value {
+    let outcome = validate(path, &["--json"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).expect("one object")
+}
+
+#[test]
+fn a_published_step_is_predicted_within_its_interval() {
+    let score = score(&table("validate_one", &[GPT]));
+    assert_eq!(
+        (score["rows"].as_u64(), score["scored"].as_u64(), score["coverage80"].as_f64()),
+        (Some(1), Some(1), Some(100.0))
+    );
+    assert!(score["mape"].as_f64().is_some_and(|mape| mape < 10.0), "{score}");
+}
+
+#[test]
+fn rows_that_cannot_be_expressed_are_listed_with_their_reason() {
+    let (resnet, partial) = (GPT.replace(",gpt,", ",resnet,"), GPT.replace(",ok,", ",partial-config,"));
+    let outcome = validate(&table("validate_reasons", &[GPT, &resnet, &partial]), &[]);
+    for reason in
+        ["not expressed: 1, its family is `resnet`", "not expressed: 1, its status is `partial-config`"]
+    {
+        assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn a_run_that_did_not_fit_is_a_label_for_the_memory() {
+    let oom = GPT
+        .replace(",18.13,,ok,", ",,,oom,")
+        .replace(",full,", ",none,")
+        .replace(",8,0,8,3,", ",1,0,1,1,")
+        .replace(",64,8,", ",1,8,");
+    assert_eq!(score(&table("validate_oom", &[GPT, &oom]))["out_of_memory"], serde_json::json!([0, 1]));
+}
+
+#[test]
+fn bad_tables_are_rejected_with_file_line_and_column() {
+    let cases = [
+        ("negative", GPT.replace("18.13", "-1"), "runs.csv:2:"),
+        ("nan", GPT.replace("18.13", "NaN"), "`iter_time_s`, found `NaN`"),
+        ("device", GPT.replace("A100-SXM4-80GB", "B52"), "unknown device `B52`"),
+        ("narrow", GPT.replace(",Megatron-LM", ""), "expected 29 cells as in the header, found 28"),
+        ("quote", format!("{GPT}\"x"), "runs.csv:2:"),
+    ];
+    for (name, row, message) in cases {
+        let row = if name == "quote" { row.replace(",ok,", ",ok,\"") } else { row };
+        let outcome = validate(&table(&format!("validate_{name}"), &[&row]), &[]);
+        assert_eq!(outcome.code, 1, "{name}: {}", outcome.stdout);
+        assert!(
+            outcome.stderr.contains(message) && outcome.stderr.contains("runs.csv:"),
+            "{name}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn absurd_numbers_end_in_a_reason() {
+    let rows = [
+        GPT.replace(",96,12288,", ",1e18,12288,"),
+        GPT.replace(",64,8,8,0,8,3,", ",1e15,8,1e9,0,1e9,1e9,"),
+        GPT.replace(",1,64,full", ",1,1e15,full"),
+        GPT.replace(",1,64,full", ",,1e15,full"),
+        GPT.replace(",64,8,8,0,8,3,,1,", ",0.5,0,0,0,0,0,0,0,"),
+    ];
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let score = score(&table("validate_absurd", &rows));
+    assert_eq!((score["scored"].as_u64(), score["rows"].as_u64()), (Some(0), Some(5)), "{score}");
+}
+
+#[test]
+fn a_missing_column_is_named() {
+    let path = scratch("validate_missing").join("runs.csv");
+    fs::write(&path, format!("{}\n{}\n", HEADER.replace(",seq,", ",length,"), GPT)).expect("writable");
+    let outcome = validate(&path, &[]);
+    assert!(outcome.code == 1 && outcome.stderr.contains("missing column `seq`"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_plot_has_a_point_per_row() {
+    let path = table("validate_plot", &[GPT, GPT]);
+    let svg = path.with_extension("svg");
+    let outcome = validate(&path, &["--svg", &svg.to_string_lossy()]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(fs::read_to_string(svg).expect("written").matches("<circle").count(), 2);
+}
+
+#[test]
+fn calibration_moves_the_clock_towards_the_rows_and_reports_the_rest() {
+    let slow = GPT.replace("18.13", "24.0");
+    let (fit, test) = (table("calibrate_fit", &[&slow, &slow, &slow]), table("calibrate_test", &[GPT]));
+    let outcome = phzc(&["calibrate", &fit.to_string_lossy(), "--test", &test.to_string_lossy()], b"");
+    let clock = outcome
+        .stdout
+        .split("a100-80: sustained = ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(clock.is_some_and(|clock: f64| (0.5..0.75).contains(&clock)), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("test: runs, 1 rows"), "{}", outcome.stdout);
+}
+
+/// What each published file must reach: file, largest error of the time in per cent, largest error of the memory.
+const BOUNDS: [(&str, f64, f64); 9] = [
+    ("korthikanti2022_a100", 4.0, 100.0),
+    ("korthikanti2022_memory", 100.0, 5.0),
+    ("megatron_sc21_a100", 6.0, 100.0),
+    ("vtrain_a100_multi", 7.0, 100.0),
+    ("nemo_launcher_a100_scaling", 10.0, 100.0),
+    ("nemo_h100_fp8_2024", 9.0, 100.0),
+    ("mosaicml_mpt_fsdp", 12.0, 100.0),
+    ("mlperf_training_llm", 12.0, 100.0),
+    ("torchtitan_h100_h200", 12.0, 100.0),
+];
+
+#[test]
+fn published_runs_are_predicted_as_well_as_the_readme_says() {
+    let mut n_files = 0;
+    for (name, most, most_memory) in BOUNDS {
+        let path = root().join(format!("../shared/data/published/{name}.csv"));
+        if !path.exists() {
+            eprintln!("SKIPPED: no ../shared/data/published/{name}.csv");
+            continue;
+        }
+        let score = score(&path);
+        n_files += 1;
+        assert!(score["mape"].as_f64().is_none_or(|mape| mape <= most), "{score}");
+        assert!(score["memory_mape"].as_f64().is_none_or(|mape| mape <= most_memory), "{score}");
+        let baseline = score["constant_mape"].as_f64().unwrap_or(100.0);
+        assert!(
+            score["mape"].as_f64().is_none_or(|mape| mape < baseline),
+            "no better than one rate per device: {score}"
+        );
+    }
+    eprintln!("{n_files} published files");
+}
+
+#[test]
+fn measured_layers_take_the_place_of_computed_ones() {
+    let row =
+        GPT.replace(",8,0,8,3,", ",8,0,2,1,").replace(",64,8,8,", ",16,8,8,").replace("gpt3-175B", "toy");
+    let runs = table("validate_profile", &[&row]);
+    let profile = runs.with_file_name("profile.json");
+    let layers = r#"{"0": [0.5, 1.0, 0.1], "1": [0.5, 1.0, 0.1]}"#;
+    fs::write(&profile, format!(r#"{{"toy": {{"A100-SXM4-80GB": {{"1": {{"8": {layers}}}}}}}}}"#))
+        .expect("writable");
+    let outcome = validate(&runs, &["--rows", "--profile", &profile.to_string_lossy()]);
+    // 64 microbatches and one more slot of 1.5 s, sends, one update.
+    assert!(
+        outcome.stdout.contains("measured layers") && outcome.stdout.contains("predicted 97."),
+        "{}",
+        outcome.stdout
+    );
+    fs::write(&profile, layers.replace("0.5", "-0.5")).expect("writable");
+    assert_eq!(validate(&runs, &["--profile", &profile.to_string_lossy()]).code, 1);
+}
+
+#[test]
+fn sailor_s_plans_are_predicted_from_its_own_layers_better_than_by_its_simulator() {
+    let path = root().join("../shared/data/published/sailor_sosp25_gh200_rtx.csv");
+    let profile = root().join("../shared/data/fasop/sailor/simulator_profiles.json");
+    let (Ok(text), true) = (fs::read_to_string(path), profile.exists()) else {
+        eprintln!("SKIPPED: no ../shared/data/published/sailor_sosp25_gh200_rtx.csv");
+        return;
+    };
+    // Its own error in per cent; two records contradict themselves (docs/validation.md).
+    for (model, most) in [("OPT-350M", 8.9), ("GPT-Neo-2.7B", 10.1)] {
+        let is_kept = |line: &&str| line.contains(model) && !line.contains("red_grads=1.06094");
+        let rows: Vec<&str> = text.lines().filter(is_kept).collect();
+        let one = scratch("validate_sailor").join("rows.csv");
+        fs::write(&one, format!("{}\n{}\n", text.lines().next().unwrap_or_default(), rows.join("\n")))
+            .expect("writable");
+        let outcome = validate(&one, &["--json", "--profile", &profile.to_string_lossy()]);
+        let score: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+        assert!(score["mape"].as_f64().is_some_and(|mape| mape < most), "{score}");
+    }
+}
