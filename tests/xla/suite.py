@@ -60,10 +60,9 @@ def judge(name, source, args, folder):
     if error:
         return {"error": f"phzc: {error}"}
     microbatches = json.loads(plan.read_text())["n_microbatches"]
-    if microbatches > 1 or PARTIAL.search(after.read_text()):
-        error = plan_as_xla_reads_it(after, plan, args)
-        if error:
-            return {"error": f"phzc, as XLA reads the text: {error}"}
+    error = plan_as_xla_reads_it(after, plan, args)
+    if error:
+        return {"error": f"phzc, as XLA reads the text: {error}"}
     module = hlo.parse(hlo.read_file(program))
     command = [sys.executable, HERE / "judge.py", "all", after, "--json", verdict,
                "--reference", program, "--plan", plan]
@@ -76,13 +75,14 @@ def judge(name, source, args, folder):
 
 
 def plan_as_xla_reads_it(after, plan, args):
-    """Writes the plan of the text without two kinds of notes that XLA does not know.
+    """Writes the plan of the text as GSPMD partitions it.
 
-    It compiles the whole batch at once: microbatches are a note and a price; what is gathered per microbatch is in
+    It sums over several mesh axes one loop after the other, each time the whole value. It compiles the whole batch at once: microbatches are a note and a price; what is gathered per microbatch is in
     the text once. And it reduces every sum where its summands are made, whatever is to be added to it.
     """
     text, single = after.read_text(), after.with_suffix(".single.ir")
     text = re.sub(r'(n_microbatches\\":)\d+', r"\g<1>1", text, count=1)
+    text = text.replace('phzc.mesh="', 'phzc.partitioner="gspmd",phzc.mesh="', 1)
     single.write_text(PARTIAL.sub("", text))
     command = [args.phzc, single, "--passes", "", "--cluster", args.cluster, "--quiet",
                "-o", single, "--plan", plan]

@@ -36,7 +36,7 @@ fn sample() -> Plan {
         planned_secs: Some(0.012),
         lower_bound_secs: Some(0.0119),
         gap: Some(0.0083),
-        stop: Some("sharing-open".to_owned()),
+        stop: Some("memory-gap".to_owned()),
         n_devices: 8,
         memory_limit_bytes: 8e10,
         cluster: "a100-8".to_owned(),
@@ -59,7 +59,7 @@ fn sample() -> Plan {
 fn shows_stages_time_communication_and_tensors() {
     assert_snapshot!(plan(&sample()), @r"
     12.3 ms per step on 8 devices of a100-8, 4 microbatches, schedule 1f1b
-    planner: planned 12.0 ms, lower bound 11.9 ms, gap 0.8 %, stop sharing-open
+    planner: planned 12.0 ms, lower bound 11.9 ms, gap 0.8 %, stop memory-gap
     report: the final text takes 2.5 % more than planned
 
     stage  devices  mesh     instrs  forward  backward  update    memory      of limit
@@ -91,7 +91,7 @@ fn the_report_and_the_planner_are_told_apart() {
     let one = Plan { n_devices: 1, n_microbatches: 1, planned_secs: Some(0.0123), ..sample() };
     assert_snapshot!(headline(&one), @r"
     12.3 ms per step on 1 device of a100-8, 1 microbatch, schedule 1f1b
-    planner: planned 12.3 ms, lower bound 11.9 ms, gap 0.8 %, stop sharing-open
+    planner: planned 12.3 ms, lower bound 11.9 ms, gap 0.8 %, stop memory-gap
     report: the final text takes as long as planned
     ");
     let foreign = Plan { planned_secs: None, lower_bound_secs: None, gap: None, stop: None, ..sample() };

@@ -30,7 +30,9 @@ impl Deriver<'_> {
         }
         let header = &self.facts.header;
         if !header.is_local {
-            scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], &header.meshes);
+            if !is_gspmd(self.module) {
+                scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], &header.meshes);
+            }
         }
         fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
     }
@@ -166,4 +168,10 @@ fn message(step: &OpStep, shape: &Shape, layout: Layout, mesh: &Mesh) -> Option<
 /// Whether a custom-call marks a change of layout.
 pub fn is_move(view: &View) -> bool {
     view.instr.word(Key::CustomCallTarget) == Some("Sharding") && view.n_operands() == 1
+}
+
+/// Whether the text is to be read as GSPMD partitions it, where sums are done whole, one loop after the other, and no
+/// all-reduce becomes a reduce-scatter: the note `phzc.partitioner="gspmd"` on the module (docs/xla-judge.md).
+fn is_gspmd(module: &Module) -> bool {
+    module.note("phzc.partitioner").as_deref() == Some("gspmd")
 }

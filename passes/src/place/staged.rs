@@ -74,15 +74,17 @@ impl<'p> Stages<'p> {
     }
 
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
-        self.problem.within_memory(self.n_stages, self.draft(n_microbatches, solved), bound, |limit| {
-            let again = solve_on(self.input(n_microbatches), &solved.mesh, &self.goal(limit));
-            again.map(|again| self.draft(n_microbatches, &again))
+        let input = self.input(n_microbatches);
+        self.problem.within_memory(self.n_stages, self.draft(input, solved), bound, |limit, moves_again| {
+            let input = Input { moves_again, ..input };
+            let again = solve_on(input, &solved.mesh, &self.goal(limit));
+            again.map(|again| self.draft(input, &again))
         })
     }
 
-    fn draft(&self, n_microbatches: usize, solved: &Solved) -> Draft {
+    fn draft(&self, input: Input, solved: &Solved) -> Draft {
         Draft {
-            text: text::sharded(self.problem, self.input(n_microbatches), solved),
+            text: text::sharded(self.problem, input, solved),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
         }
     }

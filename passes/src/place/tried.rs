@@ -15,6 +15,10 @@ use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
 
+/// How many texts more are made, each with so much of the memory of the one before, where phases move values for themselves.
+const MOVING_AGAIN: i32 = 6;
+const LESS: f64 = 0.8;
+
 /// A program with its stages and microbatches.
 pub struct Placement {
     /// The planned program.
@@ -79,9 +83,10 @@ impl Problem<'_> {
         let draft = Draft { text: self.sharded.clone(), memory_bytes: None };
         let mesh =
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
-        let again = |n_microbatches: usize, limit: f64| {
+        let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
-            let input = Input { n_microbatches, ..self.facts.input(self.graph, self.blocks, self.cluster) };
+            let facts = self.facts.input(self.graph, self.blocks, self.cluster);
+            let input = Input { n_microbatches, moves_again, ..facts };
             let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
             let mut text = text::sharded(self, input, &solved);
             note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
@@ -89,11 +94,13 @@ impl Problem<'_> {
         };
         let (fewest, most) = self.fewest_and_most();
         let bound = Bound { lower_bound_secs, stop };
-        let tried = self.within_memory(1, draft, bound.clone(), |limit| again(fewest, limit));
+        let tried = self.within_memory(1, draft, bound.clone(), |limit, moves| again(fewest, limit, moves));
         let is_worth_more = matches!(tried, Tried::TooLarge(_)) && most > fewest;
         let usable = self.cluster.accelerator.usable_bytes();
-        match is_worth_more.then(|| again(most, usable)).flatten() {
-            Some(draft) => tried.or_faster(self.within_memory(1, draft, bound, |limit| again(most, limit))),
+        match is_worth_more.then(|| again(most, usable, false)).flatten() {
+            Some(draft) => {
+                tried.or_faster(self.within_memory(1, draft, bound, |limit, moves| again(most, limit, moves)))
+            }
             None => tried,
         }
     }
@@ -110,7 +117,7 @@ impl Problem<'_> {
         n_stages: usize,
         mut draft: Draft,
         mut bound: Bound,
-        again: impl Fn(f64) -> Option<Draft>,
+        again: impl Fn(f64, bool) -> Option<Draft>,
     ) -> Tried {
         let usable = self.cluster.accelerator.usable_bytes();
         let (mut cut_limit, mut is_new, mut least) = (usable, true, f64::INFINITY);
@@ -132,10 +139,25 @@ impl Problem<'_> {
                 }
             }
         }
+        if let Some(staged) = self.moving_again(n_stages, &again) {
+            Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
+            return Tried::Placed(Box::new(staged.placed(n_stages, bound)));
+        }
         match least.is_finite() {
             true => Tried::TooLarge(self.too_large(least)),
             false => Tried::Impossible(self.refusal(&draft.text)),
         }
+    }
+
+    /// The first text that fits, of layouts made with less and less memory where each phase moves values for itself: no
+    /// copy that forward gathers waits for backward.
+    fn moving_again(&self, n_stages: usize, again: &impl Fn(f64, bool) -> Option<Draft>) -> Option<Staged> {
+        let usable = self.cluster.accelerator.usable_bytes();
+        (0..MOVING_AGAIN).find_map(|step| {
+            let draft = again(usable * LESS.powi(step), true)?;
+            let staged = self.cut(&draft.text, n_stages, usable, true).ok()??;
+            Some(staged).filter(|staged| staged.peak_bytes() <= usable)
+        })
     }
 
     /// The best cut of a sharded text over the microbatch counts, with what the report says of the result.
@@ -241,14 +263,19 @@ impl Problem<'_> {
 
 /// A draft that needs less memory than this one, of whose texts one needed `least` bytes at best; infinitely many
 /// if none could be cut.
-fn leaner(draft: &Draft, least: f64, usable: f64, again: &impl Fn(f64) -> Option<Draft>) -> Option<Draft> {
+fn leaner(
+    draft: &Draft,
+    least: f64,
+    usable: f64,
+    again: &impl Fn(f64, bool) -> Option<Draft>,
+) -> Option<Draft> {
     if least.is_infinite() && draft.memory_bytes.is_some() {
         return None; // layouts chosen for these counts do not allow them either
     }
     // Nothing has been measured where the layouts allow none of the counts.
     let scaled = |bytes| if least.is_finite() { 0.95 * bytes * usable / least } else { usable };
     // Where no choice needs as little, the one that needs least is what there is to try.
-    let leaner = again(draft.memory_bytes.map_or(usable, scaled))?;
+    let leaner = again(draft.memory_bytes.map_or(usable, scaled), false)?;
     let is_leaner = |bytes: f64| draft.memory_bytes.is_none_or(|before| bytes < 0.999 * before);
     Some(leaner).filter(|leaner| leaner.memory_bytes.is_none_or(is_leaner))
 }

@@ -6,6 +6,7 @@ use super::moves::Step;
 use super::want::Want;
 use crate::graph::{NodeId, NodeKind, TensorId};
 use crate::partial;
+use crate::phase::Phase;
 use indexmap::{IndexMap, IndexSet};
 use phzc_cost::Collective;
 use phzc_ir::ops::control::control_comps;
@@ -112,7 +113,7 @@ struct Writer<'w, 'm, 'a> {
     /// Old ids to new ones.
     map: Vec<InstrId>,
     /// Reshards made so far.
-    moved: IndexMap<(TensorId, Want), InstrId>,
+    moved: IndexMap<(TensorId, Want, Option<Phase>), InstrId>,
     /// The old instruction whose operands are being made: a reshard runs when it is first read.
     reader: Option<InstrId>,
     /// Tuples with those that were made of them in other layouts.
@@ -216,13 +217,14 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
 
     /// `value` as it is wanted, made by a chain of single movements when it lies otherwise.
     fn reshard(&mut self, tensor: TensorId, value: InstrId, target: Want) -> InstrId {
-        if let Some(&made) = self.moved.get(&(tensor, target)) {
+        let phase = self.mover();
+        if let Some(&made) = self.moved.get(&(tensor, target, phase)) {
             return made;
         }
         let steps = self.decision.steps(tensor, target);
         let mut at = value;
         for step in steps {
-            let made = (tensor, Want { layout: step.layout, partial: step.partial });
+            let made = (tensor, Want { layout: step.layout, partial: step.partial }, phase);
             at = match self.moved.get(&made) {
                 Some(&made) => made,
                 None => self.movement(value, at, &step),
@@ -230,6 +232,14 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             self.moved.insert(made, at);
         }
         at
+    }
+
+    /// The phase that moves values for itself now; `None` where all phases share what is moved.
+    fn mover(&self) -> Option<Phase> {
+        let input = &self.decision.model.input;
+        let node = self.reader.and_then(|id| self.node_of.get(&(self.comp, id)));
+        let phase = node.map_or(Phase::Update, |&node| input.blocks.phases[node as usize]);
+        input.moves_again.then_some(phase)
     }
 
     fn movement(&mut self, value: InstrId, from: InstrId, step: &Step) -> InstrId {

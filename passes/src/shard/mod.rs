@@ -274,6 +274,7 @@ impl Facts {
             unique: &self.unique,
             batch: &self.batch,
             n_microbatches: 1,
+            moves_again: false,
             forbid: self.forbid,
         }
     }

@@ -41,6 +41,8 @@ pub struct Input<'a> {
     pub batch: &'a BTreeSet<ClassId>,
     /// Microbatches, each of which is to be split as the batch is.
     pub n_microbatches: usize,
+    /// Whether forward, backward and update each move values for themselves: slower, with fewer copies alive at once.
+    pub moves_again: bool,
     /// What no plan may have.
     pub forbid: Forbid,
 }

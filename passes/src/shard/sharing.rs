@@ -9,6 +9,7 @@ use super::moves::Source;
 use crate::blocks::BlockId;
 use crate::choose::{Form, MAX_READERS, Star};
 use crate::graph::TensorId;
+use crate::phase::Phase;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 use std::rc::Rc;
@@ -34,9 +35,11 @@ pub(super) struct Shared {
 /// The readings of one tensor (positions in `Model::uses`) that share its movements: in phases of equal weight, as many as
 /// a star holds.
 pub(super) fn groups(model: &Model, uses: &[usize]) -> Vec<Vec<usize>> {
-    let mut groups: FxMap<u64, Vec<usize>> = FxMap::default();
+    let mut groups: FxMap<(u64, Option<Phase>), Vec<usize>> = FxMap::default();
     for &index in uses {
-        groups.entry(model.weighted_trips(&model.uses[index]).to_bits()).or_default().push(index);
+        let it = &model.uses[index];
+        let phase = model.input.moves_again.then(|| model.phase(it));
+        groups.entry((model.weighted_trips(it).to_bits(), phase)).or_default().push(index);
     }
     groups.values().flat_map(|group| group.chunks(MAX_READERS)).map(<[usize]>::to_vec).collect()
 }
