@@ -23,6 +23,11 @@ pub fn set(instr: &mut Instr, leaves: &[AxisMask]) {
     instr.set_note(NOTE, &leaves.join(","));
 }
 
+/// Whether an instruction has the note.
+pub fn is_noted(instr: &Instr) -> bool {
+    instr.note(NOTE).is_some()
+}
+
 /// The axes over which each of `n_leaves` leaves is partial.
 ///
 /// # Errors

@@ -29,10 +29,8 @@ impl Deriver<'_> {
             self.facts.comps[comp.index()].push(facts);
         }
         let header = &self.facts.header;
-        if !header.is_local {
-            if !is_gspmd(self.module) {
-                scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], &header.meshes);
-            }
+        if !header.is_local && !is_gspmd(self.module) {
+            scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], &header.meshes);
         }
         fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
     }

@@ -3,6 +3,7 @@
 use super::{Facts, InstrFacts, Leaf, Phase};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
+use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiling, counted,
 };
@@ -30,7 +31,8 @@ impl<'m> Reader<'m> {
         let mut found = Found::new();
         let stage = stage(instr, facts.header.meshes.len(), &mut found);
         let stages = leaf_stages(module, facts, comp, instr, stage);
-        let leaves = self.leaves(instr, &stages, facts, &mut found);
+        let sums = sums(noted(module, comp, instr), instr.shape.leaves().len(), &mut found);
+        let leaves = self.leaves(instr, &stages, &sums, facts, &mut found);
         let phase = Phase::parse(instr.note("phzc.phase"));
         let shapes = instr.shape.leaves();
         let local = |(shape, leaf): (&&Shape, &Leaf)| {
@@ -46,6 +48,7 @@ impl<'m> Reader<'m> {
         &mut self,
         instr: &'m Instr,
         stages: &[usize],
+        sums: &[AxisMask],
         facts: &Facts,
         found: &mut Found,
     ) -> SmallVec<[Leaf; 1]> {
@@ -64,10 +67,9 @@ impl<'m> Reader<'m> {
             found.push((false, format!("`{}` {what}", instr.name)));
             return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
         }
-        let sums = sums(instr, shapes.len(), found);
         let pairs = shapes.iter().zip(tilings).zip(stages).zip(sums);
         pairs
-            .map(|(((shape, tiling), &stage), partial)| {
+            .map(|(((shape, tiling), &stage), &partial)| {
                 let mesh = &facts.header.meshes[stage];
                 let layout = self.leaf(instr, shape, tiling, (stage, mesh), found);
                 let is_free = |axis: usize| axis < mesh.n_axes() && layout.dim_of(axis).is_none();
@@ -126,6 +128,16 @@ impl<'m> Reader<'m> {
         self.seen.push((tiling, rank, stage, layout));
         layout
     }
+}
+
+/// Who has the notes on sums for an instruction: the loop for the tuple that its body or condition starts with.
+fn noted<'m>(module: &'m Module, comp: CompId, instr: &'m Instr) -> &'m Instr {
+    let is_carried = instr.op == Opcode::Parameter && matches!(instr.shape, Shape::Tuple(_));
+    if !is_carried || comp == module.entry || partial::is_noted(instr) {
+        return instr;
+    }
+    let mut loops = module.comps.iter().flat_map(|comp| &comp.instrs).filter(|it| it.op == Opcode::While);
+    loops.find(|it| control_comps(it).contains(&comp)).unwrap_or(instr)
 }
 
 /// The axes over which each leaf is partial.

@@ -3,7 +3,7 @@
 use super::{InstrFacts, Step};
 use crate::pricing::{AxisMask, axes_of};
 use phzc_cost::Collective;
-use phzc_ir::{Computation, InstrId, Key, Layout, MAX_AXES, Mesh, Opcode};
+use phzc_ir::{Computation, Instr, InstrId, Key, Layout, MAX_AXES, Mesh, Opcode};
 
 /// Who reads each value of a computation.
 pub struct Readers(Vec<Vec<InstrId>>);
@@ -26,7 +26,9 @@ impl Readers {
 pub fn join(comp: &Computation, facts: &mut [InstrFacts], meshes: &[Mesh]) {
     let readers = Readers::of(comp);
     for id in (0..comp.instrs.len()).map(InstrId::new) {
-        if facts[id.index()].steps.iter().any(|step| step.kind == Collective::AllReduce) {
+        // A movement that does a sum is just what it says.
+        let is_open = !is_move(comp.instr(id));
+        if is_open && facts[id.index()].steps.iter().any(|step| step.kind == Collective::AllReduce) {
             let split = sliced_axes(comp, facts, &readers, id);
             let own = &mut facts[id.index()];
             let is_joined =
@@ -42,6 +44,10 @@ pub fn join(comp: &Computation, facts: &mut [InstrFacts], meshes: &[Mesh]) {
     }
 }
 
+fn is_move(instr: &Instr) -> bool {
+    instr.op == Opcode::CustomCall && instr.word(Key::CustomCallTarget) == Some("Sharding")
+}
+
 /// Axes on which slices, one after the other and each the only reader of the last, split a value.
 fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made: InstrId) -> AxisMask {
     let Some(from) = facts[made.index()].leaves.first() else { return 0 };
@@ -54,11 +60,9 @@ fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made
 pub fn sliced_layout(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made: InstrId) -> Layout {
     let mut at = made;
     while let [reader] = readers.0[at.index()][..] {
-        let instr = comp.instr(reader);
-        let is_move = instr.op == Opcode::CustomCall && instr.word(Key::CustomCallTarget) == Some("Sharding");
         // The root is its own reader.
         if reader == at
-            || !is_move
+            || !is_move(comp.instr(reader))
             || !facts[reader.index()].steps.is_empty()
             || facts[reader.index()].leaves.is_empty()
         {

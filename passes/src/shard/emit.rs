@@ -167,7 +167,9 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             }
             let sums: Vec<u8> =
                 self.leaves(id).iter().map(|&it| self.decision.partial[it as usize]).collect();
-            partial::set(&mut instr, &sums);
+            // XLA takes no notes on a loop body's tuple; the loop itself has the same.
+            let is_carried = instr.op == Opcode::Parameter && matches!(instr.shape, Shape::Tuple(_));
+            partial::set(&mut instr, if is_carried { &[] } else { &sums });
             let tilings = self
                 .leaves(id)
                 .iter()
