@@ -23,8 +23,12 @@ const MAX_PRICES: usize = 40;
 const PASSES: usize = 12;
 /// Message passes at the last price.
 const LAST_PASSES: usize = 60;
-/// The most options, of nodes with several, that are left to a solver.
-const MAX_SOLVER_OPTIONS: usize = 600;
+/// How often the options near the bound are halved until they can be eliminated.
+const MAX_HALVINGS: i32 = 10;
+/// Table entries that an elimination may evaluate, of the many among those options.
+const SMALL: u64 = 1 << 24;
+/// The most columns, options and pairs of options, that are left to a solver.
+const MAX_SOLVER_COLUMNS: usize = 12_000;
 /// The most branch-and-bound nodes that it may solve.
 const MAX_SOLVER_NODES: u64 = 400;
 
@@ -32,22 +36,9 @@ const MAX_SOLVER_NODES: u64 = 400;
 pub(super) fn within(problem: &Problem, limit: f64, limits: &Limits) -> Result<Choice, Infeasible> {
     let free = minimise(&Problem { memory_limit: None, ..problem.clone() }, limits)?;
     let reduced = reduce(problem)?;
-    let quick = Limits { max_evaluations: QUICK, ..limits.clone() };
-    let moves = Moves::new(&reduced);
-    let most = moves.most();
-    let mut search = Search {
-        problem,
-        reduced: &reduced,
-        priced: reduced.clone(),
-        plan: Plan::new(&reduced, &quick),
-        dual: Dual::new(&reduced, most),
-        moves,
-        limit,
-        best: None,
-        bound: free.bound,
-        exact: free.exact,
-        evaluations: free.evaluations,
-    };
+    let plan = Plan::new(&reduced, &Limits { max_evaluations: QUICK, ..limits.clone() });
+    let mut search = Search::new(problem, &reduced, plan, limit);
+    (search.bound, search.exact, search.evaluations) = (free.bound, free.exact, free.evaluations);
     search.run(free, limits)?;
     search.finish()
 }
@@ -110,7 +101,24 @@ struct Search<'s> {
     evaluations: u64,
 }
 
-impl Search<'_> {
+impl<'s> Search<'s> {
+    fn new(problem: &'s Problem, reduced: &'s Reduced, plan: Option<Plan>, limit: f64) -> Self {
+        let moves = Moves::new(reduced);
+        Search {
+            problem,
+            reduced,
+            priced: reduced.clone(),
+            plan,
+            dual: Dual::new(reduced, moves.most()),
+            moves,
+            limit,
+            best: None,
+            bound: f64::NEG_INFINITY,
+            exact: true,
+            evaluations: 0,
+        }
+    }
+
     fn run(&mut self, free: Found, limits: &Limits) -> Result<(), Infeasible> {
         // Options that cost more and need less memory are no part of the free choice: it may be cheaper than all others.
         let (cost, memory) = (self.problem.cost(&free.option), self.problem.memory(&free.option));
@@ -121,6 +129,15 @@ impl Search<'_> {
                 return Ok(());
             }
         }
+        let price = self.prices(limits)?;
+        if self.gap() > WIDE_GAP {
+            self.close(price, limits);
+        }
+        Ok(())
+    }
+
+    /// Finds the price at which the bound is highest, and choices near it that fit.
+    fn prices(&mut self, limits: &Limits) -> Result<f64, Infeasible> {
         let smallest = self.smallest(limits)?;
         let over = self.at_price(|_| 0.0);
         let (price, over, under) = self.raise_price(over, smallest);
@@ -129,31 +146,76 @@ impl Search<'_> {
         if self.gap() > WIDE_GAP {
             self.move_one_by_one(price * (1.0 - SPREAD), price * (1.0 + SPREAD));
         }
-        if self.gap() > WIDE_GAP {
-            self.close(price);
-        }
-        Ok(())
+        Ok(price)
     }
 
     /// Few layers leave a gap at any price: drops what no choice better than the best takes, at the best price, and leaves
-    /// the rest to an integer-programming solver, if it is small.
-    fn close(&mut self, price: f64) {
-        let Some(best) = self.best.as_ref().map(|best| best.cost) else { return };
+    /// the rest to an integer-programming solver, if it is small, or to a search among the options nearest to the bound.
+    fn close(&mut self, price: f64, limits: &Limits) {
+        let Some(kept) = self.near(price, 1.0) else { return };
+        if self.n_columns(&kept) <= MAX_SOLVER_COLUMNS {
+            return self.solve_rest(&kept);
+        }
+        if self.plan.is_some() {
+            return;
+        }
+        for halvings in 0..MAX_HALVINGS {
+            let Some(kept) = self.near(price, 0.5f64.powi(halvings)) else { return };
+            if let Some(better) = self.among(&kept, limits) {
+                self.near(better, 1.0);
+                return;
+            }
+        }
+    }
+
+    /// The options by which the bound at a price grows by no more than a share of the gap, and one per node at least;
+    /// `None` where the bound at that price proves the best choice. Raises the bound, if it can.
+    fn near(&mut self, price: f64, share: f64) -> Option<Vec<Vec<u32>>> {
+        let best = self.best.as_ref().map(|best| best.cost)?;
         self.dual.set_prices(|_| price);
-        let bound = (0..LAST_PASSES).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
+        let n_passes = if share < 1.0 { 1 } else { LAST_PASSES };
+        let bound = (0..n_passes).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
         self.bound = self.bound.max(bound - price * self.limit);
         let room = best - TOLERANCE * best.abs() - (bound - price * self.limit);
         let excess = self.dual.excess();
-        let stays = |(kept, excess): (&Vec<u32>, &Vec<f64>)| -> Vec<u32> {
-            kept.iter().zip(excess).filter(|(_, excess)| **excess < room).map(|(&option, _)| option).collect()
-        };
-        let kept: Vec<Vec<u32>> = self.dual.kept.iter().zip(&excess).map(stays).collect();
-        if kept.iter().any(Vec::is_empty) {
+        let is_proof = excess.iter().any(|excess| excess.iter().all(|&excess| excess >= room));
+        if is_proof {
             self.bound = best;
-        } else if kept.iter().filter(|kept| kept.len() > 1).map(Vec::len).sum::<usize>() <= MAX_SOLVER_OPTIONS
-        {
-            self.solve_rest(&kept);
+            return None;
         }
+        let stays = |(kept, excess): (&Vec<u32>, &Vec<f64>)| -> Vec<u32> {
+            let least = excess.iter().copied().fold(f64::INFINITY, f64::min);
+            let is_near = |excess: f64| excess < room * share || excess <= least;
+            kept.iter()
+                .zip(excess)
+                .filter(|(_, excess)| is_near(**excess))
+                .map(|(&option, _)| option)
+                .collect()
+        };
+        Some(self.dual.kept.iter().zip(&excess).map(stays).collect())
+    }
+
+    /// Searches among some options, if they can be eliminated at every price; returns the best price there.
+    fn among(&mut self, kept: &[Vec<u32>], limits: &Limits) -> Option<f64> {
+        let rest = Problem { memory_limit: Some(self.limit), ..self.reduced.on(kept) };
+        let reduced = reduce(&rest).ok()?;
+        let plan = Plan::new(&reduced, &Limits { max_evaluations: SMALL, ..limits.clone() })?;
+        let mut search = Search::new(&rest, &reduced, Some(plan), self.limit);
+        let price = search.prices(limits).ok();
+        self.evaluations += search.evaluations;
+        if let Some(found) = search.best.take() {
+            let point = self.point(reduced.expand(&found.option));
+            self.record(&point);
+        }
+        price
+    }
+
+    /// Columns of the integer program of some options.
+    fn n_columns(&self, kept: &[Vec<u32>]) -> usize {
+        let size = |node: u32| kept[node as usize].len();
+        let pairs =
+            self.reduced.pairs.iter().map(|pair| size(pair.a) * size(pair.b)).filter(|&pairs| pairs > 1);
+        kept.iter().map(Vec::len).filter(|&options| options > 1).sum::<usize>() + pairs.sum::<usize>()
     }
 
     fn solve_rest(&mut self, kept: &[Vec<u32>]) {
