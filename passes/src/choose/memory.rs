@@ -7,6 +7,7 @@ use super::descend::Moves;
 use super::dual::Dual;
 use super::eliminate::{Found, QUICK, eliminate_all, minimise};
 use super::ilp::choose_by_ilp;
+use super::mix::mix;
 use super::plan::Plan;
 use super::reduce::{Reduced, reduce};
 use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};
@@ -141,6 +142,9 @@ impl<'s> Search<'s> {
         let smallest = self.smallest(limits)?;
         let over = self.at_price(|_| 0.0);
         let (price, over, under) = self.raise_price(over, smallest);
+        let mixed = mix(self.reduced, &over.option, &under.option, self.limit);
+        let mixed = self.point(mixed);
+        self.record(&mixed);
         self.splice(&over, &under);
         self.splice(&under, &over);
         if self.gap() > WIDE_GAP {

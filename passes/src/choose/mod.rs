@@ -7,6 +7,7 @@ mod eliminate;
 mod ilp;
 mod kernel;
 mod memory;
+mod mix;
 mod narrow;
 mod order;
 mod plan;
