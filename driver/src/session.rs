@@ -74,12 +74,7 @@ fn compile(
         cx.artifacts.insert("plan.json".to_owned(), json);
         say(args, io, &summary::plan(&plan));
     }
-    if !cx.explanations.is_empty() {
-        let text = explain::text(&cx.explanations);
-        // It was asked for, so `--quiet` does not mean it.
-        let _ = io.stderr.write_all(text.as_bytes());
-        cx.artifacts.insert("explain.txt".to_owned(), text);
-    }
+    explained(&mut cx, io);
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
@@ -88,6 +83,15 @@ fn compile(
         Some(facts) if is_planned(&module) => remarks::with_facts(&module, &facts, &cluster),
         _ => print(&module),
     })
+}
+
+/// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.
+fn explained(cx: &mut Context, io: &mut Io) {
+    if !cx.explanations.is_empty() {
+        let text = explain::text(&cx.explanations);
+        let _ = io.stderr.write_all(text.as_bytes());
+        cx.artifacts.insert("explain.txt".to_owned(), text);
+    }
 }
 
 /// To standard error, unless the user wants quiet.

@@ -12,7 +12,7 @@ use crate::phase::{Phase, phases};
 use crate::siblings::{self, Sibling};
 use indexmap::IndexMap;
 use phzc_ir::ops::linear::Summands;
-use phzc_ir::{FactorKind, Module, Opcode};
+use phzc_ir::{FactorKind, FusionKind, Module};
 
 /// A block's position in [`Blocks::members`].
 pub type BlockId = u32;
@@ -170,13 +170,13 @@ impl Grower<'_> {
                 continue;
             }
             let op = self.graph.opcode(module, id);
+            let is_product = op.is_some_and(|op| op.def().fusion == FusionKind::Matrix);
             for slot in 0..node.operands.len() {
                 if !is_shaped(self.graph, node.operands[slot]) {
                     continue;
                 }
-                let is_look_up = matches!(op, Some(Opcode::Gather | Opcode::Scatter));
                 let (root, map) = self.root_operand(id, slot);
-                let root = (root, is_look_up);
+                let root = (root, is_product);
                 match readers.get(&root) {
                     Some((first, first_map)) => {
                         if self.classes.unify(first_map, &map) {

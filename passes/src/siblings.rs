@@ -26,14 +26,8 @@ pub fn tie(classes: &mut Classes, a: &Sibling, b: &Sibling) {
 /// The only dimension of the result that the operand does not have.
 fn own_dim(classes: &Classes, it: &Sibling) -> Option<ClassMap> {
     let (read, made) = (classes.resolve(it.read), classes.resolve(it.made));
-    let is_own = |dim: &&_| {
-        let dim: &smallvec::SmallVec<_> = dim;
-        dim.iter().any(|&class: &ClassId| classes.size(class) > 1)
-            && dim.iter().all(|class| !read.iter().any(|other| other.contains(class)))
-    };
-    let mut own = made.iter().filter(is_own);
-    match (own.next(), own.next()) {
-        (Some(only), None) => Some([only.clone()].into_iter().collect()),
-        _ => None,
-    }
+    let is_read = |class: &ClassId| read.iter().any(|dim| dim.contains(class));
+    let mut own: ClassMap = made;
+    own.retain(|dim| dim.iter().any(|&class| classes.size(class) > 1) && !dim.iter().any(is_read));
+    (own.len() == 1).then_some(own)
 }

@@ -116,22 +116,35 @@ fn add_pair(program: &mut Program, reduced: &Reduced, starts: &[u32], pair: &Pai
     program.rows.extend(rows_a.into_iter().chain(rows_b).map(|terms| Row::equal(0.0, terms)));
 }
 
-/// Per place of the maker a column for being read apart, and two per place wanted: brought there among others, or alone.
-/// They sum to the maker's being there; a reader needs the value brought to where it wants it, alone only if all do.
+/// The columns of bringing a star's value somewhere, per place wanted.
+struct Brought {
+    /// Among other places.
+    apart: Vec<Vec<u32>>,
+    /// To that place alone.
+    alone: Vec<Vec<u32>>,
+}
+
+/// A reader needs the value brought to where it wants it, alone only if all do.
 fn add_star(program: &mut Program, starts: &[u32], star: &Star, scale: f64) {
-    let form = &star.form;
     let at = |member: usize, place: usize| -> Vec<u32> {
-        let first = starts[star.members[member] as usize];
-        (first..)
-            .zip(&form.place[member])
-            .filter(|(_, own)| usize::from(**own) == place)
-            .map(|(at, _)| at)
-            .collect()
+        let options = (starts[star.members[member] as usize]..).zip(&star.form.place[member]);
+        options.filter(|(_, own)| usize::from(**own) == place).map(|(column, _)| column).collect()
     };
-    let terms =
-        |columns: &[u32], factor: f64| columns.iter().map(|&column| (column, factor)).collect::<Vec<_>>();
-    let mut brought: Vec<Vec<u32>> = vec![Vec::new(); form.n_wanted];
-    let mut alone: Vec<Vec<u32>> = vec![Vec::new(); form.n_wanted];
+    let brought = add_moves(program, star, scale, |source| at(0, source));
+    for reader in 1..star.members.len() {
+        for (wanted, (apart, alone)) in brought.apart.iter().zip(&brought.alone).enumerate() {
+            let wants = at(reader, wanted);
+            let served = [terms(&wants, 1.0), terms(apart, -1.0), terms(alone, -1.0)].concat();
+            program.rows.push(Row::at_most(0.0, served));
+            program.rows.push(Row::at_most(0.0, [terms(alone, 1.0), terms(&wants, -1.0)].concat()));
+        }
+    }
+}
+
+/// Per place of the maker a column for being read apart, and two per place wanted; they sum to the maker's being there.
+fn add_moves(program: &mut Program, star: &Star, scale: f64, maker: impl Fn(usize) -> Vec<u32>) -> Brought {
+    let (form, none) = (&star.form, vec![Vec::new(); star.form.n_wanted]);
+    let mut brought = Brought { apart: none.clone(), alone: none };
     for source in 0..form.home.len() {
         let apart = program.add(form.home[source] * scale);
         let mut all = vec![(apart, 1.0)];
@@ -139,27 +152,23 @@ fn add_star(program: &mut Program, starts: &[u32], star: &Star, scale: f64) {
             let [each, only] = [&form.each, &form.only].map(|costs| costs[source * form.n_wanted + wanted]);
             if each.is_finite() {
                 let column = program.add(each * scale);
-                brought[wanted].push(column);
+                brought.apart[wanted].push(column);
                 program.rows.push(Row::at_most(0.0, vec![(column, 1.0), (apart, -1.0)]));
             }
             if only.is_finite() {
                 let column = program.add(only * scale);
-                alone[wanted].push(column);
+                brought.alone[wanted].push(column);
                 all.push((column, 1.0));
             }
         }
-        all.extend(terms(&at(0, source), -1.0));
+        all.extend(terms(&maker(source), -1.0));
         program.rows.push(Row::equal(0.0, all));
     }
-    for (reader, wanted) in
-        (1..star.members.len()).flat_map(|reader| (0..form.n_wanted).map(move |at| (reader, at)))
-    {
-        let wants = at(reader, wanted);
-        let (brought, alone) = (&brought[wanted], &alone[wanted]);
-        let served = [terms(&wants, 1.0), terms(brought, -1.0), terms(alone, -1.0)].concat();
-        program.rows.push(Row::at_most(0.0, served));
-        program.rows.push(Row::at_most(0.0, [terms(alone, 1.0), terms(&wants, -1.0)].concat()));
-    }
+    brought
+}
+
+fn terms(columns: &[u32], factor: f64) -> Vec<(u32, f64)> {
+    columns.iter().map(|&column| (column, factor)).collect()
 }
 
 /// The option of each node whose column is 1.

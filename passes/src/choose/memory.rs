@@ -8,6 +8,7 @@ use super::dual::Dual;
 use super::eliminate::{Found, QUICK, eliminate_all, minimise};
 use super::ilp::choose_by_ilp;
 use super::mix::mix;
+use super::narrow::SMALL;
 use super::plan::Plan;
 use super::reduce::{Reduced, reduce};
 use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};
@@ -26,8 +27,6 @@ const PASSES: usize = 12;
 const LAST_PASSES: usize = 60;
 /// How often the options near the bound are halved until they can be eliminated.
 const MAX_HALVINGS: i32 = 10;
-/// Table entries that an elimination may evaluate, of the many among those options.
-const SMALL: u64 = 1 << 24;
 /// The most columns, options and pairs of options, that are left to a solver.
 const MAX_SOLVER_COLUMNS: usize = 12_000;
 /// The most branch-and-bound nodes that it may solve.

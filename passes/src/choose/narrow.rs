@@ -15,7 +15,7 @@ const LEAST_RISE: f64 = 1e-7;
 /// How often `polish` starts again with a better choice.
 const MAX_POLISHES: usize = 6;
 /// Table entries that an elimination may evaluate at any time; it then is about as fast as a round of messages.
-const SMALL: u64 = 1 << 24;
+pub(super) const SMALL: u64 = 1 << 24;
 
 /// The cheapest choice among the options of `reduced`, which is too large to be eliminated as it is.
 pub(super) fn minimise(reduced: &Reduced, limits: &Limits) -> Result<Found, Infeasible> {

@@ -1,6 +1,7 @@
 //! What stays in registers: kernels, memory traffic and allocations of one computation, by `pricing`'s rule.
 
 use super::InstrFacts;
+use super::ops::is_move;
 use crate::pricing::{Kernel, Reader, is_materialised, kernel};
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode};
 
@@ -36,10 +37,6 @@ fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
     let is_slice = is_move(instr) && own.steps.is_empty();
     let source = instr.operands.first().map(|operand| before[operand.index()]);
     source.filter(|op| is_slice && op.def().fusion == FusionKind::Free).unwrap_or(instr.op)
-}
-
-fn is_move(instr: &Instr) -> bool {
-    instr.op == Opcode::CustomCall && instr.word(phzc_ir::Key::CustomCallTarget) == Some("Sharding")
 }
 
 fn same_region(maker: &Instr, facts: &[InstrFacts], made: InstrId, reader: &Instr, read: InstrId) -> bool {

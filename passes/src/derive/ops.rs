@@ -7,7 +7,7 @@ use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums}
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
-use phzc_ir::{ArrayShape, CompId, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
+use phzc_ir::{ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
 use smallvec::SmallVec;
 
 /// Adds facts to those of the computations before.
@@ -60,7 +60,7 @@ impl Deriver<'_> {
                 );
                 self.report(comp, id, vec![(false, message)]);
             }
-            Opcode::CustomCall if is_move(&view) => self.explicit_move(comp, id, &view, facts),
+            Opcode::CustomCall if is_move(view.instr) => self.explicit_move(comp, id, &view, facts),
             _ => {
                 self.rule(comp, id, &view, facts);
                 if self.facts.header.is_local {
@@ -164,8 +164,9 @@ fn message(step: &OpStep, shape: &Shape, layout: Layout, mesh: &Mesh) -> Option<
 }
 
 /// Whether a custom-call marks a change of layout.
-pub fn is_move(view: &View) -> bool {
-    view.instr.word(Key::CustomCallTarget) == Some("Sharding") && view.n_operands() == 1
+pub fn is_move(instr: &Instr) -> bool {
+    let is_call = instr.op == Opcode::CustomCall && instr.word(Key::CustomCallTarget) == Some("Sharding");
+    is_call && instr.operands.len() == 1
 }
 
 /// Whether the text is to be read as GSPMD partitions it, where sums are done whole, one loop after the other, and no

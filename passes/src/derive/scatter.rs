@@ -1,9 +1,10 @@
 //! Reduce-scatters: an all-reduce whose value only a slice reads, which XLA's ReduceScatterCreator joins.
 
+use super::ops::is_move;
 use super::{InstrFacts, Step};
 use crate::pricing::{AxisMask, axes_of};
 use phzc_cost::Collective;
-use phzc_ir::{Computation, Instr, InstrId, Key, Layout, MAX_AXES, Mesh, Opcode};
+use phzc_ir::{Computation, InstrId, Layout, MAX_AXES, Mesh};
 
 /// Who reads each value of a computation.
 pub struct Readers(Vec<Vec<InstrId>>);
@@ -42,10 +43,6 @@ pub fn join(comp: &Computation, facts: &mut [InstrFacts], meshes: &[Mesh]) {
             }
         }
     }
-}
-
-fn is_move(instr: &Instr) -> bool {
-    instr.op == Opcode::CustomCall && instr.word(Key::CustomCallTarget) == Some("Sharding")
 }
 
 /// Axes on which slices, one after the other and each the only reader of the last, split a value.

@@ -318,23 +318,11 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             return self.reshard(leaves[0], new, needs[0].unwrap_or_default());
         }
         let source = self.out[new.index()].clone();
-        let parts = source.shape.parts().to_vec();
-        let mut operands: SmallVec<[InstrId; 3]> = SmallVec::new();
-        let (mut tilings, mut sums) = (Vec::new(), Vec::new());
-        for (index, (part, &tensor)) in parts.iter().zip(&leaves).enumerate() {
-            let value = if source.op == Opcode::Tuple {
-                source.operands[index]
-            } else {
-                self.element(new, index, part, tensor)
-            };
-            let need = needs[index].unwrap_or(self.decision.written(tensor));
-            operands.push(self.reshard(tensor, value, need));
-            sums.push(need.partial);
-            tilings.push(
-                need.layout
-                    .to_tiling(part.as_array().map_or(0, |array| array.rank()), &self.decision.model.mesh),
-            );
-        }
+        let (operands, wanted) = self.parts(new, &source, &leaves, &needs);
+        let rank = |part: &Shape| part.as_array().map_or(0, |array| array.rank());
+        let mesh = &self.decision.model.mesh;
+        let parts = wanted.iter().zip(source.shape.parts());
+        let tilings = parts.map(|(want, part)| want.layout.to_tiling(rank(part), mesh)).collect();
         let mut tuple = Instr {
             name: self.fresh(&format!("{}.in", source.name)),
             op: Opcode::Tuple,
@@ -344,12 +332,33 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             ..source
         };
         tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
-        partial::set(&mut tuple, &sums);
+        partial::set(&mut tuple, &wanted.iter().map(|want| want.partial).collect::<Vec<_>>());
         let made = self.push(tuple);
         if self.out[new.index()].op == Opcode::Tuple {
             self.replaced.push((new, made));
         }
         made
+    }
+
+    /// The parts of the tuple `new`, brought to where they are needed, and how they lie there.
+    fn parts(
+        &mut self,
+        new: InstrId,
+        source: &Instr,
+        leaves: &[TensorId],
+        needs: &[Option<Want>],
+    ) -> (SmallVec<[InstrId; 3]>, Vec<Want>) {
+        let (mut operands, mut wanted) = (SmallVec::new(), Vec::new());
+        for (index, (part, &tensor)) in source.shape.parts().iter().zip(leaves).enumerate() {
+            let value = match source.op {
+                Opcode::Tuple => source.operands[index],
+                _ => self.element(new, index, part, tensor),
+            };
+            let need = needs[index].unwrap_or(self.decision.written(tensor));
+            operands.push(self.reshard(tensor, value, need));
+            wanted.push(need);
+        }
+        (operands, wanted)
     }
 
     fn element(&mut self, tuple: InstrId, index: usize, part: &Shape, tensor: TensorId) -> InstrId {

@@ -16,10 +16,9 @@
 use super::explain;
 use super::menu::Strategy;
 use super::model::{Goal, Input, Model};
-use super::solve::LIMITS;
 use super::strategy_map::ordered;
 use crate::blocks::BlockId;
-use crate::choose::{Choice, Problem, choose};
+use crate::choose::{Choice, Limits, Problem, choose};
 use crate::fuse;
 use crate::units::general;
 use phzc_ir::{Diagnostic, Mesh, Module, Result};
@@ -103,7 +102,7 @@ fn best(problem: &Problem, places: &[Place], digits: &[usize]) -> Option<Choice>
             costs.filter(|(option, _)| *option != given).for_each(|(_, cost)| *cost = f64::INFINITY);
         }
     }
-    choose(&fixed, &LIMITS).ok()
+    choose(&fixed, &Limits::default()).ok()
 }
 
 fn entry(module: &Module, model: &mut Model, digits: &[usize], choice: &Choice) -> String {

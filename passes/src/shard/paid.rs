@@ -19,6 +19,15 @@ pub(super) struct Paid {
     pub home: Vec<f64>,
 }
 
+/// A tensor under a choice: its maker's block, where readings find it once it is reduced, and the readings.
+struct Read<'r> {
+    tensor: TensorId,
+    from: BlockId,
+    settled: Source,
+    uses: &'r [usize],
+    strategies: &'r [Strategy],
+}
+
 impl Model<'_> {
     /// The readings of each tensor, as positions in [`Model::uses`].
     pub(super) fn readings(&self) -> FxMap<TensorId, Vec<usize>> {
@@ -38,9 +47,11 @@ impl Model<'_> {
             Paid { uses: vec![(0.0, Source::default()); self.uses.len()], home: self.home(&strategies) };
         for (tensor, uses) in self.readings() {
             let Some(from) = self.maker(tensor) else { continue };
+            let settled = self.settled(tensor, &strategies[from as usize]);
+            let it = Read { tensor, from, settled, uses: &uses, strategies: &strategies };
             match self.sums_elsewhere(tensor, &uses, &strategies) {
-                true => self.pay_once(tensor, from, &uses, &strategies, &mut paid),
-                false => self.pay_apart(tensor, from, &uses, &strategies, &mut paid),
+                true => self.pay_once(&it, &mut paid),
+                false => self.pay_apart(&it, &mut paid),
             }
         }
         paid
@@ -84,44 +95,29 @@ impl Model<'_> {
         home
     }
 
-    fn pay_once(
-        &mut self,
-        tensor: TensorId,
-        from: BlockId,
-        uses: &[usize],
-        strategies: &[Strategy],
-        paid: &mut Paid,
-    ) {
-        let (made, target) =
-            (self.made(tensor, &strategies[from as usize]), self.target(uses[0], strategies));
-        let settled = self.settled(tensor, &strategies[from as usize]);
-        let trips = self.uses[uses[0]].trips;
-        let [direct, apart] = [made, settled].map(|source| trips * self.move_secs(tensor, source, target));
-        if direct <= paid.home[tensor as usize] + apart {
-            paid.home[tensor as usize] = 0.0;
-            paid.uses[uses[0]] = (direct, made);
+    fn pay_once(&mut self, it: &Read, paid: &mut Paid) {
+        let (index, at) = (it.uses[0], it.tensor as usize);
+        let target = self.target(index, it.strategies);
+        let made = self.made(it.tensor, &it.strategies[it.from as usize]);
+        let [direct, apart] = [made, it.settled]
+            .map(|source| self.uses[index].trips * self.move_secs(it.tensor, source, target));
+        if direct <= paid.home[at] + apart {
+            paid.home[at] = 0.0;
+            paid.uses[index] = (direct, made);
         } else {
-            paid.uses[uses[0]] = (apart, settled);
+            paid.uses[index] = (apart, it.settled);
         }
     }
 
-    fn pay_apart(
-        &mut self,
-        tensor: TensorId,
-        from: BlockId,
-        uses: &[usize],
-        strategies: &[Strategy],
-        paid: &mut Paid,
-    ) {
-        let settled = self.settled(tensor, &strategies[from as usize]);
-        for group in sharing::groups(self, uses) {
+    fn pay_apart(&mut self, it: &Read, paid: &mut Paid) {
+        for group in sharing::groups(self, it.uses) {
             let mut brought: Vec<Want> = Vec::new();
             for index in group {
-                let target = self.target(index, strategies);
+                let target = self.target(index, it.strategies);
                 if !brought.contains(&target) {
                     brought.push(target);
-                    paid.uses[index] =
-                        (self.uses[index].trips * self.move_secs(tensor, settled, target), settled);
+                    let secs = self.uses[index].trips * self.move_secs(it.tensor, it.settled, target);
+                    paid.uses[index] = (secs, it.settled);
                 }
             }
         }

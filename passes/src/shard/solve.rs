@@ -5,8 +5,6 @@ use crate::choose::{Choice, Limits, Problem, Stop, choose, relative_gap};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
-/// Evaluations, not seconds: the same program gives the same plan on every machine.
-pub(super) const LIMITS: Limits = Limits { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60 };
 /// By how much, relatively, a bound must exceed a cost: sums of seconds differ by rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -59,7 +57,7 @@ impl Open {
     pub fn new(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Open> {
         let mut problem = Model::new(input, mesh).problem(goal);
         let limit = problem.memory_limit.take();
-        let free = choose(&problem, &LIMITS).ok()?;
+        let free = choose(&problem, &Limits::default()).ok()?;
         problem.memory_limit = limit;
         Some(Open { mesh: mesh.clone(), problem, free })
     }
@@ -75,11 +73,11 @@ impl Open {
         let limit = self.problem.memory_limit.unwrap_or(f64::INFINITY);
         let (choice, fits) = match self.free.memory <= limit {
             true => (self.free, true),
-            false => match choose(&self.problem, &LIMITS) {
+            false => match choose(&self.problem, &Limits::default()) {
                 Ok(choice) => (choice, true),
                 Err(infeasible) => {
                     self.problem.memory_limit = Some(infeasible.least_memory * (1.0 + 1e-9));
-                    (choose(&self.problem, &LIMITS).ok()?, false)
+                    (choose(&self.problem, &Limits::default()).ok()?, false)
                 }
             },
         };

@@ -112,7 +112,7 @@ impl<'a> Lowerer<'a> {
         match instr.op {
             Parameter | Tuple | GetTupleElement | OptBarrier | While | Conditional | AfterAll
             | AddDependency | Domain => Ok(self.control(id, instr)),
-            Opcode::CustomCall if is_move(&view) => self.explicit_move(id, instr),
+            Opcode::CustomCall if is_move(instr) => self.explicit_move(id, instr),
             op => match super::refused(op) {
                 Some(why) => Err(refuse(instr, why)),
                 None => self.op(id, &view),
