@@ -4,6 +4,7 @@
 //! a machine one file in `clusters/`, and nothing else; `build.rs` embeds both folders.
 
 pub mod accelerator;
+pub mod aceso;
 pub mod attention;
 pub mod cluster;
 pub mod collective;
@@ -11,6 +12,7 @@ pub mod gemm;
 mod library;
 pub mod network;
 mod overlap;
+pub mod profile;
 mod read;
 pub mod roofline;
 pub mod schedule;

@@ -2,6 +2,7 @@
 
 use crate::calibrate::CalibrateArgs;
 use crate::generate::GenArgs;
+use crate::profile_plan::ProfilePlanArgs;
 use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -78,6 +79,8 @@ pub enum Command {
     Eval(EvalArgs),
     /// Write the training step of a model family
     Gen(GenArgs),
+    /// Plan a pipeline from measured tables of single operators, or price a plan
+    ProfilePlan(ProfilePlanArgs),
     /// Predict measured training runs, operators and collectives, and say how far off that is
     Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results

@@ -1,7 +1,7 @@
 //! `phzc validate`: predicts published, measured training runs and says how far off the predictions are.
 
 mod choice;
-mod csv;
+pub(crate) mod csv;
 mod job;
 mod measured;
 mod operators;

@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod blocks;
+pub mod chain;
 pub mod check;
 pub mod choose;
 pub mod classes;

@@ -1,0 +1,53 @@
+//! Aceso's cost of a pipeline plan, term by term: time, memory and recomputation (`reference/aceso.md`, sections 3 to 5).
+//!
+//! A model is a flat chain of operators, a stage any contiguous part of it. With `N` microbatches and `t_k` the time of a microbatch in
+//! stage `k`, a step takes `(N - 1) max t_k + sum t_k`: 1F1B without overlap, gradients' sums or the optimizer. Memory is the state, the
+//! activations of all microbatches in flight, what a recomputed run makes again, and the allocator's reserve.
+
+mod chain;
+mod plan;
+
+pub use chain::{Corrections, OpChain, Repeat};
+pub use plan::{OpChoice, PipelinePlan, StageChoice, StageCost};
+
+use crate::profile::{OpProfile, OpTables};
+
+/// What a plan is priced on.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The measured operators, collectives and links.
+    pub tables: OpTables,
+    /// The model.
+    pub chain: OpChain,
+    /// Copies of the parameters that stay in memory: themselves, gradients, master weights and moments.
+    pub state_copies: f64,
+    /// Samples of a step.
+    pub global_batch: u32,
+    /// Devices that a node has.
+    pub devices_per_node: usize,
+    /// MiB that a device has.
+    pub limit_mib: f64,
+}
+
+impl Machine {
+    /// Microbatches of a step.
+    pub fn n_microbatches(&self, microbatch: u32) -> f64 {
+        f64::from(self.global_batch / microbatch)
+    }
+
+    /// The row of an operator of the chain; `None` where that split was not measured.
+    pub fn profile(&self, op: usize, microbatch: u32, choice: &OpChoice) -> Option<&OpProfile> {
+        let split = choice.split(microbatch)?;
+        Some(&self.tables.rows.get(&split)?[self.chain.rows[op]])
+    }
+
+    /// Milliseconds of bringing an operator's input from the layout of the one before to its own: the samples are gathered or scattered
+    /// over as many devices as their numbers of replicas differ by, one way in the forward part, the other in the backward part.
+    pub fn reshard_ms(&self, from: &OpChoice, to: &OpChoice, input_mib: f64) -> f64 {
+        if (from.tensor, from.data) == (to.tensor, to.data) {
+            return 0.0;
+        }
+        let ratio = from.data.max(to.data) / from.data.min(to.data).max(1);
+        self.tables.all_gather_ms(ratio, input_mib)
+    }
+}

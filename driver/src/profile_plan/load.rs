@@ -1,0 +1,106 @@
+//! Reads a folder of measured tables in the format of Aceso's profiler (`reference/aceso.md`, section 2).
+
+use crate::Failure;
+use crate::files;
+use crate::render::Source;
+use crate::validate::csv::Table;
+use phzc_cost::profile::{OpProfile, OpSplit, OpTables};
+use phzc_ir::{Diagnostic, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// No table is larger.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The tables of one size of a model.
+pub(crate) fn tables(dir: &Path, model: &str, size: &str) -> std::result::Result<OpTables, Failure> {
+    let prefix = format!("{model}_{size}_mbs");
+    let gathers = format!("prim_{model}_{size}_all_gather_");
+    let mut tables = OpTables::default();
+    for path in files::listed(dir, "csv")? {
+        let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        let read = |add: &mut dyn FnMut(&Table) -> Result<()>| {
+            let text = files::read(&path, MAX_BYTES)?;
+            let parsed = Table::parse(&text).and_then(|table| add(&table));
+            parsed
+                .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+        };
+        if let Some(split) = stem.strip_prefix(&prefix).and_then(split) {
+            read(&mut |table| add_operators(table, split, &mut tables))?;
+        } else if let Some(n) =
+            stem.strip_prefix(&gathers).and_then(|rest| rest.strip_suffix("gpus")?.parse().ok())
+        {
+            read(&mut |table| add_collective(table, n, &mut tables))?;
+        } else if stem == "p2p_intra_node" {
+            read(&mut |table| links(table).map(|rates| tables.near_gib_per_s = rates))?;
+        } else if stem == "p2p_inter_node" {
+            read(&mut |table| links(table).map(|rates| tables.far_gib_per_s = rates))?;
+        }
+    }
+    if tables.rows.is_empty() {
+        let message = format!("no table `{prefix}B_tpT_algoA.csv` in `{}`", dir.display());
+        return Err(Diagnostic::error(message).help("name model and size as the tables do").into());
+    }
+    if tables.far_gib_per_s.is_empty() {
+        tables.far_gib_per_s = tables.near_gib_per_s.clone();
+    }
+    Ok(tables)
+}
+
+/// `4_tp2_algo1` of a table's name.
+fn split(rest: &str) -> Option<OpSplit> {
+    let (batch, rest) = rest.split_once("_tp")?;
+    let (tensor, algo) = rest.split_once("_algo")?;
+    Some(OpSplit { batch: batch.parse().ok()?, tensor: tensor.parse().ok()?, algo: algo.parse().ok()? })
+}
+
+fn add_operators(table: &Table, split: OpSplit, tables: &mut OpTables) -> Result<()> {
+    let columns = ["op_name", "forward-compute", "backward-compute", "input_size", "output_size", "weights"];
+    table.expect(&columns)?;
+    table.expect(&["activations", "fwd_reserved", "bwd_reserved"])?;
+    let (mut names, mut rows) = (Vec::new(), Vec::new());
+    for record in table.records() {
+        let number = |column: &str| match record.number(column)? {
+            Some(value) => Ok(value),
+            None => Err(record.error(column, &format!("expected a number in `{column}`"))),
+        };
+        rows.push(OpProfile {
+            forward_ms: number("forward-compute")? / 1e3,
+            backward_ms: number("backward-compute")? / 1e3,
+            input_mib: number("input_size")?,
+            output_mib: number("output_size")?,
+            weight_mib: number("weights")?,
+            activation_mib: number("activations")?,
+            forward_reserved_mib: number("fwd_reserved")?,
+            backward_reserved_mib: number("bwd_reserved")?,
+        });
+        names.push(record.text("op_name").to_owned());
+    }
+    if !tables.names.is_empty() && tables.names != names {
+        return Err(Diagnostic::error("the operators are not those of the folder's other tables"));
+    }
+    tables.names = names;
+    tables.rows.insert(split, rows);
+    Ok(())
+}
+
+fn add_collective(table: &Table, n_devices: u32, tables: &mut OpTables) -> Result<()> {
+    table.expect(&["data_size(MB)", "time(ms)"])?;
+    let mut sizes = BTreeMap::new();
+    for record in table.records() {
+        let (size, ms) = (record.number("data_size(MB)")?, record.number("time(ms)")?);
+        sizes.extend(size.zip(ms).map(|(size, ms)| (size as i64, ms)));
+    }
+    tables.all_gather_ms.insert(n_devices, sizes);
+    Ok(())
+}
+
+/// GiB/s of messages of 1, 2, 4, ... MiB: the row below the sizes.
+fn links(table: &Table) -> Result<Vec<f64>> {
+    let Some(record) = table.records().next() else {
+        return Err(Diagnostic::error("expected a row of bandwidths below the sizes"));
+    };
+    let sizes = std::iter::successors(Some(1u64), |size| Some(size * 2));
+    let names = sizes.map(|size| size.to_string()).take_while(|size| table.has(size));
+    names.map(|size| record.positive(&size)).collect()
+}

@@ -1,0 +1,170 @@
+//! The chain problem: which contiguous stages of a chain of units run on which groups of devices.
+//!
+//! ```text
+//! units    0 1 2 3 4 5 6 7 8 …        stages   [0..3) on 2 devices, [3..7) on 4, …
+//! ```
+//!
+//! A step of `N` microbatches takes `(N - 1) max t + sum t`, where `t` is a stage's time for one microbatch. What a stage takes
+//! depends on its units, its number of devices, how many microbatches it holds in flight (its place from the end), and what links lie
+//! around it; a [`Stages`] says so, from measured tables ([`profiled`]) or otherwise. It gives two figures: one that no way to run the stage
+//! is below, and one of a way that was found. The search ([`search`]) proves with the first and plans with the second.
+
+pub mod profiled;
+mod reach;
+mod search;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use search::{Best, Effort, search};
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+use std::cell::RefCell;
+
+/// A stage, as far as its time depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Its first unit.
+    pub start: usize,
+    /// The unit after its last.
+    pub end: usize,
+    /// Its devices.
+    pub n_devices: usize,
+    /// What links lie before and after it ([`Stages::links`]).
+    pub links: u8,
+    /// Microbatches that it holds at once: 1 in the last stage, one more in each before.
+    pub in_flight: usize,
+}
+
+/// What stages of a chain take.
+pub trait Stages {
+    /// Units in the chain.
+    fn n_units(&self) -> usize;
+    /// Devices, all of which are used.
+    fn n_devices(&self) -> usize;
+    /// Numbers of devices that a stage may have.
+    fn groups(&self) -> &[usize];
+    /// The most stages.
+    fn max_stages(&self) -> usize;
+    /// Whether a stage may have these devices.
+    fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool;
+    /// What the links around these devices are, as far as times depend on it.
+    fn links(&self, first_device: usize, n_devices: usize) -> u8;
+    /// A bound from below on devices times milliseconds of the units before this one; it rises with the unit.
+    fn busy_before(&self, unit: usize) -> f64;
+    /// Cuts of one kind differ only by what lies before them: one more layer in front makes a stage slower, never faster.
+    fn kind(&self, unit: usize) -> usize;
+    /// Whether a stage that ends at a cut of kind `a` is never slower than one that ends later, at a cut of kind `b`.
+    fn is_better_end(&self, a: usize, b: usize) -> bool;
+    /// No way to run the stage within its memory takes fewer milliseconds; infinite where none fits.
+    fn lower_ms(&self, span: &Span) -> f64;
+    /// Milliseconds of a way that was found; infinite where none was.
+    fn upper_ms(&self, span: &Span) -> f64;
+    /// How often the slowest stage's time counts beside the sum of all: microbatches less one.
+    fn rounds(&self) -> f64;
+}
+
+/// Which of a stage's two figures is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The bound.
+    Lower,
+    /// What was found.
+    Upper,
+}
+
+type Memo = RefCell<IndexMap<Span, f64, FxBuildHasher>>;
+
+/// One chain with what has been asked of it.
+pub struct Solver<'a, S> {
+    stages: &'a S,
+    /// Units by the kind of the cut before them.
+    kinds: Vec<Vec<usize>>,
+    /// Kinds, the best ends first.
+    order: Vec<usize>,
+    /// Per kind: the kinds at which it is better to end, itself among them.
+    better: Vec<Vec<usize>>,
+    memo: [Memo; 2],
+}
+
+/// By how much, relatively, sums of milliseconds may differ by rounding.
+const ROUNDING: f64 = 1.0 + 1e-9;
+
+impl<'a, S: Stages> Solver<'a, S> {
+    /// A solver that has been asked nothing.
+    pub fn new(stages: &'a S) -> Solver<'a, S> {
+        let mut kinds: Vec<Vec<usize>> = Vec::new();
+        for unit in 0..stages.n_units() {
+            let kind = stages.kind(unit);
+            kinds.resize(kinds.len().max(kind + 1), Vec::new());
+            kinds[kind].push(unit);
+        }
+        let mut order: Vec<usize> = (0..kinds.len()).collect();
+        let better_than =
+            |&b: &usize| order.iter().copied().filter(|&a| a == b || stages.is_better_end(a, b)).collect();
+        let better: Vec<Vec<usize>> = order.iter().map(better_than).collect();
+        order.sort_by_key(|&kind| better[kind].len());
+        Solver { stages, kinds, order, better, memo: Default::default() }
+    }
+
+    fn ms(&self, span: Span, side: Side) -> f64 {
+        let memo = &self.memo[side as usize];
+        if let Some(&known) = memo.borrow().get(&span) {
+            return known;
+        }
+        let ms = match side {
+            Side::Lower => self.stages.lower_ms(&span),
+            Side::Upper => self.stages.upper_ms(&span),
+        };
+        memo.borrow_mut().insert(span, ms);
+        ms
+    }
+
+    /// Whether the stage stays below `cap`; the bound is asked first, for it is cheap.
+    fn fits(&self, span: Span, cap: f64, side: Side) -> bool {
+        self.ms(span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
+    }
+
+    /// The stage before one that leaves `used` devices to those after it.
+    fn span(&self, start: usize, end: usize, used: usize, n_devices: usize, in_flight: usize) -> Span {
+        let first = self.stages.n_devices() - used - n_devices;
+        Span { start, end, n_devices, links: self.stages.links(first, n_devices), in_flight }
+    }
+
+    /// Whether a stage of `n_devices`, `used` of the devices being taken on one side, leaves a possible number to `left` more stages.
+    fn leaves(&self, used: usize, n_devices: usize, left: usize) -> Option<usize> {
+        let rest = self.stages.n_devices().checked_sub(used + n_devices)?;
+        let most = self.stages.groups().iter().max().copied().unwrap_or(1);
+        ((left == 0) == (rest == 0) && rest >= left && rest <= left * most).then_some(rest)
+    }
+
+    /// A bound from below on a plan with a slowest stage of at least `cap`: what devices cannot be idle bounds the sum.
+    ///
+    /// `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`; it rises with `cap`.
+    fn bound(&self, n_stages: usize, cap: f64) -> f64 {
+        let busy = self.stages.busy_before(self.stages.n_units());
+        let least = self.stages.groups().iter().min().copied().unwrap_or(1) as f64;
+        let idle = (cap * self.stages.n_devices() as f64 - busy).max(0.0);
+        cap * (self.stages.rounds() + n_stages as f64) - idle / least
+    }
+
+    /// The cap below which [`Self::bound`] stays below `cost`.
+    fn cap_of(&self, n_stages: usize, cost: f64) -> f64 {
+        let (mut low, mut high) = (0.0, cost / self.stages.rounds().max(1.0));
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            match self.bound(n_stages, middle) < cost {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// What a plan takes.
+    fn cost(&self, spans: &[Span], side: Side) -> f64 {
+        let ms: Vec<f64> = spans.iter().map(|&span| self.ms(span, side)).collect();
+        ms.iter().copied().fold(0.0, f64::max) * self.stages.rounds() + ms.iter().sum::<f64>()
+    }
+}

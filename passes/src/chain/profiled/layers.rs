@@ -1,0 +1,89 @@
+//! Layers that repeat: what of a chain's structure makes many stages equal.
+
+use indexmap::IndexMap;
+use phzc_cost::aceso::OpChain;
+
+/// A chain's layers and their classes.
+pub struct Layers {
+    /// Per operator: its layer.
+    pub layer_of: Vec<usize>,
+    /// Per layer its first operator, and the number of operators at the end.
+    pub starts: Vec<usize>,
+    /// Per layer: its class; layers of one class have the same rows.
+    pub class: Vec<usize>,
+    /// Per class: a layer of it.
+    pub first_of: Vec<usize>,
+    /// Per class and layer: how many layers of the class lie before.
+    before: Vec<Vec<usize>>,
+    /// Per operator: the kind of the cut before it, its class and place in the layer.
+    pub kind: Vec<usize>,
+    /// Per kind: an operator.
+    pub example: Vec<usize>,
+}
+
+/// Longer layers are taken apart: patterns of recomputation are bits of a word.
+const MAX_OPS: usize = 48;
+
+impl Layers {
+    /// The layers of a chain.
+    pub fn new(chain: &OpChain) -> Layers {
+        let (mut starts, mut layer_of) = (Vec::new(), Vec::new());
+        for op in 0..chain.len() {
+            if op == 0 || chain.starts_layer[op] || op - starts.last().unwrap_or(&0) >= MAX_OPS {
+                starts.push(op);
+            }
+            layer_of.push(starts.len() - 1);
+        }
+        starts.push(chain.len());
+        let (class, first_of) = classes(chain, &starts);
+        let before = (0..first_of.len()).map(|wanted| counts(&class, wanted)).collect();
+        let mut kinds: IndexMap<(usize, usize), usize> = IndexMap::new();
+        let mut kind = Vec::new();
+        for (op, &layer) in layer_of.iter().enumerate() {
+            let next = kinds.len();
+            let key = (class[layer], op - starts[layer]);
+            kinds.entry(key).or_insert(op);
+            kind.push(kinds.get_index_of(&key).unwrap_or(next));
+        }
+        let example = kinds.into_values().collect();
+        Layers { layer_of, starts, class, first_of, before, kind, example }
+    }
+
+    /// How many layers of a class lie in `first..end`.
+    pub fn count(&self, class: usize, first: usize, end: usize) -> usize {
+        self.before[class][end] - self.before[class][first]
+    }
+
+    /// Classes.
+    pub fn n_classes(&self) -> usize {
+        self.first_of.len()
+    }
+}
+
+fn counts(class: &[usize], wanted: usize) -> Vec<usize> {
+    let mut n = 0;
+    let mut counts = vec![0];
+    counts.extend(class.iter().map(|&class| {
+        n += usize::from(class == wanted);
+        n
+    }));
+    counts
+}
+
+/// Per layer its class, and per class a layer. The first and the last layer are not recomputed in full: they have their own.
+fn classes(chain: &OpChain, starts: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let n_layers = starts.len() - 1;
+    let mut known = IndexMap::new();
+    let class = (0..n_layers)
+        .map(|layer| {
+            let ops = starts[layer]..starts[layer + 1];
+            let is_cut = ops.end < chain.len() && chain.ends_runs[ops.end];
+            let key = (&chain.rows[ops], is_cut, layer == 0 || layer + 1 == n_layers);
+            let entry = known.entry(key);
+            let class = entry.index();
+            entry.or_insert(layer);
+            class
+        })
+        .collect();
+    (class, known.into_values().collect())
+}

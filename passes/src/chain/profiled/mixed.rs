@@ -1,0 +1,296 @@
+//! Stages whose operators are split each its own way.
+//!
+//! A bound comes from pricing memory (Lagrange): at any price, the least of milliseconds and priced bytes, less the price of the
+//! limit, is below every stage that fits. A way that fits is made between the two neighbouring prices of which one fits and one does
+//! not: the two stages are spliced, and what is left of the memory is given to single operators.
+
+use super::super::{Best, Effort, Span, Stages};
+use super::sweep::{Cell, Code, Price, Sweep, Trail};
+use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
+use indexmap::IndexMap;
+use phzc_cost::aceso::{OpChoice, PipelinePlan, StageChoice, StageCost};
+use phzc_cost::profile::OpProfile;
+use rustc_hash::FxBuildHasher;
+use std::cell::RefCell;
+
+/// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
+pub const EFFORT: Effort = Effort { max_plans: 12 };
+/// Prices of memory that are tried for every stage.
+const N_PRICES: usize = 12;
+/// How often the interval between two prices is halved for a stage that is part of a plan.
+const N_HALVINGS: usize = 10;
+/// How many operators in a row are given memory at once, and how often all are looked at.
+const MAX_GIVEN: usize = 7;
+const MAX_ROUNDS: usize = 4;
+
+/// One split of all operators.
+pub struct Way {
+    /// The choice, nothing recomputed.
+    pub choice: OpChoice,
+    /// Per operator: what it takes.
+    pub profiles: Vec<OpProfile>,
+    /// Per operator: MiB that it keeps.
+    pub kept_mib: Vec<f64>,
+}
+
+/// One microbatch size.
+pub struct Mixed<'a> {
+    base: &'a Problem<'a>,
+    /// Per group.
+    ways: Vec<Vec<Way>>,
+    /// Milliseconds per MiB of recomputing single operators: where choices change.
+    prices: Vec<f64>,
+    sweeps: RefCell<IndexMap<Span, Sweep, FxBuildHasher>>,
+}
+
+impl<'a> Mixed<'a> {
+    /// All ways that were measured.
+    pub fn new(base: &'a Problem<'a>) -> Mixed<'a> {
+        let of = &base.setting;
+        let (machine, microbatch) = (of.machine, of.microbatch);
+        let way = |tensor: u32, data: u32, algo: u32, rows: &[OpProfile]| {
+            let profiles: Vec<OpProfile> = machine.chain.rows.iter().map(|&row| rows[row]).collect();
+            let kept_mib = profiles.iter().enumerate().map(|(op, it)| of.candidate(op, it).mib).collect();
+            Way { choice: OpChoice { tensor, data, algo, recompute: false }, profiles, kept_mib }
+        };
+        let ways_of = |&group: &usize| {
+            let degrees = degrees(group, base.max_tensor).filter(|(_, data)| microbatch % data == 0);
+            let splits = degrees.flat_map(|(tensor, data)| {
+                let rows = machine.tables.splits(microbatch / data, tensor);
+                rows.filter(|(algo, _)| of.is_free || *algo == 0)
+                    .map(move |(algo, rows)| (tensor, data, algo, rows))
+            });
+            splits.map(|(tensor, data, algo, rows)| way(tensor, data, algo, rows)).collect()
+        };
+        let ways: Vec<Vec<Way>> = base.groups.iter().map(ways_of).collect();
+        let prices = prices(&ways);
+        Mixed { base, ways, prices, sweeps: RefCell::default() }
+    }
+
+    pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
+        let at = self.base.groups.iter().position(|&group| group == n_devices);
+        at.map_or(&[], |at| &self.ways[at])
+    }
+
+    pub(super) fn is_free(&self, op: usize) -> bool {
+        op > 0 && op + 1 < self.base.n_units()
+    }
+
+    pub(super) fn ends_run(&self, op: usize) -> bool {
+        self.base.setting.machine.chain.ends_runs[op]
+    }
+
+    pub(super) fn state_copies(&self) -> f64 {
+        self.base.setting.machine.state_copies
+    }
+
+    pub(super) fn limit_mib(&self) -> f64 {
+        self.base.setting.machine.limit_mib
+    }
+
+    pub(super) fn send_ms(&self, mib: f64, is_far: bool) -> f64 {
+        self.base.setting.machine.tables.send_ms(mib, is_far)
+    }
+
+    pub(super) fn reshard_ms(&self, from: &Way, to: &Way, op: usize) -> f64 {
+        self.base.setting.machine.reshard_ms(&from.choice, &to.choice, to.profiles[op].input_mib)
+    }
+
+    /// The prices for a stage: with many microbatches in flight a byte counts more often.
+    fn prices(&self, span: &Span) -> Vec<Price> {
+        let each = self.prices.iter().map(|price| price / span.in_flight as f64);
+        std::iter::once(0.0)
+            .chain(each)
+            .flat_map(|ms_per_mib| [false, true].map(|is_by_weight| Price { ms_per_mib, is_by_weight }))
+            .collect()
+    }
+
+    fn cell(&self, span: &Span) -> Cell {
+        let mut sweeps = self.sweeps.borrow_mut();
+        let key = Span { start: 0, ..*span };
+        let sweep = sweeps.entry(key).or_insert_with(|| Sweep::new(span.end, self.prices(span)));
+        sweep.reach(self, span, None);
+        sweep.cells[span.end - 1 - span.start]
+    }
+
+    /// The best operators of a stage at one price.
+    fn at_price(&self, span: &Span, ms_per_mib: f64) -> Vec<Code> {
+        let mut sweep = Sweep::new(span.end, vec![Price { ms_per_mib, is_by_weight: false }]);
+        let mut trail = Trail::new();
+        sweep.reach(self, span, Some(&mut trail));
+        let mut code = sweep.best_first(self, span);
+        trail
+            .iter()
+            .rev()
+            .map(|next| {
+                let own = code;
+                code = next[own];
+                own
+            })
+            .collect()
+    }
+
+    /// What a stage takes; [`phzc_cost::aceso::Machine::price`] says the same of a plan.
+    fn cost(&self, span: &Span, codes: &[Code]) -> StageCost {
+        let ways = self.ways(span.n_devices);
+        let (mut ms, mut weight_mib, mut kept_mib) = (0.0, 0.0, 0.0);
+        let (mut run_mib, mut peak_mib, mut reserved) = (0.0f64, 0.0f64, [0.0f64; 2]);
+        for (at, &code) in codes.iter().enumerate() {
+            let (op, way, is_recomputed) = (span.start + at, &ways[code / 2], code % 2 == 1);
+            let profile = &way.profiles[op];
+            ms += profile.both_ms() + if is_recomputed { profile.forward_ms } else { 0.0 };
+            if at == 0 {
+                ms += self.send_ms(profile.input_mib, span.links & FAR_BEFORE > 0);
+                kept_mib += profile.input_mib;
+            } else {
+                ms += self.reshard_ms(&ways[codes[at - 1] / 2], way, op);
+            }
+            if at + 1 == codes.len() {
+                ms += self.send_ms(profile.output_mib, span.links & FAR_AFTER > 0);
+            } else {
+                reserved[0] = reserved[0].max(profile.forward_reserved_mib);
+                reserved[1] = reserved[1].max(profile.backward_reserved_mib);
+            }
+            weight_mib += profile.weight_mib;
+            let runs_on = is_recomputed && codes.get(at + 1).is_some_and(|next| next % 2 == 1);
+            run_mib = if runs_on { run_mib + way.kept_mib[op] } else { 0.0 };
+            peak_mib = peak_mib.max(run_mib);
+            if !runs_on || self.ends_run(op + 1) {
+                (kept_mib, run_mib) = (kept_mib + way.kept_mib[op], 0.0);
+            }
+        }
+        let reserve_mib = (reserved[0] + reserved[1]).max(weight_mib);
+        let mib =
+            weight_mib * self.state_copies() + kept_mib * span.in_flight as f64 + peak_mib + reserve_mib;
+        StageCost { ms, mib }
+    }
+
+    /// Milliseconds of a way that fits and its operators, `None` where none was found.
+    fn fitted(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
+        let fits = |codes: &[Code]| self.cost(span, codes).mib <= self.limit_mib();
+        let free = self.at_price(span, 0.0);
+        if fits(&free) {
+            return Some((self.cost(span, &free).ms, free));
+        }
+        let prices = self.prices(span);
+        let at = self.cell(span).price.unwrap_or(prices.len());
+        let dearest = prices.last().map_or(1.0, |price| price.ms_per_mib * 8.0);
+        let price = |at: usize| prices.get(at).map_or(dearest, |price| price.ms_per_mib);
+        let (mut low, mut high) = (price(at.saturating_sub(2)), price(at));
+        let (mut fast, mut slow) = (self.at_price(span, low), self.at_price(span, high));
+        if fits(&fast) {
+            (low, fast) = (0.0, free);
+        }
+        if !fits(&slow) {
+            return None;
+        }
+        for _ in 0..N_HALVINGS {
+            let middle = 0.5 * (low + high);
+            let codes = self.at_price(span, middle);
+            match fits(&codes) {
+                true => (high, slow) = (middle, codes),
+                false => (low, fast) = (middle, codes),
+            }
+        }
+        Some(self.between(span, &fast, slow))
+    }
+
+    /// The best of what lies between a stage that is too large and one that fits.
+    fn between(&self, span: &Span, fast: &[Code], slow: Vec<Code>) -> (f64, Vec<Code>) {
+        let mut best = (self.cost(span, &slow).ms, slow.clone());
+        let keep = |codes: Vec<Code>, best: &mut (f64, Vec<Code>)| {
+            let cost = self.cost(span, &codes);
+            if cost.mib <= self.limit_mib() && cost.ms < best.0 {
+                *best = (cost.ms, codes);
+            }
+        };
+        for at in 1..slow.len() {
+            keep([&fast[..at], &slow[at..]].concat(), &mut best);
+            keep([&slow[..at], &fast[at..]].concat(), &mut best);
+        }
+        for _ in 0..MAX_ROUNDS {
+            let before = best.0;
+            for first in 0..slow.len() {
+                for end in first + 1..=(first + MAX_GIVEN).min(slow.len()) {
+                    if best.1[first..end] != fast[first..end] {
+                        keep([&best.1[..first], &fast[first..end], &best.1[end..]].concat(), &mut best);
+                    }
+                }
+            }
+            if best.0 == before {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The plan of some spans.
+    pub fn plan(&self, best: &Best) -> PipelinePlan {
+        let stages = best.spans.iter().map(|span| match self.fitted(span) {
+            Some((ms, codes)) if ms <= self.base.upper_ms(span) => self.stage(span, &codes),
+            _ => self.base.stage(span),
+        });
+        PipelinePlan { microbatch: self.base.setting.microbatch, stages: stages.collect() }
+    }
+
+    fn stage(&self, span: &Span, codes: &[Code]) -> StageChoice {
+        let ways = self.ways(span.n_devices);
+        let ops = codes.iter().map(|code| OpChoice { recompute: code % 2 == 1, ..ways[code / 2].choice });
+        StageChoice { start: span.start, n_devices: span.n_devices, ops: ops.collect() }
+    }
+}
+
+/// Prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
+fn prices(ways: &[Vec<Way>]) -> Vec<f64> {
+    let mut all: Vec<f64> = Vec::new();
+    for way in ways.iter().flatten() {
+        let pairs = way.profiles.windows(2).zip(&way.kept_mib);
+        let priced = pairs.filter(|(_, kept_mib)| **kept_mib > 0.0);
+        all.extend(priced.map(|(pair, kept_mib)| (pair[0].forward_ms + pair[1].forward_ms) / kept_mib));
+    }
+    all.sort_by(f64::total_cmp);
+    let at = |index: usize| all.get(index * all.len().saturating_sub(1) / N_PRICES).copied();
+    (0..N_PRICES).filter_map(at).collect()
+}
+
+impl Stages for Mixed<'_> {
+    fn n_units(&self) -> usize {
+        self.base.n_units()
+    }
+    fn n_devices(&self) -> usize {
+        self.base.n_devices()
+    }
+    fn groups(&self) -> &[usize] {
+        self.base.groups()
+    }
+    fn max_stages(&self) -> usize {
+        self.base.max_stages()
+    }
+    fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool {
+        self.base.is_allowed(first_device, n_devices)
+    }
+    fn links(&self, first_device: usize, n_devices: usize) -> u8 {
+        self.base.links(first_device, n_devices)
+    }
+    fn busy_before(&self, unit: usize) -> f64 {
+        self.base.busy_before(unit)
+    }
+    fn kind(&self, unit: usize) -> usize {
+        self.base.kind(unit)
+    }
+    fn is_better_end(&self, a: usize, b: usize) -> bool {
+        let at = |kind: usize| self.base.setting.layers.example[kind];
+        let machine = self.base.setting.machine;
+        self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
+    }
+    fn lower_ms(&self, span: &Span) -> f64 {
+        self.cell(span).lower_ms
+    }
+    fn upper_ms(&self, span: &Span) -> f64 {
+        let mixed = self.fitted(span).map_or(f64::INFINITY, |found| found.0);
+        mixed.min(self.base.upper_ms(span))
+    }
+    fn rounds(&self) -> f64 {
+        self.base.rounds()
+    }
+}

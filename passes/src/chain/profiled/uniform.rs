@@ -1,0 +1,275 @@
+//! Stages whose operators are all split alike: their times by sums over operators, recomputation by layers.
+
+use super::super::Span;
+use super::fill::{Piece, Shares, Slope, divided_ms, slopes, sort, whole_ms};
+use super::layers::Layers;
+use super::patterns::{Candidate, Patterns, patterns};
+use super::range_max::RangeMax;
+use super::{Cap, Setting};
+use indexmap::IndexMap;
+use phzc_cost::aceso::{OpChoice, StageChoice};
+use phzc_cost::profile::OpProfile;
+use rustc_hash::FxBuildHasher;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// One split of all operators.
+pub struct Uniform {
+    /// Devices that share each sample.
+    tensor: u32,
+    /// Replicas.
+    data: u32,
+    /// Per operator: the dimension that is split.
+    algo: Vec<u32>,
+    /// Per operator: what it takes.
+    pub(super) profiles: Vec<OpProfile>,
+    candidates: Vec<Candidate>,
+    /// Sums over the operators before each.
+    ms: Vec<f64>,
+    weight_mib: Vec<f64>,
+    kept_mib: Vec<f64>,
+    reserved: [RangeMax; 2],
+    /// How much a run may hold, and the patterns that it allows.
+    caps: Vec<Cap>,
+    /// Per bound (no cap, then every cap): the steps of all classes.
+    whole: Vec<Vec<Slope>>,
+    parts: RefCell<IndexMap<PartsKey, Arc<Vec<Vec<Slope>>>, FxBuildHasher>>,
+    part: RefCell<IndexMap<(usize, PartKey), Arc<Patterns>, FxBuildHasher>>,
+}
+
+/// A part of a layer: its class, first operator and the one after its last.
+type PartKey = (usize, usize, usize);
+type PartsKey = [Option<PartKey>; 2];
+
+/// Which layers of a stage are whole, and which operators are in parts of layers.
+struct Cut {
+    first: usize,
+    end: usize,
+    parts: [Option<(usize, usize, usize)>; 2],
+}
+
+/// How a stage's operators are recomputed: the cap, and per piece what its layers take.
+type Recomputed = Option<(usize, Vec<Shares>)>;
+
+impl Uniform {
+    /// The split over `tensor * data` devices, if it was measured.
+    pub fn new(of: &Setting, tensor: u32, data: u32) -> Option<Uniform> {
+        let (chain, microbatch) = (&of.machine.chain, of.microbatch);
+        let batch = (microbatch % data == 0).then_some(microbatch / data)?;
+        let splits: Vec<_> =
+            of.machine.tables.splits(batch, tensor).filter(|(algo, _)| of.is_free || *algo == 0).collect();
+        let fastest = |&row: &usize| {
+            let ms = |rows: &&(u32, &Vec<OpProfile>)| rows.1[row].both_ms();
+            splits.iter().min_by(|a, b| ms(a).total_cmp(&ms(b))).map(|(algo, rows)| (*algo, rows[row]))
+        };
+        let (algo, profiles): (Vec<u32>, Vec<OpProfile>) =
+            chain.rows.iter().map(fastest).collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let candidates: Vec<Candidate> =
+            (0..profiles.len()).map(|op| of.candidate(op, &profiles[op])).collect();
+        let sums = |value: &dyn Fn(usize) -> f64| {
+            let mut sum = 0.0;
+            let each = (0..profiles.len()).map(|op| {
+                sum += value(op);
+                sum
+            });
+            std::iter::once(0.0).chain(each).collect::<Vec<f64>>()
+        };
+        let reserved: [fn(&OpProfile) -> f64; 2] =
+            [|it| it.forward_reserved_mib, |it| it.backward_reserved_mib];
+        let caps = Cap::all(&of.layers, &candidates);
+        let bounds = std::iter::once(None).chain(caps.iter().map(Some));
+        let whole = bounds.map(|cap| whole_slopes(cap.map_or(&[], |cap| &cap.loose))).collect();
+        Some(Uniform {
+            ms: sums(&|op| profiles[op].both_ms()),
+            weight_mib: sums(&|op| profiles[op].weight_mib),
+            kept_mib: sums(&|op| candidates[op].mib),
+            reserved: reserved.map(|value| RangeMax::new(profiles.iter().map(value).collect())),
+            whole,
+            caps,
+            tensor,
+            data,
+            algo,
+            profiles,
+            candidates,
+            parts: RefCell::default(),
+            part: RefCell::default(),
+        })
+    }
+
+    /// Devices times milliseconds of one operator.
+    pub(super) fn busy(&self, op: usize) -> f64 {
+        f64::from(self.tensor * self.data) * self.profiles[op].both_ms()
+    }
+
+    /// Milliseconds of a microbatch without recomputation.
+    fn plain_ms(&self, of: &Setting, span: &Span) -> f64 {
+        let (first, last) = (&self.profiles[span.start], &self.profiles[span.end - 1]);
+        self.ms[span.end] - self.ms[span.start] + of.sends_ms(span, first.input_mib, last.output_mib)
+    }
+
+    /// MiB beyond the memory without recomputation.
+    fn over_mib(&self, of: &Setting, span: &Span) -> f64 {
+        let sum = |sums: &[f64]| sums[span.end] - sums[span.start];
+        let (weight_mib, kept_mib) =
+            (sum(&self.weight_mib), sum(&self.kept_mib) + self.profiles[span.start].input_mib);
+        let [forward, backward] = self.reserved.each_ref().map(|most| most.of(span.start, span.end - 1));
+        let fixed_mib = weight_mib * of.machine.state_copies + (forward + backward).max(weight_mib);
+        fixed_mib + kept_mib * span.in_flight as f64 - of.machine.limit_mib
+    }
+
+    /// No recomputation takes fewer milliseconds: layers divided, and of runs between two caps the larger is made and the smaller held.
+    pub fn lower_ms(&self, of: &Setting, span: &Span) -> f64 {
+        let (plain_ms, over_mib) = (self.plain_ms(of, span), self.over_mib(of, span));
+        if over_mib <= 0.0 {
+            return plain_ms;
+        }
+        let cut = Cut::new(&of.layers, span);
+        let parts = self.parts(&of.layers, &cut);
+        let layers = (&of.layers, cut.first, cut.end);
+        let mut least_ms = f64::INFINITY;
+        for (bound, (whole, parts)) in self.whole.iter().zip(parts.iter()).enumerate() {
+            let held_mib = bound.checked_sub(1).map_or(0.0, |cap| self.caps[cap].mib);
+            let need_mib = (over_mib + held_mib) / span.in_flight as f64;
+            least_ms = divided_ms(whole, parts, layers, need_mib, least_ms);
+        }
+        plain_ms + least_ms
+    }
+
+    /// Milliseconds of a way that fits, and what it recomputes.
+    pub fn upper_ms(&self, of: &Setting, span: &Span) -> (f64, Recomputed) {
+        let (plain_ms, over_mib) = (self.plain_ms(of, span), self.over_mib(of, span));
+        if over_mib <= 0.0 {
+            return (plain_ms, None);
+        }
+        let cut = Cut::new(&of.layers, span);
+        let parts = self.parts(&of.layers, &cut);
+        let layers = (&of.layers, cut.first, cut.end);
+        let mut best = (f64::INFINITY, None);
+        for (at, cap) in self.caps.iter().enumerate() {
+            let need_mib = (over_mib + cap.mib) / span.in_flight as f64;
+            let least_ms = divided_ms(&self.whole[at + 1], &parts[at + 1], layers, need_mib, f64::INFINITY);
+            if plain_ms + least_ms >= best.0 {
+                continue;
+            }
+            if let Some((ms, shares)) = whole_ms(&self.pieces(&of.layers, &cut, at), need_mib)
+                && plain_ms + ms < best.0
+            {
+                best = (plain_ms + ms, Some((at, shares)));
+            }
+        }
+        best
+    }
+
+    /// The steps of a stage's parts of layers, per bound.
+    fn parts(&self, layers: &Layers, cut: &Cut) -> Arc<Vec<Vec<Slope>>> {
+        let key = cut.parts.map(|part| part.map(|part| part_key(layers, part)));
+        if let Some(known) = self.parts.borrow().get(&key) {
+            return known.clone();
+        }
+        let of = |cap: usize| {
+            let parts = cut.parts.iter().flatten().map(|&part| self.part(layers, cap, part));
+            let mut all: Vec<Slope> =
+                parts.flat_map(|part| slopes(&part, None).collect::<Vec<_>>()).collect();
+            sort(&mut all);
+            all
+        };
+        let made: Arc<Vec<Vec<Slope>>> = Arc::new((0..=self.caps.len()).map(of).collect());
+        self.parts.borrow_mut().insert(key, made.clone());
+        made
+    }
+
+    /// The patterns of a part of a layer under a cap; under none after the last cap.
+    fn part(&self, layers: &Layers, cap: usize, part: (usize, usize, usize)) -> Arc<Patterns> {
+        let key = (cap, part_key(layers, part));
+        if let Some(known) = self.part.borrow().get(&key) {
+            return known.clone();
+        }
+        let cap_mib = self.caps.get(cap).map_or(f64::INFINITY, |cap| cap.mib);
+        let made = Arc::new(patterns(&self.candidates[part.1..part.2], cap_mib));
+        self.part.borrow_mut().insert(key, made.clone());
+        made
+    }
+
+    /// A stage's parts of layers and its whole layers by class.
+    fn pieces(&self, layers: &Layers, cut: &Cut, cap: usize) -> Vec<Piece> {
+        let parts = cut.parts.iter().flatten();
+        let mut pieces: Vec<Piece> =
+            parts.map(|&part| Piece { patterns: self.part(layers, cap, part), n_layers: 1 }).collect();
+        for (class, patterns) in self.caps[cap].full.iter().enumerate() {
+            let n_layers = layers.count(class, cut.first, cut.end);
+            if n_layers > 0 {
+                pieces.push(Piece { patterns: patterns.clone(), n_layers });
+            }
+        }
+        pieces
+    }
+
+    /// The stage as a part of a plan.
+    pub fn stage(&self, of: &Setting, span: &Span) -> StageChoice {
+        let mut recomputed = vec![false; span.end - span.start];
+        if let (_, Some((cap, shares))) = self.upper_ms(of, span) {
+            self.mark(&of.layers, span, cap, &shares, &mut recomputed);
+        }
+        let choice = |op: usize| OpChoice {
+            tensor: self.tensor,
+            data: self.data,
+            algo: self.algo[op],
+            recompute: recomputed[op - span.start],
+        };
+        StageChoice {
+            start: span.start,
+            n_devices: span.n_devices,
+            ops: (span.start..span.end).map(choice).collect(),
+        }
+    }
+
+    fn mark(&self, layers: &Layers, span: &Span, cap: usize, shares: &[Shares], recomputed: &mut [bool]) {
+        let cut = Cut::new(layers, span);
+        let pieces = self.pieces(layers, &cut, cap);
+        let mut starts: Vec<Vec<usize>> = cut.parts.iter().flatten().map(|part| vec![part.1]).collect();
+        for class in 0..layers.n_classes() {
+            let of_class = (cut.first..cut.end).filter(|&layer| layers.class[layer] == class);
+            let found: Vec<usize> = of_class.map(|layer| layers.starts[layer]).collect();
+            starts.extend((!found.is_empty()).then_some(found));
+        }
+        for ((piece, shares), starts) in pieces.iter().zip(shares).zip(starts) {
+            let each = shares.iter().flat_map(|&(point, n)| std::iter::repeat_n(point, n));
+            for (start, point) in starts.into_iter().zip(each) {
+                let ops = piece.patterns.points[point].ops;
+                (0..u64::BITS as usize)
+                    .filter(|bit| ops >> bit & 1 == 1)
+                    .for_each(|bit| recomputed[start - span.start + bit] = true);
+            }
+        }
+    }
+}
+
+fn whole_slopes(classes: &[Arc<Patterns>]) -> Vec<Slope> {
+    let of_class =
+        |(class, patterns): (usize, &Arc<Patterns>)| slopes(patterns, Some(class)).collect::<Vec<_>>();
+    let mut all: Vec<Slope> = classes.iter().enumerate().flat_map(of_class).collect();
+    sort(&mut all);
+    all
+}
+
+fn part_key(layers: &Layers, (layer, first, end): (usize, usize, usize)) -> PartKey {
+    let start = layers.starts[layer];
+    (layers.class[layer], first - start, end - start)
+}
+
+impl Cut {
+    fn new(layers: &Layers, span: &Span) -> Cut {
+        let (mut first, last) = (layers.layer_of[span.start], layers.layer_of[span.end - 1]);
+        let mut end = last + 1;
+        let mut parts = [None; 2];
+        if span.start > layers.starts[first] {
+            parts[0] = Some((first, span.start, span.end.min(layers.starts[first + 1])));
+            first += 1;
+        }
+        if first < end && span.end < layers.starts[end] {
+            end -= 1;
+            parts[1] = Some((end, span.start.max(layers.starts[end]), span.end));
+        }
+        Cut { first: first.min(end), end, parts }
+    }
+}

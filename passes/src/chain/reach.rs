@@ -1,0 +1,147 @@
+//! How far stages reach, none of them slower than a cap: from the chain's end, and from its front.
+//!
+//! For each number of stages and of devices only the furthest cut of each kind matters, and of the kinds only those that are not
+//! worse ends than another one that reaches further.
+
+use super::{ROUNDING, Side, Solver, Span, Stages};
+use std::collections::BTreeMap;
+
+/// Per kind the furthest unit.
+type Furthest = Vec<Option<usize>>;
+
+impl<S: Stages> Solver<'_, S> {
+    /// Whether the chain can be cut into `n_stages` stages, none of them slower than `cap`.
+    pub(super) fn is_feasible(&self, n_stages: usize, cap: f64, side: Side) -> bool {
+        let mut ends: BTreeMap<usize, Vec<usize>> = BTreeMap::from([(0, vec![self.stages.n_units()])]);
+        for in_flight in 1..=n_stages {
+            ends = self.one_more_stage(&ends, n_stages - in_flight, in_flight, cap, side);
+        }
+        ends.get(&self.stages.n_devices()).is_some_and(|starts| starts.contains(&0))
+    }
+
+    /// Per number of devices used: the starts of one more stage before those that start at `ends`.
+    fn one_more_stage(
+        &self,
+        ends: &BTreeMap<usize, Vec<usize>>,
+        left: usize,
+        in_flight: usize,
+        cap: f64,
+        side: Side,
+    ) -> BTreeMap<usize, Vec<usize>> {
+        let mut found: BTreeMap<usize, Furthest> = BTreeMap::new();
+        for (&used, ends) in ends {
+            for &n_devices in self.stages.groups() {
+                let Some(rest) = self.leaves(used, n_devices, left) else { continue };
+                if !self.stages.is_allowed(rest, n_devices) {
+                    continue;
+                }
+                let furthest = found.entry(used + n_devices).or_insert_with(|| vec![None; self.kinds.len()]);
+                for &end in ends {
+                    let stage = self.span(0, end, used, n_devices, in_flight);
+                    self.extend_left(stage, left, rest, cap, side, furthest);
+                }
+            }
+        }
+        found.into_iter().map(|(used, furthest)| (used, self.undominated(&furthest))).collect()
+    }
+
+    /// The furthest start of each kind that a stage can have.
+    fn extend_left(
+        &self,
+        stage: Span,
+        left: usize,
+        rest: usize,
+        cap: f64,
+        side: Side,
+        furthest: &mut Furthest,
+    ) {
+        // What lies before must fit on the other devices, and the stage itself on its own.
+        let most_busy = cap * rest as f64 * ROUNDING;
+        let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
+        for &kind in &self.order {
+            if left == 0 && kind != self.stages.kind(0) {
+                continue;
+            }
+            let known = self.better[kind].iter().filter_map(|&other| furthest[other]).min();
+            let units = &self.kinds[kind];
+            let busy = |unit: usize| self.stages.busy_before(unit);
+            let from = units.partition_point(|&unit| unit < left || busy(unit) < least_busy);
+            let is_before = |unit: usize| unit < stage.end.min(known.unwrap_or(usize::MAX));
+            let to = units.partition_point(|&unit| is_before(unit) && (left == 0 || busy(unit) <= most_busy));
+            if from < to
+                && let Some(start) = self.first_that_fits(&units[from..to], stage, cap, side)
+            {
+                furthest[kind] = Some(start);
+            }
+        }
+    }
+
+    /// The first of some units of one kind at which the stage can start; a later start is never slower.
+    fn first_that_fits(&self, units: &[usize], stage: Span, cap: f64, side: Side) -> Option<usize> {
+        let at = |start: usize| Span { start, ..stage };
+        if self.ms(at(*units.last()?), Side::Lower) > cap {
+            return None;
+        }
+        let first = units.partition_point(|&start| self.ms(at(start), Side::Lower) > cap);
+        units[first..].iter().copied().find(|&start| self.fits(at(start), cap, side))
+    }
+
+    fn undominated(&self, furthest: &Furthest) -> Vec<usize> {
+        let is_needed = |kind: usize, unit: usize| {
+            let others = self.better[kind].iter().filter(|&&other| other != kind);
+            others.filter_map(|&other| furthest[other]).all(|other| other > unit)
+        };
+        let kinds = furthest.iter().enumerate();
+        kinds.filter_map(|(kind, unit)| unit.filter(|&unit| is_needed(kind, unit))).collect()
+    }
+
+    /// Per number of stages and devices from the front: the last unit at which they can end, by their bounds.
+    pub(super) fn front_reach(&self, n_stages: usize, cap: f64) -> BTreeMap<(usize, usize), usize> {
+        let mut reach = BTreeMap::from([((0, 0), 0)]);
+        let mut starts: BTreeMap<usize, Vec<usize>> = BTreeMap::from([(0, vec![0])]);
+        for done in 0..n_stages.saturating_sub(1) {
+            let left = n_stages - 1 - done;
+            let mut found: BTreeMap<usize, Furthest> = BTreeMap::new();
+            for (&used, starts) in &starts {
+                for &n_devices in self.stages.groups() {
+                    if self.leaves(used, n_devices, left).is_none()
+                        || !self.stages.is_allowed(used, n_devices)
+                    {
+                        continue;
+                    }
+                    let furthest =
+                        found.entry(used + n_devices).or_insert_with(|| vec![None; self.kinds.len()]);
+                    let links = self.stages.links(used, n_devices);
+                    for &start in starts {
+                        let stage = Span { start, end: start, n_devices, links, in_flight: left + 1 };
+                        self.extend_right(stage, left, cap, furthest);
+                    }
+                }
+            }
+            starts =
+                found.into_iter().map(|(used, ends)| (used, ends.into_iter().flatten().collect())).collect();
+            let last = |(&used, ends): (&usize, &Vec<usize>)| Some(((done + 1, used), *ends.iter().max()?));
+            reach.extend(starts.iter().filter_map(last));
+        }
+        reach
+    }
+
+    /// The furthest end of each kind that a stage can have.
+    fn extend_right(&self, stage: Span, left: usize, cap: f64, furthest: &mut Furthest) {
+        let most_busy = self.stages.busy_before(stage.start) + cap * stage.n_devices as f64 * ROUNDING;
+        let last = self.stages.n_units() - left;
+        for (units, furthest) in self.kinds.iter().zip(furthest) {
+            let from = units.partition_point(|&unit| unit <= stage.start.max(furthest.unwrap_or(0)));
+            let to =
+                units.partition_point(|&unit| unit <= last && self.stages.busy_before(unit) <= most_busy);
+            if from >= to {
+                continue;
+            }
+            let fits = |end: &usize| self.ms(Span { end: *end, ..stage }, Side::Lower) <= cap;
+            let n_fit = units[from..to].partition_point(fits);
+            if n_fit > 0 {
+                *furthest = Some(units[from + n_fit - 1]);
+            }
+        }
+    }
+}

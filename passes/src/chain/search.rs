@@ -1,0 +1,233 @@
+//! Best first over numbers of stages: the cap under which none is possible rises until a plan is found that nothing can beat.
+//!
+//! A node is one problem (a microbatch size, say) with a number of stages. Of each is known a cap below which no plan exists, by the stages'
+//! bounds, and with it a bound on its cost. The least bound goes first. Once its cap is known closely, a plan is made of ways that were
+//! found; from then on a node is closed by one test whether it can be better at all. What remains open bounds the best plan from below.
+
+use super::{Side, Solver, Span, Stages};
+
+/// How hard to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Nodes of which plans are made.
+    pub max_plans: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { max_plans: usize::MAX }
+    }
+}
+
+/// The best plan.
+#[derive(Clone, Debug)]
+pub struct Best {
+    /// Milliseconds of a step; infinite where no plan was found.
+    pub cost: f64,
+    /// No plan takes fewer.
+    pub bound: f64,
+    /// Which problem it is a plan of; `None` if none beats the cost that was known before.
+    pub problem: Option<usize>,
+    /// Its stages in the chain's order.
+    pub spans: Vec<Span>,
+}
+
+/// Relative gap at which a plan is called best.
+const TOLERANCE: f64 = 1e-4;
+/// Relative width to which a node's cap is narrowed.
+const WIDTH: f64 = 4e-4;
+/// First relative step of a cap that is raised, and by how much the next is longer.
+const STEP: (f64, f64) = (0.02, 1.5);
+/// Relative slack of the caps at which the least sum is looked for.
+const SLACKS: [f64; 2] = [1.0, 1.002];
+/// Bounds are sharpened by a least sum where caps up to this much higher matter.
+const MAX_SHARPENED: f64 = 1.03;
+/// Chains of up to so many units are searched through: every trade of the slowest stage against the sum.
+const MAX_EXHAUSTED: usize = 64;
+/// No stage takes as many milliseconds.
+const MAX_CAP: f64 = 1e12;
+
+struct Node {
+    problem: usize,
+    n_stages: usize,
+    /// No plan has all its stages below this.
+    low: f64,
+    /// By their bounds some could.
+    high: Option<f64>,
+    step: f64,
+    bound: f64,
+}
+
+/// The best of some problems; `known` is the cost of a plan that is there already.
+pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effort) -> Best {
+    let cost = known.unwrap_or(f64::INFINITY);
+    let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new() };
+    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0 };
+    while let Some(at) = search.next() {
+        if search.open[at].bound >= search.goal() || search.n_plans >= effort.max_plans {
+            break;
+        }
+        let node = search.open.swap_remove(at);
+        search.advance(node);
+    }
+    let open = search.open.iter().map(|node| node.bound).fold(search.best.bound, f64::min);
+    Best { bound: open.min(search.best.cost), ..search.best }
+}
+
+fn nodes<S: Stages>(solvers: &[Solver<S>]) -> Vec<Node> {
+    let mut open = Vec::new();
+    for (problem, solver) in solvers.iter().enumerate() {
+        let stages = solver.stages;
+        let low = stages.busy_before(stages.n_units()) / stages.n_devices() as f64;
+        let most = stages.groups().iter().max().copied().unwrap_or(0);
+        for n_stages in 1..=stages.max_stages().min(stages.n_devices()).min(stages.n_units()) {
+            if n_stages * most >= stages.n_devices() {
+                let bound = solver.bound(n_stages, low);
+                open.push(Node { problem, n_stages, low, high: None, step: STEP.0, bound });
+            }
+        }
+    }
+    open
+}
+
+struct Search<'a, 's, S> {
+    solvers: &'a [Solver<'s, S>],
+    open: Vec<Node>,
+    best: Best,
+    n_plans: usize,
+}
+
+impl<S: Stages> Search<'_, '_, S> {
+    /// The open node with the least bound.
+    fn next(&self) -> Option<usize> {
+        (0..self.open.len()).min_by(|&a, &b| self.open[a].bound.total_cmp(&self.open[b].bound))
+    }
+
+    /// A plan at this cost would be no better.
+    fn goal(&self) -> f64 {
+        self.best.cost * (1.0 - TOLERANCE)
+    }
+
+    fn advance(&mut self, mut node: Node) {
+        let solver = &self.solvers[node.problem];
+        match node.high {
+            Some(high) if high - node.low <= WIDTH * high => self.plan(node),
+            Some(high) => {
+                let middle = 0.5 * (node.low + high);
+                self.test(&mut node, middle);
+                self.open.push(node);
+            }
+            None if self.best.cost.is_finite() => {
+                let cap = solver.cap_of(node.n_stages, self.goal()).max(node.low);
+                match self.test(&mut node, cap) {
+                    true => self.open.push(node),
+                    false => self.close(self.goal()),
+                }
+            }
+            None => {
+                let cap = node.low * (1.0 + node.step);
+                node.step *= STEP.1;
+                self.test(&mut node, cap);
+                if node.low < MAX_CAP {
+                    self.open.push(node);
+                }
+            }
+        }
+    }
+
+    /// Narrows a node's caps by one that is between them.
+    fn test(&self, node: &mut Node, cap: f64) -> bool {
+        let solver = &self.solvers[node.problem];
+        let is_feasible = solver.is_feasible(node.n_stages, cap, Side::Lower);
+        match is_feasible {
+            true => node.high = Some(cap),
+            false => node.low = cap,
+        }
+        node.bound = solver.bound(node.n_stages, node.low);
+        is_feasible
+    }
+
+    fn close(&mut self, bound: f64) {
+        self.best.bound = self.best.bound.min(bound);
+    }
+
+    /// Makes a plan of a node, and closes it.
+    fn plan(&mut self, node: Node) {
+        self.n_plans += 1;
+        if let Some((cost, spans)) = self.found(&node) {
+            self.keep(&node, cost, spans);
+        }
+        let is_small = self.solvers[node.problem].stages.n_units() <= MAX_EXHAUSTED;
+        let bound = if is_small { self.exhausted(&node) } else { self.sharpened(&node) };
+        self.close(bound);
+    }
+
+    fn keep(&mut self, node: &Node, cost: f64, spans: Vec<Span>) {
+        if cost < self.best.cost {
+            self.best = Best { cost, spans, problem: Some(node.problem), bound: self.best.bound };
+        }
+    }
+
+    /// All plans of a node that could be the best: the least sum under a cap, then under that plan's slowest stage, and so on.
+    fn exhausted(&mut self, node: &Node) -> f64 {
+        let solver = &self.solvers[node.problem];
+        let mut cap = match self.best.cost.is_finite() {
+            true => solver.cap_of(node.n_stages, self.best.cost),
+            false => MAX_CAP,
+        };
+        while let Some((sum_ms, spans)) = solver.least_sum(node.n_stages, cap, Side::Upper) {
+            let longest_ms = spans.iter().map(|&span| solver.ms(span, Side::Upper)).fold(0.0, f64::max);
+            let cost = solver.cost(&spans, Side::Upper);
+            self.keep(node, cost, spans);
+            cap = longest_ms * (1.0 - 1e-12);
+            if node.low * solver.stages.rounds() + sum_ms >= self.best.cost {
+                break;
+            }
+        }
+        self.sharpened(node)
+    }
+
+    fn found(&self, node: &Node) -> Option<(f64, Vec<Span>)> {
+        let solver = &self.solvers[node.problem];
+        let cap = self.upper_cap(node)?;
+        let plans =
+            SLACKS.iter().filter_map(|slack| solver.least_sum(node.n_stages, cap * slack, Side::Upper));
+        let costs = plans.map(|(_, spans)| (solver.cost(&spans, Side::Upper), spans));
+        costs.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// The least cap at which a plan can be made of ways that were found, if it can beat the best.
+    fn upper_cap(&self, node: &Node) -> Option<f64> {
+        let solver = &self.solvers[node.problem];
+        let is_feasible = |cap: f64| solver.is_feasible(node.n_stages, cap, Side::Upper);
+        if self.best.cost.is_finite() && !is_feasible(solver.cap_of(node.n_stages, self.best.cost)) {
+            return None;
+        }
+        let (mut low, mut high, mut step) = (node.low, node.high?, WIDTH);
+        while !is_feasible(high) {
+            (low, high, step) = (high, high * (1.0 + step), step * 2.0);
+            if high > MAX_CAP {
+                return None;
+            }
+        }
+        while high - low > 0.5 * WIDTH * high {
+            let middle = 0.5 * (low + high);
+            match is_feasible(middle) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Some(high)
+    }
+
+    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best.
+    fn sharpened(&self, node: &Node) -> f64 {
+        let (solver, goal) = (&self.solvers[node.problem], self.goal());
+        let cap = solver.cap_of(node.n_stages, goal);
+        if !goal.is_finite() || node.bound >= goal || cap <= node.low || cap > MAX_SHARPENED * node.low {
+            return node.bound;
+        }
+        let sum_ms = solver.least_sum(node.n_stages, cap, Side::Lower).map_or(f64::INFINITY, |found| found.0);
+        node.bound.max(goal.min(node.low * solver.stages.rounds() + sum_ms))
+    }
+}

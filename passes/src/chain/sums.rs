@@ -1,0 +1,91 @@
+//! The plan with the least sum of stage times among those with no stage over a cap.
+
+use super::{ROUNDING, Side, Solver, Span, Stages};
+use std::collections::BTreeMap;
+
+/// How some stages at the chain's end came about.
+#[derive(Clone, Copy)]
+struct Label {
+    sum_ms: f64,
+    /// Where the first of them ends.
+    end: usize,
+    /// Devices of the others.
+    used_after: usize,
+}
+
+/// Per number of devices used and first unit.
+type Labels = BTreeMap<usize, BTreeMap<usize, Label>>;
+
+/// After so many starts in a row at which a stage does not fit, none further left is tried: cuts inside one layer are dearer.
+const MAX_MISSES: usize = 32;
+
+impl<S: Stages> Solver<'_, S> {
+    /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
+    pub(super) fn least_sum(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
+        let reach = self.front_reach(n_stages, cap);
+        let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
+        let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
+        for in_flight in 1..=n_stages {
+            let left = n_stages - in_flight;
+            let mut next = Labels::new();
+            for (&used, ends) in &steps[in_flight - 1] {
+                for &n_devices in self.stages.groups() {
+                    let Some(rest) = self.leaves(used, n_devices, left) else { continue };
+                    let Some(&last) = reach.get(&(left, rest)) else { continue };
+                    if !self.stages.is_allowed(rest, n_devices) {
+                        continue;
+                    }
+                    let found = next.entry(used + n_devices).or_default();
+                    for (&end, label) in ends {
+                        let stage = self.span(left, end, used, n_devices, in_flight);
+                        self.extend(stage, last, cap, side, Label { end, used_after: used, ..*label }, found);
+                    }
+                }
+            }
+            steps.push(next);
+        }
+        let total = self.stages.n_devices();
+        let sum_ms = steps[n_stages].get(&total)?.get(&0)?.sum_ms;
+        Some((sum_ms, self.spans(&steps, total)))
+    }
+
+    /// All starts of a stage from its least, `stage.start`, to `last`.
+    fn extend(
+        &self,
+        stage: Span,
+        last: usize,
+        cap: f64,
+        side: Side,
+        after: Label,
+        found: &mut BTreeMap<usize, Label>,
+    ) {
+        let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
+        let mut n_misses = 0;
+        for start in (stage.start..=last.min(stage.end - 1)).rev() {
+            if self.stages.busy_before(start) < least_busy || n_misses > MAX_MISSES {
+                break;
+            }
+            let span = Span { start, ..stage };
+            n_misses += usize::from(self.ms(span, Side::Lower) > cap);
+            if !self.fits(span, cap, side) {
+                continue;
+            }
+            let label = Label { sum_ms: after.sum_ms + self.ms(span, side), ..after };
+            let known = found.entry(start).or_insert(label);
+            if label.sum_ms < known.sum_ms {
+                *known = label;
+            }
+        }
+    }
+
+    fn spans(&self, steps: &[Labels], total: usize) -> Vec<Span> {
+        let (mut start, mut used) = (0, total);
+        let mut spans = Vec::new();
+        for in_flight in (1..steps.len()).rev() {
+            let label = steps[in_flight][&used][&start];
+            spans.push(self.span(start, label.end, label.used_after, used - label.used_after, in_flight));
+            (start, used) = (label.end, label.used_after);
+        }
+        spans
+    }
+}
