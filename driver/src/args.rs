@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::calibrate::CalibrateArgs;
+use crate::emit::Emit;
 use crate::generate::GenArgs;
 use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -42,7 +43,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
-    /// File for the resulting program [default: standard output]
+    /// What to write: the planned program, its schedule as a Chrome trace, or (to a directory) a module per stage and phase
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program)]
+    pub emit: Emit,
+
+    /// File for the resulting program, trace; directory for the stages' modules [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

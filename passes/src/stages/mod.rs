@@ -4,10 +4,11 @@
 //! microbatches: its all-reduces are sums over microbatches, which the modules do one by one, from an accumulator to
 //! an accumulator. What waits for a sum, and the update phase, run once per step. Values that another module reads
 //! are its results and the other's parameters, leaf by leaf. Constants, and what is made of them alone, every module
-//! makes for itself. Precondition: `place` has run.
+//! makes for itself. Layouts stay on the values that have them in the plan. Precondition: `place` has run.
 
 mod describe;
 pub mod execute;
+mod layouts;
 mod manifest;
 mod split;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::derive::{derive, is_planned};
 use crate::inline;
 use crate::microbatch::{after_all, on_time_axis_alone};
 use crate::spmd;
+use layouts::Layouts;
 use phzc_ir::{Diagnostic, Module, Opcode, Result};
 use split::Split;
 
@@ -54,7 +56,8 @@ pub fn stages(placed: &Module) -> Result<Stages> {
     }
     let local = spmd::program(&timed, &timed_facts)?;
     numbers_outside(&local)?;
-    let split = Split::new(&local, when::when(local.entry())?);
+    let layouts = Layouts::new(&placed, &facts.header.meshes);
+    let split = Split::new(&local, layouts, when::when(local.entry())?);
     let pieces = split.pieces()?;
     let manifest = describe::manifest(&split, &pieces, &facts, (&timed, &timed_facts))?;
     let modules = pieces.into_iter().map(|piece| (piece.task.name(), piece.module)).collect();

@@ -1,5 +1,6 @@
 //! Which values go from module to module, and the modules that read and make them.
 
+use super::layouts::Layouts;
 use super::when::{Part, Task, When};
 use super::write;
 use crate::derive::{is_naming, operand_origins, origin};
@@ -41,6 +42,8 @@ pub struct Piece {
 pub struct Split<'a> {
     /// The program of one microbatch, in which all-reduces sum over microbatches.
     pub local: &'a Module,
+    /// The layouts of the plan.
+    pub layouts: Layouts<'a>,
     /// When each instruction of its entry runs.
     pub when: Vec<When>,
     /// The instruction of each accumulator.
@@ -51,7 +54,7 @@ pub struct Split<'a> {
 
 impl<'a> Split<'a> {
     /// Finds out what goes where.
-    pub fn new(local: &'a Module, when: Vec<When>) -> Split<'a> {
+    pub fn new(local: &'a Module, layouts: Layouts<'a>, when: Vec<When>) -> Split<'a> {
         let entry = local.entry();
         let is_sum = |id: &InstrId| matches!(when[id.index()], When::Sum(_));
         let sums = (0..when.len()).map(InstrId::new).filter(is_sum).collect();
@@ -64,7 +67,7 @@ impl<'a> Split<'a> {
                 }
             }
         }
-        Split { local, when, sums, readers }
+        Split { local, layouts, when, sums, readers }
     }
 
     /// The leaves of the program's result.

@@ -1,12 +1,16 @@
 //! Writes one module: its parameters, its instructions in program order, its sums, and a tuple of results.
 
+use super::layouts;
 use super::split::{Leaf, Source, Split};
 use super::when::Task;
 use crate::dce::remove_dead;
 use crate::microbatch::STAGE_NOTE;
 use crate::spmd::GLOBAL_NOTE;
 use phzc_ir::edit::Names;
-use phzc_ir::{Attr, Computation, DType, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Span, Value};
+use phzc_ir::{
+    Attr, Computation, DType, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Shape, Sharding,
+    Span, Value,
+};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -30,11 +34,13 @@ pub fn module(
     let mut results: Vec<InstrId> = outputs.iter().map(|&leaf| writer.leaf(leaf)).collect();
     results.extend(sums.iter().map(|&sum| writer.sum(split.sums[sum])));
     let root = writer.tuple(results, "outputs");
-    finished(split.local, task, writer.instrs, root)
+    writer.lay_out(root, outputs, sums);
+    finished(split, task, writer.instrs, root)
 }
 
 /// A module around an entry, without what nobody calls and without the header's plan.
-fn finished(local: &Module, task: Task, instrs: Vec<Instr>, root: InstrId) -> Module {
+fn finished(split: &Split, task: Task, instrs: Vec<Instr>, root: InstrId) -> Module {
+    let local = split.local;
     let mut module = local.clone();
     module.attrs.clear();
     module.name = format!("{}.{}", local.name, task.name()).into();
@@ -42,6 +48,12 @@ fn finished(local: &Module, task: Task, instrs: Vec<Instr>, root: InstrId) -> Mo
     let entry = &mut module.comps[local.entry.index()];
     *entry = Computation { instrs, root, name: entry.name.clone(), thread: None };
     remove_dead(&mut module);
+    if split.layouts.n_devices(task.stage) > 1 {
+        module.set_attr("num_partitions", split.layouts.n_devices(task.stage).to_string());
+        split.layouts.write(&mut module);
+    } else {
+        module.comps.iter_mut().flat_map(|comp| &mut comp.instrs).for_each(layouts::remove);
+    }
     module
 }
 
@@ -70,7 +82,13 @@ impl<'a> Writer<'a> {
         for (number, &source) in inputs.iter().enumerate() {
             let payload = Payload::Parameter(number as u32);
             let (name, shape, stands_for) = self.parameter(source);
-            let id = self.push(Instr { payload, ..plain(name, Opcode::Parameter, shape) });
+            let mut own = Instr { payload, ..plain(name, Opcode::Parameter, shape) };
+            if let Some(&(maker, leaf)) = stands_for.first().filter(|_| source != Source::Microbatch) {
+                let maker = &self.split.local.entry().instr(maker).name;
+                let tiling = self.split.layouts.leaf(maker, leaf);
+                tiling.into_iter().for_each(|tiling| layouts::set(&mut own, tiling));
+            }
+            let id = self.push(own);
             self.leaves.extend(stands_for.into_iter().map(|leaf| (leaf, id)));
         }
     }
@@ -165,6 +183,20 @@ impl<'a> Writer<'a> {
         let attrs = vec![Attr { key: Key::Index, value: Value::Int(index as i64) }];
         let operands = SmallVec::from_slice(&[tuple]);
         self.push(Instr { operands, attrs, ..plain(name, Opcode::GetTupleElement, shape.clone()) })
+    }
+
+    /// Gives the results the layouts that they have in the program; others are on all devices.
+    fn lay_out(&mut self, root: InstrId, outputs: &[Leaf], sums: &[usize]) {
+        let entry = self.split.local.entry();
+        let sums = sums.iter().map(|&sum| (self.split.sums[sum], 0));
+        let tiling = |leaf: Leaf| {
+            let found = self.split.layouts.leaf(&entry.instr(leaf.0).name, leaf.1);
+            let rank = self.split.shape(leaf).as_array().map_or(0, |array| array.rank());
+            found.unwrap_or_else(|| Layout::REPLICATED.to_tiling(rank, &Mesh::new(&[])))
+        };
+        let tilings = outputs.iter().copied().chain(sums).map(tiling).collect();
+        let sharding = Value::Sharding(Box::new(Sharding::Tuple(tilings)));
+        self.instrs[root.index()].set_attr(Key::Sharding, sharding);
     }
 
     /// The sum so far with this microbatch's part.
