@@ -10,7 +10,7 @@ use phzc_cost::Pipeline;
 use phzc_cost::schedule::{Event, Phase};
 use phzc_ir::text::shape_text;
 use phzc_ir::{Diagnostic, InstrId, Key, Module, Opcode, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The manifest of some modules; `placed` are the facts of the plan, `timed` is the program on the axis of the
 /// microbatches with its facts.
@@ -26,6 +26,7 @@ pub fn manifest(
     let writer = Writer { split, pieces, timed };
     let order = order(pieces, placed);
     writer.check(&order)?;
+    writer.no_part_in_updates()?;
     Ok(Manifest {
         schema: 1,
         program: split.local.name.to_string(),
@@ -169,6 +170,24 @@ impl Writer<'_> {
                 }
             }
             done.insert((task, microbatch));
+        }
+        Ok(())
+    }
+
+    /// Errors if an update reads what only parts of are there: those of one microbatch.
+    fn no_part_in_updates(&self) -> Result<()> {
+        let (module, split) = (self.timed.0, self.split);
+        let ids: BTreeMap<&str, InstrId> =
+            module.entry().iter().map(|(id, instr)| (&*instr.name, id)).collect();
+        for (&(maker, leaf), readers) in &split.readers {
+            let instr = split.local.entry().instr(maker);
+            let is_part = ids.get(&*instr.name).is_some_and(|&id| self.batch_dim(id, leaf).is_some());
+            if let Some(reader) = readers.iter().find(|reader| reader.is_update()).filter(|_| is_part) {
+                let message = format!("{} reads `{}` of all microbatches", reader.name(), instr.name);
+                return Err(Diagnostic::error(message)
+                    .at(instr.span)
+                    .help("plan with `place{microbatches=1}`"));
+            }
         }
         Ok(())
     }

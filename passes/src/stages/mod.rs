@@ -9,6 +9,7 @@
 mod describe;
 pub mod execute;
 mod layouts;
+mod loops;
 mod manifest;
 mod split;
 #[cfg(test)]
@@ -50,12 +51,12 @@ pub fn stages(placed: &Module) -> Result<Stages> {
     let facts = derive(&placed)?;
     let timed = on_time_axis_alone(&placed)?;
     let timed_facts = derive(&timed)?;
-    if facts.header.n_microbatches > 1 && after_all(&timed, &timed_facts)?.is_none() {
-        let message = "a loop sums over the microbatches: it cannot be taken apart";
-        return Err(Diagnostic::error(message).help("plan with `place{microbatches=1}`"));
+    if facts.header.n_microbatches > 1 {
+        after_all(&timed, &timed_facts)?;
     }
-    let local = spmd::program(&timed, &timed_facts)?;
-    numbers_outside(&local)?;
+    let mut local = spmd::program(&timed, &timed_facts)?;
+    loops::lift(&mut local);
+    no_loop_asks(&local)?;
     let layouts = Layouts::new(&placed, &facts.header.meshes);
     let split = Split::new(&local, layouts, when::when(local.entry())?);
     let pieces = split.pieces()?;
@@ -70,16 +71,16 @@ pub fn to_json(manifest: &Manifest) -> String {
     format!("{text}\n")
 }
 
-/// Errors if a loop or a branch asks for the number of the microbatch, which is a parameter of the entry.
-fn numbers_outside(local: &Module) -> Result<()> {
+/// Errors if a loop or a branch asks for other microbatches, or for the number of its own.
+fn no_loop_asks(local: &Module) -> Result<()> {
     let inner = local.comps.iter().filter(|comp| comp.name != local.entry().name);
-    let mut numbers = inner.flat_map(|comp| &comp.instrs).filter(|instr| instr.op == Opcode::PartitionId);
-    match numbers.next() {
-        None => Ok(()),
-        Some(instr) => {
-            Err(Diagnostic::error("a loop takes its part of the batch by the number of the microbatch")
-                .at(instr.span)
-                .help("plan with `place{microbatches=1}`"))
-        }
+    for instr in inner.flat_map(|comp| &comp.instrs) {
+        let message = match instr.op {
+            Opcode::AllReduce => "a loop needs a sum over the microbatches before it ends",
+            Opcode::PartitionId => "a loop takes its part of the batch by the number of the microbatch",
+            _ => continue,
+        };
+        return Err(Diagnostic::error(message).at(instr.span).help("plan with `place{microbatches=1}`"));
     }
+    Ok(())
 }
