@@ -8,7 +8,7 @@
 //! That is the same if all that becomes of a sum in the body is linear, ends in carried values alone, and those start as
 //! zeros: then the carried values themselves are sums of what each microbatch makes.
 
-use crate::derive::origin;
+use crate::derive::{is_naming, operand_origins, origin};
 use phzc_ir::edit::Names;
 use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
 use smallvec::SmallVec;
@@ -40,7 +40,7 @@ fn lift_from(module: &mut Module, comp: CompId, name: &str) {
     if !sums.iter().all(is_addition) {
         return;
     }
-    let Some(leaves) = carried(module.comp(body)) else { return };
+    let Some(leaves) = carried(module, module.comp(body)) else { return };
     let is_fit = |&leaf: &usize| {
         !reads(module.comp(condition), leaf) && starts_as_zeros(module.comp(comp), instr.operands[0], leaf)
     };
@@ -56,69 +56,95 @@ fn sums(comp: &Computation) -> impl Iterator<Item = InstrId> + '_ {
     comp.iter().filter(|(_, instr)| instr.op == Opcode::AllReduce).map(|(id, _)| id)
 }
 
-/// The carried leaves that the body's sums end in; `None` if they end elsewhere, or not linearly.
-fn carried(body: &Computation) -> Option<BTreeSet<usize>> {
+/// The carried leaves that the body's sums end in; `None` if they do not stay linear.
+fn carried(module: &Module, body: &Computation) -> Option<BTreeSet<usize>> {
     let mut leaves: BTreeSet<usize> = BTreeSet::new();
     loop {
-        let summed = summed(body, &leaves);
-        let root = body.root();
-        let reached = root.operands.iter().enumerate().filter(|(_, operand)| summed[operand.index()]);
-        let found: BTreeSet<usize> = reached.map(|(leaf, _)| leaf).collect();
-        if found == leaves {
-            let is_legal = |(id, instr): (InstrId, &Instr)| id == body.root || is_linear(instr, &summed);
-            let is_whole = root.op == Opcode::Tuple && !summed[body.root.index()];
-            return (is_whole && body.iter().all(is_legal)).then_some(leaves);
+        let parts = Parts::new(module, body, &leaves);
+        let n_leaves = body.root().shape.n_leaves();
+        let reached: BTreeSet<usize> =
+            (0..n_leaves).filter(|&leaf| parts.has(origin(body, body.root, leaf))).collect();
+        if reached == leaves {
+            return body.instrs.iter().all(|instr| parts.is_linear(instr)).then_some(leaves);
         }
-        leaves.extend(found);
+        leaves.extend(reached);
     }
 }
 
-/// Whether each value of the body would be one microbatch's part of a sum, given the carried leaves that are.
-fn summed(body: &Computation, leaves: &BTreeSet<usize>) -> Vec<bool> {
-    let mut found = vec![false; body.instrs.len()];
-    for (id, instr) in body.iter().filter(|(id, _)| *id != body.root) {
-        found[id.index()] = match element(body, instr) {
-            Some(leaf) => leaves.contains(&leaf),
-            None => {
-                instr.op == Opcode::AllReduce || instr.operands.iter().any(|operand| found[operand.index()])
-            }
-        };
+/// Which values of a loop's body would be one microbatch's part of a sum.
+struct Parts<'a> {
+    module: &'a Module,
+    body: &'a Computation,
+    /// The carried leaves that are.
+    leaves: &'a BTreeSet<usize>,
+    /// Per instruction that computes.
+    made: Vec<bool>,
+}
+
+impl<'a> Parts<'a> {
+    fn new(module: &'a Module, body: &'a Computation, leaves: &'a BTreeSet<usize>) -> Parts<'a> {
+        let mut parts = Parts { module, body, leaves, made: vec![false; body.instrs.len()] };
+        for (id, instr) in body.iter().filter(|(_, instr)| !is_naming(instr)) {
+            let mut read = operand_origins(body, instr);
+            parts.made[id.index()] = instr.op == Opcode::AllReduce || read.any(|value| parts.has(value));
+        }
+        parts
     }
-    found
-}
 
-/// Which leaf of a loop's state an instruction of its body or condition picks.
-fn element(comp: &Computation, instr: &Instr) -> Option<usize> {
-    let is_state = |id: &InstrId| comp.instr(*id).op == Opcode::Parameter;
-    let is_element = instr.op == Opcode::GetTupleElement && instr.operands.first().is_some_and(is_state);
-    instr.int(Key::Index).filter(|_| is_element).map(|index| index as usize)
-}
+    fn has(&self, (maker, leaf): (InstrId, usize)) -> bool {
+        match self.body.instr(maker).op {
+            Opcode::Parameter => self.leaves.contains(&leaf),
+            _ => self.made[maker.index()],
+        }
+    }
 
-/// Whether an instruction is linear in those of its operands that are parts of sums.
-fn is_linear(instr: &Instr, summed: &[bool]) -> bool {
-    let is_part = |at: usize| instr.operands.get(at).is_some_and(|operand| summed[operand.index()]);
-    let n = instr.operands.len();
-    let n_parts = (0..n).filter(|&at| is_part(at)).count();
-    match instr.op {
-        _ if n_parts == 0 => true,
-        Opcode::Reshape | Opcode::Transpose | Opcode::Copy | Opcode::Bitcast | Opcode::Slice => true,
-        Opcode::Negate | Opcode::Reverse | Opcode::Broadcast | Opcode::Convert => true,
-        Opcode::Add | Opcode::Subtract | Opcode::Concatenate => n_parts == n,
-        Opcode::Multiply => n_parts == 1,
-        Opcode::Divide | Opcode::DynamicSlice => n_parts == 1 && is_part(0),
-        Opcode::DynamicUpdateSlice => n_parts == 2 && is_part(0) && is_part(1),
-        Opcode::Select => n_parts == 2 && is_part(1) && is_part(2),
-        _ => false,
+    /// Whether an instruction is linear in those of its operands that are parts.
+    fn is_linear(&self, instr: &Instr) -> bool {
+        if is_naming(instr) {
+            return true;
+        }
+        let is_part: Vec<bool> = operand_origins(self.body, instr).map(|value| self.has(value)).collect();
+        let (n, n_parts) = (is_part.len(), is_part.iter().filter(|&&is_part| is_part).count());
+        match instr.op {
+            _ if n_parts == 0 => true,
+            Opcode::Reshape | Opcode::Transpose | Opcode::Copy | Opcode::Bitcast | Opcode::Slice => true,
+            Opcode::Negate | Opcode::Reverse | Opcode::Broadcast | Opcode::Convert => true,
+            Opcode::Add | Opcode::Subtract | Opcode::Concatenate => n_parts == n,
+            Opcode::Multiply | Opcode::Dot => n_parts == 1,
+            Opcode::Reduce => n_parts == 1 && is_part[0] && self.adds_up(instr),
+            Opcode::Divide | Opcode::DynamicSlice => n_parts == 1 && is_part[0],
+            Opcode::DynamicUpdateSlice => n_parts == 2 && is_part[0] && is_part[1],
+            Opcode::Select => n_parts == 2 && is_part[1] && is_part[2],
+            _ => false,
+        }
     }
 }
 
+impl Parts<'_> {
+    /// Whether a reduction adds elements to zero.
+    fn adds_up(&self, instr: &Instr) -> bool {
+        let reducer = instr.comp(Key::ToApply).map(|comp| self.module.comp(comp).root().op);
+        reducer == Some(Opcode::Add)
+            && instr.operands.len() == 2
+            && is_zeros(self.body, origin(self.body, instr.operands[1], 0).0)
+    }
+}
+
+/// Whether a condition asks for a leaf of the loop's state.
 fn reads(condition: &Computation, leaf: usize) -> bool {
-    condition.instrs.iter().any(|instr| element(condition, instr) == Some(leaf))
+    let is_asked =
+        |(maker, at): (InstrId, usize)| condition.instr(maker).op == Opcode::Parameter && at == leaf;
+    let mut computing = condition.instrs.iter().filter(|instr| !is_naming(instr));
+    computing.any(|instr| operand_origins(condition, instr).any(is_asked))
 }
 
 /// Whether a leaf of a loop's first state is all zeros.
 fn starts_as_zeros(comp: &Computation, state: InstrId, leaf: usize) -> bool {
-    let (mut id, _) = origin(comp, state, leaf);
+    is_zeros(comp, origin(comp, state, leaf).0)
+}
+
+/// Whether an array is made of a constant zero alone.
+fn is_zeros(comp: &Computation, mut id: InstrId) -> bool {
     while matches!(comp.instr(id).op, Opcode::Broadcast | Opcode::Convert | Opcode::Copy | Opcode::Reshape) {
         id = origin(comp, comp.instr(id).operands[0], 0).0;
     }
@@ -133,14 +159,14 @@ fn elements(
     leaves: &BTreeSet<usize>,
 ) -> Option<BTreeMap<usize, Vec<InstrId>>> {
     let mut found: BTreeMap<usize, Vec<InstrId>> = BTreeMap::new();
+    let is_flat = comp.instr(id).shape.parts().iter().all(|part| part.as_array().is_some());
     for (reader, instr) in comp.iter().filter(|(_, instr)| instr.operands.contains(&id)) {
         let index = instr.int(Key::Index).filter(|_| instr.op == Opcode::GetTupleElement)? as usize;
         if leaves.contains(&index) {
-            instr.shape.as_array()?;
             found.entry(index).or_default().push(reader);
         }
     }
-    (comp.root != id).then_some(found)
+    (comp.root != id && is_flat).then_some(found)
 }
 
 fn drop_sums(body: &mut Computation, sums: &[InstrId]) {
