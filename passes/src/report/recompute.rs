@@ -22,32 +22,39 @@ pub fn secs(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<f64> {
     prices.iter().map(|price| price.backward_secs).collect()
 }
 
+/// A value: the first instruction that makes it, and which leaf.
+type Number = (usize, usize);
+
 /// The backward instructions whose values forward instructions have made.
 fn repeated(comp: &Computation, phases: impl Iterator<Item = Phase>) -> Vec<InstrId> {
     // Instructions that differ in attributes or type at most, each the first that makes its value.
     let mut alike: BTreeMap<Key, Vec<InstrId>> = BTreeMap::new();
-    let (mut number_of, mut is_forward): (Vec<usize>, Vec<bool>) = (Vec::new(), Vec::new());
+    let (mut numbers, mut is_forward): (Vec<Number>, Vec<bool>) = (Vec::new(), Vec::new());
     let mut found = Vec::new();
     for ((id, instr), phase) in comp.iter().zip(phases) {
         is_forward.push(phase == Phase::Forward);
-        let first = key(comp, instr, &number_of).and_then(|key| {
+        if is_move(instr) {
+            numbers.push(operands(comp, instr, &numbers)[0]);
+            continue;
+        }
+        let first = key(comp, instr, &numbers).and_then(|key| {
             let others = alike.entry(key).or_default();
             let same = others.iter().copied().find(|&other| is_same(instr, comp.instr(other)));
             others.extend(same.is_none().then_some(id));
             same
         });
         let is_again = first.is_some_and(|first| is_forward[first.index()]) && phase == Phase::Backward;
-        found.extend((is_again && !is_move(instr)).then_some(id));
-        number_of.push(first.unwrap_or(id).index());
+        found.extend(is_again.then_some(id));
+        numbers.push((first.unwrap_or(id).index(), 0));
     }
     found
 }
 
-/// Op, literal and operands, by the number of the value and its leaf.
-type Key<'a> = (&'a str, &'a str, SmallVec<[(usize, usize); 3]>);
+/// Op, literal and operands.
+type Key<'a> = (&'a str, &'a str, SmallVec<[Number; 3]>);
 
 /// What a value is made of; `None` if no other instruction can make it.
-fn key<'a>(comp: &'a Computation, instr: &'a Instr, number_of: &[usize]) -> Option<Key<'a>> {
+fn key<'a>(comp: &'a Computation, instr: &'a Instr, numbers: &[Number]) -> Option<Key<'a>> {
     if instr.op == Opcode::Parameter || is_naming(instr) || has_side_effect(instr) {
         return None;
     }
@@ -55,9 +62,17 @@ fn key<'a>(comp: &'a Computation, instr: &'a Instr, number_of: &[usize]) -> Opti
         Payload::Literal(literal) => literal,
         _ => "",
     };
-    let origins = operand_origins(comp, instr);
-    let operands = origins.map(|(maker, leaf)| (number_of[maker.index()], leaf)).collect();
-    Some((instr.op.as_str(), literal, operands))
+    Some((instr.op.as_str(), literal, operands(comp, instr, numbers)))
+}
+
+/// The values that an instruction reads, leaf by leaf.
+fn operands(comp: &Computation, instr: &Instr, numbers: &[Number]) -> SmallVec<[Number; 3]> {
+    // Of a change of layout the leaf is that of what it moves.
+    let number = |(maker, leaf): (InstrId, usize)| {
+        let (first, moved) = numbers[maker.index()];
+        (first, moved + leaf)
+    };
+    operand_origins(comp, instr).map(number).collect()
 }
 
 /// Whether two instructions of one key make the same value; where it lies does not matter.
@@ -68,13 +83,9 @@ fn is_same(one: &Instr, other: &Instr) -> bool {
             phzc_ir::Key::FrontendAttributes | phzc_ir::Key::Metadata | phzc_ir::Key::Sharding
         )
     };
-    let is_alike = one.shape == other.shape && one.payload == other.payload;
-    let has_same_attrs = || one.attrs.iter().filter(is_meaning).eq(other.attrs.iter().filter(is_meaning));
-    match (is_move(one), is_move(other)) {
-        (true, true) => true,
-        (false, false) => is_alike && has_same_attrs(),
-        _ => false,
-    }
+    one.shape == other.shape
+        && one.payload == other.payload
+        && one.attrs.iter().filter(is_meaning).eq(other.attrs.iter().filter(is_meaning))
 }
 
 /// Whether an instruction changes a layout only.

@@ -120,7 +120,8 @@ fn recomputing() -> Module {
         h = bf16[4096,4096] dot(a, a), {dot}, {f0}
         k = bf16[4096,4096] dot(h, h), {dot}, {f1}
         g = bf16[4096,4096] dot(k, h), {dot}, {b1}
-        again = bf16[4096,4096] dot(a, a), {dot}, {b0}
+        moved = bf16[4096,4096] custom-call(a), custom_call_target=\"Sharding\", sharding={{replicated}}, frontend_attributes={{phzc.phase=\"bwd\",phzc.stage=\"0\",phzc.move=\"none\"}}
+        again = bf16[4096,4096] dot(moved, a), {dot}, {b0}
         ROOT d = bf16[4096,4096] dot(g, again), {dot}, {b0}
         }}",
         f0 = own("fwd", 0),

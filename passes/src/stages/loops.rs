@@ -1,12 +1,13 @@
 //! Moves sums over the microbatches out of loops: a loop over layers then makes summands, which are summed up after it.
 //!
 //! ```text
-//! body: g = all-reduce(d); r = dynamic-update-slice(carried, g, …)      →  body: r = dynamic-update-slice(carried, d, …)
-//! out = get-tuple-element(while), index=1                                  out = all-reduce(get-tuple-element(while))
+//! body: g = all-reduce(d)                             →    body: r = dynamic-update-slice(carried, d, …)
+//!       r = dynamic-update-slice(carried, g, …)
+//! out = get-tuple-element(while), index=1                  out = all-reduce(get-tuple-element(while))
 //! ```
 //!
-//! That is the same if all that becomes of a sum in the body is linear, ends in carried values alone, and those start as
-//! zeros: then the carried values themselves are sums of what each microbatch makes.
+//! That is the same if all that becomes of a sum in the body is linear, ends in carried values alone, and those start
+//! as zeros: then the carried values themselves are sums of what each microbatch makes.
 
 use crate::derive::{is_naming, operand_origins, origin};
 use phzc_ir::edit::Names;
