@@ -43,11 +43,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
-    /// What to write: the planned program, its schedule as a Chrome trace, or (to a directory) a module per stage and phase
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program)]
+    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules, docs/stages.md
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,
 
-    /// File for the resulting program, trace; directory for the stages' modules [default: standard output]
+    /// File for the resulting program or trace, directory for the stages' modules [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

@@ -15,9 +15,9 @@ pub enum Emit {
     /// The program with its plan, as HLO text.
     #[default]
     Program,
-    /// A directory: an HLO module per stage and phase, and stages.json, which says how they fit together (docs/stages.md)
+    /// A directory: an HLO module per stage and phase, and stages.json, which says how they fit together.
     Stages,
-    /// The schedule in Chrome's trace format, for Perfetto or chrome://tracing
+    /// The schedule in Chrome's trace format, for Perfetto or chrome://tracing.
     Trace,
 }
 

@@ -48,6 +48,10 @@ fn finished(split: &Split, task: Task, instrs: Vec<Instr>, root: InstrId) -> Mod
     let entry = &mut module.comps[local.entry.index()];
     *entry = Computation { instrs, root, name: entry.name.clone(), thread: None };
     remove_dead(&mut module);
+    for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
+        // XLA takes no notes on the parameters of loops' bodies.
+        [STAGE_NOTE, GLOBAL_NOTE].into_iter().for_each(|note| instr.remove_note(note));
+    }
     if split.layouts.n_devices(task.stage) > 1 {
         module.set_attr("num_partitions", split.layouts.n_devices(task.stage).to_string());
         split.layouts.write(&mut module);
@@ -123,7 +127,6 @@ impl<'a> Writer<'a> {
         own.operands = instr.operands.iter().map(|&operand| self.operand(operand)).collect();
         // What it had to wait for may be in another module; the schedule keeps that order.
         own.attrs.retain(|attr| attr.key != Key::ControlPredecessors);
-        [STAGE_NOTE, GLOBAL_NOTE].into_iter().for_each(|note| own.remove_note(note));
         let made = self.push(own);
         self.made.insert(id, made);
     }
