@@ -7,7 +7,7 @@ use super::price::StagePrice;
 use crate::derive::{Facts, Phase, is_naming, operand_origins};
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload};
+use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload, Value};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub fn secs(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<f64> {
     let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
     let comp = module.entry;
-    for id in repeated(module.comp(comp), facts.comps[comp.index()].iter().map(|own| own.phase)) {
+    for id in repeated(module, facts.comps[comp.index()].iter().map(|own| own.phase)) {
         let (own, instr) = (&facts.comps[comp.index()][id.index()], module.comp(comp).instr(id));
         prices[own.stage].instr(module, facts, cluster, (comp, id, instr));
     }
@@ -26,7 +26,8 @@ pub fn secs(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<f64> {
 type Number = (usize, usize);
 
 /// The backward instructions whose values forward instructions have made.
-fn repeated(comp: &Computation, phases: impl Iterator<Item = Phase>) -> Vec<InstrId> {
+fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<InstrId> {
+    let comp = module.entry();
     // Instructions that differ in attributes or type at most, each the first that makes its value.
     let mut alike: BTreeMap<Key, Vec<InstrId>> = BTreeMap::new();
     let (mut numbers, mut is_forward): (Vec<Number>, Vec<bool>) = (Vec::new(), Vec::new());
@@ -39,7 +40,7 @@ fn repeated(comp: &Computation, phases: impl Iterator<Item = Phase>) -> Vec<Inst
         }
         let first = key(comp, instr, &numbers).and_then(|key| {
             let others = alike.entry(key).or_default();
-            let same = others.iter().copied().find(|&other| is_same(instr, comp.instr(other)));
+            let same = others.iter().copied().find(|&other| is_same(module, instr, comp.instr(other)));
             others.extend(same.is_none().then_some(id));
             same
         });
@@ -75,17 +76,33 @@ fn operands(comp: &Computation, instr: &Instr, numbers: &[Number]) -> SmallVec<[
     operand_origins(comp, instr).map(number).collect()
 }
 
-/// Whether two instructions of one key make the same value; where it lies does not matter.
-fn is_same(one: &Instr, other: &Instr) -> bool {
+/// Whether two instructions of one key make the same value; names and where it lies do not matter.
+fn is_same(module: &Module, one: &Instr, other: &Instr) -> bool {
     let is_meaning = |attr: &&Attr| {
         !matches!(
             attr.key,
             phzc_ir::Key::FrontendAttributes | phzc_ir::Key::Metadata | phzc_ir::Key::Sharding
         )
     };
+    let attrs = one.attrs.iter().filter(is_meaning).zip(other.attrs.iter().filter(is_meaning));
+    let count = |instr: &Instr| instr.attrs.iter().filter(is_meaning).count();
     one.shape == other.shape
         && one.payload == other.payload
-        && one.attrs.iter().filter(is_meaning).eq(other.attrs.iter().filter(is_meaning))
+        && count(one) == count(other)
+        && attrs.into_iter().all(|(one, other)| is_same_attr(module, one, other))
+}
+
+/// Whether two attributes say the same; computations do if their instructions do.
+fn is_same_attr(module: &Module, one: &Attr, other: &Attr) -> bool {
+    let (Value::Comp(a), Value::Comp(b)) = (&one.value, &other.value) else { return one == other };
+    let (a, b) = (module.comp(*a), module.comp(*b));
+    let is_pair = |(one, other): (&Instr, &Instr)| {
+        one.op == other.op && one.operands == other.operands && is_same(module, one, other)
+    };
+    one.key == other.key
+        && a.root == b.root
+        && a.instrs.len() == b.instrs.len()
+        && a.instrs.iter().zip(&b.instrs).all(is_pair)
 }
 
 /// Whether an instruction changes a layout only.
