@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::calibrate::CalibrateArgs;
+use crate::emit::Emit;
 use crate::generate::GenArgs;
 use crate::profile_plan::ProfilePlanArgs;
 use crate::validate::ValidateArgs;
@@ -43,7 +44,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
-    /// File for the resulting program [default: standard output]
+    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules, docs/stages.md
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
+    pub emit: Emit,
+
+    /// File for the resulting program or trace, directory for the stages' modules [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

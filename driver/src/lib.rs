@@ -9,6 +9,7 @@ mod cluster;
 mod controls;
 mod convert;
 mod dumps;
+pub mod emit;
 mod eval;
 mod explain;
 pub mod files;

@@ -2,13 +2,14 @@
 
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
+use crate::emit::{self, Emit, Emitted};
 use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
-    Failure, Io, calibrate, cluster, controls, convert, deliver, eval, explain, files, generate, help,
-    profile_plan, remarks, summary, validate, verify, write_stdout,
+    Failure, Io, calibrate, cluster, controls, convert, eval, explain, files, generate, help, profile_plan,
+    summary, validate, verify, write_stdout,
 };
-use phzc_ir::{Diagnostic, Module, print};
+use phzc_ir::{Diagnostic, Module};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::{Context, Done, Pipeline, estimate, report};
@@ -38,22 +39,23 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
 
 fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     let pipeline = controls::pipeline(args)?;
+    emit::check(args)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
-        Ok(text) => deliver(args.output.as_deref(), &text, io),
+        Ok(emitted) => emit::write(args, &emitted, io),
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
 }
 
-/// The text of the planned program; dumps and warnings on the way, the summary at the end.
+/// What is to be written of the planned program; dumps and warnings on the way, the summary at the end.
 fn compile(
     args: &Args,
     pipeline: &Pipeline,
     mut module: Module,
     source: &Source,
     io: &mut Io,
-) -> Result<String, Failure> {
+) -> Result<Emitted, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
     let explain = args.explain.clone();
@@ -64,9 +66,10 @@ fn compile(
     let warnings = render(Some(source), &cx.warnings, io.color);
     say(args, io, &warnings);
     let secs_per_pass = ran?;
-    // `estimate` and `--plan` ask for the figures of any program.
-    let is_asked =
-        args.plan.is_some() || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
+    // `estimate`, `--plan` and traces ask for the figures of any program.
+    let is_asked = args.plan.is_some()
+        || args.emit == Emit::Trace
+        || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
     let facts = if is_asked || is_planned(&module) { Some(derive(&module)?) } else { None };
     if let Some(facts) = &facts {
         let plan = report::plan_of(&module, facts, &cluster);
@@ -80,10 +83,7 @@ fn compile(
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
     say(args, io, &summary::passes(&secs_per_pass));
-    Ok(match facts {
-        Some(facts) if is_planned(&module) => remarks::with_facts(&module, &facts, &cluster),
-        _ => print(&module),
-    })
+    emit::emit(args, &module, facts.as_ref(), &cluster)
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.

@@ -18,7 +18,7 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Memory, StageMemory, memory, memory_of, schedule};
+pub use memory::{Memory, StageMemory, memory, memory_held, memory_of, schedule};
 
 use crate::derive::{BatchSplit, Facts, Problem, batch_splits, derive, is_planned};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};

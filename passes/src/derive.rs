@@ -23,7 +23,7 @@ mod sums;
 mod tests;
 
 pub use agree::{Aliased, aliased};
-pub use header::{Header, PLAN_NOTE, SPMD_NOTE, header, is_planned};
+pub use header::{Header, MESH_NOTE, PLAN_NOTE, SPMD_NOTE, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};

@@ -36,6 +36,7 @@ pub mod shard;
 mod siblings;
 pub mod simplify;
 pub mod spmd;
+pub mod stages;
 pub mod stop;
 #[cfg(test)]
 mod testing;

@@ -5,9 +5,10 @@
 //! accumulation. What every microbatch needs, but is such a sum, cannot be had microbatch by microbatch.
 
 use crate::batch::{batch_dims, gcd};
-use crate::derive::{Facts, Phase, derive, header, is_naming, operand_origins, planned_comps};
+use crate::derive::{Facts, MESH_NOTE, Phase, derive, header, is_naming, operand_origins, planned_comps};
 use crate::graph::Graph;
 use crate::partial;
+use crate::place::strip::strip;
 use phzc_cost::Collective;
 use phzc_ir::{
     CompId, Diagnostic, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value,
@@ -45,6 +46,39 @@ pub fn on_time_axis(placed: &Module) -> Result<Module> {
     }
     flatten_stages(&mut module);
     Ok(module)
+}
+
+/// A placed module without its devices: one stage on a mesh that has the axis of the microbatches alone. The stages
+/// go into a note of their own.
+///
+/// # Errors
+/// When the header cannot be read.
+pub fn on_time_axis_alone(placed: &Module) -> Result<Module> {
+    let n_parts = header(placed)?.n_microbatches;
+    let mut module = placed.clone();
+    flatten_stages(&mut module);
+    strip(&mut module);
+    for comp in planned_comps(&module) {
+        let instrs = &mut module.comps[comp.index()].instrs;
+        instrs.iter_mut().for_each(|instr| instr.attrs.retain(|attr| attr.key != Key::Sharding));
+    }
+    let (mesh, graph) = (Mesh::new(&[n_parts as i64]), Graph::build(&module));
+    // One microbatch is no axis.
+    let dims = if n_parts > 1 { batch_dims(&graph) } else { vec![0; graph.tensors.len()] };
+    for comp in planned_comps(&module) {
+        let leaf = |&tensor: &u32| over_batch(Layout::REPLICATED, dims[tensor as usize]);
+        let values = graph.values[comp.index()].iter();
+        let found: Vec<Vec<Layout>> = values.map(|leaves| leaves.iter().map(leaf).collect()).collect();
+        set_layouts(&mut module, comp, &found, &mesh);
+    }
+    module.set_note(MESH_NOTE, &mesh.to_string());
+    module.set_attr("num_partitions", n_parts.to_string());
+    Ok(module)
+}
+
+/// A layout with the axis of the microbatches on the first of these dimensions, a bit each.
+fn over_batch(layout: Layout, batch: u64) -> Layout {
+    layout.with(TIME, (batch != 0).then(|| batch.trailing_zeros() as usize))
 }
 
 /// The most microbatches that leave every device a whole sample of each: the greatest common divisor of the
@@ -95,8 +129,7 @@ fn layouts(placed: &Module, mesh: &Mesh) -> Result<Vec<Vec<Vec<Layout>>>> {
     let timed = |leaf: Layout, tensor: u32| {
         let axes = (0..mesh.n_axes()).map(|axis| (axis + 1, leaf.dim_of(axis)));
         let shifted = axes.fold(Layout::REPLICATED, |layout, (axis, dim)| layout.with(axis, dim));
-        let batch = dims[tensor as usize];
-        shifted.with(TIME, (batch != 0).then(|| batch.trailing_zeros() as usize))
+        over_batch(shifted, dims[tensor as usize])
     };
     let of_comp = |comp: CompId| {
         let values = facts.comps[comp.index()].iter().zip(&graph.values[comp.index()]);

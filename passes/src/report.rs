@@ -7,12 +7,15 @@
 
 mod costs;
 pub(crate) mod price;
+mod recompute;
 mod sends;
 mod tensors;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 pub use costs::{Cost, costs_of};
+pub use trace::trace;
 
 use crate::check::{memory_of, schedule};
 use crate::derive::{Facts, derive};
@@ -72,8 +75,14 @@ pub struct Stage {
     pub forward_secs: f64,
     /// Seconds of one microbatch's backward part.
     pub backward_secs: f64,
+    /// The part of `backward_secs` that does again what the forward part has done.
+    pub recompute_secs: f64,
     /// Seconds of what is done once per step: gradients' reductions, the optimizer.
     pub update_secs: f64,
+    /// Seconds of one microbatch over the boundary to the next stage, in either direction; none of the last stage.
+    pub send_secs: f64,
+    /// Microbatches whose activations it holds at once, by the schedule.
+    pub n_in_flight: usize,
     /// Peak bytes on each device.
     #[serde(serialize_with = "whole")]
     pub memory_bytes: f64,
@@ -170,7 +179,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         .enumerate()
         .flat_map(|(stage, price)| price.collective_uses(stage, &facts.header.meshes[stage]))
         .collect();
-    collectives.extend(sends.uses);
+    collectives.extend(sends.uses.iter().cloned());
     Plan {
         schema: 1,
         time_secs,
@@ -184,7 +193,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         n_microbatches: header.n_microbatches,
         schedule: schedule(facts).to_string(),
         n_implicit_collectives: n_implicit,
-        stages: stages(module, facts, cluster, &prices),
+        stages: stages(module, facts, cluster, (&prices, &sends)),
         collectives,
         breakdown,
         tensors: tensors::largest(module, facts),
@@ -199,8 +208,15 @@ fn gap(planned_secs: Option<f64>, lower_bound_secs: Option<f64>) -> Option<f64> 
     Some(if gap > 1e-9 { gap } else { 0.0 })
 }
 
-fn stages(module: &Module, facts: &Facts, cluster: &Cluster, prices: &[StagePrice]) -> Vec<Stage> {
+fn stages(
+    module: &Module,
+    facts: &Facts,
+    cluster: &Cluster,
+    (prices, sends): (&[StagePrice], &sends::Sends),
+) -> Vec<Stage> {
     let memory = memory_of(module, facts, cluster);
+    let again = recompute::secs(module, facts, cluster);
+    let in_flight = pipeline(facts, prices, sends).in_flight(schedule(facts));
     let mut first = 0;
     let stage = |(index, price): (usize, &StagePrice)| {
         let mesh = &facts.header.meshes[index];
@@ -212,7 +228,10 @@ fn stages(module: &Module, facts: &Facts, cluster: &Cluster, prices: &[StagePric
             n_instrs: price.n_instrs,
             forward_secs: price.forward_secs,
             backward_secs: price.backward_secs,
+            recompute_secs: again[index].min(price.backward_secs),
             update_secs: price.update_secs,
+            send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
+            n_in_flight: in_flight[index],
             memory_bytes: memory.stages[index].peak_bytes,
             parameter_bytes: memory.stages[index].parameter_bytes,
         }
@@ -220,17 +239,26 @@ fn stages(module: &Module, facts: &Facts, cluster: &Cluster, prices: &[StagePric
     prices.iter().enumerate().map(stage).collect()
 }
 
-/// Seconds of a step, and where they go on the stage that is busy longest.
-fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
-    let pipeline = Pipeline {
+/// The times of one microbatch on each stage and between stages.
+fn pipeline(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> Pipeline {
+    Pipeline {
         forward_secs: prices.iter().map(|price| price.forward_secs).collect(),
         backward_secs: prices.iter().map(|price| price.backward_secs).collect(),
         send_secs: sends.boundary_secs.clone(),
         n_microbatches: facts.header.n_microbatches,
-    };
-    let n_times = facts.header.n_microbatches as f64;
+    }
+}
+
+/// Per stage, the seconds of what is done once per step: the update, and what it sends once.
+fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
     let once = sends.once_secs.iter().chain(&[0.0]);
-    let update = prices.iter().zip(once).map(|(price, send)| price.update_secs + send).fold(0.0, f64::max);
+    prices.iter().zip(once).map(|(price, send)| price.update_secs + send).collect()
+}
+
+/// Seconds of a step, and where they go on the stage that is busy longest.
+fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
+    let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
+    let update = update_secs(prices, sends).into_iter().fold(0.0, f64::max);
     let time_secs = pipeline.step_secs(schedule(facts)) + update;
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);

@@ -44,17 +44,29 @@ pub fn memory(module: &Module, cluster: &Cluster) -> Result<Memory> {
 
 /// The same, of facts that are known already.
 pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
-    let n_stages = facts.header.meshes.len();
-    let lives: Vec<Option<Live>> = (0..module.comps.len())
-        .map(|index| {
-            (!facts.comps[index].is_empty()).then(|| live(module, CompId::new(index), &facts.comps[index]))
-        })
-        .collect();
+    let (n_stages, lives) = (facts.header.meshes.len(), lives(module, facts));
     let stage = |stage| {
         let n_held = in_flight(facts, stage) as f64;
         Sweep { module, facts, lives: &lives, stage, n_held }.entry()
     };
     Memory { stages: (0..n_stages).map(stage).collect(), limit_bytes: cluster.accelerator.usable_bytes() }
+}
+
+/// Per stage, per number of microbatches: the most bytes that a device needs while it holds the activations of that
+/// many, from none to as many as the schedule lets it hold; the last is its peak.
+pub fn memory_held(module: &Module, facts: &Facts) -> Vec<Vec<f64>> {
+    let lives = lives(module, facts);
+    let holding = |stage: usize, n_held: usize| {
+        Sweep { module, facts, lives: &lives, stage, n_held: n_held as f64 }.entry().peak_bytes
+    };
+    let stage = |stage| (0..=in_flight(facts, stage)).map(|n_held| holding(stage, n_held)).collect();
+    (0..facts.header.meshes.len()).map(stage).collect()
+}
+
+/// The last readers of all values, per planned computation.
+fn lives(module: &Module, facts: &Facts) -> Vec<Option<Live>> {
+    let of = |index: usize| live(module, CompId::new(index), &facts.comps[index]);
+    (0..module.comps.len()).map(|index| (!facts.comps[index].is_empty()).then(|| of(index))).collect()
 }
 
 /// The most microbatches whose activations a stage holds at once.

@@ -16,7 +16,7 @@ mod microbatches;
 pub(crate) mod note;
 mod position;
 mod staged;
-mod strip;
+pub(crate) mod strip;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -58,7 +58,7 @@ fn the_json_has_the_documented_keys() {
     for key in &keys {
         assert!(schema.contains(&format!("`{key}`")), "docs/plan-schema.md lacks `{key}`");
     }
-    assert_eq!(keys.len(), 36);
+    assert_eq!(keys.len(), 39);
 }
 
 /// `stages[].mesh`: every key once.
@@ -103,6 +103,79 @@ fn a_pipeline_has_a_bubble_and_sends() {
         (plan.collectives[0].kind.as_str(), plan.collectives[0].count, plan.collectives[0].bytes),
         ("send", 4, bytes)
     );
+}
+
+/// Two stages of four microbatches with a backward part that repeats a product of the forward part.
+fn recomputing() -> Module {
+    let own = |phase: &str, stage: usize| {
+        format!(
+            "sharding={{replicated}}, frontend_attributes={{phzc.phase=\"{phase}\",phzc.stage=\"{stage}\"}}"
+        )
+    };
+    let dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let text = format!(
+        "HloModule m, frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{{\\\"n_microbatches\\\":4}}\"}}
+        ENTRY e {{
+        a = bf16[4096,4096] parameter(0), {f0}
+        h = bf16[4096,4096] dot(a, a), {dot}, {f0}
+        k = bf16[4096,4096] dot(h, h), {dot}, {f1}
+        g = bf16[4096,4096] dot(k, h), {dot}, {b1}
+        moved = bf16[4096,4096] custom-call(a), custom_call_target=\"Sharding\", sharding={{replicated}}, frontend_attributes={{phzc.phase=\"bwd\",phzc.stage=\"0\",phzc.move=\"none\"}}
+        again = bf16[4096,4096] dot(moved, a), {dot}, {b0}
+        ROOT d = bf16[4096,4096] dot(g, again), {dot}, {b0}
+        }}",
+        f0 = own("fwd", 0),
+        f1 = own("fwd", 1),
+        b0 = own("bwd", 0),
+        b1 = own("bwd", 1),
+    );
+    parse(&text).expect("legal")
+}
+
+#[test]
+fn what_the_backward_part_repeats_is_recomputation() {
+    let plan = plan(&recomputing(), &cluster()).expect("a legal header");
+    let [first, second] = &plan.stages[..] else { panic!("two stages") };
+    assert!(first.recompute_secs > 0.0 && (first.recompute_secs - first.forward_secs).abs() < 1e-15);
+    assert!((first.backward_secs - 2.0 * first.recompute_secs).abs() < 1e-15);
+    assert_eq!(second.recompute_secs, 0.0);
+}
+
+/// The layers of this program are recomputed: products and reductions by computations of their own, other layouts.
+#[test]
+fn what_jax_rematerialises_is_recomputation() {
+    let mut module = parse(include_str!("../../../examples/gpt_remat.ir")).expect("legal");
+    let cluster = cluster();
+    for step in &crate::Pipeline::parse("fuse,shard,place{stages=1}").expect("legal").steps {
+        let mut cx = crate::Context::new(&cluster);
+        (step.pass.run)(&mut module, &step.options, &mut cx).expect("it has a plan");
+    }
+    let stage = &plan(&module, &cluster).expect("a legal header").stages[0];
+    // A forward part again, but for the loss.
+    assert!(
+        stage.recompute_secs > 0.3 * stage.forward_secs,
+        "{} {}",
+        stage.recompute_secs,
+        stage.forward_secs
+    );
+}
+
+#[test]
+fn a_trace_has_every_task_and_the_plans_peak_of_memory() {
+    let (module, cluster) = (recomputing(), cluster());
+    let facts = derive(&module).expect("a legal header");
+    let plan = plan_of(&module, &facts, &cluster);
+    let trace: serde_json::Value = serde_json::from_str(&trace(&module, &facts, &cluster)).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let count = |kind: &str| events.iter().filter(|event| event["cat"] == kind).count();
+    let counts = ["forward", "recompute", "backward", "transfer"].map(count);
+    // A transfer has a beginning and an end; the last stage repeats nothing.
+    assert_eq!(counts, [8, 4, 8, 2 * 8]);
+    for (stage, own) in plan.stages.iter().enumerate() {
+        let counters = events.iter().filter(|event| event["ph"] == "C" && event["pid"] == stage);
+        let peak = counters.filter_map(|event| event["args"]["bytes"].as_u64()).max();
+        assert_eq!(peak, Some(own.memory_bytes.round() as u64), "stage {stage}");
+    }
 }
 
 #[test]

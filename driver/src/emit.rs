@@ -1,0 +1,79 @@
+//! `--emit`: what a run writes: the planned program, its schedule as a trace, or the modules of its stages.
+
+use crate::args::Args;
+use crate::{Failure, Io, deliver, files, remarks};
+use clap::ValueEnum;
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Module, print};
+use phzc_passes::derive::{Facts, is_planned};
+use phzc_passes::{report, stages};
+use std::path::Path;
+
+/// What a run writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Emit {
+    /// The program with its plan, as HLO text.
+    #[default]
+    Program,
+    /// A directory: an HLO module per stage and phase, and stages.json, which says how they fit together.
+    Stages,
+    /// The schedule in Chrome's trace format, for Perfetto or chrome://tracing.
+    Trace,
+}
+
+/// What is to be written.
+pub(crate) enum Emitted {
+    /// One text.
+    Text(String),
+    /// Files of a directory.
+    Files(Vec<(String, String)>),
+}
+
+/// Makes what the command line asks for; `facts` are there if the program is planned or figures are asked for.
+pub(crate) fn emit(
+    args: &Args,
+    module: &Module,
+    facts: Option<&Facts>,
+    cluster: &Cluster,
+) -> Result<Emitted, Failure> {
+    match (args.emit, facts) {
+        (Emit::Stages, _) => {
+            let cut = stages::stages(module)?;
+            let text = |(name, module): &(String, Module)| (format!("{name}.hlo"), print(module));
+            let modules = cut.modules.iter().map(text);
+            let manifest = ("stages.json".to_owned(), stages::to_json(&cut.manifest));
+            Ok(Emitted::Files(modules.chain([manifest]).collect()))
+        }
+        (Emit::Trace, Some(facts)) => Ok(Emitted::Text(report::trace(module, facts, cluster))),
+        (_, Some(facts)) if is_planned(module) => {
+            Ok(Emitted::Text(remarks::with_facts(module, facts, cluster)))
+        }
+        _ => Ok(Emitted::Text(print(module))),
+    }
+}
+
+/// Errors, before any work is done, if there is nowhere to write several files to.
+pub(crate) fn check(args: &Args) -> Result<(), Failure> {
+    if args.emit == Emit::Stages && directory(args).is_none() {
+        let error =
+            Diagnostic::error("`--emit stages` writes several files, but there is no directory for them");
+        return Err(Failure { code: 2, ..error.help("add `-o DIR`").into() });
+    }
+    Ok(())
+}
+
+fn directory(args: &Args) -> Option<&Path> {
+    args.output.as_deref().filter(|path| *path != Path::new("-"))
+}
+
+/// Writes what was made.
+pub(crate) fn write(args: &Args, emitted: &Emitted, io: &mut Io) -> Result<(), Failure> {
+    match (emitted, directory(args)) {
+        (Emitted::Text(text), _) => deliver(args.output.as_deref(), text, io),
+        (Emitted::Files(all), Some(dir)) => {
+            files::make_dir(dir)?;
+            Ok(all.iter().try_for_each(|(name, text)| files::write(&dir.join(name), text))?)
+        }
+        (Emitted::Files(_), None) => check(args),
+    }
+}

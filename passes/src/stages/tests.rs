@@ -1,0 +1,216 @@
+//! Modules of a plan, run microbatch by microbatch, compute what the program computes.
+
+use super::execute::execute;
+use super::*;
+use crate::pass::Context;
+use crate::pipeline::Pipeline;
+use crate::testing::Random;
+use phzc_cost::Cluster;
+use phzc_ir::eval::{Options, Value, inputs, run};
+use phzc_ir::{parse, print, verify};
+
+const EXAMPLES: &[(&str, &str)] = &[
+    ("mlp", include_str!("../../../examples/mlp.ir")),
+    ("gpt", include_str!("../../../examples/gpt.ir")),
+    ("llama", include_str!("../../../examples/llama.ir")),
+    ("moe", include_str!("../../../examples/moe.ir")),
+    ("gpt_scan", include_str!("../../../examples/gpt_scan.ir")),
+];
+
+/// Eight devices that compute slowly and talk fast, so that small programs are split.
+const SLOW_8: &str = include_str!("../../../tests/clusters/slow-8.toml");
+
+fn passed(text: &str, pipeline: &str) -> Result<Module> {
+    let mut module = parse(text).expect("a legal program");
+    let cluster = Cluster::from_toml(SLOW_8).expect("a legal cluster");
+    let pipeline = Pipeline::parse(pipeline).expect("a legal pipeline");
+    let mut cx = Context::new(&cluster);
+    for step in &pipeline.steps {
+        (step.pass.run)(&mut module, &step.options, &mut cx)?;
+    }
+    Ok(module)
+}
+
+fn placed(text: &str, n_stages: usize, n_microbatches: usize) -> Module {
+    let pipeline = format!("fuse,shard,place{{stages={n_stages},microbatches={n_microbatches}}}");
+    passed(text, &pipeline).expect("it has a plan")
+}
+
+/// The largest relative error of any result.
+fn error(text: &str, stages: &Stages) -> f64 {
+    let original = parse(text).expect("a legal program");
+    let given = inputs(&original, 1).expect("its inputs can be made");
+    let wanted = run(&original, &given, &Options::default()).expect("it can be run");
+    let made = execute(stages, &given, &Options::default()).expect("the modules can be run");
+    let wanted = wanted.leaves();
+    assert_eq!(wanted.len(), made.len());
+    let values = |value: &Value| value.leaves()[0].to_f64_vec();
+    let off = |(wanted, made): (&&phzc_ir::eval::Array, &Value)| {
+        let (wanted, made) = (wanted.to_f64_vec(), values(made));
+        assert_eq!(wanted.len(), made.len());
+        let scale = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs())).max(1e-30);
+        wanted.iter().zip(&made).map(|(a, b)| (a - b).abs() / scale).fold(0.0, f64::max)
+    };
+    wanted.iter().zip(&made).map(off).fold(0.0, f64::max)
+}
+
+#[test]
+fn the_modules_of_the_examples_compute_the_step() {
+    for (name, text) in EXAMPLES {
+        for (n_stages, n_microbatches) in [(1, 1), (2, 1), (1, 2), (2, 4), (4, 4)] {
+            let cut = match stages(&placed(text, n_stages, n_microbatches)) {
+                Ok(cut) => cut,
+                Err(error) => panic!("{name}, {n_stages}x{n_microbatches}: {error:?}"),
+            };
+            for (_, module) in &cut.modules {
+                let again = parse(&print(module)).expect("a module is legal text");
+                assert!(verify(&again).is_empty(), "{name}: {:?}", verify(&again));
+            }
+            let error = error(text, &cut);
+            assert!(error < 1e-4, "{name}, {n_stages} stages, {n_microbatches} microbatches: {error}");
+        }
+    }
+}
+
+/// The forward part of a random network of square layers: weights now and then tied, biases, residuals, skips.
+fn network(seed: u64) -> String {
+    let mut random = Random(seed);
+    let (size, n_layers) = ([4, 8][random.below(2)], 3 + random.below(4));
+    let mut params = vec![format!("batch.x = f32[8,{size}]"), format!("batch.y = f32[8,{size}]")];
+    let mut body = String::new();
+    let mut values = vec!["batch.x".to_owned()];
+    let mut n_weights = 0;
+    for layer in 0..n_layers {
+        let weight = if n_weights > 0 && random.below(3) == 0 { random.below(n_weights) } else { n_weights };
+        if weight == n_weights {
+            params.push(format!("params.w{weight} = f32[{size},{size}]"));
+            n_weights += 1;
+        }
+        let (input, other) = (&values[values.len() - 1], &values[random.below(values.len())]);
+        let op = ["add", "multiply", "maximum"][random.below(3)];
+        body += &format!(
+            "  d{layer} = f32[8,{size}] dot({input}, params.w{weight}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        );
+        body += &format!(
+            "  t{layer} = f32[8,{size}] tanh(d{layer})\n  h{layer} = f32[8,{size}] {op}(t{layer}, {other})\n"
+        );
+        values.push(format!("h{layer}"));
+    }
+    let lines = params.iter().enumerate().map(|(at, param)| format!("  {param} parameter({at})\n"));
+    let last = &values[values.len() - 1];
+    format!(
+        "HloModule net\nadd {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}}\n\nENTRY e {{\n{}{body}  e = f32[8,{size}] subtract({last}, batch.y)\n  s = f32[8,{size}] multiply(e, e)\n  zero = f32[] constant(0)\n  ROOT loss = f32[] reduce(s, zero), dimensions={{0,1}}, to_apply=add\n}}\n",
+        lines.collect::<String>()
+    )
+}
+
+#[test]
+fn the_modules_of_random_steps_compute_the_step() {
+    let mut n_cut = 0;
+    for seed in 0..24 {
+        let kind = ["sgd", "momentum", "adamw"][seed as usize % 3];
+        let step =
+            passed(&network(seed), &format!("grad,optimizer{{kind={kind}}}")).expect("it has gradients");
+        let text = print(&step);
+        let (n_stages, n_microbatches) = ([1, 2, 2, 4][seed as usize % 4], [1, 2, 4][seed as usize % 3]);
+        let pipeline = format!("fuse,shard,place{{stages={n_stages},microbatches={n_microbatches}}}");
+        // Not every random network can be cut so often.
+        let Ok(placed) = passed(&text, &pipeline) else { continue };
+        let cut = stages(&placed).unwrap_or_else(|error| panic!("seed {seed}: {error:?}\n{text}"));
+        let error = error(&text, &cut);
+        assert!(
+            error < 1e-4,
+            "seed {seed}, {n_stages} stages, {n_microbatches} microbatches: {error}\n{text}"
+        );
+        n_cut += 1;
+    }
+    assert!(n_cut >= 18, "only {n_cut} of 24 networks could be placed");
+}
+
+/// A placed program: instructions with phase and stage; a device per stage.
+fn staged(body: &[(&str, &str, usize)]) -> Module {
+    let line = |(text, phase, stage): &(&str, &str, usize)| {
+        format!(
+            "  {text}, sharding={{replicated}}, frontend_attributes={{phzc.phase=\"{phase}\",phzc.stage=\"{stage}\"}}\n"
+        )
+    };
+    let lines: String = body.iter().map(line).collect();
+    let n_stages = body.iter().map(|(_, _, stage)| stage + 1).max().unwrap_or(1);
+    let meshes: Vec<String> = (0..n_stages).map(|stage| format!("{stage}:")).collect();
+    let notes = format!("phzc.stages=\"{}\",phzc.plan=\"{{}}\"", meshes.join(";"));
+    parse(&format!(
+        "HloModule m, num_partitions=1, frontend_attributes={{{notes}}}\n\nENTRY e {{\n{lines}}}\n"
+    ))
+    .expect("legal")
+}
+
+#[test]
+fn an_update_that_waits_for_another_stage_is_a_module_of_its_own() {
+    let cut = stages(&staged(&[
+        ("a = f32[4] parameter(0)", "fwd", 0),
+        ("b = f32[4] parameter(1)", "fwd", 1),
+        ("g = f32[4] negate(a)", "bwd", 0),
+        ("h = f32[4] negate(b)", "bwd", 1),
+        ("u = f32[4] multiply(g, g)", "upd", 0),
+        ("v = f32[4] multiply(h, h)", "upd", 1),
+        ("n = f32[4] add(u, v)", "upd", 1),
+        ("p = f32[4] divide(g, n)", "upd", 0),
+        ("q = f32[4] divide(h, n)", "upd", 1),
+        ("ROOT all = (f32[4], f32[4]) tuple(p, q)", "upd", 0),
+    ]))
+    .expect("it can be cut");
+    let order: Vec<&str> = cut.manifest.order.iter().map(|run| &*run.module).collect();
+    let updates = ["stage0.update", "stage1.update", "stage1.update2", "stage0.update3"];
+    assert_eq!(order, [&["stage1.backward", "stage0.backward"][..], &updates].concat());
+}
+
+#[test]
+fn a_value_that_an_earlier_stage_reads_is_refused() {
+    let cut = stages(&staged(&[
+        ("a = f32[4] parameter(0)", "fwd", 0),
+        ("b = f32[4] negate(a)", "fwd", 1),
+        ("ROOT c = f32[4] negate(b)", "fwd", 0),
+    ]));
+    let error = cut.expect_err("stage 0 runs first");
+    assert_eq!(error.message, "stage0.forward reads `b` before it is made");
+}
+
+#[test]
+fn a_skip_over_several_stages_goes_straight_to_its_reader() {
+    let cut = stages(&staged(&[
+        ("a = f32[4] parameter(0)", "fwd", 0),
+        ("b = f32[4] negate(a)", "fwd", 0),
+        ("c = f32[4] negate(b)", "fwd", 1),
+        ("ROOT d = f32[4] add(b, c)", "fwd", 2),
+    ]))
+    .expect("it can be cut");
+    let last = cut.manifest.modules.iter().find(|entry| entry.name == "stage2.forward").expect("it is there");
+    let made = |module: &str| From::Module { module: module.to_owned(), result: 0 };
+    let from: Vec<From> = last.parameters.iter().map(|given| given.from.clone()).collect();
+    assert_eq!(from, [made("stage0.forward"), made("stage1.forward")]);
+}
+
+#[test]
+fn the_manifest_has_the_documented_keys() {
+    let cut = stages(&placed(EXAMPLES[0].1, 2, 2)).expect("it can be cut");
+    let value: serde_json::Value = serde_json::from_str(&to_json(&cut.manifest)).expect("JSON");
+    let mut keys = std::collections::BTreeSet::new();
+    list_keys("", &value, &mut keys);
+    let schema = include_str!("../../../docs/stages.md");
+    for key in keys.iter().filter(|key| !key.starts_with("results[].")) {
+        assert!(schema.contains(&format!("`{key}`")), "docs/stages.md lacks `{key}`");
+    }
+}
+
+/// `modules[].name`: every key of every element.
+fn list_keys(prefix: &str, value: &serde_json::Value, keys: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(map) => map.iter().for_each(|(key, value)| {
+            list_keys(&if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") }, value, keys);
+        }),
+        serde_json::Value::Array(items) if items.first().is_some_and(serde_json::Value::is_object) => {
+            items.iter().for_each(|item| list_keys(&format!("{prefix}[]"), item, keys));
+        }
+        _ => drop(keys.insert(prefix.to_owned())),
+    }
+}
