@@ -16,7 +16,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use search::{Best, Effort, search};
+pub use search::{Best, Effort, TOLERANCE, search};
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;

@@ -11,11 +11,13 @@ use super::{Side, Solver, Span, Stages};
 pub struct Effort {
     /// Nodes of which plans are made.
     pub max_plans: usize,
+    /// Relative gap at which a plan is called best.
+    pub tolerance: f64,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { max_plans: usize::MAX }
+        Effort { max_plans: usize::MAX, tolerance: TOLERANCE }
     }
 }
 
@@ -32,8 +34,8 @@ pub struct Best {
     pub spans: Vec<Span>,
 }
 
-/// Relative gap at which a plan is called best.
-const TOLERANCE: f64 = 1e-4;
+/// Two plans this close are equally good.
+pub const TOLERANCE: f64 = 1e-4;
 /// Relative width to which a node's cap is narrowed.
 const WIDTH: f64 = 4e-4;
 /// First relative step of a cap that is raised, and by how much the next is longer.
@@ -62,7 +64,7 @@ struct Node {
 pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effort) -> Best {
     let cost = known.unwrap_or(f64::INFINITY);
     let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new() };
-    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0 };
+    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, tolerance: effort.tolerance };
     while let Some(at) = search.next() {
         if search.open[at].bound >= search.goal() || search.n_plans >= effort.max_plans {
             break;
@@ -95,6 +97,7 @@ struct Search<'a, 's, S> {
     open: Vec<Node>,
     best: Best,
     n_plans: usize,
+    tolerance: f64,
 }
 
 impl<S: Stages> Search<'_, '_, S> {
@@ -105,7 +108,7 @@ impl<S: Stages> Search<'_, '_, S> {
 
     /// A plan at this cost would be no better.
     fn goal(&self) -> f64 {
-        self.best.cost * (1.0 - TOLERANCE)
+        self.best.cost * (1.0 - self.tolerance)
     }
 
     fn advance(&mut self, mut node: Node) {

@@ -4,7 +4,7 @@
 //! limit, is below every stage that fits. A way that fits is made between the two neighbouring prices of which one fits and one does
 //! not: the two stages are spliced, and what is left of the memory is given to single operators.
 
-use super::super::{Best, Effort, Span, Stages};
+use super::super::{Best, Effort, Span, Stages, TOLERANCE};
 use super::sweep::{Cell, Code, Price, Sweep, Trail};
 use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
 use indexmap::IndexMap;
@@ -14,7 +14,7 @@ use rustc_hash::FxBuildHasher;
 use std::cell::RefCell;
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: 12 };
+pub const EFFORT: Effort = Effort { max_plans: 12, tolerance: TOLERANCE };
 /// Prices of memory that are tried for every stage.
 const N_PRICES: usize = 12;
 /// How often the interval between two prices is halved for a stage that is part of a plan.

@@ -1,1 +1,114 @@
+//! Planned stages against Aceso's price of the whole plan, and against all recomputations of small ones.
 
+use super::*;
+use phzc_cost::aceso::{OpChain, OpChoice, Repeat};
+use phzc_cost::profile::{OpSplit, OpTables};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A model of layers of three operators between an embedding and a loss; splits over two devices that cost a little.
+fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
+    let names: Vec<String> = ["in", "enc-1st-layernorm", "b", "c", "out"].map(String::from).to_vec();
+    let row = |at: usize, tensor: u32, batch: u32| {
+        let (ms, mib) = sizes[at % sizes.len()];
+        let share = f64::from(batch) / f64::from(tensor);
+        let forward_ms = (f64::from(ms) + 0.25) * share + 0.1 * f64::from(tensor - 1);
+        OpProfile {
+            forward_ms,
+            backward_ms: 2.0 * forward_ms,
+            input_mib: 2.0 * f64::from(batch),
+            output_mib: if at == 4 { 0.0 } else { 2.0 * f64::from(batch) },
+            weight_mib: 3.0 / f64::from(tensor),
+            activation_mib: f64::from(mib) * share,
+            forward_reserved_mib: 1.0,
+            backward_reserved_mib: 2.0,
+        }
+    };
+    let mut tables =
+        OpTables { near_gib_per_s: vec![40.0, 50.0], far_gib_per_s: vec![5.0, 6.0], ..OpTables::default() };
+    for (batch, tensor) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+        let rows = (0..names.len()).map(|at| row(at, tensor, batch)).collect();
+        tables.rows.insert(OpSplit { batch, tensor, algo: 0 }, rows);
+    }
+    tables.all_gather_ms.insert(2, BTreeMap::from([(2, 0.2), (4, 0.3)]));
+    let chain = OpChain::new(&names, &[Repeat { first: 1, end: 4, n_layers }]);
+    tables.names = names;
+    Machine { tables, chain, state_copies: 8.0, global_batch: 16, devices_per_node: 2, limit_mib }
+}
+
+fn space(is_mixed: bool) -> Space {
+    Space {
+        n_devices: 2,
+        max_stages: 2,
+        max_group: 2,
+        max_tensor: 2,
+        microbatches: vec![1, 2],
+        is_free: true,
+        is_mixed,
+    }
+}
+
+/// The least milliseconds of any plan of one split per stage, every set of recomputed operators tried.
+fn least(machine: &Machine) -> f64 {
+    let n_ops = machine.chain.len();
+    let mut least = f64::INFINITY;
+    for microbatch in [1, 2] {
+        let two_stages = (1..n_ops).map(|cut| vec![(0, cut, 1), (cut, n_ops, 1)]);
+        for spans in std::iter::once(vec![(0, n_ops, 2)]).chain(two_stages) {
+            for degrees in
+                [(1, 1), (1, 2), (2, 1)].into_iter().filter(|degrees| degrees.0 * degrees.1 == spans[0].2)
+            {
+                for set in 0..1u32 << (n_ops - 2) {
+                    let op = |op: usize| OpChoice {
+                        tensor: degrees.0,
+                        data: degrees.1,
+                        algo: 0,
+                        recompute: op > 0 && op + 1 < n_ops && set >> (op - 1) & 1 == 1,
+                    };
+                    let stage = |&(start, end, n_devices): &(usize, usize, u32)| StageChoice {
+                        start,
+                        n_devices: n_devices as usize,
+                        ops: (start..end).map(op).collect(),
+                    };
+                    let plan = PipelinePlan { microbatch, stages: spans.iter().map(stage).collect() };
+                    let cost = machine.price(&plan).filter(|cost| cost.mib <= machine.limit_mib);
+                    least = cost.map_or(least, |cost| least.min(cost.ms));
+                }
+            }
+        }
+    }
+    least
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_plan_fits_costs_what_is_said_and_lies_above_a_bound_that_holds(
+        sizes in prop::collection::vec((1u8..9, 1u8..30), 5), limit in 120u32..320, is_mixed in any::<bool>(),
+    ) {
+        let machine = machine(&sizes, 2, f64::from(limit));
+        let least = least(&machine);
+        let Some(found) = best(&machine, &space(is_mixed)) else {
+            return Ok(());
+        };
+        let cost = machine.price(&found.plan).expect("measured splits");
+        prop_assert!(cost.mib <= machine.limit_mib, "{} MiB of {}", cost.mib, machine.limit_mib);
+        prop_assert!(found.bound_ms <= cost.ms * (1.0 + 1e-9), "bound {} of {}", found.bound_ms, cost.ms);
+        prop_assert!(found.bound_ms <= least * (1.0 + 1e-9), "bound {} of {least}", found.bound_ms);
+        prop_assert!(is_mixed || cost.ms >= least * (1.0 - 1e-9), "{} below {least}", cost.ms);
+        // One or two layers' patterns are changed to make a stage fit: that is all of these.
+        prop_assert!(cost.ms <= least * 1.02, "{} for {least}", cost.ms);
+    }
+}
+
+#[test]
+fn memory_that_suffices_recomputes_nothing_and_less_of_it_something() {
+    let sizes = [(2, 20), (3, 10), (1, 25), (2, 15), (4, 5)];
+    let n_recomputed = |limit: f64| {
+        let plan = best(&machine(&sizes, 2, limit), &space(false)).expect("a plan").plan;
+        plan.stages.iter().flat_map(|stage| &stage.ops).filter(|op| op.recompute).count()
+    };
+    assert_eq!(n_recomputed(1e9), 0);
+    assert!(n_recomputed(165.0) > 0);
+}
