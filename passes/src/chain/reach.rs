@@ -62,12 +62,16 @@ impl<S: Stages> Solver<'_, S> {
             if left == 0 && kind != self.stages.kind(0) {
                 continue;
             }
-            let known = self.better[kind].iter().filter_map(|&other| furthest[other]).min();
             let units = &self.kinds[kind];
             let busy = |unit: usize| self.stages.busy_before(unit);
             let from = units.partition_point(|&unit| unit < left || busy(unit) < least_busy);
-            let is_before = |unit: usize| unit < stage.end.min(known.unwrap_or(usize::MAX));
-            let to = units.partition_point(|&unit| is_before(unit) && (left == 0 || busy(unit) <= most_busy));
+            let is_possible = |unit: usize| unit < stage.end && (left == 0 || busy(unit) <= most_busy);
+            if !units.get(from).is_some_and(|&unit| is_possible(unit)) {
+                continue;
+            }
+            let known =
+                self.better[kind].iter().filter_map(|&other| furthest[other]).min().unwrap_or(usize::MAX);
+            let to = units.partition_point(|&unit| unit < known && is_possible(unit));
             if from < to
                 && let Some(start) = self.first_that_fits(&units[from..to], stage, cap, side)
             {

@@ -101,9 +101,11 @@ struct Search<'a, 's, S> {
 }
 
 impl<S: Stages> Search<'_, '_, S> {
-    /// The open node with the least bound.
+    /// The open node with the least bound; until there is a plan, of those of which one will be made soon.
     fn next(&self) -> Option<usize> {
-        (0..self.open.len()).min_by(|&a, &b| self.open[a].bound.total_cmp(&self.open[b].bound))
+        let is_later = |node: &Node| self.best.cost.is_infinite() && node.high.is_none();
+        let key = |at: usize| (is_later(&self.open[at]), self.open[at].bound);
+        (0..self.open.len()).min_by(|&a, &b| key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)))
     }
 
     /// A plan at this cost would be no better.

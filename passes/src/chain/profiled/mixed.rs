@@ -8,13 +8,13 @@ use super::super::{Best, Effort, Span, Stages, TOLERANCE};
 use super::sweep::{Cell, Code, Price, Sweep, Trail};
 use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
 use indexmap::IndexMap;
-use phzc_cost::aceso::{OpChoice, PipelinePlan, StageChoice, StageCost};
+use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice, StageCost};
 use phzc_cost::profile::OpProfile;
 use rustc_hash::FxBuildHasher;
 use std::cell::RefCell;
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: 12, tolerance: TOLERANCE };
+pub const EFFORT: Effort = Effort { max_plans: 14, tolerance: TOLERANCE };
 /// Prices of memory that are tried for every stage.
 const N_PRICES: usize = 12;
 /// How often the interval between two prices is halved for a stage that is part of a plan.
@@ -31,6 +31,10 @@ pub struct Way {
     pub profiles: Vec<OpProfile>,
     /// Per operator: MiB that it keeps.
     pub kept_mib: Vec<f64>,
+    /// Per operator: milliseconds of its transfers from the stage before and to the one after, near and far.
+    pub sends_ms: Vec<[[f64; 2]; 2]>,
+    /// Per way of the operator before: milliseconds of bringing an operator's input from there.
+    pub moves_ms: Vec<Vec<f64>>,
 }
 
 /// One microbatch size.
@@ -51,7 +55,10 @@ impl<'a> Mixed<'a> {
         let way = |tensor: u32, data: u32, algo: u32, rows: &[OpProfile]| {
             let profiles: Vec<OpProfile> = machine.chain.rows.iter().map(|&row| rows[row]).collect();
             let kept_mib = profiles.iter().enumerate().map(|(op, it)| of.candidate(op, it).mib).collect();
-            Way { choice: OpChoice { tensor, data, algo, recompute: false }, profiles, kept_mib }
+            let send = |mib: f64| [false, true].map(|is_far| machine.tables.send_ms(mib, is_far));
+            let sends_ms = profiles.iter().map(|it| [send(it.input_mib), send(it.output_mib)]).collect();
+            let choice = OpChoice { tensor, data, algo, recompute: false };
+            Way { choice, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
         };
         let ways_of = |&group: &usize| {
             let degrees = degrees(group, base.max_tensor).filter(|(_, data)| microbatch % data == 0);
@@ -60,7 +67,10 @@ impl<'a> Mixed<'a> {
                 rows.filter(|(algo, _)| of.is_free || *algo == 0)
                     .map(move |(algo, rows)| (tensor, data, algo, rows))
             });
-            splits.map(|(tensor, data, algo, rows)| way(tensor, data, algo, rows)).collect()
+            with_moves(
+                of.machine,
+                splits.map(|(tensor, data, algo, rows)| way(tensor, data, algo, rows)).collect(),
+            )
         };
         let ways: Vec<Vec<Way>> = base.groups.iter().map(ways_of).collect();
         let prices = prices(&ways);
@@ -86,14 +96,6 @@ impl<'a> Mixed<'a> {
 
     pub(super) fn limit_mib(&self) -> f64 {
         self.base.setting.machine.limit_mib
-    }
-
-    pub(super) fn send_ms(&self, mib: f64, is_far: bool) -> f64 {
-        self.base.setting.machine.tables.send_ms(mib, is_far)
-    }
-
-    pub(super) fn reshard_ms(&self, from: &Way, to: &Way, op: usize) -> f64 {
-        self.base.setting.machine.reshard_ms(&from.choice, &to.choice, to.profiles[op].input_mib)
     }
 
     /// The prices for a stage: with many microbatches in flight a byte counts more often.
@@ -140,13 +142,13 @@ impl<'a> Mixed<'a> {
             let profile = &way.profiles[op];
             ms += profile.both_ms() + if is_recomputed { profile.forward_ms } else { 0.0 };
             if at == 0 {
-                ms += self.send_ms(profile.input_mib, span.links & FAR_BEFORE > 0);
+                ms += way.send_before_ms(op, span);
                 kept_mib += profile.input_mib;
             } else {
-                ms += self.reshard_ms(&ways[codes[at - 1] / 2], way, op);
+                ms += way.moves_ms[codes[at - 1] / 2][op];
             }
             if at + 1 == codes.len() {
-                ms += self.send_ms(profile.output_mib, span.links & FAR_AFTER > 0);
+                ms += way.send_after_ms(op, span);
             } else {
                 reserved[0] = reserved[0].max(profile.forward_reserved_mib);
                 reserved[1] = reserved[1].max(profile.backward_reserved_mib);
@@ -238,6 +240,31 @@ impl<'a> Mixed<'a> {
         let ops = codes.iter().map(|code| OpChoice { recompute: code % 2 == 1, ..ways[code / 2].choice });
         StageChoice { start: span.start, n_devices: span.n_devices, ops: ops.collect() }
     }
+}
+
+impl Way {
+    /// Milliseconds of the transfer from the stage before that operator.
+    pub fn send_before_ms(&self, op: usize, span: &Span) -> f64 {
+        self.sends_ms[op][0][usize::from(span.links & FAR_BEFORE > 0)]
+    }
+
+    /// Milliseconds of the transfer to the stage after it.
+    pub fn send_after_ms(&self, op: usize, span: &Span) -> f64 {
+        self.sends_ms[op][1][usize::from(span.links & FAR_AFTER > 0)]
+    }
+}
+
+/// What the changes from each way to each other one take.
+fn with_moves(machine: &Machine, mut ways: Vec<Way>) -> Vec<Way> {
+    let choices: Vec<OpChoice> = ways.iter().map(|way| way.choice).collect();
+    for way in &mut ways {
+        let from = |from: &OpChoice| {
+            let ms = |it: &OpProfile| machine.reshard_ms(from, &way.choice, it.input_mib);
+            way.profiles.iter().map(ms).collect()
+        };
+        way.moves_ms = choices.iter().map(from).collect();
+    }
+    ways
 }
 
 /// Prices at which operators begin to be recomputed: of all ways and operators, every so many-th.

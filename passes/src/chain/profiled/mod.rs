@@ -232,21 +232,23 @@ const MAX_CAPS: usize = 16;
 const MAX_SUMS: usize = 120;
 
 impl Cap {
-    /// The caps at which the hull of some class changes; of many, every so many-th.
+    /// The caps at which the hull of some class changes; of many, some.
     fn all(layers: &Layers, candidates: &[Candidate]) -> Vec<Cap> {
         let ops = |class: usize| {
             let layer = layers.first_of[class];
             &candidates[layers.starts[layer]..layers.starts[layer + 1]]
         };
         let mut raw: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
-        for mib in thinned(run_sums((0..layers.n_classes()).map(ops)), MAX_SUMS) {
+        let sums = run_sums((0..layers.n_classes()).map(ops));
+        for mib in spread(&sums, MAX_SUMS).into_iter().map(|at| sums[at]) {
             let full: Vec<_> =
                 (0..layers.n_classes()).map(|class| Arc::new(patterns(ops(class), mib))).collect();
             if raw.last().is_none_or(|last| !have_equal_hulls(&last.1, &full)) {
                 raw.push((mib, full));
             }
         }
-        let kept = thinned((0..raw.len()).collect(), MAX_CAPS);
+        let all: Vec<f64> = raw.iter().map(|cap| cap.0).collect();
+        let kept = spread(&all, MAX_CAPS);
         let next = |at: usize| kept.get(at + 1).copied().unwrap_or(raw.len());
         let cap = |(at, &own): (usize, &usize)| Cap {
             mib: raw[own].0,
@@ -282,10 +284,14 @@ fn run_sums<'c>(layers: impl Iterator<Item = &'c [Candidate]>) -> Vec<f64> {
     sums
 }
 
-/// No more than `most` of some things, the last one among them.
-fn thinned<T: Copy>(all: Vec<T>, most: usize) -> Vec<T> {
-    match all.len() <= most {
-        true => all,
-        false => (1..=most).map(|at| all[at * all.len() / most - 1]).collect(),
-    }
+/// Positions of no more than `most` of some ascending numbers, evenly by value, the last one among them.
+fn spread(numbers: &[f64], most: usize) -> Vec<usize> {
+    let last = numbers.last().copied().unwrap_or(0.0);
+    let below = |at: usize| numbers.partition_point(|&number| number <= last * at as f64 / most as f64);
+    let mut kept: Vec<usize> = match numbers.len() <= most {
+        true => (0..numbers.len()).collect(),
+        false => (1..=most).filter_map(|at| below(at).checked_sub(1)).collect(),
+    };
+    kept.dedup();
+    kept
 }

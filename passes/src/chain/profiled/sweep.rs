@@ -1,8 +1,8 @@
 //! Sweeps over a stage's operators, from its end to its front, with memory at a price: the best split and recomputation of each operator
 //! for every start at once.
 
+use super::Span;
 use super::mixed::{Mixed, Way};
-use super::{FAR_AFTER, FAR_BEFORE, Span};
 use phzc_cost::profile::OpProfile;
 
 /// How an operator runs: twice its way, plus one where it is recomputed.
@@ -113,7 +113,7 @@ impl Sweep {
         let state_mib = (of.state_copies() + f64::from(u8::from(price.is_by_weight))) * profile.weight_mib;
         let is_last = self.start == span.end;
         if is_last {
-            ms += of.send_ms(profile.output_mib, span.links & FAR_AFTER > 0);
+            ms += way.send_after_ms(op, span);
         }
         let value = ms + price.ms_per_mib * (state_mib + in_flight * kept_mib);
         let own = Path { value, ms, weight_mib: profile.weight_mib, kept_mib, ..Path::default() };
@@ -123,7 +123,7 @@ impl Sweep {
         let is_cut = of.ends_run(op + 1);
         let saved = if is_cut { 0.0 } else { price.ms_per_mib * in_flight * kept_mib };
         let (next, move_ms, gain) =
-            self.best_next(of, ways, way, op, at, if is_recomputed { saved } else { 0.0 });
+            self.best_next(ways, code / 2, op, at, if is_recomputed { saved } else { 0.0 });
         let runs_on = is_recomputed && next % 2 == 1;
         let after = &self.paths[at][next];
         let run_mib = if runs_on { kept_mib + if is_cut { 0.0 } else { after.run_mib } } else { 0.0 };
@@ -141,18 +141,10 @@ impl Sweep {
     }
 
     /// The best way of the next operator: its code, the milliseconds of bringing the value there, and what not keeping it is worth.
-    fn best_next(
-        &self,
-        of: &Mixed,
-        ways: &[Way],
-        from: &Way,
-        op: usize,
-        at: usize,
-        saved: f64,
-    ) -> (Code, f64, f64) {
+    fn best_next(&self, ways: &[Way], from: usize, op: usize, at: usize, saved: f64) -> (Code, f64, f64) {
         let mut best = (f64::INFINITY, (0, 0.0, 0.0));
         for (to, way) in ways.iter().enumerate() {
-            let move_ms = of.reshard_ms(from, way, op + 1);
+            let move_ms = way.moves_ms[from][op + 1];
             for code in [2 * to, 2 * to + 1] {
                 let gain = if code % 2 == 1 { saved } else { 0.0 };
                 let value = self.paths[at][code].value + move_ms - gain;
@@ -167,8 +159,8 @@ impl Sweep {
     /// A stage that begins with a path: its value, milliseconds and MiB.
     fn as_first(&self, of: &Mixed, span: &Span, at: usize, code: Code) -> (f64, f64, f64) {
         let path = &self.paths[at][code];
-        let input_mib = of.ways(span.n_devices)[code / 2].profiles[self.start].input_mib;
-        let send_ms = of.send_ms(input_mib, span.links & FAR_BEFORE > 0);
+        let way = &of.ways(span.n_devices)[code / 2];
+        let (input_mib, send_ms) = (way.profiles[self.start].input_mib, way.send_before_ms(self.start, span));
         let in_flight = span.in_flight as f64;
         let value = path.value + send_ms + self.prices[at].ms_per_mib * in_flight * input_mib;
         let reserve_mib = (path.reserved[0] + path.reserved[1]).max(path.weight_mib);
