@@ -219,7 +219,7 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         device: run.cluster.accelerator.name.clone(),
         is_fitted: run.cluster.accelerator.is_fitted(),
         secs: run.measured_secs.map(|measured| [measured, secs]),
-        bytes: run.measured_bytes.map(|measured| [measured, prediction.memory.sum_bytes()]),
+        bytes: run.measured_bytes.map(|measured| [measured, run.reported_bytes(&prediction.memory)]),
         interval_secs: Some(prediction.interval_secs(&run.cluster)),
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,

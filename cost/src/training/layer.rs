@@ -278,6 +278,20 @@ pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
         Recompute::Attention => sum(|operator| {
             !operator.is_core || matches!(operator.work, Work::Product(_) | Work::Attention(_))
         }),
+        Recompute::Products => input_bytes + selected_bytes(job),
         Recompute::Layers(part) => (1.0 - part) * sum(|_| true) + part * input_bytes,
     }
+}
+
+/// What selective checkpoints keep beside the input: queries, values, attention's result and its sums, every other product of
+/// the feed-forward part (torchtitan `parallelize_llama.py`: every second product is computed again, attention never).
+fn selected_bytes(job: &Job) -> f64 {
+    let (model, tensor) = (&job.model, job.layout.tensor as f64);
+    let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;
+    let heads = model.heads / tensor;
+    let attention = job.tokens() * (element(job) * (2.0 * heads * model.head_dim + kv_width) + 4.0 * heads);
+    let visits = if model.experts > 1.0 { model.top_k } else { 1.0 };
+    // With a gate the products are queries, keys, values, output, up, gate, down: the last one is kept too.
+    let down = if model.is_gated { job.outer_tokens() * model.hidden } else { 0.0 };
+    attention + element(job) * visits * (job.tokens() * model.ffn / tensor + down)
 }

@@ -107,6 +107,8 @@ impl Pricer<'_> {
         match recompute {
             Recompute::Nothing => 0.0,
             Recompute::Attention => f64::from(u8::from(operator.is_core && !self.job.stack.fuses_attention)),
+            // The products that are not kept, every other one, and most of what lies between.
+            Recompute::Products => 0.5,
             Recompute::Layers(part) => part,
         }
     }

@@ -26,6 +26,7 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
         has_sequence,
         stages,
         chunks,
+        stage_layers: Vec::new(),
         context: 1,
         expert: 1,
         data: 1,
@@ -50,6 +51,9 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
         gradient_bytes: 4.0,
         weight_bytes: 6.0,
         optimizer_bytes: 12.0,
+        keeps_gathered: false,
+        receives_ahead: false,
+        bucket_params: 0.0,
     };
     Job { model: gpt3(), layout, recompute: Recompute::Nothing, stack }
 }

@@ -2,6 +2,7 @@
 
 use super::csv::Record;
 use super::job::{Expressed, Numbers};
+use super::software::{Microbatches, Software};
 use phzc_cost::Cluster;
 use phzc_cost::training::{Job, Layout, Recompute};
 
@@ -10,15 +11,15 @@ use phzc_cost::training::{Job, Layout, Recompute};
 pub(crate) fn completed(
     row: Record,
     numbers: &Numbers,
-    is_interleaved: bool,
+    software: &Software,
     job: &Job,
     cluster: &Cluster,
 ) -> Expressed<Job> {
     let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
     let per_copy = batch as f64 / job.layout.data as f64;
-    let is_open =
-        numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved || row.text("vpp") == ">1");
-    let sizes = micro_batches(numbers, per_copy, job)?;
+    let is_open = numbers.vpp.is_none()
+        && (numbers.mbs.is_none() || software.is_interleaved || row.text("vpp") == ">1");
+    let sizes = micro_batches(numbers, per_copy, software, job)?;
     // Interleaved stages take microbatches in groups of as many as there are stages.
     let is_legal = |&((_, n_microbatches), chunks): &((usize, usize), usize)| {
         !is_open || chunks == 1 || n_microbatches.is_multiple_of(job.layout.stages)
@@ -29,7 +30,8 @@ pub(crate) fn completed(
         let text = row.text("recompute");
         // Figures without a time are those of memory that nobody had.
         let is_idea = row.text("iter_time_s").is_empty() && text == "none";
-        with_recompute(if is_idea { "nothing" } else { text }, Job { layout, ..job.clone() }, cluster)
+        let text = if is_idea { "nothing" } else { text };
+        with_recompute(text, software, Job { layout, ..job.clone() }, cluster)
     });
     let made: Vec<Job> = made.collect::<Expressed<_>>()?;
     let fitting: Vec<&Job> = made.iter().filter(|job| fits(job, cluster)).collect();
@@ -41,11 +43,19 @@ pub(crate) fn completed(
 }
 
 /// Sequences of a microbatch and their number: what is stated, else all powers of two that divide.
-fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(usize, usize)>> {
+fn micro_batches(
+    numbers: &Numbers,
+    per_copy: f64,
+    software: &Software,
+    job: &Job,
+) -> Expressed<Vec<(usize, usize)>> {
     // A pipeline of one microbatch is none: what is stated is the batch of a copy.
     let is_batch = job.layout.stages > 1 && numbers.mbs == Some(per_copy) && numbers.n_microbatches.is_none();
     if numbers.mbs.is_none() || is_batch {
-        let whole = per_copy as usize;
+        let (whole, n_stages) = (per_copy as usize, job.layout.stages);
+        if software.microbatches == Microbatches::PerStage && whole.is_multiple_of(n_stages) && whole > 0 {
+            return Ok(vec![(whole / n_stages, n_stages)]);
+        }
         let sizes =
             (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));
         return Ok(sizes.map(|size| (size, whole / size)).collect());
@@ -67,12 +77,11 @@ fn chunks(is_open: bool, job: &Job) -> impl Iterator<Item = usize> {
 }
 
 /// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
-fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
+fn with_recompute(text: &str, software: &Software, job: Job, cluster: &Cluster) -> Expressed<Job> {
     let stated = match text {
         text if text.starts_with("full") => Recompute::Layers(1.0),
         text if text.starts_with("selective(attn") => Recompute::Attention,
-        // Every other layer; of each layer every other product is about the same.
-        text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::Layers(0.5),
+        text if text.starts_with("selective") && job.stack.fuses_attention => software.selective,
         text if text.starts_with("selective") => Recompute::Attention,
         "nothing" => Recompute::Nothing,
         // It ran: what cannot have been is replaced by the least that can.

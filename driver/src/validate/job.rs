@@ -3,8 +3,9 @@
 use super::choice::completed;
 use super::csv::Record;
 use super::measured::Measured;
-use super::software::{self, Software};
-use phzc_cost::training::{Job, Layout, Model, Recompute, Sharding};
+use super::profile::stage_layers;
+use super::software::{self, Reports, Software};
+use phzc_cost::training::{Job, Layout, Memory, Model, Recompute, Sharding};
 use phzc_cost::{Accelerator, Cluster, known_accelerators};
 use phzc_ir::Result;
 
@@ -44,8 +45,21 @@ pub(crate) struct Run {
     pub measured_secs: Option<f64>,
     /// Bytes on the fullest device, if they were measured.
     pub measured_bytes: Option<f64>,
+    /// Which bytes these are.
+    pub reports: Reports,
     /// Whether the run is a label that it does not fit.
     pub is_out_of_memory: bool,
+}
+
+impl Run {
+    /// What the software of the run would report of this memory.
+    pub fn reported_bytes(&self, memory: &Memory) -> f64 {
+        match self.reports {
+            Reports::Tensors => memory.sum_bytes(),
+            Reports::Reserved => memory.reserved_bytes(),
+            Reports::Device => memory.reserved_bytes() + self.cluster.accelerator.outside_bytes,
+        }
+    }
 }
 
 /// What a row becomes.
@@ -133,10 +147,10 @@ fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
         return Ok(Err(format!("its status is `{status}`")));
     }
     let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
-    Ok(expressed(row, numbers).map(|(job, cluster)| {
+    Ok(expressed(row, numbers).map(|(job, cluster, reports)| {
         let measured_secs = measured.step_secs(&job).filter(|secs| *secs > 0.0);
         let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
-        Run { job, cluster, measured_secs, measured_bytes, is_out_of_memory: is_oom(status) }
+        Run { job, cluster, measured_secs, measured_bytes, reports, is_out_of_memory: is_oom(status) }
     }))
 }
 
@@ -144,11 +158,12 @@ fn is_oom(status: &str) -> bool {
     status.to_lowercase().starts_with("oom")
 }
 
-fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
+fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster, Reports)> {
     let model = model(row, numbers)?;
     let cluster = cluster(row, numbers)?;
     let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
-    let software = software::of(row.text("framework"), row.text("notes"), has_f8);
+    let software = software::of(row.text("framework"), row.text("notes"), row.text("source_ref"), has_f8);
+    let model = Model { has_dropout: model.has_dropout && software.has_dropout, ..model };
     let layout = layout(row, numbers, &software)?;
     check_size(&model, &layout, numbers)?;
     let stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
@@ -156,12 +171,12 @@ fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
         return Err("weights are frozen (LoRA)".to_owned());
     }
     let job = Job { model, layout, recompute: Recompute::Nothing, stack };
-    let job = completed(row, numbers, software.is_interleaved, &job, &cluster)?;
+    let job = completed(row, numbers, &software, &job, &cluster)?;
     if job.layout.n_devices() != cluster.n_devices() {
         let (asked, there) = (job.layout.n_devices(), cluster.n_devices());
         return Err(format!("its layout has {asked} devices, its cluster {there}"));
     }
-    Ok((job, cluster))
+    Ok((job, cluster, software.reports))
 }
 
 /// Families that are no stack of one kind of layer.
@@ -283,6 +298,7 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
         has_sequence: tensor > 1 && numbers.sp.map_or(software.has_sequence, |sp| sp > 0.0),
         stages,
         chunks: count(numbers.vpp),
+        stage_layers: stage_layers(row.text("notes"), stages, numbers.layers.map_or(0, |n| n as usize)),
         context,
         expert: count(numbers.ep),
         data,

@@ -102,13 +102,30 @@ fn at(measured: &[(usize, &Layers)], size: usize) -> Option<(Vec<LayerSecs>, Sou
     Some((layers, if is_inside { Source::Interpolated } else { Source::Extrapolated }))
 }
 
-/// `layers_per_stage=[7, 9, 9, 9]` of a row's remarks; else as even as can be.
-fn stated(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
-    let list = notes.split("layers_per_stage=[").nth(1).and_then(|rest| rest.split(']').next());
-    let counts: Option<Vec<usize>> =
-        list.and_then(|list| list.split(',').map(|n| n.trim().parse().ok()).collect());
-    let even = || (0..n_stages).map(|stage| (n_layers + stage) / n_stages).collect();
+/// `layers_per_stage=[7, 9, 9, 9]` of a row's remarks, embedding and head among them.
+fn listed(notes: &str) -> Option<Vec<usize>> {
+    let list = notes.split("layers_per_stage=[").nth(1).and_then(|rest| rest.split(']').next())?;
+    list.split(',').map(|n| n.trim().parse().ok()).collect()
+}
+
+/// Layers of each stage as a row's remarks have them, embedding and head apart; empty where they say nothing that fits.
+pub(crate) fn stage_layers(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
+    let fits = |counts: &Vec<usize>| {
+        counts.len() == n_stages && n_stages > 1 && counts.iter().sum::<usize>() == n_layers + 2
+    };
+    let mut counts = listed(notes).filter(fits).unwrap_or_default();
+    for end in [0, n_stages - 1] {
+        if let Some(count) = counts.get_mut(end) {
+            *count = count.saturating_sub(1);
+        }
+    }
     counts
+}
+
+/// The same counts where they fit, embedding and head among them; else as even as can be.
+fn stated(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
+    let even = || (0..n_stages).map(|stage| (n_layers + stage) / n_stages).collect();
+    listed(notes)
         .filter(|counts| counts.len() == n_stages && counts.iter().sum::<usize>() == n_layers)
         .unwrap_or_else(even)
 }
@@ -139,6 +156,8 @@ mod tests {
     fn stages_are_cut_as_stated_or_evenly() {
         assert_eq!(stated("layers_per_stage=[1, 3] x", 2, 4), [1, 3]);
         assert_eq!(stated("layers_per_stage=[1, 3] x", 2, 5), [2, 3]);
+        assert_eq!(stage_layers("layers_per_stage=[2, 4]", 2, 4), [1, 3]);
+        assert!(stage_layers("layers_per_stage=[2, 4]", 2, 5).is_empty());
         assert_eq!(cut(&[[1.0, 2.0, 0.0]; 3], &[1, 2]), [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]);
     }
 }
