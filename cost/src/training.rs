@@ -29,6 +29,17 @@ pub struct Prediction {
     pub memory: Memory,
 }
 
+/// Stages that were measured, and the links between them where these were.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MeasuredStages {
+    /// Forward, backward and update of each stage for one microbatch, in seconds.
+    pub stage_secs: Vec<[f64; 3]>,
+    /// Seconds of one microbatch over each boundary; by the cluster's network where absent.
+    pub send_secs: Option<Vec<f64>>,
+    /// Seconds of the sums of gradients after the last backward part; by the cluster's network where absent.
+    pub sync_secs: Option<f64>,
+}
+
 /// Half width of the 80 % interval, as a factor: eight of ten rows of the files that constants were fitted to lie within.
 const INTERVAL: f64 = 1.14;
 /// The same on devices that no training run was fitted to: fitted clocks spread by 11 % (0.70, 0.84, 0.86), which adds 15 %.
@@ -49,12 +60,36 @@ impl Job {
         Prediction { step_secs, terms, memory: self.memory() }
     }
 
-    /// The same with measured stages over the analytic ones: forward, backward and update of each, in seconds.
+    /// The same with measured stages over the analytic ones.
     ///
     /// There is one part per stage, whatever the layout says of parts.
-    pub fn predict_measured(&self, cluster: &Cluster, stages: &[[f64; 3]]) -> Prediction {
+    pub fn predict_measured(&self, cluster: &Cluster, stages: &MeasuredStages) -> Prediction {
         let (step_secs, terms) = step::step_of_measured(self, cluster, stages);
         Prediction { step_secs, terms, memory: self.memory() }
+    }
+
+    /// Bytes of the gradients of one stage, those of all devices that share one copy of it.
+    pub fn stage_gradient_bytes(&self, stage: usize) -> f64 {
+        self.stack.gradient_bytes * step::device_params(self, stage) * self.layout.tensor as f64
+    }
+
+    /// Bytes of the activations of one microbatch between two stages, of all devices that share a copy.
+    pub fn message_bytes(&self) -> f64 {
+        crate::gemm::dtype_bytes(self.stack.dtype) * self.tokens() * self.model.hidden
+    }
+
+    /// Forward and backward seconds of one layer for one microbatch on one device, recomputation in the backward one.
+    pub fn layer_secs(&self, cluster: &Cluster) -> [f64; 2] {
+        price::Pricer { job: self, cluster }
+            .terms(&layer::layer(self), self.recompute)
+            .map(|terms| terms.sum_secs())
+    }
+
+    /// The same of the head: logits and loss.
+    pub fn head_secs(&self, cluster: &Cluster) -> [f64; 2] {
+        price::Pricer { job: self, cluster }
+            .terms(&layer::head(self), Recompute::Nothing)
+            .map(|terms| terms.sum_secs())
     }
 
     /// The memory of the fullest device.

@@ -24,7 +24,9 @@ pub(crate) fn completed(
     let is_legal = |&((_, n_microbatches), chunks): &((usize, usize), usize)| {
         !is_open || chunks == 1 || n_microbatches.is_multiple_of(job.layout.stages)
     };
-    let all = sizes.into_iter().flat_map(|size| chunks(is_open, job).map(move |chunks| (size, chunks)));
+    let least = if row.text("vpp") == ">1" { 2 } else { 1 };
+    let all =
+        sizes.into_iter().flat_map(|size| chunks(is_open, least, job).map(move |chunks| (size, chunks)));
     let made = all.filter(is_legal).map(|((micro_batch, n_microbatches), chunks)| {
         let layout = Layout { micro_batch, chunks, n_microbatches, ..job.layout.clone() };
         let text = row.text("recompute");
@@ -69,11 +71,15 @@ fn micro_batches(
 }
 
 /// Parts of the model that a stage may hold.
-fn chunks(is_open: bool, job: &Job) -> impl Iterator<Item = usize> {
+fn chunks(is_open: bool, least: usize, job: &Job) -> impl Iterator<Item = usize> {
     let (stages, layers, stated) = (job.layout.stages, job.model.layers, job.layout.chunks);
     let is_open = is_open && stages > 1;
     let most = if is_open { (layers / stages).max(1) } else { stated };
-    (1..=most).filter(move |n| if is_open { layers.is_multiple_of(n * stages) } else { *n == stated })
+    let divides = move |n: usize| layers.is_multiple_of(n * stages);
+    // What never divides is cut unevenly, into the fewest parts.
+    let uneven = (!(1..=most).any(divides)).then_some(least);
+    let is_tried = move |n: usize| divides(n) && n >= least || uneven == Some(n);
+    (1..=most.max(least)).filter(move |n| if is_open { is_tried(*n) } else { *n == stated })
 }
 
 /// What is computed again: as stated, and where that is nothing or not stated, the least that fits.

@@ -70,13 +70,13 @@ pub(crate) enum Reading {
     Unexpressed(String),
 }
 
-/// Reads one row.
+/// Reads one row, as a run on that device.
 ///
 /// # Errors
 /// When a cell is not what its column holds.
-pub(crate) fn read(row: Record) -> Result<Reading> {
+pub(crate) fn read(row: Record, device: &str) -> Result<Reading> {
     let numbers = Numbers::read(row)?;
-    Ok(match run(row, &numbers)? {
+    Ok(match run(row, device, &numbers)? {
         Ok(run) => Reading::Run(Box::new(run)),
         Err(reason) => Reading::Unexpressed(reason),
     })
@@ -141,13 +141,13 @@ impl Numbers {
 
 pub(crate) type Expressed<T> = std::result::Result<T, String>;
 
-fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
+fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
     let status = row.text("status");
     if !["", "ok"].contains(&status) && !is_oom(status) {
         return Ok(Err(format!("its status is `{status}`")));
     }
     let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
-    Ok(expressed(row, numbers).map(|(job, cluster, reports)| {
+    Ok(expressed(row, device, numbers).map(|(job, cluster, reports)| {
         let measured_secs = measured.step_secs(&job).filter(|secs| *secs > 0.0);
         let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
         Run { job, cluster, measured_secs, measured_bytes, reports, is_out_of_memory: is_oom(status) }
@@ -158,9 +158,9 @@ fn is_oom(status: &str) -> bool {
     status.to_lowercase().starts_with("oom")
 }
 
-fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster, Reports)> {
+fn expressed(row: Record, device: &str, numbers: &Numbers) -> Expressed<(Job, Cluster, Reports)> {
     let model = model(row, numbers)?;
-    let cluster = cluster(row, numbers)?;
+    let cluster = cluster(row, device, numbers)?;
     let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
     let software = software::of(row.text("framework"), row.text("notes"), row.text("source_ref"), has_f8);
     let model = Model { has_dropout: model.has_dropout && software.has_dropout, ..model };
@@ -243,8 +243,8 @@ fn resembling(name: &str) -> Option<&'static Accelerator> {
 /// Shorter names are parts of too many words.
 const LEAST_NAME: usize = 4;
 
-fn cluster(row: Record, numbers: &Numbers) -> Expressed<Cluster> {
-    let device = device(row.text("device"))?;
+fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
+    let device = device(name)?;
     let n_devices = numbers.gpus.filter(|n| *n >= 1.0).ok_or("its number of devices is not stated")? as usize;
     let per_node = numbers.gpus_per_node.map_or(8, |n| n as usize).clamp(1, n_devices);
     let most = device.node.as_ref().map_or(per_node, |node| node.max_devices);

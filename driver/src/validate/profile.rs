@@ -2,9 +2,11 @@
 //!
 //! `model -> device -> sequences of a microbatch -> tensor-parallel degree -> layer -> [forward, backward, update]`, in seconds; layers are
 //! numbered from 0, embedding and head among them. A row takes part when its `model` begins like one of the profile and its `device` ends
-//! like one. Microbatches between two measured ones are interpolated, beyond them the time goes on with the same fixed and linear part.
+//! like one. The other form, `name -> [forward seconds of each layer]` for one sequence, is for trials (`trials.rs`). Microbatches between two measured ones are interpolated, beyond them the time goes on with the same fixed and linear part.
 
 use super::csv::Record;
+use super::plan::Plan;
+use phzc_cost::training::Layout;
 use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,14 +22,23 @@ type Degrees = BTreeMap<String, Layers>;
 type Sizes = BTreeMap<String, Degrees>;
 
 /// A file of measured layers.
-#[derive(Debug, Default, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Default)]
 pub(crate) struct Profile {
     models: BTreeMap<String, BTreeMap<String, Sizes>>,
+    /// Forward seconds of each layer for one sequence, by a name that says model, device and degree.
+    lists: BTreeMap<String, Vec<f64>>,
+}
+
+/// The two forms of a file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ProfileText {
+    Models(BTreeMap<String, BTreeMap<String, Sizes>>),
+    Lists(BTreeMap<String, Vec<f64>>),
 }
 
 /// How a time came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     /// It was measured.
     Exact,
@@ -51,33 +62,74 @@ impl Source {
 impl Profile {
     /// Reads one file.
     pub fn parse(text: &str) -> Result<Profile> {
-        let profile: Profile = serde_json::from_str(text)
+        let text: ProfileText = serde_json::from_str(text)
             .map_err(|error| Diagnostic::error(format!("expected measured layers: {error}")))?;
+        let profile = match text {
+            ProfileText::Models(models) => Profile { models, lists: BTreeMap::new() },
+            ProfileText::Lists(lists) => Profile { models: BTreeMap::new(), lists },
+        };
         let all = profile.models.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        let mut secs = all.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flatten();
+        let nested = all.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flatten();
+        let mut secs = nested.chain(profile.lists.values().flatten());
         match secs.find(|secs| !secs.is_finite() || **secs < 0.0) {
             Some(secs) => Err(Diagnostic::error(format!("expected seconds from 0 up, found `{secs}`"))),
             None => Ok(profile),
         }
     }
 
+    /// Forward seconds of one layer of a list, for one sequence.
+    pub fn forward_secs(&self, list: &str, layer: usize) -> Option<f64> {
+        self.lists.get(list)?.get(layer).copied()
+    }
+
     /// The stages of a row: the sums of their layers, and where these come from.
-    pub fn stages(
+    pub fn stages(&self, row: Record, layout: &Layout) -> Option<(Vec<LayerSecs>, Source)> {
+        let (model, device) = (row.text("model"), row.text("device"));
+        let (layers, source) = self.layers(model, device, layout.micro_batch, layout.tensor)?;
+        Some((cut(&layers, &stated(row.text("notes"), layout.stages, layers.len())), source))
+    }
+
+    /// The stages of a plan over unlike devices: of the copies of a stage the slowest counts, since all have as many microbatches
+    /// and none goes on before gradients are summed.
+    pub fn plan_stages(
         &self,
-        row: Record,
-        n_stages: usize,
+        model: &str,
+        plan: &Plan,
+        micro_batch: usize,
+    ) -> Option<(Vec<LayerSecs>, Source)> {
+        let mut worst = Source::Exact;
+        let mut stages = Vec::new();
+        for stage in &plan.stages {
+            let mut slowest = [0.0; 3];
+            for copy in &stage.copies {
+                let (layers, source) = self.layers(model, &copy.device, micro_batch, copy.tensor)?;
+                worst = worst.max(source);
+                let own = layers.get(stage.first_layer..stage.first_layer + stage.n_layers)?;
+                let secs = cut(own, &[own.len()])[0];
+                let is_slower = secs[0] + secs[1] > slowest[0] + slowest[1];
+                slowest = if is_slower { secs } else { slowest };
+            }
+            stages.push(slowest);
+        }
+        Some((stages, worst))
+    }
+
+    /// The layers of a model on one device.
+    fn layers(
+        &self,
+        model: &str,
+        device: &str,
         micro_batch: usize,
         tensor: usize,
     ) -> Option<(Vec<LayerSecs>, Source)> {
-        let of_model = self.models.iter().find(|(model, _)| row.text("model").starts_with(*model))?.1;
-        let of_device = of_model.iter().find(|(device, _)| row.text("device").ends_with(device.as_str()))?.1;
+        let of_model = self.models.iter().find(|(known, _)| model.starts_with(*known))?.1;
+        let of_device = of_model.iter().find(|(known, _)| device.ends_with(known.as_str()))?.1;
         let mut measured: Vec<(usize, &Layers)> = of_device
             .iter()
             .filter_map(|(size, degrees)| Some((size.parse().ok()?, degrees.get(&tensor.to_string())?)))
             .collect();
         measured.sort_by_key(|(size, _)| *size);
-        let (layers, source) = at(&measured, micro_batch)?;
-        Some((cut(&layers, &stated(row.text("notes"), n_stages, layers.len())), source))
+        at(&measured, micro_batch)
     }
 }
 

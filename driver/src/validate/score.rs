@@ -1,5 +1,6 @@
 //! Figures of merit: predicted against measured.
 
+use super::rank::spearman;
 use phzc_cost::training::Terms;
 use serde::Serialize;
 
@@ -16,6 +17,8 @@ pub(crate) struct Scored {
     pub secs: Option<[f64; 2]>,
     /// Bytes that were measured and predicted.
     pub bytes: Option<[f64; 2]>,
+    /// Seconds that a peer predicted, where the table says it.
+    pub peer_secs: Option<f64>,
     /// The 80 % interval of the seconds, of a run.
     pub interval_secs: Option<[f64; 2]>,
     /// Operations of the model per device, of a run.
@@ -49,6 +52,10 @@ pub(crate) struct Score {
     pub p90: Option<f64>,
     /// Kendall's rank correlation of measured and predicted times.
     pub kendall_tau: Option<f64>,
+    /// Spearman's rank correlation of measured and predicted times.
+    pub spearman: Option<f64>,
+    /// The same of the peer, where the table has its predictions.
+    pub peer_spearman: Option<f64>,
     /// Mean absolute error of the memory, in per cent.
     pub memory_mape: Option<f64>,
     /// Rows with a memory measurement.
@@ -92,6 +99,9 @@ pub(crate) fn score(
         [true, false].map(|says| scored.iter().filter(|row| row.fits == Some([says, is_fit])).count())
     };
     let pairs: Vec<[f64; 2]> = timed.iter().filter_map(|row| row.secs).collect();
+    let peers: Vec<[f64; 2]> = timed.iter().filter_map(|row| Some([row.secs?[0], row.peer_secs?])).collect();
+    let peer_errors: Vec<f64> = peers.iter().copied().map(relative).collect();
+    let published = PEERS.iter().find(|(name, _)| file.contains(name)).map(|(_, mape)| *mape);
     Score {
         file: file.to_owned(),
         kind: kind.to_owned(),
@@ -102,6 +112,8 @@ pub(crate) fn score(
         median: quantile(&errors, 0.5),
         p90: quantile(&errors, 0.9),
         kendall_tau: kendall_tau(&pairs),
+        spearman: spearman(&pairs),
+        peer_spearman: spearman(&peers),
         memory_mape: mean_absolute(&memory),
         memory_scored: memory.len(),
         fitted: fits(true),
@@ -111,7 +123,7 @@ pub(crate) fn score(
             .any(|row| row.interval_secs.is_some())
             .then(|| 100.0 * covered as f64 / timed.len() as f64),
         constant_mape: constant_mape(&timed),
-        peer_mape: PEERS.iter().find(|(name, _)| file.contains(name)).map(|(_, mape)| *mape),
+        peer_mape: mean_absolute(&peer_errors).or(published),
         unexpressed,
     }
 }

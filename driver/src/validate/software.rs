@@ -221,13 +221,15 @@ pub(crate) fn of(framework: &str, notes: &str, source: &str, has_f8: bool) -> So
     }
 }
 
-/// The month from which torchtitan compiles the loss with the rest (its pull request 776, 2024-12; not re-read).
-const COMPILED_LOSS: u32 = 202_412;
+/// The month from which torchtitan compiles the loss with the rest at the latest: its pull request 755 (2024-12-19) turned that off,
+/// 1033 (2025-04-01) has it again.
+const COMPILED_LOSS: u32 = 202_504;
 /// Bytes of an entry of the logits where the loss is compiled: the product's result and its gradient, in 16 bits.
 const COMPILED_LOGIT_BYTES: f64 = 4.0;
 
-/// The month in a source's name, as a number: 202506 in `llama3-8b_h200_202506.md`.
+/// The month in a source's name, as a number: 202506 in `h200_202506.md` and in `2025-06.md`.
 fn month(source: &str) -> Option<u32> {
+    let source = source.replace('-', "");
     let mut runs = source.split(|c: char| !c.is_ascii_digit());
     let run = runs.find(|run| run.len() == 6 && run.starts_with("20"))?;
     run.parse().ok().filter(|month| (1..=12).contains(&(month % 100)))
@@ -293,6 +295,7 @@ mod tests {
     #[test]
     fn the_month_of_a_source_is_read_from_its_name() {
         assert_eq!(month("repo@b5bcd76c66 benchmarks/llama3-8b_h200_202506_x.md"), Some(202_506));
+        assert_eq!(month("benchmarks/llama3_h100_2025-06_x.md"), Some(202_506));
         assert_eq!(month("repo@b5bcd76c66 docs/performance.md"), None);
         assert_eq!(month("table_209913.md"), None);
     }

@@ -41,6 +41,7 @@ fn scores(outcomes: &[Outcome]) -> String {
         "median",
         "p90",
         "tau",
+        "spearman",
         "in 80 %",
         "constant",
         "peer",
@@ -67,6 +68,7 @@ fn cells(score: &Score) -> Vec<String> {
         number(score.median),
         number(score.p90),
         score.kendall_tau.map_or("-".to_owned(), |value| format!("{value:.2}")),
+        score.spearman.map_or("-".to_owned(), |value| format!("{value:.3}")),
         number(score.coverage80),
         number(score.constant_mape),
         number(score.peer_mape),
@@ -87,6 +89,9 @@ fn details(one: &Outcome) -> String {
         let term =
             if largest.1 > 0.0 { format!(" ({} is the largest term)", largest.0) } else { String::new() };
         out += &format!("  worst: {}{term}\n", line(row));
+    }
+    if let (Some(mape), Some(rank)) = (one.score.peer_mape, one.score.peer_spearman) {
+        out += &format!("  peer's own predictions: MAPE {mape:.1} %, Spearman {rank:.3}\n");
     }
     let unfitted: BTreeSet<&str> =
         one.rows.iter().filter(|row| !row.is_fitted).map(|row| row.device.as_str()).collect();
