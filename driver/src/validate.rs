@@ -17,7 +17,6 @@ mod trials;
 
 use crate::render::Source;
 use crate::{Failure, Io, files, write_stdout};
-use choice::fits;
 use csv::{Record, Table};
 use job::Reading;
 pub(crate) use job::Run;
@@ -295,6 +294,6 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
         source: None,
-        fits: Some([fits(&run.job, &run.cluster), !run.is_out_of_memory]),
+        fits: Some([choice::runs(&run.job, &run.cluster), !run.is_out_of_memory]),
     }
 }

@@ -30,8 +30,13 @@ pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, measured: &Measured
     let stages = &measured.stage_secs;
     let n_sends = stages.len().saturating_sub(1);
     let sends = measured.send_secs.clone().unwrap_or_else(|| vec![send_secs(&pricer); n_sends]);
-    // A stage waits for what it sends on, and for what it sends back; at the ends, for what it receives.
-    let boundary = |index: usize| sends.get(index.min(n_sends.saturating_sub(1))).copied().unwrap_or(0.0);
+    // A stage waits for what it sends on, and for what it sends back; at the ends, for what it receives. What it waits for has
+    // arrived when it goes on.
+    let is_waiting = !job.stack.overlaps_sends;
+    let boundary = |index: usize| {
+        let secs = sends.get(index.min(n_sends.saturating_sub(1))).copied().unwrap_or(0.0);
+        if is_waiting { secs } else { 0.0 }
+    };
     let phase = |product_secs, pipeline_secs| Terms { product_secs, pipeline_secs, ..Terms::default() };
     let part = |(index, stage): (usize, &[f64; 3])| {
         [phase(stage[0], boundary(index)), phase(stage[1], boundary(index.saturating_sub(1)))]
@@ -39,7 +44,8 @@ pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, measured: &Measured
     let parts: Vec<Part> = stages.iter().enumerate().map(part).collect();
     let data_secs = measured.sync_secs.unwrap_or_else(|| exposed_data_secs(&pricer, &parts));
     let update_secs = stages.iter().map(|stage| stage[2]).fold(0.0, f64::max);
-    whole(&pricer, &parts, sends, [data_secs, update_secs])
+    let delays = if is_waiting { vec![0.0; n_sends] } else { sends };
+    whole(&pricer, &parts, delays, [data_secs, update_secs])
 }
 
 /// The pipeline, then what nothing hides of data parallelism, then the update.

@@ -113,3 +113,9 @@ const N_PARTS: u8 = 8;
 pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
     job.memory().sum_bytes() <= cluster.accelerator.usable_bytes()
 }
+
+/// Whether it also runs as software goes: with what an allocator reserves and a process takes beside the tensors.
+pub(crate) fn runs(job: &Job, cluster: &Cluster) -> bool {
+    let taken_bytes = job.memory().reserved_bytes() + cluster.accelerator.outside_bytes;
+    fits(job, cluster) && taken_bytes <= cluster.accelerator.hbm_bytes
+}

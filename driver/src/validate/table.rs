@@ -111,7 +111,7 @@ fn named(row: &Scored) -> String {
 }
 
 fn line(row: &Scored) -> String {
-    let [measured, predicted] = row.secs.unwrap_or_default();
+    let Some([measured, predicted]) = row.secs else { return format!("{} no time measured", named(row)) };
     let error = relative([measured, predicted]);
     format!("{} measured {}, predicted {}, {error:+.1} %", named(row), secs(measured), secs(predicted))
 }

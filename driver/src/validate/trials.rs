@@ -26,18 +26,21 @@ const N_ENTRIES: usize = 30;
 const FIRST_LAYER: usize = 2;
 const HEAD: usize = 28;
 
-/// An instance type: its name in the profile, its device, the bandwidth of its node's network in bits per second.
+/// An instance type: its name in the profile, its device, the bandwidths of its node's network and of a device inside it in bits
+/// per second, as the artifact measured them.
 #[derive(Clone, Copy, PartialEq)]
 struct Instance {
     name: &'static str,
     device: &'static str,
     bits_per_sec: f64,
+    inner_bits_per_sec: f64,
 }
 
 /// G4dn.12xlarge: 4 T4.
-const G4: Instance = Instance { name: "G4", device: "t4", bits_per_sec: 50e9 };
+const G4: Instance = Instance { name: "G4", device: "t4", bits_per_sec: 50e9, inner_bits_per_sec: 50e9 };
 /// P3.8xlarge: 4 V100.
-const P3: Instance = Instance { name: "P3", device: "v100-16", bits_per_sec: 10e9 };
+const P3: Instance =
+    Instance { name: "P3", device: "v100-16", bits_per_sec: 10e9, inner_bits_per_sec: 170e9 };
 
 /// The nodes of an experiment; `None`: its model is another one.
 fn nodes(experiment: &str) -> Option<[Instance; N_NODES]> {
@@ -170,7 +173,7 @@ impl Trial<'_> {
             flops: None,
             terms: prediction.terms,
             source: None,
-            fits: Some([choice::fits(&self.job, &cluster), measured.is_some()]),
+            fits: Some([choice::runs(&self.job, &cluster), measured.is_some()]),
         })
     }
 
@@ -254,7 +257,9 @@ fn cluster(instance: Instance) -> Cluster {
     let name = format!("{}-{PER_NODE}x{N_NODES}", instance.device);
     let cluster = Cluster::named(&name).expect("a known device");
     // The devices of a node share its network.
-    cluster.with_outer_bytes_per_sec(instance.bits_per_sec / 8.0 / PER_NODE as f64)
+    cluster
+        .with_inner_bytes_per_sec(instance.inner_bits_per_sec / 8.0)
+        .with_outer_bytes_per_sec(instance.bits_per_sec / 8.0 / PER_NODE as f64)
 }
 
 #[cfg(test)]
