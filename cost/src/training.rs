@@ -92,6 +92,11 @@ impl Job {
             .map(|terms| terms.sum_secs())
     }
 
+    /// Seconds of the optimizer on one device of a stage.
+    pub fn update_secs(&self, cluster: &Cluster, stage: usize) -> f64 {
+        step::update_secs(&price::Pricer { job: self, cluster }, stage)
+    }
+
     /// The memory of the fullest device.
     pub fn memory(&self) -> Memory {
         memory::peak(self)

@@ -21,7 +21,7 @@ pub(super) fn step(job: &Job, cluster: &Cluster) -> (f64, Terms) {
     let parts = parts(&pricer);
     let sends = vec![send_secs(&pricer); parts.len() - 1];
     let data_secs = exposed_data_secs(&pricer, &parts);
-    whole(&pricer, &parts, sends, [data_secs, update_secs(&pricer)])
+    whole(&pricer, &parts, sends, [data_secs, update_secs(&pricer, 0)])
 }
 
 /// The same from measured stages.
@@ -176,9 +176,10 @@ fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
 /// Into how many pieces gradients are cut so that sums begin early; the last piece is never hidden.
 const N_BUCKETS: f64 = 16.0;
 
-fn update_secs(pricer: &Pricer) -> f64 {
+/// Seconds of the optimizer on one device of a stage.
+pub(super) fn update_secs(pricer: &Pricer, stage: usize) -> f64 {
     let job = pricer.job;
     let n_owners =
         if job.layout.sharding == Sharding::Nothing { 1 } else { job.layout.data * job.layout.context };
-    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, 0) / n_owners as f64)
+    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, stage) / n_owners as f64)
 }

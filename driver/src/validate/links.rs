@@ -32,7 +32,9 @@ impl Links {
         let places = links.zones.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
         let mut curves =
             places.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        if curves.any(|(terms, peak)| !(*peak > 0.0) || terms.iter().any(|term| !term.is_finite())) {
+        if curves.any(|(terms, peak)| {
+            *peak <= 0.0 || !peak.is_finite() || terms.iter().any(|term| !term.is_finite())
+        }) {
             return Err(Diagnostic::error("expected links with a peak above 0 and finite coefficients"));
         }
         Ok(links)

@@ -204,7 +204,10 @@ impl Trial<'_> {
         let on = |instance: &Instance| {
             let entries =
                 (self.cuts[stage]..self.cuts[stage + 1]).map(|entry| self.entry_secs(entry, *instance));
-            entries.fold([0.0; 3], |sum, [forward, backward]| [sum[0] + forward, sum[1] + backward, 0.0])
+            let update_secs = self.job.update_secs(&cluster(*instance), stage);
+            entries.fold([0.0, 0.0, update_secs], |sum, [forward, backward]| {
+                [sum[0] + forward, sum[1] + backward, sum[2]]
+            })
         };
         let copies = self.instances(stage).iter().map(on);
         copies.max_by(|a, b| (a[0] + a[1]).total_cmp(&(b[0] + b[1]))).unwrap_or_default()
