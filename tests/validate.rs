@@ -234,7 +234,7 @@ fn a_row_over_unlike_devices_needs_its_plan() {
     assert!(without.stdout.contains("not expressed: 1, its devices differ"), "{}", without.stdout);
     let empty = runs.with_file_name("empty.json");
     fs::write(&empty, "{}").expect("writable");
-    let (empty, folder) = (empty.to_string_lossy().into_owned(), scratch("validate_no_plan"));
+    let (empty, folder) = (empty.to_string_lossy().into_owned(), runs.with_file_name("none"));
     let options = ["--profile", &empty, "--links", &empty, "--plans", &folder.to_string_lossy()];
     let with = validate(&runs, &options);
     assert!(with.code == 1 && with.stderr.contains("runs.csv:3:"), "{}", with.stderr);
