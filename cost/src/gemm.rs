@@ -51,6 +51,12 @@ const LEAST_K: f64 = 256.0;
 /// op_efficiency_simumax.csv: medians of layout NT (205 + 226 rows) under those of TN and NN, A100 6 %, B200 6 %.
 const ACCUMULATE_EFFICIENCY: f64 = 0.94;
 
+/// The whole number from `x` up, for `x` from 0 to 2^63: `f64::ceil` is a call on machines that it has to run on.
+fn ceil(x: f64) -> f64 {
+    let whole = x as i64 as f64;
+    if whole < x { whole + 1.0 } else { whole }
+}
+
 /// What a device reaches in products of one dtype, worked out once for all tile sizes.
 struct Rates {
     n_cores: f64,
@@ -108,30 +114,28 @@ impl Accelerator {
                 .l2_bytes_per_sec
                 .map_or(0.0, |rate| dtype_bytes(dtype_key) * n_cores / rate),
         };
-        TILES.iter().map(|&tile| self.tile_secs_of(gemm, tile, &rates)).fold(f64::INFINITY, f64::min)
+        TILES.iter().fold(f64::INFINITY, |best, &tile| self.tile_secs_of(gemm, tile, &rates, best))
     }
 
-    /// The same with tiles of one size.
-    fn tile_secs_of(&self, gemm: &Gemm, tile: (f64, f64), rates: &Rates) -> f64 {
-        let n_tiles = gemm.batch * (gemm.m / tile.0).ceil() * (gemm.n / tile.1).ceil();
-        let whole_secs = self.waves_secs(n_tiles, gemm.k, tile, rates);
+    /// The same with tiles of one size, or `best` if that is less.
+    fn tile_secs_of(&self, gemm: &Gemm, tile: (f64, f64), rates: &Rates, best: f64) -> f64 {
+        let n_tiles = gemm.batch * ceil(gemm.m / tile.0) * ceil(gemm.n / tile.1);
+        let part_secs =
+            (2.0 * tile.0 * tile.1 * rates.secs_per_flop).max((tile.0 + tile.1) * rates.secs_per_element);
+        // No split beats cores that are all busy all the time.
+        if n_tiles / rates.n_cores * part_secs * gemm.k >= best {
+            return best;
+        }
+        let waves_secs =
+            |n_tiles: f64, k: f64| ceil(n_tiles / rates.n_cores) * (part_secs * k + self.tile_secs);
+        let whole_secs = best.min(waves_secs(n_tiles, gemm.k));
         if n_tiles >= 2.0 * rates.n_cores {
             return whole_secs;
         }
-        let is_legal = |split: &&f64| gemm.k / **split >= LEAST_K;
-        let joined_bytes = 8.0 * gemm.batch * gemm.m * gemm.n;
-        let secs = |split: &f64| {
-            let joined_secs = split * joined_bytes / self.hbm_bytes_per_sec;
-            self.waves_secs(n_tiles * split, (gemm.k / split).ceil(), tile, rates) + joined_secs
-        };
+        let is_legal = |split: &&f64| gemm.k >= LEAST_K * **split;
+        let joined_secs = 8.0 * gemm.batch * gemm.m * gemm.n / self.hbm_bytes_per_sec;
+        let secs = |split: &f64| waves_secs(n_tiles * split, ceil(gemm.k / split)) + split * joined_secs;
         SPLITS.iter().take_while(is_legal).map(secs).fold(whole_secs, f64::min)
-    }
-
-    /// Seconds of so many tiles with sums of length `k`, in waves.
-    fn waves_secs(&self, n_tiles: f64, k: f64, (rows, columns): (f64, f64), rates: &Rates) -> f64 {
-        let arithmetic_secs = 2.0 * rows * columns * k * rates.secs_per_flop;
-        let traffic_secs = (rows + columns) * k * rates.secs_per_element;
-        (n_tiles / rates.n_cores).ceil() * (arithmetic_secs.max(traffic_secs) + self.tile_secs)
     }
 
     /// What all cores reach inside tiles, in operations per second.
