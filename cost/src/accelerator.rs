@@ -122,7 +122,7 @@ const F32_PER_F64: f64 = 32.0;
 
 /// Part of the clock that a training run keeps where no measurement is known: between A100's and H100's.
 fn usual_sustained() -> f64 {
-    0.84
+    Accelerator::USUAL_SUSTAINED
 }
 
 /// Start and end of a wave of tiles where no measurement is known: between H100's and A100's.
@@ -158,6 +158,9 @@ const CITED: [&str; 18] = [
 ];
 
 impl Accelerator {
+    /// Part of the clock that a training run keeps on a device whose file says nothing of it.
+    pub const USUAL_SUSTAINED: f64 = 0.84;
+
     /// Reads one TOML file.
     pub fn from_toml(text: &str) -> Result<Accelerator> {
         parse(text)

@@ -62,13 +62,14 @@ impl Job {
         memory::peak(self)
     }
 
-    /// Operations of the model in one step, recomputation not counted: forward once, backward twice.
+    /// Operations of the model in one step, recomputation not counted: forward once, backward twice (once if weights are frozen).
     pub fn model_flops(&self) -> f64 {
         let whole = Job { layout: self.layout.on_one_device(), ..self.clone() };
         let tokens = self.layout.n_sequences() as f64 * self.model.seq;
         let layer: f64 = layer::layer(&whole).iter().map(layer::Operator::flops).sum();
         let head = layer::head(&whole).iter().map(layer::Operator::flops).sum::<f64>();
-        3.0 * (layer * self.model.layers as f64 + head) * tokens
+        let passes = if self.model.is_frozen() { 2.0 } else { 3.0 };
+        passes * (layer * self.model.layers as f64 + head) * tokens
             / (self.model.seq * self.layout.micro_batch as f64)
     }
 }

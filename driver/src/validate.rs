@@ -4,6 +4,7 @@ mod choice;
 mod csv;
 mod job;
 mod measured;
+mod model;
 mod operators;
 mod plot;
 mod profile;
@@ -113,6 +114,7 @@ fn with_table<T>(path: &Path, make: impl FnOnce(&Table) -> Result<T>) -> std::re
 pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
     with_table(path, |table| {
         table.expect(&job::COLUMNS)?;
+        check_devices(&table.records().collect::<Vec<Record>>())?;
         let readings: Result<Vec<Reading>> = table.records().map(job::read).collect();
         let run = |reading| match reading {
             Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
@@ -169,6 +171,7 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
         flops: None,
         terms: Terms::default(),
         source: None,
+        assumed: String::new(),
         fits: None,
     }
 }
@@ -224,6 +227,7 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
         source: None,
+        assumed: run.assumed.join(", "),
         fits: Some([fits(&run.job, &run.cluster), !run.is_out_of_memory]),
     }
 }
