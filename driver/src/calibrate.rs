@@ -66,10 +66,10 @@ pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Result<(), Failure> {
 
 /// What intervals the files ask for; one file alone has no other to be left out of.
 fn interval(fit: &[Data]) -> String {
-    let names = ["a clock of its device from other files", "the mean clock of other devices"];
+    let names = ["with a clock of its device from other files", "on a device without a fit"];
     let line = |(factor, name): (Option<f64>, &str)| {
         factor.map_or(String::new(), |factor| {
-            format!("interval: factor {factor:.3} for a further file, with {name}\n")
+            format!("interval: factor {factor:.3} for a further file, {name}\n")
         })
     };
     if fit.len() < 2 { String::new() } else { width::widths(fit).into_iter().zip(names).map(line).collect() }

@@ -145,9 +145,10 @@ impl Pricer<'_> {
     fn linear_terms(&self, gemm: &Gemm, dtype: &str, is_frozen: bool) -> [Terms; 2] {
         let device = &self.cluster.accelerator;
         let is_narrow = dtype_bytes(dtype) < dtype_bytes(self.job.stack.dtype);
-        // Read wide, written narrow twice: as it is and transposed.
+        // Read wide, written narrow: as it is, and transposed for the gradient of the weight.
+        let bytes = if is_frozen { 3.0 } else { 4.0 };
         let converted = |elements: f64| {
-            if is_narrow { device.launch_secs + device.memory_secs(4.0 * elements) } else { 0.0 }
+            if is_narrow { device.launch_secs + device.memory_secs(bytes * elements) } else { 0.0 }
         };
         let forward = Terms {
             product_secs: device.gemm_secs(gemm, dtype, Role::Write),

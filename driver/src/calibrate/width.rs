@@ -7,30 +7,40 @@ use rayon::prelude::*;
 /// The part of the rows that an interval is to hold.
 const PART: f64 = 0.8;
 
-/// Factors that the runs of a further file stay within, four files of five and in each four rows of five: `[own, usual]`, with
-/// a clock fitted to other files of the device, and with one for a device that nothing was fitted to. `None` without such rows.
+/// Factors that the runs of a further file stay within, four files of five and in each four rows of five: `[own, new]`, with a
+/// clock fitted to other files of the device, and on a device that nothing was fitted to. `None` where rows or devices are too few.
 ///
-/// Each file is left out in turn and predicted with clocks fitted to the others; for the second, with the mean clock of the other
-/// devices. A file's devices count as files of their own.
+/// Each file is left out in turn and predicted with clocks fitted to the others; a file's devices count as files of their own. A new
+/// device's clock is a further draw of those that were fitted: Student's prediction interval on their logarithms.
 pub(super) fn widths(fit: &[Data]) -> [Option<f64>; 2] {
+    let clocks_of = |files: &[&Data]| -> Clocks {
+        let clock = |device| fitted(files, device, Accelerator::USUAL_SUSTAINED);
+        super::devices(files).into_iter().map(clock).collect()
+    };
     let left_out = |index: usize| {
         let others: Vec<&Data> =
             fit.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, one)| one).collect();
-        let clock = |device| fitted(&others, device, Accelerator::USUAL_SUSTAINED);
-        let known: Clocks = super::devices(&others).into_iter().map(clock).collect();
-        let device_factors = |device: &String| {
-            let of_others = known.iter().filter(|(other, _)| *other != device).map(|(_, clock)| *clock);
-            [known.get(device).copied(), mean(of_others)].map(|clock| factor(&fit[index], device, clock?))
-        };
-        super::devices(&[&fit[index]]).iter().map(device_factors).collect::<Vec<_>>()
+        let known = clocks_of(&others);
+        let factors = super::devices(&[&fit[index]]).into_iter();
+        factors.filter_map(|device| factor(&fit[index], &device, *known.get(&device)?)).collect::<Vec<f64>>()
     };
-    let all: Vec<[Option<f64>; 2]> = (0..fit.len()).into_par_iter().flat_map(left_out).collect();
-    [0, 1].map(|kind| quantile(all.iter().filter_map(|both| both[kind]).collect()))
+    let own = quantile((0..fit.len()).into_par_iter().flat_map(left_out).collect());
+    let clocks = clocks_of(&fit.iter().collect::<Vec<&Data>>());
+    let spread = spread(&clocks.values().map(|clock| clock.ln()).collect::<Vec<f64>>());
+    let new = own.zip(spread).map(|(own, spread)| own.ln().hypot(spread).exp());
+    [own, new]
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
+/// 90 % quantiles of Student's distribution by degrees of freedom, from 1 on.
+const STUDENT: [f64; 8] = [3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397];
+
+/// Half the width of the 80 % interval that one more draw lies in.
+fn spread(draws: &[f64]) -> Option<f64> {
+    let n_free = draws.len().checked_sub(1).filter(|n| *n > 0)?;
+    let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+    let variance = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / n_free as f64;
+    let student = STUDENT[n_free.min(STUDENT.len()) - 1];
+    Some(student * (variance * (1.0 + 1.0 / draws.len() as f64)).sqrt())
 }
 
 /// The factor that `PART` of a device's rows in a file stay within at a clock.
@@ -40,11 +50,12 @@ fn factor(one: &Data, device: &str, clock: f64) -> Option<f64> {
     quantile(own.filter_map(error).map(f64::exp).collect())
 }
 
-/// The value that `PART` of all stay at or below.
+/// The value that one more of the same kind stays at or below with probability `PART`: of `n`, the one at place
+/// `ceil(PART (n + 1))`, or the largest (split conformal prediction: Vovk, Gammerman, Shafer 2005; Lei et al. 2018, eq. 5).
 fn quantile(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    let index = (PART * values.len() as f64).ceil() as usize;
-    values.get(index.max(1) - 1).copied()
+    let place = (PART * (values.len() + 1) as f64).ceil() as usize;
+    values.get(place.min(values.len()).checked_sub(1)?).copied()
 }
 
 #[cfg(test)]
@@ -52,10 +63,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_of_five_lie_within() {
-        assert_eq!(quantile(vec![1.3, 1.1, 1.5, 1.2, 1.4]), Some(1.4));
+    fn one_more_lies_within_in_four_of_five_cases() {
+        assert_eq!(quantile(vec![1.3, 1.1, 1.5, 1.2, 1.4]), Some(1.5));
+        assert_eq!(quantile((1..=9).map(f64::from).collect()), Some(8.0));
         assert_eq!(quantile(vec![1.3]), Some(1.3));
         assert_eq!(quantile(Vec::new()), None);
-        assert_eq!(mean([0.8, 0.9, 1.0].into_iter()), Some(0.9));
+    }
+
+    #[test]
+    fn few_devices_say_little_of_the_next() {
+        // Deviation 1, times the root of 4 / 3.
+        let three = spread(&[-1.0, 0.0, 1.0]).expect("three draws");
+        assert!((three - 1.886 * (4.0f64 / 3.0).sqrt()).abs() < 1e-12, "{three}");
+        assert_eq!(spread(&[0.5]), None);
     }
 }
