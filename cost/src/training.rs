@@ -30,10 +30,10 @@ pub struct Prediction {
 }
 
 /// Half width of the 80 % interval, as a factor. `phzc calibrate` prints it: each of the files of data/published that are marked fit
-/// left out in turn and predicted with clocks fitted to the others, 1.169.
-const INTERVAL: f64 = 1.17;
-/// The same on a device that no training run was fitted to, whose clock is one more like those that were fitted: 1.232.
-const UNFITTED_INTERVAL: f64 = 1.23;
+/// left out in turn and predicted with clocks fitted to the others, 1.154.
+const INTERVAL: f64 = 1.154;
+/// The same on a device that no training run was fitted to, whose clock is one more like those that were fitted: 1.209.
+const UNFITTED_INTERVAL: f64 = 1.209;
 
 impl Prediction {
     /// Between which seconds eight of ten steps lie.
