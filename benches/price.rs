@@ -20,6 +20,8 @@ fn job() -> Job {
         is_gated: false,
         is_causal: true,
         has_dropout: true,
+        decoder_seq: 0.0,
+        adapter_rank: 0.0,
     };
     let layout = Layout {
         tensor: 8,

@@ -125,7 +125,7 @@ const F32_PER_F64: f64 = 32.0;
 
 /// Part of the clock that a training run keeps where no measurement is known: between A100's and H100's.
 fn usual_sustained() -> f64 {
-    0.84
+    Accelerator::USUAL_SUSTAINED
 }
 
 /// Context and communicators where no measurement is known: half a GB for a context with its kernels, as much for buffers.
@@ -167,6 +167,9 @@ const CITED: [&str; 19] = [
 ];
 
 impl Accelerator {
+    /// Part of the clock that a training run keeps on a device whose file says nothing of it.
+    pub const USUAL_SUSTAINED: f64 = 0.84;
+
     /// Reads one TOML file.
     pub fn from_toml(text: &str) -> Result<Accelerator> {
         parse(text)

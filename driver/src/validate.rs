@@ -5,6 +5,7 @@ mod csv;
 mod job;
 mod links;
 mod measured;
+mod model;
 mod operators;
 mod plan;
 mod plot;
@@ -148,6 +149,7 @@ fn with_table<T>(path: &Path, make: impl FnOnce(&Table) -> Result<T>) -> std::re
 pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
     with_table(path, |table| {
         table.expect(&job::COLUMNS)?;
+        check_devices(&table.records().collect::<Vec<Record>>())?;
         let read = |row: Record<'_>| job::read(row, row.text("device"));
         let readings: Result<Vec<Reading>> = table.records().map(read).collect();
         let run = |reading| match reading {
@@ -206,6 +208,7 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
         flops: None,
         terms: Terms::default(),
         source: None,
+        assumed: String::new(),
         fits: None,
     }
 }
@@ -294,6 +297,7 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
         source: None,
+        assumed: run.assumed.join(", "),
         fits: Some([choice::runs(&run.job, &run.cluster), !run.is_out_of_memory]),
     }
 }

@@ -29,6 +29,12 @@ pub struct Model {
     pub is_causal: bool,
     /// Whether attention and residuals have dropout.
     pub has_dropout: bool,
+    /// Positions that a decoder adds: to each layer, which is then the encoder's, comes one of the decoder's with attention to
+    /// the encoder's result. Zero: one stack of layers.
+    pub decoder_seq: f64,
+    /// Rank of the adapters beside the projections into attention that learn while all other weights are frozen (Hu et al.,
+    /// "LoRA", 2021). Zero: all weights learn.
+    pub adapter_rank: f64,
 }
 
 /// Which state data-parallel ranks share out among them.
@@ -171,7 +177,13 @@ impl Model {
     /// Parameters of one layer.
     pub fn layer_params(&self) -> f64 {
         let attention = self.hidden * self.head_dim * (2.0 * self.heads + 2.0 * self.kv_heads);
-        attention + self.expert_params() * self.experts + 2.0 * self.hidden
+        let layer = attention + self.expert_params() * self.experts + 2.0 * self.hidden;
+        if self.decoder_seq > 0.0 { 2.0 * layer + attention + self.hidden } else { layer }
+    }
+
+    /// Whether only adapters learn.
+    pub fn is_frozen(&self) -> bool {
+        self.adapter_rank > 0.0
     }
 
     /// Parameters of one expert, or of the feed-forward part of a dense layer.

@@ -179,6 +179,10 @@ const N_BUCKETS: f64 = 16.0;
 /// Seconds of the optimizer on one device of a stage.
 pub(super) fn update_secs(pricer: &Pricer, stage: usize) -> f64 {
     let job = pricer.job;
+    // Adapters are too small to tell.
+    if job.model.is_frozen() {
+        return 0.0;
+    }
     let n_owners =
         if job.layout.sharding == Sharding::Nothing { 1 } else { job.layout.data * job.layout.context };
     pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, stage) / n_owners as f64)

@@ -17,6 +17,8 @@ fn gpt3() -> Model {
         is_gated: false,
         is_causal: true,
         has_dropout: true,
+        decoder_seq: 0.0,
+        adapter_rank: 0.0,
     }
 }
 
@@ -142,4 +144,29 @@ fn measured_stages_wait_for_their_sends() {
     // 64 microbatches and one more slot, each with two waits; then the sum and the update.
     assert!((secs(0.0) - (65.0 * 3.0 + 4.5)).abs() < 1e-9, "{}", secs(0.0));
     assert!((secs(0.25) - (65.0 * 3.5 + 4.5)).abs() < 1e-9, "{}", secs(0.25));
+}
+
+#[test]
+fn frozen_weights_have_no_gradients_and_adapters_cost_little() {
+    let cluster = Cluster::named("a100-8x8").unwrap();
+    let whole = megatron(8, 8, 1, true);
+    let mut frozen = whole.clone();
+    frozen.model.adapter_rank = 32.0;
+    let ratio = frozen.predict(&cluster).terms.product_secs / whole.predict(&cluster).terms.product_secs;
+    // Two products of three, and what products of activations take.
+    assert!((0.66..0.76).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_decoder_adds_a_layer_with_two_attentions_on_its_own_positions() {
+    let mut job = megatron(1, 1, 1, false);
+    let alone = layer::layer(&job).iter().map(layer::Operator::flops).sum::<f64>();
+    let params = job.model.layer_params();
+    job.model.decoder_seq = job.model.seq;
+    let both = layer::layer(&job).iter().map(layer::Operator::flops).sum::<f64>();
+    // 24 + 4 more parts of hidden squared, and one more attention of three.
+    let (products, scores) = (2.0 * 2048.0 * 12288f64.powi(2), 4.0 * 2048.0 * 2048.0 * 12288.0);
+    assert!((alone / (12.0 * products + scores) - 1.0).abs() < 1e-9);
+    assert!((both / (28.0 * products + 3.0 * scores) - 1.0).abs() < 1e-9);
+    assert_eq!(job.model.layer_params(), 2.0 * params + 4.0 * 12288f64.powi(2) + 12288.0);
 }

@@ -3,6 +3,7 @@
 use super::rank::spearman;
 use phzc_cost::training::Terms;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// One row that was predicted.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Scored {
     pub terms: Terms,
     /// Where its times come from, if not from formulas.
     pub source: Option<&'static str>,
+    /// What the row does not say and was assumed.
+    pub assumed: String,
     /// Whether a run is predicted to fit, and whether it did.
     pub fits: Option<[bool; 2]>,
 }
@@ -56,6 +59,8 @@ pub(crate) struct Score {
     pub spearman: Option<f64>,
     /// The same of the peer, where the table has its predictions.
     pub peer_spearman: Option<f64>,
+    /// The same on each device, where the file has several and one has pairs to rank.
+    pub kendall_tau_by_device: Vec<(String, f64)>,
     /// Mean absolute error of the memory, in per cent.
     pub memory_mape: Option<f64>,
     /// Rows with a memory measurement.
@@ -114,6 +119,7 @@ pub(crate) fn score(
         kendall_tau: kendall_tau(&pairs),
         spearman: spearman(&pairs),
         peer_spearman: spearman(&peers),
+        kendall_tau_by_device: tau_by_device(&timed),
         memory_mape: mean_absolute(&memory),
         memory_scored: memory.len(),
         fitted: fits(true),
@@ -167,6 +173,19 @@ fn kendall_tau(pairs: &[[f64; 2]]) -> Option<f64> {
     let n_second = n_ties(&second, |a, b| a == b);
     let n_differ = n_all + n_both - n_first - n_second;
     (n_differ > 0).then(|| (n_differ as f64 - 2.0 * n_opposite as f64) / n_differ as f64)
+}
+
+/// The rank correlation among the rows of each device, by name; none where all are of one device.
+fn tau_by_device(rows: &[&Scored]) -> Vec<(String, f64)> {
+    let devices: BTreeSet<&str> = rows.iter().map(|row| row.device.as_str()).collect();
+    if devices.len() < 2 {
+        return Vec::new();
+    }
+    let tau = |device: &str| {
+        let own = rows.iter().filter(|row| row.device == device);
+        kendall_tau(&own.filter_map(|row| row.secs).collect::<Vec<_>>())
+    };
+    devices.into_iter().filter_map(|device| Some((device.to_owned(), tau(device)?))).collect()
 }
 
 fn n_pairs(n: usize) -> usize {

@@ -100,6 +100,9 @@ fn details(one: &Outcome) -> String {
             "  no training run was fitted on {device}: data sheet, benchmarks and a wider interval\n"
         );
     }
+    for (device, tau) in &one.score.kendall_tau_by_device {
+        out += &format!("  tau on {device}: {tau:.2}\n");
+    }
     for (reason, count) in &one.score.unexpressed {
         out += &format!("  not expressed: {count}, {reason}\n");
     }
@@ -124,5 +127,6 @@ fn long(row: &Scored) -> String {
         format!("; memory {:.2} {:.2} GiB {:+.1} %", m / gib, p / gib, relative([m, p]))
     });
     let source = row.source.map_or(String::new(), |source| format!("; {source}"));
-    format!("  {}; {}{memory}{source}\n", line(row), terms.join(", "))
+    let assumed = if row.assumed.is_empty() { String::new() } else { format!("; assumed: {}", row.assumed) };
+    format!("  {}; {}{memory}{source}{assumed}\n", line(row), terms.join(", "))
 }

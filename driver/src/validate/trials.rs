@@ -126,6 +126,8 @@ fn job([micro_batch, tensor, data, stages]: [usize; 4]) -> Job {
         is_gated: false,
         is_causal: true,
         has_dropout: true,
+        decoder_seq: 0.0,
+        adapter_rank: 0.0,
     };
     let layout = Layout {
         tensor,
@@ -173,6 +175,7 @@ impl Trial<'_> {
             flops: None,
             terms: prediction.terms,
             source: None,
+            assumed: String::new(),
             fits: Some([choice::runs(&self.job, &cluster), measured.is_some()]),
         })
     }

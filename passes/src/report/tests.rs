@@ -2,7 +2,7 @@
 
 use super::*;
 use insta::assert_snapshot;
-use phzc_cost::{AxisGroup, Collective};
+use phzc_cost::{AxisGroup, Collective, Gemm, Role};
 use phzc_ir::parse;
 
 const STEP: &str = "HloModule m, frontend_attributes={phzc.mesh=\"x=2\",phzc.plan=\"{\\\"planned_secs\\\":4e-6,\\\"lower_bound_secs\\\":1e-6,\\\"gap\\\":0.5,\\\"stop\\\":\\\"optimal\\\"}\"}
@@ -27,8 +27,9 @@ fn time_is_kernels_and_collectives() {
         transcendentals,
         bytes,
     });
-    let dot = device.op_secs(&work(n * 4096.0, 0.0, 4.0 * n), "bf16", true);
-    let tanh = device.op_secs(&work(0.0, n, 4.0 * n), "bf16", false);
+    // Half of the sums each: both operands are read in half, the result is written whole.
+    let dot = device.gemm_secs(&Gemm::new(4096.0, 4096.0, 2048.0), "bf16", Role::Write);
+    let tanh = device.op_secs(&work(0.0, n, 4.0 * n));
     let reduce = cluster.collective_secs(Collective::AllReduce, 2.0 * n, AxisGroup { size: 2, stride: 1 });
     assert!((plan.time_secs - dot - tanh - reduce).abs() < 1e-12);
     assert_eq!(
