@@ -20,12 +20,15 @@ fn job() -> Job {
         is_gated: false,
         is_causal: true,
         has_dropout: true,
+        decoder_seq: 0.0,
+        adapter_rank: 0.0,
     };
     let layout = Layout {
         tensor: 8,
         has_sequence: true,
         stages: 8,
         chunks: 3,
+        stage_layers: Vec::new(),
         context: 1,
         expert: 1,
         data: 1,
@@ -50,6 +53,9 @@ fn job() -> Job {
         gradient_bytes: 4.0,
         weight_bytes: 6.0,
         optimizer_bytes: 12.0,
+        keeps_gathered: false,
+        receives_ahead: false,
+        bucket_params: 0.0,
     };
     Job { model, layout, recompute: Recompute::Nothing, stack }
 }

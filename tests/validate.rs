@@ -126,7 +126,7 @@ fn calibration_moves_the_clock_towards_the_rows_and_reports_the_rest() {
 }
 
 /// What each published file must reach: file, largest error of the time in per cent, largest error of the memory.
-const BOUNDS: [(&str, f64, f64); 9] = [
+const BOUNDS: [(&str, f64, f64); 10] = [
     ("korthikanti2022_a100", 4.0, 100.0),
     ("korthikanti2022_memory", 100.0, 5.0),
     ("megatron_sc21_a100", 6.0, 100.0),
@@ -135,7 +135,9 @@ const BOUNDS: [(&str, f64, f64); 9] = [
     ("nemo_h100_fp8_2024", 9.0, 100.0),
     ("mosaicml_mpt_fsdp", 12.0, 100.0),
     ("mlperf_training_llm", 12.0, 100.0),
-    ("torchtitan_h100_h200", 12.0, 100.0),
+    ("torchtitan_h100_h200", 12.0, 10.0),
+    // Two of its 27 records contradict themselves: without them the memory is within 6 %, see the test of its plans.
+    ("sailor_sosp25_gh200_rtx", 100.0, 13.0),
 ];
 
 #[test]
@@ -198,5 +200,138 @@ fn sailor_s_plans_are_predicted_from_its_own_layers_better_than_by_its_simulator
         let outcome = validate(&one, &["--json", "--profile", &profile.to_string_lossy()]);
         let score: Value = serde_json::from_str(&outcome.stdout).expect("one object");
         assert!(score["mape"].as_f64().is_some_and(|mape| mape < most), "{score}");
+        assert!(score["memory_mape"].as_f64().is_some_and(|mape| mape < 10.0), "{score}");
     }
+}
+
+#[test]
+fn sailor_s_plans_over_unlike_devices_are_predicted_better_than_by_its_simulator() {
+    let path = root().join("../shared/data/published/sailor_sosp25_gh200_rtx.csv");
+    let folder = root().join("../shared/data/fasop/sailor");
+    let Ok(text) = fs::read_to_string(path) else {
+        eprintln!("SKIPPED: no ../shared/data/published/sailor_sosp25_gh200_rtx.csv");
+        return;
+    };
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("HETEROGENEOUS")).collect();
+    let one = scratch("validate_unlike").join("rows.csv");
+    fs::write(&one, format!("{}\n{}\n", text.lines().next().unwrap_or_default(), rows.join("\n")))
+        .expect("writable");
+    let inside = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let [profile, plans, links] =
+        ["simulator_profiles.json", "measured_plans", "multizone_bandwidths_het.json"].map(inside);
+    let outcome = validate(&one, &["--json", "--profile", &profile, "--plans", &plans, "--links", &links]);
+    let score: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    assert_eq!(score["scored"].as_u64(), Some(9), "{score}");
+    assert!(score["mape"].as_f64().is_some_and(|mape| mape < 10.3), "{score}");
+}
+
+#[test]
+fn a_row_over_unlike_devices_needs_its_plan() {
+    let row = GPT.replace("A100-SXM4-80GB", "2xA100+2xH100");
+    let row = format!("{row}\"file plans/one.json; x\"");
+    let runs = table("validate_no_plan", &[GPT, &row]);
+    let without = validate(&runs, &[]);
+    assert!(without.stdout.contains("not expressed: 1, its devices differ"), "{}", without.stdout);
+    let empty = runs.with_file_name("empty.json");
+    fs::write(&empty, "{}").expect("writable");
+    let (empty, folder) = (empty.to_string_lossy().into_owned(), runs.with_file_name("none"));
+    let options = ["--profile", &empty, "--links", &empty, "--plans", &folder.to_string_lossy()];
+    let with = validate(&runs, &options);
+    assert!(with.code == 1 && with.stderr.contains("runs.csv:3:"), "{}", with.stderr);
+    assert!(with.stderr.contains("plan `plans/one.json`"), "{}", with.stderr);
+}
+
+const TRIALS: &str = "experiment,mbs,tp,dp,pp,cuts,predicted_s,measured_s";
+
+#[test]
+fn a_trial_that_failed_is_a_label_unless_a_larger_microbatch_ran() {
+    let path = scratch("validate_trials").join("trials.csv");
+    let rows = [
+        "homogeneous,4,1,8,2,0-15-30,1.0,1.7",
+        "homogeneous,1,1,8,2,0-15-30,1.0,inf",
+        "homogeneous,16,1,16,1,0-30,1.0,inf",
+    ];
+    fs::write(&path, format!("{TRIALS}\n{}\n", rows.join("\n"))).expect("writable");
+    let score = score(&path);
+    assert_eq!(
+        (score["scored"].as_u64(), &score["out_of_memory"]),
+        (Some(1), &serde_json::json!([0, 1])),
+        "{score}"
+    );
+    assert!(
+        score["unexpressed"][0][0].as_str().is_some_and(|reason| reason.contains("larger microbatch")),
+        "{score}"
+    );
+    fs::write(&path, format!("{TRIALS}\nhomogeneous,4,1,8,2,0-15-29,1.0,1.7\n")).expect("writable");
+    let outcome = validate(&path, &[]);
+    assert!(outcome.code == 1 && outcome.stderr.contains("trials.csv:2:"), "{}", outcome.stderr);
+}
+
+#[test]
+fn amp_s_trials_are_predicted_better_than_by_amp() {
+    let folder = root().join("../shared/data/fasop");
+    let (path, profile) =
+        (folder.join("amp_measured_trials.csv"), folder.join("legacy_layer_fwd_seconds.json"));
+    if !path.exists() {
+        eprintln!("SKIPPED: no ../shared/data/fasop/amp_measured_trials.csv");
+        return;
+    }
+    let outcome = validate(&path, &["--json", "--profile", &profile.to_string_lossy()]);
+    let scores: Vec<Value> =
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("one object per line")).collect();
+    for (score, n_scored) in scores.iter().zip([47, 43]) {
+        assert_eq!(score["scored"].as_u64(), Some(n_scored), "{score}");
+        let [own, peer] = ["mape", "peer_mape"].map(|key| score[key].as_f64().expect("a number"));
+        assert!(own < 25.0 && own < peer, "{score}");
+    }
+    let rank = |key: &str| scores[1][key].as_f64().expect("a number");
+    assert!(rank("spearman") > rank("peer_spearman"), "{}", scores[1]);
+}
+
+#[test]
+fn a_device_with_a_data_sheet_only_is_calibrated_from_three_rows_and_said_to_be_new() {
+    let row = |name: &str, secs: &str| {
+        GPT.replace("a,gpt", &format!("{name},gpt"))
+            .replace("A100-SXM4-80GB", "h200-141")
+            .replace("18.13", secs)
+    };
+    let (one, two, three, four) = (row("a", "9.8"), row("b", "9.9"), row("c", "10.0"), row("d", "9.9"));
+    let (fit, test) =
+        (table("calibrate_new_fit", &[&one, &two, &three]), table("calibrate_new_test", &[&four]));
+    let outcome = phzc(&["calibrate", &fit.to_string_lossy(), "--test", &test.to_string_lossy()], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("which no run was fitted to"), "{}", outcome.stdout);
+    let figures = |kind: &str| -> Vec<f64> {
+        let line = outcome.stdout.lines().find(|line| line.starts_with(kind)).unwrap_or_default();
+        line.split("MAPE ")
+            .nth(1)
+            .unwrap_or_default()
+            .split(" % ")
+            .filter_map(|part| part.split_whitespace().last()?.parse().ok())
+            .collect()
+    };
+    let (fit, test) = (figures("fit:"), figures("test:"));
+    assert!(fit.len() == 2 && fit[1] < 3.0 && test.len() == 2 && test[1] < test[0], "{}", outcome.stdout);
+}
+
+#[test]
+fn calibration_rejects_bad_rows_with_file_line_and_column() {
+    for (name, row, message) in [
+        ("nan", GPT.replace("18.13", "NaN"), "`iter_time_s`, found `NaN`"),
+        ("negative", GPT.replace("18.13", "-2"), "`iter_time_s`, found `-2`"),
+        ("device", GPT.replace("A100-SXM4-80GB", "B52"), "unknown device `B52`"),
+    ] {
+        let row = row.replace("Megatron-LM", "Megatron");
+        let path = table(&format!("calibrate_{name}"), &[if name == "device" { &row } else { GPT }, &row]);
+        let outcome = phzc(&["calibrate", &path.to_string_lossy()], b"");
+        let is_placed = outcome.stderr.contains(if name == "device" { "runs.csv:2:" } else { "runs.csv:3:" });
+        assert!(outcome.code == 1 && is_placed && outcome.stderr.contains(message), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn what_a_row_does_not_say_is_printed_with_it() {
+    let row = GPT.replace("a,gpt,gpt3-175B,96,12288,49152", "a,novel,x,96,12288,");
+    let outcome = validate(&table("validate_assumed", &[&row]), &["--rows"]);
+    assert!(outcome.stdout.contains("assumed: inner width 32768 with a gate"), "{}", outcome.stdout);
 }

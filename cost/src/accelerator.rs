@@ -60,6 +60,9 @@ pub struct Accelerator {
     /// Fraction of the memory that a program can use: the rest is context, buffers and fragmentation.
     #[serde(deserialize_with = "fraction")]
     pub usable: f64,
+    /// Memory that a process takes outside its allocator: context, kernels, buffers of communicators, workspaces, in bytes.
+    #[serde(default = "usual_outside_bytes", deserialize_with = "positive")]
+    pub outside_bytes: f64,
     /// Peak memory bandwidth in bytes per second.
     #[serde(deserialize_with = "positive")]
     pub hbm_bytes_per_sec: f64,
@@ -122,7 +125,12 @@ const F32_PER_F64: f64 = 32.0;
 
 /// Part of the clock that a training run keeps where no measurement is known: between A100's and H100's.
 fn usual_sustained() -> f64 {
-    0.84
+    Accelerator::USUAL_SUSTAINED
+}
+
+/// Context and communicators where no measurement is known: half a GB for a context with its kernels, as much for buffers.
+fn usual_outside_bytes() -> f64 {
+    1e9
 }
 
 /// Start and end of a wave of tiles where no measurement is known: between H100's and A100's.
@@ -136,7 +144,7 @@ fn usual_attention_tile_secs() -> f64 {
 }
 
 /// The keys that `[sources]` may cite.
-const CITED: [&str; 18] = [
+const CITED: [&str; 19] = [
     "peak_flops_per_sec",
     "vector_flops_per_sec",
     "matmul_efficiency",
@@ -151,6 +159,7 @@ const CITED: [&str; 18] = [
     "l2_bytes_per_sec",
     "hbm_bytes",
     "usable",
+    "outside_bytes",
     "hbm_bytes_per_sec",
     "hbm_efficiency",
     "launch_secs",
@@ -158,6 +167,9 @@ const CITED: [&str; 18] = [
 ];
 
 impl Accelerator {
+    /// Part of the clock that a training run keeps on a device whose file says nothing of it.
+    pub const USUAL_SUSTAINED: f64 = 0.84;
+
     /// Reads one TOML file.
     pub fn from_toml(text: &str) -> Result<Accelerator> {
         parse(text)

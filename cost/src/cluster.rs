@@ -7,7 +7,7 @@ mod name;
 
 use crate::accelerator::Accelerator;
 use crate::library;
-use crate::network::Level;
+use crate::network::{Level, Topology};
 use crate::read::{MAX_COUNT, count, parse};
 use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
@@ -74,6 +74,14 @@ impl Cluster {
     /// The same with another bandwidth of one device into the outermost level.
     pub fn with_outer_bytes_per_sec(mut self, bytes_per_sec: f64) -> Cluster {
         self.levels.last_mut().into_iter().for_each(|level| level.bytes_per_sec = bytes_per_sec);
+        self
+    }
+
+    /// The same with another bandwidth of one device into the innermost level, all that it reaches.
+    pub fn with_inner_bytes_per_sec(mut self, bytes_per_sec: f64) -> Cluster {
+        if let Some(level) = self.levels.first_mut() {
+            *level = Level { bytes_per_sec, efficiency: 1.0, topology: Topology::Switch, ..level.clone() };
+        }
         self
     }
 

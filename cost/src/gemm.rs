@@ -42,14 +42,29 @@ const TILES: [(f64, f64); 7] = [
     (64.0, 128.0),
     (64.0, 64.0),
 ];
-/// Into how many parts the sums may be split.
-const SPLITS: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0];
+/// Into how many parts the sums may be split, where tiles are too few.
+const SPLITS: [f64; 5] = [2.0, 3.0, 4.0, 6.0, 8.0];
 /// Sums are not split into parts shorter than this.
 const LEAST_K: f64 = 256.0;
 /// Rate of weight gradients over that of other products, beyond their traffic.
 ///
 /// op_efficiency_simumax.csv: medians of layout NT (205 + 226 rows) under those of TN and NN, A100 6 %, B200 6 %.
 const ACCUMULATE_EFFICIENCY: f64 = 0.94;
+
+/// The whole number from `x` up, for `x` from 0 to 2^63: `f64::ceil` is a call on machines that it has to run on.
+fn ceil(x: f64) -> f64 {
+    let whole = x as i64 as f64;
+    if whole < x { whole + 1.0 } else { whole }
+}
+
+/// What a device reaches in products of one dtype, worked out once for all tile sizes.
+struct Rates {
+    n_cores: f64,
+    /// Seconds that one core takes for one operation inside tiles.
+    secs_per_flop: f64,
+    /// Seconds that one core waits for one element from the second-level cache.
+    secs_per_element: f64,
+}
 
 impl Gemm {
     /// One product.
@@ -67,35 +82,60 @@ impl Accelerator {
     /// Seconds of one product on one device, its launch included; operands of `dtype_key`.
     pub fn gemm_secs(&self, gemm: &Gemm, dtype_key: &str, role: Role) -> f64 {
         let operand_bytes = dtype_bytes(dtype_key);
-        let tiled = TILES.iter().flat_map(|&tile| SPLITS.map(|split| (tile, split)));
-        let secs = tiled.map(|(tile, split)| self.tiled_secs(gemm, dtype_key, tile, split));
-        let rate = if role == Role::Accumulate { ACCUMULATE_EFFICIENCY } else { 1.0 };
         let result_bytes = if role == Role::Accumulate { 2.0 * 4.0 } else { operand_bytes.max(2.0) };
         let bytes = operand_bytes * (gemm.m + gemm.n) * gemm.k + result_bytes * gemm.m * gemm.n;
-        let arithmetic_secs = secs.fold(f64::INFINITY, f64::min) / rate;
+        let arithmetic_secs = self.product_secs(gemm, dtype_key, role);
         self.launch_secs + arithmetic_secs.max(self.memory_secs(gemm.batch * bytes))
     }
 
-    /// Seconds of all waves of one tile size; infinite where the split makes no sense. Without cores known there are no waves.
-    fn tiled_secs(&self, gemm: &Gemm, dtype_key: &str, (rows, columns): (f64, f64), split: f64) -> f64 {
+    /// Seconds of a product's arithmetic alone: no launch, no traffic with memory.
+    ///
+    /// What fills a small part of a tile only (one row, one feature per group) is done on the vector units instead.
+    pub fn product_secs(&self, gemm: &Gemm, dtype_key: &str, role: Role) -> f64 {
+        let rate = if role == Role::Accumulate { ACCUMULATE_EFFICIENCY } else { 1.0 };
+        let vector_secs = gemm.flops() / self.vector_rate().min(self.peak_flops_per_sec.of(dtype_key));
+        (self.tiles_secs(gemm, dtype_key) / rate).min(vector_secs)
+    }
+
+    /// Seconds of the arithmetic of a product whose shape is not known: as if tiles fitted it.
+    pub fn shapeless_product_secs(&self, flops: f64, dtype_key: &str) -> f64 {
+        flops / self.tile_flops_per_sec(dtype_key) + self.tile_secs
+    }
+
+    /// Seconds of all waves with the tile size and the split that are best. Without cores known there are no waves.
+    fn tiles_secs(&self, gemm: &Gemm, dtype_key: &str) -> f64 {
         let Some(n_cores) = self.n_cores.map(|n| n as f64) else {
-            return gemm.flops() / self.tile_flops_per_sec(dtype_key) + self.tile_secs;
+            return self.shapeless_product_secs(gemm.flops(), dtype_key);
         };
-        let n_tiles = gemm.batch * (gemm.m / rows).ceil() * (gemm.n / columns).ceil();
-        if split > 1.0 && (n_tiles >= 2.0 * n_cores || gemm.k / split < LEAST_K) {
-            return f64::INFINITY;
+        let rates = Rates {
+            n_cores,
+            secs_per_flop: n_cores / self.tile_flops_per_sec(dtype_key),
+            secs_per_element: self
+                .l2_bytes_per_sec
+                .map_or(0.0, |rate| dtype_bytes(dtype_key) * n_cores / rate),
+        };
+        TILES.iter().fold(f64::INFINITY, |best, &tile| self.tile_secs_of(gemm, tile, &rates, best))
+    }
+
+    /// The same with tiles of one size, or `best` if that is less.
+    fn tile_secs_of(&self, gemm: &Gemm, tile: (f64, f64), rates: &Rates, best: f64) -> f64 {
+        let n_tiles = gemm.batch * ceil(gemm.m / tile.0) * ceil(gemm.n / tile.1);
+        let part_secs =
+            (2.0 * tile.0 * tile.1 * rates.secs_per_flop).max((tile.0 + tile.1) * rates.secs_per_element);
+        // No split beats cores that are all busy all the time.
+        if n_tiles / rates.n_cores * part_secs * gemm.k >= best {
+            return best;
         }
-        let n_waves = (n_tiles * split / n_cores).ceil();
-        let k = (gemm.k / split).ceil();
-        let arithmetic_secs = 2.0 * rows * columns * k * n_cores / self.tile_flops_per_sec(dtype_key);
-        let cache = self.l2_bytes_per_sec.unwrap_or(f64::INFINITY);
-        let traffic_secs = (rows + columns) * k * dtype_bytes(dtype_key) * n_cores / cache;
-        let join_secs = if split > 1.0 {
-            8.0 * split * gemm.batch * gemm.m * gemm.n / self.hbm_bytes_per_sec
-        } else {
-            0.0
-        };
-        n_waves * (arithmetic_secs.max(traffic_secs) + self.tile_secs) + join_secs
+        let waves_secs =
+            |n_tiles: f64, k: f64| ceil(n_tiles / rates.n_cores) * (part_secs * k + self.tile_secs);
+        let whole_secs = best.min(waves_secs(n_tiles, gemm.k));
+        if n_tiles >= 2.0 * rates.n_cores {
+            return whole_secs;
+        }
+        let is_legal = |split: &&f64| gemm.k >= LEAST_K * **split;
+        let joined_secs = 8.0 * gemm.batch * gemm.m * gemm.n / self.hbm_bytes_per_sec;
+        let secs = |split: &f64| waves_secs(n_tiles * split, ceil(gemm.k / split)) + split * joined_secs;
+        SPLITS.iter().take_while(is_legal).map(secs).fold(whole_secs, f64::min)
     }
 
     /// What all cores reach inside tiles, in operations per second.
@@ -115,10 +155,10 @@ const F8_OF_BF16: f64 = 0.92;
 /// Bytes of one element of an operand.
 pub fn dtype_bytes(dtype_key: &str) -> f64 {
     match dtype_key {
-        "f64" => 8.0,
-        "f32" | "tf32" => 4.0,
-        "f4" => 0.5,
-        key if key.starts_with("f8") || key == "s8" => 1.0,
+        "f64" | "s64" | "u64" | "c64" => 8.0,
+        "f32" | "tf32" | "s32" | "u32" => 4.0,
+        key if key.starts_with("f4") => 0.5,
+        key if key.starts_with("f8") || key == "s8" || key == "u8" => 1.0,
         _ => 2.0,
     }
 }
@@ -164,8 +204,22 @@ mod tests {
 
     #[test]
     fn few_tiles_are_filled_up_by_splitting_the_sums() {
-        let whole = a100().tiled_secs(&Gemm::new(512.0, 512.0, 16384.0), "bf16", (128.0, 128.0), 1.0);
-        let split = a100().tiled_secs(&Gemm::new(512.0, 512.0, 16384.0), "bf16", (128.0, 128.0), 6.0);
-        assert!(split < whole / 3.0);
+        let (few, many) = (Gemm::new(512.0, 512.0, 16384.0), Gemm::new(4096.0, 4096.0, 16384.0));
+        let rate = |gemm: &Gemm| gemm.flops() / a100().product_secs(gemm, "bf16", Role::Write);
+        // Sixteen tiles of 128 x 128 would keep 15 % of the cores busy.
+        assert!(rate(&few) > 0.5 * rate(&many));
+    }
+
+    #[test]
+    fn what_fills_no_tile_runs_on_the_vector_units() {
+        let depthwise = Gemm { batch: 512.0, m: 1e5, n: 1.0, k: 9.0 };
+        let secs = a100().product_secs(&depthwise, "bf16", Role::Write);
+        assert!((secs * a100().peak_flops_per_sec.f32 / depthwise.flops() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_large_matrix_product_runs_at_the_measured_rate() {
+        let rate = tflops(8192.0, 8192.0, 8192.0);
+        assert!((260.0..285.0).contains(&rate), "{rate} against 271.2 measured");
     }
 }

@@ -3,24 +3,30 @@
 mod choice;
 pub(crate) mod csv;
 mod job;
+mod links;
 mod measured;
+mod model;
 mod operators;
+mod plan;
 mod plot;
 mod profile;
+mod rank;
 mod score;
 mod software;
 mod table;
+mod trials;
 
 use crate::render::Source;
 use crate::{Failure, Io, files, write_stdout};
-use choice::fits;
 use csv::{Record, Table};
 use job::Reading;
 pub(crate) use job::Run;
+use links::Links;
 use phzc_cost::Accelerator;
-use phzc_cost::training::{Prediction, Terms};
+use phzc_cost::training::{MeasuredStages, Prediction, Terms};
 use phzc_ir::{Diagnostic, Result};
-use profile::Profile;
+use plan::Plan;
+use profile::{Profile, Source as LayerSource};
 use rayon::prelude::*;
 pub(crate) use score::relative;
 use score::{Score, Scored, score};
@@ -36,6 +42,14 @@ pub struct ValidateArgs {
     /// Times of single layers that were measured (docs/validation.md), to be taken where a row names their model and device
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+
+    /// Folder of the plans that rows over unlike devices name (docs/validation.md); asks for `--profile` and `--links`
+    #[arg(long, value_name = "DIR", requires = "profile", requires = "links")]
+    pub plans: Option<PathBuf>,
+
+    /// Times of messages between nodes that were measured (docs/validation.md), for those plans
+    #[arg(long, value_name = "FILE")]
+    pub links: Option<PathBuf>,
 
     /// One JSON object per file instead of the table
     #[arg(long)]
@@ -53,6 +67,14 @@ pub struct ValidateArgs {
 /// No table of measurements is larger.
 const MAX_CSV_BYTES: u64 = 64 << 20;
 
+/// What was measured of parts of runs, to be taken instead of formulas.
+#[derive(Default)]
+struct Inputs {
+    profile: Profile,
+    links: Links,
+    plans: Option<PathBuf>,
+}
+
 /// One file, predicted.
 pub(crate) struct Outcome {
     pub score: Score,
@@ -61,31 +83,46 @@ pub(crate) struct Outcome {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure> {
-    let profile = args.profile.as_deref().map(profile_of).transpose()?.unwrap_or_default();
+    let inputs = Inputs {
+        profile: args
+            .profile
+            .as_deref()
+            .map(|path| parsed(path, Profile::parse))
+            .transpose()?
+            .unwrap_or_default(),
+        links: args.links.as_deref().map(|path| parsed(path, Links::parse)).transpose()?.unwrap_or_default(),
+        plans: args.plans.clone(),
+    };
     let mut outcomes = Vec::new();
     let mut paths = Vec::new();
     for path in &args.data {
         paths.extend(files::listed(path, "csv")?);
     }
     for path in &paths {
-        outcomes.push(outcome(path, &profile, paths.len() > 1)?);
+        outcomes.extend(outcome(path, &inputs, paths.len() > 1)?);
     }
     args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
     let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
     write_stdout(io, &text)
 }
 
-/// One file's predictions. Among others, a table of facts that nothing predicts is listed as such.
-fn outcome(path: &Path, profile: &Profile, is_among_others: bool) -> std::result::Result<Outcome, Failure> {
+/// One file's predictions; of trials, one outcome per experiment. Among others, a table of facts that nothing predicts is listed as such.
+fn outcome(
+    path: &Path,
+    inputs: &Inputs,
+    is_among_others: bool,
+) -> std::result::Result<Vec<Outcome>, Failure> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let has_all = |table: &Table, columns: &[&str]| columns.iter().all(|column| table.has(column));
     with_table(path, |table| match operators::kind(table) {
-        Some(kind) => singles(&name, table, kind),
+        Some(kind) => Ok(vec![singles(&name, table, kind)?]),
+        None if has_all(table, &trials::COLUMNS) => trials::outcomes(&name, table, &inputs.profile),
         None if is_among_others && !is_meant(table) => {
             let made =
                 (0..table.rows.len()).map(|_| Made::Not("nothing of this table is predicted".to_owned()));
-            Ok(collected(&name, "other", table, made.collect()))
+            Ok(vec![collected(&name, "other", table.rows.len(), made.collect())])
         }
-        None => runs(&name, table, profile),
+        None => Ok(vec![runs(&name, table, inputs)?]),
     })
 }
 
@@ -96,10 +133,9 @@ fn is_meant(table: &Table) -> bool {
     most_of(&job::COLUMNS) || operators::KINDS.iter().any(|kind| most_of(kind.columns))
 }
 
-fn profile_of(path: &Path) -> std::result::Result<Profile, Failure> {
+fn parsed<T>(path: &Path, parse: fn(&str) -> Result<T>) -> std::result::Result<T, Failure> {
     let text = files::read(path, MAX_CSV_BYTES)?;
-    Profile::parse(&text)
-        .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+    parse(&text).map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
 }
 
 /// What is made of the table in a file; errors point into it.
@@ -113,7 +149,9 @@ fn with_table<T>(path: &Path, make: impl FnOnce(&Table) -> Result<T>) -> std::re
 pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
     with_table(path, |table| {
         table.expect(&job::COLUMNS)?;
-        let readings: Result<Vec<Reading>> = table.records().map(job::read).collect();
+        check_devices(&table.records().collect::<Vec<Record>>())?;
+        let read = |row: Record<'_>| job::read(row, row.text("device"));
+        let readings: Result<Vec<Reading>> = table.records().map(read).collect();
         let run = |reading| match reading {
             Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
             Reading::Unexpressed(_) => None,
@@ -123,12 +161,12 @@ pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
 }
 
 /// A table of training runs.
-fn runs(name: &str, table: &Table, profile: &Profile) -> Result<Outcome> {
+fn runs(name: &str, table: &Table, inputs: &Inputs) -> Result<Outcome> {
     table.expect(&job::COLUMNS)?;
     let records: Vec<Record> = table.records().collect();
     check_devices(&records)?;
-    let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row, profile)).collect();
-    Ok(collected(name, "runs", table, read?))
+    let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row, inputs)).collect();
+    Ok(collected(name, "runs", table.rows.len(), read?))
 }
 
 /// An error when the table names devices and none of them is known: single unknown ones are listed with their rows.
@@ -154,7 +192,7 @@ fn singles(name: &str, table: &Table, kind: &operators::Kind) -> Result<Outcome>
         })
     };
     let read: Result<Vec<Made>> = table.records().map(made).collect();
-    Ok(collected(name, kind.name, table, read?))
+    Ok(collected(name, kind.name, table.rows.len(), read?))
 }
 
 /// An operator has no configuration, no memory and no interval.
@@ -165,15 +203,17 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
         is_fitted: true,
         secs: Some(secs),
         bytes: None,
+        peer_secs: None,
         interval_secs: None,
         flops: None,
         terms: Terms::default(),
         source: None,
+        assumed: String::new(),
         fits: None,
     }
 }
 
-fn collected(name: &str, kind: &str, table: &Table, made: Vec<Made>) -> Outcome {
+fn collected(name: &str, kind: &str, n_rows: usize, made: Vec<Made>) -> Outcome {
     let mut rows = Vec::new();
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for one in made {
@@ -185,7 +225,7 @@ fn collected(name: &str, kind: &str, table: &Table, made: Vec<Made>) -> Outcome 
             },
         }
     }
-    Outcome { score: score(name, kind, table.rows.len(), &rows, reasons), rows }
+    Outcome { score: score(name, kind, n_rows, &rows, reasons), rows }
 }
 
 /// What became of one row.
@@ -194,22 +234,54 @@ enum Made {
     Not(String),
 }
 
-fn made(row: Record, profile: &Profile) -> Result<Made> {
-    let run = match job::read(row)? {
+fn made(row: Record, inputs: &Inputs) -> Result<Made> {
+    let plan = plan_of(row, inputs)?;
+    let device = plan.as_ref().and_then(Plan::smallest).unwrap_or_else(|| row.text("device").to_owned());
+    let run = match job::read(row, &device)? {
         Reading::Run(run) => run,
         Reading::Unexpressed(reason) => return Ok(Made::Not(reason)),
     };
     if run.measured_secs.is_none() && run.measured_bytes.is_none() && !run.is_out_of_memory {
         return Ok(Made::Not("nothing that is predicted was measured".to_owned()));
     }
-    let layout = &run.job.layout;
-    let measured = profile.stages(row, layout.stages, layout.micro_batch, layout.tensor);
+    let measured = match &plan {
+        Some(plan) => planned(row, &run, plan, inputs),
+        None => inputs
+            .profile
+            .stages(row, &run.job.layout)
+            .map(|(stage_secs, source)| (MeasuredStages { stage_secs, ..MeasuredStages::default() }, source)),
+    };
+    if plan.is_some() && measured.is_none() {
+        return Ok(Made::Not(
+            "its devices differ, and the profile or the links do not have them all".to_owned(),
+        ));
+    }
     let prediction = match &measured {
         Some((stages, _)) => run.job.predict_measured(&run.cluster, stages),
         None => run.job.predict(&run.cluster),
     };
     let source = measured.map(|(_, source)| source.as_str());
     Ok(Made::Scored(Box::new(Scored { source, ..scored(row, &run, &prediction) })))
+}
+
+/// The plan of a row whose devices differ, if there is one.
+fn plan_of(row: Record, inputs: &Inputs) -> Result<Option<Plan>> {
+    let named = plan::named(row.text("notes")).filter(|_| row.text("device").contains('+'));
+    let (Some(folder), Some(name)) = (&inputs.plans, named) else { return Ok(None) };
+    let read = files::read(&folder.join(name), MAX_CSV_BYTES).and_then(|text| Plan::parse(&text));
+    read.map(Some).map_err(|error| row.error("notes", &format!("plan `{name}`: {}", error.message)))
+}
+
+/// Stages, sends and sums of a plan over unlike devices.
+fn planned(row: Record, run: &Run, plan: &Plan, inputs: &Inputs) -> Option<(MeasuredStages, LayerSource)> {
+    let layout = &run.job.layout;
+    if plan.stages.len() != layout.stages {
+        return None;
+    }
+    let (stage_secs, source) = inputs.profile.plan_stages(row.text("model"), plan, layout.micro_batch)?;
+    let send_secs = Some(inputs.links.send_secs(plan, &run.job)?);
+    let sync_secs = Some(inputs.links.sync_secs(plan, &run.job)?);
+    Some((MeasuredStages { stage_secs, send_secs, sync_secs }, source))
 }
 
 fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
@@ -219,11 +291,13 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         device: run.cluster.accelerator.name.clone(),
         is_fitted: run.cluster.accelerator.is_fitted(),
         secs: run.measured_secs.map(|measured| [measured, secs]),
-        bytes: run.measured_bytes.map(|measured| [measured, prediction.memory.sum_bytes()]),
+        peer_secs: None,
+        bytes: run.measured_bytes.map(|measured| [measured, run.reported_bytes(&prediction.memory)]),
         interval_secs: Some(prediction.interval_secs(&run.cluster)),
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
         source: None,
-        fits: Some([fits(&run.job, &run.cluster), !run.is_out_of_memory]),
+        assumed: run.assumed.join(", "),
+        fits: Some([choice::runs(&run.job, &run.cluster), !run.is_out_of_memory]),
     }
 }

@@ -37,7 +37,7 @@ pub use sums::{left, reductions};
 use crate::pricing::{AxisMask, Kernel};
 use ops::Deriver;
 use phzc_cost::Collective;
-use phzc_ir::{CompId, DType, InstrId, Layout, Module, Opcode, Result, Work, flops};
+use phzc_ir::{CompId, DType, InstrId, Layout, Module, Opcode, Product, Result, Work, flops};
 use smallvec::SmallVec;
 
 /// What the text of a module says about its plan.
@@ -70,6 +70,8 @@ pub struct InstrFacts {
     pub axes: AxisMask,
     /// What one device does in one execution: flops of its part, bytes between memory and cores.
     pub work: Work,
+    /// The loops of the product that it is, one device's part.
+    pub product: Option<Product>,
     /// How it runs.
     pub kernel: Kernel,
     /// Whether its value has a place in memory, its own or its operand's.

@@ -4,10 +4,10 @@
 //! approximated by one local rule ([`is_materialised`]): an elementwise value stays in registers when all its
 //! readers are elementwise ops or reductions of the same region (same stage, phase and block). Memory traffic
 //! is then local too: an op pays for the operands that are in memory, and for its result if it goes there.
-//! Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::roofline` and `::collective`.
+//! Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::gemm`, `::roofline` and `::collective`.
 
-use phzc_cost::{AxisGroup, Cluster, Collective};
-use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Work};
+use phzc_cost::{AxisGroup, Cluster, Collective, Gemm, Role};
+use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work};
 use smallvec::SmallVec;
 
 /// A set of mesh axes: bit `a` is axis `a`.
@@ -27,6 +27,19 @@ pub enum Kernel {
     Matrix,
 }
 
+/// What one device does of an operation in one execution.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    /// Its operations and traffic.
+    pub work: Work,
+    /// Its part of a product's loops, of a [`Kernel::Matrix`] that has them.
+    pub product: Option<Product>,
+    /// How it runs.
+    pub kernel: Kernel,
+    /// The first operand's type.
+    pub dtype: DType,
+}
+
 /// A reader of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
@@ -38,25 +51,33 @@ pub struct Reader {
 
 /// Seconds of one operation on one device.
 ///
-/// `work` is local: flops of the device's part, bytes of [`phzc_ir::Touch`]. `dtype` is the first operand's.
-pub fn op_secs(cluster: &Cluster, work: &Work, kernel: Kernel, dtype: DType) -> f64 {
+/// Everything is local to the device: flops of its part, bytes of [`phzc_ir::Touch`], sizes of its loops.
+pub fn op_secs(cluster: &Cluster, local: &Local) -> f64 {
     let device = &cluster.accelerator;
-    match kernel {
-        Kernel::Nothing => 0.0,
-        Kernel::Fused => compute_secs(cluster, work, kernel, dtype).max(device.memory_secs(work.bytes)),
-        Kernel::Vector => device.op_secs(work, dtype.as_str(), false),
-        Kernel::Matrix => device.op_secs(work, matrix_dtype(dtype), true),
-    }
+    let launch_secs = match local.kernel {
+        Kernel::Nothing => return 0.0,
+        Kernel::Fused => 0.0,
+        Kernel::Vector | Kernel::Matrix => device.launch_secs,
+    };
+    launch_secs + compute_secs(cluster, local).max(device.memory_secs(local.work.bytes))
 }
 
 /// The part of [`op_secs`] that is arithmetic, were memory and launches free.
-pub fn compute_secs(cluster: &Cluster, work: &Work, kernel: Kernel, dtype: DType) -> f64 {
-    let device = &cluster.accelerator;
-    match kernel {
+pub fn compute_secs(cluster: &Cluster, local: &Local) -> f64 {
+    match local.kernel {
         Kernel::Nothing => 0.0,
-        Kernel::Matrix => device.compute_secs(work, matrix_dtype(dtype), true),
-        Kernel::Fused | Kernel::Vector => device.compute_secs(work, dtype.as_str(), false),
+        Kernel::Matrix => product_secs(cluster, local),
+        Kernel::Fused | Kernel::Vector => cluster.accelerator.vector_secs(&local.work),
     }
+}
+
+/// Products by the law of `phzc_cost::gemm`, which `phzc validate` holds against measurements.
+fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -> f64 {
+    let (device, dtype) = (&cluster.accelerator, matrix_dtype(*dtype));
+    let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
+    let Product { batch, rows, columns, sums_outside } = *product;
+    let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
+    device.product_secs(&gemm, dtype, if sums_outside { Role::Accumulate } else { Role::Write })
 }
 
 /// XLA's default precision lets `f32` products run as `tf32` where the device has it.
@@ -144,7 +165,7 @@ mod tests {
     fn a_fused_op_has_no_launch_and_an_axis_no_price_of_its_own() {
         let cluster = Cluster::named("a100-8").expect("a known cluster");
         let work = Work { flops: 1e6, bytes: 1e6, ..Work::default() };
-        let secs = |kernel| op_secs(&cluster, &work, kernel, DType::F32);
+        let secs = |kernel| op_secs(&cluster, &Local { work, product: None, kernel, dtype: DType::F32 });
         assert!((secs(Kernel::Vector) - secs(Kernel::Fused) - cluster.accelerator.launch_secs).abs() < 1e-12);
         let (flat, square) = (Mesh::new(&[8]), Mesh::new(&[2, 4]));
         let reduce = |mesh, axes| collective_secs(&cluster, mesh, Collective::AllReduce, axes, 1e6);

@@ -29,6 +29,12 @@ pub struct Model {
     pub is_causal: bool,
     /// Whether attention and residuals have dropout.
     pub has_dropout: bool,
+    /// Positions that a decoder adds: to each layer, which is then the encoder's, comes one of the decoder's with attention to
+    /// the encoder's result. Zero: one stack of layers.
+    pub decoder_seq: f64,
+    /// Rank of the adapters beside the projections into attention that learn while all other weights are frozen (Hu et al.,
+    /// "LoRA", 2021). Zero: all weights learn.
+    pub adapter_rank: f64,
 }
 
 /// Which state data-parallel ranks share out among them.
@@ -51,6 +57,8 @@ pub enum Recompute {
     Nothing,
     /// Those inside attention, between the products that project.
     Attention,
+    /// All but the layer's input, attention's result and that of every other product (torchtitan's selective checkpoints).
+    Products,
     /// All but the input, of this part of the layers: 1 is all of them.
     Layers(f64),
 }
@@ -66,6 +74,8 @@ pub struct Layout {
     pub stages: usize,
     /// Parts of the model that one stage holds (interleaved schedule).
     pub chunks: usize,
+    /// Layers of each stage, where that is stated; empty: as even as can be.
+    pub stage_layers: Vec<usize>,
     /// Devices that share each sequence.
     pub context: usize,
     /// Devices that share the experts.
@@ -115,6 +125,12 @@ pub struct Stack {
     pub weight_bytes: f64,
     /// Bytes of the optimizer's state per parameter: master copy, two moments.
     pub optimizer_bytes: f64,
+    /// Whether products keep inputs that tensor-parallel ranks gathered; else these are gathered again (Korthikanti et al. 2022).
+    pub keeps_gathered: bool,
+    /// Whether a stage has a buffer for what it receives of each microbatch from the start (`torch.distributed.pipelining`).
+    pub receives_ahead: bool,
+    /// The most parameters whose gradients are copied into one buffer before they are summed.
+    pub bucket_params: f64,
 }
 
 /// One training run.
@@ -148,6 +164,7 @@ impl Layout {
             has_sequence: false,
             stages: 1,
             chunks: 1,
+            stage_layers: Vec::new(),
             context: 1,
             expert: 1,
             ..self.clone()
@@ -160,7 +177,13 @@ impl Model {
     /// Parameters of one layer.
     pub fn layer_params(&self) -> f64 {
         let attention = self.hidden * self.head_dim * (2.0 * self.heads + 2.0 * self.kv_heads);
-        attention + self.expert_params() * self.experts + 2.0 * self.hidden
+        let layer = attention + self.expert_params() * self.experts + 2.0 * self.hidden;
+        if self.decoder_seq > 0.0 { 2.0 * layer + attention + self.hidden } else { layer }
+    }
+
+    /// Whether only adapters learn.
+    pub fn is_frozen(&self) -> bool {
+        self.adapter_rank > 0.0
     }
 
     /// Parameters of one expert, or of the feed-forward part of a dense layer.
@@ -199,6 +222,10 @@ impl Job {
     /// Layers of each (virtual) stage. What does not divide goes to the middle: embedding and head count as layers.
     pub(super) fn layers_of_parts(&self) -> Vec<usize> {
         let (n_layers, n_parts) = (self.model.layers, self.n_parts());
+        let stated = &self.layout.stage_layers;
+        if stated.len() == n_parts && stated.iter().sum::<usize>() == n_layers {
+            return stated.clone();
+        }
         let mut parts = vec![n_layers / n_parts; n_parts];
         let n_left = n_layers % n_parts;
         let first = (n_parts - n_left) / 2;

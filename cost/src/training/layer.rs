@@ -1,6 +1,6 @@
 //! One layer (and the head) as operators with the shapes that one device has.
 
-use super::job::{Job, Recompute};
+use super::job::{Job, Model, Recompute};
 use crate::gemm::dtype_bytes;
 use crate::{Attention, Collective, Gemm};
 
@@ -20,6 +20,8 @@ pub(super) enum Group {
 pub(super) enum Work {
     /// A product with a weight, in the type of the layers' products; backward has two more.
     Linear(Gemm),
+    /// A product with a weight of an adapter, which learns where others are frozen.
+    Adapter(Gemm),
     /// A product with a weight in the general type: the head, a router.
     WideLinear(Gemm),
     /// A product of two activations.
@@ -51,7 +53,9 @@ impl Operator {
     /// Operations of the forward part's products.
     pub fn flops(&self) -> f64 {
         match self.work {
-            Work::Linear(gemm) | Work::WideLinear(gemm) | Work::Product(gemm) => gemm.flops(),
+            Work::Linear(gemm) | Work::Adapter(gemm) | Work::WideLinear(gemm) | Work::Product(gemm) => {
+                gemm.flops()
+            }
             Work::Attention(attention) => attention.flops(),
             Work::Stream(..) | Work::Collect(..) => 0.0,
         }
@@ -63,13 +67,54 @@ fn element(job: &Job) -> f64 {
     dtype_bytes(job.stack.dtype)
 }
 
-/// Bytes of an element that a product keeps.
+/// Bytes of an element that a product keeps; frozen weights have no gradient that asks for it.
 fn kept(job: &Job) -> f64 {
+    if job.model.is_frozen() {
+        return 0.0;
+    }
     if job.stack.keeps_narrow { element(job).min(dtype_bytes(job.stack.product_dtype)) } else { element(job) }
 }
 
-/// The operators of one layer for one microbatch on one device.
+/// The operators of one layer for one microbatch on one device; with a decoder, of one of its layers too.
 pub(super) fn layer(job: &Job) -> Vec<Operator> {
+    let mut list = block(job);
+    if job.model.decoder_seq > 0.0 {
+        let decoder = decoder(job);
+        list.extend(block(&decoder));
+        list.extend(cross(job, &decoder));
+    }
+    list
+}
+
+/// The same run as the decoder sees it.
+fn decoder(job: &Job) -> Job {
+    let model = Model { seq: job.model.decoder_seq, decoder_seq: 0.0, is_causal: true, ..job.model.clone() };
+    Job { model, ..job.clone() }
+}
+
+/// Attention of the decoder's positions to the encoder's: queries from the one, keys and values from the other.
+fn cross(job: &Job, decoder: &Job) -> Vec<Operator> {
+    let (width, kv_width) = widths(job);
+    let hidden = job.model.hidden;
+    let linear = |tokens, columns, sums, kept_elements| {
+        Operator::new(Work::Linear(Gemm::new(tokens, columns, sums)), kept(job) * kept_elements)
+    };
+    let mut list = vec![norm(decoder)];
+    list.extend(gather(decoder));
+    list.push(linear(decoder.tokens(), width, hidden, decoder.outer_tokens() * hidden));
+    list.push(linear(job.tokens(), 2.0 * kv_width, hidden, job.outer_tokens() * hidden));
+    let bytes = element(job) * (decoder.tokens() * width + 2.0 * job.tokens() * kv_width);
+    let seen = Job { model: Model { is_causal: false, ..decoder.model.clone() }, ..decoder.clone() };
+    let core = attend(&seen, job.model.seq, bytes);
+    list.extend(core.into_iter().map(|operator| Operator { is_core: true, ..operator }));
+    list.push(linear(decoder.tokens(), hidden, width, decoder.tokens() * width));
+    list.extend(scatter(decoder));
+    list.push(residual(decoder));
+    list
+}
+
+/// One layer of one stack.
+fn block(job: &Job) -> Vec<Operator> {
     let mut list = Vec::new();
     list.push(norm(job));
     list.extend(gather(job));
@@ -90,6 +135,9 @@ pub(super) fn layer(job: &Job) -> Vec<Operator> {
 
 /// Logits and loss.
 pub(super) fn head(job: &Job) -> Vec<Operator> {
+    if job.model.decoder_seq > 0.0 {
+        return head(&decoder(job));
+    }
     let (tokens, hidden) = (job.tokens(), job.model.hidden);
     let columns = job.model.vocab / job.layout.tensor as f64;
     if columns == 0.0 {
@@ -146,19 +194,37 @@ fn tensor_collective(job: &Job, works: [Option<(Collective, f64)>; 2]) -> Option
 
 fn attention(job: &Job) -> Vec<Operator> {
     let model = &job.model;
-    let (tokens, tensor) = (job.tokens(), job.layout.tensor as f64);
-    let width = model.heads * model.head_dim / tensor;
-    // Fewer key and value heads than devices: each has a copy.
-    let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;
+    let (tokens, (width, kv_width)) = (job.tokens(), widths(job));
     let into = Gemm::new(tokens, width + 2.0 * kv_width, model.hidden);
     // The output of the norm before, shared out where the sequence is.
     let mut list = vec![Operator::new(Work::Linear(into), kept(job) * job.outer_tokens() * model.hidden)];
+    list.extend(adapters(job, &into));
     list.extend(
         core(job, width, kv_width).into_iter().map(|operator| Operator { is_core: true, ..operator }),
     );
     let out = Gemm::new(tokens, model.hidden, width);
     list.push(Operator::new(Work::Linear(out), kept(job) * tokens * width));
     list
+}
+
+/// Width of a device's queries, and of its keys.
+fn widths(job: &Job) -> (f64, f64) {
+    let (model, tensor) = (&job.model, job.layout.tensor as f64);
+    // Fewer key and value heads than devices: each has a copy.
+    (model.heads * model.head_dim / tensor, (model.kv_heads / tensor).max(1.0) * model.head_dim)
+}
+
+/// The two products of low rank beside a frozen one, and the sum of both results.
+fn adapters(job: &Job, beside: &Gemm) -> Vec<Operator> {
+    if !job.model.is_frozen() {
+        return Vec::new();
+    }
+    let (rank, results) = (job.model.adapter_rank, element(job) * beside.m * beside.n);
+    vec![
+        Operator::new(Work::Adapter(Gemm { n: rank, ..*beside }), element(job) * beside.m * beside.k),
+        Operator::new(Work::Adapter(Gemm { k: rank, ..*beside }), element(job) * beside.m * rank),
+        Operator::new(Work::Stream(3.0 * results, 0.0), 0.0),
+    ]
 }
 
 /// What lies between the projections: rotation, context exchange, scores.
@@ -175,15 +241,16 @@ fn core(job: &Job, width: f64, kv_width: f64) -> Vec<Operator> {
         let works = [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, 2.0 * bytes))];
         list.push(Operator::new(Work::Collect(Group::Context, works), 0.0));
     }
-    if job.stack.fuses_attention {
-        list.push(fused(job, qkv_bytes));
-    } else {
-        list.extend(scores(job, qkv_bytes));
-    }
+    list.extend(attend(job, job.model.seq, qkv_bytes));
     list
 }
 
-fn fused(job: &Job, qkv_bytes: f64) -> Operator {
+/// Attention of a job's positions to so many keys, in one kernel or with scores in memory.
+fn attend(job: &Job, keys: f64, qkv_bytes: f64) -> Vec<Operator> {
+    if job.stack.fuses_attention { vec![fused(job, keys, qkv_bytes)] } else { scores(job, keys, qkv_bytes) }
+}
+
+fn fused(job: &Job, keys: f64, qkv_bytes: f64) -> Operator {
     let model = &job.model;
     let tensor = job.layout.tensor as f64;
     let attention = Attention {
@@ -191,7 +258,7 @@ fn fused(job: &Job, qkv_bytes: f64) -> Operator {
         heads: model.heads / tensor,
         kv_heads: (model.kv_heads / tensor).max(1.0),
         q_len: model.seq / job.layout.context as f64,
-        kv_len: model.seq,
+        kv_len: keys,
         head_dim: model.head_dim,
         is_causal: model.is_causal,
         is_portable: job.stack.has_portable_attention,
@@ -202,10 +269,10 @@ fn fused(job: &Job, qkv_bytes: f64) -> Operator {
 }
 
 /// Attention with scores in memory: product, masked softmax, dropout, product.
-fn scores(job: &Job, qkv_bytes: f64) -> Vec<Operator> {
+fn scores(job: &Job, keys: f64, qkv_bytes: f64) -> Vec<Operator> {
     let model = &job.model;
     let batch = job.layout.micro_batch as f64 * model.heads / job.layout.tensor as f64;
-    let (queries, keys) = (model.seq / job.layout.context as f64, model.seq);
+    let queries = model.seq / job.layout.context as f64;
     let elements = batch * queries * keys;
     let product = |m, n, k| Work::Product(Gemm { batch, m, n, k });
     let mut list = vec![
@@ -278,6 +345,20 @@ pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
         Recompute::Attention => sum(|operator| {
             !operator.is_core || matches!(operator.work, Work::Product(_) | Work::Attention(_))
         }),
+        Recompute::Products => input_bytes + selected_bytes(job),
         Recompute::Layers(part) => (1.0 - part) * sum(|_| true) + part * input_bytes,
     }
+}
+
+/// What selective checkpoints keep beside the input: queries, values, attention's result and its sums, every other product of
+/// the feed-forward part (torchtitan `parallelize_llama.py`: every second product is computed again, attention never).
+fn selected_bytes(job: &Job) -> f64 {
+    let (model, tensor) = (&job.model, job.layout.tensor as f64);
+    let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;
+    let heads = model.heads / tensor;
+    let attention = job.tokens() * (element(job) * (2.0 * heads * model.head_dim + kv_width) + 4.0 * heads);
+    let visits = if model.experts > 1.0 { model.top_k } else { 1.0 };
+    // With a gate the products are queries, keys, values, output, up, gate, down: the last one is kept too.
+    let down = if model.is_gated { job.outer_tokens() * model.hidden } else { 0.0 };
+    attention + element(job) * visits * (job.tokens() * model.ffn / tensor + down)
 }

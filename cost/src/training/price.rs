@@ -79,7 +79,7 @@ impl Pricer<'_> {
     /// input of that gradient is gathered once more, beside the gradient of the input: it was kept in shares.
     fn beside_gradients_secs(&self, operators: &[Operator]) -> f64 {
         let stack = &self.job.stack;
-        if !stack.overlaps_gradients || stack.overlaps_tensor {
+        if !stack.overlaps_gradients || stack.overlaps_tensor || self.job.model.is_frozen() {
             return 0.0;
         }
         let pairs = operators.windows(2).filter_map(|pair| match (pair[0].work, pair[1].work) {
@@ -107,6 +107,8 @@ impl Pricer<'_> {
         match recompute {
             Recompute::Nothing => 0.0,
             Recompute::Attention => f64::from(u8::from(operator.is_core && !self.job.stack.fuses_attention)),
+            // The products that are not kept, every other one, and most of what lies between.
+            Recompute::Products => 0.5,
             Recompute::Layers(part) => part,
         }
     }
@@ -116,8 +118,11 @@ impl Pricer<'_> {
         let none = Terms::default();
         let stack = &self.job.stack;
         match operator.work {
-            Work::Linear(gemm) => self.linear_terms(&gemm, stack.product_dtype),
-            Work::WideLinear(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype)),
+            Work::Linear(gemm) => self.linear_terms(&gemm, stack.product_dtype, self.job.model.is_frozen()),
+            Work::WideLinear(gemm) => {
+                self.linear_terms(&gemm, matrix_dtype(stack.dtype), self.job.model.is_frozen())
+            }
+            Work::Adapter(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype), false),
             Work::Product(gemm) => {
                 let [forward, left, right] = [gemm, input_gradient(&gemm), weight_gradient(&gemm)]
                     .map(|one| device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
@@ -138,13 +143,14 @@ impl Pricer<'_> {
         }
     }
 
-    /// A product with a weight, and its two gradients; narrower operands are converted first.
-    fn linear_terms(&self, gemm: &Gemm, dtype: &str) -> [Terms; 2] {
+    /// A product with a weight, and its two gradients (one if it is frozen); narrower operands are converted first.
+    fn linear_terms(&self, gemm: &Gemm, dtype: &str, is_frozen: bool) -> [Terms; 2] {
         let device = &self.cluster.accelerator;
         let is_narrow = dtype_bytes(dtype) < dtype_bytes(self.job.stack.dtype);
-        // Read wide, written narrow twice: as it is and transposed.
+        // Read wide, written narrow: as it is, and transposed for the gradient of the weight.
+        let bytes = if is_frozen { 3.0 } else { 4.0 };
         let converted = |elements: f64| {
-            if is_narrow { device.launch_secs + device.memory_secs(4.0 * elements) } else { 0.0 }
+            if is_narrow { device.launch_secs + device.memory_secs(bytes * elements) } else { 0.0 }
         };
         let forward = Terms {
             product_secs: device.gemm_secs(gemm, dtype, Role::Write),
@@ -153,14 +159,17 @@ impl Pricer<'_> {
         };
         let stack = &self.job.stack;
         let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
-        let gradients = device.gemm_secs(&input_gradient(gemm), dtype, Role::Write)
-            + device.gemm_secs(&weight_gradient(gemm), dtype, role);
+        let input_secs = device.gemm_secs(&input_gradient(gemm), dtype, Role::Write);
+        let stream_secs = converted(gemm.batch * gemm.m * gemm.n);
+        if is_frozen {
+            return [forward, Terms { product_secs: input_secs, stream_secs, ..Terms::default() }];
+        }
+        let product_secs = input_secs + device.gemm_secs(&weight_gradient(gemm), dtype, role);
         // Read, added to what is there, written.
         let summed = (2.0 + 2.0 * stack.gradient_bytes) * gemm.batch * gemm.n * gemm.k;
         let sum_secs =
             if stack.fuses_accumulation { 0.0 } else { device.launch_secs + device.memory_secs(summed) };
-        let stream_secs = converted(gemm.batch * gemm.m * gemm.n) + sum_secs;
-        [forward, Terms { product_secs: gradients, stream_secs, ..Terms::default() }]
+        [forward, Terms { product_secs, stream_secs: stream_secs + sum_secs, ..Terms::default() }]
     }
 
     /// What of a collective inside a layer nothing hides.

@@ -1,5 +1,6 @@
 //! The time of one optimizer step: stages by the replay of their schedule, then data parallelism and the update.
 
+use super::MeasuredStages;
 use super::job::{Job, Recompute, Sharding};
 use super::layer::{head, layer};
 use super::price::{Pricer, Terms};
@@ -17,24 +18,43 @@ type Part = [Terms; 2];
 /// Seconds of one step, and the terms of the device that is busy longest.
 pub(super) fn step(job: &Job, cluster: &Cluster) -> (f64, Terms) {
     let pricer = Pricer { job, cluster };
-    whole(&pricer, &parts(&pricer), update_secs(&pricer))
+    let parts = parts(&pricer);
+    let sends = vec![send_secs(&pricer); parts.len() - 1];
+    let data_secs = exposed_data_secs(&pricer, &parts);
+    whole(&pricer, &parts, sends, [data_secs, update_secs(&pricer, 0)])
 }
 
-/// The same from measured stages: forward, backward and update of each, in seconds.
-pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, stages: &[[f64; 3]]) -> (f64, Terms) {
+/// The same from measured stages.
+pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, measured: &MeasuredStages) -> (f64, Terms) {
     let pricer = Pricer { job, cluster };
-    let pipeline_secs = send_secs(&pricer);
-    let phase = |product_secs| Terms { product_secs, pipeline_secs, ..Terms::default() };
-    let parts: Vec<Part> = stages.iter().map(|stage| [phase(stage[0]), phase(stage[1])]).collect();
-    whole(&pricer, &parts, stages.iter().map(|stage| stage[2]).fold(0.0, f64::max))
+    let stages = &measured.stage_secs;
+    let n_sends = stages.len().saturating_sub(1);
+    let sends = measured.send_secs.clone().unwrap_or_else(|| vec![send_secs(&pricer); n_sends]);
+    // A stage waits for what it sends on, and for what it sends back; at the ends, for what it receives. What it waits for has
+    // arrived when it goes on.
+    let is_waiting = !job.stack.overlaps_sends;
+    let boundary = |index: usize| {
+        let secs = sends.get(index.min(n_sends.saturating_sub(1))).copied().unwrap_or(0.0);
+        if is_waiting { secs } else { 0.0 }
+    };
+    let phase = |product_secs, pipeline_secs| Terms { product_secs, pipeline_secs, ..Terms::default() };
+    let part = |(index, stage): (usize, &[f64; 3])| {
+        [phase(stage[0], boundary(index)), phase(stage[1], boundary(index.saturating_sub(1)))]
+    };
+    let parts: Vec<Part> = stages.iter().enumerate().map(part).collect();
+    let data_secs = measured.sync_secs.unwrap_or_else(|| exposed_data_secs(&pricer, &parts));
+    let update_secs = stages.iter().map(|stage| stage[2]).fold(0.0, f64::max);
+    let delays = if is_waiting { vec![0.0; n_sends] } else { sends };
+    whole(&pricer, &parts, delays, [data_secs, update_secs])
 }
 
-fn whole(pricer: &Pricer, parts: &[Part], update_secs: f64) -> (f64, Terms) {
-    let (pipeline_secs, mut terms) = pipeline(pricer, parts);
+/// The pipeline, then what nothing hides of data parallelism, then the update.
+fn whole(pricer: &Pricer, parts: &[Part], sends: Vec<f64>, [data, update]: [f64; 2]) -> (f64, Terms) {
+    let (pipeline_secs, mut terms) = pipeline(pricer, parts, sends);
     let busy_secs = terms.sum_secs();
     terms.pipeline_secs += (pipeline_secs - busy_secs).max(0.0);
-    terms.data_secs += exposed_data_secs(pricer, parts);
-    terms.update_secs += update_secs;
+    terms.data_secs += data;
+    terms.update_secs += update;
     (terms.sum_secs(), terms)
 }
 
@@ -81,12 +101,12 @@ fn hide_shards(pricer: &Pricer, layer: &mut Part) {
 }
 
 /// Seconds of all microbatches through all stages, and the terms of the busiest device.
-fn pipeline(pricer: &Pricer, parts: &[Part]) -> (f64, Terms) {
+fn pipeline(pricer: &Pricer, parts: &[Part], send_secs: Vec<f64>) -> (f64, Terms) {
     let layout = &pricer.job.layout;
     let pipeline = Pipeline {
         forward_secs: parts.iter().map(|part| part[0].sum_secs()).collect(),
         backward_secs: parts.iter().map(|part| part[1].sum_secs()).collect(),
-        send_secs: vec![send_secs(pricer); parts.len() - 1],
+        send_secs,
         n_microbatches: layout.n_microbatches,
     };
     let of_device = |device: usize| {
@@ -156,9 +176,14 @@ fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
 /// Into how many pieces gradients are cut so that sums begin early; the last piece is never hidden.
 const N_BUCKETS: f64 = 16.0;
 
-fn update_secs(pricer: &Pricer) -> f64 {
+/// Seconds of the optimizer on one device of a stage.
+pub(super) fn update_secs(pricer: &Pricer, stage: usize) -> f64 {
     let job = pricer.job;
+    // Adapters are too small to tell.
+    if job.model.is_frozen() {
+        return 0.0;
+    }
     let n_owners =
         if job.layout.sharding == Sharding::Nothing { 1 } else { job.layout.data * job.layout.context };
-    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, 0) / n_owners as f64)
+    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, stage) / n_owners as f64)
 }

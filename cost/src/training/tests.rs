@@ -17,6 +17,8 @@ fn gpt3() -> Model {
         is_gated: false,
         is_causal: true,
         has_dropout: true,
+        decoder_seq: 0.0,
+        adapter_rank: 0.0,
     }
 }
 
@@ -26,6 +28,7 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
         has_sequence,
         stages,
         chunks,
+        stage_layers: Vec::new(),
         context: 1,
         expert: 1,
         data: 1,
@@ -50,6 +53,9 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
         gradient_bytes: 4.0,
         weight_bytes: 6.0,
         optimizer_bytes: 12.0,
+        keeps_gathered: false,
+        receives_ahead: false,
+        bucket_params: 0.0,
     };
     Job { model: gpt3(), layout, recompute: Recompute::Nothing, stack }
 }
@@ -97,4 +103,70 @@ fn layers_that_do_not_divide_go_to_the_middle() {
     job.model.layers = 126;
     let parts = job.layers_of_parts();
     assert_eq!((parts[0], parts[32], parts[63], parts.iter().sum::<usize>()), (1, 2, 1, 126));
+}
+
+#[test]
+fn an_allocator_holds_a_layer_s_blocks_beside_those_of_the_head() {
+    let job = Job { recompute: Recompute::Layers(1.0), ..megatron(8, 1, 1, true) };
+    let memory = job.memory();
+    let operators = layer::layer(&job);
+    let kept = layer::saved_bytes(&job, &operators);
+    let again: f64 = operators.iter().map(|operator| operator.saved_bytes).sum::<f64>() - kept;
+    let head = 10.0 * 2048.0 * 51200.0 / 8.0;
+    assert_eq!(memory.transient_bytes, again.max(head));
+    // The smaller of both stays, with the layer's result and two copies of its scores.
+    let (result, scores) = (2.0 * 2048.0 * 12288.0, 4.0 * 12.0 * 2048.0 * 2048.0);
+    assert!((memory.cached_bytes / (again.min(head) + result + scores) - 1.0).abs() < 1e-9, "{memory:?}");
+}
+
+#[test]
+fn selective_checkpoints_keep_every_other_product() {
+    let mut job = megatron(1, 1, 1, false);
+    job.stack.fuses_attention = true;
+    job.model = Model { is_gated: true, kv_heads: 8.0, ..job.model };
+    job.recompute = Recompute::Products;
+    // Input, queries, attention's result and the last product have the width, values an eighth of 96 / 8 heads, the first product the inner one.
+    let elements = 2048.0 * (4.0 * 12288.0 + 8.0 * 128.0 + 49152.0);
+    let sums = 4.0 * 96.0 * 2048.0;
+    assert_eq!(layer::saved_bytes(&job, &layer::layer(&job)), 2.0 * elements + sums);
+}
+
+#[test]
+fn measured_stages_wait_for_their_sends() {
+    let job = megatron(8, 2, 1, true);
+    let cluster = Cluster::named("a100-8x2").unwrap();
+    let measured = |send_secs: f64| MeasuredStages {
+        stage_secs: vec![[1.0, 2.0, 0.5]; 2],
+        send_secs: Some(vec![send_secs]),
+        sync_secs: Some(4.0),
+    };
+    let secs = |send_secs: f64| job.predict_measured(&cluster, &measured(send_secs)).step_secs;
+    // 64 microbatches and one more slot, each with two waits; then the sum and the update.
+    assert!((secs(0.0) - (65.0 * 3.0 + 4.5)).abs() < 1e-9, "{}", secs(0.0));
+    assert!((secs(0.25) - (65.0 * 3.5 + 4.5)).abs() < 1e-9, "{}", secs(0.25));
+}
+
+#[test]
+fn frozen_weights_have_no_gradients_and_adapters_cost_little() {
+    let cluster = Cluster::named("a100-8x8").unwrap();
+    let whole = megatron(8, 8, 1, true);
+    let mut frozen = whole.clone();
+    frozen.model.adapter_rank = 32.0;
+    let ratio = frozen.predict(&cluster).terms.product_secs / whole.predict(&cluster).terms.product_secs;
+    // Two products of three, and what products of activations take.
+    assert!((0.66..0.76).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_decoder_adds_a_layer_with_two_attentions_on_its_own_positions() {
+    let mut job = megatron(1, 1, 1, false);
+    let alone = layer::layer(&job).iter().map(layer::Operator::flops).sum::<f64>();
+    let params = job.model.layer_params();
+    job.model.decoder_seq = job.model.seq;
+    let both = layer::layer(&job).iter().map(layer::Operator::flops).sum::<f64>();
+    // 24 + 4 more parts of hidden squared, and one more attention of three.
+    let (products, scores) = (2.0 * 2048.0 * 12288f64.powi(2), 4.0 * 2048.0 * 2048.0 * 12288.0);
+    assert!((alone / (12.0 * products + scores) - 1.0).abs() < 1e-9);
+    assert!((both / (28.0 * products + 3.0 * scores) - 1.0).abs() < 1e-9);
+    assert_eq!(job.model.layer_params(), 2.0 * params + 4.0 * 12288f64.powi(2) + 12288.0);
 }

@@ -2,6 +2,7 @@
 
 use super::csv::Record;
 use super::job::{Expressed, Numbers};
+use super::software::{Microbatches, Software};
 use phzc_cost::Cluster;
 use phzc_cost::training::{Job, Layout, Recompute};
 
@@ -10,26 +11,29 @@ use phzc_cost::training::{Job, Layout, Recompute};
 pub(crate) fn completed(
     row: Record,
     numbers: &Numbers,
-    is_interleaved: bool,
+    software: &Software,
     job: &Job,
     cluster: &Cluster,
 ) -> Expressed<Job> {
     let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
     let per_copy = batch as f64 / job.layout.data as f64;
-    let is_open =
-        numbers.vpp.is_none() && (numbers.mbs.is_none() || is_interleaved || row.text("vpp") == ">1");
-    let sizes = micro_batches(numbers, per_copy, job)?;
+    let is_open = numbers.vpp.is_none()
+        && (numbers.mbs.is_none() || software.is_interleaved || row.text("vpp") == ">1");
+    let sizes = micro_batches(numbers, per_copy, software, job)?;
     // Interleaved stages take microbatches in groups of as many as there are stages.
     let is_legal = |&((_, n_microbatches), chunks): &((usize, usize), usize)| {
         !is_open || chunks == 1 || n_microbatches.is_multiple_of(job.layout.stages)
     };
-    let all = sizes.into_iter().flat_map(|size| chunks(is_open, job).map(move |chunks| (size, chunks)));
+    let least = if row.text("vpp") == ">1" { 2 } else { 1 };
+    let all =
+        sizes.into_iter().flat_map(|size| chunks(is_open, least, job).map(move |chunks| (size, chunks)));
     let made = all.filter(is_legal).map(|((micro_batch, n_microbatches), chunks)| {
         let layout = Layout { micro_batch, chunks, n_microbatches, ..job.layout.clone() };
         let text = row.text("recompute");
         // Figures without a time are those of memory that nobody had.
         let is_idea = row.text("iter_time_s").is_empty() && text == "none";
-        with_recompute(if is_idea { "nothing" } else { text }, Job { layout, ..job.clone() }, cluster)
+        let text = if is_idea { "nothing" } else { text };
+        with_recompute(text, software, Job { layout, ..job.clone() }, cluster)
     });
     let made: Vec<Job> = made.collect::<Expressed<_>>()?;
     let fitting: Vec<&Job> = made.iter().filter(|job| fits(job, cluster)).collect();
@@ -41,11 +45,19 @@ pub(crate) fn completed(
 }
 
 /// Sequences of a microbatch and their number: what is stated, else all powers of two that divide.
-fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(usize, usize)>> {
+fn micro_batches(
+    numbers: &Numbers,
+    per_copy: f64,
+    software: &Software,
+    job: &Job,
+) -> Expressed<Vec<(usize, usize)>> {
     // A pipeline of one microbatch is none: what is stated is the batch of a copy.
     let is_batch = job.layout.stages > 1 && numbers.mbs == Some(per_copy) && numbers.n_microbatches.is_none();
     if numbers.mbs.is_none() || is_batch {
-        let whole = per_copy as usize;
+        let (whole, n_stages) = (per_copy as usize, job.layout.stages);
+        if software.microbatches == Microbatches::PerStage && whole.is_multiple_of(n_stages) && whole > 0 {
+            return Ok(vec![(whole / n_stages, n_stages)]);
+        }
         let sizes =
             (0..10).map(|power| 1 << power).filter(|size| *size <= whole && whole.is_multiple_of(*size));
         return Ok(sizes.map(|size| (size, whole / size)).collect());
@@ -59,20 +71,23 @@ fn micro_batches(numbers: &Numbers, per_copy: f64, job: &Job) -> Expressed<Vec<(
 }
 
 /// Parts of the model that a stage may hold.
-fn chunks(is_open: bool, job: &Job) -> impl Iterator<Item = usize> {
+fn chunks(is_open: bool, least: usize, job: &Job) -> impl Iterator<Item = usize> {
     let (stages, layers, stated) = (job.layout.stages, job.model.layers, job.layout.chunks);
     let is_open = is_open && stages > 1;
     let most = if is_open { (layers / stages).max(1) } else { stated };
-    (1..=most).filter(move |n| if is_open { layers.is_multiple_of(n * stages) } else { *n == stated })
+    let divides = move |n: usize| layers.is_multiple_of(n * stages);
+    // What never divides is cut unevenly, into the fewest parts.
+    let uneven = (!(1..=most).any(divides)).then_some(least);
+    let is_tried = move |n: usize| divides(n) && n >= least || uneven == Some(n);
+    (1..=most.max(least)).filter(move |n| if is_open { is_tried(*n) } else { *n == stated })
 }
 
 /// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
-fn with_recompute(text: &str, job: Job, cluster: &Cluster) -> Expressed<Job> {
+fn with_recompute(text: &str, software: &Software, job: Job, cluster: &Cluster) -> Expressed<Job> {
     let stated = match text {
         text if text.starts_with("full") => Recompute::Layers(1.0),
         text if text.starts_with("selective(attn") => Recompute::Attention,
-        // Every other layer; of each layer every other product is about the same.
-        text if text.starts_with("selective") && job.stack.fuses_attention => Recompute::Layers(0.5),
+        text if text.starts_with("selective") && job.stack.fuses_attention => software.selective,
         text if text.starts_with("selective") => Recompute::Attention,
         "nothing" => Recompute::Nothing,
         // It ran: what cannot have been is replaced by the least that can.
@@ -97,4 +112,10 @@ const N_PARTS: u8 = 8;
 /// Whether the memory that is predicted is there.
 pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
     job.memory().sum_bytes() <= cluster.accelerator.usable_bytes()
+}
+
+/// Whether it also runs as software goes: with what an allocator reserves and a process takes beside the tensors.
+pub(crate) fn runs(job: &Job, cluster: &Cluster) -> bool {
+    let taken_bytes = job.memory().reserved_bytes() + cluster.accelerator.outside_bytes;
+    fits(job, cluster) && taken_bytes <= cluster.accelerator.hbm_bytes
 }

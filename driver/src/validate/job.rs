@@ -3,8 +3,10 @@
 use super::choice::completed;
 use super::csv::Record;
 use super::measured::Measured;
-use super::software::{self, Software};
-use phzc_cost::training::{Job, Layout, Model, Recompute, Sharding};
+use super::model::model;
+use super::profile::stage_layers;
+use super::software::{self, Reports, Software};
+use phzc_cost::training::{Job, Layout, Memory, Model, Recompute, Sharding, Stack};
 use phzc_cost::{Accelerator, Cluster, known_accelerators};
 use phzc_ir::Result;
 
@@ -38,14 +40,29 @@ pub(crate) const COLUMNS: [&str; 22] = [
 pub(crate) struct Run {
     /// What, how.
     pub job: Job,
+    /// What the row does not say and was assumed.
+    pub assumed: Vec<String>,
     /// On what.
     pub cluster: Cluster,
     /// Seconds of one step, if they were measured.
     pub measured_secs: Option<f64>,
     /// Bytes on the fullest device, if they were measured.
     pub measured_bytes: Option<f64>,
+    /// Which bytes these are.
+    pub reports: Reports,
     /// Whether the run is a label that it does not fit.
     pub is_out_of_memory: bool,
+}
+
+impl Run {
+    /// What the software of the run would report of this memory.
+    pub fn reported_bytes(&self, memory: &Memory) -> f64 {
+        match self.reports {
+            Reports::Tensors => memory.sum_bytes(),
+            Reports::Reserved => memory.reserved_bytes(),
+            Reports::Device => memory.reserved_bytes() + self.cluster.accelerator.outside_bytes,
+        }
+    }
 }
 
 /// What a row becomes.
@@ -56,13 +73,13 @@ pub(crate) enum Reading {
     Unexpressed(String),
 }
 
-/// Reads one row.
+/// Reads one row, as a run on that device.
 ///
 /// # Errors
 /// When a cell is not what its column holds.
-pub(crate) fn read(row: Record) -> Result<Reading> {
+pub(crate) fn read(row: Record, device: &str) -> Result<Reading> {
     let numbers = Numbers::read(row)?;
-    Ok(match run(row, &numbers)? {
+    Ok(match run(row, device, &numbers)? {
         Ok(run) => Reading::Run(Box::new(run)),
         Err(reason) => Reading::Unexpressed(reason),
     })
@@ -70,6 +87,7 @@ pub(crate) fn read(row: Record) -> Result<Reading> {
 
 /// The cells that hold numbers.
 pub(crate) struct Numbers {
+    pub params_b: Option<f64>,
     pub layers: Option<f64>,
     pub hidden: Option<f64>,
     pub ffn: Option<f64>,
@@ -94,11 +112,12 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    fn read(row: Record) -> Result<Numbers> {
+    pub(super) fn read(row: Record) -> Result<Numbers> {
         // `24+24` and `224x224` are no numbers: such models are refused later, with a reason.
         let is_sum = |column: &str| row.text(column).contains(['+', 'x']);
         let dimension = |column: &str| if is_sum(column) { Ok(None) } else { row.number(column) };
         Ok(Numbers {
+            params_b: row.number("params_b")?,
             layers: dimension("layers")?,
             hidden: row.number("hidden")?,
             ffn: row.number("ffn")?,
@@ -127,16 +146,24 @@ impl Numbers {
 
 pub(crate) type Expressed<T> = std::result::Result<T, String>;
 
-fn run(row: Record, numbers: &Numbers) -> Result<Expressed<Run>> {
+fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
     let status = row.text("status");
     if !["", "ok"].contains(&status) && !is_oom(status) {
         return Ok(Err(format!("its status is `{status}`")));
     }
     let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
-    Ok(expressed(row, numbers).map(|(job, cluster)| {
+    Ok(expressed(row, device, numbers).map(|(job, cluster, assumed, reports)| {
         let measured_secs = measured.step_secs(&job).filter(|secs| *secs > 0.0);
         let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
-        Run { job, cluster, measured_secs, measured_bytes, is_out_of_memory: is_oom(status) }
+        Run {
+            job,
+            assumed,
+            cluster,
+            measured_secs,
+            measured_bytes,
+            reports,
+            is_out_of_memory: is_oom(status),
+        }
     }))
 }
 
@@ -144,61 +171,31 @@ fn is_oom(status: &str) -> bool {
     status.to_lowercase().starts_with("oom")
 }
 
-fn expressed(row: Record, numbers: &Numbers) -> Expressed<(Job, Cluster)> {
-    let model = model(row, numbers)?;
-    let cluster = cluster(row, numbers)?;
+fn expressed(
+    row: Record,
+    device: &str,
+    numbers: &Numbers,
+) -> Expressed<(Job, Cluster, Vec<String>, Reports)> {
+    let (model, assumed) = model(row, numbers)?;
+    let cluster = cluster(row, device, numbers)?;
     let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
-    let software = software::of(row.text("framework"), row.text("notes"), has_f8);
-    let layout = layout(row, numbers, &software)?;
+    let software = software::of(row.text("framework"), row.text("notes"), row.text("source_ref"), has_f8);
+    let model = Model { has_dropout: model.has_dropout && software.has_dropout, ..model };
+    let mut layout = layout(row, numbers, &software)?;
     check_size(&model, &layout, numbers)?;
-    let stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
-    if row.text("notes").contains("LoRA") && row.text("model").contains("LoRA") {
-        return Err("weights are frozen (LoRA)".to_owned());
+    let mut stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
+    if model.is_frozen() {
+        // Neither gradients nor optimizer state but the adapters', which are too small to tell.
+        layout.sharding = Sharding::Nothing;
+        stack = Stack { gradient_bytes: 0.0, weight_bytes: 2.0, optimizer_bytes: 0.0, ..stack };
     }
     let job = Job { model, layout, recompute: Recompute::Nothing, stack };
-    let job = completed(row, numbers, software.is_interleaved, &job, &cluster)?;
+    let job = completed(row, numbers, &software, &job, &cluster)?;
     if job.layout.n_devices() != cluster.n_devices() {
         let (asked, there) = (job.layout.n_devices(), cluster.n_devices());
         return Err(format!("its layout has {asked} devices, its cluster {there}"));
     }
-    Ok((job, cluster))
-}
-
-/// Families that are no stack of one kind of layer.
-const OTHERS: [&str; 7] = ["t5", "mt5", "resnet", "unet", "dit", "vit", "whisper"];
-/// Families whose feed-forward part has two products and no gate; all others have one.
-const UNGATED: [&str; 10] =
-    ["gpt", "mpt", "bert", "bloom", "opt", "palm", "falcon", "nemotron", "megatron", "turing"];
-/// Of these, those that were trained with dropout.
-const DROPOUT: [&str; 5] = ["gpt", "bert", "opt", "megatron", "turing"];
-
-fn model(row: Record, numbers: &Numbers) -> Expressed<Model> {
-    let arch = row.text("arch").to_lowercase();
-    let is_of = |families: &[&str]| families.iter().any(|family| arch.starts_with(family));
-    if arch.is_empty() {
-        return Err("its family is not stated".to_owned());
-    } else if is_of(&OTHERS) {
-        return Err(format!("its family is `{arch}`"));
-    }
-    let known = |value: Option<f64>, name: &str| {
-        value.filter(|v| *v > 0.0).ok_or_else(|| format!("its {name} is not stated"))
-    };
-    let (hidden, heads) = (known(numbers.hidden, "hidden size")?, known(numbers.heads, "number of heads")?);
-    Ok(Model {
-        layers: known(numbers.layers, "number of layers")? as usize,
-        hidden,
-        ffn: numbers.ffn.unwrap_or(4.0 * hidden),
-        heads,
-        kv_heads: numbers.kv_heads.unwrap_or(heads),
-        head_dim: hidden / heads,
-        seq: known(numbers.seq, "sequence length")?,
-        vocab: numbers.vocab.unwrap_or(0.0),
-        experts: numbers.experts.unwrap_or(1.0).max(1.0),
-        top_k: numbers.top_k.unwrap_or(1.0).max(1.0),
-        is_gated: !is_of(&UNGATED),
-        is_causal: !is_of(&["bert"]),
-        has_dropout: is_of(&DROPOUT),
-    })
+    Ok((job, cluster, assumed, software.reports))
 }
 
 /// The device that a row names: exactly, in lower case, or without a remark in parentheses or a count in front.
@@ -228,8 +225,8 @@ fn resembling(name: &str) -> Option<&'static Accelerator> {
 /// Shorter names are parts of too many words.
 const LEAST_NAME: usize = 4;
 
-fn cluster(row: Record, numbers: &Numbers) -> Expressed<Cluster> {
-    let device = device(row.text("device"))?;
+fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
+    let device = device(name)?;
     let n_devices = numbers.gpus.filter(|n| *n >= 1.0).ok_or("its number of devices is not stated")? as usize;
     let per_node = numbers.gpus_per_node.map_or(8, |n| n as usize).clamp(1, n_devices);
     let most = device.node.as_ref().map_or(per_node, |node| node.max_devices);
@@ -283,6 +280,7 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
         has_sequence: tensor > 1 && numbers.sp.map_or(software.has_sequence, |sp| sp > 0.0),
         stages,
         chunks: count(numbers.vpp),
+        stage_layers: stage_layers(row.text("notes"), stages, numbers.layers.map_or(0, |n| n as usize)),
         context,
         expert: count(numbers.ep),
         data,

@@ -2,9 +2,11 @@
 //!
 //! `model -> device -> sequences of a microbatch -> tensor-parallel degree -> layer -> [forward, backward, update]`, in seconds; layers are
 //! numbered from 0, embedding and head among them. A row takes part when its `model` begins like one of the profile and its `device` ends
-//! like one. Microbatches between two measured ones are interpolated, beyond them the time goes on with the same fixed and linear part.
+//! like one. The other form, `name -> [forward seconds of each layer]` for one sequence, is for trials (`trials.rs`). Microbatches between two measured ones are interpolated, beyond them the time goes on with the same fixed and linear part.
 
 use super::csv::Record;
+use super::plan::Plan;
+use phzc_cost::training::Layout;
 use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,14 +22,23 @@ type Degrees = BTreeMap<String, Layers>;
 type Sizes = BTreeMap<String, Degrees>;
 
 /// A file of measured layers.
-#[derive(Debug, Default, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Default)]
 pub(crate) struct Profile {
     models: BTreeMap<String, BTreeMap<String, Sizes>>,
+    /// Forward seconds of each layer for one sequence, by a name that says model, device and degree.
+    lists: BTreeMap<String, Vec<f64>>,
+}
+
+/// The two forms of a file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ProfileText {
+    Models(BTreeMap<String, BTreeMap<String, Sizes>>),
+    Lists(BTreeMap<String, Vec<f64>>),
 }
 
 /// How a time came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     /// It was measured.
     Exact,
@@ -51,33 +62,74 @@ impl Source {
 impl Profile {
     /// Reads one file.
     pub fn parse(text: &str) -> Result<Profile> {
-        let profile: Profile = serde_json::from_str(text)
+        let text: ProfileText = serde_json::from_str(text)
             .map_err(|error| Diagnostic::error(format!("expected measured layers: {error}")))?;
+        let profile = match text {
+            ProfileText::Models(models) => Profile { models, lists: BTreeMap::new() },
+            ProfileText::Lists(lists) => Profile { models: BTreeMap::new(), lists },
+        };
         let all = profile.models.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        let mut secs = all.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flatten();
+        let nested = all.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flatten();
+        let mut secs = nested.chain(profile.lists.values().flatten());
         match secs.find(|secs| !secs.is_finite() || **secs < 0.0) {
             Some(secs) => Err(Diagnostic::error(format!("expected seconds from 0 up, found `{secs}`"))),
             None => Ok(profile),
         }
     }
 
+    /// Forward seconds of one layer of a list, for one sequence.
+    pub fn forward_secs(&self, list: &str, layer: usize) -> Option<f64> {
+        self.lists.get(list)?.get(layer).copied()
+    }
+
     /// The stages of a row: the sums of their layers, and where these come from.
-    pub fn stages(
+    pub fn stages(&self, row: Record, layout: &Layout) -> Option<(Vec<LayerSecs>, Source)> {
+        let (model, device) = (row.text("model"), row.text("device"));
+        let (layers, source) = self.layers(model, device, layout.micro_batch, layout.tensor)?;
+        Some((cut(&layers, &stated(row.text("notes"), layout.stages, layers.len())), source))
+    }
+
+    /// The stages of a plan over unlike devices: of the copies of a stage the slowest counts, since all have as many microbatches
+    /// and none goes on before gradients are summed.
+    pub fn plan_stages(
         &self,
-        row: Record,
-        n_stages: usize,
+        model: &str,
+        plan: &Plan,
+        micro_batch: usize,
+    ) -> Option<(Vec<LayerSecs>, Source)> {
+        let mut worst = Source::Exact;
+        let mut stages = Vec::new();
+        for stage in &plan.stages {
+            let mut slowest = [0.0; 3];
+            for copy in &stage.copies {
+                let (layers, source) = self.layers(model, &copy.device, micro_batch, copy.tensor)?;
+                worst = worst.max(source);
+                let own = layers.get(stage.first_layer..stage.first_layer + stage.n_layers)?;
+                let secs = cut(own, &[own.len()])[0];
+                let is_slower = secs[0] + secs[1] > slowest[0] + slowest[1];
+                slowest = if is_slower { secs } else { slowest };
+            }
+            stages.push(slowest);
+        }
+        Some((stages, worst))
+    }
+
+    /// The layers of a model on one device.
+    fn layers(
+        &self,
+        model: &str,
+        device: &str,
         micro_batch: usize,
         tensor: usize,
     ) -> Option<(Vec<LayerSecs>, Source)> {
-        let of_model = self.models.iter().find(|(model, _)| row.text("model").starts_with(*model))?.1;
-        let of_device = of_model.iter().find(|(device, _)| row.text("device").ends_with(device.as_str()))?.1;
+        let of_model = self.models.iter().find(|(known, _)| model.starts_with(*known))?.1;
+        let of_device = of_model.iter().find(|(known, _)| device.ends_with(known.as_str()))?.1;
         let mut measured: Vec<(usize, &Layers)> = of_device
             .iter()
             .filter_map(|(size, degrees)| Some((size.parse().ok()?, degrees.get(&tensor.to_string())?)))
             .collect();
         measured.sort_by_key(|(size, _)| *size);
-        let (layers, source) = at(&measured, micro_batch)?;
-        Some((cut(&layers, &stated(row.text("notes"), n_stages, layers.len())), source))
+        at(&measured, micro_batch)
     }
 }
 
@@ -102,13 +154,30 @@ fn at(measured: &[(usize, &Layers)], size: usize) -> Option<(Vec<LayerSecs>, Sou
     Some((layers, if is_inside { Source::Interpolated } else { Source::Extrapolated }))
 }
 
-/// `layers_per_stage=[7, 9, 9, 9]` of a row's remarks; else as even as can be.
-fn stated(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
-    let list = notes.split("layers_per_stage=[").nth(1).and_then(|rest| rest.split(']').next());
-    let counts: Option<Vec<usize>> =
-        list.and_then(|list| list.split(',').map(|n| n.trim().parse().ok()).collect());
-    let even = || (0..n_stages).map(|stage| (n_layers + stage) / n_stages).collect();
+/// `layers_per_stage=[7, 9, 9, 9]` of a row's remarks, embedding and head among them.
+fn listed(notes: &str) -> Option<Vec<usize>> {
+    let list = notes.split("layers_per_stage=[").nth(1).and_then(|rest| rest.split(']').next())?;
+    list.split(',').map(|n| n.trim().parse().ok()).collect()
+}
+
+/// Layers of each stage as a row's remarks have them, embedding and head apart; empty where they say nothing that fits.
+pub(crate) fn stage_layers(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
+    let fits = |counts: &Vec<usize>| {
+        counts.len() == n_stages && n_stages > 1 && counts.iter().sum::<usize>() == n_layers + 2
+    };
+    let mut counts = listed(notes).filter(fits).unwrap_or_default();
+    for end in [0, n_stages - 1] {
+        if let Some(count) = counts.get_mut(end) {
+            *count = count.saturating_sub(1);
+        }
+    }
     counts
+}
+
+/// The same counts where they fit, embedding and head among them; else as even as can be.
+fn stated(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
+    let even = || (0..n_stages).map(|stage| (n_layers + stage) / n_stages).collect();
+    listed(notes)
         .filter(|counts| counts.len() == n_stages && counts.iter().sum::<usize>() == n_layers)
         .unwrap_or_else(even)
 }
@@ -139,6 +208,8 @@ mod tests {
     fn stages_are_cut_as_stated_or_evenly() {
         assert_eq!(stated("layers_per_stage=[1, 3] x", 2, 4), [1, 3]);
         assert_eq!(stated("layers_per_stage=[1, 3] x", 2, 5), [2, 3]);
+        assert_eq!(stage_layers("layers_per_stage=[2, 4]", 2, 4), [1, 3]);
+        assert!(stage_layers("layers_per_stage=[2, 4]", 2, 5).is_empty());
         assert_eq!(cut(&[[1.0, 2.0, 0.0]; 3], &[1, 2]), [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]);
     }
 }

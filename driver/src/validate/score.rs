@@ -1,7 +1,9 @@
 //! Figures of merit: predicted against measured.
 
+use super::rank::spearman;
 use phzc_cost::training::Terms;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// One row that was predicted.
 #[derive(Clone, Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct Scored {
     pub secs: Option<[f64; 2]>,
     /// Bytes that were measured and predicted.
     pub bytes: Option<[f64; 2]>,
+    /// Seconds that a peer predicted, where the table says it.
+    pub peer_secs: Option<f64>,
     /// The 80 % interval of the seconds, of a run.
     pub interval_secs: Option<[f64; 2]>,
     /// Operations of the model per device, of a run.
@@ -24,6 +28,8 @@ pub(crate) struct Scored {
     pub terms: Terms,
     /// Where its times come from, if not from formulas.
     pub source: Option<&'static str>,
+    /// What the row does not say and was assumed.
+    pub assumed: String,
     /// Whether a run is predicted to fit, and whether it did.
     pub fits: Option<[bool; 2]>,
 }
@@ -49,6 +55,12 @@ pub(crate) struct Score {
     pub p90: Option<f64>,
     /// Kendall's rank correlation of measured and predicted times.
     pub kendall_tau: Option<f64>,
+    /// Spearman's rank correlation of measured and predicted times.
+    pub spearman: Option<f64>,
+    /// The same of the peer, where the table has its predictions.
+    pub peer_spearman: Option<f64>,
+    /// The same on each device, where the file has several and one has pairs to rank.
+    pub kendall_tau_by_device: Vec<(String, f64)>,
     /// Mean absolute error of the memory, in per cent.
     pub memory_mape: Option<f64>,
     /// Rows with a memory measurement.
@@ -92,6 +104,9 @@ pub(crate) fn score(
         [true, false].map(|says| scored.iter().filter(|row| row.fits == Some([says, is_fit])).count())
     };
     let pairs: Vec<[f64; 2]> = timed.iter().filter_map(|row| row.secs).collect();
+    let peers: Vec<[f64; 2]> = timed.iter().filter_map(|row| Some([row.secs?[0], row.peer_secs?])).collect();
+    let peer_errors: Vec<f64> = peers.iter().copied().map(relative).collect();
+    let published = PEERS.iter().find(|(name, _)| file.contains(name)).map(|(_, mape)| *mape);
     Score {
         file: file.to_owned(),
         kind: kind.to_owned(),
@@ -102,6 +117,9 @@ pub(crate) fn score(
         median: quantile(&errors, 0.5),
         p90: quantile(&errors, 0.9),
         kendall_tau: kendall_tau(&pairs),
+        spearman: spearman(&pairs),
+        peer_spearman: spearman(&peers),
+        kendall_tau_by_device: tau_by_device(&timed),
         memory_mape: mean_absolute(&memory),
         memory_scored: memory.len(),
         fitted: fits(true),
@@ -111,7 +129,7 @@ pub(crate) fn score(
             .any(|row| row.interval_secs.is_some())
             .then(|| 100.0 * covered as f64 / timed.len() as f64),
         constant_mape: constant_mape(&timed),
-        peer_mape: PEERS.iter().find(|(name, _)| file.contains(name)).map(|(_, mape)| *mape),
+        peer_mape: mean_absolute(&peer_errors).or(published),
         unexpressed,
     }
 }
@@ -155,6 +173,19 @@ fn kendall_tau(pairs: &[[f64; 2]]) -> Option<f64> {
     let n_second = n_ties(&second, |a, b| a == b);
     let n_differ = n_all + n_both - n_first - n_second;
     (n_differ > 0).then(|| (n_differ as f64 - 2.0 * n_opposite as f64) / n_differ as f64)
+}
+
+/// The rank correlation among the rows of each device, by name; none where all are of one device.
+fn tau_by_device(rows: &[&Scored]) -> Vec<(String, f64)> {
+    let devices: BTreeSet<&str> = rows.iter().map(|row| row.device.as_str()).collect();
+    if devices.len() < 2 {
+        return Vec::new();
+    }
+    let tau = |device: &str| {
+        let own = rows.iter().filter(|row| row.device == device);
+        kendall_tau(&own.filter_map(|row| row.secs).collect::<Vec<_>>())
+    };
+    devices.into_iter().filter_map(|device| Some((device.to_owned(), tau(device)?))).collect()
 }
 
 fn n_pairs(n: usize) -> usize {

@@ -1,6 +1,6 @@
 //! What training software does, as far as time and memory tell: facts about programs, by the name that a row gives.
 
-use phzc_cost::training::{Layout, Sharding, Stack};
+use phzc_cost::training::{Layout, Recompute, Sharding, Stack};
 
 /// What one program does where a row says nothing else.
 #[derive(Clone, Copy, Debug)]
@@ -37,16 +37,61 @@ pub(crate) struct Software {
     logit_bytes: f64,
     /// Bytes of a gradient that is summed.
     gradient_bytes: f64,
+    /// Whether models that were trained with dropout have it here.
+    pub has_dropout: bool,
+    /// Which memory it reports.
+    pub reports: Reports,
+    /// How many microbatches a step has where nobody says it.
+    pub microbatches: Microbatches,
+    /// What its selective recomputation keeps, where attention is fused.
+    pub selective: Recompute,
+    /// Whether products keep inputs that tensor-parallel ranks gathered.
+    keeps_gathered: bool,
+    /// The most parameters whose gradients are copied into one buffer.
+    bucket_params: f64,
+}
+
+/// Which figure a program calls its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reports {
+    /// The tensors at the peak.
+    Tensors,
+    /// What its allocator took from the device.
+    Reserved,
+    /// What the driver says that is used: the allocator's, the context's, the communicators'.
+    Device,
+}
+
+/// How many microbatches a step has where nobody says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Microbatches {
+    /// As many as are fastest.
+    Fastest,
+    /// One per pipeline stage.
+    PerStage,
 }
 
 /// Programs whose names begin alike: the longer name first.
-const KNOWN: [Software; 11] = [
+const KNOWN: [Software; 13] = [
+    // Its layers have no dropout on scores (eth-easl/sailor@494eaa5, megatron/model/gpt_neo_model.py); its pipeline engine asks
+    // `nvidia-smi` for the memory (deepspeed/pipe_engine.py).
+    Software {
+        name: "Megatron-DeepSpeed (Sailor)",
+        overlaps_gradients: true,
+        fuses_accumulation: false,
+        bucket_params: 5e8,
+        has_dropout: false,
+        reports: Reports::Device,
+        ..MEGATRON
+    },
     // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
     Software {
         name: "Megatron-DeepSpeed",
         gradient_bytes: 2.0,
         overlaps_gradients: true,
         fuses_accumulation: false,
+        // `MEMORY_OPT_ALLREDUCE_SIZE`, DeepSpeed runtime/engine.py.
+        bucket_params: 5e8,
         ..MEGATRON
     },
     // The same core as NeMo 24, by other names.
@@ -70,6 +115,15 @@ const KNOWN: [Software; 11] = [
     // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits; the loss
     // (`fused_crossentropy`) turns logits into gradients in place.
     Software { name: "llm-foundry", logit_bytes: 4.0, n_passes: EAGER_PASSES, ..FSDP },
+    // `metrics.py` reports the allocator's peak; `pipelining_utils.py` cuts a batch into as many microbatches as there are stages;
+    // `parallelize_llama.py` keeps every other product.
+    Software {
+        name: "torchtitan",
+        reports: Reports::Reserved,
+        microbatches: Microbatches::PerStage,
+        selective: Recompute::Products,
+        ..FSDP
+    },
     // PyTorch FSDP: flash attention, parameters gathered ahead.
     FSDP,
 ];
@@ -94,6 +148,13 @@ const MEGATRON: Software = Software {
     logit_bytes: 10.0,
     n_passes: 1.0,
     gradient_bytes: 4.0,
+    has_dropout: true,
+    reports: Reports::Tensors,
+    microbatches: Microbatches::Fastest,
+    // Every other layer; of each layer every other product is about the same.
+    selective: Recompute::Layers(0.5),
+    keeps_gathered: false,
+    bucket_params: 0.0,
 };
 
 /// NeMo 23.05: flash attention, sequence parallelism, distributed optimizer.
@@ -114,6 +175,7 @@ const NEMO: Software = Software {
     logit_bytes: 10.0,
     n_passes: 1.0,
     gradient_bytes: 2.0,
+    ..MEGATRON
 };
 
 /// NeMo from 24 on.
@@ -139,19 +201,38 @@ const FSDP: Software = Software {
     logit_bytes: 14.0,
     n_passes: 1.0,
     gradient_bytes: 4.0,
+    keeps_gathered: true,
+    ..MEGATRON
 };
 
 /// The program of that name, with what remarks say about its options.
-pub(crate) fn of(framework: &str, notes: &str, has_f8: bool) -> Software {
+pub(crate) fn of(framework: &str, notes: &str, source: &str, has_f8: bool) -> Software {
     // On devices with 8-bit products Megatron-LM is one of 2023 or later.
     let framework = if has_f8 && framework.starts_with("Megatron-LM") { "NeMo" } else { framework };
     let known = KNOWN.into_iter().find(|software| framework.starts_with(software.name)).unwrap_or(FSDP);
     let notes = notes.to_lowercase().replace(' ', "");
+    let has_compiled_loss =
+        known.name == "torchtitan" && month(source).is_some_and(|month| month >= COMPILED_LOSS);
     Software {
+        logit_bytes: if has_compiled_loss { COMPILED_LOGIT_BYTES } else { known.logit_bytes },
         overlaps_tensor: known.overlaps_tensor || notes.contains("asynctp"),
         n_passes: if notes.contains("eager") { EAGER_PASSES } else { known.n_passes },
         ..known
     }
+}
+
+/// The month from which torchtitan compiles the loss with the rest at the latest: its pull request 755 (2024-12-19) turned that off,
+/// 1033 (2025-04-01) has it again.
+const COMPILED_LOSS: u32 = 202_504;
+/// Bytes of an entry of the logits where the loss is compiled: the product's result and its gradient, in 16 bits.
+const COMPILED_LOGIT_BYTES: f64 = 4.0;
+
+/// The month in a source's name, as a number: 202506 in `h200_202506.md` and in `2025-06.md`.
+fn month(source: &str) -> Option<u32> {
+    let source = source.replace('-', "");
+    let mut runs = source.split(|c: char| !c.is_ascii_digit());
+    let run = runs.find(|run| run.len() == 6 && run.starts_with("20"))?;
+    run.parse().ok().filter(|month| (1..=12).contains(&(month % 100)))
 }
 
 /// How often elementwise chains pass through memory where nothing fuses them. Fitted to mosaicml_mpt_fsdp.csv.
@@ -174,7 +255,11 @@ impl Software {
             overlaps_data: self.overlaps_data,
             data_efficiency: self.data_efficiency,
             fuses_accumulation: self.fuses_accumulation,
-            logit_bytes: self.logit_bytes,
+            // A product in 32 bits needs no copy in 32 bits.
+            logit_bytes: self.logit_bytes - if is_wide { 2.0 } else { 0.0 },
+            keeps_gathered: self.keeps_gathered,
+            receives_ahead: self.microbatches == Microbatches::PerStage,
+            bucket_params: self.bucket_params,
             keeps_narrow: self.keeps_narrow,
             n_passes: self.n_passes,
             product_dtype,
@@ -200,5 +285,18 @@ fn types(text: &str) -> Result<(&'static str, &'static str), String> {
         () if has("bf16") || has("bfloat16") => Ok(("bf16", "bf16")),
         () if has("fp16") || has("float16") => Ok(("f16", "f16")),
         () => Err(format!("its precision is `{text}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_month_of_a_source_is_read_from_its_name() {
+        assert_eq!(month("repo@b5bcd76c66 benchmarks/llama3-8b_h200_202506_x.md"), Some(202_506));
+        assert_eq!(month("benchmarks/llama3_h100_2025-06_x.md"), Some(202_506));
+        assert_eq!(month("repo@b5bcd76c66 docs/performance.md"), None);
+        assert_eq!(month("table_209913.md"), None);
     }
 }

@@ -41,6 +41,7 @@ fn scores(outcomes: &[Outcome]) -> String {
         "median",
         "p90",
         "tau",
+        "spearman",
         "in 80 %",
         "constant",
         "peer",
@@ -67,6 +68,7 @@ fn cells(score: &Score) -> Vec<String> {
         number(score.median),
         number(score.p90),
         score.kendall_tau.map_or("-".to_owned(), |value| format!("{value:.2}")),
+        score.spearman.map_or("-".to_owned(), |value| format!("{value:.3}")),
         number(score.coverage80),
         number(score.constant_mape),
         number(score.peer_mape),
@@ -88,12 +90,18 @@ fn details(one: &Outcome) -> String {
             if largest.1 > 0.0 { format!(" ({} is the largest term)", largest.0) } else { String::new() };
         out += &format!("  worst: {}{term}\n", line(row));
     }
+    if let (Some(mape), Some(rank)) = (one.score.peer_mape, one.score.peer_spearman) {
+        out += &format!("  peer's own predictions: MAPE {mape:.1} %, Spearman {rank:.3}\n");
+    }
     let unfitted: BTreeSet<&str> =
         one.rows.iter().filter(|row| !row.is_fitted).map(|row| row.device.as_str()).collect();
     for device in unfitted {
         out += &format!(
             "  no training run was fitted on {device}: data sheet, benchmarks and a wider interval\n"
         );
+    }
+    for (device, tau) in &one.score.kendall_tau_by_device {
+        out += &format!("  tau on {device}: {tau:.2}\n");
     }
     for (reason, count) in &one.score.unexpressed {
         out += &format!("  not expressed: {count}, {reason}\n");
@@ -106,7 +114,7 @@ fn named(row: &Scored) -> String {
 }
 
 fn line(row: &Scored) -> String {
-    let [measured, predicted] = row.secs.unwrap_or_default();
+    let Some([measured, predicted]) = row.secs else { return format!("{} no time measured", named(row)) };
     let error = relative([measured, predicted]);
     format!("{} measured {}, predicted {}, {error:+.1} %", named(row), secs(measured), secs(predicted))
 }
@@ -119,5 +127,6 @@ fn long(row: &Scored) -> String {
         format!("; memory {:.2} {:.2} GiB {:+.1} %", m / gib, p / gib, relative([m, p]))
     });
     let source = row.source.map_or(String::new(), |source| format!("; {source}"));
-    format!("  {}; {}{memory}{source}\n", line(row), terms.join(", "))
+    let assumed = if row.assumed.is_empty() { String::new() } else { format!("; assumed: {}", row.assumed) };
+    format!("  {}; {}{memory}{source}{assumed}\n", line(row), terms.join(", "))
 }

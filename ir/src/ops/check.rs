@@ -56,7 +56,8 @@ pub(crate) fn module(body: &str) -> Module {
     module
 }
 
-fn with_root<T>(body: &str, read: impl Fn(&View) -> T) -> T {
+/// What `read` makes of the root.
+pub(crate) fn with_root<T>(body: &str, read: impl Fn(&View) -> T) -> T {
     let module = module(body);
     read(&View::new(&module, module.entry, module.entry().root))
 }

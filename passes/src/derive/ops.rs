@@ -1,13 +1,16 @@
 //! Facts about the instructions of one computation after another: each op's loops, work and collectives.
 
-use super::loops::{OpStep, loops};
+use super::loops::{Loops, OpStep, loops};
 use super::moves::moves;
 use super::read::{Reader, local_bytes};
 use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums};
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
-use phzc_ir::{ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, View, Work};
+use phzc_ir::{
+    ArrayShape, CompId, FusionKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Product, Rule, Shape,
+    View, Work,
+};
 use smallvec::SmallVec;
 
 /// Adds facts to those of the computations before.
@@ -103,6 +106,7 @@ impl Deriver<'_> {
         facts.axes = loops.axes();
         let n_parts: f64 = crate::pricing::axes_of(facts.axes).map(|axis| mesh.sizes[axis] as f64).product();
         facts.work = Work { bytes: 0.0, ..(view.instr.op.def().work)(view) * (1.0 / n_parts) };
+        facts.product = product(view.instr.op, &rule, &loops, &mesh);
         let read = |(shape, map): (&Shape, _)| shape.bytes() / loops.n_tiles(map, &mesh);
         facts.reads = operands.iter().map(|(_, shape)| *shape).zip(&rule.operands).map(read).collect();
         let shapes = view.instr.shape.leaves();
@@ -134,6 +138,16 @@ impl Deriver<'_> {
         let meshes = &self.facts.header.meshes;
         (leaf.stage == stage || meshes[leaf.stage] == meshes[stage]).then_some(leaf.layout)
     }
+}
+
+/// One device's part of the loops of a product.
+fn product(op: Opcode, rule: &Rule, loops: &Loops, mesh: &Mesh) -> Option<Product> {
+    let whole = (op.def().fusion == FusionKind::Matrix).then(|| Product::of(rule)).flatten()?;
+    let split = |product: Product, axis: usize| match loops.split[axis] {
+        Some(id) => product.split(rule.part(id), mesh.sizes[axis] as f64),
+        None => product,
+    };
+    Some((0..mesh.n_axes()).fold(whole, split))
 }
 
 /// The collectives of a change of layout: first the sums that it does, then the movements.

@@ -1,6 +1,6 @@
 //! What single instructions take: the figures that dumps carry as remarks.
 
-use super::price::{first_dtype, op_runs, step_runs};
+use super::price::{first_dtype, local, op_runs, step_runs};
 use crate::derive::{Facts, Step, planned_comps};
 use crate::pricing::{self, AxisMask};
 use phzc_cost::{Cluster, Collective};
@@ -40,7 +40,7 @@ fn costs(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: In
     let executions = facts.executions[comp.index()];
     let (op, moved) = (op_runs(facts, comp, id, instr), step_runs(facts, own));
     let dtype = first_dtype(module, comp, instr);
-    let secs = pricing::op_secs(cluster, &(own.work * op.share), own.kernel, dtype);
+    let secs = pricing::op_secs(cluster, &local(own, dtype, op));
     let kernel = Cost { collective: None, times: (op.times * executions) as u64, secs };
     let mesh = &facts.header.meshes[own.stage];
     let collective = |step: &Step| Cost {

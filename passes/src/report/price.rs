@@ -2,9 +2,9 @@
 
 use super::{Breakdown, CollectiveUse};
 use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps};
-use crate::pricing::{self, Kernel, axes_of};
+use crate::pricing::{self, Kernel, Local, axes_of};
 use phzc_cost::{Cluster, Collective};
-use phzc_ir::{CompId, DType, Instr, InstrId, Mesh, Module};
+use phzc_ir::{CompId, DType, Instr, InstrId, Mesh, Module, Part, Product};
 use std::collections::BTreeMap;
 
 /// What one stage takes.
@@ -33,6 +33,8 @@ pub(super) struct Runs {
     pub times: f64,
     pub share: f64,
     phase: Phase,
+    /// The kind of loops of a product that run over the batch.
+    batch: Part,
 }
 
 /// The price of every stage.
@@ -72,7 +74,27 @@ pub(super) fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -
     let all = &facts.comps[comp.index()];
     let operands = instr.operands.iter().flat_map(|operand| &all[operand.index()].natures);
     let nature = operands.chain(&all[id.index()].natures).copied().max().unwrap_or_default();
-    runs(facts, nature, all[id.index()].phase)
+    let is_part = |own: &InstrFacts| own.natures.contains(&Nature::Part);
+    let mut sides = instr.operands.iter().map(|operand| is_part(&all[operand.index()]));
+    let batch = match (sides.next(), sides.next()) {
+        _ if !is_part(&all[id.index()]) => Part::Sums,
+        (Some(true), Some(true)) => Part::Batch,
+        (_, Some(true)) => Part::Columns,
+        _ => Part::Rows,
+    };
+    Runs { batch, ..runs(facts, nature, all[id.index()].phase) }
+}
+
+/// What one device does each time.
+pub(super) fn local(own: &InstrFacts, dtype: DType, runs: Runs) -> Local {
+    let n_parts = 1.0 / runs.share;
+    // Where no loop counts products, the batch is one of the rows' loops.
+    let part = |product: &Product| match runs.batch {
+        Part::Batch if product.batch < n_parts => Part::Rows,
+        part => part,
+    };
+    let product = own.product.map(|product| product.split(part(&product), n_parts));
+    Local { work: own.work * runs.share, product, kernel: own.kernel, dtype }
 }
 
 /// A collective moves the result.
@@ -81,12 +103,12 @@ pub(super) fn step_runs(facts: &Facts, own: &InstrFacts) -> Runs {
 }
 
 fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
-    let n_parts = facts.header.n_microbatches as f64;
+    let (n_parts, batch) = (facts.header.n_microbatches as f64, Part::Rows);
     match nature {
-        _ if phase == Phase::Update => Runs { times: 1.0, share: 1.0, phase },
-        Nature::Sum if n_parts > 1.0 => Runs { times: 1.0, share: 1.0, phase: Phase::Update },
-        Nature::Part => Runs { times: n_parts, share: 1.0 / n_parts, phase },
-        Nature::State | Nature::Sum => Runs { times: n_parts, share: 1.0, phase },
+        _ if phase == Phase::Update => Runs { times: 1.0, share: 1.0, phase, batch },
+        Nature::Sum if n_parts > 1.0 => Runs { times: 1.0, share: 1.0, phase: Phase::Update, batch },
+        Nature::Part => Runs { times: n_parts, share: 1.0 / n_parts, phase, batch },
+        Nature::State | Nature::Sum => Runs { times: n_parts, share: 1.0, phase, batch },
     }
 }
 
@@ -113,10 +135,10 @@ impl StagePrice {
         if own.kernel == Kernel::Nothing {
             return;
         }
-        let work = own.work * runs.share;
-        let secs = pricing::op_secs(cluster, &work, own.kernel, dtype);
-        let is_compute = pricing::compute_secs(cluster, &work, own.kernel, dtype)
-            >= cluster.accelerator.memory_secs(work.bytes);
+        let local = local(own, dtype, runs);
+        let secs = pricing::op_secs(cluster, &local);
+        let is_compute =
+            pricing::compute_secs(cluster, &local) >= cluster.accelerator.memory_secs(local.work.bytes);
         let sum =
             if is_compute { &mut self.breakdown.compute_secs } else { &mut self.breakdown.memory_bound_secs };
         *sum += secs * runs.times;

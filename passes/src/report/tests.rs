@@ -2,7 +2,7 @@
 
 use super::*;
 use insta::assert_snapshot;
-use phzc_cost::{AxisGroup, Collective};
+use phzc_cost::{AxisGroup, Collective, Gemm, Role};
 use phzc_ir::parse;
 
 const STEP: &str = "HloModule m, frontend_attributes={phzc.mesh=\"x=2\",phzc.plan=\"{\\\"planned_secs\\\":4e-6,\\\"lower_bound_secs\\\":1e-6,\\\"gap\\\":0.5,\\\"stop\\\":\\\"optimal\\\"}\"}
@@ -27,8 +27,9 @@ fn time_is_kernels_and_collectives() {
         transcendentals,
         bytes,
     });
-    let dot = device.op_secs(&work(n * 4096.0, 0.0, 4.0 * n), "bf16", true);
-    let tanh = device.op_secs(&work(0.0, n, 4.0 * n), "bf16", false);
+    // Half of the sums each: both operands are read in half, the result is written whole.
+    let dot = device.gemm_secs(&Gemm::new(4096.0, 4096.0, 2048.0), "bf16", Role::Write);
+    let tanh = device.op_secs(&work(0.0, n, 4.0 * n));
     let reduce = cluster.collective_secs(Collective::AllReduce, 2.0 * n, AxisGroup { size: 2, stride: 1 });
     assert!((plan.time_secs - dot - tanh - reduce).abs() < 1e-12);
     assert_eq!(
@@ -96,9 +97,13 @@ fn a_pipeline_has_a_bubble_and_sends() {
     let (bytes, stage) = (4096.0 * 4096.0 * 2.0, &plan.stages[0]);
     let send = cluster.send_secs(bytes / 4.0, false);
     assert_eq!((plan.n_devices, stage.devices, plan.stages[1].devices), (2, [0, 0], [1, 1]));
-    assert_eq!(stage.forward_secs, plan.stages[1].forward_secs);
-    assert!((plan.time_secs - (5.0 * stage.forward_secs + 4.0 * 2.0 * send)).abs() < 1e-12);
-    assert!((plan.breakdown.bubble_secs - stage.forward_secs).abs() < 1e-12);
+    // A quarter of the rows each time; the output is a sum over the microbatches: a quarter of the sums, and no fewer tiles.
+    let product = |m, k| cluster.accelerator.gemm_secs(&Gemm::new(m, 4096.0, k), "bf16", Role::Write);
+    let (rows, sums) = (product(1024.0, 4096.0), product(4096.0, 1024.0));
+    assert!((stage.forward_secs - rows).abs() < 1e-12 && (plan.stages[1].forward_secs - sums).abs() < 1e-12);
+    assert!(rows > sums, "few rows leave cores idle in the last wave");
+    assert!((plan.time_secs - (4.0 * rows + sums + 4.0 * 2.0 * send)).abs() < 1e-12);
+    assert!((plan.breakdown.bubble_secs - sums).abs() < 1e-12);
     assert_eq!(
         (plan.collectives[0].kind.as_str(), plan.collectives[0].count, plan.collectives[0].bytes),
         ("send", 4, bytes)

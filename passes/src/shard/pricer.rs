@@ -1,11 +1,11 @@
 //! What a node costs under each strategy: gathered once, then asked for every strategy.
 
-use super::menu::{Strategy, View, axes_on, layout, node_loops, span};
+use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops, span};
 use super::model::Model;
 use crate::classes::ClassMap;
 use crate::graph::{NodeId, NodeKind, TensorId};
-use crate::pricing::{Kernel, kernel, op_secs};
-use phzc_ir::{DType, Opcode, Work};
+use crate::pricing::{Kernel, Local, kernel, op_secs};
+use phzc_ir::{DType, FusionKind, Opcode, Part, Product, Work};
 use smallvec::SmallVec;
 
 /// A node's compute time as a function of the strategy.
@@ -16,6 +16,8 @@ pub struct NodePricer {
     trips: f64,
     work: Work,
     loops: u8,
+    /// The whole product, with the loops of each part of it.
+    product: Option<(Product, [(Part, u8); 3])>,
     /// Bytes of each operand in memory (0 for others), and how the loops lie in it.
     read: SmallVec<[(f64, View); 4]>,
     /// The same of each result, with whether it goes to memory.
@@ -48,6 +50,9 @@ impl NodePricer {
             trips: node.trips,
             work: node.work,
             loops: menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
+            product: op
+                .filter(|op| op.def().fusion == FusionKind::Matrix)
+                .and_then(|_| product(model, id, menu)),
             read: read.collect(),
             made: made.collect(),
         }
@@ -66,6 +71,25 @@ impl NodePricer {
         let parallel = span(axes_on(strategy, self.loops), &model.mesh);
         let work =
             Work { bytes: op.def().touch.bytes(&operands, result, writes), ..self.work * (1.0 / parallel) };
-        self.trips * op_secs(model.input.cluster, &work, self.kernel, self.dtype)
+        let split = |(whole, loops): (Product, [(Part, u8); 3])| {
+            let devices = |mask| span(axes_on(strategy, mask), &model.mesh);
+            loops.into_iter().fold(whole, |product, (part, mask)| product.split(part, devices(mask)))
+        };
+        let local = Local { work, product: self.product.map(split), kernel: self.kernel, dtype: self.dtype };
+        self.trips * op_secs(model.input.cluster, &local)
     }
+}
+
+/// A node's product on one device, and the loops of its menu that run over each part of it.
+fn product(model: &Model, id: NodeId, menu: Option<&Menu>) -> Option<(Product, [(Part, u8); 3])> {
+    let (blocks, rule) = (model.input.blocks, &model.input.graph.nodes[id as usize].rule);
+    let mask = |part: Part| {
+        let mut classes = SmallVec::new();
+        let factors = (0..).zip(&blocks.node_classes[id as usize]);
+        factors
+            .filter(|(factor, _)| rule.part(*factor) == part)
+            .for_each(|(_, &class)| blocks.classes.leaves(class, &mut classes));
+        (part, menu.map_or(0, |menu| menu.mask(&classes)))
+    };
+    Some((Product::of(rule)?, [Part::Batch, Part::Rows, Part::Columns].map(mask)))
 }
