@@ -6,7 +6,7 @@ use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
     Failure, Io, calibrate, cluster, controls, convert, deliver, eval, explain, files, generate, help,
-    profile_plan, remarks, summary, validate, verify, write_stdout,
+    phaze_plan, profile_plan, remarks, summary, validate, verify, write_stdout,
 };
 use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::{derive, is_planned};
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
+        Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
