@@ -12,6 +12,7 @@ pub mod gemm;
 mod library;
 pub mod network;
 mod overlap;
+pub mod phaze;
 pub mod profile;
 mod read;
 pub mod roofline;

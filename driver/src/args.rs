@@ -3,6 +3,7 @@
 use crate::calibrate::CalibrateArgs;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
+use crate::phaze_plan::PhazePlanArgs;
 use crate::profile_plan::ProfilePlanArgs;
 use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -84,6 +85,8 @@ pub enum Command {
     Eval(EvalArgs),
     /// Write the training step of a model family
     Gen(GenArgs),
+    /// Place a chain of layers as Phaze's solver does, from its JSON to its JSON
+    PhazePlan(PhazePlanArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(ProfilePlanArgs),
     /// Predict measured training runs, operators and collectives, and say how far off that is

@@ -17,6 +17,7 @@ pub mod frontend;
 mod generate;
 mod help;
 mod npz;
+pub mod phaze_plan;
 pub mod profile_plan;
 mod progress;
 mod remarks;

@@ -6,8 +6,8 @@ use crate::emit::{self, Emit, Emitted};
 use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
-    Failure, Io, calibrate, cluster, controls, convert, eval, explain, files, generate, help, profile_plan,
-    summary, validate, verify, write_stdout,
+    Failure, Io, calibrate, cluster, controls, convert, eval, explain, files, generate, help, phaze_plan,
+    profile_plan, summary, validate, verify, write_stdout,
 };
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::derive::{derive, is_planned};
@@ -22,6 +22,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
+        Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
