@@ -104,7 +104,7 @@ fn what_is_missing_is_said_with_its_remedy() {
         ("m 1", vec![], "give --layers"),
         ("m 1", vec!["--layers", "2"], "give --global-batch"),
         ("m 1", vec!["--layers", "2", "--global-batch", "0"], "have to be above 0"),
-        ("m 1", vec!["--layers", "2", "--global-batch", "8", "--price", &plan], "plan.json:2:16"),
+        ("m 1", vec!["--layers", "2", "--global-batch", "8", "--price", &plan], "plan.json:2:17"),
         (
             "m 1",
             vec!["--layers", "2", "--global-batch", "8", "--memory-limit-mb", "0.5", "--microbatches", "4"],
