@@ -3,7 +3,6 @@
 //! The figures to beat are those of reference/aceso.md, section 13: the lowest of each row, seconds.
 
 #[path = "../tests/common/mod.rs"]
-#[allow(dead_code)]
 mod common;
 
 use common::{phzc, root};

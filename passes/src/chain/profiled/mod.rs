@@ -1,7 +1,7 @@
 //! The chain problem of measured operators, under Aceso's cost of time and memory.
 //!
-//! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators ([`uniform`]) or for each its own
-//! way ([`mixed`], which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
+//! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`) or for each its own
+//! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
 mod fill;
 mod layers;

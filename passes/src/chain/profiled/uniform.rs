@@ -33,13 +33,14 @@ pub struct Uniform {
     caps: Vec<Cap>,
     /// Per bound (no cap, then every cap): the steps of all classes.
     whole: Vec<Vec<Slope>>,
-    parts: RefCell<IndexMap<PartsKey, Arc<Vec<Vec<Slope>>>, FxBuildHasher>>,
+    parts: RefCell<IndexMap<PartsKey, SlopesPerBound, FxBuildHasher>>,
     part: RefCell<IndexMap<(usize, PartKey), Arc<Patterns>, FxBuildHasher>>,
 }
 
 /// A part of a layer: its class, first operator and the one after its last.
 type PartKey = (usize, usize, usize);
 type PartsKey = [Option<PartKey>; 2];
+type SlopesPerBound = Arc<Vec<Vec<Slope>>>;
 
 /// Which layers of a stage are whole, and which operators are in parts of layers.
 struct Cut {
@@ -161,7 +162,7 @@ impl Uniform {
     }
 
     /// The steps of a stage's parts of layers, per bound.
-    fn parts(&self, layers: &Layers, cut: &Cut) -> Arc<Vec<Vec<Slope>>> {
+    fn parts(&self, layers: &Layers, cut: &Cut) -> SlopesPerBound {
         let key = cut.parts.map(|part| part.map(|part| part_key(layers, part)));
         if let Some(known) = self.parts.borrow().get(&key) {
             return known.clone();
@@ -173,7 +174,7 @@ impl Uniform {
             sort(&mut all);
             all
         };
-        let made: Arc<Vec<Vec<Slope>>> = Arc::new((0..=self.caps.len()).map(of).collect());
+        let made: SlopesPerBound = Arc::new((0..=self.caps.len()).map(of).collect());
         self.parts.borrow_mut().insert(key, made.clone());
         made
     }
