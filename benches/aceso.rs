@@ -6,6 +6,7 @@
 mod common;
 
 use common::{phzc, root};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// One row: name, tables, model and size, layers, devices, the lowest figure, the uniform grid's.
@@ -37,6 +38,34 @@ const ROWS: [Row; 24] = [
     Row("1024 layers", "eurosys", "gpt", "scale-layer", 1024, 8, 458.98664, 462.59),
     Row("gpt-350M", "eurosys", "gpt", "350M", 24, 1, 200.710, f64::INFINITY),
 ];
+
+/// Plans of Aceso's search as priced here, and seconds that were measured with such plans (section 12).
+const MEASURED: [(&str, &str, &str, &str, f64); 8] = [
+    ("small-gpt-1.3B", "miniset", "gpt", "1_3B", 59.01161),
+    ("small-t5-770M", "miniset", "t5", "770M", 33.82379),
+    ("small-resnet-1B", "miniset", "resnet", "1B", 18.66283),
+    ("gpt-1_3B", "eurosys", "gpt", "1_3B", 100.28),
+    ("gpt-2_6B", "eurosys", "gpt", "2_6B", 84.60),
+    ("gpt-6_7B", "eurosys", "gpt", "6_7B", 85.82),
+    ("gpt-13B", "eurosys", "gpt", "13B", 86.57),
+    ("resnet-2B", "eurosys", "resnet", "2B", 53.15),
+];
+
+/// Seconds of a plan that is there.
+fn priced(dir: &Path, (plan, db, model, size, _): &(&str, &str, &str, &str, f64)) -> Option<f64> {
+    let name = |path: PathBuf| path.to_string_lossy().into_owned();
+    let (db, small) = (name(dir.join(db)), plan.starts_with("small"));
+    let batch = match (small, *model) {
+        (true, "resnet") => "768",
+        (true, _) => "512",
+        (false, "resnet") => "1536",
+        (false, _) => "1024",
+    };
+    let plan = name(dir.join(format!("plans/aceso_{plan}.json")));
+    let args = ["profile-plan", "--db", &db, "--model", model, "--size", size, "--price", &plan];
+    let outcome = phzc(&[&args[..], &["--global-batch", batch]].concat(), b"");
+    outcome.stdout.split(' ').nth(1)?.parse::<f64>().ok().map(|ms| ms / 1e3)
+}
 
 fn main() {
     let dir = root().join("../shared/data/aceso");
@@ -83,4 +112,15 @@ fn main() {
         );
     }
     println!("{n_missed} rows are slower than the lowest figure");
+    println!("\nplan of Aceso's    priced s  measured s   error %");
+    let mut errors = Vec::new();
+    for row in &MEASURED {
+        let Some(secs) = priced(&dir, row) else { continue };
+        errors.push(100.0 * (secs / row.4 - 1.0));
+        println!("{:16} {secs:10.3} {:11.3} {:+9.1}", row.0, row.4, errors[errors.len() - 1]);
+    }
+    println!(
+        "mean absolute error {:.1} %",
+        errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64
+    );
 }

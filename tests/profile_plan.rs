@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Outcome, files, phzc, root, scratch};
+use common::{Outcome, phzc, root, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn acesos_plans_cost_what_aceso_says() {
         let db = dir.join(if name.contains("small-") { "miniset" } else { "eurosys" });
         let layers = plan["num_layers"].as_u64().map(|layers| layers.to_string());
         let price = path.to_string_lossy();
-        let mut options = vec!["--gpus", "1", "--price", &price];
+        let mut options = vec!["--price", &price];
         options.extend(layers.iter().flat_map(|layers| ["--layers", layers]));
         let batch = plan["global_batch_size"].to_string();
         options.extend(["--global-batch", &batch]);
@@ -67,53 +67,84 @@ fn a_plan_beats_acesos_and_is_priced_alike_when_it_is_read_back() {
     let options = ["--gpus", "4", "--emit", "aceso", "-o", &name];
     let made = profile_plan(&dir.join("eurosys"), "gpt 1_3B", &options);
     assert_eq!(made.code, 0, "{}", made.stderr);
-    let read = profile_plan(&dir.join("eurosys"), "gpt 1_3B", &["--gpus", "4", "--price", &name]);
+    let read = profile_plan(&dir.join("eurosys"), "gpt 1_3B", &["--price", &name]);
     let (made, read) = (numbers(&made.stderr), numbers(&read.stdout));
     assert_eq!(made[..2], read[..2]);
     // The plan that Aceso's search finds takes 101185 ms.
     assert!(made[0] < 101_184.9 && made[3] <= made[0] && made[1] <= 28_000.0, "{made:?}");
 }
 
+const HEADER: &str = "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,fwd_reserved,bwd_reserved";
+
+/// A folder with one table of these operators, and links within a node.
+fn folder(test: &str, rows: &[&str]) -> PathBuf {
+    let dir = scratch(test);
+    fs::write(dir.join("m_1_mbs1_tp1_algo0.csv"), format!("{HEADER}\n{}\n", rows.join("\n")))
+        .expect("writable");
+    fs::write(dir.join("p2p_intra_node.csv"), "1,2\n10,20\n").expect("writable");
+    dir
+}
+
+#[track_caller]
+fn wrong(dir: &Path, model: &str, options: &[&str], messages: &[&str]) {
+    let outcome = profile_plan(dir, model, options);
+    assert_ne!(outcome.code, 0, "{options:?}");
+    for message in messages {
+        assert!(outcome.stderr.contains(message), "{options:?}: no `{message}` in {}", outcome.stderr);
+    }
+}
+
 #[test]
-fn a_table_with_a_negative_time_is_refused_with_its_line() {
-    let dir = scratch("profile_plan_negative");
-    let header = "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,fwd_reserved,bwd_reserved";
-    fs::write(
-        dir.join("m_1_mbs1_tp1_algo0.csv"),
-        format!("{header}\na,1,1,0,0,0,0,0,0\nb,-1,1,0,0,0,0,0,0\n"),
-    )
-    .expect("writable");
-    let outcome = profile_plan(&dir, "m 1", &["--gpus", "1"]);
-    assert_eq!(outcome.code, 1);
-    assert!(outcome.stderr.contains("m_1_mbs1_tp1_algo0.csv:3:3"), "{}", outcome.stderr);
+fn a_wrong_table_is_refused_with_its_place() {
+    let one = ["--gpus", "1", "--global-batch", "8"];
+    let negative = folder("profile_plan_negative", &["a,1,1,0,0,0,0,0,0", "b,-1,1,0,0,0,0,0,0"]);
+    wrong(&negative, "m 1", &one, &["m_1_mbs1_tp1_algo0.csv:3:3"]);
+    let blank = folder("profile_plan_blank", &["a,1,,0,0,0,0,0,0"]);
+    wrong(&blank, "m 1", &one, &["m_1_mbs1_tp1_algo0.csv:2:5", "no cell may be blank"]);
+    wrong(
+        &folder("profile_plan_empty", &[]),
+        "m 1",
+        &one,
+        &["m_1_mbs1_tp1_algo0.csv:1:1", "a row per operator"],
+    );
+    let other = folder("profile_plan_other", &["a,1,1,0,0,0,0,0,0"]);
+    fs::write(other.join("m_1_mbs2_tp1_algo0.csv"), format!("{HEADER}\nb,1,1,0,0,0,0,0,0\n"))
+        .expect("writable");
+    wrong(&other, "m 1", &one, &["m_1_mbs2_tp1_algo0.csv:1:1", "operator 1 is not that"]);
+    fs::remove_file(negative.join("p2p_intra_node.csv")).expect("there");
+    fs::write(negative.join("m_1_mbs1_tp1_algo0.csv"), format!("{HEADER}\na,1,1,0,0,0,0,0,0\n"))
+        .expect("writable");
+    wrong(&negative, "m 1", &one, &["no table `p2p_intra_node.csv`"]);
 }
 
 #[test]
 fn what_is_missing_is_said_with_its_remedy() {
-    let dir = scratch("profile_plan_missing");
-    let header = "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,fwd_reserved,bwd_reserved";
-    fs::write(
-        dir.join("m_1_mbs1_tp1_algo0.csv"),
-        format!("{header}\nenc-1st-layernorm,1,1,0,0,0,0,0,0\nb,1,1,0,0,0,0,0,0\n"),
-    )
-    .expect("writable");
+    let layers =
+        ["enc-1st-layernorm,1,1,0,0,0,0,0,0", "b,1,1,0,0,0,0,0,0", "final-layernorm,1,1,0,0,0,0,0,0"];
+    let dir = folder("profile_plan_missing", &layers);
     fs::write(dir.join("plan.json"), "{\"micro_batch_size\": 1,\n \"num_gpus\": [1,}").expect("writable");
     let plan = dir.join("plan.json").to_string_lossy().into_owned();
-    for (model, options, message) in [
-        ("m 2", vec![], "name model and size as the tables do"),
-        ("m 1", vec![], "give --layers"),
-        ("m 1", vec!["--layers", "2"], "give --global-batch"),
-        ("m 1", vec!["--layers", "2", "--global-batch", "0"], "have to be above 0"),
-        ("m 1", vec!["--layers", "2", "--global-batch", "8", "--price", &plan], "plan.json:2:17"),
-        (
-            "m 1",
-            vec!["--layers", "2", "--global-batch", "8", "--memory-limit-mb", "0.5", "--microbatches", "4"],
-            "no plan on 1 devices",
-        ),
-    ] {
-        let outcome = profile_plan(&dir, model, &[&["--gpus", "1"], &options[..]].concat());
-        assert_eq!(outcome.code, 1, "{options:?}");
-        assert!(outcome.stderr.contains(message), "{options:?}: {}", outcome.stderr);
-    }
-    assert!(!files(&dir).is_empty());
+    let (one, two) = (["--gpus", "1"], ["--layers", "2", "--global-batch", "8"]);
+    let all = |more: &[&'static str]| [&one[..], &two[..], more].concat();
+    wrong(&dir, "m 2", &one, &["name model and size as the tables do"]);
+    wrong(&dir, "m 1", &one, &["give --layers"]);
+    wrong(&dir, "m 1", &["--gpus", "1", "--layers", "2"], &["give --global-batch"]);
+    wrong(&dir, "m 1", &["--gpus", "1", "--layers", "2", "--global-batch", "0"], &["have to be above 0"]);
+    wrong(&dir, "m 1", &all(&["--max-stages", "0"]), &["have to be above 0"]);
+    wrong(&dir, "m 1", &all(&["--microbatches", "3"]), &["do not divide", "measured were [1]"]);
+    wrong(&dir, "m 1", &all(&["--memory-limit-mb", "0.5", "--microbatches", "4"]), &["no plan on 1 devices"]);
+    wrong(&dir, "m 1", &all(&["-o", "plan.json"]), &["--emit"]);
+    wrong(&dir, "m 1", &[&two[..], &["--price", &plan]].concat(), &["plan.json:2:17"]);
+    let flat = folder("profile_plan_flat", &["a,1,1,0,0,0,0,0,0"]);
+    wrong(&flat, "m 1", &all(&[]), &["no operator begins a layer"]);
+    let endless = folder("profile_plan_endless", &layers[..2]);
+    wrong(&endless, "m 1", &all(&[]), &["no operator ends the layers"]);
+}
+
+#[test]
+fn a_model_of_one_operator_is_one_stage() {
+    let dir = folder("profile_plan_one", &["a,1000,2000,0,0,1,1,0,0"]);
+    let outcome = profile_plan(&dir, "m 1", &["--gpus", "1", "--global-batch", "8"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(numbers(&outcome.stdout)[0], 24.0);
 }

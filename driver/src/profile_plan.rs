@@ -29,9 +29,9 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_name = "SIZE")]
     pub size: String,
 
-    /// Devices
-    #[arg(long, value_name = "N")]
-    pub gpus: usize,
+    /// Devices to plan for
+    #[arg(long, value_name = "N", required_unless_present = "price")]
+    pub gpus: Option<usize>,
 
     /// Layers of each stack that repeats; known for the published sizes
     #[arg(long, value_name = "N")]
@@ -66,7 +66,7 @@ pub struct ProfilePlanArgs {
     pub cost: CostMode,
 
     /// Price this plan instead of looking for one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed"])]
     pub price: Option<PathBuf>,
 
     /// What to write besides the summary
@@ -74,7 +74,7 @@ pub struct ProfilePlanArgs {
     pub emit: Option<PlanFormat>,
 
     /// File to write it to; `-` or nothing for standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", requires = "emit")]
     pub output: Option<PathBuf>,
 }
 
@@ -121,9 +121,10 @@ pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> 
     let family = models::family(&args.model);
     let global_batch = args.global_batch.or(family.map(|it| it.global_batch));
     let missing = || Diagnostic::error("the samples of a step are not known").help("give --global-batch");
-    let in_range = args.memory_limit_mb > 0.0 && args.gpus_per_node > 0 && args.gpus > 0;
-    if !in_range || global_batch == Some(0) {
-        return Err(Diagnostic::error("devices, memory and samples have to be above 0").into());
+    let counts =
+        [args.gpus.unwrap_or(1), args.gpus_per_node, args.max_stages, global_batch.unwrap_or(1) as usize];
+    if args.memory_limit_mb.is_nan() || args.memory_limit_mb <= 0.0 || counts.contains(&0) {
+        return Err(Diagnostic::error("devices, stages, memory and samples have to be above 0").into());
     }
     Ok(Machine {
         tables,
@@ -138,23 +139,34 @@ pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> 
 /// The best plan that the arguments allow.
 pub(crate) fn plan(args: &ProfilePlanArgs, machine: &Machine) -> Result<Found, Failure> {
     let family = models::family(&args.model);
-    let all = machine.tables.batches();
-    let wanted = if args.microbatches.is_empty() { &all } else { &args.microbatches };
-    let fits = |microbatch: &&u32| **microbatch > 0 && **microbatch <= machine.global_batch;
+    let n_devices = args.gpus.unwrap_or(1);
     let space = Space {
-        n_devices: args.gpus,
+        n_devices,
         max_stages: args.max_stages,
         max_group: args.gpus_per_node.min(models::MAX_GROUP),
         max_tensor: models::MAX_GROUP as u32,
-        microbatches: wanted.iter().filter(fits).copied().collect(),
+        microbatches: microbatches(args, machine)?,
         is_free: family.is_some_and(|it| it.is_mixed),
         is_mixed: args.mixed.unwrap_or(family.is_some_and(|it| it.is_mixed)),
     };
     let none = || {
-        Diagnostic::error(format!("no plan on {} devices fits in {} MiB", args.gpus, machine.limit_mib))
-            .help("give more devices or memory, or measure more splits")
+        let message = format!("no plan on {n_devices} devices, in {} MiB each, was found", machine.limit_mib);
+        Diagnostic::error(message).help("more memory, more stages or more measured splits may help")
     };
     Ok(best(machine, &space).ok_or_else(none)?)
+}
+
+/// The microbatches to try: those given, or those measured as samples of a replica; whole ones of a step.
+fn microbatches(args: &ProfilePlanArgs, machine: &Machine) -> Result<Vec<u32>, Failure> {
+    let measured = machine.tables.batches();
+    let divides = |microbatch: &u32| *microbatch > 0 && machine.global_batch.is_multiple_of(*microbatch);
+    if let Some(wrong) = args.microbatches.iter().find(|microbatch| !divides(microbatch)) {
+        let message =
+            format!("{wrong} samples of a microbatch do not divide the {} of a step", machine.global_batch);
+        return Err(Diagnostic::error(message).help(format!("measured were {measured:?}")).into());
+    }
+    let given = if args.microbatches.is_empty() { measured } else { args.microbatches.clone() };
+    Ok(given.into_iter().filter(divides).collect())
 }
 
 /// A plan in a few lines.
@@ -163,6 +175,9 @@ fn summary(machine: &Machine, plan: &PipelinePlan, bound_ms: Option<f64>) -> Res
         return Err(Diagnostic::error("the plan splits an operator in a way that was not measured").into());
     };
     let mut text = format!("step {:.3} ms, memory {:.1} of {} MiB", cost.ms, cost.mib, machine.limit_mib);
+    if cost.mib > machine.limit_mib {
+        text += ", does not fit";
+    }
     if let Some(bound_ms) = bound_ms {
         let gap = 100.0 * (1.0 - bound_ms / cost.ms).max(0.0);
         text += &format!(", at least {bound_ms:.3} ms (gap {gap:.2} %)");

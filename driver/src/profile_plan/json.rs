@@ -89,6 +89,9 @@ fn checked(plan: PlanJson, machine: &Machine) -> Result<PipelinePlan> {
             "the plan's lists of operators are not of one length, or a stage has none",
         ));
     }
+    if plan.micro_batch_size == 0 || plan.num_gpus.contains(&0) {
+        return Err(Diagnostic::error("a microbatch has no samples, or a stage no devices"));
+    }
     let n_ops: usize = own.iter().sum();
     if n_ops != machine.chain.len() {
         let message = format!("the plan has {n_ops} operators, the model {}", machine.chain.len());

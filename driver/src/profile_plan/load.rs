@@ -5,10 +5,22 @@ use crate::files;
 use crate::render::Source;
 use crate::validate::csv::Table;
 use phzc_cost::profile::{OpProfile, OpSplit, OpTables};
-use phzc_ir::{Diagnostic, Result};
+use phzc_ir::{Diagnostic, Result, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The columns of a table of operators.
+const COLUMNS: [&str; 9] = [
+    "op_name",
+    "forward-compute",
+    "backward-compute",
+    "input_size",
+    "output_size",
+    "weights",
+    "activations",
+    "fwd_reserved",
+    "bwd_reserved",
+];
 /// No table is larger.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -41,6 +53,12 @@ pub(crate) fn tables(dir: &Path, model: &str, size: &str) -> std::result::Result
         let message = format!("no table `{prefix}B_tpT_algoA.csv` in `{}`", dir.display());
         return Err(Diagnostic::error(message).help("name model and size as the tables do").into());
     }
+    if tables.near_gib_per_s.is_empty() {
+        let message = format!("no table `p2p_intra_node.csv` in `{}`", dir.display());
+        return Err(Diagnostic::error(message)
+            .help("without it transfers between stages have no price")
+            .into());
+    }
     if tables.far_gib_per_s.is_empty() {
         tables.far_gib_per_s = tables.near_gib_per_s.clone();
     }
@@ -55,14 +73,14 @@ fn split(rest: &str) -> Option<OpSplit> {
 }
 
 fn add_operators(table: &Table, split: OpSplit, tables: &mut OpTables) -> Result<()> {
-    let columns = ["op_name", "forward-compute", "backward-compute", "input_size", "output_size", "weights"];
-    table.expect(&columns)?;
-    table.expect(&["activations", "fwd_reserved", "bwd_reserved"])?;
+    table.expect(&COLUMNS).map_err(|error| error.help("docs/profile-plan.md says what each column is"))?;
     let (mut names, mut rows) = (Vec::new(), Vec::new());
     for record in table.records() {
         let number = |column: &str| match record.number(column)? {
             Some(value) => Ok(value),
-            None => Err(record.error(column, &format!("expected a number in `{column}`"))),
+            None => Err(record
+                .error(column, &format!("expected a number in `{column}`"))
+                .help("no cell may be blank")),
         };
         rows.push(OpProfile {
             forward_ms: number("forward-compute")? / 1e3,
@@ -76,8 +94,14 @@ fn add_operators(table: &Table, split: OpSplit, tables: &mut OpTables) -> Result
         });
         names.push(record.text("op_name").to_owned());
     }
+    let whole = Span::new(0, 1);
+    if names.is_empty() {
+        return Err(Diagnostic::error("expected a row per operator below the header").at(whole));
+    }
     if !tables.names.is_empty() && tables.names != names {
-        return Err(Diagnostic::error("the operators are not those of the folder's other tables"));
+        let same = names.iter().zip(&tables.names).take_while(|(own, other)| own == other).count();
+        let message = format!("operator {} is not that of the folder's other tables", same + 1);
+        return Err(Diagnostic::error(message).at(whole).help("all tables of a model have the same rows"));
     }
     tables.names = names;
     tables.rows.insert(split, rows);
@@ -98,7 +122,7 @@ fn add_collective(table: &Table, n_devices: u32, tables: &mut OpTables) -> Resul
 /// GiB/s of messages of 1, 2, 4, ... MiB: the row below the sizes.
 fn links(table: &Table) -> Result<Vec<f64>> {
     let Some(record) = table.records().next() else {
-        return Err(Diagnostic::error("expected a row of bandwidths below the sizes"));
+        return Err(Diagnostic::error("expected a row of bandwidths below the sizes").at(Span::new(0, 1)));
     };
     let sizes = std::iter::successors(Some(1u64), |size| Some(size * 2));
     let names = sizes.map(|size| size.to_string()).take_while(|size| table.has(size));

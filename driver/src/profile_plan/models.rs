@@ -119,20 +119,32 @@ pub(crate) fn family(model: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|it| it.model == model)
 }
 
-/// The chain of a table's operators. A stack of layers begins with its first layer norm, named `enc-1st-layernorm` or
-/// `dec-1st-layernorm`, and ends before the final one.
+/// The chain of a table's operators. A stack of layers begins with the operator `enc-1st-layernorm` or `dec-1st-layernorm`, and ends
+/// before the next one whose name ends with `final-layernorm`.
 ///
 /// # Errors
-/// When layers repeat and their number is not known.
+/// When layers repeat and their number is not known, or where they end; and when a number is given and none repeats.
 pub(crate) fn chain(names: &[String], n_layers: Option<usize>) -> Result<OpChain> {
     let mut repeats = Vec::new();
     for first in ["enc-1st-layernorm", "dec-1st-layernorm"] {
         let Some(first) = names.iter().position(|name| name == first) else { continue };
-        let end = names[first..].iter().position(|name| name.ends_with("final-layernorm"));
         let Some(n_layers) = n_layers.filter(|&n_layers| n_layers > 0) else {
-            return Err(Diagnostic::error("the number of layers is not known").help("give --layers"));
+            return Err(
+                Diagnostic::error("the number of layers is not known").help("give --layers, from 1 up")
+            );
         };
-        repeats.push(Repeat { first, end: end.map_or(names.len(), |end| first + end), n_layers });
+        let Some(length) = names[first..].iter().position(|name| name.ends_with("final-layernorm")) else {
+            return Err(Diagnostic::error(format!(
+                "no operator ends the layers that begin with `{}`",
+                names[first]
+            ))
+            .help("name the operator after the last layer `final-layernorm`"));
+        };
+        repeats.push(Repeat { first, end: first + length, n_layers });
+    }
+    if repeats.is_empty() && n_layers.is_some() {
+        return Err(Diagnostic::error("--layers is given, but no operator begins a layer that repeats")
+            .help("name a layer's first operator `enc-1st-layernorm` or `dec-1st-layernorm`"));
     }
     Ok(OpChain::new(names, &repeats))
 }
