@@ -123,7 +123,7 @@ pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> 
     let missing = || Diagnostic::error("the samples of a step are not known").help("give --global-batch");
     let counts =
         [args.gpus.unwrap_or(1), args.gpus_per_node, args.max_stages, global_batch.unwrap_or(1) as usize];
-    if args.memory_limit_mb.is_nan() || args.memory_limit_mb <= 0.0 || counts.contains(&0) {
+    if !args.memory_limit_mb.is_finite() || args.memory_limit_mb <= 0.0 || counts.contains(&0) {
         return Err(Diagnostic::error("devices, stages, memory and samples have to be above 0").into());
     }
     Ok(Machine {

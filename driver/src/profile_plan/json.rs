@@ -89,8 +89,22 @@ fn checked(plan: PlanJson, machine: &Machine) -> Result<PipelinePlan> {
             "the plan's lists of operators are not of one length, or a stage has none",
         ));
     }
-    if plan.micro_batch_size == 0 || plan.num_gpus.contains(&0) {
-        return Err(Diagnostic::error("a microbatch has no samples, or a stage no devices"));
+    if !(1..=machine.global_batch).contains(&plan.micro_batch_size) {
+        let message = format!(
+            "{} samples of a microbatch, of {} of a step",
+            plan.micro_batch_size, machine.global_batch
+        );
+        return Err(Diagnostic::error(message).help("give --global-batch as in the plan"));
+    }
+    for (stage, &n_devices) in plan.num_gpus.iter().enumerate() {
+        let degrees =
+            plan.model_parallel_size_of_each_op[stage].iter().zip(&plan.data_parallel_size_of_each_op[stage]);
+        if degrees.map(|(&tensor, &data)| u64::from(tensor) * u64::from(data)).any(|n| n != n_devices as u64)
+        {
+            return Err(Diagnostic::error(format!(
+                "an operator of stage {stage} is not split over its {n_devices} devices"
+            )));
+        }
     }
     let n_ops: usize = own.iter().sum();
     if n_ops != machine.chain.len() {

@@ -34,6 +34,9 @@ const ONE_PRECISION_COPIES: f64 = 4.0;
 /// The most devices of a stage, and of a sample.
 pub(crate) const MAX_GROUP: usize = 8;
 
+/// Longer chains are refused.
+const MAX_LAYERS: usize = 100_000;
+
 const FAMILIES: [Family; 3] = [
     Family { model: "gpt", global_batch: 1024, state_copies: MIXED_PRECISION_COPIES, is_mixed: false },
     Family { model: "t5", global_batch: 1024, state_copies: MIXED_PRECISION_COPIES, is_mixed: false },
@@ -128,10 +131,9 @@ pub(crate) fn chain(names: &[String], n_layers: Option<usize>) -> Result<OpChain
     let mut repeats = Vec::new();
     for first in ["enc-1st-layernorm", "dec-1st-layernorm"] {
         let Some(first) = names.iter().position(|name| name == first) else { continue };
-        let Some(n_layers) = n_layers.filter(|&n_layers| n_layers > 0) else {
-            return Err(
-                Diagnostic::error("the number of layers is not known").help("give --layers, from 1 up")
-            );
+        let Some(n_layers) = n_layers.filter(|n_layers| (1..=MAX_LAYERS).contains(n_layers)) else {
+            return Err(Diagnostic::error("the number of layers is not known")
+                .help(format!("give --layers, from 1 to {MAX_LAYERS}")));
         };
         let Some(length) = names[first..].iter().position(|name| name.ends_with("final-layernorm")) else {
             return Err(Diagnostic::error(format!(

@@ -140,14 +140,20 @@ impl<'a, S: Stages> Solver<'a, S> {
         ((left == 0) == (rest == 0) && rest >= left && rest <= left * most).then_some(rest)
     }
 
-    /// A bound from below on a plan with a slowest stage of at least `cap`: what devices cannot be idle bounds the sum.
+    /// A bound from below on a plan with a slowest stage of at least `cap`; it rises with `cap`.
     ///
-    /// `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`; it rises with `cap`.
+    /// What devices cannot be idle bounds the sum: `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`. Where
+    /// that falls with `cap`, for few microbatches, the sum is at least one stage of `cap`, or all work on the largest groups.
     fn bound(&self, n_stages: usize, cap: f64) -> f64 {
         let busy = self.stages.busy_before(self.stages.n_units());
-        let least = self.stages.groups().iter().min().copied().unwrap_or(1) as f64;
-        let idle = (cap * self.stages.n_devices() as f64 - busy).max(0.0);
-        cap * (self.stages.rounds() + n_stages as f64) - idle / least
+        let groups = self.stages.groups();
+        let [least, most] =
+            [groups.iter().min(), groups.iter().max()].map(|size| size.copied().unwrap_or(1) as f64);
+        let (rounds, n_devices) = (self.stages.rounds(), self.stages.n_devices() as f64);
+        if rounds + (n_stages as f64) < n_devices / least {
+            return cap * rounds + cap.max(busy / most);
+        }
+        cap * (rounds + n_stages as f64) - (cap * n_devices - busy).max(0.0) / least
     }
 
     /// The cap below which [`Self::bound`] stays below `cost`.

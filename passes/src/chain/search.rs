@@ -46,6 +46,8 @@ const SLACKS: [f64; 2] = [1.0, 1.002];
 const MAX_SHARPENED: f64 = 1.03;
 /// Chains of up to so many units are searched through: every trade of the slowest stage against the sum.
 const MAX_EXHAUSTED: usize = 64;
+/// Every stage takes as many milliseconds.
+const LEAST_CAP: f64 = 1e-9;
 /// No stage takes as many milliseconds.
 const MAX_CAP: f64 = 1e12;
 
@@ -80,7 +82,7 @@ fn nodes<S: Stages>(solvers: &[Solver<S>]) -> Vec<Node> {
     let mut open = Vec::new();
     for (problem, solver) in solvers.iter().enumerate() {
         let stages = solver.stages;
-        let low = stages.busy_before(stages.n_units()) / stages.n_devices() as f64;
+        let low = (stages.busy_before(stages.n_units()) / stages.n_devices() as f64).max(LEAST_CAP);
         let most = stages.groups().iter().max().copied().unwrap_or(0);
         for n_stages in 1..=stages.max_stages().min(stages.n_devices()).min(stages.n_units()) {
             if n_stages * most >= stages.n_devices() {

@@ -16,7 +16,7 @@ struct Label {
 /// Per number of devices used and first unit.
 type Labels = BTreeMap<usize, BTreeMap<usize, Label>>;
 
-/// After so many starts in a row at which a stage does not fit, none further left is tried: cuts inside one layer are dearer.
+/// After so many starts at which a stage does not fit, no plan is looked for further left; what is proved looks at all.
 const MAX_MISSES: usize = 32;
 
 impl<S: Stages> Solver<'_, S> {
@@ -62,7 +62,7 @@ impl<S: Stages> Solver<'_, S> {
         let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
         let mut n_misses = 0;
         for start in (stage.start..=last.min(stage.end - 1)).rev() {
-            if self.stages.busy_before(start) < least_busy || n_misses > MAX_MISSES {
+            if self.stages.busy_before(start) < least_busy || side == Side::Upper && n_misses > MAX_MISSES {
                 break;
             }
             let span = Span { start, ..stage };

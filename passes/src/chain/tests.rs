@@ -89,16 +89,22 @@ impl Stages for Told {
 
 fn chain() -> impl Strategy<Value = Told> {
     let sizes = prop_oneof![Just(vec![1]), Just(vec![1, 2]), Just(vec![1, 2, 4])];
-    (prop::collection::vec(1u32..9, 2..7), 1usize..6, sizes, any::<u64>(), 2usize..9, 0u32..40).prop_map(
-        |(work, n_devices, groups, seed, memory, rounds)| Told {
+    (
+        prop::collection::vec(1u32..9, 2..7),
+        1usize..6,
+        sizes,
+        any::<u64>(),
+        2usize..9,
+        prop_oneof![0u32..4, 0u32..40],
+    )
+        .prop_map(|(work, n_devices, groups, seed, memory, rounds)| Told {
             work: work.into_iter().map(f64::from).collect(),
             n_devices,
             groups,
             seed,
             memory,
             rounds: f64::from(rounds),
-        },
-    )
+        })
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! Layers that repeat: what of a chain's structure makes many stages equal.
 
+use super::patterns::Edge;
 use indexmap::IndexMap;
 use phzc_cost::aceso::OpChain;
 
@@ -13,9 +14,11 @@ pub struct Layers {
     pub class: Vec<usize>,
     /// Per class: a layer of it.
     pub first_of: Vec<usize>,
+    /// Per class: what follows its layers.
+    pub edges: Vec<Edge>,
     /// Per class and layer: how many layers of the class lie before.
     before: Vec<Vec<usize>>,
-    /// Per operator: the kind of the cut before it, its class and place in the layer.
+    /// Per operator: the kind of the cut before it, its class, place in the layer and the row before.
     pub kind: Vec<usize>,
     /// Per kind: an operator.
     pub example: Vec<usize>,
@@ -37,16 +40,23 @@ impl Layers {
         starts.push(chain.len());
         let (class, first_of) = classes(chain, &starts);
         let before = (0..first_of.len()).map(|wanted| counts(&class, wanted)).collect();
-        let mut kinds: IndexMap<(usize, usize), usize> = IndexMap::new();
+        let edge = |&layer: &usize| match starts[layer + 1] {
+            end if end == chain.len() => Edge::Stage,
+            end if chain.ends_runs[end] => Edge::Cut,
+            _ => Edge::Open,
+        };
+        let edges = first_of.iter().map(edge).collect();
+        let mut kinds: IndexMap<(usize, usize, Option<usize>), usize> = IndexMap::new();
         let mut kind = Vec::new();
         for (op, &layer) in layer_of.iter().enumerate() {
             let next = kinds.len();
-            let key = (class[layer], op - starts[layer]);
+            let before = op.checked_sub(1).map(|before| chain.rows[before]);
+            let key = (class[layer], op - starts[layer], before);
             kinds.entry(key).or_insert(op);
             kind.push(kinds.get_index_of(&key).unwrap_or(next));
         }
         let example = kinds.into_values().collect();
-        Layers { layer_of, starts, class, first_of, before, kind, example }
+        Layers { layer_of, starts, class, first_of, edges, before, kind, example }
     }
 
     /// How many layers of a class lie in `first..end`.
@@ -78,7 +88,7 @@ fn classes(chain: &OpChain, starts: &[usize]) -> (Vec<usize>, Vec<usize>) {
         .map(|layer| {
             let ops = starts[layer]..starts[layer + 1];
             let is_cut = ops.end < chain.len() && chain.ends_runs[ops.end];
-            let key = (&chain.rows[ops], is_cut, layer == 0 || layer + 1 == n_layers);
+            let key = (&chain.rows[ops], is_cut, layer == 0, layer + 1 == n_layers);
             let entry = known.entry(key);
             let class = entry.index();
             entry.or_insert(layer);

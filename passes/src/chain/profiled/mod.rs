@@ -16,7 +16,7 @@ mod uniform;
 use super::{Best, Effort, Solver, Span, Stages, search};
 use layers::Layers;
 use mixed::Mixed;
-use patterns::{Candidate, Patterns, patterns};
+use patterns::{Candidate, Patterns, Use, patterns};
 use phzc_cost::aceso::{Machine, PipelinePlan, StageChoice};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
@@ -36,7 +36,7 @@ pub struct Space {
     pub max_tensor: u32,
     /// Samples of a microbatch that are tried.
     pub microbatches: Vec<u32>,
-    /// Whether an operator may be split along another than its usual dimension.
+    /// Whether an operator may be split along another than its usual dimension; unless splits are mixed, along the fastest.
     pub is_free: bool,
     /// Whether operators of one stage may be split in different ways.
     pub is_mixed: bool,
@@ -210,19 +210,23 @@ impl Stages for Problem<'_> {
     }
 }
 
-/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link.
+/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link, and no more is kept there.
 fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
     let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
     let ms = |op: usize, is_far: bool| machine.tables.send_ms(mib(op), is_far);
-    [false, true].iter().all(|&is_far| ms(a, is_far) <= ms(b, is_far))
+    // The last operator of a stage keeps its result whatever is recomputed.
+    let kept = |op: usize| {
+        op.checked_sub(1).map_or(0.0, |last| profiles[last].activation_mib * machine.chain.kept[last])
+    };
+    [false, true].iter().all(|&is_far| ms(a, is_far) <= ms(b, is_far)) && kept(a) <= kept(b)
 }
 
-/// How much a recomputed run may hold, and the patterns that this allows.
+/// How much a recomputed run may hold, and the patterns that this allows; the first is nothing.
 struct Cap {
     mib: f64,
-    /// Per class: the patterns under this cap.
+    /// Per class: the patterns of a plan under this cap; none under the first.
     full: Vec<Arc<Patterns>>,
-    /// Per class: those under any cap below the next one.
+    /// Per class: all that some run below the next cap allows.
     loose: Vec<Arc<Patterns>>,
 }
 
@@ -238,24 +242,30 @@ impl Cap {
             let layer = layers.first_of[class];
             &candidates[layers.starts[layer]..layers.starts[layer + 1]]
         };
-        let mut raw: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
+        let under = |mib: f64, purpose: Use| -> Vec<Arc<Patterns>> {
+            let of = |class: usize| Arc::new(patterns(ops(class), mib, layers.edges[class], purpose));
+            (0..layers.n_classes()).map(of).collect()
+        };
         let sums = run_sums((0..layers.n_classes()).map(ops));
+        let mut raw: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
         for mib in spread(&sums, MAX_SUMS).into_iter().map(|at| sums[at]) {
-            let full: Vec<_> =
-                (0..layers.n_classes()).map(|class| Arc::new(patterns(ops(class), mib))).collect();
+            let full = under(mib, Use::Plan);
             if raw.last().is_none_or(|last| !have_equal_hulls(&last.1, &full)) {
                 raw.push((mib, full));
             }
         }
         let all: Vec<f64> = raw.iter().map(|cap| cap.0).collect();
         let kept = spread(&all, MAX_CAPS);
-        let next = |at: usize| kept.get(at + 1).copied().unwrap_or(raw.len());
-        let cap = |(at, &own): (usize, &usize)| Cap {
-            mib: raw[own].0,
+        // What a run holds below a cap is at most the next smaller sum.
+        let below = |mib: f64| sums[..sums.partition_point(|&sum| sum < mib)].last().copied().unwrap_or(0.0);
+        let limit = |at: usize| kept.get(at).map_or(f64::INFINITY, |&raw| below(all[raw]));
+        let mut caps = vec![Cap { mib: 0.0, full: Vec::new(), loose: under(limit(0), Use::Bound) }];
+        caps.extend(kept.iter().enumerate().map(|(at, &own)| Cap {
+            mib: all[own],
             full: raw[own].1.clone(),
-            loose: raw[next(at) - 1].1.clone(),
-        };
-        kept.iter().enumerate().map(cap).collect()
+            loose: under(limit(at + 1), Use::Bound),
+        }));
+        caps
     }
 }
 

@@ -31,16 +31,36 @@ pub struct Patterns {
     pub hull: Vec<usize>,
 }
 
+/// What follows some operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// The end of the stage: the last operator keeps its result.
+    Stage,
+    /// A layer that ends runs: the last operator keeps its result, but a run up to it holds that too if the next layer's begins.
+    Cut,
+    /// A layer on into which a run goes.
+    Open,
+}
+
+/// What patterns are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// To be recomputed: no run goes on into the next layer.
+    Plan,
+    /// To prove: whatever the next layer does.
+    Bound,
+}
+
 /// The patterns of some operators in which no run holds more than `cap_mib` while it is made again.
 ///
 /// A run of recomputed operators keeps the result of its last one: it saves what the others keep, and needs two operators at least.
-pub fn patterns(ops: &[Candidate], cap_mib: f64) -> Patterns {
+pub fn patterns(ops: &[Candidate], cap_mib: f64, edge: Edge, purpose: Use) -> Patterns {
     let n_ops = ops.len();
     let mut upto: Vec<Vec<Pattern>> = vec![Vec::new(); n_ops + 2];
     upto[0].push(Pattern::default());
     for first in 0..n_ops {
         let here = undominated(std::mem::take(&mut upto[first]));
-        for (end, run) in runs(ops, first, cap_mib) {
+        for (end, run) in runs(ops, first, cap_mib, edge, purpose) {
             let with = |pattern: &Pattern| Pattern {
                 saved_mib: pattern.saved_mib + run.saved_mib,
                 ms: pattern.ms + run.ms,
@@ -58,7 +78,7 @@ pub fn patterns(ops: &[Candidate], cap_mib: f64) -> Patterns {
 }
 
 /// The runs that begin at an operator: the operator after the last, and the run.
-fn runs(ops: &[Candidate], first: usize, cap_mib: f64) -> Vec<(usize, Pattern)> {
+fn runs(ops: &[Candidate], first: usize, cap_mib: f64, edge: Edge, purpose: Use) -> Vec<(usize, Pattern)> {
     let mut run = Pattern::default();
     let mut found = Vec::new();
     for end in first + 1..=ops.len() {
@@ -69,10 +89,16 @@ fn runs(ops: &[Candidate], first: usize, cap_mib: f64) -> Vec<(usize, Pattern)> 
         run.ms += ops[last].ms;
         run.ops |= 1 << last;
         run.saved_mib += if last > first { ops[last - 1].mib } else { 0.0 };
-        // A run up to the layer's end may go on in the next one, and then holds its last result too.
-        let held_mib = run.saved_mib + if end == ops.len() { ops[last].mib } else { 0.0 };
-        if run.saved_mib > 0.0 && held_mib <= cap_mib {
-            found.push((end, run));
+        let (mut saved_mib, mut held_mib) = (run.saved_mib, run.saved_mib);
+        match (edge, purpose) {
+            _ if end < ops.len() => {}
+            (Edge::Stage, _) | (Edge::Cut, Use::Bound) => {}
+            (Edge::Cut, Use::Plan) => held_mib += ops[last].mib,
+            (Edge::Open, Use::Plan) => break,
+            (Edge::Open, Use::Bound) => saved_mib += ops[last].mib,
+        }
+        if saved_mib > 0.0 && held_mib <= cap_mib {
+            found.push((end, Pattern { saved_mib, ..run }));
         }
     }
     found
@@ -82,7 +108,7 @@ fn undominated(mut all: Vec<Pattern>) -> Vec<Pattern> {
     all.sort_by(|a, b| a.saved_mib.total_cmp(&b.saved_mib).then(b.ms.total_cmp(&a.ms)));
     let mut kept: Vec<Pattern> = Vec::new();
     for pattern in all {
-        while kept.last().is_some_and(|last| last.ms >= pattern.ms) {
+        while kept.last().is_some_and(|last| last.ms >= pattern.ms && last.ops != 0) {
             kept.pop();
         }
         kept.push(pattern);
@@ -118,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_run_keeps_its_last_result_and_takes_all_its_operators_again() {
-        let found = patterns(&[op(1.0, 10.0), op(2.0, 20.0), op(4.0, 40.0)], 1e9);
+        let found = patterns(&[op(1.0, 10.0), op(2.0, 20.0), op(4.0, 40.0)], 1e9, Edge::Cut, Use::Plan);
         let points: Vec<(f64, f64)> = found.points.iter().map(|point| (point.saved_mib, point.ms)).collect();
         assert_eq!(points, [(0.0, 0.0), (10.0, 3.0), (20.0, 6.0), (30.0, 7.0)]);
         assert_eq!(found.hull, [0, 3]);
@@ -126,9 +152,20 @@ mod tests {
 
     #[test]
     fn no_run_holds_more_than_the_cap() {
-        let found = patterns(&[op(1.0, 10.0), op(2.0, 20.0), op(4.0, 5.0)], 26.0);
+        let found = patterns(&[op(1.0, 10.0), op(2.0, 20.0), op(4.0, 5.0)], 26.0, Edge::Cut, Use::Plan);
         let most = found.points.iter().map(|point| point.saved_mib).fold(0.0, f64::max);
         assert_eq!(most, 20.0);
+    }
+
+    #[test]
+    fn a_run_into_the_next_layer_saves_the_last_result_in_a_bound_and_is_in_no_plan() {
+        let most = |edge, purpose| {
+            let found = patterns(&[op(1.0, 10.0), op(2.0, 20.0)], 1e9, edge, purpose);
+            found.points.last().map(|point| point.saved_mib)
+        };
+        assert_eq!(most(Edge::Cut, Use::Plan), Some(10.0));
+        assert_eq!(most(Edge::Open, Use::Bound), Some(30.0));
+        assert_eq!(most(Edge::Open, Use::Plan), Some(0.0));
     }
 
     /// (saved, ms) of one set of operators, `None` where a run holds too much.
@@ -155,7 +192,7 @@ mod tests {
             ops in prop::collection::vec((1u8..9, 0u8..9), 1..7), cap in 0u8..30,
         ) {
             let ops: Vec<Candidate> = ops.iter().map(|&(ms, mib)| op(f64::from(ms), f64::from(mib))).collect();
-            let found = patterns(&ops, f64::from(cap));
+            let found = patterns(&ops, f64::from(cap), Edge::Cut, Use::Plan);
             for set in 0..1u64 << ops.len() {
                 if let Some((saved_mib, ms)) = value(&ops, set, f64::from(cap)) {
                     prop_assert!(found.points.iter().any(|point| point.saved_mib >= saved_mib && point.ms <= ms));

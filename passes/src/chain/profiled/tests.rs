@@ -103,12 +103,13 @@ proptest! {
 }
 
 #[test]
-fn memory_that_suffices_recomputes_nothing_and_less_of_it_something() {
+fn memory_that_suffices_recomputes_nothing_and_the_least_that_does_something() {
     let sizes = [(2, 20), (3, 10), (1, 25), (2, 15), (4, 5)];
     let n_recomputed = |limit: f64| {
-        let plan = best(&machine(&sizes, 2, limit), &space(false)).expect("a plan").plan;
-        plan.stages.iter().flat_map(|stage| &stage.ops).filter(|op| op.recompute).count()
+        let plan = best(&machine(&sizes, 2, limit), &space(false))?.plan;
+        Some(plan.stages.iter().flat_map(|stage| &stage.ops).filter(|op| op.recompute).count())
     };
-    assert_eq!(n_recomputed(1e9), 0);
-    assert!(n_recomputed(165.0) > 0);
+    assert_eq!(n_recomputed(1e9), Some(0));
+    let least = (100..1000).find_map(|limit| n_recomputed(f64::from(limit)));
+    assert!(least.is_some_and(|n| n > 0), "{least:?}");
 }

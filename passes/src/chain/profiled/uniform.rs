@@ -3,7 +3,7 @@
 use super::super::Span;
 use super::fill::{Piece, Shares, Slope, divided_ms, slopes, sort, whole_ms};
 use super::layers::Layers;
-use super::patterns::{Candidate, Patterns, patterns};
+use super::patterns::{Candidate, Edge, Patterns, Use, patterns};
 use super::range_max::RangeMax;
 use super::{Cap, Setting};
 use indexmap::IndexMap;
@@ -31,10 +31,10 @@ pub struct Uniform {
     reserved: [RangeMax; 2],
     /// How much a run may hold, and the patterns that it allows.
     caps: Vec<Cap>,
-    /// Per bound (no cap, then every cap): the steps of all classes.
+    /// Per cap: the steps of all classes for what lies between it and the next.
     whole: Vec<Vec<Slope>>,
     parts: RefCell<IndexMap<PartsKey, SlopesPerBound, FxBuildHasher>>,
-    part: RefCell<IndexMap<(usize, PartKey), Arc<Patterns>, FxBuildHasher>>,
+    part: RefCell<IndexMap<(usize, bool, PartKey), Arc<Patterns>, FxBuildHasher>>,
 }
 
 /// A part of a layer: its class, first operator and the one after its last.
@@ -78,8 +78,7 @@ impl Uniform {
         let reserved: [fn(&OpProfile) -> f64; 2] =
             [|it| it.forward_reserved_mib, |it| it.backward_reserved_mib];
         let caps = Cap::all(&of.layers, &candidates);
-        let bounds = std::iter::once(None).chain(caps.iter().map(Some));
-        let whole = bounds.map(|cap| whole_slopes(cap.map_or(&[], |cap| &cap.loose))).collect();
+        let whole = caps.iter().map(|cap| whole_slopes(&cap.loose)).collect();
         Some(Uniform {
             ms: sums(&|op| profiles[op].both_ms()),
             weight_mib: sums(&|op| profiles[op].weight_mib),
@@ -129,8 +128,7 @@ impl Uniform {
         let layers = (&of.layers, cut.first, cut.end);
         let mut least_ms = f64::INFINITY;
         for (bound, (whole, parts)) in self.whole.iter().zip(parts.iter()).enumerate() {
-            let held_mib = bound.checked_sub(1).map_or(0.0, |cap| self.caps[cap].mib);
-            let need_mib = (over_mib + held_mib) / span.in_flight as f64;
+            let need_mib = (over_mib + self.caps[bound].mib) / span.in_flight as f64;
             least_ms = divided_ms(whole, parts, layers, need_mib, least_ms);
         }
         plain_ms + least_ms
@@ -146,9 +144,9 @@ impl Uniform {
         let parts = self.parts(&of.layers, &cut);
         let layers = (&of.layers, cut.first, cut.end);
         let mut best = (f64::INFINITY, None);
-        for (at, cap) in self.caps.iter().enumerate() {
+        for (at, cap) in self.caps.iter().enumerate().skip(1) {
             let need_mib = (over_mib + cap.mib) / span.in_flight as f64;
-            let least_ms = divided_ms(&self.whole[at + 1], &parts[at + 1], layers, need_mib, f64::INFINITY);
+            let least_ms = divided_ms(&self.whole[at], &parts[at], layers, need_mib, f64::INFINITY);
             if plain_ms + least_ms >= best.0 {
                 continue;
             }
@@ -168,25 +166,29 @@ impl Uniform {
             return known.clone();
         }
         let of = |cap: usize| {
-            let parts = cut.parts.iter().flatten().map(|&part| self.part(layers, cap, part));
+            let parts = cut.parts.iter().flatten().map(|&part| self.part(layers, cap, part, Use::Bound));
             let mut all: Vec<Slope> =
                 parts.flat_map(|part| slopes(&part, None).collect::<Vec<_>>()).collect();
             sort(&mut all);
             all
         };
-        let made: SlopesPerBound = Arc::new((0..=self.caps.len()).map(of).collect());
+        let made: SlopesPerBound = Arc::new((0..self.caps.len()).map(of).collect());
         self.parts.borrow_mut().insert(key, made.clone());
         made
     }
 
-    /// The patterns of a part of a layer under a cap; under none after the last cap.
-    fn part(&self, layers: &Layers, cap: usize, part: (usize, usize, usize)) -> Arc<Patterns> {
-        let key = (cap, part_key(layers, part));
+    /// The patterns of a part of a layer: of a plan under a cap, or all that some run below the next cap allows.
+    fn part(&self, layers: &Layers, cap: usize, part: (usize, usize, usize), purpose: Use) -> Arc<Patterns> {
+        let key = (cap, purpose == Use::Plan, part_key(layers, part));
         if let Some(known) = self.part.borrow().get(&key) {
             return known.clone();
         }
-        let cap_mib = self.caps.get(cap).map_or(f64::INFINITY, |cap| cap.mib);
-        let made = Arc::new(patterns(&self.candidates[part.1..part.2], cap_mib));
+        let next_mib = self.caps.get(cap + 1).map_or(f64::INFINITY, |cap| cap.mib);
+        let cap_mib = if purpose == Use::Plan { self.caps[cap].mib } else { next_mib };
+        let (layer, first, end) = part;
+        let is_whole_end = end == layers.starts[layer + 1];
+        let edge = if is_whole_end { layers.edges[layers.class[layer]] } else { Edge::Stage };
+        let made = Arc::new(patterns(&self.candidates[first..end], cap_mib, edge, purpose));
         self.part.borrow_mut().insert(key, made.clone());
         made
     }
@@ -194,8 +196,9 @@ impl Uniform {
     /// A stage's parts of layers and its whole layers by class.
     fn pieces(&self, layers: &Layers, cut: &Cut, cap: usize) -> Vec<Piece> {
         let parts = cut.parts.iter().flatten();
-        let mut pieces: Vec<Piece> =
-            parts.map(|&part| Piece { patterns: self.part(layers, cap, part), n_layers: 1 }).collect();
+        let mut pieces: Vec<Piece> = parts
+            .map(|&part| Piece { patterns: self.part(layers, cap, part, Use::Plan), n_layers: 1 })
+            .collect();
         for (class, patterns) in self.caps[cap].full.iter().enumerate() {
             let n_layers = layers.count(class, cut.first, cut.end);
             if n_layers > 0 {
