@@ -34,12 +34,14 @@ pub struct Uniform {
     /// Per cap: the steps of all classes for what lies between it and the next.
     whole: Vec<Vec<Slope>>,
     parts: RefCell<IndexMap<PartsKey, SlopesPerBound, FxBuildHasher>>,
-    part: RefCell<IndexMap<(usize, bool, PartKey), Arc<Patterns>, FxBuildHasher>>,
+    part: RefCell<IndexMap<PatternsKey, Arc<Patterns>, FxBuildHasher>>,
 }
 
 /// A part of a layer: its class, first operator and the one after its last.
 type PartKey = (usize, usize, usize);
 type PartsKey = [Option<PartKey>; 2];
+/// The cap, whether for a plan, and the part.
+type PatternsKey = (usize, bool, PartKey);
 type SlopesPerBound = Arc<Vec<Vec<Slope>>>;
 
 /// Which layers of a stage are whole, and which operators are in parts of layers.
