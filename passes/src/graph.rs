@@ -53,6 +53,8 @@ pub struct Tensor {
     pub is_free: bool,
     /// The entry parameter that it is.
     pub param: Option<u32>,
+    /// How many tensors it stands for ([`crate::copies`]).
+    pub weight: f64,
 }
 
 /// What a node is.
@@ -89,6 +91,8 @@ pub struct Node {
     pub work: Work,
     /// A product of two tensors that sums over a loop: dot, convolution, gather, scatter.
     pub is_contraction: bool,
+    /// How many nodes it stands for ([`crate::copies`]).
+    pub weight: f64,
 }
 
 impl Tensor {
@@ -205,8 +209,17 @@ impl Builder<'_> {
             Some(array) => (array.dims.clone(), array.dtype, array.bytes()),
             None => (Dims::new(), DType::Pred, 0.0),
         };
-        let tensor =
-            Tensor { dims, dtype, bytes, def: 0, uses: Vec::new(), home, is_free: false, param: None };
+        let tensor = Tensor {
+            dims,
+            dtype,
+            bytes,
+            def: 0,
+            uses: Vec::new(),
+            home,
+            is_free: false,
+            param: None,
+            weight: 1.0,
+        };
         self.graph.tensors.push(tensor);
         (self.graph.tensors.len() - 1) as TensorId
     }
@@ -260,6 +273,7 @@ impl Builder<'_> {
             trips,
             work: Work::default(),
             is_contraction: false,
+            weight: 1.0,
         });
     }
 
@@ -279,6 +293,7 @@ impl Builder<'_> {
             trips,
             work,
             is_contraction: false,
+            weight: 1.0,
         };
         self.node(node);
         results
