@@ -53,7 +53,7 @@ fn acesos_plans_cost_what_aceso_says() {
         for (found, key) in found.iter().zip(["iteration_ms", "memory_mb"]) {
             let wanted = wanted[key].as_f64().expect("a number");
             let off = (found / wanted - 1.0).abs();
-            assert!(off < 1e-5, "{name}: {key} {found}, Aceso says {wanted}");
+            assert!(off < 3e-5, "{name}: {key} {found}, Aceso says {wanted}");
             worst = worst.max(off);
         }
         n_priced += 1;
