@@ -33,7 +33,7 @@ fn acesos_plans_cost_what_aceso_says() {
     let Some(dir) = data() else { return };
     let index = fs::read_to_string(dir.join("plans/index.json")).expect("an index");
     let index: Value = serde_json::from_str(&index).expect("JSON");
-    let mut n_priced = 0;
+    let (mut n_priced, mut worst) = (0, 0.0_f64);
     for (name, wanted) in index.as_object().expect("an object") {
         let path = dir.join(format!("plans/{name}.json"));
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -52,10 +52,13 @@ fn acesos_plans_cost_what_aceso_says() {
         let found = numbers(&outcome.stdout);
         for (found, key) in found.iter().zip(["iteration_ms", "memory_mb"]) {
             let wanted = wanted[key].as_f64().expect("a number");
-            assert!((found / wanted - 1.0).abs() < 1e-3, "{name}: {key} {found}, Aceso says {wanted}");
+            let off = (found / wanted - 1.0).abs();
+            assert!(off < 3e-5, "{name}: {key} {found}, Aceso says {wanted}");
+            worst = worst.max(off);
         }
         n_priced += 1;
     }
+    println!("{n_priced} plans of Aceso's, the worst {:.4} % off", 100.0 * worst);
     assert!(n_priced > 25, "{n_priced} plans");
 }
 
