@@ -132,6 +132,18 @@ impl Machine {
         (0..plan.stages.len()).map(|stage| self.stage_parts(plan, stage)).collect()
     }
 
+    /// Milliseconds of a step that the cost adds to the measured time of a stage's operators. `None` where some split was not measured.
+    pub fn added_ms(&self, plan: &PipelinePlan, stage: usize) -> Option<f64> {
+        let (step, choice) = (plan.step(), &plan.stages[stage]);
+        let added = |(at, own): (usize, &OpChoice)| {
+            let rows = self.tables.rows.get(&own.split(plan.microbatch)?)?;
+            let adjusted = self.profile(choice.start + at, own, &step)?;
+            Some(adjusted.both_ms() - rows[self.chain.rows[choice.start + at]].both_ms())
+        };
+        let all: Vec<f64> = choice.ops.iter().enumerate().map(added).collect::<Option<_>>()?;
+        Some(all.into_iter().sum::<f64>() * self.n_microbatches(plan.microbatch))
+    }
+
     fn position(&self, plan: &PipelinePlan, stage: usize) -> Position {
         let (first, own) = (plan.first_device(stage), plan.stages[stage].n_devices);
         let node = |device: usize| device / self.devices_per_node;

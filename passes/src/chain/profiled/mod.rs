@@ -8,6 +8,8 @@ mod fill;
 mod interleave;
 mod layers;
 pub mod mixed;
+#[cfg(test)]
+mod own_tests;
 mod patterns;
 mod range_max;
 mod space;

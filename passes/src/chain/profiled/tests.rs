@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A model of layers of three operators between an embedding and a loss; splits over two devices that cost a little.
-fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
+pub(super) fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
     let names: Vec<String> = ["in", "enc-1st-layernorm", "b", "c", "out"].map(String::from).to_vec();
     let row = |at: usize, tensor: u32, batch: u32| {
         let (ms, mib) = sizes[at % sizes.len()];
@@ -37,7 +37,7 @@ fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
     Machine { tables, chain, state_copies: 8.0, global_batch: 16, devices_per_node: 2, limit_mib, own: None }
 }
 
-fn space(is_mixed: bool) -> Space {
+pub(super) fn space(is_mixed: bool) -> Space {
     Space {
         n_devices: 2,
         max_stages: 2,
