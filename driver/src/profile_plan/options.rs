@@ -140,7 +140,7 @@ pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::R
         n_devices,
         max_stages: stages.most,
         max_group: args.gpus_per_node.min(models::MAX_GROUP),
-        max_tensor: models::MAX_GROUP as u32,
+        max_tensor: args.gpus_per_node.min(models::MAX_GROUP) as u32,
         microbatches: Vec::new(),
         is_free: family.is_some_and(|it| it.is_mixed),
         is_mixed,

@@ -4,7 +4,7 @@
 //! the plans that agree with it behind that stage and give that stage other devices (Lawler, "A procedure for computing the K best solutions",
 //! Management Science 1972). The best of all parts is the next plan, so that its bound is one on every plan that is not yet in the list.
 
-use super::{Best, Effort, Side, Solver, Span, Stages, search};
+use super::{Best, Effort, Side, Solver, Span, Stages, Stop, search};
 use std::ops::RangeInclusive;
 
 /// A part of the plans of one problem.
@@ -74,6 +74,31 @@ impl<'a, S: Stages> Within<'a, S> {
         let solvers: Vec<Solver<Within<S>>> = within.iter().map(|own| own.all.like(own)).collect();
         search(&solvers, known, effort)
     }
+
+    /// The same, some parts before the others.
+    pub fn best_in_turn(
+        solvers: &[Solver<S>],
+        parts: &[Part],
+        is_first: impl Fn(&Part) -> bool,
+        known: Option<f64>,
+        effort: Effort,
+    ) -> Best {
+        let (first, rest): (Vec<usize>, Vec<usize>) = (0..parts.len()).partition(|&at| is_first(&parts[at]));
+        let best_of = |chosen: &[usize], known: Option<f64>| {
+            let some: Vec<Part> = chosen.iter().map(|&at| parts[at].clone()).collect();
+            let best = Within::best(solvers, &some, known, effort);
+            Best { problem: best.problem.map(|at| chosen[at]), ..best }
+        };
+        let first = best_of(&first, known);
+        if rest.is_empty() {
+            return first;
+        }
+        let rest = best_of(&rest, Some(first.cost));
+        let bound = first.bound.min(rest.bound);
+        let stop = if first.stop == Stop::Limit { Stop::Limit } else { rest.stop };
+        let best = if rest.problem.is_some() { rest } else { first };
+        Best { bound, stop, ..best }
+    }
 }
 
 impl<S: Stages> Stages for Within<'_, S> {
@@ -119,15 +144,15 @@ impl<S: Stages> Stages for Within<'_, S> {
     }
 }
 
-/// The `k` best plans by a search of parts, which says of the best one in which part it lies; `what` it found goes with it.
+/// The best plans, until there are enough, by a search of parts, which says of the best one in which part it lies; what it found goes with it.
 pub fn ranked<T>(
     n_problems: usize,
-    k: usize,
+    are_enough: impl Fn(&[(Best, T)]) -> bool,
     mut best_of: impl FnMut(&[Part]) -> Option<(Best, T)>,
 ) -> Vec<(Best, T)> {
     let mut parts: Vec<Part> = (0..n_problems).map(Part::whole).collect();
-    let mut found = Vec::new();
-    while found.len() < k
+    let mut found: Vec<(Best, T)> = Vec::new();
+    while !are_enough(&found)
         && let Some((best, what)) = best_of(&parts)
         && let Some(at) = best.problem
     {
@@ -141,5 +166,5 @@ pub fn ranked<T>(
 /// The `k` best plans of some problems, the best first.
 pub fn top<S: Stages>(solvers: &[Solver<S>], k: usize, effort: Effort) -> Vec<Best> {
     let best_of = |parts: &[Part]| Some((Within::best(solvers, parts, None, effort), ()));
-    ranked(solvers.len(), k, best_of).into_iter().map(|found| found.0).collect()
+    ranked(solvers.len(), |found| found.len() >= k, best_of).into_iter().map(|found| found.0).collect()
 }

@@ -20,14 +20,17 @@ mod uniform;
 
 pub use space::{Degrees, Found, Limits, Space};
 
-use super::{Best, Effort, Part, Solver, Span, Stages, Stop, Within, ranked};
+use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Within, ranked};
 use caps::Cap;
+use indexmap::IndexMap;
 use layers::Layers;
 use mixed::Mixed;
 use patterns::Candidate;
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
+use rustc_hash::FxBuildHasher;
+use std::cell::RefCell;
 use std::ops::{Deref, RangeInclusive};
 use uniform::Uniform;
 
@@ -40,32 +43,19 @@ pub fn best(machine: &Machine, space: &Space) -> Option<Found> {
 /// The fastest plans that differ in their microbatch, schedule, number of stages or devices of a stage, the best first.
 pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
     let n_best = space.limits.n_best.max(1);
-    let (found, ideal_ms) = searched(machine, space, n_best);
+    let shared = shared(machine, space);
+    let found = ranked_plans(&problems(&shared, space), space, n_best);
     if machine.own.is_none() {
         return found;
     }
-    // Regrouping between stages is in the price, not in the search: of plans that regroup some more are looked at.
-    let regroups =
-        |found: &Found| found.plan.stages.windows(2).any(|pair| pair[0].n_devices != pair[1].n_devices);
-    let found = match found.iter().any(regroups) {
-        true => searched(machine, space, n_best + MORE_TO_PRICE).0,
-        false => found,
-    };
+    let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
     let mut found = interleave::by_price(machine, space, found, ideal_ms);
     found.truncate(n_best);
     found
 }
 
-/// How many plans more are priced where stages differ in their devices.
+/// How many plans more are priced where stages differ in their devices: regrouping between stages is in the own price, not in the search.
 const MORE_TO_PRICE: usize = 3;
-
-/// The best plans by the cost that the search knows, and milliseconds that all devices take for all work without a pause.
-fn searched(machine: &Machine, space: &Space, n_best: usize) -> (Vec<Found>, f64) {
-    let shared = shared(machine, space);
-    let problems = problems(&shared, space);
-    let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
-    (ranked_plans(&problems, space, n_best), ideal_ms)
-}
 
 fn shared<'a>(machine: &'a Machine, space: &Space) -> Vec<Shared<'a>> {
     let kinds: Vec<(u32, bool)> = match machine.own.as_ref().is_some_and(|own| !own.tied.is_empty()) {
@@ -99,13 +89,23 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
         if space.is_mixed { problems.iter().map(Mixed::new).collect() } else { Vec::new() };
     let mixed_solvers: Vec<Solver<Mixed>> = mixed.iter().map(Solver::new).collect();
     let effort = |own: Effort| Effort { max_plans: space.limits.max_plans.unwrap_or(own.max_plans), ..own };
-    let found = ranked(problems.len(), n_best, |parts: &[Part]| {
-        let uniform = Within::best(&solvers, parts, None, effort(Effort::default()));
+    let is_own = problems.first().is_some_and(|problem| problem.setting.machine.own.is_some());
+    let are_enough = |found: &[(Best, PipelinePlan)]| {
+        let regroups =
+            |plan: &PipelinePlan| plan.stages.windows(2).any(|pair| pair[0].n_devices != pair[1].n_devices);
+        let is_priced_anew = is_own && found.iter().any(|found| regroups(&found.1));
+        found.len() >= n_best + if is_priced_anew { MORE_TO_PRICE } else { 0 }
+    };
+    let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
+        // 1F1B first: what it takes closes most of the others at once.
+        let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
+        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort(Effort::default()));
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
         if !space.is_mixed {
             return Some((uniform, plan?));
         }
-        let found = Within::best(&mixed_solvers, parts, Some(uniform.cost), effort(mixed::EFFORT));
+        let found =
+            Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort(mixed::EFFORT));
         match found.problem {
             Some(at) => {
                 let plan = mixed[parts[at].problem].plan(&found);
@@ -170,6 +170,8 @@ pub struct Shared<'a> {
     /// Per group: its splits.
     splits: Vec<Vec<Uniform>>,
     busy: Vec<f64>,
+    /// Per side: what stages take, whatever the schedule that has so many microbatches in flight there.
+    memo: RefCell<[IndexMap<Span, f64, FxBuildHasher>; 2]>,
 }
 
 impl<'a> Shared<'a> {
@@ -189,8 +191,15 @@ impl<'a> Shared<'a> {
                 splits.push(measured);
             }
         }
-        let mut shared =
-            Shared { n_devices: space.n_devices, groups, degrees, splits, busy: vec![0.0], setting };
+        let mut shared = Shared {
+            n_devices: space.n_devices,
+            groups,
+            degrees,
+            splits,
+            busy: vec![0.0],
+            setting,
+            memo: RefCell::default(),
+        };
         for op in 0..machine.chain.len() {
             let each = shared.splits.iter().flatten().map(|split| split.busy(op));
             let least = each.fold(f64::INFINITY, f64::min);
@@ -203,6 +212,25 @@ impl<'a> Shared<'a> {
     fn ideal_ms(&self) -> f64 {
         let busy = self.busy.last().copied().unwrap_or(0.0);
         busy * self.setting.machine.n_microbatches(self.setting.microbatch) / self.n_devices as f64
+    }
+
+    /// Milliseconds of a placed stage.
+    fn ms(&self, placed: Span, side: Side) -> f64 {
+        if let Some(&known) = self.memo.borrow()[side as usize].get(&placed) {
+            return known;
+        }
+        let mut ms = f64::INFINITY;
+        for split in self.splits(placed.n_devices) {
+            // Recomputation only adds to it.
+            if split.plain_ms(&self.setting, &placed) < ms {
+                ms = ms.min(match side {
+                    Side::Lower => split.lower_ms(&self.setting, &placed),
+                    Side::Upper => split.upper_ms(&self.setting, &placed).0,
+                });
+            }
+        }
+        self.memo.borrow_mut()[side as usize].insert(placed, ms);
+        ms
     }
 
     fn splits(&self, n_devices: usize) -> &[Uniform] {
@@ -320,14 +348,10 @@ impl Stages for Problem<'_> {
             .all(|split| ends_cheaper(self.setting.machine, &split.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let placed = self.placed(span);
-        let each = self.splits(span.n_devices).iter().map(|split| split.lower_ms(&self.setting, &placed));
-        self.scaled(each.fold(f64::INFINITY, f64::min))
+        self.scaled(self.shared.ms(self.placed(span), Side::Lower))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        let placed = self.placed(span);
-        let each = self.splits(span.n_devices).iter().map(|split| split.upper_ms(&self.setting, &placed).0);
-        self.scaled(each.fold(f64::INFINITY, f64::min))
+        self.scaled(self.shared.ms(self.placed(span), Side::Upper))
     }
     fn rounds(&self) -> f64 {
         self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill() - 1.0

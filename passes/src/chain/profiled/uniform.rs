@@ -125,7 +125,7 @@ impl Uniform {
     }
 
     /// Milliseconds of a microbatch without recomputation.
-    fn plain_ms(&self, of: &Setting, span: &Span) -> f64 {
+    pub(super) fn plain_ms(&self, of: &Setting, span: &Span) -> f64 {
         let (first, last) = (&self.profiles[span.start], &self.profiles[span.end - 1]);
         self.ms[span.end] - self.ms[span.start] + of.sends_ms(span, first, last)
     }
