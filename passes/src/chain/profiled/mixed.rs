@@ -6,7 +6,7 @@
 
 use super::super::{Best, Effort, Span, Stages, TOLERANCE};
 use super::sweep::{Cell, Code, Price, Sweep, Trail};
-use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
+use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
 use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice, StageCost};
 use phzc_cost::profile::OpProfile;
@@ -52,27 +52,26 @@ impl<'a> Mixed<'a> {
     pub fn new(base: &'a Problem<'a>) -> Mixed<'a> {
         let of = &base.setting;
         let (machine, microbatch) = (of.machine, of.microbatch);
-        let way = |tensor: u32, data: u32, algo: u32, rows: &[OpProfile]| {
-            let profiles: Vec<OpProfile> = machine.chain.rows.iter().map(|&row| rows[row]).collect();
+        let way = |choice: OpChoice, rows: &[OpProfile]| {
+            let adjusted = |(op, &row): (usize, &usize)| machine.adjusted(op, &rows[row], &choice, &of.step);
+            let profiles: Vec<OpProfile> = machine.chain.rows.iter().enumerate().map(adjusted).collect();
             let kept_mib = profiles.iter().enumerate().map(|(op, it)| of.candidate(op, it).mib).collect();
-            let send = |mib: f64| [false, true].map(|is_far| machine.tables.send_ms(mib, is_far));
-            let sends_ms = profiles.iter().map(|it| [send(it.input_mib), send(it.output_mib)]).collect();
-            let choice = OpChoice { tensor, data, algo, recompute: false };
+            let sends = |(op, it): (usize, &OpProfile)| {
+                let before = |is_far: bool| machine.send_before_ms(op, it.input_mib, is_far);
+                let after = |is_far: bool| machine.send_after_ms(op, it.output_mib, is_far);
+                [[before(false), before(true)], [after(false), after(true)]]
+            };
+            let sends_ms = profiles.iter().enumerate().map(sends).collect();
             Way { choice, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
         };
-        let ways_of = |&group: &usize| {
-            let degrees = degrees(group, base.max_tensor).filter(|(_, data)| microbatch % data == 0);
-            let splits = degrees.flat_map(|(tensor, data)| {
-                let rows = machine.tables.splits(microbatch / data, tensor);
-                rows.filter(|(algo, _)| of.is_free || *algo == 0)
-                    .map(move |(algo, rows)| (tensor, data, algo, rows))
+        let ways_of = |degrees: &Vec<Degrees>| {
+            let splits = degrees.iter().filter(|it| microbatch % it.data == 0).flat_map(|it| {
+                let rows = machine.tables.splits(microbatch / it.data, it.tensor);
+                rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
             });
-            with_moves(
-                of.machine,
-                splits.map(|(tensor, data, algo, rows)| way(tensor, data, algo, rows)).collect(),
-            )
+            with_moves(of.machine, splits.map(|(choice, rows)| way(choice, rows)).collect())
         };
-        let ways: Vec<Vec<Way>> = base.groups.iter().map(ways_of).collect();
+        let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
         Mixed { base, ways, prices, sweeps: RefCell::default() }
     }
@@ -83,15 +82,11 @@ impl<'a> Mixed<'a> {
     }
 
     pub(super) fn is_free(&self, op: usize) -> bool {
-        op > 0 && op + 1 < self.base.n_units()
+        self.base.setting.is_free_to_recompute(op)
     }
 
     pub(super) fn ends_run(&self, op: usize) -> bool {
         self.base.setting.machine.chain.ends_runs[op]
-    }
-
-    pub(super) fn state_copies(&self) -> f64 {
-        self.base.setting.machine.state_copies
     }
 
     pub(super) fn limit_mib(&self) -> f64 {
@@ -135,7 +130,7 @@ impl<'a> Mixed<'a> {
     /// What a stage takes; [`phzc_cost::aceso::Machine::price`] says the same of a plan.
     fn cost(&self, span: &Span, codes: &[Code]) -> StageCost {
         let ways = self.ways(span.n_devices);
-        let (mut ms, mut weight_mib, mut kept_mib) = (0.0, 0.0, 0.0);
+        let (mut ms, mut weight_mib, mut state_mib, mut kept_mib) = (0.0, 0.0, 0.0, 0.0);
         let (mut run_mib, mut peak_mib, mut reserved) = (0.0f64, 0.0f64, [0.0f64; 2]);
         for (at, &code) in codes.iter().enumerate() {
             let (op, way, is_recomputed) = (span.start + at, &ways[code / 2], code % 2 == 1);
@@ -153,7 +148,7 @@ impl<'a> Mixed<'a> {
                 reserved[0] = reserved[0].max(profile.forward_reserved_mib);
                 reserved[1] = reserved[1].max(profile.backward_reserved_mib);
             }
-            weight_mib += profile.weight_mib;
+            (weight_mib, state_mib) = (weight_mib + profile.weight_mib, state_mib + profile.state_mib);
             let runs_on = is_recomputed && codes.get(at + 1).is_some_and(|next| next % 2 == 1);
             run_mib = if runs_on { run_mib + way.kept_mib[op] } else { 0.0 };
             peak_mib = peak_mib.max(run_mib);
@@ -162,8 +157,7 @@ impl<'a> Mixed<'a> {
             }
         }
         let reserve_mib = (reserved[0] + reserved[1]).max(weight_mib);
-        let mib =
-            weight_mib * self.state_copies() + kept_mib * span.in_flight as f64 + peak_mib + reserve_mib;
+        let mib = state_mib + kept_mib * span.in_flight as f64 + peak_mib + reserve_mib;
         StageCost { ms, mib }
     }
 
@@ -228,11 +222,11 @@ impl<'a> Mixed<'a> {
 
     /// The plan of some spans.
     pub fn plan(&self, best: &Best) -> PipelinePlan {
-        let stages = best.spans.iter().map(|span| match self.fitted(span) {
-            Some((ms, codes)) if ms <= self.base.upper_ms(span) => self.stage(span, &codes),
+        let stages = best.spans.iter().map(|span| match self.fitted(&self.base.placed(span)) {
+            Some((ms, codes)) if self.base.scaled(ms) <= self.base.upper_ms(span) => self.stage(span, &codes),
             _ => self.base.stage(span),
         });
-        PipelinePlan { microbatch: self.base.setting.microbatch, stages: stages.collect() }
+        self.base.plan_of(stages.collect())
     }
 
     fn stage(&self, span: &Span, codes: &[Code]) -> StageChoice {
@@ -293,6 +287,9 @@ impl Stages for Mixed<'_> {
     fn max_stages(&self) -> usize {
         self.base.max_stages()
     }
+    fn min_stages(&self) -> usize {
+        self.base.min_stages()
+    }
     fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool {
         self.base.is_allowed(first_device, n_devices)
     }
@@ -311,11 +308,11 @@ impl Stages for Mixed<'_> {
         self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.cell(span).lower_ms
+        self.base.scaled(self.cell(&self.base.placed(span)).lower_ms)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        let mixed = self.fitted(span).map_or(f64::INFINITY, |found| found.0);
-        mixed.min(self.base.upper_ms(span))
+        let fitted = self.fitted(&self.base.placed(span));
+        fitted.map_or(f64::INFINITY, |found| self.base.scaled(found.0)).min(self.base.upper_ms(span))
     }
     fn rounds(&self) -> f64 {
         self.base.rounds()

@@ -15,6 +15,7 @@ struct Path {
     value: f64,
     ms: f64,
     weight_mib: f64,
+    state_mib: f64,
     kept_mib: f64,
     reserved: [f64; 2],
     /// What the run of recomputed operators holds that begins here, and the most that any run holds.
@@ -110,13 +111,14 @@ impl Sweep {
         let in_flight = span.in_flight as f64;
         let price = self.prices[at];
         let mut ms = profile.both_ms() + if is_recomputed { profile.forward_ms } else { 0.0 };
-        let state_mib = (of.state_copies() + f64::from(u8::from(price.is_by_weight))) * profile.weight_mib;
+        let state_mib = profile.state_mib + f64::from(u8::from(price.is_by_weight)) * profile.weight_mib;
         let is_last = self.start == span.end;
         if is_last {
             ms += way.send_after_ms(op, span);
         }
         let value = ms + price.ms_per_mib * (state_mib + in_flight * kept_mib);
-        let own = Path { value, ms, weight_mib: profile.weight_mib, kept_mib, ..Path::default() };
+        let (weight_mib, own_state_mib) = (profile.weight_mib, profile.state_mib);
+        let own = Path { value, ms, weight_mib, state_mib: own_state_mib, kept_mib, ..Path::default() };
         if is_last {
             return (own, 0);
         }
@@ -132,6 +134,7 @@ impl Sweep {
             value: own.value + after.value + move_ms - gain,
             ms: own.ms + after.ms + move_ms,
             weight_mib: own.weight_mib + after.weight_mib,
+            state_mib: own.state_mib + after.state_mib,
             kept_mib: after.kept_mib + if runs_on && !is_cut { 0.0 } else { kept_mib },
             reserved: [reserved[0].max(after.reserved[0]), reserved[1].max(after.reserved[1])],
             run_mib,
@@ -164,10 +167,7 @@ impl Sweep {
         let in_flight = span.in_flight as f64;
         let value = path.value + send_ms + self.prices[at].ms_per_mib * in_flight * input_mib;
         let reserve_mib = (path.reserved[0] + path.reserved[1]).max(path.weight_mib);
-        let mib = path.weight_mib * of.state_copies()
-            + in_flight * (path.kept_mib + input_mib)
-            + path.peak_mib
-            + reserve_mib;
+        let mib = path.state_mib + in_flight * (path.kept_mib + input_mib) + path.peak_mib + reserve_mib;
         (value, path.ms + send_ms, mib)
     }
 
