@@ -66,6 +66,11 @@ fn write_loops(found: &mut Module, whole: &Module, parts: &Parts, short: Option<
         debug_assert!(todo.is_empty() || short.is_none_or(|short| !short.is_dropped(id)));
         while let Some(comp) = todo.pop() {
             found.comps[comp.index()] = plan.comp(comp).clone();
+            if parts.plan_of.len() > 1 {
+                let stage = parts.stage_of[id.index()].to_string();
+                let instrs = &mut found.comps[comp.index()].instrs;
+                instrs.iter_mut().for_each(|instr| instr.set_note("phzc.stage", &stage));
+            }
             todo.extend(plan.comp(comp).instrs.iter().flat_map(crate::derive::control_flow));
         }
     }

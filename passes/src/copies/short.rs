@@ -40,6 +40,8 @@ pub struct Short {
     pub whole_of: Vec<InstrId>,
     /// Per instruction of the short entry: its place among the layers that are left.
     place: Vec<Option<usize>>,
+    /// Per instruction of the short entry: its counterparts in the layers before and after, where these are left.
+    pub neighbours: Vec<[Option<InstrId>; 2]>,
     /// Per instruction of the short entry that is in the last inner layer: its counterpart in the first.
     twin: Vec<Option<InstrId>>,
 }
@@ -103,6 +105,12 @@ impl Short {
             }
         }
         found
+    }
+
+    /// Instructions of the last inner layer with their counterparts in the first, in the short entry.
+    pub fn twins(&self) -> impl Iterator<Item = (InstrId, InstrId)> + '_ {
+        let twin = |(own, twin): (usize, &Option<InstrId>)| Some((InstrId::new(own), (*twin)?));
+        self.twin.iter().enumerate().filter_map(twin)
     }
 
     /// Whether an instruction of the whole entry is not in the short one.
@@ -360,12 +368,15 @@ impl Cutter<'_> {
         }
         let kept = || (0..keep.len()).filter(|&at| keep[at]);
         let place = |layer: usize| if layer < 2 { layer } else { layer + 4 - n };
+        let left = |other: Option<InstrId>| other.filter(|&id| keep[id.index()]).map(|id| own[id.index()]);
+        let beside = |at: usize| [left(self.copies.prev[at]), left(self.copies.next[at])];
         let twin = |at: usize| (of[at] == Some(n - 2)).then(|| stands[at][0]);
         let (places, twins) = (kept().map(|at| of[at].map(place)).collect(), kept().map(twin).collect());
         Short {
             place: places,
             twin: twins,
             n_layers: n,
+            neighbours: kept().map(beside).collect(),
             whole_of: kept().map(InstrId::new).collect(),
             layer_of: of,
             stands,

@@ -1,7 +1,9 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
+use super::chain::Layers;
 use super::tried::{Bound, Draft, Tried};
 use super::{Problem, text};
+use crate::derive::derive;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
 use phzc_cost::Cluster;
@@ -18,8 +20,19 @@ struct Stages<'p> {
     to_beat: f64,
 }
 
+/// Layouts for one number of stages, not yet written into the program.
+pub struct Sketch<'p> {
+    stages: Stages<'p>,
+    solved: Solved,
+    /// The number of microbatches that they are made for.
+    n_microbatches: usize,
+    bound: Bound,
+    /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
+    pub secs: f64,
+}
+
 impl Problem<'_> {
-    /// The best placement on several stages, unless it provably takes `to_beat` or longer.
+    /// Layouts for several stages, unless they provably take `to_beat` or longer.
     ///
     /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
     /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
@@ -27,22 +40,31 @@ impl Problem<'_> {
     ///
     /// Layouts are chosen for the whole batch first. If they split it so far that the number of microbatches that
     /// would be best cannot be split as well, they are chosen again for that number.
-    pub fn staged(&self, n_stages: usize, to_beat: f64) -> Tried {
+    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Vec<Sketch<'_>>, Tried> {
         let (fewest, most) = self.fewest_and_most();
-        let stages = Stages::new(self, n_stages, to_beat);
-        let Some(solved) = stages.solve(fewest) else {
-            return if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) };
+        let stages = || Stages::new(self, n_stages, to_beat);
+        let Some(solved) = stages().solve(fewest) else {
+            return Err(if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) });
         };
         let bound = Bound { lower_bound_secs: solved.bound(), stop: solved.stop().to_owned() };
-        let tried = stages.cut(fewest, &solved, bound.clone());
-        let wanted = match &tried {
-            Tried::Placed(placement) => placement.wanted,
-            Tried::TooLarge(_) => Some(most).filter(|&most| most > fewest),
-            Tried::Worse | Tried::Impossible(_) => None,
-        };
-        match wanted.and_then(|count| Some((count, stages.solve(count)?))) {
-            Some((count, solved)) => tried.or_faster(stages.cut(count, &solved, bound)),
-            None => tried,
+        let (secs, wanted) = stages().estimate(fewest, &solved);
+        let wanted = if secs.is_finite() { wanted } else { Some(most).filter(|&most| most > fewest) };
+        let mut found =
+            vec![Sketch { stages: stages(), solved, n_microbatches: fewest, bound: bound.clone(), secs }];
+        if let Some((count, solved)) = wanted.and_then(|count| Some((count, stages().solve(count)?))) {
+            let (secs, _) = stages().estimate(count, &solved);
+            found.push(Sketch { stages: stages(), solved, n_microbatches: count, bound, secs });
+        }
+        Ok(found)
+    }
+}
+
+impl Sketch<'_> {
+    /// The best placement, unless the estimate is no better than what is known.
+    pub fn tried(&self, best_secs: f64) -> Tried {
+        match self.secs < best_secs || best_secs.is_infinite() {
+            true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone()),
+            false => Tried::Slower(self.bound.lower_bound_secs),
         }
     }
 }
@@ -55,10 +77,11 @@ impl<'p> Stages<'p> {
         Stages { problem, cluster, n_stages, weights: [weight, weight, 1.0 / stages], to_beat }
     }
 
-    /// What to choose layouts from, such that so many microbatches can be split as the batch is.
-    fn input(&self, n_microbatches: usize) -> Input<'_> {
-        let Problem { facts, graph, blocks, .. } = self.problem;
-        Input { n_microbatches, ..facts.input(graph, blocks, &self.cluster) }
+    /// Does something with what to choose layouts from, such that so many microbatches can be split as the batch is.
+    fn with_input<R>(&self, n_microbatches: usize, act: impl FnOnce(Input<'_>) -> R) -> R {
+        let subject = self.problem.subject;
+        let relaxed = subject.relaxed(&self.cluster);
+        act(Input { n_microbatches, ..subject.input(&self.cluster, &relaxed) })
     }
 
     fn goal(&self, limit_bytes: f64) -> Goal {
@@ -66,25 +89,42 @@ impl<'p> Stages<'p> {
     }
 
     fn solve(&self, n_microbatches: usize) -> Option<Solved> {
-        let (input, goal) = (self.input(n_microbatches), self.goal(self.cluster.accelerator.usable_bytes()));
-        let all = meshes(self.cluster.n_devices() as i64).into_iter();
-        let open: Vec<Mesh> =
-            all.filter(|mesh| Model::new(input, mesh).floor(&goal) < self.to_beat).collect();
-        solve_over(input, &open, &goal, self.to_beat)
+        let goal = self.goal(self.cluster.accelerator.usable_bytes());
+        self.with_input(n_microbatches, |input| {
+            let all = meshes(self.cluster.n_devices() as i64).into_iter();
+            let open: Vec<Mesh> =
+                all.filter(|mesh| Model::new(input, mesh).floor(&goal) < self.to_beat).collect();
+            solve_over(input, &open, &goal, self.to_beat)
+        })
+    }
+
+    /// What the chain takes the best cut in these layouts to take, and the number of microbatches that would be better.
+    fn estimate(&self, n_microbatches: usize, solved: &Solved) -> (f64, Option<usize>) {
+        let problem = self.problem;
+        let draft = self.with_input(n_microbatches, |input| self.draft(input, solved));
+        let Ok(facts) = derive(&draft.text) else { return (f64::INFINITY, None) };
+        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
+        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let usable = problem.cluster.accelerator.usable_bytes();
+        let (fastest, wanted) = problem.fastest(&mut layers, self.n_stages, usable, &allowed);
+        (fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs), wanted)
     }
 
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
-        let input = self.input(n_microbatches);
-        self.problem.within_memory(self.n_stages, self.draft(input, solved), bound, |limit, moves_again| {
-            let input = Input { moves_again, ..input };
-            let again = solve_on(input, &solved.mesh, &self.goal(limit));
-            again.map(|again| self.draft(input, &again))
+        let draft = self.with_input(n_microbatches, |input| self.draft(input, solved));
+        self.problem.within_memory(self.n_stages, draft, bound, |limit, moves_again| {
+            self.with_input(n_microbatches, |input| {
+                let input = Input { moves_again, ..input };
+                let again = solve_on(input, &solved.mesh, &self.goal(limit));
+                again.map(|again| self.draft(input, &again))
+            })
         })
     }
 
     fn draft(&self, input: Input, solved: &Solved) -> Draft {
         Draft {
             text: text::sharded(self.problem, input, solved),
+            is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
         }
     }

@@ -36,7 +36,7 @@ fn a_cut_takes_as_long_as_the_text_says() {
     let submesh = cluster.submesh(2);
     for (name, program) in EXAMPLES {
         let (module, _) = run(program, "fuse,shard", &submesh);
-        let mut layers = Layers::new(&module, derive(&module).expect("a planned module"), &cluster);
+        let mut layers = Layers::new(&module, derive(&module).expect("a planned module"), &cluster, None);
         for n_microbatches in [1, 2, 4] {
             let cut = layers.chain(n_microbatches).cut(2, n_microbatches, f64::INFINITY).expect("two layers");
             let mut placed = module.clone();
