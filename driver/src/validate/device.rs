@@ -67,7 +67,9 @@ fn stated(rest: &str) -> Option<(u64, bool)> {
     let lower = rest.to_ascii_lowercase();
     let leading = lower.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let n_digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let first = leading[..n_digits(leading)].parse().ok().map(|number| (number, false));
+    let (first, unit) = leading.split_at(n_digits(leading));
+    let is_bare = !unit.trim_start().starts_with("gb");
+    let first = first.parse().ok().filter(|_| is_bare).map(|number| (number, false));
     let parts = lower.match_indices("gb").map(|(at, _)| (lower[..at].trim_end(), &lower[at + 2..]));
     // `400Gb/s` and `400Gbps` are networks.
     let mut sizes = parts.filter(|(_, after)| !after.starts_with(['/', 'p']));
