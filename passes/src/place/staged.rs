@@ -43,15 +43,26 @@ impl Problem<'_> {
     pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Vec<Sketch<'_>>, Tried> {
         let (fewest, most) = self.fewest_and_most();
         let stages = || Stages::new(self, n_stages, to_beat);
-        let Some(solved) = stages().solve(fewest) else {
-            return Err(if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) });
+        let floors = stages().floors(fewest);
+        let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
+        // Choices that lay equal layers out alike bound no others.
+        let floor = self.subject.short.as_ref().map(|_| least);
+        let Some(solved) = stages().solve(fewest, &floors) else {
+            return Err(match floor {
+                _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
+                Some(floor) => Tried::Slower(floor),
+                None => Tried::Worse,
+            });
         };
-        let bound = Bound { lower_bound_secs: solved.bound(), stop: solved.stop().to_owned() };
+        let lower_bound_secs = floor.unwrap_or(solved.bound());
+        let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
         let (secs, wanted) = stages().estimate(fewest, &solved);
         let wanted = if secs.is_finite() { wanted } else { Some(most).filter(|&most| most > fewest) };
         let mut found =
             vec![Sketch { stages: stages(), solved, n_microbatches: fewest, bound: bound.clone(), secs }];
-        if let Some((count, solved)) = wanted.and_then(|count| Some((count, stages().solve(count)?))) {
+        if let Some((count, solved)) =
+            wanted.and_then(|count| Some((count, stages().solve(count, &stages().floors(count))?)))
+        {
             let (secs, _) = stages().estimate(count, &solved);
             found.push(Sketch { stages: stages(), solved, n_microbatches: count, bound, secs });
         }
@@ -77,31 +88,35 @@ impl<'p> Stages<'p> {
         Stages { problem, cluster, n_stages, weights: [weight, weight, 1.0 / stages], to_beat }
     }
 
-    /// Does something with what to choose layouts from, such that so many microbatches can be split as the batch is.
-    fn with_input<R>(&self, n_microbatches: usize, act: impl FnOnce(Input<'_>) -> R) -> R {
-        let subject = self.problem.subject;
-        let relaxed = subject.relaxed(&self.cluster);
-        act(Input { n_microbatches, ..subject.input(&self.cluster, &relaxed) })
+    /// What to choose layouts from, such that so many microbatches can be split as the batch is.
+    fn input(&self, n_microbatches: usize) -> Input<'_> {
+        Input { n_microbatches, ..self.problem.subject.input(&self.cluster, &[]) }
+    }
+
+    /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether equal layers are laid
+    /// out alike or not.
+    fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
+        let goal = self.goal(f64::INFINITY);
+        let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floor(&goal);
+        let all = meshes(self.cluster.n_devices() as i64).into_iter();
+        all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
     }
 
     fn goal(&self, limit_bytes: f64) -> Goal {
         Goal { weights: self.weights, memory_bytes: Some(self.n_stages as f64 * limit_bytes) }
     }
 
-    fn solve(&self, n_microbatches: usize) -> Option<Solved> {
+    fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)]) -> Option<Solved> {
         let goal = self.goal(self.cluster.accelerator.usable_bytes());
-        self.with_input(n_microbatches, |input| {
-            let all = meshes(self.cluster.n_devices() as i64).into_iter();
-            let open: Vec<Mesh> =
-                all.filter(|mesh| Model::new(input, mesh).floor(&goal) < self.to_beat).collect();
-            solve_over(input, &open, &goal, self.to_beat)
-        })
+        let open = floors.iter().filter(|(_, floor)| *floor < self.to_beat);
+        let open: Vec<Mesh> = open.map(|(mesh, _)| mesh.clone()).collect();
+        solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
     }
 
     /// What the chain takes the best cut in these layouts to take, and the number of microbatches that would be better.
     fn estimate(&self, n_microbatches: usize, solved: &Solved) -> (f64, Option<usize>) {
         let problem = self.problem;
-        let draft = self.with_input(n_microbatches, |input| self.draft(input, solved));
+        let draft = self.draft(self.input(n_microbatches), solved);
         let Ok(facts) = derive(&draft.text) else { return (f64::INFINITY, None) };
         let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
         let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
@@ -111,13 +126,11 @@ impl<'p> Stages<'p> {
     }
 
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
-        let draft = self.with_input(n_microbatches, |input| self.draft(input, solved));
+        let draft = self.draft(self.input(n_microbatches), solved);
         self.problem.within_memory(self.n_stages, draft, bound, |limit, moves_again| {
-            self.with_input(n_microbatches, |input| {
-                let input = Input { moves_again, ..input };
-                let again = solve_on(input, &solved.mesh, &self.goal(limit));
-                again.map(|again| self.draft(input, &again))
-            })
+            let input = Input { moves_again, ..self.input(n_microbatches) };
+            let again = solve_on(input, &solved.mesh, &self.goal(limit));
+            again.map(|again| self.draft(input, &again))
         })
     }
 

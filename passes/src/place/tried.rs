@@ -87,8 +87,7 @@ impl Problem<'_> {
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
-            let relaxed = self.subject.relaxed(self.cluster);
-            let input = self.subject.input(self.cluster, &relaxed);
+            let input = self.subject.input(self.cluster, &[]);
             let input = Input { n_microbatches, moves_again, ..input };
             let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
             let mut text = text::sharded(self, input, &solved);

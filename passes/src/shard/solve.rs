@@ -66,14 +66,14 @@ pub struct Open {
 impl Open {
     /// The bound of a mesh; `None` when no choice on it is legal.
     pub fn new(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Open> {
-        let mut problem = Model::new(input, mesh).problem(goal);
+        let mut model = Model::new(input, mesh);
+        let mut problem = model.problem(goal);
         let limit = problem.memory_limit.take();
         let free = choose(&problem, &Limits::default()).ok()?;
         problem.memory_limit = limit;
-        let relaxed = input.relaxed.iter().map(|relaxed| relaxed_bound(relaxed.alike(&input), mesh, goal));
         let bound = match input.relaxed {
             [] => free.lower_bound,
-            _ => relaxed.sum::<Option<f64>>()?.min(free.lower_bound),
+            _ => relaxed_bound(input, model, goal)?.min(free.lower_bound),
         };
         Some(Open { mesh: mesh.clone(), problem, free, bound })
     }
@@ -108,11 +108,18 @@ impl Open {
     }
 }
 
-/// What the best choice costs at least, however much memory it needs.
-fn relaxed_bound(input: Input, mesh: &Mesh, goal: &Goal) -> Option<f64> {
-    let mut problem = Model::new(input, mesh).problem(goal);
-    problem.memory_limit = None;
-    Some(choose(&problem, &Limits::default()).ok()?.lower_bound)
+/// No plan costs less than the relaxed inputs' best choices together, however much memory they need. Ways that `model` knows
+/// are theirs too.
+fn relaxed_bound(input: Input, model: Model, goal: &Goal) -> Option<f64> {
+    let (mesh, mut moves, mut bound) = (model.mesh, model.moves, 0.0);
+    for relaxed in input.relaxed {
+        let mut model = Model::new(relaxed.alike(&input), &mesh);
+        model.moves = moves;
+        let problem = Problem { memory_limit: None, ..model.problem(goal) };
+        bound += choose(&problem, &Limits::default()).ok()?.lower_bound;
+        moves = model.moves;
+    }
+    Some(bound)
 }
 
 /// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
