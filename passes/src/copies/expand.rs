@@ -49,9 +49,10 @@ pub fn expand(whole: &Module, short: Option<&Short>, parts: &Parts) -> Option<Mo
         names: Names::of(whole.entry()),
     };
     whole.entry().iter().try_for_each(|(id, instr)| writer.instr(id, instr))?;
+    let root = writer.handed_over()?;
     let mut found = whole.clone();
     let entry = &mut found.comps[whole.entry.index()];
-    (entry.root, entry.instrs) = (writer.map[entry.root.index()], writer.out);
+    (entry.root, entry.instrs) = (root, writer.out);
     write_loops(&mut found, whole, parts, short);
     let n_partitions = parts.plans.first().and_then(|plan| plan.attr("num_partitions"));
     n_partitions.into_iter().for_each(|text| found.set_attr("num_partitions", text));
@@ -135,7 +136,7 @@ impl Writer<'_> {
         let own = template.comp.instr(template.at[self.stand(id, id).index()]);
         let mut new = instr.clone();
         if id == self.whole.root && instr.op == Opcode::Tuple {
-            self.root(&mut new, own, reading)?;
+            self.root(&mut new, template.comp.root(), reading)?;
         } else {
             for (at, &operand) in instr.operands.iter().enumerate() {
                 let reader = template.comp.instr(template.at[self.stand(id, operand).index()]);
@@ -189,6 +190,16 @@ impl Writer<'_> {
         new.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
         partial::set(new, &partials);
         Some(())
+    }
+
+    /// The entry's root; where it is an array that a plan brings to another layout, the movement.
+    fn handed_over(&mut self) -> Option<InstrId> {
+        let (root, stage) = (self.whole.root, self.parts.stage_of[self.whole.root.index()]);
+        let reading = Reading { stage, plan: self.parts.plan_of[stage] };
+        match self.whole.root().op {
+            Opcode::Tuple => Some(self.map[root.index()]),
+            _ => self.value(self.templates[reading.plan].comp.root, Some(root), reading),
+        }
     }
 
     /// Per result of the whole program: which of the short one's stands for it.

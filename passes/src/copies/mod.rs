@@ -12,7 +12,7 @@
 pub mod expand;
 pub mod short;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::repeats::repeats;
 use indexmap::IndexMap;

@@ -10,7 +10,7 @@ use phzc_ir::{Mesh, Module};
 use std::fmt::Write;
 
 /// A step of a perceptron with so many layers, forward, backward and update.
-fn perceptron(n_layers: usize) -> Module {
+pub(crate) fn perceptron(n_layers: usize) -> Module {
     let mut text = String::from("  x0 = f32[64,256] parameter(0)\n  dy = f32[64,256] parameter(1)\n");
     let shape = "f32[64,256]";
     for at in 1..=n_layers {
