@@ -185,5 +185,4 @@ impl OpTables {
 }
 
 #[cfg(test)]
-#[path = "own_tests.rs"]
 mod tests;

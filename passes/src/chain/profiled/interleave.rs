@@ -9,7 +9,13 @@ use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, PlanSchedule, StageChoic
 use phzc_cost::profile::OpProfile;
 
 /// The found plans and interleaved ones made of them, the cheapest first; no interleaved one takes less than `ideal_ms`.
-pub fn by_price(machine: &Machine, space: &Space, found: Vec<Found>, ideal_ms: f64) -> Vec<Found> {
+pub fn by_price(
+    machine: &Machine,
+    space: &Space,
+    found: Vec<Found>,
+    seed: Option<Found>,
+    ideal_ms: f64,
+) -> Vec<Found> {
     let price = |plan: &PipelinePlan| {
         machine.price(plan).filter(|cost| cost.mib <= machine.limit_mib).map_or(f64::INFINITY, |cost| cost.ms)
     };
@@ -25,9 +31,24 @@ pub fn by_price(machine: &Machine, space: &Space, found: Vec<Found>, ideal_ms: f
             all.push((price(&found.plan), Some(at), found));
         }
     }
+    all.extend(seed.map(|seed| (price(&seed.plan), None, seed)));
     all.retain(|(ms, _, _)| ms.is_finite());
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut known: Vec<Kind> = Vec::new();
+    all.retain(|(_, _, found)| {
+        let kind = kind(&found.plan);
+        let is_new = !known.contains(&kind);
+        known.push(kind);
+        is_new
+    });
     with_bounds(all)
+}
+
+/// What plans differ in: microbatch, schedule and the devices of each stage.
+type Kind = (u32, PlanSchedule, Vec<usize>);
+
+fn kind(plan: &PipelinePlan) -> Kind {
+    (plan.microbatch, plan.schedule, plan.stages.iter().map(|stage| stage.n_devices).collect())
 }
 
 /// What was proved with the first plans left out holds only for plans behind all of them.

@@ -49,9 +49,30 @@ pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
         return found;
     }
     let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
-    let mut found = interleave::by_price(machine, space, found, ideal_ms);
+    let seed = if space.is_mixed { seed(machine, space, &found) } else { None };
+    let mut found = interleave::by_price(machine, space, found, seed, ideal_ms);
     found.truncate(n_best);
     found
+}
+
+/// The plan that Aceso's cost takes for the best: mixed stages are not searched through, and it may lie where the own cost's search did not look.
+fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
+    let limits = &space.limits;
+    let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
+    let measured = machine.tables.batches();
+    let microbatches = space.microbatches.iter().copied().filter(|size| measured.contains(size)).collect();
+    let groups: Vec<usize> = limits.groups.iter().copied().filter(|size| size.is_power_of_two()).collect();
+    let is_allowed = is_allowed && groups.is_empty() == limits.groups.is_empty();
+    let zero = limits.zero.first().copied().unwrap_or(0);
+    let limits = Limits { groups, zero: vec![0], schedules: Vec::new(), n_best: 1, ..limits.clone() };
+    let acesos = Machine { own: None, ..machine.clone() };
+    let mut plan =
+        best(&acesos, &Space { microbatches, limits, ..space.clone() }).filter(|_| is_allowed)?.plan;
+    for op in plan.stages.iter_mut().flat_map(|stage| &mut stage.ops) {
+        op.zero = if op.data > 1 { zero } else { 0 };
+    }
+    let first = found.first()?;
+    Some(Found { plan, ..first.clone() })
 }
 
 /// How many plans more are priced where stages differ in their devices: regrouping between stages is in the own price, not in the search.

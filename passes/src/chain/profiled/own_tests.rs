@@ -146,3 +146,33 @@ fn an_interleaved_pipeline_has_each_group_of_devices_several_times_and_fits() {
     let cost = machine.price(&found.plan).expect("measured");
     assert!(found.bound_ms <= cost.ms && cost.mib <= machine.limit_mib);
 }
+
+#[test]
+fn of_several_schedules_the_best_one_is_taken_and_the_bound_is_one_on_all() {
+    let (one, zero) = (PlanSchedule::OneFOneB, PlanSchedule::ZeroBubble);
+    for limit_mib in [150.0, 180.0, 220.0, 1e6] {
+        let machine = own(&SIZES, limit_mib, false);
+        let of = |schedules: &[PlanSchedule]| {
+            let limits = Limits { schedules: schedules.to_vec(), min_stages: 2, ..Limits::default() };
+            let found = best(&machine, &limited(limits, false))?;
+            Some((machine.price(&found.plan)?.ms, found.bound_ms))
+        };
+        let (Some(first), Some(second), Some(both)) = (of(&[one]), of(&[zero]), of(&[one, zero])) else {
+            continue;
+        };
+        let least = first.0.min(second.0);
+        assert!(both.0 <= least * 1.001 && both.1 <= least, "{limit_mib}: {first:?} {second:?} {both:?}");
+    }
+}
+
+#[test]
+fn a_mixed_plan_is_no_worse_than_the_one_that_acesos_cost_takes_for_the_best() {
+    for limit_mib in [150.0, 180.0, 220.0, 1e6] {
+        let machine = own(&SIZES, limit_mib, false);
+        let ms = |plan: &PipelinePlan| machine.price(plan).expect("measured").ms;
+        let space = limited(Limits { max_plans: Some(1), ..Limits::default() }, true);
+        let acesos = best(&Machine { own: None, ..machine.clone() }, &space);
+        let (Some(acesos), Some(own)) = (acesos, best(&machine, &space)) else { continue };
+        assert!(ms(&own.plan) <= ms(&acesos.plan) * (1.0 + 1e-9), "{limit_mib}");
+    }
+}

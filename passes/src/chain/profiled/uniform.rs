@@ -75,14 +75,7 @@ impl Uniform {
         let profiles: Vec<OpProfile> = profiles.iter().enumerate().map(adjusted).collect();
         let candidates: Vec<Candidate> =
             (0..profiles.len()).map(|op| of.candidate(op, &profiles[op])).collect();
-        let sums = |value: &dyn Fn(usize) -> f64| {
-            let mut sum = 0.0;
-            let each = (0..profiles.len()).map(|op| {
-                sum += value(op);
-                sum
-            });
-            std::iter::once(0.0).chain(each).collect::<Vec<f64>>()
-        };
+        let sums = |value: &dyn Fn(usize) -> f64| sums_before(profiles.len(), value);
         let reserved: [fn(&OpProfile) -> f64; 2] =
             [|it| it.forward_reserved_mib, |it| it.backward_reserved_mib];
         let caps = Cap::all(&of.layers, &candidates);
@@ -270,6 +263,16 @@ impl Uniform {
             }
         }
     }
+}
+
+/// Per operator, and at the end: the sum over those before it.
+fn sums_before(n_ops: usize, value: &dyn Fn(usize) -> f64) -> Vec<f64> {
+    let mut sum = 0.0;
+    let each = (0..n_ops).map(|op| {
+        sum += value(op);
+        sum
+    });
+    std::iter::once(0.0).chain(each).collect()
 }
 
 fn whole_slopes(classes: &[Arc<Patterns>]) -> Vec<Slope> {
