@@ -153,7 +153,8 @@ impl Problem<'_> {
                 }
                 Ok(None) => {
                     let Some(next) = leaner(&draft, least, usable, &again) else { break };
-                    (draft, is_new) = (next, true);
+                    // Of many layers the text is written only where the chain, corrected by the last text, sees it fit.
+                    (draft, is_new) = (next, self.subject.short.is_none());
                     Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
                 }
             }
@@ -174,7 +175,8 @@ impl Problem<'_> {
         let usable = self.cluster.accelerator.usable_bytes();
         (0..MOVING_AGAIN).find_map(|step| {
             let draft = again(usable * LESS.powi(step), true)?;
-            let staged = self.cut(&draft, n_stages, usable, true).ok()??;
+            let is_new = self.subject.short.is_none();
+            let staged = self.cut(&draft, n_stages, usable, is_new).ok()??;
             Some(staged).filter(|staged| staged.peak_bytes() <= usable)
         })
     }
