@@ -40,6 +40,13 @@ impl Chain {
             .collect()
     }
 
+    /// No cut takes fewer seconds: stages are equally slow at best, and sends free.
+    pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
+        let mean = self.secs.iter().sum::<f64>() / n_stages as f64;
+        let update = self.update_secs.iter().sum::<f64>() / n_stages as f64;
+        mean * (n_stages + n_microbatches - 1) as f64 + update
+    }
+
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds

@@ -1,7 +1,7 @@
 //! Tries one stage count: layouts on a stage's devices, the cut, and what the text then says of time and memory.
 
 use super::chain::Layers;
-use super::cut::Cut;
+use super::cut::{Chain, Cut};
 use super::{Problem, note, text};
 use crate::check::amount;
 use crate::choose::Stop;
@@ -221,14 +221,29 @@ impl Problem<'_> {
         limit_bytes: f64,
         allowed: &[usize],
     ) -> (Option<(Cut, usize)>, Option<usize>) {
-        let mut cut = |&count: &usize| Some((layers.chain(count).cut(n_stages, count, limit_bytes)?, count));
-        let cuts: Vec<(Cut, usize)> = self.counts.iter().filter_map(&mut cut).collect();
-        let fastest = |is_candidate: &dyn Fn(&usize) -> bool| {
-            let candidates = cuts.iter().filter(|(_, count)| is_candidate(count));
-            candidates.min_by(|(a, _), (b, _)| a.step_secs.total_cmp(&b.step_secs)).cloned()
-        };
-        let wanted = fastest(&|_| true).map(|(_, count)| count).filter(|count| !allowed.contains(count));
-        (fastest(&|count| allowed.contains(count)), wanted)
+        let mut chains: Vec<(f64, usize, Chain)> = Vec::new();
+        for &count in &self.counts {
+            let chain = layers.chain(count);
+            chains.push((chain.floor_secs(n_stages, count), count, chain));
+        }
+        chains.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut best, mut fastest): (Option<(Cut, usize)>, Option<(f64, usize)>) = (None, None);
+        for (floor, count, chain) in chains {
+            let is_allowed = allowed.contains(&count);
+            let known =
+                if is_allowed { best.as_ref().map(|(cut, _)| cut.step_secs) } else { fastest.map(|it| it.0) };
+            if known.is_some_and(|known| floor >= known) {
+                continue;
+            }
+            let Some(cut) = chain.cut(n_stages, count, limit_bytes) else { continue };
+            if fastest.is_none_or(|(secs, _)| cut.step_secs < secs) {
+                fastest = Some((cut.step_secs, count));
+            }
+            if is_allowed && best.as_ref().is_none_or(|(known, _)| cut.step_secs < known.step_secs) {
+                best = Some((cut, count));
+            }
+        }
+        (best, fastest.map(|it| it.1).filter(|count| !allowed.contains(count)))
     }
 
     /// The text of a cut, with what the report says of it.
