@@ -11,6 +11,7 @@
 
 pub mod phaze;
 pub mod profiled;
+mod memo;
 mod reach;
 mod search;
 mod sums;
@@ -19,9 +20,8 @@ mod tests;
 
 pub use search::{Best, Effort, TOLERANCE, search};
 
-use indexmap::IndexMap;
-use rustc_hash::FxBuildHasher;
-use std::cell::RefCell;
+use memo::{Memo, Row};
+use std::sync::MutexGuard;
 
 /// A stage, as far as its time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ pub struct Span {
 }
 
 /// What stages of a chain take.
-pub trait Stages {
+pub trait Stages: Sync {
     /// Units in the chain.
     fn n_units(&self) -> usize;
     /// Devices, all of which are used.
@@ -75,8 +75,6 @@ pub enum Side {
     Upper,
 }
 
-type Memo = RefCell<IndexMap<Span, f64, FxBuildHasher>>;
-
 /// One chain with what has been asked of it.
 pub struct Solver<'a, S> {
     stages: &'a S,
@@ -110,21 +108,22 @@ impl<'a, S: Stages> Solver<'a, S> {
     }
 
     fn ms(&self, span: Span, side: Side) -> f64 {
-        let memo = &self.memo[side as usize];
-        if let Some(&known) = memo.borrow().get(&span) {
-            return known;
-        }
-        let ms = match side {
+        let row = self.memo[side as usize].row(&span);
+        let mut row = memo::lock(&row);
+        self.in_row(&mut row, span, side)
+    }
+
+    /// The same, its row at hand.
+    fn in_row(&self, row: &mut Row, span: Span, side: Side) -> f64 {
+        row.get_or(span.end - span.start, || match side {
             Side::Lower => self.stages.lower_ms(&span),
             Side::Upper => self.stages.upper_ms(&span),
-        };
-        memo.borrow_mut().insert(span, ms);
-        ms
+        })
     }
 
     /// Whether the stage stays below `cap`; the bound is asked first, for it is cheap.
-    fn fits(&self, span: Span, cap: f64, side: Side) -> bool {
-        self.ms(span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
+    fn fits(&self, lower: &mut MutexGuard<Row>, span: Span, cap: f64, side: Side) -> bool {
+        self.in_row(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
     }
 
     /// The stage before one that leaves `used` devices to those after it.

@@ -1,6 +1,8 @@
 //! The plan with the least sum of stage times among those with no stage over a cap.
 
+use super::memo::lock;
 use super::{ROUNDING, Side, Solver, Span, Stages};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// How some stages at the chain's end came about.
@@ -27,21 +29,21 @@ impl<S: Stages> Solver<'_, S> {
         let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
         for in_flight in 1..=n_stages {
             let left = n_stages - in_flight;
-            let mut next = Labels::new();
-            for (&used, ends) in &steps[in_flight - 1] {
-                for &n_devices in self.stages.groups() {
-                    let Some(rest) = self.leaves(used, n_devices, left) else { continue };
-                    let Some(&last) = reach.get(&(left, rest)) else { continue };
-                    if !self.stages.is_allowed(rest, n_devices) {
-                        continue;
-                    }
-                    let found = next.entry(used + n_devices).or_default();
-                    for (&end, label) in ends {
+            let before = &steps[in_flight - 1];
+            let starts = |(total, steps): (usize, Vec<(usize, usize)>)| {
+                let mut found = BTreeMap::new();
+                let last = *reach.get(&(left, self.stages.n_devices() - total))?;
+                for (used, n_devices) in steps {
+                    for (&end, label) in &before[&used] {
                         let stage = self.span(left, end, used, n_devices, in_flight);
-                        self.extend(stage, last, cap, side, Label { end, used_after: used, ..*label }, found);
+                        let after = Label { end, used_after: used, ..*label };
+                        self.extend(stage, last, cap, side, after, &mut found);
                     }
                 }
-            }
+                Some((total, found))
+            };
+            let next = self.steps(before.keys(), left, |_, rest| rest).into_par_iter().filter_map(starts);
+            let next: Labels = next.collect();
             steps.push(next);
         }
         let total = self.stages.n_devices();
@@ -61,16 +63,22 @@ impl<S: Stages> Solver<'_, S> {
     ) {
         let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
         let mut n_misses = 0;
+        let row = self.memo[Side::Lower as usize].row(&stage);
+        let mut row = lock(&row);
         for start in (stage.start..=last.min(stage.end - 1)).rev() {
             if self.stages.busy_before(start) < least_busy || side == Side::Upper && n_misses > MAX_MISSES {
                 break;
             }
             let span = Span { start, ..stage };
-            n_misses += usize::from(self.ms(span, Side::Lower) > cap);
-            if !self.fits(span, cap, side) {
+            n_misses += usize::from(self.in_row(&mut row, span, Side::Lower) > cap);
+            if !self.fits(&mut row, span, cap, side) {
                 continue;
             }
-            let label = Label { sum_ms: after.sum_ms + self.ms(span, side), ..after };
+            let ms = match side {
+                Side::Lower => self.in_row(&mut row, span, side),
+                Side::Upper => self.ms(span, side),
+            };
+            let label = Label { sum_ms: after.sum_ms + ms, ..after };
             let known = found.entry(start).or_insert(label);
             if label.sum_ms < known.sum_ms {
                 *known = label;

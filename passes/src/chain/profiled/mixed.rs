@@ -4,6 +4,7 @@
 //! limit, is below every stage that fits. A way that fits is made between the two neighbouring prices of which one fits and one does
 //! not: the two stages are spliced, and what is left of the memory is given to single operators.
 
+use super::super::memo::lock;
 use super::super::{Best, Effort, Span, Stages, TOLERANCE};
 use super::sweep::{Cell, Code, Price, Sweep, Trail};
 use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
@@ -11,7 +12,7 @@ use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice, StageCost};
 use phzc_cost::profile::OpProfile;
 use rustc_hash::FxBuildHasher;
-use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
 pub const EFFORT: Effort = Effort { max_plans: 14, tolerance: TOLERANCE };
@@ -44,7 +45,7 @@ pub struct Mixed<'a> {
     ways: Vec<Vec<Way>>,
     /// Milliseconds per MiB of recomputing single operators: where choices change.
     prices: Vec<f64>,
-    sweeps: RefCell<IndexMap<Span, Sweep, FxBuildHasher>>,
+    sweeps: Mutex<IndexMap<Span, Arc<Mutex<Sweep>>, FxBuildHasher>>,
 }
 
 impl<'a> Mixed<'a> {
@@ -74,7 +75,7 @@ impl<'a> Mixed<'a> {
         };
         let ways: Vec<Vec<Way>> = base.groups.iter().map(ways_of).collect();
         let prices = prices(&ways);
-        Mixed { base, ways, prices, sweeps: RefCell::default() }
+        Mixed { base, ways, prices, sweeps: Mutex::default() }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
@@ -108,9 +109,10 @@ impl<'a> Mixed<'a> {
     }
 
     fn cell(&self, span: &Span) -> Cell {
-        let mut sweeps = self.sweeps.borrow_mut();
         let key = Span { start: 0, ..*span };
-        let sweep = sweeps.entry(key).or_insert_with(|| Sweep::new(span.end, self.prices(span)));
+        let make = || Arc::new(Mutex::new(Sweep::new(span.end, self.prices(span))));
+        let sweep = lock(&self.sweeps).entry(key).or_insert_with(make).clone();
+        let mut sweep = lock(&sweep);
         sweep.reach(self, span, None);
         sweep.cells[span.end - 1 - span.start]
     }

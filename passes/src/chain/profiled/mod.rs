@@ -198,8 +198,8 @@ impl Stages for Problem<'_> {
             .all(|split| ends_cheaper(self.setting.machine, &split.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let each = self.splits(span.n_devices).iter().map(|split| split.lower_ms(&self.setting, span));
-        each.fold(f64::INFINITY, f64::min)
+        let splits = self.splits(span.n_devices).iter();
+        splits.fold(f64::INFINITY, |least, split| split.lower_ms(&self.setting, span, least))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         let each = self.splits(span.n_devices).iter().map(|split| split.upper_ms(&self.setting, span).0);
