@@ -46,6 +46,8 @@ const SLACKS: [f64; 2] = [1.0, 1.002];
 const MAX_SHARPENED: f64 = 1.03;
 /// Chains of up to so many units are searched through: every trade of the slowest stage against the sum.
 const MAX_EXHAUSTED: usize = 64;
+/// In chains of up to so many units they are sharpened whatever the caps.
+const MAX_WIDE: usize = 300;
 /// Every stage takes as many milliseconds.
 const LEAST_CAP: f64 = 1e-9;
 /// No stage takes as many milliseconds.
@@ -166,6 +168,10 @@ impl<S: Stages> Search<'_, '_, S> {
         }
         let is_small = self.solvers[node.problem].stages.n_units() <= MAX_EXHAUSTED;
         let bound = if is_small { self.exhausted(&node) } else { self.sharpened(&node) };
+        { let solver = &self.solvers[node.problem];
+          eprintln!("closed {} stages {} at {bound} best {}", node.problem, node.n_stages, self.best.cost);
+          if let Some((_, spans)) = solver.least_sum(node.n_stages, node.high.unwrap(), Side::Lower) {
+            for s in spans { eprintln!("     {}..{} on {} f {} lower {:.1} upper {:.1}", s.start, s.end, s.n_devices, s.in_flight, solver.ms(s, Side::Lower), solver.ms(s, Side::Upper)); } } }
         self.close(bound);
     }
 
@@ -230,11 +236,13 @@ impl<S: Stages> Search<'_, '_, S> {
     /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best.
     fn sharpened(&self, node: &Node) -> f64 {
         let (solver, goal) = (&self.solvers[node.problem], self.goal());
-        let cap = solver.cap_of(node.n_stages, goal);
-        if !goal.is_finite() || node.bound >= goal || cap <= node.low || cap > MAX_SHARPENED * node.low {
+        let rounds = solver.stages.rounds();
+        let cap = solver.cap_of(node.n_stages, goal).min(goal / (rounds + 1.0));
+        let is_wide = solver.stages.n_units() > MAX_WIDE && cap > MAX_SHARPENED * node.low;
+        if !goal.is_finite() || node.bound >= goal || cap <= node.low || is_wide {
             return node.bound;
         }
         let sum_ms = solver.least_sum(node.n_stages, cap, Side::Lower).map_or(f64::INFINITY, |found| found.0);
-        node.bound.max(goal.min(node.low * solver.stages.rounds() + sum_ms))
+        node.bound.max(goal.min(node.low * rounds + sum_ms))
     }
 }

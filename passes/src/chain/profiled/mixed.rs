@@ -6,6 +6,7 @@
 
 use super::super::memo::lock;
 use super::super::{Best, Effort, Span, Stages, TOLERANCE};
+use super::boxes::{self, Bounded, Boxes};
 use super::sweep::{Cell, Code, Price, Sweep, Trail};
 use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
 use indexmap::IndexMap;
@@ -23,6 +24,11 @@ const N_HALVINGS: usize = 10;
 /// How many operators in a row are given memory at once, and how often all are looked at.
 const MAX_GIVEN: usize = 7;
 const MAX_ROUNDS: usize = 4;
+/// How often, and how far, a price is raised until a stage fits.
+const MAX_RAISED: usize = 6;
+const RAISE: f64 = 1.6;
+/// Bounds above this part of what was found are not looked into.
+const CLOSE: f64 = 0.999;
 
 /// One split of all operators.
 pub struct Way {
@@ -45,6 +51,7 @@ pub struct Mixed<'a> {
     ways: Vec<Vec<Way>>,
     /// Milliseconds per MiB of recomputing single operators: where choices change.
     prices: Vec<f64>,
+    boxes: Mutex<IndexMap<Span, Arc<Mutex<Boxes>>, FxBuildHasher>>,
     sweeps: Mutex<IndexMap<Span, Arc<Mutex<Sweep>>, FxBuildHasher>>,
 }
 
@@ -75,7 +82,7 @@ impl<'a> Mixed<'a> {
         };
         let ways: Vec<Vec<Way>> = base.groups.iter().map(ways_of).collect();
         let prices = prices(&ways);
-        Mixed { base, ways, prices, sweeps: Mutex::default() }
+        Mixed { base, ways, prices, boxes: Mutex::default(), sweeps: Mutex::default() }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
@@ -115,6 +122,61 @@ impl<'a> Mixed<'a> {
         let mut sweep = lock(&sweep);
         sweep.reach(self, span, None);
         sweep.cells[span.end - 1 - span.start]
+    }
+
+    /// The best boxes of a stage.
+    fn boxed(&self, span: &Span) -> Vec<Bounded> {
+        let key = Span { start: 0, ..*span };
+        let make = || Arc::new(Mutex::new(Boxes::new(span.end, self.prices(span), self.ways(span.n_devices))));
+        let boxes = lock(&self.boxes).entry(key).or_insert_with(make).clone();
+        let mut boxes = lock(&boxes);
+        boxes.reach(self, span);
+        boxes.best[span.end - 1 - span.start].clone()
+    }
+
+    /// The best way that fits of those that boxes lead to, if it is faster than `most_ms`.
+    fn boxed_fit(&self, span: &Span, most_ms: f64) -> Option<(f64, Vec<Code>)> {
+        let mut best: Option<(f64, Vec<Code>)> = None;
+        for bounded in self.boxed(span) {
+            let least_ms = best.as_ref().map_or(most_ms, |best| best.0);
+            if bounded.lower_ms >= least_ms * CLOSE {
+                break;
+            }
+            let found = self.fit_in_box(span, &bounded);
+            best = found.filter(|found| found.0 < least_ms).or(best);
+        }
+        best
+    }
+
+    /// A way of one box that fits.
+    fn fit_in_box(&self, span: &Span, &Bounded { row, ms_per_mib, .. }: &Bounded) -> Option<(f64, Vec<Code>)> {
+        let fits = |codes: &Vec<Code>| self.cost(span, codes).mib <= self.limit_mib();
+        let at = |price: f64| boxes::in_box(self, span, row, price);
+        let (mut low, mut fast) = (0.0, at(0.0)?);
+        if fits(&fast) {
+            return Some((self.cost(span, &fast).ms, fast));
+        }
+        let mut high = if ms_per_mib > 0.0 { ms_per_mib } else { *self.prices.first()? };
+        let mut slow = at(high)?;
+        for _ in 0..MAX_RAISED {
+            if fits(&slow) {
+                break;
+            }
+            (low, high, fast) = (high, high * RAISE, slow);
+            slow = at(high)?;
+        }
+        if !fits(&slow) {
+            return None;
+        }
+        for _ in 0..N_HALVINGS {
+            let middle = 0.5 * (low + high);
+            let codes = at(middle)?;
+            match fits(&codes) {
+                true => (high, slow) = (middle, codes),
+                false => (low, fast) = (middle, codes),
+            }
+        }
+        Some(self.between(span, &fast, slow))
     }
 
     /// The best operators of a stage at one price.
@@ -230,9 +292,9 @@ impl<'a> Mixed<'a> {
 
     /// The plan of some spans.
     pub fn plan(&self, best: &Best) -> PipelinePlan {
-        let stages = best.spans.iter().map(|span| match self.fitted(span) {
-            Some((ms, codes)) if ms <= self.base.upper_ms(span) => self.stage(span, &codes),
-            _ => self.base.stage(span),
+        let stages = best.spans.iter().map(|span| match self.boxed_fit(span, self.base.upper_ms(span)) {
+            Some((_, codes)) => self.stage(span, &codes),
+            None => self.base.stage(span),
         });
         PipelinePlan { microbatch: self.base.setting.microbatch, stages: stages.collect() }
     }
@@ -313,11 +375,11 @@ impl Stages for Mixed<'_> {
         self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.cell(span).lower_ms
+        self.boxed(span).first().map_or(f64::INFINITY, |bounded| bounded.lower_ms)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        let mixed = self.fitted(span).map_or(f64::INFINITY, |found| found.0);
-        mixed.min(self.base.upper_ms(span))
+        let uniform_ms = self.base.upper_ms(span);
+        self.boxed_fit(span, uniform_ms).map_or(uniform_ms, |found| found.0)
     }
     fn rounds(&self) -> f64 {
         self.base.rounds()

@@ -3,6 +3,7 @@
 //! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`) or for each its own
 //! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
+mod boxes;
 mod fill;
 mod layers;
 pub mod mixed;
