@@ -62,6 +62,10 @@ pub trait Stages: Sync {
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
+    /// Whether the bounds of all stages with one end come together: then those with other ends are dear.
+    fn is_swept(&self) -> bool {
+        false
+    }
     /// How often the slowest stage's time counts beside the sum of all: microbatches less one.
     fn rounds(&self) -> f64;
 }
@@ -141,18 +145,21 @@ impl<'a, S: Stages> Solver<'a, S> {
 
     /// A bound from below on a plan with a slowest stage of at least `cap`; it rises with `cap`.
     ///
-    /// What devices cannot be idle bounds the sum: `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`. Where
-    /// that falls with `cap`, for few microbatches, the sum is at least one stage of `cap`, or all work on the largest groups.
+    /// The sum is at least one stage of `cap`, and all work on the largest groups. What devices cannot be idle bounds it too:
+    /// `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`, where that rises with `cap`.
     fn bound(&self, n_stages: usize, cap: f64) -> f64 {
         let busy = self.stages.busy_before(self.stages.n_units());
         let groups = self.stages.groups();
-        let [least, most] =
-            [groups.iter().min(), groups.iter().max()].map(|size| size.copied().unwrap_or(1) as f64);
-        let (rounds, n_devices) = (self.stages.rounds(), self.stages.n_devices() as f64);
-        if rounds + (n_stages as f64) < n_devices / least {
-            return cap * rounds + cap.max(busy / most);
+        let [least, most] = [groups.iter().min(), groups.iter().max()].map(|size| size.copied().unwrap_or(1));
+        let (rounds, n_devices) = (self.stages.rounds(), self.stages.n_devices());
+        // The other stages have no more than the largest groups.
+        let least = least.max(n_devices.saturating_sub((n_stages - 1) * most)) as f64;
+        let sum = cap.max(busy / most as f64);
+        if rounds + (n_stages as f64) < n_devices as f64 / least {
+            return cap * rounds + sum;
         }
-        cap * (rounds + n_stages as f64) - (cap * n_devices - busy).max(0.0) / least
+        let idle = (cap * n_devices as f64 - busy).max(0.0) / least;
+        cap * rounds + sum.max(cap * n_stages as f64 - idle)
     }
 
     /// The cap below which [`Self::bound`] stays below `cost`.

@@ -168,10 +168,6 @@ impl<S: Stages> Search<'_, '_, S> {
         }
         let is_small = self.solvers[node.problem].stages.n_units() <= MAX_EXHAUSTED;
         let bound = if is_small { self.exhausted(&node) } else { self.sharpened(&node) };
-        { let solver = &self.solvers[node.problem];
-          eprintln!("closed {} stages {} at {bound} best {}", node.problem, node.n_stages, self.best.cost);
-          if let Some((_, spans)) = solver.least_sum(node.n_stages, node.high.unwrap(), Side::Lower) {
-            for s in spans { eprintln!("     {}..{} on {} f {} lower {:.1} upper {:.1}", s.start, s.end, s.n_devices, s.in_flight, solver.ms(s, Side::Lower), solver.ms(s, Side::Upper)); } } }
         self.close(bound);
     }
 

@@ -24,7 +24,7 @@ const MAX_MISSES: usize = 32;
 impl<S: Stages> Solver<'_, S> {
     /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
     pub(super) fn least_sum(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
-        let reach = self.front_reach(n_stages, cap);
+        let reach = (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap));
         let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
         let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
         for in_flight in 1..=n_stages {
@@ -32,7 +32,11 @@ impl<S: Stages> Solver<'_, S> {
             let before = &steps[in_flight - 1];
             let starts = |(total, steps): (usize, Vec<(usize, usize)>)| {
                 let mut found = BTreeMap::new();
-                let last = *reach.get(&(left, self.stages.n_devices() - total))?;
+                let rest = self.stages.n_devices() - total;
+                let last = match &reach {
+                    Some(reach) => *reach.get(&(left, rest))?,
+                    None => self.last_busy(left, rest, cap),
+                };
                 for (used, n_devices) in steps {
                     for (&end, label) in &before[&used] {
                         let stage = self.span(left, end, used, n_devices, in_flight);
@@ -49,6 +53,14 @@ impl<S: Stages> Solver<'_, S> {
         let total = self.stages.n_devices();
         let sum_ms = steps[n_stages].get(&total)?.get(&0)?.sum_ms;
         Some((sum_ms, self.spans(&steps, total)))
+    }
+
+    /// The last unit before which all can be done on some devices.
+    fn last_busy(&self, n_stages: usize, n_devices: usize, cap: f64) -> usize {
+        let most_busy = cap * n_devices as f64 * ROUNDING;
+        let is_done = |unit: usize| self.stages.busy_before(unit) <= most_busy;
+        let units = if n_stages == 0 { 0 } else { self.stages.n_units() };
+        (0..units).take_while(|&unit| is_done(unit)).last().unwrap_or(0)
     }
 
     /// All starts of a stage from its least, `stage.start`, to `last`.

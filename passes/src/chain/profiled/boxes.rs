@@ -5,27 +5,35 @@
 //! reserve |  box  |  box  |  box ...    upper end, and the limit less its lower ends. The least of all boxes is a bound.
 //! ```
 //!
-//! As in [`super::sweep`] an operator is added in front of a stage, and a bound is known for each start. Operators are told apart by
-//! their degrees and by how many follow in their recomputed run; which dimension is split is chosen for each alone.
+//! The bound is Lagrange's: at any price, the least of milliseconds and priced bytes, less the price of the limit, is below every stage
+//! that fits. Operators are added in front, and a bound is known for each start. They are told apart by their degrees and by how many
+//! follow in their recomputed run; which dimension is split is chosen for each alone.
 
 use super::super::Span;
 use super::mixed::{Mixed, Way};
-use super::sweep::{Code, Price};
+
+/// A price of memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Price {
+    /// Milliseconds for a MiB.
+    pub ms_per_mib: f64,
+    /// Whether the allocator's reserve is bounded by the parameters, and not by what the operators need.
+    pub is_by_weight: bool,
+}
 
 /// Operators of a recomputed run that are told apart; in longer runs what the first of them hold is not counted.
 const MAX_RUN: usize = 8;
 /// States of an operator: not recomputed, or in a run of so many from there on.
-const N_STATES: usize = MAX_RUN + 1;
+pub const N_STATES: usize = MAX_RUN + 1;
 /// Lower ends of what operators reserve, and of what runs hold, as parts of the limit.
-const ENDS: [&[f64]; 2] = [
-    &[0.0, 0.04, 0.08, 0.12, 0.16, 0.2, 0.24, 0.28, 0.32, 0.37, 0.42, 0.5],
-    &[0.0, 0.02, 0.04, 0.06, 0.08, 0.11, 0.14, 0.18, 0.23, 0.3, 0.4],
-];
+const ENDS: [&[f64]; 2] = [&[0.0, 0.06, 0.12, 0.18, 0.24, 0.32, 0.42], &[0.0, 0.03, 0.07, 0.12, 0.18, 0.26, 0.38]];
 /// Slower moves are not made.
-const MAX_MOVE_MS: f64 = 1e4;
+pub const MAX_MOVE_MS: f64 = 1e4;
 
 /// A box: positions in [`ENDS`], of what is reserved and of what runs hold.
-type Box = [usize; 2];
+pub type Box = [usize; 2];
+/// The box of all.
+pub const ALL: Box = [ENDS[0].len() - 1, ENDS[1].len() - 1];
 
 /// What is known of a box.
 #[derive(Clone, Copy, Debug)]
@@ -39,22 +47,28 @@ pub struct Bounded {
 }
 
 /// The most boxes that are kept of a stage.
-const MAX_BEST: usize = 10;
+const MAX_BEST: usize = 6;
 
 /// A sweep that goes on where it stopped.
 pub struct Boxes {
-    start: usize,
+    pub start: usize,
     prices: Vec<Price>,
     /// The ways with the same degrees.
-    classes: Vec<Vec<usize>>,
+    pub classes: Vec<Vec<usize>>,
     /// The boxes that differ so far and are not empty.
     rows: Vec<Box>,
     /// Which ends differ from the ones below them so far.
     is_told: [Vec<bool>; 2],
     /// Whether there is one box, whatever differs.
     is_one: bool,
-    /// Per class and state: the least value per box and price.
-    values: Vec<Vec<f64>>,
+    /// Whether there is an operator.
+    is_begun: bool,
+    /// Per class and state: the least value per box and price; nothing where no stage begins so.
+    pub values: Vec<Vec<f64>>,
+    /// Those of the operator after, to be written over.
+    spare: Vec<Vec<f64>>,
+    /// Per class and class of the next operator: milliseconds of bringing the value there.
+    moves_ms: Vec<f64>,
     /// Per class and state: MiB that the run holds at least.
     held_mib: Vec<f64>,
     least_reserved: [f64; 2],
@@ -79,8 +93,11 @@ impl Boxes {
             classes,
             rows: vec![[0, 0]],
             is_told: ENDS.map(|ends| (0..ends.len()).map(|at| at == 0).collect()),
-            values: vec![vec![f64::INFINITY; prices.len()]; n],
+            values: vec![Vec::new(); n],
+            moves_ms: Vec::new(),
+            spare: vec![Vec::new(); n],
             is_one: false,
+            is_begun: false,
             prices,
             held_mib: vec![f64::INFINITY; n],
             least_reserved: [0.0; 2],
@@ -89,7 +106,7 @@ impl Boxes {
     }
 
     /// The sweep of one box.
-    fn one(of: &Mixed, span: &Span, row: Box, price: Price) -> Boxes {
+    pub fn one(of: &Mixed, span: &Span, row: Box, price: Price) -> Boxes {
         let mut boxes = Boxes::new(span.end, vec![price], of.ways(span.n_devices));
         boxes.rows = vec![row];
         boxes.is_one = true;
@@ -105,9 +122,12 @@ impl Boxes {
     }
 
     /// Adds one operator in front.
-    fn advance(&mut self, of: &Mixed, span: &Span) {
+    pub fn advance(&mut self, of: &Mixed, span: &Span) {
         let (op, ways) = (self.start - 1, of.ways(span.n_devices));
         let is_last = self.start == span.end;
+        let n = self.classes.len();
+        let next_ms = |at: usize| if is_last { 0.0 } else { self.move_ms(ways, at / n, at % n, op + 1) };
+        self.moves_ms = (0..n * n).map(next_ms).collect();
         let held_mib = match is_last {
             true => vec![0.0; self.held_mib.len()],
             false => self.held(of, ways, op),
@@ -116,17 +136,22 @@ impl Boxes {
             self.see_reserves(of, ways, op);
             held_mib.iter().filter(|mib| mib.is_finite()).for_each(|&mib| self.tell(of, 1, mib));
         }
-        let mut values = Vec::with_capacity(held_mib.len());
+        let mut made = std::mem::take(&mut self.spare);
+        let any: Vec<Vec<f64>> = (0..self.classes.len()).map(|class| self.any(class)).collect();
         for class in 0..self.classes.len() {
             let own = self.own(of, span, class, op);
             for state in 0..N_STATES {
-                let is_free = state == 0 || of.is_free(op);
-                let after = if is_free { self.after(of, ways, (class, state), op, is_last) } else { None };
-                let held_mib = held_mib[class * N_STATES + state];
-                values.push(self.with_own(of, after, &own[state.min(2)], held_mib));
+                let at = class * N_STATES + state;
+                made[at].clear();
+                if state == 0 || of.is_free(op) {
+                    self.after(of, (class, state), op, &any, &mut made[at]);
+                    self.add_own(of, &own[state.min(2)], held_mib[at], &mut made[at]);
+                }
             }
         }
-        (self.values, self.held_mib, self.start) = (values, held_mib, op);
+        self.spare = std::mem::replace(&mut self.values, made);
+        (self.held_mib, self.start) = (held_mib, op);
+        self.is_begun = true;
         self.drop_empty();
         if !self.is_one {
             let best = self.bounds(of, span);
@@ -157,7 +182,7 @@ impl Boxes {
             let mut told = self.rows[row];
             told[axis] = at;
             self.rows.push(told);
-            for values in &mut self.values {
+            for values in self.values.iter_mut().filter(|values| !values.is_empty()) {
                 values.extend_from_within(row * n_prices..(row + 1) * n_prices);
             }
         }
@@ -170,7 +195,7 @@ impl Boxes {
             let kept = of_class.iter().map(|&way| ways[way].kept_mib[op]);
             let kept_mib = kept.fold(f64::INFINITY, f64::min);
             for state in 0..N_STATES {
-                let from = |state: usize| self.least_over(ways, class, op + 1, state, |at, _| self.held_mib[at]);
+                let from = |state: usize| self.least_held(class, state);
                 held.push(match state {
                     0 | 1 => 0.0,
                     _ if of.ends_run(op + 1) => f64::INFINITY,
@@ -182,29 +207,21 @@ impl Boxes {
         held
     }
 
-    /// The least over the classes of the next operator that can follow.
-    fn least_over(
-        &self,
-        ways: &[Way],
-        class: usize,
-        next: usize,
-        state: usize,
-        value: impl Fn(usize, f64) -> f64,
-    ) -> f64 {
-        let each = (0..self.classes.len()).filter_map(|other| {
-            let move_ms = self.move_ms(ways, class, other, next);
-            (move_ms <= MAX_MOVE_MS).then(|| value(other * N_STATES + state, move_ms))
-        });
-        each.fold(f64::INFINITY, f64::min)
+    /// What the run of the next operator holds at least, over the classes that can follow.
+    fn least_held(&self, class: usize, state: usize) -> f64 {
+        let n = self.classes.len();
+        let others = (0..n).filter(|other| self.moves_ms[class * n + other] <= MAX_MOVE_MS);
+        others.map(|other| self.held_mib[other * N_STATES + state]).fold(f64::INFINITY, f64::min)
     }
 
-    fn move_ms(&self, ways: &[Way], class: usize, other: usize, next: usize) -> f64 {
+    /// The least milliseconds of bringing an operator's input from one class to another.
+    pub fn move_ms(&self, ways: &[Way], class: usize, other: usize, next: usize) -> f64 {
         let moves = self.classes[other].iter().map(|&to| ways[to].moves_ms[self.classes[class][0]][next]);
         moves.fold(f64::INFINITY, f64::min)
     }
 
     /// The states in which the next operator can be.
-    fn next_states(of: &Mixed, op: usize, state: usize) -> std::ops::Range<usize> {
+    pub fn next_states(of: &Mixed, op: usize, state: usize) -> std::ops::Range<usize> {
         let is_cut = of.ends_run(op + 1);
         match state {
             0 => 0..N_STATES,
@@ -216,30 +233,44 @@ impl Boxes {
         }
     }
 
-    /// The values of what follows an operator in a state; `None` where nothing can.
+    /// The least values of all states of a class.
+    fn any(&self, class: usize) -> Vec<f64> {
+        let mut any = vec![f64::INFINITY; self.rows.len() * self.prices.len()];
+        for values in &self.values[class * N_STATES..(class + 1) * N_STATES] {
+            least_of(&mut any, values, 0.0);
+        }
+        any
+    }
+
+    /// The values of what follows an operator in a state; none where nothing can.
     fn after(
         &self,
         of: &Mixed,
-        ways: &[Way],
         (class, state): (usize, usize),
         op: usize,
-        is_last: bool,
-    ) -> Option<Vec<f64>> {
+        any: &[Vec<f64>],
+        after: &mut Vec<f64>,
+    ) {
         let n = self.rows.len() * self.prices.len();
-        if is_last {
-            return (state < 2).then(|| vec![0.0; n]);
+        if !self.is_begun {
+            after.resize(if state < 2 { n } else { 0 }, 0.0);
+            return;
         }
-        let mut after = vec![f64::INFINITY; n];
+        let states = Self::next_states(of, op, state);
         for other in 0..self.classes.len() {
-            let move_ms = self.move_ms(ways, class, other, op + 1);
-            if move_ms <= MAX_MOVE_MS {
-                for next in Self::next_states(of, op, state) {
-                    let values = &self.values[other * N_STATES + next];
-                    after.iter_mut().zip(values).for_each(|(into, from)| *into = into.min(from + move_ms));
+            let move_ms = self.moves_ms[class * self.classes.len() + other];
+            if move_ms > MAX_MOVE_MS {
+                continue;
+            }
+            let each = self.values[other * N_STATES..].get(states.clone()).unwrap_or_default();
+            let all = std::slice::from_ref(&any[other]);
+            for values in if states.len() == N_STATES { all } else { each } {
+                if !values.is_empty() {
+                    after.resize(n, f64::INFINITY);
+                    least_of(after, values, move_ms);
                 }
             }
         }
-        Some(after)
     }
 
     /// Per kind of state what an operator takes, by end of the reserve and price: not recomputed, recomputed and kept, recomputed and dropped.
@@ -247,7 +278,7 @@ impl Boxes {
         let ways = of.ways(span.n_devices);
         let mut own = [const { Vec::new() }; 3];
         for at in 0..ENDS[0].len() {
-            let most_mib = ENDS[0].get(at + 1).map_or(f64::INFINITY, |end| end * of.limit_mib());
+            let most_mib = most_reserved_mib(of, [at, 0]);
             for price in &self.prices {
                 let mut least = [f64::INFINITY; 3];
                 for way in self.classes[class].iter().map(|&way| &ways[way]) {
@@ -262,9 +293,8 @@ impl Boxes {
         own
     }
 
-    fn with_own(&self, of: &Mixed, after: Option<Vec<f64>>, own: &[f64], held_mib: f64) -> Vec<f64> {
+    fn add_own(&self, of: &Mixed, own: &[f64], held_mib: f64, values: &mut [f64]) {
         let n_prices = self.prices.len();
-        let Some(mut values) = after else { return vec![f64::INFINITY; self.rows.len() * n_prices] };
         for (values, &[reserved, held]) in values.chunks_mut(n_prices).zip(&self.rows) {
             let most_mib = ENDS[1].get(held + 1).map_or(f64::INFINITY, |end| end * of.limit_mib());
             match held_mib > most_mib {
@@ -272,7 +302,6 @@ impl Boxes {
                 false => values.iter_mut().zip(&own[reserved * n_prices..]).for_each(|(it, own)| *it += own),
             }
         }
-        values
     }
 
     fn drop_empty(&mut self) {
@@ -280,7 +309,10 @@ impl Boxes {
             return;
         }
         let n_prices = self.prices.len();
-        let is_empty = |row: usize| self.values.iter().all(|values| values[row * n_prices].is_infinite());
+        let is_empty = |row: usize| {
+            let first = |values: &Vec<f64>| values.get(row * n_prices).is_none_or(|value| value.is_infinite());
+            self.values.iter().all(first)
+        };
         let is_kept: Vec<bool> = (0..self.rows.len()).map(|row| !is_empty(row)).collect();
         if is_kept.iter().all(|&it| it) {
             return;
@@ -342,68 +374,27 @@ impl Boxes {
     }
 }
 
+fn least_of(into: &mut [f64], from: &[f64], more: f64) {
+    into.iter_mut().zip(from).for_each(|(into, from)| *into = into.min(from + more));
+}
+
+/// What operators of a box reserve at most.
+pub fn most_reserved_mib(of: &Mixed, row: Box) -> f64 {
+    ENDS[0].get(row[0] + 1).map_or(f64::INFINITY, |end| end * of.limit_mib())
+}
+
 /// Whether an operator may reserve what a way does; the last one of a stage always may.
-fn is_allowed(way: &Way, span: &Span, op: usize, most_mib: f64) -> bool {
+pub fn is_allowed(way: &Way, span: &Span, op: usize, most_mib: f64) -> bool {
     let profile = &way.profiles[op];
     op + 1 == span.end || profile.forward_reserved_mib + profile.backward_reserved_mib <= most_mib
 }
 
 /// Milliseconds and the price of the bytes of an operator: not recomputed, recomputed and kept, recomputed and dropped.
-fn own_values(of: &Mixed, way: &Way, span: &Span, op: usize, price: &Price) -> [f64; 3] {
+pub fn own_values(of: &Mixed, way: &Way, span: &Span, op: usize, price: &Price) -> [f64; 3] {
     let profile = &way.profiles[op];
     let send_ms = if op + 1 == span.end { way.send_after_ms(op, span) } else { 0.0 };
     let copies = of.state_copies() + f64::from(u8::from(price.is_by_weight));
     let dropped = profile.both_ms() + send_ms + price.ms_per_mib * copies * profile.weight_mib;
     let kept = dropped + price.ms_per_mib * span.in_flight as f64 * way.kept_mib[op];
     [kept, kept + profile.forward_ms, dropped + profile.forward_ms]
-}
-
-/// The best operators of a stage in one box, memory at a price; `None` where there are none.
-pub fn in_box(of: &Mixed, span: &Span, row: Box, ms_per_mib: f64) -> Option<Vec<Code>> {
-    let price = Price { ms_per_mib, is_by_weight: false };
-    let mut boxes = Boxes::one(of, span, row, price);
-    let mut values = Vec::new();
-    while boxes.start > span.start {
-        boxes.advance(of, span);
-        values.push(boxes.values.iter().map(|values| values[0]).collect::<Vec<f64>>());
-    }
-    let (ways, most_mib) = (of.ways(span.n_devices), ENDS[0].get(row[0] + 1).map_or(f64::INFINITY, |end| end * of.limit_mib()));
-    let mut codes: Vec<Code> = Vec::new();
-    let mut at: Option<(usize, usize)> = None;
-    for op in span.start..span.end {
-        let now = &values[span.end - 1 - op];
-        let mut best = (f64::INFINITY, (0, 0, 0));
-        for class in 0..boxes.classes.len() {
-            let move_ms = at.map_or(0.0, |(before, _)| boxes.move_ms(ways, before, class, op));
-            let states = at.map_or(0..N_STATES, |(_, before)| Boxes::next_states(of, op - 1, before));
-            if move_ms > MAX_MOVE_MS {
-                continue;
-            }
-            for state in states {
-                let rest = now[class * N_STATES + state] + move_ms;
-                if rest > best.0 {
-                    continue;
-                }
-                let allowed = boxes.classes[class].iter().filter(|&&way| is_allowed(&ways[way], span, op, most_mib));
-                let own = |way: usize| {
-                    let entry = codes.last().map_or_else(
-                        || ways[way].send_before_ms(op, span) + ms_per_mib * ways[way].profiles[op].input_mib * span.in_flight as f64,
-                        |&last| ways[way].moves_ms[last / 2][op],
-                    );
-                    own_values(of, &ways[way], span, op, &price)[state.min(2)] + entry
-                };
-                let way = allowed.min_by(|&&a, &&b| own(a).total_cmp(&own(b)));
-                if let Some(&way) = way && (rest < best.0) {
-                    best = (rest, (class, state, way));
-                }
-            }
-        }
-        if best.0.is_infinite() {
-            return None;
-        }
-        let (class, state, way) = best.1;
-        codes.push(2 * way + usize::from(state > 0));
-        at = Some((class, state));
-    }
-    Some(codes)
 }

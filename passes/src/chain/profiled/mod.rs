@@ -9,9 +9,9 @@ mod layers;
 pub mod mixed;
 mod patterns;
 mod range_max;
-mod sweep;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod uniform;
 
 use super::{Best, Effort, Solver, Span, Stages, search};
@@ -58,7 +58,8 @@ pub fn best(machine: &Machine, space: &Space) -> Option<Found> {
         space.microbatches.par_iter().map(|&microbatch| Problem::new(machine, space, microbatch)).collect();
     let problems: Vec<Problem> = problems.into_iter().filter(|problem| !problem.groups.is_empty()).collect();
     let solvers: Vec<Solver<Problem>> = problems.iter().map(Solver::new).collect();
-    let uniform = search(&solvers, None, Effort::default());
+    let effort = if space.is_mixed { mixed::UNIFORM_EFFORT } else { Effort::default() };
+    let uniform = search(&solvers, None, effort);
     let plan = uniform.problem.map(|at| problems[at].plan(&uniform));
     if !space.is_mixed {
         return Some(Found { plan: plan?, bound_ms: uniform.bound });
