@@ -102,7 +102,7 @@ pub(crate) fn run(args: &ProfilePlanArgs, io: &mut Io) -> Result<(), Failure> {
     }
     (io.progress)("looking for stages");
     let found = plan(args, &machine)?;
-    let text = summary(&machine, &found.plan, Some(found.bound_ms))?;
+    let text = summary(&machine, &found.plan, Some(&found))?;
     if args.emit.is_none() {
         return write_stdout(io, &text);
     }
@@ -140,6 +140,12 @@ pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> 
 pub(crate) fn plan(args: &ProfilePlanArgs, machine: &Machine) -> Result<Found, Failure> {
     let family = models::family(&args.model);
     let n_devices = args.gpus.unwrap_or(1);
+    if args.mixed == Some(true) && !family.is_some_and(|it| it.is_mixed) {
+        let message = format!("what changes of layout inside a stage take is not known for `{}`", args.model);
+        return Err(Diagnostic::error(message)
+            .help("leave --mixed out: all operators of a stage are split alike then")
+            .into());
+    }
     let space = Space {
         n_devices,
         max_stages: args.max_stages,
@@ -170,7 +176,7 @@ fn microbatches(args: &ProfilePlanArgs, machine: &Machine) -> Result<Vec<u32>, F
 }
 
 /// A plan in a few lines.
-fn summary(machine: &Machine, plan: &PipelinePlan, bound_ms: Option<f64>) -> Result<String, Failure> {
+fn summary(machine: &Machine, plan: &PipelinePlan, found: Option<&Found>) -> Result<String, Failure> {
     let Some(cost) = machine.price(plan) else {
         return Err(Diagnostic::error("the plan splits an operator in a way that was not measured").into());
     };
@@ -178,9 +184,11 @@ fn summary(machine: &Machine, plan: &PipelinePlan, bound_ms: Option<f64>) -> Res
     if cost.mib > machine.limit_mib {
         text += ", does not fit";
     }
-    if let Some(bound_ms) = bound_ms {
-        let gap = 100.0 * (1.0 - bound_ms / cost.ms).max(0.0);
-        text += &format!(", at least {bound_ms:.3} ms (gap {gap:.2} %)");
+    if let Some(found) = found {
+        let gap = 100.0 * (1.0 - found.bound_ms / cost.ms).max(0.0);
+        text += &format!(", at least {:.3} ms (gap {gap:.2} %)", found.bound_ms);
+        text += if found.is_cut_off { ", search cut off by its limit of plans" } else { "" };
+        text += if found.is_along_fastest { ", each operator split along its fastest dimension" } else { "" };
     }
     text += &format!("\nmicrobatch {}, {} stages\n", plan.microbatch, plan.stages.len());
     text += "stage  devices  operators        tensor x data    recomputed  ms/microbatch     MiB\n";

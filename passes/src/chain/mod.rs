@@ -9,9 +9,9 @@
 //! around it; a [`Stages`] says so, from measured tables ([`profiled`]) or otherwise. It gives two figures: one that no way to run the stage
 //! is below, and one of a way that was found. The search ([`search`]) proves with the first and plans with the second.
 
+mod memo;
 pub mod phaze;
 pub mod profiled;
-mod memo;
 mod reach;
 mod search;
 mod sums;

@@ -32,6 +32,8 @@ pub struct Best {
     pub problem: Option<usize>,
     /// Its stages in the chain's order.
     pub spans: Vec<Span>,
+    /// Whether the effort ended the search: what was left is in the bound only.
+    pub is_cut_off: bool,
 }
 
 /// Two plans this close are equally good.
@@ -67,10 +69,14 @@ struct Node {
 /// The best of some problems; `known` is the cost of a plan that is there already.
 pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effort) -> Best {
     let cost = known.unwrap_or(f64::INFINITY);
-    let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new() };
+    let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new(), is_cut_off: false };
     let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, tolerance: effort.tolerance };
     while let Some(at) = search.next() {
-        if search.open[at].bound >= search.goal() || search.n_plans >= effort.max_plans {
+        if search.open[at].bound >= search.goal() {
+            break;
+        }
+        if search.n_plans >= effort.max_plans {
+            search.best.is_cut_off = true;
             break;
         }
         let node = search.open.swap_remove(at);
@@ -173,7 +179,7 @@ impl<S: Stages> Search<'_, '_, S> {
 
     fn keep(&mut self, node: &Node, cost: f64, spans: Vec<Span>) {
         if cost < self.best.cost {
-            self.best = Best { cost, spans, problem: Some(node.problem), bound: self.best.bound };
+            self.best = Best { cost, spans, problem: Some(node.problem), ..self.best };
         }
     }
 

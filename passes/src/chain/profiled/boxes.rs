@@ -26,7 +26,8 @@ const MAX_RUN: usize = 8;
 /// States of an operator: not recomputed, or in a run of so many from there on.
 pub const N_STATES: usize = MAX_RUN + 1;
 /// Lower ends of what operators reserve, and of what runs hold, as parts of the limit.
-const ENDS: [&[f64]; 2] = [&[0.0, 0.06, 0.12, 0.18, 0.24, 0.32, 0.42], &[0.0, 0.03, 0.07, 0.12, 0.18, 0.26, 0.38]];
+const ENDS: [&[f64]; 2] =
+    [&[0.0, 0.05, 0.1, 0.14, 0.18, 0.22, 0.27, 0.33, 0.42], &[0.0, 0.02, 0.05, 0.08, 0.12, 0.17, 0.24, 0.35]];
 /// Slower moves are not made.
 pub const MAX_MOVE_MS: f64 = 1e4;
 
@@ -310,7 +311,8 @@ impl Boxes {
         }
         let n_prices = self.prices.len();
         let is_empty = |row: usize| {
-            let first = |values: &Vec<f64>| values.get(row * n_prices).is_none_or(|value| value.is_infinite());
+            let first =
+                |values: &Vec<f64>| values.get(row * n_prices).is_none_or(|value| value.is_infinite());
             self.values.iter().all(first)
         };
         let is_kept: Vec<bool> = (0..self.rows.len()).map(|row| !is_empty(row)).collect();

@@ -119,7 +119,8 @@ impl<'a> Mixed<'a> {
     /// The best boxes of a stage.
     fn boxed(&self, span: &Span) -> Vec<Bounded> {
         let key = Span { start: 0, ..*span };
-        let make = || Arc::new(Mutex::new(Boxes::new(span.end, self.prices(span), self.ways(span.n_devices))));
+        let make =
+            || Arc::new(Mutex::new(Boxes::new(span.end, self.prices(span), self.ways(span.n_devices))));
         let boxes = lock(&self.boxes).entry(key).or_insert_with(make).clone();
         let mut boxes = lock(&boxes);
         boxes.reach(self, span);

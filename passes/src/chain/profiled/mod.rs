@@ -50,6 +50,10 @@ pub struct Found {
     pub plan: PipelinePlan,
     /// No plan of the space takes fewer milliseconds.
     pub bound_ms: f64,
+    /// Whether the search was ended before all was looked at that the bound leaves open.
+    pub is_cut_off: bool,
+    /// Whether the plans were those that split each operator along its fastest dimension only.
+    pub is_along_fastest: bool,
 }
 
 /// The fastest plan that fits, `None` where none was found.
@@ -62,13 +66,18 @@ pub fn best(machine: &Machine, space: &Space) -> Option<Found> {
     let uniform = search(&solvers, None, effort);
     let plan = uniform.problem.map(|at| problems[at].plan(&uniform));
     if !space.is_mixed {
-        return Some(Found { plan: plan?, bound_ms: uniform.bound });
+        return Some(Found {
+            plan: plan?,
+            bound_ms: uniform.bound,
+            is_cut_off: uniform.is_cut_off,
+            is_along_fastest: space.is_free,
+        });
     }
     let mixed: Vec<Mixed> = problems.iter().map(Mixed::new).collect();
     let solvers: Vec<Solver<Mixed>> = mixed.iter().map(Solver::new).collect();
     let found = search(&solvers, Some(uniform.cost), mixed::EFFORT);
     let plan = found.problem.map(|at| mixed[at].plan(&found)).or(plan)?;
-    Some(Found { plan, bound_ms: found.bound })
+    Some(Found { plan, bound_ms: found.bound, is_cut_off: found.is_cut_off, is_along_fastest: false })
 }
 
 /// What all stages of one microbatch size share.

@@ -58,7 +58,8 @@ impl Trace<'_> {
             before.map_or(0..N_STATES, |before| Boxes::next_states(self.of, op - 1, before.state));
         let mut best = (f64::INFINITY, None);
         for class in 0..self.boxes.classes.len() {
-            let move_ms = before.map_or(0.0, |before| self.boxes.move_ms(self.ways(), before.class, class, op));
+            let move_ms =
+                before.map_or(0.0, |before| self.boxes.move_ms(self.ways(), before.class, class, op));
             for state in if move_ms > MAX_MOVE_MS { 0..0 } else { states.clone() } {
                 let value = self.values[self.span.end - 1 - op][class * N_STATES + state] + move_ms;
                 if value < best.0
