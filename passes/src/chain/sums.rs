@@ -82,18 +82,15 @@ impl<S: Stages> Solver<'_, S> {
                 break;
             }
             let span = Span { start, ..stage };
-            n_misses += usize::from(self.in_row(&mut row, span, Side::Lower) > cap);
-            if !self.fits(&mut row, span, cap, side) {
+            let lower_ms = self.in_row(&mut row, span, Side::Lower);
+            n_misses += usize::from(lower_ms > cap);
+            let known_ms = found.get(&start).map_or(f64::INFINITY, |known| known.sum_ms);
+            if lower_ms > cap || after.sum_ms + lower_ms >= known_ms {
                 continue;
             }
-            let ms = match side {
-                Side::Lower => self.in_row(&mut row, span, side),
-                Side::Upper => self.ms(span, side),
-            };
-            let label = Label { sum_ms: after.sum_ms + ms, ..after };
-            let known = found.entry(start).or_insert(label);
-            if label.sum_ms < known.sum_ms {
-                *known = label;
+            let ms = if side == Side::Lower { lower_ms } else { self.ms(span, side) };
+            if ms <= cap && after.sum_ms + ms < known_ms {
+                found.insert(start, Label { sum_ms: after.sum_ms + ms, ..after });
             }
         }
     }

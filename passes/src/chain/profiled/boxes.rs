@@ -33,8 +33,6 @@ pub const MAX_MOVE_MS: f64 = 1e4;
 
 /// A box: positions in [`ENDS`], of what is reserved and of what runs hold.
 pub type Box = [usize; 2];
-/// The box of all.
-pub const ALL: Box = [ENDS[0].len() - 1, ENDS[1].len() - 1];
 
 /// What is known of a box.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +46,7 @@ pub struct Bounded {
 }
 
 /// The most boxes that are kept of a stage.
-const MAX_BEST: usize = 6;
+const MAX_BEST: usize = 3;
 
 /// A sweep that goes on where it stopped.
 pub struct Boxes {
@@ -258,13 +256,13 @@ impl Boxes {
             return;
         }
         let states = Self::next_states(of, op, state);
-        for other in 0..self.classes.len() {
+        for (other, any) in any.iter().enumerate() {
             let move_ms = self.moves_ms[class * self.classes.len() + other];
             if move_ms > MAX_MOVE_MS {
                 continue;
             }
             let each = self.values[other * N_STATES..].get(states.clone()).unwrap_or_default();
-            let all = std::slice::from_ref(&any[other]);
+            let all = std::slice::from_ref(any);
             for values in if states.len() == N_STATES { all } else { each } {
                 if !values.is_empty() {
                     after.resize(n, f64::INFINITY);

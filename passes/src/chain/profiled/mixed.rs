@@ -5,7 +5,7 @@
 
 use super::super::memo::lock;
 use super::super::{Best, Effort, Span, Stages};
-use super::boxes::{ALL, Bounded, Boxes, Price};
+use super::boxes::{Bounded, Boxes, Price};
 use super::trace::{Code, in_box};
 use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
 use indexmap::IndexMap;
@@ -131,10 +131,9 @@ impl<'a> Mixed<'a> {
     fn fitted(&self, span: &Span, most_ms: f64) -> Option<(f64, Vec<Code>)> {
         let boxes = self.boxed(span);
         let least = boxes.first()?;
-        let any = Bounded { row: ALL, ..*least };
         let mut pool: Vec<Vec<Code>> = Vec::new();
         let mut best = (most_ms, Vec::new());
-        for bounded in std::iter::once(&any).chain(&boxes) {
+        for bounded in &boxes {
             if bounded.lower_ms >= best.0 * CLOSE {
                 break;
             }
