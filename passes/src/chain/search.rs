@@ -225,7 +225,7 @@ impl<S: Stages> Search<'_, '_, S> {
                 return None;
             }
         }
-        while high - low > 0.5 * WIDTH * high {
+        while high - low > 0.5 * WIDTH.max(self.tolerance) * high {
             let middle = 0.5 * (low + high);
             match is_feasible(middle) {
                 true => high = middle,
