@@ -148,3 +148,10 @@ fn a_model_of_one_operator_is_one_stage() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(numbers(&outcome.stdout)[0], 24.0);
 }
+
+#[test]
+fn mixed_splits_are_refused_where_their_layout_rule_is_not_known() {
+    let dir = folder("profile_plan_mixed", &["a,1000,2000,0,0,1,1,0,0"]);
+    let options = ["--gpus", "1", "--global-batch", "8", "--mixed", "true"];
+    wrong(&dir, "m 1", &options, &["changes of layout", "leave --mixed out"]);
+}
