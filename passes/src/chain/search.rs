@@ -49,7 +49,9 @@ const MAX_SHARPENED: f64 = 1.03;
 /// Chains of up to so many units are searched through: every trade of the slowest stage against the sum.
 const MAX_EXHAUSTED: usize = 64;
 /// In chains of up to so many units they are sharpened whatever the caps.
-const MAX_WIDE: usize = 300;
+const MAX_WIDE: usize = 500;
+/// Parts of the caps of those.
+const N_PARTS: usize = 4;
 /// Every stage takes as many milliseconds.
 const LEAST_CAP: f64 = 1e-9;
 /// No stage takes as many milliseconds.
@@ -235,7 +237,8 @@ impl<S: Stages> Search<'_, '_, S> {
         Some(high)
     }
 
-    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best.
+    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best. What
+    /// caps could be is divided into parts: in each the slowest stage is at least its lower end, and all are below its upper one.
     fn sharpened(&self, node: &Node) -> f64 {
         let (solver, goal) = (&self.solvers[node.problem], self.goal());
         let rounds = solver.stages.rounds();
@@ -244,7 +247,13 @@ impl<S: Stages> Search<'_, '_, S> {
         if !goal.is_finite() || node.bound >= goal || cap <= node.low || is_wide {
             return node.bound;
         }
-        let sum_ms = solver.least_sum(node.n_stages, cap, Side::Lower).map_or(f64::INFINITY, |found| found.0);
-        node.bound.max(goal.min(node.low * rounds + sum_ms))
+        let n_parts = if solver.stages.n_units() > MAX_WIDE { 1 } else { N_PARTS };
+        let end = |part: usize| node.low + (cap - node.low) * part as f64 / n_parts as f64;
+        let of_part = |part: usize| {
+            let least = solver.least_sum(node.n_stages, end(part + 1), Side::Lower);
+            end(part) * rounds + least.map_or(f64::INFINITY, |found| found.0)
+        };
+        let least = (0..n_parts).map(of_part).fold(goal, f64::min);
+        node.bound.max(least)
     }
 }
