@@ -10,6 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Row(Vec<f64>);
 
 impl Row {
+    /// The figure of a stage of so many units, if it was made.
+    pub(super) fn known(&self, n_units: usize) -> Option<f64> {
+        self.0.get(n_units).copied().filter(|ms| !ms.is_nan())
+    }
+
     /// The figure of a stage of so many units; it is made when asked for first, and is not NaN.
     pub(super) fn get_or(&mut self, n_units: usize, make: impl FnOnce() -> f64) -> f64 {
         if self.0.len() <= n_units {

@@ -216,7 +216,10 @@ impl<S: Stages> Search<'_, '_, S> {
     /// The least cap at which a plan can be made of ways that were found, if it can beat the best.
     fn upper_cap(&self, node: &Node) -> Option<f64> {
         let solver = &self.solvers[node.problem];
-        let is_feasible = |cap: f64| solver.is_feasible(node.n_stages, cap, Side::Upper);
+        let is_feasible = |cap: f64| match solver.stages.is_swept() {
+            true => solver.least_sum(node.n_stages, cap, Side::Upper).is_some(),
+            false => solver.is_feasible(node.n_stages, cap, Side::Upper),
+        };
         if self.best.cost.is_finite() && !is_feasible(solver.cap_of(node.n_stages, self.best.cost)) {
             return None;
         }

@@ -21,9 +21,41 @@ type Labels = BTreeMap<usize, BTreeMap<usize, Label>>;
 /// After so many starts at which a stage does not fit, no plan is looked for further left; what is proved looks at all.
 const MAX_MISSES: usize = 32;
 
+/// How often stages are made for a plan, where ways are dear; and sums of bounds that are this close to one of ways are not made.
+const MAX_MADE: usize = 60;
+const CLOSE: f64 = 0.999;
+
 impl<S: Stages> Solver<'_, S> {
     /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
+    ///
+    /// Where stages are swept, bounds are cheap and ways are dear: those of the stages with the least sum by what is known are made, until
+    /// none is missing or [`MAX_MADE`] times; what was made by then is the answer.
     pub(super) fn least_sum(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
+        if side == Side::Lower || !self.stages.is_swept() {
+            return self.least_sum_of(n_stages, cap, side);
+        }
+        let mut best: Option<(f64, Vec<Span>)> = None;
+        for _ in 0..MAX_MADE {
+            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side)?;
+            let is_known = spans.iter().all(|&span| self.known_ms(span).is_some());
+            let ms: Vec<f64> = spans.iter().map(|&span| self.ms(span, side)).collect();
+            let made_ms: f64 = ms.iter().sum();
+            if ms.iter().all(|&ms| ms <= cap) && best.as_ref().is_none_or(|best| made_ms < best.0) {
+                best = Some((made_ms, spans));
+            }
+            if is_known || best.as_ref().is_some_and(|best| sum_ms > best.0 * CLOSE) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// What a way takes, if it was made.
+    fn known_ms(&self, span: Span) -> Option<f64> {
+        lock(&self.memo[Side::Upper as usize].row(&span)).known(span.end - span.start)
+    }
+
+    fn least_sum_of(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
         let reach = (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap));
         let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
         let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
@@ -88,7 +120,11 @@ impl<S: Stages> Solver<'_, S> {
             if lower_ms > cap || after.sum_ms + lower_ms >= known_ms {
                 continue;
             }
-            let ms = if side == Side::Lower { lower_ms } else { self.ms(span, side) };
+            let ms = match side {
+                Side::Lower => lower_ms,
+                Side::Upper if self.stages.is_swept() => self.known_ms(span).unwrap_or(lower_ms),
+                Side::Upper => self.ms(span, side),
+            };
             if ms <= cap && after.sum_ms + ms < known_ms {
                 found.insert(start, Label { sum_ms: after.sum_ms + ms, ..after });
             }
