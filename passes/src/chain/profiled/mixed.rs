@@ -15,7 +15,7 @@ use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: 10, tolerance: 3e-3 };
+pub const EFFORT: Effort = Effort { max_plans: 16, tolerance: 3e-3 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
 /// Prices of memory that are tried for every stage.
