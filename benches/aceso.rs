@@ -1,11 +1,12 @@
-//! Plans from Aceso's own tables under Aceso's own cost, against what its search finds, what it published and the uniform grid.
+//! Plans from Aceso's own tables under Aceso's own cost, against what its search finds, what it published and the uniform grid; and what the full space
+//! brings under phzc's own cost.
 //!
 //! The figures to beat are those of reference/aceso.md, section 13: the lowest of each row, seconds.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{phzc, root};
+use common::{phzc, root, scratch};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -51,8 +52,8 @@ const MEASURED: [(&str, &str, &str, &str, f64); 8] = [
     ("resnet-2B", "eurosys", "resnet", "2B", 53.15),
 ];
 
-/// Seconds of a plan that is there.
-fn priced(dir: &Path, (plan, db, model, size, _): &(&str, &str, &str, &str, f64)) -> Option<f64> {
+/// Seconds of a plan that is there, under a cost.
+fn priced(dir: &Path, (plan, db, model, size, _): &(&str, &str, &str, &str, f64), cost: &str) -> Option<f64> {
     let name = |path: PathBuf| path.to_string_lossy().into_owned();
     let (db, small) = (name(dir.join(db)), plan.starts_with("small"));
     let batch = match (small, *model) {
@@ -63,8 +64,95 @@ fn priced(dir: &Path, (plan, db, model, size, _): &(&str, &str, &str, &str, f64)
     };
     let plan = name(dir.join(format!("plans/aceso_{plan}.json")));
     let args = ["profile-plan", "--db", &db, "--model", model, "--size", size, "--price", &plan];
-    let outcome = phzc(&[&args[..], &["--global-batch", batch]].concat(), b"");
+    let outcome = phzc(&[&args[..], &["--global-batch", batch, "--cost", cost]].concat(), b"");
     outcome.stdout.split(' ').nth(1)?.parse::<f64>().ok().map(|ms| ms / 1e3)
+}
+
+/// The most devices and layers of a row whose full space is searched here: the others take minutes each.
+const MAX_OWN: (usize, usize) = (16, 256);
+
+/// What all runs of a row have in common.
+fn arguments(dir: &Path, Row(_, db, model, size, layers, ..): &Row) -> Vec<String> {
+    let (limit, batch) = match (*db, *model) {
+        ("miniset", "resnet") => ("12000", "768"),
+        ("miniset", _) => ("12000", "512"),
+        (_, "resnet") => ("28000", "1536"),
+        _ => ("28000", "1024"),
+    };
+    let db = dir.join(db).to_string_lossy().into_owned();
+    let mut args = vec!["profile-plan", "--db", &db, "--model", model, "--size", size];
+    args.extend(["--memory-limit-mb", limit, "--global-batch", batch]);
+    let layers = layers.to_string();
+    if layers != "0" {
+        args.extend(["--layers", &layers]);
+    }
+    args.into_iter().map(str::to_owned).collect()
+}
+
+/// The numbers of a summary's first line, milliseconds, MiB, limit and bound; what went wrong else. Seconds that it took.
+fn run(args: &[String], more: &[&str]) -> (Result<Vec<f64>, String>, f64) {
+    let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let begun = Instant::now();
+    let outcome = phzc(&args, b"");
+    let seconds = begun.elapsed().as_secs_f64();
+    if outcome.code != 0 {
+        return (Err(outcome.stderr), seconds);
+    }
+    let text = if outcome.stdout.is_empty() { outcome.stderr } else { outcome.stdout };
+    let first = text.lines().next().unwrap_or_default();
+    (Ok(first.split([' ', ',']).filter_map(|word| word.parse().ok()).collect()), seconds)
+}
+
+/// One row under Aceso's cost, and whether it is no slower than the lowest figure.
+fn print_row(dir: &Path, row: &Row, plan: &str) -> bool {
+    let Row(name, _, _, _, _, gpus, lowest, grid) = row;
+    let (found, seconds) =
+        run(&arguments(dir, row), &["--gpus", &gpus.to_string(), "--emit", "aceso", "-o", plan]);
+    let found = match found {
+        Ok(found) if found.len() >= 4 => found,
+        Ok(found) => {
+            println!("{name:16} {found:?}");
+            return false;
+        }
+        Err(error) => {
+            println!("{name:16} {error}");
+            return false;
+        }
+    };
+    let better = 100.0 * (1.0 - found[0] / 1e3 / lowest);
+    println!(
+        "{name:16} {gpus:>4} {lowest:9.3} {grid:10.3} {:9.3} {better:10.2} {:10.3} {:7.2} {:6.0} {seconds:11.2}",
+        found[0] / 1e3,
+        found[3] / 1e3,
+        100.0 * (1.0 - found[3] / found[0]),
+        found[1],
+    );
+    better >= 0.0
+}
+
+/// One row under phzc's own cost: the plan of Aceso's space, and that of the full one.
+fn print_own(dir: &Path, row: &Row, plan: &str) -> Option<f64> {
+    let Row(name, _, _, _, _, gpus, ..) = row;
+    let args = arguments(dir, row);
+    let (priced, _) = run(&args, &["--cost", "own", "--price", plan]);
+    let (full, seconds) = run(&args, &["--cost", "own", "--gpus", &gpus.to_string()]);
+    let (priced, full) = match (priced, full) {
+        (Ok(priced), Ok(full)) if full.len() >= 4 => (priced, full),
+        (priced, full) => {
+            println!("{name:16} {gpus:>4} {priced:?} {full:?}");
+            return None;
+        }
+    };
+    let better = 100.0 * (1.0 - full[0] / priced[0]);
+    println!(
+        "{name:16} {gpus:>4} {:14.3} {:12.3} {better:10.2} {:10.3} {:7.2} {:6.0} {seconds:11.2}",
+        priced[0] / 1e3,
+        full[0] / 1e3,
+        full[3] / 1e3,
+        100.0 * (1.0 - full[3] / full[0]).max(0.0),
+        full[1],
+    );
+    Some(better)
 }
 
 fn main() {
@@ -73,54 +161,34 @@ fn main() {
         println!("SKIPPED: no tables at ../shared/data/aceso");
         return;
     }
+    let scratch = scratch("bench_aceso");
+    let plan = |row: &Row| scratch.join(format!("{}.json", row.0)).to_string_lossy().into_owned();
     println!(
         "row              GPUs  lowest s     grid s    phzc s   better %    bound s   gap %   MiB     seconds"
     );
-    let mut n_missed = 0;
-    for Row(name, db, model, size, layers, gpus, lowest, grid) in &ROWS {
-        let (limit, batch) = match (*db, *model) {
-            ("miniset", "resnet") => ("12000", "768"),
-            ("miniset", _) => ("12000", "512"),
-            (_, "resnet") => ("28000", "1536"),
-            _ => ("28000", "1024"),
-        };
-        let (db, gpus, layers) =
-            (dir.join(db).to_string_lossy().into_owned(), gpus.to_string(), layers.to_string());
-        let mut args =
-            vec!["phzc", "profile-plan", "--db", &db, "--model", model, "--size", size, "--gpus", &gpus];
-        args.extend(["--memory-limit-mb", limit, "--global-batch", batch]);
-        if layers != "0" {
-            args.extend(["--layers", &layers]);
-        }
-        let begun = Instant::now();
-        let outcome = phzc(&args[1..], b"");
-        let seconds = begun.elapsed().as_secs_f64();
-        let first = outcome.stdout.lines().next().unwrap_or_default();
-        let found: Vec<f64> = first.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
-        let &[ms, mib, _, bound, ..] = &found[..] else {
-            println!("{name:16} {}", outcome.stderr);
-            n_missed += 1;
-            continue;
-        };
-        let better = 100.0 * (1.0 - ms / 1e3 / lowest);
-        n_missed += usize::from(better < 0.0);
-        println!(
-            "{name:16} {gpus:>4} {lowest:9.3} {grid:10.3} {:9.3} {better:10.2} {:10.3} {:7.2} {mib:6.0} {seconds:11.2}",
-            ms / 1e3,
-            bound / 1e3,
-            100.0 * (1.0 - bound / ms),
-        );
-    }
+    let n_missed = ROWS.iter().filter(|row| !print_row(&dir, row, &plan(row))).count();
     println!("{n_missed} rows are slower than the lowest figure");
-    println!("\nplan of Aceso's    priced s  measured s   error %");
-    let mut errors = Vec::new();
-    for row in &MEASURED {
-        let Some(secs) = priced(&dir, row) else { continue };
-        errors.push(100.0 * (secs / row.4 - 1.0));
-        println!("{:16} {secs:10.3} {:11.3} {:+9.1}", row.0, row.4, errors[errors.len() - 1]);
-    }
+    println!("\nUnder phzc's own cost, the plans above and those of the full space:");
     println!(
-        "mean absolute error {:.1} %",
-        errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64
+        "row              GPUs  Aceso's space s  full space s   better %    bound s   gap %    MiB     seconds"
     );
+    let is_small = |row: &&Row| row.5 <= MAX_OWN.0 && row.4 <= MAX_OWN.1;
+    let better: Vec<f64> =
+        ROWS.iter().filter(is_small).filter_map(|row| print_own(&dir, row, &plan(row))).collect();
+    println!("mean {:.2} % better", better.iter().sum::<f64>() / better.len().max(1) as f64);
+    print_measured(&dir);
+}
+
+/// Both costs of plans that were run, against what was measured.
+fn print_measured(dir: &Path) {
+    println!("\nplan of Aceso's    measured s   Aceso's cost s   error %   own cost s   error %");
+    let mut errors = [Vec::new(), Vec::new()];
+    for row in &MEASURED {
+        let [Some(aceso), Some(own)] = ["aceso", "own"].map(|cost| priced(dir, row, cost)) else { continue };
+        let error = [aceso, own].map(|secs| 100.0 * (secs / row.4 - 1.0));
+        println!("{:16} {:12.3} {aceso:16.3} {:+9.1} {own:12.3} {:+9.1}", row.0, row.4, error[0], error[1]);
+        errors.iter_mut().zip(error).for_each(|(all, error)| all.push(error.abs()));
+    }
+    let mean = errors.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
+    println!("mean absolute error {:.1} % and {:.1} %", mean[0], mean[1]);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{phzc, scratch};
+use common::{phzc, root, scratch};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -71,4 +71,25 @@ fn what_is_built_without_a_terminal_has_no_colours() {
         .expect("it runs");
     assert_eq!(output.status.code(), Some(1));
     assert!(!output.stderr.contains(&0x1b), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn stages_of_an_earlier_run_are_removed_and_other_files_stay() {
+    let dir = scratch("cli_stages");
+    let program = root().join("examples/mlp.ir").to_string_lossy().into_owned();
+    let emit = |n_stages: usize| {
+        let passes = format!("fuse,shard,place{{stages={n_stages},microbatches=2}}");
+        let args = [&program, "--passes", &passes, "-q", "--emit", "stages", "-o", &dir.to_string_lossy()];
+        let outcome = phzc(&args, b"");
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    };
+    emit(2);
+    for name in ["notes.txt", "stage7.forward.hlo"] {
+        fs::write(dir.join(name), "mine").expect("writable");
+    }
+    let second = dir.join("stage1.forward.hlo");
+    assert!(second.exists());
+    emit(1);
+    assert!(!second.exists() && dir.join("stage0.forward.hlo").exists());
+    assert!(dir.join("notes.txt").exists() && dir.join("stage7.forward.hlo").exists());
 }

@@ -119,6 +119,13 @@ fn a_missing_key_is_named_with_its_place() {
 }
 
 #[test]
+fn a_key_that_is_not_known_is_pointed_at_with_the_nearest() {
+    wrong(|it| it["fixedPp"] = json!(2), "did you mean `fixedPP`?", "\"fixedPp\": 2");
+    let node = |it: &mut Value| it["nodes"]["1"][2]["paramSize"] = json!(2);
+    wrong(node, "unknown key `paramSize`", "\"paramSize\": 2");
+}
+
+#[test]
 fn a_number_that_makes_no_sense_is_pointed_at() {
     let negative = |it: &mut Value| it["nodes"]["1"][2]["optimalLatencyFw"] = json!(-1.0);
     wrong(negative, "expected a number from 0 up, found `-1`", "\"optimalLatencyFw\": -1.0");

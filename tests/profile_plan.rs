@@ -33,7 +33,7 @@ fn acesos_plans_cost_what_aceso_says() {
     let Some(dir) = data() else { return };
     let index = fs::read_to_string(dir.join("plans/index.json")).expect("an index");
     let index: Value = serde_json::from_str(&index).expect("JSON");
-    let mut n_priced = 0;
+    let (mut n_priced, mut worst) = (0, 0.0_f64);
     for (name, wanted) in index.as_object().expect("an object") {
         let path = dir.join(format!("plans/{name}.json"));
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -52,10 +52,13 @@ fn acesos_plans_cost_what_aceso_says() {
         let found = numbers(&outcome.stdout);
         for (found, key) in found.iter().zip(["iteration_ms", "memory_mb"]) {
             let wanted = wanted[key].as_f64().expect("a number");
-            assert!((found / wanted - 1.0).abs() < 1e-3, "{name}: {key} {found}, Aceso says {wanted}");
+            let off = (found / wanted - 1.0).abs();
+            assert!(off < 3e-5, "{name}: {key} {found}, Aceso says {wanted}");
+            worst = worst.max(off);
         }
         n_priced += 1;
     }
+    println!("{n_priced} plans of Aceso's, the worst {:.4} % off", 100.0 * worst);
     assert!(n_priced > 25, "{n_priced} plans");
 }
 
@@ -147,6 +150,163 @@ fn a_model_of_one_operator_is_one_stage() {
     let outcome = profile_plan(&dir, "m 1", &["--gpus", "1", "--global-batch", "8"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(numbers(&outcome.stdout)[0], 24.0);
+}
+
+/// A folder of six operators, for one and two samples of a replica; the first and the last share a parameter of 8 MiB.
+fn six(test: &str) -> PathBuf {
+    let dir = scratch(test);
+    for batch in [1, 2] {
+        let row = |op: &str| {
+            let ms = if op == "out" { 4000 } else { 1000 + 100 * op.len() };
+            format!("{op},{},{},2,2,8,{},1,1", ms * batch, 2 * ms * batch, 20 * batch)
+        };
+        let rows = ["in", "a", "bb", "ccc", "dddd", "out"].map(row).join("\n");
+        let table = format!("{HEADER}\n{rows}\n");
+        fs::write(dir.join(format!("m_1_mbs{batch}_tp1_algo0.csv")), table).expect("writable");
+    }
+    fs::write(dir.join("p2p_intra_node.csv"), "1,2\n10,20\n").expect("writable");
+    dir
+}
+
+/// A plan of [`six`] on devices, `options` apart by spaces.
+fn of_six(dir: &Path, options: &str) -> Outcome {
+    let options: Vec<&str> = ["--global-batch", "16"].into_iter().chain(options.split_whitespace()).collect();
+    profile_plan(dir, "m 1", &options)
+}
+
+#[track_caller]
+fn good(outcome: Outcome) -> String {
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    outcome.stdout
+}
+
+#[test]
+fn the_top_plans_are_in_order_and_say_what_distinguishes_them() {
+    let text = good(of_six(&six("profile_plan_top"), "--gpus 3 --top 3"));
+    let plans: Vec<&str> = text.split("\n\n").collect();
+    assert_eq!(plans.len(), 3, "{text}");
+    assert!(plans[0].starts_with("plan 1 of 3\nstep ") && plans[1].starts_with("plan 2 of 3: "), "{text}");
+    let ms = |plan: &&str| numbers(plan.lines().nth(1).unwrap_or_default())[0];
+    let ms: Vec<f64> = plans.iter().map(ms).collect();
+    assert!(ms.is_sorted(), "{ms:?}");
+    let said = plans[2].lines().next().unwrap_or_default();
+    assert!(["stages ", "devices ", "microbatch "].iter().any(|what| said.contains(what)), "{said}");
+}
+
+#[test]
+fn a_limit_ends_the_search_with_a_bound_that_still_holds() {
+    let dir = six("profile_plan_limit");
+    let (all, some) = (good(of_six(&dir, "--gpus 3")), good(of_six(&dir, "--gpus 3 --max-plans 1")));
+    assert!(some.contains("stop=limit") && !all.contains("stop="), "{some}{all}");
+    let (all, some) = (numbers(&all), numbers(&some));
+    assert!(some[3] <= all[0] && all[0] <= some[0], "{some:?} {all:?}");
+}
+
+#[test]
+fn the_own_cost_counts_the_optimizer() {
+    let dir = folder("profile_plan_own", &["a,1000,2000,0,0,1,1,0,0"]);
+    let options = ["--gpus", "1", "--global-batch", "8", "--cost", "own"];
+    let ms = numbers(&good(profile_plan(&dir, "m 1", &options)))[0];
+    // 8 copies are read, 7 written, at 85 % of 900 GB/s.
+    let update_ms = 15.0 * f64::from(1 << 20) / (0.85 * 9e11) * 1e3;
+    assert!((ms - 24.0 - update_ms).abs() < 1e-3, "{ms}");
+    let slower = numbers(&good(profile_plan(&dir, "m 1", &[&options[..], &["--device", "t4"]].concat())))[0];
+    assert!(slower > ms, "{slower} {ms}");
+}
+
+#[test]
+fn overlap_hides_what_replicas_sum() {
+    let dir = six("profile_plan_overlap");
+    let ms = |more: &str| numbers(&good(of_six(&dir, &format!("--gpus 2 --cost own --data 2 {more}"))))[0];
+    let (exposed, hidden) = (ms("--zero 0"), ms("--zero 0 --overlap gradients"));
+    assert!(hidden < exposed, "{hidden} {exposed}");
+}
+
+#[test]
+fn options_force_and_forbid() {
+    let dir = six("profile_plan_forced");
+    let own = |more: &str| good(of_six(&dir, &format!("--gpus 4 --cost own {more}")));
+    assert!(own("--stages 2").contains(", 2 stages,"));
+    assert!(own("--stages 4..4 --microbatch 2").contains("microbatch 2, 4 stages,"));
+    assert!(own("--group 2 --data 2 --zero 3").contains(", 2 stages, "));
+    assert!(own("--group 4 --zero 3").contains("ZeRO 3"));
+    for schedule in ["gpipe", "1f1b", "zero-bubble", "interleaved:2"] {
+        let text = own(&format!("--schedule {schedule} --stages 2"));
+        assert!(text.contains(&format!(", {schedule}, ZeRO")), "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_recomputed_where_that_is_forbidden() {
+    let dir = six("profile_plan_kept");
+    let n_recomputed = |text: &str| -> usize {
+        let last = text.lines().skip(3).map(|line| line.split_whitespace().nth(4).map(str::parse));
+        last.map(|n| n.expect("a column").unwrap_or(0)).sum()
+    };
+    // The first stage holds two microbatches: 452 MiB with all that is kept.
+    let tight = "--gpus 2 --stages 2 --memory-limit-mb 440 --microbatch 1";
+    let any = good(of_six(&dir, tight));
+    assert!(n_recomputed(&any) > 0, "{any}");
+    assert_eq!(n_recomputed(&good(of_six(&dir, &format!("{tight} --recompute none")))), 0);
+}
+
+#[test]
+fn impossible_options_are_refused_with_their_cause() {
+    let dir = six("profile_plan_impossible");
+    #[track_caller]
+    fn refused(dir: &Path, options: &str, messages: &[&str]) {
+        let outcome = of_six(dir, options);
+        assert_ne!(outcome.code, 0, "{options}: {}", outcome.stdout);
+        for message in messages {
+            assert!(outcome.stderr.contains(message), "{options}: no `{message}` in {}", outcome.stderr);
+        }
+    }
+    refused(&dir, "--gpus 2 --stages 3", &["3 stages, but 2 devices", "a device and an operator"]);
+    refused(&dir, "--gpus 2 --stages 3..2", &["A up to B"]);
+    refused(&dir, "--gpus 2 --group 3", &["no stage can have 3 of 2 devices"]);
+    refused(&dir, "--gpus 16 --group 9", &["up to 8 devices of one node, or whole nodes"]);
+    refused(&dir, "--gpus 2 --tensor 2", &["`--tensor 2` was not measured", "{1}"]);
+    refused(&dir, "--gpus 2 --zero 1", &["Aceso's cost knows no `--zero`", "--cost own"]);
+    refused(&dir, "--gpus 2 --cost own --zero 4", &["--zero"]);
+    refused(&dir, "--gpus 2 --cost own --schedule 2f2b", &["expected a schedule", "`2f2b`"]);
+    refused(&dir, "--gpus 2 --cost own --tied in", &["one operator alone"]);
+    refused(&dir, "--gpus 2 --cost own --tied in,over", &["is called `over`"]);
+    refused(&dir, "--gpus 2 --cost own --device none", &["none"]);
+    refused(&dir, "--gpus 2 --top 0", &["--top"]);
+}
+
+#[test]
+fn a_shared_parameter_costs_a_pipeline_its_sum() {
+    let dir = six("profile_plan_tied");
+    let ms = |more: &str| numbers(&good(of_six(&dir, &format!("--gpus 2 --cost own {more}"))))[0];
+    assert!(ms("--stages 2 --tied in,out") > ms("--stages 2"));
+    assert_eq!(ms("--stages 1 --tied in,out"), ms("--stages 1"));
+}
+
+#[test]
+fn a_plan_of_the_own_cost_is_read_back_and_refused_by_acesos() {
+    let dir = six("profile_plan_own_json");
+    let path = dir.join("plan.json").to_string_lossy().into_owned();
+    let made = of_six(
+        &dir,
+        &format!("--gpus 4 --cost own --schedule interleaved:2 --stages 2 --emit aceso -o {path}"),
+    );
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let read = good(of_six(&dir, &format!("--cost own --price {path}")));
+    assert_eq!(numbers(&made.stderr)[..2], numbers(&read)[..2]);
+    let refused = of_six(&dir, &format!("--price {path}"));
+    assert!(refused.code != 0 && refused.stderr.contains("Aceso's cost does not know"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_full_space_holds_acesos_plan() {
+    let Some(dir) = data() else { return };
+    let path = scratch("profile_plan_full").join("plan.json").to_string_lossy().into_owned();
+    let eurosys = dir.join("eurosys");
+    profile_plan(&eurosys, "gpt 1_3B", &["--gpus", "4", "--emit", "aceso", "-o", &path]);
+    let priced = numbers(&good(profile_plan(&eurosys, "gpt 1_3B", &["--cost", "own", "--price", &path])));
+    let full = numbers(&good(profile_plan(&eurosys, "gpt 1_3B", &["--gpus", "4", "--cost", "own"])));
+    assert!(full[0] <= priced[0] && full[3] <= full[0], "{full:?} {priced:?}");
 }
 
 #[test]

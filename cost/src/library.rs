@@ -28,9 +28,10 @@ pub(crate) fn cluster_text(name: &str) -> Option<&'static str> {
     CLUSTERS.iter().find(|(stem, _)| *stem == name).map(|&(_, text)| text)
 }
 
-/// The embedded accelerator of that name or alias, if there is one.
+/// The embedded accelerator of that name or alias, in capitals or not, if there is one.
 pub(crate) fn find_accelerator(name: &str) -> Option<&'static Accelerator> {
-    known_accelerators().iter().find(|one| one.name == name || one.aliases.iter().any(|alias| alias == name))
+    let is_it = |known: &String| known.eq_ignore_ascii_case(name);
+    known_accelerators().iter().find(|one| is_it(&one.name) || one.aliases.iter().any(is_it))
 }
 
 /// The embedded accelerator of that name or alias.
@@ -72,5 +73,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), n_names);
+    }
+
+    #[test]
+    fn a_name_in_capitals_is_the_same_device_and_of_no_other() {
+        for one in known_accelerators() {
+            for name in one.aliases.iter().chain([&one.name]) {
+                let [upper, lower] = [name.to_uppercase(), name.to_lowercase()];
+                let found = [upper, lower].map(|name| accelerator(&name).map(|it| it.name.as_str()));
+                assert_eq!(found, [Ok(one.name.as_str()), Ok(one.name.as_str())]);
+            }
+        }
     }
 }

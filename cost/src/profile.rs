@@ -20,6 +20,8 @@ pub struct OpProfile {
     pub output_mib: f64,
     /// MiB of parameters.
     pub weight_mib: f64,
+    /// MiB of parameters, gradients and the optimizer's state; 0 in a table, which does not know them.
+    pub state_mib: f64,
     /// MiB that its backward part reads, for one microbatch.
     pub activation_mib: f64,
     /// MiB that the allocator took beyond them in the forward part.
@@ -55,6 +57,8 @@ pub struct OpTables {
     pub rows: BTreeMap<OpSplit, Vec<OpProfile>>,
     /// Per number of devices: milliseconds of an all-gather by whole MiB that a device sends.
     pub all_gather_ms: BTreeMap<u32, BTreeMap<i64, f64>>,
+    /// Per number of devices: milliseconds of an all-reduce by whole MiB that are reduced.
+    pub all_reduce_ms: BTreeMap<u32, BTreeMap<i64, f64>>,
     /// GiB/s of messages of 1, 2, 4, ... MiB within a node.
     pub near_gib_per_s: Vec<f64>,
     /// The same between nodes.

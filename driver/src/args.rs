@@ -88,7 +88,7 @@ pub enum Command {
     /// Place a chain of layers as Phaze's solver does, from its JSON to its JSON
     PhazePlan(PhazePlanArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
-    ProfilePlan(ProfilePlanArgs),
+    ProfilePlan(Box<ProfilePlanArgs>),
     /// Predict measured training runs, operators and collectives, and say how far off that is
     Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results

@@ -40,7 +40,7 @@ type Clocks = BTreeMap<String, f64>;
 
 /// Does what the command line says.
 pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Result<(), Failure> {
-    let (fit, test) = (read(&args.fit)?, read(&args.test)?);
+    let (fit, test) = (read(&args.fit, io)?, read(&args.test, io)?);
     let before = clocks(fit.iter().chain(&test));
     let all: Vec<&Data> = fit.iter().collect();
     let fitted: Clocks = clocks(&fit).into_iter().map(|(device, now)| fitted(&all, device, now)).collect();
@@ -80,10 +80,10 @@ fn is_fitted(fit: &[Data], device: &str) -> bool {
     runs.any(|run| run.cluster.accelerator.name == device && run.cluster.accelerator.is_fitted())
 }
 
-fn read(paths: &[PathBuf]) -> Result<Vec<Data>, Failure> {
+fn read(paths: &[PathBuf], io: &mut Io) -> Result<Vec<Data>, Failure> {
     let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let data = |path: &PathBuf| {
-        let runs = runs_of(path)?;
+        let runs = runs_of(path, io)?;
         let secs = runs.par_iter().map(|run| tried().map(|clock| secs(run, clock)).collect()).collect();
         Ok(Data { name: name(path), runs, secs })
     };

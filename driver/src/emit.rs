@@ -7,7 +7,13 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::{Facts, is_planned};
 use phzc_passes::{report, stages};
+use serde::Deserialize;
 use std::path::Path;
+
+/// What says how modules fit together.
+const MANIFEST: &str = "stages.json";
+/// No manifest is larger.
+const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 
 /// What a run writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -41,7 +47,7 @@ pub(crate) fn emit(
             let cut = stages::stages(module)?;
             let text = |(name, module): &(String, Module)| (format!("{name}.hlo"), print(module));
             let modules = cut.modules.iter().map(text);
-            let manifest = ("stages.json".to_owned(), stages::to_json(&cut.manifest));
+            let manifest = (MANIFEST.to_owned(), stages::to_json(&cut.manifest));
             Ok(Emitted::Files(modules.chain([manifest]).collect()))
         }
         (Emit::Trace, Some(facts)) => Ok(Emitted::Text(report::trace(module, facts, cluster))),
@@ -72,8 +78,62 @@ pub(crate) fn write(args: &Args, emitted: &Emitted, io: &mut Io) -> Result<(), F
         (Emitted::Text(text), _) => deliver(args.output.as_deref(), text, io),
         (Emitted::Files(all), Some(dir)) => {
             files::make_dir(dir)?;
-            Ok(all.iter().try_for_each(|(name, text)| files::write(&dir.join(name), text))?)
+            let before = modules_of(dir);
+            all.iter().try_for_each(|(name, text)| files::write(&dir.join(name), text))?;
+            let is_left = |name: &&String| !all.iter().any(|(written, _)| written == *name);
+            Ok(before.iter().filter(is_left).try_for_each(|name| files::remove(&dir.join(name)))?)
         }
         (Emitted::Files(_), None) => check(args),
+    }
+}
+
+/// What of an earlier run's manifest is read.
+#[derive(Deserialize)]
+struct ManifestText {
+    modules: Vec<ModuleText>,
+}
+
+#[derive(Deserialize)]
+struct ModuleText {
+    file: String,
+}
+
+/// The files of modules that an earlier run wrote into a directory: those that its manifest lists, by names that phzc gives.
+fn modules_of(dir: &Path) -> Vec<String> {
+    let text = files::read(&dir.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
+    let manifest: Option<ManifestText> = serde_json::from_str(&text).ok();
+    let names = manifest.into_iter().flat_map(|it| it.modules).map(|module| module.file);
+    names.filter(|name| is_module(name)).collect()
+}
+
+/// `stage12.forward.hlo`, `stage0.update2.hlo`.
+fn is_module(name: &str) -> bool {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = name.split('.').collect();
+    let [stage, phase, "hlo"] = parts[..] else { return false };
+    let is_phase = |phase: &str| {
+        ["forward", "backward"].contains(&phase) || phase.strip_prefix("update").is_some_and(is_number)
+    };
+    stage.strip_prefix("stage").is_some_and(is_number) && is_phase(phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_module;
+
+    #[test]
+    fn names_of_modules_are_told_from_others() {
+        for name in ["stage0.forward.hlo", "stage12.update2.hlo", "stage1.update.hlo"] {
+            assert!(is_module(name), "{name}");
+        }
+        for name in [
+            "stage0.hlo",
+            "../stage0.forward.hlo",
+            "stage0.forward.hlo.bak",
+            "notes.update.hlo",
+            "stages.json",
+        ] {
+            assert!(!is_module(name), "{name}");
+        }
     }
 }

@@ -143,18 +143,38 @@ fn beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }
 
+/// Removes a file, if it is there.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Diagnostic::error(format!("cannot remove `{}`: {}", path.display(), reason(&error))))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The files of a directory whose names end so, sorted; a file is itself.
 pub fn listed(path: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let (found, _) = parted(path, extension)?;
+    Ok(if path.is_dir() { found } else { vec![path.to_path_buf()] })
+}
+
+/// The other files of a directory, sorted.
+pub fn beside_listed(path: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let (_, others) = parted(path, extension)?;
+    Ok(others.into_iter().filter(|path| path.is_file()).collect())
+}
+
+/// What is in a directory: whose names end so, and the rest; a file has nothing in it.
+fn parted(path: &Path, extension: &str) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     if !path.is_dir() {
-        return Ok(vec![path.to_path_buf()]);
+        return Ok((Vec::new(), Vec::new()));
     }
     let name = format!("`{}`", path.display());
     let entries = fs::read_dir(path).map_err(|error| unreadable(&name, &error))?;
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let mut found: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|is| is == extension)).collect();
-    found.sort();
-    Ok(found)
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.sort();
+    Ok(paths.into_iter().partition(|path| path.extension().is_some_and(|is| is == extension)))
 }
 
 /// Makes a directory and those above it.

@@ -16,6 +16,7 @@ pub mod files;
 pub mod frontend;
 mod generate;
 mod help;
+mod json;
 mod npz;
 pub mod phaze_plan;
 pub mod profile_plan;

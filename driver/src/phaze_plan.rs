@@ -5,10 +5,10 @@
 mod locate;
 
 use crate::render::Source;
-use crate::{Failure, Io, deliver, files};
+use crate::{Failure, Io, deliver, files, json};
 use phzc_cost::phaze::read::InstanceText;
 use phzc_cost::phaze::{Instance, Plan};
-use phzc_ir::{Diagnostic, Result, Span, counted};
+use phzc_ir::{Diagnostic, Result, counted};
 use phzc_passes::chain::phaze::best;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &PhazePlanArgs, io: &mut Io) -> std::result::Result<(), 
     };
     // Nothing is left to be done when stderr does not take the summary.
     let _ = io.stderr.write_all(summary(&instance, &plan, secs).as_bytes());
-    deliver(args.output.as_deref(), &json(&instance, &plan, secs), io)
+    deliver(args.output.as_deref(), &text_of(&instance, &plan, secs), io)
 }
 
 fn read(path: &Path, io: &mut Io) -> Result<String> {
@@ -76,7 +76,8 @@ fn read(path: &Path, io: &mut Io) -> Result<String> {
 }
 
 fn parse(text: &str) -> Result<Instance> {
-    let input: InstanceText = serde_json::from_str(text).map_err(|error| unreadable(text, &error))?;
+    let help = "docs/phaze-plan.md lists the keys; numbers are finite, times and sizes at least 0";
+    let input: InstanceText = json::read(text, "the problem", help)?;
     input.instance().map_err(|misfit| {
         let error = misfit.error;
         match locate::span(text, &misfit.path) {
@@ -84,17 +85,6 @@ fn parse(text: &str) -> Result<Instance> {
             None => error,
         }
     })
-}
-
-fn unreadable(text: &str, error: &serde_json::Error) -> Diagnostic {
-    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-    let at = text.floor_char_boundary(before + error.column().saturating_sub(1));
-    let message = error.to_string();
-    // The place is said by the span.
-    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(cause, _)| cause);
-    Diagnostic::error(format!("the problem cannot be read: {message}"))
-        .at(Span::new(at, text.ceil_char_boundary(at + 1)))
-        .help("docs/phaze-plan.md lists the keys; numbers are finite, times and sizes at least 0")
 }
 
 /// Why there is no plan: a layer that fits nowhere, or the pipeline that the others need.
@@ -133,7 +123,7 @@ fn summary(instance: &Instance, plan: &Plan, secs: f64) -> String {
     )
 }
 
-fn json(instance: &Instance, plan: &Plan, secs: f64) -> String {
+fn text_of(instance: &Instance, plan: &Plan, secs: f64) -> String {
     let chain = &instance.chains[plan.chain];
     let stages = plan.stages.iter().map(|stage| StageText {
         devices_for_stage: stage.n_devices,

@@ -1,17 +1,20 @@
 //! `phzc profile-plan`: plans a pipeline from measured tables of single operators, or prices a plan that is there.
 //!
 //! The tables are those of Aceso's profiler, and so are time, memory and the plan's JSON (`--cost aceso`): its figures and ours are
-//! the same numbers. See docs/profile-plan.md.
+//! the same numbers. `--cost own` adds what they leave out. See docs/profile-plan.md.
 
 mod json;
 mod load;
 mod models;
+mod options;
+mod text;
 
 use crate::{Failure, Io, deliver, write_stdout};
 use models::Published;
-use phzc_cost::aceso::{Machine, PipelinePlan};
+use options::{Overlap, StageRange, WhatIsRecomputed};
+use phzc_cost::aceso::{Machine, PlanSchedule};
 use phzc_ir::Diagnostic;
-use phzc_passes::chain::profiled::{Found, Space, best};
+use phzc_passes::chain::profiled::{Found, top};
 use std::path::PathBuf;
 
 /// The arguments of `phzc profile-plan`.
@@ -53,9 +56,57 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub max_stages: usize,
 
-    /// Samples of a microbatch to try; all that were measured if not given
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    /// Numbers of stages: one, or the fewest and the most as A..B
+    #[arg(long, value_name = "N|A..B", conflicts_with = "max_stages")]
+    pub stages: Option<StageRange>,
+
+    /// Samples of a microbatch to try; with Aceso's cost all that were measured, with the own one also as many for each replica
+    #[arg(long, visible_alias = "microbatch", value_name = "B", value_delimiter = ',')]
     pub microbatches: Vec<u32>,
+
+    /// Tensor-parallel degrees to try
+    #[arg(long, value_name = "T", value_delimiter = ',')]
+    pub tensor: Vec<u32>,
+
+    /// Numbers of replicas to try
+    #[arg(long, value_name = "D", value_delimiter = ',')]
+    pub data: Vec<u32>,
+
+    /// Numbers of devices that a stage may have: within a node any, else whole nodes
+    #[arg(long, value_name = "G", value_delimiter = ',')]
+    pub group: Vec<usize>,
+
+    /// What may be recomputed
+    #[arg(long, value_enum, default_value = "any")]
+    pub recompute: WhatIsRecomputed,
+
+    /// Schedules to try: gpipe, 1f1b, zero-bubble, interleaved:V; all if not given (only with --cost own)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = options::schedule)]
+    pub schedule: Vec<PlanSchedule>,
+
+    /// ZeRO stages to try, 0 to 3; 1 to 3 if not given, 1 if operators are mixed (only with --cost own)
+    #[arg(long, value_name = "Z", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=3))]
+    pub zero: Vec<u32>,
+
+    /// What runs beside the backward part (only with --cost own)
+    #[arg(long, value_enum)]
+    pub overlap: Option<Overlap>,
+
+    /// Device whose memory the optimizer reads and writes (only with --cost own) [default: v100-32]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+
+    /// Operators that share one parameter; known for the published models (only with --cost own)
+    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    pub tied: Vec<String>,
+
+    /// How many plans to print, the best first: each differs from all before it in its microbatch, schedule, number of stages or devices of a stage
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub top: u32,
+
+    /// Stop after making so many plans, each the best that was found of one microbatch, schedule and number of stages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_plans: Option<u32>,
 
     /// Whether operators of one stage may be split in different ways; known for the published models
     #[arg(long, value_name = "BOOL")]
@@ -66,7 +117,7 @@ pub struct ProfilePlanArgs {
     pub cost: CostMode,
 
     /// Price this plan instead of looking for one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed", "stages", "tensor", "data", "group", "zero", "schedule", "top", "max_plans"])]
     pub price: Option<PathBuf>,
 
     /// What to write besides the summary
@@ -83,6 +134,8 @@ pub struct ProfilePlanArgs {
 pub enum CostMode {
     /// Aceso's time and memory, term by term
     Aceso,
+    /// phzc's: with gradients' sums, the optimizer, transfers as measured, other schedules and ZeRO
+    Own,
 }
 
 /// How a plan is written.
@@ -98,15 +151,15 @@ pub(crate) fn run(args: &ProfilePlanArgs, io: &mut Io) -> Result<(), Failure> {
     let machine = machine(args, published)?;
     if let Some(path) = &args.price {
         let plan = json::read(path, &machine)?;
-        return write_stdout(io, &summary(&machine, &plan, None)?);
+        return write_stdout(io, &text::summary(&machine, &plan, None)?);
     }
     (io.progress)("looking for stages");
-    let found = plan(args, &machine)?;
-    let text = summary(&machine, &found.plan, Some(&found))?;
+    let found = plans(args, &machine)?;
+    let text = text::plans(&machine, &found)?;
     if args.emit.is_none() {
         return write_stdout(io, &text);
     }
-    let json = json::write(args, published, &machine, &found.plan);
+    let json = json::write(args, published, &machine, &found[0].plan);
     // Nothing is left to be done when stderr does not take the summary.
     let _ = io.stderr.write_all(text.as_bytes());
     deliver(args.output.as_deref(), &json, io)
@@ -126,9 +179,11 @@ pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> 
     if !args.memory_limit_mb.is_finite() || args.memory_limit_mb <= 0.0 || counts.contains(&0) {
         return Err(Diagnostic::error("devices, stages, memory and samples have to be above 0").into());
     }
+    let own = options::own(args, &tables, &chain)?;
     Ok(Machine {
         tables,
         chain,
+        own,
         state_copies: family.map_or(models::MIXED_PRECISION_COPIES, |it| it.state_copies),
         global_batch: global_batch.ok_or_else(missing)?,
         devices_per_node: args.gpus_per_node,
@@ -136,74 +191,18 @@ pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> 
     })
 }
 
-/// The best plan that the arguments allow.
-pub(crate) fn plan(args: &ProfilePlanArgs, machine: &Machine) -> Result<Found, Failure> {
-    let family = models::family(&args.model);
-    let n_devices = args.gpus.unwrap_or(1);
-    if args.mixed == Some(true) && !family.is_some_and(|it| it.is_mixed) {
-        let message = format!("what changes of layout inside a stage take is not known for `{}`", args.model);
-        return Err(Diagnostic::error(message)
-            .help("leave --mixed out: all operators of a stage are split alike then")
-            .into());
+/// The best plans that the arguments allow; one at least.
+fn plans(args: &ProfilePlanArgs, machine: &Machine) -> Result<Vec<Found>, Failure> {
+    let space = options::space(args, machine)?;
+    let found = top(machine, &space);
+    if found.is_empty() {
+        let (n_devices, limit) = (space.n_devices, machine.limit_mib);
+        let message = format!("no plan on {n_devices} devices, in {limit} MiB each, was found");
+        let help = match args.max_plans {
+            Some(_) => "a higher --max-plans, more memory, more stages or more measured splits may help",
+            None => "more memory, more stages, fewer options or more measured splits may help",
+        };
+        return Err(Diagnostic::error(message).help(help).into());
     }
-    let space = Space {
-        n_devices,
-        max_stages: args.max_stages,
-        max_group: args.gpus_per_node.min(models::MAX_GROUP),
-        max_tensor: models::MAX_GROUP as u32,
-        microbatches: microbatches(args, machine)?,
-        is_free: family.is_some_and(|it| it.is_mixed),
-        is_mixed: args.mixed.unwrap_or(family.is_some_and(|it| it.is_mixed)),
-    };
-    let none = || {
-        let message = format!("no plan on {n_devices} devices, in {} MiB each, was found", machine.limit_mib);
-        Diagnostic::error(message).help("more memory, more stages or more measured splits may help")
-    };
-    Ok(best(machine, &space).ok_or_else(none)?)
-}
-
-/// The microbatches to try: those given, or those measured as samples of a replica; whole ones of a step.
-fn microbatches(args: &ProfilePlanArgs, machine: &Machine) -> Result<Vec<u32>, Failure> {
-    let measured = machine.tables.batches();
-    let divides = |microbatch: &u32| *microbatch > 0 && machine.global_batch.is_multiple_of(*microbatch);
-    if let Some(wrong) = args.microbatches.iter().find(|microbatch| !divides(microbatch)) {
-        let message =
-            format!("{wrong} samples of a microbatch do not divide the {} of a step", machine.global_batch);
-        return Err(Diagnostic::error(message).help(format!("measured were {measured:?}")).into());
-    }
-    let given = if args.microbatches.is_empty() { measured } else { args.microbatches.clone() };
-    Ok(given.into_iter().filter(divides).collect())
-}
-
-/// A plan in a few lines.
-fn summary(machine: &Machine, plan: &PipelinePlan, found: Option<&Found>) -> Result<String, Failure> {
-    let Some(cost) = machine.price(plan) else {
-        return Err(Diagnostic::error("the plan splits an operator in a way that was not measured").into());
-    };
-    let mut text = format!("step {:.3} ms, memory {:.1} of {} MiB", cost.ms, cost.mib, machine.limit_mib);
-    if cost.mib > machine.limit_mib {
-        text += ", does not fit";
-    }
-    if let Some(found) = found {
-        let gap = 100.0 * (1.0 - found.bound_ms / cost.ms).max(0.0);
-        text += &format!(", at least {:.3} ms (gap {gap:.2} %)", found.bound_ms);
-        text += if found.is_cut_off { ", search cut off by its limit of plans" } else { "" };
-        text += if found.is_along_fastest { ", each operator split along its fastest dimension" } else { "" };
-    }
-    text += &format!("\nmicrobatch {}, {} stages\n", plan.microbatch, plan.stages.len());
-    text += "stage  devices  operators        tensor x data    recomputed  ms/microbatch     MiB\n";
-    for (at, stage) in plan.stages.iter().enumerate() {
-        let own = machine.price_stage(plan, at).unwrap_or_default();
-        let mut degrees: Vec<String> =
-            stage.ops.iter().map(|op| format!("{}x{}", op.tensor, op.data)).collect();
-        degrees.dedup();
-        let range = format!("{}..{}", stage.start, stage.start + stage.ops.len());
-        let n_recomputed = stage.ops.iter().filter(|op| op.recompute).count();
-        let (degrees, n) = (degrees.join(" "), stage.n_devices);
-        text += &format!(
-            "{at:5} {n:8}  {range:<15}  {degrees:<15} {n_recomputed:11} {:14.3} {:7.0}\n",
-            own.ms, own.mib
-        );
-    }
-    Ok(text)
+    Ok(found)
 }

@@ -61,7 +61,8 @@ fn planner(plan: &Plan) -> String {
 fn compared(time_secs: f64, planned_secs: f64) -> String {
     let off = (time_secs - planned_secs) / planned_secs;
     match percent(off.abs()) {
-        _ if !off.is_finite() => "another time than planned".to_owned(),
+        _ if time_secs == planned_secs => "as long as planned".to_owned(),
+        _ if !off.is_finite() => format!("{}, which the planner does not count", secs(time_secs)),
         none if none == percent(0.0) => "as long as planned".to_owned(),
         share => format!("{share} {} than planned", if off > 0.0 { "more" } else { "less" }),
     }

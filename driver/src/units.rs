@@ -23,7 +23,8 @@ pub(crate) fn percent(fraction: f64) -> String {
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     let Some(&smallest) = units.last() else { return value.to_string() };
     let (size, name) = units.iter().copied().find(|(size, _)| value.abs() >= *size).unwrap_or(smallest);
-    let number = value / size;
+    // A sum of nothing is -0.0.
+    let number = value / size + 0.0;
     let digits = match number.abs() {
         n if n == 0.0 || n >= 100.0 => 0,
         n if n >= 10.0 => 1,
@@ -39,8 +40,8 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_and_a_unit() {
         assert_eq!(
-            [0.0, 1.5, 0.01234, 2e-6, 3e-10].map(secs),
-            ["0 ns", "1.50 s", "12.3 ms", "2.00 us", "0.30 ns"]
+            [0.0, -0.0, 1.5, 0.01234, 2e-6, 3e-10].map(secs),
+            ["0 ns", "0 ns", "1.50 s", "12.3 ms", "2.00 us", "0.30 ns"]
         );
         assert_eq!(
             [0.0, 64.0, 1023.0, 1536.0, 1e12].map(bytes),

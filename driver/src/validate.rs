@@ -2,8 +2,10 @@
 
 mod choice;
 pub(crate) mod csv;
+mod device;
 mod job;
 mod links;
+mod listing;
 mod measured;
 mod model;
 mod operators;
@@ -15,8 +17,9 @@ mod score;
 mod software;
 mod table;
 mod trials;
+mod words;
 
-use crate::render::Source;
+use crate::render::{Source, render};
 use crate::{Failure, Io, files, write_stdout};
 use csv::{Record, Table};
 use job::Reading;
@@ -93,14 +96,15 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), F
         links: args.links.as_deref().map(|path| parsed(path, Links::parse)).transpose()?.unwrap_or_default(),
         plans: args.plans.clone(),
     };
-    let mut outcomes = Vec::new();
-    let mut paths = Vec::new();
+    let (mut outcomes, mut paths, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for path in &args.data {
-        paths.extend(files::listed(path, "csv")?);
+        paths.extend(listing::tables(path, &mut warnings)?);
     }
     for path in &paths {
-        outcomes.extend(outcome(path, &inputs, paths.len() > 1)?);
+        outcomes.extend(outcome(path, &inputs, paths.len() > 1, io)?);
     }
+    warnings.extend(listing::unused(args.profile.as_deref(), &inputs.profile, &outcomes));
+    warn(None, &warnings, io);
     args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
     let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
     write_stdout(io, &text)
@@ -111,18 +115,19 @@ fn outcome(
     path: &Path,
     inputs: &Inputs,
     is_among_others: bool,
+    io: &mut Io,
 ) -> std::result::Result<Vec<Outcome>, Failure> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let has_all = |table: &Table, columns: &[&str]| columns.iter().all(|column| table.has(column));
-    with_table(path, |table| match operators::kind(table) {
-        Some(kind) => Ok(vec![singles(&name, table, kind)?]),
+    with_table(path, io, |table, warnings| match operators::kind(table) {
+        Some(kind) => Ok(vec![singles(&name, table, kind, warnings)?]),
         None if has_all(table, &trials::COLUMNS) => trials::outcomes(&name, table, &inputs.profile),
         None if is_among_others && !is_meant(table) => {
             let made =
                 (0..table.rows.len()).map(|_| Made::Not("nothing of this table is predicted".to_owned()));
             Ok(vec![collected(&name, "other", table.rows.len(), made.collect())])
         }
-        None => Ok(vec![runs(&name, table, inputs)?]),
+        None => Ok(vec![runs(&name, table, inputs, warnings)?]),
     })
 }
 
@@ -138,18 +143,31 @@ fn parsed<T>(path: &Path, parse: fn(&str) -> Result<T>) -> std::result::Result<T
     parse(&text).map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
 }
 
-/// What is made of the table in a file; errors point into it.
-fn with_table<T>(path: &Path, make: impl FnOnce(&Table) -> Result<T>) -> std::result::Result<T, Failure> {
+/// What is made of the table in a file; errors, and the warnings that are pushed, point into it.
+fn with_table<T>(
+    path: &Path,
+    io: &mut Io,
+    make: impl FnOnce(&Table, &mut Vec<Diagnostic>) -> Result<T>,
+) -> std::result::Result<T, Failure> {
     let text = files::read(path, MAX_CSV_BYTES)?;
-    let made = Table::parse(&text).and_then(|table| make(&table));
-    made.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+    let mut warnings = Vec::new();
+    let made = Table::parse(&text).and_then(|table| make(&table, &mut warnings));
+    let source = Source { name: path.display().to_string(), text };
+    warn(Some(&source), &warnings, io);
+    made.map_err(|error| Failure::new(Some(source), error))
+}
+
+fn warn(source: Option<&Source>, warnings: &[Diagnostic], io: &mut Io) {
+    // Nothing is left to be done when stderr does not take a warning.
+    let _ = io.stderr.write_all(render(source, warnings, io.color).as_bytes());
 }
 
 /// The runs of a file whose time was measured and that can be predicted.
-pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
-    with_table(path, |table| {
+pub(crate) fn runs_of(path: &Path, io: &mut Io) -> std::result::Result<Vec<Run>, Failure> {
+    with_table(path, io, |table, warnings| {
         table.expect(&job::COLUMNS)?;
         check_devices(&table.records().collect::<Vec<Record>>())?;
+        warnings.extend(words::of_runs(table));
         let read = |row: Record<'_>| job::read(row, row.text("device"));
         let readings: Result<Vec<Reading>> = table.records().map(read).collect();
         let run = |reading| match reading {
@@ -161,10 +179,11 @@ pub(crate) fn runs_of(path: &Path) -> std::result::Result<Vec<Run>, Failure> {
 }
 
 /// A table of training runs.
-fn runs(name: &str, table: &Table, inputs: &Inputs) -> Result<Outcome> {
+fn runs(name: &str, table: &Table, inputs: &Inputs, warnings: &mut Vec<Diagnostic>) -> Result<Outcome> {
     table.expect(&job::COLUMNS)?;
     let records: Vec<Record> = table.records().collect();
     check_devices(&records)?;
+    warnings.extend(words::of_runs(table));
     let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row, inputs)).collect();
     Ok(collected(name, "runs", table.rows.len(), read?))
 }
@@ -173,7 +192,7 @@ fn runs(name: &str, table: &Table, inputs: &Inputs) -> Result<Outcome> {
 fn check_devices(records: &[Record]) -> Result<()> {
     let mut named = records.iter().filter(|row| !row.text("device").is_empty());
     let is_known =
-        |row: &&Record| job::device(row.text("device")).is_ok() || row.text("device").contains('+');
+        |row: &&Record| device::device(row.text("device")).is_ok() || row.text("device").contains('+');
     let Some(first) = named.next().filter(|_| !records.iter().any(|row| is_known(&row))) else {
         return Ok(());
     };
@@ -183,8 +202,14 @@ fn check_devices(records: &[Record]) -> Result<()> {
 }
 
 /// A table of operators or collectives.
-fn singles(name: &str, table: &Table, kind: &operators::Kind) -> Result<Outcome> {
+fn singles(
+    name: &str,
+    table: &Table,
+    kind: &operators::Kind,
+    warnings: &mut Vec<Diagnostic>,
+) -> Result<Outcome> {
     check_devices(&table.records().collect::<Vec<Record>>())?;
+    warnings.extend(words::of_operators(table));
     let made = |row: Record| {
         Ok(match (kind.pair)(row)? {
             Ok(pair) => Made::Scored(Box::new(single(row, pair))),

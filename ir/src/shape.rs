@@ -111,6 +111,24 @@ impl Shape {
         leaves
     }
 
+    /// The first leaf of each part of a tuple.
+    pub fn part_starts(&self) -> Vec<usize> {
+        let starts = self.parts().iter().scan(0, |next, part| {
+            *next += part.n_leaves();
+            Some(*next - part.n_leaves())
+        });
+        starts.collect()
+    }
+
+    /// The first leaf of what is at an index into nested tuples, and its shape; `starts` are the tuple's own
+    /// [`Self::part_starts`]. `None` where nothing is there.
+    pub fn leaf_at(&self, starts: &[usize], index: &[usize]) -> Option<(usize, &Shape)> {
+        let Some((&first, rest)) = index.split_first() else { return Some((0, self)) };
+        let part = self.parts().get(first)?;
+        let (leaf, shape) = part.leaf_at(&part.part_starts(), rest)?;
+        Some((starts.get(first)? + leaf, shape))
+    }
+
     /// Number of non-tuple parts.
     pub fn n_leaves(&self) -> usize {
         match self {

@@ -53,6 +53,8 @@ pub struct Tensor {
     pub is_free: bool,
     /// The entry parameter that it is.
     pub param: Option<u32>,
+    /// How many tensors it stands for ([`crate::copies`]).
+    pub weight: f64,
 }
 
 /// What a node is.
@@ -89,6 +91,8 @@ pub struct Node {
     pub work: Work,
     /// A product of two tensors that sums over a loop: dot, convolution, gather, scatter.
     pub is_contraction: bool,
+    /// How many nodes it stands for ([`crate::copies`]).
+    pub weight: f64,
 }
 
 impl Tensor {
@@ -205,8 +209,17 @@ impl Builder<'_> {
             Some(array) => (array.dims.clone(), array.dtype, array.bytes()),
             None => (Dims::new(), DType::Pred, 0.0),
         };
-        let tensor =
-            Tensor { dims, dtype, bytes, def: 0, uses: Vec::new(), home, is_free: false, param: None };
+        let tensor = Tensor {
+            dims,
+            dtype,
+            bytes,
+            def: 0,
+            uses: Vec::new(),
+            home,
+            is_free: false,
+            param: None,
+            weight: 1.0,
+        };
         self.graph.tensors.push(tensor);
         (self.graph.tensors.len() - 1) as TensorId
     }
@@ -260,6 +273,7 @@ impl Builder<'_> {
             trips,
             work: Work::default(),
             is_contraction: false,
+            weight: 1.0,
         });
     }
 
@@ -279,6 +293,7 @@ impl Builder<'_> {
             trips,
             work,
             is_contraction: false,
+            weight: 1.0,
         };
         self.node(node);
         results
@@ -338,11 +353,17 @@ fn aliases(module: &Module, graph: &Graph) -> Vec<(TensorId, TensorId)> {
         }
     }
     let root = &module.entry().root().shape;
+    let starts = root.part_starts();
     let numbered = module.entry().params();
     let pairs = module.attr("input_output_alias").map(alias_pairs).unwrap_or_default();
     let find = |(out, number, index): (Vec<u32>, u32, Vec<u32>)| {
         let param = module.entry().instr(*numbered.get(number as usize)?);
-        let (out_leaf, param_leaf) = (leaf_at(root, &out)?, leaf_at(&param.shape, &index)?);
+        let of = |shape: &Shape, starts: &[usize], index: &[u32]| {
+            let index: Vec<usize> = index.iter().map(|&part| part as usize).collect();
+            shape.leaf_at(starts, &index).map(|(leaf, _)| leaf as u32)
+        };
+        let out_leaf = of(root, &starts, &out)?;
+        let param_leaf = of(&param.shape, &param.shape.part_starts(), &index)?;
         let output = graph.outputs.get(out_leaf as usize)?;
         Some((*output, *params.get(&(number, param_leaf))?))
     };
@@ -361,15 +382,4 @@ pub fn alias_pairs(text: &str) -> Vec<(Vec<u32>, u32, Vec<u32>)> {
         Some((out, number.trim().parse().ok()?, ints(index)))
     };
     text.split(')').filter_map(pair).collect()
-}
-
-/// The leaf position of a tuple index.
-fn leaf_at(shape: &Shape, index: &[u32]) -> Option<u32> {
-    let (mut shape, mut leaf) = (shape, 0);
-    for &part in index {
-        let parts = shape.parts();
-        leaf += parts.iter().take(part as usize).map(Shape::n_leaves).sum::<usize>();
-        shape = parts.get(part as usize)?;
-    }
-    Some(leaf as u32)
 }

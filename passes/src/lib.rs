@@ -9,6 +9,7 @@ pub mod chain;
 pub mod check;
 pub mod choose;
 pub mod classes;
+pub mod copies;
 pub mod dce;
 pub mod derive;
 pub mod estimate;

@@ -16,6 +16,10 @@ pub static STOPS: &[StopInfo] = &[
     },
     StopInfo { name: "memory-gap", meaning: "the memory limit binds; a plan up to the gap faster may fit" },
     StopInfo {
+        name: "layers-alike",
+        meaning: "equal layers are laid out alike; a plan that does not, up to the gap faster, is not excluded",
+    },
+    StopInfo {
         name: "width",
         meaning: "a table of choices was cut off; the plan is good, the gap says how good",
     },

@@ -6,6 +6,34 @@ use crate::pipeline::Pipeline;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Diagnostic, Module, parse, print};
 
+/// The smaller programs of `examples/`, with their names.
+pub(crate) const EXAMPLES: &[(&str, &str)] = &[
+    ("mlp", include_str!("../../examples/mlp.ir")),
+    ("gpt", include_str!("../../examples/gpt.ir")),
+    ("llama", include_str!("../../examples/llama.ir")),
+    ("moe", include_str!("../../examples/moe.ir")),
+    ("gpt_scan", include_str!("../../examples/gpt_scan.ir")),
+];
+
+/// Eight devices that compute slowly and talk fast, so that small programs are split.
+pub(crate) fn slow_8() -> Cluster {
+    Cluster::from_toml(include_str!("../../tests/clusters/slow-8.toml")).expect("a legal cluster")
+}
+
+/// The program after the passes of a pipeline, notes and all.
+///
+/// # Errors
+/// The first that a pass finds.
+pub(crate) fn passed(text: &str, pipeline: &str, cluster: &Cluster) -> Result<Module, Diagnostic> {
+    let mut module = parse(text).expect("a legal program");
+    let pipeline = Pipeline::parse(pipeline).expect("a legal pipeline");
+    let mut cx = Context::new(cluster);
+    for step in &pipeline.steps {
+        (step.pass.run)(&mut module, &step.options, &mut cx)?;
+    }
+    Ok(module)
+}
+
 /// The program after the pipeline, without the notes that say what ran; or the errors, one per line.
 pub(crate) fn check(pipeline: &str, text: &str) -> String {
     let lines = |errors: Vec<Diagnostic>| errors.iter().map(|error| format!("error: {error}\n")).collect();

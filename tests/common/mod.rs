@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub mod mutate;
+pub mod runs;
 
 use flate2::read::GzDecoder;
 use phzc_driver::Io;

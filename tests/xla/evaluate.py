@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 import hlo  # noqa: E402
 import xla  # noqa: E402
 from judge import relative_error  # noqa: E402
-from suite import HERE, ROOT, programs, show  # noqa: E402
+from common import HERE, ROOT, expect, programs, show  # noqa: E402
 
 PROGRAMS = ("mlp", "gpt", "gpt_scan", "llama", "moe", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
 NUMPY = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "c64": np.complex64,
@@ -99,8 +99,7 @@ def main():
     parser.add_argument("--tolerance", type=float, default=1e-5)
     parser.add_argument("--timeout", type=int, default=900, help="seconds per program")
     args = parser.parse_args()
-    if not pathlib.Path(args.phzc).exists():
-        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    expect(args.phzc)
     files = [(p, pathlib.Path(p)) for p in args.programs if pathlib.Path(p).exists()]
     named = [p for p in args.programs if not pathlib.Path(p).exists()]
     known, missing = programs(named or (() if files else PROGRAMS))

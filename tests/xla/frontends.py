@@ -18,7 +18,7 @@ from jax import lax
 from jaxlib import _hlo
 
 import hlo
-from suite import HERE, ROOT, programs, show
+from common import HERE, ROOT, expect, programs, show
 
 FILES = HERE.parent / "frontends"
 TOLERANCE = 1e-4
@@ -189,8 +189,7 @@ def main():
     args = parser.parse_args()
     if args.write:
         return write()
-    if not pathlib.Path(args.phzc).exists():
-        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    expect(args.phzc)
     rows = []
     with tempfile.TemporaryDirectory(prefix="phzc-frontends-") as folder:
         folder = pathlib.Path(folder)

@@ -27,7 +27,7 @@ import forwards  # noqa: E402
 from evaluate import inputs, load  # noqa: E402
 from judge import relative_error  # noqa: E402
 from replay import Replay  # noqa: E402
-from suite import CORPUS, ROOT, show  # noqa: E402
+from common import CORPUS, ROOT, expect, show  # noqa: E402
 
 FORWARD = CORPUS / "gpt2_small_fwd.hlo"
 
@@ -169,8 +169,7 @@ def main():
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--timeout", type=int, default=900, help="seconds per program")
     args = parser.parse_args()
-    if not pathlib.Path(args.phzc).exists():
-        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    expect(args.phzc)
     with tempfile.TemporaryDirectory(prefix="phzc-grad-") as folder:
         rows = gradients(args, pathlib.Path(folder))
         if not args.programs:

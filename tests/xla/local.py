@@ -23,6 +23,7 @@ import tempfile
 import hlo
 import judge
 import suite
+from common import call, programs, show
 
 # One-axis, two-axis and three-axis meshes of eight devices.
 MESHES = ("8", "2x4", "2x2x2")
@@ -170,10 +171,10 @@ def judge_program(source, mesh, args, folder):
     passes = f"fuse,shard{{mesh={mesh}}},place{{stages=1,microbatches=1}}"
     common = ["--cluster", args.cluster, "--quiet"]
     error = (
-        suite.call([args.phzc, source, "--passes", passes, *common, "-o", after,
+        call([args.phzc, source, "--passes", passes, *common, "-o", after,
                     "--dump-dir", folder], args.timeout)
-        or suite.call([args.phzc, after, "--passes", "spmd", *common, "-o", local], args.timeout)
-        or suite.call([sys.executable, __file__, "one", local, "--reference", source,
+        or call([args.phzc, after, "--passes", "spmd", *common, "-o", local], args.timeout)
+        or call([sys.executable, __file__, "one", local, "--reference", source,
                        "--plan", folder / "plan.json", "--json", verdict], args.timeout))
     if verdict.exists():
         return json.loads(verdict.read_text())
@@ -182,7 +183,7 @@ def judge_program(source, mesh, args, folder):
 
 def judge_all(args, folder):
     """A table of programs and meshes; the number of failures."""
-    found, missing = suite.programs(args.only or suite.QUICK)
+    found, missing = programs(args.only or suite.QUICK)
     rows, notes = [], []
     for (name, source), mesh in itertools.product(found, MESHES):
         verdict = judge_program(source, mesh, args, folder / f"{name}.{mesh}")
@@ -199,7 +200,7 @@ def judge_all(args, folder):
         notes += [f"{name} on {mesh}: {problem}" for problem in problems]
     head = ["program", "mesh", *(name for name, _ in suite.COLUMNS), "as priced", "max error", "verdict"]
     print("\nEach device's program (spmd): executions and bytes of its collectives per step.")
-    suite.show(rows, head)
+    show(rows, head)
     print("\n".join(notes))
     if missing:
         print(f"SKIPPED, not here: {', '.join(missing)}")

@@ -6,25 +6,23 @@ without them on one. The manifest says what goes where and what runs when; nothi
 the updated moments are the gradients.
 """
 
-import argparse
 import dataclasses
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
 
+import common
 import feed
 import hlo
 import xla
 from judge import relative_error
-from suite import HERE, ROOT, programs, show
+from common import programs, show
 
-CLUSTER = HERE.parent / "clusters" / "slow-8.toml"
 TOLERANCE = 1e-4
 
 
@@ -132,9 +130,9 @@ def program(case, args, folder):
 
 
 def call(command, args):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, timeout=args.timeout)
-    if done.returncode:
-        raise RuntimeError(f"{command[1]}: {done.stderr.strip()[-400:]}")
+    problem = common.call(command, args.timeout)
+    if problem:
+        raise RuntimeError(f"{command[1]}: {problem}")
 
 
 def judge(case, args, folder):
@@ -158,16 +156,10 @@ def judge(case, args, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="tests/xla/run stages", description=__doc__)
-    parser.add_argument("phzc", nargs="?", default=str(ROOT / "target/release/phzc"))
-    parser.add_argument("--full", action="store_true", help="the large programs too")
+    parser = common.arguments("tests/xla/run stages", __doc__, "command")
     parser.add_argument("--single", action="store_true", help="run every module on one device, without its layouts")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="just these")
-    parser.add_argument("--cluster", default=str(CLUSTER))
-    parser.add_argument("--timeout", type=int, default=900, help="seconds per command")
     args = parser.parse_args()
-    if not pathlib.Path(args.phzc).exists():
-        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    common.expect(args.phzc)
     rows = []
     for case in CASES:
         if case.name in args.only if args.only else args.full or not case.large:

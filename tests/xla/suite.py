@@ -1,20 +1,16 @@
 """Plans a list of programs with phzc and has `judge.py` judge each dump; one table at the end."""
 
-import argparse
 import gzip
 import json
 import math
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+import common
 import hlo
-
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-CORPUS = ROOT.parent / "shared" / "corpus"
+from common import CORPUS, HERE, call, programs, show
 
 QUICK = ("mlp", "gpt", "gpt_scan", "llama", "moe", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
 FULL = (*QUICK, "gpt2_small.ir", "gpt2_small", "gpt2_small_scan", "gpt2_small_fwd", "bert_large",
@@ -23,23 +19,6 @@ RUN_LIMIT = 32 << 20  # bytes of parameters up to which a program is also execut
 NEAR = 0.10  # byte ratios further from 1 are listed
 COLUMNS = (("AR+RS", ("all-reduce", "reduce-scatter")), ("AG", ("all-gather",)),
            ("A2A", ("all-to-all",)), ("CP", ("collective-permute",)))
-
-
-def programs(names):
-    """(name, file) of each program that is here, and the names that are not."""
-    found, missing = [], []
-    for name in names:
-        stem = name.removesuffix(".ir")
-        places = [ROOT / "examples" / f"{stem}.ir"]
-        if not name.endswith(".ir"):
-            places += [CORPUS / f"{stem}.hlo", CORPUS / f"{stem}.hlo.gz"]
-        # `gpt2_small.ir` is the example and `gpt2_small` the corpus program of that name
-        places = [p for p in places if p.exists()]
-        if places:
-            found.append((name, places[-1] if not name.endswith(".ir") else places[0]))
-        else:
-            missing.append(name)
-    return found, missing
 
 
 # A note on an instruction, with the comma that parts it from another.
@@ -89,19 +68,6 @@ def plan_as_xla_reads_it(after, plan, args):
     return call(command, args.timeout)
 
 
-def call(command, timeout):
-    """None, or the end of what a failed command said."""
-    try:
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
-                              timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        return f"no end after {timeout} s"
-    if done.returncode == 0:
-        return None
-    said = (done.stderr or done.stdout).strip()
-    return f"exit {done.returncode}: {said[-600:]}"
-
-
 def passed(verdict):
     return verdict.get("ok", False) and "error" not in verdict
 
@@ -149,29 +115,17 @@ def human(size):
 HEAD = ["program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error", "verdict"]
 
 
-def show(rows, head=HEAD):
-    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
-    for cells in [head, *rows]:
-        print("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
-
-
 def arguments():
-    parser = argparse.ArgumentParser(prog="tests/xla/run", description=__doc__)
-    parser.add_argument("phzc", nargs="?", default=str(ROOT / "target/release/phzc"))
-    parser.add_argument("--full", action="store_true", help="the large programs too")
+    parser = common.arguments("tests/xla/run", __doc__, "step")
     parser.add_argument("--quick", action="store_true", help="the small programs (default)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="just these")
     parser.add_argument("--passes", default="fuse,shard,place")
-    parser.add_argument("--cluster", default=str(HERE.parent / "clusters" / "slow-8.toml"))
-    parser.add_argument("--timeout", type=int, default=900, help="seconds per step")
     parser.add_argument("--keep", type=pathlib.Path, help="leave dumps and verdicts here")
     return parser.parse_args()
 
 
 def main():
     args = arguments()
-    if not pathlib.Path(args.phzc).exists():
-        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    common.expect(args.phzc)
     found, missing = programs(args.only or (FULL if args.full else QUICK))
     with tempfile.TemporaryDirectory(prefix="phzc-judge-") as scratch:
         folder = args.keep or pathlib.Path(scratch)
@@ -184,7 +138,7 @@ def main():
 
 def report(verdicts, missing):
     print("\nExecutions and bytes per device and step, predicted/inserted.")
-    show([row(name, verdict) for name, verdict in verdicts])
+    show([row(name, verdict) for name, verdict in verdicts], HEAD)
     for name, verdict in verdicts:
         parse, run = verdict.get("parse", {}), verdict.get("run", {})
         error = verdict.get("error") or parse.get("error") or run.get("error")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hlo
-from suite import ROOT
+from common import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 import flops  # noqa: E402
 import steps  # noqa: E402
 from judge import relative_error  # noqa: E402
-from suite import ROOT, show  # noqa: E402
+from common import ROOT, expect, show  # noqa: E402
 from twins import FAMILIES, Failure, Named, Program, call, loss, split  # noqa: E402
 
 TINY = ["--size", "tiny", "--dtype", "f32", "--forward"]
@@ -130,8 +130,7 @@ def main() -> int:
     parser.add_argument("--gradient-tolerance", type=float, default=1e-4)
     parser.add_argument("--timeout", type=int, default=900, help="seconds per command")
     args = parser.parse_args()
-    if not args.phzc.exists():
-        sys.exit(f"tests/xla: no {args.phzc}: build it first (cargo build --release)")
+    expect(args.phzc)
     rows = flops.judge(args) if args.flops else judge(args)
     show(rows, flops.HEAD if args.flops else HEAD)
     failed = sum(cells[-1] != "ok" for cells in rows)

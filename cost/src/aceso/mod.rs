@@ -1,16 +1,21 @@
-//! Aceso's cost of a pipeline plan, term by term: time, memory and recomputation (`reference/aceso.md`, sections 3 to 5).
+//! The cost of a pipeline plan of measured operators: Aceso's, term by term (`reference/aceso.md`, sections 3 to 5), or phzc's own.
 //!
 //! A model is a flat chain of operators, a stage any contiguous part of it. With `N` microbatches and `t_k` the time of a microbatch in
 //! stage `k`, a step takes `(N - 1) max t_k + sum t_k`: 1F1B without overlap, gradients' sums or the optimizer. Memory is the state, the
-//! activations of all microbatches in flight, what a recomputed run makes again, and the allocator's reserve.
+//! activations of all microbatches in flight, what a recomputed run makes again, and the allocator's reserve. The own cost ([`Own`]) adds what that leaves
+//! out, other schedules ([`PlanSchedule`]), and transfers as they were measured.
 
 mod chain;
+mod order;
+mod own;
 mod plan;
 
 pub use chain::{Corrections, OpChain, Repeat};
-pub use plan::{OpChoice, PipelinePlan, StageChoice, StageCost};
+pub use order::{MAX_CHUNKS, PlanSchedule};
+pub use own::{MAX_ZERO, Own, Step};
+pub use plan::{OpChoice, PipelinePlan, StageChoice, StageCost, StageParts};
 
-use crate::profile::{OpProfile, OpTables};
+use crate::profile::OpTables;
 
 /// What a plan is priced on.
 #[derive(Clone, Debug)]
@@ -27,6 +32,8 @@ pub struct Machine {
     pub devices_per_node: usize,
     /// MiB that a device has.
     pub limit_mib: f64,
+    /// phzc's own cost instead of Aceso's.
+    pub own: Option<Own>,
 }
 
 impl Machine {
@@ -35,17 +42,14 @@ impl Machine {
         f64::from(self.global_batch / microbatch)
     }
 
-    /// The row of an operator of the chain; `None` where that split was not measured.
-    pub fn profile(&self, op: usize, microbatch: u32, choice: &OpChoice) -> Option<&OpProfile> {
-        let split = choice.split(microbatch)?;
-        Some(&self.tables.rows.get(&split)?[self.chain.rows[op]])
-    }
-
     /// Milliseconds of bringing an operator's input from the layout of the one before to its own: the samples are gathered or scattered
     /// over as many devices as their numbers of replicas differ by, one way in the forward part, the other in the backward part.
     pub fn reshard_ms(&self, from: &OpChoice, to: &OpChoice, input_mib: f64) -> f64 {
         if (from.tensor, from.data) == (to.tensor, to.data) {
             return 0.0;
+        }
+        if self.own.is_some() {
+            return self.own_reshard_ms(from, to, input_mib);
         }
         let ratio = from.data.max(to.data) / from.data.min(to.data).max(1);
         self.tables.all_gather_ms(ratio, input_mib)

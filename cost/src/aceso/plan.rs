@@ -1,10 +1,10 @@
 //! A pipeline plan and what it takes.
 
-use super::Machine;
-use crate::profile::OpSplit;
+use super::{Machine, PlanSchedule, Step};
+use crate::profile::{OpProfile, OpSplit};
 
 /// How one operator runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpChoice {
     /// Devices that share each sample.
     pub tensor: u32,
@@ -14,9 +14,11 @@ pub struct OpChoice {
     pub algo: u32,
     /// Whether the backward part runs it forward again.
     pub recompute: bool,
+    /// What the replicas share: nothing, the optimizer's state, gradients too, parameters too.
+    pub zero: u32,
 }
 
-/// One stage.
+/// One stage; in an interleaved pipeline, one part of a device group's operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageChoice {
     /// Its first operator.
@@ -28,10 +30,12 @@ pub struct StageChoice {
 }
 
 /// A pipeline plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PipelinePlan {
     /// Samples of a microbatch over all replicas.
     pub microbatch: u32,
+    /// In which order stages run; Aceso's cost knows 1F1B only.
+    pub schedule: PlanSchedule,
     /// The stages in the chain's order.
     pub stages: Vec<StageChoice>,
 }
@@ -45,12 +49,31 @@ pub struct StageCost {
     pub mib: f64,
 }
 
-/// Where a stage lies, as far as its cost depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a stage takes for one microbatch, transfers, recomputation and the share of what happens once a step inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StageParts {
+    /// Milliseconds of the forward part.
+    pub forward_ms: f64,
+    /// Milliseconds of the backward part.
+    pub backward_ms: f64,
+    /// Milliseconds of it that only make gradients of parameters, on which no stage waits.
+    pub weight_gradient_ms: f64,
+    /// MiB of parameters, gradients and the optimizer's state.
+    pub state_mib: f64,
+    /// MiB that a recomputed run holds, and that the allocator has in reserve.
+    pub spare_mib: f64,
+    /// MiB that one microbatch in flight keeps.
+    pub kept_mib: f64,
+}
+
+/// What lies around a stage, as far as its cost depends on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Position {
     is_far_before: bool,
     is_far_after: bool,
-    in_flight: usize,
+    /// How often what each device of the stage receives has to leave a device of the one before, or after.
+    crowded_before: f64,
+    crowded_after: f64,
 }
 
 impl OpChoice {
@@ -61,64 +84,149 @@ impl OpChoice {
     }
 }
 
+impl PipelinePlan {
+    /// Groups of devices; in an interleaved pipeline each has several stages.
+    pub fn n_groups(&self) -> usize {
+        self.stages.len() / self.schedule.n_chunks()
+    }
+
+    /// Devices.
+    pub fn n_devices(&self) -> usize {
+        self.stages[..self.n_groups()].iter().map(|stage| stage.n_devices).sum()
+    }
+
+    /// The first device of a stage.
+    fn first_device(&self, stage: usize) -> usize {
+        self.stages[..stage % self.n_groups().max(1)].iter().map(|stage| stage.n_devices).sum()
+    }
+
+    fn step(&self) -> Step {
+        Step { microbatch: self.microbatch, n_devices: self.n_devices(), is_pipeline: self.stages.len() > 1 }
+    }
+}
+
+impl StageParts {
+    /// Milliseconds of both parts.
+    pub fn both_ms(&self) -> f64 {
+        self.forward_ms + self.backward_ms
+    }
+}
+
 impl Machine {
     /// What a plan takes: milliseconds of a step, and MiB of the fullest device. `None` where some split was not measured.
     pub fn price(&self, plan: &PipelinePlan) -> Option<StageCost> {
-        let costs: Vec<StageCost> =
-            (0..plan.stages.len()).map(|stage| self.price_stage(plan, stage)).collect::<Option<_>>()?;
-        let longest_ms = costs.iter().map(|cost| cost.ms).fold(0.0, f64::max);
-        let sum_ms: f64 = costs.iter().map(|cost| cost.ms).sum();
-        let ms = longest_ms * (self.n_microbatches(plan.microbatch) - 1.0) + sum_ms;
-        Some(StageCost { ms, mib: costs.iter().map(|cost| cost.mib).fold(0.0, f64::max) })
+        let parts = self.parts(plan)?;
+        let mib = self.memory_mib(plan, &parts).into_iter().fold(0.0, f64::max);
+        Some(StageCost { ms: self.step_ms(plan, &parts), mib })
     }
 
-    /// What one stage of a plan takes: milliseconds of a microbatch.
+    /// What one stage of a plan takes: milliseconds of a microbatch, and MiB on one of its devices.
     pub fn price_stage(&self, plan: &PipelinePlan, stage: usize) -> Option<StageCost> {
-        let first: usize = plan.stages[..stage].iter().map(|stage| stage.n_devices).sum();
-        let after = first + plan.stages[stage].n_devices;
-        let is_border = |device: usize| device > 0 && device.is_multiple_of(self.devices_per_node);
-        let position = Position {
-            is_far_before: is_border(first),
-            is_far_after: is_border(after),
-            in_flight: plan.stages.len() - stage,
-        };
-        self.price_ops(plan.microbatch, &plan.stages[stage], position)
+        let parts = self.parts(plan)?;
+        let mib = self.memory_mib(plan, &parts)[stage % plan.n_groups()];
+        Some(StageCost { ms: parts[stage].both_ms(), mib })
     }
 
-    fn price_ops(&self, microbatch: u32, stage: &StageChoice, position: Position) -> Option<StageCost> {
-        let (ops, n_ops) = (&stage.ops, stage.ops.len());
-        let (mut ms, mut weight_mib, mut kept_mib) = (0.0, 0.0, 0.0);
+    /// What the stages of a plan take. `None` where some split was not measured.
+    pub fn parts(&self, plan: &PipelinePlan) -> Option<Vec<StageParts>> {
+        (0..plan.stages.len()).map(|stage| self.stage_parts(plan, stage)).collect()
+    }
+
+    /// Milliseconds of a step that the cost adds to the measured time of a stage's operators. `None` where some split was not measured.
+    pub fn added_ms(&self, plan: &PipelinePlan, stage: usize) -> Option<f64> {
+        let (step, choice) = (plan.step(), &plan.stages[stage]);
+        let added = |(at, own): (usize, &OpChoice)| {
+            let rows = self.tables.rows.get(&own.split(plan.microbatch)?)?;
+            let adjusted = self.profile(choice.start + at, own, &step)?;
+            Some(adjusted.both_ms() - rows[self.chain.rows[choice.start + at]].both_ms())
+        };
+        let all: Vec<f64> = choice.ops.iter().enumerate().map(added).collect::<Option<_>>()?;
+        Some(all.into_iter().sum::<f64>() * self.n_microbatches(plan.microbatch))
+    }
+
+    fn position(&self, plan: &PipelinePlan, stage: usize) -> Position {
+        let (first, own) = (plan.first_device(stage), plan.stages[stage].n_devices);
+        let node = |device: usize| device / self.devices_per_node;
+        let is_border = |device: usize| device > 0 && device.is_multiple_of(self.devices_per_node);
+        let other =
+            |stage: Option<usize>| stage.and_then(|at| Some((plan.first_device(at), plan.stages.get(at)?)));
+        let crowded = |other: Option<(usize, &StageChoice)>| match (other, &self.own) {
+            (Some((_, other)), Some(_)) => (own as f64 / other.n_devices as f64).max(1.0),
+            _ => 1.0,
+        };
+        let (before, after) = (other(stage.checked_sub(1)), other(Some(stage + 1)));
+        let is_interleaved = plan.schedule.n_chunks() > 1;
+        let [mut is_far_before, mut is_far_after] = [is_border(first), is_border(first + own)];
+        if is_interleaved {
+            is_far_before = before.is_some_and(|(at, it)| node(at + it.n_devices - 1) != node(first));
+            is_far_after = after.is_some_and(|(at, _)| node(first + own - 1) != node(at));
+        }
+        let (crowded_before, crowded_after) = (crowded(before), crowded(after));
+        Position { is_far_before, is_far_after, crowded_before, crowded_after }
+    }
+
+    /// A chosen operator's row with the terms of the cost.
+    fn profile(&self, op: usize, choice: &OpChoice, step: &Step) -> Option<OpProfile> {
+        let rows = self.tables.rows.get(&choice.split(step.microbatch)?)?;
+        Some(self.adjusted(op, &rows[self.chain.rows[op]], choice, step))
+    }
+
+    fn stage_parts(&self, plan: &PipelinePlan, stage: usize) -> Option<StageParts> {
+        let (step, choice) = (plan.step(), &plan.stages[stage]);
+        let profile = |(at, own): (usize, &OpChoice)| self.profile(choice.start + at, own, &step);
+        let profiles: Vec<OpProfile> = choice.ops.iter().enumerate().map(profile).collect::<Option<_>>()?;
+        let [forward_ms, backward_ms] = self.stage_ms(choice, &profiles, self.position(plan, stage));
+        let weight_gradient_ms = profiles.iter().map(weight_gradient_ms).sum();
+        let state_mib = profiles.iter().map(|profile| profile.state_mib).sum();
+        let [kept_mib, spare_mib] = self.stage_mib(choice, &profiles);
+        Some(StageParts { forward_ms, backward_ms, weight_gradient_ms, state_mib, spare_mib, kept_mib })
+    }
+
+    /// Milliseconds of the forward and the backward part.
+    fn stage_ms(&self, stage: &StageChoice, profiles: &[OpProfile], position: Position) -> [f64; 2] {
+        let last = stage.ops.len() - 1;
+        let send = (
+            self.send_before_ms(stage.start, profiles[0].input_mib, position.is_far_before),
+            self.send_after_ms(stage.start + last, profiles[last].output_mib, position.is_far_after),
+        );
+        let [mut forward_ms, mut backward_ms] =
+            [send.0 * position.crowded_before, send.1 * position.crowded_after];
+        for (at, (choice, profile)) in stage.ops.iter().zip(profiles).enumerate() {
+            forward_ms += profile.forward_ms;
+            backward_ms += profile.backward_ms + if choice.recompute { profile.forward_ms } else { 0.0 };
+            if at > 0 {
+                forward_ms += self.reshard_ms(&stage.ops[at - 1], choice, profile.input_mib);
+            }
+        }
+        [forward_ms, backward_ms]
+    }
+
+    /// MiB that a microbatch keeps, and MiB that a recomputed run holds and the allocator has in reserve.
+    fn stage_mib(&self, stage: &StageChoice, profiles: &[OpProfile]) -> [f64; 2] {
+        let mut kept_mib = profiles[0].input_mib;
         let (mut run_mib, mut peak_mib, mut reserved) = (0.0f64, 0.0f64, [0.0f64; 2]);
-        for (at, choice) in ops.iter().enumerate() {
+        for (at, profile) in profiles.iter().enumerate() {
             let op = stage.start + at;
-            let profile = self.profile(op, microbatch, choice)?;
-            ms += profile.both_ms() + if choice.recompute { profile.forward_ms } else { 0.0 };
-            ms += match at {
-                0 => self.tables.send_ms(profile.input_mib, position.is_far_before),
-                _ => self.reshard_ms(&ops[at - 1], choice, profile.input_mib),
-            };
-            weight_mib += profile.weight_mib;
-            let next = ops.get(at + 1);
+            let next = stage.ops.get(at + 1);
             let own_mib = profile.activation_mib * self.chain.kept[op];
-            let runs_on = choice.recompute && next.is_some_and(|next| next.recompute);
+            let runs_on = stage.ops[at].recompute && next.is_some_and(|next| next.recompute);
             run_mib = if runs_on { run_mib + own_mib } else { 0.0 };
             peak_mib = peak_mib.max(run_mib);
             // The last operator of a run keeps its result, and so does the last of a layer.
             if !runs_on || self.chain.ends_runs[op + 1] {
                 (kept_mib, run_mib) = (kept_mib + own_mib, 0.0);
             }
-            match next {
-                Some(_) => {
-                    reserved[0] = reserved[0].max(profile.forward_reserved_mib);
-                    reserved[1] = reserved[1].max(profile.backward_reserved_mib);
-                }
-                None => ms += self.tables.send_ms(profile.output_mib, position.is_far_after),
+            if next.is_some() {
+                reserved[0] = reserved[0].max(profile.forward_reserved_mib);
+                reserved[1] = reserved[1].max(profile.backward_reserved_mib);
             }
-            kept_mib += if at == 0 { profile.input_mib } else { 0.0 };
         }
-        debug_assert!(n_ops > 0, "a stage has operators");
-        let in_flight_mib = kept_mib * position.in_flight as f64;
-        let reserve_mib = (reserved[0] + reserved[1]).max(weight_mib);
-        Some(StageCost { ms, mib: weight_mib * self.state_copies + in_flight_mib + peak_mib + reserve_mib })
+        let weight_mib: f64 = profiles.iter().map(|profile| profile.weight_mib).sum();
+        [kept_mib, peak_mib + (reserved[0] + reserved[1]).max(weight_mib)]
     }
+}
+
+/// Of an operator with parameters half of the measured backward part is taken to be their gradients: two products of one size.
+pub(super) fn weight_gradient_ms(profile: &OpProfile) -> f64 {
+    if profile.weight_mib > 0.0 { (0.5 * profile.backward_ms).min(profile.forward_ms) } else { 0.0 }
 }

@@ -6,9 +6,9 @@ use phzc_ir::Diagnostic;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::collections::BTreeMap;
 
-/// The problem's JSON; keys that are not listed are passed over.
+/// The problem's JSON; a key that is not listed is an error, for Phaze writes no others and a typo would go unseen.
 #[derive(Debug, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstanceText {
     #[serde(deserialize_with = "positive")]
     max_memory_per_device: f64,
@@ -33,7 +33,7 @@ pub struct InstanceText {
 }
 
 #[derive(Debug, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NodeText {
     id: i64,
     #[serde(deserialize_with = "not_negative")]
@@ -48,7 +48,7 @@ struct NodeText {
 }
 
 #[derive(Debug, serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EdgeText {
     source_id: i64,
     dest_id: i64,

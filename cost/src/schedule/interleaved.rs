@@ -21,6 +21,17 @@ impl Pipeline {
         (self.n_warmup_chunks(device, n_devices) + 1).min(n_tasks)
     }
 
+    /// The most that `device` holds at once, each of its stages keeping so much for a microbatch between its forward and its backward part.
+    pub fn interleaved_held(&self, device: usize, n_devices: usize, kept: &[f64]) -> f64 {
+        let (mut held, mut most) = (0.0, 0.0f64);
+        for (phase, stage, _) in self.interleaved_order(device, n_devices) {
+            let own = kept[stage / n_devices];
+            held += if phase == Phase::Forward { own } else { -own };
+            most = most.max(held);
+        }
+        most
+    }
+
     /// Forwards that a device runs before it turns to one forward, one backward.
     fn n_warmup_chunks(&self, device: usize, n_devices: usize) -> usize {
         let n_chunks = self.n_stages() / n_devices.max(1);
@@ -86,6 +97,8 @@ mod tests {
         let pipeline = chunked(4, 3, 16);
         let formula: Vec<usize> = (0..4).map(|device| pipeline.interleaved_in_flight(device, 4)).collect();
         assert_eq!(pipeline.simulate_interleaved(4).in_flight(), formula);
+        let held: Vec<f64> = (0..4).map(|device| pipeline.interleaved_held(device, 4, &[1.0; 3])).collect();
+        assert_eq!(held, formula.iter().map(|&n| n as f64).collect::<Vec<_>>());
     }
 
     #[test]

@@ -146,7 +146,52 @@ pub struct Job {
     pub stack: Stack,
 }
 
+impl Stack {
+    /// Software that fuses gradients' sums into products and nothing else, and overlaps nothing: products in `dtype`, of 16 bits,
+    /// gradients and the optimizer's state in 32.
+    pub fn plain(dtype: &'static str) -> Stack {
+        Stack {
+            fuses_attention: false,
+            has_portable_attention: false,
+            overlaps_gradients: false,
+            overlaps_tensor: false,
+            overlaps_sends: false,
+            overlaps_data: false,
+            data_efficiency: 1.0,
+            fuses_accumulation: true,
+            keeps_narrow: false,
+            n_passes: 1.0,
+            product_dtype: dtype,
+            dtype,
+            gradient_bytes: 4.0,
+            logit_bytes: 10.0,
+            weight_bytes: 6.0,
+            optimizer_bytes: 12.0,
+            keeps_gathered: false,
+            receives_ahead: false,
+            bucket_params: 0.0,
+        }
+    }
+}
+
 impl Layout {
+    /// One sequence on one device.
+    pub fn single() -> Layout {
+        Layout {
+            tensor: 1,
+            has_sequence: false,
+            stages: 1,
+            chunks: 1,
+            stage_layers: Vec::new(),
+            context: 1,
+            expert: 1,
+            data: 1,
+            sharding: Sharding::Nothing,
+            micro_batch: 1,
+            n_microbatches: 1,
+        }
+    }
+
     /// Devices of the whole run.
     pub fn n_devices(&self) -> usize {
         [self.context, self.stages, self.data].into_iter().fold(self.tensor, usize::saturating_mul)
@@ -159,21 +204,33 @@ impl Layout {
 
     /// The same batch of one microbatch on one device.
     pub(super) fn on_one_device(&self) -> Layout {
-        let one = Layout {
-            tensor: 1,
-            has_sequence: false,
-            stages: 1,
-            chunks: 1,
-            stage_layers: Vec::new(),
-            context: 1,
-            expert: 1,
-            ..self.clone()
-        };
-        Layout { data: 1, n_microbatches: 1, ..one }
+        Layout { sharding: self.sharding, micro_batch: self.micro_batch, ..Layout::single() }
     }
 }
 
 impl Model {
+    /// Layers as GPT-2's and GPT-3's: heads of their own keys and values, an inner width of four times `hidden` without a gate,
+    /// dropout (Brown et al., "Language Models are Few-Shot Learners", 2020, section 2.1).
+    pub fn gpt(layers: usize, hidden: f64, heads: f64, seq: f64, vocab: f64) -> Model {
+        Model {
+            layers,
+            hidden,
+            ffn: 4.0 * hidden,
+            heads,
+            kv_heads: heads,
+            head_dim: hidden / heads,
+            seq,
+            vocab,
+            experts: 1.0,
+            top_k: 1.0,
+            is_gated: false,
+            is_causal: true,
+            has_dropout: true,
+            decoder_seq: 0.0,
+            adapter_rank: 0.0,
+        }
+    }
+
     /// Parameters of one layer.
     pub fn layer_params(&self) -> f64 {
         let attention = self.hidden * self.head_dim * (2.0 * self.heads + 2.0 * self.kv_heads);

@@ -3,61 +3,12 @@
 use super::*;
 
 fn gpt3() -> Model {
-    Model {
-        layers: 96,
-        hidden: 12288.0,
-        ffn: 49152.0,
-        heads: 96.0,
-        kv_heads: 96.0,
-        head_dim: 128.0,
-        seq: 2048.0,
-        vocab: 51200.0,
-        experts: 1.0,
-        top_k: 1.0,
-        is_gated: false,
-        is_causal: true,
-        has_dropout: true,
-        decoder_seq: 0.0,
-        adapter_rank: 0.0,
-    }
+    Model::gpt(96, 12288.0, 96.0, 2048.0, 51200.0)
 }
 
 fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> Job {
-    let layout = Layout {
-        tensor,
-        has_sequence,
-        stages,
-        chunks,
-        stage_layers: Vec::new(),
-        context: 1,
-        expert: 1,
-        data: 1,
-        sharding: Sharding::Nothing,
-        micro_batch: 1,
-        n_microbatches: 64,
-    };
-    let stack = Stack {
-        fuses_attention: false,
-        has_portable_attention: false,
-        overlaps_gradients: false,
-        overlaps_sends: false,
-        overlaps_tensor: false,
-        overlaps_data: false,
-        fuses_accumulation: true,
-        data_efficiency: 1.0,
-        logit_bytes: 10.0,
-        keeps_narrow: false,
-        n_passes: 1.0,
-        product_dtype: "f16",
-        dtype: "f16",
-        gradient_bytes: 4.0,
-        weight_bytes: 6.0,
-        optimizer_bytes: 12.0,
-        keeps_gathered: false,
-        receives_ahead: false,
-        bucket_params: 0.0,
-    };
-    Job { model: gpt3(), layout, recompute: Recompute::Nothing, stack }
+    let layout = Layout { tensor, has_sequence, stages, chunks, n_microbatches: 64, ..Layout::single() };
+    Job { model: gpt3(), layout, recompute: Recompute::Nothing, stack: Stack::plain("f16") }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::models::Published;
 use crate::Failure;
 use crate::files;
 use crate::render::Source;
-use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice};
+use phzc_cost::aceso::{MAX_ZERO, Machine, OpChoice, PipelinePlan, PlanSchedule, StageChoice};
 use phzc_ir::{Diagnostic, Result, Span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,9 @@ struct PlanJson {
     data_parallel_size_of_each_op: Vec<Vec<u32>>,
     recompute_ops: Vec<Vec<u32>>,
     algo_of_each_op: Vec<Vec<u32>>,
+    /// Aceso's plans have neither.
+    schedule: Option<String>,
+    zero_of_each_op: Option<Vec<Vec<u32>>>,
 }
 
 /// The plan as text.
@@ -58,6 +61,10 @@ pub(crate) fn write(
     set("data_parallel_size_of_each_op", of_ops(&|op| op.data));
     set("recompute_ops", of_ops(&|op| u32::from(op.recompute)));
     set("algo_of_each_op", of_ops(&|op| op.algo));
+    if machine.own.is_some() {
+        set("schedule", json!(plan.schedule.to_string()));
+        set("zero_of_each_op", of_ops(&|op| op.zero));
+    }
     format!("{:#}\n", Value::Object(text))
 }
 
@@ -106,6 +113,7 @@ fn checked(plan: PlanJson, machine: &Machine) -> Result<PipelinePlan> {
             )));
         }
     }
+    let (schedule, zero) = own_choices(&plan, machine, &own)?;
     let n_ops: usize = own.iter().sum();
     if n_ops != machine.chain.len() {
         let message = format!("the plan has {n_ops} operators, the model {}", machine.chain.len());
@@ -118,10 +126,42 @@ fn checked(plan: PlanJson, machine: &Machine) -> Result<PipelinePlan> {
             data: plan.data_parallel_size_of_each_op[stage][at],
             algo: plan.algo_of_each_op[stage][at],
             recompute: plan.recompute_ops[stage][at] > 0,
+            zero: zero.get(stage).map_or(0, |zero| zero[at]),
         };
         start += own[stage];
         let ops = (0..own[stage]).map(op).collect();
         StageChoice { start: start - own[stage], n_devices: plan.num_gpus[stage], ops }
     });
-    Ok(PipelinePlan { microbatch: plan.micro_batch_size, stages: stages.collect() })
+    Ok(PipelinePlan { microbatch: plan.micro_batch_size, schedule, stages: stages.collect() })
+}
+
+/// Per stage and operator: its ZeRO stage.
+type Zero = Vec<Vec<u32>>;
+
+/// What only the own cost knows of a plan, the lengths of its lists of operators given.
+fn own_choices(plan: &PlanJson, machine: &Machine, lengths: &[usize]) -> Result<(PlanSchedule, Zero)> {
+    let schedule: PlanSchedule = plan.schedule.as_deref().map_or(Ok(PlanSchedule::default()), str::parse)?;
+    let zero = plan.zero_of_each_op.clone().unwrap_or_default();
+    let is_new = schedule != PlanSchedule::default() || zero.iter().flatten().any(|&zero| zero > 0);
+    if is_new && machine.own.is_none() {
+        let message = "the plan has a schedule or shared state that Aceso's cost does not know";
+        return Err(Diagnostic::error(message).help("give --cost own"));
+    }
+    let is_one_length = zero.iter().map(Vec::len).eq(lengths.iter().copied());
+    if !zero.is_empty() && (!is_one_length || zero.iter().flatten().any(|&zero| zero > MAX_ZERO)) {
+        let message = "`zero_of_each_op` has another length than the other lists, or a stage above 3";
+        return Err(Diagnostic::error(message));
+    }
+    let groups = &plan.num_gpus;
+    let n_groups = groups.len() / schedule.n_chunks();
+    let repeats = n_groups > 0
+        && groups.len().is_multiple_of(schedule.n_chunks())
+        && groups.iter().enumerate().all(|(at, &n)| n == groups[at % n_groups]);
+    if !repeats {
+        let message = format!("{} stages on {groups:?} devices are not {schedule}", groups.len());
+        return Err(
+            Diagnostic::error(message).help("every device of an interleaved pipeline has as many stages")
+        );
+    }
+    Ok((schedule, zero))
 }

@@ -27,7 +27,8 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The tables of one size of a model.
 pub(crate) fn tables(dir: &Path, model: &str, size: &str) -> std::result::Result<OpTables, Failure> {
     let prefix = format!("{model}_{size}_mbs");
-    let gathers = format!("prim_{model}_{size}_all_gather_");
+    let [gathers, reductions] =
+        ["all_gather", "all_reduce"].map(|kind| format!("prim_{model}_{size}_{kind}_"));
     let mut tables = OpTables::default();
     for path in files::listed(dir, "csv")? {
         let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
@@ -37,12 +38,13 @@ pub(crate) fn tables(dir: &Path, model: &str, size: &str) -> std::result::Result
             parsed
                 .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
         };
+        let of_devices = |kind: &str| stem.strip_prefix(kind)?.strip_suffix("gpus")?.parse::<u32>().ok();
         if let Some(split) = stem.strip_prefix(&prefix).and_then(split) {
             read(&mut |table| add_operators(table, split, &mut tables))?;
-        } else if let Some(n) =
-            stem.strip_prefix(&gathers).and_then(|rest| rest.strip_suffix("gpus")?.parse().ok())
-        {
-            read(&mut |table| add_collective(table, n, &mut tables))?;
+        } else if let Some(n) = of_devices(&gathers) {
+            read(&mut |table| add_collective(table, n, &mut tables.all_gather_ms))?;
+        } else if let Some(n) = of_devices(&reductions) {
+            read(&mut |table| add_collective(table, n, &mut tables.all_reduce_ms))?;
         } else if stem == "p2p_intra_node" {
             read(&mut |table| links(table).map(|rates| tables.near_gib_per_s = rates))?;
         } else if stem == "p2p_inter_node" {
@@ -91,6 +93,7 @@ fn add_operators(table: &Table, split: OpSplit, tables: &mut OpTables) -> Result
             activation_mib: number("activations")?,
             forward_reserved_mib: number("fwd_reserved")?,
             backward_reserved_mib: number("bwd_reserved")?,
+            ..OpProfile::default()
         });
         names.push(record.text("op_name").to_owned());
     }
@@ -108,14 +111,18 @@ fn add_operators(table: &Table, split: OpSplit, tables: &mut OpTables) -> Result
     Ok(())
 }
 
-fn add_collective(table: &Table, n_devices: u32, tables: &mut OpTables) -> Result<()> {
+fn add_collective(
+    table: &Table,
+    n_devices: u32,
+    tables: &mut BTreeMap<u32, BTreeMap<i64, f64>>,
+) -> Result<()> {
     table.expect(&["data_size(MB)", "time(ms)"])?;
     let mut sizes = BTreeMap::new();
     for record in table.records() {
         let (size, ms) = (record.number("data_size(MB)")?, record.number("time(ms)")?);
         sizes.extend(size.zip(ms).map(|(size, ms)| (size as i64, ms)));
     }
-    tables.all_gather_ms.insert(n_devices, sizes);
+    tables.insert(n_devices, sizes);
     Ok(())
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Family {
     pub state_copies: f64,
     /// Whether operators may be split each its own way.
     pub is_mixed: bool,
+    /// Operators that share one parameter.
+    pub tied: &'static [&'static str],
 }
 
 /// Parameters and gradients in 16 bits, master weights and two moments in 32.
@@ -38,9 +40,27 @@ pub(crate) const MAX_GROUP: usize = 8;
 const MAX_LAYERS: usize = 100_000;
 
 const FAMILIES: [Family; 3] = [
-    Family { model: "gpt", global_batch: 1024, state_copies: MIXED_PRECISION_COPIES, is_mixed: false },
-    Family { model: "t5", global_batch: 1024, state_copies: MIXED_PRECISION_COPIES, is_mixed: false },
-    Family { model: "resnet", global_batch: 1536, state_copies: ONE_PRECISION_COPIES, is_mixed: true },
+    Family {
+        model: "gpt",
+        global_batch: 1024,
+        state_copies: MIXED_PRECISION_COPIES,
+        is_mixed: false,
+        tied: &["encoder-embedding", "gpt-post-process"],
+    },
+    Family {
+        model: "t5",
+        global_batch: 1024,
+        state_copies: MIXED_PRECISION_COPIES,
+        is_mixed: false,
+        tied: &["encoder-embedding", "decoder-embedding", "t5-post-process"],
+    },
+    Family {
+        model: "resnet",
+        global_batch: 1536,
+        state_copies: ONE_PRECISION_COPIES,
+        is_mixed: true,
+        tied: &[],
+    },
 ];
 
 macro_rules! gpt {

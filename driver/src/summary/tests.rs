@@ -115,3 +115,10 @@ fn says_nothing_of_passes_that_did_not_run() {
     assert_eq!(passes(&[]), "");
     assert_eq!(passes(&[("fuse", 0.25), ("shard", 1.5)]), "passes: fuse 250 ms, shard 1.50 s\n");
 }
+
+#[test]
+fn a_plan_of_nothing_is_compared_without_a_quotient() {
+    assert_eq!(compared(0.0, -0.0), "as long as planned");
+    assert_eq!(compared(4e-6, 0.0), "4.00 us, which the planner does not count");
+    assert_eq!(compared(1.5, 1.0), "50.0 % more than planned");
+}

@@ -82,13 +82,27 @@ fn chunks(is_open: bool, least: usize, job: &Job) -> impl Iterator<Item = usize>
     (1..=most.max(least)).filter(move |n| if is_open { is_tried(*n) } else { *n == stated })
 }
 
+/// `selective` of `selective(per-op)`.
+fn kind(recompute: &str) -> &str {
+    recompute.split_once('(').map_or(recompute, |(kind, _)| kind).trim_end()
+}
+
+/// Whether attention alone is computed again: programs do that which keep its scores.
+pub(super) fn keeps_scores(recompute: &str) -> bool {
+    recompute.starts_with("selective(attn")
+}
+
+/// Whether this says what is computed again.
+pub(super) fn is_recompute(text: &str) -> bool {
+    ["", "none", "full", "selective"].contains(&kind(text))
+}
+
 /// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
 fn with_recompute(text: &str, software: &Software, job: Job, cluster: &Cluster) -> Expressed<Job> {
-    let stated = match text {
-        text if text.starts_with("full") => Recompute::Layers(1.0),
-        text if text.starts_with("selective(attn") => Recompute::Attention,
-        text if text.starts_with("selective") && job.stack.fuses_attention => software.selective,
-        text if text.starts_with("selective") => Recompute::Attention,
+    let stated = match kind(text) {
+        "full" => Recompute::Layers(1.0),
+        "selective" if keeps_scores(text) || !job.stack.fuses_attention => Recompute::Attention,
+        "selective" => software.selective,
         "nothing" => Recompute::Nothing,
         // It ran: what cannot have been is replaced by the least that can.
         "none" if job.memory().sum_bytes() <= cluster.accelerator.hbm_bytes => Recompute::Nothing,

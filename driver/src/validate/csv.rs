@@ -1,6 +1,6 @@
 //! Comma-separated tables, every cell with its place in the text.
 
-use phzc_ir::{Diagnostic, Result, Span};
+use phzc_ir::{Diagnostic, Result, Severity, Span};
 
 /// A table with a header.
 pub(crate) struct Table {
@@ -119,6 +119,11 @@ impl<'a> Record<'a> {
     pub fn error(&self, column: &str, message: &str) -> Diagnostic {
         let span = self.cell(column).map_or(Span::new(0, 1), |cell| cell.span);
         Diagnostic::error(message).at(span)
+    }
+
+    /// A warning about the cell of a column.
+    pub fn warning(&self, column: &str, message: &str) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..self.error(column, message) }
     }
 }
 

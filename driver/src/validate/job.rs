@@ -2,12 +2,13 @@
 
 use super::choice::completed;
 use super::csv::Record;
+use super::device::device;
 use super::measured::Measured;
 use super::model::model;
 use super::profile::stage_layers;
 use super::software::{self, Reports, Software};
+use phzc_cost::Cluster;
 use phzc_cost::training::{Job, Layout, Memory, Model, Recompute, Sharding, Stack};
-use phzc_cost::{Accelerator, Cluster, known_accelerators};
 use phzc_ir::Result;
 
 /// Columns that every table of training runs has.
@@ -148,7 +149,7 @@ pub(crate) type Expressed<T> = std::result::Result<T, String>;
 
 fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
     let status = row.text("status");
-    if !["", "ok"].contains(&status) && !is_oom(status) {
+    if !is_ok(status) && !is_oom(status) {
         return Ok(Err(format!("its status is `{status}`")));
     }
     let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
@@ -167,8 +168,17 @@ fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
     }))
 }
 
+fn is_ok(status: &str) -> bool {
+    ["", "ok"].contains(&status)
+}
+
 fn is_oom(status: &str) -> bool {
     status.to_lowercase().starts_with("oom")
+}
+
+/// Whether this says what became of a run; `partial-config`: too little is known of it.
+pub(super) fn is_status(text: &str) -> bool {
+    is_ok(text) || is_oom(text) || text == "partial-config"
 }
 
 fn expressed(
@@ -197,33 +207,6 @@ fn expressed(
     }
     Ok((job, cluster, assumed, software.reports))
 }
-
-/// The device that a row names: exactly, in lower case, or without a remark in parentheses or a count in front.
-pub(crate) fn device(name: &str) -> Expressed<&'static Accelerator> {
-    if name.contains('+') {
-        return Err(format!("its devices differ: {name}"));
-    }
-    let bare = name.split(" (").next().unwrap_or(name);
-    let counted = bare.split_once('x').filter(|(n, _)| n.bytes().all(|byte| byte.is_ascii_digit()));
-    let bare = counted.map_or(bare, |(_, rest)| rest);
-    let tries = [name.to_owned(), bare.to_owned(), bare.to_lowercase()];
-    let found = tries.iter().find_map(|one| Accelerator::named(one).ok());
-    found.or_else(|| resembling(name)).ok_or_else(|| format!("its device is not known: {name}"))
-}
-
-/// The device whose name, or an alias, makes up the longest part of what a row says: `NVIDIA H100 80GB HBM3` is an H100.
-fn resembling(name: &str) -> Option<&'static Accelerator> {
-    let bare = |text: &str| text.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "");
-    let text = bare(name);
-    let names = known_accelerators()
-        .iter()
-        .flat_map(|one| one.aliases.iter().chain([&one.name]).map(move |name| (bare(name), one)));
-    let inside = names.filter(|(known, _)| known.len() >= LEAST_NAME && text.contains(known.as_str()));
-    inside.max_by_key(|(known, _)| known.len()).map(|(_, one)| one)
-}
-
-/// Shorter names are parts of too many words.
-const LEAST_NAME: usize = 4;
 
 fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
     let device = device(name)?;
@@ -303,7 +286,8 @@ fn check_size(model: &Model, layout: &Layout, numbers: &Numbers) -> Expressed<()
     if is_legal { Ok(()) } else { Err("it has too many layers, stages or microbatches to replay".to_owned()) }
 }
 
-fn sharding(kind: &str) -> Option<Sharding> {
+/// What copies share out.
+pub(super) fn sharding(kind: &str) -> Option<Sharding> {
     let names = [
         ("zero1", Sharding::Optimizer),
         ("zero2", Sharding::Gradients),

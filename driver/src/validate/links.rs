@@ -4,13 +4,28 @@
 //! of `2^x` MB, at most `peak` bytes per second. The first count of each is taken: these are links of nodes.
 
 use super::plan::{Copy, Plan};
+use crate::json;
 use phzc_cost::training::Job;
-use phzc_ir::{Diagnostic, Result};
+use phzc_ir::Result;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// Bytes per second, above 0.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "f64")]
+struct Peak(f64);
+
+impl TryFrom<f64> for Peak {
+    type Error = String;
+
+    fn try_from(rate: f64) -> std::result::Result<Peak, String> {
+        let is_legal = rate.is_finite() && rate > 0.0;
+        is_legal.then_some(Peak(rate)).ok_or_else(|| format!("expected a peak above 0, found `{rate}`"))
+    }
+}
+
 /// Coefficients of the curve, and its peak.
-type Curve = ([f64; 3], f64);
+type Curve = ([f64; 3], Peak);
 type ByCount<T> = BTreeMap<String, T>;
 type ByPlace<T> = BTreeMap<String, BTreeMap<String, ByCount<T>>>;
 
@@ -27,23 +42,16 @@ impl Links {
     /// # Errors
     /// When it has not the form above, or a peak that is not above 0.
     pub fn parse(text: &str) -> Result<Links> {
-        let links: Links = serde_json::from_str(text)
-            .map_err(|error| Diagnostic::error(format!("expected measured links: {error}")))?;
-        let places = links.zones.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        let mut curves =
-            places.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        if curves.any(|(terms, peak)| {
-            *peak <= 0.0 || !peak.is_finite() || terms.iter().any(|term| !term.is_finite())
-        }) {
-            return Err(Diagnostic::error("expected links with a peak above 0 and finite coefficients"));
-        }
-        Ok(links)
+        let help = "`{\"zone\": {\"device\": {\"count\": {\"zone\": {\"device\": {\"count\": [[c2, c1, c0], peak]}}}}}}`; see \
+                    docs/validation.md";
+        json::read(text, "the measured links", help)
     }
 
     /// Seconds of a message between two nodes.
     fn secs(&self, bytes: f64, from: &Copy, to: &Copy) -> Option<f64> {
         let by_zone = self.zones.get(&from.zone)?.get(&from.device)?.values().next()?;
-        let ([square, linear, constant], peak) = by_zone.get(&to.zone)?.get(&to.device)?.values().next()?;
+        let ([square, linear, constant], Peak(peak)) =
+            by_zone.get(&to.zone)?.get(&to.device)?.values().next()?;
         let power = (bytes / 1e6).log2();
         let gb_per_sec = square * power * power + linear * power + constant;
         let fitted = 1e9 * gb_per_sec;

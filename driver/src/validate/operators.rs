@@ -1,7 +1,8 @@
 //! Tables of single operators and collectives: products, attention, collectives, both at once.
 
 use super::csv::{Record, Table};
-use super::job::{Expressed, device};
+use super::device::device;
+use super::job::Expressed;
 use phzc_cost::{Accelerator, Attention, AxisGroup, Cluster, Collective, Gemm, Role};
 use phzc_ir::Result;
 
@@ -68,25 +69,34 @@ fn cool(row: Record) -> std::result::Result<Accelerator, String> {
     device(row.text("device")).map(|device| Accelerator { sustained: 1.0, ..device.clone() })
 }
 
-fn dtype(row: Record) -> &'static str {
-    match row.text("dtype") {
-        "fp8" | "float8" => "f8e4m3fn",
-        "float16" | "fp16" => "f16",
-        "float32" | "fp32" => "f32",
-        _ => "bf16",
+/// The type that products have, as HLO calls it.
+pub(super) fn dtype(text: &str) -> Option<&'static str> {
+    match text {
+        "fp8" | "float8" => Some("f8e4m3fn"),
+        "float16" | "fp16" => Some("f16"),
+        "float32" | "fp32" => Some("f32"),
+        "" | "bf16" | "bfloat16" => Some("bf16"),
+        _ => None,
     }
 }
 
 fn product(row: Record) -> Result<Pair> {
     let gemm = Gemm::new(row.positive("m")?, row.positive("n")?, row.positive("k")?);
     let measured = row.positive("latency_ms")? * 1e-3;
-    Ok(cool(row).map(|device| [measured, device.gemm_secs(&gemm, dtype(row), Role::Write)]))
+    Ok(product_secs(row, &gemm).map(|secs| [measured, secs]))
 }
 
 fn best_product(row: Record) -> Result<Pair> {
     let gemm = Gemm::new(row.positive("best_m")?, row.positive("best_n")?, row.positive("best_k")?);
     let measured = gemm.flops() / (row.positive("mamf_tflops")? * 1e12);
-    Ok(cool(row).map(|device| [measured, device.gemm_secs(&gemm, dtype(row), Role::Write)]))
+    Ok(product_secs(row, &gemm).map(|secs| [measured, secs]))
+}
+
+fn product_secs(row: Record, gemm: &Gemm) -> Expressed<f64> {
+    let device = cool(row)?;
+    let text = row.text("dtype");
+    let dtype = dtype(text).ok_or_else(|| format!("its precision is `{text}`"))?;
+    Ok(device.gemm_secs(gemm, dtype, Role::Write))
 }
 
 fn attention(row: Record) -> Result<Pair> {

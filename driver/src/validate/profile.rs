@@ -6,16 +6,31 @@
 
 use super::csv::Record;
 use super::plan::Plan;
+use crate::json;
 use phzc_cost::training::Layout;
-use phzc_ir::{Diagnostic, Result};
+use phzc_ir::Result;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Forward, backward and update, in seconds.
 pub(crate) type LayerSecs = [f64; 3];
 
+/// Seconds from 0 up.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "f64")]
+struct Secs(f64);
+
+impl TryFrom<f64> for Secs {
+    type Error = String;
+
+    fn try_from(secs: f64) -> std::result::Result<Secs, String> {
+        let is_legal = secs.is_finite() && secs >= 0.0;
+        is_legal.then_some(Secs(secs)).ok_or_else(|| format!("expected seconds from 0 up, found `{secs}`"))
+    }
+}
+
 /// Layers by number, as text.
-type Layers = BTreeMap<String, LayerSecs>;
+type Layers = BTreeMap<String, [Secs; 3]>;
 /// Layers by tensor-parallel degree.
 type Degrees = BTreeMap<String, Layers>;
 /// These by sequences of a microbatch.
@@ -26,15 +41,7 @@ type Sizes = BTreeMap<String, Degrees>;
 pub(crate) struct Profile {
     models: BTreeMap<String, BTreeMap<String, Sizes>>,
     /// Forward seconds of each layer for one sequence, by a name that says model, device and degree.
-    lists: BTreeMap<String, Vec<f64>>,
-}
-
-/// The two forms of a file.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ProfileText {
-    Models(BTreeMap<String, BTreeMap<String, Sizes>>),
-    Lists(BTreeMap<String, Vec<f64>>),
+    lists: BTreeMap<String, Vec<Secs>>,
 }
 
 /// How a time came about.
@@ -61,25 +68,33 @@ impl Source {
 
 impl Profile {
     /// Reads one file.
+    ///
+    /// # Errors
+    /// When it has neither form, at the place where the one that goes further ends; or a time that is none.
     pub fn parse(text: &str) -> Result<Profile> {
-        let text: ProfileText = serde_json::from_str(text)
-            .map_err(|error| Diagnostic::error(format!("expected measured layers: {error}")))?;
-        let profile = match text {
-            ProfileText::Models(models) => Profile { models, lists: BTreeMap::new() },
-            ProfileText::Lists(lists) => Profile { models: BTreeMap::new(), lists },
+        let as_models = match serde_json::from_str(text) {
+            Ok(models) => return Ok(Profile { models, lists: BTreeMap::new() }),
+            Err(error) => error,
         };
-        let all = profile.models.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
-        let nested = all.flat_map(BTreeMap::values).flat_map(BTreeMap::values).flatten();
-        let mut secs = nested.chain(profile.lists.values().flatten());
-        match secs.find(|secs| !secs.is_finite() || **secs < 0.0) {
-            Some(secs) => Err(Diagnostic::error(format!("expected seconds from 0 up, found `{secs}`"))),
-            None => Ok(profile),
-        }
+        let as_lists = match serde_json::from_str(text) {
+            Ok(lists) => return Ok(Profile { models: BTreeMap::new(), lists }),
+            Err(error) => error,
+        };
+        let place = |error: &serde_json::Error| (error.line(), error.column());
+        let further = if place(&as_lists) > place(&as_models) { as_lists } else { as_models };
+        let help = "`{\"model\": {\"device\": {\"microbatch\": {\"degree\": {\"layer\": [forward, backward, update]}}}}}` \
+                    or `{\"name\": [forward, ...]}`, in seconds; see docs/validation.md";
+        Err(json::diagnostic(text, "the measured layers", help, &further))
+    }
+
+    /// Whether it has lists of the trials' model.
+    pub fn is_of_trials(&self) -> bool {
+        self.lists.keys().any(|name| name.starts_with("gpt2_"))
     }
 
     /// Forward seconds of one layer of a list, for one sequence.
     pub fn forward_secs(&self, list: &str, layer: usize) -> Option<f64> {
-        self.lists.get(list)?.get(layer).copied()
+        self.lists.get(list)?.get(layer).map(|secs| secs.0)
     }
 
     /// The stages of a row: the sums of their layers, and where these come from.
@@ -136,8 +151,10 @@ impl Profile {
 /// The layers' times at a size, from the nearest two that were measured.
 fn at(measured: &[(usize, &Layers)], size: usize) -> Option<(Vec<LayerSecs>, Source)> {
     let ordered = |layers: &Layers| -> Vec<LayerSecs> {
-        let mut numbered: Vec<(usize, LayerSecs)> =
-            layers.iter().filter_map(|(number, secs)| Some((number.parse().ok()?, *secs))).collect();
+        let mut numbered: Vec<(usize, LayerSecs)> = layers
+            .iter()
+            .filter_map(|(number, secs)| Some((number.parse().ok()?, secs.map(|it| it.0))))
+            .collect();
         numbered.sort_by_key(|(number, _)| *number);
         numbered.into_iter().map(|(_, secs)| secs).collect()
     };
@@ -195,7 +212,7 @@ mod tests {
 
     #[test]
     fn sizes_between_and_beyond_are_told_from_measured_ones() {
-        let layers = |secs: f64| Layers::from([("0".to_owned(), [secs, 2.0 * secs, 0.5])]);
+        let layers = |secs: f64| Layers::from([("0".to_owned(), [secs, 2.0 * secs, 0.5].map(Secs))]);
         let (one, two, four) = (layers(1.5), layers(2.0), layers(3.0));
         let measured = [(1, &one), (2, &two), (4, &four)];
         assert_eq!(at(&measured, 2), Some((vec![[2.0, 4.0, 0.5]], Source::Exact)));

@@ -1,5 +1,6 @@
 //! What training software does, as far as time and memory tell: facts about programs, by the name that a row gives.
 
+use super::choice;
 use phzc_cost::training::{Layout, Recompute, Sharding, Stack};
 
 /// What one program does where a row says nothing else.
@@ -128,6 +129,21 @@ const KNOWN: [Software; 13] = [
     FSDP,
 ];
 
+/// Their names; the last, FSDP, has none.
+pub(super) static NAMES: [&str; KNOWN.len() - 1] = {
+    let (mut names, mut at) = ([""; KNOWN.len() - 1], 0);
+    while at < names.len() {
+        names[at] = KNOWN[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// Whether a program of that name is known, or none is named.
+pub(super) fn is_known(framework: &str) -> bool {
+    framework.is_empty() || framework.contains("FSDP") || NAMES.iter().any(|name| framework.starts_with(name))
+}
+
 /// Megatron-LM to 2022: scores in memory, data parallelism after the last backward part.
 const MEGATRON: Software = Software {
     name: "Megatron",
@@ -243,8 +259,7 @@ impl Software {
     pub fn stack(&self, dtype: &str, recompute: &str, layout: &Layout) -> Result<Stack, String> {
         let (dtype, product_dtype) = types(dtype)?;
         let is_wide = dtype == "f32";
-        // Recomputing attention alone is what programs do that keep its scores.
-        let keeps_scores = recompute.starts_with("selective(attn");
+        let keeps_scores = choice::keeps_scores(recompute);
         Ok(Stack {
             fuses_attention: self.fuses_attention && !keeps_scores,
             has_portable_attention: self.has_portable_attention,
@@ -269,6 +284,11 @@ impl Software {
             optimizer_bytes: if is_wide { 8.0 } else { 12.0 },
         })
     }
+}
+
+/// Whether this names a precision, or none is named.
+pub(super) fn is_dtype(text: &str) -> bool {
+    text.is_empty() || types(text).is_ok()
 }
 
 /// The general type and that of the layers' products, for what a row calls its precision.

@@ -8,7 +8,7 @@ use super::csv::{Record, Table};
 use super::profile::Profile;
 use super::score::Scored;
 use super::{Made, Outcome, choice, collected, software};
-use phzc_cost::training::{Job, Layout, MeasuredStages, Model, Recompute, Sharding};
+use phzc_cost::training::{Job, Layout, MeasuredStages, Model, Recompute};
 use phzc_cost::{AxisGroup, Cluster, Collective};
 use phzc_ir::Result;
 
@@ -112,36 +112,9 @@ fn fits_larger(row: Record, all: &[Record], micro_batch: usize) -> bool {
 
 /// GPT-2 345M by DeepSpeed's pipeline of Megatron, every elementwise operation a kernel, in 16 bits.
 fn job([micro_batch, tensor, data, stages]: [usize; 4]) -> Job {
-    let model = Model {
-        layers: 24,
-        hidden: 1024.0,
-        ffn: 4096.0,
-        heads: 16.0,
-        kv_heads: 16.0,
-        head_dim: 64.0,
-        seq: 1024.0,
-        vocab: 52256.0,
-        experts: 1.0,
-        top_k: 1.0,
-        is_gated: false,
-        is_causal: true,
-        has_dropout: true,
-        decoder_seq: 0.0,
-        adapter_rank: 0.0,
-    };
-    let layout = Layout {
-        tensor,
-        has_sequence: false,
-        stages,
-        chunks: 1,
-        stage_layers: Vec::new(),
-        context: 1,
-        expert: 1,
-        data,
-        sharding: Sharding::Nothing,
-        micro_batch,
-        n_microbatches: (BATCH / data / micro_batch).max(1),
-    };
+    let model = Model::gpt(24, 1024.0, 16.0, 1024.0, 52256.0);
+    let n_microbatches = (BATCH / data / micro_batch).max(1);
+    let layout = Layout { tensor, stages, data, micro_batch, n_microbatches, ..Layout::single() };
     let software = software::of("Megatron-DeepSpeed", "eager", "", false);
     let stack = software.stack("fp16", "", &layout).expect("a known precision");
     Job { model, layout, recompute: Recompute::Nothing, stack }

@@ -17,8 +17,10 @@ mod search;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod top;
 
-pub use search::{Best, Effort, TOLERANCE, search};
+pub use search::{Best, Effort, Stop, TOLERANCE, search};
+pub use top::{Part, Within, ranked, top};
 
 use memo::{Memo, Row};
 use std::sync::MutexGuard;
@@ -48,6 +50,10 @@ pub trait Stages: Sync {
     fn groups(&self) -> &[usize];
     /// The most stages.
     fn max_stages(&self) -> usize;
+    /// The fewest stages.
+    fn min_stages(&self) -> usize {
+        1
+    }
     /// Whether a stage may have these devices.
     fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool;
     /// What the links around these devices are, as far as times depend on it.
@@ -108,6 +114,12 @@ impl<'a, S: Stages> Solver<'a, S> {
             |&b: &usize| order.iter().copied().filter(|&a| a == b || stages.is_better_end(a, b)).collect();
         let better: Vec<Vec<usize>> = order.iter().map(better_than).collect();
         order.sort_by_key(|&kind| better[kind].len());
+        Solver { stages, kinds, order, better, memo: Default::default() }
+    }
+
+    /// A solver of other stages that have the same units.
+    fn like<'b, R: Stages>(&self, stages: &'b R) -> Solver<'b, R> {
+        let (kinds, order, better) = (self.kinds.clone(), self.order.clone(), self.better.clone());
         Solver { stages, kinds, order, better, memo: Default::default() }
     }
 

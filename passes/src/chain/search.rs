@@ -21,6 +21,15 @@ impl Default for Effort {
     }
 }
 
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Nothing that is left can be better.
+    Done,
+    /// As many plans were made as were allowed.
+    Limit,
+}
+
 /// The best plan.
 #[derive(Clone, Debug)]
 pub struct Best {
@@ -32,8 +41,8 @@ pub struct Best {
     pub problem: Option<usize>,
     /// Its stages in the chain's order.
     pub spans: Vec<Span>,
-    /// Whether the effort ended the search: what was left is in the bound only.
-    pub is_cut_off: bool,
+    /// Why the search ended.
+    pub stop: Stop,
 }
 
 /// Two plans this close are equally good.
@@ -71,14 +80,14 @@ struct Node {
 /// The best of some problems; `known` is the cost of a plan that is there already.
 pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effort) -> Best {
     let cost = known.unwrap_or(f64::INFINITY);
-    let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new(), is_cut_off: false };
+    let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new(), stop: Stop::Done };
     let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, tolerance: effort.tolerance };
     while let Some(at) = search.next() {
         if search.open[at].bound >= search.goal() {
             break;
         }
         if search.n_plans >= effort.max_plans {
-            search.best.is_cut_off = true;
+            search.best.stop = Stop::Limit;
             break;
         }
         let node = search.open.swap_remove(at);
@@ -94,7 +103,8 @@ fn nodes<S: Stages>(solvers: &[Solver<S>]) -> Vec<Node> {
         let stages = solver.stages;
         let low = (stages.busy_before(stages.n_units()) / stages.n_devices() as f64).max(LEAST_CAP);
         let most = stages.groups().iter().max().copied().unwrap_or(0);
-        for n_stages in 1..=stages.max_stages().min(stages.n_devices()).min(stages.n_units()) {
+        let largest = stages.max_stages().min(stages.n_devices()).min(stages.n_units());
+        for n_stages in stages.min_stages().max(1)..=largest {
             if n_stages * most >= stages.n_devices() {
                 let bound = solver.bound(n_stages, low);
                 open.push(Node { problem, n_stages, low, high: None, step: STEP.0, bound });

@@ -134,3 +134,62 @@ fn a_known_plan_that_nothing_beats_is_told_by_no_problem() {
     assert_eq!(found.problem, Some(0));
     assert_eq!(again.problem, None);
 }
+
+impl Told {
+    /// The least cost of every number of stages and devices of each, of what is left.
+    fn classes(&self, start: usize, groups: &[usize], (longest, sum): (f64, f64), found: &mut Classes) {
+        let (left, first) = (groups[0], groups[1..].iter().sum::<usize>());
+        if left == 0 {
+            if start == self.work.len() && first == self.n_devices {
+                let least = found.entry(groups[1..].to_vec()).or_insert(f64::INFINITY);
+                *least = least.min(longest * self.rounds + sum);
+            }
+            return;
+        }
+        for end in start + 1..=self.work.len() {
+            for &n_devices in self.groups.iter().filter(|&&group| first + group <= self.n_devices) {
+                let ms = self.stage_ms(&Span { start, end, n_devices, links: 0, in_flight: left });
+                let groups = [&[left - 1], &groups[1..], &[n_devices]].concat();
+                self.classes(end, &groups, (longest.max(ms), sum + ms), found);
+            }
+        }
+    }
+}
+
+/// Per devices of the stages the least cost.
+type Classes = std::collections::BTreeMap<Vec<usize>, f64>;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn the_k_best_plans_are_those_of_all_numbers_of_stages_and_devices(chain in chain(), k in 1usize..6) {
+        let mut classes = Classes::new();
+        (1..=chain.n_devices).for_each(|left| chain.classes(0, &[left], (0.0, 0.0), &mut classes));
+        let mut least: Vec<f64> = classes.values().copied().filter(|cost| cost.is_finite()).collect();
+        least.sort_by(f64::total_cmp);
+        let exact = Effort { tolerance: 0.0, ..Effort::default() };
+        let found = top(&[Solver::new(&chain)], k, exact);
+        prop_assert_eq!(found.len(), least.len().min(k));
+        for (found, least) in found.iter().zip(least) {
+            prop_assert!((found.cost / least - 1.0).abs() < 1e-9, "found {}, least {least}", found.cost);
+            prop_assert!(found.bound <= least * (1.0 + 1e-9), "bound {} of {least}", found.bound);
+        }
+        let groups = |best: &Best| best.spans.iter().map(|span| span.n_devices).collect::<Vec<_>>();
+        let distinct: std::collections::BTreeSet<Vec<usize>> = found.iter().map(groups).collect();
+        prop_assert_eq!(distinct.len(), found.len());
+    }
+}
+
+#[test]
+fn a_search_that_may_make_no_plan_says_so_and_bounds_what_it_did_not_look_at() {
+    let chain =
+        Told { work: vec![4.0; 6], n_devices: 4, groups: vec![1, 2], seed: 1, memory: 9, rounds: 7.0 };
+    let best = search(&[Solver::new(&chain)], None, Effort::default());
+    let limited = search(&[Solver::new(&chain)], None, Effort { max_plans: 1, ..Effort::default() });
+    assert_eq!((best.stop, limited.stop), (Stop::Done, Stop::Limit));
+    assert!(limited.bound <= best.cost && best.cost <= limited.cost);
+    assert!(
+        search(&[Solver::new(&chain)], None, Effort { max_plans: 0, ..Effort::default() }).spans.is_empty()
+    );
+}

@@ -110,20 +110,22 @@ impl Sweep<'_> {
     fn comp(&self, comp: CompId, is_entry: bool) -> Peak {
         let Some(live) = &self.lives[comp.index()] else { return Peak::default() };
         let computation = self.module.comp(comp);
+        let mut is_reused = vec![false; live.ends.len()];
         let reused = if is_entry { self.reused(live) } else { Vec::new() };
+        reused.into_iter().for_each(|value| is_reused[value] = true);
         let mut dying: Vec<Vec<f64>> = vec![Vec::new(); computation.instrs.len() + 1];
         let mut now = self.arrivals(comp, live, &mut dying);
         let mut peak = Peak { bytes: now, at: None };
         for (id, instr) in computation.iter() {
             let is_lasting = is_entry && instr.op == Opcode::Parameter;
             let mut made: Vec<(f64, usize)> = Vec::new();
-            for value in live.values(id).filter(|value| !reused.contains(value)) {
+            for value in live.values(id).filter(|&value| !is_reused[value]) {
                 let end = if is_lasting { computation.instrs.len() } else { live.ends[value] };
                 made.push((self.value_bytes(comp, id, value - live.values(id).start, Some(end)), end));
             }
             let shared = if may_share(instr) { shared_bytes(&made, &mut dying[id.index()]) } else { 0.0 };
             now += made.iter().map(|(bytes, _)| bytes).sum::<f64>() - shared;
-            made.iter().for_each(|&(bytes, end)| dying[end].push(bytes));
+            made.iter().filter(|made| made.0 > 0.0).for_each(|&(bytes, end)| dying[end].push(bytes));
             let inside =
                 control_flow(instr).into_iter().map(|callee| self.inside(callee)).fold(0.0, f64::max);
             if now + inside > peak.bytes {

@@ -18,6 +18,7 @@ mod solver_highs;
 mod star;
 #[cfg(test)]
 mod testing;
+mod tied;
 
 use std::fmt;
 use std::sync::Arc;

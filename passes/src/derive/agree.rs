@@ -171,25 +171,24 @@ pub struct Aliased {
 /// The header's `input_output_alias={ {0}: (1, {}, may-alias), … }`, as leaves.
 pub fn aliased(module: &Module) -> Vec<Aliased> {
     let (params, root) = (module.entry().params(), &module.entry().root().shape);
+    let starts = root.part_starts();
     let text = module.attr("input_output_alias").unwrap_or_default();
     let pair = |piece: &str| {
         let (output, rest) = piece.split_once("}:")?;
         let (number, rest) = rest.trim_start().strip_prefix('(')?.split_once(',')?;
         let index = rest.split_once('{')?.1.split_once('}')?.0;
         let param = *params.get(number.trim().parse::<usize>().ok()?)?;
-        let leaf = leaf_at(&module.entry().instr(param).shape, index)?;
-        Some(Aliased { output: leaf_at(root, output.rsplit_once('{')?.1)?, param, leaf })
+        let shape = &module.entry().instr(param).shape;
+        let leaf = leaf_at(shape, &shape.part_starts(), index)?;
+        Some(Aliased { output: leaf_at(root, &starts, output.rsplit_once('{')?.1)?, param, leaf })
     };
     text.split(')').filter_map(pair).collect()
 }
 
-/// The leaf at a tuple index such as `1, 0`.
-fn leaf_at(shape: &Shape, index: &str) -> Option<usize> {
-    let (mut shape, mut leaf) = (shape, 0);
-    for part in index.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (parts, part) = (shape.parts(), part.parse::<usize>().ok()?);
-        leaf += parts.get(..part)?.iter().map(Shape::n_leaves).sum::<usize>();
-        shape = parts.get(part)?;
-    }
-    Some(leaf).filter(|_| !matches!(shape, Shape::Tuple(_)))
+/// The leaf at a tuple index such as `1, 0`, given where the shape's parts start.
+fn leaf_at(shape: &Shape, starts: &[usize], index: &str) -> Option<usize> {
+    let parts = index.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let index: Vec<usize> = parts.map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let (leaf, found) = shape.leaf_at(starts, &index)?;
+    Some(leaf).filter(|_| !matches!(found, Shape::Tuple(_)))
 }

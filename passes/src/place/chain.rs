@@ -4,13 +4,14 @@
 
 use super::cut::Chain;
 use super::position::positions;
+use super::units::Units;
+use crate::copies::short::Short;
 use crate::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, planned_comps};
 use crate::report::price::StagePrice;
+use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::{CompId, InstrId, Module, Opcode};
-
-/// A program is cut at no more places than this.
-const MAX_LAYERS: usize = 48;
+use rustc_hash::FxBuildHasher;
 
 /// A sharded program as a chain.
 pub struct Layers<'a> {
@@ -19,28 +20,34 @@ pub struct Layers<'a> {
     facts: Facts,
     /// Per computation: the layer of each instruction; loops and branches are in that of their caller.
     layer_of: Vec<Vec<usize>>,
-    n_layers: usize,
+    units: Units,
     crossings: Vec<Crossing>,
 }
 
 /// Bytes of values that cross the boundary before a layer, on one device.
 #[derive(Clone, Copy, Default)]
-struct Crossing {
-    up: f64,
-    down: f64,
+pub struct Crossing {
+    /// With the forward part.
+    pub up: f64,
+    /// With the backward part.
+    pub down: f64,
 }
 
 impl<'a> Layers<'a> {
-    /// Gathers a module's instructions into layers.
-    pub fn new(module: &'a Module, facts: Facts, cluster: &'a Cluster) -> Layers<'a> {
+    /// Gathers the instructions of a plan into layers; `short` is what it is a plan of, if that stands for a longer program.
+    pub fn new(module: &'a Module, facts: Facts, cluster: &'a Cluster, short: Option<&Short>) -> Layers<'a> {
         let at = positions(module, &facts);
-        let n_positions = module.entry().instrs.len();
-        let starts =
-            starts(&secs_at(module, &facts, cluster, &at), &crossings(module, &facts, &at, n_positions));
+        let (secs, n_positions) = (secs_at(module, &facts, cluster, &at), module.entry().instrs.len());
+        let crossing = crossings(module, &facts, &at, n_positions);
+        let units = match short {
+            Some(short) => Units::short(&secs, &crossing, short, module),
+            None => Units::whole(&secs, &crossing),
+        };
+        let starts = &units.starts;
         let entry: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at) - 1).collect();
         let crossings = crossings(module, &facts, &entry, starts.len());
         let layer_of = with_callees(module, entry);
-        Layers { module, cluster, facts, layer_of, n_layers: starts.len(), crossings }
+        Layers { module, cluster, facts, layer_of, units, crossings }
     }
 
     /// What the text says.
@@ -50,31 +57,49 @@ impl<'a> Layers<'a> {
 
     /// How many layers there are; no more stages than that are possible.
     pub fn n_layers(&self) -> usize {
-        self.n_layers
+        self.units.of.len()
     }
 
     /// The chain for a number of microbatches.
     pub fn chain(&mut self, n_microbatches: usize) -> Chain {
         self.facts.header.n_microbatches = n_microbatches;
-        let prices = prices(self.module, &self.facts, self.cluster, &self.layer_of, self.n_layers);
+        let n_units = self.units.starts.len();
+        let prices = prices(self.module, &self.facts, self.cluster, &self.layer_of, n_units);
         let share = 1.0 / n_microbatches as f64;
         let far = self.cluster.n_nodes() > 1;
         let send =
             |crossing: &Crossing| 2.0 * self.cluster.send_secs(crossing.up.max(crossing.down) * share, far);
         let (fixed_bytes, flight_bytes) = self.bytes();
+        let all = |figure: &dyn Fn(usize) -> f64| self.units.of.iter().map(|&unit| figure(unit)).collect();
         Chain {
-            secs: prices.iter().map(|price| price.forward_secs + price.backward_secs).collect(),
-            update_secs: prices.iter().map(|price| price.update_secs).collect(),
-            fixed_bytes,
-            flight_bytes: flight_bytes.iter().map(|bytes| bytes * share).collect(),
-            send_secs: self.crossings.iter().map(send).collect(),
+            secs: all(&|unit| prices[unit].forward_secs + prices[unit].backward_secs),
+            update_secs: all(&|unit| prices[unit].update_secs),
+            fixed_bytes: all(&|unit| fixed_bytes[unit]),
+            flight_bytes: all(&|unit| flight_bytes[unit] * share),
+            send_secs: all(&|unit| send(&self.crossings[unit])),
+            kind: self.units.of.clone(),
         }
+    }
+
+    /// Per instruction of the whole entry: the stage that its layer is in.
+    pub fn whole_stages(&self, starts: &[usize], short: &Short) -> Vec<usize> {
+        let by_name: IndexMap<&str, usize, FxBuildHasher> =
+            self.module.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
+        let entry = &self.layer_of[self.module.entry.index()];
+        let unit_of: Vec<usize> =
+            short.module.entry().instrs.iter().map(|instr| entry[by_name[&*instr.name]]).collect();
+        let stage = |(stands, layer): (&[InstrId; 2], &Option<usize>)| {
+            let unit = self.units.unit(unit_of[stands[0].index()], *layer, short.n_layers);
+            starts.partition_point(|start| *start <= unit) - 1
+        };
+        short.stands.iter().zip(&short.layer_of).map(stage).collect()
     }
 
     /// Per layer: bytes that stay for the whole step (parameters, sums of gradients), and bytes of the whole
     /// batch's activations that the backward part reads.
     fn bytes(&self) -> (Vec<f64>, Vec<f64>) {
-        let (mut fixed, mut flight) = (vec![0.0; self.n_layers], vec![0.0; self.n_layers]);
+        let n_units = self.units.starts.len();
+        let (mut fixed, mut flight) = (vec![0.0; n_units], vec![0.0; n_units]);
         let (comp, all) = (self.module.entry(), &self.facts.comps[self.module.entry.index()]);
         let layer_of = &self.layer_of[self.module.entry.index()];
         let last_phase = last_phases(self.module, &self.facts);
@@ -197,23 +222,4 @@ fn part_bytes(facts: &Facts, comp: CompId, id: InstrId) -> f64 {
     let own = &facts.comps[comp.index()][id.index()];
     let parts = own.bytes.iter().zip(&own.natures).filter(|(_, nature)| **nature == Nature::Part);
     parts.map(|(bytes, _)| bytes).sum()
-}
-
-/// The first position of each layer: in each of about [`MAX_LAYERS`] spans of equal time, where least crosses.
-fn starts(secs: &[f64], crossings: &[Crossing]) -> Vec<usize> {
-    let total: f64 = secs.iter().sum();
-    let mut best: Vec<Option<usize>> = vec![None; MAX_LAYERS];
-    let weight = |at: usize| crossings[at].up + crossings[at].down;
-    let mut done = 0.0;
-    for (at, own) in secs.iter().enumerate() {
-        let span = ((done / total * MAX_LAYERS as f64) as usize).min(MAX_LAYERS - 1);
-        let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
-        if at > 0 && done > 0.0 && done < total && is_better {
-            best[span] = Some(at);
-        }
-        done += own;
-    }
-    let mut starts: Vec<usize> = std::iter::once(0).chain(best.into_iter().flatten()).collect();
-    starts.dedup();
-    starts
 }

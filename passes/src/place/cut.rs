@@ -1,4 +1,6 @@
-//! The exact cut of a chain into pipeline stages.
+//! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
+
+use crate::chain::{Effort, Solver, Span, Stages, search};
 
 /// What the cut decides over: a chain of layers, in forward order.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,8 @@ pub struct Chain {
     pub flight_bytes: Vec<f64>,
     /// Per boundary `i` (before layer `i`): seconds to send one microbatch's values on, both ways.
     pub send_secs: Vec<f64>,
+    /// Per layer: its kind; layers of one kind are equal, and so is what crosses the boundaries before them.
+    pub kind: Vec<usize>,
 }
 
 /// A way to cut the chain.
@@ -38,51 +42,39 @@ impl Chain {
 
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
-    /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update): for every
-    /// possible slowest stage a dynamic program over (stage, layer) finds the least sum. Stage `i` of
-    /// `S` holds `min(B, S-i)` microbatches.
+    /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
+    /// `min(B, S-i)` microbatches.
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
-        let n_layers = self.secs.len();
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
-        let mut caps: Vec<f64> = (0..n_layers)
-            .flat_map(|from| (from + 1..=n_layers).map(move |to| (from, to)))
-            .map(|(from, to)| table.secs(from, to))
-            .collect();
-        caps.sort_by(f64::total_cmp);
-        caps.dedup();
-        let mut best: Option<Cut> = None;
-        for cap in caps {
-            let waits = (n_microbatches as f64 - 1.0) * cap;
-            if best.as_ref().is_some_and(|best| waits + cap >= best.step_secs) {
-                break;
-            }
-            let Some((sum, starts)) = table.least_sum(cap) else { continue };
-            let slowest = table.slowest(&starts);
-            let step_secs = sum + (n_microbatches as f64 - 1.0) * slowest + table.update_secs(&starts);
-            if best.as_ref().is_none_or(|best| step_secs < best.step_secs) {
-                let memory_bytes = table.memory_bytes(&starts);
-                best = Some(Cut { starts, step_secs, memory_bytes });
-            }
-        }
-        best
+        let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
+        let best = search(&[Solver::new(&table)], None, effort);
+        best.problem?;
+        let starts: Vec<usize> = best.spans.iter().map(|span| span.start).collect();
+        let sum: f64 = table.stages(&starts).map(|(from, to)| table.secs(from, to)).sum();
+        let waits = (n_microbatches as f64 - 1.0) * table.slowest(&starts);
+        let step_secs = sum + waits + table.update_secs(&starts);
+        let memory_bytes = table.memory_bytes(&starts);
+        Some(Cut { starts, step_secs, memory_bytes })
     }
 
     /// The best among the cuts whose largest stage needs least memory.
     pub fn leanest(&self, n_stages: usize, n_microbatches: usize) -> Option<Cut> {
-        let table = StageTable::new(self, n_stages, n_microbatches, f64::INFINITY);
-        let n = table.n_layers();
-        let mut rest = vec![f64::INFINITY; n + 1];
-        rest[n] = 0.0;
-        for stage in (0..n_stages).rev() {
-            let least = |from: usize| {
-                let largest = |to: usize| table.bytes(stage, from, to).max(rest[to]);
-                (from + 1..=n).map(largest).fold(f64::INFINITY, f64::min)
-            };
-            rest = (0..=n).map(least).collect();
+        let mut table = StageTable::new(self, n_stages, n_microbatches, f64::INFINITY);
+        let (mut low, mut high) = (0.0, table.bytes(0, 0, self.secs.len()));
+        for _ in 0..HALVINGS {
+            table.limit_bytes = 0.5 * (low + high);
+            *(if table.is_possible() { &mut high } else { &mut low }) = table.limit_bytes;
         }
-        self.cut(n_stages, n_microbatches, rest[0])
+        self.cut(n_stages, n_microbatches, high)
     }
 }
+
+/// Cuts this close are equally good.
+const TOLERANCE: f64 = 1e-9;
+/// How often the interval around the least memory is halved: it is then as narrow as rounding.
+const HALVINGS: usize = 52;
+/// The chain core counts in milliseconds.
+const MS: f64 = 1e3;
 
 /// Prefix sums, so that a stage's figures are differences.
 struct StageTable<'a> {
@@ -130,35 +122,20 @@ impl<'a> StageTable<'a> {
         self.bytes(stage, from, to) <= self.limit_bytes
     }
 
-    /// The least sum of stage seconds when none may exceed `cap`, with the stages' first layers.
-    fn least_sum(&self, cap: f64) -> Option<(f64, Vec<usize>)> {
-        let n = self.n_layers();
-        let mut rest = vec![f64::INFINITY; n + 1];
-        rest[n] = 0.0;
-        let mut next = vec![vec![0; n + 1]; self.n_stages];
+    /// Whether some cut fits: the last stage takes as many layers as it can hold, so does each before it.
+    fn is_possible(&self) -> bool {
+        let mut end = self.n_layers();
         for stage in (0..self.n_stages).rev() {
-            let mut now = vec![f64::INFINITY; n + 1];
-            for from in 0..n {
-                for (to, &after) in rest.iter().enumerate().skip(from + 1) {
-                    let secs = self.secs(from, to);
-                    if self.secs[to] - self.secs[from] > cap {
-                        break;
-                    }
-                    if secs <= cap && secs + after < now[from] && self.fits(stage, from, to) {
-                        (now[from], next[stage][from]) = (secs + after, to);
-                    }
-                }
-            }
-            rest = now;
+            let Some(from) = (stage..end).find(|&from| self.fits(stage, from, end)) else { return false };
+            end = from;
         }
-        if !rest[0].is_finite() {
-            return None;
-        }
-        let mut starts = vec![0];
-        for row in &next[..self.n_stages - 1] {
-            starts.push(row[*starts.last().unwrap_or(&0)]);
-        }
-        Some((rest[0], starts))
+        end == 0
+    }
+
+    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as much where stages
+    /// are equal.
+    fn update_weight(&self) -> f64 {
+        1.0 / (self.n_microbatches + self.n_stages - 1) as f64
     }
 
     fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
@@ -182,6 +159,56 @@ impl<'a> StageTable<'a> {
     }
 }
 
+impl Stages for StageTable<'_> {
+    fn n_units(&self) -> usize {
+        self.n_layers()
+    }
+    fn n_devices(&self) -> usize {
+        self.n_stages
+    }
+    fn groups(&self) -> &[usize] {
+        &[1]
+    }
+    fn max_stages(&self) -> usize {
+        self.n_stages
+    }
+    fn min_stages(&self) -> usize {
+        self.n_stages
+    }
+    fn is_allowed(&self, _: usize, _: usize) -> bool {
+        true
+    }
+    fn links(&self, _: usize, _: usize) -> u8 {
+        0
+    }
+    fn busy_before(&self, unit: usize) -> f64 {
+        MS * (self.secs[unit] + self.update_weight() * self.update[unit])
+    }
+    fn kind(&self, unit: usize) -> usize {
+        self.chain.kind[unit]
+    }
+    fn is_better_end(&self, a: usize, b: usize) -> bool {
+        let send = |kind: usize| {
+            let at = self.chain.kind.iter().position(|&other| other == kind);
+            at.map_or(0.0, |at| self.chain.send_secs[at])
+        };
+        send(a) <= send(b)
+    }
+    fn lower_ms(&self, span: &Span) -> f64 {
+        let (from, to) = (span.start, span.end);
+        match self.fits(self.n_stages - span.in_flight, from, to) {
+            true => MS * (self.secs(from, to) + self.update_weight() * (self.update[to] - self.update[from])),
+            false => f64::INFINITY,
+        }
+    }
+    fn upper_ms(&self, span: &Span) -> f64 {
+        self.lower_ms(span)
+    }
+    fn rounds(&self) -> f64 {
+        self.n_microbatches as f64 - 1.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +221,7 @@ mod tests {
             fixed_bytes: vec![1.0; secs.len()],
             flight_bytes: zeros.clone(),
             send_secs: zeros,
+            kind: (0..secs.len()).collect(),
         }
     }
 

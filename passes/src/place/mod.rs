@@ -21,15 +21,16 @@ pub(crate) mod strip;
 mod tests;
 mod text;
 mod tried;
+mod units;
 
-use crate::blocks::Blocks;
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
-use crate::shard::Facts;
 use crate::shard::control::forbidden;
+use crate::shard::subject::Subject;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
+use staged::Sketch;
 use tried::{Placement, Tried, pick};
 
 /// The pass.
@@ -64,20 +65,18 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     }
     let mut plain = module.clone();
     strip::strip(&mut plain);
-    let graph = Graph::build(&plain);
-    let blocks = Blocks::build(&plain, &graph, &vec![false; graph.tensors.len()]);
-    let facts = Facts::new(&plain, &graph, &blocks, vec![None; graph.tensors.len()]);
-    let facts = facts.forbidding(forbidden(module));
     let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
     let is_given = instrs.any(|instr| instr.note("phzc.given").is_some());
+    let forbid = forbidden(module);
+    let short = if is_given { None } else { Subject::short(&plain, forbid) };
+    let none = |graph: &Graph| vec![None; graph.tensors.len()];
+    let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
     let problem = Problem {
         sharded: module,
         plain: &plain,
-        graph: &graph,
-        blocks: &blocks,
-        facts: &facts,
         cluster: cx.cluster,
-        counts: microbatches::counts(&graph, options)?,
+        counts: microbatches::counts(&subject.graph, options)?,
+        subject: &subject,
         is_given,
     };
     (cx.progress)("place: trying stage counts");
@@ -109,9 +108,8 @@ struct Problem<'a> {
     sharded: &'a Module,
     /// The program without them.
     plain: &'a Module,
-    graph: &'a Graph,
-    blocks: &'a Blocks,
-    facts: &'a Facts,
+    /// What layouts are chosen for: the program without them, or with fewer of its equal layers.
+    subject: &'a Subject,
     cluster: &'a Cluster,
     /// Numbers of microbatches to try.
     counts: Vec<usize>,
@@ -140,9 +138,21 @@ impl Problem<'_> {
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
         let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
-        let first: Vec<Tried> = one.iter().map(|_| self.unstaged()).collect();
-        let to_beat = first.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
-        let rest: Vec<Tried> = many.par_iter().map(|&count| self.staged(count, to_beat)).collect();
-        pick(first.into_iter().chain(rest))
+        let mut tried: Vec<Tried> = one.iter().map(|_| self.unstaged()).collect();
+        let mut best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
+        let mut sketches: Vec<Sketch> = Vec::new();
+        let sketched: Vec<_> = many.par_iter().map(|&count| self.sketched(count, best)).collect();
+        for sketched in sketched {
+            match sketched {
+                Ok(found) => sketches.extend(found),
+                Err(failed) => tried.push(failed),
+            }
+        }
+        sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+        for sketch in sketches {
+            tried.push(sketch.tried(best));
+            best = best.min(tried[tried.len() - 1].time_secs());
+        }
+        pick(tried.into_iter())
     }
 }

@@ -1,7 +1,9 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
+use super::chain::Layers;
 use super::tried::{Bound, Draft, Tried};
 use super::{Problem, text};
+use crate::derive::derive;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
 use phzc_cost::Cluster;
@@ -18,8 +20,19 @@ struct Stages<'p> {
     to_beat: f64,
 }
 
+/// Layouts for one number of stages, not yet written into the program.
+pub struct Sketch<'p> {
+    stages: Stages<'p>,
+    solved: Solved,
+    /// The number of microbatches that they are made for.
+    n_microbatches: usize,
+    bound: Bound,
+    /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
+    pub secs: f64,
+}
+
 impl Problem<'_> {
-    /// The best placement on several stages, unless it provably takes `to_beat` or longer.
+    /// Layouts for several stages, unless they provably take `to_beat` or longer.
     ///
     /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
     /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
@@ -27,22 +40,42 @@ impl Problem<'_> {
     ///
     /// Layouts are chosen for the whole batch first. If they split it so far that the number of microbatches that
     /// would be best cannot be split as well, they are chosen again for that number.
-    pub fn staged(&self, n_stages: usize, to_beat: f64) -> Tried {
+    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Vec<Sketch<'_>>, Tried> {
         let (fewest, most) = self.fewest_and_most();
-        let stages = Stages::new(self, n_stages, to_beat);
-        let Some(solved) = stages.solve(fewest) else {
-            return if to_beat.is_finite() { Tried::Worse } else { Tried::Impossible(illegal()) };
+        let stages = || Stages::new(self, n_stages, to_beat);
+        let floors = stages().floors(fewest);
+        let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
+        // Choices that lay equal layers out alike bound no others.
+        let floor = self.subject.short.as_ref().map(|_| least);
+        let Some(solved) = stages().solve(fewest, &floors) else {
+            return Err(match floor {
+                _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
+                Some(floor) => Tried::Slower(floor),
+                None => Tried::Worse,
+            });
         };
-        let bound = Bound { lower_bound_secs: solved.bound(), stop: solved.stop().to_owned() };
-        let tried = stages.cut(fewest, &solved, bound.clone());
-        let wanted = match &tried {
-            Tried::Placed(placement) => placement.wanted,
-            Tried::TooLarge(_) => Some(most).filter(|&most| most > fewest),
-            Tried::Worse | Tried::Impossible(_) => None,
-        };
-        match wanted.and_then(|count| Some((count, stages.solve(count)?))) {
-            Some((count, solved)) => tried.or_faster(stages.cut(count, &solved, bound)),
-            None => tried,
+        let lower_bound_secs = floor.unwrap_or(solved.bound());
+        let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
+        let (secs, wanted) = stages().estimate(fewest, &solved);
+        let wanted = if secs.is_finite() { wanted } else { Some(most).filter(|&most| most > fewest) };
+        let mut found =
+            vec![Sketch { stages: stages(), solved, n_microbatches: fewest, bound: bound.clone(), secs }];
+        if let Some((count, solved)) =
+            wanted.and_then(|count| Some((count, stages().solve(count, &stages().floors(count))?)))
+        {
+            let (secs, _) = stages().estimate(count, &solved);
+            found.push(Sketch { stages: stages(), solved, n_microbatches: count, bound, secs });
+        }
+        Ok(found)
+    }
+}
+
+impl Sketch<'_> {
+    /// The best placement, unless the estimate is no better than what is known.
+    pub fn tried(&self, best_secs: f64) -> Tried {
+        match self.secs < best_secs || best_secs.is_infinite() {
+            true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone()),
+            false => Tried::Slower(self.bound.lower_bound_secs),
         }
     }
 }
@@ -57,26 +90,45 @@ impl<'p> Stages<'p> {
 
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
     fn input(&self, n_microbatches: usize) -> Input<'_> {
-        let Problem { facts, graph, blocks, .. } = self.problem;
-        Input { n_microbatches, ..facts.input(graph, blocks, &self.cluster) }
+        Input { n_microbatches, ..self.problem.subject.input(&self.cluster, &[]) }
+    }
+
+    /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether equal layers are laid
+    /// out alike or not.
+    fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
+        let goal = self.goal(f64::INFINITY);
+        let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floor(&goal);
+        let all = meshes(self.cluster.n_devices() as i64).into_iter();
+        all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
     }
 
     fn goal(&self, limit_bytes: f64) -> Goal {
         Goal { weights: self.weights, memory_bytes: Some(self.n_stages as f64 * limit_bytes) }
     }
 
-    fn solve(&self, n_microbatches: usize) -> Option<Solved> {
-        let (input, goal) = (self.input(n_microbatches), self.goal(self.cluster.accelerator.usable_bytes()));
-        let all = meshes(self.cluster.n_devices() as i64).into_iter();
-        let open: Vec<Mesh> =
-            all.filter(|mesh| Model::new(input, mesh).floor(&goal) < self.to_beat).collect();
-        solve_over(input, &open, &goal, self.to_beat)
+    fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)]) -> Option<Solved> {
+        let goal = self.goal(self.cluster.accelerator.usable_bytes());
+        let open = floors.iter().filter(|(_, floor)| *floor < self.to_beat);
+        let open: Vec<Mesh> = open.map(|(mesh, _)| mesh.clone()).collect();
+        solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
+    }
+
+    /// What the chain takes the best cut in these layouts to take, and the number of microbatches that would be better.
+    fn estimate(&self, n_microbatches: usize, solved: &Solved) -> (f64, Option<usize>) {
+        let problem = self.problem;
+        let draft = self.draft(self.input(n_microbatches), solved);
+        let Ok(facts) = derive(&draft.text) else { return (f64::INFINITY, None) };
+        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
+        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let usable = problem.cluster.accelerator.usable_bytes();
+        let (fastest, wanted) = problem.fastest(&mut layers, self.n_stages, usable, &allowed);
+        (fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs), wanted)
     }
 
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
-        let input = self.input(n_microbatches);
-        self.problem.within_memory(self.n_stages, self.draft(input, solved), bound, |limit, moves_again| {
-            let input = Input { moves_again, ..input };
+        let draft = self.draft(self.input(n_microbatches), solved);
+        self.problem.within_memory(self.n_stages, draft, bound, |limit, moves_again| {
+            let input = Input { moves_again, ..self.input(n_microbatches) };
             let again = solve_on(input, &solved.mesh, &self.goal(limit));
             again.map(|again| self.draft(input, &again))
         })
@@ -85,6 +137,7 @@ impl<'p> Stages<'p> {
     fn draft(&self, input: Input, solved: &Solved) -> Draft {
         Draft {
             text: text::sharded(self.problem, input, solved),
+            is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
         }
     }

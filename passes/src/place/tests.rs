@@ -2,6 +2,7 @@
 
 use super::chain::Layers;
 use super::{Changed, text};
+use crate::copies::tests::perceptron;
 use crate::derive::{Facts, Phase, batch_splits, derive, is_naming, operand_origins};
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
@@ -36,7 +37,7 @@ fn a_cut_takes_as_long_as_the_text_says() {
     let submesh = cluster.submesh(2);
     for (name, program) in EXAMPLES {
         let (module, _) = run(program, "fuse,shard", &submesh);
-        let mut layers = Layers::new(&module, derive(&module).expect("a planned module"), &cluster);
+        let mut layers = Layers::new(&module, derive(&module).expect("a planned module"), &cluster, None);
         for n_microbatches in [1, 2, 4] {
             let cut = layers.chain(n_microbatches).cut(2, n_microbatches, f64::INFINITY).expect("two layers");
             let mut placed = module.clone();
@@ -61,6 +62,24 @@ fn activations_only_go_on_and_gradients_only_go_back() {
         let facts = derive(&placed).expect("a placed module");
         assert!(facts.problems.is_empty(), "{name}: {:?}", facts.problems);
         assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn many_layers_are_cut_where_a_layer_ends_and_each_is_in_one_stage() {
+    let program = phzc_ir::print(&perceptron(40));
+    let (placed, _) = run(&program, "fuse,shard,place{stages=4,microbatches=4}", &cluster());
+    assert!(verify(&placed).is_empty());
+    let facts = derive(&placed).expect("a placed module");
+    assert!(facts.problems.is_empty(), "{:?}", facts.problems);
+    assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new());
+    let stage_of = |name: &str| {
+        let found = placed.entry().iter().find(|(_, instr)| *instr.name == *name);
+        facts.comps[placed.entry.index()][found.expect("every instruction is still there").0.index()].stage
+    };
+    for layer in 1..=40 {
+        let stages = ["h", "w", "dw", "v"].map(|kind| stage_of(&format!("{kind}{layer}")));
+        assert_eq!(stages, [(layer - 1) / 10; 4], "layer {layer}");
     }
 }
 

@@ -9,7 +9,7 @@ use phzc_ir::{CompId, InstrId, Module};
 
 /// The program in the layouts that were chosen from `input`, not yet cut.
 pub fn sharded(problem: &Problem, input: Input, solved: &Solved) -> Module {
-    let mut module = problem.plain.clone();
+    let mut module = problem.subject.module(problem.plain).clone();
     let mut model = Model::new(input, &solved.mesh);
     emit(&mut module, &mut Decision::new(&mut model, &solved.choice.option));
     module.set_note("phzc.mesh", &solved.mesh.to_string());
@@ -22,6 +22,13 @@ pub fn write(module: &mut Module, stages: &[Vec<usize>], n_stages: usize, n_micr
         for comp in crate::derive::planned_comps(module) {
             note_stages(module, comp, &stages[comp.index()]);
         }
+    }
+    head(module, n_stages, n_microbatches);
+}
+
+/// The header's notes of a number of stages on equal meshes, and of microbatches.
+pub fn head(module: &mut Module, n_stages: usize, n_microbatches: usize) {
+    if n_stages > 1 {
         let mesh = module.note("phzc.mesh").unwrap_or_default();
         let meshes: Vec<String> = (0..n_stages).map(|stage| format!("{stage}:{mesh}")).collect();
         module.set_note("phzc.stages", &meshes.join(";"));

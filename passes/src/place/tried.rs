@@ -5,8 +5,8 @@ use super::cut::Cut;
 use super::{Problem, note, text};
 use crate::check::amount;
 use crate::choose::Stop;
-use crate::derive::{Facts, derive};
-use crate::microbatch::{after_all, most_parts, on_time_axis};
+use crate::copies::expand::{Parts, expand};
+use crate::derive::{MESH_NOTE, PLAN_NOTE, derive};
 use crate::report::{self, Plan};
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
@@ -30,15 +30,15 @@ pub struct Placement {
     /// Why the search over layouts stopped.
     stop: String,
     n_stages: usize,
-    /// A number of microbatches that the chain prefers, but these layouts cannot split.
-    pub(super) wanted: Option<usize>,
 }
 
 /// What became of one stage count.
 pub enum Tried {
     Placed(Box<Placement>),
-    /// It takes at least this long, which is no less than what another count takes.
+    /// It provably takes no less than another count.
     Worse,
+    /// It seems to take longer than another count; no plan like it takes less than so many seconds.
+    Slower(f64),
     /// No plan that was tried fits in memory.
     TooLarge(Diagnostic),
     Impossible(Diagnostic),
@@ -62,6 +62,8 @@ impl Tried {
 /// A sharded text, not yet cut.
 pub(super) struct Draft {
     pub text: Module,
+    /// Whether it is of the whole program, not of what stands for it.
+    pub is_whole: bool,
     /// What the choice of its layouts took its memory to be, if that is known.
     pub memory_bytes: Option<f64>,
 }
@@ -80,17 +82,18 @@ impl Problem<'_> {
         let secs = |key| plan.get(key).and_then(serde_json::Value::as_f64);
         let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
         let lower_bound_secs = secs("lower_bound_secs").unwrap_or(0.0);
-        let draft = Draft { text: self.sharded.clone(), memory_bytes: None };
+        let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
         let mesh =
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
-            let facts = self.facts.input(self.graph, self.blocks, self.cluster);
-            let input = Input { n_microbatches, moves_again, ..facts };
+            let input = self.subject.input(self.cluster, &[]);
+            let input = Input { n_microbatches, moves_again, ..input };
             let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
             let mut text = text::sharded(self, input, &solved);
             note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
-            Some(Draft { text, memory_bytes: Some(solved.choice.memory) })
+            let is_whole = self.subject.short.is_none();
+            Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory) })
         };
         let (fewest, most) = self.fewest_and_most();
         let bound = Bound { lower_bound_secs, stop };
@@ -122,7 +125,7 @@ impl Problem<'_> {
         let usable = self.cluster.accelerator.usable_bytes();
         let (mut cut_limit, mut is_new, mut least) = (usable, true, f64::INFINITY);
         for _ in 0..MAX_TEXTS {
-            match self.cut(&draft.text, n_stages, cut_limit, is_new) {
+            match self.cut(&draft, n_stages, cut_limit, is_new) {
                 Err(error) => return Tried::Impossible(error),
                 Ok(Some(staged)) => {
                     let peak = staged.peak_bytes();
@@ -155,7 +158,7 @@ impl Problem<'_> {
         let usable = self.cluster.accelerator.usable_bytes();
         (0..MOVING_AGAIN).find_map(|step| {
             let draft = again(usable * LESS.powi(step), true)?;
-            let staged = self.cut(&draft.text, n_stages, usable, true).ok()??;
+            let staged = self.cut(&draft, n_stages, usable, true).ok()??;
             Some(staged).filter(|staged| staged.peak_bytes() <= usable)
         })
     }
@@ -164,31 +167,36 @@ impl Problem<'_> {
     ///
     /// The chain only estimates memory. When no cut fits by its estimate, there is none, but of a `new` text the
     /// one that needs least is tried all the same.
-    fn cut(&self, text: &Module, n_stages: usize, limit_bytes: f64, is_new: bool) -> Result<Option<Staged>> {
-        let mut layers = Layers::new(text, derive(text)?, self.cluster);
+    fn cut(&self, draft: &Draft, n_stages: usize, limit_bytes: f64, is_new: bool) -> Result<Option<Staged>> {
+        let text = &draft.text;
+        if draft.is_whole && self.subject.short.is_some() && self.counts[0] == 1 {
+            // As `shard` left it; if that needs too much, what stands for it is laid out anew.
+            return is_new.then(|| self.measured(text.clone(), (1, 1), None)).transpose();
+        }
+        let short = self.subject.short.as_ref().filter(|_| !draft.is_whole);
+        let mut layers = Layers::new(text, derive(text)?, self.cluster, short);
         if layers.n_layers() < n_stages {
             return Err(too_few_layers(layers.n_layers(), n_stages));
         }
         if n_stages == 1 && self.counts[0] == 1 {
             // One stage waits for nobody: to cut the batch only saves memory.
             if let Some(whole) = layers.chain(1).cut(1, 1, limit_bytes) {
-                return self.written(text, &layers, whole, (1, 1)).map(Some);
+                return self.written(draft, &layers, whole, (1, 1)).map(Some);
             }
         }
         let allowed = self.counts_for(text, layers.facts()).unwrap_or_default();
-        let (fastest, wanted) = self.fastest(&mut layers, n_stages, limit_bytes, &allowed);
+        let (fastest, _) = self.fastest(&mut layers, n_stages, limit_bytes, &allowed);
         let mut leanest = || {
             let most = self.counts.iter().rev().copied().find(|count| is_new && allowed.contains(count))?;
             Some((layers.chain(most).leanest(n_stages, most)?, most))
         };
         let Some((cut, count)) = fastest.or_else(&mut leanest) else { return Ok(None) };
-        let staged = self.written(text, &layers, cut, (n_stages, count))?;
-        Ok(Some(Staged { wanted, ..staged }))
+        self.written(draft, &layers, cut, (n_stages, count)).map(Some)
     }
 
     /// The fastest cut that fits, over the microbatch counts that the layouts allow, with its count; and the count
     /// of the fastest cut of all if they do not allow it.
-    fn fastest(
+    pub(super) fn fastest(
         &self,
         layers: &mut Layers,
         n_stages: usize,
@@ -208,48 +216,43 @@ impl Problem<'_> {
     /// The text of a cut, with what the report says of it.
     fn written(
         &self,
-        text: &Module,
+        draft: &Draft,
         layers: &Layers,
         cut: Cut,
         (n_stages, n_microbatches): (usize, usize),
     ) -> Result<Staged> {
-        let mut found = text.clone();
-        text::write(&mut found, &layers.stages(&cut.starts), n_stages, n_microbatches);
-        let plan = report::plan(&found, self.cluster)?;
-        Ok(Staged { text: found, plan, cut_bytes: cut.memory_bytes, wanted: None })
-    }
-
-    /// Why no number of microbatches is possible with the layouts of a text.
-    fn refusal(&self, text: &Module) -> Diagnostic {
-        let counts = derive(text).and_then(|facts| self.counts_for(text, &facts));
-        counts.err().unwrap_or_else(|| Diagnostic::error("no layout of this program is legal"))
-    }
-
-    /// The microbatch counts that leave every device a whole sample of each; more than one only if the program
-    /// can run in microbatches.
-    fn counts_for(&self, text: &Module, facts: &Facts) -> Result<Vec<usize>> {
-        let most = if self.counts == [1] { 1 } else { most_parts(text, facts) };
-        let fits = |count: &&usize| **count == 1 || (most > 0 && most % **count as i64 == 0);
-        let counts: Vec<usize> = self.counts.iter().filter(fits).copied().collect();
-        let Some(&largest) = counts.last() else {
-            let wanted = self.counts[0];
-            let message =
-                format!("a device's part of the batch, {most}, cannot be cut into {wanted} microbatches");
-            return Err(
-                Diagnostic::error(message).help("ask for fewer microbatches, or split the batch less")
-            );
+        let Some(short) = self.subject.short.as_ref().filter(|_| !draft.is_whole) else {
+            let mut found = draft.text.clone();
+            text::write(&mut found, &layers.stages(&cut.starts), n_stages, n_microbatches);
+            return self.measured(found, (n_stages, n_microbatches), Some(cut.memory_bytes));
         };
-        if largest == 1 {
-            return Ok(counts);
+        let parts = Parts {
+            plans: vec![&draft.text],
+            plan_of: vec![0; n_stages],
+            stage_of: layers.whole_stages(&cut.starts, short),
+        };
+        let mut found = expand(self.plain, Some(short), &parts).expect("stages that follow one plan");
+        for key in [MESH_NOTE, PLAN_NOTE] {
+            draft.text.note(key).into_iter().for_each(|text| found.set_note(key, &text));
         }
-        let mut cut = text.clone();
-        note::set(&mut cut, &[("n_microbatches", largest.into())]);
-        let judged = on_time_axis(&cut).and_then(|timed| after_all(&timed, &derive(&timed)?));
-        match judged {
-            Ok(_) => Ok(counts),
-            Err(error) if !counts.contains(&1) => Err(error),
-            Err(_) => Ok(vec![1]),
+        text::head(&mut found, n_stages, n_microbatches);
+        self.measured(found, (n_stages, n_microbatches), Some(cut.memory_bytes))
+    }
+
+    /// What the report says of a text.
+    fn measured(
+        &self,
+        mut text: Module,
+        (n_stages, n_microbatches): (usize, usize),
+        cut_bytes: Option<f64>,
+    ) -> Result<Staged> {
+        if cut_bytes.is_none() {
+            text::head(&mut text, n_stages, n_microbatches);
         }
+        let plan = report::plan(&text, self.cluster)?;
+        let mut staged = Staged { text, plan, cut_bytes: 0.0 };
+        staged.cut_bytes = cut_bytes.unwrap_or_else(|| staged.peak_bytes());
+        Ok(staged)
     }
 
     fn too_large(&self, needed_bytes: f64) -> Diagnostic {
@@ -293,8 +296,6 @@ struct Staged {
     plan: Plan,
     /// The memory of its largest stage, as the chain has it.
     cut_bytes: f64,
-    /// See [`Placement::wanted`].
-    wanted: Option<usize>,
 }
 
 impl Staged {
@@ -304,9 +305,9 @@ impl Staged {
     }
 
     fn placed(self, n_stages: usize, bound: Bound) -> Placement {
-        let Staged { text, plan, wanted, .. } = self;
+        let Staged { text, plan, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
-        Placement { text, time_secs: plan.time_secs, lower_bound_secs, stop, n_stages, wanted }
+        Placement { text, time_secs: plan.time_secs, lower_bound_secs, stop, n_stages }
     }
 }
 
@@ -326,6 +327,7 @@ pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
                 }
             }
             Tried::Impossible(error) | Tried::TooLarge(error) => refusal = refusal.or(Some(error)),
+            Tried::Slower(secs) => bound = bound.min(secs),
             Tried::Worse => {}
         }
     }

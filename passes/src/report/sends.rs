@@ -1,6 +1,7 @@
 //! What goes from stage to stage: a value goes on, stage by stage, to the farthest one that reads it.
 //!
-//! A part of the batch goes once per microbatch; weights' casts and sums over microbatches go once per step.
+//! A part of the batch goes once per microbatch; weights' casts, sums over microbatches and what updates read (the gradient of a weight
+//! that two stages share, the parts of a norm) go once per step.
 
 use super::CollectiveUse;
 use crate::derive::{Facts, Nature, Phase, is_naming, origin};
@@ -29,17 +30,16 @@ struct Traffic {
     count: f64,
 }
 
-/// The sends of a step. Parameters lie where they are read; what the update reads is not counted.
+/// The sends of a step. Parameters lie where they are read.
 pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
     let n_boundaries = facts.header.meshes.len() - 1;
     let [mut up, mut down] = [vec![Traffic::default(); n_boundaries], vec![Traffic::default(); n_boundaries]];
-    for ((maker, leaf), reach) in reaches(module, facts) {
+    for ((maker, leaf, by_update), reach) in reaches(module, facts) {
         let made = &facts.comps[module.entry.index()][maker.index()];
         let is_part = made.natures.get(leaf) == Some(&Nature::Part);
-        up[made.stage..reach.last.max(made.stage)].iter_mut().for_each(|it| it.add(&reach, is_part, facts));
-        down[reach.first.min(made.stage)..made.stage]
-            .iter_mut()
-            .for_each(|it| it.add(&reach, is_part, facts));
+        let add = |it: &mut Traffic| it.add(&reach, is_part, by_update, facts);
+        up[made.stage..reach.last.max(made.stage)].iter_mut().for_each(add);
+        down[reach.first.min(made.stage)..made.stage].iter_mut().for_each(add);
     }
     let secs = |stage: usize, bytes: f64| cluster.send_secs(bytes, crosses(facts, cluster, stage));
     let slower = |bytes: fn(&Traffic) -> f64| -> Vec<f64> {
@@ -50,13 +50,15 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
 }
 
 impl Traffic {
-    fn add(&mut self, reach: &Reach, is_part: bool, facts: &Facts) {
+    fn add(&mut self, reach: &Reach, is_part: bool, by_update: bool, facts: &Facts) {
         let n_parts = facts.header.n_microbatches as f64;
-        if is_part {
-            self.each += reach.bytes / n_parts;
+        let bytes = if is_part { reach.bytes / n_parts } else { reach.bytes };
+        // Of the parts, an update reads the last microbatch's.
+        if is_part && !by_update {
+            self.each += bytes;
             self.count += n_parts;
         } else {
-            self.once += reach.bytes;
+            self.once += bytes;
             self.count += 1.0;
         }
     }
@@ -102,13 +104,11 @@ struct Reach {
     bytes: f64,
 }
 
-/// The values that forward or backward instructions of other stages read. A loop is one instruction.
-fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize), Reach> {
+/// The values that instructions of other stages read, by maker, leaf, and whether updates are the readers. A loop is one instruction.
+fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize, bool), Reach> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
-    let mut found: BTreeMap<(InstrId, usize), Reach> = BTreeMap::new();
-    for (id, instr) in
-        comp.iter().filter(|(id, instr)| all[id.index()].phase != Phase::Update && !is_naming(instr))
-    {
+    let mut found: BTreeMap<(InstrId, usize, bool), Reach> = BTreeMap::new();
+    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr)) {
         let own = &all[id.index()];
         let mut reads = own.reads.iter();
         for &operand in &instr.operands {
@@ -120,8 +120,8 @@ fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize), Reach> 
                     continue;
                 }
                 let bytes = read.copied().unwrap_or(made.bytes[leaf]);
-                let reach =
-                    found.entry((maker, leaf)).or_insert(Reach { first: own.stage, last: own.stage, bytes });
+                let key = (maker, leaf, own.phase == Phase::Update);
+                let reach = found.entry(key).or_insert(Reach { first: own.stage, last: own.stage, bytes });
                 (reach.first, reach.last) = (reach.first.min(own.stage), reach.last.max(own.stage));
                 reach.bytes = reach.bytes.max(bytes);
             }

@@ -110,6 +110,40 @@ fn a_pipeline_has_a_bubble_and_sends() {
     );
 }
 
+/// The gradients of two stages for one weight are added by the update of the second: one message after all microbatches.
+#[test]
+fn what_an_update_reads_of_another_stage_is_sent_once() {
+    let place = |phase: &str, stage: usize| {
+        format!(
+            "sharding={{replicated}}, frontend_attributes={{phzc.phase=\"{phase}\",phzc.stage=\"{stage}\"}}"
+        )
+    };
+    let text = |reader: usize| {
+        format!(
+            "HloModule m, frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{{\\\"n_microbatches\\\":4}}\"}}
+            ENTRY e {{
+            a = bf16[4096,4096] parameter(0), {f0}
+            g = bf16[4096,4096] dot(a, a), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}, {b0}
+            ROOT w = bf16[4096,4096] add(g, g), {update}
+            }}",
+            f0 = place("fwd", 0),
+            b0 = place("bwd", 0),
+            update = place("upd", reader),
+        )
+    };
+    let cluster = cluster();
+    let plans = [0, 1].map(|reader| plan(&parse(&text(reader)).expect("legal"), &cluster).expect("legal"));
+    let bytes = 4096.0 * 4096.0 * 2.0;
+    let of_sends = |plan: &Plan| {
+        let sends = plan.collectives.iter().filter(|it| it.kind == "send");
+        sends.map(|it| (it.count, it.bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!(plans.each_ref().map(of_sends), [vec![], vec![(1, bytes)]]);
+    // The update waits for no message of its own stage.
+    let more = plans[1].time_secs - plans[0].time_secs;
+    assert!(more <= cluster.send_secs(bytes, false) && more > 0.0, "{more}");
+}
+
 /// Two stages of four microbatches with a backward part that repeats a product of the forward part.
 fn recomputing() -> Module {
     let own = |phase: &str, stage: usize| {

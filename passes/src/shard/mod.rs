@@ -30,6 +30,7 @@ mod sharing;
 mod solve;
 pub mod splits;
 pub mod strategy_map;
+pub mod subject;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod unique;
@@ -52,6 +53,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
 pub use solve::{Open, Solved, solve_on, solve_over};
 use std::collections::BTreeSet;
+use subject::Subject;
 use unique::{Traits, Unique};
 
 /// The pass.
@@ -76,26 +78,61 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let mut given = Given::read(module, &meshes, n_devices)?;
     let fixed = given.pin(module, &control.pins)?;
     (cx.progress)("shard: building blocks");
-    let graph = Graph::build(module);
-    cx.warnings.extend(graph.unknown_loops.iter().cloned());
-    warn_fallbacks(module, &graph, cx);
-    // Where several meshes are open, nothing is given but pins, which are the same on all.
-    let mut pinned = given.pinned(0, &graph);
-    pins::fix(&fixed, module, &graph, &mut pinned)?;
-    cx.warnings.extend(pins::idle(&fixed, module, &graph));
-    let blocks = Blocks::build(module, &graph, &is_pinned(&pinned));
-    let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(control.forbid);
-    let input = facts.input(&graph, &blocks, cx.cluster);
+    let may_shorten = fixed.is_empty() && !has_shardings(module) && !options.flag("enumerate");
+    let short = may_shorten && cx.explain.is_empty();
+    let short = short.then(|| Subject::short(module, control.forbid)).flatten();
+    let subject = match short {
+        Some(subject) => subject,
+        None => whole(module, &given, &fixed, control.forbid, cx)?,
+    };
+    warn_of(module, &subject, cx);
+    let relaxed = subject.relaxed(cx.cluster);
+    let input = subject.input(cx.cluster, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
         return Err(illegal(control.forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
-    tell(module, &mut model, &solved, (&goal, options), cx)?;
-    mark_given(module, &fixed);
-    write(module, &mut model, &solved);
+    tell(subject.module(module), &mut model, &solved, (&goal, options), cx)?;
+    let mut planned = subject.module(module).clone();
+    mark_given(&mut planned, &fixed);
+    write(&mut planned, &mut model, &solved);
+    let planned_notes = NOTES.map(|key| planned.note(key));
+    *module = subject.expanded(module, planned).expect("layouts of one stage need no sends");
+    for (key, text) in NOTES.iter().zip(planned_notes) {
+        text.into_iter().for_each(|text| module.set_note(key, &text));
+    }
     // The note of the plan is new.
     Ok(Changed::Yes)
+}
+
+/// The header's notes that a plan has.
+const NOTES: [&str; 3] = ["phzc.mesh", "phzc.cluster", "phzc.plan"];
+
+/// The program as it is, with the layouts that are given.
+fn whole(
+    module: &Module,
+    given: &Given,
+    fixed: &[pins::Fixed],
+    forbid: Forbid,
+    cx: &mut Context,
+) -> Result<Subject> {
+    let mut failed = Ok(());
+    // Where several meshes are open, nothing is given but pins, which are the same on all.
+    let pinned = |graph: &Graph| {
+        let mut pinned = given.pinned(0, graph);
+        failed = pins::fix(fixed, module, graph, &mut pinned);
+        pinned
+    };
+    let subject = Subject::whole(module, pinned, forbid);
+    failed?;
+    cx.warnings.extend(pins::idle(fixed, module, &subject.graph));
+    Ok(subject)
+}
+
+fn warn_of(module: &Module, subject: &Subject, cx: &mut Context) {
+    cx.warnings.extend(subject.graph.unknown_loops.iter().cloned());
+    warn_fallbacks(subject.module(module), &subject.graph, cx);
 }
 
 /// What the user asked to know about a choice.
@@ -276,6 +313,8 @@ impl Facts {
             n_microbatches: 1,
             moves_again: false,
             forbid: self.forbid,
+            tied: None,
+            relaxed: &[],
         }
     }
 }

@@ -45,9 +45,25 @@ pub struct Input<'a> {
     pub moves_again: bool,
     /// What no plan may have.
     pub forbid: Forbid,
+    /// Per block: the one that it must be laid out as, where equal layers stand for many.
+    pub tied: Option<&'a [BlockId]>,
+    /// Inputs whose least costs no plan is below together, where those of this one are of some plans only.
+    pub relaxed: &'a [Input<'a>],
 }
 
 impl Input<'_> {
+    /// Gives blocks the options of those that they are tied to.
+    pub(super) fn untie(&self, option: &mut [u32]) {
+        for (block, &to) in self.tied.into_iter().flatten().enumerate() {
+            option[block] = option[to as usize];
+        }
+    }
+
+    /// The same, to be split and moved as another input is.
+    pub(super) fn alike(self, other: &Input) -> Self {
+        Input { n_microbatches: other.n_microbatches, moves_again: other.moves_again, ..self }
+    }
+
     /// The size of a loop for one microbatch; 1 if it does not divide.
     fn size(&self, class: ClassId) -> i64 {
         let (whole, n_parts) = (self.blocks.classes.size(class), self.n_microbatches as i64);
@@ -158,7 +174,8 @@ impl<'a> Model<'a> {
             for &(node, slot) in &graph.tensors[tensor as usize].uses {
                 let Some(block) = blocks.block_of[node as usize] else { continue };
                 let view = self.menus[block as usize].view(blocks.use_map(node, slot as usize));
-                let trips = graph.nodes[node as usize].trips.max(self.body_trips(node, slot));
+                let trips = graph.nodes[node as usize].trips.max(self.body_trips(node, slot))
+                    * graph.tensors[tensor as usize].weight;
                 let is_summand = self.takes_summand(block, node, slot);
                 self.add_use(
                     Use { tensor, reader: Some((node, slot)), block, view, is_summand, trips },
@@ -170,9 +187,10 @@ impl<'a> Model<'a> {
         for &(output, param) in &graph.aliases {
             let Some(block) = blocks.block_of[graph.tensors[param as usize].def as usize] else { continue };
             if is_shaped(graph, output) {
-                let view = self.def_views[param as usize].clone();
+                let (view, trips) =
+                    (self.def_views[param as usize].clone(), graph.tensors[output as usize].weight);
                 self.add_use(
-                    Use { tensor: output, reader: None, block, view, is_summand: false, trips: 1.0 },
+                    Use { tensor: output, reader: None, block, view, is_summand: false, trips },
                     &mut seen,
                     &mut n_readers,
                 );

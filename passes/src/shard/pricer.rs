@@ -47,7 +47,7 @@ impl NodePricer {
             op,
             kernel: op.map_or(Kernel::Nothing, |op| kernel(op, writes, reads_memory)),
             dtype: node.operands.first().or(node.results.first()).map_or(DType::F32, |&id| tensor(id).dtype),
-            trips: node.trips,
+            trips: node.trips * node.weight,
             work: node.work,
             loops: menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
             product: op

@@ -26,7 +26,11 @@ impl Model<'_> {
         }
         self.add_settling(&mut nodes, |tensor| !is_elsewhere[tensor as usize]);
         let (edges, stars) = edges.finish();
-        Problem { nodes, edges, stars, memory_limit: goal.memory_bytes }
+        let problem = Problem { nodes, edges, stars, memory_limit: goal.memory_bytes };
+        match self.input.tied {
+            Some(tied) => problem.tied(tied),
+            None => problem,
+        }
     }
 
     /// Weighted seconds of settling a tensor at home, per strategy of its maker.
@@ -139,7 +143,8 @@ impl Model<'_> {
     /// Seconds to bring a fresh value into the layout that its readers find.
     pub(super) fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
-        let trips = self.input.graph.nodes[self.input.graph.tensors[tensor as usize].def as usize].trips;
+        let made = &self.input.graph.tensors[tensor as usize];
+        let trips = self.input.graph.nodes[made.def as usize].trips * made.weight;
         if source.layout != target.layout && self.must_be_made_so(tensor, target.layout) {
             return f64::INFINITY;
         }
@@ -152,7 +157,7 @@ impl Model<'_> {
         let made = members.iter().flat_map(|&node| graph.nodes[node as usize].results.iter().copied());
         let live: Vec<TensorId> = made.filter(|&tensor| self.input.is_live[tensor as usize]).collect();
         let local = |strategy: &Strategy, tensor: TensorId| {
-            graph.tensors[tensor as usize].bytes
+            graph.tensors[tensor as usize].bytes * graph.tensors[tensor as usize].weight
                 / self.settled(tensor, strategy).layout.n_tiles(&self.mesh) as f64
         };
         strategies.iter().map(|strategy| live.iter().map(|&tensor| local(strategy, tensor)).sum()).collect()

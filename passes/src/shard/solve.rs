@@ -5,6 +5,9 @@ use crate::choose::{Choice, Limits, Problem, Stop, choose, relative_gap};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
+/// Why a search stopped that looked at equal layers only as laid out alike.
+const LAYERS_ALIKE: &str = "layers-alike";
+
 /// By how much, relatively, a bound must exceed a cost: sums of seconds differ by rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -18,13 +21,19 @@ pub struct Solved {
     pub fits: bool,
     /// No choice takes less, were there memory enough.
     pub free_bound: f64,
+    /// Whether it would be the choice were there memory enough.
+    is_free: bool,
 }
 
 impl Solved {
     /// Why the search stopped. What is proved within a memory limit is not proved of the text, whose need is another.
     pub fn stop(&self) -> &'static str {
-        let is_forced = self.choice.stop == Stop::Optimal && self.bound() < self.choice.lower_bound;
-        if is_forced { Stop::MemoryGap.as_str() } else { self.choice.stop.as_str() }
+        match self.choice.stop {
+            Stop::Optimal if self.bound() == self.choice.lower_bound => Stop::Optimal.as_str(),
+            Stop::Optimal if self.is_free => LAYERS_ALIKE,
+            Stop::Optimal => Stop::MemoryGap.as_str(),
+            stop => stop.as_str(),
+        }
     }
 
     /// No plan takes less, however much memory it needs.
@@ -50,28 +59,36 @@ pub struct Open {
     problem: Problem,
     /// The best choice if memory did not matter.
     free: Choice,
+    /// No choice costs less.
+    bound: f64,
 }
 
 impl Open {
     /// The bound of a mesh; `None` when no choice on it is legal.
     pub fn new(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Open> {
-        let mut problem = Model::new(input, mesh).problem(goal);
+        let mut model = Model::new(input, mesh);
+        let mut problem = model.problem(goal);
         let limit = problem.memory_limit.take();
         let free = choose(&problem, &Limits::default()).ok()?;
         problem.memory_limit = limit;
-        Some(Open { mesh: mesh.clone(), problem, free })
+        let bound = match input.relaxed {
+            [] => free.lower_bound,
+            _ => relaxed_bound(input, model, goal)?.min(free.lower_bound),
+        };
+        Some(Open { mesh: mesh.clone(), problem, free, bound })
     }
 
     /// No plan on the mesh takes less, in weighted seconds.
     pub fn bound(&self) -> f64 {
-        self.free.lower_bound
+        self.bound
     }
 
     /// The best choice; the one with least memory when none fits; `None` when none is legal.
-    pub fn solve(mut self) -> Option<Solved> {
-        let free_bound = self.free.lower_bound;
+    pub fn solve(mut self, input: Input) -> Option<Solved> {
+        let free_bound = self.bound;
         let limit = self.problem.memory_limit.unwrap_or(f64::INFINITY);
-        let (choice, fits) = match self.free.memory <= limit {
+        let is_free = self.free.memory <= limit;
+        let (mut choice, fits) = match self.free.memory <= limit {
             true => (self.free, true),
             false => match choose(&self.problem, &Limits::default()) {
                 Ok(choice) => (choice, true),
@@ -81,7 +98,8 @@ impl Open {
                 }
             },
         };
-        Some(Solved { mesh: self.mesh, choice, fits, free_bound })
+        input.untie(&mut choice.option);
+        Some(Solved { mesh: self.mesh, choice, fits, free_bound, is_free })
     }
 
     /// Whether no choice on this mesh can be better than one that is known.
@@ -90,9 +108,23 @@ impl Open {
     }
 }
 
+/// No plan costs less than the relaxed inputs' best choices together, however much memory they need. Ways that `model` knows
+/// are theirs too.
+fn relaxed_bound(input: Input, model: Model, goal: &Goal) -> Option<f64> {
+    let (mesh, mut moves, mut bound) = (model.mesh, model.moves, 0.0);
+    for relaxed in input.relaxed {
+        let mut model = Model::new(relaxed.alike(&input), &mesh);
+        model.moves = moves;
+        let problem = Problem { memory_limit: None, ..model.problem(goal) };
+        bound += choose(&problem, &Limits::default()).ok()?.lower_bound;
+        moves = model.moves;
+    }
+    Some(bound)
+}
+
 /// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
 pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
-    Open::new(input, mesh, goal)?.solve()
+    Open::new(input, mesh, goal)?.solve(input)
 }
 
 /// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh. `None`
@@ -108,7 +140,7 @@ pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> O
         if best.as_ref().is_some_and(|(_, best)| it.is_beaten(best)) {
             break;
         }
-        let Some(solved) = it.solve() else { continue };
+        let Some(solved) = it.solve(input) else { continue };
         let wins = best
             .as_ref()
             .is_none_or(|(first, best)| solved.is_better(best) || (!best.is_better(&solved) && at < *first));

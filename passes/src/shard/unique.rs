@@ -86,7 +86,8 @@ impl Unique {
     }
 }
 
-fn loops(blocks: &Blocks, members: &[NodeId]) -> Vec<ClassId> {
+/// The loops of a block, ascending.
+pub(crate) fn loops(blocks: &Blocks, members: &[NodeId]) -> Vec<ClassId> {
     let mut loops = SmallVec::new();
     let classes = members.iter().flat_map(|&id| &blocks.node_classes[id as usize]);
     classes.for_each(|&class| blocks.classes.leaves(class, &mut loops));
@@ -117,7 +118,7 @@ impl Describer<'_> {
     fn node(&self, id: NodeId, out: &mut Exact) {
         let node = &self.graph.nodes[id as usize];
         (node.kind, self.traits.ops[id as usize], self.blocks.phases[id as usize]).hash(out);
-        for figure in [node.trips, node.work.flops, node.work.transcendentals, node.work.bytes] {
+        for figure in [node.weight, node.trips, node.work.flops, node.work.transcendentals, node.work.bytes] {
             figure.to_bits().hash(out);
         }
         node.rule.factors.len().hash(out);
@@ -140,7 +141,14 @@ impl Describer<'_> {
 
     fn value(&self, id: TensorId, map: &ClassMap, out: &mut Exact) {
         let tensor = &self.graph.tensors[id as usize];
-        (tensor.dtype, tensor.bytes.to_bits(), self.traits.is_stored[id as usize], map.len()).hash(out);
+        (
+            tensor.dtype,
+            tensor.bytes.to_bits(),
+            tensor.weight.to_bits(),
+            self.traits.is_stored[id as usize],
+            map.len(),
+        )
+            .hash(out);
         map.iter().for_each(|dim| self.classes(dim, out));
     }
 

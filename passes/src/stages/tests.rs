@@ -2,38 +2,13 @@
 
 use super::execute::execute;
 use super::*;
-use crate::pass::Context;
-use crate::pipeline::Pipeline;
-use crate::testing::Random;
-use phzc_cost::Cluster;
+use crate::testing::{EXAMPLES, Random, passed, slow_8};
 use phzc_ir::eval::{Options, Value, inputs, run};
 use phzc_ir::{parse, print, verify};
 
-const EXAMPLES: &[(&str, &str)] = &[
-    ("mlp", include_str!("../../../examples/mlp.ir")),
-    ("gpt", include_str!("../../../examples/gpt.ir")),
-    ("llama", include_str!("../../../examples/llama.ir")),
-    ("moe", include_str!("../../../examples/moe.ir")),
-    ("gpt_scan", include_str!("../../../examples/gpt_scan.ir")),
-];
-
-/// Eight devices that compute slowly and talk fast, so that small programs are split.
-const SLOW_8: &str = include_str!("../../../tests/clusters/slow-8.toml");
-
-fn passed(text: &str, pipeline: &str) -> Result<Module> {
-    let mut module = parse(text).expect("a legal program");
-    let cluster = Cluster::from_toml(SLOW_8).expect("a legal cluster");
-    let pipeline = Pipeline::parse(pipeline).expect("a legal pipeline");
-    let mut cx = Context::new(&cluster);
-    for step in &pipeline.steps {
-        (step.pass.run)(&mut module, &step.options, &mut cx)?;
-    }
-    Ok(module)
-}
-
 fn placed(text: &str, n_stages: usize, n_microbatches: usize) -> Module {
     let pipeline = format!("fuse,shard,place{{stages={n_stages},microbatches={n_microbatches}}}");
-    passed(text, &pipeline).expect("it has a plan")
+    passed(text, &pipeline, &slow_8()).expect("it has a plan")
 }
 
 /// The largest relative error of any result.
@@ -109,13 +84,13 @@ fn the_modules_of_random_steps_compute_the_step() {
     let mut n_cut = 0;
     for seed in 0..24 {
         let kind = ["sgd", "momentum", "adamw"][seed as usize % 3];
-        let step =
-            passed(&network(seed), &format!("grad,optimizer{{kind={kind}}}")).expect("it has gradients");
+        let step = passed(&network(seed), &format!("grad,optimizer{{kind={kind}}}"), &slow_8());
+        let step = step.expect("it has gradients");
         let text = print(&step);
         let (n_stages, n_microbatches) = ([1, 2, 2, 4][seed as usize % 4], [1, 2, 4][seed as usize % 3]);
         let pipeline = format!("fuse,shard,place{{stages={n_stages},microbatches={n_microbatches}}}");
         // Not every random network can be cut so often.
-        let Ok(placed) = passed(&text, &pipeline) else { continue };
+        let Ok(placed) = passed(&text, &pipeline, &slow_8()) else { continue };
         let cut = stages(&placed).unwrap_or_else(|error| panic!("seed {seed}: {error:?}\n{text}"));
         let error = error(&text, &cut);
         assert!(

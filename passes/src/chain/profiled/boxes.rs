@@ -282,7 +282,7 @@ impl Boxes {
                 let mut least = [f64::INFINITY; 3];
                 for way in self.classes[class].iter().map(|&way| &ways[way]) {
                     if self.is_told[0][at] && is_allowed(way, span, op, most_mib) {
-                        let value = own_values(of, way, span, op, price);
+                        let value = own_values(way, span, op, price);
                         least = [0, 1, 2].map(|kind| least[kind].min(value[kind]));
                     }
                 }
@@ -390,11 +390,11 @@ pub fn is_allowed(way: &Way, span: &Span, op: usize, most_mib: f64) -> bool {
 }
 
 /// Milliseconds and the price of the bytes of an operator: not recomputed, recomputed and kept, recomputed and dropped.
-pub fn own_values(of: &Mixed, way: &Way, span: &Span, op: usize, price: &Price) -> [f64; 3] {
+pub fn own_values(way: &Way, span: &Span, op: usize, price: &Price) -> [f64; 3] {
     let profile = &way.profiles[op];
     let send_ms = if op + 1 == span.end { way.send_after_ms(op, span) } else { 0.0 };
-    let copies = of.state_copies() + f64::from(u8::from(price.is_by_weight));
-    let dropped = profile.both_ms() + send_ms + price.ms_per_mib * copies * profile.weight_mib;
+    let state_mib = profile.state_mib + f64::from(u8::from(price.is_by_weight)) * profile.weight_mib;
+    let dropped = profile.both_ms() + send_ms + price.ms_per_mib * state_mib;
     let kept = dropped + price.ms_per_mib * span.in_flight as f64 * way.kept_mib[op];
     [kept, kept + profile.forward_ms, dropped + profile.forward_ms]
 }

@@ -4,10 +4,10 @@
 //! which one fits and one does not: the stages are spliced, and what is left of the memory is given to some operators in a row.
 
 use super::super::memo::lock;
-use super::super::{Best, Effort, Span, Stages};
+use super::super::{Best, Effort, Side, Span, Stages};
 use super::boxes::{Bounded, Boxes, Price};
 use super::trace::{Code, in_box};
-use super::{FAR_AFTER, FAR_BEFORE, Problem, degrees};
+use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
 use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice, StageCost};
 use phzc_cost::profile::OpProfile;
@@ -60,27 +60,26 @@ impl<'a> Mixed<'a> {
     pub fn new(base: &'a Problem<'a>) -> Mixed<'a> {
         let of = &base.setting;
         let (machine, microbatch) = (of.machine, of.microbatch);
-        let way = |tensor: u32, data: u32, algo: u32, rows: &[OpProfile]| {
-            let profiles: Vec<OpProfile> = machine.chain.rows.iter().map(|&row| rows[row]).collect();
+        let way = |choice: OpChoice, rows: &[OpProfile]| {
+            let adjusted = |(op, &row): (usize, &usize)| machine.adjusted(op, &rows[row], &choice, &of.step);
+            let profiles: Vec<OpProfile> = machine.chain.rows.iter().enumerate().map(adjusted).collect();
             let kept_mib = profiles.iter().enumerate().map(|(op, it)| of.candidate(op, it).mib).collect();
-            let send = |mib: f64| [false, true].map(|is_far| machine.tables.send_ms(mib, is_far));
-            let sends_ms = profiles.iter().map(|it| [send(it.input_mib), send(it.output_mib)]).collect();
-            let choice = OpChoice { tensor, data, algo, recompute: false };
+            let sends = |(op, it): (usize, &OpProfile)| {
+                let before = |is_far: bool| machine.send_before_ms(op, it.input_mib, is_far);
+                let after = |is_far: bool| machine.send_after_ms(op, it.output_mib, is_far);
+                [[before(false), before(true)], [after(false), after(true)]]
+            };
+            let sends_ms = profiles.iter().enumerate().map(sends).collect();
             Way { choice, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
         };
-        let ways_of = |&group: &usize| {
-            let degrees = degrees(group, base.max_tensor).filter(|(_, data)| microbatch % data == 0);
-            let splits = degrees.flat_map(|(tensor, data)| {
-                let rows = machine.tables.splits(microbatch / data, tensor);
-                rows.filter(|(algo, _)| of.is_free || *algo == 0)
-                    .map(move |(algo, rows)| (tensor, data, algo, rows))
+        let ways_of = |degrees: &Vec<Degrees>| {
+            let splits = degrees.iter().filter(|it| microbatch % it.data == 0).flat_map(|it| {
+                let rows = machine.tables.splits(microbatch / it.data, it.tensor);
+                rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
             });
-            with_moves(
-                of.machine,
-                splits.map(|(tensor, data, algo, rows)| way(tensor, data, algo, rows)).collect(),
-            )
+            with_moves(of.machine, splits.map(|(choice, rows)| way(choice, rows)).collect())
         };
-        let ways: Vec<Vec<Way>> = base.groups.iter().map(ways_of).collect();
+        let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
         Mixed { base, ways, prices, boxes: Mutex::default() }
     }
@@ -91,15 +90,11 @@ impl<'a> Mixed<'a> {
     }
 
     pub(super) fn is_free(&self, op: usize) -> bool {
-        op > 0 && op + 1 < self.base.n_units()
+        self.base.setting.is_free_to_recompute(op)
     }
 
     pub(super) fn ends_run(&self, op: usize) -> bool {
         self.base.setting.machine.chain.ends_runs[op]
-    }
-
-    pub(super) fn state_copies(&self) -> f64 {
-        self.base.setting.machine.state_copies
     }
 
     pub(super) fn limit_mib(&self) -> f64 {
@@ -125,6 +120,12 @@ impl<'a> Mixed<'a> {
         let mut boxes = lock(&boxes);
         boxes.reach(self, span);
         boxes.best[span.end - 1 - span.start].clone()
+    }
+
+    /// A stage's way that is faster than all with its operators split alike.
+    fn faster(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
+        let placed = self.base.placed(span);
+        self.fitted(&placed, self.base.shared.ms(placed, Side::Upper))
     }
 
     /// The best way that fits of those that the boxes lead to, if it is faster than `most_ms`.
@@ -194,7 +195,7 @@ impl<'a> Mixed<'a> {
     /// What a stage takes; [`phzc_cost::aceso::Machine::price`] says the same of a plan.
     fn cost(&self, span: &Span, codes: &[Code]) -> StageCost {
         let ways = self.ways(span.n_devices);
-        let (mut ms, mut weight_mib, mut kept_mib) = (0.0, 0.0, 0.0);
+        let (mut ms, mut weight_mib, mut state_mib, mut kept_mib) = (0.0, 0.0, 0.0, 0.0);
         let (mut run_mib, mut peak_mib, mut reserved) = (0.0f64, 0.0f64, [0.0f64; 2]);
         for (at, &code) in codes.iter().enumerate() {
             let (op, way, is_recomputed) = (span.start + at, &ways[code / 2], code % 2 == 1);
@@ -212,7 +213,7 @@ impl<'a> Mixed<'a> {
                 reserved[0] = reserved[0].max(profile.forward_reserved_mib);
                 reserved[1] = reserved[1].max(profile.backward_reserved_mib);
             }
-            weight_mib += profile.weight_mib;
+            (weight_mib, state_mib) = (weight_mib + profile.weight_mib, state_mib + profile.state_mib);
             let runs_on = is_recomputed && codes.get(at + 1).is_some_and(|next| next % 2 == 1);
             run_mib = if runs_on { run_mib + way.kept_mib[op] } else { 0.0 };
             peak_mib = peak_mib.max(run_mib);
@@ -221,8 +222,7 @@ impl<'a> Mixed<'a> {
             }
         }
         let reserve_mib = (reserved[0] + reserved[1]).max(weight_mib);
-        let mib =
-            weight_mib * self.state_copies() + kept_mib * span.in_flight as f64 + peak_mib + reserve_mib;
+        let mib = state_mib + kept_mib * span.in_flight as f64 + peak_mib + reserve_mib;
         StageCost { ms, mib }
     }
 
@@ -252,11 +252,11 @@ impl<'a> Mixed<'a> {
 
     /// The plan of some spans.
     pub fn plan(&self, best: &Best) -> PipelinePlan {
-        let stages = best.spans.iter().map(|span| match self.fitted(span, self.base.upper_ms(span)) {
+        let stages = best.spans.iter().map(|span| match self.faster(span) {
             Some((_, codes)) => self.stage(span, &codes),
             None => self.base.stage(span),
         });
-        PipelinePlan { microbatch: self.base.setting.microbatch, stages: stages.collect() }
+        self.base.plan_of(stages.collect())
     }
 
     fn stage(&self, span: &Span, codes: &[Code]) -> StageChoice {
@@ -317,6 +317,9 @@ impl Stages for Mixed<'_> {
     fn max_stages(&self) -> usize {
         self.base.max_stages()
     }
+    fn min_stages(&self) -> usize {
+        self.base.min_stages()
+    }
     fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool {
         self.base.is_allowed(first_device, n_devices)
     }
@@ -335,11 +338,11 @@ impl Stages for Mixed<'_> {
         self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.boxed(span).first().map_or(f64::INFINITY, |bounded| bounded.lower_ms)
+        let boxes = self.boxed(&self.base.placed(span));
+        boxes.first().map_or(f64::INFINITY, |bounded| self.base.scaled(bounded.lower_ms))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        let uniform_ms = self.base.upper_ms(span);
-        self.fitted(span, uniform_ms).map_or(uniform_ms, |found| found.0)
+        self.faster(span).map_or_else(|| self.base.upper_ms(span), |found| self.base.scaled(found.0))
     }
     fn is_swept(&self) -> bool {
         true

@@ -4,80 +4,144 @@
 //! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
 mod boxes;
+mod caps;
 mod fill;
+mod interleave;
 mod layers;
 pub mod mixed;
+#[cfg(test)]
+mod own_tests;
 mod patterns;
 mod range_max;
+mod space;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod uniform;
 
-use super::{Best, Effort, Solver, Span, Stages, search};
+pub use space::{Degrees, Found, Limits, Space};
+
+use super::memo::{Memo, lock};
+use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Within, ranked};
+use caps::Cap;
 use layers::Layers;
 use mixed::Mixed;
-use patterns::{Candidate, Patterns, Use, patterns};
-use phzc_cost::aceso::{Machine, PipelinePlan, StageChoice};
+use patterns::Candidate;
+use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
-use std::sync::Arc;
+use std::ops::{Deref, RangeInclusive};
 use uniform::Uniform;
-
-/// What plans to look among.
-#[derive(Clone, Debug)]
-pub struct Space {
-    /// Devices in all.
-    pub n_devices: usize,
-    /// The most stages.
-    pub max_stages: usize,
-    /// The most devices of a stage.
-    pub max_group: usize,
-    /// The most devices that share a sample.
-    pub max_tensor: u32,
-    /// Samples of a microbatch that are tried.
-    pub microbatches: Vec<u32>,
-    /// Whether an operator may be split along another than its usual dimension; unless splits are mixed, along the fastest.
-    pub is_free: bool,
-    /// Whether operators of one stage may be split in different ways.
-    pub is_mixed: bool,
-}
-
-/// The best plan of a space.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The plan; its cost is that of [`Machine::price`].
-    pub plan: PipelinePlan,
-    /// No plan of the space takes fewer milliseconds.
-    pub bound_ms: f64,
-    /// Whether the search was ended before all was looked at that the bound leaves open.
-    pub is_cut_off: bool,
-    /// Whether the plans were those that split each operator along its fastest dimension only.
-    pub is_along_fastest: bool,
-}
 
 /// The fastest plan that fits, `None` where none was found.
 pub fn best(machine: &Machine, space: &Space) -> Option<Found> {
-    let problems: Vec<Problem> =
-        space.microbatches.par_iter().map(|&microbatch| Problem::new(machine, space, microbatch)).collect();
-    let problems: Vec<Problem> = problems.into_iter().filter(|problem| !problem.groups.is_empty()).collect();
-    let solvers: Vec<Solver<Problem>> = problems.iter().map(Solver::new).collect();
-    let effort = if space.is_mixed { mixed::UNIFORM_EFFORT } else { Effort::default() };
-    let uniform = search(&solvers, None, effort);
-    let plan = uniform.problem.map(|at| problems[at].plan(&uniform));
-    if !space.is_mixed {
-        return Some(Found {
-            plan: plan?,
-            bound_ms: uniform.bound,
-            is_cut_off: uniform.is_cut_off,
-            is_along_fastest: space.is_free,
-        });
+    let limits = Limits { n_best: 1, ..space.limits.clone() };
+    top(machine, &Space { limits, ..space.clone() }).into_iter().next()
+}
+
+/// The fastest plans that differ in their microbatch, schedule, number of stages or devices of a stage, the best first.
+pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
+    let n_best = space.limits.n_best.max(1);
+    let shared = shared(machine, space);
+    let found = ranked_plans(&problems(&shared, space), space, n_best);
+    if machine.own.is_none() {
+        return found;
     }
-    let mixed: Vec<Mixed> = problems.iter().map(Mixed::new).collect();
-    let solvers: Vec<Solver<Mixed>> = mixed.iter().map(Solver::new).collect();
-    let found = search(&solvers, Some(uniform.cost), mixed::EFFORT);
-    let plan = found.problem.map(|at| mixed[at].plan(&found)).or(plan)?;
-    Some(Found { plan, bound_ms: found.bound, is_cut_off: found.is_cut_off, is_along_fastest: false })
+    let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
+    let seed = if space.is_mixed { seed(machine, space, &found) } else { None };
+    let mut found = interleave::by_price(machine, space, found, seed, ideal_ms);
+    found.truncate(n_best);
+    found
+}
+
+/// The plan that Aceso's cost takes for the best: mixed stages are not searched through, and it may lie where the own cost's search did not look.
+fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
+    let limits = &space.limits;
+    let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
+    let measured = machine.tables.batches();
+    let microbatches = space.microbatches.iter().copied().filter(|size| measured.contains(size)).collect();
+    let groups: Vec<usize> = limits.groups.iter().copied().filter(|size| size.is_power_of_two()).collect();
+    let is_allowed = is_allowed && groups.is_empty() == limits.groups.is_empty();
+    let zero = limits.zero.first().copied().unwrap_or(0);
+    let limits = Limits { groups, zero: vec![0], schedules: Vec::new(), n_best: 1, ..limits.clone() };
+    let acesos = Machine { own: None, ..machine.clone() };
+    let mut plan =
+        best(&acesos, &Space { microbatches, limits, ..space.clone() }).filter(|_| is_allowed)?.plan;
+    for op in plan.stages.iter_mut().flat_map(|stage| &mut stage.ops) {
+        op.zero = if op.data > 1 { zero } else { 0 };
+    }
+    let first = found.first()?;
+    Some(Found { plan, ..first.clone() })
+}
+
+/// How many plans more are priced where stages differ in their devices: regrouping between stages is in the own price, not in the search.
+const MORE_TO_PRICE: usize = 3;
+
+fn shared<'a>(machine: &'a Machine, space: &Space) -> Vec<Shared<'a>> {
+    let kinds: Vec<(u32, bool)> = match machine.own.as_ref().is_some_and(|own| !own.tied.is_empty()) {
+        true => space.microbatches.iter().flat_map(|&size| [(size, false), (size, true)]).collect(),
+        false => space.microbatches.iter().map(|&size| (size, true)).collect(),
+    };
+    let shared: Vec<Shared> =
+        kinds.par_iter().map(|&(size, is_pipeline)| Shared::new(machine, space, size, is_pipeline)).collect();
+    shared.into_iter().filter(|shared| !shared.groups.is_empty()).collect()
+}
+
+fn problems<'a>(shared: &'a [Shared<'a>], space: &Space) -> Vec<Problem<'a>> {
+    let mut problems: Vec<Problem> = Vec::new();
+    for shared in shared {
+        let step = &shared.setting.step;
+        let is_alone = !step.is_pipeline;
+        // Where one stage is a matter of its own, others have two at least.
+        let has_other = shared.setting.machine.own.as_ref().is_some_and(|own| !own.tied.is_empty());
+        for (schedule, stages) in space.schedules() {
+            let least = if has_other && !is_alone { 2.max(*stages.start()) } else { *stages.start() };
+            let most = if is_alone { 1.min(*stages.end()) } else { *stages.end() };
+            problems.extend((least <= most).then_some(Problem { shared, schedule, stages: least..=most }));
+        }
+    }
+    problems
+}
+
+fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found> {
+    let solvers: Vec<Solver<Problem>> = problems.iter().map(Solver::new).collect();
+    let mixed: Vec<Mixed> =
+        if space.is_mixed { problems.iter().map(Mixed::new).collect() } else { Vec::new() };
+    let mixed_solvers: Vec<Solver<Mixed>> = mixed.iter().map(Solver::new).collect();
+    let effort = |own: Effort| Effort { max_plans: space.limits.max_plans.unwrap_or(own.max_plans), ..own };
+    let is_own = problems.first().is_some_and(|problem| problem.setting.machine.own.is_some());
+    let are_enough = |found: &[(Best, PipelinePlan)]| {
+        let regroups =
+            |plan: &PipelinePlan| plan.stages.windows(2).any(|pair| pair[0].n_devices != pair[1].n_devices);
+        let is_priced_anew = is_own && found.iter().any(|found| regroups(&found.1));
+        found.len() >= n_best + if is_priced_anew { MORE_TO_PRICE } else { 0 }
+    };
+    let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
+        // 1F1B first: what it takes closes most of the others at once.
+        let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
+        let own_effort = if space.is_mixed { mixed::UNIFORM_EFFORT } else { Effort::default() };
+        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort(own_effort));
+        let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
+        if !space.is_mixed {
+            return Some((uniform, plan?));
+        }
+        let found =
+            Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort(mixed::EFFORT));
+        match found.problem {
+            Some(at) => {
+                let plan = mixed[parts[at].problem].plan(&found);
+                Some((found, plan))
+            }
+            None => Some((Best { bound: found.bound, stop: found.stop, ..uniform }, plan?)),
+        }
+    });
+    let made = |(best, plan): (Best, PipelinePlan)| Found {
+        plan,
+        bound_ms: best.bound,
+        is_limited: best.stop == Stop::Limit,
+        is_along_fastest: space.is_free && !space.is_mixed,
+    };
+    found.into_iter().map(made).collect()
 }
 
 /// What all stages of one microbatch size share.
@@ -85,25 +149,32 @@ pub struct Setting<'a> {
     machine: &'a Machine,
     layers: Layers,
     microbatch: u32,
+    step: Step,
     is_free: bool,
+    keeps_all: bool,
 }
 
 impl Setting<'_> {
-    /// What recomputing an operator costs and brings; the first and the last operator of the chain are not recomputed.
+    /// What recomputing an operator costs and brings.
     fn candidate(&self, op: usize, profile: &OpProfile) -> Candidate {
         let chain = &self.machine.chain;
         Candidate {
             ms: profile.forward_ms,
             mib: profile.activation_mib * chain.kept[op],
-            is_free: op > 0 && op + 1 < chain.len(),
+            is_free: self.is_free_to_recompute(op),
         }
     }
 
+    /// Whether an operator may be recomputed; the first and the last one of the chain are not.
+    fn is_free_to_recompute(&self, op: usize) -> bool {
+        !self.keeps_all && op > 0 && op + 1 < self.machine.chain.len()
+    }
+
     /// Milliseconds of a stage's transfers from the one before and to the one after.
-    fn sends_ms(&self, span: &Span, input_mib: f64, output_mib: f64) -> f64 {
-        let tables = &self.machine.tables;
-        tables.send_ms(input_mib, span.links & FAR_BEFORE > 0)
-            + tables.send_ms(output_mib, span.links & FAR_AFTER > 0)
+    fn sends_ms(&self, span: &Span, first: &OpProfile, last: &OpProfile) -> f64 {
+        let machine = self.machine;
+        machine.send_before_ms(span.start, first.input_mib, span.links & FAR_BEFORE > 0)
+            + machine.send_after_ms(span.end - 1, last.output_mib, span.links & FAR_AFTER > 0)
     }
 }
 
@@ -112,63 +183,145 @@ const FAR_BEFORE: u8 = 1;
 const FAR_AFTER: u8 = 2;
 
 /// One microbatch size.
-pub struct Problem<'a> {
+pub struct Shared<'a> {
     setting: Setting<'a>,
     n_devices: usize,
-    max_stages: usize,
-    max_tensor: u32,
     groups: Vec<usize>,
+    /// Per group: how its devices can be used.
+    degrees: Vec<Vec<Degrees>>,
     /// Per group: its splits.
     splits: Vec<Vec<Uniform>>,
     busy: Vec<f64>,
+    /// Per side: what stages take, whatever the schedule that has so many microbatches in flight there.
+    memo: [Memo; 2],
 }
 
-impl<'a> Problem<'a> {
-    fn new(machine: &'a Machine, space: &Space, microbatch: u32) -> Problem<'a> {
+impl<'a> Shared<'a> {
+    fn new(machine: &'a Machine, space: &Space, microbatch: u32, is_pipeline: bool) -> Shared<'a> {
         let layers = Layers::new(&machine.chain);
-        let setting = Setting { machine, layers, microbatch, is_free: space.is_free };
-        let most = space.n_devices.min(space.max_group);
-        let sizes = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size <= most);
-        let split = |size: usize| {
-            degrees(size, space.max_tensor).filter_map(|(t, d)| Uniform::new(&setting, t, d)).collect()
+        let step = Step { microbatch, n_devices: space.n_devices, is_pipeline };
+        let (is_free, keeps_all) = (space.is_free, space.limits.keeps_all);
+        let setting = Setting { machine, layers, microbatch, step, is_free, keeps_all };
+        let (mut groups, mut degrees, mut splits) = (Vec::new(), Vec::new(), Vec::new());
+        for size in space.group_sizes() {
+            let own = space.degrees(size);
+            let measured: Vec<Uniform> = own.iter().filter_map(|&it| Uniform::new(&setting, it)).collect();
+            let measured = undominated(measured);
+            if !measured.is_empty() {
+                groups.push(size);
+                degrees.push(own);
+                splits.push(measured);
+            }
+        }
+        let mut shared = Shared {
+            n_devices: space.n_devices,
+            groups,
+            degrees,
+            splits,
+            busy: vec![0.0],
+            setting,
+            memo: Default::default(),
         };
-        let all = sizes
-            .map(|size| (size, split(size)))
-            .filter(|(_, splits): &(usize, Vec<Uniform>)| !splits.is_empty());
-        let (groups, splits): (Vec<usize>, Vec<Vec<Uniform>>) = all.unzip();
-        let least =
-            |op: usize| splits.iter().flatten().map(|split| split.busy(op)).fold(f64::INFINITY, f64::min);
-        let mut busy = vec![0.0];
-        (0..machine.chain.len()).for_each(|op| busy.push(busy[op] + least(op)));
-        let (n_devices, max_stages, max_tensor) = (space.n_devices, space.max_stages, space.max_tensor);
-        Problem { n_devices, max_stages, max_tensor, groups, splits, busy, setting }
+        for op in 0..machine.chain.len() {
+            let each = shared.splits.iter().flatten().map(|split| split.busy(op));
+            let least = each.fold(f64::INFINITY, f64::min);
+            shared.busy.push(shared.busy[op] + least);
+        }
+        shared
+    }
+
+    /// Milliseconds of a step in which every device is always busy and nothing is recomputed.
+    fn ideal_ms(&self) -> f64 {
+        let busy = self.busy.last().copied().unwrap_or(0.0);
+        busy * self.setting.machine.n_microbatches(self.setting.microbatch) / self.n_devices as f64
+    }
+
+    /// Milliseconds of a placed stage.
+    fn ms(&self, placed: Span, side: Side) -> f64 {
+        let row = self.memo[side as usize].row(&placed);
+        lock(&row).get_or(placed.end - placed.start, || {
+            let splits = self.splits(placed.n_devices).iter();
+            splits.fold(f64::INFINITY, |least, split| match side {
+                Side::Lower => split.lower_ms(&self.setting, &placed, least),
+                // Recomputation only adds to it.
+                Side::Upper if split.plain_ms(&self.setting, &placed) >= least => least,
+                Side::Upper => least.min(split.upper_ms(&self.setting, &placed).0),
+            })
+        })
     }
 
     fn splits(&self, n_devices: usize) -> &[Uniform] {
         let at = self.groups.iter().position(|&group| group == n_devices);
         at.map_or(&[], |at| &self.splits[at])
     }
+}
 
+/// Without those that another one beats in every operator: ZeRO that only adds to what there is.
+fn undominated(splits: Vec<Uniform>) -> Vec<Uniform> {
+    let mut kept: Vec<Uniform> = Vec::new();
+    for split in splits {
+        if !kept.iter().any(|other| other.is_never_worse(&split)) {
+            kept.retain(|other| !split.is_never_worse(other));
+            kept.push(split);
+        }
+    }
+    kept
+}
+
+/// One microbatch size under one schedule.
+pub struct Problem<'a> {
+    shared: &'a Shared<'a>,
+    schedule: PlanSchedule,
+    stages: RangeInclusive<usize>,
+}
+
+impl<'a> Deref for Problem<'a> {
+    type Target = Shared<'a>;
+    fn deref(&self) -> &Shared<'a> {
+        self.shared
+    }
+}
+
+impl Problem<'_> {
     fn plan(&self, best: &Best) -> PipelinePlan {
-        let stages = best.spans.iter().map(|span| self.stage(span)).collect();
-        PipelinePlan { microbatch: self.setting.microbatch, stages }
+        self.plan_of(best.spans.iter().map(|span| self.stage(span)).collect())
+    }
+
+    fn plan_of(&self, stages: Vec<StageChoice>) -> PipelinePlan {
+        PipelinePlan { microbatch: self.setting.microbatch, schedule: self.schedule, stages }
     }
 
     /// A stage of a span that fits.
     fn stage(&self, span: &Span) -> StageChoice {
-        let ms = |split: &&Uniform| split.upper_ms(&self.setting, span).0;
+        let placed = self.placed(span);
+        let ms = |split: &&Uniform| split.upper_ms(&self.setting, &placed).0;
         let best = self.splits(span.n_devices).iter().min_by(|a, b| ms(a).total_cmp(&ms(b)));
-        best.expect("a stage has a measured split").stage(&self.setting, span)
+        best.expect("a stage has a measured split").stage(&self.setting, &placed)
     }
-}
 
-/// Tensor- and data-parallel degrees that make up a number of devices, a power of two.
-fn degrees(n_devices: usize, max_tensor: u32) -> impl Iterator<Item = (u32, u32)> {
-    let n_devices = n_devices as u32;
-    let tensor = std::iter::successors(Some(1), |tensor| Some(tensor * 2));
-    tensor
-        .take_while(move |&tensor| tensor <= n_devices.min(max_tensor))
-        .map(move |tensor| (tensor, n_devices / tensor))
+    /// The span with the microbatches that the schedule has in flight there.
+    fn placed(&self, span: &Span) -> Span {
+        if self.setting.machine.own.is_none() {
+            return *span;
+        }
+        let n_microbatches = self.setting.machine.n_microbatches(self.setting.microbatch) as usize;
+        let in_flight = self.schedule.in_flight(span.in_flight, *self.stages.end(), n_microbatches);
+        Span { in_flight, ..*span }
+    }
+
+    /// The share of a stage's time that fills the pipeline; never nothing.
+    fn fill(&self) -> f64 {
+        match self.setting.machine.own {
+            Some(_) => self.setting.machine.fill(self.schedule),
+            None => 1.0,
+        }
+    }
+
+    /// Times of all stages are scaled by it, so that their sum is what fills the pipeline: `(N - x) max t + x sum t` is the cost of `x t` with
+    /// `(N - x) / x` rounds.
+    fn scaled(&self, ms: f64) -> f64 {
+        ms * self.fill()
+    }
 }
 
 impl Stages for Problem<'_> {
@@ -182,7 +335,10 @@ impl Stages for Problem<'_> {
         &self.groups
     }
     fn max_stages(&self) -> usize {
-        self.max_stages
+        *self.stages.end()
+    }
+    fn min_stages(&self) -> usize {
+        *self.stages.start()
     }
     fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool {
         let per_node = self.setting.machine.devices_per_node;
@@ -196,7 +352,7 @@ impl Stages for Problem<'_> {
         FAR_BEFORE * u8::from(is_far(first_device)) + FAR_AFTER * u8::from(is_far(first_device + n_devices))
     }
     fn busy_before(&self, unit: usize) -> f64 {
-        self.busy[unit]
+        self.scaled(self.busy[unit])
     }
     fn kind(&self, unit: usize) -> usize {
         self.setting.layers.kind[unit]
@@ -209,110 +365,25 @@ impl Stages for Problem<'_> {
             .all(|split| ends_cheaper(self.setting.machine, &split.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let splits = self.splits(span.n_devices).iter();
-        splits.fold(f64::INFINITY, |least, split| split.lower_ms(&self.setting, span, least))
+        self.scaled(self.shared.ms(self.placed(span), Side::Lower))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        let each = self.splits(span.n_devices).iter().map(|split| split.upper_ms(&self.setting, span).0);
-        each.fold(f64::INFINITY, f64::min)
+        self.scaled(self.shared.ms(self.placed(span), Side::Upper))
     }
     fn rounds(&self) -> f64 {
-        self.setting.machine.n_microbatches(self.setting.microbatch) - 1.0
+        self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill() - 1.0
     }
 }
 
 /// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link, and no more is kept there.
 fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
     let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
-    let ms = |op: usize, is_far: bool| machine.tables.send_ms(mib(op), is_far);
+    let ms = |op: usize, is_far: bool| {
+        op.checked_sub(1).map_or(0.0, |last| machine.send_after_ms(last, mib(op), is_far))
+    };
     // The last operator of a stage keeps its result whatever is recomputed.
     let kept = |op: usize| {
         op.checked_sub(1).map_or(0.0, |last| profiles[last].activation_mib * machine.chain.kept[last])
     };
     [false, true].iter().all(|&is_far| ms(a, is_far) <= ms(b, is_far)) && kept(a) <= kept(b)
-}
-
-/// How much a recomputed run may hold, and the patterns that this allows; the first is nothing.
-struct Cap {
-    mib: f64,
-    /// Per class: the patterns of a plan under this cap; none under the first.
-    full: Vec<Arc<Patterns>>,
-    /// Per class: all that some run below the next cap allows.
-    loose: Vec<Arc<Patterns>>,
-}
-
-/// The most caps that are told apart.
-const MAX_CAPS: usize = 16;
-/// Sums of runs that are looked at for them.
-const MAX_SUMS: usize = 120;
-
-impl Cap {
-    /// The caps at which the hull of some class changes; of many, some.
-    fn all(layers: &Layers, candidates: &[Candidate]) -> Vec<Cap> {
-        let ops = |class: usize| {
-            let layer = layers.first_of[class];
-            &candidates[layers.starts[layer]..layers.starts[layer + 1]]
-        };
-        let under = |mib: f64, purpose: Use| -> Vec<Arc<Patterns>> {
-            let of = |class: usize| Arc::new(patterns(ops(class), mib, layers.edges[class], purpose));
-            (0..layers.n_classes()).map(of).collect()
-        };
-        let sums = run_sums((0..layers.n_classes()).map(ops));
-        let mut raw: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
-        for mib in spread(&sums, MAX_SUMS).into_iter().map(|at| sums[at]) {
-            let full = under(mib, Use::Plan);
-            if raw.last().is_none_or(|last| !have_equal_hulls(&last.1, &full)) {
-                raw.push((mib, full));
-            }
-        }
-        let all: Vec<f64> = raw.iter().map(|cap| cap.0).collect();
-        let kept = spread(&all, MAX_CAPS);
-        // What a run holds below a cap is at most the next smaller sum.
-        let below = |mib: f64| sums[..sums.partition_point(|&sum| sum < mib)].last().copied().unwrap_or(0.0);
-        let limit = |at: usize| kept.get(at).map_or(f64::INFINITY, |&raw| below(all[raw]));
-        let mut caps = vec![Cap { mib: 0.0, full: Vec::new(), loose: under(limit(0), Use::Bound) }];
-        caps.extend(kept.iter().enumerate().map(|(at, &own)| Cap {
-            mib: all[own],
-            full: raw[own].1.clone(),
-            loose: under(limit(at + 1), Use::Bound),
-        }));
-        caps
-    }
-}
-
-fn have_equal_hulls(a: &[Arc<Patterns>], b: &[Arc<Patterns>]) -> bool {
-    let hull = |of: &Patterns| {
-        of.hull.iter().map(|&at| (of.points[at].saved_mib, of.points[at].ms)).collect::<Vec<_>>()
-    };
-    a.iter().zip(b).all(|(a, b)| hull(a) == hull(b))
-}
-
-/// What the runs of some layers may hold, ascending.
-fn run_sums<'c>(layers: impl Iterator<Item = &'c [Candidate]>) -> Vec<f64> {
-    let mut sums = Vec::new();
-    for ops in layers {
-        for first in 0..ops.len() {
-            let mut sum = 0.0;
-            sums.extend(ops[first..].iter().map(|op| {
-                sum += op.mib;
-                sum
-            }));
-        }
-    }
-    sums.retain(|&mib| mib > 0.0);
-    sums.sort_by(f64::total_cmp);
-    sums.dedup_by(|a, b| (*a - *b).abs() < 1e-6);
-    sums
-}
-
-/// Positions of no more than `most` of some ascending numbers, evenly by value, the last one among them.
-fn spread(numbers: &[f64], most: usize) -> Vec<usize> {
-    let last = numbers.last().copied().unwrap_or(0.0);
-    let below = |at: usize| numbers.partition_point(|&number| number <= last * at as f64 / most as f64);
-    let mut kept: Vec<usize> = match numbers.len() <= most {
-        true => (0..numbers.len()).collect(),
-        false => (1..=most).filter_map(|at| below(at).checked_sub(1)).collect(),
-    };
-    kept.dedup();
-    kept
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A model of layers of three operators between an embedding and a loss; splits over two devices that cost a little.
-fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
+pub(super) fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
     let names: Vec<String> = ["in", "enc-1st-layernorm", "b", "c", "out"].map(String::from).to_vec();
     let row = |at: usize, tensor: u32, batch: u32| {
         let (ms, mib) = sizes[at % sizes.len()];
@@ -22,6 +22,7 @@ fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
             activation_mib: f64::from(mib) * share,
             forward_reserved_mib: f64::from(mib % 7) * share,
             backward_reserved_mib: f64::from(ms) + f64::from(tensor),
+            ..OpProfile::default()
         }
     };
     let mut tables =
@@ -33,10 +34,10 @@ fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
     tables.all_gather_ms.insert(2, BTreeMap::from([(2, 0.2), (4, 0.3)]));
     let chain = OpChain::new(&names, &[Repeat { first: 1, end: 4, n_layers }]);
     tables.names = names;
-    Machine { tables, chain, state_copies: 8.0, global_batch: 16, devices_per_node: 2, limit_mib }
+    Machine { tables, chain, state_copies: 8.0, global_batch: 16, devices_per_node: 2, limit_mib, own: None }
 }
 
-fn space(is_mixed: bool) -> Space {
+pub(super) fn space(is_mixed: bool) -> Space {
     Space {
         n_devices: 2,
         max_stages: 2,
@@ -45,6 +46,7 @@ fn space(is_mixed: bool) -> Space {
         microbatches: vec![1, 2],
         is_free: true,
         is_mixed,
+        limits: Limits::default(),
     }
 }
 
@@ -61,9 +63,11 @@ fn least_mixed(machine: &Machine) -> f64 {
                 data: 2 - (splits >> op & 1),
                 algo: 0,
                 recompute: op > 0 && op + 1 < n_ops && set >> (op - 1) & 1 == 1,
+                zero: 0,
             };
             let stage = StageChoice { start: 0, n_devices: 2, ops: (0..n_ops).map(op).collect() };
-            let cost = machine.price(&PipelinePlan { microbatch, stages: vec![stage] });
+            let cost =
+                machine.price(&PipelinePlan { microbatch, stages: vec![stage], ..PipelinePlan::default() });
             let cost = cost.filter(|cost| cost.mib <= machine.limit_mib);
             least = cost.map_or(least, |cost| least.min(cost.ms));
         }
@@ -87,13 +91,18 @@ fn least(machine: &Machine) -> f64 {
                         data: degrees.1,
                         algo: 0,
                         recompute: op > 0 && op + 1 < n_ops && set >> (op - 1) & 1 == 1,
+                        zero: 0,
                     };
                     let stage = |&(start, end, n_devices): &(usize, usize, u32)| StageChoice {
                         start,
                         n_devices: n_devices as usize,
                         ops: (start..end).map(op).collect(),
                     };
-                    let plan = PipelinePlan { microbatch, stages: spans.iter().map(stage).collect() };
+                    let plan = PipelinePlan {
+                        microbatch,
+                        stages: spans.iter().map(stage).collect(),
+                        ..PipelinePlan::default()
+                    };
                     let cost = machine.price(&plan).filter(|cost| cost.mib <= machine.limit_mib);
                     least = cost.map_or(least, |cost| least.min(cost.ms));
                 }

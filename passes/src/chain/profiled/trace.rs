@@ -74,7 +74,7 @@ impl Trace<'_> {
 
     /// The best way of a class for an operator in a state.
     fn way(&self, op: usize, before: Option<Choice>, class: usize, state: usize) -> Option<usize> {
-        let (of, span, most_mib) = (self.of, self.span, most_reserved_mib(self.of, self.row));
+        let (span, most_mib) = (self.span, most_reserved_mib(self.of, self.row));
         let ways = self.ways();
         let enter = |way: &Way| match before {
             Some(before) => way.moves_ms[before.way][op],
@@ -84,7 +84,7 @@ impl Trace<'_> {
             }
         };
         let value =
-            |way: usize| own_values(of, &ways[way], span, op, &self.price)[state.min(2)] + enter(&ways[way]);
+            |way: usize| own_values(&ways[way], span, op, &self.price)[state.min(2)] + enter(&ways[way]);
         let allowed = self.boxes.classes[class].iter().copied();
         let allowed = allowed.filter(|&way| is_allowed(&ways[way], span, op, most_mib));
         allowed.min_by(|&a, &b| value(a).total_cmp(&value(b)))

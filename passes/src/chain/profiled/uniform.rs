@@ -5,7 +5,7 @@ use super::fill::{Piece, Shares, Slope, divided_ms, slopes, sort, whole_ms};
 use super::layers::Layers;
 use super::patterns::{Candidate, Edge, Patterns, Use, patterns};
 use super::range_max::RangeMax;
-use super::{Cap, Setting};
+use super::{Cap, Degrees, Setting};
 use indexmap::IndexMap;
 use phzc_cost::aceso::{OpChoice, StageChoice};
 use phzc_cost::profile::OpProfile;
@@ -19,6 +19,8 @@ pub struct Uniform {
     tensor: u32,
     /// Replicas.
     data: u32,
+    /// What replicas share.
+    zero: u32,
     /// Per operator: the dimension that is split.
     algo: Vec<u32>,
     /// Per operator: what it takes.
@@ -27,6 +29,7 @@ pub struct Uniform {
     /// Sums over the operators before each.
     ms: Vec<f64>,
     weight_mib: Vec<f64>,
+    state_mib: Vec<f64>,
     kept_mib: Vec<f64>,
     reserved: [RangeMax; 2],
     /// How much a run may hold, and the patterns that it allows.
@@ -67,7 +70,7 @@ type Recomputed = Option<(usize, Vec<Shares>)>;
 
 impl Uniform {
     /// The split over `tensor * data` devices, if it was measured.
-    pub fn new(of: &Setting, tensor: u32, data: u32) -> Option<Uniform> {
+    pub fn new(of: &Setting, Degrees { tensor, data, zero }: Degrees) -> Option<Uniform> {
         let (chain, microbatch) = (&of.machine.chain, of.microbatch);
         let batch = (microbatch % data == 0).then_some(microbatch / data)?;
         let splits: Vec<_> =
@@ -78,16 +81,12 @@ impl Uniform {
         };
         let (algo, profiles): (Vec<u32>, Vec<OpProfile>) =
             chain.rows.iter().map(fastest).collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let choice = OpChoice { tensor, data, zero, ..OpChoice::default() };
+        let adjusted = |(op, row): (usize, &OpProfile)| of.machine.adjusted(op, row, &choice, &of.step);
+        let profiles: Vec<OpProfile> = profiles.iter().enumerate().map(adjusted).collect();
         let candidates: Vec<Candidate> =
             (0..profiles.len()).map(|op| of.candidate(op, &profiles[op])).collect();
-        let sums = |value: &dyn Fn(usize) -> f64| {
-            let mut sum = 0.0;
-            let each = (0..profiles.len()).map(|op| {
-                sum += value(op);
-                sum
-            });
-            std::iter::once(0.0).chain(each).collect::<Vec<f64>>()
-        };
+        let sums = |value: &dyn Fn(usize) -> f64| sums_before(profiles.len(), value);
         let reserved: [fn(&OpProfile) -> f64; 2] =
             [|it| it.forward_reserved_mib, |it| it.backward_reserved_mib];
         let caps = Cap::all(&of.layers, &candidates);
@@ -95,12 +94,14 @@ impl Uniform {
         Some(Uniform {
             ms: sums(&|op| profiles[op].both_ms()),
             weight_mib: sums(&|op| profiles[op].weight_mib),
+            state_mib: sums(&|op| profiles[op].state_mib),
             kept_mib: sums(&|op| candidates[op].mib),
             reserved: reserved.map(|value| RangeMax::new(profiles.iter().map(value).collect())),
             whole,
             caps,
             tensor,
             data,
+            zero,
             algo,
             profiles,
             candidates,
@@ -114,10 +115,23 @@ impl Uniform {
         f64::from(self.tensor * self.data) * self.profiles[op].both_ms()
     }
 
+    /// Whether it takes no more than another one of the same devices in anything that counts.
+    pub(super) fn is_never_worse(&self, other: &Uniform) -> bool {
+        let is_no_more = |(own, other): (&OpProfile, &OpProfile)| {
+            own.forward_ms <= other.forward_ms
+                && own.backward_ms <= other.backward_ms
+                && own.state_mib <= other.state_mib
+                && own.forward_reserved_mib <= other.forward_reserved_mib
+                && own.backward_reserved_mib <= other.backward_reserved_mib
+        };
+        (self.tensor, self.data) == (other.tensor, other.data)
+            && self.profiles.iter().zip(&other.profiles).all(is_no_more)
+    }
+
     /// Milliseconds of a microbatch without recomputation.
-    fn plain_ms(&self, of: &Setting, span: &Span) -> f64 {
+    pub(super) fn plain_ms(&self, of: &Setting, span: &Span) -> f64 {
         let (first, last) = (&self.profiles[span.start], &self.profiles[span.end - 1]);
-        self.ms[span.end] - self.ms[span.start] + of.sends_ms(span, first.input_mib, last.output_mib)
+        self.ms[span.end] - self.ms[span.start] + of.sends_ms(span, first, last)
     }
 
     /// MiB beyond the memory without recomputation.
@@ -126,7 +140,7 @@ impl Uniform {
         let (weight_mib, kept_mib) =
             (sum(&self.weight_mib), sum(&self.kept_mib) + self.profiles[span.start].input_mib);
         let [forward, backward] = self.reserved.each_ref().map(|most| most.of(span.start, span.end - 1));
-        let fixed_mib = weight_mib * of.machine.state_copies + (forward + backward).max(weight_mib);
+        let fixed_mib = sum(&self.state_mib) + (forward + backward).max(weight_mib);
         fixed_mib + kept_mib * span.in_flight as f64 - of.machine.limit_mib
     }
 
@@ -227,6 +241,7 @@ impl Uniform {
             data: self.data,
             algo: self.algo[op],
             recompute: recomputed[op - span.start],
+            zero: self.zero,
         };
         StageChoice {
             start: span.start,
@@ -254,6 +269,16 @@ impl Uniform {
             }
         }
     }
+}
+
+/// Per operator, and at the end: the sum over those before it.
+fn sums_before(n_ops: usize, value: &dyn Fn(usize) -> f64) -> Vec<f64> {
+    let mut sum = 0.0;
+    let each = (0..n_ops).map(|op| {
+        sum += value(op);
+        sum
+    });
+    std::iter::once(0.0).chain(each).collect()
 }
 
 fn whole_slopes(classes: &[Arc<Patterns>]) -> Vec<Slope> {

@@ -1,0 +1,141 @@
+//! Tests of the search for equal layers, and of plans by fewer of them.
+
+use super::Copies;
+use super::short::{MIN_LAYERS, Short};
+use crate::shard::model::{Goal, Model};
+use crate::shard::subject::Subject;
+use crate::shard::{decision::Decision, emit::emit, solve_on};
+use phzc_cost::Cluster;
+use phzc_ir::{Mesh, Module};
+use std::fmt::Write;
+
+/// A step of a perceptron with so many layers, forward, backward and update.
+pub(crate) fn perceptron(n_layers: usize) -> Module {
+    let mut text = String::from("  x0 = f32[64,256] parameter(0)\n  dy = f32[64,256] parameter(1)\n");
+    let shape = "f32[64,256]";
+    for at in 1..=n_layers {
+        let (before, number) = (at - 1, at + 1);
+        let _ = writeln!(text, "  w{at} = f32[256,256] parameter({number})");
+        let _ = writeln!(
+            text,
+            "  h{at} = {shape} dot(x{before}, w{at}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        );
+        let _ = writeln!(text, "  a{at} = {shape} tanh(h{at})");
+        let _ = writeln!(text, "  x{at} = {shape} add(a{at}, x{before})");
+    }
+    let _ = writeln!(text, "  g{n_layers} = {shape} subtract(x{n_layers}, dy)");
+    for at in (1..=n_layers).rev() {
+        let before = at - 1;
+        let _ = writeln!(text, "  t{at} = {shape} multiply(g{at}, a{at})");
+        let _ = writeln!(
+            text,
+            "  dw{at} = f32[256,256] dot(x{before}, t{at}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}"
+        );
+        let _ = writeln!(
+            text,
+            "  dx{at} = {shape} dot(t{at}, w{at}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}"
+        );
+        let _ = writeln!(text, "  g{before} = {shape} add(dx{at}, g{at})");
+    }
+    let mut outputs = vec![format!("x{n_layers}")];
+    for at in 1..=n_layers {
+        let _ = writeln!(text, "  v{at} = f32[256,256] subtract(w{at}, dw{at})");
+        outputs.push(format!("v{at}"));
+    }
+    let shapes = std::iter::once(shape.to_owned()).chain((0..n_layers).map(|_| "f32[256,256]".to_owned()));
+    let (shapes, outputs) = (shapes.collect::<Vec<_>>().join(", "), outputs.join(", "));
+    let aliases: Vec<String> =
+        (1..=n_layers).map(|at| format!("{{{at}}}: ({}, {{}}, may-alias)", at + 1)).collect();
+    let header = format!("HloModule m, input_output_alias={{ {} }}\n\nENTRY main {{\n", aliases.join(", "));
+    let text = format!("{header}{text}  ROOT out = ({shapes}) tuple({outputs})\n}}\n");
+    phzc_ir::parse(&text).expect("legal")
+}
+
+fn names(module: &Module, layer: usize) -> Vec<String> {
+    let copies = Copies::find(module).expect("layers repeat");
+    let own = module.entry().iter().filter(|(id, _)| copies.of(*id) == Some(layer));
+    own.map(|(_, instr)| instr.name.to_string()).collect()
+}
+
+#[test]
+fn a_layer_has_its_weight_its_gradients_and_its_update() {
+    let inner = names(&perceptron(20), 5);
+    for kind in ["w", "h", "a", "dw", "dx", "t", "v"] {
+        assert!(
+            inner.iter().any(|name| name.trim_end_matches(char::is_numeric) == kind),
+            "{kind}: {inner:?}"
+        );
+    }
+}
+
+#[test]
+fn a_short_program_has_four_layers_and_two_ends() {
+    let (short, ..) = Short::of(&perceptron(40)).expect("layers repeat");
+    let n_dots = |module: &Module| {
+        module.entry().instrs.iter().filter(|instr| instr.op == phzc_ir::Opcode::Dot).count()
+    };
+    assert!(n_dots(&short.module) <= 6 * 3, "{}", phzc_ir::print(&short.module));
+    assert!(phzc_ir::verify(&short.module).is_empty());
+}
+
+#[test]
+fn few_layers_are_planned_as_they_are() {
+    assert!(Short::of(&perceptron(MIN_LAYERS - 6)).is_none());
+}
+
+#[test]
+fn a_value_that_reads_all_layers_keeps_the_program_whole() {
+    let mut module = perceptron(40);
+    let entry = &mut module.comps[0];
+    let all = entry.iter().filter(|(_, instr)| instr.name.starts_with('h')).map(|(id, _)| id).collect();
+    let root = entry.root.index();
+    let shape = phzc_ir::Shape::Array(phzc_ir::ArrayShape::new(phzc_ir::DType::F32, &[64 * 40, 256]));
+    let mut joined = entry.instrs[root].clone();
+    (joined.op, joined.operands, joined.shape, joined.name) =
+        (phzc_ir::Opcode::Concatenate, all, shape, "joined".into());
+    joined.set_attr(phzc_ir::Key::Dimensions, phzc_ir::Value::Ints([0].as_slice().into()));
+    entry.insert_before(vec![(entry.root, joined)]);
+    assert!(Short::of(&module).is_none());
+}
+
+/// What a choice on fewer layers costs, its bound, and what it and the best choice on all layers cost the whole program.
+fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    let (mesh, goal) = (Mesh::parse(mesh).expect("a mesh"), Goal { weights: [1.0; 3], memory_bytes });
+    let subject = Subject::short(module, Default::default()).expect("layers repeat");
+    let relaxed = subject.relaxed(&cluster);
+    let short = solve_on(subject.input(&cluster, &relaxed), &mesh, &goal).expect("legal");
+    let whole = Subject::whole(module, |graph| vec![None; graph.tensors.len()], Default::default());
+    let best = solve_on(whole.input(&cluster, &[]), &mesh, &goal).expect("legal");
+    [short.choice.cost, short.bound(), best.choice.cost]
+}
+
+#[test]
+fn a_choice_on_fewer_layers_is_as_good_and_its_bound_holds() {
+    for mesh in ["x=8", "x=2,y=4"] {
+        let [cost, bound, best] = costs(&perceptron(40), mesh, None);
+        assert!((cost / best - 1.0).abs() < 1e-6, "{mesh}: {cost} for {best}");
+        assert!(bound <= best * (1.0 + 1e-9) && bound > 0.97 * best, "{mesh}: {bound} for {best}");
+    }
+}
+
+#[test]
+fn a_plan_of_fewer_layers_tells_that_of_all() {
+    let module = perceptron(40);
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    let subject = Subject::short(&module, Default::default()).expect("layers repeat");
+    let mesh = Mesh::parse("x=2,y=4").expect("a mesh");
+    let goal = Goal { weights: [1.0; 3], memory_bytes: None };
+    let input = subject.input(&cluster, &[]);
+    let solved = solve_on(input, &mesh, &goal).expect("legal");
+    let mut planned = subject.module(&module).clone();
+    let mut model = Model::new(input, &mesh);
+    emit(&mut planned, &mut Decision::new(&mut model, &solved.choice.option));
+    let mut whole = subject.expanded(&module, planned).expect("one stage");
+    for (key, value) in [("phzc.mesh", mesh.to_string()), ("phzc.plan", "{}".to_owned())] {
+        whole.set_note(key, &value);
+    }
+    assert!(phzc_ir::verify(&whole).is_empty());
+    let facts = crate::derive::derive(&whole).expect("its notes are legal");
+    assert!(facts.problems.is_empty(), "{:?}", facts.problems);
+}

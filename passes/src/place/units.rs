@@ -1,0 +1,106 @@
+//! The units of the chain that a pipeline cuts: spans of a text's positions, where equal layers stand for many each its own.
+
+use super::chain::Crossing;
+use crate::copies::short::Short;
+use indexmap::IndexMap;
+use phzc_ir::{InstrId, Module};
+use rustc_hash::FxBuildHasher;
+
+/// A program without equal layers is cut at no more places than this.
+const MAX_UNITS: usize = 48;
+/// At so many places a layer is cut.
+const CUTS_PER_LAYER: usize = 2;
+
+/// The units of a text, and those of the whole chain.
+pub struct Units {
+    /// Per unit of the text: its first position.
+    pub starts: Vec<usize>,
+    /// Per unit of the whole chain: the text's.
+    pub of: Vec<usize>,
+    /// The layer's units in the text, where they stand for more: the first of them, how many, and layers in between.
+    inner: Option<(usize, usize, usize)>,
+}
+
+impl Units {
+    /// The units of a text that stands for itself: in each of some spans of equal time, from where least crosses.
+    pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
+        let starts = starts(secs, crossings, 0..secs.len(), MAX_UNITS);
+        let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
+        starts.dedup();
+        Units { of: (0..starts.len()).collect(), starts, inner: None }
+    }
+
+    /// The units of a plan of a short program: every layer is cut at the same places.
+    pub fn short(secs: &[f64], crossings: &[Crossing], short: &Short, text: &Module) -> Units {
+        let by_name: IndexMap<&str, usize, FxBuildHasher> =
+            text.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
+        let at = |id: InstrId| by_name[&*short.module.entry().instr(id).name];
+        let is_forward = |id: InstrId| secs[at(id)] > 0.0;
+        // What is computed forward lies where it stands.
+        let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> = short
+            .twins()
+            .filter(|(own, twin)| is_forward(*own) && is_forward(*twin))
+            .map(|(own, twin)| (at(own), (own, twin)))
+            .collect();
+        let Some((&first, &last)) = twins.keys().min().zip(twins.keys().max()) else {
+            return Units { starts: vec![0], of: vec![0], inner: None };
+        };
+        let all = starts(secs, crossings, first..last + 1, CUTS_PER_LAYER);
+        let cuts: Vec<(InstrId, InstrId)> = all.filter_map(|start| twins.get(&start).copied()).collect();
+        let beside = |id: InstrId, side: usize| short.neighbours[id.index()][side].map(at);
+        let rows = [
+            cuts.iter().filter_map(|&(_, twin)| beside(twin, 0)).collect::<Vec<usize>>(),
+            cuts.iter().map(|&(_, twin)| at(twin)).collect(),
+            cuts.iter().map(|&(own, _)| at(own)).collect(),
+            cuts.iter().filter_map(|&(own, _)| beside(own, 1)).collect(),
+        ];
+        Units::of_rows(&rows, cuts.len(), short.n_layers - 4)
+    }
+
+    /// Units from where the layers that are left are cut; none but the whole text where these are not in order.
+    fn of_rows(rows: &[Vec<usize>; 4], n_cuts: usize, n_between: usize) -> Units {
+        let starts: Vec<usize> = std::iter::once(0).chain(rows.iter().flatten().copied()).collect();
+        if n_cuts == 0 || !starts.windows(2).all(|pair| pair[0] < pair[1]) {
+            return Units { starts: vec![0], of: vec![0], inner: None };
+        }
+        let first = 1 + rows[0].len();
+        let layer = first..first + n_cuts;
+        let between = (0..n_between).flat_map(|_| layer.clone());
+        let of = (0..layer.end).chain(between).chain(layer.end..starts.len()).collect();
+        Units { starts, of, inner: Some((first, n_cuts, n_between)) }
+    }
+
+    /// The unit of the whole chain in which an instruction of the whole program is whose stand-in is in unit `unit` of the text.
+    pub fn unit(&self, unit: usize, layer: Option<usize>, n_layers: usize) -> usize {
+        let Some((first, n_cuts, n_between)) = self.inner else { return unit };
+        match layer {
+            Some(layer) if layer < 2 => unit,
+            Some(layer) if layer + 2 >= n_layers => unit + n_between * n_cuts,
+            Some(layer) => unit + (layer - 1) * n_cuts,
+            None if unit < first + n_cuts => unit,
+            None => unit + n_between * n_cuts,
+        }
+    }
+}
+
+/// In each of `n` spans of equal time of some positions: where least crosses.
+fn starts(
+    secs: &[f64],
+    crossings: &[Crossing],
+    positions: std::ops::Range<usize>,
+    n: usize,
+) -> impl Iterator<Item = usize> + use<> + Clone {
+    let total: f64 = secs[positions.clone()].iter().sum();
+    let mut best: Vec<Option<usize>> = vec![None; n];
+    let weight = |at: usize| crossings[at].up + crossings[at].down;
+    let (mut done, is_inside) = (0.0, positions.start > 0);
+    for at in positions {
+        let span = ((done / total * n as f64) as usize).min(n - 1);
+        let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
+        if (is_inside || done > 0.0) && done < total && is_better {
+            best[span] = Some(at);
+        }
+        done += secs[at];
+    }
+    best.into_iter().flatten()
+}
