@@ -50,8 +50,8 @@ pub(super) fn space(is_mixed: bool) -> Space {
     }
 }
 
-/// The least milliseconds of any plan of one stage, every split and recomputation of each operator tried.
-fn least_mixed(machine: &Machine) -> f64 {
+/// The least milliseconds of any plan of one stage, every split and recomputation of each operator tried; replicas share what `zero` says.
+pub(super) fn least_mixed(machine: &Machine, zero: u32) -> f64 {
     let n_ops = machine.chain.len();
     let mut least = f64::INFINITY;
     let all =
@@ -63,7 +63,7 @@ fn least_mixed(machine: &Machine) -> f64 {
                 data: 2 - (splits >> op & 1),
                 algo: 0,
                 recompute: op > 0 && op + 1 < n_ops && set >> (op - 1) & 1 == 1,
-                zero: 0,
+                zero: zero * (1 - (splits >> op & 1)),
             };
             let stage = StageChoice { start: 0, n_devices: 2, ops: (0..n_ops).map(op).collect() };
             let cost =
@@ -142,7 +142,7 @@ proptest! {
         sizes in prop::collection::vec((1u8..9, 1u8..30), 5), limit in 100u32..300,
     ) {
         let machine = machine(&sizes, 2, f64::from(limit));
-        let least = least_mixed(&machine);
+        let least = least_mixed(&machine, 0);
         if least.is_finite() {
             let found = best(&machine, &space(true)).expect("a plan");
             prop_assert!(found.bound_ms <= least * (1.0 + 1e-9), "bound {} of {least}", found.bound_ms);
