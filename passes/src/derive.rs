@@ -28,7 +28,7 @@ pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
 pub use ops::is_move;
-pub use origin::{is_naming, operand_origins, origin};
+pub use origin::{is_naming, operand_origins, origin, origins};
 pub use parts::{BatchSplit, batch_splits};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};

@@ -2,7 +2,7 @@
 //! outputs that reuse a parameter's buffer.
 
 use super::read::element_start;
-use super::{Facts, Leaf, Problem, origin, planned_comps};
+use super::{Facts, Leaf, Problem, origins, planned_comps};
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_ir::ops::linear::is_zero;
@@ -57,8 +57,7 @@ impl<'a> Pairs<'a> {
     /// What is handed on; zeros are partial over whatever their taker wants.
     fn passed(&self, comp: CompId, id: InstrId) -> Vec<Leaf> {
         let (computation, mut leaves) = (self.module.comp(comp), self.leaves(comp, id));
-        for (leaf, own) in leaves.iter_mut().enumerate() {
-            let (made, _) = origin(computation, id, leaf);
+        for (own, (made, _)) in leaves.iter_mut().zip(origins(computation, id)) {
             own.partial |= if is_zero(&computation.instrs, made) { ANY } else { 0 };
         }
         leaves

@@ -5,7 +5,7 @@
 //! the microbatches; one that depends on parameters alone is made anew by every microbatch.
 
 use super::read::element_start;
-use super::{Facts, InstrFacts, Phase, aliased, control_flow, is_naming, operand_origins, origin};
+use super::{Facts, InstrFacts, Phase, aliased, control_flow, is_naming, operand_origins, origins};
 use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -130,7 +130,8 @@ fn result(nature: Nature, is_summed: bool) -> Nature {
 /// What the update phase reads, and the `results` that the caller sums up.
 fn summed(comp: &Computation, facts: &[InstrFacts], results: &[bool]) -> Summed {
     let wanted = results.iter().enumerate().filter(|(_, is_summed)| **is_summed);
-    let mut summed: Summed = wanted.map(|(leaf, _)| origin(comp, comp.root, leaf)).collect();
+    let handed_over = origins(comp, comp.root);
+    let mut summed: Summed = wanted.map(|(leaf, _)| handed_over[leaf]).collect();
     let is_update = |id: InstrId| facts[id.index()].phase == Phase::Update;
     for (_, instr) in comp.iter().filter(|(id, instr)| is_update(*id) && !is_naming(instr)) {
         summed.extend(operand_origins(comp, instr));

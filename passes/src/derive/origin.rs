@@ -29,6 +29,15 @@ pub fn origin(comp: &Computation, mut id: InstrId, mut leaf: usize) -> (InstrId,
     (id, leaf)
 }
 
+/// The instruction that makes each leaf of `id`'s value, and which leaf it is there.
+pub fn origins(comp: &Computation, id: InstrId) -> Vec<(InstrId, usize)> {
+    let instr = comp.instr(id);
+    match instr.op {
+        Opcode::Tuple => instr.operands.iter().flat_map(|&operand| origins(comp, operand)).collect(),
+        _ => (0..instr.shape.n_leaves()).map(|leaf| origin(comp, id, leaf)).collect(),
+    }
+}
+
 /// The leaves that an instruction reads, operand after operand: who makes each.
 pub fn operand_origins<'c>(
     comp: &'c Computation,

@@ -138,7 +138,10 @@ impl Problem<'_> {
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
         let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
-        let mut tried: Vec<Tried> = one.iter().map(|_| self.unstaged()).collect();
+        // To lay many layers out anew on all devices takes whole texts: first what else there is.
+        let is_late = self.subject.short.is_some() && self.counts[0] == 1 && !many.is_empty();
+        let unstaged = |_| if is_late { self.as_sharded() } else { self.unstaged() };
+        let mut tried: Vec<Tried> = one.iter().map(unstaged).collect();
         let mut best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
         let mut sketches: Vec<Sketch> = Vec::new();
         let sketched: Vec<_> = many.par_iter().map(|&count| self.sketched(count, best)).collect();
@@ -152,6 +155,9 @@ impl Problem<'_> {
         for sketch in sketches {
             tried.push(sketch.tried(best));
             best = best.min(tried[tried.len() - 1].time_secs());
+        }
+        if is_late && best.is_infinite() {
+            tried.extend(one.iter().map(|_| self.unstaged()));
         }
         pick(tried.into_iter())
     }

@@ -5,7 +5,7 @@
 //! the gradient of a layer's weight is made where the layer is. Positions never rise along the backward part, so
 //! that gradients only ever go to earlier stages. An update lies where its gradient is made.
 
-use crate::derive::{Facts, Nature, Phase, aliased, is_naming, operand_origins, origin};
+use crate::derive::{Facts, Nature, Phase, aliased, is_naming, operand_origins, origins};
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::{Instr, InstrId, Module, Opcode};
 
@@ -82,9 +82,10 @@ impl<'a> Finder<'a> {
     /// Places the update: each new parameter where the old one is, all else where it is read, or its gradient made.
     fn updates(&mut self) {
         let comp = self.module.entry();
+        let (aliased, handed_over) = (aliased(self.module), origins(comp, comp.root));
         let is_update: Vec<bool> = self.phases.iter().map(|&phase| phase == Phase::Update).collect();
-        for alias in aliased(self.module) {
-            let (maker, _) = origin(comp, comp.root, alias.output);
+        for alias in &aliased {
+            let (maker, _) = handed_over[alias.output];
             if is_update[maker.index()] && self.last_read[alias.param.index()].is_some() {
                 self.at[maker.index()] = self.at[alias.param.index()];
             }
@@ -100,8 +101,8 @@ impl<'a> Finder<'a> {
             let at = self.at[id.index()].unwrap_or_else(|| self.update(&self.operands(instr)));
             self.set(id, instr, at);
         }
-        for alias in aliased(self.module) {
-            let (maker, _) = origin(comp, comp.root, alias.output);
+        for alias in &aliased {
+            let (maker, _) = handed_over[alias.output];
             self.at[alias.param.index()] = self.at[maker.index()].or(self.at[alias.param.index()]);
         }
     }

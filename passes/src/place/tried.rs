@@ -76,12 +76,28 @@ pub(super) struct Bound {
 }
 
 impl Problem<'_> {
+    /// All devices as one stage, as `shard` left it, if that fits.
+    pub fn as_sharded(&self) -> Tried {
+        let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
+        let (usable, bound) = (self.cluster.accelerator.usable_bytes(), self.noted_bound());
+        match self.cut(&draft, 1, usable, true) {
+            Ok(Some(staged)) if staged.peak_bytes() <= usable => {
+                Tried::Placed(Box::new(staged.placed(1, bound)))
+            }
+            _ => Tried::Slower(bound.lower_bound_secs),
+        }
+    }
+
+    /// The bound that `shard` noted.
+    fn noted_bound(&self) -> Bound {
+        let plan = note::read(self.sharded);
+        let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let lower_bound_secs = plan.get("lower_bound_secs").and_then(serde_json::Value::as_f64);
+        Bound { lower_bound_secs: lower_bound_secs.unwrap_or(0.0), stop }
+    }
+
     /// All devices as one stage: `shard`'s plan as it stands if it fits, else one that needs less memory.
     pub fn unstaged(&self) -> Tried {
-        let plan = note::read(self.sharded);
-        let secs = |key| plan.get(key).and_then(serde_json::Value::as_f64);
-        let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-        let lower_bound_secs = secs("lower_bound_secs").unwrap_or(0.0);
         let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
         let mesh =
             self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
@@ -96,7 +112,7 @@ impl Problem<'_> {
             Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory) })
         };
         let (fewest, most) = self.fewest_and_most();
-        let bound = Bound { lower_bound_secs, stop };
+        let bound = self.noted_bound();
         let tried = self.within_memory(1, draft, bound.clone(), |limit, moves| again(fewest, limit, moves));
         let is_worth_more = matches!(tried, Tried::TooLarge(_)) && most > fewest;
         let usable = self.cluster.accelerator.usable_bytes();
@@ -137,7 +153,8 @@ impl Problem<'_> {
                 }
                 Ok(None) => {
                     let Some(next) = leaner(&draft, least, usable, &again) else { break };
-                    (draft, is_new) = (next, true);
+                    // Of many layers the text is written only where the chain, corrected by the last text, sees it fit.
+                    (draft, is_new) = (next, self.subject.short.is_none());
                     Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
                 }
             }
@@ -158,7 +175,8 @@ impl Problem<'_> {
         let usable = self.cluster.accelerator.usable_bytes();
         (0..MOVING_AGAIN).find_map(|step| {
             let draft = again(usable * LESS.powi(step), true)?;
-            let staged = self.cut(&draft, n_stages, usable, true).ok()??;
+            let is_new = self.subject.short.is_none();
+            let staged = self.cut(&draft, n_stages, usable, is_new).ok()??;
             Some(staged).filter(|staged| staged.peak_bytes() <= usable)
         })
     }
