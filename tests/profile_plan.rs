@@ -308,3 +308,10 @@ fn the_full_space_holds_acesos_plan() {
     let full = numbers(&good(profile_plan(&eurosys, "gpt 1_3B", &["--gpus", "4", "--cost", "own"])));
     assert!(full[0] <= priced[0] && full[3] <= full[0], "{full:?} {priced:?}");
 }
+
+#[test]
+fn mixed_splits_are_refused_where_their_layout_rule_is_not_known() {
+    let dir = folder("profile_plan_mixed", &["a,1000,2000,0,0,1,1,0,0"]);
+    let options = ["--gpus", "1", "--global-batch", "8", "--mixed", "true"];
+    wrong(&dir, "m 1", &options, &["changes of layout", "leave --mixed out"]);
+}

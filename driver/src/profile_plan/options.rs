@@ -117,7 +117,7 @@ fn tied(args: &ProfilePlanArgs, tables: &OpTables, chain: &OpChain) -> Result<Ve
 pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::Result<Space, Failure> {
     let family = models::family(&args.model);
     let (n_devices, is_own) = (args.gpus.unwrap_or(1), machine.own.is_some());
-    let is_mixed = args.mixed.unwrap_or(family.is_some_and(|it| it.is_mixed));
+    let is_mixed = is_mixed(args)?;
     let stages = args.stages.unwrap_or(StageRange { least: 1, most: args.max_stages });
     if stages.least > n_devices || stages.least > machine.chain.len() {
         let message =
@@ -148,6 +148,17 @@ pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::R
     };
     space.microbatches = microbatches(args, machine, &space)?;
     Ok(space)
+}
+
+/// Whether operators of one stage may be split in different ways: only where a rule says what the changes of layout take.
+fn is_mixed(args: &ProfilePlanArgs) -> Result<bool> {
+    let has_rule = models::family(&args.model).is_some_and(|it| it.is_mixed);
+    if args.mixed == Some(true) && !has_rule {
+        let message = format!("what changes of layout inside a stage take is not known for `{}`", args.model);
+        return Err(Diagnostic::error(message)
+            .help("leave --mixed out: all operators of a stage are split alike then"));
+    }
+    Ok(args.mixed.unwrap_or(has_rule))
 }
 
 /// Whether what is forced was measured.

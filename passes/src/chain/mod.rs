@@ -9,6 +9,7 @@
 //! around it; a [`Stages`] says so, from measured tables ([`profiled`]) or otherwise. It gives two figures: one that no way to run the stage
 //! is below, and one of a way that was found. The search ([`search`]) proves with the first and plans with the second.
 
+mod memo;
 pub mod phaze;
 pub mod profiled;
 mod reach;
@@ -21,9 +22,8 @@ mod top;
 pub use search::{Best, Effort, Stop, TOLERANCE, search};
 pub use top::{Part, Within, ranked, top};
 
-use indexmap::IndexMap;
-use rustc_hash::FxBuildHasher;
-use std::cell::RefCell;
+use memo::{Memo, Row};
+use std::sync::MutexGuard;
 
 /// A stage, as far as its time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ pub struct Span {
 }
 
 /// What stages of a chain take.
-pub trait Stages {
+pub trait Stages: Sync {
     /// Units in the chain.
     fn n_units(&self) -> usize;
     /// Devices, all of which are used.
@@ -68,6 +68,10 @@ pub trait Stages {
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
+    /// Whether the bounds of all stages with one end come together: then those with other ends are dear.
+    fn is_swept(&self) -> bool {
+        false
+    }
     /// How often the slowest stage's time counts beside the sum of all: microbatches less one.
     fn rounds(&self) -> f64;
 }
@@ -80,8 +84,6 @@ pub enum Side {
     /// What was found.
     Upper,
 }
-
-type Memo = RefCell<IndexMap<Span, f64, FxBuildHasher>>;
 
 /// One chain with what has been asked of it.
 pub struct Solver<'a, S> {
@@ -122,21 +124,22 @@ impl<'a, S: Stages> Solver<'a, S> {
     }
 
     fn ms(&self, span: Span, side: Side) -> f64 {
-        let memo = &self.memo[side as usize];
-        if let Some(&known) = memo.borrow().get(&span) {
-            return known;
-        }
-        let ms = match side {
+        let row = self.memo[side as usize].row(&span);
+        let mut row = memo::lock(&row);
+        self.in_row(&mut row, span, side)
+    }
+
+    /// The same, its row at hand.
+    fn in_row(&self, row: &mut Row, span: Span, side: Side) -> f64 {
+        row.get_or(span.end - span.start, || match side {
             Side::Lower => self.stages.lower_ms(&span),
             Side::Upper => self.stages.upper_ms(&span),
-        };
-        memo.borrow_mut().insert(span, ms);
-        ms
+        })
     }
 
     /// Whether the stage stays below `cap`; the bound is asked first, for it is cheap.
-    fn fits(&self, span: Span, cap: f64, side: Side) -> bool {
-        self.ms(span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
+    fn fits(&self, lower: &mut MutexGuard<Row>, span: Span, cap: f64, side: Side) -> bool {
+        self.in_row(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
     }
 
     /// The stage before one that leaves `used` devices to those after it.
@@ -154,18 +157,21 @@ impl<'a, S: Stages> Solver<'a, S> {
 
     /// A bound from below on a plan with a slowest stage of at least `cap`; it rises with `cap`.
     ///
-    /// What devices cannot be idle bounds the sum: `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`. Where
-    /// that falls with `cap`, for few microbatches, the sum is at least one stage of `cap`, or all work on the largest groups.
+    /// The sum is at least one stage of `cap`, and all work on the largest groups. What devices cannot be idle bounds it too:
+    /// `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`, where that rises with `cap`.
     fn bound(&self, n_stages: usize, cap: f64) -> f64 {
         let busy = self.stages.busy_before(self.stages.n_units());
         let groups = self.stages.groups();
-        let [least, most] =
-            [groups.iter().min(), groups.iter().max()].map(|size| size.copied().unwrap_or(1) as f64);
-        let (rounds, n_devices) = (self.stages.rounds(), self.stages.n_devices() as f64);
-        if rounds + (n_stages as f64) < n_devices / least {
-            return cap * rounds + cap.max(busy / most);
+        let [least, most] = [groups.iter().min(), groups.iter().max()].map(|size| size.copied().unwrap_or(1));
+        let (rounds, n_devices) = (self.stages.rounds(), self.stages.n_devices());
+        // The other stages have no more than the largest groups.
+        let least = least.max(n_devices.saturating_sub((n_stages - 1) * most)) as f64;
+        let sum = cap.max(busy / most as f64);
+        if rounds + (n_stages as f64) < n_devices as f64 / least {
+            return cap * rounds + sum;
         }
-        cap * (rounds + n_stages as f64) - (cap * n_devices - busy).max(0.0) / least
+        let idle = (cap * n_devices as f64 - busy).max(0.0) / least;
+        cap * rounds + sum.max(cap * n_stages as f64 - idle)
     }
 
     /// The cap below which [`Self::bound`] stays below `cost`.

@@ -3,7 +3,9 @@
 //! For each number of stages and of devices only the furthest cut of each kind matters, and of the kinds only those that are not
 //! worse ends than another one that reaches further.
 
+use super::memo::lock;
 use super::{ROUNDING, Side, Solver, Span, Stages};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Per kind the furthest unit.
@@ -28,21 +30,38 @@ impl<S: Stages> Solver<'_, S> {
         cap: f64,
         side: Side,
     ) -> BTreeMap<usize, Vec<usize>> {
-        let mut found: BTreeMap<usize, Furthest> = BTreeMap::new();
-        for (&used, ends) in ends {
-            for &n_devices in self.stages.groups() {
-                let Some(rest) = self.leaves(used, n_devices, left) else { continue };
-                if !self.stages.is_allowed(rest, n_devices) {
-                    continue;
-                }
-                let furthest = found.entry(used + n_devices).or_insert_with(|| vec![None; self.kinds.len()]);
-                for &end in ends {
+        let starts = |(total, steps): (usize, Vec<(usize, usize)>)| {
+            let mut furthest: Furthest = vec![None; self.kinds.len()];
+            for (used, n_devices) in steps {
+                for &end in &ends[&used] {
                     let stage = self.span(0, end, used, n_devices, in_flight);
-                    self.extend_left(stage, left, rest, cap, side, furthest);
+                    let rest = self.stages.n_devices() - total;
+                    self.extend_left(stage, left, rest, cap, side, &mut furthest);
+                }
+            }
+            (total, self.undominated(&furthest))
+        };
+        self.steps(ends.keys(), left, |_, rest| rest).into_par_iter().map(starts).collect()
+    }
+
+    /// Per number of devices once one more stage is there, `left` others still to come: those of the stages so far, and its own.
+    /// Its first device is told by the devices so far and those that are left.
+    pub(super) fn steps<'u>(
+        &self,
+        used: impl Iterator<Item = &'u usize>,
+        left: usize,
+        first: impl Fn(usize, usize) -> usize,
+    ) -> Vec<(usize, Vec<(usize, usize)>)> {
+        let mut steps: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for &used in used {
+            for &n_devices in self.stages.groups() {
+                let rest = self.leaves(used, n_devices, left);
+                if rest.is_some_and(|rest| self.stages.is_allowed(first(used, rest), n_devices)) {
+                    steps.entry(used + n_devices).or_default().push((used, n_devices));
                 }
             }
         }
-        found.into_iter().map(|(used, furthest)| (used, self.undominated(&furthest))).collect()
+        steps.into_iter().collect()
     }
 
     /// The furthest start of each kind that a stage can have.
@@ -83,11 +102,13 @@ impl<S: Stages> Solver<'_, S> {
     /// The first of some units of one kind at which the stage can start; a later start is never slower.
     fn first_that_fits(&self, units: &[usize], stage: Span, cap: f64, side: Side) -> Option<usize> {
         let at = |start: usize| Span { start, ..stage };
-        if self.ms(at(*units.last()?), Side::Lower) > cap {
+        let row = self.memo[Side::Lower as usize].row(&stage);
+        let mut row = lock(&row);
+        if self.in_row(&mut row, at(*units.last()?), Side::Lower) > cap {
             return None;
         }
-        let first = units.partition_point(|&start| self.ms(at(start), Side::Lower) > cap);
-        units[first..].iter().copied().find(|&start| self.fits(at(start), cap, side))
+        let first = units.partition_point(|&start| self.in_row(&mut row, at(start), Side::Lower) > cap);
+        units[first..].iter().copied().find(|&start| self.fits(&mut row, at(start), cap, side))
     }
 
     fn undominated(&self, furthest: &Furthest) -> Vec<usize> {
@@ -105,25 +126,18 @@ impl<S: Stages> Solver<'_, S> {
         let mut starts: BTreeMap<usize, Vec<usize>> = BTreeMap::from([(0, vec![0])]);
         for done in 0..n_stages.saturating_sub(1) {
             let left = n_stages - 1 - done;
-            let mut found: BTreeMap<usize, Furthest> = BTreeMap::new();
-            for (&used, starts) in &starts {
-                for &n_devices in self.stages.groups() {
-                    if self.leaves(used, n_devices, left).is_none()
-                        || !self.stages.is_allowed(used, n_devices)
-                    {
-                        continue;
-                    }
-                    let furthest =
-                        found.entry(used + n_devices).or_insert_with(|| vec![None; self.kinds.len()]);
+            let ends = |(total, steps): (usize, Vec<(usize, usize)>)| {
+                let mut furthest: Furthest = vec![None; self.kinds.len()];
+                for (used, n_devices) in steps {
                     let links = self.stages.links(used, n_devices);
-                    for &start in starts {
+                    for &start in &starts[&used] {
                         let stage = Span { start, end: start, n_devices, links, in_flight: left + 1 };
-                        self.extend_right(stage, left, cap, furthest);
+                        self.extend_right(stage, left, cap, &mut furthest);
                     }
                 }
-            }
-            starts =
-                found.into_iter().map(|(used, ends)| (used, ends.into_iter().flatten().collect())).collect();
+                (total, furthest.into_iter().flatten().collect())
+            };
+            starts = self.steps(starts.keys(), left, |used, _| used).into_par_iter().map(ends).collect();
             let last = |(&used, ends): (&usize, &Vec<usize>)| Some(((done + 1, used), *ends.iter().max()?));
             reach.extend(starts.iter().filter_map(last));
         }

@@ -57,6 +57,10 @@ const SLACKS: [f64; 2] = [1.0, 1.002];
 const MAX_SHARPENED: f64 = 1.03;
 /// Chains of up to so many units are searched through: every trade of the slowest stage against the sum.
 const MAX_EXHAUSTED: usize = 64;
+/// In chains of up to so many units they are sharpened whatever the caps.
+const MAX_WIDE: usize = 500;
+/// Parts of the caps of those.
+const N_PARTS: usize = 4;
 /// Every stage takes as many milliseconds.
 const LEAST_CAP: f64 = 1e-9;
 /// No stage takes as many milliseconds.
@@ -222,7 +226,10 @@ impl<S: Stages> Search<'_, '_, S> {
     /// The least cap at which a plan can be made of ways that were found, if it can beat the best.
     fn upper_cap(&self, node: &Node) -> Option<f64> {
         let solver = &self.solvers[node.problem];
-        let is_feasible = |cap: f64| solver.is_feasible(node.n_stages, cap, Side::Upper);
+        let is_feasible = |cap: f64| match solver.stages.is_swept() {
+            true => solver.least_sum(node.n_stages, cap, Side::Upper).is_some(),
+            false => solver.is_feasible(node.n_stages, cap, Side::Upper),
+        };
         if self.best.cost.is_finite() && !is_feasible(solver.cap_of(node.n_stages, self.best.cost)) {
             return None;
         }
@@ -233,7 +240,7 @@ impl<S: Stages> Search<'_, '_, S> {
                 return None;
             }
         }
-        while high - low > 0.5 * WIDTH * high {
+        while high - low > 0.5 * WIDTH.max(self.tolerance) * high {
             let middle = 0.5 * (low + high);
             match is_feasible(middle) {
                 true => high = middle,
@@ -243,14 +250,23 @@ impl<S: Stages> Search<'_, '_, S> {
         Some(high)
     }
 
-    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best.
+    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best. What
+    /// caps could be is divided into parts: in each the slowest stage is at least its lower end, and all are below its upper one.
     fn sharpened(&self, node: &Node) -> f64 {
         let (solver, goal) = (&self.solvers[node.problem], self.goal());
-        let cap = solver.cap_of(node.n_stages, goal);
-        if !goal.is_finite() || node.bound >= goal || cap <= node.low || cap > MAX_SHARPENED * node.low {
+        let rounds = solver.stages.rounds();
+        let cap = solver.cap_of(node.n_stages, goal).min(goal / (rounds + 1.0));
+        let is_wide = solver.stages.n_units() > MAX_WIDE && cap > MAX_SHARPENED * node.low;
+        if !goal.is_finite() || node.bound >= goal || cap <= node.low || is_wide {
             return node.bound;
         }
-        let sum_ms = solver.least_sum(node.n_stages, cap, Side::Lower).map_or(f64::INFINITY, |found| found.0);
-        node.bound.max(goal.min(node.low * solver.stages.rounds() + sum_ms))
+        let n_parts = if solver.stages.n_units() > MAX_WIDE { 1 } else { N_PARTS };
+        let end = |part: usize| node.low + (cap - node.low) * part as f64 / n_parts as f64;
+        let of_part = |part: usize| {
+            let least = solver.least_sum(node.n_stages, end(part + 1), Side::Lower);
+            end(part) * rounds + least.map_or(f64::INFINITY, |found| found.0)
+        };
+        let least = (0..n_parts).map(of_part).fold(goal, f64::min);
+        node.bound.max(least)
     }
 }

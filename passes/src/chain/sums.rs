@@ -1,6 +1,8 @@
 //! The plan with the least sum of stage times among those with no stage over a cap.
 
+use super::memo::lock;
 use super::{ROUNDING, Side, Solver, Span, Stages};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// How some stages at the chain's end came about.
@@ -19,34 +21,78 @@ type Labels = BTreeMap<usize, BTreeMap<usize, Label>>;
 /// After so many starts at which a stage does not fit, no plan is looked for further left; what is proved looks at all.
 const MAX_MISSES: usize = 32;
 
+/// How often stages are made for a plan, where ways are dear; and sums of bounds that are this close to one of ways are not made.
+const MAX_MADE: usize = 60;
+const CLOSE: f64 = 0.999;
+
 impl<S: Stages> Solver<'_, S> {
     /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
+    ///
+    /// Where stages are swept, bounds are cheap and ways are dear: those of the stages with the least sum by what is known are made, until
+    /// none is missing or [`MAX_MADE`] times; what was made by then is the answer.
     pub(super) fn least_sum(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
-        let reach = self.front_reach(n_stages, cap);
+        if side == Side::Lower || !self.stages.is_swept() {
+            return self.least_sum_of(n_stages, cap, side);
+        }
+        let mut best: Option<(f64, Vec<Span>)> = None;
+        for _ in 0..MAX_MADE {
+            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side)?;
+            let is_known = spans.iter().all(|&span| self.known_ms(span).is_some());
+            let ms: Vec<f64> = spans.iter().map(|&span| self.ms(span, side)).collect();
+            let made_ms: f64 = ms.iter().sum();
+            if ms.iter().all(|&ms| ms <= cap) && best.as_ref().is_none_or(|best| made_ms < best.0) {
+                best = Some((made_ms, spans));
+            }
+            if is_known || best.as_ref().is_some_and(|best| sum_ms > best.0 * CLOSE) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// What a way takes, if it was made.
+    fn known_ms(&self, span: Span) -> Option<f64> {
+        lock(&self.memo[Side::Upper as usize].row(&span)).known(span.end - span.start)
+    }
+
+    fn least_sum_of(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
+        let reach = (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap));
         let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
         let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
         for in_flight in 1..=n_stages {
             let left = n_stages - in_flight;
-            let mut next = Labels::new();
-            for (&used, ends) in &steps[in_flight - 1] {
-                for &n_devices in self.stages.groups() {
-                    let Some(rest) = self.leaves(used, n_devices, left) else { continue };
-                    let Some(&last) = reach.get(&(left, rest)) else { continue };
-                    if !self.stages.is_allowed(rest, n_devices) {
-                        continue;
-                    }
-                    let found = next.entry(used + n_devices).or_default();
-                    for (&end, label) in ends {
+            let before = &steps[in_flight - 1];
+            let starts = |(total, steps): (usize, Vec<(usize, usize)>)| {
+                let mut found = BTreeMap::new();
+                let rest = self.stages.n_devices() - total;
+                let last = match &reach {
+                    Some(reach) => *reach.get(&(left, rest))?,
+                    None => self.last_busy(left, rest, cap),
+                };
+                for (used, n_devices) in steps {
+                    for (&end, label) in &before[&used] {
                         let stage = self.span(left, end, used, n_devices, in_flight);
-                        self.extend(stage, last, cap, side, Label { end, used_after: used, ..*label }, found);
+                        let after = Label { end, used_after: used, ..*label };
+                        self.extend(stage, last, cap, side, after, &mut found);
                     }
                 }
-            }
+                Some((total, found))
+            };
+            let next = self.steps(before.keys(), left, |_, rest| rest).into_par_iter().filter_map(starts);
+            let next: Labels = next.collect();
             steps.push(next);
         }
         let total = self.stages.n_devices();
         let sum_ms = steps[n_stages].get(&total)?.get(&0)?.sum_ms;
         Some((sum_ms, self.spans(&steps, total)))
+    }
+
+    /// The last unit before which all can be done on some devices.
+    fn last_busy(&self, n_stages: usize, n_devices: usize, cap: f64) -> usize {
+        let most_busy = cap * n_devices as f64 * ROUNDING;
+        let is_done = |unit: usize| self.stages.busy_before(unit) <= most_busy;
+        let units = if n_stages == 0 { 0 } else { self.stages.n_units() };
+        (0..units).take_while(|&unit| is_done(unit)).last().unwrap_or(0)
     }
 
     /// All starts of a stage from its least, `stage.start`, to `last`.
@@ -61,19 +107,26 @@ impl<S: Stages> Solver<'_, S> {
     ) {
         let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
         let mut n_misses = 0;
+        let row = self.memo[Side::Lower as usize].row(&stage);
+        let mut row = lock(&row);
         for start in (stage.start..=last.min(stage.end - 1)).rev() {
             if self.stages.busy_before(start) < least_busy || side == Side::Upper && n_misses > MAX_MISSES {
                 break;
             }
             let span = Span { start, ..stage };
-            n_misses += usize::from(self.ms(span, Side::Lower) > cap);
-            if !self.fits(span, cap, side) {
+            let lower_ms = self.in_row(&mut row, span, Side::Lower);
+            n_misses += usize::from(lower_ms > cap);
+            let known_ms = found.get(&start).map_or(f64::INFINITY, |known| known.sum_ms);
+            if lower_ms > cap || after.sum_ms + lower_ms >= known_ms {
                 continue;
             }
-            let label = Label { sum_ms: after.sum_ms + self.ms(span, side), ..after };
-            let known = found.entry(start).or_insert(label);
-            if label.sum_ms < known.sum_ms {
-                *known = label;
+            let ms = match side {
+                Side::Lower => lower_ms,
+                Side::Upper if self.stages.is_swept() => self.known_ms(span).unwrap_or(lower_ms),
+                Side::Upper => self.ms(span, side),
+            };
+            if ms <= cap && after.sum_ms + ms < known_ms {
+                found.insert(start, Label { sum_ms: after.sum_ms + ms, ..after });
             }
         }
     }

@@ -139,6 +139,9 @@ impl<S: Stages> Stages for Within<'_, S> {
     fn upper_ms(&self, span: &Span) -> f64 {
         self.all.ms(*span, Side::Upper)
     }
+    fn is_swept(&self) -> bool {
+        self.all.stages.is_swept()
+    }
     fn rounds(&self) -> f64 {
         self.all.stages.rounds()
     }

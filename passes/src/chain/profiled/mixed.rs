@@ -1,27 +1,35 @@
 //! Stages whose operators are split each its own way.
 //!
-//! A bound comes from pricing memory (Lagrange): at any price, the least of milliseconds and priced bytes, less the price of the
-//! limit, is below every stage that fits. A way that fits is made between the two neighbouring prices of which one fits and one does
-//! not: the two stages are spliced, and what is left of the memory is given to single operators.
+//! A bound comes from [`super::boxes`]. A way that fits is made in the boxes with the least bounds, between two neighbouring prices of
+//! which one fits and one does not: the stages are spliced, and what is left of the memory is given to some operators in a row.
 
-use super::super::{Best, Effort, Span, Stages, TOLERANCE};
-use super::sweep::{Cell, Code, Price, Sweep, Trail};
+use super::super::memo::lock;
+use super::super::{Best, Effort, Side, Span, Stages};
+use super::boxes::{Bounded, Boxes, Price};
+use super::trace::{Code, in_box};
 use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
 use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice, StageCost};
 use phzc_cost::profile::OpProfile;
 use rustc_hash::FxBuildHasher;
-use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: 14, tolerance: TOLERANCE };
+pub const EFFORT: Effort = Effort { max_plans: 16, tolerance: 3e-3 };
+/// How hard to look among uniform ones before: what is found is only to be beaten.
+pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
 /// Prices of memory that are tried for every stage.
 const N_PRICES: usize = 12;
 /// How often the interval between two prices is halved for a stage that is part of a plan.
-const N_HALVINGS: usize = 10;
+const N_HALVINGS: usize = 6;
 /// How many operators in a row are given memory at once, and how often all are looked at.
 const MAX_GIVEN: usize = 7;
 const MAX_ROUNDS: usize = 4;
+/// How often, and how far, a price is raised until a stage fits.
+const MAX_RAISED: usize = 6;
+const RAISE: f64 = 1.6;
+/// Bounds above this part of what was found are not looked into.
+const CLOSE: f64 = 0.998;
 
 /// One split of all operators.
 pub struct Way {
@@ -44,7 +52,7 @@ pub struct Mixed<'a> {
     ways: Vec<Vec<Way>>,
     /// Milliseconds per MiB of recomputing single operators: where choices change.
     prices: Vec<f64>,
-    sweeps: RefCell<IndexMap<Span, Sweep, FxBuildHasher>>,
+    boxes: Mutex<IndexMap<Span, Arc<Mutex<Boxes>>, FxBuildHasher>>,
 }
 
 impl<'a> Mixed<'a> {
@@ -73,7 +81,7 @@ impl<'a> Mixed<'a> {
         };
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
-        Mixed { base, ways, prices, sweeps: RefCell::default() }
+        Mixed { base, ways, prices, boxes: Mutex::default() }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
@@ -95,36 +103,93 @@ impl<'a> Mixed<'a> {
 
     /// The prices for a stage: with many microbatches in flight a byte counts more often.
     fn prices(&self, span: &Span) -> Vec<Price> {
-        let each = self.prices.iter().map(|price| price / span.in_flight as f64);
-        std::iter::once(0.0)
-            .chain(each)
-            .flat_map(|ms_per_mib| [false, true].map(|is_by_weight| Price { ms_per_mib, is_by_weight }))
-            .collect()
+        let price = |at: usize, is_by_weight: bool| {
+            let ms_per_mib = at.checked_sub(1).map_or(0.0, |at| self.prices[at] / span.in_flight as f64);
+            Price { ms_per_mib, is_by_weight }
+        };
+        let all = (0..=self.prices.len()).map(|at| price(at, false));
+        all.chain((1..=self.prices.len()).step_by(4).map(|at| price(at, true))).collect()
     }
 
-    fn cell(&self, span: &Span) -> Cell {
-        let mut sweeps = self.sweeps.borrow_mut();
+    /// The best boxes of a stage.
+    fn boxed(&self, span: &Span) -> Vec<Bounded> {
         let key = Span { start: 0, ..*span };
-        let sweep = sweeps.entry(key).or_insert_with(|| Sweep::new(span.end, self.prices(span)));
-        sweep.reach(self, span, None);
-        sweep.cells[span.end - 1 - span.start]
+        let make =
+            || Arc::new(Mutex::new(Boxes::new(span.end, self.prices(span), self.ways(span.n_devices))));
+        let boxes = lock(&self.boxes).entry(key).or_insert_with(make).clone();
+        let mut boxes = lock(&boxes);
+        boxes.reach(self, span);
+        boxes.best[span.end - 1 - span.start].clone()
     }
 
-    /// The best operators of a stage at one price.
-    fn at_price(&self, span: &Span, ms_per_mib: f64) -> Vec<Code> {
-        let mut sweep = Sweep::new(span.end, vec![Price { ms_per_mib, is_by_weight: false }]);
-        let mut trail = Trail::new();
-        sweep.reach(self, span, Some(&mut trail));
-        let mut code = sweep.best_first(self, span);
-        trail
-            .iter()
-            .rev()
-            .map(|next| {
-                let own = code;
-                code = next[own];
-                own
-            })
-            .collect()
+    /// A stage's way that is faster than all with its operators split alike.
+    fn faster(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
+        let placed = self.base.placed(span);
+        self.fitted(&placed, self.base.shared.ms(placed, Side::Upper))
+    }
+
+    /// The best way that fits of those that the boxes lead to, if it is faster than `most_ms`.
+    fn fitted(&self, span: &Span, most_ms: f64) -> Option<(f64, Vec<Code>)> {
+        let boxes = self.boxed(span);
+        let least = boxes.first()?;
+        let mut pool: Vec<Vec<Code>> = Vec::new();
+        let mut best = (most_ms, Vec::new());
+        for bounded in &boxes {
+            if bounded.lower_ms >= best.0 * CLOSE {
+                break;
+            }
+            let Some((fast, slow)) = self.around(span, bounded) else { continue };
+            let found = self.between(span, &fast, slow.clone());
+            self.keep(span, found.1, &mut best);
+            pool.push(slow);
+        }
+        pool.dedup();
+        for other in &pool {
+            if least.lower_ms < best.0 * CLOSE && !best.1.is_empty() && *other != best.1 {
+                best = self.between(span, other, best.1);
+            }
+        }
+        (!best.1.is_empty()).then_some(best)
+    }
+
+    /// Two ways of a box at neighbouring prices of which the second one fits; the first one may do so too.
+    fn around(
+        &self,
+        span: &Span,
+        &Bounded { row, ms_per_mib, .. }: &Bounded,
+    ) -> Option<(Vec<Code>, Vec<Code>)> {
+        let fits = |codes: &Vec<Code>| self.cost(span, codes).mib <= self.limit_mib();
+        let at = |price: f64| in_box(self, span, row, price);
+        let (mut low, mut fast) = (0.0, at(0.0)?);
+        if fits(&fast) {
+            return Some((fast.clone(), fast));
+        }
+        let mut high = if ms_per_mib > 0.0 { ms_per_mib } else { *self.prices.first()? };
+        let mut slow = at(high)?;
+        for _ in 0..MAX_RAISED {
+            if fits(&slow) {
+                break;
+            }
+            (low, high, fast) = (high, high * RAISE, slow);
+            slow = at(high)?;
+        }
+        for _ in 0..if fits(&slow) { N_HALVINGS } else { 0 } {
+            let middle = 0.5 * (low + high);
+            let codes = at(middle)?;
+            match fits(&codes) {
+                true => (high, slow) = (middle, codes),
+                false => (low, fast) = (middle, codes),
+            }
+        }
+        fits(&slow).then_some((fast, slow))
+    }
+
+    /// Keeps a way that fits if it is the fastest.
+    fn keep(&self, span: &Span, codes: Vec<Code>, best: &mut (f64, Vec<Code>)) {
+        let cost = self.cost(span, &codes);
+        if cost.mib <= self.limit_mib() && cost.ms < best.0 {
+            *best = (cost.ms, codes);
+        }
     }
 
     /// What a stage takes; [`phzc_cost::aceso::Machine::price`] says the same of a plan.
@@ -161,55 +226,20 @@ impl<'a> Mixed<'a> {
         StageCost { ms, mib }
     }
 
-    /// Milliseconds of a way that fits and its operators, `None` where none was found.
-    fn fitted(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
-        let fits = |codes: &[Code]| self.cost(span, codes).mib <= self.limit_mib();
-        let free = self.at_price(span, 0.0);
-        if fits(&free) {
-            return Some((self.cost(span, &free).ms, free));
-        }
-        let prices = self.prices(span);
-        let at = self.cell(span).price.unwrap_or(prices.len());
-        let dearest = prices.last().map_or(1.0, |price| price.ms_per_mib * 8.0);
-        let price = |at: usize| prices.get(at).map_or(dearest, |price| price.ms_per_mib);
-        let (mut low, mut high) = (price(at.saturating_sub(2)), price(at));
-        let (mut fast, mut slow) = (self.at_price(span, low), self.at_price(span, high));
-        if fits(&fast) {
-            (low, fast) = (0.0, free);
-        }
-        if !fits(&slow) {
-            return None;
-        }
-        for _ in 0..N_HALVINGS {
-            let middle = 0.5 * (low + high);
-            let codes = self.at_price(span, middle);
-            match fits(&codes) {
-                true => (high, slow) = (middle, codes),
-                false => (low, fast) = (middle, codes),
-            }
-        }
-        Some(self.between(span, &fast, slow))
-    }
-
     /// The best of what lies between a stage that is too large and one that fits.
     fn between(&self, span: &Span, fast: &[Code], slow: Vec<Code>) -> (f64, Vec<Code>) {
         let mut best = (self.cost(span, &slow).ms, slow.clone());
-        let keep = |codes: Vec<Code>, best: &mut (f64, Vec<Code>)| {
-            let cost = self.cost(span, &codes);
-            if cost.mib <= self.limit_mib() && cost.ms < best.0 {
-                *best = (cost.ms, codes);
-            }
-        };
         for at in 1..slow.len() {
-            keep([&fast[..at], &slow[at..]].concat(), &mut best);
-            keep([&slow[..at], &fast[at..]].concat(), &mut best);
+            self.keep(span, [&fast[..at], &slow[at..]].concat(), &mut best);
+            self.keep(span, [&slow[..at], &fast[at..]].concat(), &mut best);
         }
         for _ in 0..MAX_ROUNDS {
             let before = best.0;
             for first in 0..slow.len() {
                 for end in first + 1..=(first + MAX_GIVEN).min(slow.len()) {
                     if best.1[first..end] != fast[first..end] {
-                        keep([&best.1[..first], &fast[first..end], &best.1[end..]].concat(), &mut best);
+                        let codes = [&best.1[..first], &fast[first..end], &best.1[end..]].concat();
+                        self.keep(span, codes, &mut best);
                     }
                 }
             }
@@ -222,9 +252,9 @@ impl<'a> Mixed<'a> {
 
     /// The plan of some spans.
     pub fn plan(&self, best: &Best) -> PipelinePlan {
-        let stages = best.spans.iter().map(|span| match self.fitted(&self.base.placed(span)) {
-            Some((ms, codes)) if self.base.scaled(ms) <= self.base.upper_ms(span) => self.stage(span, &codes),
-            _ => self.base.stage(span),
+        let stages = best.spans.iter().map(|span| match self.faster(span) {
+            Some((_, codes)) => self.stage(span, &codes),
+            None => self.base.stage(span),
         });
         self.base.plan_of(stages.collect())
     }
@@ -308,11 +338,14 @@ impl Stages for Mixed<'_> {
         self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.base.scaled(self.cell(&self.base.placed(span)).lower_ms)
+        let boxes = self.boxed(&self.base.placed(span));
+        boxes.first().map_or(f64::INFINITY, |bounded| self.base.scaled(bounded.lower_ms))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        let fitted = self.fitted(&self.base.placed(span));
-        fitted.map_or(f64::INFINITY, |found| self.base.scaled(found.0)).min(self.base.upper_ms(span))
+        self.faster(span).map_or_else(|| self.base.upper_ms(span), |found| self.base.scaled(found.0))
+    }
+    fn is_swept(&self) -> bool {
+        true
     }
     fn rounds(&self) -> f64 {
         self.base.rounds()

@@ -3,6 +3,7 @@
 //! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`) or for each its own
 //! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
+mod boxes;
 mod caps;
 mod fill;
 mod interleave;
@@ -13,24 +14,22 @@ mod own_tests;
 mod patterns;
 mod range_max;
 mod space;
-mod sweep;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod uniform;
 
 pub use space::{Degrees, Found, Limits, Space};
 
+use super::memo::{Memo, lock};
 use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Within, ranked};
 use caps::Cap;
-use indexmap::IndexMap;
 use layers::Layers;
 use mixed::Mixed;
 use patterns::Candidate;
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
-use rustc_hash::FxBuildHasher;
-use std::cell::RefCell;
 use std::ops::{Deref, RangeInclusive};
 use uniform::Uniform;
 
@@ -120,7 +119,8 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
     let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
         // 1F1B first: what it takes closes most of the others at once.
         let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
-        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort(Effort::default()));
+        let own_effort = if space.is_mixed { mixed::UNIFORM_EFFORT } else { Effort::default() };
+        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort(own_effort));
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
         if !space.is_mixed {
             return Some((uniform, plan?));
@@ -139,6 +139,7 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
         plan,
         bound_ms: best.bound,
         is_limited: best.stop == Stop::Limit,
+        is_along_fastest: space.is_free && !space.is_mixed,
     };
     found.into_iter().map(made).collect()
 }
@@ -192,7 +193,7 @@ pub struct Shared<'a> {
     splits: Vec<Vec<Uniform>>,
     busy: Vec<f64>,
     /// Per side: what stages take, whatever the schedule that has so many microbatches in flight there.
-    memo: RefCell<[IndexMap<Span, f64, FxBuildHasher>; 2]>,
+    memo: [Memo; 2],
 }
 
 impl<'a> Shared<'a> {
@@ -219,7 +220,7 @@ impl<'a> Shared<'a> {
             splits,
             busy: vec![0.0],
             setting,
-            memo: RefCell::default(),
+            memo: Default::default(),
         };
         for op in 0..machine.chain.len() {
             let each = shared.splits.iter().flatten().map(|split| split.busy(op));
@@ -237,21 +238,16 @@ impl<'a> Shared<'a> {
 
     /// Milliseconds of a placed stage.
     fn ms(&self, placed: Span, side: Side) -> f64 {
-        if let Some(&known) = self.memo.borrow()[side as usize].get(&placed) {
-            return known;
-        }
-        let mut ms = f64::INFINITY;
-        for split in self.splits(placed.n_devices) {
-            // Recomputation only adds to it.
-            if split.plain_ms(&self.setting, &placed) < ms {
-                ms = ms.min(match side {
-                    Side::Lower => split.lower_ms(&self.setting, &placed),
-                    Side::Upper => split.upper_ms(&self.setting, &placed).0,
-                });
-            }
-        }
-        self.memo.borrow_mut()[side as usize].insert(placed, ms);
-        ms
+        let row = self.memo[side as usize].row(&placed);
+        lock(&row).get_or(placed.end - placed.start, || {
+            let splits = self.splits(placed.n_devices).iter();
+            splits.fold(f64::INFINITY, |least, split| match side {
+                Side::Lower => split.lower_ms(&self.setting, &placed, least),
+                // Recomputation only adds to it.
+                Side::Upper if split.plain_ms(&self.setting, &placed) >= least => least,
+                Side::Upper => least.min(split.upper_ms(&self.setting, &placed).0),
+            })
+        })
     }
 
     fn splits(&self, n_devices: usize) -> &[Uniform] {

@@ -1,6 +1,6 @@
 //! Plans under phzc's own cost against all plans of small chains, and what limits force or forbid.
 
-use super::tests::{machine, space};
+use super::tests::{least_mixed, machine, space};
 use super::*;
 use phzc_cost::aceso::{OpChoice, Own};
 use proptest::prelude::*;
@@ -71,6 +71,21 @@ proptest! {
         // One or two layers' patterns are changed to make a stage fit, and GPipe's two slowest stages may be different ones.
         let slack = if schedule == PlanSchedule::GPipe { 1.06 } else { 1.02 };
         prop_assert!(cost.ms <= least * slack, "{} for {least}", cost.ms);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn no_splits_of_single_operators_are_below_the_own_costs_bound_of_mixed_plans(
+        sizes in prop::collection::vec((1u8..9, 1u8..30), 5), limit in 100u32..300, zero in 0u32..=3,
+    ) {
+        let machine = own(&sizes, f64::from(limit), false);
+        let limits = Limits { zero: vec![zero], ..Limits::default() };
+        let Some(found) = best(&machine, &limited(limits, true)) else { return Ok(()) };
+        let least = least_mixed(&machine, zero);
+        prop_assert!(found.bound_ms <= least * (1.0 + 1e-9), "bound {} of {least}", found.bound_ms);
     }
 }
 

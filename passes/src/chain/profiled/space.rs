@@ -53,8 +53,10 @@ pub struct Found {
     pub plan: PipelinePlan,
     /// No plan of the space, those before it in the list left out, takes fewer milliseconds.
     pub bound_ms: f64,
-    /// Whether the search's limit ended it.
+    /// Whether the search's limit ended it: what was left is in the bound only.
     pub is_limited: bool,
+    /// Whether the plans of the space are those that split each operator along its fastest dimension only.
+    pub is_along_fastest: bool,
 }
 
 /// How a stage's devices are used.

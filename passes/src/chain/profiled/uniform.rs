@@ -10,8 +10,8 @@ use indexmap::IndexMap;
 use phzc_cost::aceso::{OpChoice, StageChoice};
 use phzc_cost::profile::OpProfile;
 use rustc_hash::FxBuildHasher;
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::hash::Hash;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// One split of all operators.
 pub struct Uniform {
@@ -36,8 +36,8 @@ pub struct Uniform {
     caps: Vec<Cap>,
     /// Per cap: the steps of all classes for what lies between it and the next.
     whole: Vec<Vec<Slope>>,
-    parts: RefCell<IndexMap<PartsKey, SlopesPerBound, FxBuildHasher>>,
-    part: RefCell<IndexMap<PatternsKey, Arc<Patterns>, FxBuildHasher>>,
+    parts: Known<PartsKey, SlopesPerBound>,
+    part: Known<PatternsKey, Arc<Patterns>>,
 }
 
 /// A part of a layer: its class, first operator and the one after its last.
@@ -46,6 +46,17 @@ type PartsKey = [Option<PartKey>; 2];
 /// The cap, whether for a plan, and the part.
 type PatternsKey = (usize, bool, PartKey);
 type SlopesPerBound = Arc<Vec<Vec<Slope>>>;
+type Known<K, V> = RwLock<IndexMap<K, V, FxBuildHasher>>;
+
+/// What is known of a key, made if need be; threads that make it at once make the same.
+fn known<K: Eq + Hash, V: Clone>(of: &Known<K, V>, key: K, make: impl FnOnce() -> V) -> V {
+    if let Some(known) = of.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return known.clone();
+    }
+    let made = make();
+    of.write().unwrap_or_else(PoisonError::into_inner).insert(key, made.clone());
+    made
+}
 
 /// Which layers of a stage are whole, and which operators are in parts of layers.
 struct Cut {
@@ -94,8 +105,8 @@ impl Uniform {
             algo,
             profiles,
             candidates,
-            parts: RefCell::default(),
-            part: RefCell::default(),
+            parts: RwLock::default(),
+            part: RwLock::default(),
         })
     }
 
@@ -134,15 +145,20 @@ impl Uniform {
     }
 
     /// No recomputation takes fewer milliseconds: layers divided, and of runs between two caps the larger is made and the smaller held.
-    pub fn lower_ms(&self, of: &Setting, span: &Span) -> f64 {
-        let (plain_ms, over_mib) = (self.plain_ms(of, span), self.over_mib(of, span));
+    /// `most_ms` where it is more than that.
+    pub fn lower_ms(&self, of: &Setting, span: &Span, most_ms: f64) -> f64 {
+        let plain_ms = self.plain_ms(of, span);
+        if plain_ms >= most_ms {
+            return most_ms;
+        }
+        let over_mib = self.over_mib(of, span);
         if over_mib <= 0.0 {
             return plain_ms;
         }
         let cut = Cut::new(&of.layers, span);
         let parts = self.parts(&of.layers, &cut);
         let layers = (&of.layers, cut.first, cut.end);
-        let mut least_ms = f64::INFINITY;
+        let mut least_ms = most_ms - plain_ms;
         for (bound, (whole, parts)) in self.whole.iter().zip(parts.iter()).enumerate() {
             let need_mib = (over_mib + self.caps[bound].mib) / span.in_flight as f64;
             least_ms = divided_ms(whole, parts, layers, need_mib, least_ms);
@@ -178,9 +194,6 @@ impl Uniform {
     /// The steps of a stage's parts of layers, per bound.
     fn parts(&self, layers: &Layers, cut: &Cut) -> SlopesPerBound {
         let key = cut.parts.map(|part| part.map(|part| part_key(layers, part)));
-        if let Some(known) = self.parts.borrow().get(&key) {
-            return known.clone();
-        }
         let of = |cap: usize| {
             let parts = cut.parts.iter().flatten().map(|&part| self.part(layers, cap, part, Use::Bound));
             let mut all: Vec<Slope> =
@@ -188,25 +201,18 @@ impl Uniform {
             sort(&mut all);
             all
         };
-        let made: SlopesPerBound = Arc::new((0..self.caps.len()).map(of).collect());
-        self.parts.borrow_mut().insert(key, made.clone());
-        made
+        known(&self.parts, key, || Arc::new((0..self.caps.len()).map(of).collect()))
     }
 
     /// The patterns of a part of a layer: of a plan under a cap, or all that some run below the next cap allows.
     fn part(&self, layers: &Layers, cap: usize, part: (usize, usize, usize), purpose: Use) -> Arc<Patterns> {
         let key = (cap, purpose == Use::Plan, part_key(layers, part));
-        if let Some(known) = self.part.borrow().get(&key) {
-            return known.clone();
-        }
         let next_mib = self.caps.get(cap + 1).map_or(f64::INFINITY, |cap| cap.mib);
         let cap_mib = if purpose == Use::Plan { self.caps[cap].mib } else { next_mib };
         let (layer, first, end) = part;
         let is_whole_end = end == layers.starts[layer + 1];
         let edge = if is_whole_end { layers.edges[layers.class[layer]] } else { Edge::Stage };
-        let made = Arc::new(patterns(&self.candidates[first..end], cap_mib, edge, purpose));
-        self.part.borrow_mut().insert(key, made.clone());
-        made
+        known(&self.part, key, || Arc::new(patterns(&self.candidates[first..end], cap_mib, edge, purpose)))
     }
 
     /// A stage's parts of layers and its whole layers by class.
