@@ -221,11 +221,9 @@ impl Problem<'_> {
         limit_bytes: f64,
         allowed: &[usize],
     ) -> (Option<(Cut, usize)>, Option<usize>) {
-        let mut chains: Vec<(f64, usize, Chain)> = Vec::new();
-        for &count in &self.counts {
-            let chain = layers.chain(count);
-            chains.push((chain.floor_secs(n_stages, count), count, chain));
-        }
+        let chains = self.counts.iter().map(|&count| (layers.chain(count), count));
+        let floor = |(chain, count): (Chain, usize)| (chain.floor_secs(n_stages, count), count, chain);
+        let mut chains: Vec<(f64, usize, Chain)> = chains.map(floor).collect();
         chains.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut best, mut fastest): (Option<(Cut, usize)>, Option<(f64, usize)>) = (None, None);
         for (floor, count, chain) in chains {
