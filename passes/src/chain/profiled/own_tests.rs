@@ -1,6 +1,6 @@
 //! Plans under phzc's own cost against all plans of small chains, and what limits force or forbid.
 
-use super::tests::{least_mixed, machine, space};
+use super::tests::{least_mixed, machine, reserving, space};
 use super::*;
 use phzc_cost::aceso::{OpChoice, Own};
 use proptest::prelude::*;
@@ -81,7 +81,7 @@ proptest! {
     fn no_splits_of_single_operators_are_below_the_own_costs_bound_of_mixed_plans(
         sizes in prop::collection::vec((1u8..9, 1u8..30), 5), limit in 100u32..300, zero in 0u32..=3,
     ) {
-        let machine = own(&sizes, f64::from(limit), false);
+        let machine = reserving(&sizes, own(&sizes, f64::from(limit), false));
         let limits = Limits { zero: vec![zero], ..Limits::default() };
         let Some(found) = best(&machine, &limited(limits, true)) else { return Ok(()) };
         let least = least_mixed(&machine, zero);
