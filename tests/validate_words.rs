@@ -61,7 +61,7 @@ fn a_wrong_profile_is_an_error_at_its_place() {
         ("{\n\"gpt\": {\"A\": {\"1\": {\"1\": {\"0\": [1, 2]}}}}\n}", "profile.json:2:", "array of length 3"),
         ("{\"gpt\": {\"A\": {\"1\": {\"1\": {\"0\":\n[1, 2, -3]}}}}}", "profile.json:2:", "found `-3`"),
         ("{\"gpt\": [1,\n\"x\"]}", "profile.json:2:", "expected f64"),
-        ("{\"gpt\":\n", "profile.json:2:", "EOF while parsing"),
+        ("{\"gpt\":\n", "profile.json:1:", "EOF while parsing"),
     ];
     for (text, place, message) in cases {
         fs::write(&file, text).expect("writable");

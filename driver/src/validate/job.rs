@@ -295,5 +295,6 @@ pub(super) fn sharding(kind: &str) -> Option<Sharding> {
         ("fsdp", Sharding::Parameters),
         ("ddp", Sharding::Nothing),
     ];
-    names.into_iter().find(|(name, _)| kind.contains(name)).map(|(_, sharding)| sharding)
+    let words = || kind.split(|c: char| !c.is_ascii_alphanumeric());
+    names.into_iter().find(|(name, _)| words().any(|word| word == *name)).map(|(_, sharding)| sharding)
 }

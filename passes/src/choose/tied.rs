@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_tied_problem_is_the_problem_with_equal_options() {
         let mut n_tied = 0;
-        for seed in 0..100 {
+        for seed in 0..200 {
             let problem = small_problem(seed);
             let last = problem.nodes.len() - 1;
             let same = |node: usize| problem.nodes[node].cost.len() == problem.nodes[last].cost.len();

@@ -172,7 +172,7 @@ impl Writer<'_> {
     fn root(&mut self, new: &mut Instr, own: &Instr, reading: Reading) -> Option<()> {
         let places = self.root_places();
         let n_leaves: Vec<usize> = own.shape.parts().iter().map(phzc_ir::Shape::n_leaves).collect();
-        let first = |at: usize| n_leaves[..at].iter().sum::<usize>();
+        let starts = own.shape.part_starts();
         let all = n_leaves.iter().sum();
         let given = own.sharding().map(|sharding| sharding.leaves(all)).unwrap_or_default();
         let sums = partial::read(own, all).ok()?;
@@ -181,10 +181,10 @@ impl Writer<'_> {
         for (at, operand) in operands.into_iter().enumerate() {
             let place = places[at];
             new.operands[at] = self.value(own.operands[place], Some(operand), reading)?;
-            for leaf in first(place)..first(place) + n_leaves[place] {
-                tilings.push(given.get(leaf).map_or_else(replicated, |tiling| (*tiling).clone()));
-                partials.push(sums[leaf]);
-            }
+            let leaves = starts[place]..starts[place] + n_leaves[place];
+            let tiling = |leaf: usize| given.get(leaf).map_or_else(replicated, |tiling| (*tiling).clone());
+            tilings.extend(leaves.clone().map(tiling));
+            partials.extend_from_slice(&sums[leaves]);
         }
         take(new, own);
         new.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
