@@ -10,7 +10,7 @@
 //! in flight. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
 use super::live::{Live, live};
-use crate::derive::{Facts, InstrFacts, Nature, aliased, control_flow, derive};
+use crate::derive::{Aliased, Facts, InstrFacts, Nature, aliased, control_flow, derive};
 use phzc_cost::{Cluster, Pipeline, Schedule};
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, Result};
 
@@ -44,10 +44,10 @@ pub fn memory(module: &Module, cluster: &Cluster) -> Result<Memory> {
 
 /// The same, of facts that are known already.
 pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
-    let (n_stages, lives) = (facts.header.meshes.len(), lives(module, facts));
+    let (n_stages, lives, aliases) = (facts.header.meshes.len(), lives(module, facts), aliased(module));
     let stage = |stage| {
         let n_held = in_flight(facts, stage) as f64;
-        Sweep { module, facts, lives: &lives, stage, n_held }.entry()
+        Sweep { module, facts, lives: &lives, aliases: &aliases, stage, n_held }.entry()
     };
     Memory { stages: (0..n_stages).map(stage).collect(), limit_bytes: cluster.accelerator.usable_bytes() }
 }
@@ -55,9 +55,10 @@ pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
 /// Per stage, per number of microbatches: the most bytes that a device needs while it holds the activations of that
 /// many, from none to as many as the schedule lets it hold; the last is its peak.
 pub fn memory_held(module: &Module, facts: &Facts) -> Vec<Vec<f64>> {
-    let lives = lives(module, facts);
+    let (lives, aliases) = (lives(module, facts), aliased(module));
     let holding = |stage: usize, n_held: usize| {
-        Sweep { module, facts, lives: &lives, stage, n_held: n_held as f64 }.entry().peak_bytes
+        let n_held = n_held as f64;
+        Sweep { module, facts, lives: &lives, aliases: &aliases, stage, n_held }.entry().peak_bytes
     };
     let stage = |stage| (0..=in_flight(facts, stage)).map(|n_held| holding(stage, n_held)).collect();
     (0..facts.header.meshes.len()).map(stage).collect()
@@ -87,6 +88,7 @@ struct Sweep<'a> {
     module: &'a Module,
     facts: &'a Facts,
     lives: &'a [Option<Live>],
+    aliases: &'a [Aliased],
     stage: usize,
     n_held: f64,
 }
@@ -195,13 +197,13 @@ impl Sweep<'_> {
     /// Outputs that are written over the parameter that they replace.
     fn reused(&self, live: &Live) -> Vec<usize> {
         let entry = self.module.entry();
-        let fits = |alias: &crate::derive::Aliased| {
+        let fits = |alias: &Aliased| {
             let output = live.buffer(live.values(entry.root).start + alias.output);
             let param = live.values(alias.param).start + alias.leaf;
             (live.maker(output).index() >= live.ends[param] && live.maker(output) != alias.param)
                 .then_some(output)
         };
-        aliased(self.module).iter().filter_map(fits).collect()
+        self.aliases.iter().filter_map(fits).collect()
     }
 }
 

@@ -225,7 +225,8 @@ impl Problem<'_> {
         let floor = |(chain, count): (Chain, usize)| (chain.floor_secs(n_stages, count), count, chain);
         let mut chains: Vec<(f64, usize, Chain)> = chains.map(floor).collect();
         chains.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut best, mut fastest): (Option<(Cut, usize)>, Option<(f64, usize)>) = (None, None);
+        let mut best: Option<(Cut, usize)> = None;
+        let mut fastest: Option<(f64, usize)> = None;
         for (floor, count, chain) in chains {
             let is_allowed = allowed.contains(&count);
             let known =
