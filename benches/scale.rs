@@ -49,7 +49,7 @@ fn row(layers: usize, devices: usize) {
     let begun = Instant::now();
     let out = dir.join("out.ir").to_string_lossy().into_owned();
     let args = [&path, "--passes", "fuse,shard,place", "--cluster", &cluster, "--plan", &plan, "-o", &out];
-    let outcome = phzc(&args.map(|arg| &**arg), b"");
+    let outcome = phzc(&args, b"");
     let secs = begun.elapsed().as_secs_f64();
     let text = std::fs::read_to_string(&plan).unwrap_or_default();
     let figures: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
