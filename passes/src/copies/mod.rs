@@ -4,10 +4,10 @@
 //! a1 = dot(x, w1)  a2 = dot(a1, w2)  a3 = dot(a2, w3) …     →     a1 ~ a2 ~ a3 …, w1 ~ w2 ~ w3 …
 //! ```
 //!
-//! Products in a row that repeat say which instructions correspond; from them the correspondence spreads along operands
-//! and readers, to parameters, the backward part and the update. It is kept only if every layer but the first and the
-//! last reads and is read exactly as its neighbours are ([`Copies::is_uniform`]); then a program with fewer of these
-//! layers ([`short`]) has all that a plan can differ in, and a plan of it tells that of the whole ([`expand`]).
+//! Products in a row that repeat say which instructions correspond; from them the correspondence spreads along operands and
+//! readers, to parameters, the backward part and the update. Layers are equal that read and are read exactly as their
+//! neighbours; a program with fewer of them ([`short`]) has all that a plan can differ in, and a plan of it tells that of
+//! the whole ([`expand`]).
 
 pub mod expand;
 pub mod short;

@@ -1,6 +1,6 @@
 //! Stages whose operators are split each its own way.
 //!
-//! A bound comes from [`super::boxes`]. A way that fits is made in the boxes with the least bounds, between two neighbouring prices of
+//! A bound comes from `boxes.rs`. A way that fits is made in the boxes with the least bounds, between two neighbouring prices of
 //! which one fits and one does not: the stages are spliced, and what is left of the memory is given to some operators in a row.
 
 use super::super::memo::lock;
