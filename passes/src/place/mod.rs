@@ -138,13 +138,15 @@ impl Problem<'_> {
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
         let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
-        // To lay many layers out anew on all devices takes whole texts: first what else there is.
-        let is_late = self.subject.short.is_some() && self.counts[0] == 1 && !many.is_empty();
+        // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
+        let is_late = self.subject.short.is_some() && self.counts[0] == 1;
         let unstaged = |_| if is_late { self.as_sharded() } else { self.unstaged() };
         let mut tried: Vec<Tried> = one.iter().map(unstaged).collect();
         let mut best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
         let mut sketches: Vec<Sketch> = Vec::new();
-        let sketched: Vec<_> = many.par_iter().map(|&count| self.sketched(count, best)).collect();
+        let is_open = is_late && best.is_infinite();
+        let some: Vec<usize> = one.iter().filter(|_| is_open).chain(&many).copied().collect();
+        let sketched: Vec<_> = some.par_iter().map(|&count| self.sketched(count, best)).collect();
         for sketched in sketched {
             match sketched {
                 Ok(found) => sketches.extend(found),

@@ -46,7 +46,8 @@ impl Problem<'_> {
         let floors = stages().floors(fewest);
         let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
         // Choices that lay equal layers out alike bound no others.
-        let floor = self.subject.short.as_ref().map(|_| least);
+        let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
+        let floor = self.subject.short.as_ref().map(|_| least.max(noted));
         let Some(solved) = stages().solve(fewest, &floors) else {
             return Err(match floor {
                 _ if to_beat.is_infinite() => Tried::Impossible(illegal()),

@@ -89,7 +89,7 @@ impl Problem<'_> {
     }
 
     /// The bound that `shard` noted.
-    fn noted_bound(&self) -> Bound {
+    pub(super) fn noted_bound(&self) -> Bound {
         let plan = note::read(self.sharded);
         let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
         let lower_bound_secs = plan.get("lower_bound_secs").and_then(serde_json::Value::as_f64);
