@@ -60,14 +60,10 @@ impl Copies {
     pub fn moved(&self, comp: &Computation, some: &[InstrId], by: i32) -> Option<Copies> {
         let mut found = self.clone();
         for &id in some {
-            let shift = |of: &mut Option<i32>| *of = of.map(|own| own + by);
-            let chain = |next: &[Option<InstrId>]| {
-                let next = next.to_vec();
-                std::iter::successors(next[id.index()], move |id| next[id.index()]).collect::<Vec<_>>()
-            };
-            shift(&mut found.of[id.index()]);
-            for other in chain(&self.next).into_iter().chain(chain(&self.prev)) {
-                shift(&mut found.of[other.index()]);
+            let after = std::iter::successors(Some(id), |id| self.next[id.index()]);
+            let before = std::iter::successors(self.prev[id.index()], |id| self.prev[id.index()]);
+            for counterpart in after.chain(before) {
+                found.of[counterpart.index()] = found.of[counterpart.index()].map(|own| own + by);
             }
         }
         found.with_inner(comp)

@@ -131,7 +131,7 @@ fn a_plan_of_fewer_layers_tells_that_of_all() {
     let mut planned = subject.module(&module).clone();
     let mut model = Model::new(input, &mesh);
     emit(&mut planned, &mut Decision::new(&mut model, &solved.choice.option));
-    let mut whole = subject.expanded(&module, planned).expect("one stage");
+    let mut whole = subject.expanded(&module, planned);
     for (key, value) in [("phzc.mesh", mesh.to_string()), ("phzc.plan", "{}".to_owned())] {
         whole.set_note(key, &value);
     }

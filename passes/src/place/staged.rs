@@ -118,7 +118,7 @@ impl<'p> Stages<'p> {
     fn estimate(&self, n_microbatches: usize, solved: &Solved) -> (f64, Option<usize>) {
         let problem = self.problem;
         let draft = self.draft(self.input(n_microbatches), solved);
-        let Ok(facts) = derive(&draft.text) else { return (f64::INFINITY, None) };
+        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
         let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
         let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
         let usable = problem.cluster.accelerator.usable_bytes();

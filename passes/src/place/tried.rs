@@ -5,7 +5,7 @@ use super::cut::{Chain, Cut};
 use super::{Problem, note, text};
 use crate::check::amount;
 use crate::choose::Stop;
-use crate::copies::expand::{Parts, expand};
+use crate::copies::expand::{Stages, expand};
 use crate::derive::{MESH_NOTE, PLAN_NOTE, derive};
 use crate::report::{self, Plan};
 use crate::shard::model::{Goal, Input};
@@ -258,12 +258,8 @@ impl Problem<'_> {
             text::write(&mut found, &layers.stages(&cut.starts), n_stages, n_microbatches);
             return self.measured(found, (n_stages, n_microbatches), Some(cut.memory_bytes));
         };
-        let parts = Parts {
-            plans: vec![&draft.text],
-            plan_of: vec![0; n_stages],
-            stage_of: layers.whole_stages(&cut.starts, short),
-        };
-        let mut found = expand(self.plain, Some(short), &parts).expect("stages that follow one plan");
+        let stages = Stages { n: n_stages, of: layers.whole_stages(&cut.starts, short) };
+        let mut found = expand(self.plain, short, &draft.text, &stages);
         for key in [MESH_NOTE, PLAN_NOTE] {
             draft.text.note(key).into_iter().for_each(|text| found.set_note(key, &text));
         }

@@ -5,7 +5,7 @@ use super::forbid::Forbid;
 use super::is_pinned;
 use super::model::Input;
 use crate::blocks::{BlockId, Blocks};
-use crate::copies::expand::{Parts, expand};
+use crate::copies::expand::{Stages, expand};
 use crate::copies::short::{Short, Weigh};
 use crate::graph::Graph;
 use phzc_cost::Cluster;
@@ -76,10 +76,8 @@ impl Subject {
     }
 
     /// The whole program as a plan of what stands for it says.
-    pub fn expanded(&self, whole: &Module, planned: Module) -> Option<Module> {
-        let Some(short) = &self.short else { return Some(planned) };
-        let parts =
-            Parts { plans: vec![&planned], plan_of: vec![0], stage_of: vec![0; whole.entry().instrs.len()] };
-        expand(whole, Some(short), &parts)
+    pub fn expanded(&self, whole: &Module, planned: Module) -> Module {
+        let Some(short) = &self.short else { return planned };
+        expand(whole, short, &planned, &Stages { n: 1, of: vec![0; whole.entry().instrs.len()] })
     }
 }
