@@ -19,6 +19,8 @@ const PIPELINES: &[&str] = &[
     "fuse,shard,place{stages=2,microbatches=1}",
     "fuse,shard,place{stages=2,microbatches=2}",
     "fuse,shard,place{stages=4,microbatches=4}",
+    "fuse,shard{mesh=2x4},place{stages=1,microbatches=1,recompute=all}",
+    "fuse,shard,place{stages=2,microbatches=2,recompute=all}",
 ];
 
 /// Devices that compute slowly and talk fast: small programs are split in every way.

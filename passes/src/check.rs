@@ -18,12 +18,12 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Memory, StageMemory, memory, memory_held, memory_of, schedule};
+pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of, schedule};
 
 use crate::derive::{BatchSplit, Facts, Problem, batch_splits, derive, is_planned};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, Span, counted};
+use phzc_ir::{Diagnostic, InstrId, Module, Result, Span, counted};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -78,6 +78,9 @@ fn uneven_microbatches(module: &Module, facts: &Facts) -> Vec<Problem> {
     batch_splits(module, facts).iter().filter(|split| !split.allows(n)).map(problem).collect()
 }
 
+/// How many values of a peak are listed.
+const MAX_LARGEST: usize = 5;
+
 /// One diagnostic for all problems: the first one's message, the others as notes.
 pub(crate) fn listed(
     module: &Module,
@@ -112,16 +115,21 @@ fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
         return Err(Diagnostic::error(message).help("plan again for this cluster"));
     }
     match memory.stages.iter().position(|stage| stage.peak_bytes > memory.limit_bytes) {
-        Some(stage) => Err(too_large(module, facts, &memory, stage, cluster)),
+        Some(stage) => Err(too_large(module, facts, &memory.stages[stage], stage, cluster)),
         None => Ok(()),
     }
 }
 
-fn too_large(module: &Module, facts: &Facts, memory: &Memory, stage: usize, cluster: &Cluster) -> Diagnostic {
-    let it = &memory.stages[stage];
+fn too_large(
+    module: &Module,
+    facts: &Facts,
+    it: &StageMemory,
+    stage: usize,
+    cluster: &Cluster,
+) -> Diagnostic {
     let whose =
         if facts.header.meshes.len() > 1 { format!("stage {stage} ") } else { "the plan ".to_owned() };
-    let (device, limit) = (&cluster.accelerator.name, amount(memory.limit_bytes));
+    let (device, limit) = (&cluster.accelerator.name, amount(cluster.accelerator.usable_bytes()));
     let message =
         format!("{whose}needs {} on each device, {device} has {limit} to use", amount(it.peak_bytes));
     let error =
@@ -130,7 +138,22 @@ fn too_large(module: &Module, facts: &Facts, memory: &Memory, stage: usize, clus
         Some(peak) => error.note(known(peak.span), format!("most is in use at `{}`", peak.name)),
         None => error,
     };
+    let error = match largest_at_peak(module, facts, stage) {
+        Some(largest) => error.note(None, largest),
+        None => error,
+    };
     error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
+}
+
+/// The largest values that are there when a stage needs most.
+pub(crate) fn largest_at_peak(module: &Module, facts: &Facts, stage: usize) -> Option<String> {
+    let all = at_peak(module, facts, stage);
+    let one =
+        |&(id, bytes): &(InstrId, f64)| format!("`{}` {}", module.entry().instr(id).name, amount(bytes));
+    let largest: Vec<String> = all.iter().take(MAX_LARGEST).map(one).collect();
+    let n_more = all.len().saturating_sub(MAX_LARGEST);
+    let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
+    (!all.is_empty()).then(|| format!("at its peak there are {}{more}", largest.join(", ")))
 }
 
 /// Bytes as text, in decimal units as devices' datasheets have them.

@@ -35,6 +35,7 @@ class Case:
     microbatches: int
     gen: tuple = ()
     large: bool = False
+    recompute: str = "auto"
 
 
 CASES = (
@@ -45,6 +46,8 @@ CASES = (
     Case("llama", 2, 2),
     Case("moe", 2, 2),
     Case("llama_tiny", 4, 4),
+    Case("gpt", 2, 4, recompute="all"),
+    Case("llama_tiny", 2, 2, recompute="all"),
     Case("gen llama", 4, 4, ("llama", "--dtype", "f32")),
     Case("gen gpt tied", 2, 8, ("gpt", "--dtype", "f32", "--tied", "1", "--optimizer", "adam")),
     Case("gen gpt2-small", 4, 4, ("gpt", "--size", "gpt2-small", "--seq", "128", "--dtype", "f32"), large=True),
@@ -140,7 +143,7 @@ def judge(case, args, folder):
     path = program(case, args, folder)
     if path is None:
         return None
-    passes = f"fuse,shard,place{{stages={case.stages},microbatches={case.microbatches}}}"
+    passes = f"fuse,shard,place{{stages={case.stages},microbatches={case.microbatches},recompute={case.recompute}}}"
     call([args.phzc, path, "--passes", passes, "--cluster", args.cluster, "-q", "--emit", "stages", "-o", folder / "stages"], args)
     text = hlo.read_file(path)
     module = hlo.parse(text)
@@ -175,7 +178,8 @@ def main():
                 except (RuntimeError, AssertionError) as problem:
                     cells = ["-", "-", "-", f"FAILED: {str(problem)[:400]}"]
             seconds = f"{time.time() - start:.1f}"
-            rows.append([case.name, str(case.stages), str(case.microbatches), *cells[:3], seconds, cells[3]])
+            name = case.name if case.recompute == "auto" else f"{case.name}, recompute={case.recompute}"
+            rows.append([name, str(case.stages), str(case.microbatches), *cells[:3], seconds, cells[3]])
             print(f"{case.name}: {rows[-1][-1]}", file=sys.stderr)
     print("\nThe modules of the stages, run by XLA microbatch by microbatch, against the whole step.")
     show(rows, ["program", "stages", "microbatches", "modules", "results", "max error", "s", "verdict"])

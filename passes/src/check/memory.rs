@@ -52,6 +52,23 @@ pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
     Memory { stages: (0..n_stages).map(stage).collect(), limit_bytes: cluster.accelerator.usable_bytes() }
 }
 
+/// What is there when a stage needs most, largest first: instructions of the entry, and their bytes on one device.
+pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f64)> {
+    let (lives, aliases, n_held) = (lives(module, facts), aliased(module), in_flight(facts, stage) as f64);
+    let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, stage, n_held };
+    let (Some(at), Some(live)) = (sweep.entry().at, &lives[module.entry.index()]) else { return Vec::new() };
+    let reused = sweep.reused(live);
+    let bytes = |value: usize, id: InstrId| match live.ends[value] >= at.index() && !reused.contains(&value) {
+        true => sweep.value_bytes(module.entry, id, value - live.values(id).start, Some(live.ends[value])),
+        false => 0.0,
+    };
+    let ids = (0..=at.index()).map(InstrId::new);
+    let all = ids.map(|id| (id, live.values(id).map(|value| bytes(value, id)).sum::<f64>()));
+    let mut found: Vec<(InstrId, f64)> = all.filter(|(_, bytes)| *bytes > 0.0).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found
+}
+
 /// Per stage, per number of microbatches: the most bytes that a device needs while it holds the activations of that
 /// many, from none to as many as the schedule lets it hold; the last is its peak.
 pub fn memory_held(module: &Module, facts: &Facts) -> Vec<Vec<f64>> {

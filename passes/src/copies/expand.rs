@@ -21,14 +21,25 @@ pub struct Stages {
     pub of: Vec<usize>,
 }
 
-/// The whole program, which has no layouts, as the plan of the short one says.
-pub fn expand(whole: &Module, short: &Short, plan: &Module, stages: &Stages) -> Module {
+/// Where an instruction of an expanded program comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The plan's instruction that it is like.
+    pub like: InstrId,
+    /// The whole program's instruction that it is, or that reads it first.
+    pub reader: InstrId,
+}
+
+/// The whole program, which has no layouts, as the plan of the short one says; and where each instruction of its entry comes from.
+pub fn expand(whole: &Module, short: &Short, plan: &Module, stages: &Stages) -> (Module, Vec<Source>) {
     let mut writer = Writer {
         whole: whole.entry(),
         short,
         stages,
         template: Template::new(&short.module, plan),
         out: Vec::with_capacity(2 * whole.entry().instrs.len()),
+        sources: Vec::with_capacity(2 * whole.entry().instrs.len()),
+        reader: InstrId::new(0),
         map: Vec::with_capacity(whole.entry().instrs.len()),
         moved: IndexMap::default(),
         kinds: IndexMap::default(),
@@ -41,7 +52,7 @@ pub fn expand(whole: &Module, short: &Short, plan: &Module, stages: &Stages) -> 
     (entry.root, entry.instrs) = (root, writer.out);
     write_loops(&mut found, whole, plan, stages);
     plan.attr("num_partitions").into_iter().for_each(|text| found.set_attr("num_partitions", text));
-    found
+    (found, writer.sources)
 }
 
 /// Loops and branches are as the plan has them: they are in no layer that others stand for.
@@ -97,6 +108,10 @@ struct Writer<'a> {
     template: Template<'a>,
     /// The new instructions.
     out: Vec<Instr>,
+    /// Where they come from.
+    sources: Vec<Source>,
+    /// The whole program's instruction that is being written.
+    reader: InstrId,
     /// Old ids to new ones.
     map: Vec<InstrId>,
     /// What has been moved: from where, how, in which stage.
@@ -110,17 +125,20 @@ impl Writer<'_> {
         let stage = self.stages.of[id.index()];
         let comp = self.template.comp;
         let mut new = instr.clone();
+        let mut like = comp.root;
+        self.reader = id;
         if id == self.whole.root && instr.op == Opcode::Tuple {
             self.root(&mut new, comp.root(), stage);
         } else {
+            like = self.template.at[self.stand(id, id).index()];
             for (at, &operand) in instr.operands.iter().enumerate() {
                 let reader = comp.instr(self.template.at[self.stand(id, operand).index()]);
                 new.operands[at] = self.value(reader.operands[at], Some(operand), stage);
             }
-            take(&mut new, comp.instr(self.template.at[self.stand(id, id).index()]));
+            take(&mut new, comp.instr(like));
         }
         self.stages.note(&mut new, stage);
-        let made = self.push(new);
+        let made = self.push(new, like);
         self.map.push(made);
     }
 
@@ -195,11 +213,12 @@ impl Writer<'_> {
             return self.tuple(instr, planned, stage);
         }
         let from = self.value(instr.operands[0], operand, stage);
-        self.movement(from, instr, stage)
+        self.movement(from, planned, stage)
     }
 
-    /// A movement like the plan's `like`, unless it has been made already.
-    fn movement(&mut self, from: InstrId, like: &Instr, stage: usize) -> InstrId {
+    /// A movement like the plan's `planned`, unless it has been made already.
+    fn movement(&mut self, from: InstrId, planned: InstrId, stage: usize) -> InstrId {
+        let like = self.template.comp.instr(planned);
         let note = |key: &str| like.note(key).unwrap_or_default().to_owned();
         let target = like.sharding().map(ToString::to_string).unwrap_or_default();
         let kind = (target, note("phzc.partial"), note("phzc.move"), note("phzc.phase"));
@@ -220,7 +239,7 @@ impl Writer<'_> {
             new.set_note("phzc.block", &block);
         }
         self.stages.note(&mut new, stage);
-        let made = self.push(new);
+        let made = self.push(new, planned);
         self.moved.insert((from, kind, stage), made);
         made
     }
@@ -243,13 +262,14 @@ impl Writer<'_> {
         let mut new = Instr { operands, ..like.clone() };
         new.name = self.names.free(&like.name);
         self.stages.note(&mut new, stage);
-        let made = self.push(new);
+        let made = self.push(new, planned);
         self.moved.insert(key, made);
         made
     }
 
-    fn push(&mut self, instr: Instr) -> InstrId {
+    fn push(&mut self, instr: Instr, like: InstrId) -> InstrId {
         self.out.push(instr);
+        self.sources.push(Source { like, reader: self.reader });
         InstrId::new(self.out.len() - 1)
     }
 }

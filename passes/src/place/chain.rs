@@ -2,8 +2,10 @@
 //!
 //! All figures are those of the text: what a layer takes is what [`crate::report`] says its instructions take.
 
-use super::cut::Chain;
+use super::cut::{Chain, Level};
 use super::position::positions;
+use super::recompute::rewrite::Marks;
+use super::recompute::{Point, points};
 use super::units::Units;
 use crate::copies::short::Short;
 use crate::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, planned_comps};
@@ -22,6 +24,8 @@ pub struct Layers<'a> {
     layer_of: Vec<Vec<usize>>,
     units: Units,
     crossings: Vec<Crossing>,
+    /// Per run of the text's units: what it can compute again, once that has been asked for.
+    points: Option<Vec<Vec<Point>>>,
 }
 
 /// Bytes of values that cross the boundary before a layer, on one device.
@@ -47,7 +51,7 @@ impl<'a> Layers<'a> {
         let entry: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at) - 1).collect();
         let crossings = crossings(module, &facts, &entry, starts.len());
         let layer_of = with_callees(module, entry);
-        Layers { module, cluster, facts, layer_of, units, crossings }
+        Layers { module, cluster, facts, layer_of, units, crossings, points: None }
     }
 
     /// What the text says.
@@ -78,21 +82,70 @@ impl<'a> Layers<'a> {
             flight_bytes: all(&|unit| flight_bytes[unit] * share),
             send_secs: all(&|unit| send(&self.crossings[unit])),
             kind: self.units.of.clone(),
+            levels: Vec::new(),
+            runs: self.units.whole_runs(),
         }
     }
 
-    /// Per instruction of the whole entry: the stage that its layer is in.
-    pub fn whole_stages(&self, starts: &[usize], short: &Short) -> Vec<usize> {
+    /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per byte.
+    pub fn levels(&mut self, n_microbatches: usize) -> Vec<Level> {
+        self.facts.header.n_microbatches = n_microbatches;
+        let share = 1.0 / n_microbatches as f64;
+        let (module, facts, cluster) = (self.module, &self.facts, self.cluster);
+        let (entry, runs) = (module.entry, &self.units.runs);
+        let run = |unit: &usize| runs.partition_point(|run| run.end <= *unit);
+        let run_of: Vec<usize> = self.layer_of[entry.index()].iter().map(run).collect();
+        let points = self.points.get_or_insert_with(|| points(module, facts, cluster, &run_of, runs.len()));
+        let secs = |point: &Point| {
+            let mut price = StagePrice::default();
+            let instrs = point.again.iter().map(|&id| (entry, id, module.entry().instr(id)));
+            instrs.for_each(|instr| price.instr(module, facts, cluster, instr));
+            price.forward_secs
+        };
+        let mut levels: Vec<Level> = Vec::new();
+        for (kind, points) in points.iter().enumerate() {
+            levels.extend(points.windows(2).map(|pair| Level {
+                kind,
+                secs: (secs(&pair[1]) - secs(&pair[0])).max(0.0),
+                bytes: (pair[1].saved_bytes - pair[0].saved_bytes) * share,
+                again_bytes: pair[1].again_bytes * share,
+            }));
+        }
+        let price = |level: &Level| level.secs / level.bytes;
+        // The sort is stable: a kind's levels stay in their order where prices are equal.
+        levels.sort_by(|a, b| price(a).total_cmp(&price(b)));
+        levels
+    }
+
+    /// What is computed again when each layer does so up to some level, of instructions like those of the text in some layers.
+    pub fn marks(&self, again: &[usize], source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
+        let entry = self.module.entry.index();
+        let is_data = |id: InstrId| self.facts.comps[entry][id.index()].natures.contains(&Nature::Part);
+        let is_again = |id: InstrId, layer: usize| {
+            let run = self.units.runs.partition_point(|run| run.end <= self.layers()[id.index()]);
+            let point = self.points.as_ref().and_then(|points| points[run].get(again[layer]));
+            point.is_some_and(|point| point.again.binary_search(&id).is_ok())
+        };
+        let (is_again, is_data) = source.map(|(id, layer)| (is_again(id, layer), is_data(id))).unzip();
+        Marks { is_again, is_data }
+    }
+
+    /// Per instruction of the entry: its layer.
+    pub fn layers(&self) -> &[usize] {
+        &self.layer_of[self.module.entry.index()]
+    }
+
+    /// Per instruction of the whole entry: its layer.
+    pub fn whole_layers(&self, short: &Short) -> Vec<usize> {
         let by_name: IndexMap<&str, usize, FxBuildHasher> =
             self.module.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
-        let entry = &self.layer_of[self.module.entry.index()];
+        let entry = self.layers();
         let unit_of: Vec<usize> =
             short.module.entry().instrs.iter().map(|instr| entry[by_name[&*instr.name]]).collect();
-        let stage = |(stands, layer): (&[InstrId; 2], &Option<usize>)| {
-            let unit = self.units.unit(unit_of[stands[0].index()], *layer, short.n_layers);
-            starts.partition_point(|start| *start <= unit) - 1
+        let unit = |(stands, layer): (&[InstrId; 2], &Option<usize>)| {
+            self.units.unit(unit_of[stands[0].index()], *layer, short.n_layers)
         };
-        short.stands.iter().zip(&short.layer_of).map(stage).collect()
+        short.stands.iter().zip(&short.layer_of).map(unit).collect()
     }
 
     /// Per layer: bytes that stay for the whole step (parameters, sums of gradients), and bytes of the whole
@@ -139,13 +192,15 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// The phase of the last reader of each instruction of the entry.
+/// The phase of the last reader of each instruction of the entry; what has no memory of its own is read where its readers are.
 fn last_phases(module: &Module, facts: &Facts) -> Vec<Phase> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
     let mut last = vec![Phase::Forward; all.len()];
-    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr)) {
+    for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
+        let own = &all[id.index()];
+        let through = if own.is_allocated { Phase::Forward } else { last[id.index()] };
         for (maker, _) in operand_origins(comp, instr) {
-            last[maker.index()] = last[maker.index()].max(all[id.index()].phase);
+            last[maker.index()] = last[maker.index()].max(own.phase).max(through);
         }
     }
     last

@@ -1,6 +1,10 @@
 //! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
 
-use crate::chain::{Effort, Solver, Span, Stages, search};
+mod table;
+
+use crate::chain::{Effort, Solver, search};
+use std::ops::Range;
+use table::StageTable;
 
 /// What the cut decides over: a chain of layers, in forward order.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +21,23 @@ pub struct Chain {
     pub send_secs: Vec<f64>,
     /// Per layer: its kind; layers of one kind are equal, and so is what crosses the boundaries before them.
     pub kind: Vec<usize>,
+    /// Layers that compute things again together, in order, and of which kind they are.
+    pub runs: Vec<(Range<usize>, usize)>,
+    /// What runs of layers can compute again, in the order of seconds per byte that is saved.
+    pub levels: Vec<Level>,
+}
+
+/// One more thing that the backward part of a run of layers can compute again, after those of its kind that come before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// The kind of the runs that have it.
+    pub kind: usize,
+    /// Seconds of one microbatch.
+    pub secs: f64,
+    /// Bytes that each microbatch in flight need not save.
+    pub bytes: f64,
+    /// Bytes that are there while the backward part of one run is under way, with all that such a run computes again by then.
+    pub again_bytes: f64,
 }
 
 /// A way to cut the chain.
@@ -28,6 +49,17 @@ pub struct Cut {
     pub step_secs: f64,
     /// Bytes of the stage that needs most.
     pub memory_bytes: f64,
+    /// Per layer: how many of its run's levels it computes again.
+    pub again: Vec<usize>,
+    /// Whether the memory limit has a say in it.
+    pub is_limited: bool,
+}
+
+impl Cut {
+    /// Whether a layer computes something again.
+    pub fn is_again(&self) -> bool {
+        self.again.iter().any(|&again| again > 0)
+    }
 }
 
 impl Chain {
@@ -40,6 +72,16 @@ impl Chain {
             .collect()
     }
 
+    /// Per kind that computes something again: its runs.
+    fn runs_of_kinds(&self) -> Vec<Vec<Range<usize>>> {
+        let n_kinds = self.levels.iter().map(|level| level.kind + 1).max().unwrap_or(0);
+        let mut found = vec![Vec::new(); n_kinds];
+        for (run, kind) in self.runs.iter().filter(|(_, kind)| *kind < n_kinds) {
+            found[*kind].push(run.clone());
+        }
+        found
+    }
+
     /// No cut takes fewer seconds: stages are equally slow at best, and sends free.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
         let mean = self.secs.iter().sum::<f64>() / n_stages as f64;
@@ -50,18 +92,38 @@ impl Chain {
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
-    /// `min(B, S-i)` microbatches.
+    /// `min(B, S-i)` microbatches; where that is too much it computes again what saves most bytes per second.
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
         let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
         let best = search(&[Solver::new(&table)], None, effort);
         best.problem?;
         let starts: Vec<usize> = best.spans.iter().map(|span| span.start).collect();
-        let sum: f64 = table.stages(&starts).map(|(from, to)| table.secs(from, to)).sum();
-        let waits = (n_microbatches as f64 - 1.0) * table.slowest(&starts);
-        let step_secs = sum + waits + table.update_secs(&starts);
+        let secs = table.stage_secs(&starts);
+        let waits = (n_microbatches as f64 - 1.0) * secs.iter().copied().fold(0.0, f64::max);
+        let step_secs = secs.iter().sum::<f64>() + waits + table.update_secs(&starts);
         let memory_bytes = table.memory_bytes(&starts);
-        Some(Cut { starts, step_secs, memory_bytes })
+        let again = table.again(&starts);
+        Some(Cut { starts, step_secs, memory_bytes, again, is_limited: limit_bytes.is_finite() })
+    }
+
+    /// The same, of stages that compute again all that they can, whether they must or not.
+    pub fn cut_again(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
+        let mut eased = Chain { levels: Vec::new(), ..self.clone() };
+        for (run, kind) in &self.runs {
+            for level in self.levels.iter().filter(|level| level.kind == *kind) {
+                eased.secs[run.start] += level.secs;
+                eased.flight_bytes[run.start] -= level.bytes;
+            }
+        }
+        let mut cut = eased.cut(n_stages, n_microbatches, limit_bytes)?;
+        let is_inside =
+            |run: &Range<usize>| !cut.starts.iter().any(|&start| run.start < start && start < run.end);
+        for (run, kind) in self.runs.iter().filter(|(run, _)| is_inside(run)) {
+            let n_levels = self.levels.iter().filter(|level| level.kind == *kind).count();
+            cut.again[run.clone()].fill(n_levels);
+        }
+        Some(cut)
     }
 
     /// The best among the cuts whose largest stage needs least memory.
@@ -83,139 +145,6 @@ const HALVINGS: usize = 52;
 /// The chain core counts in milliseconds.
 const MS: f64 = 1e3;
 
-/// Prefix sums, so that a stage's figures are differences.
-struct StageTable<'a> {
-    chain: &'a Chain,
-    n_stages: usize,
-    n_microbatches: usize,
-    limit_bytes: f64,
-    secs: Vec<f64>,
-    update: Vec<f64>,
-    fixed: Vec<f64>,
-    flight: Vec<f64>,
-}
-
-impl<'a> StageTable<'a> {
-    fn new(chain: &'a Chain, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> StageTable<'a> {
-        StageTable {
-            chain,
-            n_stages,
-            n_microbatches,
-            limit_bytes,
-            secs: Chain::sums(&chain.secs),
-            update: Chain::sums(&chain.update_secs),
-            fixed: Chain::sums(&chain.fixed_bytes),
-            flight: Chain::sums(&chain.flight_bytes),
-        }
-    }
-
-    fn n_layers(&self) -> usize {
-        self.chain.secs.len()
-    }
-
-    /// Seconds of one microbatch in the stage `from..to`, its send onwards included.
-    fn secs(&self, from: usize, to: usize) -> f64 {
-        let send = if to < self.n_layers() { self.chain.send_secs[to] } else { 0.0 };
-        self.secs[to] - self.secs[from] + send
-    }
-
-    /// Bytes that a stage needs; it holds as many microbatches as there are stages from it on.
-    fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
-        let in_flight = self.n_microbatches.min(self.n_stages - stage) as f64;
-        self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
-    }
-
-    fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
-        self.bytes(stage, from, to) <= self.limit_bytes
-    }
-
-    /// Whether some cut fits: the last stage takes as many layers as it can hold, so does each before it.
-    fn is_possible(&self) -> bool {
-        let mut end = self.n_layers();
-        for stage in (0..self.n_stages).rev() {
-            let Some(from) = (stage..end).find(|&from| self.fits(stage, from, end)) else { return false };
-            end = from;
-        }
-        end == 0
-    }
-
-    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as much where stages
-    /// are equal.
-    fn update_weight(&self) -> f64 {
-        1.0 / (self.n_microbatches + self.n_stages - 1) as f64
-    }
-
-    fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
-        starts
-            .iter()
-            .enumerate()
-            .map(|(index, &from)| (from, starts.get(index + 1).copied().unwrap_or(self.n_layers())))
-    }
-
-    fn slowest(&self, starts: &[usize]) -> f64 {
-        self.stages(starts).map(|(from, to)| self.secs(from, to)).fold(0.0, f64::max)
-    }
-
-    fn memory_bytes(&self, starts: &[usize]) -> f64 {
-        let bytes = |(stage, (from, to))| self.bytes(stage, from, to);
-        self.stages(starts).enumerate().map(bytes).fold(0.0, f64::max)
-    }
-
-    fn update_secs(&self, starts: &[usize]) -> f64 {
-        self.stages(starts).map(|(from, to)| self.update[to] - self.update[from]).fold(0.0, f64::max)
-    }
-}
-
-impl Stages for StageTable<'_> {
-    fn n_units(&self) -> usize {
-        self.n_layers()
-    }
-    fn n_devices(&self) -> usize {
-        self.n_stages
-    }
-    fn groups(&self) -> &[usize] {
-        &[1]
-    }
-    fn max_stages(&self) -> usize {
-        self.n_stages
-    }
-    fn min_stages(&self) -> usize {
-        self.n_stages
-    }
-    fn is_allowed(&self, _: usize, _: usize) -> bool {
-        true
-    }
-    fn links(&self, _: usize, _: usize) -> u8 {
-        0
-    }
-    fn busy_before(&self, unit: usize) -> f64 {
-        MS * (self.secs[unit] + self.update_weight() * self.update[unit])
-    }
-    fn kind(&self, unit: usize) -> usize {
-        self.chain.kind[unit]
-    }
-    fn is_better_end(&self, a: usize, b: usize) -> bool {
-        let send = |kind: usize| {
-            let at = self.chain.kind.iter().position(|&other| other == kind);
-            at.map_or(0.0, |at| self.chain.send_secs[at])
-        };
-        send(a) <= send(b)
-    }
-    fn lower_ms(&self, span: &Span) -> f64 {
-        let (from, to) = (span.start, span.end);
-        match self.fits(self.n_stages - span.in_flight, from, to) {
-            true => MS * (self.secs(from, to) + self.update_weight() * (self.update[to] - self.update[from])),
-            false => f64::INFINITY,
-        }
-    }
-    fn upper_ms(&self, span: &Span) -> f64 {
-        self.lower_ms(span)
-    }
-    fn rounds(&self) -> f64 {
-        self.n_microbatches as f64 - 1.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +158,8 @@ mod tests {
             flight_bytes: zeros.clone(),
             send_secs: zeros,
             kind: (0..secs.len()).collect(),
+            levels: Vec::new(),
+            runs: Vec::new(),
         }
     }
 
@@ -293,6 +224,28 @@ mod tests {
         assert_eq!(it.leanest(2, 2).map(|cut| cut.starts), Some(vec![0, 1]));
         assert_eq!(it.cut(2, 2, 9.0).map(|cut| cut.starts), Some(vec![0, 1]));
         assert_eq!(it.cut(2, 2, 8.9), None);
+    }
+
+    #[test]
+    fn what_saves_most_per_second_is_computed_again_and_no_more_than_needed() {
+        let level = |kind, secs, bytes| Level { kind, secs, bytes, again_bytes: 0.0 };
+        let mut it = Chain { flight_bytes: vec![3.0; 4], ..chain(&[1.0; 4]) };
+        it.kind = vec![0, 1, 0, 1];
+        it.runs = (0..4).map(|layer| (layer..layer + 1, layer % 2)).collect();
+        it.levels = vec![level(0, 0.1, 1.0), level(1, 0.3, 2.0), level(0, 0.5, 2.0)];
+        // 16 bytes are needed: of 14 two layers compute one level again, of 12 another one too.
+        for (limit, again, secs) in [
+            (16.0, [0, 0, 0, 0], 4.0),
+            (15.0, [1, 0, 0, 0], 4.1),
+            (14.0, [1, 0, 1, 0], 4.2),
+            (12.0, [1, 1, 1, 0], 4.5),
+            (6.0, [2, 1, 2, 1], 5.8),
+        ] {
+            let cut = it.cut(1, 1, limit).expect("it fits");
+            assert_eq!(cut.again, again, "{limit}");
+            assert!((cut.step_secs - secs).abs() < 1e-9 && cut.memory_bytes <= limit, "{cut:?}");
+        }
+        assert_eq!(it.cut(1, 1, 5.9), None);
     }
 
     #[test]

@@ -12,9 +12,12 @@
 
 mod chain;
 pub mod cut;
+mod limits;
 mod microbatches;
 pub(crate) mod note;
+mod outcome;
 mod position;
+mod recompute;
 mod staged;
 pub(crate) mod strip;
 #[cfg(test)]
@@ -27,11 +30,11 @@ use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use crate::shard::control::forbidden;
 use crate::shard::subject::Subject;
+use outcome::{Placement, Tried, pick};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
 use staged::Sketch;
-use tried::{Placement, Tried, pick};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -49,6 +52,12 @@ pub static PASS: Pass = Pass {
             kind: OptionKind::Int { min: 0, max: 1 << 20 },
             default: "0",
             help: "microbatches per step; 0 tries every power of two that divides the batch",
+        },
+        OptionInfo {
+            name: "recompute",
+            kind: OptionKind::Choice(&["auto", "never", "all"]),
+            default: "auto",
+            help: "activations that backward computes again: where memory is short those that save most bytes per second; none; all",
         },
     ],
     run,
@@ -78,6 +87,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         counts: microbatches::counts(&subject.graph, options)?,
         subject: &subject,
         is_given,
+        recompute: Recompute::parse(options.text("recompute")),
     };
     (cx.progress)("place: trying stage counts");
     let best = problem.best(options.int("stages") as usize)?;
@@ -115,6 +125,27 @@ struct Problem<'a> {
     counts: Vec<usize>,
     /// Whether the user fixed some layouts; then the program stays on all devices.
     is_given: bool,
+    recompute: Recompute,
+}
+
+/// Which activations the backward part computes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recompute {
+    /// What saves most bytes per second, where memory is short.
+    Auto,
+    Never,
+    /// All that can be.
+    All,
+}
+
+impl Recompute {
+    fn parse(word: &str) -> Recompute {
+        match word {
+            "never" => Recompute::Never,
+            "all" => Recompute::All,
+            _ => Recompute::Auto,
+        }
+    }
 }
 
 impl Problem<'_> {
@@ -140,11 +171,11 @@ impl Problem<'_> {
         let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
         // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
-        let unstaged = |_| if is_late { self.as_sharded() } else { self.unstaged() };
-        let mut tried: Vec<Tried> = one.iter().map(unstaged).collect();
+        let mut tried: Vec<Tried> =
+            one.iter().map(|_| if is_late { self.as_sharded() } else { self.unstaged() }).collect();
         let mut best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
         let mut sketches: Vec<Sketch> = Vec::new();
-        let is_open = is_late && best.is_infinite();
+        let is_open = !self.is_given && tried.iter().any(|tried| !self.is_as_sharded(tried));
         let some: Vec<usize> = one.iter().filter(|_| is_open).chain(&many).copied().collect();
         let sketched: Vec<_> = some.par_iter().map(|&count| self.sketched(count, best)).collect();
         for sketched in sketched {

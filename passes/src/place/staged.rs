@@ -1,7 +1,9 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
 use super::chain::Layers;
-use super::tried::{Bound, Draft, Tried};
+use super::limits::Limits;
+use super::outcome::{Bound, Tried};
+use super::tried::Draft;
 use super::{Problem, text};
 use crate::derive::derive;
 use crate::shard::model::{Goal, Input, Model};
@@ -10,6 +12,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Mesh};
 
 /// The search over one number of stages.
+#[derive(Clone)]
 struct Stages<'p> {
     problem: &'p Problem<'p>,
     /// The devices of a stage.
@@ -39,16 +42,18 @@ impl Problem<'_> {
     /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
     ///
     /// Layouts are chosen for the whole batch first. If they split it so far that the number of microbatches that
-    /// would be best cannot be split as well, they are chosen again for that number.
+    /// would be best cannot be split as well, they are chosen again for that number. Where memory decides, those that would be
+    /// best with more of it are sketched too: microbatches and recomputation may make room.
     pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Vec<Sketch<'_>>, Tried> {
-        let (fewest, most) = self.fewest_and_most();
-        let stages = || Stages::new(self, n_stages, to_beat);
-        let floors = stages().floors(fewest);
+        let fewest = self.fewest_and_most().0;
+        let stages = Stages::new(self, n_stages, to_beat);
+        let floors = stages.floors(fewest);
         let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
         // Choices that lay equal layers out alike bound no others.
         let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
         let floor = self.subject.short.as_ref().map(|_| least.max(noted));
-        let Some(solved) = stages().solve(fewest, &floors) else {
+        let usable = stages.cluster.accelerator.usable_bytes();
+        let Some(solved) = stages.solve(fewest, &floors, Some(usable)) else {
             return Err(match floor {
                 _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
                 Some(floor) => Tried::Slower(floor),
@@ -57,16 +62,9 @@ impl Problem<'_> {
         };
         let lower_bound_secs = floor.unwrap_or(solved.bound());
         let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
-        let (secs, wanted) = stages().estimate(fewest, &solved);
-        let wanted = if secs.is_finite() { wanted } else { Some(most).filter(|&most| most > fewest) };
-        let mut found =
-            vec![Sketch { stages: stages(), solved, n_microbatches: fewest, bound: bound.clone(), secs }];
-        if let Some((count, solved)) =
-            wanted.and_then(|count| Some((count, stages().solve(count, &stages().floors(count))?)))
-        {
-            let (secs, _) = stages().estimate(count, &solved);
-            found.push(Sketch { stages: stages(), solved, n_microbatches: count, bound, secs });
-        }
+        let free = if solved.is_free { None } else { stages.solve(fewest, &floors, None) };
+        let mut found = stages.sketches(solved, Some(usable), &bound);
+        found.extend(free.into_iter().flat_map(|free| stages.sketches(free, None, &bound)));
         Ok(found)
     }
 }
@@ -97,18 +95,39 @@ impl<'p> Stages<'p> {
     /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether equal layers are laid
     /// out alike or not.
     fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
-        let goal = self.goal(f64::INFINITY);
+        let goal = self.goal(None);
         let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floor(&goal);
         let all = meshes(self.cluster.n_devices() as i64).into_iter();
         all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
     }
 
-    fn goal(&self, limit_bytes: f64) -> Goal {
-        Goal { weights: self.weights, memory_bytes: Some(self.n_stages as f64 * limit_bytes) }
+    fn goal(&self, limit_bytes: Option<f64>) -> Goal {
+        Goal { weights: self.weights, memory_bytes: limit_bytes.map(|limit| self.n_stages as f64 * limit) }
     }
 
-    fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)]) -> Option<Solved> {
-        let goal = self.goal(self.cluster.accelerator.usable_bytes());
+    /// Layouts as sketches: for the whole batch, and for the number of microbatches that would be best if those do not allow it.
+    fn sketches(&self, solved: Solved, limit_bytes: Option<f64>, bound: &Bound) -> Vec<Sketch<'p>> {
+        let (fewest, most) = self.problem.fewest_and_most();
+        let (secs, wanted) = self.estimate(fewest, &solved);
+        let wanted = if secs.is_finite() { wanted } else { Some(most).filter(|&most| most > fewest) };
+        let sketch = |solved: Solved, n_microbatches: usize, secs: f64| Sketch {
+            stages: self.clone(),
+            solved,
+            n_microbatches,
+            bound: bound.clone(),
+            secs,
+        };
+        let mut found = vec![sketch(solved, fewest, secs)];
+        let again = |count| Some((count, self.solve(count, &self.floors(count), limit_bytes)?));
+        if let Some((count, solved)) = wanted.and_then(again) {
+            let (secs, _) = self.estimate(count, &solved);
+            found.push(sketch(solved, count, secs));
+        }
+        found
+    }
+
+    fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)], limit: Option<f64>) -> Option<Solved> {
+        let goal = self.goal(limit);
         let open = floors.iter().filter(|(_, floor)| *floor < self.to_beat);
         let open: Vec<Mesh> = open.map(|(mesh, _)| mesh.clone()).collect();
         solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
@@ -122,7 +141,7 @@ impl<'p> Stages<'p> {
         let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
         let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
         let usable = problem.cluster.accelerator.usable_bytes();
-        let (fastest, wanted) = problem.fastest(&mut layers, self.n_stages, usable, &allowed);
+        let (fastest, wanted) = problem.fastest(&mut layers, self.n_stages, &Limits::new(usable), &allowed);
         (fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs), wanted)
     }
 
@@ -130,7 +149,7 @@ impl<'p> Stages<'p> {
         let draft = self.draft(self.input(n_microbatches), solved);
         self.problem.within_memory(self.n_stages, draft, bound, |limit, moves_again| {
             let input = Input { moves_again, ..self.input(n_microbatches) };
-            let again = solve_on(input, &solved.mesh, &self.goal(limit));
+            let again = solve_on(input, &solved.mesh, &self.goal(Some(limit)));
             again.map(|again| self.draft(input, &again))
         })
     }

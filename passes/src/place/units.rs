@@ -5,9 +5,13 @@ use crate::copies::short::Short;
 use indexmap::IndexMap;
 use phzc_ir::{InstrId, Module};
 use rustc_hash::FxBuildHasher;
+use std::ops::Range;
 
 /// A program without equal layers is cut at no more places than this.
 const MAX_UNITS: usize = 48;
+/// What is computed again is divided where at most this many times as much crosses as at the places that are this near.
+const LOW: f64 = 1.25;
+const NEAR: usize = 3;
 /// At so many places a layer is cut.
 const CUTS_PER_LAYER: usize = 2;
 
@@ -17,6 +21,8 @@ pub struct Units {
     pub starts: Vec<usize>,
     /// Per unit of the whole chain: the text's.
     pub of: Vec<usize>,
+    /// Runs of the text's units between which little crosses: what one of them computes again it makes of what they hand on.
+    pub runs: Vec<Range<usize>>,
     /// The layer's units in the text, where they stand for more: the first of them, how many, and layers in between.
     inner: Option<(usize, usize, usize)>,
 }
@@ -24,10 +30,10 @@ pub struct Units {
 impl Units {
     /// The units of a text that stands for itself: in each of some spans of equal time, from where least crosses.
     pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
-        let starts = starts(secs, crossings, 0..secs.len(), MAX_UNITS);
+        let starts = starts(secs, crossings, 0..secs.len(), MAX_UNITS, |_| true);
         let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
         starts.dedup();
-        Units { of: (0..starts.len()).collect(), starts, inner: None }
+        Units { of: (0..starts.len()).collect(), runs: runs(&starts, crossings), starts, inner: None }
     }
 
     /// The units of a plan of a short program: every layer is cut at the same places.
@@ -43,10 +49,11 @@ impl Units {
             .map(|(own, twin)| (at(own), (own, twin)))
             .collect();
         let Some((&first, &last)) = twins.keys().min().zip(twins.keys().max()) else {
-            return Units { starts: vec![0], of: vec![0], inner: None };
+            return Units::one();
         };
-        let all = starts(secs, crossings, first..last + 1, CUTS_PER_LAYER);
-        let cuts: Vec<(InstrId, InstrId)> = all.filter_map(|start| twins.get(&start).copied()).collect();
+        let is_twin = |at: usize| twins.contains_key(&at);
+        let all = starts(secs, crossings, first..last + 1, CUTS_PER_LAYER, is_twin);
+        let cuts: Vec<(InstrId, InstrId)> = all.map(|start| twins[&start]).collect();
         let beside = |id: InstrId, side: usize| short.neighbours[id.index()][side].map(at);
         let rows = [
             cuts.iter().filter_map(|&(_, twin)| beside(twin, 0)).collect::<Vec<usize>>(),
@@ -61,13 +68,27 @@ impl Units {
     fn of_rows(rows: &[Vec<usize>; 4], n_cuts: usize, n_between: usize) -> Units {
         let starts: Vec<usize> = std::iter::once(0).chain(rows.iter().flatten().copied()).collect();
         if n_cuts == 0 || !starts.windows(2).all(|pair| pair[0] < pair[1]) {
-            return Units { starts: vec![0], of: vec![0], inner: None };
+            return Units::one();
         }
         let first = 1 + rows[0].len();
         let layer = first..first + n_cuts;
         let between = (0..n_between).flat_map(|_| layer.clone());
         let of = (0..layer.end).chain(between).chain(layer.end..starts.len()).collect();
-        Units { starts, of, inner: Some((first, n_cuts, n_between)) }
+        let runs = (0..starts.len()).map(|unit| unit..unit + 1).collect();
+        Units { starts, of, runs, inner: Some((first, n_cuts, n_between)) }
+    }
+
+    /// All of a text as one unit.
+    fn one() -> Units {
+        Units { starts: vec![0], of: vec![0], runs: vec![0..1], inner: None }
+    }
+
+    /// The runs of the whole chain, and which of the text's each is like.
+    pub fn whole_runs(&self) -> Vec<(Range<usize>, usize)> {
+        match self.inner {
+            None => self.runs.iter().cloned().zip(0..).collect(),
+            Some(_) => self.of.iter().enumerate().map(|(unit, &of)| (unit..unit + 1, of)).collect(),
+        }
     }
 
     /// The unit of the whole chain in which an instruction of the whole program is whose stand-in is in unit `unit` of the text.
@@ -83,13 +104,26 @@ impl Units {
     }
 }
 
-/// In each of `n` spans of equal time of some positions: where least crosses.
+/// Divides units where no more crosses than close by.
+fn runs(starts: &[usize], crossings: &[Crossing]) -> Vec<Range<usize>> {
+    let up = |unit: usize| crossings[starts[unit]].up;
+    let is_low = |&unit: &usize| {
+        let beside = unit.saturating_sub(NEAR).max(1)..(unit + NEAR + 1).min(starts.len());
+        beside.into_iter().all(|other| up(unit) <= LOW * up(other))
+    };
+    let cuts: Vec<usize> =
+        std::iter::once(0).chain((1..starts.len()).filter(is_low)).chain([starts.len()]).collect();
+    cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
+}
+
+/// In each of `n` spans of equal time of some positions: where least crosses of those that may be cut at.
 fn starts(
     secs: &[f64],
     crossings: &[Crossing],
     positions: std::ops::Range<usize>,
     n: usize,
-) -> impl Iterator<Item = usize> + use<> + Clone {
+    is_allowed: impl Fn(usize) -> bool,
+) -> impl Iterator<Item = usize> {
     let total: f64 = secs[positions.clone()].iter().sum();
     let mut best: Vec<Option<usize>> = vec![None; n];
     let weight = |at: usize| crossings[at].up + crossings[at].down;
@@ -97,7 +131,7 @@ fn starts(
     for at in positions {
         let span = ((done / total * n as f64) as usize).min(n - 1);
         let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
-        if (is_inside || done > 0.0) && done < total && is_better {
+        if (is_inside || done > 0.0) && done < total && is_better && is_allowed(at) {
             best[span] = Some(at);
         }
         done += secs[at];

@@ -22,7 +22,7 @@ pub struct Solved {
     /// No choice takes less, were there memory enough.
     pub free_bound: f64,
     /// Whether it would be the choice were there memory enough.
-    is_free: bool,
+    pub is_free: bool,
 }
 
 impl Solved {

@@ -1,0 +1,209 @@
+//! What the stages of a chain take, within a memory limit, by what they compute again.
+
+use super::{Chain, MS};
+use crate::chain::{Span, Stages};
+use std::ops::Range;
+
+/// Prefix sums, so that a stage's figures are differences.
+pub struct StageTable<'a> {
+    chain: &'a Chain,
+    n_stages: usize,
+    n_microbatches: usize,
+    pub limit_bytes: f64,
+    secs: Vec<f64>,
+    update: Vec<f64>,
+    fixed: Vec<f64>,
+    flight: Vec<f64>,
+    /// Per kind that computes something again: its runs of layers.
+    of_kind: Vec<Vec<Range<usize>>>,
+}
+
+/// A stage that computes something again.
+#[derive(Default)]
+struct Eased {
+    bytes: f64,
+    secs: f64,
+    /// Which levels, of how many runs.
+    levels: Vec<(usize, usize)>,
+}
+
+impl<'a> StageTable<'a> {
+    /// The table of a chain.
+    pub fn new(chain: &'a Chain, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> StageTable<'a> {
+        StageTable {
+            chain,
+            n_stages,
+            n_microbatches,
+            limit_bytes,
+            secs: Chain::sums(&chain.secs),
+            update: Chain::sums(&chain.update_secs),
+            fixed: Chain::sums(&chain.fixed_bytes),
+            flight: Chain::sums(&chain.flight_bytes),
+            of_kind: chain.runs_of_kinds(),
+        }
+    }
+
+    fn n_layers(&self) -> usize {
+        self.chain.secs.len()
+    }
+
+    /// Seconds of one microbatch in the stage `from..to`, its send onwards included.
+    fn secs(&self, from: usize, to: usize) -> f64 {
+        let send = if to < self.n_layers() { self.chain.send_secs[to] } else { 0.0 };
+        self.secs[to] - self.secs[from] + send
+    }
+
+    /// Bytes that a stage needs; it holds as many microbatches as there are stages from it on.
+    pub fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
+        let in_flight = self.in_flight(stage);
+        self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
+    }
+
+    fn in_flight(&self, stage: usize) -> f64 {
+        self.n_microbatches.min(self.n_stages - stage) as f64
+    }
+
+    fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
+        self.eased(stage, from, to).is_some()
+    }
+
+    /// Whether some cut fits: the last stage takes as many layers as it can hold, so does each before it.
+    pub fn is_possible(&self) -> bool {
+        let mut end = self.n_layers();
+        for stage in (0..self.n_stages).rev() {
+            let Some(from) = (stage..end).find(|&from| self.fits(stage, from, end)) else { return false };
+            end = from;
+        }
+        end == 0
+    }
+
+    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as much where stages
+    /// are equal.
+    fn update_weight(&self) -> f64 {
+        1.0 / (self.n_microbatches + self.n_stages - 1) as f64
+    }
+
+    fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
+        starts
+            .iter()
+            .enumerate()
+            .map(|(index, &from)| (from, starts.get(index + 1).copied().unwrap_or(self.n_layers())))
+    }
+
+    /// Seconds of one microbatch in each stage, with what it computes again.
+    pub fn stage_secs(&self, starts: &[usize]) -> Vec<f64> {
+        let secs = |(stage, (from, to))| self.full_secs(stage, from, to);
+        self.stages(starts).enumerate().map(secs).collect()
+    }
+
+    /// Bytes of the stage that needs most.
+    pub fn memory_bytes(&self, starts: &[usize]) -> f64 {
+        let bytes =
+            |(stage, (from, to))| self.eased(stage, from, to).map_or(f64::INFINITY, |eased| eased.bytes);
+        self.stages(starts).enumerate().map(bytes).fold(0.0, f64::max)
+    }
+
+    /// Per layer: how many levels it computes again.
+    pub fn again(&self, starts: &[usize]) -> Vec<usize> {
+        let mut again = vec![0; self.n_layers()];
+        for (stage, (from, to)) in self.stages(starts).enumerate() {
+            let Some(eased) = self.eased(stage, from, to) else { continue };
+            for &(level, n) in &eased.levels {
+                let own = self.of_kind[self.chain.levels[level].kind].iter();
+                let own = own.filter(|run| run.start >= from && run.end <= to);
+                own.take(n).cloned().flatten().for_each(|layer| again[layer] += 1);
+            }
+        }
+        again
+    }
+
+    /// Seconds of one microbatch in a stage that keeps within memory; infinite if it cannot.
+    fn full_secs(&self, stage: usize, from: usize, to: usize) -> f64 {
+        self.eased(stage, from, to).map_or(f64::INFINITY, |eased| self.secs(from, to) + eased.secs)
+    }
+
+    /// What a stage computes again to keep within memory: the levels that save most bytes per second, of the last only as many
+    /// runs as it takes. `None` where all are not enough.
+    fn eased(&self, stage: usize, from: usize, to: usize) -> Option<Eased> {
+        let mut eased = Eased { bytes: self.bytes(stage, from, to), ..Eased::default() };
+        let mut again_bytes = 0.0f64;
+        let in_flight = self.in_flight(stage);
+        for (index, level) in self.chain.levels.iter().enumerate() {
+            if eased.bytes <= self.limit_bytes {
+                break;
+            }
+            let n_own = self.n_of_kind(level.kind, from, to);
+            if n_own == 0 {
+                continue;
+            }
+            let each = in_flight * level.bytes;
+            let held = eased.bytes - again_bytes;
+            again_bytes = again_bytes.max(level.again_bytes);
+            let wanted = ((held + again_bytes - self.limit_bytes) / each).ceil().max(1.0);
+            let n = (wanted as usize).min(n_own);
+            eased.bytes = held - n as f64 * each + again_bytes;
+            eased.secs += n as f64 * level.secs;
+            eased.levels.push((index, n));
+        }
+        (eased.bytes <= self.limit_bytes).then_some(eased)
+    }
+
+    fn n_of_kind(&self, kind: usize, from: usize, to: usize) -> usize {
+        let runs = &self.of_kind[kind];
+        let n_before = runs.partition_point(|run| run.start < from);
+        runs.partition_point(|run| run.end <= to).saturating_sub(n_before)
+    }
+
+    /// Seconds of the longest update of a stage.
+    pub fn update_secs(&self, starts: &[usize]) -> f64 {
+        self.stages(starts).map(|(from, to)| self.update[to] - self.update[from]).fold(0.0, f64::max)
+    }
+}
+
+impl Stages for StageTable<'_> {
+    fn n_units(&self) -> usize {
+        self.n_layers()
+    }
+    fn n_devices(&self) -> usize {
+        self.n_stages
+    }
+    fn groups(&self) -> &[usize] {
+        &[1]
+    }
+    fn max_stages(&self) -> usize {
+        self.n_stages
+    }
+    fn min_stages(&self) -> usize {
+        self.n_stages
+    }
+    fn is_allowed(&self, _: usize, _: usize) -> bool {
+        true
+    }
+    fn links(&self, _: usize, _: usize) -> u8 {
+        0
+    }
+    fn busy_before(&self, unit: usize) -> f64 {
+        MS * (self.secs[unit] + self.update_weight() * self.update[unit])
+    }
+    fn kind(&self, unit: usize) -> usize {
+        self.chain.kind[unit]
+    }
+    fn is_better_end(&self, a: usize, b: usize) -> bool {
+        let send = |kind: usize| {
+            let at = self.chain.kind.iter().position(|&other| other == kind);
+            at.map_or(0.0, |at| self.chain.send_secs[at])
+        };
+        send(a) <= send(b)
+    }
+    fn lower_ms(&self, span: &Span) -> f64 {
+        let (from, to) = (span.start, span.end);
+        let update = self.update_weight() * (self.update[to] - self.update[from]);
+        MS * (self.full_secs(self.n_stages - span.in_flight, from, to) + update)
+    }
+    fn upper_ms(&self, span: &Span) -> f64 {
+        self.lower_ms(span)
+    }
+    fn rounds(&self) -> f64 {
+        self.n_microbatches as f64 - 1.0
+    }
+}

@@ -1,0 +1,76 @@
+//! Texts of one draft, and what they show of the memory that the chain may plan with.
+
+use super::outcome::Staged;
+use std::collections::BTreeMap;
+
+/// A text that needs less than planned by more than this could use what is left.
+const ROOM: f64 = 1.05;
+/// How many more texts are made once one fits, to use what is left.
+const MAX_MORE: usize = 2;
+
+/// The texts that were made so far.
+pub struct Texts {
+    pub limits: Limits,
+    /// The fastest that fits.
+    pub best: Option<Staged>,
+    /// The one that needs least of those that do not.
+    pub leanest: Option<Staged>,
+    /// Texts made since one fits, that one included.
+    n_more: usize,
+}
+
+impl Texts {
+    /// None so far.
+    pub fn new(usable_bytes: f64) -> Texts {
+        let limits = Limits { usable_bytes, of: BTreeMap::new() };
+        Texts { limits, best: None, leanest: None, n_more: 0 }
+    }
+
+    /// Adds one; whether another one, with the limits as they are now, could be better.
+    pub fn add(&mut self, staged: Staged) -> bool {
+        let (peak_bytes, count) = (staged.peak_bytes(), staged.plan.n_microbatches);
+        let before = self.limits.of(count);
+        let now = self.limits.correct(count, staged.cut_bytes, peak_bytes);
+        let has_room = staged.is_limited && now > ROOM * before;
+        let is_fitting = peak_bytes <= self.limits.usable_bytes;
+        match is_fitting {
+            true => self.best = Some(staged.or_faster(self.best.take())),
+            false => self.leanest = Some(staged.or_leaner(self.leanest.take())),
+        }
+        self.n_more += usize::from(self.best.is_some());
+        self.best.is_none() || self.n_more <= MAX_MORE && (has_room || !is_fitting)
+    }
+}
+
+/// How much memory the chain may plan with, per number of microbatches: as texts have shown.
+pub struct Limits {
+    /// What a device has to use.
+    pub usable_bytes: f64,
+    of: BTreeMap<usize, f64>,
+}
+
+impl Limits {
+    /// Nothing is known yet.
+    pub fn new(usable_bytes: f64) -> Limits {
+        Limits { usable_bytes, of: BTreeMap::new() }
+    }
+
+    /// What the chain may plan with for a number of microbatches.
+    pub fn of(&self, n_microbatches: usize) -> f64 {
+        self.of.get(&n_microbatches).copied().unwrap_or(self.usable_bytes)
+    }
+
+    /// The same, now that the text of a cut of `cut_bytes` is known to need `peak_bytes`. What the chain does not know of is there
+    /// whatever it saves; where that would leave nothing, it is taken to be in proportion.
+    fn correct(&mut self, n_microbatches: usize, cut_bytes: f64, peak_bytes: f64) -> f64 {
+        let (usable, before) = (self.usable_bytes, self.of(n_microbatches));
+        let [sum, ratio] = [cut_bytes + usable - peak_bytes, cut_bytes * usable / peak_bytes];
+        let limit = match peak_bytes <= usable {
+            true => 0.99 * sum.min(ratio),
+            false if sum > 0.0 => (0.99 * sum).min(0.98 * before),
+            false => 0.95 * ratio,
+        };
+        self.of.insert(n_microbatches, limit);
+        limit
+    }
+}

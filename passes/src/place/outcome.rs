@@ -1,0 +1,159 @@
+//! What became of the stage counts, and the best of them.
+
+use super::note;
+use crate::report::Plan;
+use phzc_ir::{Diagnostic, Module, Result};
+
+/// A program with its stages and microbatches.
+pub struct Placement {
+    /// The planned program.
+    pub text: Module,
+    /// Seconds of a step, as the report of the text says.
+    time_secs: f64,
+    /// No plan on as many stages takes less.
+    lower_bound_secs: f64,
+    /// Why the search over layouts stopped.
+    stop: String,
+    n_stages: usize,
+    /// Whether it computes something again, or has microbatches.
+    pub is_eased: bool,
+}
+
+/// What became of one stage count.
+pub enum Tried {
+    Placed(Box<Placement>),
+    /// It provably takes no less than another count.
+    Worse,
+    /// It seems to take longer than another count; no plan like it takes less than so many seconds.
+    Slower(f64),
+    /// No plan that was tried fits in memory.
+    TooLarge(Diagnostic),
+    Impossible(Diagnostic),
+}
+
+impl Tried {
+    /// Seconds of a step; infinite if there is no plan.
+    pub fn time_secs(&self) -> f64 {
+        match self {
+            Tried::Placed(placement) => placement.time_secs,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The faster of two; of equal ones the first.
+    pub fn or_faster(self, other: Tried) -> Tried {
+        if other.time_secs() < self.time_secs() { other } else { self }
+    }
+}
+
+/// What is known of all texts of one stage count.
+#[derive(Clone)]
+pub struct Bound {
+    pub lower_bound_secs: f64,
+    pub stop: String,
+}
+
+/// A text with stages.
+pub struct Staged {
+    pub text: Module,
+    /// What the report says of it.
+    pub plan: Plan,
+    /// The memory of its largest stage, as the chain has it.
+    pub cut_bytes: f64,
+    /// Whether it computes something again.
+    pub is_again: bool,
+    /// Whether it would be cut otherwise were there memory enough.
+    pub is_limited: bool,
+}
+
+impl Staged {
+    /// Bytes that the device with most to hold needs.
+    pub fn peak_bytes(&self) -> f64 {
+        self.plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+    }
+
+    /// The stage that needs most.
+    pub fn largest_stage(&self) -> usize {
+        let stages = || self.plan.stages.iter().map(|stage| stage.memory_bytes);
+        stages().position(|bytes| bytes == self.peak_bytes()).unwrap_or(0)
+    }
+
+    /// The one of two that needs less memory.
+    pub fn or_leaner(self, other: Option<Staged>) -> Staged {
+        match other {
+            Some(other) if other.peak_bytes() <= self.peak_bytes() => other,
+            _ => self,
+        }
+    }
+
+    /// The faster of two; of equal ones the other.
+    pub fn or_faster(self, other: Option<Staged>) -> Staged {
+        match other {
+            Some(other) if other.plan.time_secs <= self.plan.time_secs => other,
+            _ => self,
+        }
+    }
+
+    /// The placement, with what is known of all like it.
+    pub fn placed(self, n_stages: usize, bound: Bound) -> Placement {
+        let Staged { text, plan, is_again, .. } = self;
+        let Bound { lower_bound_secs, stop } = bound;
+        let is_eased = is_again || plan.n_microbatches > 1;
+        Placement { text, time_secs: plan.time_secs, lower_bound_secs, stop, n_stages, is_eased }
+    }
+}
+
+/// The fastest placement, with a bound over all that were tried.
+///
+/// # Errors
+/// Why there is none.
+pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
+    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
+        (None, None, f64::INFINITY);
+    for result in tried {
+        match result {
+            Tried::Placed(found) => {
+                bound = bound.min(found.lower_bound_secs);
+                if best.as_ref().is_none_or(|best| found.time_secs < best.time_secs) {
+                    best = Some(*found);
+                }
+            }
+            Tried::Impossible(error) | Tried::TooLarge(error) => refusal = refusal.or(Some(error)),
+            Tried::Slower(secs) => bound = bound.min(secs),
+            Tried::Worse => {}
+        }
+    }
+    let mut best =
+        best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    best.note(bound);
+    Ok(best)
+}
+
+impl Placement {
+    /// Adds what was decided to the plan's note.
+    fn note(&mut self, bound_secs: f64) {
+        let plan = note::read(&self.text);
+        let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
+        let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
+        // What `shard` planned is the whole batch on all devices, each value made once: nothing else is of its model.
+        let planned_secs = noted.filter(|_| is_whole && !self.is_eased).unwrap_or(self.time_secs);
+        let bound_secs = bound_secs.min(planned_secs);
+        let gap = (planned_secs - bound_secs) / planned_secs;
+        let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
+        let stop = match is_own_bound {
+            _ if is_whole && gap <= 1e-9 => "optimal",
+            true if self.is_eased => "memory-gap",
+            true => self.stop.as_str(),
+            false => "stages-open",
+        };
+        let gap = if gap <= 1e-9 { 0.0 } else { gap };
+        let figures = [
+            ("planned_secs", planned_secs.into()),
+            ("lower_bound_secs", bound_secs.into()),
+            ("gap", gap.into()),
+            ("stop", stop.into()),
+            ("fits", true.into()),
+        ];
+        note::set(&mut self.text, &figures);
+    }
+}

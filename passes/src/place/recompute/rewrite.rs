@@ -1,0 +1,218 @@
+//! Writes into the text what the backward part computes again: copies of forward instructions, before their first reader.
+//!
+//! ```text
+//! a = f(x)                             a = f(x)
+//! …                                    …
+//! d = g(e, a), phase "bwd"      →      b = opt-barrier((x, e));  a.again = f(b.0);  d = g(e, a.again)
+//! ```
+//!
+//! As in `jax.checkpoint`, what the copies read passes a barrier together with a gradient: else XLA would see the same work twice, do it
+//! once, and save the value after all. What comes from another stage needs none.
+
+use crate::derive::{Phase, is_naming, origin};
+use crate::partial;
+use indexmap::IndexMap;
+use phzc_ir::edit::Names;
+use phzc_ir::{
+    Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, TilingKind,
+    Value,
+};
+use rustc_hash::FxBuildHasher;
+use std::collections::BTreeSet;
+
+/// What is to be done, per instruction of the entry.
+#[derive(Clone, Debug, Default)]
+pub struct Marks {
+    /// Whether the backward part computes its value again.
+    pub is_again: Vec<bool>,
+    /// Whether its value depends on the step's data.
+    pub is_data: Vec<bool>,
+}
+
+/// Makes the backward part of the entry compute again what is marked: array-shaped instructions of the forward part.
+pub fn rewrite(module: &mut Module, marks: &Marks) {
+    let old = module.entry().clone();
+    let mut writer = Writer {
+        old: &old,
+        marks,
+        is_planned: module.note(crate::derive::MESH_NOTE).is_some(),
+        out: Vec::with_capacity(2 * old.instrs.len()),
+        map: Vec::with_capacity(old.instrs.len()),
+        copies: IndexMap::default(),
+        held: IndexMap::default(),
+        names: Names::of(&old),
+    };
+    old.iter().for_each(|(_, instr)| writer.instr(instr));
+    let root = writer.map[old.root.index()];
+    let entry = &mut module.comps[module.entry.index()];
+    (entry.root, entry.instrs) = (root, writer.out);
+}
+
+struct Writer<'a> {
+    old: &'a Computation,
+    marks: &'a Marks,
+    is_planned: bool,
+    /// The new instructions.
+    out: Vec<Instr>,
+    /// Old ids to new ones.
+    map: Vec<InstrId>,
+    /// Copies of old instructions.
+    copies: IndexMap<InstrId, InstrId, FxBuildHasher>,
+    /// What copies read, behind a barrier.
+    held: IndexMap<InstrId, InstrId, FxBuildHasher>,
+    names: Names,
+}
+
+impl Writer<'_> {
+    fn instr(&mut self, instr: &Instr) {
+        let mut new = instr.clone();
+        let is_backward = Phase::parse(instr.note("phzc.phase")) == Phase::Backward && !is_naming(instr);
+        let again: Vec<Option<InstrId>> =
+            instr.operands.iter().map(|&operand| self.again(operand).filter(|_| is_backward)).collect();
+        self.copy(again.iter().flatten().copied().collect(), instr);
+        for (at, &operand) in instr.operands.iter().enumerate() {
+            new.operands[at] =
+                again[at].map_or_else(|| self.map[operand.index()], |maker| self.copies[&maker]);
+        }
+        let made = self.push(new);
+        self.map.push(made);
+    }
+
+    /// The instruction that runs again to make an operand, if one does.
+    fn again(&self, operand: InstrId) -> Option<InstrId> {
+        let is_array = !matches!(self.old.instr(operand).shape, Shape::Tuple(_));
+        let (maker, _) = origin(self.old, operand, 0);
+        (is_array && self.marks.is_again[maker.index()]).then_some(maker)
+    }
+
+    /// Copies instructions, and those that they need.
+    fn copy(&mut self, mut todo: Vec<InstrId>, reader: &Instr) {
+        let mut wanted = BTreeSet::new();
+        while let Some(id) = todo.pop() {
+            if !self.copies.contains_key(&id) && wanted.insert(id) {
+                todo.extend(self.old.instr(id).operands.iter().filter_map(|&operand| self.again(operand)));
+            }
+        }
+        if !wanted.is_empty() {
+            self.hold(&wanted, reader);
+        }
+        for id in wanted {
+            let instr = self.old.instr(id);
+            let operands = instr.operands.iter().map(|&operand| self.operand(instr, operand)).collect();
+            let mut new = Instr { operands, name: self.names.derive(&instr.name, "again"), ..instr.clone() };
+            new.set_note("phzc.phase", "bwd");
+            let made = self.push(new);
+            self.copies.insert(id, made);
+        }
+    }
+
+    /// What a copy reads for an operand.
+    fn operand(&self, instr: &Instr, operand: InstrId) -> InstrId {
+        let copy = self.again(operand).map(|maker| self.copies[&maker]);
+        let held = self.held.get(&operand).copied().filter(|_| self.is_held(instr, operand));
+        copy.or(held).unwrap_or_else(|| self.map[operand.index()])
+    }
+
+    /// Whether what a copy reads has to pass a barrier: data that lies in its stage.
+    fn is_held(&self, instr: &Instr, operand: InstrId) -> bool {
+        let (maker, _) = origin(self.old, operand, 0);
+        !matches!(self.old.instr(operand).shape, Shape::Tuple(_))
+            && self.marks.is_data[maker.index()]
+            && self.old.instr(maker).note("phzc.stage") == instr.note("phzc.stage")
+    }
+
+    /// Puts what copies read, as far as it is not there yet, behind a barrier with a gradient that the reader waits for.
+    fn hold(&mut self, wanted: &BTreeSet<InstrId>, reader: &Instr) {
+        let mut inputs: Vec<InstrId> = Vec::new();
+        for &id in wanted {
+            let instr = self.old.instr(id);
+            for &operand in &instr.operands {
+                let is_new = self.again(operand).is_none() && self.is_held(instr, operand);
+                if is_new && !self.held.contains_key(&operand) && !inputs.contains(&operand) {
+                    inputs.push(operand);
+                }
+            }
+        }
+        if inputs.is_empty() {
+            return;
+        }
+        let gradient = reader.operands.iter().copied().find(|&operand| self.is_gradient(reader, operand));
+        let all: Vec<InstrId> = inputs.iter().copied().chain(gradient).collect();
+        let like = self.old.instr(*wanted.first().expect("something runs again")).clone();
+        let barrier = self.barrier(&all, &like);
+        for (index, &operand) in inputs.iter().enumerate() {
+            let mut element = self.element(&like, barrier, self.old.instr(operand));
+            element.set_attr(Key::Index, Value::Int(index as i64));
+            let made = self.push(element);
+            self.held.insert(operand, made);
+        }
+    }
+
+    fn is_gradient(&self, reader: &Instr, operand: InstrId) -> bool {
+        let maker = self.old.instr(origin(self.old, operand, 0).0);
+        !matches!(self.old.instr(operand).shape, Shape::Tuple(_))
+            && Phase::parse(maker.note("phzc.phase")) == Phase::Backward
+            && maker.note("phzc.stage") == reader.note("phzc.stage")
+    }
+
+    /// A tuple of old values, and the barrier that they pass together.
+    fn barrier(&mut self, values: &[InstrId], like: &Instr) -> InstrId {
+        let old: Vec<&Instr> = values.iter().map(|&value| self.old.instr(value)).collect();
+        let shape = Shape::Tuple(old.iter().map(|instr| instr.shape.clone()).collect());
+        let tilings = old.iter().map(|instr| tiling(instr)).collect();
+        let sums: Vec<_> =
+            old.iter().flat_map(|instr| partial::read(instr, 1).expect("the plan's own note")).collect();
+        let operands = values.iter().map(|value| self.map[value.index()]).collect();
+        let mut tuple = self.plain(like, Opcode::Tuple, shape);
+        tuple.operands = operands;
+        if self.is_planned {
+            tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
+        }
+        partial::set(&mut tuple, &sums);
+        let made = self.push(tuple.clone());
+        let name = self.names.derive(&like.name, "barrier");
+        self.push(Instr { op: Opcode::OptBarrier, operands: [made].into_iter().collect(), name, ..tuple })
+    }
+
+    /// An element of a barrier.
+    fn element(&mut self, like: &Instr, barrier: InstrId, of: &Instr) -> Instr {
+        let mut element = self.plain(like, Opcode::GetTupleElement, of.shape.clone());
+        element.operands = [barrier].into_iter().collect();
+        if let Some(sharding) = of.attr(Key::Sharding) {
+            element.set_attr(Key::Sharding, sharding.clone());
+        }
+        let sums = partial::read(of, 1).expect("the plan's own note");
+        partial::set(&mut element, &sums);
+        element
+    }
+
+    /// An instruction of the backward part beside a copy of `like`.
+    fn plain(&mut self, like: &Instr, op: Opcode, shape: Shape) -> Instr {
+        let mut new = Instr {
+            name: self.names.derive(&like.name, "held"),
+            op,
+            operands: [].into_iter().collect(),
+            shape,
+            payload: Payload::None,
+            attrs: Vec::<Attr>::new(),
+            span: like.span,
+        };
+        new.set_note("phzc.phase", "bwd");
+        if let Some(stage) = like.note("phzc.stage") {
+            new.set_note("phzc.stage", stage);
+        }
+        new
+    }
+
+    fn push(&mut self, instr: Instr) -> InstrId {
+        self.out.push(instr);
+        InstrId::new(self.out.len() - 1)
+    }
+}
+
+/// How an array lies; whole, if nothing says so.
+fn tiling(instr: &Instr) -> Tiling {
+    let tilings = instr.sharding().map(|sharding| sharding.leaves(1)).unwrap_or_default();
+    let whole = || Tiling { kind: TilingKind::Replicated, suffix: None };
+    tilings.first().map_or_else(whole, |tiling| (*tiling).clone())
+}
