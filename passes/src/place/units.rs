@@ -80,7 +80,7 @@ impl Units {
 
     /// All of a text as one unit.
     fn one() -> Units {
-        Units { starts: vec![0], of: vec![0], runs: vec![0..1], inner: None }
+        Units { starts: vec![0], of: vec![0], runs: std::iter::once(0..1).collect(), inner: None }
     }
 
     /// The runs of the whole chain, and which of the text's each is like.

@@ -5,11 +5,12 @@
 
 use super::price::StagePrice;
 use crate::derive::{Facts, Phase, is_naming, operand_origins};
+use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload, Value};
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// Per stage, the seconds per microbatch of the backward part that repeat the forward part.
 pub fn secs(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<f64> {
@@ -29,7 +30,7 @@ type Number = (usize, usize);
 fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<InstrId> {
     let comp = module.entry();
     // Instructions that differ in attributes or type at most, each the first that makes its value.
-    let mut alike: BTreeMap<Key, Vec<InstrId>> = BTreeMap::new();
+    let mut alike: IndexMap<Key, SmallVec<[InstrId; 1]>, FxBuildHasher> = IndexMap::default();
     let (mut numbers, mut is_forward): (Vec<Number>, Vec<bool>) = (Vec::new(), Vec::new());
     let mut found = Vec::new();
     for ((id, instr), phase) in comp.iter().zip(phases) {
@@ -52,7 +53,7 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<InstrId
 }
 
 /// Op, literal and operands.
-type Key<'a> = (&'a str, &'a str, SmallVec<[Number; 3]>);
+type Key<'a> = (Opcode, &'a str, SmallVec<[Number; 3]>);
 
 /// What a value is made of; `None` if no other instruction can make it.
 fn key<'a>(comp: &'a Computation, instr: &'a Instr, numbers: &[Number]) -> Option<Key<'a>> {
@@ -63,7 +64,7 @@ fn key<'a>(comp: &'a Computation, instr: &'a Instr, numbers: &[Number]) -> Optio
         Payload::Literal(literal) => literal,
         _ => "",
     };
-    Some((instr.op.as_str(), literal, operands(comp, instr, numbers)))
+    Some((instr.op, literal, operands(comp, instr, numbers)))
 }
 
 /// The values that an instruction reads, leaf by leaf.
