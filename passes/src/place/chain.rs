@@ -7,6 +7,7 @@ use super::position::positions;
 use super::recompute::rewrite::Marks;
 use super::recompute::{Point, points};
 use super::units::Units;
+use crate::check::memory_of;
 use crate::copies::short::Short;
 use crate::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, planned_comps};
 use crate::report::price::StagePrice;
@@ -85,6 +86,16 @@ impl<'a> Layers<'a> {
             levels: Vec::new(),
             runs: self.units.whole_runs(),
         }
+    }
+
+    /// Bytes that the text needs at its peak beyond what stays for the step and what one microbatch saves, all being one stage: what is
+    /// there for a moment only, which does not depend on how many equal layers there are.
+    pub fn passing_bytes(&mut self, n_microbatches: usize) -> f64 {
+        let share = 1.0 / n_microbatches as f64;
+        self.facts.header.n_microbatches = n_microbatches;
+        let peak_bytes = memory_of(self.module, &self.facts, self.cluster).stages[0].peak_bytes;
+        let (fixed, flight) = self.bytes();
+        peak_bytes - fixed.iter().sum::<f64>() - share * flight.iter().sum::<f64>()
     }
 
     /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per byte.

@@ -55,9 +55,14 @@ impl Limits {
         Limits { usable_bytes, of: BTreeMap::new() }
     }
 
-    /// What the chain may plan with for a number of microbatches.
+    /// What the chain may plan with for a number of microbatches, by what texts have shown.
     pub fn of(&self, n_microbatches: usize) -> f64 {
         self.of.get(&n_microbatches).copied().unwrap_or(self.usable_bytes)
+    }
+
+    /// Whether no text of so many microbatches has been made.
+    pub fn is_guess(&self, n_microbatches: usize) -> bool {
+        !self.of.contains_key(&n_microbatches)
     }
 
     /// The same, now that the text of a cut of `cut_bytes` is known to need `peak_bytes`. What the chain does not know of is there

@@ -188,6 +188,7 @@ impl Problem<'_> {
         for sketch in sketches {
             tried.push(sketch.tried(best));
             best = best.min(tried[tried.len() - 1].time_secs());
+            tried.iter_mut().for_each(|tried| tried.drop_slower(best));
         }
         if is_late && best.is_infinite() {
             tried.extend(one.iter().map(|_| self.unstaged()));

@@ -40,6 +40,16 @@ impl Tried {
         }
     }
 
+    /// Keeps only the bound of a placement that another one beats: texts of many layers are large.
+    pub fn drop_slower(&mut self, best_secs: f64) {
+        match self {
+            Tried::Placed(placement) if placement.time_secs > best_secs => {
+                *self = Tried::Slower(placement.lower_bound_secs);
+            }
+            _ => {}
+        }
+    }
+
     /// The faster of two; of equal ones the first.
     pub fn or_faster(self, other: Tried) -> Tried {
         if other.time_secs() < self.time_secs() { other } else { self }

@@ -18,6 +18,9 @@ use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted};
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
 
+/// Where the chain needs no more of what there is to use, what it does not know of fits beside it.
+const SAFE: f64 = 0.4;
+
 /// How many texts more are made, each with so much of the memory of the one before, where phases move values for themselves.
 const MOVING_AGAIN: i32 = 6;
 const LESS: f64 = 0.8;
@@ -204,7 +207,7 @@ impl Problem<'_> {
             if known.is_some_and(|known| floor >= known) {
                 continue;
             }
-            let cut = self.cut_within(layers, chain, (n_stages, count), limits.of(count));
+            let cut = self.cut_within(layers, chain, (n_stages, count), limits);
             is_limited |= cut.as_ref().is_none_or(|cut| cut.is_limited);
             let Some(cut) = cut else { continue };
             if fastest.is_none_or(|(secs, _)| cut.step_secs < secs) {
@@ -224,13 +227,21 @@ impl Problem<'_> {
         layers: &mut Layers,
         mut chain: Chain,
         (n_stages, n_microbatches): (usize, usize),
-        limit_bytes: f64,
+        limits: &Limits,
     ) -> Option<Cut> {
+        let usable = limits.of(n_microbatches);
         if self.recompute == Recompute::All {
             chain.levels = layers.levels(n_microbatches);
-            return chain.cut_again(n_stages, n_microbatches, limit_bytes);
+            return chain.cut_again(n_stages, n_microbatches, usable);
         }
         let free = chain.cut(n_stages, n_microbatches, f64::INFINITY)?;
+        if free.memory_bytes <= SAFE * usable {
+            return Some(free);
+        }
+        // Until a text has shown what is there for a moment only, it is what it would be in one stage.
+        let passing =
+            if limits.is_guess(n_microbatches) { layers.passing_bytes(n_microbatches) } else { 0.0 };
+        let limit_bytes = usable - passing.clamp(0.0, (1.0 - SAFE) * usable);
         if free.memory_bytes <= limit_bytes {
             return Some(free);
         }
@@ -296,9 +307,9 @@ impl Problem<'_> {
         let (needed, usable) = (amount(leanest.peak_bytes()), amount(device.usable_bytes()));
         let text =
             format!("the program needs {needed} on each device, `{}` has {usable} to use", device.name);
+        let error = Diagnostic::error(text).help("plan for more devices, or for devices with more memory");
         let facts = derive(&leanest.text).expect("the header's notes are the planner's own");
         let largest = largest_at_peak(&leanest.text, &facts, leanest.largest_stage());
-        let error = Diagnostic::error(text).help("plan for more devices, or for devices with more memory");
         largest.into_iter().fold(error, |error, largest| error.note(None, largest))
     }
 }
