@@ -1,6 +1,7 @@
 //! Texts of one draft, and what they show of the memory that the chain may plan with.
 
 use super::outcome::Staged;
+use phzc_ir::Module;
 use std::collections::BTreeMap;
 
 /// A text that needs less than planned by more than this could use what is left.
@@ -13,10 +14,29 @@ pub struct Texts {
     pub limits: Limits,
     /// The fastest that fits.
     pub best: Option<Staged>,
-    /// The one that needs least of those that do not.
-    pub leanest: Option<Staged>,
+    /// Of those that do not, the one that needs least.
+    pub leanest: Option<Leanest>,
     /// Texts made since one fits, that one included.
     n_more: usize,
+}
+
+/// A text that does not fit.
+pub struct Leanest {
+    /// Bytes of the stage that needs most.
+    pub peak_bytes: f64,
+    /// The text and that stage, unless the text is large.
+    pub text: Option<(Module, usize)>,
+}
+
+/// Texts of more instructions are not kept for the sake of an explanation.
+const MAX_KEPT: usize = 100_000;
+
+impl Leanest {
+    fn new(staged: Staged) -> Leanest {
+        let (peak_bytes, stage) = (staged.peak_bytes(), staged.largest_stage());
+        let is_small = staged.text.entry().instrs.len() <= MAX_KEPT;
+        Leanest { peak_bytes, text: is_small.then_some((staged.text, stage)) }
+    }
 }
 
 impl Texts {
@@ -35,7 +55,8 @@ impl Texts {
         let is_fitting = peak_bytes <= self.limits.usable_bytes;
         match is_fitting {
             true => self.best = Some(staged.or_faster(self.best.take())),
-            false => self.leanest = Some(staged.or_leaner(self.leanest.take())),
+            false if self.leanest.as_ref().is_some_and(|other| other.peak_bytes <= peak_bytes) => {}
+            false => self.leanest = Some(Leanest::new(staged)),
         }
         self.n_more += usize::from(self.best.is_some());
         self.best.is_none() || self.n_more <= MAX_MORE && (has_room || !is_fitting)

@@ -35,6 +35,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
 use staged::Sketch;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -88,6 +89,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         subject: &subject,
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
+        n_written: AtomicUsize::new(0),
     };
     (cx.progress)("place: trying stage counts");
     let best = problem.best(options.int("stages") as usize)?;
@@ -126,7 +128,12 @@ struct Problem<'a> {
     /// Whether the user fixed some layouts; then the program stays on all devices.
     is_given: bool,
     recompute: Recompute,
+    /// Instructions of all texts that were written so far.
+    n_written: AtomicUsize,
 }
+
+/// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
+const MAX_WRITTEN: usize = 3_000_000;
 
 /// Which activations the backward part computes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +156,11 @@ impl Recompute {
 }
 
 impl Problem<'_> {
+    /// Whether so much has been written that a text which fits must do.
+    fn is_spent(&self) -> bool {
+        self.n_written.load(Ordering::Relaxed) > MAX_WRITTEN
+    }
+
     /// The best placement on `wanted` stages, or on any number of them (0).
     fn best(&self, wanted: usize) -> Result<Placement> {
         let n_devices = self.cluster.n_devices();

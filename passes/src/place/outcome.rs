@@ -88,14 +88,6 @@ impl Staged {
         stages().position(|bytes| bytes == self.peak_bytes()).unwrap_or(0)
     }
 
-    /// The one of two that needs less memory.
-    pub fn or_leaner(self, other: Option<Staged>) -> Staged {
-        match other {
-            Some(other) if other.peak_bytes() <= self.peak_bytes() => other,
-            _ => self,
-        }
-    }
-
     /// The faster of two; of equal ones the other.
     pub fn or_faster(self, other: Option<Staged>) -> Staged {
         match other {

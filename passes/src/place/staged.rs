@@ -72,7 +72,8 @@ impl Problem<'_> {
 impl Sketch<'_> {
     /// The best placement, unless the estimate is no better than what is known.
     pub fn tried(&self, best_secs: f64) -> Tried {
-        match self.secs < best_secs || best_secs.is_infinite() {
+        let is_better = self.secs < best_secs && !self.stages.problem.is_spent();
+        match is_better || best_secs.is_infinite() {
             true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone()),
             false => Tried::Slower(self.bound.lower_bound_secs),
         }

@@ -2,7 +2,7 @@
 
 use super::chain::Layers;
 use super::cut::{Chain, Cut};
-use super::limits::{Limits, Texts};
+use super::limits::{Leanest, Limits, Texts};
 use super::outcome::{Bound, Staged, Tried};
 use super::recompute::rewrite::rewrite;
 use super::{Problem, Recompute, note, text};
@@ -14,6 +14,7 @@ use crate::report;
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
 use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted};
+use std::sync::atomic::Ordering;
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
@@ -112,7 +113,8 @@ impl Problem<'_> {
                 Err(error) => return Tried::Impossible(error),
                 Ok(Some(staged)) => {
                     is_new = false;
-                    if !texts.add(staged) {
+                    let is_open = texts.add(staged);
+                    if !is_open || texts.best.is_some() && self.is_spent() {
                         break;
                     }
                 }
@@ -294,6 +296,7 @@ impl Problem<'_> {
         if cut.is_none() {
             text::head(&mut text, n_stages, n_microbatches);
         }
+        self.n_written.fetch_add(text.entry().instrs.len(), Ordering::Relaxed);
         let plan = report::plan(&text, self.cluster)?;
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
         let is_limited = cut.as_ref().is_some_and(|cut| cut.is_limited);
@@ -302,14 +305,16 @@ impl Problem<'_> {
         Ok(staged)
     }
 
-    fn too_large(&self, leanest: &Staged) -> Diagnostic {
+    fn too_large(&self, leanest: &Leanest) -> Diagnostic {
         let device = &self.cluster.accelerator;
-        let (needed, usable) = (amount(leanest.peak_bytes()), amount(device.usable_bytes()));
+        let (needed, usable) = (amount(leanest.peak_bytes), amount(device.usable_bytes()));
         let text =
             format!("the program needs {needed} on each device, `{}` has {usable} to use", device.name);
         let error = Diagnostic::error(text).help("plan for more devices, or for devices with more memory");
-        let facts = derive(&leanest.text).expect("the header's notes are the planner's own");
-        let largest = largest_at_peak(&leanest.text, &facts, leanest.largest_stage());
+        let largest = leanest.text.as_ref().and_then(|(text, stage)| {
+            let facts = derive(text).expect("the header's notes are the planner's own");
+            largest_at_peak(text, &facts, *stage)
+        });
         largest.into_iter().fold(error, |error, largest| error.note(None, largest))
     }
 }
@@ -321,7 +326,7 @@ fn leaner(draft: &Draft, texts: &Texts, again: &impl Fn(f64, bool) -> Option<Dra
     }
     let usable = texts.limits.usable_bytes;
     // Nothing has been measured where the layouts allow none of the counts.
-    let least = texts.leanest.as_ref().map(Staged::peak_bytes);
+    let least = texts.leanest.as_ref().map(|leanest| leanest.peak_bytes);
     let scaled = |bytes: f64| least.map_or(usable, |least| 0.95 * bytes * usable / least);
     // Where no choice needs as little, the one that needs least is what there is to try.
     let leaner = again(draft.memory_bytes.map_or(usable, scaled), false)?;
