@@ -22,8 +22,10 @@ mod top;
 pub use search::{Best, Effort, Stop, TOLERANCE, search};
 pub use top::{Part, Within, ranked, top};
 
-use memo::{Memo, Row};
-use std::sync::MutexGuard;
+pub use memo::Twin;
+
+use memo::{Memo, Rows};
+use std::sync::Arc;
 
 /// A stage, as far as its time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +70,10 @@ pub trait Stages: Sync {
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
+    /// Where stages that end at a unit have others that take the same.
+    fn twin(&self, end: usize) -> Twin {
+        Twin { from: 0, end }
+    }
     /// Whether the bounds of all stages with one end come together: then those with other ends are dear.
     fn is_swept(&self) -> bool {
         false
@@ -94,7 +100,7 @@ pub struct Solver<'a, S> {
     order: Vec<usize>,
     /// Per kind: the kinds at which it is better to end, itself among them.
     better: Vec<Vec<usize>>,
-    memo: [Memo; 2],
+    memo: Arc<[Memo; 2]>,
 }
 
 /// By how much, relatively, sums of milliseconds may differ by rounding.
@@ -117,29 +123,32 @@ impl<'a, S: Stages> Solver<'a, S> {
         Solver { stages, kinds, order, better, memo: Default::default() }
     }
 
-    /// A solver of other stages that have the same units.
+    /// A solver of other stages that have the same units and take the same.
     fn like<'b, R: Stages>(&self, stages: &'b R) -> Solver<'b, R> {
         let (kinds, order, better) = (self.kinds.clone(), self.order.clone(), self.better.clone());
-        Solver { stages, kinds, order, better, memo: Default::default() }
+        Solver { stages, kinds, order, better, memo: self.memo.clone() }
     }
 
     fn ms(&self, span: Span, side: Side) -> f64 {
-        let row = self.memo[side as usize].row(&span);
-        let mut row = memo::lock(&row);
-        self.in_row(&mut row, span, side)
+        self.in_rows(&self.rows(&span, side), span, side)
     }
 
-    /// The same, its row at hand.
-    fn in_row(&self, row: &mut Row, span: Span, side: Side) -> f64 {
-        row.get_or(span.end - span.start, || match side {
-            Side::Lower => self.stages.lower_ms(&span),
-            Side::Upper => self.stages.upper_ms(&span),
+    /// What is known of the stages that differ from one by their first unit.
+    fn rows(&self, span: &Span, side: Side) -> Rows {
+        self.memo[side as usize].rows(span, self.stages.twin(span.end))
+    }
+
+    /// A stage's figure, its rows at hand.
+    fn in_rows(&self, rows: &Rows, span: Span, side: Side) -> f64 {
+        rows.get_or(&span, |twin| match side {
+            Side::Lower => self.stages.lower_ms(twin),
+            Side::Upper => self.stages.upper_ms(twin),
         })
     }
 
     /// Whether the stage stays below `cap`; the bound is asked first, for it is cheap.
-    fn fits(&self, lower: &mut MutexGuard<Row>, span: Span, cap: f64, side: Side) -> bool {
-        self.in_row(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
+    fn fits(&self, lower: &Rows, span: Span, cap: f64, side: Side) -> bool {
+        self.in_rows(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
     }
 
     /// The stage before one that leaves `used` devices to those after it.

@@ -3,7 +3,7 @@
 //! For each number of stages and of devices only the furthest cut of each kind matters, and of the kinds only those that are not
 //! worse ends than another one that reaches further.
 
-use super::memo::lock;
+use super::memo::Rows;
 use super::{ROUNDING, Side, Solver, Span, Stages};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -77,6 +77,7 @@ impl<S: Stages> Solver<'_, S> {
         // What lies before must fit on the other devices, and the stage itself on its own.
         let most_busy = cap * rest as f64 * ROUNDING;
         let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
+        let rows = self.rows(&stage, Side::Lower);
         for &kind in &self.order {
             if left == 0 && kind != self.stages.kind(0) {
                 continue;
@@ -92,7 +93,7 @@ impl<S: Stages> Solver<'_, S> {
                 self.better[kind].iter().filter_map(|&other| furthest[other]).min().unwrap_or(usize::MAX);
             let to = units.partition_point(|&unit| unit < known && is_possible(unit));
             if from < to
-                && let Some(start) = self.first_that_fits(&units[from..to], stage, cap, side)
+                && let Some(start) = self.first_that_fits(&units[from..to], stage, &rows, cap, side)
             {
                 furthest[kind] = Some(start);
             }
@@ -100,15 +101,20 @@ impl<S: Stages> Solver<'_, S> {
     }
 
     /// The first of some units of one kind at which the stage can start; a later start is never slower.
-    fn first_that_fits(&self, units: &[usize], stage: Span, cap: f64, side: Side) -> Option<usize> {
+    fn first_that_fits(
+        &self,
+        units: &[usize],
+        stage: Span,
+        rows: &Rows,
+        cap: f64,
+        side: Side,
+    ) -> Option<usize> {
         let at = |start: usize| Span { start, ..stage };
-        let row = self.memo[Side::Lower as usize].row(&stage);
-        let mut row = lock(&row);
-        if self.in_row(&mut row, at(*units.last()?), Side::Lower) > cap {
+        if self.in_rows(rows, at(*units.last()?), Side::Lower) > cap {
             return None;
         }
-        let first = units.partition_point(|&start| self.in_row(&mut row, at(start), Side::Lower) > cap);
-        units[first..].iter().copied().find(|&start| self.fits(&mut row, at(start), cap, side))
+        let first = units.partition_point(|&start| self.in_rows(rows, at(start), Side::Lower) > cap);
+        units[first..].iter().copied().find(|&start| self.fits(rows, at(start), cap, side))
     }
 
     fn undominated(&self, furthest: &Furthest) -> Vec<usize> {

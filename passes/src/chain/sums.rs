@@ -1,6 +1,5 @@
 //! The plan with the least sum of stage times among those with no stage over a cap.
 
-use super::memo::lock;
 use super::{ROUNDING, Side, Solver, Span, Stages};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -52,7 +51,7 @@ impl<S: Stages> Solver<'_, S> {
 
     /// What a way takes, if it was made.
     fn known_ms(&self, span: Span) -> Option<f64> {
-        lock(&self.memo[Side::Upper as usize].row(&span)).known(span.end - span.start)
+        self.rows(&span, Side::Upper).known(&span)
     }
 
     fn least_sum_of(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
@@ -107,14 +106,13 @@ impl<S: Stages> Solver<'_, S> {
     ) {
         let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
         let mut n_misses = 0;
-        let row = self.memo[Side::Lower as usize].row(&stage);
-        let mut row = lock(&row);
+        let rows = self.rows(&stage, Side::Lower);
         for start in (stage.start..=last.min(stage.end - 1)).rev() {
             if self.stages.busy_before(start) < least_busy || side == Side::Upper && n_misses > MAX_MISSES {
                 break;
             }
             let span = Span { start, ..stage };
-            let lower_ms = self.in_row(&mut row, span, Side::Lower);
+            let lower_ms = self.in_rows(&rows, span, Side::Lower);
             n_misses += usize::from(lower_ms > cap);
             let known_ms = found.get(&start).map_or(f64::INFINITY, |known| known.sum_ms);
             if lower_ms > cap || after.sum_ms + lower_ms >= known_ms {

@@ -1,5 +1,6 @@
 //! Layers that repeat: what of a chain's structure makes many stages equal.
 
+use super::super::Twin;
 use super::patterns::Edge;
 use indexmap::IndexMap;
 use phzc_cost::aceso::OpChain;
@@ -12,6 +13,8 @@ pub struct Layers {
     pub starts: Vec<usize>,
     /// Per layer: its class; layers of one class have the same rows.
     pub class: Vec<usize>,
+    /// Per layer: the first and the last one of those around it that are of its class.
+    alike: Vec<[usize; 2]>,
     /// Per class: a layer of it.
     pub first_of: Vec<usize>,
     /// Per class: what follows its layers.
@@ -56,7 +59,7 @@ impl Layers {
             kind.push(kinds.get_index_of(&key).unwrap_or(next));
         }
         let example = kinds.into_values().collect();
-        Layers { layer_of, starts, class, first_of, edges, before, kind, example }
+        Layers { layer_of, starts, alike: alike(&class), class, first_of, edges, before, kind, example }
     }
 
     /// How many layers of a class lie in `first..end`.
@@ -64,10 +67,29 @@ impl Layers {
         self.before[class][end] - self.before[class][first]
     }
 
+    /// Stages that end at an operator and begin in layers of one class are like those that end in the last of these.
+    pub fn twin(&self, end: usize) -> Twin {
+        let layer = self.layer_of[end - 1];
+        let [first, last] = self.alike[layer];
+        Twin { from: self.starts[first], end: end + self.starts[last] - self.starts[layer] }
+    }
+
     /// Classes.
     pub fn n_classes(&self) -> usize {
         self.first_of.len()
     }
+}
+
+/// Per position the first and the last one of the equal neighbours around it.
+fn alike(class: &[usize]) -> Vec<[usize; 2]> {
+    let run = |run: &[usize], end: usize| std::iter::repeat_n([end - run.len(), end - 1], run.len());
+    let mut end = 0;
+    let runs = class.chunk_by(|a, b| a == b);
+    runs.flat_map(|own| {
+        end += own.len();
+        run(own, end)
+    })
+    .collect()
 }
 
 fn counts(class: &[usize], wanted: usize) -> Vec<usize> {
@@ -96,4 +118,23 @@ fn classes(chain: &OpChain, starts: &[usize]) -> (Vec<usize>, Vec<usize>) {
         })
         .collect();
     (class, known.into_values().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phzc_cost::aceso::Repeat;
+
+    #[test]
+    fn stages_of_alike_layers_are_those_that_end_in_the_last_of_them() {
+        let names = ["in", "enc-1st-layernorm", "b", "out"].map(String::from);
+        let layers = Layers::new(&OpChain::new(&names, &[Repeat { first: 1, end: 3, n_layers: 3 }]));
+        let twins: Vec<(usize, usize)> = (1..=8)
+            .map(|end| {
+                let twin = layers.twin(end);
+                (twin.from, twin.end)
+            })
+            .collect();
+        assert_eq!(twins, [(0, 1), (1, 6), (1, 7), (1, 6), (1, 7), (1, 6), (1, 7), (7, 8)]);
+    }
 }

@@ -21,8 +21,8 @@ mod uniform;
 
 pub use space::{Degrees, Found, Limits, Space};
 
-use super::memo::{Memo, lock};
-use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Within, ranked};
+use super::memo::Memo;
+use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
 use layers::Layers;
 use mixed::Mixed;
@@ -236,17 +236,22 @@ impl<'a> Shared<'a> {
         busy * self.setting.machine.n_microbatches(self.setting.microbatch) / self.n_devices as f64
     }
 
-    /// Milliseconds of a placed stage.
+    /// Milliseconds of a placed stage. Aceso's cost has one schedule, whose solver remembers them.
     fn ms(&self, placed: Span, side: Side) -> f64 {
-        let row = self.memo[side as usize].row(&placed);
-        lock(&row).get_or(placed.end - placed.start, || {
-            let splits = self.splits(placed.n_devices).iter();
-            splits.fold(f64::INFINITY, |least, split| match side {
-                Side::Lower => split.lower_ms(&self.setting, &placed, least),
-                // Recomputation only adds to it.
-                Side::Upper if split.plain_ms(&self.setting, &placed) >= least => least,
-                Side::Upper => least.min(split.upper_ms(&self.setting, &placed).0),
-            })
+        if self.setting.machine.own.is_none() {
+            return self.made_ms(&placed, side);
+        }
+        let rows = self.memo[side as usize].rows(&placed, self.setting.layers.twin(placed.end));
+        rows.get_or(&placed, |twin| self.made_ms(twin, side))
+    }
+
+    fn made_ms(&self, placed: &Span, side: Side) -> f64 {
+        let splits = self.splits(placed.n_devices).iter();
+        splits.fold(f64::INFINITY, |least, split| match side {
+            Side::Lower => split.lower_ms(&self.setting, placed, least),
+            // Recomputation only adds to it.
+            Side::Upper if split.plain_ms(&self.setting, placed) >= least => least,
+            Side::Upper => least.min(split.upper_ms(&self.setting, placed).0),
         })
     }
 
@@ -369,6 +374,9 @@ impl Stages for Problem<'_> {
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.scaled(self.shared.ms(self.placed(span), Side::Upper))
+    }
+    fn twin(&self, end: usize) -> Twin {
+        self.setting.layers.twin(end)
     }
     fn rounds(&self) -> f64 {
         self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill() - 1.0
