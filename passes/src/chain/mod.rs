@@ -25,6 +25,7 @@ pub use top::{Part, Within, ranked, top};
 pub use memo::Twin;
 
 use memo::{Memo, Rows};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A stage, as far as its time depends on it.
@@ -70,6 +71,10 @@ pub trait Stages: Sync {
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
+    /// Whether the chain is cut before this unit when a first plan is looked for.
+    fn is_coarse(&self, _unit: usize) -> bool {
+        true
+    }
     /// Where stages that end at a unit have others that take the same.
     fn twin(&self, end: usize) -> Twin {
         Twin { from: 0, end }
@@ -96,13 +101,17 @@ pub struct Solver<'a, S> {
     stages: &'a S,
     /// Units by the kind of the cut before them.
     kinds: Vec<Vec<usize>>,
-    /// Kinds, the best ends first.
+    /// Kinds at which the chain is cut, the best ends first.
     order: Vec<usize>,
+    /// Per unit: whether the chain is cut before it.
+    is_cut: Vec<bool>,
     /// Per kind: the kinds at which it is better to end, itself among them.
     better: Vec<Vec<usize>>,
     memo: Arc<[Memo; 2]>,
 }
 
+/// Coarse are units of which there is one in as many.
+const COARSE: usize = 4;
 /// By how much, relatively, sums of milliseconds may differ by rounding.
 const ROUNDING: f64 = 1.0 + 1e-9;
 
@@ -120,13 +129,26 @@ impl<'a, S: Stages> Solver<'a, S> {
             |&b: &usize| order.iter().copied().filter(|&a| a == b || stages.is_better_end(a, b)).collect();
         let better: Vec<Vec<usize>> = order.iter().map(better_than).collect();
         order.sort_by_key(|&kind| better[kind].len());
-        Solver { stages, kinds, order, better, memo: Default::default() }
+        let is_cut = vec![true; stages.n_units()];
+        Solver { stages, kinds, order, is_cut, better, memo: Default::default() }
     }
 
     /// A solver of other stages that have the same units and take the same.
     fn like<'b, R: Stages>(&self, stages: &'b R) -> Solver<'b, R> {
         let (kinds, order, better) = (self.kinds.clone(), self.order.clone(), self.better.clone());
-        Solver { stages, kinds, order, better, memo: self.memo.clone() }
+        Solver { stages, kinds, order, is_cut: self.is_cut.clone(), better, memo: self.memo.clone() }
+    }
+
+    /// The solver that cuts at coarse units only, if they are few.
+    fn coarse(&self) -> Option<Solver<'a, S>> {
+        let is_coarse = |unit: usize| self.stages.is_coarse(unit);
+        let is_cut: Vec<bool> = (0..self.stages.n_units()).map(is_coarse).collect();
+        let n_cuts = is_cut.iter().filter(|&&is_cut| is_cut).count();
+        let mut solver = self.like(self.stages);
+        let units = |kind: usize| self.kinds[kind].iter().all(|&unit| is_cut[unit]);
+        solver.order.retain(|&kind| units(kind));
+        solver.is_cut = is_cut;
+        (n_cuts * COARSE <= self.stages.n_units()).then_some(solver)
     }
 
     fn ms(&self, span: Span, side: Side) -> f64 {
@@ -157,11 +179,12 @@ impl<'a, S: Stages> Solver<'a, S> {
         Span { start, end, n_devices, links: self.stages.links(first, n_devices), in_flight }
     }
 
-    /// Whether a stage of `n_devices`, `used` of the devices being taken on one side, leaves a possible number to `left` more stages.
-    fn leaves(&self, used: usize, n_devices: usize, left: usize) -> Option<usize> {
+    /// What a stage of `n_devices`, `used` of the devices being taken on one side, leaves to others, if as many as `left` allows can have it.
+    fn leaves(&self, used: usize, n_devices: usize, left: &RangeInclusive<usize>) -> Option<usize> {
         let rest = self.stages.n_devices().checked_sub(used + n_devices)?;
         let most = self.stages.groups().iter().max().copied().unwrap_or(1);
-        ((left == 0) == (rest == 0) && rest >= left && rest <= left * most).then_some(rest)
+        let least = rest.div_ceil(most).max(*left.start());
+        (least <= rest.min(*left.end())).then_some(rest)
     }
 
     /// A bound from below on a plan with a slowest stage of at least `cap`; it rises with `cap`.

@@ -139,6 +139,9 @@ impl<S: Stages> Stages for Within<'_, S> {
     fn upper_ms(&self, span: &Span) -> f64 {
         self.all.stages.upper_ms(span)
     }
+    fn is_coarse(&self, unit: usize) -> bool {
+        self.all.stages.is_coarse(unit)
+    }
     fn twin(&self, end: usize) -> Twin {
         self.all.stages.twin(end)
     }

@@ -375,6 +375,10 @@ impl Stages for Problem<'_> {
     fn upper_ms(&self, span: &Span) -> f64 {
         self.scaled(self.shared.ms(self.placed(span), Side::Upper))
     }
+    fn is_coarse(&self, unit: usize) -> bool {
+        let layers = &self.setting.layers;
+        layers.starts[layers.layer_of[unit]] == unit
+    }
     fn twin(&self, end: usize) -> Twin {
         self.setting.layers.twin(end)
     }
