@@ -19,7 +19,7 @@ pub struct Twin {
 
 impl Twin {
     /// The stage of which the figure is made.
-    fn of(self, span: &Span) -> Span {
+    pub(super) fn of(self, span: &Span) -> Span {
         let shift = if span.start >= self.from { self.end - span.end } else { 0 };
         Span { start: span.start + shift, end: span.end + shift, ..*span }
     }
@@ -48,12 +48,17 @@ impl Rows {
             return known;
         }
         let ms = make(&self.twin.of(span));
+        self.set(span, ms);
+        ms
+    }
+
+    /// Remembers the figure of a stage, whatever it was.
+    pub(super) fn set(&self, span: &Span, ms: f64) {
         let (mut row, n_units) = (self.row(span.start), span.end - span.start);
         if row.len() <= n_units {
             row.resize(n_units + 1, f64::NAN);
         }
         row[n_units] = ms;
-        ms
     }
 }
 

@@ -13,6 +13,7 @@ mod memo;
 pub mod phaze;
 pub mod profiled;
 mod reach;
+mod refine;
 mod search;
 mod sums;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use top::{Part, Within, ranked, top};
 pub use memo::Twin;
 
 use memo::{Memo, Rows};
+use refine::Asked;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -83,6 +85,10 @@ pub trait Stages: Sync {
     fn is_swept(&self) -> bool {
         false
     }
+    /// A closer bound of a stage, and milliseconds of the best way if that takes less than `cap` and is known.
+    fn refined(&self, span: &Span, _cap: f64) -> [f64; 2] {
+        [self.lower_ms(span), f64::INFINITY]
+    }
     /// How often the slowest stage's time counts beside the sum of all: microbatches less one.
     fn rounds(&self) -> f64;
 }
@@ -108,6 +114,7 @@ pub struct Solver<'a, S> {
     /// Per kind: the kinds at which it is better to end, itself among them.
     better: Vec<Vec<usize>>,
     memo: Arc<[Memo; 2]>,
+    asked: Arc<Asked>,
 }
 
 /// Coarse are units of which there is one in as many.
@@ -130,13 +137,21 @@ impl<'a, S: Stages> Solver<'a, S> {
         let better: Vec<Vec<usize>> = order.iter().map(better_than).collect();
         order.sort_by_key(|&kind| better[kind].len());
         let is_cut = vec![true; stages.n_units()];
-        Solver { stages, kinds, order, is_cut, better, memo: Default::default() }
+        Solver { stages, kinds, order, is_cut, better, memo: Default::default(), asked: Default::default() }
     }
 
     /// A solver of other stages that have the same units and take the same.
     fn like<'b, R: Stages>(&self, stages: &'b R) -> Solver<'b, R> {
         let (kinds, order, better) = (self.kinds.clone(), self.order.clone(), self.better.clone());
-        Solver { stages, kinds, order, is_cut: self.is_cut.clone(), better, memo: self.memo.clone() }
+        Solver {
+            stages,
+            kinds,
+            order,
+            is_cut: self.is_cut.clone(),
+            better,
+            memo: self.memo.clone(),
+            asked: self.asked.clone(),
+        }
     }
 
     /// The solver that cuts at coarse units only, if they are few.

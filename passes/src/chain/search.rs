@@ -50,7 +50,7 @@ pub const TOLERANCE: f64 = 1e-4;
 /// Nodes of which plans with coarse cuts are made.
 const MAX_COARSE: usize = 2;
 /// Relative width to which a node's cap is narrowed.
-const WIDTH: f64 = 4e-4;
+pub(super) const WIDTH: f64 = 4e-4;
 /// First relative step of a cap that is raised, and by how much the next is longer.
 const STEP: (f64, f64) = (0.02, 1.5);
 /// Relative slack of the caps at which the least sum is looked for.
@@ -218,17 +218,35 @@ impl<S: Stages> Search<'_, '_, S> {
     }
 
     /// Makes a plan of a node, and closes it.
-    fn plan(&mut self, node: Node) {
+    fn plan(&mut self, mut node: Node) {
         self.n_plans += 1;
-        if let Some((cost, spans)) = self.found(&node) {
+        if self.solvers[node.problem].stages.is_swept() {
+            self.refine(&mut node);
+        } else if let Some((cost, spans)) = self.found(&node) {
             self.keep(&node, cost, spans);
         }
         if self.goal == Goal::Plan {
             return;
         }
-        let is_small = self.solvers[node.problem].stages.n_units() <= MAX_EXHAUSTED;
+        let solver = &self.solvers[node.problem];
+        let is_small = solver.stages.n_units() <= MAX_EXHAUSTED && !solver.stages.is_swept();
         let bound = if is_small { self.exhausted(&node) } else { self.sharpened(&node) };
         self.close(bound);
+    }
+
+    /// Solves the stages that a node's bound rests on.
+    fn refine(&mut self, node: &mut Node) {
+        let solver = &self.solvers[node.problem];
+        let cap = match self.best.cost.is_finite() {
+            true => solver.cap_of(node.n_stages, self.goal()),
+            false => MAX_CAP,
+        };
+        let refined = solver.refine(node.n_stages, [node.low, node.high.unwrap_or(node.low)], cap);
+        node.low = refined.low;
+        node.bound = solver.bound(node.n_stages, node.low.min(cap));
+        if let Some((cost, spans)) = refined.best {
+            self.keep(node, cost, spans);
+        }
     }
 
     fn keep(&mut self, node: &Node, cost: f64, spans: Vec<Span>) {

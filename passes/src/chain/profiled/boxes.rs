@@ -28,6 +28,8 @@ pub const N_STATES: usize = MAX_RUN + 1;
 /// Lower ends of what operators reserve, and of what runs hold, as parts of the limit.
 const ENDS: [&[f64]; 2] =
     [&[0.0, 0.05, 0.1, 0.14, 0.18, 0.22, 0.27, 0.33, 0.42], &[0.0, 0.02, 0.05, 0.08, 0.12, 0.17, 0.24, 0.35]];
+/// How many parts of the limit operators' reserves are told apart by.
+pub const RESERVES: usize = ENDS[0].len();
 /// Slower moves are not made.
 pub const MAX_MOVE_MS: f64 = 1e4;
 
@@ -78,14 +80,7 @@ pub struct Boxes {
 impl Boxes {
     /// A sweep that has not begun, for the ways of a group of devices.
     pub fn new(end: usize, prices: Vec<Price>, ways: &[Way]) -> Boxes {
-        let degrees = |way: &Way| (way.choice.tensor, way.choice.data);
-        let mut classes: Vec<Vec<usize>> = Vec::new();
-        for (at, way) in ways.iter().enumerate() {
-            match classes.iter_mut().find(|class| degrees(&ways[class[0]]) == degrees(way)) {
-                Some(class) => class.push(at),
-                None => classes.push(vec![at]),
-            }
-        }
+        let classes = classes(ways);
         let n = classes.len() * N_STATES;
         Boxes {
             start: end,
@@ -374,8 +369,26 @@ impl Boxes {
     }
 }
 
+/// The ways with the same degrees.
+pub fn classes(ways: &[Way]) -> Vec<Vec<usize>> {
+    let degrees = |way: &Way| (way.choice.tensor, way.choice.data);
+    let mut classes: Vec<Vec<usize>> = Vec::new();
+    for (at, way) in ways.iter().enumerate() {
+        match classes.iter_mut().find(|class| degrees(&ways[class[0]]) == degrees(way)) {
+            Some(class) => class.push(at),
+            None => classes.push(vec![at]),
+        }
+    }
+    classes
+}
+
 fn least_of(into: &mut [f64], from: &[f64], more: f64) {
     into.iter_mut().zip(from).for_each(|(into, from)| *into = into.min(from + more));
+}
+
+/// What is reserved at least in a box.
+pub fn least_reserved_mib(of: &Mixed, row: Box) -> f64 {
+    ENDS[0][row[0]] * of.limit_mib()
 }
 
 /// What operators of a box reserve at most.

@@ -5,6 +5,7 @@
 
 mod boxes;
 mod caps;
+mod exact;
 mod fill;
 mod interleave;
 mod layers;
@@ -16,7 +17,6 @@ mod range_max;
 mod space;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod uniform;
 
 pub use space::{Degrees, Found, Limits, Space};
