@@ -1,21 +1,29 @@
 //! One mixed stage solved exactly: ways of its operators from the front, those that cannot stay below a time left out.
 //!
 //! Prices of memory bound what the operators behind take ([`Completion`]); ways of the operators before ([`Label`]) that are no better than another
-//! one in anything go, and so do those that with this bound take more than the time that is asked for. Reserves are taken apart into boxes, as
-//! in `boxes.rs`; what a recomputed run holds is counted as it is.
+//! one in anything go, and so do those that with this bound take more than the time that is asked for. Reserves are taken apart into levels, as
+//! in `sweep.rs`; what a recomputed run holds is counted as it is.
 
 use super::super::Span;
-use super::boxes::{
-    Box, MAX_MOVE_MS, Price, RESERVES, classes, is_allowed, least_reserved_mib, most_reserved_mib, own_values,
-};
 use super::mixed::{Code, Mixed, Way};
+use super::sweep::{MAX_MOVE_MS, classes, is_allowed, own_values};
 
 /// More ways of the operators before are not looked at; of more, those that promise most are.
-const MAX_LABELS: usize = 1500;
+const MAX_LABELS: usize = 4000;
 /// By how much more than its bound a stage is first asked to take, relatively, and how the next rise grows.
 const RISE: (f64, f64) = (3e-3, 1.5);
 /// Times of ways of a stage that are this close, relatively, are told apart no more.
-const CLOSE: f64 = 4e-4;
+const CLOSE: f64 = 8e-4;
+/// Parts of the prices between the two neighbours of the best one.
+const N_BETWEEN: usize = 8;
+
+/// Lower ends of what operators reserve, as parts of the limit: each part of the ways is looked through for itself.
+const LEVELS: [f64; 9] = [0.0, 0.05, 0.1, 0.14, 0.18, 0.22, 0.27, 0.33, 0.42];
+
+/// What operators of a level reserve at most.
+fn most_reserved_mib(of: &Mixed, level: usize) -> f64 {
+    LEVELS.get(level + 1).map_or(f64::INFINITY, |end| end * of.limit_mib())
+}
 
 /// What is known of a stage.
 pub struct Solved {
@@ -28,7 +36,7 @@ pub struct Solved {
 /// The fastest way of a stage that takes no less than `lower_ms`, if it takes no more than `cap_ms`.
 pub fn solve(of: &Mixed, span: &Span, mut lower_ms: f64, cap_ms: f64) -> Solved {
     let searches: Vec<Search> =
-        (0..RESERVES).map(|reserve| Search::new(of, span, [reserve, 0], cap_ms)).collect();
+        (0..LEVELS.len()).map(|level| Search::new(of, span, level, lower_ms)).collect();
     let (mut rise, mut most_ms, mut is_exact) = (RISE.0, lower_ms, true);
     while most_ms < cap_ms {
         most_ms = (most_ms * (1.0 + rise)).min(cap_ms);
@@ -62,14 +70,11 @@ struct Completion {
 }
 
 impl Completion {
-    fn new(of: &Mixed, span: &Span, row: Box) -> Completion {
+    fn new(of: &Mixed, span: &Span, level: usize, prices: Vec<f64>) -> Completion {
         let ways = of.ways(span.n_devices);
         let classes = classes(ways);
         let class_of =
             (0..ways.len()).filter_map(|way| classes.iter().position(|class| class.contains(&way))).collect();
-        let prices = of.prices(span);
-        let prices: Vec<f64> =
-            prices.iter().filter(|price| !price.is_by_weight).map(|it| it.ms_per_mib).collect();
         let n_ops = span.end - span.start;
         let empty = vec![[0.0; 2]; classes.len() * prices.len()];
         let mut completion = Completion {
@@ -81,18 +86,18 @@ impl Completion {
         };
         for op in (span.start..span.end - 1).rev() {
             let at = op - span.start;
-            completion.reserved_mib[at] = completion.reserved_behind(of, span, op, row);
-            completion.after[at] = completion.behind(of, span, op, ways, row);
+            completion.reserved_mib[at] = completion.reserved_behind(of, span, op, level);
+            completion.after[at] = completion.behind(of, span, op, ways, level);
         }
         completion
     }
 
-    fn reserved_behind(&self, of: &Mixed, span: &Span, op: usize, row: Box) -> [f64; 2] {
+    fn reserved_behind(&self, of: &Mixed, span: &Span, op: usize, level: usize) -> [f64; 2] {
         let behind = self.reserved_mib[op + 1 - span.start];
         if op + 2 >= span.end {
             return behind;
         }
-        let (ways, most_mib) = (of.ways(span.n_devices), most_reserved_mib(of, row));
+        let (ways, most_mib) = (of.ways(span.n_devices), most_reserved_mib(of, level));
         let mut least = [f64::INFINITY; 2];
         for way in ways.iter().filter(|way| is_allowed(way, span, op + 1, most_mib)) {
             let profile = &way.profiles[op + 1];
@@ -102,10 +107,10 @@ impl Completion {
     }
 
     /// Per class and price: what follows an operator.
-    fn behind(&self, of: &Mixed, span: &Span, op: usize, ways: &[Way], row: Box) -> Vec<[f64; 2]> {
+    fn behind(&self, of: &Mixed, span: &Span, op: usize, ways: &[Way], level: usize) -> Vec<[f64; 2]> {
         let (n, n_prices, next) = (self.classes.len(), self.prices.len(), op + 1);
         let mut behind = vec![[f64::INFINITY; 2]; n * n_prices];
-        let most_mib = most_reserved_mib(of, row);
+        let most_mib = most_reserved_mib(of, level);
         for way in ways.iter().enumerate() {
             if !is_allowed(way.1, span, next, most_mib) {
                 continue;
@@ -133,7 +138,7 @@ impl Completion {
         (at, way): (usize, &Way),
         (price, ms_per_mib): (usize, f64),
     ) -> [f64; 2] {
-        let own = own_values(way, span, op, &Price { ms_per_mib, is_by_weight: false });
+        let own = own_values(way, span, op, ms_per_mib);
         let [plain, run] = self.after[op - span.start][self.class_of[at] * self.prices.len() + price];
         if op + 1 == span.end {
             return [own[0], if of.is_free(op) { own[1] } else { f64::INFINITY }];
@@ -165,19 +170,35 @@ struct Label {
 struct Search<'a> {
     of: &'a Mixed<'a>,
     span: &'a Span,
-    row: Box,
+    level: usize,
     completion: Completion,
-    /// Milliseconds that are told apart after each operator: what all of them add up to is [`CLOSE`].
-    step_ms: f64,
+    /// Per operator: milliseconds that are told apart no more after it; all of them add up to [`CLOSE`].
+    step_ms: Vec<f64>,
 }
 
 impl<'a> Search<'a> {
-    fn new(of: &'a Mixed<'a>, span: &'a Span, row: Box, lower_ms: f64) -> Search<'a> {
-        let step_ms = CLOSE * lower_ms / (span.end - span.start) as f64;
-        Search { of, span, row, completion: Completion::new(of, span, row), step_ms }
+    fn new(of: &'a Mixed<'a>, span: &'a Span, level: usize, lower_ms: f64) -> Search<'a> {
+        let is_end = |op: usize| op + 1 < span.end && of.ends_run(op + 1);
+        let n_ends = (span.start..span.end).filter(|&op| is_end(op)).count().max(1);
+        let step = |op: usize| if is_end(op) { CLOSE * lower_ms / n_ends as f64 } else { 0.0 };
+        let with = |prices: Vec<f64>| Search {
+            of,
+            span,
+            level,
+            completion: Completion::new(of, span, level, prices),
+            step_ms: (span.start..span.end).map(step).collect(),
+        };
+        let search = with(of.prices(span).to_vec());
+        let first = search.first(span.start);
+        let bound_ms = |price: usize| {
+            let values = first.iter().map(|label| search.value(span.start, label, price));
+            values.fold(f64::INFINITY, f64::min)
+        };
+        let bounds: Vec<f64> = (0..search.completion.prices.len()).map(bound_ms).collect();
+        with(around(&search.completion.prices, &bounds))
     }
 
-    /// The fastest way of the box below a time; `is_exact` no more where some were left out.
+    /// The fastest way of the level below a time; `is_exact` no more where some were left out.
     fn run(&self, most_ms: f64, is_exact: &mut bool) -> Option<(f64, Vec<Code>)> {
         let mut layers: Vec<Vec<Label>> = Vec::new();
         for op in self.span.start..self.span.end {
@@ -187,10 +208,10 @@ impl<'a> Search<'a> {
                     last.iter().enumerate().flat_map(|(at, label)| self.next(op, at, label)).collect()
                 }
             };
-            let least_ms = |label: &Label| self.least_ms(op, label);
+            let least_ms = |label: &Label| self.least_ms(op, label, most_ms);
             let possible =
                 made.into_iter().map(|label| (least_ms(&label), label)).filter(|(ms, _)| *ms <= most_ms);
-            let mut kept = self.undominated(possible.collect());
+            let mut kept = self.undominated(op, possible.collect());
             if kept.len() > MAX_LABELS {
                 *is_exact = false;
                 kept.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -267,56 +288,87 @@ impl<'a> Search<'a> {
             again.run_mib = if is_cut { 0.0 } else { run_mib };
             again.mib += if is_cut { open_mib * in_flight } else { 0.0 };
         }
-        let is_allowed = is_allowed(own, span, op, most_reserved_mib(of, self.row));
+        let is_allowed = is_allowed(own, span, op, most_reserved_mib(of, self.level));
         let again = of.is_free(op).then_some(again);
         [Some(plain), again].into_iter().flatten().filter(move |_| is_allowed)
     }
 
-    /// No way that begins like this takes fewer milliseconds; infinite where none fits.
-    fn least_ms(&self, op: usize, label: &Label) -> f64 {
-        let (of, completion, at) = (self.of, &self.completion, op - self.span.start);
-        let behind = completion.reserved_mib[at];
-        let reserved_mib = label.reserved[0].max(behind[0]) + label.reserved[1].max(behind[1]);
-        let spare_mib =
-            reserved_mib.max(label.weight_mib).max(least_reserved_mib(of, self.row)) + label.peak_mib;
-        let over_mib = label.mib + spare_mib - of.limit_mib();
-        let open_mib = label.open_mib * self.span.in_flight as f64;
+    /// No way that begins like this takes fewer milliseconds, or all take more than `most_ms`.
+    fn least_ms(&self, op: usize, label: &Label, most_ms: f64) -> f64 {
+        let over_mib = self.over_mib(op, label);
         if op + 1 == self.span.end {
+            let open_mib = label.open_mib * self.span.in_flight as f64;
             return if over_mib + open_mib <= 0.0 { label.ms } else { f64::INFINITY };
         }
-        let (is_cut, is_recomputed) = (of.ends_run(op + 1), label.code % 2 == 1);
+        let mut least_ms: f64 = 0.0;
+        for price in (0..self.completion.prices.len()).rev() {
+            least_ms = least_ms.max(self.value_over(op, label, price, over_mib));
+            if least_ms > most_ms {
+                break;
+            }
+        }
+        least_ms
+    }
+
+    /// MiB over the limit of all that is known.
+    fn over_mib(&self, op: usize, label: &Label) -> f64 {
+        let (of, behind) = (self.of, self.completion.reserved_mib[op - self.span.start]);
+        let reserved_mib = label.reserved[0].max(behind[0]) + label.reserved[1].max(behind[1]);
+        let level_mib = LEVELS[self.level] * of.limit_mib();
+        label.mib + reserved_mib.max(label.weight_mib).max(level_mib) + label.peak_mib - of.limit_mib()
+    }
+
+    fn value(&self, op: usize, label: &Label, price: usize) -> f64 {
+        self.value_over(op, label, price, self.over_mib(op, label))
+    }
+
+    /// What a way takes at least with all that follows, bytes at a price.
+    fn value_over(&self, op: usize, label: &Label, price: usize, over_mib: f64) -> f64 {
+        let (completion, is_recomputed) = (&self.completion, label.code % 2 == 1);
         let class = completion.class_of[label.code / 2];
-        let after = &completion.after[at][class * completion.prices.len()..];
-        let by_price = completion.prices.iter().zip(after).map(|(price, &[plain, run])| {
-            let open_ms = price * open_mib;
-            let rest_ms = match is_recomputed {
-                true => (plain + open_ms).min(run + if is_cut { open_ms } else { 0.0 }),
-                false => plain.min(run),
-            };
-            label.ms + rest_ms + price * over_mib
-        });
-        by_price.fold(0.0, f64::max)
+        let ms_per_mib = completion.prices[price];
+        let open_ms = ms_per_mib * label.open_mib * self.span.in_flight as f64;
+        let [plain, run] = completion.after[op - self.span.start][class * completion.prices.len() + price];
+        let is_cut = op + 1 < self.span.end && self.of.ends_run(op + 1);
+        let rest_ms = match is_recomputed {
+            true => (plain + open_ms).min(run + if is_cut { open_ms } else { 0.0 }),
+            false => plain.min(run),
+        };
+        label.ms + rest_ms + ms_per_mib * over_mib
     }
 
     /// Without those that another one with the same last degrees and recomputation is hardly worse than.
-    fn undominated(&self, mut labels: Vec<(f64, Label)>) -> Vec<(f64, Label)> {
+    fn undominated(&self, op: usize, mut labels: Vec<(f64, Label)>) -> Vec<(f64, Label)> {
+        let step_ms = self.step_ms[op - self.span.start];
         let state = |label: &Label| (self.completion.class_of[label.code / 2], label.code % 2);
-        let step = |label: &Label| (label.ms / self.step_ms) as u64;
+        let step = |label: &Label| if step_ms > 0.0 { (label.ms / step_ms).floor() } else { label.ms };
         labels.sort_by(|(_, a), (_, b)| {
             let in_step = a.mib.total_cmp(&b.mib).then(a.ms.total_cmp(&b.ms)).then(a.code.cmp(&b.code));
-            state(a).cmp(&state(b)).then(step(a).cmp(&step(b))).then(in_step)
+            state(a).cmp(&state(b)).then(step(a).total_cmp(&step(b))).then(in_step)
         });
-        let mut kept: Vec<(f64, Label)> = Vec::new();
-        let mut first = 0;
-        for label in labels {
-            if kept.last().is_some_and(|last| state(&last.1) != state(&label.1)) {
-                first = kept.len();
-            }
-            if !kept[first..].iter().any(|other| is_never_worse(&other.1, &label.1)) {
-                kept.push(label);
+        let mut kept = Vec::new();
+        for labels in labels.chunk_by(|(_, a), (_, b)| state(a) == state(b)) {
+            // What else a way holds takes few values: of each the least MiB so far.
+            let mut least: Vec<([f64; 6], f64)> = Vec::new();
+            for label in labels {
+                let holds = self.holds(&label.1);
+                let is_no_more = |(other, mib): &([f64; 6], f64)| {
+                    *mib <= label.1.mib && other.iter().zip(&holds).all(|(a, b)| a <= b)
+                };
+                if !least.iter().any(is_no_more) {
+                    least.retain(|(other, _)| *other != holds);
+                    least.push((holds, label.1.mib));
+                    kept.push(*label);
+                }
             }
         }
         kept
+    }
+
+    /// What a way holds beside what all microbatches keep.
+    fn holds(&self, label: &Label) -> [f64; 6] {
+        let weight_mib = label.weight_mib.max(LEVELS[self.level] * self.of.limit_mib());
+        [label.reserved[0], label.reserved[1], label.peak_mib, label.run_mib, label.open_mib, weight_mib]
     }
 
     fn best(&self, layers: &[Vec<Label>], most_ms: f64) -> Option<(f64, Vec<Code>)> {
@@ -332,13 +384,16 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether one way is no worse than another one in memory.
-fn is_never_worse(a: &Label, b: &Label) -> bool {
-    a.mib <= b.mib
-        && a.peak_mib <= b.peak_mib
-        && a.run_mib <= b.run_mib
-        && a.open_mib <= b.open_mib
-        && a.reserved[0] <= b.reserved[0]
-        && a.reserved[1] <= b.reserved[1]
-        && a.weight_mib <= b.weight_mib
+/// Nothing, and prices around the one with the best bound.
+fn around(prices: &[f64], bounds: &[f64]) -> Vec<f64> {
+    let best =
+        (0..bounds.len()).max_by(|&a, &b| bounds[a].total_cmp(&bounds[b]).then(b.cmp(&a))).unwrap_or(0);
+    let next =
+        prices[best..].iter().copied().find(|&price| price > prices[best]).unwrap_or(2.0 * prices[best]);
+    let before = prices[..best].last().copied().unwrap_or(0.0);
+    let between = |at: usize| before + (next - before) * at as f64 / N_BETWEEN as f64;
+    let mut all: Vec<f64> = (0..=N_BETWEEN).map(between).chain([0.0]).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
 }

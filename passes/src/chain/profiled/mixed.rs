@@ -1,12 +1,11 @@
 //! Stages whose operators are split each its own way.
 //!
-//! A bound comes from `boxes.rs`. A way that fits is made in the boxes with the least bounds, between two neighbouring prices of
-//! which one fits and one does not: the stages are spliced, and what is left of the memory is given to some operators in a row.
+//! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
 use super::super::memo::lock;
 use super::super::{Best, Effort, Side, Span, Stages};
-use super::boxes::{Bounded, Boxes, Price};
 use super::exact::{Solved, solve};
+use super::sweep::{N_PRICES, Sweep};
 use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
 use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice};
@@ -18,8 +17,6 @@ use std::sync::{Arc, Mutex};
 pub const EFFORT: Effort = Effort { max_plans: 16, tolerance: 3e-3 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
-/// Prices of memory that are tried for every stage.
-const N_PRICES: usize = 12;
 /// Stages are not looked at that take so many times their bound.
 const MAX_RISE: f64 = 8.0;
 /// Ways this close to the best one with operators split alike are no better.
@@ -48,8 +45,8 @@ pub struct Mixed<'a> {
     /// Per group.
     ways: Vec<Vec<Way>>,
     /// Milliseconds per MiB of recomputing single operators: where choices change.
-    prices: Vec<f64>,
-    boxes: Mutex<IndexMap<Span, Arc<Mutex<Boxes>>, FxBuildHasher>>,
+    prices: [f64; N_PRICES],
+    sweeps: Mutex<IndexMap<Span, Arc<Mutex<Sweep>>, FxBuildHasher>>,
     /// The fastest ways of stages that were solved.
     ways_of: Mutex<IndexMap<Span, (f64, Vec<Code>), FxBuildHasher>>,
 }
@@ -80,7 +77,7 @@ impl<'a> Mixed<'a> {
         };
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
-        Mixed { base, ways, prices, boxes: Mutex::default(), ways_of: Mutex::default() }
+        Mixed { base, ways, prices, sweeps: Mutex::default(), ways_of: Mutex::default() }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
@@ -101,29 +98,22 @@ impl<'a> Mixed<'a> {
     }
 
     /// The prices for a stage: with many microbatches in flight a byte counts more often.
-    pub(super) fn prices(&self, span: &Span) -> Vec<Price> {
-        let price = |at: usize, is_by_weight: bool| {
-            let ms_per_mib = at.checked_sub(1).map_or(0.0, |at| self.prices[at] / span.in_flight as f64);
-            Price { ms_per_mib, is_by_weight }
-        };
-        let all = (0..=self.prices.len()).map(|at| price(at, false));
-        all.chain((1..=self.prices.len()).step_by(4).map(|at| price(at, true))).collect()
+    pub(super) fn prices(&self, span: &Span) -> [f64; N_PRICES] {
+        self.prices.map(|price| price / span.in_flight as f64)
     }
 
-    /// The best boxes of a stage.
-    fn boxed(&self, span: &Span) -> Vec<Bounded> {
+    /// No way of a placed stage takes fewer milliseconds.
+    fn bound_ms(&self, span: &Span) -> f64 {
         let key = Span { start: 0, ..*span };
         let make =
-            || Arc::new(Mutex::new(Boxes::new(span.end, self.prices(span), self.ways(span.n_devices))));
-        let boxes = lock(&self.boxes).entry(key).or_insert_with(make).clone();
-        let mut boxes = lock(&boxes);
-        boxes.reach(self, span);
-        boxes.best[span.end - 1 - span.start].clone()
+            || Arc::new(Mutex::new(Sweep::new(span.end, self.prices(span), self.ways(span.n_devices))));
+        let sweep = lock(&self.sweeps).entry(key).or_insert_with(make).clone();
+        lock(&sweep).lower_ms(self, span)
     }
 
     /// What is known of a stage that is asked to take no more than some milliseconds.
     fn solved(&self, placed: &Span, cap_ms: f64) -> Solved {
-        let lower_ms = self.boxed(placed).first().map_or(f64::INFINITY, |bounded| bounded.lower_ms);
+        let lower_ms = self.bound_ms(placed);
         let alike_ms = self.base.shared.ms(*placed, Side::Upper);
         let solved =
             solve(self, placed, lower_ms, cap_ms.min(alike_ms * (1.0 + CLOSE)).min(lower_ms * MAX_RISE));
@@ -181,8 +171,8 @@ fn with_moves(machine: &Machine, mut ways: Vec<Way>) -> Vec<Way> {
     ways
 }
 
-/// Prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
-fn prices(ways: &[Vec<Way>]) -> Vec<f64> {
+/// Nothing, and prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
+fn prices(ways: &[Vec<Way>]) -> [f64; N_PRICES] {
     let mut all: Vec<f64> = Vec::new();
     for way in ways.iter().flatten() {
         let pairs = way.profiles.windows(2).zip(&way.kept_mib);
@@ -191,7 +181,7 @@ fn prices(ways: &[Vec<Way>]) -> Vec<f64> {
     }
     all.sort_by(f64::total_cmp);
     let at = |index: usize| all.get(index * all.len().saturating_sub(1) / N_PRICES).copied();
-    (0..N_PRICES).filter_map(at).collect()
+    std::array::from_fn(|price| price.checked_sub(1).and_then(at).unwrap_or(0.0))
 }
 
 impl Stages for Mixed<'_> {
@@ -228,8 +218,7 @@ impl Stages for Mixed<'_> {
         self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let boxes = self.boxed(&self.base.placed(span));
-        boxes.first().map_or(f64::INFINITY, |bounded| self.base.scaled(bounded.lower_ms))
+        self.base.scaled(self.bound_ms(&self.base.placed(span)))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.refined(span, f64::INFINITY)[1]

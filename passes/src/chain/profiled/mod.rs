@@ -3,7 +3,6 @@
 //! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`) or for each its own
 //! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
-mod boxes;
 mod caps;
 mod exact;
 mod fill;
@@ -15,6 +14,7 @@ mod own_tests;
 mod patterns;
 mod range_max;
 mod space;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod uniform;
