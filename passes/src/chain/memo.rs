@@ -19,7 +19,7 @@ pub struct Twin {
 
 impl Twin {
     /// The stage of which the figure is made.
-    pub(super) fn of(self, span: &Span) -> Span {
+    pub(in crate::chain) fn of(self, span: &Span) -> Span {
         let shift = if span.start >= self.from { self.end - span.end } else { 0 };
         Span { start: span.start + shift, end: span.end + shift, ..*span }
     }

@@ -3,7 +3,7 @@
 //! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
 use super::super::memo::lock;
-use super::super::{Best, Effort, Side, Span, Stages};
+use super::super::{Best, Effort, Side, Span, Stages, Twin};
 use super::exact::{Solved, solve};
 use super::sweep::{N_PRICES, Sweep};
 use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
@@ -125,7 +125,7 @@ impl<'a> Mixed<'a> {
 
     /// A stage's way that is faster than all with its operators split alike, if one was found.
     fn faster(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
-        let placed = self.base.placed(span);
+        let placed = self.base.placed(&self.twin(span.end).of(span));
         let way = lock(&self.ways_of).get(&placed).cloned()?;
         (way.0 < self.base.shared.ms(placed, Side::Upper)).then_some(way)
     }
@@ -222,6 +222,12 @@ impl Stages for Mixed<'_> {
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.refined(span, f64::INFINITY)[1]
+    }
+    fn twin(&self, end: usize) -> Twin {
+        self.base.twin(end)
+    }
+    fn is_coarse(&self, unit: usize) -> bool {
+        self.base.is_coarse(unit)
     }
     fn is_swept(&self) -> bool {
         true

@@ -198,7 +198,7 @@ pub struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     fn new(machine: &'a Machine, space: &Space, microbatch: u32, is_pipeline: bool) -> Shared<'a> {
-        let layers = Layers::new(&machine.chain);
+        let layers = Layers::of(machine);
         let step = Step { microbatch, n_devices: space.n_devices, is_pipeline };
         let (is_free, keeps_all) = (space.is_free, space.limits.keeps_all);
         let setting = Setting { machine, layers, microbatch, step, is_free, keeps_all };
