@@ -86,7 +86,7 @@ pub trait Stages: Sync {
         false
     }
     /// A closer bound of a stage, and milliseconds of the best way if that takes less than `cap` and is known.
-    fn refined(&self, span: &Span, _cap: f64) -> [f64; 2] {
+    fn refined(&self, span: &Span, _cap: f64, _effort: usize) -> [f64; 2] {
         [self.lower_ms(span), f64::INFINITY]
     }
     /// How often the slowest stage's time counts beside the sum of all: microbatches less one.

@@ -4,6 +4,7 @@
 //! bounds, and with it a bound on its cost. The least bound goes first. Once its cap is known closely, a plan is made of ways that were
 //! found; from then on a node is closed by one test whether it can be better at all. What remains open bounds the best plan from below.
 
+use super::refine::{Part, bound, parts};
 use super::{Side, Solver, Span, Stages};
 
 /// How hard to look.
@@ -50,7 +51,9 @@ pub const TOLERANCE: f64 = 1e-4;
 /// Nodes of which plans with coarse cuts are made.
 const MAX_COARSE: usize = 2;
 /// Relative width to which a node's cap is narrowed.
-pub(super) const WIDTH: f64 = 4e-4;
+const WIDTH: f64 = 4e-4;
+/// The same of a node whose stages are solved.
+const COARSE_WIDTH: f64 = 0.01;
 /// First relative step of a cap that is raised, and by how much the next is longer.
 const STEP: (f64, f64) = (0.02, 1.5);
 /// Relative slack of the caps at which the least sum is looked for.
@@ -77,6 +80,8 @@ struct Node {
     high: Option<f64>,
     step: f64,
     bound: f64,
+    /// What is left of it once its caps are known, where stages are solved.
+    parts: Option<Vec<Part>>,
 }
 
 /// The best of some problems; `known` is the cost of a plan that is there already.
@@ -130,15 +135,15 @@ fn nodes<S: Stages>(solvers: &[Solver<S>]) -> Vec<Node> {
         for n_stages in stages.min_stages().max(1)..=largest {
             if n_stages * most >= stages.n_devices() {
                 let bound = solver.bound(n_stages, low);
-                open.push(Node { problem, n_stages, low, high: None, step: STEP.0, bound });
+                open.push(Node { problem, n_stages, low, high: None, step: STEP.0, bound, parts: None });
             }
         }
     }
     open
 }
 
-struct Search<'a, 's, S> {
-    solvers: &'a [Solver<'s, S>],
+pub(super) struct Search<'a, 's, S> {
+    pub(super) solvers: &'a [Solver<'s, S>],
     open: Vec<Node>,
     best: Best,
     n_plans: usize,
@@ -157,7 +162,7 @@ impl<S: Stages> Search<'_, '_, S> {
     }
 
     /// A plan at this cost would be no better.
-    fn goal(&self) -> f64 {
+    pub(super) fn goal(&self) -> f64 {
         self.best.cost * (1.0 - self.tolerance)
     }
 
@@ -166,6 +171,11 @@ impl<S: Stages> Search<'_, '_, S> {
         let node = &mut self.open[at];
         let (problem, solver) = (node.problem, &self.solvers[node.problem]);
         match node.high {
+            Some(high) if solver.stages.is_swept() && high - node.low <= COARSE_WIDTH * high => {
+                let node = self.open.swap_remove(at);
+                let left = self.solve(node);
+                self.open.extend(left);
+            }
             Some(high) if high - node.low <= WIDTH * high => {
                 let node = self.open.swap_remove(at);
                 self.plan(node);
@@ -198,7 +208,8 @@ impl<S: Stages> Search<'_, '_, S> {
     /// Narrows the caps of a problem's nodes by one that is between those of some.
     fn test(&mut self, problem: usize, cap: f64) {
         let (solver, goal) = (&self.solvers[problem], self.goal());
-        let is_between = |node: &Node| node.low < cap && node.high.is_none_or(|high| cap < high);
+        let is_between =
+            |node: &Node| node.parts.is_none() && node.low < cap && node.high.is_none_or(|high| cap < high);
         let is_wanted = |node: &&mut Node| node.problem == problem && node.bound < goal && is_between(node);
         let mut wanted: Vec<&mut Node> = self.open.iter_mut().filter(is_wanted).collect();
         let numbers = wanted.iter().map(|node| node.n_stages);
@@ -213,45 +224,41 @@ impl<S: Stages> Search<'_, '_, S> {
         }
     }
 
-    fn close(&mut self, bound: f64) {
+    pub(super) fn close(&mut self, bound: f64) {
         self.best.bound = self.best.bound.min(bound);
     }
 
     /// Makes a plan of a node, and closes it.
-    fn plan(&mut self, mut node: Node) {
+    fn plan(&mut self, node: Node) {
         self.n_plans += 1;
-        if self.solvers[node.problem].stages.is_swept() {
-            self.refine(&mut node);
-        } else if let Some((cost, spans)) = self.found(&node) {
-            self.keep(&node, cost, spans);
+        if let Some((cost, spans)) = self.found(&node) {
+            self.keep(node.problem, cost, spans);
         }
         if self.goal == Goal::Plan {
             return;
         }
-        let solver = &self.solvers[node.problem];
-        let is_small = solver.stages.n_units() <= MAX_EXHAUSTED && !solver.stages.is_swept();
+        let is_small = self.solvers[node.problem].stages.n_units() <= MAX_EXHAUSTED;
         let bound = if is_small { self.exhausted(&node) } else { self.sharpened(&node) };
         self.close(bound);
     }
 
-    /// Solves the stages that a node's bound rests on.
-    fn refine(&mut self, node: &mut Node) {
-        let solver = &self.solvers[node.problem];
-        let cap = match self.best.cost.is_finite() {
-            true => solver.cap_of(node.n_stages, self.goal()),
-            false => MAX_CAP,
-        };
-        let refined = solver.refine(node.n_stages, [node.low, node.high.unwrap_or(node.low)], cap);
-        node.low = refined.low;
-        node.bound = solver.bound(node.n_stages, node.low.min(cap));
-        if let Some((cost, spans)) = refined.best {
-            self.keep(node, cost, spans);
-        }
+    /// One step on the way to a swept node's best plan; whether there is something left of it.
+    fn solve(&mut self, mut node: Node) -> Option<Node> {
+        let (solver, goal) = (&self.solvers[node.problem], self.goal());
+        let caps = [node.low, node.high.unwrap_or(node.low)];
+        let mut parts = node.parts.take().unwrap_or_else(|| {
+            self.n_plans += 1;
+            parts(solver, node.n_stages, caps, goal)
+        });
+        self.refine(node.problem, node.n_stages, &mut parts);
+        node.bound = bound(&parts);
+        node.parts = Some(parts);
+        node.bound.is_finite().then_some(node)
     }
 
-    fn keep(&mut self, node: &Node, cost: f64, spans: Vec<Span>) {
+    pub(super) fn keep(&mut self, problem: usize, cost: f64, spans: Vec<Span>) {
         if cost < self.best.cost {
-            self.best = Best { cost, spans, problem: Some(node.problem), ..self.best };
+            self.best = Best { cost, spans, problem: Some(problem), ..self.best };
         }
     }
 
@@ -266,7 +273,7 @@ impl<S: Stages> Search<'_, '_, S> {
         while let Some((sum_ms, spans)) = solver.least_sum(node.n_stages, cap, Side::Upper, reach.as_ref()) {
             let longest_ms = spans.iter().map(|&span| solver.ms(span, Side::Upper)).fold(0.0, f64::max);
             let cost = solver.cost(&spans, Side::Upper);
-            self.keep(node, cost, spans);
+            self.keep(node.problem, cost, spans);
             cap = longest_ms * (1.0 - 1e-12);
             if node.low * solver.stages.rounds() + sum_ms >= self.best.cost {
                 break;

@@ -148,8 +148,8 @@ impl<S: Stages> Stages for Within<'_, S> {
     fn is_swept(&self) -> bool {
         self.all.stages.is_swept()
     }
-    fn refined(&self, span: &Span, cap: f64) -> [f64; 2] {
-        self.all.stages.refined(span, cap)
+    fn refined(&self, span: &Span, cap: f64, effort: usize) -> [f64; 2] {
+        self.all.stages.refined(span, cap, effort)
     }
     fn rounds(&self) -> f64 {
         self.all.stages.rounds()

@@ -8,12 +8,10 @@ use super::super::Span;
 use super::mixed::{Code, Mixed, Way};
 use super::sweep::{MAX_MOVE_MS, classes, is_allowed, own_values};
 
-/// More ways of the operators before are not looked at; of more, those that promise most are.
-const MAX_LABELS: usize = 4000;
 /// By how much more than its bound a stage is first asked to take, relatively, and how the next rise grows.
 const RISE: (f64, f64) = (3e-3, 1.5);
 /// Times of ways of a stage that are this close, relatively, are told apart no more.
-const CLOSE: f64 = 8e-4;
+const CLOSE: f64 = 4e-4;
 /// Parts of the prices between the two neighbours of the best one.
 const N_BETWEEN: usize = 8;
 
@@ -34,7 +32,15 @@ pub struct Solved {
 }
 
 /// The fastest way of a stage that takes no less than `lower_ms`, if it takes no more than `cap_ms`.
-pub fn solve(of: &Mixed, span: &Span, mut lower_ms: f64, cap_ms: f64) -> Solved {
+///
+/// Of more than `max_labels` ways of the operators before one, those that promise most are looked at.
+pub fn solve(
+    of: &Mixed,
+    span: &Span,
+    [mut lower_ms, cap_ms]: [f64; 2],
+    max_labels: usize,
+    is_way_wanted: bool,
+) -> Solved {
     let searches: Vec<Search> =
         (0..LEVELS.len()).map(|level| Search::new(of, span, level, lower_ms)).collect();
     let (mut rise, mut most_ms, mut is_exact) = (RISE.0, lower_ms, true);
@@ -43,14 +49,14 @@ pub fn solve(of: &Mixed, span: &Span, mut lower_ms: f64, cap_ms: f64) -> Solved 
         rise *= RISE.1;
         let mut best: Option<(f64, Vec<Code>)> = None;
         for search in &searches {
-            let found = search.run(best.as_ref().map_or(most_ms, |best| best.0), &mut is_exact);
+            let found = search.run(best.as_ref().map_or(most_ms, |best| best.0), max_labels, &mut is_exact);
             best = found.or(best);
         }
         if is_exact {
             let least_ms = best.as_ref().map_or(most_ms, |best| best.0);
             lower_ms = lower_ms.max(least_ms * (1.0 - CLOSE));
         }
-        if best.is_some() {
+        if best.is_some() || !is_exact && !is_way_wanted {
             return Solved { lower_ms, way: best };
         }
     }
@@ -199,7 +205,7 @@ impl<'a> Search<'a> {
     }
 
     /// The fastest way of the level below a time; `is_exact` no more where some were left out.
-    fn run(&self, most_ms: f64, is_exact: &mut bool) -> Option<(f64, Vec<Code>)> {
+    fn run(&self, most_ms: f64, max_labels: usize, is_exact: &mut bool) -> Option<(f64, Vec<Code>)> {
         let mut layers: Vec<Vec<Label>> = Vec::new();
         for op in self.span.start..self.span.end {
             let made = match layers.last() {
@@ -212,10 +218,10 @@ impl<'a> Search<'a> {
             let possible =
                 made.into_iter().map(|label| (least_ms(&label), label)).filter(|(ms, _)| *ms <= most_ms);
             let mut kept = self.undominated(op, possible.collect());
-            if kept.len() > MAX_LABELS {
+            if kept.len() > max_labels {
                 *is_exact = false;
                 kept.sort_by(|a, b| a.0.total_cmp(&b.0));
-                kept.truncate(MAX_LABELS);
+                kept.truncate(max_labels);
             }
             layers.push(kept.into_iter().map(|(_, label)| label).collect());
         }

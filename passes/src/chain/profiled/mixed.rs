@@ -14,9 +14,11 @@ use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: 16, tolerance: 3e-3 };
+pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-4 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
+/// Ways of a stage's first operators that are looked at, at first and where that is too few.
+const MAX_LABELS: [usize; 2] = [400, 4000];
 /// Stages are not looked at that take so many times their bound.
 const MAX_RISE: f64 = 8.0;
 /// Ways this close to the best one with operators split alike are no better.
@@ -112,13 +114,16 @@ impl<'a> Mixed<'a> {
     }
 
     /// What is known of a stage that is asked to take no more than some milliseconds.
-    fn solved(&self, placed: &Span, cap_ms: f64) -> Solved {
+    fn solved(&self, placed: &Span, cap_ms: f64, effort: usize) -> Solved {
         let lower_ms = self.bound_ms(placed);
         let alike_ms = self.base.shared.ms(*placed, Side::Upper);
-        let solved =
-            solve(self, placed, lower_ms, cap_ms.min(alike_ms * (1.0 + CLOSE)).min(lower_ms * MAX_RISE));
+        let most_ms = cap_ms.min(alike_ms * (1.0 + CLOSE)).min(lower_ms * MAX_RISE);
+        let solved = solve(self, placed, [lower_ms, most_ms], MAX_LABELS[effort.min(1)], effort > 0);
         if let Some(way) = &solved.way {
-            lock(&self.ways_of).insert(*placed, way.clone());
+            let mut ways_of = lock(&self.ways_of);
+            if ways_of.get(placed).is_none_or(|known| way.0 < known.0) {
+                ways_of.insert(*placed, way.clone());
+            }
         }
         solved
     }
@@ -221,7 +226,7 @@ impl Stages for Mixed<'_> {
         self.base.scaled(self.bound_ms(&self.base.placed(span)))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        self.refined(span, f64::INFINITY)[1]
+        self.refined(span, f64::INFINITY, 0)[1]
     }
     fn twin(&self, end: usize) -> Twin {
         self.base.twin(end)
@@ -232,9 +237,9 @@ impl Stages for Mixed<'_> {
     fn is_swept(&self) -> bool {
         true
     }
-    fn refined(&self, span: &Span, cap: f64) -> [f64; 2] {
+    fn refined(&self, span: &Span, cap: f64, effort: usize) -> [f64; 2] {
         let (placed, scale) = (self.base.placed(span), self.base.scaled(1.0));
-        let solved = self.solved(&placed, cap / scale);
+        let solved = self.solved(&placed, cap / scale, effort);
         let alike_ms = self.base.shared.ms(placed, Side::Upper);
         let upper_ms = solved.way.map_or(alike_ms, |way| way.0.min(alike_ms));
         [solved.lower_ms * scale, upper_ms * scale]
