@@ -78,7 +78,8 @@ impl<S: Stages> Solver<'_, S> {
     /// A part by the slowest of the stages with the least sum: none where there are none.
     fn divided(&self, n_stages: usize, part: &Part, most: f64) -> Vec<Part> {
         let [low, high] = [part.caps[0], part.caps[1].min(most)];
-        let Some((sum_ms, spans)) = self.least_sum(n_stages, high, Side::Lower, None) else {
+        let reach = self.front_reach(n_stages, high);
+        let Some((sum_ms, spans)) = self.least_sum(n_stages, high, Side::Lower, Some(&reach)) else {
             return Vec::new();
         };
         let longest_ms = spans.iter().map(|&span| self.ms(span, Side::Lower)).fold(low, f64::max);

@@ -13,12 +13,12 @@ use super::super::Span;
 use super::mixed::{Mixed, Way};
 
 /// Prices that are tried; the first is nothing.
-pub const N_PRICES: usize = 12;
+pub const N_PRICES: usize = 8;
 /// A figure per price.
 type Priced = [f64; N_PRICES];
 const NEVER: Priced = [f64::INFINITY; N_PRICES];
 /// Lower ends of what operators reserve, as parts of the limit.
-const LEVELS: [f64; 5] = [0.0, 0.1, 0.18, 0.27, 0.42];
+const LEVELS: [f64; 3] = [0.0, 0.14, 0.27];
 /// States of an operator: not recomputed; recomputed and kept; recomputed and dropped, as the next one is recomputed too.
 const N_STATES: usize = 3;
 /// Slower moves are not made.
