@@ -154,6 +154,19 @@ fn classes(chain: &OpChain, ids: &[usize], starts: &[usize]) -> (Vec<usize>, Vec
     (class, known.into_values().collect())
 }
 
+/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link, and no more is kept there.
+pub fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
+    let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
+    let ms = |op: usize, is_far: bool| {
+        op.checked_sub(1).map_or(0.0, |last| machine.send_after_ms(last, mib(op), is_far))
+    };
+    // The last operator of a stage keeps its result whatever is recomputed.
+    let kept = |op: usize| {
+        op.checked_sub(1).map_or(0.0, |last| profiles[last].activation_mib * machine.chain.kept[last])
+    };
+    [false, true].iter().all(|&is_far| ms(a, is_far) <= ms(b, is_far)) && kept(a) <= kept(b)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

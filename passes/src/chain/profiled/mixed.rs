@@ -5,6 +5,7 @@
 use super::super::memo::lock;
 use super::super::{Best, Effort, Side, Span, Stages, Twin};
 use super::exact::{Solved, solve};
+use super::layers::ends_cheaper;
 use super::sweep::{N_PRICES, Sweep};
 use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
 use indexmap::IndexMap;
@@ -220,7 +221,7 @@ impl Stages for Mixed<'_> {
     fn is_better_end(&self, a: usize, b: usize) -> bool {
         let at = |kind: usize| self.base.setting.layers.example[kind];
         let machine = self.base.setting.machine;
-        self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
+        self.ways.iter().flatten().all(|way| ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
         self.base.scaled(self.bound_ms(&self.base.placed(span)))

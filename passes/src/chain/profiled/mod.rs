@@ -4,6 +4,7 @@
 //! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
 mod caps;
+mod completion;
 mod exact;
 mod fill;
 mod interleave;
@@ -24,7 +25,7 @@ pub use space::{Degrees, Found, Limits, Space};
 use super::memo::Memo;
 use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
-use layers::Layers;
+use layers::{Layers, ends_cheaper};
 use mixed::Mixed;
 use patterns::Candidate;
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
@@ -385,17 +386,4 @@ impl Stages for Problem<'_> {
     fn rounds(&self) -> f64 {
         self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill() - 1.0
     }
-}
-
-/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link, and no more is kept there.
-fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
-    let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
-    let ms = |op: usize, is_far: bool| {
-        op.checked_sub(1).map_or(0.0, |last| machine.send_after_ms(last, mib(op), is_far))
-    };
-    // The last operator of a stage keeps its result whatever is recomputed.
-    let kept = |op: usize| {
-        op.checked_sub(1).map_or(0.0, |last| profiles[last].activation_mib * machine.chain.kept[last])
-    };
-    [false, true].iter().all(|&is_far| ms(a, is_far) <= ms(b, is_far)) && kept(a) <= kept(b)
 }
