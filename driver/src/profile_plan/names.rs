@@ -20,8 +20,9 @@ pub(super) fn mistaken(stem: &str, model: &str, size: &str) -> Option<String> {
     let Some(owner) = owner(stem) else {
         return Some("its name is none of a table".to_owned());
     };
+    // `1.3b` is meant to be `1_3B`, `13B` is not.
     let plain = |text: &str| -> String {
-        text.chars().filter(|it| it.is_alphanumeric()).map(|it| it.to_ascii_lowercase()).collect()
+        text.chars().map(|it| if it.is_alphanumeric() { it.to_ascii_lowercase() } else { '_' }).collect()
     };
     let wanted = format!("{model}_{size}");
     let is_other = owner.is_empty() || owner == wanted || plain(owner) != plain(&wanted);
