@@ -98,7 +98,14 @@ fn problems<'a>(shared: &'a [Shared<'a>], space: &Space) -> Vec<Problem<'a>> {
         for (schedule, stages) in space.schedules() {
             let least = if has_other && !is_alone { 2.max(*stages.start()) } else { *stages.start() };
             let most = if is_alone { 1.min(*stages.end()) } else { *stages.end() };
-            problems.extend((least <= most).then_some(Problem { shared, schedule, stages: least..=most }));
+            let machine = shared.setting.machine;
+            let fill = if machine.own.is_some() { machine.fill(schedule) } else { 1.0 };
+            problems.extend((least <= most).then_some(Problem {
+                shared,
+                schedule,
+                stages: least..=most,
+                fill,
+            }));
         }
     }
     problems
@@ -279,6 +286,8 @@ pub struct Problem<'a> {
     shared: &'a Shared<'a>,
     schedule: PlanSchedule,
     stages: RangeInclusive<usize>,
+    /// The share of a stage's time that fills the pipeline; never nothing.
+    fill: f64,
 }
 
 impl<'a> Deref for Problem<'a> {
@@ -315,18 +324,10 @@ impl Problem<'_> {
         Span { in_flight, ..*span }
     }
 
-    /// The share of a stage's time that fills the pipeline; never nothing.
-    fn fill(&self) -> f64 {
-        match self.setting.machine.own {
-            Some(_) => self.setting.machine.fill(self.schedule),
-            None => 1.0,
-        }
-    }
-
     /// Times of all stages are scaled by it, so that their sum is what fills the pipeline: `(N - x) max t + x sum t` is the cost of `x t` with
     /// `(N - x) / x` rounds.
     fn scaled(&self, ms: f64) -> f64 {
-        ms * self.fill()
+        ms * self.fill
     }
 }
 
@@ -384,6 +385,6 @@ impl Stages for Problem<'_> {
         self.setting.layers.twin(end)
     }
     fn rounds(&self) -> f64 {
-        self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill() - 1.0
+        self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill - 1.0
     }
 }
