@@ -64,13 +64,14 @@ impl Sweep {
         let moves_ms: Vec<f64> = (0..n * n).map(next_ms).collect();
         let own: Vec<Vec<[Priced; 3]>> =
             self.classes.iter().map(|class| self.own(of, span, class, op)).collect();
-        for level in 0..LEVELS.len() {
-            let made = (0..n).map(|class| {
-                let moves_ms = &moves_ms[class * n..(class + 1) * n];
-                self.made(of, span, op, &self.values[level], moves_ms, &own[class][level])
-            });
-            self.values[level] = made.collect();
-        }
+        let made = |(level, after): (usize, &Vec<States>)| -> Vec<States> {
+            let of_class = |class: usize| {
+                self.made(of, span, op, after, &moves_ms[class * n..(class + 1) * n], &own[class][level])
+            };
+            (0..n).map(of_class).collect()
+        };
+        let values = self.values.iter().enumerate().map(made).collect();
+        self.values = values;
         if !is_last {
             let least = |value: fn(&Way, usize) -> f64| {
                 ways.iter().map(|way| value(way, op)).fold(f64::INFINITY, f64::min)
