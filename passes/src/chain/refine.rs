@@ -7,7 +7,7 @@
 //! ```
 
 use super::search::Search;
-use super::{Side, Solver, Span, Stages};
+use super::{ROUNDING, Side, Solver, Span, Stages};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
@@ -66,8 +66,11 @@ impl<S: Stages> Search<'_, '_, S> {
         };
         let cap = if goal.is_finite() { solver.cap_of(n_stages, goal) } else { part.caps[1] * RANGE };
         let is_solved = solver.solve_some(&spans, cap);
+        let sum_ms: f64 = spans.iter().map(|&span| solver.ms(span, Side::Lower)).sum();
+        // Stages that were solved for another part since may be slower than they were taken to be.
+        let is_stale = sum_ms > part.sum_ms * ROUNDING;
         self.keep(problem, solver.cost(&spans, Side::Upper), spans);
-        match is_solved {
+        match is_solved && !is_stale {
             true => self.close(part.bound),
             false => parts.push(Part { spans: None, ..part }),
         }

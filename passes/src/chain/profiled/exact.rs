@@ -93,14 +93,18 @@ impl<'a> Search<'a> {
             completion: Completion::new(of, span, level, prices),
             step_ms: (span.start..span.end).map(step).collect(),
         };
-        let search = with(of.prices(span).to_vec());
-        let first = search.first(span.start);
+        with(with(of.prices(span).to_vec()).closer_prices())
+    }
+
+    /// Prices around the one by which no way is below most.
+    fn closer_prices(&self) -> Vec<f64> {
+        let first = self.first(self.span.start);
         let bound_ms = |price: usize| {
-            let values = first.iter().map(|label| search.value(span.start, label, price));
+            let values = first.iter().map(|label| self.value(self.span.start, label, price));
             values.fold(f64::INFINITY, f64::min)
         };
-        let bounds: Vec<f64> = (0..search.completion.prices.len()).map(bound_ms).collect();
-        with(around(&search.completion.prices, &bounds))
+        let bounds: Vec<f64> = (0..self.completion.prices.len()).map(bound_ms).collect();
+        around(&self.completion.prices, &bounds)
     }
 
     /// The fastest way of the level below a time; `is_exact` no more where some were left out.
@@ -247,7 +251,7 @@ impl<'a> Search<'a> {
         let step_ms = self.step_ms[op - self.span.start];
         let state = |label: &Label| (self.completion.class_of[label.code / 2], label.code % 2);
         let step = |label: &Label| if step_ms > 0.0 { (label.ms / step_ms).floor() } else { label.ms };
-        labels.sort_by(|(_, a), (_, b)| {
+        labels.sort_unstable_by(|(_, a), (_, b)| {
             let in_step = a.mib.total_cmp(&b.mib).then(a.ms.total_cmp(&b.ms)).then(a.code.cmp(&b.code));
             state(a).cmp(&state(b)).then(step(a).total_cmp(&step(b))).then(in_step)
         });
