@@ -49,13 +49,13 @@ pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
         return found;
     }
     let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
-    let seed = if space.is_mixed { seed(machine, space, &found) } else { None };
+    let seed = seed(machine, space, &found);
     let mut found = interleave::by_price(machine, space, found, seed, ideal_ms);
     found.truncate(n_best);
     found
 }
 
-/// The plan that Aceso's cost takes for the best: mixed stages are not searched through, and it may lie where the own cost's search did not look.
+/// The plan that Aceso's cost takes for the best: regrouping between stages is in the own price and not in its search, which may have passed it over.
 fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
     let limits = &space.limits;
     let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
