@@ -68,9 +68,6 @@ fn priced(dir: &Path, (plan, db, model, size, _): &(&str, &str, &str, &str, f64)
     outcome.stdout.split(' ').nth(1)?.parse::<f64>().ok().map(|ms| ms / 1e3)
 }
 
-/// The most devices and layers of a row whose full space is searched here: the others take minutes each.
-const MAX_OWN: (usize, usize) = (16, 256);
-
 /// What all runs of a row have in common.
 fn arguments(dir: &Path, Row(_, db, model, size, layers, ..): &Row) -> Vec<String> {
     let (limit, batch) = match (*db, *model) {
@@ -172,9 +169,7 @@ fn main() {
     println!(
         "row              GPUs  Aceso's space s  full space s   better %    bound s   gap %    MiB     seconds"
     );
-    let is_small = |row: &&Row| row.5 <= MAX_OWN.0 && row.4 <= MAX_OWN.1;
-    let better: Vec<f64> =
-        ROWS.iter().filter(is_small).filter_map(|row| print_own(&dir, row, &plan(row))).collect();
+    let better: Vec<f64> = ROWS.iter().filter_map(|row| print_own(&dir, row, &plan(row))).collect();
     println!("mean {:.2} % better", better.iter().sum::<f64>() / better.len().max(1) as f64);
     print_measured(&dir);
 }

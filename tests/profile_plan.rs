@@ -121,6 +121,35 @@ fn a_wrong_table_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_file_whose_name_is_no_tables_is_not_read_and_named() {
+    let dir = folder("profile_plan_names", &["a,1000,2000,0,0,1,1,0,0"]);
+    let wrong = [
+        "m_1_mbs2_tp1_alg0.csv",
+        "m_1_mb2_tp1_algo0.csv",
+        "p2p_inter_nodes.csv",
+        "prim_m_1_gather_2gpus.csv",
+    ];
+    let meant = ["m_1_mbs2_tp1_algo0.txt", "M_1_mbs2_tp1_algo0.csv"];
+    let others = [
+        "m_2_mbs2_tp1_algo0.csv",
+        "prim_m_2_all_gather_2gpus.csv",
+        "prim_m_1_all_to_all_2gpus.csv",
+        "plan.json",
+    ];
+    for name in wrong.iter().chain(&meant).chain(&others) {
+        fs::write(dir.join(name), "no table").expect("writable");
+    }
+    let outcome = profile_plan(&dir, "m 1", &["--gpus", "1", "--global-batch", "8"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for name in wrong.iter().chain(&meant) {
+        assert!(outcome.stderr.contains(&format!("{name}` is not read: ")), "{name}: {}", outcome.stderr);
+    }
+    for name in &others {
+        assert!(!outcome.stderr.contains(name), "{name}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn what_is_missing_is_said_with_its_remedy() {
     let layers =
         ["enc-1st-layernorm,1,1,0,0,0,0,0,0", "b,1,1,0,0,0,0,0,0", "final-layernorm,1,1,0,0,0,0,0,0"];

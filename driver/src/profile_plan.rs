@@ -6,9 +6,11 @@
 mod json;
 mod load;
 mod models;
+mod names;
 mod options;
 mod text;
 
+use crate::render::render;
 use crate::{Failure, Io, deliver, write_stdout};
 use models::Published;
 use options::{Overlap, StageRange, WhatIsRecomputed};
@@ -148,7 +150,11 @@ pub enum PlanFormat {
 /// Does what the command line says.
 pub(crate) fn run(args: &ProfilePlanArgs, io: &mut Io) -> Result<(), Failure> {
     let published = models::published(&args.model, &args.size);
-    let machine = machine(args, published)?;
+    let mut warnings = Vec::new();
+    let machine = machine(args, published, &mut warnings);
+    // Nothing is left to be done when stderr does not take a warning.
+    let _ = io.stderr.write_all(render(None, &warnings, io.color).as_bytes());
+    let machine = machine?;
     if let Some(path) = &args.price {
         let plan = json::read(path, &machine)?;
         return write_stdout(io, &text::summary(&machine, &plan, None)?);
@@ -166,9 +172,13 @@ pub(crate) fn run(args: &ProfilePlanArgs, io: &mut Io) -> Result<(), Failure> {
 }
 
 /// What plans are priced on, from the tables and what is known of the model.
-pub(crate) fn machine(args: &ProfilePlanArgs, published: Option<&Published>) -> Result<Machine, Failure> {
+fn machine(
+    args: &ProfilePlanArgs,
+    published: Option<&Published>,
+    warnings: &mut Vec<Diagnostic>,
+) -> Result<Machine, Failure> {
     let size = published.map_or(args.size.as_str(), |it| it.tables);
-    let tables = load::tables(&args.db, &args.model, size)?;
+    let tables = load::tables(&args.db, &args.model, size, warnings)?;
     let n_layers = args.layers.or(published.and_then(|it| it.n_layers));
     let chain = models::chain(&tables.names, n_layers)?;
     let family = models::family(&args.model);

@@ -1,5 +1,6 @@
 //! Reads a folder of measured tables in the format of Aceso's profiler (`reference/aceso.md`, section 2).
 
+use super::names;
 use crate::Failure;
 use crate::files;
 use crate::render::Source;
@@ -24,33 +25,66 @@ const COLUMNS: [&str; 9] = [
 /// No table is larger.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The tables of one size of a model.
-pub(crate) fn tables(dir: &Path, model: &str, size: &str) -> std::result::Result<OpTables, Failure> {
-    let prefix = format!("{model}_{size}_mbs");
-    let [gathers, reductions] =
-        ["all_gather", "all_reduce"].map(|kind| format!("prim_{model}_{size}_{kind}_"));
+/// The tables of one size of a model; what else lies there and seems to be meant is in the warnings.
+pub(crate) fn tables(
+    dir: &Path,
+    model: &str,
+    size: &str,
+    warnings: &mut Vec<Diagnostic>,
+) -> std::result::Result<OpTables, Failure> {
     let mut tables = OpTables::default();
     for path in files::listed(dir, "csv")? {
         let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-        let read = |add: &mut dyn FnMut(&Table) -> Result<()>| {
-            let text = files::read(&path, MAX_BYTES)?;
-            let parsed = Table::parse(&text).and_then(|table| add(&table));
-            parsed
-                .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
+        let Some(add) = addition(stem, model, size) else {
+            let cause = names::mistaken(stem, model, size);
+            warnings.extend(cause.map(|cause| names::not_read(&path, &cause)));
+            continue;
         };
-        let of_devices = |kind: &str| stem.strip_prefix(kind)?.strip_suffix("gpus")?.parse::<u32>().ok();
-        if let Some(split) = stem.strip_prefix(&prefix).and_then(split) {
-            read(&mut |table| add_operators(table, split, &mut tables))?;
-        } else if let Some(n) = of_devices(&gathers) {
-            read(&mut |table| add_collective(table, n, &mut tables.all_gather_ms))?;
-        } else if let Some(n) = of_devices(&reductions) {
-            read(&mut |table| add_collective(table, n, &mut tables.all_reduce_ms))?;
-        } else if stem == "p2p_intra_node" {
-            read(&mut |table| links(table).map(|rates| tables.near_gib_per_s = rates))?;
-        } else if stem == "p2p_inter_node" {
-            read(&mut |table| links(table).map(|rates| tables.far_gib_per_s = rates))?;
+        let text = files::read(&path, MAX_BYTES)?;
+        let parsed = Table::parse(&text).and_then(|table| add(&table, &mut tables));
+        parsed
+            .map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))?;
+    }
+    for path in files::beside_listed(dir, "csv")? {
+        if names::is_table(path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default(), model, size) {
+            warnings.push(names::not_read(&path, "its name does not end in `.csv`"));
         }
     }
+    if tables.far_gib_per_s.is_empty() {
+        tables.far_gib_per_s = tables.near_gib_per_s.clone();
+    }
+    needed(&tables, dir, &format!("{model}_{size}_mbs"))?;
+    Ok(tables)
+}
+
+/// What a table of some name adds to the others; `None` where it is not read.
+type Add = Box<dyn Fn(&Table, &mut OpTables) -> Result<()>>;
+
+fn addition(stem: &str, model: &str, size: &str) -> Option<Add> {
+    let of_devices = |kind: &str| {
+        let rest = stem.strip_prefix(&format!("prim_{model}_{size}_{kind}_"))?;
+        rest.strip_suffix("gpus")?.parse::<u32>().ok()
+    };
+    if let Some(split) = stem.strip_prefix(&format!("{model}_{size}_mbs")).and_then(split) {
+        return Some(Box::new(move |table, tables| add_operators(table, split, tables)));
+    }
+    if let Some(n) = of_devices("all_gather") {
+        return Some(Box::new(move |table, tables| add_collective(table, n, &mut tables.all_gather_ms)));
+    }
+    if let Some(n) = of_devices("all_reduce") {
+        return Some(Box::new(move |table, tables| add_collective(table, n, &mut tables.all_reduce_ms)));
+    }
+    let is_near = stem == names::LINKS[0];
+    names::LINKS.contains(&stem).then(|| -> Add {
+        Box::new(move |table, tables| {
+            let rates = if is_near { &mut tables.near_gib_per_s } else { &mut tables.far_gib_per_s };
+            links(table).map(|found| *rates = found)
+        })
+    })
+}
+
+/// Fails where there is no table of operators, or none of links within a node.
+fn needed(tables: &OpTables, dir: &Path, prefix: &str) -> std::result::Result<(), Failure> {
     if tables.rows.is_empty() {
         let message = format!("no table `{prefix}B_tpT_algoA.csv` in `{}`", dir.display());
         return Err(Diagnostic::error(message).help("name model and size as the tables do").into());
@@ -61,14 +95,11 @@ pub(crate) fn tables(dir: &Path, model: &str, size: &str) -> std::result::Result
             .help("without it transfers between stages have no price")
             .into());
     }
-    if tables.far_gib_per_s.is_empty() {
-        tables.far_gib_per_s = tables.near_gib_per_s.clone();
-    }
-    Ok(tables)
+    Ok(())
 }
 
 /// `4_tp2_algo1` of a table's name.
-fn split(rest: &str) -> Option<OpSplit> {
+pub(super) fn split(rest: &str) -> Option<OpSplit> {
     let (batch, rest) = rest.split_once("_tp")?;
     let (tensor, algo) = rest.split_once("_algo")?;
     Some(OpSplit { batch: batch.parse().ok()?, tensor: tensor.parse().ok()?, algo: algo.parse().ok()? })

@@ -13,6 +13,7 @@ mod memo;
 pub mod phaze;
 pub mod profiled;
 mod reach;
+mod refine;
 mod search;
 mod sums;
 #[cfg(test)]
@@ -22,8 +23,12 @@ mod top;
 pub use search::{Best, Effort, Stop, TOLERANCE, search};
 pub use top::{Part, Within, ranked, top};
 
-use memo::{Memo, Row};
-use std::sync::MutexGuard;
+pub use memo::Twin;
+
+use memo::{Memo, Rows};
+use refine::Asked;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// A stage, as far as its time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,9 +73,21 @@ pub trait Stages: Sync {
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
+    /// Whether the chain is cut before this unit when a first plan is looked for.
+    fn is_coarse(&self, _unit: usize) -> bool {
+        true
+    }
+    /// Where stages that end at a unit have others that take the same.
+    fn twin(&self, end: usize) -> Twin {
+        Twin { from: 0, end }
+    }
     /// Whether the bounds of all stages with one end come together: then those with other ends are dear.
     fn is_swept(&self) -> bool {
         false
+    }
+    /// A closer bound of a stage, and milliseconds of the best way if that takes less than `cap` and is known.
+    fn refined(&self, span: &Span, _cap: f64, _effort: usize) -> [f64; 2] {
+        [self.lower_ms(span), f64::INFINITY]
     }
     /// How often the slowest stage's time counts beside the sum of all: microbatches less one.
     fn rounds(&self) -> f64;
@@ -90,13 +107,18 @@ pub struct Solver<'a, S> {
     stages: &'a S,
     /// Units by the kind of the cut before them.
     kinds: Vec<Vec<usize>>,
-    /// Kinds, the best ends first.
+    /// Kinds at which the chain is cut, the best ends first.
     order: Vec<usize>,
+    /// Per unit: whether the chain is cut before it.
+    is_cut: Vec<bool>,
     /// Per kind: the kinds at which it is better to end, itself among them.
     better: Vec<Vec<usize>>,
-    memo: [Memo; 2],
+    memo: Arc<[Memo; 2]>,
+    asked: Arc<Asked>,
 }
 
+/// Coarse are units of which there is one in as many.
+const COARSE: usize = 4;
 /// By how much, relatively, sums of milliseconds may differ by rounding.
 const ROUNDING: f64 = 1.0 + 1e-9;
 
@@ -114,32 +136,56 @@ impl<'a, S: Stages> Solver<'a, S> {
             |&b: &usize| order.iter().copied().filter(|&a| a == b || stages.is_better_end(a, b)).collect();
         let better: Vec<Vec<usize>> = order.iter().map(better_than).collect();
         order.sort_by_key(|&kind| better[kind].len());
-        Solver { stages, kinds, order, better, memo: Default::default() }
+        let is_cut = vec![true; stages.n_units()];
+        Solver { stages, kinds, order, is_cut, better, memo: Default::default(), asked: Default::default() }
     }
 
-    /// A solver of other stages that have the same units.
+    /// A solver of other stages that have the same units and take the same.
     fn like<'b, R: Stages>(&self, stages: &'b R) -> Solver<'b, R> {
         let (kinds, order, better) = (self.kinds.clone(), self.order.clone(), self.better.clone());
-        Solver { stages, kinds, order, better, memo: Default::default() }
+        Solver {
+            stages,
+            kinds,
+            order,
+            is_cut: self.is_cut.clone(),
+            better,
+            memo: self.memo.clone(),
+            asked: self.asked.clone(),
+        }
+    }
+
+    /// The solver that cuts at coarse units only, if they are few.
+    fn coarse(&self) -> Option<Solver<'a, S>> {
+        let is_coarse = |unit: usize| self.stages.is_coarse(unit);
+        let is_cut: Vec<bool> = (0..self.stages.n_units()).map(is_coarse).collect();
+        let n_cuts = is_cut.iter().filter(|&&is_cut| is_cut).count();
+        let mut solver = self.like(self.stages);
+        let units = |kind: usize| self.kinds[kind].iter().all(|&unit| is_cut[unit]);
+        solver.order.retain(|&kind| units(kind));
+        solver.is_cut = is_cut;
+        (n_cuts * COARSE <= self.stages.n_units()).then_some(solver)
     }
 
     fn ms(&self, span: Span, side: Side) -> f64 {
-        let row = self.memo[side as usize].row(&span);
-        let mut row = memo::lock(&row);
-        self.in_row(&mut row, span, side)
+        self.in_rows(&self.rows(&span, side), span, side)
     }
 
-    /// The same, its row at hand.
-    fn in_row(&self, row: &mut Row, span: Span, side: Side) -> f64 {
-        row.get_or(span.end - span.start, || match side {
-            Side::Lower => self.stages.lower_ms(&span),
-            Side::Upper => self.stages.upper_ms(&span),
+    /// What is known of the stages that differ from one by their first unit.
+    fn rows(&self, span: &Span, side: Side) -> Rows {
+        self.memo[side as usize].rows(span, self.stages.twin(span.end))
+    }
+
+    /// A stage's figure, its rows at hand.
+    fn in_rows(&self, rows: &Rows, span: Span, side: Side) -> f64 {
+        rows.get_or(&span, |twin| match side {
+            Side::Lower => self.stages.lower_ms(twin),
+            Side::Upper => self.stages.upper_ms(twin),
         })
     }
 
     /// Whether the stage stays below `cap`; the bound is asked first, for it is cheap.
-    fn fits(&self, lower: &mut MutexGuard<Row>, span: Span, cap: f64, side: Side) -> bool {
-        self.in_row(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
+    fn fits(&self, lower: &Rows, span: Span, cap: f64, side: Side) -> bool {
+        self.in_rows(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
     }
 
     /// The stage before one that leaves `used` devices to those after it.
@@ -148,11 +194,12 @@ impl<'a, S: Stages> Solver<'a, S> {
         Span { start, end, n_devices, links: self.stages.links(first, n_devices), in_flight }
     }
 
-    /// Whether a stage of `n_devices`, `used` of the devices being taken on one side, leaves a possible number to `left` more stages.
-    fn leaves(&self, used: usize, n_devices: usize, left: usize) -> Option<usize> {
+    /// What a stage of `n_devices`, `used` of the devices being taken on one side, leaves to others, if as many as `left` allows can have it.
+    fn leaves(&self, used: usize, n_devices: usize, left: &RangeInclusive<usize>) -> Option<usize> {
         let rest = self.stages.n_devices().checked_sub(used + n_devices)?;
         let most = self.stages.groups().iter().max().copied().unwrap_or(1);
-        ((left == 0) == (rest == 0) && rest >= left && rest <= left * most).then_some(rest)
+        let least = rest.div_ceil(most).max(*left.start());
+        (least <= rest.min(*left.end())).then_some(rest)
     }
 
     /// A bound from below on a plan with a slowest stage of at least `cap`; it rises with `cap`.

@@ -4,6 +4,7 @@
 //! bounds, and with it a bound on its cost. The least bound goes first. Once its cap is known closely, a plan is made of ways that were
 //! found; from then on a node is closed by one test whether it can be better at all. What remains open bounds the best plan from below.
 
+use super::refine::{Part, bound, parts};
 use super::{Side, Solver, Span, Stages};
 
 /// How hard to look.
@@ -47,8 +48,12 @@ pub struct Best {
 
 /// Two plans this close are equally good.
 pub const TOLERANCE: f64 = 1e-4;
+/// Nodes of which plans with coarse cuts are made.
+const MAX_COARSE: usize = 2;
 /// Relative width to which a node's cap is narrowed.
 const WIDTH: f64 = 4e-4;
+/// The same of a node whose stages are solved.
+const COARSE_WIDTH: f64 = 0.01;
 /// First relative step of a cap that is raised, and by how much the next is longer.
 const STEP: (f64, f64) = (0.02, 1.5);
 /// Relative slack of the caps at which the least sum is looked for.
@@ -75,13 +80,37 @@ struct Node {
     high: Option<f64>,
     step: f64,
     bound: f64,
+    /// What is left of it once its caps are known, where stages are solved.
+    parts: Option<Vec<Part>>,
 }
 
 /// The best of some problems; `known` is the cost of a plan that is there already.
+///
+/// Where there are coarse units, the best plan with cuts there only is found first: it closes most nodes.
 pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effort) -> Best {
     let cost = known.unwrap_or(f64::INFINITY);
-    let best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new(), stop: Stop::Done };
-    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, tolerance: effort.tolerance };
+    let mut best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new(), stop: Stop::Done };
+    let coarse: Vec<Solver<S>> = solvers.iter().filter_map(Solver::coarse).collect();
+    if coarse.len() == solvers.len() {
+        let effort = Effort { max_plans: effort.max_plans.min(MAX_COARSE), tolerance: effort.tolerance };
+        let first = searched(&coarse, best.clone(), effort, Goal::Plan);
+        best = Best { bound: f64::INFINITY, stop: Stop::Done, ..first };
+    }
+    searched(solvers, best, effort, Goal::Proof)
+}
+
+/// What a search is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// A good plan.
+    Plan,
+    /// The best one, and a bound.
+    Proof,
+}
+
+fn searched<S: Stages>(solvers: &[Solver<S>], best: Best, effort: Effort, goal: Goal) -> Best {
+    let tolerance = effort.tolerance;
+    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, tolerance, goal };
     while let Some(at) = search.next() {
         if search.open[at].bound >= search.goal() {
             break;
@@ -90,8 +119,7 @@ pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effo
             search.best.stop = Stop::Limit;
             break;
         }
-        let node = search.open.swap_remove(at);
-        search.advance(node);
+        search.advance(at);
     }
     let open = search.open.iter().map(|node| node.bound).fold(search.best.bound, f64::min);
     Best { bound: open.min(search.best.cost), ..search.best }
@@ -107,74 +135,96 @@ fn nodes<S: Stages>(solvers: &[Solver<S>]) -> Vec<Node> {
         for n_stages in stages.min_stages().max(1)..=largest {
             if n_stages * most >= stages.n_devices() {
                 let bound = solver.bound(n_stages, low);
-                open.push(Node { problem, n_stages, low, high: None, step: STEP.0, bound });
+                open.push(Node { problem, n_stages, low, high: None, step: STEP.0, bound, parts: None });
             }
         }
     }
     open
 }
 
-struct Search<'a, 's, S> {
-    solvers: &'a [Solver<'s, S>],
+pub(super) struct Search<'a, 's, S> {
+    pub(super) solvers: &'a [Solver<'s, S>],
     open: Vec<Node>,
     best: Best,
     n_plans: usize,
     tolerance: f64,
+    goal: Goal,
 }
 
 impl<S: Stages> Search<'_, '_, S> {
     /// The open node with the least bound; until there is a plan, of those of which one will be made soon.
     fn next(&self) -> Option<usize> {
-        let is_later = |node: &Node| self.best.cost.is_infinite() && node.high.is_none();
+        // With coarse cuts it takes little to know all bounds.
+        let is_proof = self.goal == Goal::Proof;
+        let is_later = |node: &Node| is_proof && self.best.cost.is_infinite() && node.high.is_none();
         let key = |at: usize| (is_later(&self.open[at]), self.open[at].bound);
         (0..self.open.len()).min_by(|&a, &b| key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)))
     }
 
     /// A plan at this cost would be no better.
-    fn goal(&self) -> f64 {
+    pub(super) fn goal(&self) -> f64 {
         self.best.cost * (1.0 - self.tolerance)
     }
 
-    fn advance(&mut self, mut node: Node) {
-        let solver = &self.solvers[node.problem];
+    fn advance(&mut self, at: usize) {
+        let goal = self.goal();
+        let node = &mut self.open[at];
+        let (problem, solver) = (node.problem, &self.solvers[node.problem]);
         match node.high {
-            Some(high) if high - node.low <= WIDTH * high => self.plan(node),
+            Some(high) if solver.stages.is_swept() && high - node.low <= COARSE_WIDTH * high => {
+                let node = self.open.swap_remove(at);
+                let left = self.solve(node);
+                self.open.extend(left);
+            }
+            Some(high) if high - node.low <= WIDTH * high => {
+                let node = self.open.swap_remove(at);
+                self.plan(node);
+            }
             Some(high) => {
                 let middle = 0.5 * (node.low + high);
-                self.test(&mut node, middle);
-                self.open.push(node);
+                self.test(problem, middle);
             }
             None if self.best.cost.is_finite() => {
-                let cap = solver.cap_of(node.n_stages, self.goal()).max(node.low);
-                match self.test(&mut node, cap) {
-                    true => self.open.push(node),
-                    false => self.close(self.goal()),
+                let cap = solver.cap_of(node.n_stages, goal);
+                match node.low < cap {
+                    true => self.test(problem, cap),
+                    false => {
+                        self.open.swap_remove(at);
+                        self.close(goal);
+                    }
                 }
+            }
+            None if node.low >= MAX_CAP => {
+                self.open.swap_remove(at);
             }
             None => {
                 let cap = node.low * (1.0 + node.step);
                 node.step *= STEP.1;
-                self.test(&mut node, cap);
-                if node.low < MAX_CAP {
-                    self.open.push(node);
-                }
+                self.test(problem, cap);
             }
         }
     }
 
-    /// Narrows a node's caps by one that is between them.
-    fn test(&self, node: &mut Node, cap: f64) -> bool {
-        let solver = &self.solvers[node.problem];
-        let is_feasible = solver.is_feasible(node.n_stages, cap, Side::Lower);
-        match is_feasible {
-            true => node.high = Some(cap),
-            false => node.low = cap,
+    /// Narrows the caps of a problem's nodes by one that is between those of some.
+    fn test(&mut self, problem: usize, cap: f64) {
+        let (solver, goal) = (&self.solvers[problem], self.goal());
+        let is_between =
+            |node: &Node| node.parts.is_none() && node.low < cap && node.high.is_none_or(|high| cap < high);
+        let is_wanted = |node: &&mut Node| node.problem == problem && node.bound < goal && is_between(node);
+        let mut wanted: Vec<&mut Node> = self.open.iter_mut().filter(is_wanted).collect();
+        let numbers = wanted.iter().map(|node| node.n_stages);
+        let (Some(least), Some(most)) = (numbers.clone().min(), numbers.max()) else { return };
+        let feasible = solver.feasible(least..=most, cap, Side::Lower);
+        for node in &mut wanted {
+            match feasible.contains(&node.n_stages) {
+                true => node.high = Some(cap),
+                false => node.low = cap,
+            }
+            node.bound = solver.bound(node.n_stages, node.low);
         }
-        node.bound = solver.bound(node.n_stages, node.low);
-        is_feasible
     }
 
-    fn close(&mut self, bound: f64) {
+    pub(super) fn close(&mut self, bound: f64) {
         self.best.bound = self.best.bound.min(bound);
     }
 
@@ -182,16 +232,33 @@ impl<S: Stages> Search<'_, '_, S> {
     fn plan(&mut self, node: Node) {
         self.n_plans += 1;
         if let Some((cost, spans)) = self.found(&node) {
-            self.keep(&node, cost, spans);
+            self.keep(node.problem, cost, spans);
+        }
+        if self.goal == Goal::Plan {
+            return;
         }
         let is_small = self.solvers[node.problem].stages.n_units() <= MAX_EXHAUSTED;
         let bound = if is_small { self.exhausted(&node) } else { self.sharpened(&node) };
         self.close(bound);
     }
 
-    fn keep(&mut self, node: &Node, cost: f64, spans: Vec<Span>) {
+    /// One step on the way to a swept node's best plan; whether there is something left of it.
+    fn solve(&mut self, mut node: Node) -> Option<Node> {
+        let (solver, goal) = (&self.solvers[node.problem], self.goal());
+        let caps = [node.low, node.high.unwrap_or(node.low)];
+        let mut parts = node.parts.take().unwrap_or_else(|| {
+            self.n_plans += 1;
+            parts(solver, node.n_stages, caps, goal)
+        });
+        self.refine(node.problem, node.n_stages, &mut parts);
+        node.bound = bound(&parts);
+        node.parts = Some(parts);
+        node.bound.is_finite().then_some(node)
+    }
+
+    pub(super) fn keep(&mut self, problem: usize, cost: f64, spans: Vec<Span>) {
         if cost < self.best.cost {
-            self.best = Best { cost, spans, problem: Some(node.problem), ..self.best };
+            self.best = Best { cost, spans, problem: Some(problem), ..self.best };
         }
     }
 
@@ -202,10 +269,11 @@ impl<S: Stages> Search<'_, '_, S> {
             true => solver.cap_of(node.n_stages, self.best.cost),
             false => MAX_CAP,
         };
-        while let Some((sum_ms, spans)) = solver.least_sum(node.n_stages, cap, Side::Upper) {
+        let reach = solver.reach(node.n_stages, cap);
+        while let Some((sum_ms, spans)) = solver.least_sum(node.n_stages, cap, Side::Upper, reach.as_ref()) {
             let longest_ms = spans.iter().map(|&span| solver.ms(span, Side::Upper)).fold(0.0, f64::max);
             let cost = solver.cost(&spans, Side::Upper);
-            self.keep(node, cost, spans);
+            self.keep(node.problem, cost, spans);
             cap = longest_ms * (1.0 - 1e-12);
             if node.low * solver.stages.rounds() + sum_ms >= self.best.cost {
                 break;
@@ -217,8 +285,10 @@ impl<S: Stages> Search<'_, '_, S> {
     fn found(&self, node: &Node) -> Option<(f64, Vec<Span>)> {
         let solver = &self.solvers[node.problem];
         let cap = self.upper_cap(node)?;
-        let plans =
-            SLACKS.iter().filter_map(|slack| solver.least_sum(node.n_stages, cap * slack, Side::Upper));
+        let reach = solver.reach(node.n_stages, cap * SLACKS[1]);
+        let plans = SLACKS
+            .iter()
+            .filter_map(|slack| solver.least_sum(node.n_stages, cap * slack, Side::Upper, reach.as_ref()));
         let costs = plans.map(|(_, spans)| (solver.cost(&spans, Side::Upper), spans));
         costs.min_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -227,7 +297,7 @@ impl<S: Stages> Search<'_, '_, S> {
     fn upper_cap(&self, node: &Node) -> Option<f64> {
         let solver = &self.solvers[node.problem];
         let is_feasible = |cap: f64| match solver.stages.is_swept() {
-            true => solver.least_sum(node.n_stages, cap, Side::Upper).is_some(),
+            true => solver.least_sum(node.n_stages, cap, Side::Upper, None).is_some(),
             false => solver.is_feasible(node.n_stages, cap, Side::Upper),
         };
         if self.best.cost.is_finite() && !is_feasible(solver.cap_of(node.n_stages, self.best.cost)) {
@@ -262,8 +332,9 @@ impl<S: Stages> Search<'_, '_, S> {
         }
         let n_parts = if solver.stages.n_units() > MAX_WIDE { 1 } else { N_PARTS };
         let end = |part: usize| node.low + (cap - node.low) * part as f64 / n_parts as f64;
+        let reach = solver.reach(node.n_stages, cap);
         let of_part = |part: usize| {
-            let least = solver.least_sum(node.n_stages, end(part + 1), Side::Lower);
+            let least = solver.least_sum(node.n_stages, end(part + 1), Side::Lower, reach.as_ref());
             end(part) * rounds + least.map_or(f64::INFINITY, |found| found.0)
         };
         let least = (0..n_parts).map(of_part).fold(goal, f64::min);

@@ -1,6 +1,6 @@
 //! The plan with the least sum of stage times among those with no stage over a cap.
 
-use super::memo::lock;
+use super::reach::Reach;
 use super::{ROUNDING, Side, Solver, Span, Stages};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -26,17 +26,28 @@ const MAX_MADE: usize = 60;
 const CLOSE: f64 = 0.999;
 
 impl<S: Stages> Solver<'_, S> {
+    /// How far stages reach from the front, for least sums under this cap and lower ones; not known where bounds of other ends are dear.
+    pub(super) fn reach(&self, n_stages: usize, cap: f64) -> Option<Reach> {
+        (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap))
+    }
+
     /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
     ///
     /// Where stages are swept, bounds are cheap and ways are dear: those of the stages with the least sum by what is known are made, until
     /// none is missing or [`MAX_MADE`] times; what was made by then is the answer.
-    pub(super) fn least_sum(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
+    pub(super) fn least_sum(
+        &self,
+        n_stages: usize,
+        cap: f64,
+        side: Side,
+        reach: Option<&Reach>,
+    ) -> Option<(f64, Vec<Span>)> {
         if side == Side::Lower || !self.stages.is_swept() {
-            return self.least_sum_of(n_stages, cap, side);
+            return self.least_sum_of(n_stages, cap, side, reach);
         }
         let mut best: Option<(f64, Vec<Span>)> = None;
         for _ in 0..MAX_MADE {
-            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side)?;
+            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side, reach)?;
             let is_known = spans.iter().all(|&span| self.known_ms(span).is_some());
             let ms: Vec<f64> = spans.iter().map(|&span| self.ms(span, side)).collect();
             let made_ms: f64 = ms.iter().sum();
@@ -52,11 +63,16 @@ impl<S: Stages> Solver<'_, S> {
 
     /// What a way takes, if it was made.
     fn known_ms(&self, span: Span) -> Option<f64> {
-        lock(&self.memo[Side::Upper as usize].row(&span)).known(span.end - span.start)
+        self.rows(&span, Side::Upper).known(&span)
     }
 
-    fn least_sum_of(&self, n_stages: usize, cap: f64, side: Side) -> Option<(f64, Vec<Span>)> {
-        let reach = (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap));
+    fn least_sum_of(
+        &self,
+        n_stages: usize,
+        cap: f64,
+        side: Side,
+        reach: Option<&Reach>,
+    ) -> Option<(f64, Vec<Span>)> {
         let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
         let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
         for in_flight in 1..=n_stages {
@@ -65,7 +81,7 @@ impl<S: Stages> Solver<'_, S> {
             let starts = |(total, steps): (usize, Vec<(usize, usize)>)| {
                 let mut found = BTreeMap::new();
                 let rest = self.stages.n_devices() - total;
-                let last = match &reach {
+                let last = match reach {
                     Some(reach) => *reach.get(&(left, rest))?,
                     None => self.last_busy(left, rest, cap),
                 };
@@ -78,7 +94,8 @@ impl<S: Stages> Solver<'_, S> {
                 }
                 Some((total, found))
             };
-            let next = self.steps(before.keys(), left, |_, rest| rest).into_par_iter().filter_map(starts);
+            let next =
+                self.steps(before.keys(), &(left..=left), |_, rest| rest).into_par_iter().filter_map(starts);
             let next: Labels = next.collect();
             steps.push(next);
         }
@@ -107,14 +124,16 @@ impl<S: Stages> Solver<'_, S> {
     ) {
         let least_busy = self.stages.busy_before(stage.end) - cap * stage.n_devices as f64 * ROUNDING;
         let mut n_misses = 0;
-        let row = self.memo[Side::Lower as usize].row(&stage);
-        let mut row = lock(&row);
+        let rows = self.rows(&stage, Side::Lower);
         for start in (stage.start..=last.min(stage.end - 1)).rev() {
             if self.stages.busy_before(start) < least_busy || side == Side::Upper && n_misses > MAX_MISSES {
                 break;
             }
+            if !self.is_cut[start] {
+                continue;
+            }
             let span = Span { start, ..stage };
-            let lower_ms = self.in_row(&mut row, span, Side::Lower);
+            let lower_ms = self.in_rows(&rows, span, Side::Lower);
             n_misses += usize::from(lower_ms > cap);
             let known_ms = found.get(&start).map_or(f64::INFINITY, |known| known.sum_ms);
             if lower_ms > cap || after.sum_ms + lower_ms >= known_ms {

@@ -4,7 +4,7 @@
 //! the plans that agree with it behind that stage and give that stage other devices (Lawler, "A procedure for computing the K best solutions",
 //! Management Science 1972). The best of all parts is the next plan, so that its bound is one on every plan that is not yet in the list.
 
-use super::{Best, Effort, Side, Solver, Span, Stages, Stop, search};
+use super::{Best, Effort, Solver, Span, Stages, Stop, Twin, search};
 use std::ops::RangeInclusive;
 
 /// A part of the plans of one problem.
@@ -134,13 +134,22 @@ impl<S: Stages> Stages for Within<'_, S> {
         self.all.stages.is_better_end(a, b)
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.all.ms(*span, Side::Lower)
+        self.all.stages.lower_ms(span)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        self.all.ms(*span, Side::Upper)
+        self.all.stages.upper_ms(span)
+    }
+    fn is_coarse(&self, unit: usize) -> bool {
+        self.all.stages.is_coarse(unit)
+    }
+    fn twin(&self, end: usize) -> Twin {
+        self.all.stages.twin(end)
     }
     fn is_swept(&self) -> bool {
         self.all.stages.is_swept()
+    }
+    fn refined(&self, span: &Span, cap: f64, effort: usize) -> [f64; 2] {
+        self.all.stages.refined(span, cap, effort)
     }
     fn rounds(&self) -> f64 {
         self.all.stages.rounds()

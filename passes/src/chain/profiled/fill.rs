@@ -1,6 +1,5 @@
 //! The least time that saves a number of bytes, over layers of several classes.
 
-use super::layers::Layers;
 use super::patterns::{Pattern, Patterns};
 use std::sync::Arc;
 
@@ -13,8 +12,6 @@ pub struct Slope {
     pub mib: f64,
     /// Milliseconds.
     pub ms: f64,
-    /// The class whose every layer has it; `None` for a part of one layer.
-    pub class: Option<usize>,
 }
 
 /// Some layers with the same patterns.
@@ -29,45 +26,36 @@ pub struct Piece {
 /// Which pattern how many layers of a piece take.
 pub type Shares = Vec<(usize, usize)>;
 
-/// The steps of a hull.
-pub fn slopes(patterns: &Patterns, class: Option<usize>) -> impl Iterator<Item = Slope> + '_ {
+/// The steps of a hull, the cheapest bytes first.
+pub fn slopes(patterns: &Patterns) -> impl Iterator<Item = Slope> + '_ {
     patterns.hull.windows(2).map(move |pair| {
         let (a, b) = (&patterns.points[pair[0]], &patterns.points[pair[1]]);
         let (mib, ms) = (b.saved_mib - a.saved_mib, b.ms - a.ms);
-        Slope { ms_per_mib: ms / mib, mib, ms, class }
+        Slope { ms_per_mib: ms / mib, mib, ms }
     })
-}
-
-/// Sorts steps, the cheapest bytes first.
-pub fn sort(slopes: &mut [Slope]) {
-    slopes.sort_by(|a, b| a.ms_per_mib.total_cmp(&b.ms_per_mib));
 }
 
 /// The least milliseconds that save `need_mib` if layers could be divided; `most_ms` where it is more than that.
 ///
-/// `whole` are the steps of every class, those of the layers `first..end` among them count; `parts` are those of parts of layers.
-pub fn divided_ms(
-    whole: &[Slope],
-    parts: &[Slope],
-    (layers, first, end): (&Layers, usize, usize),
-    need_mib: f64,
-    most_ms: f64,
-) -> f64 {
+/// `pieces` are the steps of some layers, the cheapest bytes first, and how many layers have them.
+pub fn divided_ms(pieces: &mut [(&[Slope], f64)], need_mib: f64, most_ms: f64) -> f64 {
     let (mut left_mib, mut ms) = (need_mib, 0.0);
-    let (mut whole, mut parts) = (whole.iter().peekable(), parts.iter().peekable());
     loop {
-        let is_whole = match (whole.peek(), parts.peek()) {
-            (Some(a), Some(b)) => a.ms_per_mib <= b.ms_per_mib,
-            (a, _) => a.is_some(),
-        };
-        let next = if is_whole { whole.next() } else { parts.next() };
-        let Some(slope) = next else { break };
-        let times = slope.class.map_or(1.0, |class| layers.count(class, first, end) as f64);
-        if left_mib <= slope.mib * times {
-            return most_ms.min(ms + slope.ms_per_mib * left_mib.max(0.0));
+        let mut next: Option<(usize, &Slope)> = None;
+        for (at, (steps, _)) in pieces.iter().enumerate() {
+            let Some(step) = steps.first() else { continue };
+            if next.is_none_or(|next| step.ms_per_mib < next.1.ms_per_mib) {
+                next = Some((at, step));
+            }
         }
-        left_mib -= slope.mib * times;
-        ms += slope.ms * times;
+        let Some((at, step)) = next else { break };
+        let (steps, times) = &mut pieces[at];
+        *steps = &steps[1..];
+        if left_mib <= step.mib * *times {
+            return most_ms.min(ms + step.ms_per_mib * left_mib.max(0.0));
+        }
+        left_mib -= step.mib * *times;
+        ms += step.ms * *times;
         if ms >= most_ms {
             return most_ms;
         }
@@ -84,7 +72,7 @@ const EPSILON_MIB: f64 = 1e-9;
 pub fn whole_ms(pieces: &[Piece], need_mib: f64) -> Option<(f64, Vec<Shares>)> {
     let mut steps: Vec<(f64, usize, usize)> = Vec::new();
     for (piece, of) in pieces.iter().enumerate() {
-        steps.extend(slopes(&of.patterns, None).enumerate().map(|(at, slope)| (slope.ms_per_mib, piece, at)));
+        steps.extend(slopes(&of.patterns).enumerate().map(|(at, slope)| (slope.ms_per_mib, piece, at)));
     }
     steps.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut shares: Vec<Shares> =

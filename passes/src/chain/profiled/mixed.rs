@@ -1,35 +1,32 @@
 //! Stages whose operators are split each its own way.
 //!
-//! A bound comes from `boxes.rs`. A way that fits is made in the boxes with the least bounds, between two neighbouring prices of
-//! which one fits and one does not: the stages are spliced, and what is left of the memory is given to some operators in a row.
+//! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
 use super::super::memo::lock;
-use super::super::{Best, Effort, Side, Span, Stages};
-use super::boxes::{Bounded, Boxes, Price};
-use super::trace::{Code, in_box};
+use super::super::{Best, Effort, Side, Span, Stages, Twin};
+use super::exact::{Solved, solve};
+use super::layers::ends_cheaper;
+use super::sweep::{N_PRICES, Sweep};
 use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
 use indexmap::IndexMap;
-use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice, StageCost};
+use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice};
 use phzc_cost::profile::OpProfile;
 use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: 16, tolerance: 3e-3 };
+pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-4 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
-/// Prices of memory that are tried for every stage.
-const N_PRICES: usize = 12;
-/// How often the interval between two prices is halved for a stage that is part of a plan.
-const N_HALVINGS: usize = 6;
-/// How many operators in a row are given memory at once, and how often all are looked at.
-const MAX_GIVEN: usize = 7;
-const MAX_ROUNDS: usize = 4;
-/// How often, and how far, a price is raised until a stage fits.
-const MAX_RAISED: usize = 6;
-const RAISE: f64 = 1.6;
-/// Bounds above this part of what was found are not looked into.
-const CLOSE: f64 = 0.998;
+/// Ways of a stage's first operators that are looked at, at first and where that is too few.
+const MAX_LABELS: [usize; 2] = [400, 4000];
+/// Stages are not looked at that take so many times their bound.
+const MAX_RISE: f64 = 8.0;
+/// Ways this close to the best one with operators split alike are no better.
+const CLOSE: f64 = 1e-9;
+
+/// How an operator runs: twice its way, plus one where it is recomputed.
+pub type Code = usize;
 
 /// One split of all operators.
 pub struct Way {
@@ -51,8 +48,10 @@ pub struct Mixed<'a> {
     /// Per group.
     ways: Vec<Vec<Way>>,
     /// Milliseconds per MiB of recomputing single operators: where choices change.
-    prices: Vec<f64>,
-    boxes: Mutex<IndexMap<Span, Arc<Mutex<Boxes>>, FxBuildHasher>>,
+    prices: [f64; N_PRICES],
+    sweeps: Mutex<IndexMap<Span, Arc<Mutex<Sweep>>, FxBuildHasher>>,
+    /// The fastest ways of stages that were solved.
+    ways_of: Mutex<IndexMap<Span, (f64, Vec<Code>), FxBuildHasher>>,
 }
 
 impl<'a> Mixed<'a> {
@@ -81,7 +80,7 @@ impl<'a> Mixed<'a> {
         };
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
-        Mixed { base, ways, prices, boxes: Mutex::default() }
+        Mixed { base, ways, prices, sweeps: Mutex::default(), ways_of: Mutex::default() }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
@@ -102,152 +101,39 @@ impl<'a> Mixed<'a> {
     }
 
     /// The prices for a stage: with many microbatches in flight a byte counts more often.
-    fn prices(&self, span: &Span) -> Vec<Price> {
-        let price = |at: usize, is_by_weight: bool| {
-            let ms_per_mib = at.checked_sub(1).map_or(0.0, |at| self.prices[at] / span.in_flight as f64);
-            Price { ms_per_mib, is_by_weight }
-        };
-        let all = (0..=self.prices.len()).map(|at| price(at, false));
-        all.chain((1..=self.prices.len()).step_by(4).map(|at| price(at, true))).collect()
+    pub(super) fn prices(&self, span: &Span) -> [f64; N_PRICES] {
+        self.prices.map(|price| price / span.in_flight as f64)
     }
 
-    /// The best boxes of a stage.
-    fn boxed(&self, span: &Span) -> Vec<Bounded> {
+    /// No way of a placed stage takes fewer milliseconds.
+    fn bound_ms(&self, span: &Span) -> f64 {
         let key = Span { start: 0, ..*span };
         let make =
-            || Arc::new(Mutex::new(Boxes::new(span.end, self.prices(span), self.ways(span.n_devices))));
-        let boxes = lock(&self.boxes).entry(key).or_insert_with(make).clone();
-        let mut boxes = lock(&boxes);
-        boxes.reach(self, span);
-        boxes.best[span.end - 1 - span.start].clone()
+            || Arc::new(Mutex::new(Sweep::new(span.end, self.prices(span), self.ways(span.n_devices))));
+        let sweep = lock(&self.sweeps).entry(key).or_insert_with(make).clone();
+        lock(&sweep).lower_ms(self, span)
     }
 
-    /// A stage's way that is faster than all with its operators split alike.
+    /// What is known of a stage that is asked to take no more than some milliseconds.
+    fn solved(&self, placed: &Span, cap_ms: f64, effort: usize) -> Solved {
+        let lower_ms = self.bound_ms(placed);
+        let alike_ms = self.base.shared.ms(*placed, Side::Upper);
+        let most_ms = cap_ms.min(alike_ms * (1.0 + CLOSE)).min(lower_ms * MAX_RISE);
+        let solved = solve(self, placed, [lower_ms, most_ms], MAX_LABELS[effort.min(1)], effort > 0);
+        if let Some(way) = &solved.way {
+            let mut ways_of = lock(&self.ways_of);
+            if ways_of.get(placed).is_none_or(|known| way.0 < known.0) {
+                ways_of.insert(*placed, way.clone());
+            }
+        }
+        solved
+    }
+
+    /// A stage's way that is faster than all with its operators split alike, if one was found.
     fn faster(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
-        let placed = self.base.placed(span);
-        self.fitted(&placed, self.base.shared.ms(placed, Side::Upper))
-    }
-
-    /// The best way that fits of those that the boxes lead to, if it is faster than `most_ms`.
-    fn fitted(&self, span: &Span, most_ms: f64) -> Option<(f64, Vec<Code>)> {
-        let boxes = self.boxed(span);
-        let least = boxes.first()?;
-        let mut pool: Vec<Vec<Code>> = Vec::new();
-        let mut best = (most_ms, Vec::new());
-        for bounded in &boxes {
-            if bounded.lower_ms >= best.0 * CLOSE {
-                break;
-            }
-            let Some((fast, slow)) = self.around(span, bounded) else { continue };
-            let found = self.between(span, &fast, slow.clone());
-            self.keep(span, found.1, &mut best);
-            pool.push(slow);
-        }
-        pool.dedup();
-        for other in &pool {
-            if least.lower_ms < best.0 * CLOSE && !best.1.is_empty() && *other != best.1 {
-                best = self.between(span, other, best.1);
-            }
-        }
-        (!best.1.is_empty()).then_some(best)
-    }
-
-    /// Two ways of a box at neighbouring prices of which the second one fits; the first one may do so too.
-    fn around(
-        &self,
-        span: &Span,
-        &Bounded { row, ms_per_mib, .. }: &Bounded,
-    ) -> Option<(Vec<Code>, Vec<Code>)> {
-        let fits = |codes: &Vec<Code>| self.cost(span, codes).mib <= self.limit_mib();
-        let at = |price: f64| in_box(self, span, row, price);
-        let (mut low, mut fast) = (0.0, at(0.0)?);
-        if fits(&fast) {
-            return Some((fast.clone(), fast));
-        }
-        let mut high = if ms_per_mib > 0.0 { ms_per_mib } else { *self.prices.first()? };
-        let mut slow = at(high)?;
-        for _ in 0..MAX_RAISED {
-            if fits(&slow) {
-                break;
-            }
-            (low, high, fast) = (high, high * RAISE, slow);
-            slow = at(high)?;
-        }
-        for _ in 0..if fits(&slow) { N_HALVINGS } else { 0 } {
-            let middle = 0.5 * (low + high);
-            let codes = at(middle)?;
-            match fits(&codes) {
-                true => (high, slow) = (middle, codes),
-                false => (low, fast) = (middle, codes),
-            }
-        }
-        fits(&slow).then_some((fast, slow))
-    }
-
-    /// Keeps a way that fits if it is the fastest.
-    fn keep(&self, span: &Span, codes: Vec<Code>, best: &mut (f64, Vec<Code>)) {
-        let cost = self.cost(span, &codes);
-        if cost.mib <= self.limit_mib() && cost.ms < best.0 {
-            *best = (cost.ms, codes);
-        }
-    }
-
-    /// What a stage takes; [`phzc_cost::aceso::Machine::price`] says the same of a plan.
-    fn cost(&self, span: &Span, codes: &[Code]) -> StageCost {
-        let ways = self.ways(span.n_devices);
-        let (mut ms, mut weight_mib, mut state_mib, mut kept_mib) = (0.0, 0.0, 0.0, 0.0);
-        let (mut run_mib, mut peak_mib, mut reserved) = (0.0f64, 0.0f64, [0.0f64; 2]);
-        for (at, &code) in codes.iter().enumerate() {
-            let (op, way, is_recomputed) = (span.start + at, &ways[code / 2], code % 2 == 1);
-            let profile = &way.profiles[op];
-            ms += profile.both_ms() + if is_recomputed { profile.forward_ms } else { 0.0 };
-            if at == 0 {
-                ms += way.send_before_ms(op, span);
-                kept_mib += profile.input_mib;
-            } else {
-                ms += way.moves_ms[codes[at - 1] / 2][op];
-            }
-            if at + 1 == codes.len() {
-                ms += way.send_after_ms(op, span);
-            } else {
-                reserved[0] = reserved[0].max(profile.forward_reserved_mib);
-                reserved[1] = reserved[1].max(profile.backward_reserved_mib);
-            }
-            (weight_mib, state_mib) = (weight_mib + profile.weight_mib, state_mib + profile.state_mib);
-            let runs_on = is_recomputed && codes.get(at + 1).is_some_and(|next| next % 2 == 1);
-            run_mib = if runs_on { run_mib + way.kept_mib[op] } else { 0.0 };
-            peak_mib = peak_mib.max(run_mib);
-            if !runs_on || self.ends_run(op + 1) {
-                (kept_mib, run_mib) = (kept_mib + way.kept_mib[op], 0.0);
-            }
-        }
-        let reserve_mib = (reserved[0] + reserved[1]).max(weight_mib);
-        let mib = state_mib + kept_mib * span.in_flight as f64 + peak_mib + reserve_mib;
-        StageCost { ms, mib }
-    }
-
-    /// The best of what lies between a stage that is too large and one that fits.
-    fn between(&self, span: &Span, fast: &[Code], slow: Vec<Code>) -> (f64, Vec<Code>) {
-        let mut best = (self.cost(span, &slow).ms, slow.clone());
-        for at in 1..slow.len() {
-            self.keep(span, [&fast[..at], &slow[at..]].concat(), &mut best);
-            self.keep(span, [&slow[..at], &fast[at..]].concat(), &mut best);
-        }
-        for _ in 0..MAX_ROUNDS {
-            let before = best.0;
-            for first in 0..slow.len() {
-                for end in first + 1..=(first + MAX_GIVEN).min(slow.len()) {
-                    if best.1[first..end] != fast[first..end] {
-                        let codes = [&best.1[..first], &fast[first..end], &best.1[end..]].concat();
-                        self.keep(span, codes, &mut best);
-                    }
-                }
-            }
-            if best.0 == before {
-                break;
-            }
-        }
-        best
+        let placed = self.base.placed(&self.twin(span.end).of(span));
+        let way = lock(&self.ways_of).get(&placed).cloned()?;
+        (way.0 < self.base.shared.ms(placed, Side::Upper)).then_some(way)
     }
 
     /// The plan of some spans.
@@ -291,8 +177,8 @@ fn with_moves(machine: &Machine, mut ways: Vec<Way>) -> Vec<Way> {
     ways
 }
 
-/// Prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
-fn prices(ways: &[Vec<Way>]) -> Vec<f64> {
+/// Nothing, and prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
+fn prices(ways: &[Vec<Way>]) -> [f64; N_PRICES] {
     let mut all: Vec<f64> = Vec::new();
     for way in ways.iter().flatten() {
         let pairs = way.profiles.windows(2).zip(&way.kept_mib);
@@ -301,7 +187,7 @@ fn prices(ways: &[Vec<Way>]) -> Vec<f64> {
     }
     all.sort_by(f64::total_cmp);
     let at = |index: usize| all.get(index * all.len().saturating_sub(1) / N_PRICES).copied();
-    (0..N_PRICES).filter_map(at).collect()
+    std::array::from_fn(|price| price.checked_sub(1).and_then(at).unwrap_or(0.0))
 }
 
 impl Stages for Mixed<'_> {
@@ -335,17 +221,29 @@ impl Stages for Mixed<'_> {
     fn is_better_end(&self, a: usize, b: usize) -> bool {
         let at = |kind: usize| self.base.setting.layers.example[kind];
         let machine = self.base.setting.machine;
-        self.ways.iter().flatten().all(|way| super::ends_cheaper(machine, &way.profiles, at(a), at(b)))
+        self.ways.iter().flatten().all(|way| ends_cheaper(machine, &way.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let boxes = self.boxed(&self.base.placed(span));
-        boxes.first().map_or(f64::INFINITY, |bounded| self.base.scaled(bounded.lower_ms))
+        self.base.scaled(self.bound_ms(&self.base.placed(span)))
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        self.faster(span).map_or_else(|| self.base.upper_ms(span), |found| self.base.scaled(found.0))
+        self.refined(span, f64::INFINITY, 0)[1]
+    }
+    fn twin(&self, end: usize) -> Twin {
+        self.base.twin(end)
+    }
+    fn is_coarse(&self, unit: usize) -> bool {
+        self.base.is_coarse(unit)
     }
     fn is_swept(&self) -> bool {
         true
+    }
+    fn refined(&self, span: &Span, cap: f64, effort: usize) -> [f64; 2] {
+        let (placed, scale) = (self.base.placed(span), self.base.scaled(1.0));
+        let solved = self.solved(&placed, cap / scale, effort);
+        let alike_ms = self.base.shared.ms(placed, Side::Upper);
+        let upper_ms = solved.way.map_or(alike_ms, |way| way.0.min(alike_ms));
+        [solved.lower_ms * scale, upper_ms * scale]
     }
     fn rounds(&self) -> f64 {
         self.base.rounds()

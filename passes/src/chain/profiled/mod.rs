@@ -3,8 +3,9 @@
 //! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`) or for each its own
 //! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
 
-mod boxes;
 mod caps;
+mod completion;
+mod exact;
 mod fill;
 mod interleave;
 mod layers;
@@ -14,17 +15,17 @@ mod own_tests;
 mod patterns;
 mod range_max;
 mod space;
+mod sweep;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod uniform;
 
 pub use space::{Degrees, Found, Limits, Space};
 
-use super::memo::{Memo, lock};
-use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Within, ranked};
+use super::memo::Memo;
+use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
-use layers::Layers;
+use layers::{Layers, ends_cheaper};
 use mixed::Mixed;
 use patterns::Candidate;
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
@@ -48,13 +49,13 @@ pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
         return found;
     }
     let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
-    let seed = if space.is_mixed { seed(machine, space, &found) } else { None };
+    let seed = seed(machine, space, &found);
     let mut found = interleave::by_price(machine, space, found, seed, ideal_ms);
     found.truncate(n_best);
     found
 }
 
-/// The plan that Aceso's cost takes for the best: mixed stages are not searched through, and it may lie where the own cost's search did not look.
+/// The plan that Aceso's cost takes for the best: regrouping between stages is in the own price and not in its search, which may have passed it over.
 fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
     let limits = &space.limits;
     let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
@@ -97,7 +98,14 @@ fn problems<'a>(shared: &'a [Shared<'a>], space: &Space) -> Vec<Problem<'a>> {
         for (schedule, stages) in space.schedules() {
             let least = if has_other && !is_alone { 2.max(*stages.start()) } else { *stages.start() };
             let most = if is_alone { 1.min(*stages.end()) } else { *stages.end() };
-            problems.extend((least <= most).then_some(Problem { shared, schedule, stages: least..=most }));
+            let machine = shared.setting.machine;
+            let fill = if machine.own.is_some() { machine.fill(schedule) } else { 1.0 };
+            problems.extend((least <= most).then_some(Problem {
+                shared,
+                schedule,
+                stages: least..=most,
+                fill,
+            }));
         }
     }
     problems
@@ -198,7 +206,7 @@ pub struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     fn new(machine: &'a Machine, space: &Space, microbatch: u32, is_pipeline: bool) -> Shared<'a> {
-        let layers = Layers::new(&machine.chain);
+        let layers = Layers::of(machine);
         let step = Step { microbatch, n_devices: space.n_devices, is_pipeline };
         let (is_free, keeps_all) = (space.is_free, space.limits.keeps_all);
         let setting = Setting { machine, layers, microbatch, step, is_free, keeps_all };
@@ -236,17 +244,22 @@ impl<'a> Shared<'a> {
         busy * self.setting.machine.n_microbatches(self.setting.microbatch) / self.n_devices as f64
     }
 
-    /// Milliseconds of a placed stage.
+    /// Milliseconds of a placed stage. Aceso's cost has one schedule, whose solver remembers them.
     fn ms(&self, placed: Span, side: Side) -> f64 {
-        let row = self.memo[side as usize].row(&placed);
-        lock(&row).get_or(placed.end - placed.start, || {
-            let splits = self.splits(placed.n_devices).iter();
-            splits.fold(f64::INFINITY, |least, split| match side {
-                Side::Lower => split.lower_ms(&self.setting, &placed, least),
-                // Recomputation only adds to it.
-                Side::Upper if split.plain_ms(&self.setting, &placed) >= least => least,
-                Side::Upper => least.min(split.upper_ms(&self.setting, &placed).0),
-            })
+        if self.setting.machine.own.is_none() {
+            return self.made_ms(&placed, side);
+        }
+        let rows = self.memo[side as usize].rows(&placed, self.setting.layers.twin(placed.end));
+        rows.get_or(&placed, |twin| self.made_ms(twin, side))
+    }
+
+    fn made_ms(&self, placed: &Span, side: Side) -> f64 {
+        let splits = self.splits(placed.n_devices).iter();
+        splits.fold(f64::INFINITY, |least, split| match side {
+            Side::Lower => split.lower_ms(&self.setting, placed, least),
+            // Recomputation only adds to it.
+            Side::Upper if split.plain_ms(&self.setting, placed) >= least => least,
+            Side::Upper => least.min(split.upper_ms(&self.setting, placed).0),
         })
     }
 
@@ -273,6 +286,8 @@ pub struct Problem<'a> {
     shared: &'a Shared<'a>,
     schedule: PlanSchedule,
     stages: RangeInclusive<usize>,
+    /// The share of a stage's time that fills the pipeline; never nothing.
+    fill: f64,
 }
 
 impl<'a> Deref for Problem<'a> {
@@ -309,18 +324,10 @@ impl Problem<'_> {
         Span { in_flight, ..*span }
     }
 
-    /// The share of a stage's time that fills the pipeline; never nothing.
-    fn fill(&self) -> f64 {
-        match self.setting.machine.own {
-            Some(_) => self.setting.machine.fill(self.schedule),
-            None => 1.0,
-        }
-    }
-
     /// Times of all stages are scaled by it, so that their sum is what fills the pipeline: `(N - x) max t + x sum t` is the cost of `x t` with
     /// `(N - x) / x` rounds.
     fn scaled(&self, ms: f64) -> f64 {
-        ms * self.fill()
+        ms * self.fill
     }
 }
 
@@ -370,20 +377,14 @@ impl Stages for Problem<'_> {
     fn upper_ms(&self, span: &Span) -> f64 {
         self.scaled(self.shared.ms(self.placed(span), Side::Upper))
     }
-    fn rounds(&self) -> f64 {
-        self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill() - 1.0
+    fn is_coarse(&self, unit: usize) -> bool {
+        let layers = &self.setting.layers;
+        layers.starts[layers.layer_of[unit]] == unit
     }
-}
-
-/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link, and no more is kept there.
-fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
-    let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
-    let ms = |op: usize, is_far: bool| {
-        op.checked_sub(1).map_or(0.0, |last| machine.send_after_ms(last, mib(op), is_far))
-    };
-    // The last operator of a stage keeps its result whatever is recomputed.
-    let kept = |op: usize| {
-        op.checked_sub(1).map_or(0.0, |last| profiles[last].activation_mib * machine.chain.kept[last])
-    };
-    [false, true].iter().all(|&is_far| ms(a, is_far) <= ms(b, is_far)) && kept(a) <= kept(b)
+    fn twin(&self, end: usize) -> Twin {
+        self.setting.layers.twin(end)
+    }
+    fn rounds(&self) -> f64 {
+        self.setting.machine.n_microbatches(self.setting.microbatch) / self.fill - 1.0
+    }
 }

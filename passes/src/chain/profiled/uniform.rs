@@ -1,7 +1,7 @@
 //! Stages whose operators are all split alike: their times by sums over operators, recomputation by layers.
 
 use super::super::Span;
-use super::fill::{Piece, Shares, Slope, divided_ms, slopes, sort, whole_ms};
+use super::fill::{Piece, Shares, Slope, divided_ms, slopes, whole_ms};
 use super::layers::Layers;
 use super::patterns::{Candidate, Edge, Patterns, Use, patterns};
 use super::range_max::RangeMax;
@@ -34,19 +34,21 @@ pub struct Uniform {
     reserved: [RangeMax; 2],
     /// How much a run may hold, and the patterns that it allows.
     caps: Vec<Cap>,
-    /// Per cap: the steps of all classes for what lies between it and the next.
-    whole: Vec<Vec<Slope>>,
-    parts: Known<PartsKey, SlopesPerBound>,
+    /// Per cap and class: the steps for what lies between it and the next.
+    whole: Vec<Vec<Vec<Slope>>>,
+    parts: Known<PartKey, SlopesPerBound>,
     part: Known<PatternsKey, Arc<Patterns>>,
 }
 
 /// A part of a layer: its class, first operator and the one after its last.
 type PartKey = (usize, usize, usize);
-type PartsKey = [Option<PartKey>; 2];
 /// The cap, whether for a plan, and the part.
 type PatternsKey = (usize, bool, PartKey);
 type SlopesPerBound = Arc<Vec<Vec<Slope>>>;
 type Known<K, V> = RwLock<IndexMap<K, V, FxBuildHasher>>;
+
+/// What all operators of a part keep, rounding allowed for.
+const ALL: f64 = 1.0 + 1e-9;
 
 /// What is known of a key, made if need be; threads that make it at once make the same.
 fn known<K: Eq + Hash, V: Clone>(of: &Known<K, V>, key: K, make: impl FnOnce() -> V) -> V {
@@ -63,6 +65,21 @@ struct Cut {
     first: usize,
     end: usize,
     parts: [Option<(usize, usize, usize)>; 2],
+}
+
+/// What a stage's layers can save: how many whole ones there are of each class, and the steps of parts, per bound.
+struct Steps {
+    whole: Vec<(usize, usize)>,
+    parts: [Option<SlopesPerBound>; 2],
+}
+
+impl Steps {
+    /// Those of one bound.
+    fn of<'s>(&'s self, of: &'s Uniform, bound: usize, pieces: &mut Vec<(&'s [Slope], f64)>) {
+        pieces.clear();
+        pieces.extend(self.whole.iter().map(|&(class, n)| (&of.whole[bound][class][..], n as f64)));
+        pieces.extend(self.parts.iter().flatten().map(|part| (&part[bound][..], 1.0)));
+    }
 }
 
 /// How a stage's operators are recomputed: the cap, and per piece what its layers take.
@@ -90,7 +107,8 @@ impl Uniform {
         let reserved: [fn(&OpProfile) -> f64; 2] =
             [|it| it.forward_reserved_mib, |it| it.backward_reserved_mib];
         let caps = Cap::all(&of.layers, &candidates);
-        let whole = caps.iter().map(|cap| whole_slopes(&cap.loose)).collect();
+        let steps = |patterns: &Arc<Patterns>| slopes(patterns).collect();
+        let whole = caps.iter().map(|cap| cap.loose.iter().map(steps).collect()).collect();
         Some(Uniform {
             ms: sums(&|op| profiles[op].both_ms()),
             weight_mib: sums(&|op| profiles[op].weight_mib),
@@ -155,13 +173,13 @@ impl Uniform {
         if over_mib <= 0.0 {
             return plain_ms;
         }
-        let cut = Cut::new(&of.layers, span);
-        let parts = self.parts(&of.layers, &cut);
-        let layers = (&of.layers, cut.first, cut.end);
+        let steps = self.steps(&of.layers, &Cut::new(&of.layers, span));
         let mut least_ms = most_ms - plain_ms;
-        for (bound, (whole, parts)) in self.whole.iter().zip(parts.iter()).enumerate() {
-            let need_mib = (over_mib + self.caps[bound].mib) / span.in_flight as f64;
-            least_ms = divided_ms(whole, parts, layers, need_mib, least_ms);
+        let mut pieces = Vec::new();
+        for (bound, cap) in self.caps.iter().enumerate() {
+            let need_mib = (over_mib + cap.mib) / span.in_flight as f64;
+            steps.of(self, bound, &mut pieces);
+            least_ms = divided_ms(&mut pieces, need_mib, least_ms);
         }
         plain_ms + least_ms
     }
@@ -173,12 +191,13 @@ impl Uniform {
             return (plain_ms, None);
         }
         let cut = Cut::new(&of.layers, span);
-        let parts = self.parts(&of.layers, &cut);
-        let layers = (&of.layers, cut.first, cut.end);
+        let steps = self.steps(&of.layers, &cut);
+        let mut pieces = Vec::new();
         let mut best = (f64::INFINITY, None);
         for (at, cap) in self.caps.iter().enumerate().skip(1) {
             let need_mib = (over_mib + cap.mib) / span.in_flight as f64;
-            let least_ms = divided_ms(&self.whole[at], &parts[at], layers, need_mib, f64::INFINITY);
+            steps.of(self, at, &mut pieces);
+            let least_ms = divided_ms(&mut pieces, need_mib, f64::INFINITY);
             if plain_ms + least_ms >= best.0 {
                 continue;
             }
@@ -191,24 +210,27 @@ impl Uniform {
         best
     }
 
-    /// The steps of a stage's parts of layers, per bound.
-    fn parts(&self, layers: &Layers, cut: &Cut) -> SlopesPerBound {
-        let key = cut.parts.map(|part| part.map(|part| part_key(layers, part)));
-        let of = |cap: usize| {
-            let parts = cut.parts.iter().flatten().map(|&part| self.part(layers, cap, part, Use::Bound));
-            let mut all: Vec<Slope> =
-                parts.flat_map(|part| slopes(&part, None).collect::<Vec<_>>()).collect();
-            sort(&mut all);
-            all
+    /// The steps of a stage's layers.
+    fn steps(&self, layers: &Layers, cut: &Cut) -> Steps {
+        let count = |class: usize| (class, layers.count(class, cut.first, cut.end));
+        let whole = (0..layers.n_classes()).map(count).filter(|count| count.1 > 0).collect();
+        let of = |part: (usize, usize, usize)| {
+            let steps = |cap: usize| slopes(&self.part(layers, cap, part, Use::Bound)).collect();
+            known(&self.parts, part_key(layers, part), || Arc::new((0..self.caps.len()).map(steps).collect()))
         };
-        known(&self.parts, key, || Arc::new((0..self.caps.len()).map(of).collect()))
+        Steps { whole, parts: cut.parts.map(|part| part.map(of)) }
     }
 
     /// The patterns of a part of a layer: of a plan under a cap, or all that some run below the next cap allows.
     fn part(&self, layers: &Layers, cap: usize, part: (usize, usize, usize), purpose: Use) -> Arc<Patterns> {
-        let key = (cap, purpose == Use::Plan, part_key(layers, part));
-        let next_mib = self.caps.get(cap + 1).map_or(f64::INFINITY, |cap| cap.mib);
-        let cap_mib = if purpose == Use::Plan { self.caps[cap].mib } else { next_mib };
+        let limit_mib = |cap: usize| match purpose {
+            Use::Plan => self.caps[cap].mib,
+            Use::Bound => self.caps.get(cap + 1).map_or(f64::INFINITY, |cap| cap.mib),
+        };
+        // Caps that no run of the part can exceed allow the same.
+        let all_mib = (self.kept_mib[part.2] - self.kept_mib[part.1]) * ALL;
+        let cap = (0..cap).find(|&cap| limit_mib(cap) >= all_mib).unwrap_or(cap);
+        let (key, cap_mib) = ((cap, purpose == Use::Plan, part_key(layers, part)), limit_mib(cap));
         let (layer, first, end) = part;
         let is_whole_end = end == layers.starts[layer + 1];
         let edge = if is_whole_end { layers.edges[layers.class[layer]] } else { Edge::Stage };
@@ -279,14 +301,6 @@ fn sums_before(n_ops: usize, value: &dyn Fn(usize) -> f64) -> Vec<f64> {
         sum
     });
     std::iter::once(0.0).chain(each).collect()
-}
-
-fn whole_slopes(classes: &[Arc<Patterns>]) -> Vec<Slope> {
-    let of_class =
-        |(class, patterns): (usize, &Arc<Patterns>)| slopes(patterns, Some(class)).collect::<Vec<_>>();
-    let mut all: Vec<Slope> = classes.iter().enumerate().flat_map(of_class).collect();
-    sort(&mut all);
-    all
 }
 
 fn part_key(layers: &Layers, (layer, first, end): (usize, usize, usize)) -> PartKey {
