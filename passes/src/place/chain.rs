@@ -85,6 +85,7 @@ impl<'a> Layers<'a> {
             kind: self.units.of.clone(),
             levels: Vec::new(),
             runs: self.units.whole_runs(),
+            is_all_again: false,
         }
     }
 
@@ -113,19 +114,19 @@ impl<'a> Layers<'a> {
             instrs.for_each(|instr| price.instr(module, facts, cluster, instr));
             price.forward_secs
         };
-        let mut levels: Vec<Level> = Vec::new();
+        let mut levels: Vec<(f64, Level)> = Vec::new();
         for (kind, points) in points.iter().enumerate() {
-            levels.extend(points.windows(2).map(|pair| Level {
-                kind,
-                secs: (secs(&pair[1]) - secs(&pair[0])).max(0.0),
-                bytes: (pair[1].saved_bytes - pair[0].saved_bytes) * share,
-                again_bytes: pair[1].again_bytes * share,
-            }));
+            let mut price = 0.0f64;
+            for pair in points.windows(2) {
+                let secs = (secs(&pair[1]) - secs(&pair[0])).max(0.0);
+                let bytes = (pair[1].saved_bytes - pair[0].saved_bytes) * share;
+                // With other numbers of microbatches the points may be no hull; a kind's levels stay in their order.
+                price = price.max(secs / bytes);
+                levels.push((price, Level { kind, secs, bytes, again_bytes: pair[1].again_bytes * share }));
+            }
         }
-        let price = |level: &Level| level.secs / level.bytes;
-        // The sort is stable: a kind's levels stay in their order where prices are equal.
-        levels.sort_by(|a, b| price(a).total_cmp(&price(b)));
-        levels
+        levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        levels.into_iter().map(|(_, level)| level).collect()
     }
 
     /// What is computed again when each layer does so up to some level, of instructions like those of the text in some layers.

@@ -25,6 +25,8 @@ pub struct Chain {
     pub runs: Vec<(Range<usize>, usize)>,
     /// What runs of layers can compute again, in the order of seconds per byte that is saved.
     pub levels: Vec<Level>,
+    /// Whether all of that is computed again, be there memory enough or not.
+    pub is_all_again: bool,
 }
 
 /// One more thing that the backward part of a run of layers can compute again, after those of its kind that come before.
@@ -107,25 +109,6 @@ impl Chain {
         Some(Cut { starts, step_secs, memory_bytes, again, is_limited: limit_bytes.is_finite() })
     }
 
-    /// The same, of stages that compute again all that they can, whether they must or not.
-    pub fn cut_again(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
-        let mut eased = Chain { levels: Vec::new(), ..self.clone() };
-        for (run, kind) in &self.runs {
-            for level in self.levels.iter().filter(|level| level.kind == *kind) {
-                eased.secs[run.start] += level.secs;
-                eased.flight_bytes[run.start] -= level.bytes;
-            }
-        }
-        let mut cut = eased.cut(n_stages, n_microbatches, limit_bytes)?;
-        let is_inside =
-            |run: &Range<usize>| !cut.starts.iter().any(|&start| run.start < start && start < run.end);
-        for (run, kind) in self.runs.iter().filter(|(run, _)| is_inside(run)) {
-            let n_levels = self.levels.iter().filter(|level| level.kind == *kind).count();
-            cut.again[run.clone()].fill(n_levels);
-        }
-        Some(cut)
-    }
-
     /// The best among the cuts whose largest stage needs least memory.
     pub fn leanest(&self, n_stages: usize, n_microbatches: usize) -> Option<Cut> {
         let mut table = StageTable::new(self, n_stages, n_microbatches, f64::INFINITY);
@@ -160,6 +143,7 @@ mod tests {
             kind: (0..secs.len()).collect(),
             levels: Vec::new(),
             runs: Vec::new(),
+            is_all_again: false,
         }
     }
 

@@ -58,7 +58,7 @@ pub static PASS: Pass = Pass {
             name: "recompute",
             kind: OptionKind::Choice(&["auto", "never", "all"]),
             default: "auto",
-            help: "activations that backward computes again: where memory is short those that save most bytes per second; none; all",
+            help: "activations that backward computes again: where memory is short what saves most bytes per second; none; all that layers do not hand on",
         },
     ],
     run,
@@ -185,7 +185,7 @@ impl Problem<'_> {
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
         let mut tried: Vec<Tried> =
             one.iter().map(|_| if is_late { self.as_sharded() } else { self.unstaged() }).collect();
-        let mut best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
+        let best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
         let mut sketches: Vec<Sketch> = Vec::new();
         let is_open = !self.is_given && tried.iter().any(|tried| !self.is_as_sharded(tried));
         let some: Vec<usize> = one.iter().filter(|_| is_open).chain(&many).copied().collect();
@@ -196,15 +196,22 @@ impl Problem<'_> {
                 Err(failed) => tried.push(failed),
             }
         }
-        sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
-        for sketch in sketches {
-            tried.push(sketch.tried(best));
-            best = best.min(tried[tried.len() - 1].time_secs());
-            tried.iter_mut().for_each(|tried| tried.drop_slower(best));
-        }
-        if is_late && best.is_infinite() {
+        let best = try_all(sketches, best, &mut tried);
+        if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| self.unstaged()));
         }
         pick(tried.into_iter())
     }
+}
+
+/// Tries sketches, those that promise most first; seconds of the best placement so far.
+fn try_all(mut sketches: Vec<Sketch>, mut best: f64, tried: &mut Vec<Tried>) -> f64 {
+    sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+    for sketch in sketches {
+        let found = sketch.tried(best);
+        best = best.min(found.time_secs());
+        tried.push(found);
+        tried.iter_mut().for_each(|tried| tried.drop_slower(best));
+    }
+    best
 }

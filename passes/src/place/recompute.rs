@@ -1,7 +1,7 @@
 //! What the backward part can compute again instead of reading what the forward part has saved.
 //!
-//! Per unit of the chain: the lower hull of seconds against bytes. Its points are minimum cuts, so that between "nothing again" and
-//! "everything again" lie choices such as attention's weights but not its products. What units hand on is always saved.
+//! Per run of the chain's units: the lower hull of seconds against bytes. Its points are minimum cuts, so that between "nothing again" and
+//! "everything again" lie choices such as attention's weights but not its products. What runs hand on is always saved.
 
 mod cut;
 pub mod rewrite;
@@ -28,20 +28,20 @@ pub struct Point {
     pub again_bytes: f64,
 }
 
-/// Per unit: its choices, from none to all, each saving more per second than the next adds.
+/// Per run: its choices, from none to all, each saving more per second than the next adds.
 pub fn points(
     module: &Module,
     facts: &Facts,
     cluster: &Cluster,
-    unit_of: &[usize],
-    n_units: usize,
+    run_of: &[usize],
+    n_runs: usize,
 ) -> Vec<Vec<Point>> {
-    let program = Program::new(module, facts, unit_of);
-    let mut units: Vec<Vec<InstrId>> = vec![Vec::new(); n_units];
-    for id in (0..unit_of.len()).map(InstrId::new).filter(|id| program.is_candidate[id.index()]) {
-        units[unit_of[id.index()]].push(id);
+    let program = Program::new(module, facts, run_of);
+    let mut runs: Vec<Vec<InstrId>> = vec![Vec::new(); n_runs];
+    for id in (0..run_of.len()).map(InstrId::new).filter(|id| program.is_candidate[id.index()]) {
+        runs[run_of[id.index()]].push(id);
     }
-    units.iter().map(|own| cut::hull(&program.values(cluster, own))).collect()
+    runs.iter().map(|own| cut::hull(&program.values(cluster, own))).collect()
 }
 
 /// Who reads the values of the entry.
@@ -55,8 +55,9 @@ struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    fn new(module: &'a Module, facts: &'a Facts, unit_of: &[usize]) -> Program<'a> {
+    fn new(module: &'a Module, facts: &'a Facts, run_of: &[usize]) -> Program<'a> {
         let (comp, own) = (module.entry(), &facts.comps[module.entry.index()]);
+        let turn = turn(module, facts);
         let mut is_wanted = vec![false; comp.instrs.len()];
         let mut is_candidate: Vec<bool> =
             comp.iter().map(|(id, instr)| can_run_again(facts, module, id, instr)).collect();
@@ -66,9 +67,11 @@ impl<'a> Program<'a> {
             let is_through = is_wanted[id.index()] && !own[id.index()].is_allocated;
             for (maker, _) in operand_origins(comp, instr) {
                 is_wanted[maker.index()] |= phase == Phase::Backward || is_through;
+                let [from, to] = [run_of[maker.index()], run_of[id.index()]];
                 let is_handed_on = match phase {
-                    Phase::Forward => unit_of[maker.index()] != unit_of[id.index()],
-                    Phase::Backward => false,
+                    Phase::Forward => from != to,
+                    // A later stage's backward part never waits for an earlier one's.
+                    Phase::Backward => from < to || id.index() < turn,
                     Phase::Update => true,
                 };
                 is_candidate[maker.index()] &= !is_handed_on;
@@ -132,6 +135,15 @@ impl<'a> Program<'a> {
         let parts = own.bytes.iter().zip(&own.natures).filter(|(_, nature)| **nature == Nature::Part);
         parts.map(|(bytes, _)| bytes).sum()
     }
+}
+
+/// The last product of the forward part: what stands before it is read there, whatever phase its reader is said to be of.
+fn turn(module: &Module, facts: &Facts) -> usize {
+    let own = &facts.comps[module.entry.index()];
+    let is_product = |(id, instr): &(InstrId, &phzc_ir::Instr)| {
+        own[id.index()].phase == Phase::Forward && matches!(instr.op, Opcode::Dot | Opcode::Convolution)
+    };
+    module.entry().iter().filter(is_product).last().map_or(0, |(id, _)| id.index())
 }
 
 /// Whether an instruction is of the forward part, works on data and does nothing but make one array.

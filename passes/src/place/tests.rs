@@ -65,6 +65,64 @@ fn activations_only_go_on_and_gradients_only_go_back() {
     }
 }
 
+/// A factor of a weight (`a` is narrow) is read by the backward part where its large gradient is, in a later stage than it is made in.
+const NARROW: &str = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias), {1}: (2, {}, may-alias), {2}: (3, {}, may-alias), {3}: (4, {}, may-alias) }
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  w1 = f32[64,64] parameter(1)
+  w2 = f32[64,64] parameter(2)
+  la = f32[64,2] parameter(3)
+  lb = f32[2,64] parameter(4)
+  h = f32[64,64] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  p = f32[64,64] tanh(h)
+  p_early = f32[64,64] cosine(p)
+  q = f32[64,64] sine(h)
+  b = f32[64,2] dot(h, la), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[64,2] tanh(b)
+  e = f32[64,64] dot(a, lb), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  pq = f32[64,64] multiply(p, q)
+  h2 = f32[64,64] add(pq, e)
+  y = f32[64,64] dot(h2, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  dy = f32[64,64] multiply(y, y)
+  dh2 = f32[64,64] dot(dy, w2), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  dw2 = f32[64,64] dot(h2, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  dlb = f32[2,64] dot(a, dh2), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  da = f32[64,2] dot(dh2, lb), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  db = f32[64,2] multiply(da, a)
+  dla = f32[64,2] dot(h, db), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  dp = f32[64,64] multiply(dh2, p)
+  dq = f32[64,64] multiply(dp, q)
+  dr = f32[64,64] multiply(dq, p_early)
+  dw1 = f32[64,64] dot(x, dr), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  v1 = f32[64,64] subtract(w1, dw1)
+  v2 = f32[64,64] subtract(w2, dw2)
+  v3 = f32[64,2] subtract(la, dla)
+  v4 = f32[2,64] subtract(lb, dlb)
+  ROOT out = (f32[64,64], f32[64,64], f32[64,2], f32[2,64], f32[64,64]) tuple(v1, v2, v3, v4, y)
+}";
+
+#[test]
+fn what_is_computed_again_waits_for_gradients_and_for_no_earlier_stage() {
+    let passes = "fuse,shard,place{stages=2,microbatches=4,recompute=all}";
+    let two = with_memory(1e9).submesh(2);
+    for (name, program, cluster) in
+        EXAMPLES.iter().map(|it| (it.0, it.1, cluster())).chain([("narrow", NARROW, two)])
+    {
+        let (placed, _) = run(program, passes, &cluster);
+        let facts = derive(&placed).expect("a placed module");
+        assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new(), "{name}");
+        let again = placed.entry().instrs.iter().filter(|instr| instr.name.contains(".again")).count();
+        assert!(again > 0 || name.ends_with("scan") || name == "mlp", "{name}");
+        let last = placed
+            .entry()
+            .iter()
+            .filter(|it| facts.comps[placed.entry.index()][it.0.index()].phase == Phase::Forward);
+        let turn = last.filter(|it| it.1.op == Opcode::Dot).last().expect("a product").0;
+        let early = placed.entry().iter().find(|it| it.1.name.contains(".again") && it.0 < turn);
+        assert_eq!(early.map(|it| &*it.1.name), None, "{name}");
+    }
+}
+
 #[test]
 fn many_layers_are_spread_evenly_and_a_weight_stays_with_its_layer() {
     let program = phzc_ir::print(&perceptron(40));

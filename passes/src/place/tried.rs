@@ -178,9 +178,7 @@ impl Problem<'_> {
         let mut leanest = || {
             let most = self.counts.iter().rev().copied().find(|count| is_new && allowed.contains(count))?;
             let mut chain = layers.chain(most);
-            if self.recompute != Recompute::Never {
-                chain.levels = layers.levels(most);
-            }
+            self.ease(&mut layers, &mut chain, most);
             Some((chain.leanest(n_stages, most)?, most))
         };
         let Some((cut, count)) = fastest.or_else(&mut leanest) else { return Ok(None) };
@@ -233,8 +231,8 @@ impl Problem<'_> {
     ) -> Option<Cut> {
         let usable = limits.of(n_microbatches);
         if self.recompute == Recompute::All {
-            chain.levels = layers.levels(n_microbatches);
-            return chain.cut_again(n_stages, n_microbatches, usable);
+            self.ease(layers, &mut chain, n_microbatches);
+            return chain.cut(n_stages, n_microbatches, usable);
         }
         let free = chain.cut(n_stages, n_microbatches, f64::INFINITY)?;
         if free.memory_bytes <= SAFE * usable {
@@ -247,10 +245,16 @@ impl Problem<'_> {
         if free.memory_bytes <= limit_bytes {
             return Some(free);
         }
+        self.ease(layers, &mut chain, n_microbatches);
+        chain.cut(n_stages, n_microbatches, limit_bytes)
+    }
+
+    /// Lets the layers of a chain compute again what they may, or must.
+    fn ease(&self, layers: &mut Layers, chain: &mut Chain, n_microbatches: usize) {
         if self.recompute != Recompute::Never {
             chain.levels = layers.levels(n_microbatches);
+            chain.is_all_again = self.recompute == Recompute::All;
         }
-        chain.cut(n_stages, n_microbatches, limit_bytes)
     }
 
     /// The text of a cut, with what the report says of it.

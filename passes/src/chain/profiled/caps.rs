@@ -15,7 +15,7 @@ pub struct Cap {
 }
 
 /// The most caps that are told apart.
-const MAX_CAPS: usize = 16;
+const MAX_CAPS: usize = 32;
 /// Sums of runs that are looked at for them.
 const MAX_SUMS: usize = 120;
 

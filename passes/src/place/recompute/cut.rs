@@ -1,4 +1,4 @@
-//! The hull of one unit, point by point: what to save and what to compute again, as minimum cuts.
+//! The hull of one run, point by point: what to save and what to compute again, as minimum cuts.
 //!
 //! At a price per byte, a value that is needed is saved (its bytes) or computed again (its seconds), which needs its operands. With
 //! `a` "is needed" and `r` "is computed again" on the source's side, that is a cut: `source → a` where the backward part reads it, `a → r`
@@ -11,7 +11,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use phzc_ir::InstrId;
 
-/// A value of a unit.
+/// A value of a run.
 #[derive(Clone, Debug)]
 pub struct Value {
     pub id: InstrId,
@@ -25,7 +25,7 @@ pub struct Value {
     pub operands: Vec<usize>,
 }
 
-/// The most points of a unit.
+/// The most points of a run.
 const MAX_POINTS: usize = 8;
 /// A point must lie so far below the line between its neighbours, relative to the seconds between them.
 const BEND: f64 = 0.02;

@@ -40,6 +40,7 @@ pub fn rewrite(module: &mut Module, marks: &Marks) {
         map: Vec::with_capacity(old.instrs.len()),
         copies: IndexMap::default(),
         held: IndexMap::default(),
+        latest: IndexMap::default(),
         names: Names::of(&old),
     };
     old.iter().for_each(|(_, instr)| writer.instr(instr));
@@ -60,6 +61,8 @@ struct Writer<'a> {
     copies: IndexMap<InstrId, InstrId, FxBuildHasher>,
     /// What copies read, behind a barrier.
     held: IndexMap<InstrId, InstrId, FxBuildHasher>,
+    /// Per stage: the last array that its backward part has made so far.
+    latest: IndexMap<usize, InstrId, FxBuildHasher>,
     names: Names,
 }
 
@@ -67,8 +70,9 @@ impl Writer<'_> {
     fn instr(&mut self, instr: &Instr) {
         let mut new = instr.clone();
         let is_backward = Phase::parse(instr.note("phzc.phase")) == Phase::Backward && !is_naming(instr);
+        let may_read = |maker: &InstrId| is_backward && stage(instr) <= stage(self.old.instr(*maker));
         let again: Vec<Option<InstrId>> =
-            instr.operands.iter().map(|&operand| self.again(operand).filter(|_| is_backward)).collect();
+            instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
         self.copy(again.iter().flatten().copied().collect(), instr);
         for (at, &operand) in instr.operands.iter().enumerate() {
             new.operands[at] =
@@ -76,6 +80,9 @@ impl Writer<'_> {
         }
         let made = self.push(new);
         self.map.push(made);
+        if is_backward && !matches!(instr.shape, Shape::Tuple(_)) {
+            self.latest.insert(stage(instr), InstrId::new(self.map.len() - 1));
+        }
     }
 
     /// The instruction that runs again to make an operand, if one does.
@@ -118,7 +125,7 @@ impl Writer<'_> {
         let (maker, _) = origin(self.old, operand, 0);
         !matches!(self.old.instr(operand).shape, Shape::Tuple(_))
             && self.marks.is_data[maker.index()]
-            && self.old.instr(maker).note("phzc.stage") == instr.note("phzc.stage")
+            && stage(self.old.instr(maker)) == stage(instr)
     }
 
     /// Puts what copies read, as far as it is not there yet, behind a barrier with a gradient that the reader waits for.
@@ -136,9 +143,10 @@ impl Writer<'_> {
         if inputs.is_empty() {
             return;
         }
-        let gradient = reader.operands.iter().copied().find(|&operand| self.is_gradient(reader, operand));
-        let all: Vec<InstrId> = inputs.iter().copied().chain(gradient).collect();
         let like = self.old.instr(*wanted.first().expect("something runs again")).clone();
+        let gradient = reader.operands.iter().copied().find(|&operand| self.is_gradient(&like, operand));
+        let gradient = gradient.or_else(|| self.latest.get(&stage(&like)).copied());
+        let all: Vec<InstrId> = inputs.iter().copied().chain(gradient).collect();
         let barrier = self.barrier(&all, &like);
         for (index, &operand) in inputs.iter().enumerate() {
             let mut element = self.element(&like, barrier, self.old.instr(operand));
@@ -148,11 +156,12 @@ impl Writer<'_> {
         }
     }
 
-    fn is_gradient(&self, reader: &Instr, operand: InstrId) -> bool {
+    /// Whether an operand of the reader is a gradient that the stage of `like` has made.
+    fn is_gradient(&self, like: &Instr, operand: InstrId) -> bool {
         let maker = self.old.instr(origin(self.old, operand, 0).0);
         !matches!(self.old.instr(operand).shape, Shape::Tuple(_))
             && Phase::parse(maker.note("phzc.phase")) == Phase::Backward
-            && maker.note("phzc.stage") == reader.note("phzc.stage")
+            && stage(maker) == stage(like)
     }
 
     /// A tuple of old values, and the barrier that they pass together.
@@ -208,6 +217,11 @@ impl Writer<'_> {
         self.out.push(instr);
         InstrId::new(self.out.len() - 1)
     }
+}
+
+/// The stage that is noted.
+fn stage(instr: &Instr) -> usize {
+    instr.note("phzc.stage").and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// How an array lies; whole, if nothing says so.
