@@ -143,7 +143,7 @@ fn turn(module: &Module, facts: &Facts) -> usize {
     let is_product = |(id, instr): &(InstrId, &phzc_ir::Instr)| {
         own[id.index()].phase == Phase::Forward && matches!(instr.op, Opcode::Dot | Opcode::Convolution)
     };
-    module.entry().iter().filter(is_product).last().map_or(0, |(id, _)| id.index())
+    module.entry().iter().rfind(is_product).map_or(0, |(id, _)| id.index())
 }
 
 /// Whether an instruction is of the forward part, works on data and does nothing but make one array.

@@ -117,7 +117,7 @@ fn what_is_computed_again_waits_for_gradients_and_for_no_earlier_stage() {
             .entry()
             .iter()
             .filter(|it| facts.comps[placed.entry.index()][it.0.index()].phase == Phase::Forward);
-        let turn = last.filter(|it| it.1.op == Opcode::Dot).last().expect("a product").0;
+        let turn = last.rev().find(|it| it.1.op == Opcode::Dot).expect("a product").0;
         let early = placed.entry().iter().find(|it| it.1.name.contains(".again") && it.0 < turn);
         assert_eq!(early.map(|it| &*it.1.name), None, "{name}");
     }
