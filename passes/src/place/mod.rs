@@ -92,7 +92,10 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         n_written: AtomicUsize::new(0),
     };
     (cx.progress)("place: trying stage counts");
-    let best = problem.best(options.int("stages") as usize)?;
+    let mut best = problem.best(options.int("stages") as usize)?;
+    if problem.recompute != Recompute::Auto {
+        note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
+    }
     let is_same = best.text == *module;
     *module = best.text;
     Ok(if is_same { Changed::No } else { Changed::Yes })
@@ -110,6 +113,13 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
             ))
             .help("place the output of `shard`"));
         }
+    }
+    let (wanted, found) =
+        (options.text("recompute"), plan.get("recompute").and_then(serde_json::Value::as_str));
+    if wanted != "auto" && found != Some(wanted) {
+        let message =
+            format!("the program has been placed already, with recompute={}", found.unwrap_or("auto"));
+        return Err(Diagnostic::error(message).help("place the output of `shard`"));
     }
     Ok(Some(Changed::No))
 }

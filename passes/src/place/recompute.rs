@@ -15,7 +15,7 @@ use phzc_ir::effects::has_side_effect;
 use phzc_ir::{InstrId, Module, Opcode, Shape};
 use rustc_hash::FxBuildHasher;
 
-/// One choice of what a unit computes again.
+/// One choice of what a run computes again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// Instructions of the entry that run again.
@@ -24,7 +24,7 @@ pub struct Point {
     pub secs: f64,
     /// Bytes of the whole batch, on one device, that need not be saved.
     pub saved_bytes: f64,
-    /// Bytes of the whole batch, on one device, that are there again while the unit's backward part runs.
+    /// Bytes of the whole batch, on one device, that are there again while the run's backward part is under way.
     pub again_bytes: f64,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Program<'a> {
         Program { module, facts, is_candidate, is_wanted }
     }
 
-    /// The values of a unit, and those that are handed to it which nobody would save otherwise.
+    /// The values of a run, and those that are handed to it which nobody would save otherwise.
     fn values(&self, cluster: &Cluster, own: &[InstrId]) -> Vec<Value> {
         let entry = self.module.entry();
         let mut at: IndexMap<InstrId, usize, FxBuildHasher> =
@@ -108,7 +108,7 @@ impl<'a> Program<'a> {
         values
     }
 
-    /// What another unit hands on.
+    /// What another run hands on.
     fn given(&self, id: InstrId) -> Value {
         let bytes = Some(self.part_bytes(id));
         Value { id, secs: None, bytes, is_wanted: false, operands: Vec::new() }
@@ -140,10 +140,7 @@ impl<'a> Program<'a> {
 /// The last product of the forward part: what stands before it is read there, whatever phase its reader is said to be of.
 fn turn(module: &Module, facts: &Facts) -> usize {
     let own = &facts.comps[module.entry.index()];
-    let is_product = |(id, instr): &(InstrId, &phzc_ir::Instr)| {
-        own[id.index()].phase == Phase::Forward && matches!(instr.op, Opcode::Dot | Opcode::Convolution)
-    };
-    module.entry().iter().rfind(is_product).map_or(0, |(id, _)| id.index())
+    own.iter().rposition(|own| own.phase == Phase::Forward && own.product.is_some()).unwrap_or(0)
 }
 
 /// Whether an instruction is of the forward part, works on data and does nothing but make one array.

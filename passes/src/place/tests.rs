@@ -124,6 +124,20 @@ fn what_is_computed_again_waits_for_gradients_and_for_no_earlier_stage() {
 }
 
 #[test]
+fn what_is_placed_is_not_placed_with_another_recomputation() {
+    let (mut placed, _) =
+        run(EXAMPLES[0].1, "fuse,shard,place{stages=2,microbatches=4,recompute=all}", &cluster());
+    let mut again = |passes: &str| {
+        let step = &Pipeline::parse(passes).expect("a legal pipeline").steps[0];
+        (step.pass.run)(&mut placed, &step.options, &mut Context::new(&cluster()))
+    };
+    assert_eq!(again("place{recompute=all}").ok(), Some(Changed::No));
+    assert_eq!(again("place").ok(), Some(Changed::No));
+    let error = again("place{recompute=never}").expect_err("it is computed again");
+    assert_eq!(error.message, "the program has been placed already, with recompute=all");
+}
+
+#[test]
 fn many_layers_are_spread_evenly_and_a_weight_stays_with_its_layer() {
     let program = phzc_ir::print(&perceptron(40));
     let (placed, _) = run(&program, "fuse,shard,place{stages=4,microbatches=4}", &cluster());

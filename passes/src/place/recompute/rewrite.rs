@@ -35,7 +35,6 @@ pub fn rewrite(module: &mut Module, marks: &Marks) {
     let mut writer = Writer {
         old: &old,
         marks,
-        is_planned: module.note(crate::derive::MESH_NOTE).is_some(),
         out: Vec::with_capacity(2 * old.instrs.len()),
         map: Vec::with_capacity(old.instrs.len()),
         copies: IndexMap::default(),
@@ -52,7 +51,6 @@ pub fn rewrite(module: &mut Module, marks: &Marks) {
 struct Writer<'a> {
     old: &'a Computation,
     marks: &'a Marks,
-    is_planned: bool,
     /// The new instructions.
     out: Vec<Instr>,
     /// Old ids to new ones.
@@ -174,9 +172,7 @@ impl Writer<'_> {
         let operands = values.iter().map(|value| self.map[value.index()]).collect();
         let mut tuple = self.plain(like, Opcode::Tuple, shape);
         tuple.operands = operands;
-        if self.is_planned {
-            tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
-        }
+        tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
         partial::set(&mut tuple, &sums);
         let made = self.push(tuple.clone());
         let name = self.names.derive(&like.name, "barrier");
