@@ -1,6 +1,7 @@
 //! Where each instruction of the entry lies on the chain that a pipeline cuts: its position in the forward part.
 //!
-//! A forward instruction lies where it stands. A backward one lies as late as it can, that is where the gradients
+//! A forward instruction lies where it stands, but what it makes of weights alone lies where that is read first: programs
+//! prepare weights anywhere. A backward one lies as late as it can, that is where the gradients
 //! that it reads are made, but no later than where the forward part reads its other operands for the last time:
 //! the gradient of a layer's weight is made where the layer is. Positions never rise along the backward part, so
 //! that gradients only ever go to earlier stages. An update lies where its gradient is made.
@@ -28,8 +29,8 @@ struct Finder<'a> {
     is_free: Vec<bool>,
     /// Where each instruction lies; parameters and free values lie where they are read first.
     at: Vec<Option<usize>>,
-    /// Per instruction: its last reader in the forward part.
-    last_read: Vec<Option<usize>>,
+    /// Per instruction: where the forward part reads it, first and last.
+    read: Vec<Option<(usize, usize)>>,
 }
 
 /// What an instruction reads.
@@ -49,13 +50,22 @@ impl<'a> Finder<'a> {
         let comp = module.entry();
         let is_free = free(module);
         let phases = phases(module, facts, &is_free);
-        let mut last_read = vec![None; comp.instrs.len()];
+        let mut read: Vec<Option<(usize, usize)>> = vec![None; comp.instrs.len()];
         for (id, instr) in
-            comp.iter().filter(|(id, instr)| phases[id.index()] == Phase::Forward && !is_naming(instr))
+            comp.iter().rev().filter(|(id, instr)| phases[id.index()] == Phase::Forward && !is_naming(instr))
         {
-            operand_origins(comp, instr).for_each(|(maker, _)| last_read[maker.index()] = Some(id.index()));
+            let here = (id.index(), id.index());
+            let here = read[id.index()].filter(|_| is_prepared(module, facts, id)).unwrap_or(here);
+            for (maker, _) in operand_origins(comp, instr) {
+                let (first, last) = read[maker.index()].get_or_insert(here);
+                (*first, *last) = ((*first).min(here.0), (*last).max(here.1));
+            }
         }
-        Finder { module, facts, phases, is_free, at: vec![None; comp.instrs.len()], last_read }
+        let first = |id: InstrId| read[id.index()].map(|read| read.0);
+        let at = (0..comp.instrs.len())
+            .map(InstrId::new)
+            .map(|id| first(id).filter(|_| is_prepared(module, facts, id)));
+        Finder { module, facts, phases, is_free, at: at.collect(), read }
     }
 
     /// Instructions that compute, in program order.
@@ -71,7 +81,7 @@ impl<'a> Finder<'a> {
     fn steps(&mut self) {
         for (id, instr) in self.computing() {
             let at = match self.phases[id.index()] {
-                Phase::Forward => id.index(),
+                Phase::Forward => self.at[id.index()].unwrap_or(id.index()),
                 Phase::Backward => self.backward(&self.operands(instr)),
                 Phase::Update => continue,
             };
@@ -86,7 +96,7 @@ impl<'a> Finder<'a> {
         let is_update: Vec<bool> = self.phases.iter().map(|&phase| phase == Phase::Update).collect();
         for alias in &aliased {
             let (maker, _) = handed_over[alias.output];
-            if is_update[maker.index()] && self.last_read[alias.param.index()].is_some() {
+            if is_update[maker.index()] && self.read[alias.param.index()].is_some() {
                 self.at[maker.index()] = self.at[alias.param.index()];
             }
         }
@@ -129,7 +139,7 @@ impl<'a> Finder<'a> {
         let at = self.at[maker.index()];
         Operand {
             at,
-            until: self.last_read[maker.index()].or(at),
+            until: self.read[maker.index()].map(|read| read.1).or(at),
             bytes: if is_array && !self.is_free[maker.index()] {
                 made.bytes.get(leaf).copied().unwrap_or(0.0)
             } else {
@@ -179,6 +189,12 @@ impl<'a> Finder<'a> {
     }
 }
 
+/// Whether the forward part makes it of weights alone, or it is one.
+fn is_prepared(module: &Module, facts: &Facts, id: InstrId) -> bool {
+    let own = &facts.comps[module.entry.index()][id.index()];
+    own.natures.iter().all(|nature| *nature == Nature::State) && !has_side_effect(module.entry().instr(id))
+}
+
 fn lower(at: &mut Option<usize>, to: usize) {
     *at = Some(at.map_or(to, |at| at.min(to)));
 }
@@ -195,7 +211,7 @@ fn free(module: &Module) -> Vec<bool> {
     is_free
 }
 
-/// The phase of every instruction; a reshard's is that of its first reader.
+/// The phase of every instruction; that of a reshard, and of what is made of weights alone, is its first reader's.
 fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
     let comp = module.entry();
     let noted = &facts.comps[module.entry.index()];
@@ -203,7 +219,9 @@ fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
     let mut first: Vec<Option<Phase>> = vec![None; comp.instrs.len()];
     for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
         let is_moved = instr.note("phzc.move").is_some() || is_free[id.index()];
-        phases[id.index()] = first[id.index()].filter(|_| is_moved).unwrap_or(phases[id.index()]);
+        let is_prepared = instr.op != Opcode::Parameter && is_prepared(module, facts, id);
+        phases[id.index()] =
+            first[id.index()].filter(|_| is_moved || is_prepared).unwrap_or(phases[id.index()]);
         for (maker, _) in operand_origins(comp, instr) {
             let earliest = &mut first[maker.index()];
             *earliest = Some(earliest.map_or(phases[id.index()], |phase| phase.min(phases[id.index()])));
