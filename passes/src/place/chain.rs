@@ -5,7 +5,7 @@
 use super::cut::{Chain, Level};
 use super::position::positions;
 use super::recompute::rewrite::Marks;
-use super::recompute::{Point, points};
+use super::recompute::{Point, is_free, points};
 use super::units::Units;
 use crate::check::memory_of;
 use crate::copies::short::Short;
@@ -138,8 +138,14 @@ impl<'a> Layers<'a> {
             let point = self.points.as_ref().and_then(|points| points[run].get(again[layer]));
             point.is_some_and(|point| point.again.binary_search(&id).is_ok())
         };
-        let (is_again, is_data) = source.map(|(id, layer)| (is_again(id, layer), is_data(id))).unzip();
-        Marks { is_again, is_data }
+        let is_free = |id: InstrId| is_free(self.module, &self.facts, id);
+        let mut marks = Marks::default();
+        for (id, layer) in source {
+            marks.is_again.push(is_again(id, layer));
+            marks.is_data.push(is_data(id));
+            marks.is_free.push(is_free(id));
+        }
+        marks
     }
 
     /// Per instruction of the entry: its layer.

@@ -143,6 +143,12 @@ fn turn(module: &Module, facts: &Facts) -> usize {
     own.iter().rposition(|own| own.phase == Phase::Forward && own.product.is_some()).unwrap_or(0)
 }
 
+/// Whether a forward value has no memory of its own, and can be made again where it is read.
+pub fn is_free(module: &Module, facts: &Facts, id: InstrId) -> bool {
+    let own = &facts.comps[module.entry.index()][id.index()];
+    !own.is_allocated && can_run_again(facts, module, id, module.entry().instr(id))
+}
+
 /// Whether an instruction is of the forward part, works on data and does nothing but make one array.
 fn can_run_again(facts: &Facts, module: &Module, id: InstrId, instr: &phzc_ir::Instr) -> bool {
     let own = &facts.comps[module.entry.index()][id.index()];

@@ -27,14 +27,32 @@ pub struct Marks {
     pub is_again: Vec<bool>,
     /// Whether its value depends on the step's data.
     pub is_data: Vec<bool>,
+    /// Whether its value has no memory of its own, for who reads it makes it.
+    pub is_free: Vec<bool>,
+}
+
+impl Marks {
+    /// Who computes something again makes what is free for itself: behind a barrier it would take memory.
+    fn with_free(&self, comp: &Computation) -> Marks {
+        let mut found = self.clone();
+        for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
+            for maker in instr.operands.iter().map(|&operand| origin(comp, operand, 0).0) {
+                let is_near = stage(comp.instr(maker)) == stage(instr);
+                found.is_again[maker.index()] |=
+                    found.is_again[id.index()] && self.is_free[maker.index()] && is_near;
+            }
+        }
+        found
+    }
 }
 
 /// Makes the backward part of the entry compute again what is marked: array-shaped instructions of the forward part.
 pub fn rewrite(module: &mut Module, marks: &Marks) {
     let old = module.entry().clone();
+    let marks = marks.with_free(&old);
     let mut writer = Writer {
         old: &old,
-        marks,
+        marks: &marks,
         out: Vec::with_capacity(2 * old.instrs.len()),
         map: Vec::with_capacity(old.instrs.len()),
         copies: IndexMap::default(),
@@ -225,4 +243,30 @@ fn tiling(instr: &Instr) -> Tiling {
     let tilings = instr.sharding().map(|sharding| sharding.leaves(1)).unwrap_or_default();
     let whole = || Tiling { kind: TilingKind::Replicated, suffix: None };
     tilings.first().map_or_else(whole, |tiling| (*tiling).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_free_is_made_again_rather_than_held_for_a_copy() {
+        let mut module = phzc_ir::parse(
+            "HloModule m
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  sum = f32[8] parameter(1)
+  wide = f32[8,8] broadcast(sum), dimensions={0}
+  share = f32[8,8] divide(x, wide)
+  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
+  ROOT dx = f32[8,8] multiply(g, share), frontend_attributes={phzc.phase=\"bwd\"}
+}",
+        )
+        .expect("a program");
+        let at = |ids: &[usize]| (0..6).map(|id| ids.contains(&id)).collect::<Vec<bool>>();
+        let marks = Marks { is_again: at(&[3]), is_data: at(&[0, 1, 2, 3, 4, 5]), is_free: at(&[2]) };
+        rewrite(&mut module, &marks);
+        let text = phzc_ir::print(&module);
+        assert!(text.contains("tuple(sum, x, g)") && text.contains("wide.again"), "{text}");
+    }
 }
