@@ -139,7 +139,7 @@ impl Accelerator {
     }
 
     /// What all cores reach inside tiles, in operations per second.
-    fn tile_flops_per_sec(&self, dtype_key: &str) -> f64 {
+    pub fn tile_flops_per_sec(&self, dtype_key: &str) -> f64 {
         let whole = self.tile_efficiency.unwrap_or(self.matmul_efficiency);
         let is_narrow = dtype_bytes(dtype_key) < 2.0 && self.peak_flops_per_sec.f8.is_some();
         let efficiency = if is_narrow { self.f8_efficiency.unwrap_or(whole * F8_OF_BF16) } else { whole };

@@ -80,6 +80,11 @@ fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -
     device.product_secs(&gemm, dtype, if sums_outside { Role::Accumulate } else { Role::Write })
 }
 
+/// The flops per second that products of a type reach at most.
+pub fn products_per_sec(cluster: &Cluster, dtype: DType) -> f64 {
+    cluster.accelerator.tile_flops_per_sec(matrix_dtype(dtype))
+}
+
 /// XLA's default precision lets `f32` products run as `tf32` where the device has it.
 fn matrix_dtype(dtype: DType) -> &'static str {
     if dtype == DType::F32 { "tf32" } else { dtype.as_str() }

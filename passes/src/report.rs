@@ -15,6 +15,7 @@ mod tests;
 mod trace;
 
 pub use costs::{Cost, costs_of};
+pub use price::products_secs;
 pub use trace::trace;
 
 use crate::check::{memory_of, schedule};

@@ -26,15 +26,17 @@ mod text;
 mod tried;
 mod units;
 
+use crate::derive::derive;
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use crate::report;
 use crate::shard::control::forbidden;
 use crate::shard::subject::Subject;
 use outcome::{Placement, Tried, pick};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
-use staged::Sketch;
+use staged::{Limited, Sketch};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The pass.
@@ -171,6 +173,11 @@ impl Problem<'_> {
         self.n_written.load(Ordering::Relaxed) > MAX_WRITTEN
     }
 
+    /// No placement takes less, whatever it computes again.
+    fn floor_secs(&self) -> f64 {
+        derive(self.plain).map_or(0.0, |facts| report::products_secs(self.plain, &facts, self.cluster))
+    }
+
     /// The best placement on `wanted` stages, or on any number of them (0).
     fn best(&self, wanted: usize) -> Result<Placement> {
         let n_devices = self.cluster.n_devices();
@@ -200,18 +207,36 @@ impl Problem<'_> {
         let is_open = !self.is_given && tried.iter().any(|tried| !self.is_as_sharded(tried));
         let some: Vec<usize> = one.iter().filter(|_| is_open).chain(&many).copied().collect();
         let sketched: Vec<_> = some.par_iter().map(|&count| self.sketched(count, best)).collect();
+        let mut limited: Vec<(f64, Limited)> = Vec::new();
         for sketched in sketched {
             match sketched {
-                Ok(found) => sketches.extend(found),
+                Ok(found) => {
+                    let secs = found.secs();
+                    limited.extend(found.limited.map(|limited| (secs, limited)));
+                    sketches.extend(found.found);
+                }
                 Err(failed) => tried.push(failed),
             }
         }
+        sketches.extend(leaner(limited));
         let best = try_all(sketches, best, &mut tried);
         if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| self.unstaged()));
         }
-        pick(tried.into_iter())
+        pick(tried.into_iter(), || self.floor_secs())
     }
+}
+
+/// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
+const MAX_LIMITED: usize = 3;
+
+/// Sketches that need less memory, for those stage counts that promise most without, and those that promise nothing.
+fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let is_worth = |(at, (secs, _)): &(usize, (f64, Limited))| *at < MAX_LIMITED || secs.is_infinite();
+    let some: Vec<Limited> = all.into_iter().enumerate().filter(is_worth).map(|(_, it)| it.1).collect();
+    let found: Vec<Vec<Sketch>> = some.par_iter().map(Limited::sketches).collect();
+    found.into_iter().flatten().collect()
 }
 
 /// Tries sketches, those that promise most first; seconds of the best placement so far.

@@ -17,6 +17,7 @@ pub struct Placement {
     n_stages: usize,
     /// Whether it computes something again, or has microbatches.
     pub is_eased: bool,
+    is_again: bool,
 }
 
 /// What became of one stage count.
@@ -101,15 +102,17 @@ impl Staged {
         let Staged { text, plan, is_again, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
         let is_eased = is_again || plan.n_microbatches > 1;
-        Placement { text, time_secs: plan.time_secs, lower_bound_secs, stop, n_stages, is_eased }
+        let time_secs = plan.time_secs;
+        Placement { text, time_secs, lower_bound_secs, stop, n_stages, is_eased, is_again }
     }
 }
 
-/// The fastest placement, with a bound over all that were tried.
+/// The fastest placement, with a bound over all that were tried, or `floor_secs` if it computes something again: that may save so
+/// much traffic that it beats all plans which do not.
 ///
 /// # Errors
 /// Why there is none.
-pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
+pub fn pick(tried: impl Iterator<Item = Tried>, floor_secs: impl Fn() -> f64) -> Result<Placement> {
     let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
         (None, None, f64::INFINITY);
     for result in tried {
@@ -127,7 +130,7 @@ pub fn pick(tried: impl Iterator<Item = Tried>) -> Result<Placement> {
     }
     let mut best =
         best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
-    best.note(bound);
+    best.note(if best.is_again { bound.min(floor_secs()) } else { bound });
     Ok(best)
 }
 

@@ -5,6 +5,7 @@ use super::limits::Limits;
 use super::outcome::{Bound, Tried};
 use super::tried::Draft;
 use super::{Problem, text};
+use crate::choose::Stop;
 use crate::derive::derive;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
@@ -34,6 +35,22 @@ pub struct Sketch<'p> {
     pub secs: f64,
 }
 
+/// The layouts for one number of stages.
+pub struct Sketched<'p> {
+    /// For the whole batch, and for the number of microbatches that would be best if those do not allow it.
+    pub found: Vec<Sketch<'p>>,
+    /// Where these need more memory than there is, the whole batch at once: what others are chosen from.
+    pub limited: Option<Limited<'p>>,
+}
+
+/// What layouts that need less memory are chosen from.
+pub struct Limited<'p> {
+    stages: Stages<'p>,
+    /// Per mesh: what no layouts take less than.
+    floors: Vec<(Mesh, f64)>,
+    bound: Bound,
+}
+
 impl Problem<'_> {
     /// Layouts for several stages, unless they provably take `to_beat` or longer.
     ///
@@ -41,10 +58,8 @@ impl Problem<'_> {
     /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
     /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
     ///
-    /// Layouts are chosen for the whole batch first. If they split it so far that the number of microbatches that
-    /// would be best cannot be split as well, they are chosen again for that number. Where memory decides, those that would be
-    /// best with more of it are sketched too: microbatches and recomputation may make room.
-    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Vec<Sketch<'_>>, Tried> {
+    /// Layouts are chosen as if memory did not matter: microbatches and recomputation may make room.
+    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Tried> {
         let fewest = self.fewest_and_most().0;
         let stages = Stages::new(self, n_stages, to_beat);
         let floors = stages.floors(fewest);
@@ -52,20 +67,37 @@ impl Problem<'_> {
         // Choices that lay equal layers out alike bound no others.
         let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
         let floor = self.subject.short.as_ref().map(|_| least.max(noted));
-        let usable = stages.cluster.accelerator.usable_bytes();
-        let Some(solved) = stages.solve(fewest, &floors, Some(usable)) else {
+        let Some(free) = stages.solve(fewest, &floors, None) else {
             return Err(match floor {
                 _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
                 Some(floor) => Tried::Slower(floor),
                 None => Tried::Worse,
             });
         };
-        let lower_bound_secs = floor.unwrap_or(solved.bound());
-        let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
-        let free = if solved.is_free { None } else { stages.solve(fewest, &floors, None) };
-        let mut found = stages.sketches(solved, Some(usable), &bound);
-        found.extend(free.into_iter().flat_map(|free| stages.sketches(free, None, &bound)));
-        Ok(found)
+        let bound = Bound { lower_bound_secs: floor.unwrap_or(free.bound()), stop: free.stop().to_owned() };
+        let usable = self.cluster.accelerator.usable_bytes();
+        let is_tight = free.choice.memory > n_stages as f64 * usable;
+        let found = stages.sketches(free, None, &bound);
+        let bound = Bound { stop: Stop::MemoryGap.as_str().to_owned(), ..bound };
+        let limited = is_tight.then_some(Limited { stages, floors, bound });
+        Ok(Sketched { found, limited })
+    }
+}
+
+impl<'p> Sketched<'p> {
+    /// Seconds of the best cut of these; infinite if none fits.
+    pub fn secs(&self) -> f64 {
+        self.found.iter().map(|sketch| sketch.secs).fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl<'p> Limited<'p> {
+    /// The same with layouts that need less memory.
+    pub fn sketches(&self) -> Vec<Sketch<'p>> {
+        let problem = self.stages.problem;
+        let (fewest, usable) = (problem.fewest_and_most().0, problem.cluster.accelerator.usable_bytes());
+        let solved = self.stages.solve(fewest, &self.floors, Some(usable));
+        solved.map(|solved| self.stages.sketches(solved, Some(usable), &self.bound)).unwrap_or_default()
     }
 }
 

@@ -243,6 +243,24 @@ fn a_plan_that_memory_forced_is_not_called_best() {
     }
 }
 
+#[test]
+fn a_plan_that_computes_again_is_not_called_best_for_beating_plans_that_do_not() {
+    for (name, program) in EXAMPLES.iter().filter(|(name, _)| *name != "gpt_scan") {
+        let (placed, _) = run(program, "fuse,shard,place{stages=1,recompute=all}", &cluster());
+        let plan = report::plan(&placed, &cluster()).expect("a placed module");
+        let again = placed.entry().instrs.iter().any(|instr| instr.name.contains(".again"));
+        let (planned, bound) = (plan.planned_secs.expect("noted"), plan.lower_bound_secs.expect("noted"));
+        let facts = derive(&parse(program).expect("examples are programs")).expect("no notes");
+        let products =
+            report::products_secs(&parse(program).expect("examples are programs"), &facts, &cluster());
+        assert!(
+            !again || bound <= products && plan.stop.as_deref() != Some("optimal"),
+            "{name}: {bound}, {products}"
+        );
+        assert!(products > 0.0 && products < planned, "{name}: {products}, {planned}");
+    }
+}
+
 /// Values that go to a stage that a schedule has passed by then.
 fn wrong_ways(module: &Module, facts: &Facts) -> Vec<String> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);

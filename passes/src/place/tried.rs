@@ -22,6 +22,9 @@ const MAX_TEXTS: usize = 12;
 /// Where the chain needs no more of what there is to use, what it does not know of fits beside it.
 const SAFE: f64 = 0.4;
 
+/// The chain is a percent off: of a first text this much is planned with, or a second would have to be made.
+const GUESSED: f64 = 0.98;
+
 /// How many texts more are made, each with so much of the memory of the one before, where phases move values for themselves.
 const MOVING_AGAIN: i32 = 6;
 const LESS: f64 = 0.8;
@@ -241,7 +244,8 @@ impl Problem<'_> {
         // Until a text has shown what is there for a moment only, it is what it would be in one stage.
         let passing =
             if limits.is_guess(n_microbatches) { layers.passing_bytes(n_microbatches) } else { 0.0 };
-        let limit_bytes = usable - passing.clamp(0.0, (1.0 - SAFE) * usable);
+        let share = if limits.is_guess(n_microbatches) { GUESSED } else { 1.0 };
+        let limit_bytes = share * usable - passing.clamp(0.0, (1.0 - SAFE) * usable);
         if free.memory_bytes <= limit_bytes {
             return Some(free);
         }

@@ -49,6 +49,21 @@ pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePri
     prices
 }
 
+/// No plan of a program, given without layouts, takes less on a cluster, whatever it computes again: all its products in tiles that
+/// fit, spread evenly.
+pub fn products_secs(module: &Module, facts: &Facts, cluster: &Cluster) -> f64 {
+    let secs = |comp: CompId| {
+        let own = |(id, instr): (InstrId, &Instr)| {
+            let own = &facts.comps[comp.index()][id.index()];
+            let is_product = own.kernel == Kernel::Matrix;
+            let flops = if is_product { own.work.flops } else { 0.0 };
+            flops / pricing::products_per_sec(cluster, first_dtype(module, comp, instr))
+        };
+        facts.executions[comp.index()] * module.comp(comp).iter().map(own).sum::<f64>()
+    };
+    planned_comps(module).into_iter().map(secs).sum::<f64>() / cluster.n_devices() as f64
+}
+
 /// Collectives per step that the plan does not mention.
 pub fn n_implicit(facts: &Facts) -> u64 {
     let per_comp = |(instrs, times): (&Vec<InstrFacts>, &f64)| {
