@@ -9,7 +9,18 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// mimalloc's `mi_option_purge_delay`, which its bindings leave without a name.
+const PURGE_DELAY: std::ffi::c_int = 15;
+
+/// Keeps memory once the system has given it: texts come and go, and new memory has to be cleared first.
+#[expect(unsafe_code, reason = "a foreign function that sets a number")]
+fn keep_memory() {
+    // SAFETY: the allocator may be told so at any time.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
+}
+
 fn main() -> ExitCode {
+    keep_memory();
     let start = Instant::now();
     let is_terminal = stderr().is_terminal();
     let mut io = Io {

@@ -18,6 +18,7 @@ use phzc_ir::{
     Value,
 };
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// What is to be done, per instruction of the entry.
@@ -48,7 +49,9 @@ impl Marks {
 
 /// Makes the backward part of the entry compute again what is marked: array-shaped instructions of the forward part.
 pub fn rewrite(module: &mut Module, marks: &Marks) {
-    let old = module.entry().clone();
+    let entry = &mut module.comps[module.entry.index()];
+    let instrs = std::mem::take(&mut entry.instrs);
+    let old = Computation { name: entry.name.clone(), instrs, root: entry.root, thread: entry.thread.clone() };
     let marks = marks.with_free(&old);
     let mut writer = Writer {
         old: &old,
@@ -61,16 +64,28 @@ pub fn rewrite(module: &mut Module, marks: &Marks) {
         names: Names::of(&old),
     };
     old.iter().for_each(|(_, instr)| writer.instr(instr));
-    let root = writer.map[old.root.index()];
-    let entry = &mut module.comps[module.entry.index()];
-    (entry.root, entry.instrs) = (root, writer.out);
+    let (root, out) = (writer.map[old.root.index()], writer.out);
+    entry.root = root;
+    let mut instrs = old.instrs.into_iter();
+    let made = |made: Made| match made {
+        Made::New(instr) => *instr,
+        Made::Old(operands) => Instr { operands, ..instrs.next().expect("each is written once, in order") },
+    };
+    entry.instrs = out.into_iter().map(made).collect();
+}
+
+/// An instruction of the new text.
+enum Made {
+    /// The next one of the old text, with other operands.
+    Old(SmallVec<[InstrId; 3]>),
+    New(Box<Instr>),
 }
 
 struct Writer<'a> {
     old: &'a Computation,
     marks: &'a Marks,
     /// The new instructions.
-    out: Vec<Instr>,
+    out: Vec<Made>,
     /// Old ids to new ones.
     map: Vec<InstrId>,
     /// Copies of old instructions.
@@ -84,18 +99,18 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn instr(&mut self, instr: &Instr) {
-        let mut new = instr.clone();
+        let mut operands = instr.operands.clone();
         let is_backward = Phase::parse(instr.note("phzc.phase")) == Phase::Backward && !is_naming(instr);
         let may_read = |maker: &InstrId| is_backward && stage(instr) <= stage(self.old.instr(*maker));
         let again: Vec<Option<InstrId>> =
             instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
         self.copy(again.iter().flatten().copied().collect(), instr);
         for (at, &operand) in instr.operands.iter().enumerate() {
-            new.operands[at] =
+            operands[at] =
                 again[at].map_or_else(|| self.map[operand.index()], |maker| self.copies[&maker]);
         }
-        let made = self.push(new);
-        self.map.push(made);
+        self.out.push(Made::Old(operands));
+        self.map.push(InstrId::new(self.out.len() - 1));
         if is_backward && !matches!(instr.shape, Shape::Tuple(_)) {
             self.latest.insert(stage(instr), InstrId::new(self.map.len() - 1));
         }
@@ -228,7 +243,7 @@ impl Writer<'_> {
     }
 
     fn push(&mut self, instr: Instr) -> InstrId {
-        self.out.push(instr);
+        self.out.push(Made::New(Box::new(instr)));
         InstrId::new(self.out.len() - 1)
     }
 }
