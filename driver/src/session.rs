@@ -60,7 +60,8 @@ fn compile(
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let dumps = Dumps::open(args, pipeline)?;
     let explain = args.explain.clone();
-    let mut cx = Context { progress: io.progress, explain, ..Context::new(&cluster) };
+    let wants_artifacts = dumps.is_some();
+    let mut cx = Context { progress: io.progress, explain, wants_artifacts, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");

@@ -136,6 +136,26 @@ impl Module {
         }
     }
 
+    /// A copy without the instructions of the entry, for one who writes others.
+    pub fn without_entry(&self) -> Module {
+        let bare = |(at, comp): (usize, &Computation)| match at == self.entry.index() {
+            true => Computation {
+                name: comp.name.clone(),
+                instrs: Vec::new(),
+                root: comp.root,
+                thread: comp.thread.clone(),
+            },
+            false => comp.clone(),
+        };
+        Module {
+            name: self.name.clone(),
+            attrs: self.attrs.clone(),
+            tables: self.tables.clone(),
+            comps: self.comps.iter().enumerate().map(bare).collect(),
+            entry: self.entry,
+        }
+    }
+
     /// Number of instructions in all computations.
     pub fn n_instrs(&self) -> usize {
         self.comps.iter().map(|comp| comp.instrs.len()).sum()

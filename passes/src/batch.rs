@@ -8,11 +8,12 @@ use smallvec::SmallVec;
 
 /// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is replaced.
 pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
-    let is_state = |tensor: TensorId| graph.aliases.iter().any(|&(_, param)| param == tensor);
+    let mut is_state = vec![false; graph.tensors.len()];
+    graph.aliases.iter().for_each(|&(_, param)| is_state[param as usize] = true);
     let is_data = move |&id: &TensorId| {
         let tensor = &graph.tensors[id as usize];
         let is_array = !tensor.is_scalar() && tensor.dtype.class() != Class::Complex;
-        tensor.param.is_some() && is_array && !graph.aliases.is_empty() && !is_state(id)
+        tensor.param.is_some() && is_array && !graph.aliases.is_empty() && !is_state[id as usize]
     };
     (0..graph.tensors.len() as TensorId).filter(is_data)
 }

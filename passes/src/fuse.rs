@@ -38,7 +38,9 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     let graph = Graph::build(module);
     let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
     let order = reading_order(&graph, &blocks);
-    describe(module, &graph, &blocks, &order, cx);
+    if cx.wants_artifacts {
+        describe(module, &graph, &blocks, &order, cx);
+    }
     let noted = note(module, &graph, &blocks, &order);
     Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
 }

@@ -87,6 +87,8 @@ pub struct Context<'a> {
     pub cluster: &'a Cluster,
     /// What the user should hear of; the run goes on.
     pub warnings: Vec<Diagnostic>,
+    /// Whether anybody reads `artifacts`: of very many layers they take seconds.
+    pub wants_artifacts: bool,
     /// Text files for `--dump-dir`, by file name: `blocks.txt`, `strategy_map.txt`.
     pub artifacts: IndexMap<String, String>,
     /// Instructions whose layouts the user wants explained.
@@ -103,6 +105,7 @@ impl<'a> Context<'a> {
         Context {
             cluster,
             warnings: Vec::new(),
+            wants_artifacts: true,
             artifacts: IndexMap::new(),
             explain: Vec::new(),
             explanations: Vec::new(),

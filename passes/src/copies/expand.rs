@@ -47,7 +47,7 @@ pub fn expand(whole: &Module, short: &Short, plan: &Module, stages: &Stages) -> 
     };
     whole.entry().iter().for_each(|(id, instr)| writer.instr(id, instr));
     let root = writer.handed_over();
-    let mut found = whole.clone();
+    let mut found = whole.without_entry();
     let entry = &mut found.comps[whole.entry.index()];
     (entry.root, entry.instrs) = (root, writer.out);
     write_loops(&mut found, whole, plan, stages);

@@ -256,6 +256,19 @@ fn lie_alike(
     all(a, a_block) == all(b, b_block)
 }
 
+/// Stands where an instruction goes.
+fn nothing(instr: &Instr) -> Instr {
+    Instr {
+        name: Box::default(),
+        op: Opcode::Tuple,
+        operands: [].into_iter().collect(),
+        shape: Shape::Tuple(Vec::new()),
+        payload: Payload::None,
+        attrs: Vec::new(),
+        span: instr.span,
+    }
+}
+
 struct Cutter<'a> {
     comp: &'a Computation,
     copies: &'a Copies,
@@ -268,8 +281,11 @@ impl Cutter<'_> {
     }
 
     fn cut(&self, module: &Module) -> Option<Short> {
-        let mut short = module.clone();
+        let mut short = module.without_entry();
         let entry = &mut short.comps[module.entry.index()];
+        let kept =
+            |(id, instr): (InstrId, &Instr)| if self.is_kept(id) { instr.clone() } else { nothing(instr) };
+        entry.instrs = self.comp.iter().map(kept).collect();
         for (id, instr) in self.comp.iter().filter(|(id, _)| self.is_kept(*id)) {
             let operands = instr.operands.iter().map(|&operand| self.read_by(id, operand));
             let read: Vec<Option<InstrId>> = operands.collect::<Option<_>>()?;

@@ -41,15 +41,12 @@ pub(super) struct Draft {
 impl Problem<'_> {
     /// All devices as one stage, as `shard` left it, if that fits.
     pub fn as_sharded(&self) -> Tried {
-        let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
         let (usable, bound) = (self.cluster.accelerator.usable_bytes(), self.noted_bound());
         if self.recompute == Recompute::All {
             return Tried::Slower(bound.lower_bound_secs);
         }
-        match self.cut(&draft, 1, &Limits::new(usable), true) {
-            Ok(Some(staged)) if staged.peak_bytes() <= usable => {
-                Tried::Placed(Box::new(staged.placed(1, bound)))
-            }
+        match self.measured(self.sharded.clone(), (1, 1), None) {
+            Ok(staged) if staged.peak_bytes() <= usable => Tried::Placed(Box::new(staged.placed(1, bound))),
             _ => Tried::Slower(bound.lower_bound_secs),
         }
     }

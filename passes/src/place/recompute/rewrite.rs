@@ -51,7 +51,8 @@ impl Marks {
 pub fn rewrite(module: &mut Module, marks: &Marks) {
     let entry = &mut module.comps[module.entry.index()];
     let instrs = std::mem::take(&mut entry.instrs);
-    let old = Computation { name: entry.name.clone(), instrs, root: entry.root, thread: entry.thread.clone() };
+    let old =
+        Computation { name: entry.name.clone(), instrs, root: entry.root, thread: entry.thread.clone() };
     let marks = marks.with_free(&old);
     let mut writer = Writer {
         old: &old,
@@ -106,8 +107,7 @@ impl Writer<'_> {
             instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
         self.copy(again.iter().flatten().copied().collect(), instr);
         for (at, &operand) in instr.operands.iter().enumerate() {
-            operands[at] =
-                again[at].map_or_else(|| self.map[operand.index()], |maker| self.copies[&maker]);
+            operands[at] = again[at].map_or_else(|| self.map[operand.index()], |maker| self.copies[&maker]);
         }
         self.out.push(Made::Old(operands));
         self.map.push(InstrId::new(self.out.len() - 1));
