@@ -17,7 +17,7 @@ mod trace;
 pub use costs::{Cost, costs_of};
 pub use trace::trace;
 
-use crate::check::{memory_of, schedule};
+use crate::check::memory_of;
 use crate::derive::{Facts, derive};
 use phzc_cost::{Cluster, Pipeline};
 use phzc_ir::{Module, Result};
@@ -48,7 +48,7 @@ pub struct Plan {
     pub cluster: String,
     /// Microbatches of one step.
     pub n_microbatches: usize,
-    /// The order in which stages run them: `1f1b`, `gpipe`.
+    /// The order in which stages run them: `1f1b`, `gpipe`, `zero-bubble`.
     pub schedule: String,
     /// Collectives that the plan does not mention and a partitioner would insert.
     pub n_implicit_collectives: u64,
@@ -77,6 +77,8 @@ pub struct Stage {
     pub backward_secs: f64,
     /// The part of `backward_secs` that does again what the forward part has done.
     pub recompute_secs: f64,
+    /// The part of `backward_secs` that no other stage waits for, gradients of weights: a zero-bubble schedule puts it off.
+    pub weight_gradient_secs: f64,
     /// Seconds of what is done once per step: gradients' reductions, the optimizer.
     pub update_secs: f64,
     /// Seconds of one microbatch over the boundary to the next stage, in either direction; none of the last stage.
@@ -191,7 +193,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         memory_limit_bytes: cluster.accelerator.usable_bytes(),
         cluster: cluster.name.clone(),
         n_microbatches: header.n_microbatches,
-        schedule: schedule(facts).to_string(),
+        schedule: facts.header.schedule.to_string(),
         n_implicit_collectives: n_implicit,
         stages: stages(module, facts, cluster, (&prices, &sends)),
         collectives,
@@ -216,7 +218,7 @@ fn stages(
 ) -> Vec<Stage> {
     let memory = memory_of(module, facts, cluster);
     let again = recompute::secs(module, facts, cluster);
-    let in_flight = pipeline(facts, prices, sends).in_flight(schedule(facts));
+    let in_flight = pipeline(facts, prices, sends).in_flight(facts.header.schedule);
     let mut first = 0;
     let stage = |(index, price): (usize, &StagePrice)| {
         let mesh = &facts.header.meshes[index];
@@ -229,6 +231,7 @@ fn stages(
             forward_secs: price.forward_secs,
             backward_secs: price.backward_secs,
             recompute_secs: again[index].min(price.backward_secs),
+            weight_gradient_secs: price.weight_secs,
             update_secs: price.update_secs,
             send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
             n_in_flight: in_flight[index],
@@ -244,6 +247,7 @@ fn pipeline(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> Pipel
     Pipeline {
         forward_secs: prices.iter().map(|price| price.forward_secs).collect(),
         backward_secs: prices.iter().map(|price| price.backward_secs).collect(),
+        weight_secs: prices.iter().map(|price| price.weight_secs.min(price.backward_secs)).collect(),
         send_secs: sends.boundary_secs.clone(),
         n_microbatches: facts.header.n_microbatches,
     }
@@ -259,7 +263,7 @@ fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
 fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
     let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
     let update = update_secs(prices, sends).into_iter().fold(0.0, f64::max);
-    let time_secs = pipeline.step_secs(schedule(facts)) + update;
+    let time_secs = pipeline.step_secs(facts.header.schedule) + update;
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
     let sent = 2.0 * n_times * sends.boundary_secs.get(slowest).copied().unwrap_or(0.0);

@@ -13,6 +13,7 @@ fn sample() -> Plan {
         recompute_secs: 0.0,
         send_secs: 0.0,
         n_in_flight: 1,
+        weight_gradient_secs: 0.0,
         update_secs: 3e-4,
         memory_bytes: 9e10 / (1.0 + first as f64),
         parameter_bytes: 1e9,

@@ -93,6 +93,32 @@ impl Live {
     }
 }
 
+impl Live {
+    /// Per value: whether some instruction of a kind needs its buffer.
+    pub fn read_by(
+        &self,
+        module: &Module,
+        comp: CompId,
+        facts: &[InstrFacts],
+        is_reader: &[bool],
+    ) -> Vec<bool> {
+        let mut found = vec![false; self.ends.len()];
+        for (id, instr) in module.comp(comp).iter().rev() {
+            let own = self.values(id);
+            let operands = instr.operands.iter().flat_map(|&operand| self.values(operand));
+            for (index, operand) in operands.enumerate() {
+                let is_named = match own_leaf(module, comp, instr, index, &facts[id.index()]) {
+                    Naming::Leaf(leaf) => found[own.start + leaf],
+                    Naming::All => own.clone().any(|value| found[value]),
+                    Naming::Nothing => false,
+                };
+                found[operand] |= is_named || is_reader[id.index()];
+            }
+        }
+        found
+    }
+}
+
 /// What an instruction's value is to the `index`-th leaf of its operands.
 enum Naming {
     /// This leaf is the same buffer.

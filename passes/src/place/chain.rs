@@ -9,7 +9,7 @@ use super::recompute::{Point, points};
 use super::units::Units;
 use crate::check::memory_of;
 use crate::copies::short::Short;
-use crate::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, planned_comps};
+use crate::derive::{Facts, Nature, Phase, is_naming, operand_origins, planned_comps, with_callees};
 use crate::report::price::StagePrice;
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
@@ -241,19 +241,6 @@ fn secs_at(module: &Module, facts: &Facts, cluster: &Cluster, at: &[usize]) -> V
     let positions = with_callees(module, at.to_vec());
     let prices = prices(module, facts, cluster, &positions, module.entry().instrs.len());
     prices.iter().map(|price| price.forward_secs + price.backward_secs).collect()
-}
-
-/// Gives the instructions of loops and branches the number of the entry's instruction that runs them.
-fn with_callees(module: &Module, entry: Vec<usize>) -> Vec<Vec<usize>> {
-    let mut found: Vec<Vec<usize>> = module.comps.iter().map(|comp| vec![0; comp.instrs.len()]).collect();
-    found[module.entry.index()] = entry;
-    for comp in planned_comps(module).into_iter().rev() {
-        for (id, instr) in module.comp(comp).iter() {
-            let own = found[comp.index()][id.index()];
-            control_flow(instr).into_iter().for_each(|callee: CompId| found[callee.index()].fill(own));
-        }
-    }
-    found
 }
 
 /// What crosses the boundary before each of `n` places when every instruction of the entry is at its place.
