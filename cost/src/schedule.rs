@@ -11,11 +11,12 @@ pub use simulate::{Event, Timeline};
 use phzc_ir::{Diagnostic, Result};
 
 /// The order in which stages run forward and backward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Schedule {
     /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
     GPipe,
     /// One forward, one backward, once the pipeline is full (PipeDream-Flush, Narayanan et al., ICML 2021).
+    #[default]
     OneFOneB,
     /// The same, but gradients of weights wait for idle moments (Qi et al., ICLR 2024, ZB-H1).
     ZeroBubble,

@@ -19,7 +19,7 @@ pub use trace::trace;
 
 use crate::check::memory_of;
 use crate::derive::{Facts, derive};
-use phzc_cost::{Cluster, Pipeline};
+use phzc_cost::{Cluster, Pipeline, Schedule};
 use phzc_ir::{Module, Result};
 use price::StagePrice;
 use serde::Serialize;
@@ -31,6 +31,9 @@ pub struct Plan {
     pub schema: u32,
     /// Seconds of one step, by the final text.
     pub time_secs: f64,
+    /// The part of them that comes after all microbatches.
+    #[serde(skip)]
+    pub once_secs: f64,
     /// Seconds of one step, as the planner's model has them.
     pub planned_secs: Option<f64>,
     /// Seconds that no plan can beat, as the planner claims.
@@ -185,6 +188,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     Plan {
         schema: 1,
         time_secs,
+        once_secs: once_secs(&prices, &sends),
         planned_secs: header.figure("planned_secs"),
         lower_bound_secs: header.figure("lower_bound_secs"),
         gap: gap(header.figure("planned_secs"), header.figure("lower_bound_secs")),
@@ -231,7 +235,7 @@ fn stages(
             forward_secs: price.forward_secs,
             backward_secs: price.backward_secs,
             recompute_secs: again[index].min(price.backward_secs),
-            weight_gradient_secs: price.weight_secs,
+            weight_gradient_secs: price.weight_secs.min(price.backward_secs),
             update_secs: price.update_secs,
             send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
             n_in_flight: in_flight[index],
@@ -240,6 +244,27 @@ fn stages(
         }
     };
     prices.iter().enumerate().map(stage).collect()
+}
+
+impl Plan {
+    /// The times of one microbatch on each stage and between stages.
+    pub fn pipeline(&self) -> Pipeline {
+        let secs = |of: fn(&Stage) -> f64| self.stages.iter().map(of).collect();
+        let mut send_secs: Vec<f64> = secs(|stage| stage.send_secs);
+        send_secs.pop();
+        Pipeline {
+            forward_secs: secs(|stage| stage.forward_secs),
+            backward_secs: secs(|stage| stage.backward_secs),
+            weight_secs: secs(|stage| stage.weight_gradient_secs),
+            send_secs,
+            n_microbatches: self.n_microbatches,
+        }
+    }
+
+    /// Seconds of one step by another schedule.
+    pub fn secs_by(&self, schedule: Schedule) -> f64 {
+        self.pipeline().step_secs(schedule) + self.once_secs
+    }
 }
 
 /// The times of one microbatch on each stage and between stages.
@@ -259,11 +284,15 @@ fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
     prices.iter().zip(once).map(|(price, send)| price.update_secs + send).collect()
 }
 
+/// Seconds of what is done once per step, on the stage that takes longest for it.
+fn once_secs(prices: &[StagePrice], sends: &sends::Sends) -> f64 {
+    update_secs(prices, sends).into_iter().fold(0.0, f64::max)
+}
+
 /// Seconds of a step, and where they go on the stage that is busy longest.
 fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
     let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
-    let update = update_secs(prices, sends).into_iter().fold(0.0, f64::max);
-    let time_secs = pipeline.step_secs(facts.header.schedule) + update;
+    let time_secs = pipeline.step_secs(facts.header.schedule) + once_secs(prices, sends);
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
     let sent = 2.0 * n_times * sends.boundary_secs.get(slowest).copied().unwrap_or(0.0);

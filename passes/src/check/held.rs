@@ -6,7 +6,7 @@
 //! [`Schedule::n_in_flight`](phzc_cost::Schedule::n_in_flight) in both. One of them is under way: the sweep over the text has its
 //! values, those that are put off for until the last backward instruction, and gradients among them from the start.
 
-use super::live::{Arrival, Live};
+use super::live::{Arrival, Live, is_passed_on};
 use crate::derive::{Facts, InstrFacts, Nature, Phase, is_naming, put_off_of_plan};
 use phzc_ir::{InstrId, Module, Opcode};
 use std::collections::BTreeSet;
@@ -92,9 +92,13 @@ impl<'a> Held<'a> {
         let (mut bytes, own) = (Bytes::default(), self.own());
         for (id, instr) in self.module.entry().iter() {
             let (made, values) = (&own[id.index()], self.live.values(id));
-            let has_memory = made.is_allocated || matches!(instr.op, Opcode::While | Opcode::Conditional);
-            for (leaf, value) in values.enumerate().filter(|_| has_memory) {
-                if made.leaves[leaf].stage == stage {
+            let has_memory = |leaf: usize| match instr.op {
+                Opcode::While => !is_passed_on(self.module, instr, leaf),
+                Opcode::Conditional => true,
+                _ => made.is_allocated,
+            };
+            for (leaf, value) in values.enumerate() {
+                if made.leaves[leaf].stage == stage && has_memory(leaf) {
                     self.add(
                         &mut bytes,
                         (id, leaf, made.bytes[leaf]),

@@ -19,7 +19,9 @@ struct Stages<'p> {
     cluster: Cluster,
     n_stages: usize,
     weights: [f64; 3],
-    /// Seconds of a step that a plan must beat.
+    /// The share of a weighted sum below which no schedule falls.
+    fill: f64,
+    /// Seconds of a step that a plan must beat, as weighted sums have them.
     to_beat: f64,
 }
 
@@ -39,7 +41,8 @@ impl Problem<'_> {
     ///
     /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
     /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
-    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
+    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages. Schedules that fill bubbles
+    /// leave no less than a share of that: see [`super::schedule::Wanted::fill`].
     ///
     /// Layouts are chosen for the whole batch first. If they split it so far that the number of microbatches that
     /// would be best cannot be split as well, they are chosen again for that number. Where memory decides, those that would be
@@ -51,7 +54,7 @@ impl Problem<'_> {
         let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
         // Choices that lay equal layers out alike bound no others.
         let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
-        let floor = self.subject.short.as_ref().map(|_| least.max(noted));
+        let floor = self.subject.short.as_ref().map(|_| stages.fill * least.max(noted));
         let usable = stages.cluster.accelerator.usable_bytes();
         let Some(solved) = stages.solve(fewest, &floors, Some(usable)) else {
             return Err(match floor {
@@ -60,7 +63,7 @@ impl Problem<'_> {
                 None => Tried::Worse,
             });
         };
-        let lower_bound_secs = floor.unwrap_or(solved.bound());
+        let lower_bound_secs = floor.unwrap_or(stages.fill * solved.bound());
         let bound = Bound { lower_bound_secs, stop: solved.stop().to_owned() };
         let free = if solved.is_free { None } else { stages.solve(fewest, &floors, None) };
         let mut found = stages.sketches(solved, Some(usable), &bound);
@@ -85,7 +88,9 @@ impl<'p> Stages<'p> {
         let cluster = problem.cluster.submesh(problem.cluster.n_devices() / n_stages);
         let (stages, most) = (n_stages as f64, problem.fewest_and_most().1 as f64);
         let weight = (stages + most - 1.0) / (most * stages);
-        Stages { problem, cluster, n_stages, weights: [weight, weight, 1.0 / stages], to_beat }
+        let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
+        let weights = [weight, weight, 1.0 / stages];
+        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill }
     }
 
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
