@@ -194,3 +194,37 @@ fn stages_hold_what_they_receive_and_activations_of_the_microbatches_in_flight()
     // Stage 0: x and h for 2 of 4 microbatches, g received for 1, and the whole d. Stage 1: h and y of 1, g of 1.
     assert_eq!(peaks(header, &text), [1024.0 * (0.25 + 0.5 + 0.25 + 1.0), 1024.0 * 0.75]);
 }
+
+/// Two stages of two products each way; `x` is read by nobody backward, so that all figures are of what stages make.
+fn split_step(schedule: &str, n_microbatches: usize) -> Vec<f64> {
+    let plan = format!("{{\\\"n_microbatches\\\":{n_microbatches},\\\"schedule\\\":\\\"{schedule}\\\"}}");
+    let header = format!("frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{plan}\"}}");
+    let line = |text: &str, operands: &str, stage: usize, phase: &str| {
+        format!(
+            "{text} = f32[16,16] dot({operands}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{replicated}}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"{phase}\"}}\n"
+        )
+    };
+    let lines = [
+        line("h", "x, x", 0, "fwd"),
+        line("k", "h, h", 1, "fwd"),
+        line("dk", "k, k", 1, "bwd"),
+        line("wk", "k, dk", 1, "bwd"),
+        line("dh", "dk, dk", 1, "bwd"),
+        line("wh", "h, dh", 0, "bwd"),
+        line("ROOT sum", "wk, wh", 1, "upd"),
+    ]
+    .concat();
+    let x = "x = f32[16,16] parameter(0), sharding={replicated}, frontend_attributes={phzc.stage=\"0\",phzc.phase=\"fwd\"}";
+    peaks(&header, &format!("ENTRY e {{\n{x}\n{lines}}}"))
+}
+
+#[test]
+fn what_gradients_of_weights_read_is_held_until_they_are_made() {
+    // Of 4 microbatches a stage has 2 in flight. Stage 1 puts off `wk`: of one it holds k and dk while the other has h, k and its
+    // own dk and dh; that is the most, at `wk`, which is whole.
+    let quarter = 256.0;
+    let [first, last] = split_step("zero-bubble", 4)[..] else { panic!("two stages") };
+    let [first_before, last_before] = split_step("1f1b", 4)[..] else { panic!("two stages") };
+    assert_eq!([first_before, last_before], [quarter * (1.0 + 2.0 + 1.0) + 1024.0; 2]);
+    assert_eq!([first, last], [0.0; 2]);
+}

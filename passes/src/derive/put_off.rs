@@ -59,3 +59,56 @@ pub fn put_off_of(module: &Module, facts: &Facts, stage: impl Fn(InstrId) -> usi
     let turns: Vec<Turn> = comp.iter().map(turn).collect();
     put_off(comp, |id| turns[id.index()])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::derive::{derive, put_off_of_plan};
+
+    /// The names of what a program of two stages puts off; lines are instruction, stage and phase.
+    fn put_off(lines: &[(&str, usize, &str)]) -> Vec<String> {
+        let line = |(text, stage, phase): &(&str, usize, &str)| {
+            format!("{text}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"{phase}\"}}\n")
+        };
+        let lines: String = lines.iter().map(line).collect();
+        let header = "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{}\"}";
+        let module = phzc_ir::parse(&format!("HloModule m, {header}\nENTRY e {{\n{lines}}}")).expect("legal");
+        let found = put_off_of_plan(&module, &derive(&module).expect("a plan"));
+        let all = module.entry().iter().filter(|(id, _)| found[id.index()]);
+        all.map(|(_, instr)| instr.name.to_string()).collect()
+    }
+
+    #[test]
+    fn what_an_earlier_stage_s_gradient_is_made_of_is_waited_for_and_nothing_else() {
+        let found = put_off(&[
+            ("x = f32[4] parameter(0)", 0, "fwd"),
+            ("h = f32[4] negate(x)", 0, "fwd"),
+            ("k = f32[4] negate(h)", 1, "fwd"),
+            ("g = f32[4] multiply(k, k)", 1, "bwd"),
+            ("w = f32[4] multiply(g, h)", 1, "bwd"),
+            ("v = f32[4] negate(w)", 1, "bwd"),
+            ("both = (f32[4], f32[4]) tuple(g, w)", 1, "bwd"),
+            ("again = f32[4] get-tuple-element(both), index=0", 1, "bwd"),
+            ("d = f32[4] add(again, h)", 1, "bwd"),
+            ("u = f32[4] multiply(d, x)", 0, "bwd"),
+            ("n = f32[4] add(u, v)", 0, "upd"),
+            ("ROOT r = (f32[4], f32[4]) tuple(n, d)", 0, "upd"),
+        ]);
+        assert_eq!(found, ["w", "v", "u"]);
+    }
+
+    #[test]
+    fn effects_stay_in_their_order() {
+        let lines = |op: &'static str| {
+            [
+                ("x = f32[4] parameter(0)", 0, "fwd"),
+                ("g = f32[4] negate(x)", 1, "bwd"),
+                (op, 1, "bwd"),
+                ("d = f32[4] negate(g)", 0, "bwd"),
+                ("ROOT r = (f32[4], f32[4]) tuple(w, d)", 0, "upd"),
+            ]
+        };
+        assert_eq!(put_off(&lines("w = f32[4] negate(g)")), ["w", "d"]);
+        let call = "w = f32[4] custom-call(g), custom_call_target=\"log\", custom_call_has_side_effect=true";
+        assert_eq!(put_off(&lines(call)), ["d"]);
+    }
+}
