@@ -195,7 +195,7 @@ fn stages_hold_what_they_receive_and_activations_of_the_microbatches_in_flight()
     assert_eq!(peaks(header, &text), [1024.0 * (0.25 + 0.5 + 0.25 + 1.0), 1024.0 * 0.75]);
 }
 
-/// Two stages of two products each way; `x` is read by nobody backward, so that all figures are of what stages make.
+/// Two stages, each with a forward product and one for its weight.
 fn split_step(schedule: &str, n_microbatches: usize) -> Vec<f64> {
     let plan = format!("{{\\\"n_microbatches\\\":{n_microbatches},\\\"schedule\\\":\\\"{schedule}\\\"}}");
     let header = format!("frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{plan}\"}}");
@@ -211,7 +211,7 @@ fn split_step(schedule: &str, n_microbatches: usize) -> Vec<f64> {
         line("wk", "k, dk", 1, "bwd"),
         line("dh", "dk, dk", 1, "bwd"),
         line("wh", "h, dh", 0, "bwd"),
-        line("ROOT sum", "wk, wh", 1, "upd"),
+        "ROOT both = (f32[16,16], f32[16,16]) tuple(wk, wh)\n".to_owned(),
     ]
     .concat();
     let x = "x = f32[16,16] parameter(0), sharding={replicated}, frontend_attributes={phzc.stage=\"0\",phzc.phase=\"fwd\"}";
@@ -220,11 +220,14 @@ fn split_step(schedule: &str, n_microbatches: usize) -> Vec<f64> {
 
 #[test]
 fn what_gradients_of_weights_read_is_held_until_they_are_made() {
-    // Of 4 microbatches a stage has 2 in flight. Stage 1 puts off `wk`: of one it holds k and dk while the other has h, k and its
-    // own dk and dh; that is the most, at `wk`, which is whole.
-    let quarter = 256.0;
-    let [first, last] = split_step("zero-bubble", 4)[..] else { panic!("two stages") };
-    let [first_before, last_before] = split_step("1f1b", 4)[..] else { panic!("two stages") };
-    assert_eq!([first_before, last_before], [quarter * (1.0 + 2.0 + 1.0) + 1024.0; 2]);
-    assert_eq!([first, last], [0.0; 2]);
+    // A quarter each: the stages have x and h, and k; then dh, and dk and dh. Products for weights are whole.
+    let (quarter, whole) = (256.0, 1024.0);
+    assert_eq!(split_step("1f1b", 4), [(1.0 + 2.0 + 1.0) * quarter + whole, 2.0 * quarter + whole]);
+    // One microbatch is put off: h and dh are there for both, and k and dk beside dh of the other.
+    assert_eq!(
+        split_step("zero-bubble", 4),
+        [(1.0 + 2.0 + 2.0) * quarter + whole, (4.0 + 1.0) * quarter + whole]
+    );
+    // One microbatch waits for nobody else.
+    assert_eq!(split_step("zero-bubble", 1), split_step("1f1b", 1));
 }

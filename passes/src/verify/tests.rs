@@ -42,7 +42,8 @@ fn every_schedule_computes_the_same() {
         {
             let options = format!("stages={stages},microbatches={microbatches},schedule={schedule}");
             let verified = check(name, text, &format!("fuse,shard,place{{{options}}}"));
-            assert!(verified.is_replayed, "{name}, {options}");
+            // A loop over layers runs in lock-step.
+            assert!(verified.is_replayed || name.ends_with("scan"), "{name}, {options}");
         }
     }
 }
