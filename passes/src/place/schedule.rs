@@ -85,7 +85,39 @@ mod tests {
     use crate::place::tests::{EXAMPLES, cluster, run, with_memory};
     use crate::report::{Plan, plan};
     use crate::testing::slow_8;
-    use phzc_cost::Cluster;
+    use phzc_cost::{Cluster, Pipeline, Schedule};
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_pipeline()(n_stages in 1_usize..9)(
+            forward_secs in prop::collection::vec(0.0..2.0, n_stages),
+            weight_secs in prop::collection::vec(0.0..2.0, n_stages),
+            input_secs in prop::collection::vec(0.0..2.0, n_stages),
+            send_secs in prop::collection::vec(0.0..0.5, n_stages - 1),
+            n_microbatches in 1_usize..33,
+        ) -> Pipeline {
+            let backward_secs = weight_secs.iter().zip(&input_secs).map(|(weight, input): (&f64, &f64)| weight + input);
+            let backward_secs = backward_secs.collect();
+            Pipeline { forward_secs, backward_secs, weight_secs, send_secs, n_microbatches }
+        }
+    }
+
+    proptest! {
+        /// What [`super::super::staged`] takes for a bound, for any cut and any number of microbatches up to the most.
+        #[test]
+        fn no_schedule_falls_below_its_share_of_the_weighted_sum(pipeline in any_pipeline(), n_more in 0_usize..9) {
+            let (n_stages, most) = (pipeline.n_stages(), pipeline.n_microbatches + n_more);
+            let both = pipeline.forward_secs.iter().chain(&pipeline.backward_secs).sum::<f64>();
+            let weight = (n_stages + most - 1) as f64 / (most * n_stages) as f64;
+            let weighted = weight * both * pipeline.n_microbatches as f64;
+            for schedule in Schedule::ALL {
+                let secs = pipeline.step_secs(schedule) * (1.0 + 1e-9);
+                for wanted in [super::Wanted(None), super::Wanted(Some(schedule))] {
+                    prop_assert!(wanted.fill(n_stages, most) * weighted <= secs, "{schedule}");
+                }
+            }
+        }
+    }
 
     /// The report of a program placed with some options.
     fn placed(program: &str, options: &str, cluster: &Cluster) -> Plan {
