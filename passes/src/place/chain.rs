@@ -2,7 +2,7 @@
 //!
 //! All figures are those of the text: what a layer takes is what [`crate::report`] says its instructions take.
 
-use super::cut::{Chain, Level, Order};
+use super::cut::{Chain, Level};
 use super::position::positions;
 use super::recompute::rewrite::Marks;
 use super::recompute::{Point, points};
@@ -14,7 +14,7 @@ use crate::derive::{
 };
 use crate::report::price::StagePrice;
 use indexmap::IndexMap;
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, InstrId, Module, Opcode};
 use rustc_hash::FxBuildHasher;
 
@@ -86,7 +86,7 @@ impl<'a> Layers<'a> {
             secs: all(&|unit| prices[unit].forward_secs + prices[unit].backward_secs),
             forward_secs: all(&|unit| prices[unit].forward_secs),
             weight_secs: all(&|unit| prices[unit].weight_secs),
-            order: Order::default(),
+            schedule: Schedule::default(),
             update_secs: all(&|unit| prices[unit].update_secs),
             fixed_bytes: all(&|unit| fixed_bytes[unit]),
             flight_bytes: all(&|unit| flight_bytes[unit] * share),

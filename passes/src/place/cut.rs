@@ -18,7 +18,7 @@ pub struct Chain {
     /// Per layer: the part of backward that no other layer waits for.
     pub weight_secs: Vec<f64>,
     /// The schedule that the cut is for.
-    pub order: Order,
+    pub schedule: Schedule,
     /// Per layer: seconds of the update, once per step.
     pub update_secs: Vec<f64>,
     /// Per layer: bytes that stay for the whole step (weights, optimizer state).
@@ -35,36 +35,6 @@ pub struct Chain {
     pub levels: Vec<Level>,
     /// Whether all of that is computed again, be there memory enough or not.
     pub is_all_again: bool,
-}
-
-/// The schedule that a cut is for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Order {
-    /// This one.
-    Given(Schedule),
-    /// 1F1B, or another one that takes less time and no more than so many bytes.
-    Open(f64),
-}
-
-impl Default for Order {
-    fn default() -> Order {
-        Order::Given(Schedule::default())
-    }
-}
-
-impl Order {
-    /// The schedule by which memory is planned.
-    fn schedule(self) -> Schedule {
-        match self {
-            Order::Given(schedule) => schedule,
-            Order::Open(_) => Schedule::default(),
-        }
-    }
-
-    /// Whether bubbles may be filled.
-    fn is_filling(self) -> bool {
-        self != Order::Given(Schedule::OneFOneB) && self != Order::Given(Schedule::GPipe)
-    }
 }
 
 /// One more thing that the backward part of a run of layers can compute again, after those of its kind that come before.
@@ -127,7 +97,7 @@ impl Chain {
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
         let mean = self.secs.iter().sum::<f64>() / n_stages as f64;
         let update = self.update_secs.iter().sum::<f64>() / n_stages as f64;
-        let n_waits = if self.order.is_filling() { 0 } else { n_stages - 1 };
+        let n_waits = if self.schedule == Schedule::ZeroBubble { 0 } else { n_stages - 1 };
         mean * (n_waits + n_microbatches) as f64 + update
     }
 
@@ -143,12 +113,7 @@ impl Chain {
         let starts: Vec<usize> = best.spans.iter().map(|span| span.start).collect();
         let memory_bytes = table.memory_bytes(&starts);
         let again = table.again(&starts);
-        let step_secs = match self.order {
-            Order::Open(room_bytes) if again.iter().all(|&again| again == 0) => {
-                table.least_step_secs(&starts, room_bytes)
-            }
-            order => table.step_secs(&starts, order.schedule()),
-        };
+        let step_secs = table.step_secs(&starts, self.schedule);
         Some(Cut { starts, step_secs, memory_bytes, again, is_limited: limit_bytes.is_finite() })
     }
 
@@ -181,7 +146,7 @@ mod tests {
             secs: secs.to_vec(),
             forward_secs: secs.iter().map(|secs| secs / 3.0).collect(),
             weight_secs: secs.iter().map(|secs| secs / 3.0).collect(),
-            order: Order::default(),
+            schedule: Schedule::default(),
             update_secs: zeros.clone(),
             fixed_bytes: vec![1.0; secs.len()],
             flight_bytes: zeros.clone(),

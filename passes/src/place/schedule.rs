@@ -6,7 +6,7 @@
 
 use super::Problem;
 use super::chain::Layers;
-use super::cut::{Chain, Order};
+use super::cut::Chain;
 use super::note;
 use super::outcome::Staged;
 use crate::check::memory_of;
@@ -48,8 +48,7 @@ impl Problem<'_> {
     /// The chain for a number of microbatches, to be cut for the schedule that is asked for.
     pub(super) fn chain(&self, layers: &mut Layers, n_microbatches: usize) -> Chain {
         let Wanted(wanted) = self.schedule;
-        let order = wanted.map_or(Order::Open(self.cluster.accelerator.usable_bytes()), Order::Given);
-        Chain { order, ..layers.chain(n_microbatches) }
+        Chain { schedule: wanted.unwrap_or_default(), ..layers.chain(n_microbatches) }
     }
 
     /// Gives a text another schedule than 1F1B if that is faster, replayed as well as reported, and fits.
@@ -168,6 +167,18 @@ mod tests {
         let between = placed(program, options, &with_memory(0.5 * (lean + large)));
         assert!(peak_bytes(&between) <= 0.5 * (lean + large));
         assert_eq!(between.schedule, "1f1b");
+    }
+
+    #[test]
+    fn where_memory_is_short_1f1b_is_no_faster_than_what_is_taken() {
+        for (name, program) in EXAMPLES {
+            let free = placed(program, "stages=2,schedule=1f1b", &with_memory(1e9));
+            let tight = with_memory(0.9 * peak_bytes(&free));
+            let secs =
+                |schedule: &str| placed(program, &format!("stages=2,schedule={schedule}"), &tight).time_secs;
+            let [auto, one] = ["auto", "1f1b"].map(secs);
+            assert!(auto <= one * (1.0 + 1e-9), "{name}: auto {auto}, 1f1b {one}");
+        }
     }
 
     #[test]

@@ -36,17 +36,6 @@ impl StageTable<'_> {
         step_secs + update
     }
 
-    /// Seconds of a step by the fastest schedule that needs no more than so many bytes, or by 1F1B.
-    pub fn least_step_secs(&self, starts: &[usize], room_bytes: f64) -> f64 {
-        let others = [Schedule::ZeroBubble, Schedule::GPipe].into_iter();
-        let fits = |schedule: &Schedule| {
-            let mut stages = self.stages(starts).enumerate();
-            stages.all(|(stage, (from, to))| self.bytes_by(*schedule, stage, from, to) <= room_bytes)
-        };
-        let secs = others.filter(fits).map(|schedule| self.step_secs(starts, schedule));
-        secs.fold(self.step_secs(starts, Schedule::OneFOneB), f64::min)
-    }
-
     fn sums(&self, starts: &[usize], of: &[f64]) -> Vec<f64> {
         self.stages(starts).map(|(from, to)| of[to] - of[from]).collect()
     }

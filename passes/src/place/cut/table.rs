@@ -2,7 +2,6 @@
 
 use super::{Chain, MS};
 use crate::chain::{Span, Stages};
-use phzc_cost::Schedule;
 use std::ops::Range;
 
 /// Prefix sums, so that a stage's figures are differences.
@@ -60,17 +59,12 @@ impl<'a> StageTable<'a> {
 
     /// Bytes that a stage needs; it holds as many microbatches as its schedule lets it.
     pub fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
-        self.bytes_by(self.chain.order.schedule(), stage, from, to)
-    }
-
-    /// The same by another schedule.
-    pub(super) fn bytes_by(&self, schedule: Schedule, stage: usize, from: usize, to: usize) -> f64 {
-        let in_flight = schedule.n_in_flight(stage, self.n_stages, self.n_microbatches) as f64;
+        let in_flight = self.in_flight(stage);
         self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
     }
 
     fn in_flight(&self, stage: usize) -> f64 {
-        self.chain.order.schedule().n_in_flight(stage, self.n_stages, self.n_microbatches) as f64
+        self.chain.schedule.n_in_flight(stage, self.n_stages, self.n_microbatches) as f64
     }
 
     fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
