@@ -11,21 +11,26 @@ pub use simulate::{Event, Timeline};
 use phzc_ir::{Diagnostic, Result};
 
 /// The order in which stages run forward and backward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Schedule {
     /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
     GPipe,
     /// One forward, one backward, once the pipeline is full (PipeDream-Flush, Narayanan et al., ICML 2021).
+    #[default]
     OneFOneB,
+    /// The same, but gradients of weights wait for idle moments (Qi et al., ICLR 2024, ZB-H1).
+    ZeroBubble,
 }
 
-/// Forward or backward.
+/// Which part of a microbatch's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Activations go to the next stage.
     Forward,
     /// Gradients go to the stage before.
     Backward,
+    /// The rest of backward, where a schedule puts it off: no other stage waits for it.
+    WeightGradient,
 }
 
 /// The times of one pipeline, in seconds per microbatch.
@@ -35,6 +40,8 @@ pub struct Pipeline {
     pub forward_secs: Vec<f64>,
     /// Backward time of each stage, recomputation included.
     pub backward_secs: Vec<f64>,
+    /// The part of each stage's backward time that no other stage waits for; none where the list is shorter.
+    pub weight_secs: Vec<f64>,
     /// Time to send over the boundary after each stage but the last, in either direction.
     pub send_secs: Vec<f64>,
     /// How many microbatches one step has.
@@ -43,27 +50,37 @@ pub struct Pipeline {
 
 impl Schedule {
     /// Every schedule.
-    pub const ALL: [Schedule; 2] = [Schedule::GPipe, Schedule::OneFOneB];
+    pub const ALL: [Schedule; 3] = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
 
-    /// The name: `gpipe`, `1f1b`.
+    /// The name: `gpipe`, `1f1b`, `zero-bubble`.
     pub fn as_str(self) -> &'static str {
         match self {
             Schedule::GPipe => "gpipe",
             Schedule::OneFOneB => "1f1b",
+            Schedule::ZeroBubble => "zero-bubble",
         }
     }
 
-    /// Forwards that stage `stage` of `n_stages` runs before its first backward.
-    fn n_warmup(self, stage: usize, pipeline: &Pipeline) -> usize {
+    /// The most microbatches that stage `stage` holds before their gradients come back: `B` for GPipe, else `min(B, S - s)`.
+    pub fn n_waiting(self, stage: usize, n_stages: usize, n_microbatches: usize) -> usize {
         match self {
-            Schedule::GPipe => pipeline.n_microbatches,
-            Schedule::OneFOneB => (pipeline.n_stages() - stage).min(pipeline.n_microbatches),
+            Schedule::GPipe => n_microbatches,
+            Schedule::OneFOneB | Schedule::ZeroBubble => (n_stages - stage).min(n_microbatches),
         }
     }
 
-    /// The tasks of `stage` in order: warm up, then one backward and one forward in turn, then drain.
+    /// The most microbatches of which stage `stage` holds anything: those that wait for gradients, and under zero-bubble
+    /// those whose gradients of weights are put off, `min(B, S)` in all.
+    pub fn n_in_flight(self, stage: usize, n_stages: usize, n_microbatches: usize) -> usize {
+        match self {
+            Schedule::ZeroBubble => n_stages.min(n_microbatches),
+            _ => self.n_waiting(stage, n_stages, n_microbatches),
+        }
+    }
+
+    /// The tasks of `stage` in order, backward in one piece: warm up, then one backward and one forward in turn, then drain.
     fn order(self, stage: usize, pipeline: &Pipeline) -> Vec<(Phase, usize)> {
-        let n_warmup = self.n_warmup(stage, pipeline);
+        let n_warmup = self.n_waiting(stage, pipeline.n_stages(), pipeline.n_microbatches);
         let warmup = (0..n_warmup).map(|microbatch| (Phase::Forward, microbatch));
         let rest = (0..pipeline.n_microbatches).flat_map(|microbatch| {
             let next = microbatch + n_warmup;
@@ -85,7 +102,9 @@ impl std::str::FromStr for Schedule {
     fn from_str(text: &str) -> Result<Schedule> {
         let found = Schedule::ALL.into_iter().find(|schedule| schedule.as_str() == text);
         found.ok_or_else(|| {
-            Diagnostic::error(format!("expected a schedule, `gpipe` or `1f1b`, found `{text}`"))
+            Diagnostic::error(format!(
+                "expected a schedule, `gpipe`, `1f1b` or `zero-bubble`, found `{text}`"
+            ))
         })
     }
 }
@@ -102,6 +121,8 @@ impl Pipeline {
     ///   twice; `p_i`, the send over boundary `i`, delays but occupies nobody.
     /// * 1F1B: `sum t_i + (B-1) max t_i` with `t_i = f_i + b_i + 2 p_i` (Alpa, OSDI'22, section 5.1). Exact for equal stages
     ///   and free sends. Otherwise an estimate: see the tests for how it relates to the replay.
+    /// * Zero-bubble: that of the replay. For equal stages with input gradient `i`, weight gradient `w <= f` and free sends it
+    ///   is `B (f + i + w) + (S-1) (f + i - w)`.
     pub fn step_secs(&self, schedule: Schedule) -> f64 {
         match schedule {
             Schedule::GPipe => {
@@ -109,6 +130,7 @@ impl Pipeline {
                 self.flow_secs(&self.forward_secs) + self.flow_secs(&self.backward_secs) + sends
             }
             Schedule::OneFOneB => self.flow_secs(&self.stage_secs()),
+            Schedule::ZeroBubble => self.simulate(schedule).step_secs(),
         }
     }
 
@@ -127,9 +149,10 @@ impl Pipeline {
         once * secs.iter().sum::<f64>() + n_further * secs.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The most microbatches whose activations each stage holds at once: `B` for GPipe, `min(B, S - s)` for 1F1B.
+    /// The most microbatches of which each stage holds anything at once: [`Schedule::n_in_flight`].
     pub fn in_flight(&self, schedule: Schedule) -> Vec<usize> {
-        (0..self.n_stages()).map(|stage| schedule.n_warmup(stage, self)).collect()
+        let of = |stage| schedule.n_in_flight(stage, self.n_stages(), self.n_microbatches);
+        (0..self.n_stages()).map(of).collect()
     }
 }
 

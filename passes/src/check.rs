@@ -13,12 +13,13 @@
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
 
+mod held;
 mod live;
 mod memory;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of, schedule};
+pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of};
 
 use crate::derive::{BatchSplit, Facts, Problem, batch_splits, derive, is_planned};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};

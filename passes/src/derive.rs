@@ -15,6 +15,7 @@ mod moves;
 mod ops;
 mod origin;
 mod parts;
+mod put_off;
 mod read;
 mod scatter;
 mod split;
@@ -30,6 +31,7 @@ pub use moves::{Move, moves};
 pub use ops::is_move;
 pub use origin::{is_naming, operand_origins, origin, origins};
 pub use parts::{BatchSplit, batch_splits};
+pub use put_off::{Turn, put_off, put_off_of, put_off_of_plan};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};
 pub use sums::{left, reductions};
@@ -166,6 +168,20 @@ pub fn planned_comps(module: &Module) -> Vec<CompId> {
         }
     }
     (0..found.len()).filter(|&index| found[index]).map(CompId::new).collect()
+}
+
+/// Gives the instructions of loops and branches what the entry's instruction has that runs them.
+pub fn with_callees<T: Copy + Default>(module: &Module, entry: Vec<T>) -> Vec<Vec<T>> {
+    let none = |comp: &phzc_ir::Computation| vec![T::default(); comp.instrs.len()];
+    let mut found: Vec<Vec<T>> = module.comps.iter().map(none).collect();
+    found[module.entry.index()] = entry;
+    for comp in planned_comps(module).into_iter().rev() {
+        for (id, instr) in module.comp(comp).iter() {
+            let own = found[comp.index()][id.index()];
+            control_flow(instr).into_iter().for_each(|callee: CompId| found[callee.index()].fill(own));
+        }
+    }
+    found
 }
 
 /// The computations that a loop or a conditional runs.

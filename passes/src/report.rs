@@ -18,9 +18,9 @@ pub use costs::{Cost, costs_of};
 pub use price::products_secs;
 pub use trace::trace;
 
-use crate::check::{memory_of, schedule};
+use crate::check::memory_of;
 use crate::derive::{Facts, derive};
-use phzc_cost::{Cluster, Pipeline};
+use phzc_cost::{Cluster, Pipeline, Schedule};
 use phzc_ir::{Module, Result};
 use price::StagePrice;
 use serde::Serialize;
@@ -32,6 +32,9 @@ pub struct Plan {
     pub schema: u32,
     /// Seconds of one step, by the final text.
     pub time_secs: f64,
+    /// The part of them that comes after all microbatches.
+    #[serde(skip)]
+    pub once_secs: f64,
     /// Seconds of one step, as the planner's model has them.
     pub planned_secs: Option<f64>,
     /// Seconds that no plan can beat, as the planner claims.
@@ -49,7 +52,7 @@ pub struct Plan {
     pub cluster: String,
     /// Microbatches of one step.
     pub n_microbatches: usize,
-    /// The order in which stages run them: `1f1b`, `gpipe`.
+    /// The order in which stages run them: `1f1b`, `gpipe`, `zero-bubble`.
     pub schedule: String,
     /// Collectives that the plan does not mention and a partitioner would insert.
     pub n_implicit_collectives: u64,
@@ -78,6 +81,8 @@ pub struct Stage {
     pub backward_secs: f64,
     /// The part of `backward_secs` that does again what the forward part has done.
     pub recompute_secs: f64,
+    /// The part of `backward_secs` that no other stage waits for, gradients of weights: a zero-bubble schedule puts it off.
+    pub weight_gradient_secs: f64,
     /// Seconds of what is done once per step: gradients' reductions, the optimizer.
     pub update_secs: f64,
     /// Seconds of one microbatch over the boundary to the next stage, in either direction; none of the last stage.
@@ -184,6 +189,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     Plan {
         schema: 1,
         time_secs,
+        once_secs: once_secs(&prices, &sends),
         planned_secs: header.figure("planned_secs"),
         lower_bound_secs: header.figure("lower_bound_secs"),
         gap: gap(header.figure("planned_secs"), header.figure("lower_bound_secs")),
@@ -192,7 +198,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         memory_limit_bytes: cluster.accelerator.usable_bytes(),
         cluster: cluster.name.clone(),
         n_microbatches: header.n_microbatches,
-        schedule: schedule(facts).to_string(),
+        schedule: facts.header.schedule.to_string(),
         n_implicit_collectives: n_implicit,
         stages: stages(module, facts, cluster, (&prices, &sends)),
         collectives,
@@ -217,7 +223,7 @@ fn stages(
 ) -> Vec<Stage> {
     let memory = memory_of(module, facts, cluster);
     let again = recompute::secs(module, facts, cluster);
-    let in_flight = pipeline(facts, prices, sends).in_flight(schedule(facts));
+    let in_flight = pipeline(facts, prices, sends).in_flight(facts.header.schedule);
     let mut first = 0;
     let stage = |(index, price): (usize, &StagePrice)| {
         let mesh = &facts.header.meshes[index];
@@ -230,6 +236,7 @@ fn stages(
             forward_secs: price.forward_secs,
             backward_secs: price.backward_secs,
             recompute_secs: again[index].min(price.backward_secs),
+            weight_gradient_secs: price.weight_secs.min(price.backward_secs),
             update_secs: price.update_secs,
             send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
             n_in_flight: in_flight[index],
@@ -240,11 +247,33 @@ fn stages(
     prices.iter().enumerate().map(stage).collect()
 }
 
+impl Plan {
+    /// The times of one microbatch on each stage and between stages.
+    pub fn pipeline(&self) -> Pipeline {
+        let secs = |of: fn(&Stage) -> f64| self.stages.iter().map(of).collect();
+        let mut send_secs: Vec<f64> = secs(|stage| stage.send_secs);
+        send_secs.pop();
+        Pipeline {
+            forward_secs: secs(|stage| stage.forward_secs),
+            backward_secs: secs(|stage| stage.backward_secs),
+            weight_secs: secs(|stage| stage.weight_gradient_secs),
+            send_secs,
+            n_microbatches: self.n_microbatches,
+        }
+    }
+
+    /// Seconds of one step by another schedule.
+    pub fn secs_by(&self, schedule: Schedule) -> f64 {
+        self.pipeline().step_secs(schedule) + self.once_secs
+    }
+}
+
 /// The times of one microbatch on each stage and between stages.
 fn pipeline(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> Pipeline {
     Pipeline {
         forward_secs: prices.iter().map(|price| price.forward_secs).collect(),
         backward_secs: prices.iter().map(|price| price.backward_secs).collect(),
+        weight_secs: prices.iter().map(|price| price.weight_secs.min(price.backward_secs)).collect(),
         send_secs: sends.boundary_secs.clone(),
         n_microbatches: facts.header.n_microbatches,
     }
@@ -256,11 +285,15 @@ fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
     prices.iter().zip(once).map(|(price, send)| price.update_secs + send).collect()
 }
 
+/// Seconds of what is done once per step, on the stage that takes longest for it.
+fn once_secs(prices: &[StagePrice], sends: &sends::Sends) -> f64 {
+    update_secs(prices, sends).into_iter().fold(0.0, f64::max)
+}
+
 /// Seconds of a step, and where they go on the stage that is busy longest.
 fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
     let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
-    let update = update_secs(prices, sends).into_iter().fold(0.0, f64::max);
-    let time_secs = pipeline.step_secs(schedule(facts)) + update;
+    let time_secs = pipeline.step_secs(facts.header.schedule) + once_secs(prices, sends);
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
     let sent = 2.0 * n_times * sends.boundary_secs.get(slowest).copied().unwrap_or(0.0);

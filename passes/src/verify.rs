@@ -140,7 +140,8 @@ fn compared(
     let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
     let made = if is_replayed {
         let n_devices = header.meshes[0].n_devices() as usize;
-        replay::Replay::new(&local, n_stages, n_microbatches, n_devices)?.run(parts, &options)?
+        let plan = replay::Plan { n_stages, n_microbatches, n_devices, schedule: header.schedule };
+        replay::Replay::new(&local, plan)?.run(parts, &options)?
     } else {
         eval(&local, &parts, &options)?
     };

@@ -154,6 +154,7 @@ impl Machine {
         Pipeline {
             forward_secs: secs(|part| part.forward_ms),
             backward_secs: secs(|part| part.backward_ms),
+            weight_secs: secs(|part| part.weight_gradient_ms),
             send_secs: vec![0.0; parts.len().saturating_sub(1)],
             n_microbatches: self.n_microbatches(plan.microbatch) as usize,
         }
@@ -167,10 +168,7 @@ impl Machine {
             PlanSchedule::GPipe => pipeline.simulate(Schedule::GPipe).step_secs(),
             PlanSchedule::OneFOneB => pipeline.simulate(Schedule::OneFOneB).step_secs(),
             PlanSchedule::Interleaved(_) => pipeline.simulate_interleaved(plan.n_groups()).step_secs(),
-            PlanSchedule::ZeroBubble => {
-                let weight_secs: Vec<f64> = parts.iter().map(|part| part.weight_gradient_ms / 1e3).collect();
-                pipeline.zero_bubble_secs(&weight_secs)
-            }
+            PlanSchedule::ZeroBubble => pipeline.simulate(Schedule::ZeroBubble).step_secs(),
         };
         Some(secs * 1e3)
     }

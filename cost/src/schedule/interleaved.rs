@@ -54,7 +54,7 @@ impl Pipeline {
         let n_chunks = self.n_stages() / n_devices;
         let stage = |turn: usize| match phase {
             Phase::Forward => turn * n_devices + device,
-            Phase::Backward => (n_chunks - 1 - turn) * n_devices + device,
+            _ => (n_chunks - 1 - turn) * n_devices + device,
         };
         let group = |first: usize| first..(first + n_devices).min(self.n_microbatches);
         let groups = (0..self.n_microbatches).step_by(n_devices).map(group);
@@ -74,7 +74,13 @@ mod tests {
     fn chunked(n_devices: usize, n_chunks: usize, n_microbatches: usize) -> Pipeline {
         let n_stages = n_devices * n_chunks;
         let (forward_secs, backward_secs) = (vec![1.0; n_stages], vec![2.0; n_stages]);
-        Pipeline { forward_secs, backward_secs, send_secs: vec![0.0; n_stages - 1], n_microbatches }
+        Pipeline {
+            forward_secs,
+            backward_secs,
+            send_secs: vec![0.0; n_stages - 1],
+            n_microbatches,
+            ..Pipeline::default()
+        }
     }
 
     #[test]

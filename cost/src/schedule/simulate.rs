@@ -9,7 +9,7 @@ pub struct Event {
     pub stage: usize,
     /// Which microbatch.
     pub microbatch: usize,
-    /// Forward or backward.
+    /// Which part of the work.
     pub phase: Phase,
     /// When it starts, in seconds after the step's start.
     pub start_secs: f64,
@@ -22,7 +22,9 @@ pub struct Event {
 pub struct Timeline {
     /// Every task.
     pub events: Vec<Event>,
-    n_stages: usize,
+    pub(super) n_stages: usize,
+    /// Whether gradients of weights are tasks of their own.
+    pub(super) is_split: bool,
 }
 
 impl Timeline {
@@ -38,13 +40,19 @@ impl Timeline {
         if whole > 0.0 { 1.0 - busy / whole } else { 0.0 }
     }
 
+    /// Whether a stage holds nothing of a microbatch any more once this task has run.
+    pub fn frees(&self, event: &Event) -> bool {
+        event.phase == if self.is_split { Phase::WeightGradient } else { Phase::Backward }
+    }
+
     /// The most microbatches that each stage holds at once: begun forward and not done backward.
     pub fn in_flight(&self) -> Vec<usize> {
         let mut now = vec![0_usize; self.n_stages];
         let mut most = now.clone();
         for event in &self.events {
             let held = &mut now[event.stage];
-            *held = if event.phase == Phase::Forward { *held + 1 } else { held.saturating_sub(1) };
+            *held += usize::from(event.phase == Phase::Forward);
+            *held -= usize::from(self.frees(event));
             most[event.stage] = most[event.stage].max(*held);
         }
         most
@@ -58,6 +66,9 @@ impl Pipeline {
     /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free and
     /// its input has arrived; sends overlap with compute.
     pub fn simulate(&self, schedule: Schedule) -> Timeline {
+        if schedule == Schedule::ZeroBubble {
+            return self.zero_bubble();
+        }
         let tasks =
             |stage| schedule.order(stage, self).into_iter().map(move |(phase, one)| (phase, stage, one));
         self.replay((0..self.n_stages()).map(|stage| tasks(stage).collect()).collect())
@@ -68,7 +79,7 @@ impl Pipeline {
         let n_devices = orders.len();
         let mut replay = Replay::new(self, orders);
         while (0..n_devices).filter(|&device| replay.advance(device)).count() > 0 {}
-        Timeline { events: replay.events, n_stages: n_devices }
+        Timeline { events: replay.events, n_stages: n_devices, is_split: false }
     }
 }
 
@@ -110,7 +121,7 @@ impl<'a> Replay<'a> {
     fn run(&mut self, device: usize, (phase, stage, microbatch): Task, start_secs: f64) {
         let secs = match phase {
             Phase::Forward => self.pipeline.forward_secs[stage],
-            Phase::Backward => self.pipeline.backward_secs[stage],
+            Phase::Backward | Phase::WeightGradient => self.pipeline.backward_secs[stage],
         };
         let end_secs = start_secs + secs;
         self.events.push(Event { stage: device, microbatch, phase, start_secs, end_secs });
@@ -125,8 +136,8 @@ impl<'a> Replay<'a> {
         match phase {
             Phase::Forward if stage == 0 => Some(0.0),
             Phase::Forward => self.arrival_secs(Phase::Forward, stage - 1, microbatch, stage - 1),
-            Phase::Backward if stage == last => self.ended_secs[Phase::Forward as usize][stage][microbatch],
-            Phase::Backward => self.arrival_secs(Phase::Backward, stage + 1, microbatch, stage),
+            _ if stage == last => self.ended_secs[Phase::Forward as usize][stage][microbatch],
+            _ => self.arrival_secs(Phase::Backward, stage + 1, microbatch, stage),
         }
     }
 

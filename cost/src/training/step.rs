@@ -108,6 +108,7 @@ fn pipeline(pricer: &Pricer, parts: &[Part], send_secs: Vec<f64>) -> (f64, Terms
         backward_secs: parts.iter().map(|part| part[1].sum_secs()).collect(),
         send_secs,
         n_microbatches: layout.n_microbatches,
+        ..Pipeline::default()
     };
     let of_device = |device: usize| {
         let mut terms = Terms::default();

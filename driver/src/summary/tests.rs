@@ -13,6 +13,7 @@ fn sample() -> Plan {
         recompute_secs: 0.0,
         send_secs: 0.0,
         n_in_flight: 1,
+        weight_gradient_secs: 0.0,
         update_secs: 3e-4,
         memory_bytes: 9e10 / (1.0 + first as f64),
         parameter_bytes: 1e9,
@@ -36,6 +37,7 @@ fn sample() -> Plan {
     Plan {
         schema: 1,
         time_secs: 0.0123,
+        once_secs: 0.0,
         planned_secs: Some(0.012),
         lower_bound_secs: Some(0.0119),
         gap: Some(0.0083),

@@ -93,6 +93,36 @@ impl Live {
     }
 }
 
+impl Live {
+    /// Per value: whether some instruction of a kind needs its buffer, on the stage that makes it.
+    pub fn read_by(
+        &self,
+        module: &Module,
+        comp: CompId,
+        facts: &[InstrFacts],
+        is_reader: &[bool],
+    ) -> Vec<bool> {
+        let mut found = vec![false; self.ends.len()];
+        for (id, instr) in module.comp(comp).iter().rev() {
+            let own = self.values(id);
+            let operands = instr.operands.iter().flat_map(|&operand| {
+                let stages = facts[operand.index()].leaves.iter().map(|leaf| leaf.stage);
+                self.values(operand).zip(stages)
+            });
+            for (index, (operand, stage)) in operands.enumerate() {
+                let is_here = is_naming(instr) || facts[id.index()].stage == stage;
+                let is_named = match own_leaf(module, comp, instr, index, &facts[id.index()]) {
+                    Naming::Leaf(leaf) => found[own.start + leaf],
+                    Naming::All => own.clone().any(|value| found[value]),
+                    Naming::Nothing => false,
+                };
+                found[operand] |= is_here && (is_named || is_reader[id.index()]);
+            }
+        }
+        found
+    }
+}
+
 /// What an instruction's value is to the `index`-th leaf of its operands.
 enum Naming {
     /// This leaf is the same buffer.

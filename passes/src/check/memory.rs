@@ -7,11 +7,12 @@
 //! last time by then. An elementwise op or an update may write over an operand of the same size that dies
 //! there. A loop adds the peak of its body beyond what it carries; a conditional that of its largest branch.
 //! With microbatches see [`crate::derive::Nature`]: a value that backward reads is there for every microbatch
-//! in flight. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
+//! in flight; where a schedule puts off gradients of weights see [`super::held`]. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
+use super::held::Held;
 use super::live::{Live, live};
 use crate::derive::{Aliased, Facts, InstrFacts, Nature, aliased, control_flow, derive};
-use phzc_cost::{Cluster, Pipeline, Schedule};
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, Result};
 
 /// What one device of each stage needs, and what it has.
@@ -45,17 +46,18 @@ pub fn memory(module: &Module, cluster: &Cluster) -> Result<Memory> {
 /// The same, of facts that are known already.
 pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
     let (n_stages, lives, aliases) = (facts.header.meshes.len(), lives(module, facts), aliased(module));
+    let held = held(module, facts, &lives);
     let stage = |stage| {
-        let n_held = in_flight(facts, stage) as f64;
-        Sweep { module, facts, lives: &lives, aliases: &aliases, stage, n_held }.entry()
+        let n_held = in_flight(facts, stage);
+        Sweep { module, facts, lives: &lives, aliases: &aliases, held: held.as_ref(), stage, n_held }.entry()
     };
     Memory { stages: (0..n_stages).map(stage).collect(), limit_bytes: cluster.accelerator.usable_bytes() }
 }
 
 /// What is there when a stage needs most, largest first: instructions of the entry, and their bytes on one device.
 pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f64)> {
-    let (lives, aliases, n_held) = (lives(module, facts), aliased(module), in_flight(facts, stage) as f64);
-    let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, stage, n_held };
+    let (lives, aliases, n_held) = (lives(module, facts), aliased(module), in_flight(facts, stage));
+    let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, held: None, stage, n_held };
     let (Some(at), Some(live)) = (sweep.entry().at, &lives[module.entry.index()]) else { return Vec::new() };
     let reused = sweep.reused(live);
     let bytes = |value: usize, id: InstrId| match live.ends[value] >= at.index() && !reused.contains(&value) {
@@ -73,9 +75,10 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
 /// many, from none to as many as the schedule lets it hold; the last is its peak.
 pub fn memory_held(module: &Module, facts: &Facts) -> Vec<Vec<f64>> {
     let (lives, aliases) = (lives(module, facts), aliased(module));
+    let held = held(module, facts, &lives);
     let holding = |stage: usize, n_held: usize| {
-        let n_held = n_held as f64;
-        Sweep { module, facts, lives: &lives, aliases: &aliases, stage, n_held }.entry().peak_bytes
+        let held = held.as_ref();
+        Sweep { module, facts, lives: &lives, aliases: &aliases, held, stage, n_held }.entry().peak_bytes
     };
     let stage = |stage| (0..=in_flight(facts, stage)).map(|n_held| holding(stage, n_held)).collect();
     (0..facts.header.meshes.len()).map(stage).collect()
@@ -87,18 +90,17 @@ fn lives(module: &Module, facts: &Facts) -> Vec<Option<Live>> {
     (0..module.comps.len()).map(|index| (!facts.comps[index].is_empty()).then(|| of(index))).collect()
 }
 
-/// The most microbatches whose activations a stage holds at once.
-fn in_flight(facts: &Facts, stage: usize) -> usize {
-    let zeros = vec![0.0; facts.header.meshes.len()];
-    let pipeline =
-        Pipeline { forward_secs: zeros, n_microbatches: facts.header.n_microbatches, ..Pipeline::default() };
-    pipeline.in_flight(schedule(facts))[stage]
+/// What is held longer than by the text's order; nothing is where backward runs in one piece.
+fn held<'a>(module: &'a Module, facts: &'a Facts, lives: &'a [Option<Live>]) -> Option<Held<'a>> {
+    let live =
+        lives[module.entry.index()].as_ref().filter(|_| facts.header.schedule == Schedule::ZeroBubble)?;
+    Held::new(module, facts, live)
 }
 
-/// The schedule that the plan names; 1F1B if it names none.
-pub fn schedule(facts: &Facts) -> Schedule {
-    let name = facts.header.plan.get("schedule").and_then(serde_json::Value::as_str);
-    name.and_then(|name| name.parse().ok()).unwrap_or(Schedule::OneFOneB)
+/// The most microbatches of which a stage holds anything at once.
+fn in_flight(facts: &Facts, stage: usize) -> usize {
+    let header = &facts.header;
+    header.schedule.n_in_flight(stage, header.meshes.len(), header.n_microbatches)
 }
 
 struct Sweep<'a> {
@@ -106,8 +108,11 @@ struct Sweep<'a> {
     facts: &'a Facts,
     lives: &'a [Option<Live>],
     aliases: &'a [Aliased],
+    /// What is held longer than by the text's order, if the schedule has that.
+    held: Option<&'a Held<'a>>,
     stage: usize,
-    n_held: f64,
+    /// Microbatches in flight.
+    n_held: usize,
 }
 
 /// The peak of one computation, and where.
@@ -133,14 +138,19 @@ impl Sweep<'_> {
         let reused = if is_entry { self.reused(live) } else { Vec::new() };
         reused.into_iter().for_each(|value| is_reused[value] = true);
         let mut dying: Vec<Vec<f64>> = vec![Vec::new(); computation.instrs.len() + 1];
-        let mut now = self.arrivals(comp, live, &mut dying);
+        let held = self.held.filter(|_| is_entry);
+        let others_bytes = held.map_or(0.0, |held| held.others_bytes(self.stage, self.n_held));
+        let mut now = self.arrivals(comp, live, &mut dying) + others_bytes;
         let mut peak = Peak { bytes: now, at: None };
         for (id, instr) in computation.iter() {
             let is_lasting = is_entry && instr.op == Opcode::Parameter;
             let mut made: Vec<(f64, usize)> = Vec::new();
             for value in live.values(id).filter(|&value| !is_reused[value]) {
-                let end = if is_lasting { computation.instrs.len() } else { live.ends[value] };
-                made.push((self.value_bytes(comp, id, value - live.values(id).start, Some(end)), end));
+                let end = if is_lasting { computation.instrs.len() } else { self.end(live, value, is_entry) };
+                let is_counted = held.is_some_and(|held| held.is_counted(id, value));
+                let leaf = value - live.values(id).start;
+                let bytes = if is_counted { 0.0 } else { self.value_bytes(comp, id, leaf, Some(end)) };
+                made.push((bytes, end));
             }
             let shared = if may_share(instr) { shared_bytes(&made, &mut dying[id.index()]) } else { 0.0 };
             now += made.iter().map(|(bytes, _)| bytes).sum::<f64>() - shared;
@@ -151,8 +161,15 @@ impl Sweep<'_> {
                 peak = Peak { bytes: now + inside, at: Some(id) };
             }
             now -= dying[id.index()].iter().sum::<f64>();
+            now -= if held.is_some_and(|held| held.last == id.index()) { others_bytes } else { 0.0 };
         }
         peak
+    }
+
+    /// The last instruction that needs a value; what is put off runs at the end of backward.
+    fn end(&self, live: &Live, value: usize, is_entry: bool) -> usize {
+        let held = self.held.filter(|held| is_entry && held.values[value]);
+        held.map_or(live.ends[value], |held| live.ends[value].max(held.last))
     }
 
     /// What a loop body or a branch needs beyond what it is passed.
@@ -191,8 +208,10 @@ impl Sweep<'_> {
     fn share(&self, own: &InstrFacts, nature: Option<Nature>, last: Option<&InstrFacts>) -> f64 {
         let n_parts = self.facts.header.n_microbatches as f64;
         let is_saved = last.is_some_and(|last| last.phase > own.phase);
+        // The others are counted apart where gradients of weights are put off.
+        let n_held = if self.held.is_some() { self.n_held.min(1) } else { self.n_held };
         match nature {
-            Some(Nature::Part) if is_saved => self.n_held / n_parts,
+            Some(Nature::Part) if is_saved => n_held as f64 / n_parts,
             Some(Nature::Part) => 1.0 / n_parts,
             _ => 1.0,
         }
@@ -201,12 +220,16 @@ impl Sweep<'_> {
     /// Values of other stages that this one reads: each is received once and lives to its last reader here.
     fn arrivals(&self, comp: CompId, live: &Live, dying: &mut [Vec<f64>]) -> f64 {
         let mut total = 0.0;
-        for arrival in live.arrivals.iter().filter(|arrival| arrival.stage == self.stage) {
+        let held = self.held.filter(|_| comp == self.module.entry);
+        for (index, arrival) in live.arrivals.iter().enumerate().filter(|(_, it)| it.stage == self.stage) {
             let maker = &self.facts.comps[comp.index()][arrival.maker.index()];
             let last = self.facts.comps[comp.index()].get(arrival.last);
-            let bytes = arrival.bytes * self.share(maker, maker.natures.get(arrival.leaf).copied(), last);
+            let is_counted = held.is_some_and(|held| held.is_arrival_counted(index));
+            let share = self.share(maker, maker.natures.get(arrival.leaf).copied(), last);
+            let bytes = if is_counted { 0.0 } else { arrival.bytes * share };
             total += bytes;
-            dying[arrival.last].push(bytes);
+            let waits = held.filter(|held| held.arrivals[index]);
+            dying[waits.map_or(arrival.last, |held| arrival.last.max(held.last))].push(bytes);
         }
         total
     }

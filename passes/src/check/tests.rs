@@ -194,3 +194,41 @@ fn stages_hold_what_they_receive_and_activations_of_the_microbatches_in_flight()
     // Stage 0: x and h for 2 of 4 microbatches, g received for 1, and the whole d. Stage 1: h and y of 1, g of 1.
     assert_eq!(peaks(header, &text), [1024.0 * (0.25 + 0.5 + 0.25 + 1.0), 1024.0 * 0.75]);
 }
+
+/// Two stages, each with a forward product and one for its weight.
+fn split_step(schedule: &str, n_microbatches: usize) -> Vec<f64> {
+    let plan = format!("{{\\\"n_microbatches\\\":{n_microbatches},\\\"schedule\\\":\\\"{schedule}\\\"}}");
+    let header = format!("frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{plan}\"}}");
+    let line = |text: &str, operands: &str, stage: usize, phase: &str| {
+        format!(
+            "{text} = f32[16,16] dot({operands}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{replicated}}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"{phase}\"}}\n"
+        )
+    };
+    let lines = [
+        line("h", "x, x", 0, "fwd"),
+        line("k", "h, h", 1, "fwd"),
+        line("dk", "k, k", 1, "bwd"),
+        line("wk", "k, dk", 1, "bwd"),
+        line("dh", "dk, dk", 1, "bwd"),
+        line("wh", "h, dh", 0, "bwd"),
+        "ROOT both = (f32[16,16], f32[16,16]) tuple(wk, wh)\n".to_owned(),
+    ]
+    .concat();
+    let x = "x = f32[16,16] parameter(0), sharding={replicated}, frontend_attributes={phzc.stage=\"0\",phzc.phase=\"fwd\"}";
+    peaks(&header, &format!("ENTRY e {{\n{x}\n{lines}}}"))
+}
+
+#[test]
+fn what_gradients_of_weights_read_is_held_until_they_are_made() {
+    // A quarter each: the stages have x and h, and k; then dh, and dk and dh. Products for weights are whole.
+    let (quarter, whole) = (256.0, 1024.0);
+    assert_eq!(split_step("1f1b", 4), [(1.0 + 2.0 + 1.0) * quarter + whole, 2.0 * quarter + whole]);
+    // One microbatch is put off: h and dh are there for both, and k and dk beside dh of the other.
+    assert_eq!(
+        split_step("zero-bubble", 4),
+        [(1.0 + 2.0 + 2.0) * quarter + whole, (4.0 + 1.0) * quarter + whole]
+    );
+    // Of one alone k and dk wait for the weight's product, and dh has been made by then: it may still be under way.
+    assert_eq!(split_step("1f1b", 1), [4.0 * whole, 3.0 * whole]);
+    assert_eq!(split_step("zero-bubble", 1), [4.0 * whole, 4.0 * whole]);
+}

@@ -1,5 +1,6 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
+use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Mesh, Module, Result};
 use serde_json::Value;
 
@@ -23,6 +24,8 @@ pub struct Header {
     pub meshes: Vec<Mesh>,
     /// Microbatches of one step.
     pub n_microbatches: usize,
+    /// The order in which stages run them; 1F1B if the plan names none.
+    pub schedule: Schedule,
     /// The planner's figures: an object, or null.
     pub plan: Value,
     /// Whether this is the program of each device.
@@ -56,7 +59,15 @@ pub fn header(module: &Module) -> Result<Header> {
     let is_local = module.note(SPMD_NOTE).is_some();
     // Its microbatches are one batch.
     let n_microbatches = if is_local { 1 } else { n_microbatches };
-    Ok(Header { meshes, n_microbatches, plan, is_local })
+    Ok(Header { meshes, n_microbatches, schedule: schedule(&plan)?, plan, is_local })
+}
+
+fn schedule(plan: &Value) -> Result<Schedule> {
+    match plan.get("schedule") {
+        None => Ok(Schedule::OneFOneB),
+        Some(Value::String(name)) => name.parse().map_err(|error: Diagnostic| bad(PLAN_NOTE, &error.message)),
+        Some(other) => Err(bad(PLAN_NOTE, &format!("expected the name of a schedule, found `{other}`"))),
+    }
 }
 
 impl Header {

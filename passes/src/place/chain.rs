@@ -9,10 +9,12 @@ use super::recompute::{Point, is_free, points};
 use super::units::Units;
 use crate::check::memory_of;
 use crate::copies::short::Short;
-use crate::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, planned_comps};
+use crate::derive::{
+    Facts, Nature, Phase, is_naming, operand_origins, planned_comps, put_off_of, with_callees,
+};
 use crate::report::price::StagePrice;
 use indexmap::IndexMap;
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, InstrId, Module, Opcode};
 use rustc_hash::FxBuildHasher;
 
@@ -23,6 +25,8 @@ pub struct Layers<'a> {
     facts: Facts,
     /// Per computation: the layer of each instruction; loops and branches are in that of their caller.
     layer_of: Vec<Vec<usize>>,
+    /// The same of whether another layer waits for it: then backward cannot put it off.
+    is_put_off: Vec<Vec<bool>>,
     units: Units,
     crossings: Vec<Crossing>,
     /// Per run of the text's units: what it can compute again, once that has been asked for.
@@ -51,8 +55,9 @@ impl<'a> Layers<'a> {
         let starts = &units.starts;
         let entry: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at) - 1).collect();
         let crossings = crossings(module, &facts, &entry, starts.len());
+        let is_put_off = with_callees(module, put_off_of(module, &facts, |id| entry[id.index()]));
         let layer_of = with_callees(module, entry);
-        Layers { module, cluster, facts, layer_of, units, crossings, points: None }
+        Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, points: None }
     }
 
     /// What the text says.
@@ -69,7 +74,8 @@ impl<'a> Layers<'a> {
     pub fn chain(&mut self, n_microbatches: usize) -> Chain {
         self.facts.header.n_microbatches = n_microbatches;
         let n_units = self.units.starts.len();
-        let prices = prices(self.module, &self.facts, self.cluster, &self.layer_of, n_units);
+        let prices =
+            prices(self.module, &self.facts, self.cluster, (&self.layer_of, &self.is_put_off), n_units);
         let share = 1.0 / n_microbatches as f64;
         let far = self.cluster.n_nodes() > 1;
         let send =
@@ -78,6 +84,9 @@ impl<'a> Layers<'a> {
         let all = |figure: &dyn Fn(usize) -> f64| self.units.of.iter().map(|&unit| figure(unit)).collect();
         Chain {
             secs: all(&|unit| prices[unit].forward_secs + prices[unit].backward_secs),
+            forward_secs: all(&|unit| prices[unit].forward_secs),
+            weight_secs: all(&|unit| prices[unit].weight_secs),
+            schedule: Schedule::default(),
             update_secs: all(&|unit| prices[unit].update_secs),
             fixed_bytes: all(&|unit| fixed_bytes[unit]),
             flight_bytes: all(&|unit| flight_bytes[unit] * share),
@@ -229,14 +238,15 @@ fn prices(
     module: &Module,
     facts: &Facts,
     cluster: &Cluster,
-    layer_of: &[Vec<usize>],
+    (layer_of, is_put_off): (&[Vec<usize>], &[Vec<bool>]),
     n_layers: usize,
 ) -> Vec<StagePrice> {
     let mut prices = vec![StagePrice::default(); n_layers];
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
             let layer = layer_of[comp.index()][id.index()];
-            prices[layer].instr(module, facts, cluster, (comp, id, instr));
+            let is_put_off = is_put_off[comp.index()][id.index()];
+            prices[layer].instr_put_off(module, facts, cluster, (comp, id, instr), is_put_off);
         }
     }
     prices
@@ -245,21 +255,10 @@ fn prices(
 /// Seconds of forward and backward at each position.
 fn secs_at(module: &Module, facts: &Facts, cluster: &Cluster, at: &[usize]) -> Vec<f64> {
     let positions = with_callees(module, at.to_vec());
-    let prices = prices(module, facts, cluster, &positions, module.entry().instrs.len());
+    let is_put_off: Vec<Vec<bool>> = positions.iter().map(|at| vec![false; at.len()]).collect();
+    let n_positions = module.entry().instrs.len();
+    let prices = prices(module, facts, cluster, (&positions, &is_put_off), n_positions);
     prices.iter().map(|price| price.forward_secs + price.backward_secs).collect()
-}
-
-/// Gives the instructions of loops and branches the number of the entry's instruction that runs them.
-fn with_callees(module: &Module, entry: Vec<usize>) -> Vec<Vec<usize>> {
-    let mut found: Vec<Vec<usize>> = module.comps.iter().map(|comp| vec![0; comp.instrs.len()]).collect();
-    found[module.entry.index()] = entry;
-    for comp in planned_comps(module).into_iter().rev() {
-        for (id, instr) in module.comp(comp).iter() {
-            let own = found[comp.index()][id.index()];
-            control_flow(instr).into_iter().for_each(|callee: CompId| found[callee.index()].fill(own));
-        }
-    }
-    found
 }
 
 /// What crosses the boundary before each of `n` places when every instruction of the entry is at its place.

@@ -1,8 +1,10 @@
 //! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
 
+mod order;
 mod table;
 
 use crate::chain::{Effort, Solver, search};
+use phzc_cost::Schedule;
 use std::ops::Range;
 use table::StageTable;
 
@@ -11,6 +13,12 @@ use table::StageTable;
 pub struct Chain {
     /// Per layer: forward and backward seconds of one microbatch.
     pub secs: Vec<f64>,
+    /// Per layer: the forward part of them.
+    pub forward_secs: Vec<f64>,
+    /// Per layer: the part of backward that no other layer waits for.
+    pub weight_secs: Vec<f64>,
+    /// The schedule that the cut is for.
+    pub schedule: Schedule,
     /// Per layer: seconds of the update, once per step.
     pub update_secs: Vec<f64>,
     /// Per layer: bytes that stay for the whole step (weights, optimizer state).
@@ -47,7 +55,8 @@ pub struct Level {
 pub struct Cut {
     /// First layer of each stage.
     pub starts: Vec<usize>,
-    /// Seconds of a step (1F1B): every stage once, the slowest for each further microbatch.
+    /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other schedules see
+    /// [`StageTable::step_secs`].
     pub step_secs: f64,
     /// Bytes of the stage that needs most.
     pub memory_bytes: f64,
@@ -84,28 +93,27 @@ impl Chain {
         found
     }
 
-    /// No cut takes fewer seconds: stages are equally slow at best, and sends free.
+    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
         let mean = self.secs.iter().sum::<f64>() / n_stages as f64;
         let update = self.update_secs.iter().sum::<f64>() / n_stages as f64;
-        mean * (n_stages + n_microbatches - 1) as f64 + update
+        let n_waits = if self.schedule == Schedule::ZeroBubble { 0 } else { n_stages - 1 };
+        mean * (n_waits + n_microbatches) as f64 + update
     }
 
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
-    /// `min(B, S-i)` microbatches; where that is too much it computes again what saves most bytes per second.
+    /// `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again what saves most bytes per second.
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
         let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
         let best = search(&[Solver::new(&table)], None, effort);
         best.problem?;
         let starts: Vec<usize> = best.spans.iter().map(|span| span.start).collect();
-        let secs = table.stage_secs(&starts);
-        let waits = (n_microbatches as f64 - 1.0) * secs.iter().copied().fold(0.0, f64::max);
-        let step_secs = secs.iter().sum::<f64>() + waits + table.update_secs(&starts);
         let memory_bytes = table.memory_bytes(&starts);
         let again = table.again(&starts);
+        let step_secs = table.step_secs(&starts, self.schedule);
         Some(Cut { starts, step_secs, memory_bytes, again, is_limited: limit_bytes.is_finite() })
     }
 
@@ -136,6 +144,9 @@ mod tests {
         let zeros = vec![0.0; secs.len()];
         Chain {
             secs: secs.to_vec(),
+            forward_secs: secs.iter().map(|secs| secs / 3.0).collect(),
+            weight_secs: secs.iter().map(|secs| secs / 3.0).collect(),
+            schedule: Schedule::default(),
             update_secs: zeros.clone(),
             fixed_bytes: vec![1.0; secs.len()],
             flight_bytes: zeros.clone(),

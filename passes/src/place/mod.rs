@@ -18,6 +18,7 @@ pub(crate) mod note;
 mod outcome;
 mod position;
 mod recompute;
+mod schedule;
 mod staged;
 pub(crate) mod strip;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use outcome::{Placement, Tried, pick};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use rayon::prelude::*;
+use schedule::Wanted;
 use staged::{Limited, Sketch};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -61,6 +63,12 @@ pub static PASS: Pass = Pass {
             kind: OptionKind::Choice(&["auto", "never", "all"]),
             default: "auto",
             help: "activations that backward computes again: where memory is short what saves most bytes per second; none; all that layers do not hand on",
+        },
+        OptionInfo {
+            name: "schedule",
+            kind: OptionKind::Choice(&["auto", "1f1b", "gpipe", "zero-bubble"]),
+            default: "auto",
+            help: "in which order stages run microbatches; auto takes the fastest that fits in memory",
         },
     ],
     run,
@@ -91,6 +99,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         subject: &subject,
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
+        schedule: Wanted::parse(options.text("schedule")),
         n_written: AtomicUsize::new(0),
     };
     (cx.progress)("place: trying stage counts");
@@ -116,12 +125,13 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
             .help("place the output of `shard`"));
         }
     }
-    let (wanted, found) =
-        (options.text("recompute"), plan.get("recompute").and_then(serde_json::Value::as_str));
-    if wanted != "auto" && found != Some(wanted) {
-        let message =
-            format!("the program has been placed already, with recompute={}", found.unwrap_or("auto"));
-        return Err(Diagnostic::error(message).help("place the output of `shard`"));
+    for (option, unnoted) in [("recompute", "auto"), ("schedule", "1f1b")] {
+        let found = plan.get(option).and_then(serde_json::Value::as_str).unwrap_or(unnoted);
+        let wanted = options.text(option);
+        if wanted != "auto" && found != wanted {
+            let message = format!("the program has been placed already, with {option}={found}");
+            return Err(Diagnostic::error(message).help("place the output of `shard`"));
+        }
     }
     Ok(Some(Changed::No))
 }
@@ -140,6 +150,7 @@ struct Problem<'a> {
     /// Whether the user fixed some layouts; then the program stays on all devices.
     is_given: bool,
     recompute: Recompute,
+    schedule: Wanted,
     /// Instructions of all texts that were written so far.
     n_written: AtomicUsize,
 }

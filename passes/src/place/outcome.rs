@@ -67,8 +67,10 @@ pub struct Bound {
 /// A text with stages.
 pub struct Staged {
     pub text: Module,
-    /// What the report says of it.
+    /// What the report says of it, by the schedule that it was cut for.
     pub plan: Plan,
+    /// Seconds of a step by the schedule that it names.
+    pub time_secs: f64,
     /// The memory of its largest stage, as the chain has it.
     pub cut_bytes: f64,
     /// Whether it computes something again.
@@ -92,17 +94,16 @@ impl Staged {
     /// The faster of two; of equal ones the other.
     pub fn or_faster(self, other: Option<Staged>) -> Staged {
         match other {
-            Some(other) if other.plan.time_secs <= self.plan.time_secs => other,
+            Some(other) if other.time_secs <= self.time_secs => other,
             _ => self,
         }
     }
 
     /// The placement, with what is known of all like it.
     pub fn placed(self, n_stages: usize, bound: Bound) -> Placement {
-        let Staged { text, plan, is_again, .. } = self;
+        let Staged { text, plan, time_secs, is_again, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
         let is_eased = is_again || plan.n_microbatches > 1;
-        let time_secs = plan.time_secs;
         Placement { text, time_secs, lower_bound_secs, stop, n_stages, is_eased, is_again }
     }
 }

@@ -20,7 +20,9 @@ struct Stages<'p> {
     cluster: Cluster,
     n_stages: usize,
     weights: [f64; 3],
-    /// Seconds of a step that a plan must beat.
+    /// The share of a weighted sum below which no schedule falls.
+    fill: f64,
+    /// Seconds of a step that a plan must beat, as weighted sums have them.
     to_beat: f64,
 }
 
@@ -56,7 +58,8 @@ impl Problem<'_> {
     ///
     /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
     /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
-    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages.
+    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages. Schedules that fill bubbles
+    /// leave no less than a share of that: see [`super::schedule::Wanted::fill`].
     ///
     /// Layouts are chosen as if memory did not matter: microbatches and recomputation may make room.
     pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Tried> {
@@ -66,7 +69,7 @@ impl Problem<'_> {
         let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
         // Choices that lay equal layers out alike bound no others.
         let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
-        let floor = self.subject.short.as_ref().map(|_| least.max(noted));
+        let floor = self.subject.short.as_ref().map(|_| stages.fill * least.max(noted));
         let Some(free) = stages.solve(fewest, &floors, None) else {
             return Err(match floor {
                 _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
@@ -74,7 +77,10 @@ impl Problem<'_> {
                 None => Tried::Worse,
             });
         };
-        let bound = Bound { lower_bound_secs: floor.unwrap_or(free.bound()), stop: free.stop().to_owned() };
+        let bound = Bound {
+            lower_bound_secs: floor.unwrap_or(stages.fill * free.bound()),
+            stop: free.stop().to_owned(),
+        };
         let usable = self.cluster.accelerator.usable_bytes();
         let is_tight = free.choice.memory > n_stages as f64 * usable;
         let found = stages.sketches(free, None, &bound);
@@ -117,7 +123,9 @@ impl<'p> Stages<'p> {
         let cluster = problem.cluster.submesh(problem.cluster.n_devices() / n_stages);
         let (stages, most) = (n_stages as f64, problem.fewest_and_most().1 as f64);
         let weight = (stages + most - 1.0) / (most * stages);
-        Stages { problem, cluster, n_stages, weights: [weight, weight, 1.0 / stages], to_beat }
+        let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
+        let weights = [weight, weight, 1.0 / stages];
+        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill }
     }
 
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.

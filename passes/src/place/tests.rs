@@ -10,7 +10,7 @@ use crate::report;
 use phzc_cost::Cluster;
 use phzc_ir::{Module, Opcode, parse, verify};
 
-const EXAMPLES: &[(&str, &str)] = &[
+pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ("gpt", include_str!("../../../examples/gpt.ir")),
     ("llama", include_str!("../../../examples/llama.ir")),
     ("mlp", include_str!("../../../examples/mlp.ir")),
@@ -18,7 +18,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 /// Runs a pipeline on an example.
-fn run(text: &str, pipeline: &str, cluster: &Cluster) -> (Module, Changed) {
+pub(super) fn run(text: &str, pipeline: &str, cluster: &Cluster) -> (Module, Changed) {
     let mut module = parse(text).expect("examples are programs");
     let pipeline = Pipeline::parse(pipeline).expect("a legal pipeline");
     let mut cx = Context::new(cluster);
@@ -27,7 +27,7 @@ fn run(text: &str, pipeline: &str, cluster: &Cluster) -> (Module, Changed) {
     (module, changed)
 }
 
-fn cluster() -> Cluster {
+pub(super) fn cluster() -> Cluster {
     Cluster::named("a100-4").expect("a known cluster")
 }
 
@@ -157,9 +157,12 @@ fn what_is_computed_again_waits_for_gradients_and_for_no_earlier_stage() {
 }
 
 #[test]
-fn what_is_placed_is_not_placed_with_another_recomputation() {
-    let (mut placed, _) =
-        run(EXAMPLES[0].1, "fuse,shard,place{stages=2,microbatches=4,recompute=all}", &cluster());
+fn what_is_placed_is_not_placed_with_another_recomputation_or_schedule() {
+    let (mut placed, _) = run(
+        EXAMPLES[0].1,
+        "fuse,shard,place{stages=2,microbatches=4,recompute=all,schedule=zero-bubble}",
+        &cluster(),
+    );
     let mut again = |passes: &str| {
         let step = &Pipeline::parse(passes).expect("a legal pipeline").steps[0];
         (step.pass.run)(&mut placed, &step.options, &mut Context::new(&cluster()))
@@ -168,6 +171,9 @@ fn what_is_placed_is_not_placed_with_another_recomputation() {
     assert_eq!(again("place").ok(), Some(Changed::No));
     let error = again("place{recompute=never}").expect_err("it is computed again");
     assert_eq!(error.message, "the program has been placed already, with recompute=all");
+    assert_eq!(again("place{schedule=zero-bubble}").ok(), Some(Changed::No));
+    let error = again("place{schedule=gpipe}").expect_err("it runs otherwise");
+    assert_eq!(error.message, "the program has been placed already, with schedule=zero-bubble");
 }
 
 #[test]
@@ -283,7 +289,7 @@ fn wrong_ways(module: &Module, facts: &Facts) -> Vec<String> {
 }
 
 /// Four devices with so much memory.
-fn with_memory(hbm_bytes: f64) -> Cluster {
+pub(super) fn with_memory(hbm_bytes: f64) -> Cluster {
     let toml = include_str!("../../../tests/clusters/small-memory-4.toml");
     let line = |line: &str| match line.starts_with("hbm_bytes =") {
         true => format!("hbm_bytes = {hbm_bytes}\n"),

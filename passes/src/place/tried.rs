@@ -168,7 +168,7 @@ impl Problem<'_> {
         }
         if n_stages == 1 && self.counts[0] == 1 && self.recompute != Recompute::All {
             // One stage waits for nobody: to cut the batch only saves memory.
-            let whole = layers.chain(1).cut(1, 1, f64::INFINITY);
+            let whole = self.chain(&mut layers, 1).cut(1, 1, f64::INFINITY);
             if let Some(whole) = whole.filter(|whole| whole.memory_bytes <= limits.of(1)) {
                 return self.written(draft, &layers, whole, (1, 1)).map(Some);
             }
@@ -177,7 +177,7 @@ impl Problem<'_> {
         let (fastest, _) = self.fastest(&mut layers, n_stages, limits, &allowed);
         let mut leanest = || {
             let most = self.counts.iter().rev().copied().find(|count| is_new && allowed.contains(count))?;
-            let mut chain = layers.chain(most);
+            let mut chain = self.chain(&mut layers, most);
             self.ease(&mut layers, &mut chain, most);
             Some((chain.leanest(n_stages, most)?, most))
         };
@@ -194,7 +194,7 @@ impl Problem<'_> {
         limits: &Limits,
         allowed: &[usize],
     ) -> (Option<(Cut, usize)>, Option<usize>) {
-        let chains = self.counts.iter().map(|&count| (layers.chain(count), count));
+        let chains = self.counts.iter().map(|&count| (self.chain(layers, count), count));
         let floor = |(chain, count): (Chain, usize)| (chain.floor_secs(n_stages, count), count, chain);
         let mut chains: Vec<(f64, usize, Chain)> = chains.map(floor).collect();
         chains.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -302,11 +302,15 @@ impl Problem<'_> {
             text::head(&mut text, n_stages, n_microbatches);
         }
         self.n_written.fetch_add(text.entry().instrs.len(), Ordering::Relaxed);
-        let plan = report::plan(&text, self.cluster)?;
+        self.schedule.note(&mut text);
+        let facts = derive(&text)?;
+        let plan = report::plan_of(&text, &facts, self.cluster);
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
         let is_limited = cut.as_ref().is_some_and(|cut| cut.is_limited);
-        let mut staged = Staged { text, plan, cut_bytes: 0.0, is_again, is_limited };
+        let time_secs = plan.time_secs;
+        let mut staged = Staged { text, plan, time_secs, cut_bytes: 0.0, is_again, is_limited };
         staged.cut_bytes = cut.map_or_else(|| staged.peak_bytes(), |cut| cut.memory_bytes);
+        self.reorder(&mut staged, facts);
         Ok(staged)
     }
 

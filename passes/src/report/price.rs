@@ -1,7 +1,7 @@
 //! Seconds of each stage: every instruction and every collective, times how often it runs.
 
 use super::{Breakdown, CollectiveUse};
-use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps};
+use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps, put_off_of_plan, with_callees};
 use crate::pricing::{self, Kernel, Local, axes_of};
 use phzc_cost::{Cluster, Collective};
 use phzc_ir::{CompId, DType, Instr, InstrId, Mesh, Module, Part, Product};
@@ -13,6 +13,8 @@ pub struct StagePrice {
     pub n_instrs: usize,
     pub forward_secs: f64,
     pub backward_secs: f64,
+    /// The part of it that no other stage waits for.
+    pub weight_secs: f64,
     pub update_secs: f64,
     /// Seconds per step, without waiting.
     pub breakdown: Breakdown,
@@ -40,10 +42,17 @@ pub(super) struct Runs {
 /// The price of every stage.
 pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePrice> {
     let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
+    let is_put_off = with_callees(module, put_off_of_plan(module, facts));
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
-            let stage = facts.comps[comp.index()][id.index()].stage;
-            prices[stage].instr(module, facts, cluster, (comp, id, instr));
+            let price = &mut prices[facts.comps[comp.index()][id.index()].stage];
+            price.instr_put_off(
+                module,
+                facts,
+                cluster,
+                (comp, id, instr),
+                is_put_off[comp.index()][id.index()],
+            );
         }
     }
     prices
@@ -128,6 +137,20 @@ fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
 }
 
 impl StagePrice {
+    /// Adds an instruction of the stage that can be put off, or not.
+    pub fn instr_put_off(
+        &mut self,
+        module: &Module,
+        facts: &Facts,
+        cluster: &Cluster,
+        instr: (CompId, InstrId, &Instr),
+        is_put_off: bool,
+    ) {
+        let before_secs = self.backward_secs;
+        self.instr(module, facts, cluster, instr);
+        self.weight_secs += if is_put_off { self.backward_secs - before_secs } else { 0.0 };
+    }
+
     /// Adds an instruction of the stage: its kernel and its collectives.
     pub fn instr(
         &mut self,

@@ -59,7 +59,7 @@ fn the_json_has_the_documented_keys() {
     for key in &keys {
         assert!(schema.contains(&format!("`{key}`")), "docs/plan-schema.md lacks `{key}`");
     }
-    assert_eq!(keys.len(), 39);
+    assert_eq!(keys.len(), 40);
 }
 
 /// `stages[].mesh`: every key once.

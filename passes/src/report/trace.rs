@@ -6,7 +6,7 @@
 //! most that a device needs while it holds the activations of so many microbatches: its peak is the plan's.
 
 use super::{pipeline, price, recompute, sends, update_secs};
-use crate::check::{memory_held, schedule};
+use crate::check::memory_held;
 use crate::derive::Facts;
 use phzc_cost::schedule::{Event, Phase};
 use phzc_cost::{Cluster, Pipeline, Timeline};
@@ -22,7 +22,7 @@ pub fn trace(module: &Module, facts: &Facts, cluster: &Cluster) -> String {
     let prices = price::stages(module, facts, cluster);
     let sends = sends::sends(module, facts, cluster);
     let pipeline = pipeline(facts, &prices, &sends);
-    let timeline = pipeline.simulate(schedule(facts));
+    let timeline = pipeline.simulate(facts.header.schedule);
     let mut writer = Writer {
         again_secs: recompute::secs(module, facts, cluster),
         held_bytes: memory_held(module, facts),
@@ -37,7 +37,7 @@ pub fn trace(module: &Module, facts: &Facts, cluster: &Cluster) -> String {
     let updates = writer.update_secs.iter().copied().fold(0.0, f64::max);
     let other = json!({
         "cluster": cluster.name,
-        "schedule": schedule(facts).as_str(),
+        "schedule": facts.header.schedule.as_str(),
         "n_microbatches": facts.header.n_microbatches,
         "step_us": micros(timeline.step_secs() + updates),
     });
@@ -92,12 +92,14 @@ impl Writer {
         for event in &timeline.events {
             let (from, to) = (event.start_secs, event.end_secs);
             let key = (event.stage, event.microbatch);
-            if event.phase == Phase::Forward {
-                self.task("forward", key, from, to);
-            } else {
-                let again = (from + self.again_secs[event.stage]).min(to);
-                self.task("recompute", key, from, again);
-                self.task("backward", key, again, to);
+            match event.phase {
+                Phase::Forward => self.task("forward", key, from, to),
+                Phase::Backward => {
+                    let again = (from + self.again_secs[event.stage]).min(to);
+                    self.task("recompute", key, from, again);
+                    self.task("backward", key, again, to);
+                }
+                Phase::WeightGradient => self.task("weight gradient", key, from, to),
             }
             self.transfer(event);
         }
@@ -120,6 +122,7 @@ impl Writer {
         let (boundary, to) = match event.phase {
             Phase::Forward => (Some(event.stage), event.stage + 1),
             Phase::Backward => (event.stage.checked_sub(1), event.stage.wrapping_sub(1)),
+            Phase::WeightGradient => (None, event.stage),
         };
         let secs =
             boundary.and_then(|boundary| self.pipeline.send_secs.get(boundary)).copied().unwrap_or(0.0);
@@ -145,22 +148,26 @@ impl Writer {
         }
     }
 
-    /// The counter: it rises when a forward task starts and falls when a backward task ends.
+    /// The counter: it rises when a forward task starts and falls when the microbatch's last task ends.
     fn memory(&mut self, timeline: &Timeline) {
         let n_stages = self.pipeline.n_stages();
         let mut held = vec![0_usize; n_stages];
         (0..n_stages).for_each(|stage| self.count(stage, 0.0, 0));
         for event in &timeline.events {
             let own = &mut held[event.stage];
-            let at = if event.phase == Phase::Forward {
-                *own += 1;
-                event.start_secs
-            } else {
-                *own = own.saturating_sub(1);
-                event.end_secs
+            let at_secs = match event.phase {
+                Phase::Forward => {
+                    *own += 1;
+                    event.start_secs
+                }
+                _ if timeline.frees(event) => {
+                    *own -= 1;
+                    event.end_secs
+                }
+                _ => continue,
             };
             let now = *own;
-            self.count(event.stage, at, now);
+            self.count(event.stage, at_secs, now);
         }
     }
 

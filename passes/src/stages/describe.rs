@@ -3,7 +3,6 @@
 use super::manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Output, Run};
 use super::split::{Leaf, Piece, Source, Split};
 use super::when::{Part, Task, When};
-use crate::check::schedule;
 use crate::derive::Facts;
 use crate::microbatch::TIME;
 use phzc_cost::Pipeline;
@@ -31,7 +30,7 @@ pub fn manifest(
         schema: 1,
         program: split.local.name.to_string(),
         n_microbatches: placed.header.n_microbatches,
-        schedule: schedule(placed).to_string(),
+        schedule: placed.header.schedule.to_string(),
         stages: devices(placed),
         modules: pieces.iter().map(|piece| writer.entry(piece)).collect(),
         accumulators: split.sums.iter().map(|&sum| writer.accumulator(sum)).collect(),
@@ -57,15 +56,20 @@ fn order(pieces: &[Piece], placed: &Facts) -> Vec<(Task, Option<usize>)> {
     let pipeline = Pipeline {
         forward_secs: vec![1.0; n_stages],
         backward_secs: vec![2.0; n_stages],
+        weight_secs: vec![1.0; n_stages],
         send_secs: vec![0.0; n_stages - 1],
         n_microbatches: placed.header.n_microbatches,
     };
     let tasks: BTreeSet<Task> = pieces.iter().map(|piece| piece.task).collect();
     let task = |event: &Event| {
-        let part = if event.phase == Phase::Forward { Part::Forward } else { Part::Backward };
+        let part = match event.phase {
+            Phase::Forward => Part::Forward,
+            Phase::Backward => Part::Backward,
+            Phase::WeightGradient => Part::WeightGradient,
+        };
         (Task { stage: event.stage, part }, Some(event.microbatch))
     };
-    let events = pipeline.simulate(schedule(placed)).events;
+    let events = pipeline.simulate(placed.header.schedule).events;
     let mut updates: Vec<Task> = tasks.iter().copied().filter(|task| task.is_update()).collect();
     updates.sort_by_key(|task| (task.part, task.stage));
     let each = events.iter().map(task).filter(|(task, _)| tasks.contains(task));
@@ -102,6 +106,7 @@ impl Writer<'_> {
             phase: match task.part {
                 Part::Forward => "forward",
                 Part::Backward => "backward",
+                Part::WeightGradient => "weight_gradient",
                 Part::Update(_) => "update",
             },
             parameters: piece.inputs.iter().zip(params).map(given).collect(),

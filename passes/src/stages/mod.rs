@@ -25,6 +25,7 @@ use crate::inline;
 use crate::microbatch::{after_all, on_time_axis_alone};
 use crate::spmd;
 use layouts::Layouts;
+use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Module, Opcode, Result};
 use split::Split;
 
@@ -58,7 +59,11 @@ pub fn stages(placed: &Module) -> Result<Stages> {
     loops::lift(&mut local);
     no_loop_asks(&local)?;
     let layouts = Layouts::new(&placed, &facts.header.meshes);
-    let split = Split::new(&local, layouts, when::when(local.entry())?);
+    let split = Split::new(
+        &local,
+        layouts,
+        when::when(local.entry(), facts.header.schedule == Schedule::ZeroBubble)?,
+    );
     let pieces = split.pieces()?;
     let manifest = describe::manifest(&split, &pieces, &facts, (&timed, &timed_facts))?;
     let modules = pieces.into_iter().map(|piece| (piece.task.name(), piece.module)).collect();

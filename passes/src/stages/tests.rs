@@ -7,7 +7,12 @@ use phzc_ir::eval::{Options, Value, inputs, run};
 use phzc_ir::{parse, print, verify};
 
 fn placed(text: &str, n_stages: usize, n_microbatches: usize) -> Module {
-    let pipeline = format!("fuse,shard,place{{stages={n_stages},microbatches={n_microbatches}}}");
+    placed_by("1f1b", text, n_stages, n_microbatches)
+}
+
+fn placed_by(schedule: &str, text: &str, n_stages: usize, n_microbatches: usize) -> Module {
+    let options = format!("stages={n_stages},microbatches={n_microbatches},schedule={schedule}");
+    let pipeline = format!("fuse,shard,place{{{options}}}");
     passed(text, &pipeline, &slow_8()).expect("it has a plan")
 }
 
@@ -45,6 +50,35 @@ fn the_modules_of_the_examples_compute_the_step() {
             assert!(error < 1e-4, "{name}, {n_stages} stages, {n_microbatches} microbatches: {error}");
         }
     }
+}
+
+#[test]
+fn by_every_schedule_the_modules_compute_the_step() {
+    for (name, text) in EXAMPLES {
+        for (schedule, n_stages, n_microbatches) in
+            [("gpipe", 2, 4), ("zero-bubble", 2, 4), ("zero-bubble", 4, 2)]
+        {
+            let cut = stages(&placed_by(schedule, text, n_stages, n_microbatches))
+                .unwrap_or_else(|error| panic!("{name}, {schedule}: {error:?}"));
+            assert_eq!(cut.manifest.schedule, schedule);
+            let error = error(text, &cut);
+            assert!(error < 1e-4, "{name}, {schedule}, {n_stages} stages: {error}");
+        }
+    }
+}
+
+#[test]
+fn gradients_of_weights_that_are_put_off_are_modules_of_their_own() {
+    let cut = stages(&placed_by("zero-bubble", EXAMPLES[1].1, 2, 4)).expect("it can be cut");
+    let of_stage = |stage: usize| -> Vec<&str> {
+        let own = cut.manifest.modules.iter().filter(|entry| entry.stage == stage);
+        own.map(|entry| entry.phase).collect()
+    };
+    // Nobody waits for the first stage's backward part.
+    assert_eq!(of_stage(0), ["forward", "weight_gradient", "update"]);
+    assert_eq!(of_stage(1), ["forward", "backward", "weight_gradient", "update", "update"]);
+    let runs = cut.manifest.order.iter().filter(|run| run.module == "stage1.weight_gradient");
+    assert_eq!(runs.map(|run| run.microbatch).collect::<Vec<_>>(), [0, 1, 2, 3].map(Some));
 }
 
 /// The forward part of a random network of square layers: weights now and then tied, biases, residuals, skips.

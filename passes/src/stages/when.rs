@@ -1,6 +1,6 @@
 //! When each instruction of a step runs: in which stage's forward, backward or update part.
 
-use crate::derive::{Phase, is_naming, operand_origins};
+use crate::derive::{Phase, Turn, is_naming, operand_origins, put_off};
 use crate::microbatch::STAGE_NOTE;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Opcode, Result};
@@ -21,6 +21,8 @@ pub enum Part {
     Forward,
     /// Once per microbatch.
     Backward,
+    /// Once per microbatch: the part of backward that a zero-bubble schedule puts off.
+    WeightGradient,
     /// Once per step, after all microbatches; a later one waits for another stage's earlier one.
     Update(usize),
 }
@@ -38,6 +40,16 @@ pub enum When {
     Sum(Task),
 }
 
+impl When {
+    /// The task that it is part of, if that runs once per microbatch.
+    fn each(self) -> Option<Task> {
+        match self {
+            When::In(task) if !task.is_update() => Some(task),
+            _ => None,
+        }
+    }
+}
+
 impl Task {
     /// The module's name: `stage0.forward`, `stage0.update`, `stage0.update2`.
     pub fn name(self) -> String {
@@ -45,6 +57,7 @@ impl Task {
         match part {
             Part::Forward => format!("stage{stage}.forward"),
             Part::Backward => format!("stage{stage}.backward"),
+            Part::WeightGradient => format!("stage{stage}.weight_gradient"),
             Part::Update(0) => format!("stage{stage}.update"),
             Part::Update(level) => format!("stage{stage}.update{}", level + 1),
         }
@@ -56,11 +69,12 @@ impl Task {
     }
 }
 
-/// When each instruction of `entry` runs; its all-reduces are those over the microbatches.
+/// When each instruction of `entry` runs; its all-reduces are those over the microbatches. Where gradients of weights are put
+/// off, they are tasks of their own.
 ///
 /// # Errors
 /// When the note of a stage cannot be read.
-pub fn when(entry: &Computation) -> Result<Vec<When>> {
+pub fn when(entry: &Computation, is_split: bool) -> Result<Vec<When>> {
     let feeds = feeds_sum(entry);
     let mut found: Vec<When> = Vec::with_capacity(entry.instrs.len());
     for (id, instr) in entry.iter() {
@@ -74,7 +88,29 @@ pub fn when(entry: &Computation) -> Result<Vec<When>> {
         };
         found.push(own);
     }
+    if is_split {
+        split_backward(entry, &mut found);
+    }
     Ok(found)
+}
+
+/// Makes tasks of what backward parts can put off, and of the sums of it.
+fn split_backward(entry: &Computation, found: &mut [When]) {
+    let is_put_off = put_off(entry, |id| match found[id.index()] {
+        When::In(Task { stage, part: Part::Backward }) => Turn::Backward(stage),
+        When::In(Task { part: Part::Forward, .. }) => Turn::Forward,
+        _ => Turn::After,
+    });
+    for (id, instr) in entry.iter() {
+        let made = || makers(entry, instr, found).find_map(When::each);
+        match found[id.index()] {
+            When::In(task) if is_put_off[id.index()] => {
+                found[id.index()] = When::In(Task { part: Part::WeightGradient, ..task });
+            }
+            When::Sum(task) => found[id.index()] = When::Sum(made().unwrap_or(task)),
+            _ => {}
+        }
+    }
 }
 
 fn makers<'a>(
@@ -110,10 +146,7 @@ fn task(entry: &Computation, instr: &Instr, found: &[When], feeds_sum: bool) -> 
 
 /// The task that adds to a sum: the one that makes what is added.
 fn summing(entry: &Computation, instr: &Instr, found: &[When]) -> Result<Task> {
-    let made = makers(entry, instr, found).find_map(|when| match when {
-        When::In(task) if !task.is_update() => Some(task),
-        _ => None,
-    });
+    let made = makers(entry, instr, found).find_map(When::each);
     let part = match Phase::parse(instr.note("phzc.phase")) {
         Phase::Forward => Part::Forward,
         _ => Part::Backward,

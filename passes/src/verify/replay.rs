@@ -5,10 +5,10 @@
 //! sum up gradients, and the update. A task runs on the devices of its stage for its microbatch. Constants, and
 //! what is made of them alone, every task makes for itself.
 
-use crate::derive::{Phase, is_naming};
+use crate::derive::{Phase, Turn, is_naming, put_off};
 use crate::microbatch::STAGE_NOTE;
-use phzc_cost::schedule::Phase as SchedulePhase;
-use phzc_cost::{Pipeline, Schedule};
+use phzc_cost::schedule::Phase as Part;
+use phzc_cost::{Pipeline, Schedule, Timeline};
 use phzc_ir::Value as Attribute;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::{Options, Value, eval};
@@ -23,8 +23,8 @@ enum When {
     Given,
     /// In every task that reads it.
     Anywhere,
-    /// In a stage's forward or backward task, once per microbatch.
-    Task(usize, Phase),
+    /// In a task of a stage, once per microbatch.
+    Task(usize, Part),
     /// After all microbatches.
     After,
 }
@@ -33,12 +33,22 @@ enum When {
 pub struct Replay<'a> {
     local: &'a Module,
     when: Vec<When>,
-    n_stages: usize,
-    n_microbatches: usize,
-    /// Devices of one stage.
-    n_devices: usize,
+    plan: Plan,
     /// Per instruction: its value on each device of each microbatch.
     values: Vec<Vec<Option<Value>>>,
+}
+
+/// What there is to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Pipeline stages.
+    pub n_stages: usize,
+    /// Microbatches of one step.
+    pub n_microbatches: usize,
+    /// Devices of one stage.
+    pub n_devices: usize,
+    /// The order of a stage's tasks.
+    pub schedule: Schedule,
 }
 
 /// The program of a task.
@@ -48,23 +58,32 @@ struct Task {
     outputs: Vec<InstrId>,
 }
 
+impl Plan {
+    /// The order of all tasks, whatever they take.
+    fn timeline(&self) -> Timeline {
+        let pipeline = Pipeline {
+            forward_secs: vec![1.0; self.n_stages],
+            backward_secs: vec![2.0; self.n_stages],
+            weight_secs: vec![1.0; self.n_stages],
+            send_secs: vec![0.0; self.n_stages - 1],
+            n_microbatches: self.n_microbatches,
+        };
+        pipeline.simulate(self.schedule)
+    }
+}
+
 impl<'a> Replay<'a> {
     /// A replay of the program of one device.
     ///
     /// # Errors
     /// When a note cannot be read.
-    pub fn new(
-        local: &'a Module,
-        n_stages: usize,
-        n_microbatches: usize,
-        n_devices: usize,
-    ) -> Result<Replay<'a>> {
-        let when = when(local, n_devices)?;
-        let values = vec![vec![None; n_microbatches * n_devices]; when.len()];
-        Ok(Replay { local, when, n_stages, n_microbatches, n_devices, values })
+    pub fn new(local: &'a Module, plan: Plan) -> Result<Replay<'a>> {
+        let when = when(local, &plan)?;
+        let values = vec![vec![None; plan.n_microbatches * plan.n_devices]; when.len()];
+        Ok(Replay { local, when, plan, values })
     }
 
-    /// Runs all tasks in the order of the 1F1B schedule, then what comes after; returns the result per device.
+    /// Runs all tasks in the order of the schedule, then what comes after; returns the result per device.
     ///
     /// # Errors
     /// When a task needs what has not been made by then, or an instruction cannot be evaluated.
@@ -74,28 +93,19 @@ impl<'a> Replay<'a> {
                 self.values[id.index()][lane] = Some(own[number].clone());
             }
         }
-        let pipeline = Pipeline {
-            forward_secs: vec![1.0; self.n_stages],
-            backward_secs: vec![2.0; self.n_stages],
-            send_secs: vec![0.0; self.n_stages - 1],
-            n_microbatches: self.n_microbatches,
-        };
-        let mut tasks: BTreeMap<(usize, Phase), Task> = BTreeMap::new();
-        for event in pipeline.simulate(Schedule::OneFOneB).events {
-            let phase = match event.phase {
-                SchedulePhase::Forward => Phase::Forward,
-                SchedulePhase::Backward => Phase::Backward,
-            };
-            let key = (event.stage, phase);
+        let Plan { n_microbatches, n_devices, .. } = self.plan;
+        let mut tasks: BTreeMap<(usize, Part), Task> = BTreeMap::new();
+        for event in self.plan.timeline().events {
+            let key = (event.stage, event.phase);
             let task = tasks.entry(key).or_insert_with(|| self.task(When::Task(key.0, key.1)));
-            let lanes = event.microbatch * self.n_devices..(event.microbatch + 1) * self.n_devices;
+            let lanes = event.microbatch * n_devices..(event.microbatch + 1) * n_devices;
             let why = format!("stage {} for microbatch {}", event.stage, event.microbatch);
             self.run_task(task, lanes, &why, options)?;
         }
         let mut last = self.task(When::After);
         let root = self.local.entry().root;
         last.outputs = vec![root];
-        let all = 0..self.n_microbatches * self.n_devices;
+        let all = 0..n_microbatches * n_devices;
         self.run_task(&last, all, "the update", options)?;
         let made = std::mem::take(&mut self.values[root.index()]);
         Ok(made.into_iter().flatten().collect())
@@ -212,7 +222,7 @@ impl Writer<'_, '_> {
 }
 
 /// When each instruction of the entry runs.
-fn when(local: &Module, n_devices: usize) -> Result<Vec<When>> {
+fn when(local: &Module, plan: &Plan) -> Result<Vec<When>> {
     let entry = local.entry();
     let mut found: Vec<When> = Vec::with_capacity(entry.instrs.len());
     let (mut is_free, mut is_late): (Vec<bool>, Vec<bool>) = (Vec::new(), Vec::new());
@@ -222,17 +232,35 @@ fn when(local: &Module, n_devices: usize) -> Result<Vec<When>> {
             && !has_side_effect(instr)
             && operands.clone().all(|operand| is_free[operand]);
         let late = operands.any(|operand| is_late[operand])
-            || (!is_naming(instr) && !free && is_after_all(instr, n_devices));
+            || (!is_naming(instr) && !free && is_after_all(instr, plan.n_devices));
         found.push(match () {
             () if instr.op == Opcode::Parameter => When::Given,
             () if is_naming(instr) || free => When::Anywhere,
             () if late => When::After,
-            () => When::Task(stage(instr)?, phase(instr)),
+            () if phase(instr) == Phase::Forward => When::Task(stage(instr)?, Part::Forward),
+            () => When::Task(stage(instr)?, Part::Backward),
         });
         is_free.push(free);
         is_late.push(late);
     }
+    if plan.schedule == Schedule::ZeroBubble {
+        split_backward(entry, &mut found);
+    }
     Ok(found)
+}
+
+/// Makes tasks of what backward parts can put off.
+fn split_backward(entry: &Computation, found: &mut [When]) {
+    let is_put_off = put_off(entry, |id| match found[id.index()] {
+        When::Task(stage, Part::Backward) => Turn::Backward(stage),
+        When::Task(_, Part::Forward) => Turn::Forward,
+        _ => Turn::After,
+    });
+    for (when, is_put_off) in found.iter_mut().zip(is_put_off) {
+        if let (When::Task(_, part), true) = (when, is_put_off) {
+            *part = Part::WeightGradient;
+        }
+    }
 }
 
 fn phase(instr: &Instr) -> Phase {

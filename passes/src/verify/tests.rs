@@ -35,6 +35,20 @@ fn every_pipeline_computes_the_same() {
 }
 
 #[test]
+fn every_schedule_computes_the_same() {
+    for (name, text) in EXAMPLES {
+        for (schedule, stages, microbatches) in
+            [("gpipe", 2, 4), ("zero-bubble", 2, 4), ("zero-bubble", 4, 2), ("zero-bubble", 4, 8)]
+        {
+            let options = format!("stages={stages},microbatches={microbatches},schedule={schedule}");
+            let verified = check(name, text, &format!("fuse,shard,place{{{options}}}"));
+            // A loop over layers runs in lock-step.
+            assert!(verified.is_replayed || name.ends_with("scan"), "{name}, {options}");
+        }
+    }
+}
+
+#[test]
 fn clean_ups_and_fuse_keep_what_a_program_computes() {
     let cluster = slow_8();
     for seed in 0..300 {

@@ -6,11 +6,13 @@ use std::ops::Range;
 
 /// Prefix sums, so that a stage's figures are differences.
 pub struct StageTable<'a> {
-    chain: &'a Chain,
+    pub(super) chain: &'a Chain,
     n_stages: usize,
-    n_microbatches: usize,
+    pub(super) n_microbatches: usize,
     pub limit_bytes: f64,
     secs: Vec<f64>,
+    pub(super) forward: Vec<f64>,
+    pub(super) weight: Vec<f64>,
     update: Vec<f64>,
     fixed: Vec<f64>,
     flight: Vec<f64>,
@@ -36,6 +38,8 @@ impl<'a> StageTable<'a> {
             n_microbatches,
             limit_bytes,
             secs: Chain::sums(&chain.secs),
+            forward: Chain::sums(&chain.forward_secs),
+            weight: Chain::sums(&chain.weight_secs),
             update: Chain::sums(&chain.update_secs),
             fixed: Chain::sums(&chain.fixed_bytes),
             flight: Chain::sums(&chain.flight_bytes),
@@ -43,7 +47,7 @@ impl<'a> StageTable<'a> {
         }
     }
 
-    fn n_layers(&self) -> usize {
+    pub(super) fn n_layers(&self) -> usize {
         self.chain.secs.len()
     }
 
@@ -53,14 +57,14 @@ impl<'a> StageTable<'a> {
         self.secs[to] - self.secs[from] + send
     }
 
-    /// Bytes that a stage needs; it holds as many microbatches as there are stages from it on.
+    /// Bytes that a stage needs; it holds as many microbatches as its schedule lets it.
     pub fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
         let in_flight = self.in_flight(stage);
         self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
     }
 
     fn in_flight(&self, stage: usize) -> f64 {
-        self.n_microbatches.min(self.n_stages - stage) as f64
+        self.chain.schedule.n_in_flight(stage, self.n_stages, self.n_microbatches) as f64
     }
 
     fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
@@ -83,7 +87,7 @@ impl<'a> StageTable<'a> {
         1.0 / (self.n_microbatches + self.n_stages - 1) as f64
     }
 
-    fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
+    pub(super) fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
         starts
             .iter()
             .enumerate()

@@ -1,0 +1,206 @@
+//! Which schedule a text runs in: the one that is asked for, or the fastest that fits.
+//!
+//! Cuts are made for the schedule that is asked for, else for 1F1B. Then the other schedules are tried on the text of the cut, as the report has
+//! them. Zero-bubble fills bubbles with gradients of weights. GPipe is faster than 1F1B where sends are slow: fewer of them are
+//! waited for; it needs memory for all microbatches.
+
+use super::Problem;
+use super::chain::Layers;
+use super::cut::Chain;
+use super::note;
+use super::outcome::Staged;
+use crate::check::memory_of;
+use crate::derive::Facts;
+use phzc_cost::Schedule;
+use phzc_ir::Module;
+
+/// The schedule that is asked for; none where the fastest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted(Option<Schedule>);
+
+/// Another schedule must be faster by this share: rounding is no reason.
+const FASTER: f64 = 1e-6;
+
+impl Wanted {
+    /// By its name; `auto` and others are none.
+    pub fn parse(word: &str) -> Wanted {
+        Wanted(word.parse().ok())
+    }
+
+    /// Notes the schedule that is asked for.
+    pub fn note(self, text: &mut Module) {
+        if let Wanted(Some(schedule)) = self {
+            note::set(text, &[("schedule", schedule.as_str().into())]);
+        }
+    }
+
+    /// The share of 1F1B's least time, every stage once and the slowest for each further microbatch, that no schedule falls below: where
+    /// bubbles may be filled, the stages' work remains, `B` of `S + B - 1`.
+    pub fn fill(self, n_stages: usize, most_microbatches: usize) -> f64 {
+        match self.0 {
+            Some(Schedule::OneFOneB | Schedule::GPipe) => 1.0,
+            _ => most_microbatches as f64 / (n_stages + most_microbatches - 1) as f64,
+        }
+    }
+}
+
+impl Problem<'_> {
+    /// The chain for a number of microbatches, to be cut for the schedule that is asked for.
+    pub(super) fn chain(&self, layers: &mut Layers, n_microbatches: usize) -> Chain {
+        let Wanted(wanted) = self.schedule;
+        Chain { schedule: wanted.unwrap_or_default(), ..layers.chain(n_microbatches) }
+    }
+
+    /// Gives a text another schedule than 1F1B if that is faster, replayed as well as reported, and fits.
+    pub(super) fn reorder(&self, staged: &mut Staged, mut facts: Facts) {
+        let usable = self.cluster.accelerator.usable_bytes();
+        let is_open = self.schedule == Wanted(None) && facts.header.meshes.len() > 1;
+        if !is_open || staged.peak_bytes() > usable {
+            return;
+        }
+        let pipeline = staged.plan.pipeline();
+        // 1F1B's closed form is an estimate from above: like is compared with like.
+        let to_beat = (1.0 - FASTER) * pipeline.simulate(Schedule::OneFOneB).step_secs();
+        let others = [Schedule::ZeroBubble, Schedule::GPipe];
+        let mut faster: Vec<(f64, Schedule)> =
+            others.map(|schedule| (pipeline.step_secs(schedule), schedule)).to_vec();
+        faster.retain(|(secs, _)| *secs < to_beat);
+        faster.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, schedule) in faster {
+            facts.header.schedule = schedule;
+            let stages = memory_of(&staged.text, &facts, self.cluster).stages;
+            if stages.iter().all(|stage| stage.peak_bytes <= usable) {
+                Wanted(Some(schedule)).note(&mut staged.text);
+                staged.time_secs = staged.plan.secs_by(schedule);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::derive::derive;
+    use crate::place::tests::{EXAMPLES, cluster, run, with_memory};
+    use crate::report::{Plan, plan};
+    use crate::testing::slow_8;
+    use phzc_cost::{Cluster, Pipeline, Schedule};
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_pipeline()(n_stages in 1_usize..9)(
+            forward_secs in prop::collection::vec(0.0..2.0, n_stages),
+            weight_secs in prop::collection::vec(0.0..2.0, n_stages),
+            input_secs in prop::collection::vec(0.0..2.0, n_stages),
+            send_secs in prop::collection::vec(0.0..0.5, n_stages - 1),
+            n_microbatches in 1_usize..33,
+        ) -> Pipeline {
+            let backward_secs = weight_secs.iter().zip(&input_secs).map(|(weight, input): (&f64, &f64)| weight + input);
+            let backward_secs = backward_secs.collect();
+            Pipeline { forward_secs, backward_secs, weight_secs, send_secs, n_microbatches }
+        }
+    }
+
+    proptest! {
+        /// What [`super::super::staged`] takes for a bound, for any cut and any number of microbatches up to the most.
+        #[test]
+        fn no_schedule_falls_below_its_share_of_the_weighted_sum(pipeline in any_pipeline(), n_more in 0_usize..9) {
+            let (n_stages, most) = (pipeline.n_stages(), pipeline.n_microbatches + n_more);
+            let both = pipeline.forward_secs.iter().chain(&pipeline.backward_secs).sum::<f64>();
+            let weight = (n_stages + most - 1) as f64 / (most * n_stages) as f64;
+            let weighted = weight * both * pipeline.n_microbatches as f64;
+            for schedule in Schedule::ALL {
+                let secs = pipeline.step_secs(schedule) * (1.0 + 1e-9);
+                for wanted in [super::Wanted(None), super::Wanted(Some(schedule))] {
+                    prop_assert!(wanted.fill(n_stages, most) * weighted <= secs, "{schedule}");
+                }
+            }
+        }
+    }
+
+    /// The report of a program placed with some options.
+    fn placed(program: &str, options: &str, cluster: &Cluster) -> Plan {
+        let (placed, _) = run(program, &format!("fuse,shard,place{{{options}}}"), cluster);
+        let facts = derive(&placed).expect("a placed module");
+        assert!(facts.problems.is_empty(), "{options}: {:?}", facts.problems);
+        plan(&placed, cluster).expect("a placed module")
+    }
+
+    fn peak_bytes(plan: &Plan) -> f64 {
+        plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn a_schedule_that_is_asked_for_is_the_one_that_is_taken() {
+        for (name, program) in EXAMPLES {
+            for (schedule, in_flight) in [("1f1b", [2, 1]), ("gpipe", [4, 4]), ("zero-bubble", [2, 2])] {
+                let options = format!("stages=2,microbatches=4,schedule={schedule}");
+                let plan = placed(program, &options, &cluster());
+                let held: Vec<usize> = plan.stages.iter().map(|stage| stage.n_in_flight).collect();
+                assert_eq!((&*plan.schedule, &*held), (schedule, &in_flight[..]), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_fastest_schedule_is_taken_where_memory_allows() {
+        for (name, program) in EXAMPLES {
+            let secs = |schedule: &str| {
+                let options = format!("stages=4,microbatches=4,schedule={schedule}");
+                placed(program, &options, &slow_8()).time_secs
+            };
+            let [auto, one, zero] = ["auto", "1f1b", "zero-bubble"].map(secs);
+            assert!(auto <= one * (1.0 + 1e-9), "{name}: auto {auto}, 1f1b {one}");
+            // A loop over layers cannot be taken apart: nothing of it is put off.
+            assert!(auto < one || name.ends_with("scan"), "{name}: auto {auto}, zero-bubble {zero}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_needs_too_much_memory_is_not_taken() {
+        let (program, options) = (EXAMPLES[0].1, "stages=2,microbatches=4,recompute=never");
+        let free =
+            |schedule: &str| placed(program, &format!("{options},schedule={schedule}"), &with_memory(1e9));
+        let [one, zero] = ["1f1b", "zero-bubble"].map(free);
+        let [lean, large] = [&one, &zero].map(peak_bytes);
+        assert!(lean < large, "1f1b {lean}, zero-bubble {large}");
+        let between = placed(program, options, &with_memory(0.5 * (lean + large)));
+        assert!(peak_bytes(&between) <= 0.5 * (lean + large));
+        assert_eq!(between.schedule, "1f1b");
+    }
+
+    #[test]
+    fn where_memory_is_short_1f1b_is_no_faster_than_what_is_taken() {
+        for (name, program) in EXAMPLES {
+            let free = placed(program, "stages=2,schedule=1f1b", &with_memory(1e9));
+            let tight = with_memory(0.9 * peak_bytes(&free));
+            let secs =
+                |schedule: &str| placed(program, &format!("stages=2,schedule={schedule}"), &tight).time_secs;
+            let [auto, one] = ["auto", "1f1b"].map(secs);
+            assert!(auto <= one * (1.0 + 1e-9), "{name}: auto {auto}, 1f1b {one}");
+        }
+    }
+
+    #[test]
+    fn no_plan_by_any_schedule_beats_the_bound() {
+        for (name, program) in EXAMPLES {
+            for cluster in [slow_8(), cluster()] {
+                let bound = |options: &str| placed(program, options, &cluster).lower_bound_secs;
+                let bound = bound("").expect("it has a bound");
+                for options in
+                    ["stages=2,microbatches=2", "stages=2,microbatches=4", "stages=4,microbatches=8"]
+                {
+                    for schedule in ["1f1b", "gpipe", "zero-bubble"] {
+                        let plan = placed(program, &format!("{options},schedule={schedule}"), &cluster);
+                        let own = plan.lower_bound_secs.expect("it has a bound");
+                        let secs = plan.time_secs * (1.0 + 1e-9);
+                        assert!(
+                            own <= secs && bound <= secs,
+                            "{name}, {options}, {schedule}: {bound} {own} {secs}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
