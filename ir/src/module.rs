@@ -196,6 +196,19 @@ impl Instr {
         }
     }
 
+    /// The empty tuple, without a name: stands where an instruction is about to go.
+    pub fn nothing(span: Span) -> Instr {
+        Instr {
+            name: Box::default(),
+            op: Opcode::Tuple,
+            operands: SmallVec::new(),
+            shape: Shape::Tuple(Vec::new()),
+            payload: Payload::None,
+            attrs: Vec::new(),
+            span,
+        }
+    }
+
     /// The value of an attribute.
     pub fn attr(&self, key: Key) -> Option<&Value> {
         self.attrs.iter().find(|attr| attr.key == key).map(|attr| &attr.value)

@@ -256,19 +256,6 @@ fn lie_alike(
     all(a, a_block) == all(b, b_block)
 }
 
-/// Stands where an instruction goes.
-fn nothing(instr: &Instr) -> Instr {
-    Instr {
-        name: Box::default(),
-        op: Opcode::Tuple,
-        operands: [].into_iter().collect(),
-        shape: Shape::Tuple(Vec::new()),
-        payload: Payload::None,
-        attrs: Vec::new(),
-        span: instr.span,
-    }
-}
-
 struct Cutter<'a> {
     comp: &'a Computation,
     copies: &'a Copies,
@@ -283,8 +270,9 @@ impl Cutter<'_> {
     fn cut(&self, module: &Module) -> Option<Short> {
         let mut short = module.without_entry();
         let entry = &mut short.comps[module.entry.index()];
-        let kept =
-            |(id, instr): (InstrId, &Instr)| if self.is_kept(id) { instr.clone() } else { nothing(instr) };
+        let kept = |(id, instr): (InstrId, &Instr)| {
+            if self.is_kept(id) { instr.clone() } else { Instr::nothing(instr.span) }
+        };
         entry.instrs = self.comp.iter().map(kept).collect();
         for (id, instr) in self.comp.iter().filter(|(id, _)| self.is_kept(*id)) {
             let operands = instr.operands.iter().map(|&operand| self.read_by(id, operand));

@@ -189,8 +189,8 @@ impl Problem<'_> {
         derive(self.plain).map_or(0.0, |facts| report::products_secs(self.plain, &facts, self.cluster))
     }
 
-    /// The best placement on `wanted` stages, or on any number of them (0).
-    fn best(&self, wanted: usize) -> Result<Placement> {
+    /// The numbers of stages to try, `wanted` or any (0): one stage, and several.
+    fn stage_counts(&self, wanted: usize) -> Result<(Vec<usize>, Vec<usize>)> {
         let n_devices = self.cluster.n_devices();
         if wanted > 0 && !n_devices.is_multiple_of(wanted) {
             return Err(Diagnostic::error(format!(
@@ -208,18 +208,33 @@ impl Problem<'_> {
         let counts = (1..=n_devices).filter(|&count| n_devices.is_multiple_of(count));
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
-        let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
+        Ok(counts.partition(|&count| count == 1))
+    }
+
+    /// The best placement on `wanted` stages, or on any number of them (0).
+    fn best(&self, wanted: usize) -> Result<Placement> {
+        let (one, many) = self.stage_counts(wanted)?;
         // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
-        let mut tried: Vec<Tried> =
-            one.iter().map(|_| if is_late { self.as_sharded() } else { self.unstaged() }).collect();
+        let unsketched = || -> Vec<Tried> {
+            one.iter().map(|_| if is_late { self.as_sharded() } else { self.unstaged() }).collect()
+        };
+        let sketch = |counts: &[usize], best: f64| -> Vec<_> {
+            counts.par_iter().map(|&count| (count, self.sketched(count, best))).collect()
+        };
+        let is_open =
+            |tried: &[Tried]| !self.is_given && tried.iter().any(|tried| !self.is_as_sharded(tried));
+        let all = [&one[..], &many].concat();
+        let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
+        let (mut tried, early) = match is_long {
+            true => rayon::join(unsketched, || sketch(&all, f64::INFINITY)),
+            false => (unsketched(), Vec::new()),
+        };
         let best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
-        let mut sketches: Vec<Sketch> = Vec::new();
-        let is_open = !self.is_given && tried.iter().any(|tried| !self.is_as_sharded(tried));
-        let some: Vec<usize> = one.iter().filter(|_| is_open).chain(&many).copied().collect();
-        let sketched: Vec<_> = some.par_iter().map(|&count| self.sketched(count, best)).collect();
-        let mut limited: Vec<(f64, Limited)> = Vec::new();
-        for sketched in sketched {
+        let some = if is_open(&tried) { &all[..] } else { &many[..] };
+        let sketched = if is_long { early } else { sketch(some, best) };
+        let (mut sketches, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
+        for (_, sketched) in sketched.into_iter().filter(|(count, _)| some.contains(count)) {
             match sketched {
                 Ok(found) => {
                     let secs = found.secs();
@@ -237,6 +252,9 @@ impl Problem<'_> {
         pick(tried.into_iter(), || self.floor_secs())
     }
 }
+
+/// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while others are sketched.
+const LONG: usize = 100_000;
 
 /// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
 const MAX_LIMITED: usize = 3;
