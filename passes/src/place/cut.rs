@@ -56,7 +56,7 @@ pub struct Cut {
     /// First layer of each stage.
     pub starts: Vec<usize>,
     /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other schedules see
-    /// [`StageTable::step_secs`].
+    /// `StageTable::step_secs`.
     pub step_secs: f64,
     /// Bytes of the stage that needs most.
     pub memory_bytes: f64,

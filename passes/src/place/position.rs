@@ -189,10 +189,15 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether the forward part makes it of weights alone, or it is one.
+/// Whether the forward part makes it of weights alone, or it is one. What is smaller than what it is made of stays with that: it is
+/// cheaper to send.
 fn is_prepared(module: &Module, facts: &Facts, id: InstrId) -> bool {
-    let own = &facts.comps[module.entry.index()][id.index()];
-    own.natures.iter().all(|nature| *nature == Nature::State) && !has_side_effect(module.entry().instr(id))
+    let (comp, own) = (module.entry(), &facts.comps[module.entry.index()][id.index()]);
+    let elements = |instr: &Instr| instr.shape.as_array().map_or(0.0, |array| array.n_elements());
+    let instr = comp.instr(id);
+    own.natures.iter().all(|nature| *nature == Nature::State)
+        && !has_side_effect(instr)
+        && instr.operands.iter().all(|&operand| elements(comp.instr(operand)) <= elements(instr))
 }
 
 fn lower(at: &mut Option<usize>, to: usize) {
@@ -228,4 +233,40 @@ fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
         }
     }
     phases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::derive::derive;
+
+    #[test]
+    fn what_is_made_of_a_weight_lies_with_its_reader_but_a_norm_with_the_weight() {
+        let text = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias), {1}: (2, {}, may-alias) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  scale = f32[8] parameter(2)
+  wide = f32[8,8] broadcast(scale), dimensions={1}
+  zero = f32[] constant(0)
+  h = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  square = f32[8,8] multiply(w, w)
+  norm = f32[] reduce(square, zero), dimensions={0,1}, to_apply=add
+  y = f32[8,8] multiply(h, wide)
+  loss = f32[] reduce(y, zero), dimensions={0,1}, to_apply=add
+  all = f32[] add(loss, norm)
+  ROOT out = (f32[8,8], f32[8], f32[]) tuple(w, scale, all)
+}";
+        let module = phzc_ir::parse(text).expect("a legal program");
+        let at = positions(&module, &derive(&module).expect("no notes"));
+        let index = |name: &str| {
+            module.entry().instrs.iter().position(|instr| &*instr.name == name).expect("it is there")
+        };
+        for (name, wanted) in
+            [("wide", "y"), ("scale", "y"), ("square", "norm"), ("norm", "norm"), ("w", "h")]
+        {
+            assert_eq!(at[index(name)], index(wanted), "{name}");
+        }
+    }
 }
