@@ -1,7 +1,7 @@
 //! Where each instruction of the entry lies on the chain that a pipeline cuts: its position in the forward part.
 //!
-//! A forward instruction lies where it stands, but what it makes of weights alone lies where that is read first: programs
-//! prepare weights anywhere. A backward one lies as late as it can, that is where the gradients
+//! A forward instruction lies where it stands, but what it makes of weights alone, unless that is smaller than they are, lies where it is
+//! read first: programs prepare weights anywhere. A backward one lies as late as it can, that is where the gradients
 //! that it reads are made, but no later than where the forward part reads its other operands for the last time:
 //! the gradient of a layer's weight is made where the layer is. Positions never rise along the backward part, so
 //! that gradients only ever go to earlier stages. An update lies where its gradient is made.
