@@ -256,7 +256,7 @@ fn a_plan_that_computes_again_is_not_called_best_for_beating_plans_that_do_not()
         let plan = report::plan(&placed, &cluster()).expect("a placed module");
         let again = placed.entry().instrs.iter().any(|instr| instr.name.contains(".again"));
         let (planned, bound) = (plan.planned_secs.expect("noted"), plan.lower_bound_secs.expect("noted"));
-        let plain = parse(program).expect("examples are programs");
+        let (plain, _) = run(program, "fuse", &cluster());
         let products = report::products_secs(&plain, &derive(&plain).expect("no notes"), &cluster());
         assert!(
             !again || bound <= products && plan.stop.as_deref() != Some("optimal"),
