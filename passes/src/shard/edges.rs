@@ -70,6 +70,8 @@ struct TableKey {
     trips: u64,
     /// Moving a value that would else stay in registers costs more.
     is_stored: bool,
+    /// It may be forbidden to gather it.
+    is_ungathered: bool,
     source: usize,
     target: usize,
 }
@@ -149,7 +151,8 @@ impl<'e> Edges<'e> {
         let it = &model.input.graph.tensors[tensor as usize];
         let (bytes, dims) = (it.bytes.to_bits(), it.dims.clone());
         let is_stored = model.input.is_stored[tensor as usize];
-        let key = TableKey { dims, bytes, trips: trips.to_bits(), is_stored, source, target };
+        let is_ungathered = model.is_ungathered[tensor as usize];
+        let key = TableKey { dims, bytes, trips: trips.to_bits(), is_stored, is_ungathered, source, target };
         let make = || Arc::new(table(model, tensor, trips, sources, targets));
         let table = self.tables.entry(key).or_insert_with(make);
         if table.values.iter().any(|&secs| secs != 0.0) {

@@ -18,10 +18,12 @@ enum What {
     Role(Role),
     /// Parameters that do not run over the batch are stored whole.
     Weights,
+    /// What replaces such a parameter is not gathered (1), or what it is made of where it is read (3): [`super::zero`].
+    Zero(u8),
 }
 
 /// The words of the option, each a bit of [`Forbid`].
-const WORDS: [(&str, What); 10] = [
+const WORDS: [(&str, What); 12] = [
     ("all-gather", What::Move(Collective::AllGather)),
     ("all-reduce", What::Move(Collective::AllReduce)),
     ("reduce-scatter", What::Move(Collective::ReduceScatter)),
@@ -32,6 +34,8 @@ const WORDS: [(&str, What); 10] = [
     ("rhs", What::Role(Role::Right)),
     ("contract", What::Role(Role::Contracted)),
     ("weights", What::Weights),
+    ("zero1", What::Zero(1)),
+    ("zero3", What::Zero(3)),
 ];
 
 /// What is forbidden; nothing by default.
@@ -60,6 +64,11 @@ impl Forbid {
     /// Whether a collective is forbidden.
     pub fn forbids(self, kind: Collective) -> bool {
         self.words().any(|(_, what)| what == What::Move(kind))
+    }
+
+    /// Whether a stage of ZeRO is forbidden: 1 (and with it 2), or 3.
+    pub(super) fn forbids_zero(self, stage: u8) -> bool {
+        self.words().any(|(_, what)| what == What::Zero(stage))
     }
 
     /// The forbidden words.
@@ -95,7 +104,7 @@ impl Forbid {
     /// Per word: the loops of the block's menu (a bit each) that have to be whole.
     fn masks(self, input: &Input, block: BlockId, menu: &Menu) -> Vec<(&'static str, u8)> {
         let mask = |what: What| match what {
-            What::Move(_) => 0,
+            What::Move(_) | What::Zero(_) => 0,
             What::Role(role) => role_mask(input, block, menu, role),
             What::Weights => weight_mask(input, block, menu),
         };

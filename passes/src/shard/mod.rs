@@ -36,6 +36,7 @@ pub(crate) mod tests;
 pub mod unique;
 mod want;
 mod ways;
+mod zero;
 
 use crate::batch::batch_dims;
 use crate::blocks::Blocks;

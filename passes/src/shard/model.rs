@@ -7,6 +7,7 @@ use super::moves::{Moves, Source, Step};
 use super::splits::Splitter;
 use super::unique::Unique;
 use super::want::Want;
+use super::zero::{gathers, ungathered};
 use crate::blocks::{BlockId, Blocks, is_shaped};
 use crate::classes::ClassId;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
@@ -117,6 +118,8 @@ pub struct Model<'a> {
     pub moves: Moves,
     /// Per tensor: how many readings it has, those at home and handed over included.
     pub(super) n_readers: Vec<u32>,
+    /// Per tensor: whether it may not be gathered.
+    pub(super) is_ungathered: Vec<bool>,
     pub(super) weights: [f64; 3],
 }
 
@@ -160,6 +163,7 @@ impl<'a> Model<'a> {
             moves: Moves::new(mesh, input.forbid),
             is_shared: vec![false; graph.tensors.len()],
             n_readers: vec![0; graph.tensors.len()],
+            is_ungathered: ungathered(&input),
             weights: [1.0; 3],
         };
         model.collect_uses();
@@ -284,6 +288,10 @@ impl<'a> Model<'a> {
     pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
         let sums = source.partial & !target.partial;
         if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
+            return f64::INFINITY;
+        }
+        let n_axes = self.mesh.n_axes();
+        if self.is_ungathered[tensor as usize] && gathers(source.layout, target.layout, n_axes) {
             return f64::INFINITY;
         }
         let spill = self.spill_secs(tensor, source.layout, target.layout);

@@ -51,10 +51,8 @@ impl Model<'_> {
     pub(super) fn figures(&self, tensor: TensorId) -> Vec<u64> {
         let it = &self.input.graph.tensors[tensor as usize];
         let dims = it.dims.iter().map(|&size| size as u64);
-        [it.bytes.to_bits(), u64::from(self.input.is_stored[tensor as usize])]
-            .into_iter()
-            .chain(dims)
-            .collect()
+        let facts = [self.input.is_stored[tensor as usize], self.is_ungathered[tensor as usize]];
+        [it.bytes.to_bits()].into_iter().chain(facts.map(u64::from)).chain(dims).collect()
     }
 
     /// No choice costs less: the cheapest strategy of every block, collectives left out.
