@@ -45,6 +45,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
+    /// List the K best plans with what distinguishes them (plans.txt); short for `place{top=K}`
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub top: Option<u32>,
+
     /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules, docs/stages.md
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,

@@ -5,26 +5,41 @@ use crate::args::Args;
 use crate::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
-use phzc_passes::{Pipeline, Step};
+use phzc_passes::{Pipeline, Step, place};
 
-/// Reads `--passes` and adds the pins; what an option asks of `shard` needs it in the pipeline.
+/// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
     let mut pipeline =
         Pipeline::parse(&args.passes).map_err(|errors| wrong("--passes", &args.passes, errors))?;
-    let mut shards: Vec<&mut Step> =
-        pipeline.steps.iter_mut().filter(|step| step.pass.name == shard::PASS.name).collect();
-    for (option, is_given) in [("--pin", !args.pins.is_empty()), ("--explain", !args.explain.is_empty())] {
-        if is_given && shards.is_empty() {
-            let error = Diagnostic::error(format!("`{option}` is about the pass `shard`, which is not run"));
+    let asked = [
+        ("--pin", shard::PASS.name, !args.pins.is_empty()),
+        ("--explain", shard::PASS.name, !args.explain.is_empty()),
+        ("--top", place::PASS.name, args.top.is_some()),
+    ];
+    for (option, pass, _) in asked.iter().filter(|(.., is_given)| *is_given) {
+        if !pipeline.steps.iter().any(|step| step.pass.name == *pass) {
+            let error = Diagnostic::error(format!("`{option}` is about the pass `{pass}`, which is not run"));
             let error = error.help("add it: `--passes fuse,shard,place`");
             return Err(wrong("--passes", &args.passes, vec![error]));
         }
     }
     for pin in &args.pins {
         pins::parse(pin).map_err(|error| wrong("--pin", pin, vec![error]))?;
-        shards.iter_mut().for_each(|step| add_pin(step, pin));
+        steps(&mut pipeline, shard::PASS.name).for_each(|step| add_pin(step, pin));
+    }
+    if let Some(top) = args.top {
+        steps(&mut pipeline, place::PASS.name).for_each(|step| set(step, "top", &top.to_string()));
     }
     Ok(pipeline)
+}
+
+/// The steps that run a pass.
+fn steps<'p>(pipeline: &'p mut Pipeline, pass: &'static str) -> impl Iterator<Item = &'p mut Step> {
+    pipeline.steps.iter_mut().filter(move |step| step.pass.name == pass)
+}
+
+fn set(step: &mut Step, option: &'static str, value: &str) {
+    step.options.values.insert(option, value.to_owned());
 }
 
 fn add_pin(step: &mut Step, pin: &str) {

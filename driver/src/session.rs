@@ -6,8 +6,8 @@ use crate::emit::{self, Emit, Emitted};
 use crate::frontend::{Program, load};
 use crate::render::{Source, render};
 use crate::{
-    Failure, Io, calibrate, cluster, controls, convert, eval, explain, files, generate, help, phaze_plan,
-    profile_plan, summary, validate, verify, write_stdout,
+    Failure, Io, alternatives, calibrate, cluster, controls, convert, eval, explain, files, generate, help,
+    phaze_plan, profile_plan, summary, validate, verify, write_stdout,
 };
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::derive::{derive, is_planned};
@@ -81,6 +81,7 @@ fn compile(
         say(args, io, &summary::plan(&plan));
     }
     explained(&mut cx, io);
+    ranked(&mut cx, io);
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
@@ -94,6 +95,15 @@ fn explained(cx: &mut Context, io: &mut Io) {
         let text = explain::text(&cx.explanations);
         let _ = io.stderr.write_all(text.as_bytes());
         cx.artifacts.insert("explain.txt".to_owned(), text);
+    }
+}
+
+/// Prints the plans that were asked for besides the best, and keeps the list.
+fn ranked(cx: &mut Context, io: &mut Io) {
+    if !cx.alternatives.is_empty() {
+        let text = alternatives::text(&cx.alternatives) + "\n";
+        let _ = io.stderr.write_all(text.as_bytes());
+        cx.artifacts.insert("plans.txt".to_owned(), text);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a pass is: a name, a summary, typed options, and a function from module to module.
 
+use crate::place::top::Alternative;
 use crate::shard::explain::Explanation;
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
@@ -95,6 +96,8 @@ pub struct Context<'a> {
     pub explain: Vec<String>,
     /// The explanations, from `shard`.
     pub explanations: Vec<Explanation>,
+    /// The best plans, from `place`, if several were asked for.
+    pub alternatives: Vec<Alternative>,
     /// Called with a short phrase when long work advances.
     pub progress: &'a (dyn Fn(&str) + Sync),
 }
@@ -109,6 +112,7 @@ impl<'a> Context<'a> {
             artifacts: IndexMap::new(),
             explain: Vec::new(),
             explanations: Vec::new(),
+            alternatives: Vec::new(),
             progress: &|_| {},
         }
     }

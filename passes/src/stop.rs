@@ -27,6 +27,10 @@ pub static STOPS: &[StopInfo] = &[
         name: "stages-open",
         meaning: "other numbers of pipeline stages or microbatches have only a weak bound; the gap is to that",
     },
+    StopInfo {
+        name: "limit",
+        meaning: "as many plans have been made as `place{max-plans=…}` allows; another one may be up to the gap faster",
+    },
 ];
 
 #[cfg(test)]

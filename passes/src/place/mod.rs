@@ -24,6 +24,7 @@ pub(crate) mod strip;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod top;
 mod tried;
 mod units;
 
@@ -70,6 +71,18 @@ pub static PASS: Pass = Pass {
             default: "auto",
             help: "in which order stages run microbatches; auto takes the fastest that fits in memory",
         },
+        OptionInfo {
+            name: "top",
+            kind: OptionKind::Int { min: 1, max: 1000 },
+            default: "1",
+            help: "how many plans to list, the best first: each has other numbers of stages or microbatches, or another schedule",
+        },
+        OptionInfo {
+            name: "max-plans",
+            kind: OptionKind::Int { min: 0, max: 1 << 20 },
+            default: "0",
+            help: "once a plan fits, no more texts are made than so many; 0 is no limit",
+        },
     ],
     run,
 };
@@ -100,10 +113,17 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
         schedule: Wanted::parse(options.text("schedule")),
+        max_plans: options.int("max-plans") as usize,
         n_written: AtomicUsize::new(0),
+        n_plans: AtomicUsize::new(0),
     };
     (cx.progress)("place: trying stage counts");
-    let mut best = problem.best(options.int("stages") as usize)?;
+    let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
+    let mut best = problem.best(n_stages)?;
+    if n_best > 1 {
+        (cx.progress)("place: ranking plans");
+        (best, cx.alternatives) = problem.ranked(best, n_stages, n_best);
+    }
     if problem.recompute != Recompute::Auto {
         note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
     }
@@ -133,6 +153,10 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
             return Err(Diagnostic::error(message).help("place the output of `shard`"));
         }
     }
+    if options.int("top") > 1 {
+        let message = "the program has been placed already, no other plans are looked for";
+        return Err(Diagnostic::error(message).help("place the output of `shard`"));
+    }
     Ok(Some(Changed::No))
 }
 
@@ -153,6 +177,9 @@ struct Problem<'a> {
     schedule: Wanted,
     /// Instructions of all texts that were written so far.
     n_written: AtomicUsize,
+    /// Texts that were written so far, and the most if there is a limit (0).
+    n_plans: AtomicUsize,
+    max_plans: usize,
 }
 
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
@@ -181,7 +208,12 @@ impl Recompute {
 impl Problem<'_> {
     /// Whether so much has been written that a text which fits must do.
     fn is_spent(&self) -> bool {
-        self.n_written.load(Ordering::Relaxed) > MAX_WRITTEN
+        self.n_written.load(Ordering::Relaxed) > MAX_WRITTEN || self.is_limited()
+    }
+
+    /// Whether as many plans have been made as the user allows.
+    fn is_limited(&self) -> bool {
+        self.max_plans > 0 && self.n_plans.load(Ordering::Relaxed) >= self.max_plans
     }
 
     /// No placement takes less, whatever it computes again.
@@ -249,7 +281,7 @@ impl Problem<'_> {
         if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| self.unstaged()));
         }
-        pick(tried.into_iter(), || self.floor_secs())
+        pick(tried.into_iter(), || self.floor_secs(), self.is_limited())
     }
 }
 

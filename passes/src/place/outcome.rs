@@ -18,6 +18,8 @@ pub struct Placement {
     /// Whether it computes something again, or has microbatches.
     pub is_eased: bool,
     is_again: bool,
+    /// Whether more plans would have been made, had that been allowed.
+    is_limited: bool,
 }
 
 /// What became of one stage count.
@@ -104,7 +106,7 @@ impl Staged {
         let Staged { text, plan, time_secs, is_again, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
         let is_eased = is_again || plan.n_microbatches > 1;
-        Placement { text, time_secs, lower_bound_secs, stop, n_stages, is_eased, is_again }
+        Placement { text, time_secs, lower_bound_secs, stop, n_stages, is_eased, is_again, is_limited: false }
     }
 }
 
@@ -113,7 +115,11 @@ impl Staged {
 ///
 /// # Errors
 /// Why there is none.
-pub fn pick(tried: impl Iterator<Item = Tried>, floor_secs: impl Fn() -> f64) -> Result<Placement> {
+pub fn pick(
+    tried: impl Iterator<Item = Tried>,
+    floor_secs: impl Fn() -> f64,
+    is_limited: bool,
+) -> Result<Placement> {
     let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
         (None, None, f64::INFINITY);
     for result in tried {
@@ -131,13 +137,25 @@ pub fn pick(tried: impl Iterator<Item = Tried>, floor_secs: impl Fn() -> f64) ->
     }
     let mut best =
         best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    best.is_limited = is_limited;
     best.note(if best.is_again { bound.min(floor_secs()) } else { bound });
     Ok(best)
 }
 
 impl Placement {
+    /// No plan takes less, as the note says.
+    pub fn lower_bound_secs(&self) -> f64 {
+        let noted = note::read(&self.text).get("lower_bound_secs").and_then(serde_json::Value::as_f64);
+        noted.unwrap_or(0.0)
+    }
+
+    /// Whether it computes something again.
+    pub fn is_again(&self) -> bool {
+        self.is_again
+    }
+
     /// Adds what was decided to the plan's note.
-    fn note(&mut self, bound_secs: f64) {
+    pub(super) fn note(&mut self, bound_secs: f64) {
         let plan = note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
         let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
@@ -148,6 +166,7 @@ impl Placement {
         let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
         let stop = match is_own_bound {
             _ if is_whole && gap <= 1e-9 => "optimal",
+            _ if self.is_limited => "limit",
             true if self.is_eased => "memory-gap",
             true => self.stop.as_str(),
             false => "stages-open",

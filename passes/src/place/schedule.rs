@@ -27,6 +27,16 @@ impl Wanted {
         Wanted(word.parse().ok())
     }
 
+    /// This schedule.
+    pub fn only(schedule: Schedule) -> Wanted {
+        Wanted(Some(schedule))
+    }
+
+    /// Whether any will do.
+    pub fn is_free(self) -> bool {
+        self.0.is_none()
+    }
+
     /// Notes the schedule that is asked for.
     pub fn note(self, text: &mut Module) {
         if let Wanted(Some(schedule)) = self {

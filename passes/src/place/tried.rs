@@ -302,6 +302,7 @@ impl Problem<'_> {
             text::head(&mut text, n_stages, n_microbatches);
         }
         self.n_written.fetch_add(text.entry().instrs.len(), Ordering::Relaxed);
+        self.n_plans.fetch_add(1, Ordering::Relaxed);
         self.schedule.note(&mut text);
         let facts = derive(&text)?;
         let plan = report::plan_of(&text, &facts, self.cluster);

@@ -1,0 +1,188 @@
+//! The best plans besides the best one: `place{top=K}`. They differ in their number of stages, of microbatches, or their schedule.
+
+use super::outcome::Placement;
+use super::schedule::Wanted;
+use super::{Problem, Recompute};
+use crate::report::{self, Plan};
+use phzc_cost::Schedule;
+use rayon::prelude::*;
+
+/// One of the best plans.
+pub struct Alternative {
+    /// Options of `place` that ask for it.
+    pub options: String,
+    /// Whether it computes activations again.
+    pub is_again: bool,
+    /// What the report says of it.
+    pub plan: Plan,
+}
+
+/// What distinguishes a plan: numbers of stages and microbatches, and the schedule where there are stages.
+type Key = (usize, usize, Option<Schedule>);
+
+/// A plan, and what it is.
+struct Found {
+    key: Key,
+    placement: Placement,
+    plan: Plan,
+}
+
+/// What may be one of the best.
+struct Candidate {
+    n_stages: usize,
+    n_microbatches: usize,
+    schedule: Wanted,
+    /// Seconds of a step, by an estimate.
+    secs: f64,
+}
+
+impl Problem<'_> {
+    /// The best placement, `best` or a faster one, and the `k` best.
+    pub(super) fn ranked(&self, best: Placement, wanted: usize, k: usize) -> (Placement, Vec<Alternative>) {
+        let bound = best.lower_bound_secs();
+        let mut found = vec![self.found(best)];
+        let mut open = self.candidates(wanted);
+        while let Some(next) = next(&mut open, &found, k) {
+            let Ok(placement) = self.only(next.n_microbatches, next.schedule).best(next.n_stages) else {
+                continue;
+            };
+            let one = self.found(placement);
+            open.extend(self.other_schedules(&one, next.schedule));
+            match found.iter_mut().find(|other| other.key == one.key) {
+                Some(other) if other.plan.time_secs <= one.plan.time_secs => {}
+                Some(other) => *other = one,
+                None => found.push(one),
+            }
+            found.sort_by(|a, b| a.plan.time_secs.total_cmp(&b.plan.time_secs));
+        }
+        found.truncate(k);
+        let all = found.iter().map(|found| self.alternative(found)).collect();
+        let mut first = found.swap_remove(0).placement;
+        first.note(bound.min(first.lower_bound_secs()));
+        (first, all)
+    }
+
+    fn found(&self, placement: Placement) -> Found {
+        let plan = report::plan(&placement.text, self.cluster).expect("the planner's own text");
+        let schedule = plan.schedule.parse().ok().filter(|_| plan.stages.len() > 1);
+        Found { key: (plan.stages.len(), plan.n_microbatches, schedule), placement, plan }
+    }
+
+    /// Every number of stages with every number of microbatches, with what the chain takes it to take.
+    fn candidates(&self, wanted: usize) -> Vec<Candidate> {
+        let (one, many) = self.stage_counts(wanted).unwrap_or_default();
+        let all = [one, many].concat();
+        let pairs: Vec<(usize, usize)> = all
+            .iter()
+            .flat_map(|&n_stages| self.counts.iter().map(move |&count| (n_stages, count)))
+            .collect();
+        let candidate = |(n_stages, n_microbatches): (usize, usize)| {
+            let schedule = self.schedule;
+            let sketched = || self.only(n_microbatches, schedule).sketched_secs(n_stages);
+            let secs = if n_stages == 1 { 0.0 } else { sketched() };
+            Candidate { n_stages, n_microbatches, schedule, secs }
+        };
+        pairs.into_par_iter().map(candidate).collect()
+    }
+
+    /// Seconds of the best cut in layouts that ignore memory; infinite if there is none.
+    fn sketched_secs(&self, n_stages: usize) -> f64 {
+        self.sketched(n_stages, f64::INFINITY).map_or(f64::INFINITY, |sketched| sketched.secs())
+    }
+
+    /// The same problem with one number of microbatches, by one schedule.
+    fn only(&self, n_microbatches: usize, schedule: Wanted) -> Problem<'_> {
+        let (n_written, n_plans) = Default::default();
+        Problem { counts: vec![n_microbatches], schedule, n_written, n_plans, ..*self }
+    }
+
+    /// A plan whose schedule was free, by each of the others.
+    fn other_schedules(&self, found: &Found, asked: Wanted) -> Vec<Candidate> {
+        let (n_stages, n_microbatches, Some(own)) = found.key else { return Vec::new() };
+        let others = Schedule::ALL.into_iter().filter(|&other| asked.is_free() && other != own);
+        let candidate = |other: Schedule| Candidate {
+            n_stages,
+            n_microbatches,
+            schedule: Wanted::only(other),
+            secs: found.plan.secs_by(other),
+        };
+        others.map(candidate).collect()
+    }
+
+    fn alternative(&self, found: &Found) -> Alternative {
+        let (n_stages, n_microbatches, schedule) = found.key;
+        let mut options = format!("stages={n_stages},microbatches={n_microbatches}");
+        options += &schedule.map(|schedule| format!(",schedule={schedule}")).unwrap_or_default();
+        options += match self.recompute {
+            Recompute::Auto => "",
+            Recompute::Never => ",recompute=never",
+            Recompute::All => ",recompute=all",
+        };
+        Alternative { options, is_again: found.placement.is_again(), plan: found.plan.clone() }
+    }
+}
+
+/// The candidate that promises most, unless the `k` best are known and it promises no less than they take.
+fn next(open: &mut Vec<Candidate>, found: &[Found], k: usize) -> Option<Candidate> {
+    let least = (0..open.len()).min_by(|&a, &b| open[a].secs.total_cmp(&open[b].secs))?;
+    let is_worth = found.get(k - 1).is_none_or(|last| open[least].secs < last.plan.time_secs);
+    is_worth.then(|| open.remove(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Alternative;
+    use crate::pass::Context;
+    use crate::pipeline::Pipeline;
+    use crate::report::{Plan, plan};
+    use crate::testing::{EXAMPLES, passed, slow_8};
+    use phzc_ir::parse;
+
+    /// The plan that is taken, and those that are listed.
+    fn ranked(program: &str, options: &str) -> (Plan, Vec<Alternative>) {
+        let (mut module, cluster) = (parse(program).expect("a legal program"), slow_8());
+        let mut cx = Context::new(&cluster);
+        let steps =
+            Pipeline::parse(&format!("fuse,shard,place{{{options}}}")).expect("a legal pipeline").steps;
+        steps
+            .iter()
+            .for_each(|step| drop((step.pass.run)(&mut module, &step.options, &mut cx).expect("a plan")));
+        (plan(&module, &cluster).expect("a placed module"), cx.alternatives)
+    }
+
+    #[test]
+    fn the_first_is_the_one_that_is_taken_and_none_after_it_is_faster() {
+        for (name, program) in &EXAMPLES[..3] {
+            let (taken, all) = ranked(program, "top=5");
+            assert_eq!(all.len(), 5, "{name}");
+            assert_eq!(taken, all[0].plan, "{name}");
+            assert!(all.windows(2).all(|pair| pair[0].plan.time_secs <= pair[1].plan.time_secs), "{name}");
+            let bound = taken.lower_bound_secs.expect("noted");
+            assert!(bound <= all[0].plan.time_secs * (1.0 + 1e-9), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_is_had_by_its_options_and_no_two_are_alike() {
+        for (name, program) in &EXAMPLES[..2] {
+            let (_, all) = ranked(program, "top=4");
+            for (at, one) in all.iter().enumerate().skip(1) {
+                let pipeline = format!("fuse,shard,place{{{}}}", one.options);
+                let again = passed(program, &pipeline, &slow_8()).expect("its own options");
+                let again = plan(&again, &slow_8()).expect("a placed module");
+                assert_eq!(again.time_secs, one.plan.time_secs, "{name}: {}", one.options);
+                assert!(all[..at].iter().all(|other| other.options != one.options), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_that_may_not_make_more_plans_says_so_with_its_gap() {
+        let (_, program) = EXAMPLES[1];
+        let [few, all] = ["max-plans=1", ""].map(|options| ranked(program, options).0);
+        assert!(all.time_secs <= few.time_secs * (1.0 + 1e-9));
+        assert_eq!((few.stop.as_deref(), few.gap.is_some_and(|gap| gap > 0.0)), (Some("limit"), true));
+        assert_ne!(all.stop.as_deref(), Some("limit"));
+        assert!(few.lower_bound_secs <= all.planned_secs);
+    }
+}
