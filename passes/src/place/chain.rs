@@ -4,6 +4,7 @@
 
 use super::cut::{Chain, Level};
 use super::position::positions;
+use super::recompute::again::Again;
 use super::recompute::rewrite::Marks;
 use super::recompute::{Point, is_free, points};
 use super::units::Units;
@@ -29,8 +30,8 @@ pub struct Layers<'a> {
     is_put_off: Vec<Vec<bool>>,
     units: Units,
     crossings: Vec<Crossing>,
-    /// Per run of the text's units: what it can compute again, once that has been asked for.
-    points: Option<Vec<Vec<Point>>>,
+    /// What runs of the text's units can compute again, once that has been asked for.
+    again: Option<Again>,
 }
 
 /// Bytes of values that cross the boundary before a layer, on one device.
@@ -57,7 +58,7 @@ impl<'a> Layers<'a> {
         let crossings = crossings(module, &facts, &entry, starts.len());
         let is_put_off = with_callees(module, put_off_of(module, &facts, |id| entry[id.index()]));
         let layer_of = with_callees(module, entry);
-        Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, points: None }
+        Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, again: None }
     }
 
     /// What the text says.
@@ -111,40 +112,59 @@ impl<'a> Layers<'a> {
     /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per byte.
     pub fn levels(&mut self, n_microbatches: usize) -> Vec<Level> {
         self.facts.header.n_microbatches = n_microbatches;
+        let mut again = self.again.take().unwrap_or_else(|| self.again(n_microbatches));
+        let secs = again.secs((self.module, &self.facts), self.cluster, n_microbatches);
         let share = 1.0 / n_microbatches as f64;
-        let (module, facts, cluster) = (self.module, &self.facts, self.cluster);
-        let (entry, runs) = (module.entry, &self.units.runs);
-        let run = |unit: &usize| runs.partition_point(|run| run.end <= *unit);
-        let run_of: Vec<usize> = self.layer_of[entry.index()].iter().map(run).collect();
-        let points = self.points.get_or_insert_with(|| points(module, facts, cluster, &run_of, runs.len()));
-        let secs = |point: &Point| {
-            let mut price = StagePrice::default();
-            let instrs = point.again.iter().map(|&id| (entry, id, module.entry().instr(id)));
-            instrs.for_each(|instr| price.instr(module, facts, cluster, instr));
-            price.forward_secs
-        };
         let mut levels: Vec<(f64, Level)> = Vec::new();
-        for (kind, points) in points.iter().enumerate() {
-            let mut price = 0.0f64;
-            for pair in points.windows(2) {
-                let secs = (secs(&pair[1]) - secs(&pair[0])).max(0.0);
+        for (kind, points) in again.points.iter().enumerate() {
+            let mut price = f64::NEG_INFINITY;
+            for (pair, secs) in points.windows(2).zip(secs[kind].windows(2)) {
+                let secs = secs[1] - secs[0];
                 let bytes = (pair[1].saved_bytes - pair[0].saved_bytes) * share;
                 // With other numbers of microbatches the points may be no hull; a kind's levels stay in their order.
                 price = price.max(secs / bytes);
                 levels.push((price, Level { kind, secs, bytes, again_bytes: pair[1].again_bytes * share }));
             }
         }
+        self.again = Some(again);
         levels.sort_by(|a, b| a.0.total_cmp(&b.0));
         levels.into_iter().map(|(_, level)| level).collect()
     }
 
+    /// What each run can compute again, tried out on the text.
+    fn again(&self, n_microbatches: usize) -> Again {
+        let (module, runs) = (self.module, &self.units.runs);
+        let run = |unit: &usize| runs.partition_point(|run| run.end <= *unit);
+        let run_of: Vec<usize> = self.layers().iter().map(run).collect();
+        let points = points(module, &self.facts, self.cluster, &run_of, runs.len());
+        let mut again = Again::new(points, run_of);
+        for depth in 1..again.n_depths() {
+            let depths: Vec<usize> = again.points.iter().map(|points| depth.min(points.len() - 1)).collect();
+            let depth_of: Vec<usize> = (0..self.units.starts.len()).map(|unit| depths[run(&unit)]).collect();
+            let own = self.layers().iter().enumerate().map(|(id, &layer)| (InstrId::new(id), layer));
+            let marks = self.marks_at(&again.points, &depth_of, own);
+            again.tried(module, &marks);
+        }
+        again.keep_hulls((module, &self.facts), self.cluster, n_microbatches);
+        again
+    }
+
     /// What is computed again when each layer does so up to some level, of instructions like those of the text in some layers.
     pub fn marks(&self, again: &[usize], source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
+        self.marks_at(self.again.as_ref().map_or(&[], |again| &again.points), again, source)
+    }
+
+    fn marks_at(
+        &self,
+        points: &[Vec<Point>],
+        again: &[usize],
+        source: impl Iterator<Item = (InstrId, usize)>,
+    ) -> Marks {
         let entry = self.module.entry.index();
         let is_data = |id: InstrId| self.facts.comps[entry][id.index()].natures.contains(&Nature::Part);
         let is_again = |id: InstrId, layer: usize| {
             let run = self.units.runs.partition_point(|run| run.end <= self.layers()[id.index()]);
-            let point = self.points.as_ref().and_then(|points| points[run].get(again[layer]));
+            let point = points.get(run).and_then(|points| points.get(again[layer]));
             point.is_some_and(|point| point.again.binary_search(&id).is_ok())
         };
         let is_free = |id: InstrId| is_free(self.module, &self.facts, id);

@@ -3,6 +3,7 @@
 //! Per run of the chain's units: the lower hull of seconds against bytes. Its points are minimum cuts, so that between "nothing again" and
 //! "everything again" lie choices such as attention's weights but not its products. What runs hand on is always saved.
 
+pub mod again;
 mod cut;
 pub mod rewrite;
 

@@ -133,7 +133,9 @@ impl<'a> StageTable<'a> {
         let mut again_bytes = 0.0f64;
         let in_flight = self.in_flight(stage);
         for (index, level) in self.chain.levels.iter().enumerate() {
-            if eased.bytes <= self.limit_bytes && !self.chain.is_all_again {
+            // What is faster again than read is in any case.
+            let is_gain = level.secs < 0.0;
+            if eased.bytes <= self.limit_bytes && !self.chain.is_all_again && !is_gain {
                 break;
             }
             let n_own = self.n_of_kind(level.kind, from, to);
@@ -144,7 +146,7 @@ impl<'a> StageTable<'a> {
             let held = eased.bytes - again_bytes;
             again_bytes = again_bytes.max(level.again_bytes);
             let wanted = ((held + again_bytes - self.limit_bytes) / each).ceil().max(1.0);
-            let n = if self.chain.is_all_again { n_own } else { (wanted as usize).min(n_own) };
+            let n = if self.chain.is_all_again || is_gain { n_own } else { (wanted as usize).min(n_own) };
             eased.bytes = held - n as f64 * each + again_bytes;
             if n < n_own {
                 // So many are enough, but for rounding.

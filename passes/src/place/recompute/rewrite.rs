@@ -48,7 +48,8 @@ impl Marks {
 }
 
 /// Makes the backward part of the entry compute again what is marked: array-shaped instructions of the forward part.
-pub fn rewrite(module: &mut Module, marks: &Marks) {
+/// Per instruction of the new entry: the old one that it is, or that is the first to read it.
+pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
     let entry = &mut module.comps[module.entry.index()];
     let instrs = std::mem::take(&mut entry.instrs);
     let old =
@@ -64,7 +65,11 @@ pub fn rewrite(module: &mut Module, marks: &Marks) {
         latest: IndexMap::default(),
         names: Names::of(&old),
     };
-    old.iter().for_each(|(_, instr)| writer.instr(instr));
+    let mut readers = Vec::with_capacity(2 * old.instrs.len());
+    for (id, instr) in old.iter() {
+        writer.instr(instr);
+        readers.resize(writer.out.len(), id);
+    }
     let (root, out) = (writer.map[old.root.index()], writer.out);
     entry.root = root;
     let mut instrs = old.instrs.into_iter();
@@ -73,6 +78,7 @@ pub fn rewrite(module: &mut Module, marks: &Marks) {
         Made::Old(operands) => Instr { operands, ..instrs.next().expect("each is written once, in order") },
     };
     entry.instrs = out.into_iter().map(made).collect();
+    readers
 }
 
 /// An instruction of the new text.
