@@ -248,14 +248,20 @@ impl Problem<'_> {
         let (one, many) = self.stage_counts(wanted)?;
         // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
-        let unsketched = || -> Vec<Tried> {
-            one.iter().map(|_| if is_late { self.as_sharded() } else { self.unstaged() }).collect()
-        };
+        let unsketched =
+            || -> Vec<Tried> {
+                one.iter()
+                    .map(|_| {
+                        if is_late { self.as_sharded() } else { self.as_sharded().or_faster(self.unstaged()) }
+                    })
+                    .collect()
+            };
         let sketch = |counts: &[usize], best: f64| -> Vec<_> {
             counts.par_iter().map(|&count| (count, self.sketched(count, best))).collect()
         };
-        let is_open =
-            |tried: &[Tried]| !self.is_given && tried.iter().any(|tried| !self.is_as_sharded(tried));
+        let is_open = |tried: &[Tried]| {
+            !self.is_given && (is_late || tried.iter().any(|tried| !self.is_as_sharded(tried)))
+        };
         let all = [&one[..], &many].concat();
         let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
         let (mut tried, early) = match is_long {

@@ -168,7 +168,9 @@ impl Problem<'_> {
         }
         if n_stages == 1 && self.counts[0] == 1 && self.recompute != Recompute::All {
             // One stage waits for nobody: to cut the batch only saves memory.
-            let whole = self.chain(&mut layers, 1).cut(1, 1, f64::INFINITY);
+            let mut chain = self.chain(&mut layers, 1);
+            self.ease(&mut layers, &mut chain, 1);
+            let whole = chain.cut(1, 1, f64::INFINITY);
             if let Some(whole) = whole.filter(|whole| whole.memory_bytes <= limits.of(1)) {
                 return self.written(draft, &layers, whole, (1, 1)).map(Some);
             }
@@ -230,8 +232,8 @@ impl Problem<'_> {
         limits: &Limits,
     ) -> Option<Cut> {
         let usable = limits.of(n_microbatches);
+        self.ease(layers, &mut chain, n_microbatches);
         if self.recompute == Recompute::All {
-            self.ease(layers, &mut chain, n_microbatches);
             return chain.cut(n_stages, n_microbatches, usable);
         }
         let free = chain.cut(n_stages, n_microbatches, f64::INFINITY)?;
@@ -246,7 +248,6 @@ impl Problem<'_> {
         if free.memory_bytes <= limit_bytes {
             return Some(free);
         }
-        self.ease(layers, &mut chain, n_microbatches);
         chain.cut(n_stages, n_microbatches, limit_bytes)
     }
 
