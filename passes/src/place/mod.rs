@@ -63,7 +63,7 @@ pub static PASS: Pass = Pass {
             name: "recompute",
             kind: OptionKind::Choice(&["auto", "never", "all"]),
             default: "auto",
-            help: "activations that backward computes again: where memory is short what saves most bytes per second; none; all that layers do not hand on",
+            help: "activations that backward computes again: those that are faster made than read, and where memory is short what saves most bytes per second; none; all that layers do not hand on",
         },
         OptionInfo {
             name: "schedule",
@@ -185,10 +185,13 @@ struct Problem<'a> {
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
 const MAX_WRITTEN: usize = 3_000_000;
 
+/// Computing again has been seen to save a fourth of the time.
+const MAY_SAVE: f64 = 1.35;
+
 /// Which activations the backward part computes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recompute {
-    /// What saves most bytes per second, where memory is short.
+    /// What is faster made than read, and where memory is short what saves most bytes per second.
     Auto,
     Never,
     /// All that can be.
@@ -216,9 +219,15 @@ impl Problem<'_> {
         self.max_plans > 0 && self.n_plans.load(Ordering::Relaxed) >= self.max_plans
     }
 
-    /// No placement takes less, whatever it computes again.
+    /// No placement takes less, whatever it computes again: its products, or `T >= B t_j + u_j >= sum_j (g_j/D) (B t_j + u_j)` with
+    /// stages on `g_j` of `D` devices, per block what is least over all `g`.
     fn floor_secs(&self) -> f64 {
-        derive(self.plain).map_or(0.0, |facts| report::products_secs(self.plain, &facts, self.cluster))
+        let n_devices = self.cluster.n_devices();
+        let products =
+            derive(self.plain).map_or(0.0, |facts| report::products_secs(self.plain, &facts, self.cluster));
+        let sizes: Vec<usize> = (1..=n_devices).filter(|&size| n_devices.is_multiple_of(size)).collect();
+        let blocks = self.subject.floors_whatever_is_again(self.cluster, &sizes);
+        products.max(blocks.iter().sum::<f64>() / n_devices as f64)
     }
 
     /// The numbers of stages to try, `wanted` or any (0): one stage, and several.
@@ -243,19 +252,23 @@ impl Problem<'_> {
         Ok(counts.partition(|&count| count == 1))
     }
 
+    /// Layouts are worth a look if they take less than so many times the best plan's seconds: computing again may be faster.
+    fn may_save(&self) -> f64 {
+        if self.recompute == Recompute::Never { 1.0 } else { MAY_SAVE }
+    }
+
     /// The best placement on `wanted` stages, or on any number of them (0).
     fn best(&self, wanted: usize) -> Result<Placement> {
         let (one, many) = self.stage_counts(wanted)?;
         // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
-        let unsketched =
-            || -> Vec<Tried> {
-                one.iter()
-                    .map(|_| {
-                        if is_late { self.as_sharded() } else { self.as_sharded().or_faster(self.unstaged()) }
-                    })
-                    .collect()
-            };
+        let one_stage = |_: &usize| match is_late {
+            true => self.as_sharded(),
+            // What is read as it was made is tried first: computing again is to be faster.
+            false if self.counts[0] == 1 => self.as_sharded().or_faster(self.unstaged()),
+            false => self.unstaged(),
+        };
+        let unsketched = || -> Vec<Tried> { one.iter().map(one_stage).collect() };
         let sketch = |counts: &[usize], best: f64| -> Vec<_> {
             counts.par_iter().map(|&count| (count, self.sketched(count, best))).collect()
         };
@@ -270,7 +283,7 @@ impl Problem<'_> {
         };
         let best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
         let some = if is_open(&tried) { &all[..] } else { &many[..] };
-        let sketched = if is_long { early } else { sketch(some, best) };
+        let sketched = if is_long { early } else { sketch(some, self.may_save() * best) };
         let (mut sketches, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
         for (_, sketched) in sketched.into_iter().filter(|(count, _)| some.contains(count)) {
             match sketched {

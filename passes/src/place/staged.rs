@@ -137,7 +137,7 @@ impl<'p> Stages<'p> {
     /// out alike or not.
     fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
         let goal = self.goal(None);
-        let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floor(&goal);
+        let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floors(&goal).iter().sum();
         let all = meshes(self.cluster.n_devices() as i64).into_iter();
         all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
     }

@@ -237,7 +237,7 @@ fn a_plan_that_memory_forced_is_not_called_best() {
         cluster.accelerator.collective_launch_secs = 1e-2;
         cluster
     };
-    let pipeline = "fuse,shard,place{stages=1,microbatches=1}";
+    let pipeline = "fuse,shard,place{stages=1,microbatches=1,recompute=never}";
     let (free, program) = (far(1e9), EXAMPLES[2].1);
     let (placed, _) = run(program, pipeline, &free);
     let peak = report::plan(&placed, &free).expect("a placed module").stages[0].memory_bytes;
@@ -258,11 +258,9 @@ fn a_plan_that_computes_again_is_not_called_best_for_beating_plans_that_do_not()
         let (planned, bound) = (plan.planned_secs.expect("noted"), plan.lower_bound_secs.expect("noted"));
         let (plain, _) = run(program, "fuse", &cluster());
         let products = report::products_secs(&plain, &derive(&plain).expect("no notes"), &cluster());
-        assert!(
-            !again || bound <= products && plan.stop.as_deref() != Some("optimal"),
-            "{name}: {bound}, {products}"
-        );
-        assert!(products > 0.0 && products < planned, "{name}: {products}, {planned}");
+        assert!(!again || bound < planned && plan.stop.as_deref() != Some("optimal"), "{name}: {bound}");
+        // Whatever is computed again, each product is done once.
+        assert!(products > 0.0 && products <= bound * (1.0 + 1e-9), "{name}: {products}, {bound}");
     }
 }
 

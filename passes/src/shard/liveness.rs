@@ -1,7 +1,8 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
 use crate::blocks::Blocks;
-use crate::graph::{Graph, NodeId, TensorId};
+use crate::graph::{Graph, NodeId, Tensor, TensorId};
+use crate::phase::Phase;
 use crate::pricing::{Reader, is_materialised};
 use phzc_ir::{FusionKind, Module, Opcode};
 
@@ -35,6 +36,27 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
         }
     }
     is_stored
+}
+
+/// The same where the backward part may make any value of the forward part again, next to who reads it: what no plan can do without.
+pub fn stored_whatever_is_again(
+    graph: &Graph,
+    blocks: &Blocks,
+    ops: &[Option<Opcode>],
+    is_stored: &[bool],
+) -> Vec<bool> {
+    let phase = |node: NodeId| blocks.phases[node as usize];
+    let is_needed = |(id, tensor): (usize, &Tensor)| {
+        let is_late = tensor.uses.iter().any(|&(reader, _)| phase(reader) != Phase::Forward);
+        let near = |&(reader, _): &(NodeId, u32)| Reader {
+            op: ops[reader as usize].unwrap_or(Opcode::Tuple),
+            is_same_region: true,
+        };
+        let is_own =
+            ops[tensor.def as usize].is_none_or(|op| is_materialised(op, tensor.uses.iter().map(near)));
+        is_stored[id] && (phase(tensor.def) != Phase::Forward || !is_late || is_own)
+    };
+    graph.tensors.iter().enumerate().map(is_needed).collect()
 }
 
 /// Per tensor: whether it is alive at the node where stored bytes peak (whole tensors, one device).

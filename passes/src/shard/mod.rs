@@ -293,6 +293,18 @@ impl Facts {
         Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: Forbid::default() }
     }
 
+    /// The same facts for what no plan can do without, whatever it computes again.
+    #[must_use]
+    pub fn whatever_is_again(&self, graph: &Graph, blocks: &Blocks) -> Facts {
+        let is_stored = liveness::stored_whatever_is_again(graph, blocks, &self.ops, &self.is_stored);
+        let (pinned, ops, is_live, batch) =
+            (self.pinned.clone(), self.ops.clone(), self.is_live.clone(), self.batch.clone());
+        let traits =
+            Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
+        let unique = Unique::find(graph, blocks, &traits);
+        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: self.forbid }
+    }
+
     /// The same facts, with some strategies forbidden.
     #[must_use]
     pub fn forbidding(self, forbid: Forbid) -> Facts {

@@ -55,11 +55,11 @@ impl Model<'_> {
         [it.bytes.to_bits()].into_iter().chain(facts.map(u64::from)).chain(dims).collect()
     }
 
-    /// No choice costs less: the cheapest strategy of every block, collectives left out.
-    pub fn floor(&mut self, goal: &Goal) -> f64 {
+    /// No choice costs less than the sum of these: per block, its cheapest strategy, collectives left out.
+    pub fn floors(&mut self, goal: &Goal) -> Vec<f64> {
         self.weights = goal.weights;
         let least = |node: &Variable| node.cost.iter().copied().fold(f64::INFINITY, f64::min);
-        self.computing().iter().map(least).sum()
+        self.computing().iter().map(least).collect()
     }
 
     /// The blocks with their compute costs only.

@@ -3,7 +3,8 @@
 use super::Facts;
 use super::forbid::Forbid;
 use super::is_pinned;
-use super::model::Input;
+use super::meshes;
+use super::model::{Goal, Input, Model};
 use crate::blocks::{BlockId, Blocks};
 use crate::copies::expand::{Stages, expand};
 use crate::copies::short::{Short, Weigh};
@@ -73,6 +74,25 @@ impl Subject {
     pub fn input<'a>(&'a self, cluster: &'a Cluster, relaxed: &'a [Input<'a>]) -> Input<'a> {
         let input = self.facts.input(&self.graph, &self.blocks, cluster);
         Input { tied: self.tied.as_deref(), relaxed, ..input }
+    }
+
+    /// Per block: seconds of all devices together that no plan takes less than with it on one of some numbers of devices, whatever it
+    /// computes again; layouts move for free.
+    pub fn floors_whatever_is_again(&self, cluster: &Cluster, sizes: &[usize]) -> Vec<f64> {
+        let facts = self.facts.whatever_is_again(&self.graph, &self.blocks);
+        let mut least = vec![f64::INFINITY; self.blocks.members.len()];
+        for &size in sizes {
+            let own = cluster.submesh(size);
+            for mesh in meshes(size as i64) {
+                let mut model = Model::new(facts.input(&self.graph, &self.blocks, &own), &mesh);
+                let floors = model.floors(&Goal { weights: [1.0; 3], memory_bytes: None });
+                least
+                    .iter_mut()
+                    .zip(floors)
+                    .for_each(|(least, floor)| *least = least.min(size as f64 * floor));
+            }
+        }
+        least
     }
 
     /// The whole program as a plan of what stands for it says.
