@@ -30,7 +30,7 @@ impl Wanted {
     /// Notes the schedule that is asked for.
     pub fn note(self, text: &mut Module) {
         if let Wanted(Some(schedule)) = self {
-            note::set(text, &[("schedule", schedule.as_str().into())]);
+            note::set(text, &[("schedule", schedule.to_string().into())]);
         }
     }
 

@@ -37,7 +37,7 @@ pub fn trace(module: &Module, facts: &Facts, cluster: &Cluster) -> String {
     let updates = writer.update_secs.iter().copied().fold(0.0, f64::max);
     let other = json!({
         "cluster": cluster.name,
-        "schedule": facts.header.schedule.as_str(),
+        "schedule": facts.header.schedule.to_string(),
         "n_microbatches": facts.header.n_microbatches,
         "step_us": micros(timeline.step_secs() + updates),
     });
