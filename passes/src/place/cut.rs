@@ -58,7 +58,7 @@ pub struct Cut {
     /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other schedules see
     /// `StageTable::step_secs`.
     pub step_secs: f64,
-    /// Bytes of the stage that needs most.
+    /// Bytes of the device that needs most.
     pub memory_bytes: f64,
     /// Per layer: how many of its run's levels it computes again.
     pub again: Vec<usize>,
@@ -95,9 +95,13 @@ impl Chain {
 
     /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
-        let mean = self.secs.iter().sum::<f64>() / n_stages as f64;
-        let update = self.update_secs.iter().sum::<f64>() / n_stages as f64;
-        let n_waits = if self.schedule == Schedule::ZeroBubble { 0 } else { n_stages - 1 };
+        let n_groups = self.schedule.n_groups(n_stages);
+        let mean = self.secs.iter().sum::<f64>() / n_groups as f64;
+        let update = self.update_secs.iter().sum::<f64>() / n_groups as f64;
+        let n_waits = match self.schedule {
+            Schedule::ZeroBubble | Schedule::Interleaved(_) => 0,
+            Schedule::OneFOneB | Schedule::GPipe => n_stages - 1,
+        };
         mean * (n_waits + n_microbatches) as f64 + update
     }
 
@@ -105,6 +109,7 @@ impl Chain {
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
     /// `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again what saves most bytes per second.
+    /// The chain core weighs the slowest stage for interleaved pipelines as the replay does equal ones.
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
         let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
@@ -125,7 +130,7 @@ impl Chain {
             table.limit_bytes = 0.5 * (low + high);
             *(if table.is_possible() { &mut high } else { &mut low }) = table.limit_bytes;
         }
-        self.cut(n_stages, n_microbatches, high)
+        self.cut(n_stages, n_microbatches, high * self.schedule.n_chunks() as f64)
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod chain;
 pub mod cut;
+mod interleave;
 mod limits;
 mod microbatches;
 pub(crate) mod note;
@@ -50,7 +51,7 @@ pub static PASS: Pass = Pass {
             name: "stages",
             kind: OptionKind::Int { min: 0, max: 4096 },
             default: "0",
-            help: "number of pipeline stages; 0 tries every divisor of the devices",
+            help: "number of pipeline stages, where interleaved of device groups that hold several each; 0 tries every divisor of the devices",
         },
         OptionInfo {
             name: "microbatches",
@@ -66,9 +67,9 @@ pub static PASS: Pass = Pass {
         },
         OptionInfo {
             name: "schedule",
-            kind: OptionKind::Choice(&["auto", "1f1b", "gpipe", "zero-bubble"]),
+            kind: OptionKind::Choice(interleave::NAMES),
             default: "auto",
-            help: "in which order stages run microbatches; auto takes the fastest that fits in memory",
+            help: "in which order stages run microbatches; interleaved: device groups hold several stages each, as many as is fastest or 2, 3, 4; auto takes the fastest that fits in memory",
         },
     ],
     run,
@@ -91,6 +92,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let short = if is_given { None } else { Subject::short(&plain, forbid) };
     let none = |graph: &Graph| vec![None; graph.tensors.len()];
     let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
+    let n_written = AtomicUsize::new(0);
     let problem = Problem {
         sharded: module,
         plain: &plain,
@@ -100,7 +102,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
         schedule: Wanted::parse(options.text("schedule")),
-        n_written: AtomicUsize::new(0),
+        n_written: &n_written,
     };
     (cx.progress)("place: trying stage counts");
     let mut best = problem.best(options.int("stages") as usize)?;
@@ -115,8 +117,10 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 /// A program that has been placed stays as it is, if that is what the options say.
 fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
     let plan = note::read(module);
-    for (option, key) in [("stages", "n_stages"), ("microbatches", "n_microbatches")] {
+    let n_chunks = interleave::n_chunks(&plan);
+    for (option, key, unit) in [("stages", "n_stages", n_chunks), ("microbatches", "n_microbatches", 1)] {
         let Some(found) = plan.get(key).and_then(serde_json::Value::as_i64) else { return Ok(None) };
+        let found = found / unit;
         let wanted = options.int(option);
         if wanted > 0 && wanted != found {
             return Err(Diagnostic::error(format!(
@@ -128,7 +132,7 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
     for (option, unnoted) in [("recompute", "auto"), ("schedule", "1f1b")] {
         let found = plan.get(option).and_then(serde_json::Value::as_str).unwrap_or(unnoted);
         let wanted = options.text(option);
-        if wanted != "auto" && found != wanted {
+        if wanted != "auto" && found != wanted && !interleave::is_like(option, wanted, found) {
             let message = format!("the program has been placed already, with {option}={found}");
             return Err(Diagnostic::error(message).help("place the output of `shard`"));
         }
@@ -137,6 +141,7 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
 }
 
 /// What placement decides over.
+#[derive(Clone)]
 struct Problem<'a> {
     /// The program with `shard`'s layouts on all devices.
     sharded: &'a Module,
@@ -152,7 +157,7 @@ struct Problem<'a> {
     recompute: Recompute,
     schedule: Wanted,
     /// Instructions of all texts that were written so far.
-    n_written: AtomicUsize,
+    n_written: &'a AtomicUsize,
 }
 
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
@@ -199,13 +204,15 @@ impl Problem<'_> {
                 counted(n_devices, "device")
             )));
         }
-        if wanted > 1 && self.is_given {
+        if (wanted > 1 || self.schedule.is_interleaved()) && self.is_given {
             return Err(Diagnostic::error(
                 "the program comes with layouts for all devices, so it stays one stage",
             )
             .help("remove its `sharding={…}`, or the option `stages`"));
         }
+        self.schedule.allows(n_devices, wanted)?;
         let counts = (1..=n_devices).filter(|&count| n_devices.is_multiple_of(count));
+        let counts = counts.filter(|&count| count > 1 || !self.schedule.is_interleaved());
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
         Ok(counts.partition(|&count| count == 1))
@@ -245,7 +252,8 @@ impl Problem<'_> {
             }
         }
         sketches.extend(leaner(limited));
-        let best = try_all(sketches, best, &mut tried);
+        let best = try_all(&mut sketches, best, &mut tried);
+        let best = try_all(&mut interleave::faster(&sketches, best), best, &mut tried);
         if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| self.unstaged()));
         }
@@ -269,7 +277,7 @@ fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
 }
 
 /// Tries sketches, those that promise most first; seconds of the best placement so far.
-fn try_all(mut sketches: Vec<Sketch>, mut best: f64, tried: &mut Vec<Tried>) -> f64 {
+fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Tried>) -> f64 {
     sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
     for sketch in sketches {
         let found = sketch.tried(best);

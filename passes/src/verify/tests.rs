@@ -49,6 +49,19 @@ fn every_schedule_computes_the_same() {
 }
 
 #[test]
+fn stages_that_share_devices_compute_the_same() {
+    for (name, text) in EXAMPLES.iter().filter(|(name, _)| !name.ends_with("scan")) {
+        for (n_chunks, stages, microbatches) in [(2, 2, 4), (3, 2, 8), (2, 4, 2), (2, 4, 8)] {
+            let options =
+                format!("stages={stages},microbatches={microbatches},schedule=interleaved:{n_chunks}");
+            let verified = check(name, text, &format!("fuse,shard,place{{{options}}}"));
+            assert!(verified.is_replayed, "{name}, {options}");
+            assert_eq!((verified.n_stages, verified.n_devices), (stages * n_chunks, 8), "{name}, {options}");
+        }
+    }
+}
+
+#[test]
 fn clean_ups_and_fuse_keep_what_a_program_computes() {
     let cluster = slow_8();
     for seed in 0..300 {
