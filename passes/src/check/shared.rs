@@ -132,8 +132,7 @@ mod tests {
         let timeline = pipeline.simulate(Schedule::Interleaved(n_chunks));
         let (mut now, mut most) = (vec![0.0; n / n_chunks], vec![0.0f64; n / n_chunks]);
         for event in &timeline.events {
-            let made = if event.stage + 1 == n { widths[n] } else { 0 };
-            let bytes = (4 * BATCH / n_microbatches * (widths[event.stage] + made)) as f64;
+            let bytes = (4 * BATCH / n_microbatches * (widths[event.stage] + widths[event.stage + 1])) as f64;
             let group = timeline.device(event);
             now[group] += if event.phase == Phase::Forward { bytes } else { -bytes };
             most[group] = most[group].max(now[group]);
