@@ -1,5 +1,6 @@
 //! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
 
+mod even;
 mod order;
 mod table;
 
@@ -93,29 +94,36 @@ impl Chain {
         found
     }
 
-    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled.
+    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled; of interleaved
+    /// pipelines what equal stages take.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
         let n_groups = self.schedule.n_groups(n_stages);
         let mean = self.secs.iter().sum::<f64>() / n_groups as f64;
         let update = self.update_secs.iter().sum::<f64>() / n_groups as f64;
         let n_waits = match self.schedule {
-            Schedule::ZeroBubble | Schedule::Interleaved(_) => 0,
-            Schedule::OneFOneB | Schedule::GPipe => n_stages - 1,
+            Schedule::ZeroBubble => 0.0,
+            Schedule::Interleaved(n_chunks) => (n_groups - 1) as f64 / n_chunks as f64,
+            Schedule::OneFOneB | Schedule::GPipe => (n_stages - 1) as f64,
         };
-        mean * (n_waits + n_microbatches) as f64 + update
+        mean * (n_waits + n_microbatches as f64) + update
     }
 
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
     /// `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again what saves most bytes per second.
-    /// The chain core weighs the slowest stage for interleaved pipelines as the replay does equal ones.
+    /// For interleaved pipelines see [`StageTable::even_starts`].
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
-        let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
-        let best = search(&[Solver::new(&table)], None, effort);
-        best.problem?;
-        let starts: Vec<usize> = best.spans.iter().map(|span| span.start).collect();
+        let starts = match self.schedule {
+            Schedule::Interleaved(_) => table.even_starts()?,
+            _ => {
+                let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
+                let best = search(&[Solver::new(&table)], None, effort);
+                best.problem?;
+                best.spans.iter().map(|span| span.start).collect()
+            }
+        };
         let memory_bytes = table.memory_bytes(&starts);
         let again = table.again(&starts);
         let step_secs = table.step_secs(&starts, self.schedule);
@@ -145,7 +153,7 @@ const MS: f64 = 1e3;
 mod tests {
     use super::*;
 
-    fn chain(secs: &[f64]) -> Chain {
+    pub(super) fn chain(secs: &[f64]) -> Chain {
         let zeros = vec![0.0; secs.len()];
         Chain {
             secs: secs.to_vec(),

@@ -8,7 +8,6 @@ use super::schedule::Wanted;
 use super::staged::Sketch;
 use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Result};
-use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 /// The names that the option has.
@@ -29,11 +28,18 @@ pub const CHUNKS: [usize; 3] = [2, 3, 4];
 /// How many sketches are worth a text with several stages per group: estimates are close, and of many layers a text takes seconds.
 const MAX_TEXTS: usize = 2;
 
-/// Of sketches that have been tried, those that seem faster with several stages per device group.
-pub fn faster<'p>(sketches: &[Sketch<'p>], best_secs: f64) -> Vec<Sketch<'p>> {
-    let mut found: Vec<Sketch> =
-        sketches.par_iter().filter_map(|sketch| sketch.interleaved(best_secs)).collect();
-    found.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+/// By how much the best cut of a sketch may be slower than the best plan for several stages per group to be worth a try.
+pub const HOPELESS: f64 = 2.0;
+
+/// Of sketches that have been tried, those that seem faster with several stages per device group, the fastest first.
+pub fn faster<'p>(sketches: &[Sketch<'p>], mut best_secs: f64) -> Vec<Sketch<'p>> {
+    let mut found: Vec<Sketch> = Vec::new();
+    for sketch in sketches {
+        if let Some(faster) = sketch.interleaved(best_secs) {
+            best_secs = faster.secs;
+            found.insert(0, faster);
+        }
+    }
     found.truncate(MAX_TEXTS);
     found
 }

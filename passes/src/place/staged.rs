@@ -1,7 +1,8 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
 use super::chain::Layers;
-use super::interleave::CHUNKS;
+use super::cut::Chain;
+use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::outcome::{Bound, Tried};
 use super::tried::Draft;
@@ -10,7 +11,7 @@ use crate::choose::Stop;
 use crate::derive::derive;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh};
 
 /// The search over one number of stages.
@@ -133,16 +134,12 @@ impl Sketch<'_> {
     /// The same with several stages per device group, if the fastest schedule is asked for and that seems to take less than `best_secs`.
     pub fn interleaved(&self, best_secs: f64) -> Option<Self> {
         let problem = self.stages.problem;
-        let is_open = self.stages.n_stages > 1 && problem.schedule.is_open() && self.secs.is_finite();
-        if !is_open || self.bound.lower_bound_secs >= best_secs || problem.is_spent() {
+        let is_open = self.stages.n_stages > 1 && problem.schedule.is_open() && !problem.is_spent();
+        if !is_open || self.bound.lower_bound_secs >= best_secs || self.secs > HOPELESS * best_secs {
             return None;
         }
-        let found = self.stages.estimate(self.n_microbatches, &self.solved, &CHUNKS);
-        (found.secs < best_secs).then(|| Sketch {
-            n_chunks: found.n_chunks,
-            secs: found.secs,
-            ..self.clone()
-        })
+        let (secs, n_chunks) = self.stages.interleaved(self.n_microbatches, &self.solved, best_secs)?;
+        Some(Sketch { n_chunks, secs, ..self.clone() })
     }
 }
 
@@ -222,6 +219,36 @@ impl<'p> Stages<'p> {
         };
         let all = chunks.iter().map(estimate);
         all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
+    }
+
+    /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its seconds, and how many stages.
+    fn interleaved(&self, n_microbatches: usize, solved: &Solved, best_secs: f64) -> Option<(f64, usize)> {
+        let problem = self.problem;
+        let draft = self.draft(self.input(n_microbatches), solved);
+        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
+        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
+        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let mut open: Vec<(f64, usize, usize, Chain)> = Vec::new();
+        for count in allowed {
+            let plain = problem.chain(&mut layers, count);
+            for n_chunks in CHUNKS {
+                let chain = Chain { schedule: Schedule::Interleaved(n_chunks), ..plain.clone() };
+                open.push((chain.floor_secs(self.n_stages * n_chunks, count), count, n_chunks, chain));
+            }
+        }
+        open.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let limits = Limits::new(problem.cluster.accelerator.usable_bytes());
+        let (mut best, mut found) = (best_secs, None);
+        for (floor, count, n_chunks, chain) in open {
+            if floor >= best {
+                break;
+            }
+            let cut = problem.cut_within(&mut layers, chain, (self.n_stages * n_chunks, count), &limits);
+            if let Some(cut) = cut.filter(|cut| cut.step_secs < best) {
+                (best, found) = (cut.step_secs, Some((cut.step_secs, n_chunks)));
+            }
+        }
+        found
     }
 
     fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound, n_chunks: usize) -> Tried {

@@ -222,7 +222,7 @@ impl Problem<'_> {
     }
 
     /// The best cut that fits, of stages that compute something again if they must and may.
-    fn cut_within(
+    pub(super) fn cut_within(
         &self,
         layers: &mut Layers,
         mut chain: Chain,

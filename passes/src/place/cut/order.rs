@@ -33,12 +33,13 @@ impl StageTable<'_> {
                 let filled = 2.0 * (put_off.iter().sum::<f64>() - most(&put_off));
                 (one_f_one_b - filled).max((n_further + 1.0) * longest)
             }
-            Schedule::Interleaved(_) => self.replayed_secs(starts, schedule),
+            Schedule::Interleaved(_) => self.replayed_secs(starts, schedule, self.n_microbatches),
         };
         step_secs + update
     }
 
-    fn replayed_secs(&self, starts: &[usize], schedule: Schedule) -> f64 {
+    /// The same by the replay of so many microbatches, without the update; infinite where memory does not allow the cut.
+    pub(super) fn replayed_secs(&self, starts: &[usize], schedule: Schedule, n_microbatches: usize) -> f64 {
         let (both, forward_secs) = (self.stage_secs(starts), self.sums(starts, &self.forward));
         if both.iter().any(|secs| secs.is_infinite()) {
             return f64::INFINITY;
@@ -51,7 +52,7 @@ impl StageTable<'_> {
             forward_secs,
             weight_secs: Vec::new(),
             send_secs: sends.iter().take(starts.len() - 1).map(|send| 0.5 * send).collect(),
-            n_microbatches: self.n_microbatches,
+            n_microbatches,
         };
         pipeline.step_secs(schedule)
     }

@@ -61,6 +61,15 @@ impl<'a> StageTable<'a> {
         self.chain.secs.len()
     }
 
+    pub(super) fn n_stages(&self) -> usize {
+        self.n_stages
+    }
+
+    /// Seconds of one microbatch in a stage, with its share of the update; infinite if it cannot keep within memory.
+    pub(super) fn step_share_secs(&self, stage: usize, from: usize, to: usize) -> f64 {
+        self.full_secs(stage, from, to) + self.update_weight() * (self.update[to] - self.update[from])
+    }
+
     /// Seconds of one microbatch in the stage `from..to`, its send onwards included.
     fn secs(&self, from: usize, to: usize) -> f64 {
         let send = if to < self.n_layers() { self.chain.send_secs[to] } else { 0.0 };
@@ -98,7 +107,9 @@ impl<'a> StageTable<'a> {
     /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as much where stages
     /// are equal.
     fn update_weight(&self) -> f64 {
-        self.chain.schedule.n_chunks() as f64 / (self.rounds() + self.n_stages as f64)
+        let n_chunks = self.chain.schedule.n_chunks();
+        let n_groups = self.chain.schedule.n_groups(self.n_stages);
+        n_chunks as f64 / (self.n_microbatches * n_chunks + n_groups - 1) as f64
     }
 
     pub(super) fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
@@ -231,17 +242,12 @@ impl Stages for StageTable<'_> {
         send(a) <= send(b)
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let (from, to) = (span.start, span.end);
-        let update = self.update_weight() * (self.update[to] - self.update[from]);
-        MS * (self.full_secs(self.n_stages - span.in_flight, from, to) + update)
+        MS * self.step_share_secs(self.n_stages - span.in_flight, span.start, span.end)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.lower_ms(span)
     }
-    /// Of interleaved pipelines so many that equal stages take `B V + p - 1` slots, as the replay has them.
     fn rounds(&self) -> f64 {
-        let n_chunks = self.chain.schedule.n_chunks();
-        let n_groups = self.chain.schedule.n_groups(self.n_stages);
-        ((self.n_microbatches * n_chunks + n_groups) as f64 - 1.0 - self.n_stages as f64).max(0.0)
+        self.n_microbatches as f64 - 1.0
     }
 }
