@@ -6,7 +6,7 @@
 use super::table::StageTable;
 
 /// How often all boundaries are gone through.
-const MAX_SWEEPS: usize = 4;
+const MAX_SWEEPS: usize = 2;
 
 /// A boundary must make a step shorter by this share to be moved: rounding is no reason.
 const FASTER: f64 = 1e-9;
@@ -67,7 +67,7 @@ impl StageTable<'_> {
     /// Seconds of a step of no more microbatches than show how stages follow one another.
     fn short_secs(&self, starts: &[usize]) -> f64 {
         let schedule = self.chain.schedule;
-        let n_microbatches = self.n_microbatches.min(2 * schedule.n_groups(starts.len()));
+        let n_microbatches = self.n_microbatches.min(schedule.n_groups(starts.len()));
         self.replayed_secs(starts, schedule, n_microbatches) + self.update_secs(starts)
     }
 }
