@@ -27,7 +27,8 @@ fn every_mesh_computes_the_same() {
 fn every_pipeline_computes_the_same() {
     for (name, text) in EXAMPLES {
         for (stages, microbatches) in [(1, 2), (2, 2), (2, 4), (4, 4)] {
-            let pipeline = format!("fuse,shard,place{{stages={stages},microbatches={microbatches}}}");
+            let pipeline =
+                format!("fuse,shard,place{{stages={stages},microbatches={microbatches},schedule=1f1b}}");
             let verified = check(name, text, &pipeline);
             assert_eq!((verified.n_stages, verified.n_microbatches), (stages, microbatches), "{name}");
         }

@@ -35,7 +35,10 @@ impl StageTable<'_> {
             starts.push(end);
         }
         starts.reverse();
-        is_possible.then(|| self.climbed(starts))
+        let secs = |starts: &Vec<usize>| self.step_secs(starts, self.chain.schedule);
+        let both = || [starts.clone(), self.climbed(starts.clone())];
+        let best = || both().into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
+        is_possible.then(best).flatten()
     }
 
     /// Moves boundaries by a layer as long as that makes a step shorter.
@@ -67,7 +70,7 @@ impl StageTable<'_> {
     /// Seconds of a step of no more microbatches than show how stages follow one another.
     fn short_secs(&self, starts: &[usize]) -> f64 {
         let schedule = self.chain.schedule;
-        let n_microbatches = self.n_microbatches.min(schedule.n_groups(starts.len()));
+        let n_microbatches = self.n_microbatches.min(2 * schedule.n_groups(starts.len()));
         self.replayed_secs(starts, schedule, n_microbatches) + self.update_secs(starts)
     }
 }
