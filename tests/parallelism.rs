@@ -22,6 +22,8 @@ const PIPELINES: &[&str] = &[
     "fuse,shard,place{stages=2,microbatches=4,schedule=gpipe}",
     "fuse,shard,place{stages=2,microbatches=4,schedule=zero-bubble}",
     "fuse,shard,place{stages=4,microbatches=4,schedule=zero-bubble}",
+    "fuse,shard,place{stages=2,microbatches=4,schedule=interleaved:2}",
+    "fuse,shard,place{stages=2,microbatches=4,schedule=interleaved:2,recompute=all}",
     "fuse,shard{mesh=2x4},place{stages=1,microbatches=1,recompute=all}",
     "fuse,shard,place{stages=2,microbatches=2,recompute=all}",
 ];

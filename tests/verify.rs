@@ -26,7 +26,10 @@ fn mlp_plan(test: &str, passes: &str) -> PathBuf {
 fn a_plan_computes_what_its_program_does() {
     let pipelines = [
         ("fuse,shard,place{stages=1,microbatches=1}", "1 stage, 1 microbatch, in lock-step"),
-        ("fuse,shard,place{stages=2,microbatches=4}", "2 stages, 4 microbatches, the schedule replayed"),
+        (
+            "fuse,shard,place{stages=2,microbatches=4,schedule=1f1b}",
+            "2 stages, 4 microbatches, the schedule replayed",
+        ),
     ];
     for (passes, says) in pipelines {
         let plan = mlp_plan("verify_right", passes);

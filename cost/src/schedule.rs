@@ -6,6 +6,7 @@ mod interleaved;
 mod simulate;
 mod zero_bubble;
 
+pub use interleaved::Interleaving;
 pub use simulate::{Event, Timeline};
 
 use phzc_ir::{Diagnostic, Result};
@@ -20,6 +21,9 @@ pub enum Schedule {
     OneFOneB,
     /// The same, but gradients of weights wait for idle moments (Qi et al., ICLR 2024, ZB-H1).
     ZeroBubble,
+    /// 1F1B of device groups that hold so many stages each, two at least (Narayanan et al., SC 2021, section 2.2): of `S` stages in
+    /// `p = S / V` groups, stage `s` runs on group `s mod p`.
+    Interleaved(usize),
 }
 
 /// Which part of a microbatch's work.
@@ -49,23 +53,32 @@ pub struct Pipeline {
 }
 
 impl Schedule {
-    /// Every schedule.
+    /// Every schedule in which each stage has a device group of its own.
     pub const ALL: [Schedule; 3] = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
 
-    /// The name: `gpipe`, `1f1b`, `zero-bubble`.
-    pub fn as_str(self) -> &'static str {
+    /// How many stages a device group holds.
+    pub fn n_chunks(self) -> usize {
         match self {
-            Schedule::GPipe => "gpipe",
-            Schedule::OneFOneB => "1f1b",
-            Schedule::ZeroBubble => "zero-bubble",
+            Schedule::Interleaved(n_chunks) => n_chunks.max(1),
+            _ => 1,
         }
     }
 
-    /// The most microbatches that stage `stage` holds before their gradients come back: `B` for GPipe, else `min(B, S - s)`.
+    /// The number of device groups that run so many stages; a number that does not divide evenly is rounded up.
+    pub fn n_groups(self, n_stages: usize) -> usize {
+        n_stages.div_ceil(self.n_chunks())
+    }
+
+    /// The most microbatches that stage `stage` holds before their gradients come back: `B` for GPipe, by 1F1B `min(B, S - s)`, of an
+    /// interleaved pipeline what its order leaves.
     pub fn n_waiting(self, stage: usize, n_stages: usize, n_microbatches: usize) -> usize {
         match self {
             Schedule::GPipe => n_microbatches,
             Schedule::OneFOneB | Schedule::ZeroBubble => (n_stages - stage).min(n_microbatches),
+            Schedule::Interleaved(_) => {
+                let n_groups = self.n_groups(n_stages);
+                Interleaving { n_stages, n_groups, n_microbatches }.n_waiting(stage)
+            }
         }
     }
 
@@ -93,18 +106,29 @@ impl Schedule {
 
 impl std::fmt::Display for Schedule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+        match self {
+            Schedule::GPipe => f.write_str("gpipe"),
+            Schedule::OneFOneB => f.write_str("1f1b"),
+            Schedule::ZeroBubble => f.write_str("zero-bubble"),
+            Schedule::Interleaved(n_chunks) => write!(f, "interleaved:{n_chunks}"),
+        }
     }
 }
 
 impl std::str::FromStr for Schedule {
     type Err = Diagnostic;
     fn from_str(text: &str) -> Result<Schedule> {
-        let found = Schedule::ALL.into_iter().find(|schedule| schedule.as_str() == text);
+        let chunks = text.strip_prefix("interleaved:").and_then(|digits| digits.parse::<usize>().ok());
+        let found = match text {
+            "gpipe" => Some(Schedule::GPipe),
+            "1f1b" => Some(Schedule::OneFOneB),
+            "zero-bubble" => Some(Schedule::ZeroBubble),
+            _ => chunks.filter(|&n_chunks| n_chunks >= 2).map(Schedule::Interleaved),
+        };
         found.ok_or_else(|| {
-            Diagnostic::error(format!(
-                "expected a schedule, `gpipe`, `1f1b` or `zero-bubble`, found `{text}`"
-            ))
+            let names =
+                "`gpipe`, `1f1b`, `zero-bubble` or `interleaved:V` with V >= 2 stages per device group";
+            Diagnostic::error(format!("expected a schedule, {names}, found `{text}`"))
         })
     }
 }
@@ -123,6 +147,8 @@ impl Pipeline {
     ///   and free sends. Otherwise an estimate: see the tests for how it relates to the replay.
     /// * Zero-bubble: that of the replay. For equal stages with input gradient `i`, weight gradient `w <= f` and free sends it
     ///   is `B (f + i + w) + (S-1) (f + i - w)`.
+    /// * Interleaved: that of the replay. For `V` equal stages on each of `p` groups, free sends and `B` a multiple of `p` it is
+    ///   `(B V + p - 1) (f + b)` (Narayanan et al., SC 2021, section 2.2.2).
     pub fn step_secs(&self, schedule: Schedule) -> f64 {
         match schedule {
             Schedule::GPipe => {
@@ -130,7 +156,7 @@ impl Pipeline {
                 self.flow_secs(&self.forward_secs) + self.flow_secs(&self.backward_secs) + sends
             }
             Schedule::OneFOneB => self.flow_secs(&self.stage_secs()),
-            Schedule::ZeroBubble => self.simulate(schedule).step_secs(),
+            Schedule::ZeroBubble | Schedule::Interleaved(_) => self.simulate(schedule).step_secs(),
         }
     }
 

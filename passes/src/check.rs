@@ -16,10 +16,12 @@
 mod held;
 mod live;
 mod memory;
+mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of};
+pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of, memory_shared};
+pub use shared::GroupMemory;
 
 use crate::derive::{BatchSplit, Facts, Problem, batch_splits, derive, is_planned};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
@@ -128,8 +130,12 @@ fn too_large(
     stage: usize,
     cluster: &Cluster,
 ) -> Diagnostic {
-    let whose =
-        if facts.header.meshes.len() > 1 { format!("stage {stage} ") } else { "the plan ".to_owned() };
+    let header = &facts.header;
+    let whose = match (header.interleaving(), header.meshes.len()) {
+        (Some(_), _) => format!("device group {} ", header.group(stage)),
+        (None, 1) => "the plan ".to_owned(),
+        (None, _) => format!("stage {stage} "),
+    };
     let (device, limit) = (&cluster.accelerator.name, amount(cluster.accelerator.usable_bytes()));
     let message =
         format!("{whose}needs {} on each device, {device} has {limit} to use", amount(it.peak_bytes));

@@ -118,6 +118,8 @@ fn flatten_stages(module: &mut Module) {
     let mut plan = crate::place::note::read(module);
     plan.insert("n_microbatches".into(), 1.into());
     plan.insert("n_stages".into(), 1.into());
+    // One stage has no order.
+    plan.remove("schedule");
     module.set_note(crate::derive::PLAN_NOTE, &serde_json::Value::Object(plan).to_string());
 }
 

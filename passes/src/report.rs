@@ -52,7 +52,7 @@ pub struct Plan {
     pub cluster: String,
     /// Microbatches of one step.
     pub n_microbatches: usize,
-    /// The order in which stages run them: `1f1b`, `gpipe`, `zero-bubble`.
+    /// The order in which stages run them: `1f1b`, `gpipe`, `zero-bubble`, `interleaved:2`.
     pub schedule: String,
     /// Collectives that the plan does not mention and a partitioner would insert.
     pub n_implicit_collectives: u64,
@@ -71,6 +71,9 @@ pub struct Plan {
 pub struct Stage {
     /// First and last device.
     pub devices: [usize; 2],
+    /// The device group that holds it, where groups hold several stages each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<usize>,
     /// Its mesh: `x=2,y=4`; empty for one device.
     pub mesh: String,
     /// Instructions that it runs.
@@ -89,7 +92,7 @@ pub struct Stage {
     pub send_secs: f64,
     /// Microbatches whose activations it holds at once, by the schedule.
     pub n_in_flight: usize,
-    /// Peak bytes on each device.
+    /// Peak bytes on each device, with all stages that it holds.
     #[serde(serialize_with = "whole")]
     pub memory_bytes: f64,
     /// Bytes of parameters among them.
@@ -189,7 +192,7 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     Plan {
         schema: 1,
         time_secs,
-        once_secs: once_secs(&prices, &sends),
+        once_secs: once_secs(facts, &prices, &sends),
         planned_secs: header.figure("planned_secs"),
         lower_bound_secs: header.figure("lower_bound_secs"),
         gap: gap(header.figure("planned_secs"), header.figure("lower_bound_secs")),
@@ -223,28 +226,33 @@ fn stages(
 ) -> Vec<Stage> {
     let memory = memory_of(module, facts, cluster);
     let again = recompute::secs(module, facts, cluster);
-    let in_flight = pipeline(facts, prices, sends).in_flight(facts.header.schedule);
-    let mut first = 0;
-    let stage = |(index, price): (usize, &StagePrice)| {
-        let mesh = &facts.header.meshes[index];
-        let devices = [first, first + mesh.n_devices() as usize - 1];
-        first = devices[1] + 1;
-        Stage {
-            devices,
-            mesh: mesh.to_string(),
-            n_instrs: price.n_instrs,
-            forward_secs: price.forward_secs,
-            backward_secs: price.backward_secs,
-            recompute_secs: again[index].min(price.backward_secs),
-            weight_gradient_secs: price.weight_secs.min(price.backward_secs),
-            update_secs: price.update_secs,
-            send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
-            n_in_flight: in_flight[index],
-            memory_bytes: memory.stages[index].peak_bytes,
-            parameter_bytes: memory.stages[index].parameter_bytes,
-        }
+    let header = &facts.header;
+    let in_flight = pipeline(facts, prices, sends).in_flight(header.schedule);
+    let stage = |(index, price): (usize, &StagePrice)| Stage {
+        devices: header.devices(index),
+        group: header.interleaving().map(|_| header.group(index)),
+        mesh: header.meshes[index].to_string(),
+        n_instrs: price.n_instrs,
+        forward_secs: price.forward_secs,
+        backward_secs: price.backward_secs,
+        recompute_secs: again[index].min(price.backward_secs),
+        weight_gradient_secs: price.weight_secs.min(price.backward_secs),
+        update_secs: price.update_secs,
+        send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
+        n_in_flight: in_flight[index],
+        memory_bytes: memory.stages[index].peak_bytes,
+        parameter_bytes: memory.stages[index].parameter_bytes,
     };
     prices.iter().enumerate().map(stage).collect()
+}
+
+impl Breakdown {
+    fn add(&mut self, other: &Breakdown) {
+        self.compute_secs += other.compute_secs;
+        self.memory_bound_secs += other.memory_bound_secs;
+        self.collective_secs += other.collective_secs;
+        self.bubble_secs += other.bubble_secs;
+    }
 }
 
 impl Plan {
@@ -285,20 +293,29 @@ fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
     prices.iter().zip(once).map(|(price, send)| price.update_secs + send).collect()
 }
 
-/// Seconds of what is done once per step, on the stage that takes longest for it.
-fn once_secs(prices: &[StagePrice], sends: &sends::Sends) -> f64 {
-    update_secs(prices, sends).into_iter().fold(0.0, f64::max)
+/// Seconds of what is done once per step, on the device group that takes longest for it.
+fn once_secs(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> f64 {
+    of_groups(facts, &update_secs(prices, sends)).into_iter().fold(0.0, f64::max)
 }
 
-/// Seconds of a step, and where they go on the stage that is busy longest.
+/// Per device group: the sum of its stages' figures.
+fn of_groups(facts: &Facts, of_stages: &[f64]) -> Vec<f64> {
+    let sum = |group| facts.header.stages_of(group).map(|stage| of_stages[stage]).sum();
+    (0..facts.header.n_groups()).map(sum).collect()
+}
+
+/// Seconds of a step, and where they go on the device group that is busy longest.
 fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
     let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
-    let time_secs = pipeline.step_secs(facts.header.schedule) + once_secs(prices, sends);
+    let time_secs = pipeline.step_secs(facts.header.schedule) + once_secs(facts, prices, sends);
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
+    let busy = of_groups(facts, &busy);
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
-    let sent = 2.0 * n_times * sends.boundary_secs.get(slowest).copied().unwrap_or(0.0);
-    let mut parts = prices[slowest].breakdown;
-    parts.collective_secs += sent;
+    let mut parts = Breakdown::default();
+    for stage in facts.header.stages_of(slowest) {
+        parts.add(&prices[stage].breakdown);
+        parts.collective_secs += 2.0 * n_times * sends.boundary_secs.get(stage).copied().unwrap_or(0.0);
+    }
     let sum = parts.compute_secs + parts.memory_bound_secs + parts.collective_secs;
     parts.bubble_secs = if prices.len() > 1 { (time_secs - sum).max(0.0) } else { 0.0 };
     (time_secs, parts)

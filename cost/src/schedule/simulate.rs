@@ -5,7 +5,7 @@ use super::{Phase, Pipeline, Schedule};
 /// One task of one stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// Which stage; of an interleaved pipeline, which device.
+    /// Which stage.
     pub stage: usize,
     /// Which microbatch.
     pub microbatch: usize,
@@ -22,7 +22,8 @@ pub struct Event {
 pub struct Timeline {
     /// Every task.
     pub events: Vec<Event>,
-    pub(super) n_stages: usize,
+    /// Devices, or groups of them: stage `s` runs on the `s mod n_devices`-th.
+    pub n_devices: usize,
     /// Whether gradients of weights are tasks of their own.
     pub(super) is_split: bool,
 }
@@ -33,11 +34,16 @@ impl Timeline {
         self.events.iter().map(|event| event.end_secs).fold(0.0, f64::max)
     }
 
-    /// The fraction of all stages' time in which nothing runs.
+    /// The fraction of all devices' time in which nothing runs.
     pub fn bubble(&self) -> f64 {
         let busy: f64 = self.events.iter().map(|event| event.end_secs - event.start_secs).sum();
-        let whole = self.step_secs() * self.n_stages as f64;
+        let whole = self.step_secs() * self.n_devices as f64;
         if whole > 0.0 { 1.0 - busy / whole } else { 0.0 }
+    }
+
+    /// Which device runs a task.
+    pub fn device(&self, event: &Event) -> usize {
+        event.stage % self.n_devices
     }
 
     /// Whether a stage holds nothing of a microbatch any more once this task has run.
@@ -45,15 +51,16 @@ impl Timeline {
         event.phase == if self.is_split { Phase::WeightGradient } else { Phase::Backward }
     }
 
-    /// The most microbatches that each stage holds at once: begun forward and not done backward.
+    /// The most activations, each of one microbatch and one stage, that each device holds at once: begun forward and not done backward.
     pub fn in_flight(&self) -> Vec<usize> {
-        let mut now = vec![0_usize; self.n_stages];
+        let mut now = vec![0_usize; self.n_devices];
         let mut most = now.clone();
         for event in &self.events {
-            let held = &mut now[event.stage];
+            let device = self.device(event);
+            let held = &mut now[device];
             *held += usize::from(event.phase == Phase::Forward);
             *held -= usize::from(self.frees(event));
-            most[event.stage] = most[event.stage].max(*held);
+            most[device] = most[device].max(*held);
         }
         most
     }
@@ -66,8 +73,10 @@ impl Pipeline {
     /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free and
     /// its input has arrived; sends overlap with compute.
     pub fn simulate(&self, schedule: Schedule) -> Timeline {
-        if schedule == Schedule::ZeroBubble {
-            return self.zero_bubble();
+        match schedule {
+            Schedule::ZeroBubble => return self.zero_bubble(),
+            Schedule::Interleaved(_) => return self.simulate_interleaved(schedule.n_groups(self.n_stages())),
+            Schedule::GPipe | Schedule::OneFOneB => {}
         }
         let tasks =
             |stage| schedule.order(stage, self).into_iter().map(move |(phase, one)| (phase, stage, one));
@@ -79,7 +88,7 @@ impl Pipeline {
         let n_devices = orders.len();
         let mut replay = Replay::new(self, orders);
         while (0..n_devices).filter(|&device| replay.advance(device)).count() > 0 {}
-        Timeline { events: replay.events, n_stages: n_devices, is_split: false }
+        Timeline { events: replay.events, n_devices, is_split: false }
     }
 }
 
@@ -124,7 +133,7 @@ impl<'a> Replay<'a> {
             Phase::Backward | Phase::WeightGradient => self.pipeline.backward_secs[stage],
         };
         let end_secs = start_secs + secs;
-        self.events.push(Event { stage: device, microbatch, phase, start_secs, end_secs });
+        self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
         self.ended_secs[phase as usize][stage][microbatch] = Some(end_secs);
         self.free_secs[device] = end_secs;
         self.n_done[device] += 1;

@@ -41,7 +41,7 @@ fn one_f_one_b_holds_fewer_activations() {
 #[test]
 fn schedules_parse_their_own_names() {
     for schedule in Schedule::ALL {
-        assert_eq!(schedule.as_str().parse(), Ok(schedule));
+        assert_eq!(schedule.to_string().parse(), Ok(schedule));
     }
     assert!("2f2b".parse::<Schedule>().is_err());
 }

@@ -40,7 +40,7 @@ impl Pipeline {
             // Only neighbours wait for what a stage does.
             (stage.saturating_sub(1)..n_stages.min(stage + 2)).for_each(|stage| replay.queue(stage));
         }
-        Timeline { events: replay.events, n_stages, is_split: true }
+        Timeline { events: replay.events, n_devices: n_stages, is_split: true }
     }
 
     fn weight_gradient_secs(&self, stage: usize) -> f64 {

@@ -6,6 +6,7 @@ use insta::assert_snapshot;
 fn sample() -> Plan {
     let stage = |first: usize| Stage {
         devices: [first, first + 3],
+        group: None,
         mesh: "x=2,y=2".to_owned(),
         n_instrs: 1200,
         forward_secs: 0.0012,

@@ -54,6 +54,18 @@ impl<'a> Held<'a> {
         Some(Held { module, facts, live, values, arrivals, last })
     }
 
+    /// The same where nothing is put off.
+    pub fn in_one_piece(module: &'a Module, facts: &'a Facts, live: &'a Live) -> Held<'a> {
+        let (values, arrivals) = (vec![false; live.ends.len()], vec![false; live.arrivals.len()]);
+        Held { module, facts, live, values, arrivals, last: 0 }
+    }
+
+    /// Bytes that one microbatch keeps in a stage between its forward and its backward part, or for the update.
+    pub fn kept_bytes(&self, stage: usize) -> f64 {
+        let bytes = self.bytes(stage);
+        bytes.saved + bytes.gradients
+    }
+
     fn own(&self) -> &'a [InstrFacts] {
         &self.facts.comps[self.module.entry.index()]
     }

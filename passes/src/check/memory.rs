@@ -1,4 +1,4 @@
-//! Memory of one device per stage, by liveness over the text in program order.
+//! Memory of one device per stage, with all stages that it holds, by liveness over the text in program order.
 //!
 //! A value lives from its instruction to its last reader. Values that fusion keeps in registers
 //! ([`crate::pricing::is_materialised`]) have no memory, but keep what they are made of alive. Views, tuples and
@@ -7,10 +7,11 @@
 //! last time by then. An elementwise op or an update may write over an operand of the same size that dies
 //! there. A loop adds the peak of its body beyond what it carries; a conditional that of its largest branch.
 //! With microbatches see [`crate::derive::Nature`]: a value that backward reads is there for every microbatch
-//! in flight; where a schedule puts off gradients of weights see [`super::held`]. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
+//! in flight; where a schedule puts off gradients of weights see [`super::held`], where devices hold several stages [`super::shared`]. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
 use super::held::Held;
 use super::live::{Live, live};
+use super::shared::{GroupMemory, Shared};
 use crate::derive::{Aliased, Facts, InstrFacts, Nature, aliased, control_flow, derive};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, Result};
@@ -24,7 +25,7 @@ pub struct Memory {
     pub limit_bytes: f64,
 }
 
-/// What one device of a stage needs.
+/// What one device of a stage needs: the same of all stages that it holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StageMemory {
     /// The most bytes in use at once, parameters included.
@@ -45,19 +46,24 @@ pub fn memory(module: &Module, cluster: &Cluster) -> Result<Memory> {
 
 /// The same, of facts that are known already.
 pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
-    let (n_stages, lives, aliases) = (facts.header.meshes.len(), lives(module, facts), aliased(module));
-    let held = held(module, facts, &lives);
-    let stage = |stage| {
-        let n_held = in_flight(facts, stage);
-        Sweep { module, facts, lives: &lives, aliases: &aliases, held: held.as_ref(), stage, n_held }.entry()
+    let (lives, aliases) = (lives(module, facts), aliased(module));
+    let (held, shared) = (held(module, facts, &lives), shared(module, facts, &lives));
+    let (held, shared) = (held.as_ref(), shared.as_ref());
+    let group = |group| {
+        let n_held = in_flight(facts, group);
+        Sweep { module, facts, lives: &lives, aliases: &aliases, held, shared, group, n_held }.entry()
     };
-    Memory { stages: (0..n_stages).map(stage).collect(), limit_bytes: cluster.accelerator.usable_bytes() }
+    let groups: Vec<StageMemory> = (0..facts.header.n_groups()).map(group).collect();
+    let stages = (0..facts.header.meshes.len()).map(|stage| groups[facts.header.group(stage)].clone());
+    Memory { stages: stages.collect(), limit_bytes: cluster.accelerator.usable_bytes() }
 }
 
 /// What is there when a stage needs most, largest first: instructions of the entry, and their bytes on one device.
 pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f64)> {
     let (lives, aliases, n_held) = (lives(module, facts), aliased(module), in_flight(facts, stage));
-    let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, held: None, stage, n_held };
+    let (shared, group) = (shared(module, facts, &lives), facts.header.group(stage));
+    let shared = shared.as_ref();
+    let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, held: None, shared, group, n_held };
     let (Some(at), Some(live)) = (sweep.entry().at, &lives[module.entry.index()]) else { return Vec::new() };
     let reused = sweep.reused(live);
     let bytes = |value: usize, id: InstrId| match live.ends[value] >= at.index() && !reused.contains(&value) {
@@ -72,16 +78,38 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
 }
 
 /// Per stage, per number of microbatches: the most bytes that a device needs while it holds the activations of that
-/// many, from none to as many as the schedule lets it hold; the last is its peak.
+/// many, from none to as many as the schedule lets it hold; the last is its peak. Each stage has devices of its own.
 pub fn memory_held(module: &Module, facts: &Facts) -> Vec<Vec<f64>> {
     let (lives, aliases) = (lives(module, facts), aliased(module));
     let held = held(module, facts, &lives);
     let holding = |stage: usize, n_held: usize| {
-        let held = held.as_ref();
-        Sweep { module, facts, lives: &lives, aliases: &aliases, held, stage, n_held }.entry().peak_bytes
+        let (held, shared, group) = (held.as_ref(), None, stage);
+        Sweep { module, facts, lives: &lives, aliases: &aliases, held, shared, group, n_held }
+            .entry()
+            .peak_bytes
     };
     let stage = |stage| (0..=in_flight(facts, stage)).map(|n_held| holding(stage, n_held)).collect();
     (0..facts.header.meshes.len()).map(stage).collect()
+}
+
+/// What a device of each group needs as it holds more or less, where groups hold several stages each.
+pub fn memory_shared(module: &Module, facts: &Facts) -> Option<Vec<GroupMemory>> {
+    let (lives, aliases) = (lives(module, facts), aliased(module));
+    let (shared, interleaving) = (shared(module, facts, &lives)?, facts.header.interleaving()?);
+    let idle = shared.idle();
+    let peak = |group: usize, shared: &Shared, n_held: usize| {
+        let (held, shared) = (None, Some(shared));
+        Sweep { module, facts, lives: &lives, aliases: &aliases, held, shared, group, n_held }
+            .entry()
+            .peak_bytes
+    };
+    let memory = |group| {
+        let kept_bytes: Vec<f64> =
+            facts.header.stages_of(group).map(|stage| shared.kept_bytes[stage]).collect();
+        let base_bytes = peak(group, &shared, 1) - interleaving.most_held(group, &kept_bytes);
+        GroupMemory { idle_bytes: peak(group, &idle, 0), base_bytes, kept_bytes }
+    };
+    Some((0..facts.header.n_groups()).map(memory).collect())
 }
 
 /// The last readers of all values, per planned computation.
@@ -97,6 +125,11 @@ fn held<'a>(module: &'a Module, facts: &'a Facts, lives: &'a [Option<Live>]) -> 
     Held::new(module, facts, live)
 }
 
+/// What groups of devices hold of several stages each; nothing if they hold one.
+fn shared(module: &Module, facts: &Facts, lives: &[Option<Live>]) -> Option<Shared> {
+    Shared::new(module, facts, lives[module.entry.index()].as_ref()?)
+}
+
 /// The most microbatches of which a stage holds anything at once.
 fn in_flight(facts: &Facts, stage: usize) -> usize {
     let header = &facts.header;
@@ -110,7 +143,10 @@ struct Sweep<'a> {
     aliases: &'a [Aliased],
     /// What is held longer than by the text's order, if the schedule has that.
     held: Option<&'a Held<'a>>,
-    stage: usize,
+    /// What the group holds of other microbatches, if it has several stages.
+    shared: Option<&'a Shared>,
+    /// The device group: the stage, if each has one of its own.
+    group: usize,
     /// Microbatches in flight.
     n_held: usize,
 }
@@ -139,7 +175,7 @@ impl Sweep<'_> {
         reused.into_iter().for_each(|value| is_reused[value] = true);
         let mut dying: Vec<Vec<f64>> = vec![Vec::new(); computation.instrs.len() + 1];
         let held = self.held.filter(|_| is_entry);
-        let others_bytes = held.map_or(0.0, |held| held.others_bytes(self.stage, self.n_held));
+        let others_bytes = held.map_or(0.0, |held| held.others_bytes(self.group, self.n_held));
         let mut now = self.arrivals(comp, live, &mut dying) + others_bytes;
         let mut peak = Peak { bytes: now, at: None };
         for (id, instr) in computation.iter() {
@@ -157,13 +193,24 @@ impl Sweep<'_> {
             made.iter().filter(|made| made.0 > 0.0).for_each(|&(bytes, end)| dying[end].push(bytes));
             let inside =
                 control_flow(instr).into_iter().map(|callee| self.inside(callee)).fold(0.0, f64::max);
-            if now + inside > peak.bytes {
-                peak = Peak { bytes: now + inside, at: Some(id) };
+            let all = now + inside + if is_entry { self.others_bytes(id) } else { 0.0 };
+            if all > peak.bytes {
+                peak = Peak { bytes: all, at: Some(id) };
             }
             now -= dying[id.index()].iter().sum::<f64>();
             now -= if held.is_some_and(|held| held.last == id.index()) { others_bytes } else { 0.0 };
         }
         peak
+    }
+
+    /// Bytes of microbatches that are not under way while an instruction of the entry runs on this group.
+    fn others_bytes(&self, id: InstrId) -> f64 {
+        let own = &self.facts.comps[self.module.entry.index()][id.index()];
+        self.shared.filter(|_| self.is_here(own.stage)).map_or(0.0, |shared| shared.others_bytes(own))
+    }
+
+    fn is_here(&self, stage: usize) -> bool {
+        self.facts.header.group(stage) == self.group
     }
 
     /// The last instruction that needs a value; what is put off runs at the end of backward.
@@ -188,7 +235,7 @@ impl Sweep<'_> {
     fn value_bytes(&self, comp: CompId, id: InstrId, leaf: usize, end: Option<usize>) -> f64 {
         let facts = &self.facts.comps[comp.index()];
         let own = &facts[id.index()];
-        if own.leaves[leaf].stage != self.stage || !self.is_allocated(comp, id, leaf) {
+        if !self.is_here(own.leaves[leaf].stage) || !self.is_allocated(comp, id, leaf) {
             return 0.0;
         }
         own.bytes[leaf] * self.share(own, own.natures.get(leaf).copied(), end.and_then(|end| facts.get(end)))
@@ -208,8 +255,9 @@ impl Sweep<'_> {
     fn share(&self, own: &InstrFacts, nature: Option<Nature>, last: Option<&InstrFacts>) -> f64 {
         let n_parts = self.facts.header.n_microbatches as f64;
         let is_saved = last.is_some_and(|last| last.phase > own.phase);
-        // The others are counted apart where gradients of weights are put off.
-        let n_held = if self.held.is_some() { self.n_held.min(1) } else { self.n_held };
+        // The others are counted apart where gradients of weights are put off, or devices hold several stages.
+        let is_apart = self.held.is_some() || self.shared.is_some();
+        let n_held = if is_apart { self.n_held.min(1) } else { self.n_held };
         match nature {
             Some(Nature::Part) if is_saved => n_held as f64 / n_parts,
             Some(Nature::Part) => 1.0 / n_parts,
@@ -221,7 +269,7 @@ impl Sweep<'_> {
     fn arrivals(&self, comp: CompId, live: &Live, dying: &mut [Vec<f64>]) -> f64 {
         let mut total = 0.0;
         let held = self.held.filter(|_| comp == self.module.entry);
-        for (index, arrival) in live.arrivals.iter().enumerate().filter(|(_, it)| it.stage == self.stage) {
+        for (index, arrival) in live.arrivals.iter().enumerate().filter(|(_, it)| self.is_here(it.stage)) {
             let maker = &self.facts.comps[comp.index()][arrival.maker.index()];
             let last = self.facts.comps[comp.index()].get(arrival.last);
             let is_counted = held.is_some_and(|held| held.is_arrival_counted(index));

@@ -1,7 +1,8 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
 use phzc_cost::Schedule;
-use phzc_ir::{Diagnostic, Mesh, Module, Result};
+use phzc_cost::schedule::Interleaving;
+use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 use serde_json::Value;
 
 /// The planner's figures.
@@ -20,7 +21,7 @@ const MAX_DEVICES: i64 = 1 << 20;
 /// What the header says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// The mesh of each stage; one where there are no stages.
+    /// The mesh of each stage; one where there are no stages. Stages that share a device group have meshes of as many devices.
     pub meshes: Vec<Mesh>,
     /// Microbatches of one step.
     pub n_microbatches: usize,
@@ -59,7 +60,38 @@ pub fn header(module: &Module) -> Result<Header> {
     let is_local = module.note(SPMD_NOTE).is_some();
     // Its microbatches are one batch.
     let n_microbatches = if is_local { 1 } else { n_microbatches };
-    Ok(Header { meshes, n_microbatches, schedule: schedule(&plan)?, plan, is_local })
+    let schedule = schedule(&plan)?;
+    share_evenly(&meshes, schedule)?;
+    Ok(Header { meshes, n_microbatches, schedule, plan, is_local })
+}
+
+/// Errors unless every device group holds as many stages, all on as many devices.
+fn share_evenly(meshes: &[Mesh], schedule: Schedule) -> Result<()> {
+    let (n_stages, n_chunks) = (meshes.len(), schedule.n_chunks());
+    let error = |message: String| {
+        let help = format!(
+            "give `{STAGES_NOTE}` a multiple of {n_chunks} stages that share devices evenly, or place again"
+        );
+        Err(Diagnostic::error(message).help(help))
+    };
+    if !n_stages.is_multiple_of(n_chunks) {
+        return error(format!(
+            "the schedule `{schedule}` needs {n_chunks} stages per device group, the plan has {}",
+            counted(n_stages, "stage")
+        ));
+    }
+    let n_groups = schedule.n_groups(n_stages);
+    match (n_groups..n_stages)
+        .find(|&stage| meshes[stage].n_devices() != meshes[stage % n_groups].n_devices())
+    {
+        None => Ok(()),
+        Some(stage) => error(format!(
+            "stages {} and {stage} share devices by the schedule `{schedule}`, but the one has {}, the other {}",
+            stage % n_groups,
+            counted(meshes[stage % n_groups].n_devices() as usize, "device"),
+            meshes[stage].n_devices()
+        )),
+    }
 }
 
 fn schedule(plan: &Value) -> Result<Schedule> {
@@ -76,9 +108,38 @@ impl Header {
         self.plan.get(key).and_then(Value::as_f64)
     }
 
-    /// Devices of all stages.
+    /// Devices of all groups.
     pub fn n_devices(&self) -> usize {
-        self.meshes.iter().map(|mesh| mesh.n_devices() as usize).sum()
+        self.meshes[..self.n_groups()].iter().map(|mesh| mesh.n_devices() as usize).sum()
+    }
+
+    /// Device groups: as many as stages, unless the schedule has each hold several.
+    pub fn n_groups(&self) -> usize {
+        self.schedule.n_groups(self.meshes.len())
+    }
+
+    /// The device group of a stage.
+    pub fn group(&self, stage: usize) -> usize {
+        stage % self.n_groups()
+    }
+
+    /// The stages of a device group, first to last.
+    pub fn stages_of(&self, group: usize) -> impl Iterator<Item = usize> + use<> {
+        (group..self.meshes.len()).step_by(self.n_groups())
+    }
+
+    /// First and last device of a stage.
+    pub fn devices(&self, stage: usize) -> [usize; 2] {
+        let size = |mesh: &Mesh| mesh.n_devices() as usize;
+        let first = self.meshes[..self.group(stage)].iter().map(size).sum();
+        [first, first + size(&self.meshes[stage]) - 1]
+    }
+
+    /// Who runs what, where device groups hold several stages each.
+    pub fn interleaving(&self) -> Option<Interleaving> {
+        let (n_stages, n_microbatches) = (self.meshes.len(), self.n_microbatches);
+        let interleaving = Interleaving { n_stages, n_groups: self.n_groups(), n_microbatches };
+        (self.schedule.n_chunks() > 1).then_some(interleaving)
     }
 }
 

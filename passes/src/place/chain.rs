@@ -190,7 +190,9 @@ impl<'a> Layers<'a> {
         let unit_of: Vec<usize> =
             short.module.entry().instrs.iter().map(|instr| entry[by_name[&*instr.name]]).collect();
         let unit = |(stands, layer): (&[InstrId; 2], &Option<usize>)| {
-            self.units.unit(unit_of[stands[0].index()], *layer, short.n_layers)
+            // The last inner layer is there itself.
+            let is_last = layer.is_some_and(|layer| layer + 2 >= short.n_layers);
+            self.units.unit(unit_of[stands[usize::from(is_last)].index()], *layer, short.n_layers)
         };
         short.stands.iter().zip(&short.layer_of).map(unit).collect()
     }

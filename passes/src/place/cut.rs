@@ -1,5 +1,6 @@
 //! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
 
+mod even;
 mod order;
 mod table;
 
@@ -58,7 +59,7 @@ pub struct Cut {
     /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other schedules see
     /// `StageTable::step_secs`.
     pub step_secs: f64,
-    /// Bytes of the stage that needs most.
+    /// Bytes of the device that needs most.
     pub memory_bytes: f64,
     /// Per layer: how many of its run's levels it computes again.
     pub again: Vec<usize>,
@@ -93,24 +94,36 @@ impl Chain {
         found
     }
 
-    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled.
+    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled; of interleaved
+    /// pipelines what equal stages take.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
-        let mean = self.secs.iter().sum::<f64>() / n_stages as f64;
-        let update = self.update_secs.iter().sum::<f64>() / n_stages as f64;
-        let n_waits = if self.schedule == Schedule::ZeroBubble { 0 } else { n_stages - 1 };
-        mean * (n_waits + n_microbatches) as f64 + update
+        let n_groups = self.schedule.n_groups(n_stages);
+        let mean = self.secs.iter().sum::<f64>() / n_groups as f64;
+        let update = self.update_secs.iter().sum::<f64>() / n_groups as f64;
+        let n_waits = match self.schedule {
+            Schedule::ZeroBubble => 0.0,
+            Schedule::Interleaved(n_chunks) => (n_groups - 1) as f64 / n_chunks as f64,
+            Schedule::OneFOneB | Schedule::GPipe => (n_stages - 1) as f64,
+        };
+        mean * (n_waits + n_microbatches as f64) + update
     }
 
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
     /// `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again what saves most bytes per second.
+    /// For interleaved pipelines see [`StageTable::even_starts`].
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
-        let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
-        let best = search(&[Solver::new(&table)], None, effort);
-        best.problem?;
-        let starts: Vec<usize> = best.spans.iter().map(|span| span.start).collect();
+        let starts = match self.schedule {
+            Schedule::Interleaved(_) => table.even_starts()?,
+            _ => {
+                let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
+                let best = search(&[Solver::new(&table)], None, effort);
+                best.problem?;
+                best.spans.iter().map(|span| span.start).collect()
+            }
+        };
         let memory_bytes = table.memory_bytes(&starts);
         let again = table.again(&starts);
         let step_secs = table.step_secs(&starts, self.schedule);
@@ -125,7 +138,7 @@ impl Chain {
             table.limit_bytes = 0.5 * (low + high);
             *(if table.is_possible() { &mut high } else { &mut low }) = table.limit_bytes;
         }
-        self.cut(n_stages, n_microbatches, high)
+        self.cut(n_stages, n_microbatches, high * self.schedule.n_chunks() as f64)
     }
 }
 
@@ -140,7 +153,7 @@ const MS: f64 = 1e3;
 mod tests {
     use super::*;
 
-    fn chain(secs: &[f64]) -> Chain {
+    pub(super) fn chain(secs: &[f64]) -> Chain {
         let zeros = vec![0.0; secs.len()];
         Chain {
             secs: secs.to_vec(),

@@ -12,6 +12,7 @@
 
 mod chain;
 pub mod cut;
+mod interleave;
 mod limits;
 mod microbatches;
 pub(crate) mod note;
@@ -51,7 +52,7 @@ pub static PASS: Pass = Pass {
             name: "stages",
             kind: OptionKind::Int { min: 0, max: 4096 },
             default: "0",
-            help: "number of pipeline stages; 0 tries every divisor of the devices",
+            help: "number of pipeline stages, where interleaved of device groups that hold several each; 0 tries every divisor of the devices",
         },
         OptionInfo {
             name: "microbatches",
@@ -67,9 +68,9 @@ pub static PASS: Pass = Pass {
         },
         OptionInfo {
             name: "schedule",
-            kind: OptionKind::Choice(&["auto", "1f1b", "gpipe", "zero-bubble"]),
+            kind: OptionKind::Choice(interleave::NAMES),
             default: "auto",
-            help: "in which order stages run microbatches; auto takes the fastest that fits in memory",
+            help: "in which order stages run microbatches; interleaved: device groups hold several stages each, as many as is fastest or 2, 3, 4; auto takes the fastest that fits in memory",
         },
         OptionInfo {
             name: "top",
@@ -104,6 +105,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let short = if is_given { None } else { Subject::short(&plain, forbid) };
     let none = |graph: &Graph| vec![None; graph.tensors.len()];
     let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
+    let made = Made::new(options.int("max-plans") as usize);
     let problem = Problem {
         sharded: module,
         plain: &plain,
@@ -113,9 +115,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
         schedule: Wanted::parse(options.text("schedule")),
-        max_plans: options.int("max-plans") as usize,
-        n_written: AtomicUsize::new(0),
-        n_plans: AtomicUsize::new(0),
+        made: &made,
     };
     (cx.progress)("place: trying stage counts");
     let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
@@ -135,8 +135,10 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 /// A program that has been placed stays as it is, if that is what the options say.
 fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
     let plan = note::read(module);
-    for (option, key) in [("stages", "n_stages"), ("microbatches", "n_microbatches")] {
+    let n_chunks = interleave::n_chunks(&plan);
+    for (option, key, unit) in [("stages", "n_stages", n_chunks), ("microbatches", "n_microbatches", 1)] {
         let Some(found) = plan.get(key).and_then(serde_json::Value::as_i64) else { return Ok(None) };
+        let found = found / unit;
         let wanted = options.int(option);
         if wanted > 0 && wanted != found {
             return Err(Diagnostic::error(format!(
@@ -148,7 +150,7 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
     for (option, unnoted) in [("recompute", "auto"), ("schedule", "1f1b")] {
         let found = plan.get(option).and_then(serde_json::Value::as_str).unwrap_or(unnoted);
         let wanted = options.text(option);
-        if wanted != "auto" && found != wanted {
+        if wanted != "auto" && found != wanted && !interleave::is_like(option, wanted, found) {
             let message = format!("the program has been placed already, with {option}={found}");
             return Err(Diagnostic::error(message).help("place the output of `shard`"));
         }
@@ -161,6 +163,7 @@ fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
 }
 
 /// What placement decides over.
+#[derive(Clone)]
 struct Problem<'a> {
     /// The program with `shard`'s layouts on all devices.
     sharded: &'a Module,
@@ -175,11 +178,33 @@ struct Problem<'a> {
     is_given: bool,
     recompute: Recompute,
     schedule: Wanted,
-    /// Instructions of all texts that were written so far.
-    n_written: AtomicUsize,
-    /// Texts that were written so far, and the most if there is a limit (0).
-    n_plans: AtomicUsize,
-    max_plans: usize,
+    /// The texts that were written so far.
+    made: &'a Made,
+}
+
+/// What has been written so far.
+struct Made {
+    /// Instructions of all texts.
+    n_instrs: AtomicUsize,
+    n_texts: AtomicUsize,
+    /// The most texts that the user allows; 0 is no limit.
+    most_texts: usize,
+}
+
+impl Made {
+    fn new(most_texts: usize) -> Made {
+        Made { n_instrs: AtomicUsize::new(0), n_texts: AtomicUsize::new(0), most_texts }
+    }
+
+    fn add(&self, n_instrs: usize) {
+        self.n_instrs.fetch_add(n_instrs, Ordering::Relaxed);
+        self.n_texts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether as many texts have been made as the user allows.
+    fn is_limited(&self) -> bool {
+        self.most_texts > 0 && self.n_texts.load(Ordering::Relaxed) >= self.most_texts
+    }
 }
 
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
@@ -211,12 +236,7 @@ impl Recompute {
 impl Problem<'_> {
     /// Whether so much has been written that a text which fits must do.
     fn is_spent(&self) -> bool {
-        self.n_written.load(Ordering::Relaxed) > MAX_WRITTEN || self.is_limited()
-    }
-
-    /// Whether as many plans have been made as the user allows.
-    fn is_limited(&self) -> bool {
-        self.max_plans > 0 && self.n_plans.load(Ordering::Relaxed) >= self.max_plans
+        self.made.n_instrs.load(Ordering::Relaxed) > MAX_WRITTEN || self.made.is_limited()
     }
 
     /// No placement takes less, whatever it computes again: its products, or `T >= B t_j + u_j >= sum_j (g_j/D) (B t_j + u_j)` with
@@ -240,13 +260,15 @@ impl Problem<'_> {
                 counted(n_devices, "device")
             )));
         }
-        if wanted > 1 && self.is_given {
+        if (wanted > 1 || self.schedule.is_interleaved()) && self.is_given {
             return Err(Diagnostic::error(
                 "the program comes with layouts for all devices, so it stays one stage",
             )
             .help("remove its `sharding={…}`, or the option `stages`"));
         }
+        self.schedule.allows(n_devices, wanted)?;
         let counts = (1..=n_devices).filter(|&count| n_devices.is_multiple_of(count));
+        let counts = counts.filter(|&count| count > 1 || !self.schedule.is_interleaved());
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
         Ok(counts.partition(|&count| count == 1))
@@ -296,11 +318,12 @@ impl Problem<'_> {
             }
         }
         sketches.extend(leaner(limited));
-        let best = try_all(sketches, best, &mut tried);
+        let best = try_all(&mut sketches, best, &mut tried);
+        let best = try_all(&mut interleave::faster(&sketches, best), best, &mut tried);
         if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| self.unstaged()));
         }
-        pick(tried.into_iter(), || self.floor_secs(), self.is_limited())
+        pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited())
     }
 }
 
@@ -320,7 +343,7 @@ fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
 }
 
 /// Tries sketches, those that promise most first; seconds of the best placement so far.
-fn try_all(mut sketches: Vec<Sketch>, mut best: f64, tried: &mut Vec<Tried>) -> f64 {
+fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Tried>) -> f64 {
     sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
     for sketch in sketches {
         let found = sketch.tried(best);

@@ -2,7 +2,7 @@
 //!
 //! Cuts are made for the schedule that is asked for, else for 1F1B. Then the other schedules are tried on the text of the cut, as the report has
 //! them. Zero-bubble fills bubbles with gradients of weights. GPipe is faster than 1F1B where sends are slow: fewer of them are
-//! waited for; it needs memory for all microbatches.
+//! waited for; it needs memory for all microbatches. Interleaved pipelines have more stages, so they are cut anew: see [`super::interleave`].
 
 use super::Problem;
 use super::chain::Layers;
@@ -14,41 +14,45 @@ use crate::derive::Facts;
 use phzc_cost::Schedule;
 use phzc_ir::Module;
 
-/// The schedule that is asked for; none where the fastest is.
+/// The schedule that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted(Option<Schedule>);
+pub enum Wanted {
+    /// The fastest that fits.
+    Fastest,
+    /// Interleaved, of as many stages per device group as is fastest.
+    Interleaved,
+    This(Schedule),
+}
 
 /// Another schedule must be faster by this share: rounding is no reason.
 const FASTER: f64 = 1e-6;
 
 impl Wanted {
-    /// By its name; `auto` and others are none.
+    /// By its name; `auto` and others are the fastest.
     pub fn parse(word: &str) -> Wanted {
-        Wanted(word.parse().ok())
-    }
-
-    /// This schedule.
-    pub fn only(schedule: Schedule) -> Wanted {
-        Wanted(Some(schedule))
-    }
-
-    /// Whether any will do.
-    pub fn is_free(self) -> bool {
-        self.0.is_none()
+        match word {
+            "interleaved" => Wanted::Interleaved,
+            _ => word.parse().map_or(Wanted::Fastest, Wanted::This),
+        }
     }
 
     /// Notes the schedule that is asked for.
     pub fn note(self, text: &mut Module) {
-        if let Wanted(Some(schedule)) = self {
-            note::set(text, &[("schedule", schedule.as_str().into())]);
+        if let Wanted::This(schedule) = self {
+            note::set(text, &[("schedule", schedule.to_string().into())]);
         }
     }
 
+    /// What a cut is made for.
+    fn of_cut(self) -> Schedule {
+        if let Wanted::This(schedule) = self { schedule } else { Schedule::OneFOneB }
+    }
+
     /// The share of 1F1B's least time, every stage once and the slowest for each further microbatch, that no schedule falls below: where
-    /// bubbles may be filled, the stages' work remains, `B` of `S + B - 1`.
+    /// bubbles may be filled, the stages' work remains, `B` of `S + B - 1`. Where device groups hold several stages, they count, not those.
     pub fn fill(self, n_stages: usize, most_microbatches: usize) -> f64 {
-        match self.0 {
-            Some(Schedule::OneFOneB | Schedule::GPipe) => 1.0,
+        match self {
+            Wanted::This(Schedule::OneFOneB | Schedule::GPipe) => 1.0,
             _ => most_microbatches as f64 / (n_stages + most_microbatches - 1) as f64,
         }
     }
@@ -57,14 +61,13 @@ impl Wanted {
 impl Problem<'_> {
     /// The chain for a number of microbatches, to be cut for the schedule that is asked for.
     pub(super) fn chain(&self, layers: &mut Layers, n_microbatches: usize) -> Chain {
-        let Wanted(wanted) = self.schedule;
-        Chain { schedule: wanted.unwrap_or_default(), ..layers.chain(n_microbatches) }
+        Chain { schedule: self.schedule.of_cut(), ..layers.chain(n_microbatches) }
     }
 
     /// Gives a text another schedule than 1F1B if that is faster, replayed as well as reported, and fits.
     pub(super) fn reorder(&self, staged: &mut Staged, mut facts: Facts) {
         let usable = self.cluster.accelerator.usable_bytes();
-        let is_open = self.schedule == Wanted(None) && facts.header.meshes.len() > 1;
+        let is_open = self.schedule == Wanted::Fastest && facts.header.meshes.len() > 1;
         if !is_open || staged.peak_bytes() > usable {
             return;
         }
@@ -80,7 +83,7 @@ impl Problem<'_> {
             facts.header.schedule = schedule;
             let stages = memory_of(&staged.text, &facts, self.cluster).stages;
             if stages.iter().all(|stage| stage.peak_bytes <= usable) {
-                Wanted(Some(schedule)).note(&mut staged.text);
+                Wanted::This(schedule).note(&mut staged.text);
                 staged.time_secs = staged.plan.secs_by(schedule);
                 return;
             }
@@ -89,7 +92,7 @@ impl Problem<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crate::derive::derive;
     use crate::place::tests::{EXAMPLES, cluster, run, with_memory};
     use crate::report::{Plan, plan};
@@ -121,22 +124,31 @@ mod tests {
             let weighted = weight * both * pipeline.n_microbatches as f64;
             for schedule in Schedule::ALL {
                 let secs = pipeline.step_secs(schedule) * (1.0 + 1e-9);
-                for wanted in [super::Wanted(None), super::Wanted(Some(schedule))] {
+                for wanted in [super::Wanted::Fastest, super::Wanted::This(schedule)] {
                     prop_assert!(wanted.fill(n_stages, most) * weighted <= secs, "{schedule}");
+                }
+            }
+            for n_chunks in (2..=n_stages).filter(|&n_chunks| n_stages.is_multiple_of(n_chunks)) {
+                let (schedule, n_groups) = (Schedule::Interleaved(n_chunks), n_stages / n_chunks);
+                let weight = (n_groups + most - 1) as f64 / (most * n_groups) as f64;
+                let weighted = weight * both * pipeline.n_microbatches as f64;
+                let secs = pipeline.step_secs(schedule) * (1.0 + 1e-9);
+                for wanted in [super::Wanted::Fastest, super::Wanted::Interleaved, super::Wanted::This(schedule)] {
+                    prop_assert!(wanted.fill(n_groups, most) * weighted <= secs, "{schedule}");
                 }
             }
         }
     }
 
     /// The report of a program placed with some options.
-    fn placed(program: &str, options: &str, cluster: &Cluster) -> Plan {
+    pub(in crate::place) fn placed(program: &str, options: &str, cluster: &Cluster) -> Plan {
         let (placed, _) = run(program, &format!("fuse,shard,place{{{options}}}"), cluster);
         let facts = derive(&placed).expect("a placed module");
         assert!(facts.problems.is_empty(), "{options}: {:?}", facts.problems);
         plan(&placed, cluster).expect("a placed module")
     }
 
-    fn peak_bytes(plan: &Plan) -> f64 {
+    pub(in crate::place) fn peak_bytes(plan: &Plan) -> f64 {
         plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
     }
 
@@ -199,7 +211,11 @@ mod tests {
                 for options in
                     ["stages=2,microbatches=2", "stages=2,microbatches=4", "stages=4,microbatches=8"]
                 {
-                    for schedule in ["1f1b", "gpipe", "zero-bubble"] {
+                    for schedule in ["1f1b", "gpipe", "zero-bubble", "interleaved:2"] {
+                        // A loop over layers cannot be cut.
+                        if name.ends_with("scan") && schedule.starts_with("interleaved") {
+                            continue;
+                        }
                         let plan = placed(program, &format!("{options},schedule={schedule}"), &cluster);
                         let own = plan.lower_bound_secs.expect("it has a bound");
                         let secs = plan.time_secs * (1.0 + 1e-9);

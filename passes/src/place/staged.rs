@@ -1,6 +1,8 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
 use super::chain::Layers;
+use super::cut::Chain;
+use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::outcome::{Bound, Tried};
 use super::tried::Draft;
@@ -9,7 +11,7 @@ use crate::choose::Stop;
 use crate::derive::derive;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh};
 
 /// The search over one number of stages.
@@ -27,14 +29,26 @@ struct Stages<'p> {
 }
 
 /// Layouts for one number of stages, not yet written into the program.
+#[derive(Clone)]
 pub struct Sketch<'p> {
     stages: Stages<'p>,
     solved: Solved,
     /// The number of microbatches that they are made for.
     n_microbatches: usize,
     bound: Bound,
+    /// How many stages each device group holds in its best cut.
+    n_chunks: usize,
     /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
     pub secs: f64,
+}
+
+/// The best cut in some layouts, as the chain has it.
+struct Estimate {
+    /// Seconds of a step; infinite where none fits.
+    secs: f64,
+    /// The number of microbatches that would be better, if the layouts do not allow it.
+    n_microbatches: Option<usize>,
+    n_chunks: usize,
 }
 
 /// The layouts for one number of stages.
@@ -112,9 +126,20 @@ impl Sketch<'_> {
     pub fn tried(&self, best_secs: f64) -> Tried {
         let is_better = self.secs < best_secs && !self.stages.problem.is_spent();
         match is_better || best_secs.is_infinite() {
-            true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone()),
+            true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
             false => Tried::Slower(self.bound.lower_bound_secs),
         }
+    }
+
+    /// The same with several stages per device group, if the fastest schedule is asked for and that seems to take less than `best_secs`.
+    pub fn interleaved(&self, best_secs: f64) -> Option<Self> {
+        let problem = self.stages.problem;
+        let is_open = self.stages.n_stages > 1 && problem.schedule.is_open() && !problem.is_spent();
+        if !is_open || self.bound.lower_bound_secs >= best_secs || self.secs > HOPELESS * best_secs {
+            return None;
+        }
+        let (secs, n_chunks) = self.stages.interleaved(self.n_microbatches, &self.solved, best_secs)?;
+        Some(Sketch { n_chunks, secs, ..self.clone() })
     }
 }
 
@@ -149,20 +174,23 @@ impl<'p> Stages<'p> {
     /// Layouts as sketches: for the whole batch, and for the number of microbatches that would be best if those do not allow it.
     fn sketches(&self, solved: Solved, limit_bytes: Option<f64>, bound: &Bound) -> Vec<Sketch<'p>> {
         let (fewest, most) = self.problem.fewest_and_most();
-        let (secs, wanted) = self.estimate(fewest, &solved);
-        let wanted = if secs.is_finite() { wanted } else { Some(most).filter(|&most| most > fewest) };
-        let sketch = |solved: Solved, n_microbatches: usize, secs: f64| Sketch {
+        let chunks = self.problem.schedule.chunks();
+        let first = self.estimate(fewest, &solved, chunks);
+        let most = Some(most).filter(|&most| most > fewest);
+        let wanted = if first.secs.is_finite() { first.n_microbatches } else { most };
+        let sketch = |solved: Solved, n_microbatches: usize, found: Estimate| Sketch {
             stages: self.clone(),
             solved,
             n_microbatches,
             bound: bound.clone(),
-            secs,
+            n_chunks: found.n_chunks,
+            secs: found.secs,
         };
-        let mut found = vec![sketch(solved, fewest, secs)];
+        let mut found = vec![sketch(solved, fewest, first)];
         let again = |count| Some((count, self.solve(count, &self.floors(count), limit_bytes)?));
         if let Some((count, solved)) = wanted.and_then(again) {
-            let (secs, _) = self.estimate(count, &solved);
-            found.push(sketch(solved, count, secs));
+            let estimate = self.estimate(count, &solved, chunks);
+            found.push(sketch(solved, count, estimate));
         }
         found
     }
@@ -174,21 +202,59 @@ impl<'p> Stages<'p> {
         solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
     }
 
-    /// What the chain takes the best cut in these layouts to take, and the number of microbatches that would be better.
-    fn estimate(&self, n_microbatches: usize, solved: &Solved) -> (f64, Option<usize>) {
+    /// What the chain takes the best cut in these layouts to take, by how many stages each device group holds.
+    fn estimate(&self, n_microbatches: usize, solved: &Solved, chunks: &[usize]) -> Estimate {
         let problem = self.problem;
         let draft = self.draft(self.input(n_microbatches), solved);
         let facts = derive(&draft.text).expect("the header's notes are the planner's own");
         let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
         let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
         let usable = problem.cluster.accelerator.usable_bytes();
-        let (fastest, wanted) = problem.fastest(&mut layers, self.n_stages, &Limits::new(usable), &allowed);
-        (fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs), wanted)
+        let estimate = |&n_chunks: &usize| {
+            let (n_stages, limits) = (self.n_stages * n_chunks, Limits::new(usable));
+            let problem = problem.chunked(n_chunks);
+            let (fastest, wanted) = problem.fastest(&mut layers, n_stages, &limits, &allowed);
+            let secs = fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs);
+            Estimate { secs, n_microbatches: wanted, n_chunks }
+        };
+        let all = chunks.iter().map(estimate);
+        all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
     }
 
-    fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound) -> Tried {
+    /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its seconds, and how many stages.
+    fn interleaved(&self, n_microbatches: usize, solved: &Solved, best_secs: f64) -> Option<(f64, usize)> {
+        let problem = self.problem;
         let draft = self.draft(self.input(n_microbatches), solved);
-        self.problem.within_memory(self.n_stages, draft, bound, |limit, moves_again| {
+        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
+        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
+        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let mut open: Vec<(f64, usize, usize, Chain)> = Vec::new();
+        for count in allowed {
+            let plain = problem.chain(&mut layers, count);
+            for n_chunks in CHUNKS {
+                let chain = Chain { schedule: Schedule::Interleaved(n_chunks), ..plain.clone() };
+                open.push((chain.floor_secs(self.n_stages * n_chunks, count), count, n_chunks, chain));
+            }
+        }
+        open.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let limits = Limits::new(problem.cluster.accelerator.usable_bytes());
+        let (mut best, mut found) = (best_secs, None);
+        for (floor, count, n_chunks, chain) in open {
+            if floor >= best {
+                break;
+            }
+            let cut = problem.cut_within(&mut layers, chain, (self.n_stages * n_chunks, count), &limits);
+            if let Some(cut) = cut.filter(|cut| cut.step_secs < best) {
+                (best, found) = (cut.step_secs, Some((cut.step_secs, n_chunks)));
+            }
+        }
+        found
+    }
+
+    fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound, n_chunks: usize) -> Tried {
+        let draft = self.draft(self.input(n_microbatches), solved);
+        let n_stages = self.n_stages * n_chunks;
+        self.problem.chunked(n_chunks).within_memory(n_stages, draft, bound, |limit, moves_again| {
             let input = Input { moves_again, ..self.input(n_microbatches) };
             let again = solve_on(input, &solved.mesh, &self.goal(Some(limit)));
             again.map(|again| self.draft(input, &again))

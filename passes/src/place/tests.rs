@@ -177,9 +177,18 @@ fn what_is_placed_is_not_placed_with_another_recomputation_or_schedule() {
 }
 
 #[test]
+fn with_a_stage_per_layer_values_go_the_right_way_between_the_last_layers_too() {
+    let program = phzc_ir::print(&perceptron(16));
+    let options = "stages=4,microbatches=4,schedule=interleaved:4";
+    let (placed, _) = run(&program, &format!("fuse,shard,place{{{options}}}"), &cluster());
+    let facts = derive(&placed).expect("a placed module");
+    assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new());
+}
+
+#[test]
 fn many_layers_are_spread_evenly_and_a_weight_stays_with_its_layer() {
     let program = phzc_ir::print(&perceptron(40));
-    let (placed, _) = run(&program, "fuse,shard,place{stages=4,microbatches=4}", &cluster());
+    let (placed, _) = run(&program, "fuse,shard,place{stages=4,microbatches=4,schedule=1f1b}", &cluster());
     assert!(verify(&placed).is_empty());
     let facts = derive(&placed).expect("a placed module");
     assert!(facts.problems.is_empty(), "{:?}", facts.problems);

@@ -2,7 +2,7 @@
 
 use super::outcome::Placement;
 use super::schedule::Wanted;
-use super::{Problem, Recompute};
+use super::{Made, Problem, Recompute};
 use crate::report::{self, Plan};
 use phzc_cost::Schedule;
 use rayon::prelude::*;
@@ -17,7 +17,7 @@ pub struct Alternative {
     pub plan: Plan,
 }
 
-/// What distinguishes a plan: numbers of stages and microbatches, and the schedule where there are stages.
+/// What distinguishes a plan: numbers of device groups and microbatches, and the schedule where there are stages.
 type Key = (usize, usize, Option<Schedule>);
 
 /// A plan, and what it is.
@@ -43,11 +43,15 @@ impl Problem<'_> {
         let mut found = vec![self.found(best)];
         let mut open = self.candidates(wanted);
         while let Some(next) = next(&mut open, &found, k) {
-            let Ok(placement) = self.only(next.n_microbatches, next.schedule).best(next.n_stages) else {
+            let made = Made::new(0);
+            let Ok(placement) = self.only(&made, next.n_microbatches, next.schedule).best(next.n_stages)
+            else {
                 continue;
             };
             let one = self.found(placement);
-            open.extend(self.other_schedules(&one, next.schedule));
+            if next.schedule == Wanted::Fastest {
+                open.extend(other_schedules(&one, next.secs));
+            }
             match found.iter_mut().find(|other| other.key == one.key) {
                 Some(other) if other.plan.time_secs <= one.plan.time_secs => {}
                 Some(other) => *other = one,
@@ -64,8 +68,9 @@ impl Problem<'_> {
 
     fn found(&self, placement: Placement) -> Found {
         let plan = report::plan(&placement.text, self.cluster).expect("the planner's own text");
-        let schedule = plan.schedule.parse().ok().filter(|_| plan.stages.len() > 1);
-        Found { key: (plan.stages.len(), plan.n_microbatches, schedule), placement, plan }
+        let schedule: Option<Schedule> = plan.schedule.parse().ok().filter(|_| plan.stages.len() > 1);
+        let n_groups = schedule.unwrap_or_default().n_groups(plan.stages.len());
+        Found { key: (n_groups, plan.n_microbatches, schedule), placement, plan }
     }
 
     /// Every number of stages with every number of microbatches, with what the chain takes it to take.
@@ -78,7 +83,8 @@ impl Problem<'_> {
             .collect();
         let candidate = |(n_stages, n_microbatches): (usize, usize)| {
             let schedule = self.schedule;
-            let sketched = || self.only(n_microbatches, schedule).sketched_secs(n_stages);
+            let made = Made::new(0);
+            let sketched = || self.only(&made, n_microbatches, schedule).sketched_secs(n_stages);
             let secs = if n_stages == 1 { 0.0 } else { sketched() };
             Candidate { n_stages, n_microbatches, schedule, secs }
         };
@@ -91,22 +97,8 @@ impl Problem<'_> {
     }
 
     /// The same problem with one number of microbatches, by one schedule.
-    fn only(&self, n_microbatches: usize, schedule: Wanted) -> Problem<'_> {
-        let (n_written, n_plans) = Default::default();
-        Problem { counts: vec![n_microbatches], schedule, n_written, n_plans, ..*self }
-    }
-
-    /// A plan whose schedule was free, by each of the others.
-    fn other_schedules(&self, found: &Found, asked: Wanted) -> Vec<Candidate> {
-        let (n_stages, n_microbatches, Some(own)) = found.key else { return Vec::new() };
-        let others = Schedule::ALL.into_iter().filter(|&other| asked.is_free() && other != own);
-        let candidate = |other: Schedule| Candidate {
-            n_stages,
-            n_microbatches,
-            schedule: Wanted::only(other),
-            secs: found.plan.secs_by(other),
-        };
-        others.map(candidate).collect()
+    fn only<'m>(&'m self, made: &'m Made, n_microbatches: usize, schedule: Wanted) -> Problem<'m> {
+        Problem { counts: vec![n_microbatches], schedule, made, ..self.clone() }
     }
 
     fn alternative(&self, found: &Found) -> Alternative {
@@ -120,6 +112,25 @@ impl Problem<'_> {
         };
         Alternative { options, is_again: found.placement.is_again(), plan: found.plan.clone() }
     }
+}
+
+/// A plan whose schedule was free, by each of the others; `secs` is what its kind was taken to take.
+fn other_schedules(found: &Found, secs: f64) -> Vec<Candidate> {
+    let (n_stages, n_microbatches, Some(own)) = found.key else { return Vec::new() };
+    let is_other = |wanted: &Wanted| match wanted {
+        Wanted::This(schedule) => *schedule != own,
+        _ => own.n_chunks() == 1,
+    };
+    let all = Schedule::ALL.map(Wanted::This).into_iter().chain([Wanted::Interleaved]);
+    let candidate = |schedule: Wanted| {
+        let secs = match schedule {
+            // The text is cut as these need it.
+            Wanted::This(schedule) if own.n_chunks() == 1 => found.plan.secs_by(schedule),
+            _ => secs,
+        };
+        Candidate { n_stages, n_microbatches, schedule, secs }
+    };
+    all.filter(is_other).map(candidate).collect()
 }
 
 /// The candidate that promises most, unless the `k` best are known and it promises no less than they take.

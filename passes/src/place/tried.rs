@@ -14,7 +14,6 @@ use crate::report;
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
 use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted};
-use std::sync::atomic::Ordering;
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
@@ -224,7 +223,7 @@ impl Problem<'_> {
     }
 
     /// The best cut that fits, of stages that compute something again if they must and may.
-    fn cut_within(
+    pub(super) fn cut_within(
         &self,
         layers: &mut Layers,
         mut chain: Chain,
@@ -302,8 +301,7 @@ impl Problem<'_> {
         if cut.is_none() {
             text::head(&mut text, n_stages, n_microbatches);
         }
-        self.n_written.fetch_add(text.entry().instrs.len(), Ordering::Relaxed);
-        self.n_plans.fetch_add(1, Ordering::Relaxed);
+        self.made.add(text.entry().instrs.len());
         self.schedule.note(&mut text);
         let facts = derive(&text)?;
         let plan = report::plan_of(&text, &facts, self.cluster);

@@ -41,7 +41,11 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
         up[made.stage..reach.last.max(made.stage)].iter_mut().for_each(add);
         down[reach.first.min(made.stage)..made.stage].iter_mut().for_each(add);
     }
-    let secs = |stage: usize, bytes: f64| cluster.send_secs(bytes, crosses(facts, cluster, stage));
+    let header = &facts.header;
+    let secs = |stage: usize, bytes: f64| match header.group(stage) == header.group(stage + 1) {
+        true => 0.0,
+        false => cluster.send_secs(bytes, crosses(facts, cluster, stage)),
+    };
     let slower = |bytes: fn(&Traffic) -> f64| -> Vec<f64> {
         (0..n_boundaries).map(|stage| secs(stage, bytes(&up[stage]).max(bytes(&down[stage])))).collect()
     };
@@ -132,8 +136,7 @@ fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize, bool), R
 
 /// Whether stage `stage` and the next are not all in one node.
 fn crosses(facts: &Facts, cluster: &Cluster, stage: usize) -> bool {
-    let size = |stage: usize| facts.header.meshes[stage].n_devices() as usize;
-    let first: usize = (0..stage).map(size).sum();
-    let last = first + size(stage) + size((stage + 1).min(facts.header.meshes.len() - 1)) - 1;
+    let [own, next] = [stage, stage + 1].map(|stage| facts.header.devices(stage));
+    let (first, last) = (own[0].min(next[0]), own[1].max(next[1]));
     first / cluster.per_node() != last / cluster.per_node()
 }

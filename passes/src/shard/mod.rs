@@ -297,11 +297,10 @@ impl Facts {
     #[must_use]
     pub fn whatever_is_again(&self, graph: &Graph, blocks: &Blocks) -> Facts {
         let is_stored = liveness::stored_whatever_is_again(graph, blocks, &self.ops, &self.is_stored);
-        let (pinned, ops, is_live, batch) =
-            (self.pinned.clone(), self.ops.clone(), self.is_live.clone(), self.batch.clone());
-        let traits =
-            Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
-        let unique = Unique::find(graph, blocks, &traits);
+        let Facts { pinned, ops, is_live, batch, .. } = self;
+        let unique =
+            Unique::find(graph, blocks, &Traits { pinned, ops, is_stored: &is_stored, is_live, batch });
+        let (pinned, ops, is_live, batch) = (pinned.clone(), ops.clone(), is_live.clone(), batch.clone());
         Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: self.forbid }
     }
 

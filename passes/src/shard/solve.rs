@@ -12,6 +12,7 @@ const LAYERS_ALIKE: &str = "layers-alike";
 const ROUNDING: f64 = 1e-9;
 
 /// The choice on one mesh.
+#[derive(Clone)]
 pub struct Solved {
     /// The mesh.
     pub mesh: Mesh,

@@ -39,15 +39,11 @@ pub fn manifest(
     })
 }
 
-/// The devices of each stage, first to last.
+/// The devices of each stage, those of its group.
 fn devices(placed: &Facts) -> Vec<Devices> {
-    let mut first = 0;
-    let stage = |mesh: &phzc_ir::Mesh| {
-        let devices = [first, first + mesh.n_devices() as usize - 1];
-        first = devices[1] + 1;
-        Devices { devices, mesh: mesh.to_string() }
-    };
-    placed.header.meshes.iter().map(stage).collect()
+    let header = &placed.header;
+    let stage = |stage| Devices { devices: header.devices(stage), mesh: header.meshes[stage].to_string() };
+    (0..header.meshes.len()).map(stage).collect()
 }
 
 /// The schedule's order of the tasks that there are, then the updates, each after those that it waits for.

@@ -68,6 +68,38 @@ fn by_every_schedule_the_modules_compute_the_step() {
 }
 
 #[test]
+fn the_modules_of_stages_that_share_devices_compute_the_step() {
+    for (name, text) in EXAMPLES.iter().filter(|(name, _)| !name.ends_with("scan")) {
+        for (schedule, n_groups, n_microbatches) in
+            [("interleaved:2", 2, 4), ("interleaved:3", 2, 2), ("interleaved:2", 4, 2)]
+        {
+            let cut = stages(&placed_by(schedule, text, n_groups, n_microbatches))
+                .unwrap_or_else(|error| panic!("{name}, {schedule}: {error:?}"));
+            assert_eq!(cut.manifest.schedule, schedule);
+            for (stage, own) in cut.manifest.stages.iter().enumerate() {
+                assert_eq!(own.devices, cut.manifest.stages[stage % n_groups].devices, "{name}");
+            }
+            let error = error(text, &cut);
+            assert!(error < 1e-4, "{name}, {schedule}, {n_groups} groups: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_group_runs_as_many_microbatches_as_there_are_groups_through_each_of_its_stages() {
+    let cut = stages(&placed_by("interleaved:2", EXAMPLES[1].1, 2, 4)).expect("it can be cut");
+    let order = cut.manifest.order.iter();
+    let first: Vec<(&str, Option<usize>)> = order
+        .filter(|run| run.module.starts_with("stage0.") || run.module.starts_with("stage2."))
+        .map(|run| (&*run.module, run.microbatch))
+        .take(7)
+        .collect();
+    let (zero, two) = ("stage0.forward", "stage2.forward");
+    let wanted = [(zero, 0), (zero, 1), (two, 0), (two, 1), (zero, 2), ("stage2.backward", 0), (zero, 3)];
+    assert_eq!(first, wanted.map(|(module, microbatch)| (module, Some(microbatch))));
+}
+
+#[test]
 fn gradients_of_weights_that_are_put_off_are_modules_of_their_own() {
     let cut = stages(&placed_by("zero-bubble", EXAMPLES[1].1, 2, 4)).expect("it can be cut");
     let of_stage = |stage: usize| -> Vec<&str> {

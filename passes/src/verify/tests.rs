@@ -27,7 +27,8 @@ fn every_mesh_computes_the_same() {
 fn every_pipeline_computes_the_same() {
     for (name, text) in EXAMPLES {
         for (stages, microbatches) in [(1, 2), (2, 2), (2, 4), (4, 4)] {
-            let pipeline = format!("fuse,shard,place{{stages={stages},microbatches={microbatches}}}");
+            let pipeline =
+                format!("fuse,shard,place{{stages={stages},microbatches={microbatches},schedule=1f1b}}");
             let verified = check(name, text, &pipeline);
             assert_eq!((verified.n_stages, verified.n_microbatches), (stages, microbatches), "{name}");
         }
@@ -44,6 +45,19 @@ fn every_schedule_computes_the_same() {
             let verified = check(name, text, &format!("fuse,shard,place{{{options}}}"));
             // A loop over layers runs in lock-step.
             assert!(verified.is_replayed || name.ends_with("scan"), "{name}, {options}");
+        }
+    }
+}
+
+#[test]
+fn stages_that_share_devices_compute_the_same() {
+    for (name, text) in EXAMPLES.iter().filter(|(name, _)| !name.ends_with("scan")) {
+        for (n_chunks, stages, microbatches) in [(2, 2, 4), (3, 2, 8), (2, 4, 2), (2, 4, 8)] {
+            let options =
+                format!("stages={stages},microbatches={microbatches},schedule=interleaved:{n_chunks}");
+            let verified = check(name, text, &format!("fuse,shard,place{{{options}}}"));
+            assert!(verified.is_replayed, "{name}, {options}");
+            assert_eq!((verified.n_stages, verified.n_devices), (stages * n_chunks, 8), "{name}, {options}");
         }
     }
 }

@@ -2,14 +2,22 @@
 
 use super::{Chain, MS};
 use crate::chain::{Span, Stages};
+use phzc_cost::Schedule;
+use phzc_cost::schedule::Interleaving;
 use std::ops::Range;
 
 /// Prefix sums, so that a stage's figures are differences.
+///
+/// Where device groups hold several stages each, every stage is given an equal share of the group's memory, and of what the group
+/// holds of microbatches.
 pub struct StageTable<'a> {
     pub(super) chain: &'a Chain,
     n_stages: usize,
     pub(super) n_microbatches: usize,
+    /// Bytes that a stage may need.
     pub limit_bytes: f64,
+    /// Per stage: the microbatches that it holds.
+    in_flight: Vec<f64>,
     secs: Vec<f64>,
     pub(super) forward: Vec<f64>,
     pub(super) weight: Vec<f64>,
@@ -32,11 +40,13 @@ struct Eased {
 impl<'a> StageTable<'a> {
     /// The table of a chain.
     pub fn new(chain: &'a Chain, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> StageTable<'a> {
+        let share = 1.0 / chain.schedule.n_chunks() as f64;
         StageTable {
             chain,
             n_stages,
             n_microbatches,
-            limit_bytes,
+            limit_bytes: share * limit_bytes,
+            in_flight: in_flight(chain.schedule, n_stages, n_microbatches),
             secs: Chain::sums(&chain.secs),
             forward: Chain::sums(&chain.forward_secs),
             weight: Chain::sums(&chain.weight_secs),
@@ -51,6 +61,15 @@ impl<'a> StageTable<'a> {
         self.chain.secs.len()
     }
 
+    pub(super) fn n_stages(&self) -> usize {
+        self.n_stages
+    }
+
+    /// Seconds of one microbatch in a stage, with its share of the update; infinite if it cannot keep within memory.
+    pub(super) fn step_share_secs(&self, stage: usize, from: usize, to: usize) -> f64 {
+        self.full_secs(stage, from, to) + self.update_weight() * (self.update[to] - self.update[from])
+    }
+
     /// Seconds of one microbatch in the stage `from..to`, its send onwards included.
     fn secs(&self, from: usize, to: usize) -> f64 {
         let send = if to < self.n_layers() { self.chain.send_secs[to] } else { 0.0 };
@@ -59,12 +78,16 @@ impl<'a> StageTable<'a> {
 
     /// Bytes that a stage needs; it holds as many microbatches as its schedule lets it.
     pub fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
-        let in_flight = self.in_flight(stage);
+        let in_flight = self.in_flight[stage];
         self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
     }
 
-    fn in_flight(&self, stage: usize) -> f64 {
-        self.chain.schedule.n_in_flight(stage, self.n_stages, self.n_microbatches) as f64
+    /// Per device group: the sum of its stages' figures.
+    fn of_groups(&self, of_stages: impl Iterator<Item = f64>) -> Vec<f64> {
+        let n_groups = self.chain.schedule.n_groups(self.n_stages);
+        let mut sums = vec![0.0; n_groups];
+        of_stages.enumerate().for_each(|(stage, figure)| sums[stage % n_groups] += figure);
+        sums
     }
 
     fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
@@ -84,7 +107,9 @@ impl<'a> StageTable<'a> {
     /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as much where stages
     /// are equal.
     fn update_weight(&self) -> f64 {
-        1.0 / (self.n_microbatches + self.n_stages - 1) as f64
+        let n_chunks = self.chain.schedule.n_chunks();
+        let n_groups = self.chain.schedule.n_groups(self.n_stages);
+        n_chunks as f64 / (self.n_microbatches * n_chunks + n_groups - 1) as f64
     }
 
     pub(super) fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
@@ -100,11 +125,11 @@ impl<'a> StageTable<'a> {
         self.stages(starts).enumerate().map(secs).collect()
     }
 
-    /// Bytes of the stage that needs most.
+    /// Bytes of the device that needs most.
     pub fn memory_bytes(&self, starts: &[usize]) -> f64 {
         let bytes =
             |(stage, (from, to))| self.eased(stage, from, to).map_or(f64::INFINITY, |eased| eased.bytes);
-        self.stages(starts).enumerate().map(bytes).fold(0.0, f64::max)
+        self.of_groups(self.stages(starts).enumerate().map(bytes)).into_iter().fold(0.0, f64::max)
     }
 
     /// Per layer: how many levels it computes again.
@@ -131,7 +156,7 @@ impl<'a> StageTable<'a> {
     fn eased(&self, stage: usize, from: usize, to: usize) -> Option<Eased> {
         let mut eased = Eased { bytes: self.bytes(stage, from, to), ..Eased::default() };
         let mut again_bytes = 0.0f64;
-        let in_flight = self.in_flight(stage);
+        let in_flight = self.in_flight[stage];
         for (index, level) in self.chain.levels.iter().enumerate() {
             // What is faster again than read is in any case.
             let is_gain = level.secs < 0.0;
@@ -144,7 +169,8 @@ impl<'a> StageTable<'a> {
             }
             let each = in_flight * level.bytes;
             let held = eased.bytes - again_bytes;
-            again_bytes = again_bytes.max(level.again_bytes);
+            // Of the stages of a group one at a time has its backward part under way.
+            again_bytes = again_bytes.max(level.again_bytes / self.chain.schedule.n_chunks() as f64);
             let wanted = ((held + again_bytes - self.limit_bytes) / each).ceil().max(1.0);
             let n = if self.chain.is_all_again || is_gain { n_own } else { (wanted as usize).min(n_own) };
             eased.bytes = held - n as f64 * each + again_bytes;
@@ -164,10 +190,22 @@ impl<'a> StageTable<'a> {
         runs.partition_point(|run| run.end <= to).saturating_sub(n_before)
     }
 
-    /// Seconds of the longest update of a stage.
+    /// Seconds of the longest update of a device.
     pub fn update_secs(&self, starts: &[usize]) -> f64 {
-        self.stages(starts).map(|(from, to)| self.update[to] - self.update[from]).fold(0.0, f64::max)
+        let update = self.stages(starts).map(|(from, to)| self.update[to] - self.update[from]);
+        self.of_groups(update).into_iter().fold(0.0, f64::max)
     }
+}
+
+/// Per stage: how many microbatches it holds; of stages that share devices the mean.
+fn in_flight(schedule: Schedule, n_stages: usize, n_microbatches: usize) -> Vec<f64> {
+    let n_groups = schedule.n_groups(n_stages);
+    let interleaving = Interleaving { n_stages, n_groups, n_microbatches };
+    let of = |stage: usize| match schedule {
+        Schedule::Interleaved(n_chunks) => interleaving.in_flight(stage % n_groups) as f64 / n_chunks as f64,
+        _ => schedule.n_in_flight(stage, n_stages, n_microbatches) as f64,
+    };
+    (0..n_stages).map(of).collect()
 }
 
 impl Stages for StageTable<'_> {
@@ -206,9 +244,7 @@ impl Stages for StageTable<'_> {
         send(a) <= send(b)
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        let (from, to) = (span.start, span.end);
-        let update = self.update_weight() * (self.update[to] - self.update[from]);
-        MS * (self.full_secs(self.n_stages - span.in_flight, from, to) + update)
+        MS * self.step_share_secs(self.n_stages - span.in_flight, span.start, span.end)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.lower_ms(span)

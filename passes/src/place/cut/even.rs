@@ -1,0 +1,117 @@
+//! Cuts for interleaved pipelines: stages as equal as can be, then boundary by boundary what the replay finds faster.
+//!
+//! What counts is what the stages of a group take together and how they follow one another, which no sum over stages shows; but where stages
+//! are equal, so are groups.
+
+use super::table::StageTable;
+
+/// How often all boundaries are gone through.
+const MAX_SWEEPS: usize = 2;
+
+/// A boundary must make a step shorter by this share to be moved: rounding is no reason.
+const FASTER: f64 = 1e-9;
+
+impl StageTable<'_> {
+    /// First layer of each stage; `None` when memory forbids all cuts, or there are fewer layers than stages.
+    pub fn even_starts(&self) -> Option<Vec<usize>> {
+        let (n_layers, n_stages) = (self.n_layers(), self.n_stages());
+        if n_layers < n_stages {
+            return None;
+        }
+        // Per number of stages and their end: the least sum of squares, and where the last of them starts.
+        let mut least = vec![vec![(f64::INFINITY, 0); n_layers + 1]; n_stages + 1];
+        least[0][0].0 = 0.0;
+        for stage in 0..n_stages {
+            for end in stage + 1..=n_layers - (n_stages - stage - 1) {
+                let sum = |from: usize| least[stage][from].0 + self.step_share_secs(stage, from, end).powi(2);
+                let all = (stage..end).map(|from| (sum(from), from));
+                least[stage + 1][end] = all.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a layer");
+            }
+        }
+        let mut starts = Vec::new();
+        let (mut end, is_possible) = (n_layers, least[n_stages][n_layers].0.is_finite());
+        for stage in (0..n_stages).rev() {
+            end = least[stage + 1][end].1;
+            starts.push(end);
+        }
+        starts.reverse();
+        let secs = |starts: &Vec<usize>| self.step_secs(starts, self.chain.schedule);
+        let both = || [starts.clone(), self.climbed(starts.clone())];
+        let best = || both().into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
+        is_possible.then(best).flatten()
+    }
+
+    /// Moves boundaries by a layer as long as that makes a step shorter.
+    fn climbed(&self, mut starts: Vec<usize>) -> Vec<usize> {
+        let mut best = self.short_secs(&starts);
+        for _ in 0..MAX_SWEEPS {
+            let before = best;
+            for boundary in 1..starts.len() {
+                for to in [starts[boundary] - 1, starts[boundary] + 1] {
+                    let end = starts.get(boundary + 1).copied().unwrap_or(self.n_layers());
+                    if to <= starts[boundary - 1] || to >= end {
+                        continue;
+                    }
+                    let from = std::mem::replace(&mut starts[boundary], to);
+                    let secs = self.short_secs(&starts);
+                    match secs < best * (1.0 - FASTER) {
+                        true => best = secs,
+                        false => starts[boundary] = from,
+                    }
+                }
+            }
+            if best == before {
+                break;
+            }
+        }
+        starts
+    }
+
+    /// Seconds of a step of no more microbatches than show how stages follow one another.
+    fn short_secs(&self, starts: &[usize]) -> f64 {
+        let schedule = self.chain.schedule;
+        let n_microbatches = self.n_microbatches.min(2 * schedule.n_groups(starts.len()));
+        self.replayed_secs(starts, schedule, n_microbatches) + self.update_secs(starts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::chain;
+    use super::super::{Chain, Cut};
+    use phzc_cost::Schedule;
+
+    fn cut(chain: &Chain, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
+        Chain { schedule: Schedule::Interleaved(2), ..chain.clone() }.cut(
+            n_stages,
+            n_microbatches,
+            limit_bytes,
+        )
+    }
+
+    #[test]
+    fn equal_layers_take_what_the_closed_form_says() {
+        let found = cut(&chain(&[1.0; 16]), 4, 8, f64::INFINITY).expect("it fits");
+        // Stages of four layers, two on each of two groups: B V t + (p - 1) t.
+        assert_eq!(found.starts, [0, 4, 8, 12]);
+        assert!((found.step_secs - (8.0 * 2.0 + 1.0) * 4.0).abs() < 1e-9, "{}", found.step_secs);
+    }
+
+    #[test]
+    fn groups_are_balanced_where_stages_cannot_be() {
+        // Six equal layers in four stages: groups of three layers each are as fast as equal stages would be, but for the bubble.
+        let found = cut(&chain(&[1.0; 6]), 4, 8, f64::INFINITY).expect("it fits");
+        assert!(found.step_secs >= 8.0 * 3.0 && found.step_secs <= 8.0 * 3.0 + 3.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_group_has_the_memory_of_all_its_stages() {
+        let it = Chain { flight_bytes: vec![1.0; 8], ..chain(&[1.0; 8]) };
+        let free = cut(&it, 4, 8, f64::INFINITY).expect("it fits");
+        // The first group: four layers' parameters, and 2 (p - 1) + (V - 1) p + 1 = 5 activations of two layers each.
+        assert!((free.memory_bytes - (4.0 + 5.0 * 2.0)).abs() < 1e-9, "{}", free.memory_bytes);
+        assert!(cut(&it, 4, 8, free.memory_bytes + 1e-6).is_some());
+        assert_eq!(cut(&it, 4, 8, 0.7 * free.memory_bytes), None);
+        assert_eq!(cut(&it, 10, 8, f64::INFINITY), None);
+    }
+}

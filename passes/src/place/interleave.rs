@@ -1,0 +1,229 @@
+//! Interleaved pipelines: device groups hold several stages each (Narayanan et al., SC 2021), so a chain is cut into more stages.
+//!
+//! Layouts are those of as many stages as there are groups: a stage's devices are as many. A plan's number of stages is that of its pipeline;
+//! the option `stages` counts groups.
+
+use super::Problem;
+use super::schedule::Wanted;
+use super::staged::Sketch;
+use phzc_cost::Schedule;
+use phzc_ir::{Diagnostic, Result};
+use serde_json::{Map, Value};
+
+/// The names that the option has.
+pub const NAMES: &[&str] = &[
+    "auto",
+    "1f1b",
+    "gpipe",
+    "zero-bubble",
+    "interleaved",
+    "interleaved:2",
+    "interleaved:3",
+    "interleaved:4",
+];
+
+/// How many stages per group are tried.
+pub const CHUNKS: [usize; 3] = [2, 3, 4];
+
+/// How many sketches are worth a text with several stages per group: estimates are close, and of many layers a text takes seconds.
+const MAX_TEXTS: usize = 2;
+
+/// By how much the best cut of a sketch may be slower than the best plan for several stages per group to be worth a try.
+pub const HOPELESS: f64 = 2.0;
+
+/// Of sketches that have been tried, those that seem faster with several stages per device group, the fastest first.
+pub fn faster<'p>(sketches: &[Sketch<'p>], mut best_secs: f64) -> Vec<Sketch<'p>> {
+    let mut found: Vec<Sketch> = Vec::new();
+    for sketch in sketches {
+        if let Some(faster) = sketch.interleaved(best_secs) {
+            best_secs = faster.secs;
+            found.insert(0, faster);
+        }
+    }
+    found.truncate(MAX_TEXTS);
+    found
+}
+
+/// How many stages each group holds in a plan.
+pub fn n_chunks(plan: &Map<String, Value>) -> i64 {
+    let schedule =
+        plan.get("schedule").and_then(Value::as_str).and_then(|name| name.parse::<Schedule>().ok());
+    schedule.unwrap_or_default().n_chunks() as i64
+}
+
+/// Whether a schedule is of the kind that is wanted.
+pub fn is_like(option: &str, wanted: &str, found: &str) -> bool {
+    option == "schedule" && wanted == "interleaved" && found.starts_with("interleaved:")
+}
+
+impl Wanted {
+    /// Whether every schedule is tried.
+    pub fn is_open(self) -> bool {
+        self == Wanted::Fastest
+    }
+
+    /// Whether groups must hold several stages.
+    pub fn is_interleaved(self) -> bool {
+        matches!(self, Wanted::Interleaved | Wanted::This(Schedule::Interleaved(_)))
+    }
+
+    /// How many stages per group are tried at first.
+    pub fn chunks(self) -> &'static [usize] {
+        match self {
+            Wanted::Interleaved => &CHUNKS,
+            Wanted::This(Schedule::Interleaved(2)) => &CHUNKS[..1],
+            Wanted::This(Schedule::Interleaved(3)) => &CHUNKS[1..2],
+            Wanted::This(Schedule::Interleaved(_)) => &CHUNKS[2..],
+            _ => &[1],
+        }
+    }
+
+    /// Errors if there are not several groups: one waits for nobody.
+    pub fn allows(self, n_devices: usize, wanted: usize) -> Result<()> {
+        if self.is_interleaved() && (wanted == 1 || n_devices == 1) {
+            let message = "an interleaved schedule needs several device groups";
+            return Err(Diagnostic::error(message)
+                .help("ask for `stages=2` on two devices at least, or for another schedule"));
+        }
+        Ok(())
+    }
+}
+
+impl Problem<'_> {
+    /// The same with so many stages per device group, if they are several.
+    pub(super) fn chunked(&self, n_chunks: usize) -> Problem<'_> {
+        let schedule = match n_chunks {
+            1 => self.schedule,
+            _ => Wanted::This(Schedule::Interleaved(n_chunks)),
+        };
+        Problem { schedule, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schedule::tests::{peak_bytes, placed};
+    use super::super::tests::{EXAMPLES, cluster, run, with_memory};
+    use crate::copies::tests::perceptron;
+    use crate::pass::{Changed, Context};
+    use crate::pipeline::Pipeline;
+    use crate::report::Plan;
+    use crate::testing::slow_8;
+    use phzc_cost::Cluster;
+    use phzc_ir::{Module, parse};
+
+    #[test]
+    fn device_groups_hold_as_many_stages_as_are_asked_for() {
+        for (name, program) in &EXAMPLES[..3] {
+            for n_chunks in [2, 3] {
+                let options = format!("stages=2,microbatches=4,schedule=interleaved:{n_chunks}");
+                let plan = placed(program, &options, &cluster());
+                assert_eq!((plan.schedule, plan.n_devices), (format!("interleaved:{n_chunks}"), 4), "{name}");
+                for (stage, own) in plan.stages.iter().enumerate() {
+                    let group = stage % 2;
+                    assert_eq!((own.group, own.devices), (Some(group), [2 * group, 2 * group + 1]), "{name}");
+                    assert_eq!(own.memory_bytes, plan.stages[group].memory_bytes, "{name}");
+                }
+                assert_eq!(plan.stages.len(), 2 * n_chunks, "{name}");
+            }
+        }
+    }
+
+    /// Equal layers, as many as there are stages of any cut that is tried.
+    fn layers() -> String {
+        phzc_ir::print(&perceptron(16))
+    }
+
+    #[test]
+    fn the_best_number_of_stages_per_group_is_taken() {
+        let secs = |schedule: &str| {
+            let options = format!("stages=4,microbatches=8,schedule={schedule}");
+            placed(&layers(), &options, &slow_8()).time_secs
+        };
+        let any = secs("interleaved");
+        for schedule in ["interleaved:2", "interleaved:3", "interleaved:4"] {
+            let other = secs(schedule);
+            assert!(any <= other * 1.01, "interleaved {any}, {schedule} {other}");
+        }
+        let one = secs("1f1b");
+        assert!(any < 0.95 * one, "interleaved {any}, 1f1b {one}");
+    }
+
+    #[test]
+    fn several_stages_per_group_are_taken_where_they_are_fastest() {
+        let plan = |schedule: &str| {
+            placed(&layers(), &format!("stages=4,microbatches=4,schedule={schedule}"), &slow_8())
+        };
+        let schedules = ["1f1b", "gpipe", "zero-bubble", "interleaved"];
+        let fastest =
+            schedules.map(|schedule| plan(schedule).time_secs).into_iter().fold(f64::INFINITY, f64::min);
+        let auto = plan("auto");
+        assert!(auto.time_secs <= fastest * 1.01, "auto {}, fastest {fastest}", auto.time_secs);
+        assert!(auto.schedule.starts_with("interleaved:"), "{}", auto.schedule);
+    }
+
+    #[test]
+    fn a_group_with_too_little_memory_computes_again() {
+        // Activations are larger than weights.
+        let program = layers().replace("[64,256]", "[4096,256]");
+        let plan = |recompute: &str, cluster: &Cluster| {
+            let options = "stages=2,microbatches=4,schedule=interleaved:2";
+            placed(&program, &format!("{options},recompute={recompute}"), cluster)
+        };
+        let [free, all] = ["never", "all"].map(|recompute| plan(recompute, &with_memory(1e9)));
+        let [large, lean] = [&free, &all].map(peak_bytes);
+        assert!(lean < large, "all computed again {lean}, nothing {large}");
+        let tight = with_memory(0.5 * (lean + large));
+        let between = plan("auto", &tight);
+        assert!(peak_bytes(&between) <= tight.accelerator.usable_bytes());
+        let again = |plan: &Plan| plan.stages.iter().map(|stage| stage.recompute_secs).sum::<f64>();
+        let [none, some, most] = [&free, &between, &all].map(again);
+        assert!(none == 0.0 && some > 0.0 && some < most, "{none} {some} {most}");
+    }
+
+    /// What `place` says to a program.
+    fn error(module: &Module, pipeline: &str) -> String {
+        let (mut module, cluster) = (module.clone(), cluster());
+        let mut cx = Context::new(&cluster);
+        let steps = Pipeline::parse(pipeline).expect("a legal pipeline").steps;
+        let ran = steps
+            .iter()
+            .try_for_each(|step| (step.pass.run)(&mut module, &step.options, &mut cx).map(|_| ()));
+        ran.expect_err("it cannot be placed").message
+    }
+
+    #[test]
+    fn what_is_placed_stays_as_it_is_and_counts_its_groups() {
+        let (placed, _) = run(
+            EXAMPLES[0].1,
+            "fuse,shard,place{stages=2,microbatches=4,schedule=interleaved:2}",
+            &cluster(),
+        );
+        for options in
+            ["", "stages=2", "schedule=interleaved", "schedule=interleaved:2", "stages=2,schedule=auto"]
+        {
+            let (again, changed) = run(&phzc_ir::print(&placed), &format!("place{{{options}}}"), &cluster());
+            assert_eq!(
+                (changed, phzc_ir::print(&again) == phzc_ir::print(&placed)),
+                (Changed::No, true),
+                "{options}"
+            );
+        }
+        assert_eq!(error(&placed, "place{stages=4}"), "the program has been placed already, with stages=2");
+        assert_eq!(
+            error(&placed, "place{schedule=interleaved:3}"),
+            "the program has been placed already, with schedule=interleaved:2"
+        );
+    }
+
+    #[test]
+    fn one_group_and_too_few_layers_are_refused() {
+        let program = parse(EXAMPLES[0].1).expect("a program");
+        let refusal =
+            |options: &str| error(&program, &format!("fuse,shard,place{{{options},schedule=interleaved:4}}"));
+        assert_eq!(refusal("stages=1"), "an interleaved schedule needs several device groups");
+        let loops = parse(EXAMPLES[3].1).expect("a program");
+        let found = error(&loops, "fuse,shard,place{stages=4,schedule=interleaved:4}");
+        assert!(found.contains("not into 16"), "{found}");
+    }
+}
