@@ -8,6 +8,7 @@ use super::schedule::Wanted;
 use super::staged::Sketch;
 use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Result};
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 /// The names that the option has.
@@ -25,21 +26,23 @@ pub const NAMES: &[&str] = &[
 /// How many stages per group are tried.
 pub const CHUNKS: [usize; 3] = [2, 3, 4];
 
+/// How many sketches, those that promise most with one stage per group, are worth a look: each is cut for every number of microbatches.
+const MAX_LOOKS: usize = 2;
+
 /// How many sketches are worth a text with several stages per group: estimates are close, and of many layers a text takes seconds.
 const MAX_TEXTS: usize = 2;
 
 /// By how much the best cut of a sketch may be slower than the best plan for several stages per group to be worth a try.
 pub const HOPELESS: f64 = 2.0;
 
-/// Of sketches that have been tried, those that seem faster with several stages per device group, the fastest first.
-pub fn faster<'p>(sketches: &[Sketch<'p>], mut best_secs: f64) -> Vec<Sketch<'p>> {
-    let mut found: Vec<Sketch> = Vec::new();
-    for sketch in sketches {
-        if let Some(faster) = sketch.interleaved(best_secs) {
-            best_secs = faster.secs;
-            found.insert(0, faster);
-        }
-    }
+/// Of sketches, those that seem faster than all of them with several stages per device group, the fastest first.
+pub fn faster<'p>(sketches: &[Sketch<'p>], best_secs: f64) -> Vec<Sketch<'p>> {
+    let mut some: Vec<&Sketch> = sketches.iter().filter(|sketch| sketch.is_cut()).collect();
+    some.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+    some.truncate(MAX_LOOKS);
+    let best_secs = some.first().map_or(best_secs, |sketch| best_secs.min(sketch.secs));
+    let mut found: Vec<Sketch> = some.par_iter().filter_map(|sketch| sketch.interleaved(best_secs)).collect();
+    found.sort_by(|a, b| a.secs.total_cmp(&b.secs));
     found.truncate(MAX_TEXTS);
     found
 }

@@ -318,8 +318,8 @@ impl Problem<'_> {
             }
         }
         sketches.extend(leaner(limited));
+        sketches.extend(interleave::faster(&sketches, best));
         let best = try_all(&mut sketches, best, &mut tried);
-        let best = try_all(&mut interleave::faster(&sketches, best), best, &mut tried);
         if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| self.unstaged()));
         }

@@ -121,14 +121,29 @@ impl<'p> Limited<'p> {
     }
 }
 
+/// Cuts are made for 1F1B; schedules that fill its bubbles take this share of its time, or not much less.
+const FILLED: f64 = 0.9;
+
 impl Sketch<'_> {
     /// The best placement, unless the estimate is no better than what is known.
     pub fn tried(&self, best_secs: f64) -> Tried {
-        let is_better = self.secs < best_secs && !self.stages.problem.is_spent();
+        let is_better = self.promised_secs() < best_secs && !self.stages.problem.is_spent();
         match is_better || best_secs.is_infinite() {
             true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
             false => Tried::Slower(self.bound.lower_bound_secs),
         }
+    }
+
+    /// Whether it is one of several stages.
+    pub fn is_cut(&self) -> bool {
+        self.stages.n_stages > 1
+    }
+
+    /// What it may take once the schedule is chosen too.
+    fn promised_secs(&self) -> f64 {
+        let is_open =
+            self.stages.problem.schedule.is_open() && self.stages.n_stages > 1 && self.n_chunks == 1;
+        if is_open { FILLED * self.secs } else { self.secs }
     }
 
     /// The same with several stages per device group, if the fastest schedule is asked for and that seems to take less than `best_secs`.
