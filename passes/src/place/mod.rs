@@ -328,7 +328,7 @@ impl Problem<'_> {
 }
 
 /// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while others are sketched.
-const LONG: usize = 100_000;
+const LONG: usize = 20_000;
 
 /// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
 const MAX_LIMITED: usize = 3;

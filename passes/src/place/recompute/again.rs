@@ -30,8 +30,9 @@ struct Text {
 }
 
 impl Again {
-    /// Choices that have not been tried.
+    /// Choices that have not been tried; of many, some.
     pub fn new(points: Vec<Vec<Point>>, run_of: Vec<usize>) -> Again {
+        let points: Vec<Vec<Point>> = points.into_iter().map(thinned).collect();
         let text_of = points.iter().map(|points| (0..points.len()).collect()).collect();
         Again { points, text_of, run_of, texts: Vec::new() }
     }
@@ -79,6 +80,15 @@ impl Again {
             self.text_of[run] = kept;
         }
     }
+}
+
+/// So many choices of a run are tried at most: each takes a text.
+const MAX_TRIED: usize = 4;
+
+/// The first, the last, and evenly many between them.
+fn thinned(points: Vec<Point>) -> Vec<Point> {
+    let n = points.len().min(MAX_TRIED);
+    (0..n).map(|at| points[at * (points.len() - 1) / (n - 1).max(1)].clone()).collect()
 }
 
 /// Of points in the order of their first figure: those on the lower hull, the first and the last among them.
