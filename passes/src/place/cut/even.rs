@@ -5,6 +5,14 @@
 
 use super::table::StageTable;
 
+/// A stage has so many times as many layers as the mean of all at most, and no boundary is further from where equal numbers of
+/// layers have it than twice that: of a thousand layers all cuts would take minutes.
+const REACH: usize = 4;
+const MIN_REACH: usize = 16;
+
+/// Each move of a boundary is replayed, all stages of all microbatches: of more stages they are left as they are.
+const MAX_CLIMBED: usize = 64;
+
 /// How often all boundaries are gone through.
 const MAX_SWEEPS: usize = 2;
 
@@ -21,10 +29,14 @@ impl StageTable<'_> {
         // Per number of stages and their end: the least sum of squares, and where the last of them starts.
         let mut least = vec![vec![(f64::INFINITY, 0); n_layers + 1]; n_stages + 1];
         least[0][0].0 = 0.0;
+        let most = MIN_REACH.max(REACH * n_layers / n_stages);
         for stage in 0..n_stages {
-            for end in stage + 1..=n_layers - (n_stages - stage - 1) {
+            let mean = (stage + 1) * n_layers / n_stages;
+            let ends = mean.saturating_sub(2 * most).max(stage + 1)
+                ..=(mean + 2 * most).min(n_layers - (n_stages - stage - 1));
+            for end in ends {
                 let sum = |from: usize| least[stage][from].0 + self.step_share_secs(stage, from, end).powi(2);
-                let all = (stage..end).map(|from| (sum(from), from));
+                let all = (stage.max(end.saturating_sub(most))..end).map(|from| (sum(from), from));
                 least[stage + 1][end] = all.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a layer");
             }
         }
@@ -36,7 +48,8 @@ impl StageTable<'_> {
         }
         starts.reverse();
         let secs = |starts: &Vec<usize>| self.step_secs(starts, self.chain.schedule);
-        let both = || [starts.clone(), self.climbed(starts.clone())];
+        let climbed = || if n_stages > MAX_CLIMBED { starts.clone() } else { self.climbed(starts.clone()) };
+        let both = || [starts.clone(), climbed()];
         let best = || both().into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
         is_possible.then(best).flatten()
     }
