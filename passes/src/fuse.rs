@@ -10,6 +10,7 @@
 
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::ClassId;
+use crate::derive::is_planned;
 use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::inline;
 use crate::merged::{self, Joined};
@@ -41,7 +42,10 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     if cx.wants_artifacts {
         describe(module, &graph, &blocks, &order, cx);
     }
-    let noted = note(module, &graph, &blocks, &order);
+    // The blocks of a plan are those that it was made of: what it computes again would change them.
+    let is_noted =
+        is_planned(module) && module.entry().instrs.iter().any(|instr| instr.note("phzc.block").is_some());
+    let noted = !is_noted && note(module, &graph, &blocks, &order);
     Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
 }
 
