@@ -311,12 +311,16 @@ fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Bre
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let busy = of_groups(facts, &busy);
     let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
-    let mut parts = Breakdown::default();
+    let (mut parts, mut send_secs) = (Breakdown::default(), 0.0);
     for stage in facts.header.stages_of(slowest) {
         parts.add(&prices[stage].breakdown);
-        parts.collective_secs += 2.0 * n_times * sends.boundary_secs.get(stage).copied().unwrap_or(0.0);
+        send_secs += 2.0 * n_times * sends.boundary_secs.get(stage).copied().unwrap_or(0.0);
     }
     let sum = parts.compute_secs + parts.memory_bound_secs + parts.collective_secs;
-    parts.bubble_secs = if prices.len() > 1 { (time_secs - sum).max(0.0) } else { 0.0 };
+    let idle_secs = if prices.len() > 1 { (time_secs - sum).max(0.0) } else { 0.0 };
+    // Sends that run beside computing take no time.
+    let send_secs = send_secs.min(idle_secs);
+    parts.collective_secs += send_secs;
+    parts.bubble_secs = idle_secs - send_secs;
     (time_secs, parts)
 }

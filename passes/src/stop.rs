@@ -12,7 +12,7 @@ pub struct StopInfo {
 pub static STOPS: &[StopInfo] = &[
     StopInfo {
         name: "optimal",
-        meaning: "proved: no plan in the search space takes less in the planner's model",
+        meaning: "proved: no plan that makes each value once takes less in the planner's model",
     },
     StopInfo { name: "memory-gap", meaning: "the memory limit binds; a plan up to the gap faster may fit" },
     StopInfo {

@@ -331,7 +331,7 @@ impl Problem<'_> {
 const LONG: usize = 20_000;
 
 /// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
-const MAX_LIMITED: usize = 3;
+const MAX_LIMITED: usize = 1;
 
 /// Sketches that need less memory, for those stage counts that promise most without, and those that promise nothing.
 fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {

@@ -7,7 +7,7 @@ use super::table::StageTable;
 
 /// A stage has so many times as many layers as the mean of all at most, and no boundary is further from where equal numbers of
 /// layers have it than twice that: of a thousand layers all cuts would take minutes.
-const REACH: usize = 4;
+const REACH: usize = 2;
 const MIN_REACH: usize = 16;
 
 /// Each move of a boundary is replayed, all stages of all microbatches: of more stages they are left as they are.
