@@ -112,7 +112,7 @@ impl Chain {
     ///
     /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
     /// `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again what saves most bytes per second.
-    /// For interleaved pipelines see [`StageTable::even_starts`].
+    /// For interleaved pipelines see `StageTable::even_starts`.
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
         let starts = match self.schedule {
