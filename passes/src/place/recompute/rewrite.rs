@@ -183,7 +183,11 @@ impl Writer<'_> {
         let like = self.old.instr(*wanted.first().expect("something runs again")).clone();
         let gradient = reader.operands.iter().copied().find(|&operand| self.is_gradient(&like, operand));
         let gradient = gradient.or_else(|| self.latest.get(&stage(&like)).copied());
-        let all: Vec<InstrId> = inputs.iter().copied().chain(gradient).collect();
+        let mut all: Vec<InstrId> = inputs.iter().copied().chain(gradient).collect();
+        if let [only] = all[..] {
+            // XLA's converter to StableHLO refuses the sharding of a tuple of one.
+            all.push(only);
+        }
         let barrier = self.barrier(&all, &like);
         for (index, &operand) in inputs.iter().enumerate() {
             let mut element = self.element(&like, barrier, self.old.instr(operand));
