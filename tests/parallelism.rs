@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::root;
+use common::{phzc, root, scratch};
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module, Opcode};
 use phzc_passes::derive::{aliased, derive, is_naming, operand_origins};
@@ -19,9 +19,12 @@ const PIPELINES: &[&str] = &[
     "fuse,shard,place{stages=2,microbatches=1}",
     "fuse,shard,place{stages=2,microbatches=2}",
     "fuse,shard,place{stages=4,microbatches=4}",
+    "fuse,shard,place{stages=3,microbatches=4}",
+    "fuse,shard,place{stages=2,microbatches=2,groups=6+2,recompute=all}",
     "fuse,shard,place{stages=2,microbatches=4,schedule=gpipe}",
     "fuse,shard,place{stages=2,microbatches=4,schedule=zero-bubble}",
     "fuse,shard,place{stages=4,microbatches=4,schedule=zero-bubble}",
+    "fuse,shard,place{stages=4,microbatches=4,schedule=zero-bubble,recompute=all,groups=equal}",
     "fuse,shard,place{stages=2,microbatches=4,schedule=interleaved:2}",
     "fuse,shard,place{stages=2,microbatches=4,schedule=interleaved:2,recompute=all}",
     "fuse,shard{mesh=2x4},place{stages=1,microbatches=1,recompute=all}",
@@ -31,6 +34,23 @@ const PIPELINES: &[&str] = &[
 /// Devices that compute slowly and talk fast: small programs are split in every way.
 const CLUSTERS: &[&str] = &[include_str!("clusters/slow-8.toml")];
 
+/// Values go past stages and to several of them: tied heads, an encoder's output, a mixture of experts.
+const GENERATED: &[&[&str]] = &[
+    &["opt", "--layers", "4"],
+    &["gpt", "--layers", "5"],
+    &["t5", "--layers", "2", "--head-dim", "8", "--target-seq", "8"],
+    &["mixtral", "--layers", "3", "--kv-heads", "2", "--experts", "4"],
+];
+
+fn generated(model: &[&str]) -> (String, String) {
+    let sizes = "--hidden 32 --heads 4 --ffn 64 --vocab 64 --seq 8 --global-batch 16 --dtype f32";
+    let path = scratch("parallelism").join(format!("{}.ir", model[0]));
+    let args = [&["gen"], model, &sizes.split(' ').collect::<Vec<_>>(), &["-o", &*path.to_string_lossy()]];
+    let outcome = phzc(&args.concat(), b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    (model[0].to_owned(), std::fs::read_to_string(path).expect("it was written"))
+}
+
 fn programs() -> Vec<(String, String)> {
     let examples = EXAMPLES.iter().map(|name| {
         let text = std::fs::read_to_string(root().join(format!("examples/{name}.ir"))).expect("an example");
@@ -39,7 +59,7 @@ fn programs() -> Vec<(String, String)> {
     let known = CORPUS.iter().filter_map(|name| {
         Some(((*name).to_owned(), std::fs::read_to_string(root().join("../shared/corpus").join(name)).ok()?))
     });
-    examples.chain(known).collect()
+    examples.chain(known).chain(GENERATED.iter().map(|model| generated(model))).collect()
 }
 
 #[test]
@@ -102,8 +122,8 @@ fn parallelism(planned: &Module) -> BTreeSet<&'static str> {
     let dims = |id: phzc_ir::InstrId| {
         comp.instr(id).shape.as_array().map(|array| array.dims.to_vec()).unwrap_or_default()
     };
-    let mesh = &facts.header.meshes[0];
-    let is_split = |id, dim| layout(id).tiles(dim, mesh) > 1;
+    let mesh = |id: phzc_ir::InstrId| &facts.header.meshes[all[id.index()].stage];
+    let is_split = |id, dim| layout(id).tiles(dim, mesh(id)) > 1;
     let mut found = BTreeSet::new();
     let mut lengths = BTreeSet::new();
     for id in comp.params().into_iter().filter(|&id| !is_state(id) && !dims(id).is_empty()) {

@@ -28,6 +28,10 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         steps(&mut pipeline, shard::PASS.name).for_each(|step| add_pin(step, pin));
     }
     if let Some(top) = args.top {
+        if steps(&mut pipeline, place::PASS.name).any(|step| step.options.int("top") > 1) {
+            let error = Diagnostic::error("`--top` and `place{top=…}` say how many plans to list");
+            return Err(wrong("--passes", &args.passes, vec![error.help("leave one of them out")]));
+        }
         steps(&mut pipeline, place::PASS.name).for_each(|step| set(step, "top", &top.to_string()));
     }
     Ok(pipeline)

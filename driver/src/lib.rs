@@ -3,8 +3,8 @@
 //! [`run`] is the whole program but for the process around it, so that tests run it in process.
 //! It reads no environment variable; files are touched in [`files`] alone.
 
-pub mod alternatives;
-mod args;
+mod alternatives;
+pub mod args;
 pub mod calibrate;
 mod cluster;
 mod controls;

@@ -6,6 +6,7 @@
 //! [`crate::check`] judges these facts, [`crate::report`] prices them.
 
 mod agree;
+mod early;
 mod fused;
 mod header;
 mod local;
@@ -24,7 +25,7 @@ mod sums;
 mod tests;
 
 pub use agree::{Aliased, aliased};
-pub use header::{Header, MESH_NOTE, PLAN_NOTE, SPMD_NOTE, header, is_planned};
+pub use header::{Header, MESH_NOTE, PLAN_NOTE, SPMD_NOTE, STAGES_NOTE, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
@@ -153,6 +154,7 @@ pub fn derive(module: &Module) -> Result<Facts> {
     let ends = sums::ends(module, &deriver.facts);
     deriver.facts.problems.extend(ends);
     micro::natures(module, &mut deriver.facts);
+    early::check(module, &mut deriver.facts);
     deriver.facts.problems.sort_by_key(|problem| (problem.comp, problem.instr));
     Ok(deriver.facts)
 }

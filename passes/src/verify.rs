@@ -5,6 +5,7 @@
 //! be there by then.
 
 mod compare;
+mod one_mesh;
 pub mod replay;
 pub mod shrink;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use crate::inline;
 use crate::microbatch::{after_all, on_time_axis};
 use crate::spmd;
 pub use compare::Output;
+use one_mesh::on_one_mesh;
 use phzc_ir::eval::{Options, Value, eval, inputs, join, run, split};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
@@ -129,6 +131,8 @@ fn compared(
     let options = settings.options();
     let given = inputs(original, settings.seed).map_err(Failed::of_program)?;
     let wanted = run(original, &given, &options).map_err(Failed::of_program)?;
+    let n_devices = crate::derive::header(planned)?.n_devices();
+    let planned = &on_one_mesh(planned)?;
     let header = crate::derive::header(planned)?;
     let timed = on_time_axis(planned)?;
     let facts = derive(&timed)?;
@@ -150,7 +154,7 @@ fn compared(
     let outputs = compare::outputs(&wanted, &made, tolerance)?;
     Ok(Verified {
         outputs,
-        n_devices: header.n_devices(),
+        n_devices,
         n_stages,
         n_microbatches,
         is_replayed,

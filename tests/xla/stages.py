@@ -46,6 +46,8 @@ CASES = (
     Case("llama", 2, 2),
     Case("moe", 2, 2),
     Case("llama_tiny", 4, 4),
+    Case("gpt", 3, 4),
+    Case("moe", 5, 2),
     Case("gpt", 2, 4, recompute="all"),
     Case("llama_tiny", 2, 2, recompute="all"),
     Case("gen llama", 4, 4, ("llama", "--dtype", "f32")),

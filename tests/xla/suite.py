@@ -118,8 +118,7 @@ HEAD = ["program", "parsed", *(name for name, _ in COLUMNS), "ratio", "max error
 def arguments():
     parser = common.arguments("tests/xla/run", __doc__, "step")
     parser.add_argument("--quick", action="store_true", help="the small programs (default)")
-    # XLA's converter to StableHLO refuses one plan (moe) that computes again; what such plans compute, `verify` and the stages' suite judge.
-    parser.add_argument("--passes", default="fuse,shard,place{recompute=never}")
+    parser.add_argument("--passes", default="fuse,shard,place")
     parser.add_argument("--keep", type=pathlib.Path, help="leave dumps and verdicts here")
     return parser.parse_args()
 

@@ -5,7 +5,8 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The figures of stages that differ by their first unit only, by their length; NaN where none was made.
+/// The figures of stages that differ by their first unit only, by their length; NaN where none was made, below nothing where all that is known is that
+/// the figure is above the amount.
 type Row = Arc<Mutex<Vec<f64>>>;
 
 /// The stages that begin at a unit or after it take what those take that are shifted to another end.
@@ -39,7 +40,7 @@ impl Rows {
 
     /// The figure of a stage, if it was made.
     pub(super) fn known(&self, span: &Span) -> Option<f64> {
-        self.row(span.start).get(span.end - span.start).copied().filter(|ms| !ms.is_nan())
+        self.row(span.start).get(span.end - span.start).copied().filter(|ms| *ms >= 0.0)
     }
 
     /// The figure of a stage; it is made of its twin when asked for first, and is not NaN. Threads that make it at once make the same.
@@ -49,6 +50,19 @@ impl Rows {
         }
         let ms = make(&self.twin.of(span));
         self.set(span, ms);
+        ms
+    }
+
+    /// The figure of a stage if it is no more than `cap`, else one that is above it: `make` says infinite where it did not look further.
+    pub(super) fn within(&self, span: &Span, cap: f64, make: impl FnOnce(&Span) -> f64) -> f64 {
+        let known = self.row(span.start).get(span.end - span.start).copied();
+        match known {
+            Some(ms) if ms >= 0.0 => return ms,
+            Some(more) if -more >= cap => return f64::INFINITY,
+            _ => {}
+        }
+        let ms = make(&self.twin.of(span));
+        self.set(span, if ms.is_finite() || cap.is_infinite() { ms } else { -cap });
         ms
     }
 
@@ -80,4 +94,27 @@ impl Memo {
 /// The lock; what a thread that panicked left behind is a panic there already.
 pub(in crate::chain) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_above_a_cap_is_made_again_for_a_higher_one_only() {
+        let memo = Memo::default();
+        let span = Span { start: 2, end: 5, n_devices: 1, links: 0, in_flight: 1 };
+        let rows = memo.rows(&span, Twin { from: 0, end: 5 });
+        let mut caps = Vec::new();
+        let mut asked = |cap: f64| {
+            rows.within(&span, cap, |_| {
+                caps.push(cap);
+                if cap < 7.0 { f64::INFINITY } else { 7.0 }
+            })
+        };
+        let found = [4.0, 3.0, 6.0, 9.0, 5.0].map(&mut asked);
+        assert_eq!(found, [f64::INFINITY, f64::INFINITY, f64::INFINITY, 7.0, 7.0]);
+        assert_eq!(caps, [4.0, 6.0, 9.0]);
+        assert_eq!(rows.known(&span), Some(7.0));
+    }
 }

@@ -73,6 +73,17 @@ pub trait Stages: Sync {
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
+    /// A bound that takes no time: no more than [`Self::lower_ms`]; where stages are swept it is no less for more units.
+    fn quick_ms(&self, _span: &Span) -> f64 {
+        0.0
+    }
+    /// One of the two figures if it is no more than `cap`; else one above it, infinite where it was not looked how far.
+    fn ms_within(&self, span: &Span, side: Side, _cap: f64) -> f64 {
+        match side {
+            Side::Lower => self.lower_ms(span),
+            Side::Upper => self.upper_ms(span),
+        }
+    }
     /// Whether the chain is cut before this unit when a first plan is looked for.
     fn is_coarse(&self, _unit: usize) -> bool {
         true
@@ -183,9 +194,18 @@ impl<'a, S: Stages> Solver<'a, S> {
         })
     }
 
+    /// A stage's figure if it is no more than `cap`, else one above it, its rows at hand.
+    fn within(&self, rows: &Rows, span: Span, side: Side, cap: f64) -> f64 {
+        if self.stages.quick_ms(&span) > cap {
+            return f64::INFINITY;
+        }
+        rows.within(&span, cap, |twin| self.stages.ms_within(twin, side, cap))
+    }
+
     /// Whether the stage stays below `cap`; the bound is asked first, for it is cheap.
     fn fits(&self, lower: &Rows, span: Span, cap: f64, side: Side) -> bool {
-        self.in_rows(lower, span, Side::Lower) <= cap && (side == Side::Lower || self.ms(span, side) <= cap)
+        let is_below = |rows: &Rows, side: Side| self.within(rows, span, side, cap) <= cap;
+        is_below(lower, Side::Lower) && (side == Side::Lower || is_below(&self.rows(&span, side), side))
     }
 
     /// The stage before one that leaves `used` devices to those after it.

@@ -118,10 +118,11 @@ impl<S: Stages> Solver<'_, S> {
         side: Side,
     ) -> Option<usize> {
         let at = |start: usize| Span { start, ..stage };
-        if self.in_rows(rows, at(*units.last()?), Side::Lower) > cap {
+        let is_slower = |start: usize| self.within(rows, at(start), Side::Lower, cap) > cap;
+        if is_slower(*units.last()?) {
             return None;
         }
-        let first = units.partition_point(|&start| self.in_rows(rows, at(start), Side::Lower) > cap);
+        let first = units.partition_point(|&start| is_slower(start));
         units[first..].iter().copied().find(|&start| self.fits(rows, at(start), cap, side))
     }
 
@@ -147,6 +148,12 @@ impl<S: Stages> Solver<'_, S> {
                 let mut furthest = 0;
                 for (used, n_devices) in steps {
                     let links = self.stages.links(used, n_devices);
+                    if self.stages.is_swept() {
+                        let start = lasts[&used];
+                        let stage = Span { start, end: start, n_devices, links, in_flight: left + 1 };
+                        furthest = furthest.max(self.quick_end(stage, left, cap));
+                        continue;
+                    }
                     for start in self.last_starts(lasts[&used]) {
                         let stage = Span { start, end: start, n_devices, links, in_flight: left + 1 };
                         furthest = furthest.max(self.extend_right(stage, left, cap, furthest));
@@ -170,6 +177,19 @@ impl<S: Stages> Solver<'_, S> {
         self.order.iter().filter_map(last_of)
     }
 
+    /// The furthest end of a stage by the bound that takes no time, where others are dear: that bound rises with the end, and falls with the start.
+    fn quick_end(&self, stage: Span, left: usize, cap: f64) -> usize {
+        let (mut low, mut high) = (stage.start, self.stages.n_units() - left);
+        while low < high {
+            let end = (low + high).div_ceil(2);
+            match self.stages.quick_ms(&Span { end, ..stage }) <= cap {
+                true => low = end,
+                false => high = end - 1,
+            }
+        }
+        low
+    }
+
     /// The furthest end that a stage can have, if that is beyond `furthest`.
     fn extend_right(&self, stage: Span, left: usize, cap: f64, mut furthest: usize) -> usize {
         let most_busy = self.stages.busy_before(stage.start) + cap * stage.n_devices as f64 * ROUNDING;
@@ -179,7 +199,10 @@ impl<S: Stages> Solver<'_, S> {
             let from = units.partition_point(|&unit| unit <= stage.start.max(furthest));
             let to =
                 units.partition_point(|&unit| unit <= last && self.stages.busy_before(unit) <= most_busy);
-            let fits = |end: usize| self.ms(Span { end, ..stage }, Side::Lower) <= cap;
+            let fits = |end: usize| {
+                let span = Span { end, ..stage };
+                self.fits(&self.rows(&span, Side::Lower), span, cap, Side::Lower)
+            };
             if from < to && fits(units[from]) {
                 let n_fit = units[from..to].partition_point(|&end| fits(end));
                 furthest = units[from + n_fit - 1];

@@ -61,7 +61,9 @@ impl<S: Stages> Search<'_, '_, S> {
         let (solver, goal) = (&self.solvers[problem], self.goal());
         let Some(spans) = part.spans else {
             let most = if goal.is_finite() { solver.cap_of(n_stages, goal) } else { f64::INFINITY };
-            parts.extend(solver.divided(n_stages, &part, most));
+            parts.extend(solver.divided(n_stages, &part, most, goal));
+            // What was left out of them is no better than that.
+            self.close(goal);
             return;
         };
         let cap = if goal.is_finite() { solver.cap_of(n_stages, goal) } else { part.caps[1] * RANGE };
@@ -78,11 +80,13 @@ impl<S: Stages> Search<'_, '_, S> {
 }
 
 impl<S: Stages> Solver<'_, S> {
-    /// A part by the slowest of the stages with the least sum: none where there are none.
-    fn divided(&self, n_stages: usize, part: &Part, most: f64) -> Vec<Part> {
+    /// A part by the slowest of the stages with the least sum: none where none is better than the goal.
+    fn divided(&self, n_stages: usize, part: &Part, most: f64, goal: f64) -> Vec<Part> {
         let [low, high] = [part.caps[0], part.caps[1].min(most)];
         let reach = self.front_reach(n_stages, high);
-        let Some((sum_ms, spans)) = self.least_sum(n_stages, high, Side::Lower, Some(&reach)) else {
+        let most_ms = (goal - low * self.stages.rounds()) * ROUNDING;
+        let least = self.least_sum_of(n_stages, high, Side::Lower, Some(&reach), most_ms);
+        let Some((sum_ms, spans)) = least else {
             return Vec::new();
         };
         let longest_ms = spans.iter().map(|&span| self.ms(span, Side::Lower)).fold(low, f64::max);

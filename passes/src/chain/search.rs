@@ -115,7 +115,8 @@ fn searched<S: Stages>(solvers: &[Solver<S>], best: Best, effort: Effort, goal: 
         if search.open[at].bound >= search.goal() {
             break;
         }
-        if search.n_plans >= effort.max_plans {
+        let is_begun = goal == Goal::Plan && search.open[at].parts.is_some();
+        if search.n_plans >= effort.max_plans && !is_begun {
             search.best.stop = Stop::Limit;
             break;
         }
@@ -152,13 +153,23 @@ pub(super) struct Search<'a, 's, S> {
 }
 
 impl<S: Stages> Search<'_, '_, S> {
-    /// The open node with the least bound; until there is a plan, of those of which one will be made soon.
+    /// The open node with the least bound; until there is a plan, of those of which one will be made soon. Nodes of the problem that has the
+    /// best plan with coarse cuts go before the others: one with cuts anywhere closes more of these at once.
     fn next(&self) -> Option<usize> {
         // With coarse cuts it takes little to know all bounds.
         let is_proof = self.goal == Goal::Proof;
-        let is_later = |node: &Node| is_proof && self.best.cost.is_infinite() && node.high.is_none();
-        let key = |at: usize| (is_later(&self.open[at]), self.open[at].bound);
-        (0..self.open.len()).min_by(|&a, &b| key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)))
+        let coarse = self.best.problem.filter(|_| is_proof && self.n_plans == 0);
+        let is_later = |node: &Node| match coarse {
+            Some(problem) => problem != node.problem || node.bound >= self.goal(),
+            None => is_proof && self.best.cost.is_infinite() && node.high.is_none(),
+        };
+        // A plan with coarse cuts that was begun is made first, stage by stage.
+        let is_begun = |node: &Node| !is_proof && node.parts.is_some() && node.bound < self.goal();
+        let key = |at: usize| (!is_begun(&self.open[at]), is_later(&self.open[at]), self.open[at].bound);
+        (0..self.open.len()).min_by(|&a, &b| {
+            let (a, b) = (key(a), key(b));
+            (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+        })
     }
 
     /// A plan at this cost would be no better.

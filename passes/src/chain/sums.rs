@@ -4,6 +4,7 @@ use super::reach::Reach;
 use super::{ROUNDING, Side, Solver, Span, Stages};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// How some stages at the chain's end came about.
 #[derive(Clone, Copy)]
@@ -43,11 +44,11 @@ impl<S: Stages> Solver<'_, S> {
         reach: Option<&Reach>,
     ) -> Option<(f64, Vec<Span>)> {
         if side == Side::Lower || !self.stages.is_swept() {
-            return self.least_sum_of(n_stages, cap, side, reach);
+            return self.least_sum_of(n_stages, cap, side, reach, f64::INFINITY);
         }
         let mut best: Option<(f64, Vec<Span>)> = None;
         for _ in 0..MAX_MADE {
-            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side, reach)?;
+            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side, reach, f64::INFINITY)?;
             let is_known = spans.iter().all(|&span| self.known_ms(span).is_some());
             let ms: Vec<f64> = spans.iter().map(|&span| self.ms(span, side)).collect();
             let made_ms: f64 = ms.iter().sum();
@@ -66,12 +67,14 @@ impl<S: Stages> Solver<'_, S> {
         self.rows(&span, Side::Upper).known(&span)
     }
 
-    fn least_sum_of(
+    /// The same; `None` too where no sum is up to `most_ms`.
+    pub(super) fn least_sum_of(
         &self,
         n_stages: usize,
         cap: f64,
         side: Side,
         reach: Option<&Reach>,
+        most_ms: f64,
     ) -> Option<(f64, Vec<Span>)> {
         let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
         let mut steps: Vec<Labels> = vec![BTreeMap::from([(0, BTreeMap::from([(start.end, start)]))])];
@@ -89,6 +92,10 @@ impl<S: Stages> Solver<'_, S> {
                     for (&end, label) in &before[&used] {
                         let stage = self.span(left, end, used, n_devices, in_flight);
                         let after = Label { end, used_after: used, ..*label };
+                        if label.sum_ms + self.least_ms_before(end, in_flight..=n_stages, used, cap) > most_ms
+                        {
+                            continue;
+                        }
                         self.extend(stage, last, cap, side, after, &mut found);
                     }
                 }
@@ -102,6 +109,17 @@ impl<S: Stages> Solver<'_, S> {
         let total = self.stages.n_devices();
         let sum_ms = steps[n_stages].get(&total)?.get(&0)?.sum_ms;
         Some((sum_ms, self.spans(&steps, total)))
+    }
+
+    /// No stages before a unit, as many as are still to come on the devices that are left, take a lesser sum: what devices cannot be idle bounds it,
+    /// as in [`Solver::bound`].
+    fn least_ms_before(&self, unit: usize, stages: RangeInclusive<usize>, used: usize, cap: f64) -> f64 {
+        let (busy, groups) = (self.stages.busy_before(unit), self.stages.groups());
+        let [least, most] =
+            [groups.iter().min(), groups.iter().max()].map(|size| size.copied().unwrap_or(1) as f64);
+        let n_left = stages.count() as f64;
+        let idle = (cap * (self.stages.n_devices() - used) as f64 - busy).max(0.0) / least;
+        (busy / most).max(cap * n_left - idle) / ROUNDING
     }
 
     /// The last unit before which all can be done on some devices.
@@ -133,16 +151,20 @@ impl<S: Stages> Solver<'_, S> {
                 continue;
             }
             let span = Span { start, ..stage };
-            let lower_ms = self.in_rows(&rows, span, Side::Lower);
-            n_misses += usize::from(lower_ms > cap);
+            // Bounds are not asked for where the sum is no less whatever they are.
             let known_ms = found.get(&start).map_or(f64::INFINITY, |known| known.sum_ms);
+            if side == Side::Lower && after.sum_ms + self.stages.quick_ms(&span) >= known_ms {
+                continue;
+            }
+            let lower_ms = self.within(&rows, span, Side::Lower, cap);
+            n_misses += usize::from(lower_ms > cap);
             if lower_ms > cap || after.sum_ms + lower_ms >= known_ms {
                 continue;
             }
             let ms = match side {
                 Side::Lower => lower_ms,
                 Side::Upper if self.stages.is_swept() => self.known_ms(span).unwrap_or(lower_ms),
-                Side::Upper => self.ms(span, side),
+                Side::Upper => self.within(&self.rows(&span, side), span, side, cap),
             };
             if ms <= cap && after.sum_ms + ms < known_ms {
                 found.insert(start, Label { sum_ms: after.sum_ms + ms, ..after });

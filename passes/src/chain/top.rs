@@ -4,7 +4,7 @@
 //! the plans that agree with it behind that stage and give that stage other devices (Lawler, "A procedure for computing the K best solutions",
 //! Management Science 1972). The best of all parts is the next plan, so that its bound is one on every plan that is not yet in the list.
 
-use super::{Best, Effort, Solver, Span, Stages, Stop, Twin, search};
+use super::{Best, Effort, Side, Solver, Span, Stages, Stop, Twin, search};
 use std::ops::RangeInclusive;
 
 /// A part of the plans of one problem.
@@ -138,6 +138,12 @@ impl<S: Stages> Stages for Within<'_, S> {
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.all.stages.upper_ms(span)
+    }
+    fn quick_ms(&self, span: &Span) -> f64 {
+        self.all.stages.quick_ms(span)
+    }
+    fn ms_within(&self, span: &Span, side: Side, cap: f64) -> f64 {
+        self.all.stages.ms_within(span, side, cap)
     }
     fn is_coarse(&self, unit: usize) -> bool {
         self.all.stages.is_coarse(unit)

@@ -15,6 +15,7 @@ use super::shared::{GroupMemory, Shared};
 use crate::derive::{Aliased, Facts, InstrFacts, Nature, aliased, control_flow, derive};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, Result};
+use rayon::prelude::*;
 
 /// What one device of each stage needs, and what it has.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +54,7 @@ pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
         let n_held = in_flight(facts, group);
         Sweep { module, facts, lives: &lives, aliases: &aliases, held, shared, group, n_held }.entry()
     };
-    let groups: Vec<StageMemory> = (0..facts.header.n_groups()).map(group).collect();
+    let groups: Vec<StageMemory> = (0..facts.header.n_groups()).into_par_iter().map(group).collect();
     let stages = (0..facts.header.meshes.len()).map(|stage| groups[facts.header.group(stage)].clone());
     Memory { stages: stages.collect(), limit_bytes: cluster.accelerator.usable_bytes() }
 }

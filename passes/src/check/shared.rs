@@ -8,6 +8,7 @@ use super::held::Held;
 use super::live::Live;
 use crate::derive::{Facts, InstrFacts, Phase};
 use phzc_ir::Module;
+use rayon::prelude::*;
 
 /// Per stage: what is kept beside the sweep's microbatch, in bytes on one device.
 pub struct Shared {
@@ -32,7 +33,8 @@ impl Shared {
     pub fn new(module: &Module, facts: &Facts, live: &Live) -> Option<Shared> {
         let (header, interleaving) = (&facts.header, facts.header.interleaving()?);
         let held = Held::in_one_piece(module, facts, live);
-        let kept_bytes: Vec<f64> = (0..header.meshes.len()).map(|stage| held.kept_bytes(stage)).collect();
+        let kept_bytes: Vec<f64> =
+            (0..header.meshes.len()).into_par_iter().map(|stage| held.kept_bytes(stage)).collect();
         let mut others = vec![[0.0; 2]; kept_bytes.len()];
         for group in 0..header.n_groups() {
             let own: Vec<f64> = header.stages_of(group).map(|stage| kept_bytes[stage]).collect();

@@ -10,6 +10,7 @@
 //! the whole ([`expand`]).
 
 pub mod expand;
+mod receive;
 pub mod short;
 #[cfg(test)]
 pub(crate) mod tests;

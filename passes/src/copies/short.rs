@@ -8,6 +8,8 @@
 //! inner layers of a plan at random: as often as there are such pairs ([`Weigh::Pairs`]), they cost on average what all inner
 //! layers do, but for half of the first and half of the last; one layer alone ([`Weigh::Alone`]) costs no more than these.
 
+mod stands;
+
 use super::Copies;
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::{ClassId, ClassMap};

@@ -20,14 +20,22 @@ pub struct Move {
     pub layout: Layout,
 }
 
-/// The movements from one layout of a tensor to another.
-pub fn moves(from: Layout, to: Layout, rank: usize, mesh: &Mesh) -> Vec<Move> {
-    let mut mover = Mover { mesh, rank, at: from, to, found: Vec::new() };
-    mover.slices();
-    mover.permutes();
-    mover.all_to_alls();
-    mover.gathers();
-    mover.found
+/// The movements from one layout of a tensor with these dimensions to another. Where slices would cut a dimension too small, before
+/// others have made it whole again, what goes elsewhere is gathered first.
+pub fn moves(from: Layout, to: Layout, dims: &[i64], mesh: &Mesh) -> Vec<Move> {
+    let mover = || Mover { mesh, rank: dims.len(), at: from, to, found: Vec::new() };
+    let mut usual = mover();
+    usual.slices();
+    usual.permutes();
+    usual.all_to_alls();
+    usual.gathers();
+    if usual.found.iter().all(|step| step.layout.divides(dims, mesh)) {
+        return usual.found;
+    }
+    let mut careful = mover();
+    careful.gathers();
+    careful.slices();
+    careful.found
 }
 
 struct Mover<'a> {
@@ -129,7 +137,7 @@ impl Mover<'_> {
     fn gathers(&mut self) {
         for dim in 0..self.rank {
             let leaving: SmallVec<[usize; 4]> =
-                self.at.axes_of(dim).filter(|&axis| self.to.dim_of(axis).is_none()).collect();
+                self.at.axes_of(dim).filter(|&axis| self.to.dim_of(axis) != Some(dim)).collect();
             if !leaving.is_empty() {
                 self.expose(&leaving, Some(dim));
                 let layout = leaving.iter().fold(self.at, |layout, &axis| layout.with(axis, None));
@@ -138,13 +146,14 @@ impl Mover<'_> {
         }
     }
 
-    /// A permute where these axes are not the minor ones of the dimension.
+    /// A permute where these axes are not the minor ones of the dimension; more major ones take no part in it.
     fn expose(&mut self, axes: &[usize], dim: Option<usize>) {
         let Some(dim) = dim else { return };
-        let all: SmallVec<[usize; 4]> = self.at.axes_of(dim).collect();
-        if !all.ends_with(axes) {
+        let minor: SmallVec<[usize; 4]> =
+            self.at.axes_of(dim).filter(|axis| axes.first().is_some_and(|first| axis >= first)).collect();
+        if minor[..] != *axes {
             let layout = self.at;
-            self.go(Some(Collective::Permute), mask(&all), layout);
+            self.go(Some(Collective::Permute), mask(&minor), layout);
         }
     }
 }

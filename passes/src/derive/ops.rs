@@ -161,7 +161,7 @@ fn movement(source: Leaf, target: Leaf, array: &ArrayShape, mesh: &Mesh) -> Vec<
     ];
     let step = |(kind, axes, bytes)| Step { kind, axes, dtype: array.dtype, bytes, is_implicit: false };
     let mut found: Vec<Step> = sums.into_iter().filter(|(_, axes, _)| *axes != 0).map(step).collect();
-    for it in moves(layout, target.layout, array.rank(), mesh) {
+    for it in moves(layout, target.layout, &array.dims, mesh) {
         let bytes = local(layout).max(local(it.layout));
         found.extend(it.kind.map(|kind| step((kind, it.axes, bytes))));
         layout = it.layout;

@@ -9,8 +9,19 @@ pub fn is_naming(instr: &Instr) -> bool {
 }
 
 /// The instruction that makes a leaf of `id`'s value, and which leaf it is there.
-pub fn origin(comp: &Computation, mut id: InstrId, mut leaf: usize) -> (InstrId, usize) {
+pub fn origin(comp: &Computation, id: InstrId, leaf: usize) -> (InstrId, usize) {
+    origin_by(comp, id, leaf, |_| {})
+}
+
+/// The same, with what it passes on the way back.
+pub fn origin_by(
+    comp: &Computation,
+    mut id: InstrId,
+    mut leaf: usize,
+    mut passed: impl FnMut(InstrId),
+) -> (InstrId, usize) {
     while is_naming(comp.instr(id)) {
+        passed(id);
         let instr = comp.instr(id);
         if instr.op == Opcode::GetTupleElement {
             leaf += element_start(instr, &comp.instr(instr.operands[0]).shape);

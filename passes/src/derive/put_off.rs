@@ -3,9 +3,10 @@
 //! Gradients of weights are of it, and what only they need. A zero-bubble schedule runs it when a stage is idle. It is
 //! found by reachability: what another stage's forward or backward part reads, and what that is made of, is waited for.
 
-use super::{Facts, InstrFacts, Nature, Phase, is_naming, operand_origins};
+use super::origin::origin_by;
+use super::{Facts, InstrFacts, Nature, Phase, is_naming};
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Computation, Instr, InstrId, Module};
+use phzc_ir::{Computation, Instr, InstrId, Module, Opcode};
 
 /// When an instruction runs, as far as others wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +23,31 @@ pub enum Turn {
 pub fn put_off(comp: &Computation, turn: impl Fn(InstrId) -> Turn) -> Vec<bool> {
     let mut is_awaited = vec![false; comp.instrs.len()];
     let mut found = vec![false; comp.instrs.len()];
-    for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
-        let own = turn(id);
-        // The order of effects stays.
-        is_awaited[id.index()] |= has_side_effect(instr);
-        found[id.index()] = matches!(own, Turn::Backward(_)) && !is_awaited[id.index()];
-        if own == Turn::After {
+    let mut passed: Vec<InstrId> = Vec::new();
+    for (id, instr) in comp.iter().rev() {
+        let (own, mut waits) = (turn(id), is_awaited[id.index()]);
+        if !is_naming(instr) {
+            // The order of effects stays.
+            waits |= has_side_effect(instr);
+            found[id.index()] = matches!(own, Turn::Backward(_)) && !waits;
+        }
+        // What passes a barrier waits for all that passes it; other names are those of what they name.
+        let is_passed = instr.op == Opcode::OptBarrier && waits;
+        if is_naming(instr) && !is_passed || !is_naming(instr) && own == Turn::After {
             continue;
         }
-        for (maker, _) in operand_origins(comp, instr) {
-            is_awaited[maker.index()] |= is_awaited[id.index()] || turn(maker) != own;
+        for &operand in &instr.operands {
+            for leaf in 0..comp.instr(operand).shape.n_leaves() {
+                passed.clear();
+                let barrier = |id: &InstrId| comp.instr(*id).op == Opcode::OptBarrier;
+                let (maker, _) = origin_by(comp, operand, leaf, |id| passed.extend(Some(id).filter(barrier)));
+                let is_others = !is_naming(instr) && turn(maker) != own;
+                is_awaited[maker.index()] |= waits || is_others;
+                let is_gradient = matches!(turn(maker), Turn::Backward(_));
+                for barrier in &passed {
+                    is_awaited[barrier.index()] |= waits || is_others && is_gradient;
+                }
+            }
         }
     }
     found
@@ -94,6 +110,23 @@ mod tests {
             ("ROOT r = (f32[4], f32[4]) tuple(n, d)", 0, "upd"),
         ]);
         assert_eq!(found, ["w", "v", "u"]);
+    }
+
+    #[test]
+    fn what_passes_a_barrier_with_something_is_waited_for_as_that_is() {
+        let found = put_off(&[
+            ("x = f32[4] parameter(0)", 0, "fwd"),
+            ("k = f32[4] negate(x)", 1, "fwd"),
+            ("w = f32[4] multiply(k, k)", 1, "bwd"),
+            ("v = f32[4] negate(w)", 1, "bwd"),
+            ("held = (f32[4], f32[4]) tuple(k, w)", 1, "bwd"),
+            ("barrier = (f32[4], f32[4]) opt-barrier(held)", 1, "bwd"),
+            ("first = f32[4] get-tuple-element(barrier), index=0", 1, "bwd"),
+            ("again = f32[4] negate(first)", 1, "bwd"),
+            ("d = f32[4] negate(again)", 0, "bwd"),
+            ("ROOT r = (f32[4], f32[4]) tuple(v, d)", 0, "upd"),
+        ]);
+        assert_eq!(found, ["v", "d"]);
     }
 
     #[test]

@@ -345,6 +345,36 @@ fn a_value_from_a_stage_on_another_mesh_lands_as_its_reader_wants_it() {
 }
 
 #[test]
+fn tiles_change_places_only_along_axes_that_are_no_more_major_than_what_leaves() {
+    let text = "ENTRY e {
+        a = f32[16,16] parameter(0), sharding={devices=[8,1]<=[8]}
+        ROOT b = f32[16,16] custom-call(a), custom_call_target=\"Sharding\", sharding={devices=[4,2]<=[2,2,2]T(0,2,1)}
+        }";
+    assert_snapshot!(facts("frontend_attributes={phzc.mesh=\"x=2,y=2,z=2\"}", text), @r"
+    b: collective-permute over yz, 128 bytes, 1 times
+    b: all-to-all over y, 128 bytes, 1 times
+    ");
+}
+
+#[test]
+fn nothing_of_the_forward_part_of_a_pipeline_reads_a_gradient() {
+    let header = "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{\\\"n_microbatches\\\":2}\"}";
+    let text = |phase: &str| {
+        format!(
+            "ENTRY e {{
+        a = f32[16,16] parameter(0), frontend_attributes={{phzc.stage=\"0\",phzc.phase=\"fwd\"}}
+        g = f32[16,16] negate(a), frontend_attributes={{phzc.stage=\"1\",phzc.phase=\"bwd\"}}
+        ROOT b = f32[16,16] negate(g), frontend_attributes={{phzc.stage=\"0\",phzc.phase=\"{phase}\"}}
+        }}"
+        )
+    };
+    assert!(
+        facts(header, &text("fwd")).contains("`b` reads `g`, which a later part of the microbatch makes")
+    );
+    assert!(!facts(header, &text("bwd")).contains("later part"));
+}
+
+#[test]
 fn one_device_splits_its_share_of_the_work() {
     let module = parse(&format!(
         "HloModule m, {XY}

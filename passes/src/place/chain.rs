@@ -54,8 +54,55 @@ impl<'a> Layers<'a> {
             None => Units::whole(&secs, &crossing),
         };
         let starts = &units.starts;
-        let entry: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at) - 1).collect();
-        let crossings = crossings(module, &facts, &entry, starts.len());
+        let entry = at.iter().map(|at| starts.partition_point(|start| start <= at) - 1).collect();
+        Layers::of_units(module, facts, cluster, units, entry)
+    }
+
+    /// The same, cut where another plan of the program is. What both have, and `plain` has, lies in the same layers. `None` where
+    /// the plan has its instructions in another order.
+    pub fn like(
+        module: &'a Module,
+        facts: Facts,
+        cluster: &'a Cluster,
+        other: &Layers,
+        plain: &Module,
+    ) -> Option<Layers<'a>> {
+        let of_plain: IndexMap<&str, (), FxBuildHasher> =
+            plain.entry().instrs.iter().map(|instr| (&*instr.name, ())).collect();
+        let theirs: IndexMap<&str, usize, FxBuildHasher> =
+            other.module.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
+        let own: IndexMap<&str, usize, FxBuildHasher> =
+            module.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
+        let instrs = &other.module.entry().instrs;
+        let start = |&at: &usize| match at {
+            0 => Some(0),
+            _ => {
+                let first = instrs[at..].iter().find(|instr| of_plain.contains_key(&*instr.name))?;
+                own.get(&*first.name).copied()
+            }
+        };
+        let starts: Vec<usize> = other.units.starts.iter().map(start).collect::<Option<_>>()?;
+        if !starts.is_sorted() {
+            return None;
+        }
+        let at = positions(module, &facts);
+        let layer = |(id, instr): (InstrId, &phzc_ir::Instr)| match of_plain.contains_key(&*instr.name) {
+            true => other.layers()[theirs[&*instr.name]],
+            false => starts.partition_point(|start| *start <= at[id.index()]) - 1,
+        };
+        let entry: Vec<usize> = module.entry().iter().map(layer).collect();
+        let units = other.units.at(starts);
+        Some(Layers::of_units(module, facts, cluster, units, entry))
+    }
+
+    fn of_units(
+        module: &'a Module,
+        facts: Facts,
+        cluster: &'a Cluster,
+        units: Units,
+        entry: Vec<usize>,
+    ) -> Layers<'a> {
+        let crossings = crossings(module, &facts, &entry, units.starts.len());
         let is_put_off = with_callees(module, put_off_of(module, &facts, |id| entry[id.index()]));
         let layer_of = with_callees(module, entry);
         Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, again: None }
@@ -78,9 +125,10 @@ impl<'a> Layers<'a> {
         let prices =
             prices(self.module, &self.facts, self.cluster, (&self.layer_of, &self.is_put_off), n_units);
         let share = 1.0 / n_microbatches as f64;
-        let far = self.cluster.n_nodes() > 1;
-        let send =
-            |crossing: &Crossing| 2.0 * self.cluster.send_secs(crossing.up.max(crossing.down) * share, far);
+        let is_far = self.cluster.n_nodes() > 1;
+        let send = |crossing: &Crossing, is_far: bool| {
+            2.0 * self.cluster.send_secs(crossing.up.max(crossing.down) * share, is_far)
+        };
         let (fixed_bytes, flight_bytes) = self.bytes();
         let all = |figure: &dyn Fn(usize) -> f64| self.units.of.iter().map(|&unit| figure(unit)).collect();
         Chain {
@@ -91,7 +139,9 @@ impl<'a> Layers<'a> {
             update_secs: all(&|unit| prices[unit].update_secs),
             fixed_bytes: all(&|unit| fixed_bytes[unit]),
             flight_bytes: all(&|unit| flight_bytes[unit] * share),
-            send_secs: all(&|unit| send(&self.crossings[unit])),
+            send_secs: all(&|unit| send(&self.crossings[unit], is_far)),
+            near_secs: all(&|unit| send(&self.crossings[unit], false)),
+            devices: [self.cluster.n_devices(), self.cluster.per_node()],
             kind: self.units.of.clone(),
             levels: Vec::new(),
             runs: self.units.whole_runs(),
@@ -151,7 +201,7 @@ impl<'a> Layers<'a> {
 
     /// What is computed again when each layer does so up to some level, of instructions like those of the text in some layers.
     pub fn marks(&self, again: &[usize], source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
-        self.marks_at(self.again.as_ref().map_or(&[], |again| &again.points), again, source)
+        self.marks_at(self.points(), again, source)
     }
 
     fn marks_at(
@@ -160,21 +210,28 @@ impl<'a> Layers<'a> {
         again: &[usize],
         source: impl Iterator<Item = (InstrId, usize)>,
     ) -> Marks {
-        let entry = self.module.entry.index();
-        let is_data = |id: InstrId| self.facts.comps[entry][id.index()].natures.contains(&Nature::Part);
-        let is_again = |id: InstrId, layer: usize| {
-            let run = self.units.runs.partition_point(|run| run.end <= self.layers()[id.index()]);
-            let point = points.get(run).and_then(|points| points.get(again[layer]));
-            point.is_some_and(|point| point.again.binary_search(&id).is_ok())
-        };
-        let is_free = |id: InstrId| is_free(self.module, &self.facts, id);
         let mut marks = Marks::default();
-        for (id, layer) in source {
-            marks.is_again.push(is_again(id, layer));
-            marks.is_data.push(is_data(id));
-            marks.is_free.push(is_free(id));
-        }
+        source.for_each(|(id, layer)| self.mark_at(points, id, again[layer], &mut marks));
         marks
+    }
+
+    /// Adds what is to be done of an instruction like one of the text's, when its layer computes things again up to some level.
+    pub fn mark(&self, id: InstrId, level: usize, marks: &mut Marks) {
+        self.mark_at(self.points(), id, level, marks);
+    }
+
+    /// What runs can compute again, level by level; nothing unless that has been asked for.
+    fn points(&self) -> &[Vec<Point>] {
+        self.again.as_ref().map_or(&[], |again| &again.points)
+    }
+
+    fn mark_at(&self, points: &[Vec<Point>], id: InstrId, level: usize, marks: &mut Marks) {
+        let own = &self.facts.comps[self.module.entry.index()][id.index()];
+        let run = self.units.runs.partition_point(|run| run.end <= self.layers()[id.index()]);
+        let point = points.get(run).and_then(|points| points.get(level));
+        marks.is_again.push(point.is_some_and(|point| point.again.binary_search(&id).is_ok()));
+        marks.is_data.push(own.natures.contains(&Nature::Part));
+        marks.is_free.push(is_free(self.module, &self.facts, id));
     }
 
     /// Per instruction of the entry: its layer.

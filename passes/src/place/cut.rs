@@ -1,6 +1,7 @@
 //! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
 
 mod even;
+pub mod mixed;
 mod order;
 mod table;
 
@@ -28,6 +29,10 @@ pub struct Chain {
     pub flight_bytes: Vec<f64>,
     /// Per boundary `i` (before layer `i`): seconds to send one microbatch's values on, both ways.
     pub send_secs: Vec<f64>,
+    /// The same within a node.
+    pub near_secs: Vec<f64>,
+    /// Devices of all stages, and of a node.
+    pub devices: [usize; 2],
     /// Per layer: its kind; layers of one kind are equal, and so is what crosses the boundaries before them.
     pub kind: Vec<usize>,
     /// Layers that compute things again together, in order, and of which kind they are.
@@ -57,7 +62,7 @@ pub struct Cut {
     /// First layer of each stage.
     pub starts: Vec<usize>,
     /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other schedules see
-    /// `StageTable::step_secs`.
+    /// `order::step_secs`.
     pub step_secs: f64,
     /// Bytes of the device that needs most.
     pub memory_bytes: f64,
@@ -94,11 +99,28 @@ impl Chain {
         found
     }
 
+    /// Per layer: the least seconds of one microbatch, as if its whole run were in its stage: what is faster made again than read is
+    /// made again. Each layer has its share of what that saves.
+    fn least_secs(&self) -> Vec<f64> {
+        let saved = |kind: usize| -> f64 {
+            let own = self.levels.iter().filter(|level| level.kind == kind && level.secs < 0.0);
+            own.map(|level| level.secs).sum()
+        };
+        let mut least = self.secs.clone();
+        for (run, kind) in &self.runs {
+            let (saved, all) = (saved(*kind), self.secs[run.clone()].iter().sum::<f64>());
+            if saved < 0.0 && all > 0.0 {
+                least[run.clone()].iter_mut().for_each(|secs| *secs *= (1.0 + saved / all).max(0.0));
+            }
+        }
+        least
+    }
+
     /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled; of interleaved
     /// pipelines what equal stages take.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
         let n_groups = self.schedule.n_groups(n_stages);
-        let mean = self.secs.iter().sum::<f64>() / n_groups as f64;
+        let mean = self.least_secs().iter().sum::<f64>() / n_groups as f64;
         let update = self.update_secs.iter().sum::<f64>() / n_groups as f64;
         let n_waits = match self.schedule {
             Schedule::ZeroBubble => 0.0,
@@ -126,7 +148,7 @@ impl Chain {
         };
         let memory_bytes = table.memory_bytes(&starts);
         let again = table.again(&starts);
-        let step_secs = table.step_secs(&starts, self.schedule);
+        let step_secs = table.step_secs(&starts);
         Some(Cut { starts, step_secs, memory_bytes, again, is_limited: limit_bytes.is_finite() })
     }
 
@@ -164,6 +186,8 @@ mod tests {
             fixed_bytes: vec![1.0; secs.len()],
             flight_bytes: zeros.clone(),
             send_secs: zeros,
+            near_secs: Vec::new(),
+            devices: [0; 2],
             kind: (0..secs.len()).collect(),
             levels: Vec::new(),
             runs: Vec::new(),

@@ -7,16 +7,19 @@
 //!
 //! For every stage count that divides the devices, `shard`'s choice is made again on a stage's devices; the
 //! chain of instructions, in forward order, is cut exactly; of the texts that result, the fastest that fits in
-//! memory, both as `check` and `estimate` see them, is kept. One stage leaves the layouts as `shard` wrote
-//! them, if they fit. Precondition: `shard` has run.
+//! memory, both as `check` and `estimate` see them, is kept. Then the chain is cut over the layouts of all sizes
+//! at once ([`unequal`]). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition: `shard` has run.
 
 mod chain;
 pub mod cut;
+mod floors;
+mod groups;
 mod interleave;
 mod limits;
 mod microbatches;
 pub(crate) mod note;
 mod outcome;
+mod placed;
 mod position;
 mod recompute;
 mod schedule;
@@ -27,6 +30,7 @@ mod tests;
 mod text;
 pub mod top;
 mod tried;
+mod unequal;
 mod units;
 
 use crate::derive::derive;
@@ -35,12 +39,15 @@ use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use crate::report;
 use crate::shard::control::forbidden;
 use crate::shard::subject::Subject;
+use floors::Floors;
+use groups::Groups;
 use outcome::{Placement, Tried, pick};
-use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, counted};
+use phzc_cost::{Cluster, Schedule};
+use phzc_ir::{Diagnostic, Module, Result};
+use placed::placed;
 use rayon::prelude::*;
 use schedule::Wanted;
-use staged::{Limited, Sketch};
+use staged::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The pass.
@@ -52,7 +59,7 @@ pub static PASS: Pass = Pass {
             name: "stages",
             kind: OptionKind::Int { min: 0, max: 4096 },
             default: "0",
-            help: "number of pipeline stages, where interleaved of device groups that hold several each; 0 tries every divisor of the devices",
+            help: "number of pipeline stages, where interleaved of device groups that hold several each; 0 tries every divisor of the devices, and others with different numbers of devices",
         },
         OptionInfo {
             name: "microbatches",
@@ -84,6 +91,7 @@ pub static PASS: Pass = Pass {
             default: "0",
             help: "once a plan fits, no more texts are made than so many; 0 is no limit",
         },
+        groups::OPTION,
     ],
     run,
 };
@@ -94,7 +102,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
             Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes shard,place`")
         );
     }
-    if let Some(placed) = placed(module, options)? {
+    if let Some(placed) = placed(module, options, cx.cluster)? {
         return Ok(placed);
     }
     let mut plain = module.clone();
@@ -115,7 +123,9 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
         schedule: Wanted::parse(options.text("schedule")),
+        groups: Groups::read(options.text("groups"), cx.cluster)?,
         made: &made,
+        floors: &Floors::default(),
     };
     (cx.progress)("place: trying stage counts");
     let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
@@ -130,36 +140,6 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let is_same = best.text == *module;
     *module = best.text;
     Ok(if is_same { Changed::No } else { Changed::Yes })
-}
-
-/// A program that has been placed stays as it is, if that is what the options say.
-fn placed(module: &Module, options: &Options) -> Result<Option<Changed>> {
-    let plan = note::read(module);
-    let n_chunks = interleave::n_chunks(&plan);
-    for (option, key, unit) in [("stages", "n_stages", n_chunks), ("microbatches", "n_microbatches", 1)] {
-        let Some(found) = plan.get(key).and_then(serde_json::Value::as_i64) else { return Ok(None) };
-        let found = found / unit;
-        let wanted = options.int(option);
-        if wanted > 0 && wanted != found {
-            return Err(Diagnostic::error(format!(
-                "the program has been placed already, with {option}={found}"
-            ))
-            .help("place the output of `shard`"));
-        }
-    }
-    for (option, unnoted) in [("recompute", "auto"), ("schedule", "1f1b")] {
-        let found = plan.get(option).and_then(serde_json::Value::as_str).unwrap_or(unnoted);
-        let wanted = options.text(option);
-        if wanted != "auto" && found != wanted && !interleave::is_like(option, wanted, found) {
-            let message = format!("the program has been placed already, with {option}={found}");
-            return Err(Diagnostic::error(message).help("place the output of `shard`"));
-        }
-    }
-    if options.int("top") > 1 {
-        let message = "the program has been placed already, no other plans are looked for";
-        return Err(Diagnostic::error(message).help("place the output of `shard`"));
-    }
-    Ok(Some(Changed::No))
 }
 
 /// What placement decides over.
@@ -178,6 +158,9 @@ struct Problem<'a> {
     is_given: bool,
     recompute: Recompute,
     schedule: Wanted,
+    groups: Groups,
+    /// Of blocks on all numbers of devices that were looked at.
+    floors: &'a Floors,
     /// The texts that were written so far.
     made: &'a Made,
 }
@@ -201,6 +184,12 @@ impl Made {
         self.n_texts.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds what has been written for a part of the search.
+    fn join(&self, other: &Made) {
+        self.n_instrs.fetch_add(other.n_instrs.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.n_texts.fetch_add(other.n_texts.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Whether as many texts have been made as the user allows.
     fn is_limited(&self) -> bool {
         self.most_texts > 0 && self.n_texts.load(Ordering::Relaxed) >= self.most_texts
@@ -210,7 +199,7 @@ impl Made {
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
 const MAX_WRITTEN: usize = 3_000_000;
 
-/// Computing again has been seen to save a fourth of the time.
+/// Computing again has been seen to save a fourth of the time. A guess that only says what is looked at: no bound depends on it.
 const MAY_SAVE: f64 = 1.35;
 
 /// Which activations the backward part computes again.
@@ -243,9 +232,15 @@ impl Problem<'_> {
     /// stages on `g_j` of `D` devices, per block what is least over all `g`.
     fn floor_secs(&self) -> f64 {
         let n_devices = self.cluster.n_devices();
+        let (module, n_alike) = match &self.subject.short {
+            Some(short) => (&short.module, short.n_alike()),
+            None => (self.plain, vec![1.0; self.plain.entry().instrs.len()]),
+        };
+        let facts = derive(module);
         let products =
-            derive(self.plain).map_or(0.0, |facts| report::products_secs(self.plain, &facts, self.cluster));
-        let sizes: Vec<usize> = (1..=n_devices).filter(|&size| n_devices.is_multiple_of(size)).collect();
+            facts.map_or(0.0, |facts| report::products_secs(module, &facts, self.cluster, &n_alike));
+        let mut sizes: Vec<usize> = (1..=n_devices).filter(|&size| n_devices.is_multiple_of(size)).collect();
+        sizes.extend(self.groups.sizes());
         let blocks = self.subject.floors_whatever_is_again(self.cluster, &sizes);
         products.max(blocks.iter().sum::<f64>() / n_devices as f64)
     }
@@ -253,13 +248,6 @@ impl Problem<'_> {
     /// The numbers of stages to try, `wanted` or any (0): one stage, and several.
     fn stage_counts(&self, wanted: usize) -> Result<(Vec<usize>, Vec<usize>)> {
         let n_devices = self.cluster.n_devices();
-        if wanted > 0 && !n_devices.is_multiple_of(wanted) {
-            return Err(Diagnostic::error(format!(
-                "{} do not divide {} evenly",
-                counted(wanted, "stage"),
-                counted(n_devices, "device")
-            )));
-        }
         if (wanted > 1 || self.schedule.is_interleaved()) && self.is_given {
             return Err(Diagnostic::error(
                 "the program comes with layouts for all devices, so it stays one stage",
@@ -267,11 +255,26 @@ impl Problem<'_> {
             .help("remove its `sharding={…}`, or the option `stages`"));
         }
         self.schedule.allows(n_devices, wanted)?;
-        let counts = (1..=n_devices).filter(|&count| n_devices.is_multiple_of(count));
+        let is_open = |count: usize| n_devices.is_multiple_of(count) && self.groups.has(n_devices / count);
+        let counts = (1..=n_devices).filter(|&count| is_open(count));
         let counts = counts.filter(|&count| count > 1 || !self.schedule.is_interleaved());
         let counts =
             counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
-        Ok(counts.partition(|&count| count == 1))
+        let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
+        let is_none = one.is_empty() && many.is_empty();
+        match wanted > n_devices || is_none && !self.may_be_unequal(wanted) {
+            true => Err(self.groups.no_count(wanted)),
+            false => Ok((one, many)),
+        }
+    }
+
+    /// One stage waits for nobody: it has no schedule.
+    fn alone(&self) -> Problem<'_> {
+        let schedule = match self.schedule {
+            Wanted::This(_) => Wanted::This(Schedule::OneFOneB),
+            open => open,
+        };
+        Problem { schedule, ..self.clone() }
     }
 
     /// Layouts are worth a look if they take less than so many times the best plan's seconds: computing again may be faster.
@@ -284,20 +287,28 @@ impl Problem<'_> {
         let (one, many) = self.stage_counts(wanted)?;
         // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
+        let alone = self.alone();
         let one_stage = |_: &usize| match is_late {
-            true => self.as_sharded(),
+            true => alone.as_sharded(),
             // What is read as it was made is tried first: computing again is to be faster.
-            false if self.counts[0] == 1 => self.as_sharded().or_faster(self.unstaged()),
-            false => self.unstaged(),
+            false if self.counts[0] == 1 => alone.as_sharded().or_else_faster(self.made, || alone.unstaged()),
+            false => alone.unstaged(),
         };
         let unsketched = || -> Vec<Tried> { one.iter().map(one_stage).collect() };
         let sketch = |counts: &[usize], best: f64| -> Vec<_> {
-            counts.par_iter().map(|&count| (count, self.sketched(count, best))).collect()
+            counts
+                .par_iter()
+                .map(|&count| {
+                    (count, if count == 1 { alone.sketched(1, best) } else { self.sketched(count, best) })
+                })
+                .collect()
         };
         let is_open = |tried: &[Tried]| {
             !self.is_given && (is_late || tried.iter().any(|tried| !self.is_as_sharded(tried)))
         };
         let all = [&one[..], &many].concat();
+        let others =
+            [Recompute::Never, Recompute::All].map(|recompute| Problem { recompute, ..self.clone() });
         let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
         let (mut tried, early) = match is_long {
             true => rayon::join(unsketched, || sketch(&all, f64::INFINITY)),
@@ -306,25 +317,56 @@ impl Problem<'_> {
         let best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
         let some = if is_open(&tried) { &all[..] } else { &many[..] };
         let sketched = if is_long { early } else { sketch(some, self.may_save() * best) };
-        let (mut sketches, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
-        for (_, sketched) in sketched.into_iter().filter(|(count, _)| some.contains(count)) {
-            match sketched {
-                Ok(found) => {
-                    let secs = found.secs();
-                    limited.extend(found.limited.map(|limited| (secs, limited)));
-                    sketches.extend(found.found);
-                }
-                Err(failed) => tried.push(failed),
-            }
-        }
-        sketches.extend(leaner(limited));
+        let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
+        let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
         let best = try_all(&mut sketches, best, &mut tried);
-        if is_late && best.is_infinite() && self.recompute != Recompute::All {
-            tried.extend(one.iter().map(|_| self.unstaged()));
+        tried.extend(self.otherwise(&others, &sketches, best));
+        if self.may_be_unequal(wanted) {
+            tried.extend(self.with_unequal(&sketches, wanted, &tried));
+            tried.push(Tried::Slower(self.unequal_floor_secs()));
         }
-        pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited())
+        if is_late && best.is_infinite() && self.recompute != Recompute::All {
+            tried.extend(one.iter().map(|_| alone.unstaged()));
+        }
+        let found = pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited());
+        found.map_err(|error| self.groups.explained(error))
     }
+
+    /// The sketches that promise most with nothing and with all computed again: schedules that fill bubbles are not in the chain.
+    fn otherwise<'s>(&self, others: &'s [Problem<'s>], sketches: &[Sketch<'s>], best: f64) -> Vec<Tried> {
+        let is_open = self.recompute == Recompute::Auto && self.sharded.entry().instrs.len() <= LONG;
+        let some = sketches.iter().take(if is_open { MAX_OTHERWISE } else { 0 });
+        let mut found: Vec<Tried> = Vec::new();
+        for sketch in some.flat_map(|sketch| others.iter().map(|other| sketch.of(other))) {
+            let known = found.iter().map(Tried::time_secs).fold(best, f64::min);
+            found.push(sketch.tried(known));
+        }
+        found
+    }
+}
+
+/// How many layouts are tried with nothing and with all computed again.
+const MAX_OTHERWISE: usize = 2;
+
+/// The layouts that were found, and those that need less memory where these need much.
+fn sketches<'p>(
+    all: impl Iterator<Item = std::result::Result<Sketched<'p>, Tried>>,
+    tried: &mut Vec<Tried>,
+) -> Vec<Sketch<'p>> {
+    let (mut found, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
+    for sketched in all {
+        match sketched {
+            Ok(sketched) => {
+                let secs = sketched.secs();
+                limited.extend(sketched.limited.map(|limited| (secs, limited)));
+                found.extend(sketched.found);
+            }
+            Err(failed) => tried.push(failed),
+        }
+    }
+    found.extend(leaner(limited));
+    found
 }
 
 /// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while others are sketched.
@@ -345,7 +387,7 @@ fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
 /// Tries sketches, those that promise most first; seconds of the best placement so far.
 fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Tried>) -> f64 {
     sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
-    for sketch in sketches {
+    for sketch in &*sketches {
         let found = sketch.tried(best);
         best = best.min(found.time_secs());
         tried.push(found);

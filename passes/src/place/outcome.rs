@@ -1,6 +1,6 @@
 //! What became of the stage counts, and the best of them.
 
-use super::note;
+use super::{Made, note};
 use crate::report::Plan;
 use phzc_ir::{Diagnostic, Module, Result};
 
@@ -9,7 +9,9 @@ pub struct Placement {
     /// The planned program.
     pub text: Module,
     /// Seconds of a step, as the report of the text says.
-    time_secs: f64,
+    pub time_secs: f64,
+    /// The same by the schedule that it was cut for.
+    pub cut_secs: f64,
     /// No plan on as many stages takes less.
     lower_bound_secs: f64,
     /// Why the search over layouts stopped.
@@ -19,7 +21,7 @@ pub struct Placement {
     pub is_eased: bool,
     is_again: bool,
     /// Whether more plans would have been made, had that been allowed.
-    is_limited: bool,
+    pub is_limited: bool,
 }
 
 /// What became of one stage count.
@@ -51,6 +53,12 @@ impl Tried {
             }
             _ => {}
         }
+    }
+
+    /// The faster of two, unless no more texts may be made.
+    pub fn or_else_faster(self, made: &Made, other: impl FnOnce() -> Tried) -> Tried {
+        let is_done = made.is_limited() && matches!(self, Tried::Placed(_));
+        if is_done { self } else { self.or_faster(other()) }
     }
 
     /// The faster of two; of equal ones the first.
@@ -106,7 +114,19 @@ impl Staged {
         let Staged { text, plan, time_secs, is_again, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
         let is_eased = is_again || plan.n_microbatches > 1;
-        Placement { text, time_secs, lower_bound_secs, stop, n_stages, is_eased, is_again, is_limited: false }
+        let cut_secs = plan.time_secs;
+        let is_limited = false;
+        Placement {
+            text,
+            time_secs,
+            cut_secs,
+            lower_bound_secs,
+            stop,
+            n_stages,
+            is_eased,
+            is_again,
+            is_limited,
+        }
     }
 }
 

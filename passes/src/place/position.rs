@@ -205,7 +205,7 @@ fn lower(at: &mut Option<usize>, to: usize) {
 }
 
 /// Whether each instruction of the entry depends on constants only.
-fn free(module: &Module) -> Vec<bool> {
+pub fn free(module: &Module) -> Vec<bool> {
     let comp = module.entry();
     let mut is_free = vec![false; comp.instrs.len()];
     for (id, instr) in comp.iter() {

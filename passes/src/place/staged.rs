@@ -6,13 +6,15 @@ use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::outcome::{Bound, Tried};
 use super::tried::Draft;
-use super::{Problem, text};
+use super::{LONG, Problem, text};
 use crate::choose::Stop;
 use crate::derive::derive;
+use crate::shard::control::asked_mesh;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh};
+use rayon::prelude::*;
 
 /// The search over one number of stages.
 #[derive(Clone)]
@@ -24,6 +26,8 @@ struct Stages<'p> {
     weights: [f64; 3],
     /// The share of a weighted sum below which no schedule falls.
     fill: f64,
+    /// The share of the work that no stage can wait for: the least that the slowest one takes.
+    share: f64,
     /// Seconds of a step that a plan must beat, as weighted sums have them.
     to_beat: f64,
 }
@@ -104,6 +108,33 @@ impl Problem<'_> {
     }
 }
 
+impl Problem<'_> {
+    /// Layouts for a stage on so many devices, beside stages on others: no promise of their own.
+    pub fn laid_out(&self, n_devices: usize) -> Option<Sketch<'_>> {
+        let n_microbatches = self.fewest_and_most().0;
+        let n_stages = self.cluster.n_devices().div_ceil(n_devices);
+        let stages = Stages::on(self, n_devices, n_stages, f64::INFINITY);
+        let solved = stages.solve(n_microbatches, &stages.floors(n_microbatches), None)?;
+        let bound = Bound { lower_bound_secs: 0.0, stop: String::new() };
+        Some(Sketch { stages, solved, n_microbatches, bound, n_chunks: 1, secs: f64::INFINITY })
+    }
+}
+
+impl Problem<'_> {
+    /// No plan takes less whose stages have different numbers of devices, each block in one of them. `T >= max_j B t_j >=
+    /// sum_j (g_j/D) B t_j` with stages on `g_j` of `D` devices: per block what is least over sizes.
+    pub fn unequal_floor_secs(&self) -> f64 {
+        let n_devices = self.cluster.n_devices();
+        let sizes = self.groups.sizes();
+        let is_new = |size: &&usize| !self.floors.has(**size);
+        sizes.par_iter().filter(is_new).for_each(|&size| {
+            let stages = Stages::on(self, size, n_devices.div_ceil(size), f64::INFINITY);
+            stages.floors(self.fewest_and_most().0);
+        });
+        self.floors.least_secs(&sizes)
+    }
+}
+
 impl<'p> Sketched<'p> {
     /// Seconds of the best cut of these; infinite if none fits.
     pub fn secs(&self) -> f64 {
@@ -124,7 +155,20 @@ impl<'p> Limited<'p> {
 /// Cuts are made for 1F1B; schedules that fill its bubbles take this share of its time, or not much less.
 const FILLED: f64 = 0.9;
 
+/// The same where a text costs little, so that more are worth one.
+const FILLED_AT_BEST: f64 = 0.7;
+
 impl Sketch<'_> {
+    /// Devices of a stage.
+    pub fn n_devices(&self) -> usize {
+        self.stages.cluster.n_devices()
+    }
+
+    /// The program in its layouts, not yet cut.
+    pub fn draft(&self) -> Draft {
+        self.stages.draft(self.stages.input(self.n_microbatches), &self.solved)
+    }
+
     /// The best placement, unless the estimate is no better than what is known.
     pub fn tried(&self, best_secs: f64) -> Tried {
         let is_better = self.promised_secs() < best_secs && !self.stages.problem.is_spent();
@@ -132,6 +176,11 @@ impl Sketch<'_> {
             true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
             false => Tried::Slower(self.bound.lower_bound_secs),
         }
+    }
+
+    /// The same for a problem that differs in what is computed again.
+    pub fn of<'s>(&'s self, problem: &'s Problem<'s>) -> Sketch<'s> {
+        Sketch { stages: Stages { problem, ..self.stages.clone() }, ..self.clone() }
     }
 
     /// Whether it is one of several stages.
@@ -143,7 +192,12 @@ impl Sketch<'_> {
     fn promised_secs(&self) -> f64 {
         let is_open =
             self.stages.problem.schedule.is_open() && self.stages.n_stages > 1 && self.n_chunks == 1;
-        if is_open { FILLED * self.secs } else { self.secs }
+        let is_long = self.stages.problem.sharded.entry().instrs.len() > LONG;
+        match is_open {
+            true if is_long => FILLED * self.secs,
+            true => FILLED_AT_BEST * self.secs,
+            false => self.secs,
+        }
     }
 
     /// The same with several stages per device group, if the fastest schedule is asked for and that seems to take less than `best_secs`.
@@ -160,12 +214,17 @@ impl Sketch<'_> {
 
 impl<'p> Stages<'p> {
     fn new(problem: &'p Problem, n_stages: usize, to_beat: f64) -> Stages<'p> {
-        let cluster = problem.cluster.submesh(problem.cluster.n_devices() / n_stages);
+        Stages::on(problem, problem.cluster.n_devices() / n_stages, n_stages, to_beat)
+    }
+
+    fn on(problem: &'p Problem, n_devices: usize, n_stages: usize, to_beat: f64) -> Stages<'p> {
+        let cluster = problem.cluster.submesh(n_devices);
         let (stages, most) = (n_stages as f64, problem.fewest_and_most().1 as f64);
         let weight = (stages + most - 1.0) / (most * stages);
         let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
+        let share = most / (stages + most - 1.0);
         let weights = [weight, weight, 1.0 / stages];
-        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill }
+        Stages { problem, cluster, n_stages, weights, fill, share, to_beat: to_beat / fill }
     }
 
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
@@ -177,9 +236,21 @@ impl<'p> Stages<'p> {
     /// out alike or not.
     fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
         let goal = self.goal(None);
-        let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floors(&goal).iter().sum();
-        let all = meshes(self.cluster.n_devices() as i64).into_iter();
+        let n_devices = self.cluster.n_devices();
+        let floor = |mesh: &Mesh| {
+            let blocks = Model::new(self.input(n_microbatches), mesh).floors(&goal);
+            self.problem.floors.add(n_devices, self.share, &blocks);
+            blocks.iter().sum()
+        };
+        let all = self.meshes().into_iter();
         all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
+    }
+
+    /// The meshes of a stage's devices; of all devices the one that `shard` was asked for.
+    fn meshes(&self) -> Vec<Mesh> {
+        let n_devices = self.cluster.n_devices() as i64;
+        let asked = asked_mesh(self.problem.sharded, n_devices).filter(|_| self.n_stages == 1);
+        asked.map_or_else(|| meshes(n_devices), |mesh| vec![mesh])
     }
 
     fn goal(&self, limit_bytes: Option<f64>) -> Goal {

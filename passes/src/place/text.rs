@@ -1,6 +1,7 @@
 //! The text of a candidate: the program in a stage's layouts, with the stage of every instruction.
 
 use super::Problem;
+use crate::derive::MESH_NOTE;
 use crate::shard::Solved;
 use crate::shard::decision::Decision;
 use crate::shard::emit::emit;
@@ -28,12 +29,20 @@ pub fn write(module: &mut Module, stages: &[Vec<usize>], n_stages: usize, n_micr
 
 /// The header's notes of a number of stages on equal meshes, and of microbatches.
 pub fn head(module: &mut Module, n_stages: usize, n_microbatches: usize) {
-    if n_stages > 1 {
-        let mesh = module.note("phzc.mesh").unwrap_or_default();
-        let meshes: Vec<String> = (0..n_stages).map(|stage| format!("{stage}:{mesh}")).collect();
+    let mesh = module.note(MESH_NOTE).unwrap_or_default();
+    head_of(module, &vec![mesh; n_stages], n_microbatches);
+}
+
+/// The header's notes of stages on these meshes, and of microbatches.
+pub fn head_of(module: &mut Module, meshes: &[String], n_microbatches: usize) {
+    if let [first, _, ..] = meshes {
+        module.set_note(MESH_NOTE, first);
+        let meshes: Vec<String> =
+            meshes.iter().enumerate().map(|(at, mesh)| format!("{at}:{mesh}")).collect();
         module.set_note("phzc.stages", &meshes.join(";"));
     }
-    super::note::set(module, &[("n_stages", n_stages.into()), ("n_microbatches", n_microbatches.into())]);
+    let counts = [("n_stages", meshes.len().into()), ("n_microbatches", n_microbatches.into())];
+    super::note::set(module, &counts);
 }
 
 fn note_stages(module: &mut Module, comp: CompId, stages: &[usize]) {

@@ -27,10 +27,14 @@ struct Found {
     plan: Plan,
 }
 
+/// Up to so many stages have different numbers of devices, as alternatives.
+const MAX_UNEQUAL: usize = 8;
+
 /// What may be one of the best.
 struct Candidate {
     n_stages: usize,
-    n_microbatches: usize,
+    /// Any, if there is none.
+    n_microbatches: Option<usize>,
     schedule: Wanted,
     /// Seconds of a step, by an estimate.
     secs: f64,
@@ -42,12 +46,12 @@ impl Problem<'_> {
         let bound = best.lower_bound_secs();
         let mut found = vec![self.found(best)];
         let mut open = self.candidates(wanted);
-        while let Some(next) = next(&mut open, &found, k) {
+        while let Some(next) = next(&mut open, &found, k).filter(|_| !self.made.is_limited()) {
             let made = Made::new(0);
-            let Ok(placement) = self.only(&made, next.n_microbatches, next.schedule).best(next.n_stages)
-            else {
-                continue;
-            };
+            let placement = self.only(&made, next.n_microbatches, next.schedule).best(next.n_stages);
+            self.made.join(&made);
+            // What does not fit, or cannot be cut so, is no alternative.
+            let Ok(placement) = placement else { continue };
             let one = self.found(placement);
             if next.schedule == Wanted::Fastest {
                 open.extend(other_schedules(&one, next.secs));
@@ -62,6 +66,7 @@ impl Problem<'_> {
         found.truncate(k);
         let all = found.iter().map(|found| self.alternative(found)).collect();
         let mut first = found.swap_remove(0).placement;
+        first.is_limited |= self.made.is_limited();
         first.note(bound.min(first.lower_bound_secs()));
         (first, all)
     }
@@ -75,20 +80,29 @@ impl Problem<'_> {
 
     /// Every number of stages with every number of microbatches, with what the chain takes it to take.
     fn candidates(&self, wanted: usize) -> Vec<Candidate> {
-        let (one, many) = self.stage_counts(wanted).unwrap_or_default();
+        let (one, many) = self.stage_counts(wanted).expect("as for the best plan");
         let all = [one, many].concat();
         let pairs: Vec<(usize, usize)> = all
             .iter()
             .flat_map(|&n_stages| self.counts.iter().map(move |&count| (n_stages, count)))
             .collect();
+        let may_be_unequal =
+            |&n_stages: &usize| !all.contains(&n_stages) && self.may_be_unequal(n_stages) && !self.is_huge(0);
+        let most = if wanted > 0 { wanted } else { MAX_UNEQUAL.min(self.cluster.n_devices()) };
+        let unequal = (wanted.max(2)..=most).filter(may_be_unequal);
+        // They are tried in any case: without layouts on all sizes there is no estimate.
+        let any = |n_stages| Candidate { n_stages, n_microbatches: None, schedule: self.schedule, secs: 0.0 };
+        let unequal: Vec<Candidate> = unequal.map(any).collect();
         let candidate = |(n_stages, n_microbatches): (usize, usize)| {
             let schedule = self.schedule;
             let made = Made::new(0);
+            let n_microbatches = Some(n_microbatches);
             let sketched = || self.only(&made, n_microbatches, schedule).sketched_secs(n_stages);
             let secs = if n_stages == 1 { 0.0 } else { sketched() };
             Candidate { n_stages, n_microbatches, schedule, secs }
         };
-        pairs.into_par_iter().map(candidate).collect()
+        let equal: Vec<Candidate> = pairs.into_par_iter().map(candidate).collect();
+        equal.into_iter().chain(unequal).collect()
     }
 
     /// Seconds of the best cut in layouts that ignore memory; infinite if there is none.
@@ -97,8 +111,9 @@ impl Problem<'_> {
     }
 
     /// The same problem with one number of microbatches, by one schedule.
-    fn only<'m>(&'m self, made: &'m Made, n_microbatches: usize, schedule: Wanted) -> Problem<'m> {
-        Problem { counts: vec![n_microbatches], schedule, made, ..self.clone() }
+    fn only<'m>(&'m self, made: &'m Made, n_microbatches: Option<usize>, schedule: Wanted) -> Problem<'m> {
+        let counts = n_microbatches.map_or_else(|| self.counts.clone(), |count| vec![count]);
+        Problem { counts, schedule, made, ..self.clone() }
     }
 
     fn alternative(&self, found: &Found) -> Alternative {
@@ -110,6 +125,7 @@ impl Problem<'_> {
             Recompute::Never => ",recompute=never",
             Recompute::All => ",recompute=all",
         };
+        options += &self.groups.noted();
         Alternative { options, is_again: found.placement.is_again(), plan: found.plan.clone() }
     }
 }
@@ -128,7 +144,7 @@ fn other_schedules(found: &Found, secs: f64) -> Vec<Candidate> {
             Wanted::This(schedule) if own.n_chunks() == 1 => found.plan.secs_by(schedule),
             _ => secs,
         };
-        Candidate { n_stages, n_microbatches, schedule, secs }
+        Candidate { n_stages, n_microbatches: Some(n_microbatches), schedule, secs }
     };
     all.filter(is_other).map(candidate).collect()
 }

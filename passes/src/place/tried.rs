@@ -8,7 +8,7 @@ use super::recompute::rewrite::rewrite;
 use super::{Problem, Recompute, note, text};
 use crate::check::{amount, largest_at_peak};
 use crate::choose::Stop;
-use crate::copies::expand::{Stages, expand};
+use crate::copies::expand::{Source, Stages, expand};
 use crate::derive::{MESH_NOTE, PLAN_NOTE, derive};
 use crate::report;
 use crate::shard::model::{Goal, Input};
@@ -19,10 +19,10 @@ use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted};
 const MAX_TEXTS: usize = 12;
 
 /// Where the chain needs no more of what there is to use, what it does not know of fits beside it.
-const SAFE: f64 = 0.4;
+pub(super) const SAFE: f64 = 0.4;
 
 /// The chain is a percent off: of a first text this much is planned with, or a second would have to be made.
-const GUESSED: f64 = 0.98;
+pub(super) const GUESSED: f64 = 0.98;
 
 /// How many texts more are made, each with so much of the memory of the one before, where phases move values for themselves.
 const MOVING_AGAIN: i32 = 6;
@@ -195,8 +195,10 @@ impl Problem<'_> {
         limits: &Limits,
         allowed: &[usize],
     ) -> (Option<(Cut, usize)>, Option<usize>) {
+        let share = self.gained_share(layers, n_stages);
         let chains = self.counts.iter().map(|&count| (self.chain(layers, count), count));
-        let floor = |(chain, count): (Chain, usize)| (chain.floor_secs(n_stages, count), count, chain);
+        let floor =
+            |(chain, count): (Chain, usize)| (share * chain.floor_secs(n_stages, count), count, chain);
         let mut chains: Vec<(f64, usize, Chain)> = chains.map(floor).collect();
         chains.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut best, mut is_limited): (Option<(Cut, usize)>, bool) = (None, false);
@@ -220,6 +222,16 @@ impl Problem<'_> {
         }
         best.iter_mut().for_each(|(cut, _)| cut.is_limited = is_limited);
         (best, fastest.map(|it| it.1).filter(|count| !allowed.contains(count)))
+    }
+
+    /// The share of its seconds that a chain takes where it computes again what is faster made than read; with other numbers of
+    /// microbatches it is about the same.
+    fn gained_share(&self, layers: &mut Layers, n_stages: usize) -> f64 {
+        let count = self.counts[0];
+        let mut chain = self.chain(layers, count);
+        let plain_secs = chain.floor_secs(n_stages, count);
+        self.ease(layers, &mut chain, count);
+        if plain_secs > 0.0 { chain.floor_secs(n_stages, count) / plain_secs } else { 1.0 }
     }
 
     /// The best cut that fits, of stages that compute something again if they must and may.
@@ -251,7 +263,7 @@ impl Problem<'_> {
     }
 
     /// Lets the layers of a chain compute again what they may, or must.
-    fn ease(&self, layers: &mut Layers, chain: &mut Chain, n_microbatches: usize) {
+    pub(super) fn ease(&self, layers: &mut Layers, chain: &mut Chain, n_microbatches: usize) {
         if self.recompute != Recompute::Never {
             chain.levels = layers.levels(n_microbatches);
             chain.is_all_again = self.recompute == Recompute::All;
@@ -278,21 +290,22 @@ impl Problem<'_> {
         };
         let layer_of = layers.whole_layers(short);
         let stage = |layer: &usize| cut.starts.partition_point(|start| start <= layer) - 1;
-        let stages = Stages { n: n_stages, of: layer_of.iter().map(stage).collect() };
+        let stages = Stages::alike(n_stages, layer_of.iter().map(stage).collect());
         let (mut found, sources) = expand(self.plain, short, &draft.text, &stages);
         for key in [MESH_NOTE, PLAN_NOTE] {
             draft.text.note(key).into_iter().for_each(|text| found.set_note(key, &text));
         }
         text::head(&mut found, n_stages, n_microbatches);
         if cut.is_again() {
-            let own = sources.iter().map(|source| (source.like, layer_of[source.reader.index()]));
+            let like = |source: &Source| source.like.expect("one plan hands nothing over");
+            let own = sources.iter().map(|source| (like(source), layer_of[source.reader.index()]));
             rewrite(&mut found, &layers.marks(&cut.again, own));
         }
         self.measured(found, (n_stages, n_microbatches), Some(cut))
     }
 
     /// What the report says of a text; of one that was cut, with what the chain says.
-    fn measured(
+    pub(super) fn measured(
         &self,
         mut text: Module,
         (n_stages, n_microbatches): (usize, usize),
@@ -302,7 +315,9 @@ impl Problem<'_> {
             text::head(&mut text, n_stages, n_microbatches);
         }
         self.made.add(text.entry().instrs.len());
-        self.schedule.note(&mut text);
+        if n_stages > 1 {
+            self.schedule.note(&mut text);
+        }
         let facts = derive(&text)?;
         let plan = report::plan_of(&text, &facts, self.cluster);
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
@@ -343,7 +358,7 @@ fn leaner(draft: &Draft, texts: &Texts, again: &impl Fn(f64, bool) -> Option<Dra
     Some(leaner).filter(|leaner| leaner.memory_bytes.is_none_or(is_leaner))
 }
 
-fn too_few_layers(n_layers: usize, n_stages: usize) -> Diagnostic {
+pub(super) fn too_few_layers(n_layers: usize, n_stages: usize) -> Diagnostic {
     let most = counted(n_layers, "stage");
     Diagnostic::error(format!("the program can be cut into {most} at most, not into {n_stages}"))
         .help("a loop is never cut: unroll it, or ask for fewer stages")

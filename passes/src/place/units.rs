@@ -8,14 +8,15 @@ use rustc_hash::FxBuildHasher;
 use std::ops::Range;
 
 /// A program without equal layers is cut at no more places than this.
-const MAX_UNITS: usize = 48;
+pub const MAX_UNITS: usize = 48;
 /// What is computed again is divided where at most this many times as much crosses as at the places that are this near.
 const LOW: f64 = 1.25;
 const NEAR: usize = 3;
 /// At so many places a layer is cut.
-const CUTS_PER_LAYER: usize = 2;
+pub const CUTS_PER_LAYER: usize = 2;
 
 /// The units of a text, and those of the whole chain.
+#[derive(Clone)]
 pub struct Units {
     /// Per unit of the text: its first position.
     pub starts: Vec<usize>,
@@ -76,6 +77,11 @@ impl Units {
         let of = (0..layer.end).chain(between).chain(layer.end..starts.len()).collect();
         let runs = (0..starts.len()).map(|unit| unit..unit + 1).collect();
         Units { starts, of, runs, inner: Some((first, n_cuts, n_between)) }
+    }
+
+    /// The same units in a text where they begin at other places.
+    pub fn at(&self, starts: Vec<usize>) -> Units {
+        Units { starts, ..self.clone() }
     }
 
     /// All of a text as one unit.

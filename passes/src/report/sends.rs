@@ -8,6 +8,7 @@ use crate::derive::{Facts, Nature, Phase, is_naming, origin};
 use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module, Opcode};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Traffic between stages.
 pub struct Sends {
@@ -37,9 +38,14 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
     for ((maker, leaf, by_update), reach) in reaches(module, facts) {
         let made = &facts.comps[module.entry.index()][maker.index()];
         let is_part = made.natures.get(leaf) == Some(&Nature::Part);
-        let add = |it: &mut Traffic| it.add(&reach, is_part, by_update, facts);
-        up[made.stage..reach.last.max(made.stage)].iter_mut().for_each(add);
-        down[reach.first.min(made.stage)..made.stage].iter_mut().for_each(add);
+        let add = |traffic: &mut [Traffic], boundaries: Range<usize>| {
+            for boundary in boundaries {
+                let bytes = reach.bytes / narrowest(facts, boundary);
+                traffic[boundary].add(bytes, is_part, by_update, facts);
+            }
+        };
+        add(&mut up, made.stage..reach.last);
+        add(&mut down, reach.first..made.stage);
     }
     let header = &facts.header;
     let secs = |stage: usize, bytes: f64| match header.group(stage) == header.group(stage + 1) {
@@ -54,9 +60,9 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
 }
 
 impl Traffic {
-    fn add(&mut self, reach: &Reach, is_part: bool, by_update: bool, facts: &Facts) {
+    fn add(&mut self, whole_bytes: f64, is_part: bool, by_update: bool, facts: &Facts) {
         let n_parts = facts.header.n_microbatches as f64;
-        let bytes = if is_part { reach.bytes / n_parts } else { reach.bytes };
+        let bytes = if is_part { whole_bytes / n_parts } else { whole_bytes };
         // Of the parts, an update reads the last microbatch's.
         if is_part && !by_update {
             self.each += bytes;
@@ -104,7 +110,7 @@ fn uses(
 struct Reach {
     first: usize,
     last: usize,
-    /// Bytes that one device reads of it.
+    /// Bytes that the devices of a stage read of it, together.
     bytes: f64,
 }
 
@@ -123,7 +129,7 @@ fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize, bool), R
                 if made.stage == own.stage || comp.instr(maker).op == Opcode::Parameter || !made.in_memory {
                     continue;
                 }
-                let bytes = read.copied().unwrap_or(made.bytes[leaf]);
+                let bytes = n_devices(facts, own.stage) * read.copied().unwrap_or(made.bytes[leaf]);
                 let key = (maker, leaf, own.phase == Phase::Update);
                 let reach = found.entry(key).or_insert(Reach { first: own.stage, last: own.stage, bytes });
                 (reach.first, reach.last) = (reach.first.min(own.stage), reach.last.max(own.stage));
@@ -132,6 +138,15 @@ fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize, bool), R
         }
     }
     found
+}
+
+fn n_devices(facts: &Facts, stage: usize) -> f64 {
+    facts.header.meshes[stage].n_devices() as f64
+}
+
+/// The devices of the smaller of the two stages at a boundary, which share what goes over it.
+fn narrowest(facts: &Facts, boundary: usize) -> f64 {
+    n_devices(facts, boundary).min(n_devices(facts, boundary + 1))
 }
 
 /// Whether stage `stage` and the next are not all in one node.

@@ -111,6 +111,12 @@ pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
     shards.map(|step| step.options.text(option).to_owned()).collect()
 }
 
+/// The mesh that the program's plan was asked to have, if one was.
+pub fn asked_mesh(module: &Module, n_devices: i64) -> Option<Mesh> {
+    let text = history(module, "mesh").pop().filter(|text| text != "auto")?;
+    parse_mesh(&text, n_devices).ok()
+}
+
 /// What the program's plan was not allowed to have: `place` keeps to that too.
 pub fn forbidden(module: &Module) -> Forbid {
     let last = history(module, "forbid").pop().unwrap_or_default();

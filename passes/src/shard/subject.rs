@@ -98,6 +98,6 @@ impl Subject {
     /// The whole program as a plan of what stands for it says.
     pub fn expanded(&self, whole: &Module, planned: Module) -> Module {
         let Some(short) = &self.short else { return planned };
-        expand(whole, short, &planned, &Stages { n: 1, of: vec![0; whole.entry().instrs.len()] }).0
+        expand(whole, short, &planned, &Stages::alike(1, vec![0; whole.entry().instrs.len()])).0
     }
 }

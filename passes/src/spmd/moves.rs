@@ -30,10 +30,9 @@ pub fn lower(
     from: Layout,
     to: Layout,
 ) -> Option<InstrId> {
-    let rank = build.dims(value).len();
-    let steps = moves(from, to, rank, build.mesh);
     let sizes = build.dims(value).into_iter().enumerate();
     let whole: Dims = sizes.map(|(dim, size)| size * from.tiles(dim, build.mesh)).collect();
+    let (rank, steps) = (whole.len(), moves(from, to, &whole, build.mesh));
     if !steps.iter().all(|step| step.layout.divides(&whole, build.mesh)) {
         return None;
     }

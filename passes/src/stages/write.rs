@@ -27,7 +27,7 @@ pub fn module(
     sums: &[usize],
 ) -> Module {
     let mut writer = Writer::new(split);
-    writer.parameters(inputs);
+    writer.parameters(inputs, task.stage);
     for (id, instr) in split.local.entry().iter().filter(|(id, _)| needed[id.index()]) {
         writer.instr(id, instr);
     }
@@ -82,14 +82,14 @@ impl<'a> Writer<'a> {
         InstrId::new(self.instrs.len() - 1)
     }
 
-    fn parameters(&mut self, inputs: &[Source]) {
+    fn parameters(&mut self, inputs: &[Source], stage: usize) {
         for (number, &source) in inputs.iter().enumerate() {
             let payload = Payload::Parameter(number as u32);
             let (name, shape, stands_for) = self.parameter(source);
             let mut own = Instr { payload, ..plain(name, Opcode::Parameter, shape) };
             if let Some(&(maker, leaf)) = stands_for.first().filter(|_| source != Source::Microbatch) {
-                let maker = &self.split.local.entry().instr(maker).name;
-                let tiling = self.split.layouts.leaf(maker, leaf);
+                let maker = self.split.local.entry().instr(maker);
+                let tiling = self.split.layouts.received(maker, leaf, stage);
                 tiling.into_iter().for_each(|tiling| layouts::set(&mut own, tiling));
             }
             let id = self.push(own);

@@ -1,7 +1,7 @@
 //! How much recomputed runs may hold: the caps between which the best patterns of a layer change.
 
 use super::layers::Layers;
-use super::patterns::{Candidate, Patterns, Use, patterns};
+use super::patterns::{Candidate, Edge, Patterns, Use, hull_patterns, patterns};
 use std::sync::Arc;
 
 /// How much a recomputed run may hold, and the patterns that this allows; the first is nothing.
@@ -13,6 +13,9 @@ pub struct Cap {
     /// Per class: all that some run below the next cap allows.
     pub loose: Vec<Arc<Patterns>>,
 }
+
+/// How the patterns of a layer are made.
+type Make = fn(&[Candidate], f64, Edge, Use) -> Patterns;
 
 /// The most caps that are told apart.
 const MAX_CAPS: usize = 32;
@@ -26,16 +29,17 @@ impl Cap {
             let layer = layers.first_of[class];
             &candidates[layers.starts[layer]..layers.starts[layer + 1]]
         };
-        let under = |mib: f64, purpose: Use| -> Vec<Arc<Patterns>> {
-            let of = |class: usize| Arc::new(patterns(ops(class), mib, layers.edges[class], purpose));
+        let under = |mib: f64, purpose: Use, made: Make| -> Vec<Arc<Patterns>> {
+            let of = |class: usize| Arc::new(made(ops(class), mib, layers.edges[class], purpose));
             (0..layers.n_classes()).map(of).collect()
         };
+        let loose = |mib: f64| under(mib, Use::Bound, hull_patterns);
         let sums = run_sums((0..layers.n_classes()).map(ops));
         let mut raw: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
         for mib in spread(&sums, MAX_SUMS).into_iter().map(|at| sums[at]) {
-            let full = under(mib, Use::Plan);
-            if raw.last().is_none_or(|last| !have_equal_hulls(&last.1, &full)) {
-                raw.push((mib, full));
+            let hulls = under(mib, Use::Plan, hull_patterns);
+            if raw.last().is_none_or(|last| !have_equal_hulls(&last.1, &hulls)) {
+                raw.push((mib, hulls));
             }
         }
         let all: Vec<f64> = raw.iter().map(|cap| cap.0).collect();
@@ -43,11 +47,11 @@ impl Cap {
         // What a run holds below a cap is at most the next smaller sum.
         let below = |mib: f64| sums[..sums.partition_point(|&sum| sum < mib)].last().copied().unwrap_or(0.0);
         let limit = |at: usize| kept.get(at).map_or(f64::INFINITY, |&raw| below(all[raw]));
-        let mut caps = vec![Cap { mib: 0.0, full: Vec::new(), loose: under(limit(0), Use::Bound) }];
+        let mut caps = vec![Cap { mib: 0.0, full: Vec::new(), loose: loose(limit(0)) }];
         caps.extend(kept.iter().enumerate().map(|(at, &own)| Cap {
             mib: all[own],
-            full: raw[own].1.clone(),
-            loose: under(limit(at + 1), Use::Bound),
+            full: under(all[own], Use::Plan, patterns),
+            loose: loose(limit(at + 1)),
         }));
         caps
     }

@@ -8,11 +8,23 @@ use super::super::Span;
 use super::completion::{Completion, LEVELS, around, most_reserved_mib};
 use super::mixed::{Code, Mixed};
 use super::sweep::{MAX_MOVE_MS, is_allowed};
+use rayon::prelude::*;
 
 /// By how much more than its bound a stage is first asked to take, relatively, and how the next rise grows.
 const RISE: (f64, f64) = (3e-3, 1.5);
 /// Times of ways of a stage that are this close, relatively, are told apart no more.
 const CLOSE: f64 = 4e-4;
+
+/// Levels that are looked through side by side, whatever the number of threads: the ways found in them cut the next ones short.
+const AT_ONCE: usize = 3;
+
+/// What a level has.
+struct Found {
+    /// Its fastest way below a time.
+    way: Option<(f64, Vec<Code>)>,
+    /// Whether no ways were left out that promised less.
+    is_exact: bool,
+}
 
 /// What is known of a stage.
 pub struct Solved {
@@ -33,15 +45,19 @@ pub fn solve(
     is_way_wanted: bool,
 ) -> Solved {
     let searches: Vec<Search> =
-        (0..LEVELS.len()).map(|level| Search::new(of, span, level, lower_ms)).collect();
+        (0..LEVELS.len()).into_par_iter().map(|level| Search::new(of, span, level, lower_ms)).collect();
     let (mut rise, mut most_ms, mut is_exact) = (RISE.0, lower_ms, true);
     while most_ms < cap_ms {
         most_ms = (most_ms * (1.0 + rise)).min(cap_ms);
         rise *= RISE.1;
         let mut best: Option<(f64, Vec<Code>)> = None;
-        for search in &searches {
-            let found = search.run(best.as_ref().map_or(most_ms, |best| best.0), max_labels, &mut is_exact);
-            best = found.or(best);
+        for some in searches.chunks(AT_ONCE) {
+            let most_ms = best.as_ref().map_or(most_ms, |best| best.0);
+            let found: Vec<Found> = some.par_iter().map(|search| search.run(most_ms, max_labels)).collect();
+            for found in found {
+                is_exact &= found.is_exact;
+                best = found.way.into_iter().chain(best).min_by(|a, b| a.0.total_cmp(&b.0));
+            }
         }
         if is_exact {
             let least_ms = best.as_ref().map_or(most_ms, |best| best.0);
@@ -107,28 +123,33 @@ impl<'a> Search<'a> {
         around(&self.completion.prices, &bounds)
     }
 
-    /// The fastest way of the level below a time; `is_exact` no more where some were left out.
-    fn run(&self, most_ms: f64, max_labels: usize, is_exact: &mut bool) -> Option<(f64, Vec<Code>)> {
-        let mut layers: Vec<Vec<Label>> = Vec::new();
+    /// The fastest way of the level below a time.
+    fn run(&self, most_ms: f64, max_labels: usize) -> Found {
+        let (mut layers, mut is_exact): (Vec<Vec<Label>>, bool) = (Vec::new(), true);
         for op in self.span.start..self.span.end {
-            let made = match layers.last() {
-                None => self.first(op),
-                Some(last) => {
-                    last.iter().enumerate().flat_map(|(at, label)| self.next(op, at, label)).collect()
-                }
+            let mut possible: Vec<(f64, Label)> = Vec::new();
+            let mut keep = |label: Label| {
+                let least_ms = self.least_ms(op, &label, most_ms);
+                possible.extend((least_ms <= most_ms).then_some((least_ms, label)));
             };
-            let least_ms = |label: &Label| self.least_ms(op, label, most_ms);
-            let possible =
-                made.into_iter().map(|label| (least_ms(&label), label)).filter(|(ms, _)| *ms <= most_ms);
-            let mut kept = self.undominated(op, possible.collect());
+            match layers.last() {
+                None => self.first(op).into_iter().for_each(keep),
+                Some(last) => {
+                    last.iter().enumerate().for_each(|(at, label)| self.next(op, at, label, &mut keep));
+                }
+            }
+            if possible.is_empty() {
+                return Found { way: None, is_exact };
+            }
+            let mut kept = self.undominated(op, &possible);
             if kept.len() > max_labels {
-                *is_exact = false;
+                is_exact = false;
                 kept.sort_by(|a, b| a.0.total_cmp(&b.0));
                 kept.truncate(max_labels);
             }
             layers.push(kept.into_iter().map(|(_, label)| label).collect());
         }
-        self.best(&layers, most_ms)
+        Found { way: self.best(&layers, most_ms), is_exact }
     }
 
     fn first(&self, op: usize) -> Vec<Label> {
@@ -152,14 +173,14 @@ impl<'a> Search<'a> {
         (0..ways.len()).flat_map(|way| self.with(op, way, enter(way))).collect()
     }
 
-    fn next(&self, op: usize, before: usize, label: &Label) -> Vec<Label> {
+    fn next(&self, op: usize, before: usize, label: &Label, keep: &mut impl FnMut(Label)) {
         let ways = self.of.ways(self.span.n_devices);
-        let from = label.code / 2;
-        let moved = |way: usize| (way, ways[way].moves_ms[from][op]);
-        let possible = (0..ways.len()).map(moved).filter(|(_, move_ms)| *move_ms <= MAX_MOVE_MS);
-        possible
-            .flat_map(|(way, move_ms)| self.with(op, way, Label { ms: label.ms + move_ms, before, ..*label }))
-            .collect()
+        for (way, to) in ways.iter().enumerate() {
+            let move_ms = to.moves_ms[label.code / 2][op];
+            if move_ms <= MAX_MOVE_MS {
+                self.with(op, way, Label { ms: label.ms + move_ms, before, ..*label }).for_each(&mut *keep);
+            }
+        }
     }
 
     /// An operator added: not recomputed, and recomputed.
@@ -247,19 +268,22 @@ impl<'a> Search<'a> {
     }
 
     /// Without those that another one with the same last degrees and recomputation is hardly worse than.
-    fn undominated(&self, op: usize, mut labels: Vec<(f64, Label)>) -> Vec<(f64, Label)> {
+    fn undominated(&self, op: usize, labels: &[(f64, Label)]) -> Vec<(f64, Label)> {
         let step_ms = self.step_ms[op - self.span.start];
-        let state = |label: &Label| (self.completion.class_of[label.code / 2], label.code % 2);
         let step = |label: &Label| if step_ms > 0.0 { (label.ms / step_ms).floor() } else { label.ms };
-        labels.sort_unstable_by(|(_, a), (_, b)| {
-            let in_step = a.mib.total_cmp(&b.mib).then(a.ms.total_cmp(&b.ms)).then(a.code.cmp(&b.code));
-            state(a).cmp(&state(b)).then(step(a).total_cmp(&step(b))).then(in_step)
-        });
+        // Keys are far smaller than labels; numbers that are not below nothing are in the order of their bits.
+        let key = |(at, (_, label)): (usize, &(f64, Label))| {
+            let state = (self.completion.class_of[label.code / 2], label.code % 2);
+            let numbers = [step(label), label.mib, label.ms].map(f64::to_bits);
+            (state, numbers, label.code, at)
+        };
+        let mut keys: Vec<_> = labels.iter().enumerate().map(key).collect();
+        keys.sort_unstable();
         let mut kept = Vec::new();
-        for labels in labels.chunk_by(|(_, a), (_, b)| state(a) == state(b)) {
+        for keys in keys.chunk_by(|a, b| a.0 == b.0) {
             // What else a way holds takes few values: of each the least MiB so far.
             let mut least: Vec<([f64; 6], f64)> = Vec::new();
-            for label in labels {
+            for label in keys.iter().map(|key| &labels[key.3]) {
                 let holds = self.holds(&label.1);
                 let is_no_more = |(other, mib): &([f64; 6], f64)| {
                     *mib <= label.1.mib && other.iter().zip(&holds).all(|(a, b)| a <= b)

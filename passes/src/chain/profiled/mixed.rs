@@ -3,7 +3,7 @@
 //! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
 use super::super::memo::lock;
-use super::super::{Best, Effort, Side, Span, Stages, Twin};
+use super::super::{Best, Effort, ROUNDING, Side, Span, Stages, Twin};
 use super::exact::{Solved, solve};
 use super::layers::ends_cheaper;
 use super::sweep::{N_PRICES, Sweep};
@@ -47,6 +47,8 @@ pub struct Mixed<'a> {
     base: &'a Problem<'a>,
     /// Per group.
     ways: Vec<Vec<Way>>,
+    /// Per group, and per operator before: the sum of what each takes at least, nothing recomputed.
+    least_ms: Vec<Vec<f64>>,
     /// Milliseconds per MiB of recomputing single operators: where choices change.
     prices: [f64; N_PRICES],
     sweeps: Mutex<IndexMap<Span, Arc<Mutex<Sweep>>, FxBuildHasher>>,
@@ -80,7 +82,8 @@ impl<'a> Mixed<'a> {
         };
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
-        Mixed { base, ways, prices, sweeps: Mutex::default(), ways_of: Mutex::default() }
+        let least_ms = ways.iter().map(|ways| least_before(ways, base.n_units())).collect();
+        Mixed { base, ways, least_ms, prices, sweeps: Mutex::default(), ways_of: Mutex::default() }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
@@ -117,7 +120,7 @@ impl<'a> Mixed<'a> {
     /// What is known of a stage that is asked to take no more than some milliseconds.
     fn solved(&self, placed: &Span, cap_ms: f64, effort: usize) -> Solved {
         let lower_ms = self.bound_ms(placed);
-        let alike_ms = self.base.shared.ms(*placed, Side::Upper);
+        let alike_ms = self.base.shared.ms(*placed, Side::Upper, f64::INFINITY);
         let most_ms = cap_ms.min(alike_ms * (1.0 + CLOSE)).min(lower_ms * MAX_RISE);
         let solved = solve(self, placed, [lower_ms, most_ms], MAX_LABELS[effort.min(1)], effort > 0);
         if let Some(way) = &solved.way {
@@ -133,7 +136,7 @@ impl<'a> Mixed<'a> {
     fn faster(&self, span: &Span) -> Option<(f64, Vec<Code>)> {
         let placed = self.base.placed(&self.twin(span.end).of(span));
         let way = lock(&self.ways_of).get(&placed).cloned()?;
-        (way.0 < self.base.shared.ms(placed, Side::Upper)).then_some(way)
+        (way.0 < self.base.shared.ms(placed, Side::Upper, f64::INFINITY)).then_some(way)
     }
 
     /// The plan of some spans.
@@ -175,6 +178,17 @@ fn with_moves(machine: &Machine, mut ways: Vec<Way>) -> Vec<Way> {
         way.moves_ms = choices.iter().map(from).collect();
     }
     ways
+}
+
+/// Per operator, and at the end: the sum of the least milliseconds of those before it.
+fn least_before(ways: &[Way], n_ops: usize) -> Vec<f64> {
+    let mut sum_ms = 0.0;
+    let least = |op: usize| ways.iter().map(|way| way.profiles[op].both_ms()).fold(f64::INFINITY, f64::min);
+    let after = |op: usize| {
+        sum_ms += least(op);
+        sum_ms
+    };
+    std::iter::once(0.0).chain((0..n_ops).map(after)).collect()
 }
 
 /// Nothing, and prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
@@ -229,6 +243,11 @@ impl Stages for Mixed<'_> {
     fn upper_ms(&self, span: &Span) -> f64 {
         self.refined(span, f64::INFINITY, 0)[1]
     }
+    fn quick_ms(&self, span: &Span) -> f64 {
+        let group = self.base.groups.iter().position(|&group| group == span.n_devices);
+        let least = group.map(|at| self.least_ms[at][span.end] - self.least_ms[at][span.start]);
+        self.base.scaled(least.unwrap_or(f64::INFINITY)) / ROUNDING
+    }
     fn twin(&self, end: usize) -> Twin {
         self.base.twin(end)
     }
@@ -241,7 +260,7 @@ impl Stages for Mixed<'_> {
     fn refined(&self, span: &Span, cap: f64, effort: usize) -> [f64; 2] {
         let (placed, scale) = (self.base.placed(span), self.base.scaled(1.0));
         let solved = self.solved(&placed, cap / scale, effort);
-        let alike_ms = self.base.shared.ms(placed, Side::Upper);
+        let alike_ms = self.base.shared.ms(placed, Side::Upper, f64::INFINITY);
         let upper_ms = solved.way.map_or(alike_ms, |way| way.0.min(alike_ms));
         [solved.lower_ms * scale, upper_ms * scale]
     }

@@ -23,7 +23,7 @@ mod uniform;
 pub use space::{Degrees, Found, Limits, Space};
 
 use super::memo::Memo;
-use super::{Best, Effort, Part, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
+use super::{Best, Effort, Part, ROUNDING, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
 use layers::{Layers, ends_cheaper};
 use mixed::Mixed;
@@ -32,7 +32,7 @@ use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
 use std::ops::{Deref, RangeInclusive};
-use uniform::Uniform;
+use uniform::{Uniform, undominated};
 
 /// The fastest plan that fits, `None` where none was found.
 pub fn best(machine: &Machine, space: &Space) -> Option<Found> {
@@ -244,41 +244,37 @@ impl<'a> Shared<'a> {
         busy * self.setting.machine.n_microbatches(self.setting.microbatch) / self.n_devices as f64
     }
 
-    /// Milliseconds of a placed stage. Aceso's cost has one schedule, whose solver remembers them.
-    fn ms(&self, placed: Span, side: Side) -> f64 {
+    /// Milliseconds of a placed stage; where that is more than `cap_ms`, infinite or as many. Aceso's cost has one schedule, whose solver remembers them.
+    fn ms(&self, placed: Span, side: Side, cap_ms: f64) -> f64 {
         if self.setting.machine.own.is_none() {
-            return self.made_ms(&placed, side);
+            return self.made_ms(&placed, side, cap_ms);
         }
         let rows = self.memo[side as usize].rows(&placed, self.setting.layers.twin(placed.end));
-        rows.get_or(&placed, |twin| self.made_ms(twin, side))
+        // Other schedules compare with other caps.
+        rows.get_or(&placed, |twin| self.made_ms(twin, side, f64::INFINITY))
     }
 
-    fn made_ms(&self, placed: &Span, side: Side) -> f64 {
-        let splits = self.splits(placed.n_devices).iter();
-        splits.fold(f64::INFINITY, |least, split| match side {
+    fn made_ms(&self, placed: &Span, side: Side, cap_ms: f64) -> f64 {
+        let (splits, most_ms) = (self.splits(placed.n_devices).iter(), cap_ms.next_up());
+        let ms = splits.fold(most_ms, |least, split| match side {
             Side::Lower => split.lower_ms(&self.setting, placed, least),
             // Recomputation only adds to it.
             Side::Upper if split.plain_ms(&self.setting, placed) >= least => least,
-            Side::Upper => least.min(split.upper_ms(&self.setting, placed).0),
-        })
+            Side::Upper => split.upper_ms(&self.setting, placed, least).0,
+        });
+        if ms < most_ms { ms } else { f64::INFINITY }
+    }
+
+    /// Milliseconds of a stage's operators alone, nothing recomputed, as if it fitted.
+    fn operators_ms(&self, span: &Span) -> f64 {
+        let splits = self.splits(span.n_devices).iter();
+        splits.map(|split| split.operators_ms(span)).fold(f64::INFINITY, f64::min)
     }
 
     fn splits(&self, n_devices: usize) -> &[Uniform] {
         let at = self.groups.iter().position(|&group| group == n_devices);
         at.map_or(&[], |at| &self.splits[at])
     }
-}
-
-/// Without those that another one beats in every operator: ZeRO that only adds to what there is.
-fn undominated(splits: Vec<Uniform>) -> Vec<Uniform> {
-    let mut kept: Vec<Uniform> = Vec::new();
-    for split in splits {
-        if !kept.iter().any(|other| other.is_never_worse(&split)) {
-            kept.retain(|other| !split.is_never_worse(other));
-            kept.push(split);
-        }
-    }
-    kept
 }
 
 /// One microbatch size under one schedule.
@@ -309,7 +305,7 @@ impl Problem<'_> {
     /// A stage of a span that fits.
     fn stage(&self, span: &Span) -> StageChoice {
         let placed = self.placed(span);
-        let ms = |split: &&Uniform| split.upper_ms(&self.setting, &placed).0;
+        let ms = |split: &&Uniform| split.upper_ms(&self.setting, &placed, f64::INFINITY).0;
         let best = self.splits(span.n_devices).iter().min_by(|a, b| ms(a).total_cmp(&ms(b)));
         best.expect("a stage has a measured split").stage(&self.setting, &placed)
     }
@@ -372,10 +368,16 @@ impl Stages for Problem<'_> {
             .all(|split| ends_cheaper(self.setting.machine, &split.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.scaled(self.shared.ms(self.placed(span), Side::Lower))
+        self.ms_within(span, Side::Lower, f64::INFINITY)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
-        self.scaled(self.shared.ms(self.placed(span), Side::Upper))
+        self.ms_within(span, Side::Upper, f64::INFINITY)
+    }
+    fn quick_ms(&self, span: &Span) -> f64 {
+        self.scaled(self.shared.operators_ms(span)) / ROUNDING
+    }
+    fn ms_within(&self, span: &Span, side: Side, cap: f64) -> f64 {
+        self.scaled(self.shared.ms(self.placed(span), side, cap / self.fill * ROUNDING))
     }
     fn is_coarse(&self, unit: usize) -> bool {
         let layers = &self.setting.layers;

@@ -55,11 +55,27 @@ pub enum Use {
 ///
 /// A run of recomputed operators keeps the result of its last one: it saves what the others keep, and needs two operators at least.
 pub fn patterns(ops: &[Candidate], cap_mib: f64, edge: Edge, purpose: Use) -> Patterns {
+    made(ops, cap_mib, edge, purpose, undominated)
+}
+
+/// Those of them on the lower hull: far fewer are looked at, as the hull of sets that are moved and put together is that of their hulls.
+pub fn hull_patterns(ops: &[Candidate], cap_mib: f64, edge: Edge, purpose: Use) -> Patterns {
+    made(ops, cap_mib, edge, purpose, on_hull)
+}
+
+/// The patterns; `needed` says which of those of the first operators matter.
+fn made(
+    ops: &[Candidate],
+    cap_mib: f64,
+    edge: Edge,
+    purpose: Use,
+    needed: fn(Vec<Pattern>) -> Vec<Pattern>,
+) -> Patterns {
     let n_ops = ops.len();
     let mut upto: Vec<Vec<Pattern>> = vec![Vec::new(); n_ops + 2];
     upto[0].push(Pattern::default());
     for first in 0..n_ops {
-        let here = undominated(std::mem::take(&mut upto[first]));
+        let here = needed(std::mem::take(&mut upto[first]));
         for (end, run) in runs(ops, first, cap_mib, edge, purpose) {
             let with = |pattern: &Pattern| Pattern {
                 saved_mib: pattern.saved_mib + run.saved_mib,
@@ -72,7 +88,7 @@ pub fn patterns(ops: &[Candidate], cap_mib: f64, edge: Edge, purpose: Use) -> Pa
         upto[first + 1].extend(here);
     }
     let all = upto.split_off(n_ops).concat();
-    let points = undominated(all);
+    let points = needed(all);
     let hull = hull(&points);
     Patterns { points, hull }
 }
@@ -114,6 +130,11 @@ fn undominated(mut all: Vec<Pattern>) -> Vec<Pattern> {
         kept.push(pattern);
     }
     kept
+}
+
+fn on_hull(all: Vec<Pattern>) -> Vec<Pattern> {
+    let points = undominated(all);
+    hull(&points).into_iter().map(|at| points[at]).collect()
 }
 
 fn hull(points: &[Pattern]) -> Vec<usize> {
@@ -186,12 +207,32 @@ mod tests {
         Some((saved_mib, ms))
     }
 
+    fn ops_of(drawn: &[(u8, u8)]) -> Vec<Candidate> {
+        drawn.iter().map(|&(ms, mib)| op(f64::from(ms), f64::from(mib))).collect()
+    }
+
     proptest! {
+        #[test]
+        fn the_hull_is_that_of_all_patterns(
+            drawn in prop::collection::vec((1u8..9, 0u8..9), 1..9), cap in 0u8..40, is_plan in any::<bool>(),
+        ) {
+            let purpose = if is_plan { Use::Plan } else { Use::Bound };
+            for edge in [Edge::Stage, Edge::Cut, Edge::Open] {
+                let corners = |found: &Patterns| -> Vec<(f64, f64)> {
+                    found.hull.iter().map(|&at| (found.points[at].saved_mib, found.points[at].ms)).collect()
+                };
+                let all = patterns(&ops_of(&drawn), f64::from(cap), edge, purpose);
+                let few = hull_patterns(&ops_of(&drawn), f64::from(cap), edge, purpose);
+                prop_assert_eq!(few.points.len(), few.hull.len());
+                prop_assert_eq!(corners(&few), corners(&all));
+            }
+        }
+
         #[test]
         fn every_set_of_operators_is_dominated(
             ops in prop::collection::vec((1u8..9, 0u8..9), 1..7), cap in 0u8..30,
         ) {
-            let ops: Vec<Candidate> = ops.iter().map(|&(ms, mib)| op(f64::from(ms), f64::from(mib))).collect();
+            let ops = ops_of(&ops);
             let found = patterns(&ops, f64::from(cap), Edge::Cut, Use::Plan);
             for set in 0..1u64 << ops.len() {
                 if let Some((saved_mib, ms)) = value(&ops, set, f64::from(cap)) {

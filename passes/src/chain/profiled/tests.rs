@@ -184,3 +184,27 @@ fn memory_that_suffices_recomputes_nothing_and_the_least_that_does_something() {
     let least = (100..1000).find_map(|limit| n_recomputed(f64::from(limit)));
     assert!(least.is_some_and(|n| n > 0), "{least:?}");
 }
+
+#[test]
+fn a_stage_under_a_cap_takes_what_it_takes_and_one_above_it_is_above_it() {
+    let machine = machine(&[(2, 20), (3, 10), (1, 25), (2, 15), (4, 5)], 2, 260.0);
+    let shared = shared(&machine, &space(false));
+    let problems = problems(&shared, &space(false));
+    let (mut n_below, mut n_above) = (0, 0);
+    for (problem, end) in
+        problems.iter().flat_map(|problem| (1..=problem.n_units()).map(move |end| (problem, end)))
+    {
+        for (start, side) in (0..end).flat_map(|start| [(start, Side::Lower), (start, Side::Upper)]) {
+            let span = Span { start, end, n_devices: 1, links: 0, in_flight: 2 };
+            let ms = problem.ms_within(&span, side, f64::INFINITY);
+            assert!(problem.quick_ms(&span) <= ms);
+            for cap in [0.5 * problem.quick_ms(&span), ms, 1.3 * problem.quick_ms(&span)] {
+                let within = problem.ms_within(&span, side, cap);
+                assert!(if ms <= cap { within == ms } else { within > cap }, "{span:?} {ms} {cap} {within}");
+                n_below += usize::from(ms <= cap && ms.is_finite());
+                n_above += usize::from(ms > cap);
+            }
+        }
+    }
+    assert!(n_below > 0 && n_above > 0);
+}

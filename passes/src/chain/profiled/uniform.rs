@@ -3,7 +3,7 @@
 use super::super::Span;
 use super::fill::{Piece, Shares, Slope, divided_ms, slopes, whole_ms};
 use super::layers::Layers;
-use super::patterns::{Candidate, Edge, Patterns, Use, patterns};
+use super::patterns::{Candidate, Edge, Patterns, Use, hull_patterns, patterns};
 use super::range_max::RangeMax;
 use super::{Cap, Degrees, Setting};
 use indexmap::IndexMap;
@@ -149,7 +149,12 @@ impl Uniform {
     /// Milliseconds of a microbatch without recomputation.
     pub(super) fn plain_ms(&self, of: &Setting, span: &Span) -> f64 {
         let (first, last) = (&self.profiles[span.start], &self.profiles[span.end - 1]);
-        self.ms[span.end] - self.ms[span.start] + of.sends_ms(span, first, last)
+        self.operators_ms(span) + of.sends_ms(span, first, last)
+    }
+
+    /// The same without transfers.
+    pub(super) fn operators_ms(&self, span: &Span) -> f64 {
+        self.ms[span.end] - self.ms[span.start]
     }
 
     /// MiB beyond the memory without recomputation.
@@ -181,23 +186,23 @@ impl Uniform {
             steps.of(self, bound, &mut pieces);
             least_ms = divided_ms(&mut pieces, need_mib, least_ms);
         }
-        plain_ms + least_ms
+        if least_ms < most_ms - plain_ms { plain_ms + least_ms } else { most_ms }
     }
 
-    /// Milliseconds of a way that fits, and what it recomputes.
-    pub fn upper_ms(&self, of: &Setting, span: &Span) -> (f64, Recomputed) {
+    /// Milliseconds of a way that fits, and what it recomputes; `most_ms` where it is more than that.
+    pub fn upper_ms(&self, of: &Setting, span: &Span, most_ms: f64) -> (f64, Recomputed) {
         let (plain_ms, over_mib) = (self.plain_ms(of, span), self.over_mib(of, span));
         if over_mib <= 0.0 {
-            return (plain_ms, None);
+            return (plain_ms.min(most_ms), None);
         }
         let cut = Cut::new(&of.layers, span);
         let steps = self.steps(&of.layers, &cut);
         let mut pieces = Vec::new();
-        let mut best = (f64::INFINITY, None);
+        let mut best = (most_ms, None);
         for (at, cap) in self.caps.iter().enumerate().skip(1) {
             let need_mib = (over_mib + cap.mib) / span.in_flight as f64;
             steps.of(self, at, &mut pieces);
-            let least_ms = divided_ms(&mut pieces, need_mib, f64::INFINITY);
+            let least_ms = divided_ms(&mut pieces, need_mib, best.0 - plain_ms);
             if plain_ms + least_ms >= best.0 {
                 continue;
             }
@@ -234,7 +239,11 @@ impl Uniform {
         let (layer, first, end) = part;
         let is_whole_end = end == layers.starts[layer + 1];
         let edge = if is_whole_end { layers.edges[layers.class[layer]] } else { Edge::Stage };
-        known(&self.part, key, || Arc::new(patterns(&self.candidates[first..end], cap_mib, edge, purpose)))
+        let made = match purpose {
+            Use::Plan => patterns,
+            Use::Bound => hull_patterns,
+        };
+        known(&self.part, key, || Arc::new(made(&self.candidates[first..end], cap_mib, edge, purpose)))
     }
 
     /// A stage's parts of layers and its whole layers by class.
@@ -255,7 +264,7 @@ impl Uniform {
     /// The stage as a part of a plan.
     pub fn stage(&self, of: &Setting, span: &Span) -> StageChoice {
         let mut recomputed = vec![false; span.end - span.start];
-        if let (_, Some((cap, shares))) = self.upper_ms(of, span) {
+        if let (_, Some((cap, shares))) = self.upper_ms(of, span, f64::INFINITY) {
             self.mark(&of.layers, span, cap, &shares, &mut recomputed);
         }
         let choice = |op: usize| OpChoice {
@@ -291,6 +300,18 @@ impl Uniform {
             }
         }
     }
+}
+
+/// Without those that another one beats in every operator: ZeRO that only adds to what there is.
+pub(super) fn undominated(splits: Vec<Uniform>) -> Vec<Uniform> {
+    let mut kept: Vec<Uniform> = Vec::new();
+    for split in splits {
+        if !kept.iter().any(|other| other.is_never_worse(&split)) {
+            kept.retain(|other| !split.is_never_worse(other));
+            kept.push(split);
+        }
+    }
+    kept
 }
 
 /// Per operator, and at the end: the sum over those before it.

@@ -3,6 +3,7 @@
 //! What counts is what the stages of a group take together and how they follow one another, which no sum over stages shows; but where stages
 //! are equal, so are groups.
 
+use super::order::{replayed_secs, update_secs};
 use super::table::StageTable;
 
 /// A stage has so many times as many layers as the mean of all at most, and no boundary is further from where equal numbers of
@@ -47,7 +48,7 @@ impl StageTable<'_> {
             starts.push(end);
         }
         starts.reverse();
-        let secs = |starts: &Vec<usize>| self.step_secs(starts, self.chain.schedule);
+        let secs = |starts: &Vec<usize>| self.step_secs(starts);
         let climbed = || if n_stages > MAX_CLIMBED { starts.clone() } else { self.climbed(starts.clone()) };
         let both = || [starts.clone(), climbed()];
         let best = || both().into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
@@ -82,9 +83,9 @@ impl StageTable<'_> {
 
     /// Seconds of a step of no more microbatches than show how stages follow one another.
     fn short_secs(&self, starts: &[usize]) -> f64 {
-        let schedule = self.chain.schedule;
-        let n_microbatches = self.n_microbatches.min(2 * schedule.n_groups(starts.len()));
-        self.replayed_secs(starts, schedule, n_microbatches) + self.update_secs(starts)
+        let (schedule, times) = (self.schedule(), self.all_times(starts));
+        let n_microbatches = self.n_microbatches().min(2 * schedule.n_groups(starts.len()));
+        replayed_secs(&times, n_microbatches, schedule) + update_secs(&times, schedule)
     }
 }
 

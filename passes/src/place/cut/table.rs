@@ -1,5 +1,6 @@
 //! What the stages of a chain take, within a memory limit, by what they compute again.
 
+use super::order::{Times, of_groups, step_secs};
 use super::{Chain, MS};
 use crate::chain::{Span, Stages};
 use phzc_cost::Schedule;
@@ -11,16 +12,20 @@ use std::ops::Range;
 /// Where device groups hold several stages each, every stage is given an equal share of the group's memory, and of what the group
 /// holds of microbatches.
 pub struct StageTable<'a> {
-    pub(super) chain: &'a Chain,
+    chain: &'a Chain,
     n_stages: usize,
-    pub(super) n_microbatches: usize,
+    n_microbatches: usize,
     /// Bytes that a stage may need.
     pub limit_bytes: f64,
     /// Per stage: the microbatches that it holds.
     in_flight: Vec<f64>,
+    /// Per stage: whether its send onwards leaves a node.
+    is_far: Vec<bool>,
     secs: Vec<f64>,
-    pub(super) forward: Vec<f64>,
-    pub(super) weight: Vec<f64>,
+    /// The same of the least that layers take.
+    least: Vec<f64>,
+    forward: Vec<f64>,
+    weight: Vec<f64>,
     update: Vec<f64>,
     fixed: Vec<f64>,
     flight: Vec<f64>,
@@ -47,7 +52,9 @@ impl<'a> StageTable<'a> {
             n_microbatches,
             limit_bytes: share * limit_bytes,
             in_flight: in_flight(chain.schedule, n_stages, n_microbatches),
+            is_far: is_far(chain, n_stages),
             secs: Chain::sums(&chain.secs),
+            least: Chain::sums(&chain.least_secs()),
             forward: Chain::sums(&chain.forward_secs),
             weight: Chain::sums(&chain.weight_secs),
             update: Chain::sums(&chain.update_secs),
@@ -55,6 +62,11 @@ impl<'a> StageTable<'a> {
             flight: Chain::sums(&chain.flight_bytes),
             of_kind: chain.runs_of_kinds(),
         }
+    }
+
+    /// The same where any stage's send may leave a node.
+    pub fn far(self) -> StageTable<'a> {
+        StageTable { is_far: vec![true; self.n_stages], ..self }
     }
 
     pub(super) fn n_layers(&self) -> usize {
@@ -65,15 +77,28 @@ impl<'a> StageTable<'a> {
         self.n_stages
     }
 
+    pub(super) fn n_microbatches(&self) -> usize {
+        self.n_microbatches
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        self.chain.schedule
+    }
+
     /// Seconds of one microbatch in a stage, with its share of the update; infinite if it cannot keep within memory.
     pub(super) fn step_share_secs(&self, stage: usize, from: usize, to: usize) -> f64 {
         self.full_secs(stage, from, to) + self.update_weight() * (self.update[to] - self.update[from])
     }
 
     /// Seconds of one microbatch in the stage `from..to`, its send onwards included.
-    fn secs(&self, from: usize, to: usize) -> f64 {
-        let send = if to < self.n_layers() { self.chain.send_secs[to] } else { 0.0 };
-        self.secs[to] - self.secs[from] + send
+    fn secs(&self, stage: usize, from: usize, to: usize) -> f64 {
+        self.secs[to] - self.secs[from] + self.send_secs(stage, to)
+    }
+
+    /// Seconds of a stage's send onwards, both ways; the last one's ends where the chain does.
+    fn send_secs(&self, stage: usize, to: usize) -> f64 {
+        let secs = if self.is_far[stage] { &self.chain.send_secs } else { &self.chain.near_secs };
+        secs.get(to).copied().unwrap_or(0.0)
     }
 
     /// Bytes that a stage needs; it holds as many microbatches as its schedule lets it.
@@ -82,12 +107,16 @@ impl<'a> StageTable<'a> {
         self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
     }
 
-    /// Per device group: the sum of its stages' figures.
-    fn of_groups(&self, of_stages: impl Iterator<Item = f64>) -> Vec<f64> {
-        let n_groups = self.chain.schedule.n_groups(self.n_stages);
-        let mut sums = vec![0.0; n_groups];
-        of_stages.enumerate().for_each(|(stage, figure)| sums[stage % n_groups] += figure);
-        sums
+    /// What one stage takes.
+    pub(super) fn times(&self, stage: usize, from: usize, to: usize) -> Times {
+        let of = |sums: &[f64]| sums[to] - sums[from];
+        Times {
+            secs: self.full_secs(stage, from, to),
+            forward_secs: of(&self.forward),
+            weight_secs: of(&self.weight),
+            send_secs: self.send_secs(stage, to),
+            update_secs: of(&self.update),
+        }
     }
 
     fn fits(&self, stage: usize, from: usize, to: usize) -> bool {
@@ -112,43 +141,57 @@ impl<'a> StageTable<'a> {
         n_chunks as f64 / (self.n_microbatches * n_chunks + n_groups - 1) as f64
     }
 
-    pub(super) fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
+    fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
         starts
             .iter()
             .enumerate()
             .map(|(index, &from)| (from, starts.get(index + 1).copied().unwrap_or(self.n_layers())))
     }
 
-    /// Seconds of one microbatch in each stage, with what it computes again.
-    pub fn stage_secs(&self, starts: &[usize]) -> Vec<f64> {
-        let secs = |(stage, (from, to))| self.full_secs(stage, from, to);
-        self.stages(starts).enumerate().map(secs).collect()
+    /// Seconds of a step, the update included.
+    pub fn step_secs(&self, starts: &[usize]) -> f64 {
+        step_secs(&self.all_times(starts), self.n_microbatches, self.chain.schedule)
+    }
+
+    /// What each stage takes.
+    pub(super) fn all_times(&self, starts: &[usize]) -> Vec<Times> {
+        let times = |(stage, (from, to))| self.times(stage, from, to);
+        self.stages(starts).enumerate().map(times).collect()
     }
 
     /// Bytes of the device that needs most.
     pub fn memory_bytes(&self, starts: &[usize]) -> f64 {
-        let bytes =
-            |(stage, (from, to))| self.eased(stage, from, to).map_or(f64::INFINITY, |eased| eased.bytes);
-        self.of_groups(self.stages(starts).enumerate().map(bytes)).into_iter().fold(0.0, f64::max)
+        let bytes = |(stage, (from, to))| self.eased_bytes(stage, from, to);
+        let all = self.stages(starts).enumerate().map(bytes);
+        of_groups(all, starts.len(), self.chain.schedule)
+    }
+
+    /// Bytes of one stage that keeps within memory; infinite if it cannot.
+    pub(super) fn eased_bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
+        self.eased(stage, from, to).map_or(f64::INFINITY, |eased| eased.bytes)
     }
 
     /// Per layer: how many levels it computes again.
     pub fn again(&self, starts: &[usize]) -> Vec<usize> {
         let mut again = vec![0; self.n_layers()];
         for (stage, (from, to)) in self.stages(starts).enumerate() {
-            let Some(eased) = self.eased(stage, from, to) else { continue };
-            for &(level, n) in &eased.levels {
-                let own = self.of_kind[self.chain.levels[level].kind].iter();
-                let own = own.filter(|run| run.start >= from && run.end <= to);
-                own.take(n).cloned().flatten().for_each(|layer| again[layer] += 1);
-            }
+            self.add_again(stage, from, to, &mut again);
         }
         again
     }
 
+    /// Adds, per layer of one stage, how many levels it computes again.
+    pub(super) fn add_again(&self, stage: usize, from: usize, to: usize, again: &mut [usize]) {
+        for (level, n) in self.eased(stage, from, to).map(|eased| eased.levels).unwrap_or_default() {
+            let own = self.of_kind[self.chain.levels[level].kind].iter();
+            let own = own.filter(|run| run.start >= from && run.end <= to);
+            own.take(n).cloned().flatten().for_each(|layer| again[layer] += 1);
+        }
+    }
+
     /// Seconds of one microbatch in a stage that keeps within memory; infinite if it cannot.
     fn full_secs(&self, stage: usize, from: usize, to: usize) -> f64 {
-        self.eased(stage, from, to).map_or(f64::INFINITY, |eased| self.secs(from, to) + eased.secs)
+        self.eased(stage, from, to).map_or(f64::INFINITY, |eased| self.secs(stage, from, to) + eased.secs)
     }
 
     /// What a stage computes again to keep within memory: the levels that save most bytes per second, of the last only as many
@@ -189,12 +232,23 @@ impl<'a> StageTable<'a> {
         let n_before = runs.partition_point(|run| run.start < from);
         runs.partition_point(|run| run.end <= to).saturating_sub(n_before)
     }
+}
 
-    /// Seconds of the longest update of a device.
-    pub fn update_secs(&self, starts: &[usize]) -> f64 {
-        let update = self.stages(starts).map(|(from, to)| self.update[to] - self.update[from]);
-        self.of_groups(update).into_iter().fold(0.0, f64::max)
-    }
+/// The most layers times stages for which sends within a node are told from others.
+const MAX_PLACED: usize = 2048;
+
+/// Per stage: whether its device group and that of the next one are not in one node.
+fn is_far(chain: &Chain, n_stages: usize) -> Vec<bool> {
+    let (n_groups, [n_devices, per_node]) = (chain.schedule.n_groups(n_stages), chain.devices);
+    let size = n_devices / n_groups;
+    // Stages that differ by where they are make the search of a long chain last.
+    let is_long = chain.secs.len() * n_stages > MAX_PLACED;
+    let node = |device: usize| device / per_node.max(1);
+    let of = |stage: usize| {
+        let (own, next) = (stage % n_groups, (stage + 1) % n_groups);
+        is_long || size == 0 || node(own.min(next) * size) != node((own.max(next) + 1) * size - 1)
+    };
+    (0..n_stages).map(of).collect()
 }
 
 /// Per stage: how many microbatches it holds; of stages that share devices the mean.
@@ -231,7 +285,7 @@ impl Stages for StageTable<'_> {
         0
     }
     fn busy_before(&self, unit: usize) -> f64 {
-        MS * (self.secs[unit] + self.update_weight() * self.update[unit])
+        MS * (self.least[unit] + self.update_weight() * self.update[unit])
     }
     fn kind(&self, unit: usize) -> usize {
         self.chain.kind[unit]

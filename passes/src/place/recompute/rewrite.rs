@@ -134,7 +134,7 @@ impl Writer<'_> {
         let mut wanted = BTreeSet::new();
         while let Some(id) = todo.pop() {
             if !self.copies.contains_key(&id) && wanted.insert(id) {
-                todo.extend(self.old.instr(id).operands.iter().filter_map(|&operand| self.again(operand)));
+                todo.extend(self.reads(id).iter().filter_map(|&operand| self.again(operand)));
             }
         }
         if !wanted.is_empty() {
@@ -142,12 +142,42 @@ impl Writer<'_> {
         }
         for id in wanted {
             let instr = self.old.instr(id);
-            let operands = instr.operands.iter().map(|&operand| self.operand(instr, operand)).collect();
-            let mut new = Instr { operands, name: self.names.derive(&instr.name, "again"), ..instr.clone() };
-            new.set_note("phzc.phase", "bwd");
-            let made = self.push(new);
+            let operands = self.reads(id).iter().map(|&operand| self.operand(instr, operand)).collect();
+            let made = match self.equal(id) {
+                Some(equal) => self.operand(instr, equal),
+                None => {
+                    let name = self.names.derive(&instr.name, "again");
+                    let mut new = Instr { operands, name, ..instr.clone() };
+                    new.set_note("phzc.phase", "bwd");
+                    self.push(new)
+                }
+            };
             self.copies.insert(id, made);
         }
+    }
+
+    /// What a copy of an instruction reads.
+    fn reads(&self, id: InstrId) -> SmallVec<[InstrId; 3]> {
+        let operands = || self.old.instr(id).operands.clone();
+        self.equal(id).map_or_else(operands, |equal| [equal].into_iter().collect())
+    }
+
+    /// The value that an instruction makes, in the same layout, where all that was done to it since has been undone. XLA's converter to
+    /// StableHLO folds that, and puts the layout of the result on the barrier that the value passes.
+    fn equal(&self, id: InstrId) -> Option<InstrId> {
+        let is_equal = |a: &Instr, b: &Instr| {
+            a.shape == b.shape
+                && a.sharding() == b.sharding()
+                && a.note("phzc.partial") == b.note("phzc.partial")
+        };
+        let (instr, mut at) = (self.old.instr(id), id);
+        while self.again(at).is_some() && is_renaming(self.old, at) {
+            at = self.old.instr(at).operands[0];
+            if is_equal(instr, self.old.instr(at)) {
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// What a copy reads for an operand.
@@ -170,7 +200,7 @@ impl Writer<'_> {
         let mut inputs: Vec<InstrId> = Vec::new();
         for &id in wanted {
             let instr = self.old.instr(id);
-            for &operand in &instr.operands {
+            for operand in self.reads(id) {
                 let is_new = self.again(operand).is_none() && self.is_held(instr, operand);
                 if is_new && !self.held.contains_key(&operand) && !inputs.contains(&operand) {
                     inputs.push(operand);
@@ -258,6 +288,17 @@ impl Writer<'_> {
     }
 }
 
+/// Whether an instruction has the elements of its operand in their order: a reshape, or a broadcast of all dimensions.
+fn is_renaming(comp: &Computation, id: InstrId) -> bool {
+    let instr = comp.instr(id);
+    let elements = |instr: &Instr| instr.shape.as_array().map(|array| array.n_elements());
+    match instr.op {
+        Opcode::Reshape => true,
+        Opcode::Broadcast => elements(instr) == elements(comp.instr(instr.operands[0])),
+        _ => false,
+    }
+}
+
 /// The stage that is noted.
 fn stage(instr: &Instr) -> usize {
     instr.note("phzc.stage").and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -293,5 +334,28 @@ ENTRY main {
         rewrite(&mut module, &marks);
         let text = phzc_ir::print(&module);
         assert!(text.contains("tuple(sum, x, g)") && text.contains("wide.again"), "{text}");
+    }
+
+    #[test]
+    fn what_undoes_a_reshape_reads_what_was_reshaped() {
+        let mut module = phzc_ir::parse(
+            "HloModule m
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  column = f32[8,8,1] reshape(x)
+  same = f32[8,8,1] broadcast(column), dimensions={0,1,2}
+  back = f32[8,8] reshape(same)
+  y = f32[8,8] negate(back)
+  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
+  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}
+}",
+        )
+        .expect("a program");
+        let is_again: Vec<bool> = (0..7).map(|id| (1..5).contains(&id)).collect();
+        let marks = Marks { is_again, is_data: vec![true; 7], is_free: vec![false; 7] };
+        rewrite(&mut module, &marks);
+        let text = phzc_ir::print(&module);
+        assert!(text.contains("y.again = f32[8,8] negate(back.held1)"), "{text}");
+        assert_eq!(text.matches(".again = ").count(), 1, "{text}");
     }
 }

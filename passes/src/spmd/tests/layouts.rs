@@ -1,6 +1,6 @@
 //! Random legal layouts: every op gets random splits of its loops, every operand is moved to what that needs.
 
-use crate::derive::{loops, moves};
+use crate::derive::loops;
 use crate::spmd::lower::RuleOf;
 use crate::testing::Random;
 use phzc_ir::ops::control::control_comps;
@@ -141,20 +141,7 @@ impl Annotator<'_> {
     fn move_operands(&mut self, instr: &mut Instr, needs: &[Layout]) {
         for (operand, &need) in instr.operands.iter_mut().zip(needs) {
             if self.layouts[operand.index()] != [need] {
-                *operand = self.moved(*operand, need);
-            }
-        }
-    }
-
-    /// At once; by way of the whole value where that goes by way of a layout that does not divide it.
-    fn moved(&mut self, value: InstrId, to: Layout) -> InstrId {
-        let (from, dims) = (self.layouts[value.index()][0], dims(&self.out[value.index()].shape));
-        let steps = moves(from, to, dims.len(), self.mesh);
-        match steps.iter().all(|step| step.layout.divides(&dims, self.mesh)) {
-            true => self.movement(value, to),
-            false => {
-                let whole = self.movement(value, Layout::REPLICATED);
-                self.movement(whole, to)
+                *operand = self.movement(*operand, need);
             }
         }
     }
