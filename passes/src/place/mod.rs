@@ -8,7 +8,7 @@
 //! For every stage count that divides the devices, `shard`'s choice is made again on a stage's devices; the
 //! chain of instructions, in forward order, is cut exactly; of the texts that result, the fastest that fits in
 //! memory, both as `check` and `estimate` see them, is kept. Then the chain is cut over the layouts of all sizes
-//! at once ([`unequal`]). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition: `shard` has run.
+//! at once (`unequal`). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition: `shard` has run.
 
 mod chain;
 pub mod cut;
