@@ -54,7 +54,7 @@ fn with_data_split(mut module: Module, n: i64) -> Module {
 
 /// The plan of a program on `n` devices in a row.
 fn planned(name: &str, module: Module, cluster: &str, n: i64) -> Module {
-    let dir = scratch("spmd_beats_gspmd");
+    let dir = scratch(&format!("spmd_beats_gspmd_{name}"));
     let (from, to) = (dir.join(format!("{name}.ir")), dir.join(format!("{name}.planned.ir")));
     fs::write(&from, phzc_ir::print(&with_data_split(module, n))).expect("the scratch directory is writable");
     let passes = format!("fuse,shard{{mesh={n}}},check");

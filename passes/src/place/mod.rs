@@ -18,6 +18,7 @@ mod interleave;
 mod limits;
 mod microbatches;
 pub(crate) mod note;
+mod otherwise;
 mod outcome;
 mod placed;
 mod position;
@@ -41,6 +42,7 @@ use crate::shard::control::forbidden;
 use crate::shard::subject::Subject;
 use floors::Floors;
 use groups::Groups;
+use otherwise::Others;
 use outcome::{Placement, Tried, pick};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result};
@@ -307,8 +309,7 @@ impl Problem<'_> {
             !self.is_given && (is_late || tried.iter().any(|tried| !self.is_as_sharded(tried)))
         };
         let all = [&one[..], &many].concat();
-        let others =
-            [Recompute::Never, Recompute::All].map(|recompute| Problem { recompute, ..self.clone() });
+        let others = Others::of(self);
         let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
         let (mut tried, early) = match is_long {
             true => rayon::join(unsketched, || sketch(&all, f64::INFINITY)),
@@ -320,8 +321,8 @@ impl Problem<'_> {
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
-        let best = try_all(&mut sketches, best, &mut tried);
-        tried.extend(self.otherwise(&others, &sketches, best));
+        try_all(&mut sketches, best, &mut tried);
+        tried.extend(self.otherwise(&others, &sketches, &tried));
         if self.may_be_unequal(wanted) {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
             tried.push(Tried::Slower(self.unequal_floor_secs()));
@@ -332,22 +333,7 @@ impl Problem<'_> {
         let found = pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited());
         found.map_err(|error| self.groups.explained(error))
     }
-
-    /// The sketches that promise most with nothing and with all computed again: schedules that fill bubbles are not in the chain.
-    fn otherwise<'s>(&self, others: &'s [Problem<'s>], sketches: &[Sketch<'s>], best: f64) -> Vec<Tried> {
-        let is_open = self.recompute == Recompute::Auto && self.sharded.entry().instrs.len() <= LONG;
-        let some = sketches.iter().take(if is_open { MAX_OTHERWISE } else { 0 });
-        let mut found: Vec<Tried> = Vec::new();
-        for sketch in some.flat_map(|sketch| others.iter().map(|other| sketch.of(other))) {
-            let known = found.iter().map(Tried::time_secs).fold(best, f64::min);
-            found.push(sketch.tried(known));
-        }
-        found
-    }
 }
-
-/// How many layouts are tried with nothing and with all computed again.
-const MAX_OTHERWISE: usize = 2;
 
 /// The layouts that were found, and those that need less memory where these need much.
 fn sketches<'p>(

@@ -17,6 +17,7 @@ pub struct Placement {
     /// Why the search over layouts stopped.
     stop: String,
     n_stages: usize,
+    n_microbatches: usize,
     /// Whether it computes something again, or has microbatches.
     pub is_eased: bool,
     is_again: bool,
@@ -42,6 +43,14 @@ impl Tried {
         match self {
             Tried::Placed(placement) => placement.time_secs,
             _ => f64::INFINITY,
+        }
+    }
+
+    /// The microbatches of a plan.
+    pub fn n_microbatches(&self) -> Option<usize> {
+        match self {
+            Tried::Placed(placement) => Some(placement.n_microbatches),
+            _ => None,
         }
     }
 
@@ -113,7 +122,8 @@ impl Staged {
     pub fn placed(self, n_stages: usize, bound: Bound) -> Placement {
         let Staged { text, plan, time_secs, is_again, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
-        let is_eased = is_again || plan.n_microbatches > 1;
+        let n_microbatches = plan.n_microbatches;
+        let is_eased = is_again || n_microbatches > 1;
         let cut_secs = plan.time_secs;
         let is_limited = false;
         Placement {
@@ -123,6 +133,7 @@ impl Staged {
             lower_bound_secs,
             stop,
             n_stages,
+            n_microbatches,
             is_eased,
             is_again,
             is_limited,

@@ -158,10 +158,15 @@ const FILLED: f64 = 0.9;
 /// The same where a text costs little, so that more are worth one.
 const FILLED_AT_BEST: f64 = 0.7;
 
-impl Sketch<'_> {
+impl<'p> Sketch<'p> {
     /// Devices of a stage.
     pub fn n_devices(&self) -> usize {
         self.stages.cluster.n_devices()
+    }
+
+    /// How many stages there are, or device groups that hold several.
+    pub fn n_stages(&self) -> usize {
+        self.stages.n_stages
     }
 
     /// The program in its layouts, not yet cut.
@@ -179,7 +184,10 @@ impl Sketch<'_> {
     }
 
     /// The same for a problem that differs in what is computed again.
-    pub fn of<'s>(&'s self, problem: &'s Problem<'s>) -> Sketch<'s> {
+    pub fn of<'s>(&self, problem: &'s Problem<'s>) -> Sketch<'s>
+    where
+        'p: 's,
+    {
         Sketch { stages: Stages { problem, ..self.stages.clone() }, ..self.clone() }
     }
 
