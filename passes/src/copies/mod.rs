@@ -38,12 +38,15 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// The equal layers of a module; `None` where nothing repeats.
+    /// What is repeated in a module, layer by layer, their ends not yet settled; `None` where nothing is.
     pub fn find(module: &Module) -> Option<Copies> {
         let mut finder = Finder::new(module);
         finder.anchor()?;
         finder.spread();
-        finder.copies.with_inner(module.entry())
+        let mut found = finder.copies;
+        let known = || found.of.iter().flatten().copied();
+        found.inner = [known().min()?, known().max()?];
+        Some(found)
     }
 
     /// Layers: the equal ones, one for all before them and one for all after.
@@ -57,17 +60,13 @@ impl Copies {
         self.of[id.index()].map(|own| (own.clamp(first - 1, last + 1) - first + 1) as usize)
     }
 
-    /// The same layers, some instructions and all their counterparts counted to the layer so many further on.
-    pub fn moved(&self, comp: &Computation, some: &[InstrId], by: i32) -> Option<Copies> {
+    /// The same copies, counted to other layers.
+    fn in_layers(&self, layer: impl Fn(InstrId, i32) -> i32) -> Copies {
         let mut found = self.clone();
-        for &id in some {
-            let after = std::iter::successors(Some(id), |id| self.next[id.index()]);
-            let before = std::iter::successors(self.prev[id.index()], |id| self.prev[id.index()]);
-            for counterpart in after.chain(before) {
-                found.of[counterpart.index()] = found.of[counterpart.index()].map(|own| own + by);
-            }
+        for (at, own) in found.of.iter_mut().enumerate() {
+            *own = own.map(|own| layer(InstrId::new(at), own));
         }
-        found.with_inner(comp)
+        found
     }
 
     /// Finds the longest row of layers each of which is as the one before it.
@@ -213,13 +212,15 @@ impl<'a> Finder<'a> {
             && same_attrs(a, b, &self.canonical)
     }
 
-    /// Whether layers are counted from the program's end: then what reads the program's inputs first is in the last layer.
+    /// Whether layers are counted from the program's end: then most of what is made first, the forward part, has its counterparts in
+    /// layers before.
     fn is_backwards(&self) -> bool {
+        let Copies { next, .. } = &self.copies;
         let computes = |id: &InstrId| !self.comp.instr(*id).operands.is_empty();
-        let counted: Vec<InstrId> = (0..self.copies.of.len()).map(InstrId::new).filter(computes).collect();
-        let layers = || counted.iter().filter_map(|id| self.copies.of[id.index()]);
-        let most = layers().max().unwrap_or(0);
-        layers().next().is_some_and(|first| 2 * first > most)
+        let rows = (0..next.len()).map(InstrId::new).filter(computes);
+        let ascends: Vec<bool> = rows.filter_map(|id| Some(next[id.index()]? > id)).collect();
+        let first = &ascends[..ascends.len().div_ceil(4)];
+        2 * first.iter().filter(|ascends| **ascends).count() < first.len()
     }
 
     fn reverse(&mut self) {

@@ -8,14 +8,18 @@
 //! inner layers of a plan at random: as often as there are such pairs ([`Weigh::Pairs`]), they cost on average what all inner
 //! layers do, but for half of the first and half of the last; one layer alone ([`Weigh::Alone`]) costs no more than these.
 
+mod cut;
+mod ends;
 mod stands;
 
 use super::Copies;
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::{ClassId, ClassMap};
-use crate::graph::{Graph, Node, NodeId, TensorId, alias_pairs};
+use crate::graph::{Graph, Node, NodeId, TensorId};
 use crate::shard::unique::loops;
-use phzc_ir::{Computation, Instr, InstrId, Module, Opcode, Payload, Shape};
+use cut::cut;
+use ends::Ends;
+use phzc_ir::{InstrId, Module};
 
 /// Programs with fewer equal layers are planned as they are.
 pub const MIN_LAYERS: usize = 16;
@@ -64,49 +68,42 @@ impl Short {
     ///
     /// Where a layer ends is chosen so that blocks do not lie in two of them.
     pub fn of(module: &Module) -> Option<(Short, Graph, Blocks)> {
-        let mut copies = Copies::find(module)?;
-        let mut short = Short::new(module, &copies)?;
+        Short::counted(module, Copies::find(module)?)
+    }
+
+    /// The same from layers whose ends may be anywhere.
+    pub(super) fn counted(module: &Module, copies: Copies) -> Option<(Short, Graph, Blocks)> {
+        let mut ends = Ends::new(module.entry(), copies);
         for _ in 0..MAX_ROUNDS {
+            let copies = ends.copies()?;
+            (copies.n() >= MIN_LAYERS).then_some(())?;
+            let short = cut(module, &copies)?;
             let graph = Graph::build(&short.module);
             let blocks = Blocks::build(&short.module, &graph, &vec![false; graph.tensors.len()]);
-            let [lower, upper] = short.straddling(&graph, &blocks);
-            if lower.is_empty() {
+            if !short.join(&graph, &blocks, &mut ends) {
                 return Some((short, graph, blocks));
             }
-            let mut ways = [(lower, 1), (upper, -1)];
-            ways.sort_by_key(|(some, _)| some.len());
-            // A layer may begin with either part, unless what a layer reads would then be made after it.
-            (copies, short) = ways.iter().find_map(|(some, by)| {
-                let copies = copies.moved(module.entry(), some, *by)?;
-                let short = Short::new(module, &copies)?;
-                Some((copies, short))
-            })?;
         }
         None
     }
 
-    fn new(module: &Module, copies: &Copies) -> Option<Short> {
-        (copies.n() >= MIN_LAYERS).then_some(())?;
-        Cutter { comp: module.entry(), copies }.cut(module)
-    }
-
-    /// Instructions of the whole program in the first and in the last inner layer that are in one block, no other layers in it.
-    fn straddling(&self, graph: &Graph, blocks: &Blocks) -> [Vec<InstrId>; 2] {
-        let mut found = [Vec::new(), Vec::new()];
+    /// Asks for every block of the inner layers to be in one of them; whether some are in both.
+    fn join(&self, graph: &Graph, blocks: &Blocks, ends: &mut Ends) -> bool {
+        let mut is_any = false;
         for members in &blocks.members {
             let nodes = || members.iter().map(|&node| &graph.nodes[node as usize]);
-            let [has_first, has_last] =
-                [FIRST_INNER, LAST_INNER].map(|inner| nodes().any(|node| self.place(node) == Some(inner)));
-            let is_inner = |node| matches!(self.place(node), Some(FIRST_INNER | LAST_INNER));
-            if !has_first || !has_last || !nodes().all(is_inner) {
+            let place =
+                |node: &Node| self.place(node).filter(|place| (FIRST_INNER..=LAST_INNER).contains(place));
+            if !nodes().all(|node| place(node).is_some()) {
                 continue;
             }
-            for node in nodes() {
-                let part = usize::from(self.place(node) == Some(LAST_INNER));
-                found[part].push(self.whole_of[node.instr.index()]);
-            }
+            let parts =
+                nodes().filter_map(|node| Some((self.whole_of[node.instr.index()], place(node)? as i32)));
+            let parts: Vec<(InstrId, i32)> = parts.collect();
+            is_any |= parts.iter().any(|part| part.1 != parts[0].1);
+            ends.join(&parts);
         }
-        found
+        is_any
     }
 
     /// Instructions of the last inner layer with their counterparts in the first, in the short entry.
@@ -256,143 +253,4 @@ fn lie_alike(
         read.chain(made).map(|map| places(map, block)).collect()
     };
     all(a, a_block) == all(b, b_block)
-}
-
-struct Cutter<'a> {
-    comp: &'a Computation,
-    copies: &'a Copies,
-}
-
-impl Cutter<'_> {
-    /// Layers `2..n - 2` go.
-    fn is_kept(&self, id: InstrId) -> bool {
-        self.copies.of(id).is_none_or(|layer| layer < 2 || layer + 2 >= self.copies.n())
-    }
-
-    fn cut(&self, module: &Module) -> Option<Short> {
-        let mut short = module.without_entry();
-        let entry = &mut short.comps[module.entry.index()];
-        let kept = |(id, instr): (InstrId, &Instr)| {
-            if self.is_kept(id) { instr.clone() } else { Instr::nothing(instr.span) }
-        };
-        entry.instrs = self.comp.iter().map(kept).collect();
-        for (id, instr) in self.comp.iter().filter(|(id, _)| self.is_kept(*id)) {
-            let operands = instr.operands.iter().map(|&operand| self.read_by(id, operand));
-            let read: Vec<Option<InstrId>> = operands.collect::<Option<_>>()?;
-            entry.instrs[id.index()].operands = read.into_iter().flatten().collect();
-        }
-        let keep: Vec<bool> = self.comp.iter().map(|(id, _)| self.is_kept(id)).collect();
-        self.cut_root(entry);
-        entry.retain(&keep);
-        renumber_params(entry);
-        let is_in_order = |(id, instr): (InstrId, &Instr)| instr.operands.iter().all(|&operand| operand < id);
-        if !entry.iter().all(is_in_order) {
-            return None;
-        }
-        if let Some(text) = module.attr("input_output_alias") {
-            short.set_attr("input_output_alias", self.aliases(text)?);
-        }
-        short.attrs.retain(|attr| &*attr.key != "entry_computation_layout");
-        Some(self.stand(module, short, &keep))
-    }
-
-    /// What a kept instruction reads in the short program: `Some(None)` where that went with its layer, `None` where it needs
-    /// what went.
-    fn read_by(&self, reader: InstrId, operand: InstrId) -> Option<Option<InstrId>> {
-        if self.is_kept(operand) {
-            return Some(Some(operand));
-        }
-        match self.copies.of(reader) {
-            Some(layer) if layer < 2 => self.after(operand, self.copies.n() - 4).map(Some),
-            Some(_) => self.before(operand, self.copies.n() - 4).map(Some),
-            None if reader == self.comp.root && self.comp.root().op == Opcode::Tuple => Some(None),
-            None => None,
-        }
-    }
-
-    fn after(&self, id: InstrId, n_layers: usize) -> Option<InstrId> {
-        (0..n_layers).try_fold(id, |id, _| self.copies.next[id.index()]).filter(|&id| self.is_kept(id))
-    }
-
-    fn before(&self, id: InstrId, n_layers: usize) -> Option<InstrId> {
-        (0..n_layers).try_fold(id, |id, _| self.copies.prev[id.index()]).filter(|&id| self.is_kept(id))
-    }
-
-    /// Leaves out of the root's shape what is no longer among its operands.
-    fn cut_root(&self, entry: &mut Computation) {
-        let root = self.comp.root();
-        if let (Opcode::Tuple, Shape::Tuple(parts)) = (root.op, &root.shape) {
-            let kept = parts.iter().zip(&root.operands).filter(|(_, operand)| self.is_kept(**operand));
-            entry.instrs[self.comp.root.index()].shape =
-                Shape::Tuple(kept.map(|(part, _)| part.clone()).collect());
-        }
-    }
-
-    /// The header's aliases among what is left: a kept result has the buffer of that parameter which it would read.
-    fn aliases(&self, text: &str) -> Option<String> {
-        let (root, params) = (self.comp.root(), self.comp.params());
-        let kept = |ids: &[InstrId]| -> Vec<InstrId> {
-            ids.iter().copied().filter(|&id| self.is_kept(id)).collect()
-        };
-        let (kept_outputs, kept_params) = (kept(&root.operands), kept(&params));
-        let list = |index: &[u32]| index.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-        let mut out = Vec::new();
-        for (mut output, param, index) in alias_pairs(text) {
-            let mut param = *params.get(param as usize)?;
-            if let (Opcode::Tuple, Some(first)) = (root.op, output.first_mut()) {
-                let made = *root.operands.get(*first as usize)?;
-                if !self.is_kept(made) {
-                    continue;
-                }
-                param = self.read_by(made, param)??;
-                *first = kept_outputs.iter().position(|&kept| kept == made)? as u32;
-            }
-            let param = kept_params.iter().position(|&kept| kept == param)?;
-            out.push(format!("{{{}}}: ({param}, {{{}}}, may-alias)", list(&output), list(&index)));
-        }
-        Some(format!("{{ {} }}", out.join(", ")))
-    }
-
-    /// Which instruction stands for which.
-    fn stand(&self, module: &Module, short: Module, keep: &[bool]) -> Short {
-        let n = self.copies.n();
-        let of: Vec<Option<usize>> = (0..keep.len()).map(|at| self.copies.of(InstrId::new(at))).collect();
-        let mut ids = keep.iter().scan(0, |next, &is_kept| {
-            *next += usize::from(is_kept);
-            Some(InstrId::new(*next - usize::from(is_kept)))
-        });
-        let own: Vec<InstrId> = ids.by_ref().collect();
-        let mut order: Vec<usize> = (0..keep.len()).collect();
-        order.sort_by_key(|&at| of[at]);
-        let inner = |at: usize| of[at].is_some_and(|layer| (1..n - 1).contains(&layer));
-        let mut stands: Vec<[InstrId; 2]> = own.iter().map(|&id| [id; 2]).collect();
-        for &at in order.iter().filter(|&&at| inner(at) && of[at] > Some(1)) {
-            stands[at][0] = self.copies.prev[at].map_or(own[at], |before| stands[before.index()][0]);
-        }
-        for &at in order.iter().rev().filter(|&&at| inner(at) && of[at] < Some(n - 2)) {
-            stands[at][1] = self.copies.next[at].map_or(own[at], |after| stands[after.index()][1]);
-        }
-        let kept = || (0..keep.len()).filter(|&at| keep[at]);
-        let place = |layer: usize| if layer < 2 { layer } else { layer + 4 - n };
-        let left = |other: Option<InstrId>| other.filter(|&id| keep[id.index()]).map(|id| own[id.index()]);
-        let beside = |at: usize| [left(self.copies.prev[at]), left(self.copies.next[at])];
-        let twin = |at: usize| (of[at] == Some(n - 2)).then(|| stands[at][0]);
-        let (places, twins) = (kept().map(|at| of[at].map(place)).collect(), kept().map(twin).collect());
-        Short {
-            place: places,
-            twin: twins,
-            n_layers: n,
-            neighbours: kept().map(beside).collect(),
-            whole_of: kept().map(InstrId::new).collect(),
-            layer_of: of,
-            stands,
-            module: Module { entry: module.entry, ..short },
-        }
-    }
-}
-
-fn renumber_params(entry: &mut Computation) {
-    for (number, id) in entry.params().into_iter().enumerate() {
-        entry.instrs[id.index()].payload = Payload::Parameter(number as u32);
-    }
 }

@@ -79,6 +79,23 @@ fn a_short_program_has_four_layers_and_two_ends() {
 }
 
 #[test]
+fn what_was_counted_to_a_neighbour_is_put_right() {
+    let module = perceptron(24);
+    let copies = Copies::find(&module).expect("layers repeat");
+    let is_of = |id: phzc_ir::InstrId, kind: &str| {
+        module.entry().instr(id).name.trim_end_matches(char::is_numeric) == kind
+    };
+    for kind in ["w", "h", "a", "x", "g", "t", "dw", "dx", "v"] {
+        for by in [-1, 1] {
+            let layer = |id, layer| if is_of(id, kind) { layer + by } else { layer };
+            let wrong = copies.in_layers(layer);
+            let (short, ..) = Short::counted(&module, wrong).unwrap_or_else(|| panic!("{kind} by {by}"));
+            assert!(phzc_ir::verify(&short.module).is_empty(), "{kind} by {by}");
+        }
+    }
+}
+
+#[test]
 fn few_layers_are_planned_as_they_are() {
     assert!(Short::of(&perceptron(MIN_LAYERS - 6)).is_none());
 }

@@ -53,9 +53,11 @@ impl Units {
             return Units::one();
         };
         let is_twin = |at: usize| twins.contains_key(&at);
-        let all = starts(secs, crossings, first..last + 1, CUTS_PER_LAYER, is_twin);
-        let cuts: Vec<(InstrId, InstrId)> = all.map(|start| twins[&start]).collect();
         let beside = |id: InstrId, side: usize| short.neighbours[id.index()][side].map(at);
+        // A layer may end after the next one begins: it is cut before that.
+        let next = beside(twins[&first].0, 1).filter(|next| (first..=last).contains(next));
+        let all = starts(secs, crossings, first..next.unwrap_or(last + 1), CUTS_PER_LAYER, is_twin);
+        let cuts: Vec<(InstrId, InstrId)> = all.map(|start| twins[&start]).collect();
         let rows = [
             cuts.iter().filter_map(|&(_, twin)| beside(twin, 0)).collect::<Vec<usize>>(),
             cuts.iter().map(|&(_, twin)| at(twin)).collect(),
