@@ -321,7 +321,7 @@ impl Problem<'_> {
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
-        try_all(&mut sketches, best, &mut tried);
+        let best = try_all(&mut sketches, best, &mut tried);
         tried.extend(self.otherwise(&others, &sketches, &tried));
         if self.may_be_unequal(wanted) {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
