@@ -22,7 +22,7 @@ use ends::Ends;
 use phzc_ir::{InstrId, Module};
 
 /// Programs with fewer equal layers are planned as they are.
-pub const MIN_LAYERS: usize = 16;
+pub const MIN_LAYERS: usize = 10;
 
 /// How often the ends of layers are moved.
 const MAX_ROUNDS: usize = 4;

@@ -64,16 +64,31 @@ impl Units {
             cuts.iter().map(|&(own, _)| at(own)).collect(),
             cuts.iter().filter_map(|&(own, _)| beside(own, 1)).collect(),
         ];
-        Units::of_rows(&rows, cuts.len(), short.n_layers - 4)
-    }
-
-    /// Units from where the layers that are left are cut; none but the whole text where these are not in order.
-    fn of_rows(rows: &[Vec<usize>; 4], n_cuts: usize, n_between: usize) -> Units {
-        let starts: Vec<usize> = std::iter::once(0).chain(rows.iter().flatten().copied()).collect();
-        if n_cuts == 0 || !starts.windows(2).all(|pair| pair[0] < pair[1]) {
+        let of_layers: Vec<usize> = rows.iter().flatten().copied().collect();
+        if cuts.is_empty() || !is_ascending(&of_layers) {
             return Units::one();
         }
-        let first = 1 + rows[0].len();
+        // What is in no layer is cut into units that take as long.
+        let unit_secs = secs[rows[1][0]..rows[2][0]].iter().sum::<f64>() / CUTS_PER_LAYER as f64;
+        let beside = |positions: Range<usize>| -> Vec<usize> {
+            let n = secs[positions.clone()].iter().sum::<f64>() / unit_secs;
+            starts(secs, crossings, positions, (n as usize).min(MAX_UNITS), |_| true).collect()
+        };
+        let before: Vec<usize> = std::iter::once(0).chain(beside(0..of_layers[0])).collect();
+        let after = beside(of_layers[of_layers.len() - 1] + 1..secs.len());
+        Units::of_rows(&before, &rows, &after, (cuts.len(), short.n_layers - 4))
+    }
+
+    /// Units from where the layers that are left are cut, and what is before and after them.
+    fn of_rows(
+        before: &[usize],
+        rows: &[Vec<usize>; 4],
+        after: &[usize],
+        (n_cuts, n_between): (usize, usize),
+    ) -> Units {
+        let starts: Vec<usize> = before.iter().chain(rows.iter().flatten()).chain(after).copied().collect();
+        debug_assert!(is_ascending(&starts), "{starts:?}");
+        let first = before.len() + rows[0].len();
         let layer = first..first + n_cuts;
         let between = (0..n_between).flat_map(|_| layer.clone());
         let of = (0..layer.end).chain(between).chain(layer.end..starts.len()).collect();
@@ -112,6 +127,10 @@ impl Units {
     }
 }
 
+fn is_ascending(all: &[usize]) -> bool {
+    all.windows(2).all(|pair| pair[0] < pair[1])
+}
+
 /// Divides units where no more crosses than close by.
 fn runs(starts: &[usize], crossings: &[Crossing]) -> Vec<Range<usize>> {
     let up = |unit: usize| crossings[starts[unit]].up;
@@ -128,11 +147,12 @@ fn runs(starts: &[usize], crossings: &[Crossing]) -> Vec<Range<usize>> {
 fn starts(
     secs: &[f64],
     crossings: &[Crossing],
-    positions: std::ops::Range<usize>,
+    positions: Range<usize>,
     n: usize,
     is_allowed: impl Fn(usize) -> bool,
 ) -> impl Iterator<Item = usize> {
     let total: f64 = secs[positions.clone()].iter().sum();
+    let positions = if n > 0 { positions } else { 0..0 };
     let mut best: Vec<Option<usize>> = vec![None; n];
     let weight = |at: usize| crossings[at].up + crossings[at].down;
     let (mut done, is_inside) = (0.0, positions.start > 0);
