@@ -132,12 +132,15 @@ impl<'a> Finder<'a> {
         Finder { comp, canonical: canonical(module), keys, readers, copies, todo: VecDeque::new() }
     }
 
+    fn products(&self) -> Vec<InstrId> {
+        let is_product = |instr: &Instr| instr.op.def().fusion == FusionKind::Matrix;
+        self.comp.iter().filter(|(_, instr)| is_product(instr)).map(|(id, _)| id).collect()
+    }
+
     /// Pairs the products of neighbouring layers, counted in forward order.
     fn anchor(&mut self) -> Option<()> {
-        let is_product = |instr: &Instr| instr.op.def().fusion == FusionKind::Matrix;
-        let products = self.comp.iter().filter(|(_, instr)| is_product(instr)).map(|(id, _)| id);
-        let products: Vec<InstrId> = products.collect();
-        let keys: Vec<u64> = products.iter().map(|id| self.keys[id.index()]).collect();
+        let products = self.products();
+        let keys: Vec<u64> = products.iter().map(|&id| self.product_key(id)).collect();
         let found = repeats(&keys);
         let first = found.first()?.1.clone();
         let layers: Vec<_> = std::iter::once(first).chain(found.into_iter().map(|(copy, _)| copy)).collect();
@@ -147,6 +150,14 @@ impl<'a> Finder<'a> {
             }
         }
         Some(())
+    }
+
+    /// What a product does: of square matrices, only its attributes tell forward from backward.
+    fn product_key(&self, id: InstrId) -> u64 {
+        let mut hasher = FxHasher::default();
+        let said = said(self.comp.instr(id), &self.canonical);
+        (self.keys[id.index()], format!("{said:?}")).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Follows operands and readers of what corresponds.
@@ -212,14 +223,12 @@ impl<'a> Finder<'a> {
             && same_attrs(a, b, &self.canonical)
     }
 
-    /// Whether layers are counted from the program's end: then most of what is made first, the forward part, has its counterparts in
-    /// layers before.
+    /// Whether layers are counted from the program's end: then most of the first products, the forward part's, have their counterparts
+    /// before them.
     fn is_backwards(&self) -> bool {
-        let Copies { next, .. } = &self.copies;
-        let computes = |id: &InstrId| !self.comp.instr(*id).operands.is_empty();
-        let rows = (0..next.len()).map(InstrId::new).filter(computes);
-        let ascends: Vec<bool> = rows.filter_map(|id| Some(next[id.index()]? > id)).collect();
-        let first = &ascends[..ascends.len().div_ceil(4)];
+        let next = |id: InstrId| self.copies.next[id.index()];
+        let ascends: Vec<bool> = self.products().into_iter().filter_map(|id| Some(next(id)? > id)).collect();
+        let first = &ascends[..ascends.len().div_ceil(3)];
         2 * first.iter().filter(|ascends| **ascends).count() < first.len()
     }
 
@@ -244,18 +253,20 @@ fn key(instr: &Instr) -> u64 {
 
 /// Whether two instructions have equal attributes, those left out that say nothing of what they compute.
 fn same_attrs(a: &Instr, b: &Instr, canonical: &[CompId]) -> bool {
-    let says = |instr: &Instr| -> Vec<(Key, Value)> {
-        let is_said =
-            |key: &Key| !matches!(key, Key::Metadata | Key::FrontendAttributes | Key::Sharding | Key::Origin);
-        let value = |value: &Value| match value {
-            Value::Comp(comp) => Value::Comp(canonical[comp.index()]),
-            Value::Comps(comps) => Value::Comps(comps.iter().map(|comp| canonical[comp.index()]).collect()),
-            other => other.clone(),
-        };
-        let said = instr.attrs.iter().filter(|attr| is_said(&attr.key));
-        said.map(|attr| (attr.key.clone(), value(&attr.value))).collect()
+    said(a, canonical) == said(b, canonical)
+}
+
+/// What the attributes say of what an instruction computes.
+fn said(instr: &Instr, canonical: &[CompId]) -> Vec<(Key, Value)> {
+    let is_said =
+        |key: &Key| !matches!(key, Key::Metadata | Key::FrontendAttributes | Key::Sharding | Key::Origin);
+    let value = |value: &Value| match value {
+        Value::Comp(comp) => Value::Comp(canonical[comp.index()]),
+        Value::Comps(comps) => Value::Comps(comps.iter().map(|comp| canonical[comp.index()]).collect()),
+        other => other.clone(),
     };
-    says(a) == says(b)
+    let said = instr.attrs.iter().filter(|attr| is_said(&attr.key));
+    said.map(|attr| (attr.key.clone(), value(&attr.value))).collect()
 }
 
 /// Per computation: the first that does the same.

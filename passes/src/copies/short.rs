@@ -16,13 +16,14 @@ use super::Copies;
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::{ClassId, ClassMap};
 use crate::graph::{Graph, Node, NodeId, TensorId};
+use crate::phase::{Phase, phases};
 use crate::shard::unique::loops;
 use cut::cut;
 use ends::Ends;
 use phzc_ir::{InstrId, Module};
 
 /// Programs with fewer equal layers are planned as they are.
-pub const MIN_LAYERS: usize = 10;
+pub const MIN_LAYERS: usize = 12;
 
 /// How often the ends of layers are moved.
 const MAX_ROUNDS: usize = 4;
@@ -81,10 +82,19 @@ impl Short {
             let graph = Graph::build(&short.module);
             let blocks = Blocks::build(&short.module, &graph, &vec![false; graph.tensors.len()]);
             if !short.join(&graph, &blocks, &mut ends) {
-                return Some((short, graph, blocks));
+                return short.has_forward(&graph).then_some((short, graph, blocks));
             }
         }
         None
+    }
+
+    /// Whether a layer has a product of the forward part: that is where a pipeline cuts.
+    fn has_forward(&self, graph: &Graph) -> bool {
+        let (phases, nodes) = (phases(&self.module, graph), self.nodes(graph));
+        let is_forward = |node: NodeId| {
+            graph.nodes[node as usize].is_contraction && phases[node as usize] == Phase::Forward
+        };
+        self.twins().filter_map(|(own, _)| nodes[own.index()]).any(is_forward)
     }
 
     /// Asks for every block of the inner layers to be in one of them; whether some are in both.

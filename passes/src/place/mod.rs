@@ -113,6 +113,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let is_given = instrs.any(|instr| instr.note("phzc.given").is_some());
     let forbid = forbidden(module);
     let short = if is_given { None } else { Subject::short(&plain, forbid) };
+    let short = short.filter(|subject| chain::can_be_cut(subject, cx.cluster));
     let none = |graph: &Graph| vec![None; graph.tensors.len()];
     let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
     let made = Made::new(options.int("max-plans") as usize);

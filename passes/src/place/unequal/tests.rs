@@ -103,7 +103,7 @@ fn as_many_stages_as_asked_for_share_devices_that_they_do_not_divide() {
         (6, "stages=2,groups=4+2"),
         (8, "stages=5,recompute=all"),
     ] {
-        for widths in [HALF_FIRST, &[64; 9]] {
+        for widths in [HALF_FIRST, &[64; 9], &[64; 17]] {
             let step = step(widths, "adamw");
             let (mixed, plan) = placed(&step, options, &far(n_devices));
             assert_eq!(sizes(&plan).iter().sum::<usize>(), n_devices, "{options}");
