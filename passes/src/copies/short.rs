@@ -22,8 +22,8 @@ use cut::cut;
 use ends::Ends;
 use phzc_ir::{InstrId, Module};
 
-/// Programs with fewer equal layers are planned as they are.
-pub const MIN_LAYERS: usize = 12;
+/// Programs with fewer layers, what is before and after the equal ones counted as one each, are planned as they are.
+pub const MIN_LAYERS: usize = 16;
 
 /// How often the ends of layers are moved.
 const MAX_ROUNDS: usize = 4;
@@ -74,6 +74,7 @@ impl Short {
 
     /// The same from layers whose ends may be anywhere.
     pub(super) fn counted(module: &Module, copies: Copies) -> Option<(Short, Graph, Blocks)> {
+        (copies.n() >= MIN_LAYERS).then_some(())?;
         let mut ends = Ends::new(module.entry(), copies);
         for _ in 0..MAX_ROUNDS {
             let copies = ends.copies()?;
@@ -212,6 +213,15 @@ impl Short {
             is_apart[from as usize] |= !is_like || tied[from as usize].is_some_and(|known| known != to);
             tied[from as usize] = Some(to);
             pairs.push((own, from, to));
+        }
+        // What is in no layer and in one block with one inner layer only makes that another block than the other's.
+        let n_common = |block: BlockId| {
+            let place = |node: &&NodeId| self.place(&graph.nodes[**node as usize]).is_none();
+            blocks.members[block as usize].iter().filter(place).count()
+        };
+        let n_loops = |block: BlockId| loops[block as usize].len();
+        for &(_, from, to) in pairs.iter().filter(|(_, from, to)| from != to) {
+            is_apart[from as usize] |= n_common(from) != n_common(to) || n_loops(from) != n_loops(to);
         }
         for (block, members) in blocks.members.iter().enumerate() {
             let is_inner = |&node: &NodeId| self.place(&graph.nodes[node as usize]) == Some(LAST_INNER);

@@ -96,6 +96,21 @@ fn what_was_counted_to_a_neighbour_is_put_right() {
 }
 
 #[test]
+fn a_layer_that_something_else_reads_too_is_laid_out_for_itself() {
+    let module = perceptron(24);
+    let text = phzc_ir::print(&module);
+    let head =
+        "  head = f32[64,256] dot(x1, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT out";
+    let text = text.replace("  ROOT out", head).replace("tuple(x24,", "tuple(head,");
+    let module = phzc_ir::parse(&text).expect("legal");
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    if let Some(subject) = Subject::short(&module, Default::default()) {
+        let goal = Goal { weights: [1.0; 3], memory_bytes: None };
+        assert!(solve_on(subject.input(&cluster, &[]), &Mesh::new(&[8]), &goal).is_some());
+    }
+}
+
+#[test]
 fn few_layers_are_planned_as_they_are() {
     assert!(Short::of(&perceptron(MIN_LAYERS - 6)).is_none());
 }

@@ -11,10 +11,9 @@ use super::units::Units;
 use crate::check::memory_of;
 use crate::copies::short::Short;
 use crate::derive::{
-    Facts, Nature, Phase, derive, is_naming, operand_origins, planned_comps, put_off_of, with_callees,
+    Facts, Nature, Phase, is_naming, operand_origins, planned_comps, put_off_of, with_callees,
 };
 use crate::report::price::StagePrice;
-use crate::shard::subject::Subject;
 use indexmap::IndexMap;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, InstrId, Module, Opcode};
@@ -297,14 +296,6 @@ impl<'a> Layers<'a> {
         let stage = |layer: &usize| starts.partition_point(|start| start <= layer) - 1;
         self.layer_of.iter().map(|layers| layers.iter().map(stage).collect()).collect()
     }
-}
-
-/// Whether the program that stands for a longer one shows where that can be cut.
-pub fn can_be_cut(subject: &Subject, cluster: &Cluster) -> bool {
-    subject.short.as_ref().is_none_or(|short| {
-        let facts = derive(&short.module);
-        facts.is_ok_and(|facts| Layers::new(&short.module, facts, cluster, Some(short)).n_layers() > 1)
-    })
 }
 
 /// The phase of the last reader of each instruction of the entry; what has no memory of its own is read where its readers are.

@@ -15,7 +15,13 @@ use phzc_ir::{Diagnostic, Module, Result};
 pub fn counts(graph: &Graph, options: &Options) -> Result<Vec<usize>> {
     let (batch, wanted) = (batch_size(graph), options.int("microbatches") as usize);
     if wanted > 0 && !batch.is_multiple_of(wanted) {
-        return Err(Diagnostic::error(format!("{wanted} microbatches do not divide a batch of {batch}")));
+        let error = Diagnostic::error(format!("{wanted} microbatches do not divide a batch of {batch}"));
+        return Err(match batch {
+            1 => error.help(
+                "a batch is the leading size of all inputs that are not donated (`input_output_alias`)",
+            ),
+            _ => error.help(format!("ask for a divisor of {batch}")),
+        });
     }
     let powers = std::iter::successors(Some(1), |count| Some(count * 2))
         .take_while(|count| *count <= batch && batch.is_multiple_of(*count));

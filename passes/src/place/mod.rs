@@ -24,6 +24,7 @@ mod placed;
 mod position;
 mod recompute;
 mod schedule;
+mod shown;
 mod staged;
 pub(crate) mod strip;
 #[cfg(test)]
@@ -49,6 +50,7 @@ use phzc_ir::{Diagnostic, Module, Result};
 use placed::placed;
 use rayon::prelude::*;
 use schedule::Wanted;
+use shown::shows_cuts;
 use staged::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -113,7 +115,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let is_given = instrs.any(|instr| instr.note("phzc.given").is_some());
     let forbid = forbidden(module);
     let short = if is_given { None } else { Subject::short(&plain, forbid) };
-    let short = short.filter(|subject| chain::can_be_cut(subject, cx.cluster));
+    let short = short.filter(|subject| shows_cuts(subject, &plain, cx.cluster));
     let none = |graph: &Graph| vec![None; graph.tensors.len()];
     let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
     let made = Made::new(options.int("max-plans") as usize);

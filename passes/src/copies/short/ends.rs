@@ -8,6 +8,9 @@ use crate::copies::Copies;
 use phzc_ir::{Computation, InstrId};
 use std::collections::BTreeMap;
 
+/// How often all limits are looked at: rows of one layer follow from each other in much fewer steps.
+const MAX_PASSES: usize = 500;
+
 /// Copies, and what their layers have to be.
 pub struct Ends<'a> {
     comp: &'a Computation,
@@ -64,7 +67,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// Asks for instructions to be in one layer, now in these.
+    /// Asks for instructions to be in one layer, which now are in these of two neighbouring ones.
     pub fn join(&mut self, all: &[(InstrId, i32)]) {
         let at =
             |(id, layer): &(InstrId, i32)| self.row[id.index()].map(|row| (row, layer - self.moved[row]));
@@ -75,7 +78,7 @@ impl<'a> Ends<'a> {
     /// The copies, in layers that are as all ask for; `None` where there are no such layers.
     pub fn copies(&mut self) -> Option<Copies> {
         self.moved.fill(0);
-        for _ in 0..=self.moved.len() {
+        for _ in 0..MAX_PASSES {
             let mut is_changed = false;
             for (&(a, b), limit) in &self.limits {
                 let most = self.moved[a] + limit;
