@@ -1,10 +1,9 @@
-//! A pipeline runs the forward part of a microbatch before its backward part, stage after stage: nothing can read what a later one makes.
+//! A pipeline runs the forward part of a microbatch before its backward part: nothing of the first can read what the other makes.
 
-use super::{Facts, Nature, Phase, Problem, is_naming, operand_origins};
+use super::{Facts, Nature, Problem, is_naming, operand_origins};
 use phzc_ir::Module;
 
-/// Adds a problem for every instruction of a plan with several stages that reads what a later part of its microbatch makes, or a
-/// later stage's forward part.
+/// Adds a problem for every instruction of a plan with several stages that reads what a later part of its microbatch makes.
 pub fn check(module: &Module, facts: &mut Facts) {
     if facts.header.meshes.len() < 2 {
         return;
@@ -15,9 +14,7 @@ pub fn check(module: &Module, facts: &mut Facts) {
         let own = &all[id.index()];
         let is_late = |&(maker, leaf): &(phzc_ir::InstrId, usize)| {
             let made = &all[maker.index()];
-            let is_behind = own.phase == Phase::Forward && made.stage > own.stage;
-            (made.phase > own.phase || made.phase == own.phase && is_behind)
-                && made.natures.get(leaf) == Some(&Nature::Part)
+            made.phase > own.phase && made.natures.get(leaf) == Some(&Nature::Part)
         };
         if let Some((maker, _)) = operand_origins(comp, instr).find(is_late) {
             let message = format!(
