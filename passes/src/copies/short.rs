@@ -10,16 +10,17 @@
 
 mod cut;
 mod ends;
+mod guests;
 mod stands;
+mod tied;
 
 use super::Copies;
-use crate::blocks::{BlockId, Blocks};
-use crate::classes::{ClassId, ClassMap};
-use crate::graph::{Graph, Node, NodeId, TensorId};
+use crate::blocks::Blocks;
+use crate::graph::{Graph, Node, NodeId, Tensor, TensorId};
 use crate::phase::{Phase, phases};
-use crate::shard::unique::loops;
 use cut::cut;
 use ends::Ends;
+use guests::has_guests;
 use phzc_ir::{InstrId, Module};
 
 /// Programs with fewer layers, what is before and after the equal ones counted as one each, are planned as they are.
@@ -29,8 +30,10 @@ pub const MIN_LAYERS: usize = 16;
 const MAX_ROUNDS: usize = 4;
 
 /// The layers that are left: first, inner, inner, last, and what is like the beginning of one more.
+const FIRST: usize = 0;
 const FIRST_INNER: usize = 1;
 const LAST_INNER: usize = 2;
+const LAST: usize = 3;
 
 /// A program with fewer layers.
 pub struct Short {
@@ -65,7 +68,7 @@ pub enum Weigh {
 }
 
 impl Short {
-    /// The module with fewer layers, with its graph and blocks; `None` where it has few, or something reads all of them.
+    /// The module with fewer layers, with its graph and blocks; `None` where it has few, or something that is in none reads what inner ones make.
     ///
     /// Where a layer ends is chosen so that blocks do not lie in two of them.
     pub fn of(module: &Module) -> Option<(Short, Graph, Blocks)> {
@@ -79,11 +82,12 @@ impl Short {
         for _ in 0..MAX_ROUNDS {
             let copies = ends.copies()?;
             (copies.n() >= MIN_LAYERS).then_some(())?;
-            let short = cut(module, &copies)?;
+            let short = cut(module, &copies).filter(Short::is_chain)?;
             let graph = Graph::build(&short.module);
             let blocks = Blocks::build(&short.module, &graph, &vec![false; graph.tensors.len()]);
             if !short.join(&graph, &blocks, &mut ends) {
-                return short.has_forward(&graph).then_some((short, graph, blocks));
+                let is_right = short.has_forward(&graph) && !has_guests(&short, &graph, &blocks);
+                return is_right.then_some((short, graph, blocks));
             }
         }
         None
@@ -96,6 +100,18 @@ impl Short {
             graph.nodes[node as usize].is_contraction && phases[node as usize] == Phase::Forward
         };
         self.twins().filter_map(|(own, _)| nodes[own.index()]).any(is_forward)
+    }
+
+    /// Whether layers read only themselves and those beside them, as all layers do for which these stand.
+    fn is_chain(&self) -> bool {
+        let place = |id: InstrId| self.place[id.index()];
+        let is_far = |(a, b): (usize, usize)| a.abs_diff(b) > 1;
+        let is_wrong = |id: InstrId, operand: &InstrId| place(id).zip(place(*operand)).is_some_and(is_far);
+        !self
+            .module
+            .entry()
+            .iter()
+            .any(|(id, instr)| instr.operands.iter().any(|operand| is_wrong(id, operand)))
     }
 
     /// Asks for every block of the inner layers to be in one of them; whether some are in both.
@@ -160,7 +176,7 @@ impl Short {
         match (a.min(b), purpose) {
             (_, Weigh::Alone) => 0.0,
             (FIRST_INNER, _) => self.n_layers as f64 - 3.0,
-            (0 | LAST_INNER, Weigh::Pairs) => 0.0,
+            (FIRST | LAST_INNER, Weigh::Pairs) => 0.0,
             _ => 1.0,
         }
     }
@@ -168,10 +184,7 @@ impl Short {
     fn tensor_weight(&self, graph: &Graph, tensor: TensorId, place: &[Option<usize>], purpose: Weigh) -> f64 {
         let it = &graph.tensors[tensor as usize];
         let Some(own) = place[it.def as usize] else { return common(purpose) };
-        let others = it.uses.iter().filter_map(|&(reader, _)| place[reader as usize]);
-        let mut others: Vec<usize> = others.filter(|&other| other != own).collect();
-        others.sort_unstable();
-        others.dedup();
+        let others = others(it, own, place);
         match (others[..].first(), others.len(), purpose) {
             (None, ..) => self.layers_at(own, purpose),
             (Some(&other), 1, _) => self.pairs_at(own, other, purpose),
@@ -190,63 +203,6 @@ impl Short {
         }
         found
     }
-
-    /// Per block: the one that it must be laid out as, which is itself but for the last inner layer's.
-    ///
-    /// A block that other layers share is laid out as it is best for them. `None` where one layer's values would then be
-    /// read by the next as they do not lie.
-    pub fn tied(&self, graph: &Graph, blocks: &Blocks) -> Option<Vec<BlockId>> {
-        let nodes = self.nodes(graph);
-        let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| loops(blocks, members)).collect();
-        let mut tied: Vec<Option<BlockId>> = vec![None; blocks.members.len()];
-        let mut is_apart = vec![false; blocks.members.len()];
-        let mut pairs = Vec::new();
-        for (own, twin) in nodes.iter().zip(&self.twin) {
-            let (Some(own), Some(twin)) = (*own, twin.and_then(|twin| nodes[twin.index()])) else { continue };
-            let block = |node: NodeId| blocks.block_of[node as usize];
-            let (from, to) = match (block(own), block(twin)) {
-                (Some(from), Some(to)) => (from, to),
-                (None, None) => continue,
-                _ => return None,
-            };
-            let is_like = lie_alike(graph, blocks, &loops, (own, from), (twin, to));
-            is_apart[from as usize] |= !is_like || tied[from as usize].is_some_and(|known| known != to);
-            tied[from as usize] = Some(to);
-            pairs.push((own, from, to));
-        }
-        // What is in no layer and in one block with one inner layer only makes that another block than the other's.
-        let n_common = |block: BlockId| {
-            let place = |node: &&NodeId| self.place(&graph.nodes[**node as usize]).is_none();
-            blocks.members[block as usize].iter().filter(place).count()
-        };
-        let n_loops = |block: BlockId| loops[block as usize].len();
-        for &(_, from, to) in pairs.iter().filter(|(_, from, to)| from != to) {
-            is_apart[from as usize] |= n_common(from) != n_common(to) || n_loops(from) != n_loops(to);
-        }
-        for (block, members) in blocks.members.iter().enumerate() {
-            let is_inner = |&node: &NodeId| self.place(&graph.nodes[node as usize]) == Some(LAST_INNER);
-            is_apart[block] |= !members.iter().all(is_inner);
-        }
-        let is_alike = |from: BlockId, to: BlockId| from == to || !is_apart[from as usize];
-        let crosses = |node: NodeId| self.crosses(graph, node);
-        if pairs.iter().any(|&(own, from, to)| !is_alike(from, to) && crosses(own)) {
-            return None;
-        }
-        let to = |(block, to): (BlockId, Option<BlockId>)| {
-            to.filter(|_| !is_apart[block as usize]).unwrap_or(block)
-        };
-        let found: Vec<BlockId> = (0..).zip(tied).map(to).collect();
-        found.iter().all(|&to| found[to as usize] == to).then_some(found)
-    }
-
-    /// Whether another layer reads what a node makes.
-    fn crosses(&self, graph: &Graph, node: NodeId) -> bool {
-        let own = self.place(&graph.nodes[node as usize]);
-        let results = graph.nodes[node as usize].results.iter();
-        let readers = results.flat_map(|&result| &graph.tensors[result as usize].uses);
-        let mut places = readers.filter_map(|&(reader, _)| self.place(&graph.nodes[reader as usize]));
-        places.any(|place| Some(place) != own)
-    }
 }
 
 /// How often what is in no layer counts.
@@ -254,23 +210,17 @@ fn common(purpose: Weigh) -> f64 {
     if purpose == Weigh::Alone { 0.0 } else { 1.0 }
 }
 
-/// Whether the loops of two blocks, by their order, are at the same places of what two nodes read and make.
-fn lie_alike(
-    graph: &Graph,
-    blocks: &Blocks,
-    loops: &[Vec<ClassId>],
-    (a, a_block): (NodeId, BlockId),
-    (b, b_block): (NodeId, BlockId),
-) -> bool {
-    let places = |map: &ClassMap, block: BlockId| -> Vec<Vec<Option<usize>>> {
-        let place = |class: &ClassId| loops[block as usize].binary_search(class).ok();
-        map.iter().map(|dim| dim.iter().map(place).collect()).collect()
-    };
-    let all = |node: NodeId, block: BlockId| -> Vec<Vec<Vec<Option<usize>>>> {
-        let it = &graph.nodes[node as usize];
-        let read = (0..it.operands.len()).map(|slot| blocks.use_map(node, slot));
-        let made = it.results.iter().map(|&result| blocks.def_map(result));
-        read.chain(made).map(|map| places(map, block)).collect()
-    };
-    all(a, a_block) == all(b, b_block)
+/// The other layers that read a value of layer `own`, in order. What is in no layer and reads what no other layer does is
+/// at the end of the program where the next layer would be.
+fn others(tensor: &Tensor, own: usize, place: &[Option<usize>]) -> Vec<usize> {
+    let readers = || tensor.uses.iter().map(|&(reader, _)| place[reader as usize]);
+    let mut others: Vec<usize> = readers().flatten().filter(|&other| other != own).collect();
+    others.sort_unstable();
+    others.dedup();
+    let is_end = others.is_empty() && readers().any(|place| place.is_none());
+    match own {
+        FIRST_INNER if is_end => vec![FIRST],
+        LAST_INNER if is_end => vec![LAST],
+        _ => others,
+    }
 }

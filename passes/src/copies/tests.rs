@@ -97,20 +97,30 @@ fn what_was_counted_to_a_neighbour_is_put_right() {
     }
 }
 
-/// A head that reads what one of the layers makes joins its block: no other layer's block is like it.
+/// Layers without a loss, and a head of so many columns that reads what layer `at` of them makes.
+fn with_a_head(n_layers: usize, at: usize, columns: usize) -> Module {
+    let mut lines = vec!["x0 = f32[64,256] parameter(0)".to_owned()];
+    let dot = |of: &str| format!("dot({of}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}");
+    for layer in 1..=n_layers {
+        lines.push(format!("w{layer} = f32[256,256] parameter({layer})"));
+        lines.push(format!("h{layer} = f32[64,256] {}", dot(&format!("x{}, w{layer}", layer - 1))));
+        lines.push(format!("x{layer} = f32[64,256] tanh(h{layer})"));
+    }
+    lines.push(format!("wh = f32[256,{columns}] parameter({})", n_layers + 1));
+    lines.push(format!("head = f32[64,{columns}] {}", dot(&format!("x{at}, wh"))));
+    lines.push(format!("ROOT out = (f32[64,256], f32[64,{columns}]) tuple(x{n_layers}, head)"));
+    let text = format!("HloModule m\n\nENTRY e {{\n  {}\n}}\n", lines.join("\n  "));
+    phzc_ir::parse(&text).expect("legal")
+}
+
+/// Whether the head is as wide as the layers, and so like one, or not.
 #[test]
 fn a_program_whose_inner_layer_has_another_reader_is_planned_whole() {
-    let text = phzc_ir::print(&perceptron(24));
-    assert!(Subject::short(&perceptron(24), Default::default()).is_some());
-    for at in [1, 12, 22] {
-        let head = format!(
-            "  we = f32[256,256] parameter(26)
-  head = f32[64,256] dot(x{at}, we), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-  ROOT out"
-        );
-        let text = text.replace("  ROOT out", &head).replace("tuple(x24,", "tuple(head,");
-        let module = phzc_ir::parse(&text).expect("legal");
-        assert!(Subject::short(&module, Default::default()).is_none(), "read at {at}");
+    for columns in [256, 1000] {
+        assert!(Short::of(&with_a_head(24, 24, columns)).is_some());
+        for at in 2..=22 {
+            assert!(Short::of(&with_a_head(24, at, columns)).is_none(), "{columns} columns read at {at}");
+        }
     }
 }
 
