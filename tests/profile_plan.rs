@@ -232,6 +232,17 @@ fn a_limit_ends_the_search_with_a_bound_that_still_holds() {
 }
 
 #[test]
+fn a_gap_ends_the_search_when_it_is_reached() {
+    let dir = six("profile_plan_gap");
+    let (best, some) = (good(of_six(&dir, "--gpus 3 --gap 0")), good(of_six(&dir, "--gpus 3 --gap 20")));
+    let (best, some) = (numbers(&best), numbers(&some));
+    assert!(best[3] >= best[0] * (1.0 - 1e-3), "{best:?}");
+    assert!(best[0] <= some[0] && some[0] * 0.8 <= some[3] && some[3] <= best[0], "{some:?} {best:?}");
+    let outcome = of_six(&dir, "--gpus 3 --gap 120");
+    assert!(outcome.stderr.contains("percent from 0 to 100"), "{}", outcome.stderr);
+}
+
+#[test]
 fn the_own_cost_counts_the_optimizer() {
     let dir = folder("profile_plan_own", &["a,1000,2000,0,0,1,1,0,0"]);
     let options = ["--gpus", "1", "--global-batch", "8", "--cost", "own"];

@@ -110,6 +110,10 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_plans: Option<u32>,
 
+    /// Stop when no plan can be faster by more than this [default: 0.01, where operators are mixed 0.3]
+    #[arg(long, value_name = "PERCENT", value_parser = options::gap)]
+    pub gap: Option<f64>,
+
     /// Whether operators of one stage may be split in different ways; known for the published models
     #[arg(long, value_name = "BOOL")]
     pub mixed: Option<bool>,
@@ -119,7 +123,7 @@ pub struct ProfilePlanArgs {
     pub cost: CostMode,
 
     /// Price this plan instead of looking for one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed", "stages", "tensor", "data", "group", "zero", "schedule", "top", "max_plans"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed", "stages", "tensor", "data", "group", "zero", "schedule", "top", "max_plans", "gap"])]
     pub price: Option<PathBuf>,
 
     /// What to write besides the summary

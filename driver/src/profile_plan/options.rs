@@ -49,6 +49,12 @@ impl std::str::FromStr for StageRange {
     }
 }
 
+/// How far from the best a plan may be.
+pub(super) fn gap(text: &str) -> std::result::Result<f64, String> {
+    let is_legal = |percent: &f64| (0.0..=100.0).contains(percent);
+    text.parse().ok().filter(is_legal).ok_or_else(|| "expected percent from 0 to 100, such as 0.5".to_owned())
+}
+
 /// A schedule by its name.
 pub(super) fn schedule(text: &str) -> std::result::Result<PlanSchedule, String> {
     text.parse().map_err(|error: Diagnostic| error.message)
@@ -134,6 +140,7 @@ pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::R
         schedules: schedules(args, is_own),
         keeps_all: args.recompute == WhatIsRecomputed::None,
         max_plans: args.max_plans.map(|n| n as usize),
+        gap: args.gap.map(|percent| percent / 100.0),
         n_best: args.top as usize,
     };
     let mut space = Space {

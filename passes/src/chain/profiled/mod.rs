@@ -116,7 +116,8 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
     let mixed: Vec<Mixed> =
         if space.is_mixed { problems.iter().map(Mixed::new).collect() } else { Vec::new() };
     let mixed_solvers: Vec<Solver<Mixed>> = mixed.iter().map(Solver::new).collect();
-    let effort = |own: Effort| Effort { max_plans: space.limits.max_plans.unwrap_or(own.max_plans), ..own };
+    let first = |own: Effort| Effort { max_plans: space.limits.max_plans.unwrap_or(own.max_plans), ..own };
+    let effort = |own: Effort| Effort { tolerance: space.limits.gap.unwrap_or(own.tolerance), ..first(own) };
     let is_own = problems.first().is_some_and(|problem| problem.setting.machine.own.is_some());
     let are_enough = |found: &[(Best, PipelinePlan)]| {
         let regroups =
@@ -127,8 +128,8 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
     let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
         // 1F1B first: what it takes closes most of the others at once.
         let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
-        let own_effort = if space.is_mixed { mixed::UNIFORM_EFFORT } else { Effort::default() };
-        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort(own_effort));
+        let own = if space.is_mixed { first(mixed::UNIFORM_EFFORT) } else { effort(Effort::default()) };
+        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, own);
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
         if !space.is_mixed {
             return Some((uniform, plan?));

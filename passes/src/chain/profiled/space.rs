@@ -42,6 +42,8 @@ pub struct Limits {
     pub keeps_all: bool,
     /// Numbers of stages of which plans are made, per microbatch, schedule and devices; no limit if absent.
     pub max_plans: Option<usize>,
+    /// By how much, relatively, the best plan may be faster than the one that is found; the search's own if absent.
+    pub gap: Option<f64>,
     /// The plans that are wanted; 0 is 1.
     pub n_best: usize,
 }
