@@ -203,6 +203,35 @@ fn many_layers_are_spread_evenly_and_a_weight_stays_with_its_layer() {
     }
 }
 
+/// The perceptron behind pairs of products, no two pairs alike.
+fn behind_unlike_pairs(n_layers: usize, n_pairs: usize) -> String {
+    let mut before = String::from("  half = f32[] constant(0.5)\n  e0 = f32[64,256] parameter(0)\n");
+    let dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    for at in 1..=n_pairs {
+        let (last, width) = (at - 1, 896 + 64 * at);
+        before += &format!("  up{at} = f32[256,{width}] broadcast(half), dimensions={{}}\n");
+        before += &format!("  down{at} = f32[{width},256] broadcast(half), dimensions={{}}\n");
+        before += &format!("  wide{at} = f32[64,{width}] dot(e{last}, up{at}), {dims}\n");
+        before += &format!("  e{at} = f32[64,256] dot(wide{at}, down{at}), {dims}\n");
+    }
+    let layers = phzc_ir::print(&perceptron(n_layers));
+    let input = layers.lines().find(|line| line.contains("parameter(0)")).expect("an input");
+    layers.replace(input, &format!("{before}  x0 = f32[64,256] tanh(e{n_pairs})"))
+}
+
+#[test]
+fn what_lies_before_equal_layers_is_cut_too() {
+    let passes = "fuse,shard,place{stages=4,microbatches=4,schedule=1f1b}";
+    let (placed, _) = run(&behind_unlike_pairs(20, 24), passes, &cluster());
+    let facts = derive(&placed).expect("a placed module");
+    assert_eq!(wrong_ways(&placed, &facts), Vec::<String>::new());
+    let stage_of = |name: String| {
+        let found = placed.entry().iter().find(|(_, instr)| *instr.name == *name);
+        facts.comps[placed.entry.index()][found.expect("every instruction is still there").0.index()].stage
+    };
+    assert_eq!([stage_of("e1".into()), stage_of("e24".into()), stage_of("h20".into())], [0, 1, 3]);
+}
+
 #[test]
 fn microbatches_can_be_split_as_the_batch_is() {
     // Compute counts and communication does not: the batch wants to be split as often as it can be.

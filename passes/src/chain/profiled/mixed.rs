@@ -15,7 +15,7 @@ use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 3e-3 };
+pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-3 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
 /// Ways of a stage's first operators that are looked at, at first and where that is too few.
