@@ -1,15 +1,18 @@
 //! Which part of a training step a node belongs to: forward, backward or update.
 //!
 //! HLO does not say. The forward part is what the early outputs (a loss, logits) depend on: outputs
-//! that need at most half of the program's contractions, for a backward pass has twice as many.
+//! that need at most half of the program's contractions, for a backward pass has twice as many. Where nothing after them is the gradient
+//! of a product, there is no backward part: an inference program may hand out what its first layers made.
 //! What comes after it is backward as long as it leads to a contraction or has the batch to work on, and the update
 //! from then on. A loop runs as one, in the phase of what it computes first: what a forward loop saves for the
 //! backward part is forward, and a loop that computes gradients also adds them up.
 
 use crate::batch::has_batch;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
+use indexmap::IndexMap;
 use phzc_ir::ops::control::control_comps;
-use phzc_ir::{InstrId, Module};
+use phzc_ir::{CompId, InstrId, Module};
+use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 
 /// A part of a step.
@@ -52,6 +55,7 @@ pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
             forward.iter_mut().zip(&ancestors).for_each(|(all, &one)| *all |= one);
         }
     }
+    let found = found && differentiates(graph, module.entry, &forward);
     let leads_on = leads_to_contraction(graph);
     let has_batch = has_batch(graph);
     let works_on_batch =
@@ -64,6 +68,43 @@ pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
     let mut phases: Vec<Phase> = (0..graph.nodes.len()).map(phase).collect();
     settle_loops(module, graph, &mut phases);
     phases
+}
+
+/// Whether a contraction outside of the forward part is the gradient of one in it: it reads one of its operands, and makes as many elements as
+/// the other has. Loops read slices of their own: what they contract is taken for one.
+fn differentiates(graph: &Graph, entry: CompId, forward: &[bool]) -> bool {
+    let n_elements = |tensor: TensorId| graph.tensors[tensor as usize].dims.iter().product::<i64>();
+    let contractions = |is_forward: bool| {
+        let all = graph.nodes.iter().enumerate().filter(|(_, node)| node.is_contraction);
+        all.filter(move |(at, _)| forward[*at] == is_forward).map(|(_, node)| node)
+    };
+    let mut beside: IndexMap<TensorId, Vec<i64>, FxBuildHasher> = IndexMap::default();
+    for node in contractions(true) {
+        for (at, &operand) in node.operands.iter().enumerate() {
+            let others = node.operands.iter().enumerate().filter(|(other, _)| *other != at);
+            beside.entry(origin(graph, operand)).or_default().extend(others.map(|it| n_elements(*it.1)));
+        }
+    }
+    contractions(false).any(|node| {
+        let is_gradient = |&operand: &TensorId| {
+            let made = node.results.iter().map(|&result| n_elements(result));
+            beside
+                .get(&origin(graph, operand))
+                .is_some_and(|others| made.into_iter().any(|n| others.contains(&n)))
+        };
+        node.comp != entry || node.operands.iter().any(is_gradient)
+    })
+}
+
+/// The tensor of which another is made by operations with one operand: conversions, transposes.
+fn origin(graph: &Graph, mut tensor: TensorId) -> TensorId {
+    loop {
+        let node = &graph.nodes[graph.tensors[tensor as usize].def as usize];
+        match node.operands[..] {
+            [operand] if !node.is_contraction => tensor = operand,
+            _ => return tensor,
+        }
+    }
 }
 
 /// Gives the nodes of each of the entry's loops the phase in which the loop runs.
@@ -132,5 +173,50 @@ fn leads_to_contraction(graph: &Graph) -> Vec<bool> {
         if !is_changed {
             return leads;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The backward contractions of a program.
+    fn check(entry: &str) -> String {
+        let module =
+            phzc_ir::parse(&format!("HloModule m\nENTRY e {{\n{entry}\n}}")).expect("a legal program");
+        let graph = Graph::build(&module);
+        let phases = phases(&module, &graph);
+        let all = graph.nodes.iter().zip(phases);
+        let backward = all.filter(|(node, phase)| node.is_contraction && *phase == Phase::Backward);
+        backward
+            .map(|(node, _)| &*module.comp(node.comp).instr(node.instr).name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    const FORWARD: &str = "  x = f32[32,8] parameter(0)
+  w1 = f32[8,16] parameter(1)
+  w2 = f32[16,64] parameter(2)
+  h1 = f32[32,16] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  h2 = f32[32,64] dot(h1, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+
+    #[test]
+    fn gradients_of_products_are_backward() {
+        let backward = "  t2 = f32[64,16] transpose(w2), dimensions={1,0}
+  d1 = f32[32,16] dot(h2, t2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g1 = f32[8,16] dot(x, d1), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  g2 = f32[16,64] dot(h1, h2), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT out = (f32[32,64], f32[8,16], f32[16,64]) tuple(h2, g1, g2)";
+        assert_eq!(check(&format!("{FORWARD}\n{backward}")), "d1 g1 g2");
+    }
+
+    #[test]
+    fn layers_after_one_that_is_handed_out_are_not() {
+        let more = "  w3 = f32[64,24] parameter(3)
+  w4 = f32[24,40] parameter(4)
+  h3 = f32[32,24] dot(h2, w3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  h4 = f32[32,40] dot(h3, w4), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT out = (f32[32,64], f32[32,40]) tuple(h2, h4)";
+        assert_eq!(check(&format!("{FORWARD}\n{more}")), "");
     }
 }
