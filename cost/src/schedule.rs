@@ -144,7 +144,8 @@ impl Pipeline {
     /// * GPipe: `sum f_i + (B-1) max f_i + sum b_i + (B-1) max b_i + 2 sum p_i`. Exact: identical jobs through a flow shop,
     ///   twice; `p_i`, the send over boundary `i`, delays but occupies nobody.
     /// * 1F1B: `sum t_i + (B-1) max t_i` with `t_i = f_i + b_i + 2 p_i` (Alpa, OSDI'22, section 5.1). Exact for equal stages
-    ///   and free sends. Otherwise an estimate: see the tests for how it relates to the replay.
+    ///   and free sends. Otherwise an estimate, from above where every backward takes the same multiple of its forward: a stage
+    ///   of long forwards before one of long backwards can take longer.
     /// * Zero-bubble: that of the replay. For equal stages with input gradient `i`, weight gradient `w <= f` and free sends it
     ///   is `B (f + i + w) + (S-1) (f + i - w)`.
     /// * Interleaved: that of the replay. For `V` equal stages on each of `p` groups, free sends and `B` a multiple of `p` it is

@@ -1,6 +1,6 @@
 //! Plans under phzc's own cost against all plans of small chains, and what limits force or forbid.
 
-use super::tests::{cases, least_mixed, machine, reserving, space};
+use super::tests::{least_mixed, machine, reserving, space};
 use super::*;
 use phzc_cost::aceso::{OpChoice, Own};
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn schedule() -> impl Strategy<Value = PlanSchedule> {
 }
 
 proptest! {
-    #![proptest_config(cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn a_bound_holds_under_every_schedule_and_the_plan_is_near_the_best_of_all(
@@ -75,7 +75,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn no_splits_of_single_operators_are_below_the_own_costs_bound_of_mixed_plans(
