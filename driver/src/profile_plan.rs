@@ -110,7 +110,8 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_plans: Option<u32>,
 
-    /// Stop when no plan can be faster by more than this [default: 0.01, where operators are mixed 0.5]
+    /// Stop when no plan can be faster by more than this; stages are solved exactly where that needs it, which can take
+    /// minutes [default: 0.01 as far as no stage has to be, where operators are mixed 0.5]
     #[arg(long, value_name = "PERCENT", value_parser = options::gap)]
     pub gap: Option<f64>,
 

@@ -1,4 +1,4 @@
-//! Stages whose operators are split each its own way.
+//! Stages whose operators are split each its own way; or all alike, but looked at more closely than in `uniform.rs`.
 //!
 //! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
@@ -18,6 +18,10 @@ use std::sync::{Arc, Mutex};
 pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-3 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
+/// Plans of stages whose operators are split alike are looked for more closely where their bound is further below, relatively.
+pub const NEAR: f64 = 1e-2;
+/// So many operators at most, unless a gap is asked for: more can take minutes.
+pub const MAX_UNITS: usize = 64;
 /// Ways of a stage's first operators that are looked at, at first and where that is too few.
 const MAX_LABELS: [usize; 2] = [400, 4000];
 /// Stages are not looked at that take so many times their bound.
@@ -32,6 +36,8 @@ pub type Code = usize;
 pub struct Way {
     /// The choice, nothing recomputed.
     pub choice: OpChoice,
+    /// What it has in common with the ways from which it is not told apart.
+    pub class: (u32, u32, Option<u32>),
     /// Per operator: what it takes.
     pub profiles: Vec<OpProfile>,
     /// Per operator: MiB that it keeps.
@@ -57,8 +63,8 @@ pub struct Mixed<'a> {
 }
 
 impl<'a> Mixed<'a> {
-    /// All ways that were measured.
-    pub fn new(base: &'a Problem<'a>) -> Mixed<'a> {
+    /// All ways that were measured; `is_alike`: all operators of a stage have the same degrees.
+    pub fn new(base: &'a Problem<'a>, is_alike: bool) -> Mixed<'a> {
         let of = &base.setting;
         let (machine, microbatch) = (of.machine, of.microbatch);
         let way = |choice: OpChoice, rows: &[OpProfile]| {
@@ -71,14 +77,15 @@ impl<'a> Mixed<'a> {
                 [[before(false), before(true)], [after(false), after(true)]]
             };
             let sends_ms = profiles.iter().enumerate().map(sends).collect();
-            Way { choice, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
+            let class = (choice.tensor, choice.data, is_alike.then_some(choice.zero));
+            Way { choice, class, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
         };
         let ways_of = |degrees: &Vec<Degrees>| {
             let splits = degrees.iter().filter(|it| microbatch % it.data == 0).flat_map(|it| {
                 let rows = machine.tables.splits(microbatch / it.data, it.tensor);
                 rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
             });
-            with_moves(of.machine, splits.map(|(choice, rows)| way(choice, rows)).collect())
+            with_moves(of.machine, splits.map(|(choice, rows)| way(choice, rows)).collect(), is_alike)
         };
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
@@ -167,15 +174,16 @@ impl Way {
     }
 }
 
-/// What the changes from each way to each other one take.
-fn with_moves(machine: &Machine, mut ways: Vec<Way>) -> Vec<Way> {
-    let choices: Vec<OpChoice> = ways.iter().map(|way| way.choice).collect();
+/// What the changes from each way to each other one take; where all are alike, none is made.
+fn with_moves(machine: &Machine, mut ways: Vec<Way>, is_alike: bool) -> Vec<Way> {
+    let others: Vec<_> = ways.iter().map(|way| (way.choice, way.class)).collect();
     for way in &mut ways {
-        let from = |from: &OpChoice| {
-            let ms = |it: &OpProfile| machine.reshard_ms(from, &way.choice, it.input_mib);
-            way.profiles.iter().map(ms).collect()
+        let from = |(choice, class): &(OpChoice, _)| {
+            let is_made = !is_alike || *class == way.class;
+            let ms = |it: &OpProfile| machine.reshard_ms(choice, &way.choice, it.input_mib);
+            way.profiles.iter().map(|it| if is_made { ms(it) } else { f64::INFINITY }).collect()
         };
-        way.moves_ms = choices.iter().map(from).collect();
+        way.moves_ms = others.iter().map(from).collect();
     }
     ways
 }

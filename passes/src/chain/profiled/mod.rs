@@ -31,6 +31,7 @@ use patterns::Candidate;
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
+use std::cell::LazyCell;
 use std::ops::{Deref, RangeInclusive};
 use uniform::{Uniform, undominated};
 
@@ -64,7 +65,8 @@ fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
     let groups: Vec<usize> = limits.groups.iter().copied().filter(|size| size.is_power_of_two()).collect();
     let is_allowed = is_allowed && groups.is_empty() == limits.groups.is_empty();
     let zero = limits.zero.first().copied().unwrap_or(0);
-    let limits = Limits { groups, zero: vec![0], schedules: Vec::new(), n_best: 1, ..limits.clone() };
+    let limits =
+        Limits { groups, zero: vec![0], schedules: Vec::new(), gap: None, n_best: 1, ..limits.clone() };
     let acesos = Machine { own: None, ..machine.clone() };
     let mut plan =
         best(&acesos, &Space { microbatches, limits, ..space.clone() }).filter(|_| is_allowed)?.plan;
@@ -113,9 +115,10 @@ fn problems<'a>(shared: &'a [Shared<'a>], space: &Space) -> Vec<Problem<'a>> {
 
 fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found> {
     let solvers: Vec<Solver<Problem>> = problems.iter().map(Solver::new).collect();
-    let mixed: Vec<Mixed> =
-        if space.is_mixed { problems.iter().map(Mixed::new).collect() } else { Vec::new() };
-    let mixed_solvers: Vec<Solver<Mixed>> = mixed.iter().map(Solver::new).collect();
+    let new_mixed = |problem| Mixed::new(problem, !space.is_mixed);
+    let mixed: LazyCell<Vec<Mixed>, _> = LazyCell::new(|| problems.iter().map(new_mixed).collect());
+    let mixed_solvers: LazyCell<Vec<Solver<Mixed>>, _> =
+        LazyCell::new(|| mixed.iter().map(Solver::new).collect());
     let first = |own: Effort| Effort { max_plans: space.limits.max_plans.unwrap_or(own.max_plans), ..own };
     let effort = |own: Effort| Effort { tolerance: space.limits.gap.unwrap_or(own.tolerance), ..first(own) };
     let is_own = problems.first().is_some_and(|problem| problem.setting.machine.own.is_some());
@@ -131,11 +134,15 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
         let own = if space.is_mixed { first(mixed::UNIFORM_EFFORT) } else { effort(Effort::default()) };
         let uniform = Within::best_in_turn(&solvers, parts, is_first, None, own);
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
-        if !space.is_mixed {
+        let is_near = uniform.cost * (1.0 - space.limits.gap.unwrap_or(mixed::NEAR)) <= uniform.bound;
+        let is_long = problems.iter().any(|it| it.n_units() > mixed::MAX_UNITS) && space.limits.gap.is_none();
+        if !space.is_mixed && (is_near || is_long || uniform.stop == Stop::Limit) {
             return Some((uniform, plan?));
         }
-        let found =
+        let mut found =
             Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort(mixed::EFFORT));
+        // Uniform stages are split along the fastest dimensions: where there are others, their bound is not one of these.
+        found.bound = found.bound.max(if space.is_mixed || space.is_free { 0.0 } else { uniform.bound });
         match found.problem {
             Some(at) => {
                 let plan = mixed[parts[at].problem].plan(&found);

@@ -61,15 +61,19 @@ proptest! {
         let fits = |plan: &PipelinePlan| machine.price(plan).filter(|cost| cost.mib <= machine.limit_mib);
         let all = plans(machine.chain.len(), schedule, &[0, 1, 2, 3]);
         let least = all.iter().filter_map(fits).map(|cost| cost.ms).fold(f64::INFINITY, f64::min);
-        let limits = Limits { zero: vec![0, 1, 2, 3], schedules: vec![schedule], ..Limits::default() };
-        let Some(found) = best(&machine, &limited(limits, is_mixed)) else { return Ok(()) };
+        let limits =
+            Limits { zero: vec![0, 1, 2, 3], schedules: vec![schedule], gap: Some(5e-4), ..Limits::default() };
+        let Some(found) = best(&machine, &limited(limits, is_mixed)) else {
+            prop_assert!(least.is_infinite(), "no plan, but one of {least}");
+            return Ok(());
+        };
         let cost = machine.price(&found.plan).expect("measured splits");
         prop_assert_eq!(found.plan.schedule, schedule);
         prop_assert!(cost.mib <= machine.limit_mib, "{} MiB of {}", cost.mib, machine.limit_mib);
         prop_assert!(found.bound_ms <= cost.ms * (1.0 + 1e-9), "bound {} of {}", found.bound_ms, cost.ms);
         prop_assert!(found.bound_ms <= least * (1.0 + 1e-9), "bound {} of {least}", found.bound_ms);
-        // One or two layers' patterns are changed to make a stage fit, and GPipe's two slowest stages may be different ones.
-        let slack = if schedule == PlanSchedule::GPipe { 1.06 } else { 1.02 };
+        // GPipe's two slowest stages may be different ones.
+        let slack = if schedule == PlanSchedule::GPipe { 1.06 } else { 1.001 };
         prop_assert!(cost.ms <= least * slack, "{} for {least}", cost.ms);
     }
 }

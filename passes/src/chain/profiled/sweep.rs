@@ -176,10 +176,9 @@ impl Sweep {
 
 /// The ways with the same degrees.
 pub fn classes(ways: &[Way]) -> Vec<Vec<usize>> {
-    let degrees = |way: &Way| (way.choice.tensor, way.choice.data);
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for (at, way) in ways.iter().enumerate() {
-        match classes.iter_mut().find(|class| degrees(&ways[class[0]]) == degrees(way)) {
+        match classes.iter_mut().find(|class| ways[class[0]].class == way.class) {
             Some(class) => class.push(at),
             None => classes.push(vec![at]),
         }

@@ -126,7 +126,7 @@ fn least(machine: &Machine) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_plan_fits_costs_what_is_said_and_lies_above_a_bound_that_holds(
@@ -134,7 +134,9 @@ proptest! {
     ) {
         let machine = machine(&sizes, 2, f64::from(limit));
         let least = least(&machine);
-        let Some(found) = best(&machine, &space(is_mixed)) else {
+        let near = Limits { gap: Some(5e-4), ..Limits::default() };
+        let Some(found) = best(&machine, &Space { limits: near, ..space(is_mixed) }) else {
+            prop_assert!(least.is_infinite(), "no plan, but one of {least}");
             return Ok(());
         };
         let cost = machine.price(&found.plan).expect("measured splits");
@@ -142,8 +144,8 @@ proptest! {
         prop_assert!(found.bound_ms <= cost.ms * (1.0 + 1e-9), "bound {} of {}", found.bound_ms, cost.ms);
         prop_assert!(found.bound_ms <= least * (1.0 + 1e-9), "bound {} of {least}", found.bound_ms);
         prop_assert!(is_mixed || cost.ms >= least * (1.0 - 1e-9), "{} below {least}", cost.ms);
-        // One or two layers' patterns are changed to make a stage fit: that is all of these.
-        prop_assert!(cost.ms <= least * 1.02, "{} for {least}", cost.ms);
+        // Stages are solved: what is left is the gap and ways that are told apart no more.
+        prop_assert!(cost.ms <= least * 1.001, "{} for {least}", cost.ms);
     }
 }
 
