@@ -227,3 +227,68 @@ fn keyed_citations<'de, D: Deserializer<'de>>(
         None => Ok(sources),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toy;
+
+    #[test]
+    fn a_program_has_the_usable_part_of_the_memory() {
+        assert_eq!(toy::device().usable_bytes(), 750.0);
+    }
+
+    #[test]
+    fn what_a_file_does_not_say_is_as_usual() {
+        let text = r#"
+            name = "plain"
+            description = "a device"
+            peak_flops_per_sec = { f32 = 1.0 }
+            matmul_efficiency = 1.0
+            hbm_bytes = 1.0
+            usable = 1.0
+            hbm_bytes_per_sec = 1.0
+            hbm_efficiency = 1.0
+            launch_secs = 1.0
+            collective_launch_secs = 1.0
+            source = "made up"
+        "#;
+        let device = Accelerator::from_toml(text).expect("a device");
+        assert_eq!([device.sustained, device.outside_bytes], [0.84, 1e9]);
+        assert_eq!([device.tile_secs, device.attention_tile_secs], [1e-6, 1e-5]);
+        let wrong =
+            Accelerator::from_toml(&format!("{text}\n[sources]\nhbm_byte = \"made up\"")).unwrap_err();
+        assert!(
+            wrong.message.starts_with("unknown key `hbm_byte` to cite, expected one of peak_flops"),
+            "{wrong}"
+        );
+        let cited = Accelerator::from_toml(&format!("{text}\n[sources]\nhbm_bytes = \"a datasheet\""))
+            .expect("cited");
+        assert_eq!(["hbm_bytes", "usable"].map(|key| cited.source_of(key)), ["a datasheet", "made up"]);
+    }
+
+    #[test]
+    fn a_clock_that_was_fitted_says_so() {
+        let mut device = toy::device();
+        assert!(!device.is_fitted());
+        device.sources.insert("sustained".to_owned(), "a guess".to_owned());
+        assert!(!device.is_fitted());
+        device.sources.insert("sustained".to_owned(), "fitted to 9 runs".to_owned());
+        assert!(device.is_fitted());
+    }
+
+    #[test]
+    fn a_type_without_a_peak_runs_at_that_of_a_wider_one() {
+        let mut peaks = toy::device().peak_flops_per_sec;
+        let of = |peaks: &Peaks, keys: [&str; 4]| keys.map(|key| peaks.of(key));
+        assert_eq!(of(&peaks, ["f64", "c128", "tf32", "f32"]), [4.0 / 32.0, 4.0 / 32.0, 8.0, 4.0]);
+        assert_eq!(of(&peaks, ["bf16", "f16", "s32", "pred"]), [16.0, 4.0, 4.0, 4.0]);
+        assert_eq!(of(&peaks, ["f8e5m2", "f4e2m1fn", "s8", "u4"]), [16.0; 4]);
+        (peaks.bf16, peaks.f16, peaks.f64) = (None, Some(12.0), Some(2.0));
+        assert_eq!(of(&peaks, ["f8e5m2", "f16", "s8", "f64"]), [12.0, 12.0, 12.0, 2.0]);
+        (peaks.f8, peaks.s8) = (Some(32.0), Some(48.0));
+        assert_eq!(of(&peaks, ["f8e5m2", "f4e2m1fn", "u2", "s2"]), [32.0, 32.0, 48.0, 48.0]);
+        peaks.f4 = Some(64.0);
+        assert_eq!(of(&peaks, ["f4e2m1fn", "s4", "u8", "f8e4m3fn"]), [64.0, 48.0, 48.0, 32.0]);
+    }
+}

@@ -87,6 +87,7 @@ impl Accelerator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toy::{self, assert_close};
 
     fn attention(q_len: f64, heads: f64) -> Attention {
         Attention {
@@ -115,5 +116,80 @@ mod tests {
         let one = attention(8192.0, 32.0);
         let ratio = h100.attention_backward_secs(&one) / h100.attention_secs(&one);
         assert!((2.8..3.5).contains(&ratio), "{ratio}");
+    }
+
+    /// Two sequences of 6 queries and 10 keys, 4 heads of 3 elements, 2 of keys and values.
+    fn short() -> Attention {
+        Attention {
+            batch: 2.0,
+            kv_heads: 2.0,
+            kv_len: 10.0,
+            head_dim: 3.0,
+            is_causal: false,
+            ..attention(6.0, 4.0)
+        }
+    }
+
+    #[test]
+    fn a_causal_attention_has_half_the_operations() {
+        assert_eq!(short().flops(), 4.0 * 2.0 * 4.0 * 60.0 * 3.0);
+        assert_eq!(Attention { is_causal: true, ..short() }.flops(), 2.0 * 2.0 * 4.0 * 60.0 * 3.0);
+    }
+
+    #[test]
+    fn a_device_of_unknown_cores_runs_at_one_rate_or_at_the_memory_s() {
+        // 16 flop/s at a fourth of the peak and half the clock; three kernels of 1 s.
+        let slow = Accelerator { attention_efficiency: Some(0.25), ..toy::device() };
+        assert_eq!(slow.attention_secs(&short()), 3.0 + 5760.0 / 2.0);
+        assert_close(slow.attention_backward_secs(&short()), 3.0 + 2.5 / 0.77 * 5760.0 / 2.0);
+        // 2 bytes of queries and results, keys and values, 4 bytes/s; backward twice that.
+        let fast = Accelerator { attention_efficiency: Some(1.0), sustained: 1.0, ..toy::device() };
+        let one = Attention { q_len: 1.0, kv_len: 2.0, ..short() };
+        let bytes = 2.0 * 2.0 * 2.0 * 3.0 * (4.0 * 1.0 + 2.0 * 2.0);
+        assert_eq!(fast.attention_secs(&one), 3.0 + bytes / 4.0);
+        assert_eq!(fast.attention_backward_secs(&one), 3.0 + 2.0 * bytes / 4.0);
+    }
+
+    #[test]
+    fn attention_reaches_what_was_measured_or_two_thirds_of_what_products_do() {
+        let flops_per_sec = |device: Accelerator, is_portable| {
+            let one = Attention { is_portable, ..short() };
+            one.flops() / device.attention_work_secs(&one)
+        };
+        let device = || Accelerator { portable_attention_efficiency: Some(0.125), ..toy::device() };
+        assert_close(flops_per_sec(device(), false), 16.0 * 0.67 * 0.5 * 0.5);
+        assert_close(
+            flops_per_sec(Accelerator { tile_efficiency: Some(0.75), ..device() }, false),
+            16.0 * 0.67 * 0.75 * 0.5,
+        );
+        assert_close(flops_per_sec(device(), true), 16.0 * 0.125 * 0.5);
+        assert_close(flops_per_sec(toy::device(), true), 16.0 * 0.67 * 0.5 * 0.5);
+    }
+
+    /// Two cores, each 5 s for a block of queries and keys of 5 elements, and 3 s for one of queries.
+    fn work_secs(heads: f64, q_len: f64, is_causal: bool) -> f64 {
+        let mut device = Accelerator {
+            n_cores: Some(2),
+            attention_efficiency: Some(1.0),
+            sustained: 1.0,
+            ..toy::device()
+        };
+        device.peak_flops_per_sec.bf16 = Some(2.0 * 4.0 * 128.0 * 128.0);
+        device.attention_work_secs(&Attention {
+            batch: 1.0,
+            kv_len: 300.0,
+            head_dim: 5.0,
+            is_causal,
+            ..attention(q_len, heads)
+        })
+    }
+
+    #[test]
+    fn blocks_of_queries_walk_over_blocks_of_keys_on_the_cores_that_are_free() {
+        // 6 blocks of queries over 3 of keys: 3 per core, and a third of the last.
+        assert_eq!(work_secs(3.0, 200.0, false), 3.0 * 18.0 + 18.0 / 3.0);
+        // Over 2 blocks of keys in the mean; the longest over 3.
+        assert_eq!(work_secs(3.0, 200.0, true), 3.0 * 13.0 + 18.0 / 3.0);
+        assert_eq!(work_secs(1.0, 100.0, true), 18.0);
     }
 }

@@ -166,6 +166,7 @@ pub fn dtype_bytes(dtype_key: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toy::{self, assert_close};
 
     /// As in a benchmark of milliseconds.
     fn a100() -> Accelerator {
@@ -215,6 +216,79 @@ mod tests {
         let depthwise = Gemm { batch: 512.0, m: 1e5, n: 1.0, k: 9.0 };
         let secs = a100().product_secs(&depthwise, "bf16", Role::Write);
         assert!((secs * a100().peak_flops_per_sec.f32 / depthwise.flops() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_element_has_the_bytes_of_its_type() {
+        let bytes = ["f64", "tf32", "u32", "bf16", "f8e5m2", "s8", "u8", "f4e2m1fn"].map(dtype_bytes);
+        assert_eq!(bytes, [8.0, 4.0, 4.0, 2.0, 1.0, 1.0, 1.0, 0.5]);
+    }
+
+    /// Of 4 flop/s in `bf16`, 2 on the vector units, 4 bytes/s; a launch takes 1 s, a wave 2 s.
+    fn toy_secs(m: f64, n: f64, k: f64, role: Role) -> f64 {
+        toy::device().gemm_secs(&Gemm { batch: 2.0, m, n, k }, "bf16", role)
+    }
+
+    #[test]
+    fn a_product_takes_the_longer_of_its_arithmetic_and_its_traffic() {
+        assert_eq!(toy_secs(2.0, 3.0, 4.0, Role::Write), 1.0 + (96.0 / 4.0 + 2.0));
+        // 2 (8 + 4) bytes of operands and 2 x 32 of results; adding to what is there reads and writes 32 bits.
+        assert_eq!(toy_secs(8.0, 4.0, 1.0, Role::Write), 1.0 + 2.0 * (24.0 + 64.0) / 4.0);
+        assert_eq!(toy_secs(8.0, 4.0, 1.0, Role::Accumulate), 1.0 + 2.0 * (24.0 + 256.0) / 4.0);
+        assert_close(toy_secs(4.0, 4.0, 11.5, Role::Accumulate), 1.0 + (736.0 / 4.0 + 2.0) / 0.94);
+    }
+
+    #[test]
+    fn results_of_narrow_products_have_16_bits_and_those_of_wide_ones_their_own() {
+        let secs = |dtype| toy::device().gemm_secs(&Gemm::new(20.0, 20.0, 1.0), dtype, Role::Write);
+        assert_eq!(secs("f8e4m3fn"), 1.0 + (40.0 + 2.0 * 400.0) / 4.0);
+        assert_eq!(secs("f32"), 1.0 + (4.0 * 40.0 + 4.0 * 400.0) / 4.0);
+    }
+
+    #[test]
+    fn rates_of_8_bits_are_measured_or_a_fraction_of_those_of_16() {
+        let mut device = toy::device();
+        assert_eq!(device.tile_flops_per_sec("f8e4m3fn"), 16.0 * 0.5 * 0.5);
+        device.peak_flops_per_sec.f8 = Some(64.0);
+        assert_close(device.tile_flops_per_sec("f8e4m3fn"), 64.0 * 0.5 * 0.92 * 0.5);
+        device.f8_efficiency = Some(0.25);
+        assert_eq!(device.tile_flops_per_sec("f8e4m3fn"), 64.0 * 0.25 * 0.5);
+        device.tile_efficiency = Some(0.75);
+        assert_eq!(device.tile_flops_per_sec("bf16"), 16.0 * 0.75 * 0.5);
+        assert_eq!(device.shapeless_product_secs(60.0, "bf16"), 60.0 / 6.0 + 2.0);
+    }
+
+    /// Two cores that each take 2^-16 s for an operation inside tiles: 2 s for each term of the sums of 256 x 256 results.
+    fn two_cores() -> Accelerator {
+        let mut device =
+            Accelerator { n_cores: Some(2), matmul_efficiency: 1.0, sustained: 1.0, ..toy::device() };
+        device.peak_flops_per_sec.bf16 = Some(131072.0);
+        device.hbm_bytes_per_sec = 32768.0;
+        device
+    }
+
+    #[test]
+    fn the_tile_size_counts_that_needs_the_least_waves_times_work() {
+        let secs = |device: &Accelerator, gemm: Gemm| device.tiles_secs(&gemm, "bf16");
+        // Two tiles of 256 x 128 in a wave of 1 s a term and 2 s; one of 256 x 256 takes twice that.
+        assert_eq!(secs(&two_cores(), Gemm::new(256.0, 256.0, 64.0)), 66.0);
+        assert_eq!(secs(&two_cores(), Gemm { batch: 3.0, ..Gemm::new(256.0, 256.0, 64.0) }), 3.0 * 66.0);
+        // 8 results too many on each side: 25 tiles of 64 x 64 in 13 waves; four of 256 x 256 would take twice as long.
+        assert_eq!(secs(&two_cores(), Gemm::new(264.0, 264.0, 64.0)), 13.0 * (0.125 * 64.0 + 2.0));
+    }
+
+    #[test]
+    fn the_second_level_cache_holds_up_tiles_that_have_much_border() {
+        // 384 elements of 2 bytes for each of 2 cores at 768 bytes/s: 2 s a term.
+        let device = Accelerator { l2_bytes_per_sec: Some(768.0), ..two_cores() };
+        assert_eq!(device.tiles_secs(&Gemm::new(256.0, 256.0, 64.0), "bf16"), 130.0);
+    }
+
+    #[test]
+    fn long_sums_of_few_tiles_are_split_and_joined_through_memory() {
+        // One tile of 64 x 64 at 1/8 s a term; two halves are written and read in 32 bits, 1 s each.
+        assert_eq!(two_cores().tiles_secs(&Gemm::new(64.0, 64.0, 511.0), "bf16"), 511.0 / 8.0 + 2.0);
+        assert_eq!(two_cores().tiles_secs(&Gemm::new(64.0, 64.0, 512.0), "bf16"), 256.0 / 8.0 + 2.0 + 2.0);
     }
 
     #[test]

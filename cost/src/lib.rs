@@ -17,6 +17,8 @@ pub mod profile;
 mod read;
 pub mod roofline;
 pub mod schedule;
+#[cfg(test)]
+mod toy;
 pub mod training;
 
 pub use accelerator::{Accelerator, Node, Peaks};

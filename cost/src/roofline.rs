@@ -37,6 +37,7 @@ impl Accelerator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toy;
     use proptest::prelude::*;
 
     fn work(flops: f64, bytes: f64) -> Work {
@@ -60,6 +61,20 @@ mod tests {
         assert_eq!(v100.peak_flops_per_sec.of("bf16"), v100.peak_flops_per_sec.f32);
         assert_eq!(a100().peak_flops_per_sec.of("f8e4m3fn"), a100().peak_flops_per_sec.of("bf16"));
         assert_eq!(a100().peak_flops_per_sec.of("u8"), 624e12);
+    }
+
+    #[test]
+    fn an_operation_takes_a_launch_and_the_longer_of_arithmetic_and_memory() {
+        let secs =
+            |flops, transcendentals, bytes| toy::device().op_secs(&Work { flops, transcendentals, bytes });
+        assert_eq!(secs(20.0, 3.0, 8.0), 1.0 + (20.0 + 3.0 * 8.0) / 2.0);
+        assert_eq!(secs(2.0, 0.0, 8.0), 1.0 + 8.0 / 4.0);
+    }
+
+    #[test]
+    fn vector_units_of_unknown_rate_run_at_the_peak_of_32_bits() {
+        let device = Accelerator { vector_flops_per_sec: None, ..toy::device() };
+        assert_eq!(device.vector_secs(&work(20.0, 0.0)), 20.0 / 4.0);
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 use super::{AxisGroup, Collective, Collective::*};
 use crate::cluster::Cluster;
+use crate::toy::{self, assert_close};
 use proptest::prelude::*;
 
 fn cluster(name: &str) -> Cluster {
@@ -57,6 +58,80 @@ fn members_of_a_node_share_its_links_to_others() {
 fn an_all_reduce_is_a_reduce_scatter_and_an_all_gather() {
     let secs = |kind| cluster("a100-8").collective_secs(kind, 1e9, group(8, 1));
     assert!((secs(AllReduce) / (secs(AllGather) + secs(ReduceScatter)) - 1.0).abs() < 0.01);
+}
+
+/// `10 + L + T + 2 sqrt(L T)` with the latency and the transfer of the module's table, over the toy's three levels.
+fn assert_takes(kind: Collective, bytes: f64, group: AxisGroup, [latency, transfer]: [f64; 2]) {
+    assert_costs(&toy::cluster(), kind, bytes, group, [latency, transfer]);
+}
+
+fn assert_costs(on: &Cluster, kind: Collective, bytes: f64, group: AxisGroup, [latency, transfer]: [f64; 2]) {
+    let expected = 10.0 + latency + transfer + 2.0 * (latency * transfer).sqrt();
+    assert_close(on.collective_secs(kind, bytes, group), expected);
+}
+
+#[test]
+fn a_ring_hops_once_into_every_domain_and_is_as_fast_as_its_slowest_level() {
+    // 12 hops of 1 s, 2 of 4 s, 1 of 9 s; min(1 x 8, 4 x 1, 8 x 3) bytes/s.
+    for kind in [AllGather, ReduceScatter] {
+        assert_takes(kind, 256.0, group(16, 1), [12.0 + 8.0 + 9.0, 240.0 / 4.0]);
+    }
+    assert_takes(AllGather, 128.0, group(4, 1), [3.0, 96.0 / 8.0]);
+    // Two members in a node, four in a rack.
+    assert_takes(AllGather, 64.0, group(4, 2), [2.0 + 4.0, 48.0 / 2.0]);
+}
+
+#[test]
+fn a_large_all_reduce_is_a_ring_both_ways_and_a_small_one_a_tree() {
+    assert_takes(AllReduce, 65536.0, group(16, 1), [2.0 * 29.0, 2.0 * 61440.0 / 4.0]);
+    // Up and down: a chain of 3 hops in the node, one hop to the other node and one to the other rack.
+    assert_takes(AllReduce, 256.0, group(16, 1), [2.0 * (3.0 + 4.0 + 9.0), 2.0 * 256.0 / 4.0]);
+}
+
+#[test]
+fn a_switch_that_reduces_serves_whole_nodes_only_and_where_it_is_faster() {
+    let switch = |rate| toy::cluster_with(&format!("all_reduce_bytes_per_sec = {rate}"));
+    assert_costs(&switch(32.0), AllReduce, 128.0, group(4, 1), [6.0, 2.0 * 96.0 / 32.0]);
+    assert_costs(&switch(4.0), AllReduce, 128.0, group(4, 1), [6.0, 2.0 * 96.0 / 8.0]);
+    assert_costs(&switch(32.0), AllReduce, 128.0, group(2, 1), [2.0, 2.0 * 64.0 / 8.0]);
+    assert_costs(&switch(32.0), AllReduce, 65536.0, group(16, 1), [2.0 * 29.0, 2.0 * 61440.0 / 4.0]);
+}
+
+#[test]
+fn an_all_to_all_is_as_slow_as_the_level_that_most_leaves_through() {
+    // 3 others in the node, 4 in the rack, 8 in the hall: 30 s, 192 s and 43 s.
+    let latency = 3.0 * (9.0 + (3.0 + 4.0 * 4.0 + 9.0 * 8.0) / 8.0);
+    assert_takes(AllToAll, 256.0, group(16, 1), [latency, 256.0 * 12.0 / 16.0 / 1.0]);
+    assert_takes(AllToAll, 64.0, group(4, 1), [3.0 * (1.0 + 3.0 / 8.0), 48.0 / 8.0]);
+}
+
+#[test]
+fn a_permute_is_one_hop_over_the_outermost_level_of_its_group() {
+    assert_takes(Permute, 256.0, group(16, 1), [9.0, 256.0 / 3.0]);
+    assert_takes(Permute, 256.0, group(8, 1), [4.0, 256.0 / 1.0]);
+}
+
+#[test]
+fn a_send_takes_one_hop_in_the_node_or_to_the_next() {
+    assert_eq!(toy::cluster().send_secs(32.0, false), 10.0 + 1.0 + 4.0 + 2.0 * 2.0);
+    assert_eq!(toy::cluster().send_secs(4.0, true), 10.0 + 4.0 + 4.0 + 2.0 * 4.0);
+}
+
+#[test]
+fn two_members_of_a_mesh_of_four_have_one_link_of_three() {
+    let mesh = toy::cluster_with("topology = \"mesh\"");
+    assert_costs(&mesh, AllGather, 32.0, group(2, 1), [1.0, 16.0 / (8.0 / 3.0)]);
+    assert_costs(&mesh, AllGather, 32.0, group(4, 1), [3.0, 24.0 / 8.0]);
+    assert_costs(&mesh, Permute, 32.0, group(4, 1), [1.0, 32.0 / (8.0 / 3.0)]);
+    assert_close(mesh.send_secs(24.0, false), 10.0 + 1.0 + 9.0 + 2.0 * 3.0);
+}
+
+#[test]
+fn a_level_of_one_member_per_domain_has_all_its_bandwidth() {
+    let levels = toy::cluster_with("topology = \"mesh\"").levels().to_vec();
+    assert_eq!(levels[0].reached_bytes_per_sec(1.0, 1.0), 8.0);
+    assert_eq!(levels[0].reached_bytes_per_sec(9.0, 4.0), 8.0);
+    assert_eq!(levels[1].reached_bytes_per_sec(2.0, 4.0), 1.0);
 }
 
 #[test]

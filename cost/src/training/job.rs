@@ -290,3 +290,6 @@ impl Job {
         parts
     }
 }
+
+#[cfg(test)]
+mod tests;

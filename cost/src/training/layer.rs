@@ -362,3 +362,6 @@ fn selected_bytes(job: &Job) -> f64 {
     let down = if model.is_gated { job.outer_tokens() * model.hidden } else { 0.0 };
     attention + element(job) * visits * (job.tokens() * model.ffn / tensor + down)
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,3 +140,6 @@ fn received_bytes(job: &Job) -> f64 {
 fn logits(job: &Job) -> f64 {
     job.tokens() * job.model.vocab / job.layout.tensor as f64
 }
+
+#[cfg(test)]
+mod tests;

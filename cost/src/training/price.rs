@@ -209,3 +209,6 @@ fn input_gradient(gemm: &Gemm) -> Gemm {
 fn weight_gradient(gemm: &Gemm) -> Gemm {
     Gemm { m: gemm.k, n: gemm.n, k: gemm.m, ..*gemm }
 }
+
+#[cfg(test)]
+mod tests;

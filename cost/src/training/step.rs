@@ -188,3 +188,6 @@ pub(super) fn update_secs(pricer: &Pricer, stage: usize) -> f64 {
         if job.layout.sharding == Sharding::Nothing { 1 } else { job.layout.data * job.layout.context };
     pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, stage) / n_owners as f64)
 }
+
+#[cfg(test)]
+mod tests;

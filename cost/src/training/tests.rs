@@ -1,6 +1,7 @@
 //! Configurations whose figures are known in closed form.
 
 use super::*;
+use crate::toy::{self, assert_close};
 
 fn gpt3() -> Model {
     Model::gpt(96, 12288.0, 96.0, 2048.0, 51200.0)
@@ -120,4 +121,49 @@ fn a_decoder_adds_a_layer_with_two_attentions_on_its_own_positions() {
     assert!((alone / (12.0 * products + scores) - 1.0).abs() < 1e-9);
     assert!((both / (28.0 * products + 3.0 * scores) - 1.0).abs() < 1e-9);
     assert_eq!(job.model.layer_params(), 2.0 * params + 4.0 * 12288f64.powi(2) + 12288.0);
+}
+
+#[test]
+fn the_interval_is_wider_on_a_device_that_no_run_was_fitted_to() {
+    let mut cluster = toy::cluster();
+    let interval = |cluster: &Cluster| {
+        let prediction = Prediction { step_secs: 2.0, ..toy::job().predict(cluster) };
+        prediction.interval_secs(cluster)
+    };
+    assert_eq!(interval(&cluster), [2.0 / 1.209, 2.0 * 1.209]);
+    cluster.accelerator.sources.insert("sustained".to_owned(), "fitted".to_owned());
+    assert_eq!(interval(&cluster), [2.0 / 1.154, 2.0 * 1.154]);
+}
+
+#[test]
+fn gradients_and_messages_are_those_of_all_devices_that_share_a_copy() {
+    let layout = Layout { tensor: 2, stages: 2, context: 3, ..toy::job().layout };
+    let job = Job { layout, ..toy::job() };
+    assert_eq!([0, 1].map(|stage| job.stage_gradient_bytes(stage)), [4.0 * 1472.0, 4.0 * 848.0]);
+    // 10 positions of width 8 in 16 bits.
+    assert_eq!(job.message_bytes(), 2.0 * 10.0 * 8.0);
+}
+
+#[test]
+fn operations_of_a_step_are_those_of_all_its_sequences_and_of_frozen_weights_fewer() {
+    let layout = Layout { tensor: 2, context: 2, data: 2, n_microbatches: 7, ..toy::job().layout };
+    let mut job = Job { layout, ..toy::job() };
+    // Two products of activations of 20 heads, and what 30 positions do with projections and inner width.
+    let (scores, products, head) = (2.0 * 20.0 * 2.0 * 108.0, 60.0 * (192.0 + 96.0 + 320.0), 60.0 * 224.0);
+    assert_close(job.model_flops(), 14.0 * 3.0 * (3.0 * (scores + products) + head));
+    job.model.adapter_rank = 2.0;
+    let adapters = 60.0 * (2.0 * 8.0 + 24.0 * 2.0);
+    assert_close(job.model_flops(), 14.0 * 2.0 * (3.0 * (scores + products + adapters) + head));
+}
+
+#[test]
+fn a_layer_that_is_computed_again_takes_its_forward_part_once_more_and_the_head_does_not() {
+    let job = Job { recompute: Recompute::Layers(1.0), ..toy::job() };
+    let [plain, again] =
+        [toy::job(), job].map(|job| (job.layer_secs(&toy::cluster()), job.head_secs(&toy::cluster())));
+    assert_close(again.0[1], plain.0[1] + plain.0[0]);
+    assert_eq!(again.1, plain.1);
+    // Logits: 13440 operations at 4 flop/s and a wave of 2 s; 16 and 10 bytes for each of 840; norms of 240 elements.
+    let forward = (1.0 + 13440.0 / 4.0 + 2.0) + (1.0 + 13440.0 / 4.0) + (1.0 + 960.0 / 4.0);
+    assert_close(plain.1[0], forward);
 }
