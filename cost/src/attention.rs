@@ -144,8 +144,8 @@ mod tests {
         assert_close(slow.attention_backward_secs(&short()), 3.0 + 2.5 / 0.77 * 5760.0 / 2.0);
         // 2 bytes of queries and results, keys and values, 4 bytes/s; backward twice that.
         let fast = Accelerator { attention_efficiency: Some(1.0), sustained: 1.0, ..toy::device() };
-        let one = Attention { q_len: 1.0, kv_len: 2.0, ..short() };
-        let bytes = 2.0 * 2.0 * 2.0 * 3.0 * (4.0 * 1.0 + 2.0 * 2.0);
+        let one = Attention { batch: 3.0, q_len: 2.0, kv_len: 5.0, ..short() };
+        let bytes = 2.0 * 2.0 * 3.0 * 3.0 * (4.0 * 2.0 + 2.0 * 5.0);
         assert_eq!(fast.attention_secs(&one), 3.0 + bytes / 4.0);
         assert_eq!(fast.attention_backward_secs(&one), 3.0 + 2.0 * bytes / 4.0);
     }

@@ -292,6 +292,15 @@ mod tests {
     }
 
     #[test]
+    fn sums_are_split_where_the_last_wave_is_part_full() {
+        // 12 tiles on 8 cores: two waves of 66 s, or three of half the sums and 12 s to join each half.
+        let mut device = Accelerator { n_cores: Some(8), ..two_cores() };
+        device.peak_flops_per_sec.bf16 = Some(4.0 * 131072.0);
+        let gemm = Gemm { batch: 12.0, ..Gemm::new(64.0, 64.0, 512.0) };
+        assert_eq!(device.tiles_secs(&gemm, "bf16"), 3.0 * (256.0 / 8.0 + 2.0) + 2.0 * 12.0);
+    }
+
+    #[test]
     fn a_large_matrix_product_runs_at_the_measured_rate() {
         let rate = tflops(8192.0, 8192.0, 8192.0);
         assert!((260.0..285.0).contains(&rate), "{rate} against 271.2 measured");

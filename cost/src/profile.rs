@@ -129,6 +129,26 @@ mod tests {
     }
 
     #[test]
+    fn messages_beyond_the_table_and_without_one() {
+        assert_eq!(tables().send_ms(1.0, false), 1.0 / 10.0);
+        assert_eq!(tables().send_ms(1024.0, false), 1024.0 / 40.0);
+        assert_eq!(tables().send_ms(2.0_f64.powi(-9), false), 2.0_f64.powi(-9) / 10.0);
+        assert_eq!(OpTables::default().send_ms(8.0, true), 0.0);
+    }
+
+    #[test]
+    fn splits_are_those_of_one_microbatch_and_one_degree() {
+        let row = OpProfile { forward_ms: 3.0, backward_ms: 4.0, ..OpProfile::default() };
+        let mut tables = OpTables::default();
+        for (batch, tensor, algo) in [(1, 2, 0), (1, 2, 1), (1, 4, 2), (2, 2, 3)] {
+            tables.rows.insert(OpSplit { batch, tensor, algo }, vec![row]);
+        }
+        assert_eq!(tables.splits(1, 2).map(|(algo, _)| algo).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(tables.splits(1, 2).map(|(_, rows)| rows[0].both_ms()).sum::<f64>(), 14.0);
+        assert_eq!(tables.batches(), [1, 2]);
+    }
+
+    #[test]
     fn an_all_gather_is_found_at_its_whole_size_or_one_less_and_else_forbidden() {
         assert_eq!(tables().all_gather_ms(2, 8.4), 0.5);
         assert_eq!(tables().all_gather_ms(2, 10.6), 0.7);

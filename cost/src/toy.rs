@@ -57,7 +57,12 @@ pub(crate) fn cluster() -> Cluster {
 
 /// The same with another key of the nodes' links.
 pub(crate) fn cluster_with(node_key: &str) -> Cluster {
-    let text = CLUSTER.replace("efficiency = 0.5\n", &format!("efficiency = 0.5\n{node_key}\n"));
+    cluster_by("efficiency = 0.5\n", &format!("efficiency = 0.5\n{node_key}\n"))
+}
+
+/// The same with another text in its file.
+pub(crate) fn cluster_by(from: &str, to: &str) -> Cluster {
+    let text = CLUSTER.replace(from, to);
     let mut cluster = Cluster::from_toml(&text).expect("a cluster");
     cluster.accelerator = device();
     cluster

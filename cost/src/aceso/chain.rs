@@ -93,5 +93,19 @@ mod tests {
         assert_eq!(chain.rows, [0, 1, 2, 1, 2, 3]);
         assert_eq!(chain.starts_layer, [false, true, false, true, false, true]);
         assert_eq!(chain.ends_runs, [false, true, false, true, false, false]);
+        assert_eq!((chain.len(), chain.is_empty(), OpChain::default().is_empty()), (6, false, true));
+    }
+
+    #[test]
+    fn buffers_that_others_share_are_counted_there() {
+        let shared = ["enc-attention-softmax", "bn1", "block-1-0-bn3", "block-1-0-downsample"];
+        assert_eq!(shared.map(Corrections::factor), [0.0; 4]);
+        let own = ["bn2", "block-0-0-downsample", "enc-1st-layernorm"];
+        assert_eq!(own.map(Corrections::factor), [1.0; 3]);
+        assert_eq!(Corrections::factor("enc-attention-dropout"), 1.5);
+        let names = ["bn1", "enc-attention-dropout", "block-1-0-conv1"].map(String::from);
+        let chain = OpChain::new(&names, &[]);
+        assert_eq!(chain.kept, [0.0, 1.5, 1.0]);
+        assert_eq!(chain.ends_runs, [false, false, true]);
     }
 }

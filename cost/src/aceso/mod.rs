@@ -9,6 +9,8 @@ mod chain;
 mod order;
 mod own;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub use chain::{Corrections, OpChain, Repeat};
 pub use order::{MAX_CHUNKS, PlanSchedule};

@@ -133,7 +133,7 @@ impl OpTables {
     /// Milliseconds of a message: the bandwidth lies between those of the next smaller and larger size that was measured.
     pub fn transfer_ms(&self, mib: f64, is_far: bool) -> f64 {
         let rates = if is_far { &self.far_gib_per_s } else { &self.near_gib_per_s };
-        let Some(last) = rates.len().checked_sub(1).filter(|_| mib > 0.0) else { return 0.0 };
+        let Some(last) = rates.len().checked_sub(1) else { return 0.0 };
         let doublings = mib.log2().clamp(0.0, last as f64);
         let row = doublings.floor() as usize;
         let rate = rates[row] + doublings.fract() * (rates[(row + 1).min(last)] - rates[row]);

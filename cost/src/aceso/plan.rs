@@ -230,3 +230,6 @@ impl Machine {
 pub(super) fn weight_gradient_ms(profile: &OpProfile) -> f64 {
     if profile.weight_mib > 0.0 { (0.5 * profile.backward_ms).min(profile.forward_ms) } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,6 +75,7 @@ fn a_file_describes_its_own_network() {
 fn wrong_files_say_where() {
     insta::assert_snapshot!(file_error(&MINE.replace("nodes = 2", "nods = 2")), @"unknown field `nods`, expected one of `name`, `accelerator`, `per_node`, `nodes`, `levels` @ nods");
     insta::assert_snapshot!(file_error(&MINE.replace("16e9", "-16e9")), @"expected a positive finite number, found `-16000000000` @ -16e9");
+    insta::assert_snapshot!(file_error(&MINE.replace("16e9", "0.0")), @"expected a positive finite number, found `0` @ 0.0");
     insta::assert_snapshot!(file_error(&MINE.replace("16e9", "inf")), @"expected a positive finite number, found `inf` @ inf");
     insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4", "per_node = 0")), @"expected a count from 1 to 1048576, found `0` @ 0");
     insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4\n", "")), @"missing field `per_node` @ ");
@@ -96,4 +97,67 @@ fn a_part_fills_whole_nodes_first() {
     assert_eq!(part(16), (16, 8, 2));
     assert_eq!(part(99), (32, 8, 4));
     assert_eq!(part(0), (1, 1, 1));
+}
+
+#[test]
+fn a_part_says_how_much_it_is() {
+    assert_eq!(Cluster::named("a100-8x4").unwrap().submesh(12).name, "a100-8x4[12]");
+}
+
+#[test]
+fn a_file_without_nodes_is_one_and_without_levels_has_its_device_s() {
+    let cluster = Cluster::from_toml(&MINE.replace("nodes = 2\n", "")).unwrap();
+    assert_eq!((cluster.n_devices(), cluster.n_nodes()), (4, 1));
+    let (without, _) = MINE.split_once("[[levels]]").unwrap();
+    let cluster = Cluster::from_toml(without).unwrap();
+    assert_eq!(
+        cluster.levels()[0].bytes_per_sec,
+        cluster.accelerator.node.as_ref().unwrap().levels[0].bytes_per_sec
+    );
+}
+
+/// The file with a level of racks of so many devices between node and all.
+fn with_racks(devices: usize, nodes: usize) -> String {
+    let rack = format!(
+        "[[levels]]\nname = \"rack\"\nbytes_per_sec = 2e9\nlatency_secs = 1e-5\ndevices = {devices}\nsource = \"a guess\"\n"
+    );
+    let at = MINE.rfind("[[levels]]").unwrap();
+    format!("{}{rack}{}", &MINE[..at], &MINE[at..]).replace("nodes = 2", &format!("nodes = {nodes}"))
+}
+
+#[test]
+fn levels_nest() {
+    let devices = |text: &str| {
+        Cluster::from_toml(text).unwrap().levels().iter().map(|level| level.devices).collect::<Vec<_>>()
+    };
+    assert_eq!(devices(&with_racks(8, 4)), [4, 8, 16]);
+    assert_eq!(devices(&with_racks(64, 4)), [4, 16, 16]);
+    insta::assert_snapshot!(file_error(&with_racks(6, 4)), @"the devices of a level must be a multiple of those of the level inside it, found `6` in `rack` over `4` in `PCIe` @ ");
+    insta::assert_snapshot!(file_error(&with_racks(2, 4)), @"the devices of a level must be a multiple of those of the level inside it, found `2` in `rack` over `4` in `PCIe` @ ");
+    insta::assert_snapshot!(file_error(&with_racks(8, 3)), @"the devices of a level must be a multiple of those of the level inside it, found `12` in `Ethernet` over `8` in `rack` @ ");
+}
+
+#[test]
+fn several_nodes_need_a_network_between_them() {
+    let (one, _) = MINE.rsplit_once("[[levels]]").unwrap();
+    insta::assert_snapshot!(file_error(one), @"a cluster of several nodes needs at least two `[[levels]]`, found one @ ");
+    assert_eq!(Cluster::from_toml(&one.replace("nodes = 2", "nodes = 1")).unwrap().n_devices(), 4);
+}
+
+#[test]
+fn bandwidths_of_the_ends_can_be_replaced() {
+    let usual = Cluster::named("v100-8x4").unwrap();
+    let outer = usual.clone().with_outer_bytes_per_sec(1e9);
+    assert_eq!((outer.levels()[1].bytes_per_sec, &outer.levels()[0]), (1e9, &usual.levels()[0]));
+    let inner = usual.clone().with_inner_bytes_per_sec(1e9);
+    assert_eq!(inner.levels()[0].reached_bytes_per_sec(2.0, 8.0), 1e9);
+    assert_eq!(
+        (inner.levels()[0].latency_secs, &inner.levels()[1]),
+        (usual.levels()[0].latency_secs, &usual.levels()[1])
+    );
+}
+
+#[test]
+fn an_accelerator_is_a_name_or_a_table() {
+    insta::assert_snapshot!(file_error(&MINE.replace("\"a100-40\"", "40")), @"invalid type: integer `40`, expected the name of an accelerator or a table that describes one @ 40");
 }

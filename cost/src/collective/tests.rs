@@ -1,6 +1,6 @@
 //! Collectives against measurements, and properties that every network must have.
 
-use super::{AxisGroup, Collective, Collective::*};
+use super::{AxisGroup, Collective, Collective::*, Members};
 use crate::cluster::Cluster;
 use crate::toy::{self, assert_close};
 use proptest::prelude::*;
@@ -127,6 +127,22 @@ fn two_members_of_a_mesh_of_four_have_one_link_of_three() {
 }
 
 #[test]
+fn racks_of_a_mesh_see_the_links_to_the_racks_that_take_part() {
+    // Two of four racks, two members in each: a third of 3 bytes/s for each of two.
+    let mut hall = toy::cluster_by("nodes = 4", "nodes = 8").levels().to_vec();
+    assert_eq!((hall[2].devices, hall[2].reached_bytes_per_sec(2.0, 4.0)), (32, 3.0));
+    hall[2].topology = crate::Topology::Mesh;
+    let members =
+        Members { levels: &hall, counts: vec![1.0, 1.0, 2.0, 4.0], domains: vec![1.0, 4.0, 8.0, 32.0] };
+    assert_eq!(members.member_bytes_per_sec(2, &hall[2], 2.0), 1.0);
+    hall[1].bytes_per_sec = 100.0;
+    let members =
+        Members { levels: &hall, counts: vec![1.0, 1.0, 2.0, 4.0], domains: vec![1.0, 4.0, 8.0, 32.0] };
+    assert_eq!(members.ring_bytes_per_sec(), 2.0);
+    assert_eq!(members.scatter_secs(64.0), 64.0 * 2.0 / 4.0);
+}
+
+#[test]
 fn a_level_of_one_member_per_domain_has_all_its_bandwidth() {
     let levels = toy::cluster_with("topology = \"mesh\"").levels().to_vec();
     assert_eq!(levels[0].reached_bytes_per_sec(1.0, 1.0), 8.0);
@@ -140,7 +156,7 @@ fn nothing_to_do_takes_no_time() {
     for kind in Collective::ALL {
         assert_eq!(cluster.collective_secs(kind, 1e9, group(1, 1)), 0.0);
         assert_eq!(cluster.collective_secs(kind, 0.0, group(8, 1)), 0.0);
-        assert_eq!(kind.as_str().parse(), Ok(kind));
+        assert_eq!(kind.to_string().parse(), Ok(kind));
     }
     assert_eq!(cluster.send_secs(0.0, true), 0.0);
 }

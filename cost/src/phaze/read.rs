@@ -307,3 +307,6 @@ fn check_same_layers(first: &Chain, chain: &Chain) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

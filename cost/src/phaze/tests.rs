@@ -123,6 +123,34 @@ fn the_expert_shares_out_positions_and_gives_the_rest_to_the_last_stage() {
 }
 
 #[test]
+fn a_stage_is_no_faster_than_its_layers() {
+    assert_eq!(instance(true).stage(&chain(), 1..3).compute_secs, (2.0 + 4.0) + (4.0 + 8.0));
+}
+
+#[test]
+fn a_stage_fits_as_often_as_its_memory_holds_to_the_byte() {
+    // 113 bytes of the stage and 30 for each further microbatch.
+    let most = |memory_bytes| Instance { memory_bytes, ..instance(true) }.stage(&chain(), 1..3).max_stages;
+    assert_eq!([112.0, 113.0, 142.0, 143.0].map(most), [0, 1, 1, 2]);
+    assert_eq!([7.0, 8.0].map(|further| most(113.0 + further * 30.0)), [8, 8]);
+    // The first of two stages has to fit twice: 25 bytes, and nothing comes in; the second once.
+    let priced =
+        |memory_bytes| Instance { memory_bytes, ..instance(true) }.price(&plan(&[0, 1, 3], 2)).is_some();
+    assert_eq!([112.0, 113.0].map(priced), [false, true]);
+    let twice = Instance { memory_bytes: 65.0, recompute: false, ..instance(true) };
+    // 40 + 6 bytes, and 6 more.
+    assert_eq!(twice.stage(&chain(), 1..2).max_stages, 4);
+}
+
+#[test]
+fn an_expert_may_share_out_all_layers() {
+    let expert = Expert { n_layers: 3, ..instance(true).expert.expect("given") };
+    let plan = Instance { expert: Some(expert), ..instance(true) }.expert_plan().expect("8 devices");
+    let cuts: Vec<_> = plan.stages.iter().map(|stage| stage.layers.clone()).collect();
+    assert_eq!(cuts, [0..2, 2..3]);
+}
+
+#[test]
 fn an_expert_of_another_width_or_with_too_many_devices_or_layers_has_no_plan() {
     let expert = instance(true).expert.expect("given");
     let of = |expert| Instance { expert: Some(expert), ..instance(true) }.expert_plan();

@@ -27,6 +27,7 @@ fn equal_stages_take_microbatches_plus_stages_minus_one_slots() {
 fn an_empty_pipeline_takes_no_time() {
     for schedule in Schedule::ALL {
         assert_eq!(Pipeline::default().simulate(schedule).step_secs(), 0.0);
+        assert_eq!(Pipeline::default().simulate(schedule).bubble(), 0.0);
         assert_eq!(uniform(3, 0).step_secs(schedule), 0.0);
     }
 }

@@ -91,6 +91,67 @@ fn transfers_and_gathers_lie_between_their_neighbours() {
     assert_eq!(tables.gather_ms(4, 4.0), 3.0 * tables.transfer_ms(4.0, false));
 }
 
+#[test]
+fn measured_tables_are_read_at_their_ends() {
+    let mut tables = machine(None).tables;
+    // What was skipped or is of no size counts for nothing.
+    tables.all_gather_ms.insert(2, BTreeMap::from([(0, 9.0), (4, 2.0), (8, 3.0), (16, 1e5)]));
+    tables.all_reduce_ms.insert(2, BTreeMap::from([(0, 9.0), (8, 4.0), (64, 1e5)]));
+    assert_eq!([2.0, 16.0].map(|mib| tables.gather_ms(2, mib)), [1.0, 6.0]);
+    assert_eq!(tables.all_reduce_ms_per_mib(2, false), 0.5);
+    tables.all_reduce_ms.insert(2, BTreeMap::from([(0, 9.0)]));
+    assert_eq!(tables.all_reduce_ms_per_mib(2, false), 2.0 * 3.0 / 16.0);
+}
+
+#[test]
+fn parameters_that_are_gathered_are_whole_while_their_operator_runs() {
+    let reserved = |zero, data| {
+        let machine = machine(Some(own()));
+        let row = OpProfile {
+            forward_reserved_mib: 3.0,
+            backward_reserved_mib: 5.0,
+            ..machine.tables.rows.values().next().expect("a row")[0]
+        };
+        let step = Step { microbatch: 2, n_devices: 2, is_pipeline: false };
+        let adjusted =
+            machine.adjusted(0, &row, &OpChoice { tensor: 1, data, zero, ..OpChoice::default() }, &step);
+        [adjusted.forward_reserved_mib, adjusted.backward_reserved_mib]
+    };
+    assert_eq!(reserved(2, 2), [3.0, 21.0]);
+    assert_eq!(reserved(3, 2), [19.0, 37.0]);
+    assert_eq!(reserved(3, 1), [3.0, 5.0]);
+}
+
+#[test]
+fn replicas_beyond_a_node_reduce_over_its_links() {
+    let rate = |tensor, data| {
+        machine(Some(own())).all_reduce_ms_per_mib(&OpChoice { tensor, data, ..OpChoice::default() })
+    };
+    assert_eq!(rate(1, 2), 0.25);
+    assert_eq!(rate(2, 2), 1.0 / (0.5 * 1.024));
+}
+
+#[test]
+fn parameters_of_one_stage_or_that_nobody_shares_are_not_reduced_between_stages() {
+    let tied = |is_pipeline, op, n_devices| {
+        let own = Own { tied: vec![0, 1], ..own() };
+        machine(None).tied_ms(&own, op, 16.0, &Step { microbatch: 2, n_devices, is_pipeline })
+    };
+    assert_eq!([tied(false, 0, 2), tied(true, 2, 2)], [0.0, 0.0]);
+    // All of 16 MiB once over the link, in a node of two devices or beyond.
+    assert_eq!([tied(true, 1, 2), tied(true, 1, 3)], [16.0 / (4.0 * 1.024), 16.0 / (0.5 * 1.024)]);
+}
+
+#[test]
+fn the_ends_of_a_chain_receive_and_send_nothing_by_the_own_cost() {
+    let (own, aceso) = (machine(Some(own())), machine(None));
+    let between = own.tables.transfer_ms(4.0, false);
+    assert_eq!([0, 1].map(|op| own.send_before_ms(op, 4.0, false)), [0.0, between]);
+    assert_eq!([0, 1].map(|op| own.send_after_ms(op, 4.0, false)), [between, 0.0]);
+    assert_eq!([0, 1].map(|op| aceso.send_before_ms(op, 4.0, false)), [2.0, 2.0]);
+    assert_eq!([0, 1].map(|op| aceso.send_after_ms(op, 4.0, false)), [2.0, 2.0]);
+}
+
 fn stage(start: usize, data: u32) -> StageChoice {
     let choice = OpChoice { tensor: 1, data, ..OpChoice::default() };
     StageChoice { start, n_devices: data as usize, ops: vec![choice] }
