@@ -219,4 +219,62 @@ mod tests {
         let expected = "x = parameter(0); y = negate(x); z = abs(x); x.c = negate(x); x.c1 = negate(x.c); ROOT r = add(x.c1, z)";
         assert_eq!(body(&module), expected);
     }
+
+    #[test]
+    fn readers_and_the_root_read_the_new_value() {
+        let mut module = parse(TEXT).expect("legal");
+        module.comps[0].replace_uses(InstrId(0), InstrId(1));
+        assert_eq!(module.comps[0].instrs[3].operands[..], [InstrId(1), InstrId(2)]);
+        module.comps[0].replace_uses(InstrId(3), InstrId(2));
+        assert_eq!(module.comps[0].root, InstrId(2));
+    }
+
+    #[test]
+    fn control_predecessors_are_named() {
+        let text = TEXT.replace("abs(x)", "abs(x), control-predecessors={%y, x}");
+        let module = parse(&text).expect("legal");
+        let of =
+            |at: usize| module.comps[0].control_predecessors(&module.comps[0].instrs[at]).collect::<Vec<_>>();
+        assert_eq!((of(2), of(1)), (vec!["y", "x"], vec![]));
+    }
+
+    /// Three computations that call each other and the entry, and which one each calls.
+    const CALLS: &str = "
+        f { ROOT x = f32[] parameter(0) }
+        g { x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=f }
+        ENTRY e { x = f32[] parameter(0) p = pred[] parameter(1) ROOT y = f32[] conditional(p, x, x), branch_computations={g, f} }
+        h { ROOT x = f32[] parameter(0) }
+    ";
+
+    fn calls(module: &Module) -> Vec<(&str, Vec<&str>)> {
+        let called = |comp: &'_ Computation| -> Vec<usize> {
+            comp.instrs.iter().flat_map(|instr| instr.called()).map(CompId::index).collect()
+        };
+        let comps = &module.comps;
+        comps
+            .iter()
+            .map(|comp| (&*comp.name, called(comp).iter().map(|&at| &*comps[at].name).collect()))
+            .collect()
+    }
+
+    #[test]
+    fn computations_are_moved_kept_and_put_before_others_with_what_calls_them() {
+        let mut module = parse(CALLS).expect("legal");
+        module.put_entry_last();
+        let [f, g, e] = [("f", vec![]), ("g", vec!["f"]), ("e", vec!["g", "f"])];
+        assert_eq!(calls(&module), [f.clone(), g.clone(), ("h", vec![]), e.clone()]);
+        assert_eq!(&*module.entry().name, "e");
+        module.retain_comps(&[true, true, false, true]);
+        assert_eq!(calls(&module), [f.clone(), g.clone(), e]);
+        let mut new = module.comps[0].clone();
+        new.name = "new".into();
+        let n_old = module.comps.len();
+        module.comps[2].instrs[2].set_attr(
+            Key::BranchComputations,
+            Value::Comps([1, n_old].map(CompId::new).into_iter().collect()),
+        );
+        module.prepend_comps(vec![new]);
+        assert_eq!(calls(&module), [("new", vec![]), f, g, ("e", vec!["g", "new"])]);
+        assert_eq!(&*module.entry().name, "e");
+    }
 }

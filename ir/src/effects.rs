@@ -48,3 +48,44 @@ pub fn effects(module: &Module) -> Vec<bool> {
 pub fn calls_any(instr: &Instr, found: &[bool]) -> bool {
     instr.called().any(|comp: CompId| found[comp.index()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::check::with_root;
+
+    fn acts(root: &str) -> bool {
+        with_root(&format!("x: f32[2]; t: token[]; {root}"), |view| has_side_effect(view.instr))
+    }
+
+    #[test]
+    fn what_devices_or_hosts_wait_for_has_an_effect() {
+        assert!(acts("ROOT y = ((f32[2]), token[]) infeed(t)"));
+        assert!(acts("ROOT y = (f32[2], u32[], token[]) send(x, t), channel_id=1"));
+        assert!(acts("ROOT y = (f32[2], f32[2], u32[]) copy-start(x)"));
+        assert!(acts("ROOT y = f32[2] all-reduce-start(x), to_apply=add"));
+        assert!(!acts("ROOT y = f32[2] negate(x)"));
+    }
+
+    #[test]
+    fn a_collective_has_one_with_a_channel_and_a_custom_call_where_it_says_so() {
+        assert!(acts("ROOT y = f32[2] all-reduce(x), channel_id=1, to_apply=add"));
+        assert!(!acts("ROOT y = f32[2] all-reduce(x), to_apply=add"));
+        let call = "ROOT y = f32[2] custom-call(x), custom_call_target=\"f\"";
+        assert!(acts(&format!("{call}, custom_call_has_side_effect=true")));
+        assert!(!acts(&format!("{call}, custom_call_has_side_effect=false")) && !acts(call));
+    }
+
+    #[test]
+    fn a_computation_has_the_effects_of_those_that_it_calls() {
+        let text = "
+            f { t = token[] parameter(0) ROOT y = ((f32[]), token[]) infeed(t) }
+            g { t = token[] parameter(0) ROOT y = ((f32[]), token[]) call(t), to_apply=f }
+            ENTRY e { ROOT t = token[] parameter(0) }
+        ";
+        let module = crate::parse(text).expect("legal");
+        assert_eq!(effects(&module), [true, true, false]);
+        let call = &module.comps[1].instrs[1];
+        assert_eq!((calls_any(call, &[true]), calls_any(call, &[false])), (true, false));
+    }
+}

@@ -349,4 +349,38 @@ mod tests {
         assert_eq!(runs(Runs::Once), expect([0.0, 2.0, 1.0, 1.0, 1.0, 1.0]));
         assert_eq!(runs(Runs::Trips), expect([0.0, 6.0, 1.0, 5.0, 6.0, 1.0]));
     }
+
+    #[test]
+    fn slices_and_updates_move_what_they_touch() {
+        let moved = |body: &str| crate::ops::check::with_root(body, bytes);
+        assert_eq!(moved("x: f32[9]; ROOT y = f32[2] slice(x), slice={[0:2]}"), 2.0 * 8.0);
+        assert_eq!(
+            moved("x: f32[9]; i: s32[]; ROOT y = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2}"),
+            2.0 * 8.0 + 4.0
+        );
+        assert_eq!(
+            moved("x: f32[9]; u: f32[2]; i: s32[]; ROOT y = f32[9] dynamic-update-slice(x, u, i)"),
+            2.0 * 8.0 + 4.0
+        );
+        let scatter = "x: f32[9]; i: s32[2,1]; u: f32[2]; ROOT y = f32[9] scatter(x, i, u), to_apply=add, update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1";
+        assert_eq!(moved(scatter), 8.0 + 3.0 * 8.0);
+        assert_eq!(moved("x: f32[9]; y: f32[9]; ROOT z = f32[9] add(x, y)"), 3.0 * 36.0);
+        assert_eq!(moved("x: f32[9]; y: f32[9]; ROOT z = (f32[9], f32[9]) tuple(x, y)"), 0.0);
+    }
+
+    #[test]
+    fn calls_count_each_time_and_of_branches_the_costliest() {
+        let text = "
+            f { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }
+            g { a = f32[4] parameter(0) b = f32[4] call(a), to_apply=f ROOT c = f32[4] call(b), to_apply=f }
+            ENTRY e {
+                x = f32[4] parameter(0)
+                n = s32[] parameter(1)
+                y = f32[4] call(x), to_apply=g
+                ROOT z = f32[4] conditional(n, y, y), branch_computations={f, g}
+            }";
+        let module = crate::parse(text).expect("legal");
+        assert_eq!(totals(&module).once.flops, 8.0 + 8.0);
+        assert_eq!(multiplicities(&module, Runs::Once), [5.0, 2.0, 1.0]);
+    }
 }

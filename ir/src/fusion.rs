@@ -64,6 +64,8 @@ mod tests {
         assert_eq!(bytes(Opcode::DynamicSlice, &[100.0, 4.0], 10.0, true), 24.0);
         assert_eq!(bytes(Opcode::DynamicUpdateSlice, &[100.0, 10.0, 4.0], 100.0, true), 20.0);
         assert_eq!(bytes(Opcode::Scatter, &[100.0, 4.0, 10.0], 100.0, true), 34.0);
+        assert_eq!(bytes(Opcode::Scatter, &[100.0, 90.0, 4.0, 10.0, 20.0], 100.0, true), 4.0 + 3.0 * 30.0);
         assert_eq!(bytes(Opcode::Add, &[8.0, 0.0], 8.0, false), 8.0);
+        assert_eq!(bytes(Opcode::Add, &[8.0, 3.0], 8.0, true), 19.0);
     }
 }

@@ -258,4 +258,41 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_tensor_has_the_tiles_of_the_axes_that_split_it() {
+        let mesh = Mesh::new(&[2, 3, 5]);
+        assert_eq!(layout([1, 0, 2, 0]).n_tiles(&mesh), 10);
+        assert_eq!(Layout::REPLICATED.n_tiles(&mesh), 1);
+        assert_eq!([0, 1].map(|dim| layout([1, 1, 2, 0]).tiles(dim, &mesh)), [6, 5]);
+        // Device 29 is the last along each axis: 1, 2, 4.
+        assert_eq!([0, 1].map(|dim| layout([1, 1, 2, 0]).tile_of(29, dim, &mesh)), [5, 4]);
+    }
+
+    #[test]
+    fn a_layout_divides_dimensions_that_are_there_and_multiples() {
+        let mesh = Mesh::new(&[2, 3]);
+        let divides = |dims: &[i64]| layout([1, 1, 0, 0]).divides(dims, &mesh);
+        assert_eq!([divides(&[12, 5]), divides(&[4, 5]), divides(&[])], [true, false, false]);
+    }
+
+    #[test]
+    fn text_of_other_devices_or_fewer_dimensions_is_no_layout() {
+        let mesh = Mesh::new(&[2, 4]);
+        let read = |text: &str, rank| {
+            let module = crate::parse(&format!("e {{ ROOT x = f32[8,8] parameter(0), sharding={text} }}"))
+                .expect("legal");
+            let sharding = module.entry().root().sharding().expect("given");
+            Layout::from_tiling(sharding.leaves(1)[0], rank, &mesh)
+        };
+        assert_eq!(read("{devices=[2,4]<=[8]}", 2), Some(layout([1, 2, 0, 0])));
+        assert_eq!(read("{devices=[2,2]<=[4]}", 2), None);
+        assert_eq!(read("{devices=[2,4]<=[8]}", 3), None);
+        assert_eq!(read("{devices=[2,4]0,1,2,3,4,5,7,6}", 2), None);
+        assert_eq!(
+            read("{devices=[2,1,4]3,2,1,0,4,5,6,7 last_tile_dim_replicate}", 2),
+            Some(layout([1, 0, 0, 0]))
+        );
+        assert_eq!(read("{maximal device=0}", 2), None);
+    }
 }

@@ -305,3 +305,6 @@ impl Instr {
         self.attrs.retain(|attr| !matches!(&attr.value, Value::Notes(notes) if notes.is_empty()));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,4 +120,27 @@ mod tests {
         assert_eq!((product.batch, product.rows, product.columns), (1.0, 8.0 * 1024.0, 16.0));
         assert_eq!(product.sums(2.0 * 8192.0 * 16.0 * 27.0), 27.0);
     }
+
+    #[test]
+    fn a_kind_of_loop_can_be_shared_and_the_sums_stay_whole() {
+        let whole = Product { batch: 12.0, rows: 24.0, columns: 36.0, sums_outside: false };
+        let of = |part| {
+            let split = whole.split(part, 4.0);
+            [split.batch, split.rows, split.columns]
+        };
+        assert_eq!([of(Part::Batch), of(Part::Rows)], [[3.0, 24.0, 36.0], [12.0, 6.0, 36.0]]);
+        assert_eq!([of(Part::Columns), of(Part::Sums)], [[12.0, 24.0, 9.0], [12.0, 24.0, 36.0]]);
+        assert_eq!(Product { rows: 0.0, ..whole }.sums(7.0), 0.0);
+    }
+
+    #[test]
+    fn ops_of_one_operand_or_several_results_are_no_products() {
+        let of = |body: &str| with_root(body, |view| Product::of(&(view.instr.op.def().rule)(view)));
+        assert_eq!(of("x: f32[2]; ROOT y = f32[2] negate(x)"), None);
+        assert_eq!(of("x: f32[2]; y: f32[2]; ROOT z = (f32[2], f32[2]) tuple(x, y)"), None);
+        assert_eq!(
+            of("x: f32[2]; y: f32[2]; ROOT z = f32[2] custom-call(x, y), custom_call_target=\"f\""),
+            None
+        );
+    }
 }

@@ -120,3 +120,23 @@ fn factor_name(id: usize) -> String {
     let letter = char::from(b'a' + (id % 26) as u8);
     if id < 26 { letter.to_string() } else { format!("{letter}{}", id / 26) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_op_iterates_over_all_of_its_loops() {
+        let rule = Rule::replicated(&[&[2, 3]], &[&[5]]);
+        assert_eq!(rule.n_iterations(), 30.0);
+        assert_eq!(Rule::default().n_iterations(), 1.0);
+    }
+
+    #[test]
+    fn loops_beyond_the_alphabet_are_numbered() {
+        let mut rule = Rule::default();
+        let dims = rule.fresh(&[7; 28], FactorKind::Pass);
+        rule.results.push(dims);
+        assert!(rule.to_string().ends_with("z=7, a1=7, b1=7}"), "{rule}");
+    }
+}

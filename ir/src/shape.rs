@@ -156,3 +156,54 @@ impl Shape {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `(f32[2], (s8[3], f64[]), token[])`.
+    fn nested() -> Shape {
+        let [two, three, none] = [(DType::F32, &[2][..]), (DType::S8, &[3]), (DType::F64, &[])]
+            .map(|(dtype, dims)| Shape::array(dtype, dims));
+        Shape::Tuple(vec![two, Shape::Tuple(vec![three, none]), Shape::Token])
+    }
+
+    #[test]
+    fn leaves_of_nested_tuples_are_counted_through() {
+        let shape = nested();
+        assert_eq!((shape.part_starts(), shape.n_leaves()), (vec![0, 1, 3], 4));
+        let at = |index: &[usize]| shape.leaf_at(&shape.part_starts(), index).map(|(leaf, _)| leaf);
+        assert_eq!(
+            [at(&[]), at(&[0]), at(&[1]), at(&[1, 1]), at(&[2])],
+            [Some(0), Some(0), Some(1), Some(2), Some(3)]
+        );
+        assert_eq!([at(&[3]), at(&[1, 2]), at(&[0, 0])], [None, None, None]);
+        assert_eq!(shape.leaf_at(&shape.part_starts(), &[1, 0]), Some((1, &Shape::array(DType::S8, &[3]))));
+    }
+
+    #[test]
+    fn bytes_are_those_of_all_arrays_and_buffers_are_arrays() {
+        assert_eq!(nested().bytes(), 8.0 + 3.0 + 8.0);
+        let buffer = Shape::Buffer(Box::new(Shape::array(DType::F32, &[2])));
+        assert_eq!(buffer.as_array().map(ArrayShape::bytes), Some(8.0));
+        assert_eq!(ArrayShape::new(DType::F32, &[UNBOUNDED, 3]).n_elements(), 3.0);
+    }
+
+    #[test]
+    fn types_are_the_same_whatever_their_order_in_memory() {
+        let mut ordered = ArrayShape::new(DType::F32, &[2]);
+        ordered.layout = Some(PhysicalLayout { minor_to_major: SmallVec::new(), tail: None });
+        let (plain, ordered) = (Shape::array(DType::F32, &[2]), Shape::Array(ordered));
+        assert!(plain.same_type(&ordered) && plain != ordered);
+        assert!(
+            !plain.same_type(&Shape::array(DType::F32, &[3]))
+                && !plain.same_type(&Shape::array(DType::S32, &[2]))
+        );
+        let pair = |a: &Shape, b: &Shape| Shape::Tuple(vec![a.clone(), b.clone()]);
+        assert!(pair(&plain, &Shape::Token).same_type(&pair(&ordered, &Shape::Token)));
+        assert!(!pair(&plain, &plain).same_type(&pair(&ordered, &Shape::Token)));
+        assert!(!Shape::Tuple(vec![plain.clone()]).same_type(&pair(&plain, &plain)));
+        let buffer = |shape: &Shape| Shape::Buffer(Box::new(shape.clone()));
+        assert!(buffer(&plain).same_type(&buffer(&ordered)) && !buffer(&plain).same_type(&plain));
+    }
+}

@@ -345,4 +345,34 @@ mod tests {
             assert_eq!(trip_count(&module, module.entry, module.entry().root), Some(12));
         }
     }
+
+    #[test]
+    fn trips_are_counted_in_every_direction() {
+        let of = |start, step, bound, direction| count(start, step, bound, direction);
+        assert_eq!(
+            [of(0, 1, 5, "LT"), of(0, 2, 5, "LT"), of(5, 1, 5, "LT"), of(9, 1, 5, "LT")],
+            [Some(5), Some(3), Some(0), Some(0)]
+        );
+        assert_eq!([of(0, 0, 5, "LT"), of(0, -1, 5, "LT"), of(0, 1, 5, "EQ")], [None; 3]);
+        assert_eq!(
+            [of(5, -1, 0, "GT"), of(5, -2, 0, "GT"), of(0, -1, 0, "GT"), of(5, 1, 0, "GT")],
+            [Some(5), Some(3), Some(0), None]
+        );
+        assert_eq!(
+            [of(0, 1, 5, "LE"), of(0, 2, 5, "LE"), of(5, 1, 5, "LE"), of(6, 1, 5, "LE")],
+            [Some(6), Some(3), Some(1), Some(0)]
+        );
+        assert_eq!(
+            [of(5, -1, 0, "GE"), of(5, -2, 1, "GE"), of(0, -1, 1, "GE"), of(5, 1, 0, "GE")],
+            [Some(6), Some(3), Some(0), None]
+        );
+        assert_eq!(
+            [of(0, 1, 5, "NE"), of(0, 2, 6, "NE"), of(5, -1, 0, "NE"), of(5, 1, 5, "NE")],
+            [Some(5), Some(3), Some(5), Some(0)]
+        );
+        assert_eq!(
+            [of(0, 2, 5, "NE"), of(5, -2, 0, "NE"), of(6, 1, 5, "NE"), of(4, -1, 5, "NE"), of(0, 0, 5, "NE")],
+            [None; 5]
+        );
+    }
 }

@@ -97,3 +97,90 @@ fn operands_that_do_not_fit_are_errors() {
     let error = b.try_op(Opcode::Reshape, &[x], Vec::new()).expect_err("to what?");
     assert!(error.message.contains("has to be stated"), "{}", error.message);
 }
+
+#[test]
+fn numbers_are_written_as_hlo_writes_them() {
+    let of = |dtype, value: f64| constant::literal(dtype, value);
+    assert_eq!([of(DType::Pred, 1.0), of(DType::Pred, 0.0), of(DType::S32, -3.0)], ["true", "false", "-3"]);
+    assert_eq!(
+        [of(DType::F32, 3.0), of(DType::F32, 0.5), of(DType::F32, 1e9), of(DType::F32, 2e-9)],
+        ["3", "0.5", "1000000000.0", "2e-9"]
+    );
+    assert_eq!(
+        [of(DType::F32, f64::NAN), of(DType::F32, f64::INFINITY), of(DType::F64, f64::NEG_INFINITY)],
+        ["nan", "inf", "-inf"]
+    );
+    assert_eq!([of(DType::C64, 0.5), of(DType::C64, f64::INFINITY)], ["(0.5, 0)", "inf"]);
+}
+
+#[test]
+fn the_largest_starts_from_the_least_of_its_type() {
+    let (_, made) = check(&[], |b, _| {
+        let x = b.literal(DType::S8, &[2, 2], "{{-7, -9}, {-128, -127}}");
+        b.max_of(x, &[1])
+    });
+    assert_eq!(numbers(&made), [-7.0, -127.0]);
+    let least = |dtype| {
+        let mut b = Builder::new("m");
+        let x = b.parameter("x", Shape::array(dtype, &[2]));
+        let y = b.max_of(x, &[0]);
+        print(&b.finish(y))
+    };
+    assert!(least(DType::S16).contains("s16[] constant(-32768)"), "{}", least(DType::S16));
+    assert!(
+        least(DType::F32).contains("f32[] constant(-inf)") && least(DType::U8).contains("u8[] constant(0)")
+    );
+}
+
+#[test]
+fn running_sums_and_places_of_the_largest() {
+    let (_, made) = check(&[], |b, _| {
+        let x = b.literal(DType::F32, &[2, 3], "{{1, 2, 3}, {4, 5, 6}}");
+        b.cumsum(x, 1)
+    });
+    assert_eq!(numbers(&made), [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);
+    let (_, made) = check(&[], |b, _| {
+        let x = b.literal(DType::F32, &[2, 3], "{{1, 7, 7}, {9, 5, 6}}");
+        b.argmax(x, 1)
+    });
+    assert_eq!(numbers(&made), [1.0, 0.0]);
+}
+
+#[test]
+fn what_changes_nothing_is_left_out() {
+    check(&[&[2, 3]], |b, x| {
+        assert_eq!(
+            [b.reshape(x[0], &[2, 3]), b.transpose(x[0], &[0, 1]), b.broadcast(x[0], &[2, 3], &[0, 1])],
+            [x[0]; 3]
+        );
+        assert_eq!([b.slice_in(x[0], 1, 0, 3), b.sum(x[0], &[])], [x[0]; 2]);
+        let rest = b.slice_in(x[0], 1, 1, 3);
+        assert_eq!(b.dims(rest)[..], [2, 2]);
+        let moved = b.reshape(rest, &[4]);
+        assert_ne!(moved, rest);
+        moved
+    });
+}
+
+#[test]
+fn a_computation_of_several_parameters_is_packed_for_a_loop() {
+    let mut b = Builder::new("m");
+    let scalar = Shape::array(DType::F32, &[]);
+    b.begin("packed");
+    let (x, y) = (b.argument("x", scalar.clone()), b.argument("y", scalar.clone()));
+    let sum = b.add(x, y);
+    let both = b.tuple(&[sum, y]);
+    let comp = b.end_packed(both);
+    let x = b.parameter("x", scalar);
+    let pair = b.tuple(&[x, x]);
+    let made = b.call(comp, &[pair]);
+    let first = b.element(made, 0);
+    let again = Instr { ..b.instrs()[first.index()].clone() };
+    let second = b.copy_of(&again, &[made]);
+    let root = b.add(first, second);
+    let module = b.finish(root);
+    assert_eq!(verify(&module), [], "{}", print(&module));
+    let three = crate::eval::Array::from_vec(DType::F32, &[], vec![3.0_f32]).expect("a number");
+    let made = run(&module, &[three.into()], &Options::default()).expect("it runs");
+    assert_eq!(numbers(&made), [12.0]);
+}

@@ -121,3 +121,6 @@ pub(crate) fn bitcast_convert(call: &Call, mut args: Vec<Value>) -> Result<Value
     let codes = bits::regroup(bits::to_codes(array)?, from_bits, to_bits);
     Ok(bits::from_codes(to, &dims, codes)?.into())
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,3 +46,6 @@ impl Value {
         hash.0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,6 +125,51 @@ fn philox4x32(mut key: [u32; 2], counter: u128) -> [u32; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::check::check;
+
+    /// Key 5, 7 and counter 3: the blocks are (265662270, 1771709263), (1204571538, 15483434), (2273038877, 3168857814).
+    #[test]
+    fn threefry_counts_elements_of_64_bits_and_halves_of_32() {
+        let bits = |shape: &str, next: u32, expected: &str| {
+            let body = format!(
+                "s: u64[2]; ROOT r = (u64[2], {shape}) rng-bit-generator(s), algorithm=rng_three_fry"
+            );
+            check(&body, &["{30064771077, 3}"], &format!("({{30064771077, {next}}}, {expected})"));
+        };
+        bits("u64[2]", 5, "{7609433342870925118, 66500843864346002}");
+        bits("u32[4]", 5, "{265662270, 1771709263, 1204571538, 15483434}");
+        bits("u32[3]", 5, "{265662270, 1771709263, 1204571538}");
+        bits("u32[]", 4, "265662270");
+        bits("u32[3,2]", 6, "{{265662270, 1771709263}, {1204571538, 15483434}, {2273038877, 3168857814}}");
+        bits("u32[2,3]", 6, "{{265662270, 1204571538, 2273038877}, {1771709263, 15483434, 3168857814}}");
+        bits("u32[1,3]", 5, "{{265662270, 1771709263, 1204571538}}");
+    }
+
+    /// Key 5, 7 and the counter before 3 2^64.
+    #[test]
+    fn philox_counts_blocks_of_four_words() {
+        let bits = |shape: &str, next: &str, expected: &str| {
+            let body =
+                format!("s: u64[3]; ROOT r = (u64[3], {shape}) rng-bit-generator(s), algorithm=rng_default");
+            let state = "{30064771077, 18446744073709551615, 2}";
+            check(&body, &[state], &format!("({{30064771077, {next}}}, {expected})"));
+        };
+        bits("u32[4]", "0, 3", "{3315271198, 2425218715, 3925906503, 1653345395}");
+        bits("u32[5]", "1, 3", "{3315271198, 2425218715, 3925906503, 1653345395, 2604736074}");
+        bits("u64[2]", "0, 3", "{10416235069887415838, 7101064404443108423}");
+        bits("u8[1]", "0, 3", "{30}");
+    }
+
+    #[test]
+    fn a_short_state_stays_short_and_others_are_errors() {
+        let body = |state: &str, made: &str| {
+            format!("s: {state}; ROOT r = ({state}, {made}) rng-bit-generator(s), algorithm=rng_philox")
+        };
+        check(&body("u64[2]", "u32[1]"), &["{0, 0}"], "({0, 1}, {1713891541})");
+        let wrong = "error: `rng-bit-generator` needs a state of two or three u64 and makes integers";
+        check(&body("u64[1]", "u32[1]"), &["{0}"], wrong);
+        check(&body("u64[2]", "f32[1]"), &["{0, 0}"], wrong);
+    }
 
     /// Known answers of the reference implementation, Random123's `kat_vectors`.
     #[test]

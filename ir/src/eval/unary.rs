@@ -185,3 +185,6 @@ fn precision(x: f64, exponent_bits: i32, mantissa_bits: i32) -> f64 {
         _ => rounded,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,8 +35,10 @@ sums {
 }
 ";
 
-/// A program of these entry instructions; `p: shape` stands for the next parameter.
+/// A program of these entry instructions; `p: shape` stands for the next parameter, and what stands before a line of `---` for
+/// computations of its own.
 fn program(body: &str) -> String {
+    let (comps, body) = body.split_once("\n---\n").unwrap_or(("", body));
     let mut n_params = 0;
     let lines = body.split(['\n', ';']).map(|line| match line.split_once(": ") {
         Some((name, shape)) => {
@@ -45,7 +47,7 @@ fn program(body: &str) -> String {
         }
         None => line.to_owned(),
     });
-    format!("HloModule m\n{PRELUDE}ENTRY e {{\n{}\n}}\n", lines.collect::<Vec<_>>().join("\n"))
+    format!("HloModule m\n{PRELUDE}{comps}\nENTRY e {{\n{}\n}}\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// The verified program of these entry instructions.

@@ -114,3 +114,6 @@ pub fn is_zero(instrs: &[Instr], mut id: InstrId) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,6 +114,125 @@ fn comparisons_with_nan_are_false_unless_the_order_is_total() {
 }
 
 #[test]
+fn directions_compare_every_type_in_its_order() {
+    let compare = |dtype: &str, direction: &str, x: &str, y: &str| {
+        let body =
+            format!("x: {dtype}[3]; y: {dtype}[3]; ROOT z = pred[3] compare(x, y), direction={direction}");
+        result(&body, &[x, y]).replace("true", "1").replace("false", "0")
+    };
+    let less_equal_greater = [
+        ("s32", "{-2, 7, 9}", "{1, 7, 8}"),
+        ("u64", "{1, 7, 18446744073709551615}", "{2, 7, 1}"),
+        ("f32", "{-2, 7, 9}", "{1, 7, 8}"),
+        ("f64", "{-2, 7, 9}", "{1, 7, 8}"),
+    ];
+    for (dtype, x, y) in less_equal_greater {
+        let of = |direction| compare(dtype, direction, x, y);
+        assert_eq!([of("EQ"), of("NE"), of("LT")], ["{0, 1, 0}", "{1, 0, 1}", "{1, 0, 0}"], "{dtype}");
+        assert_eq!([of("LE"), of("GT"), of("GE")], ["{1, 1, 0}", "{0, 0, 1}", "{0, 1, 1}"], "{dtype}");
+    }
+    let pred = |direction| compare("pred", direction, "{false, true, true}", "{true, true, false}");
+    assert_eq!([pred("LT"), pred("GE")], ["{1, 0, 0}", "{0, 1, 1}"]);
+    for dtype in ["c64", "c128"] {
+        let of =
+            |direction| compare(dtype, direction, "{(1, 2), (1, 2), (1, 2)}", "{(1, 2), (1, 3), (2, 2)}");
+        assert_eq!([of("EQ"), of("NE")], ["{1, 0, 0}", "{0, 1, 1}"]);
+    }
+}
+
+#[test]
+fn bits_and_extremes_of_integers() {
+    let both = |op: &str| [binary(op, "s8", "-4", "6"), binary(op, "u8", "252", "6")];
+    assert_eq!(both("and"), ["4", "4"]);
+    assert_eq!(both("or"), ["-2", "254"]);
+    assert_eq!(both("xor"), ["-6", "250"]);
+    assert_eq!(both("maximum"), ["6", "252"]);
+    assert_eq!(both("minimum"), ["-4", "6"]);
+    assert_eq!(both("remainder"), ["-4", "0"]);
+    assert_eq!(binary("maximum", "u64", "1", "18446744073709551615"), "18446744073709551615");
+    assert_eq!(binary("minimum", "u64", "18446744073709551615", "1"), "1");
+    assert_eq!(binary("mulhi", "s32", "-65536", "65536"), "-1");
+    assert_eq!(binary("mulhi", "s64", "4611686018427387904", "8"), "2");
+    assert_eq!(binary("divide", "u64", "18446744073709551615", "2"), "9223372036854775807");
+    assert_eq!(binary("remainder", "u64", "18446744073709551615", "10"), "5");
+    assert_eq!(binary("remainder", "s32", "7", "0"), "7");
+}
+
+#[test]
+fn integer_powers_of_either_sign() {
+    let power = |dtype, base, exponent| binary("power", dtype, base, exponent);
+    assert_eq!(
+        [power("s32", "3", "5"), power("s32", "-2", "3"), power("u8", "3", "5")],
+        ["243", "-8", "243"]
+    );
+    assert_eq!(
+        [power("s32", "1", "-3"), power("s32", "-1", "-3"), power("s32", "-1", "-4")],
+        ["1", "-1", "1"]
+    );
+    assert_eq!([power("s32", "2", "-1"), power("s32", "7", "0"), power("u8", "2", "255")], ["0", "1", "0"]);
+}
+
+#[test]
+fn truth_values_add_up_and_multiply() {
+    let table = |op: &str| {
+        let body = format!("x: pred[4]; y: pred[4]; ROOT z = pred[4] {op}(x, y)");
+        result(&body, &["{false, false, true, true}", "{false, true, false, true}"])
+            .replace("true", "1")
+            .replace("false", "0")
+    };
+    assert_eq!(["and", "multiply", "minimum"].map(table), ["{0, 0, 0, 1}", "{0, 0, 0, 1}", "{0, 0, 0, 1}"]);
+    assert_eq!(["or", "add", "maximum"].map(table), ["{0, 1, 1, 1}", "{0, 1, 1, 1}", "{0, 1, 1, 1}"]);
+    assert_eq!(table("xor"), "{0, 1, 1, 0}");
+}
+
+#[test]
+fn floats_of_both_widths() {
+    for dtype in ["f32", "f64"] {
+        let of = |op: &str| binary(op, dtype, "2", "0.5");
+        assert_eq!([of("add"), of("subtract"), of("multiply"), of("divide")], ["2.5", "1.5", "1", "4"]);
+        assert_eq!([of("maximum"), of("minimum"), of("remainder")], ["2", "0.5", "0"]);
+        assert_eq!(binary("power", dtype, "2", "3"), "8");
+        assert_eq!(binary("maximum", dtype, "0.5", "2"), "2");
+        assert_eq!(binary("minimum", dtype, "nan", "2"), "nan");
+        assert!(binary("atan2", dtype, "1", "1").starts_with("0.785398"));
+    }
+    assert!(binary("shift-left", "f32", "1", "1").contains("shift-left"));
+}
+
+#[test]
+fn complex_numbers() {
+    for dtype in ["c64", "c128"] {
+        let of = |op: &str| binary(op, dtype, "(1, 2)", "(3, -1)");
+        assert_eq!([of("add"), of("subtract"), of("multiply")], ["(4, 1)", "(-2, 3)", "(5, 5)"]);
+        let quotient = of("divide");
+        assert!(quotient.starts_with("(0.1") && quotient.contains(", 0.7"), "{quotient}");
+        assert_eq!(binary("power", dtype, "(7, 1)", "(0, 0)"), "(1, 0)");
+        assert_eq!(binary("power", dtype, "(0, 0)", "(2, 0)"), "(0, 0)");
+        assert_eq!(binary("power", dtype, "(0, 0)", "(0, 0)"), "(1, 0)");
+        let root = binary("power", dtype, "(4, 0)", "(0.5, 0)");
+        assert!(root.starts_with("(2") || root.starts_with("(1.999"), "{root}");
+    }
+    assert!(binary("maximum", "c64", "(1, 2)", "(3, -1)").contains("maximum"));
+}
+
+#[test]
+fn a_scalar_stands_for_as_many_elements_as_the_other_has() {
+    let body = |op: &str| {
+        format!(
+            "x: s32[2]; c = s32[] constant(5); y = s32[2] broadcast(c), dimensions={{}}; ROOT z = s32[2] {op}"
+        )
+    };
+    check(&body("subtract(x, y)"), &["{1, 9}"], "{-4, 4}");
+    check(&body("subtract(y, x)"), &["{1, 9}"], "{4, -4}");
+    check(&body("subtract(y, y)"), &["{1, 9}"], "{0, 0}");
+    let compare = |operands: &str| {
+        body("").replace("ROOT z = s32[2] ", &format!("ROOT z = pred[2] compare({operands}), direction=LT"))
+    };
+    check(&compare("x, y"), &["{1, 9}"], "{true, false}");
+    check(&compare("y, x"), &["{1, 9}"], "{false, true}");
+}
+
+#[test]
 fn functions_of_one_element() {
     let unary = |op: &str, dtype: &str, x: &str| {
         result(&format!("x: {dtype}[1]; ROOT y = {dtype}[1] {op}(x)"), &[&format!("{{{x}}}")])

@@ -1,6 +1,6 @@
 //! Reductions: known ones, others, several arrays at once.
 
-use crate::eval::check::check;
+use crate::eval::check::{check, result};
 
 const MATRIX: &str = "{{1, 2, 3}, {4, 5, 6}}";
 
@@ -15,6 +15,81 @@ fn sums_run_over_any_dimensions() {
     check(&sum("0", "3"), &[MATRIX], "{5, 7, 9}");
     check(&sum("0,1", ""), &[MATRIX], "21");
     check(&sum("", "2,3"), &[MATRIX], MATRIX);
+}
+
+/// `x` of a type reduced by an op of two of its scalars.
+fn reduced(dtype: &str, op: &str, initial: &str, x: &str) -> String {
+    let n = x.matches(", ").count() + 1;
+    let comp = format!(
+        "r {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT c = {dtype}[] {op}(a, b) }}"
+    );
+    let body = format!(
+        "x: {dtype}[{n}]; z = {dtype}[] constant({initial}); ROOT y = {dtype}[] reduce(x, z), dimensions={{0}}, to_apply=r"
+    );
+    result(&format!("{comp}\n---\n{body}"), &[x])
+}
+
+#[test]
+fn every_known_reduction_of_integers() {
+    let of = |dtype: &str, op: &str, initial: &str| reduced(dtype, op, initial, "{12, 10, 7}");
+    assert_eq!([of("s32", "add", "1"), of("s32", "multiply", "2")], ["30", "1680"]);
+    assert_eq!([of("s32", "maximum", "-9"), of("s32", "minimum", "99")], ["12", "7"]);
+    assert_eq!([of("s32", "and", "-1"), of("s32", "or", "0"), of("s32", "xor", "0")], ["0", "15", "1"]);
+    let huge = "{18446744073709551615, 1, 2}";
+    assert_eq!(
+        [reduced("u64", "maximum", "0", huge), reduced("u64", "minimum", "9", huge)],
+        ["18446744073709551615", "1"]
+    );
+    assert_eq!(
+        [reduced("s64", "maximum", "-9", "{-1, -3, -2}"), reduced("s64", "minimum", "9", "{-1, 3, 2}")],
+        ["-1", "-1"]
+    );
+}
+
+#[test]
+fn every_known_reduction_of_truth_values() {
+    let of = |op: &str, initial: &str, x: &str| reduced("pred", op, initial, x);
+    for op in ["and", "multiply", "minimum"] {
+        assert_eq!(
+            [of(op, "true", "{true, true, false}"), of(op, "true", "{true, true}")],
+            ["false", "true"],
+            "{op}"
+        );
+    }
+    for op in ["or", "add", "maximum"] {
+        assert_eq!(
+            [of(op, "false", "{true, true, false}"), of(op, "false", "{false, false}")],
+            ["true", "false"],
+            "{op}"
+        );
+    }
+    assert_eq!(
+        [of("xor", "false", "{true, true, false}"), of("xor", "false", "{true, true, true}")],
+        ["false", "true"]
+    );
+}
+
+#[test]
+fn every_known_reduction_of_floats_and_complex_numbers() {
+    for dtype in ["f32", "f64"] {
+        let of = |op: &str, initial: &str| reduced(dtype, op, initial, "{1.5, -2, 4}");
+        assert_eq!(
+            [of("add", "1"), of("multiply", "1"), of("maximum", "-inf"), of("minimum", "inf")],
+            ["4.5", "-12", "4", "-2"]
+        );
+    }
+    for dtype in ["c64", "c128"] {
+        let of = |op: &str, initial: &str| {
+            let comp = format!(
+                "r {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) ROOT c = {dtype}[] {op}(a, b) }}"
+            );
+            let body = format!(
+                "x: {dtype}[2]; z = {dtype}[] constant({initial}); ROOT y = {dtype}[] reduce(x, z), dimensions={{0}}, to_apply=r"
+            );
+            result(&format!("{comp}\n---\n{body}"), &["{(1, 2), (3, -1)}"])
+        };
+        assert_eq!([of("add", "(0, 0)"), of("multiply", "(1, 0)")], ["(4, 1)", "(5, 5)"]);
+    }
 }
 
 #[test]
