@@ -181,3 +181,23 @@ fn every_bench_is_declared() {
     });
     none(forgotten.map(|path| format!("{}: no [[bench]] in Cargo.toml", name(&path))).collect());
 }
+
+#[test]
+fn every_test_is_run_by_cargo_test_or_named_in_ci() {
+    let (manifest, ci) = (read(&root().join("Cargo.toml")), read(&root().join(".ci/run")));
+    let declared = manifest.split("[[test]]").skip(1).filter_map(|rest| rest.split("\n[").next());
+    let left_out = declared.filter(|block| block.lines().any(|line| line == "test = false"));
+    let names = left_out.filter_map(|block| block.split_once("name = \"")?.1.split('"').next());
+    let is_run = |name: &str| {
+        let words =
+            |line: &str| line.split(' ').zip(line.split(' ').skip(1)).any(|it| it == ("--test", name));
+        ci.lines().any(|line| line.starts_with("step cargo test") && words(line))
+    };
+    let mut offenders: Vec<String> = names
+        .filter(|name| !is_run(name))
+        .map(|name| format!("test `{name}`: neither `cargo test` nor .ci/run runs it"))
+        .collect();
+    offenders
+        .extend(manifest.contains("autotests").then(|| "Cargo.toml: files in tests/ are tests".to_owned()));
+    none(offenders);
+}

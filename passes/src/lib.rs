@@ -3,6 +3,10 @@
 //! No pass does I/O, prints, or reads the environment; the text of the module is all the state
 //! that goes from one pass to the next.
 
+// Files that tests/long shares with the unit tests name this crate as it does.
+#[cfg(test)]
+extern crate self as phzc_passes;
+
 pub mod batch;
 pub mod blocks;
 pub mod chain;

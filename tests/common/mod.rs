@@ -116,4 +116,9 @@ impl Random {
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % (n as u64).max(1)) as usize
     }
+
+    /// One of the items.
+    pub fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
+    }
 }

@@ -4,9 +4,6 @@
 //! layouts on 4 devices, on 2, on 1     →     stage 0 on 4, stage 1 on 2, stage 2 on 2
 //! ```
 
-#[cfg(test)]
-mod tests;
-
 use super::chain::Layers;
 use super::cut::Chain;
 use super::cut::mixed::{Mix, MixedCut};

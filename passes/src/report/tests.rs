@@ -183,25 +183,6 @@ fn what_the_backward_part_repeats_is_recomputation() {
     assert_eq!(second.recompute_secs, 0.0);
 }
 
-/// The layers of this program are recomputed: products and reductions by computations of their own, other layouts.
-#[test]
-fn what_jax_rematerialises_is_recomputation() {
-    let mut module = parse(include_str!("../../../examples/gpt_remat.ir")).expect("legal");
-    let cluster = cluster();
-    for step in &crate::Pipeline::parse("fuse,shard,place{stages=1}").expect("legal").steps {
-        let mut cx = crate::Context::new(&cluster);
-        (step.pass.run)(&mut module, &step.options, &mut cx).expect("it has a plan");
-    }
-    let stage = &plan(&module, &cluster).expect("a legal header").stages[0];
-    // A forward part again, but for the loss.
-    assert!(
-        stage.recompute_secs > 0.3 * stage.forward_secs,
-        "{} {}",
-        stage.recompute_secs,
-        stage.forward_secs
-    );
-}
-
 #[test]
 fn a_trace_has_every_task_and_the_plans_peak_of_memory() {
     let (module, cluster) = (recomputing(), cluster());

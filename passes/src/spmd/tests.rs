@@ -1,12 +1,13 @@
 //! `spmd` on small programs: what it writes, and what it refuses.
 
+mod cases;
 mod compare;
 mod layouts;
 mod property;
 pub(crate) mod random;
 mod sums;
 
-use crate::testing::check;
+use crate::testing::{Random, check};
 use insta::assert_snapshot;
 
 const XY: &str = "frontend_attributes={phzc.mesh=\"x=2,y=4\"}";

@@ -1,6 +1,6 @@
 //! Random small programs (dots, elementwise ops, reductions, transposes, reshapes) and a cluster to split them on.
 
-pub(crate) use crate::testing::Random;
+use super::Random;
 use phzc_cost::Cluster;
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ struct Writer {
 }
 
 /// A program of `n_ops` instructions besides parameters; now and then an output reuses a parameter's buffer.
-pub(crate) fn program(seed: u64, n_ops: usize) -> String {
+pub fn program(seed: u64, n_ops: usize) -> String {
     let (params, body) = (String::new(), String::new());
     let mut writer = Writer { random: Random(seed), params, body, values: Vec::new(), inputs: Vec::new() };
     writer.start();
@@ -153,7 +153,7 @@ impl Writer {
 }
 
 /// A device that computes slowly and talks fast, so that small programs are worth splitting.
-pub(crate) fn cluster(n_devices: usize, hbm_bytes: f64, link_bytes_per_sec: f64) -> Cluster {
+pub fn cluster(n_devices: usize, hbm_bytes: f64, link_bytes_per_sec: f64) -> Cluster {
     let text = format!(
         "name = \"test\"\nper_node = {n_devices}\n[accelerator]\nname = \"slow\"\ndescription = \"made up\"\n\
          source = \"made up\"\npeak_flops_per_sec = {{ f32 = 1e9, tf32 = 1e9 }}\nmatmul_efficiency = 1.0\n\

@@ -1,11 +1,11 @@
 //! Runs a program whole and in parts and compares: results, and collectives with those that were priced.
 
-use crate::derive::{Facts, derive, planned_comps};
-use crate::testing::Random;
+use super::Random;
 use phzc_ir::dtype::Class;
 use phzc_ir::eval::{Array, Options, Value, eval, join, run, split};
 use phzc_ir::flops::{Runs, multiplicities};
 use phzc_ir::{CompId, Instr, InstrId, Layout, Module, Opcode, Shape};
+use phzc_passes::derive::{Facts, derive, planned_comps};
 use std::collections::BTreeMap;
 
 /// What differs between `whole` and its program for one device, of which `facts` are of the planned text.

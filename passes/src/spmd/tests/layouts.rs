@@ -1,19 +1,21 @@
 //! Random legal layouts: every op gets random splits of its loops, every operand is moved to what that needs.
 
-use crate::derive::loops;
-use crate::spmd::lower::RuleOf;
-use crate::testing::Random;
+use super::Random;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     Attr, CompId, FactorId, FactorKind, Instr, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Opcode, Payload,
     Rule, Shape, Sharding, TensorMap, Value, View,
 };
+use phzc_passes::derive::{loops, planned_comps};
 use std::collections::BTreeMap;
+
+/// What gives an op its factor rule.
+pub type RuleOf = fn(&View) -> Rule;
 
 /// Writes layouts, and the moves that they take, into a module whose calls are inlined.
 pub fn annotate(module: &mut Module, mesh: &Mesh, rule: RuleOf, random: &mut Random) {
     let carried = carried(module, mesh, random);
-    for comp in crate::derive::planned_comps(module) {
+    for comp in planned_comps(module) {
         let annotator = Annotator {
             module,
             comp,

@@ -1,128 +1,20 @@
-//! On random programs, layouts and meshes, the devices' parts join to what the whole program computes.
+//! On random programs, layouts and meshes, the devices' parts join to what the whole program computes; tests/long tries more of them.
 
-use super::compare::{difference, values};
-use super::layouts::annotate;
-use super::random::program;
-use crate::blocks::Blocks;
+use super::Random;
+use super::cases::{Case, all_agree, own_rule, strategies};
+use super::compare::values;
+use super::layouts::{RuleOf, annotate};
 use crate::derive::{Facts, derive};
-use crate::graph::Graph;
-use crate::shard::decision::Decision;
-use crate::shard::emit::emit;
-use crate::shard::menu::{PARTIAL, Strategy};
-use crate::shard::model::Model;
-use crate::spmd::lower::RuleOf;
 use crate::spmd::parts;
-use crate::testing::Random;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
-use phzc_ir::{FactorKind, Mesh, Module, Opcode, Reducer, Rule, View, parse, print, verify};
+use phzc_ir::{FactorKind, Mesh, Module, Opcode, Reducer, Rule, View, verify};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
-
-const MESHES: &[&[i64]] = &[&[2], &[4], &[8], &[2, 2], &[2, 4], &[4, 2], &[2, 2, 2]];
-/// Layouts per program.
-const N_LAYOUTS: u64 = 4;
-
-fn own_rule(view: &View) -> Rule {
-    (view.instr.op.def().rule)(view)
-}
-
-/// A program, planned at random.
-struct Case {
-    whole: Module,
-    planned: Module,
-    random: Random,
-}
-
-impl Case {
-    fn new(seed: u64, plan: impl Fn(&mut Module, &Mesh, &mut Random)) -> Case {
-        // The layouts of one program have seeds in a row.
-        let mut random = Random((seed / N_LAYOUTS) ^ 0xfeed_5eed);
-        let n_ops = 1 + random.below(9);
-        let text = program(&mut random, n_ops);
-        let whole = parse(&text).unwrap_or_else(|error| panic!("program {seed}: {error}\n{text}"));
-        random.0 ^= seed << 32;
-        let mesh = Mesh::new(random.pick(MESHES));
-        let mut planned = whole.clone();
-        plan(&mut planned, &mesh, &mut random);
-        Case { whole, planned, random }
-    }
-
-    fn difference(&mut self, seen: &mut Seen) -> Option<String> {
-        let facts = derive(&self.planned).expect("a planned module");
-        seen.add(&self.planned, &facts);
-        if !facts.problems.is_empty() {
-            return Some(format!("illegal: {:?}\n{}", facts.problems, print(&self.planned)));
-        }
-        match parts(&self.planned, &facts, own_rule) {
-            Ok(local) => {
-                let found = difference(&self.whole, (&self.planned, &facts), &local, &mut self.random);
-                found.map(|found| format!("{found}\n{}\n{}", print(&self.planned), print(&local)))
-            }
-            Err(error) => Some(format!("refused: {error}\n{}", print(&self.planned))),
-        }
-    }
-}
-
-/// How many of so many cases ran; the first that differs ends the test.
-fn all_agree(what: &str, n_cases: u64, plan: impl Fn(&mut Module, &Mesh, &mut Random) + Sync) -> Seen {
-    let find = |seed: u64| {
-        let mut seen = Seen::default();
-        (Case::new(seed, &plan).difference(&mut seen).map(|found| (seed, found)), seen)
-    };
-    let (found, seen): (Vec<Option<(u64, String)>>, Vec<Seen>) =
-        (0..n_cases).into_par_iter().map(find).unzip();
-    let differs: Vec<(u64, String)> = found.into_iter().flatten().collect();
-    if let Some((seed, found)) = differs.first() {
-        let seeds: Vec<u64> = differs.iter().map(|(seed, _)| *seed).take(20).collect();
-        panic!("{what}: {} of {n_cases} cases differ, {seeds:?}; case {seed}: {found}", differs.len());
-    }
-    let seen = Seen::sum(seen);
-    println!("{n_cases} random programs with {what}: the parts join to the whole, collectives are as priced");
-    println!("split: {:?}\ncollectives: {:?}", seen.ops, seen.steps);
-    let rare = seen.ops.iter().chain(&seen.steps).filter(|(_, n)| **n * 400 < n_cases);
-    assert_eq!(rare.collect::<Vec<_>>(), [], "hardly tried");
-    assert!(seen.ops.len() >= 25 && seen.steps.len() >= 4, "hardly anything is split");
-    seen
-}
-
-/// What was tried: how often an op was split, and how often each collective was priced.
-#[derive(Default)]
-struct Seen {
-    ops: BTreeMap<&'static str, u64>,
-    steps: BTreeMap<&'static str, u64>,
-    /// Values that were left sums to be done.
-    n_undone: u64,
-}
-
-impl Seen {
-    fn add(&mut self, module: &Module, facts: &Facts) {
-        for comp in crate::derive::planned_comps(module) {
-            let own = module.comp(comp).instrs.iter().zip(&facts.comps[comp.index()]);
-            for (instr, own) in own.filter(|(instr, _)| instr.op != Opcode::CustomCall) {
-                *self.ops.entry(instr.op.as_str()).or_default() += u64::from(own.axes != 0);
-            }
-            for step in facts.comps[comp.index()].iter().flat_map(|own| &own.steps) {
-                *self.steps.entry(step.kind.as_str()).or_default() += 1;
-            }
-            let leaves = facts.comps[comp.index()].iter().flat_map(|own| &own.leaves);
-            self.n_undone += leaves.filter(|leaf| leaf.partial != 0).count() as u64;
-        }
-        self.ops.retain(|_, n| *n > 0);
-    }
-
-    fn sum(all: Vec<Seen>) -> Seen {
-        all.into_iter().fold(Seen::default(), |mut sum, seen| {
-            seen.ops.into_iter().for_each(|(op, n)| *sum.ops.entry(op).or_default() += n);
-            seen.steps.into_iter().for_each(|(kind, n)| *sum.steps.entry(kind).or_default() += n);
-            sum.n_undone += seen.n_undone;
-            sum
-        })
-    }
-}
 
 #[test]
 fn with_random_layouts() {
-    all_agree("random layouts", 16000, |module, mesh, random| annotate(module, mesh, own_rule, random));
+    let plan =
+        |module: &mut Module, mesh: &Mesh, random: &mut Random| annotate(module, mesh, own_rule, random);
+    all_agree("random layouts", 400, plan).assert_all_tried(400);
 }
 
 #[test]
@@ -130,37 +22,7 @@ fn with_random_strategies_of_blocks() {
     let cluster = Cluster::named(DEFAULT_CLUSTER).expect("a built-in cluster");
     let plan =
         |module: &mut Module, mesh: &Mesh, random: &mut Random| strategies(module, mesh, &cluster, random);
-    let seen = all_agree("random strategies", 4000, plan);
-    assert!(seen.n_undone >= 100, "only {} sums are left undone", seen.n_undone);
-}
-
-/// A random strategy for each block that `shard` sees.
-fn strategies(module: &mut Module, mesh: &Mesh, cluster: &Cluster, random: &mut Random) {
-    let graph = Graph::build(module);
-    let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
-    let facts = crate::shard::Facts::new(module, &graph, &blocks, vec![None; graph.tensors.len()]);
-    let mut model = Model::new(facts.input(&graph, &blocks, cluster), mesh);
-    let mut draw = |strategies: &[Strategy]| {
-        let is_undone = |option: &u32| strategies[*option as usize].contains(&PARTIAL);
-        let all = 0..strategies.len() as u32;
-        let undone: Vec<u32> = all.filter(is_undone).collect();
-        // Most of these become others: few sums arrive undone over the same axes.
-        if undone.is_empty() { random.below(strategies.len()) as u32 } else { random.pick(&undone) }
-    };
-    let mut option: Vec<u32> = model.menus.iter().map(|menu| draw(&menu.strategies)).collect();
-    while reduce_what_arrives_reduced(&mut model, &mut option) {}
-    emit(module, &mut Decision::new(&mut model, &option));
-    module.set_note("phzc.mesh", &mesh.to_string());
-}
-
-/// Gives a block that is to leave sums undone, one of which does not arrive so, a strategy without; whether one had to.
-fn reduce_what_arrives_reduced(model: &mut Model, option: &mut [u32]) -> bool {
-    let stuck = (0..model.uses.len()).find(|&index| !model.can_read(index, option));
-    let Some(block) = stuck.map(|index| model.uses[index].block as usize) else { return false };
-    let strategies = &model.menus[block].strategies;
-    let whole = strategies[option[block] as usize].map(|choice| if choice == PARTIAL { 0 } else { choice });
-    let position = strategies.iter().position(|other| *other == whole).expect("a menu has all combinations");
-    std::mem::replace(&mut option[block], position as u32) != position as u32
+    all_agree("random strategies", 100, plan);
 }
 
 /// Cases of which the values differ when programs are planned and lowered by a rule.
@@ -174,7 +36,7 @@ fn n_found(rule: RuleOf) -> usize {
         verify(&local).is_empty()
             && !matches!(values(&whole, (&planned, &facts), &local, &mut random), Ok(None))
     };
-    (0..1000u64).into_par_iter().filter(is_found).count()
+    (0..200u64).into_par_iter().filter(is_found).count()
 }
 
 /// The rules, but in ops `op` loops of one kind are of another.
@@ -195,5 +57,5 @@ fn a_wrong_rule_is_found() {
         let sum = FactorKind::Reduce(Reducer::Add);
         with_kind(view, Opcode::Reduce, FactorKind::Replicate, sum)
     });
-    assert!(of_pads > 0 && of_sums > 0, "{of_pads} of 1000 cases find a wrong pad, {of_sums} a wrong sum");
+    assert!(of_pads > 0 && of_sums > 0, "{of_pads} of 200 cases find a wrong pad, {of_sums} a wrong sum");
 }

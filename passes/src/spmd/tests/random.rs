@@ -3,9 +3,10 @@
 //! All numbers are small integers, also where they are floats: sums are then exact in any order, and results
 //! can be compared for equality.
 
+#[path = "random/more.rs"]
 mod more;
 
-use crate::testing::Random;
+use super::Random;
 use phzc_ir::Opcode;
 use phzc_ir::eval::is_evaluated;
 use std::fmt::Write;

@@ -2,10 +2,9 @@
 //! compute, and what none of them allows.
 
 use super::compare::{difference, values};
-use super::{WHOLE, XY};
+use super::{Random, WHOLE, XY};
 use crate::derive::{Facts, derive};
 use crate::spmd::parts;
-use crate::testing::Random;
 use phzc_ir::{Module, Opcode, parse};
 
 const COLS_X: &str = "{devices=[1,2,4]<=[8] last_tile_dim_replicate}";

@@ -1,7 +1,7 @@
 //! Random look-ups, windows and loops.
 
+use super::Random;
 use super::{CONSTANTS, LARGE, Value, Writer, list, shape};
-use crate::testing::Random;
 use std::fmt::Write;
 
 impl Writer {

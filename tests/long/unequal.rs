@@ -1,13 +1,13 @@
 //! Plans whose stages have different numbers of devices: found where they are faster, legal, and equal to the program.
 
-use crate::derive::derive;
-use crate::report::{Plan, plan};
-use crate::stages::{execute::execute, stages};
-use crate::testing::{passed, slow_8};
-use crate::verify::{Settings, verify};
+use super::plans::{planned, slow_8};
 use phzc_cost::Cluster;
 use phzc_ir::eval::{Options, inputs, run};
 use phzc_ir::{Module, print};
+use phzc_passes::derive::derive;
+use phzc_passes::report::{Plan, plan};
+use phzc_passes::stages::{execute::execute, stages};
+use phzc_passes::verify::{Settings, verify};
 
 /// A step of layers that go from one of these widths to the next.
 fn step(widths: &[usize], optimizer: &str) -> Module {
@@ -35,7 +35,7 @@ ENTRY e {{
 }}",
         lines.join("\n  ")
     );
-    passed(&text, &format!("grad,optimizer{{kind={optimizer}}}"), &slow_8()).expect("it has gradients")
+    planned(&text, &format!("grad,optimizer{{kind={optimizer}}}"), &slow_8())
 }
 
 /// A first layer that takes as long as all others, or twice as long.
@@ -44,15 +44,14 @@ const HEAVY_FIRST: &[usize] = &[768, 64, 64, 64, 64];
 
 /// Devices that compute slowly, talk slowly, and read and write fast.
 fn far(n_devices: usize) -> Cluster {
-    let toml = include_str!("../../../../tests/clusters/slow-8.toml");
+    let toml = include_str!("../clusters/slow-8.toml");
     let toml = toml.replace("per_node = 8", &format!("per_node = {n_devices}"));
     let toml = toml.replace("hbm_bytes_per_sec = 1e9", "hbm_bytes_per_sec = 1e12");
     Cluster::from_toml(&toml.replace("bytes_per_sec = 20e9", "bytes_per_sec = 3e7")).expect("a legal cluster")
 }
 
 fn placed(step: &Module, options: &str, cluster: &Cluster) -> (Module, Plan) {
-    let placed = passed(&print(step), &format!("fuse,shard,place{{{options}}}"), cluster)
-        .unwrap_or_else(|error| panic!("{options}: {error:?}"));
+    let placed = planned(&print(step), &format!("fuse,shard,place{{{options}}}"), cluster);
     let plan = plan(&placed, cluster).expect("a placed module");
     (placed, plan)
 }

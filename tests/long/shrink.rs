@@ -1,22 +1,10 @@
 //! `shrink` on plans of the corpus, where it is there: small enough to run.
 
-use super::*;
-use flate2::read::GzDecoder;
-use phzc_cost::DEFAULT_CLUSTER;
-use phzc_ir::flops;
-use std::io::Read;
-use std::path::Path;
-
-fn read(name: &str) -> Option<String> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
-    if let Ok(text) = std::fs::read_to_string(dir.join(format!("{name}.hlo"))) {
-        return Some(text);
-    }
-    let bytes = std::fs::read(dir.join(format!("{name}.hlo.gz"))).ok()?;
-    let mut text = String::new();
-    GzDecoder::new(&bytes[..]).read_to_string(&mut text).ok()?;
-    Some(text)
-}
+use super::plans::planned;
+use crate::common::{corpus, program};
+use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::{Module, flops, parse};
+use phzc_passes::verify::shrink::shrink_plan;
 
 /// FLOPs of one run, and bytes of all values, those of loops once.
 fn size(module: &Module) -> (f64, f64) {
@@ -25,14 +13,17 @@ fn size(module: &Module) -> (f64, f64) {
 }
 
 fn check(name: &str, pipeline: &str) {
-    let Some(text) = read(name) else {
+    let is_it = |path: &&std::path::PathBuf| {
+        path.file_name().is_some_and(|file| file.to_string_lossy().split('.').next() == Some(name))
+    };
+    let Some(path) = corpus().iter().find(is_it).cloned() else {
         eprintln!("SKIPPED: no {name} in ../shared/corpus");
         return;
     };
+    let text = program(&path);
     let original = parse(&text).expect("a legal program");
-    let mut planned = original.clone();
     let cluster = Cluster::named(DEFAULT_CLUSTER).expect("a built-in cluster");
-    plan(&mut planned, pipeline, &cluster);
+    let planned = planned(&text, pipeline, &cluster);
     let before = size(&planned);
     let started = std::time::Instant::now();
     let both = shrink_plan(&original, &planned, 4).expect("the notes are phzc's");

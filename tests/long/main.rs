@@ -1,0 +1,18 @@
+//! What runs programs by the hundred, and what plans real ones: minutes, where `cargo test` takes seconds.
+//!
+//! `cargo test --release --test long` runs all of it, as `.ci/run` does; `… --test long spmd` a part.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod interleave;
+mod place;
+mod plans;
+mod report;
+mod schedule;
+mod shard;
+mod shrink;
+mod spmd;
+mod stages;
+mod top;
+mod unequal;
+mod verify;
