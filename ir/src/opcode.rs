@@ -31,6 +31,8 @@ pub struct OpDef {
     pub fusion: FusionKind,
     /// What it reads and writes.
     pub touch: Touch,
+    /// Whether it reads the bits of an operand as elements of another type.
+    pub reads_bits: fn(&View) -> bool,
     /// What it computes.
     pub(crate) evaluation: Evaluation,
 }
@@ -46,7 +48,7 @@ impl OpDef {
     ) -> OpDef {
         let (linear, touch, evaluation) =
             (linear::never as fn(&View) -> Linear, Touch::Whole, Evaluation::Undefined);
-        OpDef { arity, infer, rule, linear, work, fusion, touch, evaluation }
+        OpDef { arity, infer, rule, linear, work, fusion, touch, reads_bits: |_| false, evaluation }
     }
 
     /// The same op, linear.
@@ -57,6 +59,11 @@ impl OpDef {
     /// The same op, touching less.
     pub const fn touching(self, touch: Touch) -> OpDef {
         OpDef { touch, ..self }
+    }
+
+    /// The same op, reading bits where the element types differ.
+    pub const fn reading_bits(self) -> OpDef {
+        OpDef { reads_bits: is_of_another_type, ..self }
     }
 
     /// The same op, evaluated on each device alone.
@@ -73,6 +80,11 @@ impl OpDef {
     pub(crate) const fn evaluated_jointly(self, eval: AllDevices) -> OpDef {
         OpDef { evaluation: Evaluation::Joint(eval), ..self }
     }
+}
+
+fn is_of_another_type(view: &View) -> bool {
+    let dtype = |shape: Option<&Shape>| shape.and_then(Shape::as_array).map(|array| array.dtype);
+    dtype(view.operand_shape(0)) != dtype(Some(&view.instr.shape))
 }
 
 /// A range of operand counts.

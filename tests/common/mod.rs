@@ -3,6 +3,7 @@
 
 pub mod mutate;
 pub mod runs;
+pub mod usage;
 
 use flate2::read::GzDecoder;
 use phzc_driver::Io;
@@ -75,14 +76,27 @@ pub fn examples() -> Vec<PathBuf> {
 
 /// The programs of the corpus beside the checkout, if it is there; says loudly when it is not.
 pub fn corpus() -> Vec<PathBuf> {
-    let dir = root().join("../shared/corpus");
-    let mut found = with_extension(files(&dir), "hlo");
-    found.extend(files(&dir).into_iter().filter(|path| path.to_string_lossy().ends_with(".hlo.gz")));
+    let found = hlo(&root().join("../shared/corpus"));
     if found.is_empty() {
         eprintln!("SKIPPED: no corpus at ../shared/corpus, its 0 programs are not read");
     }
-    found.sort();
     found
+}
+
+/// Training steps that are hard to prove, written by `tools/hard_programs.py`.
+pub fn hard_programs() -> Vec<PathBuf> {
+    hlo(&root().join("tests/hard_programs"))
+}
+
+/// A program's file name, without what says that it is HLO text.
+pub fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_end_matches(".gz").trim_end_matches(".hlo").to_owned()
+}
+
+fn hlo(dir: &Path) -> Vec<PathBuf> {
+    let is_hlo = |path: &PathBuf| [".hlo", ".hlo.gz"].iter().any(|end| path.to_string_lossy().ends_with(end));
+    files(dir).into_iter().filter(is_hlo).collect()
 }
 
 fn with_extension(files: Vec<PathBuf>, extension: &str) -> Vec<PathBuf> {

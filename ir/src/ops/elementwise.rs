@@ -60,6 +60,7 @@ pub const COPY: OpDef =
 /// `bitcast-convert`: may split an element into several of a minor dimension, or join them.
 pub const BITCAST_CONVERT: OpDef =
     OpDef::new(Arity::Exactly(1), infer_bitcast_convert, rule_bitcast_convert, flops, FusionKind::Loop)
+        .reading_bits()
         .evaluated_by_element(convert::bitcast_convert);
 /// `map`: a computation per element.
 pub const MAP: OpDef =

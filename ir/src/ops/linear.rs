@@ -28,6 +28,11 @@ pub fn first(_: &View) -> Linear {
     smallvec![0b1]
 }
 
+/// Linear in its first operand, unless it reads bits as another type.
+pub fn moved(view: &View) -> Linear {
+    if (view.instr.op.def().reads_bits)(view) { Linear::new() } else { first(view) }
+}
+
 /// Linear in all of its operands together.
 pub fn all(view: &View) -> Linear {
     if view.n_operands() > 64 { Linear::new() } else { smallvec![u64::MAX >> (64 - view.n_operands())] }

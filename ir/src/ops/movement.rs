@@ -33,7 +33,8 @@ pub const RESHAPE: OpDef = movement(1, infer_reshape, rule_reshape, FusionKind::
     .evaluated(eval::reshape);
 /// `bitcast`: a reshape of the physical order.
 pub const BITCAST: OpDef = movement(1, infer_bitcast, rule_bitcast, FusionKind::View)
-    .linear_in(linear::first)
+    .reading_bits()
+    .linear_in(linear::moved)
     .evaluated(eval::bitcast);
 /// `dynamic-reshape`: nothing is known before it runs.
 pub const DYNAMIC_RESHAPE: OpDef =

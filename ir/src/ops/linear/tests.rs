@@ -47,6 +47,13 @@ fn what_moves_elements_is_linear_in_them() {
 }
 
 #[test]
+fn bits_that_are_read_as_another_type_are_no_sum() {
+    check("x: f32[6]; ROOT y = f32[2,3] bitcast(x)", &[&[0]]);
+    check("x: f32[6]; ROOT y = s32[6] bitcast(x)", &[]);
+    check("x: f32[6]; ROOT y = s32[6] bitcast-convert(x)", &[]);
+}
+
+#[test]
 fn conversions_are_linear_where_they_round_nothing() {
     let convert = |from: &str, to: &str| format!("x: {from}[2]; ROOT z = {to}[2] convert(x)");
     for (from, to) in [("bf16", "f32"), ("f16", "f64"), ("f32", "f64"), ("s32", "s32")] {
