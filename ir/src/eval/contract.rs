@@ -164,7 +164,7 @@ pub(crate) fn by_hand<T: Element>(
 
 #[cfg(test)]
 mod tests {
-    use crate::eval::check::check;
+    use crate::eval::check::{check, result};
 
     #[test]
     fn a_dot_contracts_and_batches() {
@@ -197,5 +197,37 @@ mod tests {
         check(&dot("s8", "s8"), &["{100, 2}", "{2, 2}"], "-52");
         check(&dot("s8", "s32"), &["{100, 2}", "{2, 2}"], "204");
         check(&dot("c64", "c64"), &["{(0, 1), (1, 0)}", "{(0, 1), (2, 0)}"], "(1, 0)");
+    }
+
+    #[test]
+    fn every_type_has_products() {
+        let dot = |dtype: &str, x: &str, y: &str| {
+            let body = format!(
+                "x: {dtype}[2]; y: {dtype}[2]; ROOT z = {dtype}[] dot(x, y), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}"
+            );
+            result(&body, &[x, y])
+        };
+        assert_eq!([dot("f64", "{1, 2}", "{3, 4}"), dot("u64", "{1, 2}", "{3, 4}")], ["11", "11"]);
+        assert_eq!(dot("c128", "{(0, 1), (1, 0)}", "{(0, 1), (2, 0)}"), "(1, 0)");
+        assert_eq!(
+            [dot("pred", "{true, false}", "{true, true}"), dot("pred", "{true, false}", "{false, true}")],
+            ["true", "false"]
+        );
+    }
+
+    #[test]
+    fn several_batches_rows_and_columns_keep_their_order() {
+        let body = "x: f32[2,2,3,2]; y: f32[2,2,2]; ROOT z = f32[2,2,3,2] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={3}, rhs_contracting_dims={1}";
+        let x = "{{{{1, 0}, {0, 1}, {1, 1}}, {{2, 0}, {0, 2}, {2, 2}}}, {{{1, 0}, {0, 1}, {1, 1}}, {{3, 0}, {0, 3}, {3, 3}}}}";
+        let y = "{{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}";
+        let made = "{{{{1, 2}, {3, 4}, {4, 6}}, {{2, 4}, {6, 8}, {8, 12}}}, {{{5, 6}, {7, 8}, {12, 14}}, {{15, 18}, {21, 24}, {36, 42}}}}";
+        check(body, &[x, y], made);
+    }
+
+    #[test]
+    fn a_large_product_is_the_sum_of_its_parts() {
+        // Rows of 0, 1, 2, ... times ones: 64 times the row's number, more than a core's share of rows.
+        let body = "i = s32[600,64] iota(), iota_dimension=0; x = f32[600,64] convert(i); c = f32[] constant(1); b = f32[64,8] broadcast(c), dimensions={}; y = f32[600,8] dot(x, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}; ROOT z = f32[3,1] slice(y), slice={[199:600:200], [7:8]}";
+        check(body, &[], "{{12736}, {25536}, {38336}}");
     }
 }

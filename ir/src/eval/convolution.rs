@@ -249,4 +249,65 @@ mod tests {
         let dot = format!("{shape} dot(x, k), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}");
         assert_eq!(result(&conv, &[matrix, kernel]), result(&dot, &[matrix, kernel]));
     }
+
+    #[test]
+    fn planes_have_rows_and_columns() {
+        let plane = |window: &str, dims: &str| {
+            let body = format!(
+                "x: f32[1,3,3,1]; k: f32[2,2,1,1]; y = f32[1,{dims},1] convolution(x, k), window={{size=2x2 {window}}}, dim_labels=b01f_01io->b01f; ROOT z = f32[{dims}] reshape(y)"
+            );
+            result(
+                &body,
+                &[
+                    "{{{{1}, {2}, {3}}, {{4}, {5}, {6}}, {{7}, {8}, {9}}}}",
+                    "{{{{1}}, {{10}}}, {{{100}}, {{1000}}}}",
+                ],
+            )
+        };
+        assert_eq!(plane("", "2,2"), "{{5421, 6532}, {8754, 9865}}");
+        assert_eq!(plane("stride=1x2 pad=0_1x0_0", "3,1"), "{{5421}, {8754}, {87}}");
+        assert_eq!(plane("pad=0_0x1_0", "2,3"), "{{4010, 5421, 6532}, {7040, 8754, 9865}}");
+    }
+
+    #[test]
+    fn groups_have_several_features_and_images() {
+        let features = "x: f32[1,1,4]; k: f32[1,2,4]; ROOT y = f32[1,1,4] convolution(x, k), window={size=1}, dim_labels=b0f_0io->b0f, feature_group_count=2";
+        check(
+            features,
+            &["{{{1, 2, 3, 4}}}", "{{{1, 10, 100, 1000}, {2, 20, 200, 2000}}}"],
+            "{{{5, 50, 1100, 11000}}}",
+        );
+        let batches = "x: f32[4,1,1]; k: f32[1,1,4]; y = f32[2,1,4] convolution(x, k), window={size=1}, dim_labels=b0f_0io->b0f, batch_group_count=2; ROOT z = f32[2,4] reshape(y)";
+        check(
+            batches,
+            &["{{{1}}, {{2}}, {{3}}, {{4}}}", "{{{1, 10, 100, 1000}}}"],
+            "{{1, 10, 300, 3000}, {2, 20, 400, 4000}}",
+        );
+    }
+
+    #[test]
+    fn every_type_has_convolutions() {
+        let of = |dtype: &str, x: &str, k: &str| {
+            let body = format!(
+                "x: {dtype}[1,3,1]; k: {dtype}[2,1,1]; y = {dtype}[1,2,1] convolution(x, k), window={{size=2}}, dim_labels=b0f_0io->b0f; ROOT z = {dtype}[2] reshape(y)"
+            );
+            result(&body, &[x, k])
+        };
+        for dtype in ["f64", "s32", "f16"] {
+            assert_eq!(of(dtype, "{{{1}, {2}, {3}}}", "{{{10}}, {{1}}}"), "{12, 23}");
+        }
+        for dtype in ["c64", "c128"] {
+            assert_eq!(
+                of(dtype, "{{{(0, 1)}, {(2, 0)}, {(3, 0)}}}", "{{{(0, 1)}}, {{(1, 0)}}}"),
+                "{(1, 0), (3, 2)}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_convolved_block_by_block() {
+        // Sums of neighbours of 0, 1, 2, ...: 2 n + 1.
+        let body = "i = s32[1,1000,1] iota(), iota_dimension=1; x = f32[1,1000,1] convert(i); c = f32[] constant(1); k = f32[2,1,1] broadcast(c), dimensions={}; y = f32[1,999,1] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f; r = f32[999] reshape(y); ROOT z = f32[4] slice(r), slice={[127:999:256]}";
+        check(body, &[], "{255, 767, 1279, 1791}");
+    }
 }

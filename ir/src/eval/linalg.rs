@@ -203,38 +203,4 @@ fn spectrum(line: &[Number], sign: f64) -> Vec<Number> {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::eval::check::check;
-
-    #[test]
-    fn a_root_and_its_systems() {
-        let lower = "x: f64[2,2]; ROOT c = f64[2,2] cholesky(x), lower=true";
-        check(lower, &["{{4, 9}, {2, 5}}"], "{{2, 0}, {1, 2}}");
-        let upper = "x: f64[2,2]; ROOT c = f64[2,2] cholesky(x), lower=false";
-        check(upper, &["{{4, 2}, {9, 5}}"], "{{2, 1}, {0, 2}}");
-        let solve = |attrs: &str| {
-            format!("a: f64[2,2]; b: f64[2,2]; ROOT x = f64[2,2] triangular-solve(a, b), lower=true, {attrs}")
-        };
-        let (a, b) = ("{{2, 99}, {1, 4}}", "{{2, 4}, {5, 6}}");
-        check(&solve("left_side=true, transpose_a=NO_TRANSPOSE"), &[a, b], "{{1, 2}, {1, 1}}");
-        check(&solve("left_side=true, transpose_a=TRANSPOSE"), &[a, b], "{{0.375, 1.25}, {1.25, 1.5}}");
-        check(&solve("left_side=false, transpose_a=NO_TRANSPOSE"), &[a, b], "{{0.5, 1}, {1.75, 1.5}}");
-        check(
-            &solve("left_side=true, unit_diagonal=true, transpose_a=NO_TRANSPOSE"),
-            &[a, b],
-            "{{2, 4}, {3, 2}}",
-        );
-    }
-
-    #[test]
-    fn spectra_and_back() {
-        let fft = "x: c128[4]; y = c128[4] fft(x), fft_type=FFT, fft_length={4}; r = f64[4] imag(y); n = f64[4] round-nearest-even(r); ROOT z = s32[4] convert(n)";
-        check(fft, &["{(1, 0), (2, 0), (3, 0), (5, 0)}"], "{0, 3, 0, -3}");
-        let back = "x: f64[2,6]; s = c128[2,4] fft(x), fft_type=RFFT, fft_length={2,6}; y = f64[2,6] fft(s), fft_type=IRFFT, fft_length={2,6}; ROOT z = s32[2,6] convert(r); ".replace("ROOT z", "r = f64[2,6] round-nearest-even(y); ROOT z");
-        check(
-            &back,
-            &["{{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}}"],
-            "{{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}}",
-        );
-    }
-}
+mod tests;

@@ -171,7 +171,7 @@ fn total(x: f64) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::network;
-    use crate::eval::check::check;
+    use crate::eval::check::{check, result};
 
     #[test]
     fn the_network_sorts_all_sequences_of_zeros_and_ones() {
@@ -212,5 +212,30 @@ mod tests {
     fn topk_takes_the_largest() {
         let body = "x: f32[2,4]; ROOT y = (f32[2,2], s32[2,2]) topk(x), k=2, largest=true";
         check(body, &["{{1, 4, 2, 4}, {-1, -2, -3, -4}}"], "({{4, 4}, {-1, -2}}, {{1, 3}, {0, 1}})");
+    }
+
+    #[test]
+    fn topk_orders_every_type_either_way() {
+        let topk = |dtype: &str, largest: bool, x: &str| {
+            let n = x.split(',').count();
+            result(
+                &format!("x: {dtype}[{n}]; ROOT y = ({dtype}[2], s32[2]) topk(x), k=2, largest={largest}"),
+                &[x],
+            )
+        };
+        assert_eq!(topk("f32", false, "{3, 1, 2}"), "({1, 2}, {1, 2})");
+        assert_eq!(topk("f64", true, "{-1, -3, -0, 0}"), "({0, -0}, {3, 2})");
+        assert_eq!(topk("s32", true, "{-5, 7, 6}"), "({7, 6}, {1, 2})");
+        assert_eq!(topk("u64", true, "{1, 18446744073709551615, 2}"), "({18446744073709551615, 2}, {1, 2})");
+        assert_eq!(topk("s64", true, "{1, -1, 2}"), "({2, 1}, {2, 0})");
+        assert_eq!(topk("pred", true, "{false, true, false}"), "({true, false}, {1, 0})");
+        assert!(topk("c64", true, "{(1, 0), (2, 0)}").starts_with("error"));
+    }
+
+    #[test]
+    fn the_middle_dimension_is_sorted_and_nothing_is_sorted_to_nothing() {
+        let middle = "x: f32[2,3,1]; ROOT y = f32[2,3,1] sort(x), dimensions={1}, to_apply=less";
+        check(middle, &["{{{3}, {1}, {2}}, {{6}, {5}, {4}}}"], "{{{1}, {2}, {3}}, {{4}, {5}, {6}}}");
+        check("x: f32[0]; ROOT y = f32[0] sort(x), dimensions={0}, to_apply=less", &["{}"], "{}");
     }
 }
