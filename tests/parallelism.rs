@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{phzc, root, scratch};
+use common::{phzc, plan, root, scratch};
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module, Opcode};
 use phzc_passes::derive::{aliased, derive, is_naming, operand_origins};
+use phzc_passes::verify::dark::Dark;
 use phzc_passes::verify::{Settings, verify};
-use phzc_passes::{Context, Pipeline};
 use std::collections::BTreeSet;
 
 const EXAMPLES: &[&str] = &["mlp", "gpt", "gpt_remat", "gpt_scan", "llama", "moe"];
@@ -83,7 +83,8 @@ fn plans_of_small_programs_compute_the_same() {
             let found = verify(&original, &planned, &Settings::default())
                 .unwrap_or_else(|error| panic!("{name} {pipeline}: {error:?}"));
             let wrong = found.outputs.iter().position(|output| !output.is_equal());
-            assert_eq!(wrong, None, "{name} {pipeline}");
+            assert_eq!((wrong, found.n_steps), (None, 2), "{name} {pipeline}");
+            assert_eq!(found.dark, Dark::default(), "{name} {pipeline}");
             let worst = found.outputs.iter().map(|output| output.error).fold(0.0, f64::max);
             let own = parallelism(&planned);
             eprintln!(
@@ -99,15 +100,6 @@ fn plans_of_small_programs_compute_the_same() {
     for kind in ["data", "expert", "fully sharded", "pipeline", "recompute", "sequence", "tensor"] {
         assert!(kinds.contains(kind), "no plan is {kind}-parallel");
     }
-}
-
-fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Result<Module> {
-    let mut module = original.clone();
-    let mut cx = Context::new(cluster);
-    for step in &Pipeline::parse(pipeline).expect("a legal pipeline").steps {
-        (step.pass.run)(&mut module, &step.options, &mut cx)?;
-    }
-    Ok(module)
 }
 
 /// The kinds of parallelism that a plan has.

@@ -193,6 +193,10 @@ pub struct EvalArgs {
     /// `.npz` file for the inputs
     #[arg(long, value_name = "FILE")]
     pub write_inputs: Option<PathBuf>,
+
+    /// Write the inputs and leave the program at that
+    #[arg(long, requires = "write_inputs", conflicts_with = "output")]
+    pub inputs_only: bool,
 }
 
 impl Args {

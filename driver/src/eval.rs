@@ -6,7 +6,7 @@ use crate::render::render;
 use crate::{Failure, Io, files, npz, write_stdout};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use phzc_ir::eval::{Array, Options, Value, eval, inputs, n_elided};
+use phzc_ir::eval::{Array, Options, Value, eval, filled, inputs_within, n_elided};
 use phzc_ir::{Diagnostic, Module, Shape, verify};
 
 /// Does what the command line says.
@@ -40,8 +40,9 @@ fn ran(
     weights: Option<Weights>,
 ) -> phzc_ir::Result<(Vec<Value>, Vec<Diagnostic>)> {
     let weights = weights.map_or(Ok(Vec::new()), |read| read())?;
+    let options = Options { fill_elided: args.fill_elided.then_some(args.seed), ..Options::default() };
     let given = if args.input.is_empty() {
-        seeded(args, module, weights)?
+        seeded(args, module, weights, &options)?
     } else {
         read_inputs(args, module, weights)?
     };
@@ -49,15 +50,22 @@ fn ran(
         let leaves: Vec<&Array> = given.iter().flat_map(Value::leaves).collect();
         files::write_bytes(path, &npz::write(&leaves)?)?;
     }
-    let options = Options { fill_elided: args.fill_elided.then_some(args.seed), ..Options::default() };
+    if args.inputs_only {
+        return Ok((Vec::new(), Vec::new()));
+    }
     let per_device = vec![given; args.devices as usize];
     let results = eval(module, &per_device, &options)?;
     Ok((results, remarks(args, module)))
 }
 
 /// Inputs that follow from the seed, but for the weights.
-fn seeded(args: &EvalArgs, module: &Module, weights: Vec<Array>) -> phzc_ir::Result<Vec<Value>> {
-    let mut given = inputs(module, args.seed)?;
+fn seeded(
+    args: &EvalArgs,
+    module: &Module,
+    weights: Vec<Array>,
+    options: &Options,
+) -> phzc_ir::Result<Vec<Value>> {
+    let mut given = inputs_within(module, args.seed, options)?;
     let first = given.len().saturating_sub(weights.len());
     given.truncate(first);
     given.extend(weights.into_iter().map(Value::Array));
@@ -92,16 +100,6 @@ fn read_inputs(args: &EvalArgs, module: &Module, weights: Vec<Array>) -> phzc_ir
     }
     let mut arrays = found.into_iter();
     Ok(shapes.into_iter().map(|shape| filled(shape, &mut arrays)).collect())
-}
-
-/// A value of this shape, from the next arrays.
-fn filled(shape: &Shape, arrays: &mut impl Iterator<Item = Array>) -> Value {
-    match shape {
-        Shape::Tuple(parts) => Value::Tuple(parts.iter().map(|part| filled(part, arrays)).collect()),
-        Shape::Buffer(inner) => filled(inner, arrays),
-        Shape::Array(_) => arrays.next().map_or(Value::Token, Value::Array),
-        Shape::Token | Shape::Opaque => Value::Token,
-    }
 }
 
 fn deliver(args: &EvalArgs, results: &[Value], io: &mut Io) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use crate::{Failure, Io, write_stdout};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use phzc_ir::{Diagnostic, Module, counted};
+use phzc_passes::verify::dark::{Dark, Idleness};
 use phzc_passes::verify::{Output, Settings, Verified, verify};
 use std::path::Path;
 
@@ -68,8 +69,24 @@ fn text(verified: &Verified) -> String {
     let worst = outputs.iter().map(|output| output.error).fold(0.0, f64::max);
     let n_equal = outputs.iter().filter(|output| output.is_equal()).count();
     let all = counted(outputs.len(), "output");
-    let silent = silent(outputs).unwrap_or_default();
-    format!("{}{rows}{n_equal} of {all} equal, largest error {worst:.1e}\n{silent}", how(verified))
+    let (silent, dark) = (silent(outputs).unwrap_or_default(), dark(&verified.dark));
+    format!("{}{rows}{n_equal} of {all} equal, largest error {worst:.1e}\n{silent}{dark}", how(verified))
+}
+
+/// What the run says nothing about, a line each.
+fn dark(dark: &Dark) -> String {
+    let idle = dark.idle_inputs.iter().map(|input| {
+        let why = match input.why {
+            Idleness::Unread => "leads to no output",
+            Idleness::NoEffect => "has no effect on any output in this run",
+            Idleness::NotFound => "was not found to have an effect on any output in this run",
+        };
+        format!("input {} `{}` {why}\n", input.index, input.name)
+    });
+    let constant = dark.constant_outputs.iter();
+    let constant =
+        constant.map(|index| format!("output {index} does not change with any input in this run\n"));
+    idle.chain(constant).collect()
 }
 
 /// How many outputs would be equal whatever the plan did.
@@ -88,5 +105,6 @@ fn how(verified: &Verified) -> String {
     let way = if verified.is_replayed { "the schedule replayed task by task" } else { "in lock-step" };
     let sizes = if verified.is_shrunk { ", with smaller sizes" } else { "" };
     let floats = if verified.is_widened { ", in 64-bit floats" } else { "" };
-    format!("{devices}, {stages}, {microbatches}, {way}{sizes}{floats}\n")
+    let steps = counted(verified.n_steps, "step");
+    format!("{devices}, {stages}, {microbatches}, {way}{sizes}{floats}, {steps}\n")
 }

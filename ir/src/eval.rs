@@ -23,6 +23,7 @@ pub(crate) mod convolution;
 mod describe;
 mod devices;
 mod digest;
+mod draw;
 pub(crate) mod gather;
 mod inputs;
 pub(crate) mod linalg;
@@ -41,6 +42,7 @@ pub(crate) mod select;
 mod shards;
 pub(crate) mod sort;
 pub(crate) mod source;
+mod trace;
 pub(crate) mod unary;
 mod value;
 pub(crate) mod window;
@@ -48,7 +50,7 @@ pub(crate) mod window;
 #[cfg(test)]
 pub(crate) mod check;
 
-pub use inputs::{inputs, inputs_within};
+pub use inputs::{Inputs, Second, filled, inputs, inputs_within};
 pub use literal::{literal, n_elided};
 pub use shards::{join, split};
 pub use value::{Array, Buf, Data, Element, Sizes, Value};

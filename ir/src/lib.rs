@@ -3,6 +3,7 @@
 //! This crate knows no hardware, no pass and no file. Its invariant: after [`verify()`] has passed,
 //! no other function panics on the module.
 
+pub mod alias;
 pub mod attr;
 pub mod axes;
 pub mod build;
@@ -29,6 +30,7 @@ pub mod verify;
 pub mod view;
 pub mod work;
 
+pub use alias::{Aliased, aliased};
 pub use attr::{Attr, Key, Value};
 pub use axes::LayoutText;
 pub use diag::{Diagnostic, Result, Severity, Span, counted};

@@ -24,7 +24,6 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use agree::{Aliased, aliased};
 pub use header::{Header, MESH_NOTE, PLAN_NOTE, SPMD_NOTE, STAGES_NOTE, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
@@ -32,6 +31,7 @@ pub use moves::{Move, moves};
 pub use ops::is_move;
 pub use origin::{is_naming, operand_origins, origin, origins};
 pub use parts::{BatchSplit, batch_splits};
+pub use phzc_ir::{Aliased, aliased};
 pub use put_off::{Turn, put_off, put_off_of, put_off_of_plan};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};

@@ -1,10 +1,13 @@
-//! `phzc verify`: runs a program and its plan on the same inputs and compares, output by output.
+//! `phzc verify`: runs a program and its plan for two steps and compares, output by output.
 //!
 //! The plan is lowered to the program of one device ([`crate::spmd`]) and run on as many virtual devices as it is
 //! for. With stages or microbatches the schedule is replayed, task by task ([`replay`]): what a stage reads has to
-//! be there by then.
+//! be there by then. Both begin with the same inputs ([`phzc_ir::eval::Inputs`]); in the second step each goes on with
+//! what it returned itself. Inputs and outputs that the run says nothing about are named ([`dark`]).
 
 mod compare;
+pub mod dark;
+mod devices;
 mod one_mesh;
 pub mod replay;
 pub mod shrink;
@@ -12,23 +15,25 @@ pub mod shrink;
 mod tests;
 mod widen;
 
-use crate::derive::{Facts, derive};
 use crate::inline;
-use crate::microbatch::{after_all, on_time_axis};
-use crate::spmd;
 pub use compare::Output;
-use one_mesh::on_one_mesh;
-use phzc_ir::eval::{Options, Value, eval, inputs, join, run, split};
+use dark::{Chains, Dark};
+use devices::Devices;
+use phzc_ir::eval::{Inputs, Options, Value, run};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
-use phzc_ir::{Computation, Diagnostic, InstrId, Layout, Mesh, Module, Result, Shape, counted};
+use phzc_ir::{Computation, Diagnostic, Module, Result, Shape, counted};
 use widen::widen;
 
 /// What a comparison found.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// One per output.
+    /// One per output, of all steps.
     pub outputs: Vec<Output>,
+    /// Steps that were compared: one if its outputs differ, otherwise two.
+    pub n_steps: usize,
+    /// What both steps say nothing about; not looked for where the first one differs.
+    pub dark: Dark,
     /// Devices of all stages.
     pub n_devices: usize,
     /// Pipeline stages.
@@ -123,44 +128,54 @@ pub fn verify(
     Ok(Verified { is_shrunk: is_large, is_widened, ..verified })
 }
 
+/// Runs two programs that take and return the same, as they are, for two steps and compares them.
+///
+/// # Errors
+/// As [`verify`].
 fn compared(
     original: &Module,
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
-    let options = settings.options();
-    let given = inputs(original, settings.seed).map_err(Failed::of_program)?;
-    let wanted = run(original, &given, &options).map_err(Failed::of_program)?;
-    let n_devices = crate::derive::header(planned)?.n_devices();
-    let planned = &on_one_mesh(planned)?;
-    let header = crate::derive::header(planned)?;
-    let timed = on_time_axis(planned)?;
-    let facts = derive(&timed)?;
-    // One microbatch has no axis of its own.
-    let can_replay = header.n_microbatches == 1 || after_all(&timed, &facts)?.is_some();
-    let local = spmd::program(&timed, &facts)?;
-    let parts = parts(&timed, &facts, &given)?;
-    let (n_stages, n_microbatches) = (header.meshes.len(), header.n_microbatches);
-    let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
-    let made = if is_replayed {
-        let n_devices = header.meshes[0].n_devices() as usize;
-        let plan = replay::Plan { n_stages, n_microbatches, n_devices, schedule: header.schedule };
-        replay::Replay::new(&local, plan)?.run(parts, &options)?
-    } else {
-        eval(&local, &parts, &options)?
-    };
-    let made = join(&made, &layouts(&timed, &facts, timed.entry().root), mesh(&facts))?;
+    let options = &settings.options();
+    let devices = Devices::of(planned)?;
     let tolerance = settings.tolerance.unwrap_or_else(|| compare::tolerance(original));
-    let outputs = compare::outputs(&wanted, &made, tolerance)?;
-    Ok(Verified {
-        outputs,
-        n_devices,
-        n_stages,
-        n_microbatches,
-        is_replayed,
+    let (inputs, chains) = (Inputs::of(original, &devices.parts()), Chains::of(original));
+    let given = inputs.draw(settings.seed, options).map_err(Failed::of_program)?;
+    let (wanted, recorded) = chains.run(&given, options).map_err(Failed::of_program)?;
+    let made = devices.run(&given, options)?;
+    let mut verified = Verified {
+        outputs: compare::outputs(&wanted, &made, tolerance)?,
+        n_steps: 1,
+        dark: Dark::default(),
+        n_devices: devices.n_devices,
+        n_stages: devices.n_stages,
+        n_microbatches: devices.n_microbatches,
+        is_replayed: devices.is_replayed,
         is_shrunk: false,
         is_widened: false,
-    })
+    };
+    if verified.outputs.iter().any(|output| !output.is_equal()) {
+        return Ok(verified);
+    }
+    let second = inputs.after(&given, &wanted, settings.seed, options).map_err(Failed::of_program)?;
+    let next = second.inputs(&wanted);
+    let idle = chains.idle_inputs((&given, &next), (&wanted, &recorded), options);
+    verified.dark.idle_inputs = idle.map_err(Failed::of_program)?;
+    drop(recorded);
+    let wanted_next = run(original, &next, options).map_err(Failed::of_program)?;
+    let made = devices.run(&second.inputs(&made), options)?;
+    let outputs = compare::outputs(&wanted_next, &made, tolerance)?;
+    verified.dark.constant_outputs = unchanged(&wanted, &wanted_next);
+    verified.outputs = verified.outputs.into_iter().zip(outputs).map(|(one, other)| one.and(other)).collect();
+    verified.n_steps = 2;
+    Ok(verified)
+}
+
+/// The outputs that are the same in two steps, of which no input is the same.
+fn unchanged(first: &Value, second: &Value) -> Vec<usize> {
+    let pairs = first.leaves().into_iter().zip(second.leaves()).enumerate();
+    pairs.filter(|(_, (first, second))| first.digest() == second.digest()).map(|(index, _)| index).collect()
 }
 
 /// Whether a program has more operations or bytes than this.
@@ -201,23 +216,4 @@ fn unlike(wanted: &[Shape], found: &[Shape]) -> Option<String> {
     let (wanted, found) = wanted.into_iter().zip(found).find(|(wanted, found)| !wanted.same_type(found))?;
     let (wanted, found) = (shape_text(wanted), shape_text(found));
     Some(format!("{what} has `{wanted}` in the program where it has `{found}` in the plan"))
-}
-
-fn mesh(facts: &Facts) -> &Mesh {
-    &facts.header.meshes[0]
-}
-
-fn layouts(module: &Module, facts: &Facts, id: InstrId) -> Vec<Layout> {
-    facts.comps[module.entry.index()][id.index()].leaves.iter().map(|leaf| leaf.layout).collect()
-}
-
-/// Per device, per parameter: its part of the inputs.
-fn parts(module: &Module, facts: &Facts, given: &[Value]) -> Result<Vec<Vec<Value>>> {
-    let mesh = mesh(facts);
-    let mut parts: Vec<Vec<Value>> = vec![Vec::new(); mesh.n_devices() as usize];
-    for (value, &id) in given.iter().zip(&module.entry().params()) {
-        let cut = split(value, &layouts(module, facts, id), mesh)?;
-        parts.iter_mut().zip(cut).for_each(|(own, part)| own.push(part));
-    }
-    Ok(parts)
 }

@@ -1,12 +1,17 @@
 //! What the tests of the whole program share: running it in process and finding programs to run it on.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod changes;
 pub mod mutate;
+pub mod other_inputs;
 pub mod runs;
 pub mod usage;
 
 use flate2::read::GzDecoder;
+use phzc_cost::Cluster;
 use phzc_driver::Io;
+use phzc_ir::Module;
+use phzc_passes::{Context, Pipeline};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
@@ -112,6 +117,19 @@ pub fn program(path: &Path) -> String {
     let mut text = String::new();
     GzDecoder::new(&bytes[..]).read_to_string(&mut text).expect("programs are UTF-8");
     text
+}
+
+/// The program after the passes of a pipeline.
+///
+/// # Errors
+/// The first that a pass finds.
+pub fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Result<Module> {
+    let mut module = original.clone();
+    let mut cx = Context::new(cluster);
+    for step in &Pipeline::parse(pipeline).expect("a legal pipeline").steps {
+        (step.pass.run)(&mut module, &step.options, &mut cx)?;
+    }
+    Ok(module)
 }
 
 /// A reproducible stream of numbers (splitmix64).

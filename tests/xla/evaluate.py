@@ -12,17 +12,15 @@ import time
 
 os.environ["PHZC_XLA_DEVICES"] = "1"
 
-import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 import hlo  # noqa: E402
 import xla  # noqa: E402
+from feed import load, typed  # noqa: E402
 from judge import relative_error  # noqa: E402
 from common import HERE, ROOT, expect, programs, show  # noqa: E402
 
 PROGRAMS = ("mlp", "gpt", "gpt_scan", "llama", "moe", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
-NUMPY = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "c64": np.complex64,
-         "c128": np.complex128}
 
 
 def compare(phzc, path, args, folder):
@@ -41,7 +39,7 @@ def compare(phzc, path, args, folder):
     # Without the flag XLA leaves out roundings to narrow types between two ops.
     exact = [("xla_allow_excess_precision", False)]
     whole = xla.Program(xla.unsharded(text), 1, optimize=True, extra=exact)
-    arrays = inputs(hlo.parse(text), load(given))
+    arrays = typed(hlo.parse(text), load(given))
     wanted = whole.run(arrays)
     start = time.time()
     whole.run(arrays)
@@ -55,18 +53,6 @@ def compare(phzc, path, args, folder):
             print(f"  output {index}: {worst:.1e}", file=sys.stderr)
     still = sum(bool(np.all(want == 0)) for want in wanted)
     return {"errors": errors, "seconds": seconds, "xla_seconds": xla_seconds, "still": still}
-
-
-def load(path):
-    with np.load(path) as file:
-        return [file[str(index)] for index in range(len(file.files))]
-
-
-def inputs(module, arrays):
-    """The arrays in the parameters' own types: what NumPy lacks was written wider."""
-    leaves = [leaf for parameter in module.parameters for leaf in parameter.shape.leaves]
-    pairs = zip(arrays, leaves, strict=True)
-    return [np.asarray(a).astype(NUMPY.get(leaf.dtype, a.dtype)) for a, leaf in pairs]
 
 
 def error(want, got):

@@ -24,7 +24,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
 import forwards  # noqa: E402
-from evaluate import inputs, load  # noqa: E402
+from feed import load, typed  # noqa: E402
 from judge import relative_error  # noqa: E402
 from replay import Replay  # noqa: E402
 from common import CORPUS, ROOT, expect, show  # noqa: E402
@@ -96,7 +96,7 @@ def reference(text, arrays, wrt):
 def compare(args, text, folder):
     """Largest relative error per gradient."""
     after, arrays, made = phzc(args, text, "grad", folder)
-    arrays = inputs(hlo.parse(text), arrays)
+    arrays = typed(hlo.parse(text), arrays)
     wrt = noted(after)
     outputs, gradients = reference(text, arrays, wrt)
     assert len(made) == len(outputs) + len(wrt), "the results are the program's and the gradients"
@@ -138,7 +138,7 @@ def steps(args, folder):
     for kind, (options, rule) in RULES.items():
         _, arrays, made = phzc(args, text, f"grad,optimizer{{{options}}}", folder)
         n_data = len(hlo.parse(text).parameters)
-        _, found = reference(text, inputs(hlo.parse(text), arrays[:n_data]), wrt)
+        _, found = reference(text, typed(hlo.parse(text), arrays[:n_data]), wrt)
         params, states = [arrays[i] for i in wrt], arrays[n_data:]
         rule = rule(optax)
         state = loaded(rule.init(params), kind, states, n)

@@ -102,26 +102,30 @@ def execute(executable, parts):
     return [[np.asarray(shard) for shard in shards] for shards in results]
 
 
-def run_local(path, reference, seed=0, int_max=256):
-    """The largest relative error of each output of the original, over all devices."""
+def run_local(path, reference, phzc, seed=1):
+    """The largest relative error of each output of the original, over all devices and two steps."""
     text, plain = hlo.read_file(path), hlo.read_file(reference)
     module = hlo.parse(text)
     os.environ["PHZC_XLA_DEVICES"] = str(max(module.devices, 1))
     import feed
-    import numpy as np
     import xla
     single = xla.Program(xla.unsharded(plain), 1)
-    while True:  # an index out of range is NaN in JAX: bound the integers until none is
-        arrays, _ = feed.inputs(hlo.parse(plain), seed, int_max)
-        whole = single.run(arrays)
-        if int_max <= 2 or all(np.isfinite(np.asarray(w, np.float64)).all() for w in whole):
-            break
-        int_max = max(2, int_max // 2)
+    given, fresh = (feed.inputs(phzc, reference, seed + step) for step in range(2))
+    whole = single.run(given)
+    second = feed.Second(hlo.parse(plain), given, whole, fresh).inputs(whole)
+    executable = compile_replicas(xla, text, module.devices)
+    errors = [step_errors(module, executable, *step) for step in ((given, whole), (second, single.run(second)))]
+    return [max(steps) for steps in zip(*errors, strict=True)]
+
+
+def step_errors(module, executable, arrays, whole):
+    """The largest relative error of each output over all devices, in one step from the same inputs."""
+    import numpy as np
     devices = module.devices
     layouts = [global_layouts(parameter)[0] for parameter in module.parameters]
     parts = [[part(array, layout, device, devices) for device in range(devices)]
              for array, layout in zip(arrays, layouts, strict=True)]
-    results = execute(compile_replicas(xla, text, devices), parts)
+    results = execute(executable, parts)
     errors = []
     for want, shards, layout in zip(whole, results, global_layouts(module.root(module.entry)), strict=True):
         scale = float(np.abs(np.asarray(want, np.float64)).max(initial=0.0)) or 1.0
@@ -150,13 +154,13 @@ def differences(text, plan):
     return lines + [f"loop of unknown length: {name}" for name in unknown], found
 
 
-def judge_local(path, reference, plan):
+def judge_local(path, reference, plan, phzc):
     verdict = {"file": str(path)}
     if plan:
         with open(plan) as file:
             lines, found = differences(hlo.read_file(path), json.load(file))
         verdict |= {"collectives": found, "differences": lines}
-    errors = run_local(path, reference)
+    errors = run_local(path, reference, phzc)
     worst = max(errors, default=0.0)
     verdict |= {"outputs": len(errors), "max_relative_error": worst}
     return verdict | {"ok": worst <= TOLERANCE and not verdict.get("differences")}
@@ -175,7 +179,7 @@ def judge_program(source, mesh, args, folder):
                     "--dump-dir", folder], args.timeout)
         or call([args.phzc, after, "--passes", "spmd", *common, "-o", local], args.timeout)
         or call([sys.executable, __file__, "one", local, "--reference", source,
-                       "--plan", folder / "plan.json", "--json", verdict], args.timeout))
+                       "--plan", folder / "plan.json", "--json", verdict, "--judged", args.phzc], args.timeout))
     if verdict.exists():
         return json.loads(verdict.read_text())
     return {"ok": False, "error": error}
@@ -217,6 +221,7 @@ def arguments():
     parser.add_argument("--reference", required=True, help="the program before planning")
     parser.add_argument("--plan", help="phzc's plan.json, to compare with")
     parser.add_argument("--json", help="write the verdict here")
+    parser.add_argument("--judged", required=True, help="the phzc that makes the inputs")
     return parser.parse_args(sys.argv[2:])
 
 
@@ -225,7 +230,7 @@ def main():
     if hasattr(args, "phzc"):
         with tempfile.TemporaryDirectory(prefix="phzc-local-") as scratch:
             return 1 if judge_all(args, args.keep or pathlib.Path(scratch)) else 0
-    verdict = judge_local(args.file, args.reference, args.plan)
+    verdict = judge_local(args.file, args.reference, args.plan, args.judged)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(verdict))
     else:

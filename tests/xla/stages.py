@@ -149,7 +149,7 @@ def judge(case, args, folder):
     call([args.phzc, path, "--passes", passes, "--cluster", args.cluster, "-q", "--emit", "stages", "-o", folder / "stages"], args)
     text = hlo.read_file(path)
     module = hlo.parse(text)
-    arrays, _ = feed.inputs(module)
+    arrays = feed.inputs(args.phzc, path)
     keys = [(number, leaf) for number, parameter in enumerate(module.parameters)
             for leaf in range(len(parameter.shape.leaves))]
     wanted = xla.Program(xla.unsharded(text), 1, optimize=case.large).run(arrays)

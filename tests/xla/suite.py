@@ -44,7 +44,7 @@ def judge(name, source, args, folder):
         return {"error": f"phzc, as XLA reads the text: {error}"}
     module = hlo.parse(hlo.read_file(program))
     command = [sys.executable, HERE / "judge.py", "all", after, "--json", verdict,
-               "--reference", program, "--plan", plan]
+               "--reference", program, "--plan", plan, "--phzc", args.phzc]
     if sum(p.shape.bytes for p in module.parameters) > RUN_LIMIT:
         command += ["--no-run"]
     error = call(command, args.timeout)

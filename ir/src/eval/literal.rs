@@ -1,6 +1,6 @@
 //! Constants' literals as values, and values as literals.
 
-use super::inputs::Stream;
+use super::draw::Stream;
 use super::round::narrow;
 use super::value::{Array, Data, Element, Value, sizes};
 use crate::diag::{Diagnostic, Result};
@@ -50,7 +50,7 @@ fn array(rest: &mut &str, shape: &ArrayShape, fill: Option<u64>) -> Result<Array
             Diagnostic::error("the elements of this constant were left out of the text")
                 .help("have them printed, or let `--fill-elided` make some up")
         })?;
-        return Ok(Stream::new(seed).array(shape.dtype, &dims, 0.5));
+        return Ok(Stream::new(seed).plain(shape.dtype, &dims));
     }
     let n: usize = dims.iter().product();
     let bad = || Diagnostic::error("the literal cannot be read");

@@ -1,130 +1,320 @@
-//! What the parameters of a program are for, as far as inputs have to know it.
+//! What the parameters of a program are for, as far as inputs have to know it: found by following the data, not by name.
 
 use super::Evaluation;
+use super::trace::{Place, Read, Trace, moves};
 use crate::attr::Key;
-use crate::module::{CompId, Computation, Instr, InstrId, Module};
+use crate::dtype::Class;
+use crate::module::{CompId, Computation, Instr, InstrId};
 use crate::opcode::Opcode;
 use crate::ops::control::callee;
+use crate::ops::literal;
 use std::collections::BTreeSet;
 
-/// What a parameter is for.
+/// What a leaf of a parameter is for. The default is any number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Role {
+    /// Floats that are added to and handed back: an optimizer's moments, running means.
+    pub is_state: bool,
+    /// Floats that something takes the root, the logarithm or a power of.
+    pub is_positive: bool,
+    /// Integers that something looks at the bits of.
+    pub is_bits: bool,
+    /// Integers that are places in a table.
+    pub places: Option<Places>,
+    /// Numbers that it is compared with.
+    pub compared: Vec<Compared>,
+}
+
+/// Integers that are places in a table, or compared with all of its places.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Role {
-    /// An optimizer's state that nothing takes the root of.
-    Moment,
-    /// An optimizer's state that reaches a root.
-    Variance,
-    /// Places in a table whose smallest indexed dimension has this size.
-    Index(i64),
-    /// Anything else.
-    Plain,
+pub struct Places {
+    /// The first place; negative where the program counts negative ones from the end.
+    pub low: i64,
+    /// One more than the last place.
+    pub high: i64,
+    /// Rows of the table.
+    pub size: i64,
 }
 
-/// Who reads what, in all computations.
-pub struct State<'a> {
-    module: &'a Module,
-    readers: Vec<Vec<Vec<InstrId>>>,
+/// A number that values are compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// The number.
+    pub with: f64,
+    /// For equality.
+    pub is_equality: bool,
+    /// Whether a value equal to it goes with the larger ones: `<` and `>=`.
+    pub splits_below: bool,
 }
 
-impl<'a> State<'a> {
-    pub fn of(module: &'a Module) -> State<'a> {
-        State { module, readers: module.comps.iter().map(readers).collect() }
-    }
+/// What a conversion to truth values asks.
+const NOT_ZERO: Compared = Compared { with: 0.0, is_equality: true, splits_below: false };
 
-    pub fn role(&self, comp: CompId, id: InstrId) -> Role {
-        let is_array = self.module.comp(comp).instr(id).shape.as_array().is_some_and(|it| it.rank() > 0);
-        match (self.is_state(comp, id), self.reaches_root(comp, id)) {
-            (true, true) => Role::Variance,
-            (true, false) if is_array => Role::Moment,
-            _ => self.indexed(comp, id).map_or(Role::Plain, Role::Index),
+/// What a value is compared with or looked up in.
+enum Use {
+    /// A table of so many rows, of which it may name so many, if it is not negative or may be.
+    Table { size: i64, count: i64, is_wrapped: bool },
+    /// All numbers below this one, for equality or not.
+    Iota { size: i64, is_equality: bool },
+}
+
+/// How an integer comes to what looks it up.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Trail {
+    /// Through a choice between itself and a sum where it is negative.
+    is_wrapped: bool,
+    /// As this component of index vectors.
+    component: Option<usize>,
+}
+
+/// The role of a leaf of a parameter of the entry.
+pub fn role(trace: &Trace, id: InstrId, leaf: usize) -> Role {
+    let entry = trace.module.entry();
+    let start = || Place::of_entry(trace.module, id, leaf);
+    let shape = entry.instr(id).shape.leaves().get(leaf).and_then(|leaf| leaf.as_array());
+    let Some(shape) = shape else { return Role::default() };
+    match shape.dtype.class() {
+        Class::Bool => Role::default(),
+        Class::Signed | Class::Unsigned => {
+            let same = same_values(trace, start());
+            Role {
+                places: places(&uses(trace, start(), &same.negative)),
+                is_bits: same.is_bits,
+                compared: same.compared,
+                ..Role::default()
+            }
         }
+        Class::Float | Class::Complex => Role {
+            is_state: shape.rank() > 0
+                && (is_scaled(trace, trace.module.entry, id) || stays_apart(trace, start())),
+            is_positive: reaches_root(trace, start()),
+            compared: same_values(trace, start()).compared,
+            ..Role::default()
+        },
     }
+}
 
-    /// Whether arithmetic on single elements leads to a square root.
-    fn reaches_root(&self, comp: CompId, id: InstrId) -> bool {
-        self.reached(comp, id)
-            .iter()
-            .any(|&(comp, id, _)| matches!(self.module.comp(comp).instr(id).op, Opcode::Sqrt | Opcode::Rsqrt))
-    }
+/// What becomes of a value that stays as it is, wherever it is moved.
+#[derive(Default)]
+struct SameValues {
+    compared: Vec<Compared>,
+    is_bits: bool,
+    /// Where there are truth values that say whether it is negative.
+    negative: BTreeSet<(CompId, InstrId)>,
+}
 
-    /// The smallest dimension that gathers and scatters look places up in that are made of this value.
-    ///
-    /// Places outside are no error, but JAX makes them NaN, and then all results.
-    fn indexed(&self, comp: CompId, id: InstrId) -> Option<i64> {
-        let reached = self.reached(comp, id).into_iter();
-        reached.flat_map(|(comp, id, operand)| table_dims(self.module.comp(comp), id, operand)).min()
-    }
-
-    /// What reads a value or what single elements of it are made into: computation, instruction, operand.
-    fn reached(&self, comp: CompId, id: InstrId) -> BTreeSet<(CompId, InstrId, usize)> {
-        let (mut reached, mut work) = (BTreeSet::new(), vec![(comp, id)]);
-        while let Some((comp, id)) = work.pop() {
-            for &reader in &self.readers[comp.index()][id.index()] {
-                let instr = self.module.comp(comp).instr(reader);
-                let operand = instr.operands.iter().position(|&operand| operand == id).unwrap_or(0);
-                if reached.insert((comp, reader, operand)) {
-                    work.extend(self.param_of(instr, id));
-                    work.extend(goes_on(instr).then_some((comp, reader)));
+fn same_values(trace: &Trace, start: Place) -> SameValues {
+    use Opcode::{BitcastConvert, Compare, Convert, RngBitGenerator, Select};
+    use Opcode::{ShiftLeft, ShiftRightArithmetic, ShiftRightLogical};
+    let (mut found, mut signs) = (SameValues::default(), Vec::new());
+    trace.follow(start, (), |read, ()| {
+        match read.instr.op {
+            Compare => {
+                let Some(compared) = compared(trace, read) else { return None };
+                if read.instr.word(Key::Direction) == Some("LT") && compared.with == 0.0 && read.operand == 0
+                {
+                    signs.push(read.result());
                 }
+                if compared.with.is_finite() && !found.compared.contains(&compared) {
+                    found.compared.push(compared);
+                }
+                return None;
             }
+            Convert if is_pred(read.instr) => found.compared.push(NOT_ZERO),
+            BitcastConvert | RngBitGenerator => found.is_bits = true,
+            ShiftLeft | ShiftRightArithmetic | ShiftRightLogical if read.operand == 0 => found.is_bits = true,
+            _ => {}
         }
-        reached
+        (keeps_values(read) || (read.instr.op == Select && read.operand > 0)).then_some(())
+    });
+    for sign in signs {
+        let places = trace.follow(sign, (), |read, ()| keeps_values(read).then_some(()));
+        found.negative.extend(places.into_iter().map(|(place, ())| (place.comp, place.id)));
     }
+    found
+}
 
-    /// Whether a value is an optimizer's state: it is read once, to be multiplied by a scalar.
-    ///
-    /// `m = b1*m + (1-b1)*g` reads the old `m` just so. Random first moments would drown the gradients,
-    /// and random second moments have no square root.
-    fn is_state(&self, comp: CompId, id: InstrId) -> bool {
-        let [reader] = self.readers[comp.index()][id.index()][..] else { return false };
-        let body = self.module.comp(comp);
-        let instr = body.instr(reader);
-        match instr.op {
-            Opcode::Multiply => instr.operands.iter().any(|&other| other != id && is_scalar(body, other)),
-            Opcode::Copy | Opcode::Reshape | Opcode::Convert | Opcode::Transpose | Opcode::CustomCall => {
-                self.is_state(comp, reader)
-            }
-            Opcode::Call | Opcode::Fusion => {
-                self.param_of(instr, id).is_some_and(|(comp, param)| self.is_state(comp, param))
-            }
-            _ => false,
+/// The number that a comparison compares a value with, if it is one for all its elements.
+fn compared(trace: &Trace, read: &Read) -> Option<Compared> {
+    let (comp, id) = trace.source(read, 1 - read.operand);
+    let instr = trace.module.comp(comp).instr(id);
+    let with = match (instr.op, literal::splat(instr)?) {
+        (Opcode::Constant, "true" | "false") => return None,
+        (Opcode::Constant, number) => number.parse().ok()?,
+        _ => return None,
+    };
+    let direction = read.instr.word(Key::Direction)?;
+    let splits_below = match read.operand {
+        0 => matches!(direction, "LT" | "GE"),
+        _ => matches!(direction, "GT" | "LE"),
+    };
+    Some(Compared { with, is_equality: matches!(direction, "EQ" | "NE"), splits_below })
+}
+
+/// What an integer, or what single elements of it are made into, is looked up in.
+fn uses(trace: &Trace, start: Place, negative: &BTreeSet<(CompId, InstrId)>) -> Vec<Use> {
+    let mut found = Vec::new();
+    let trail = Trail { is_wrapped: false, component: None };
+    trace.follow(start, trail, |read, trail| {
+        let comp = trace.module.comp(read.comp);
+        for (size, count) in tables(comp, read, trail.component) {
+            found.push(Use::Table { size, count, is_wrapped: trail.is_wrapped });
         }
-    }
+        if read.instr.op == Opcode::Compare {
+            found.extend(iota(trace, read));
+            return None;
+        }
+        let chooses = read.instr.op == Opcode::Select;
+        let by_sign = chooses && negative.contains(&(read.comp, read.instr.operands[0]));
+        let goes_on = goes_on(read) && !(chooses && read.operand == 0);
+        let is_wrapped = trail.is_wrapped || by_sign;
+        goes_on.then(|| Trail { is_wrapped, component: component(comp, read, trail.component) })
+    });
+    found
+}
 
-    /// The parameter that a call hands an operand to.
-    fn param_of(&self, call: &Instr, id: InstrId) -> Option<(CompId, InstrId)> {
-        let comp = callee(call)?;
-        let number = call.operands.iter().position(|&operand| operand == id)?;
-        Some((comp, *self.module.comp(comp).params().get(number)?))
+/// Which component of index vectors, the last dimension, a value is after an instruction.
+fn component(comp: &Computation, read: &Read, before: Option<usize>) -> Option<usize> {
+    let rank = |id: InstrId| comp.instr(id).shape.as_array().map_or(0, |array| array.rank());
+    match read.instr.op {
+        Opcode::Concatenate => {
+            let dim = read.instr.ints(Key::Dimensions).first().copied()?;
+            let width = |id: &InstrId| comp.instr(*id).shape.as_array()?.dims.get(dim as usize).copied();
+            let is_last = dim as usize + 1 == rank(read.id);
+            let are_single = read.instr.operands.iter().all(|id| width(id) == Some(1));
+            (is_last && are_single).then_some(read.operand)
+        }
+        _ => before.filter(|_| matches!(read.instr.op.def().evaluation, Evaluation::Elementwise(_))),
     }
+}
+
+/// The rows of each table that an operand is looked up in, and how many of them may be named.
+fn tables(comp: &Computation, read: &Read, component: Option<usize>) -> Vec<(i64, i64)> {
+    let instr = read.instr;
+    let dims = |operand: usize| -> Vec<i64> {
+        let shape = instr.operands.get(operand).and_then(|&id| comp.instr(id).shape.as_array());
+        shape.map_or(Vec::new(), |shape| shape.dims.to_vec())
+    };
+    let parts: Vec<i64> = match instr.op {
+        Opcode::Gather => instr.ints(Key::SliceSizes).to_vec(),
+        Opcode::DynamicSlice => instr.ints(Key::DynamicSliceSizes).to_vec(),
+        Opcode::DynamicUpdateSlice => dims(1),
+        _ => Vec::new(),
+    };
+    let looked_up: Vec<i64> = match instr.op {
+        Opcode::Gather if read.operand == 1 => instr.ints(Key::StartIndexMap).to_vec(),
+        Opcode::Scatter if 2 * read.operand + 1 == instr.operands.len() => {
+            instr.ints(Key::ScatterDimsToOperandDims).to_vec()
+        }
+        Opcode::DynamicSlice if read.operand > 0 => vec![read.operand as i64 - 1],
+        Opcode::DynamicUpdateSlice if read.operand > 1 => vec![read.operand as i64 - 2],
+        _ => return Vec::new(),
+    };
+    let table = dims(0);
+    let own = component.and_then(|at| looked_up.get(at).copied());
+    let row = |dim: i64| {
+        let size = table.get(dim as usize).copied()?;
+        Some((size, size - parts.get(dim as usize).map_or(1, |part| (*part).max(1)) + 1))
+    };
+    let all = own.map_or(looked_up, |dim| vec![dim]);
+    all.into_iter().filter_map(row).collect()
+}
+
+/// The positions that a comparison compares a value with.
+fn iota(trace: &Trace, read: &Read) -> Option<Use> {
+    let (comp, id) = trace.source(read, 1 - read.operand);
+    let instr = trace.module.comp(comp).instr(id);
+    let dim = instr.int(Key::IotaDimension).filter(|_| instr.op == Opcode::Iota)?;
+    let size = *instr.shape.as_array()?.dims.get(dim as usize)?;
+    Some(Use::Iota { size, is_equality: matches!(read.instr.word(Key::Direction), Some("EQ" | "NE")) })
+}
+
+/// The places that are legal for all uses: JAX makes what lies outside a table NaN, and then all results.
+fn places(uses: &[Use]) -> Option<Places> {
+    let mut tables = uses.iter().filter_map(|it| match *it {
+        Use::Table { size, count, is_wrapped } => Some((size, count, is_wrapped)),
+        Use::Iota { .. } => None,
+    });
+    let is_wrapped = tables.clone().count() > 0 && tables.all(|(_, _, is_wrapped)| is_wrapped);
+    let bound = |it: &Use| match *it {
+        Use::Table { size, count, .. } => (count, size),
+        Use::Iota { size, is_equality: true } => (size, size),
+        // A length may be all.
+        Use::Iota { size, is_equality: false } => (size.saturating_add(1), size),
+    };
+    let (high, size) = uses.iter().map(bound).min()?;
+    let (high, size) = (high.max(1), size.max(1));
+    Some(Places { low: if is_wrapped { -size } else { 0 }, high, size })
+}
+
+/// Whether a root, a logarithm or a power is taken of a value that keeps its sign until then.
+fn reaches_root(trace: &Trace, start: Place) -> bool {
+    use Opcode::{Add, Divide, Log, Maximum, Minimum, Multiply, Power, Rsqrt, Sqrt};
+    let mut found = false;
+    trace.follow(start, (), |read, ()| {
+        let body = trace.module.comp(read.comp);
+        let mut others = read.instr.operands.iter().enumerate().filter(|(at, _)| *at != read.operand);
+        let mut scales = || others.any(|(_, &id)| is_scalar(body, id));
+        match read.instr.op {
+            Sqrt | Rsqrt | Log => found = true,
+            Power if read.operand == 0 => found = true,
+            Add | Maximum | Minimum => return Some(()),
+            Multiply => return scales().then_some(()),
+            Divide if read.operand == 0 => return scales().then_some(()),
+            _ => return keeps_values(read).then_some(()),
+        }
+        None
+    });
+    found
+}
+
+/// Whether a value is read once, to be multiplied by a scalar.
+///
+/// `m = b1*m + (1-b1)*g` reads the old `m` just so.
+fn is_scaled(trace: &Trace, comp: CompId, id: InstrId) -> bool {
+    let [(reader, operand)] = *trace.readers(comp, id) else { return false };
+    let body = trace.module.comp(comp);
+    let instr = body.instr(reader);
+    match instr.op {
+        Opcode::Multiply => is_scalar(body, instr.operands[1 - operand]),
+        Opcode::Copy | Opcode::Reshape | Opcode::Convert | Opcode::Transpose | Opcode::CustomCall => {
+            is_scaled(trace, comp, reader)
+        }
+        Opcode::Call | Opcode::Fusion => callee(instr).is_some_and(|inner| {
+            let param = trace.module.comp(inner).params().get(operand).copied();
+            param.is_some_and(|param| is_scaled(trace, inner, param))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether single elements of a value are made into single elements of the result, and of nothing else.
+fn stays_apart(trace: &Trace, start: Place) -> bool {
+    let mut is_mixed = false;
+    let places = trace.follow(start, (), |read, ()| {
+        is_mixed |= !goes_on(read);
+        (!is_mixed).then_some(())
+    });
+    !is_mixed && places.iter().any(|(place, ())| place.is_output(trace.module))
 }
 
 /// Whether elements of the result are made of the operand's elements at the same place, or moved.
-fn goes_on(instr: &Instr) -> bool {
-    use Opcode::{Broadcast, Concatenate, CustomCall, GetTupleElement, Reshape, Slice, Transpose, Tuple};
-    let is_elementwise = matches!(instr.op.def().evaluation, Evaluation::Elementwise(_));
-    let moves = matches!(instr.op, Broadcast | Concatenate | Reshape | Slice | Transpose);
-    is_elementwise || moves || matches!(instr.op, CustomCall | GetTupleElement | Tuple)
+fn goes_on(read: &Read) -> bool {
+    matches!(read.instr.op.def().evaluation, Evaluation::Elementwise(_)) || keeps_values(read)
 }
 
-/// The sizes of the dimensions that a gather or scatter looks up if the operand is its indices.
-fn table_dims(comp: &Computation, id: InstrId, operand: usize) -> Vec<i64> {
-    let instr = comp.instr(id);
-    let key = match instr.op {
-        Opcode::Gather if operand == 1 => Key::StartIndexMap,
-        Opcode::Scatter if 2 * operand + 1 == instr.operands.len() => Key::ScatterDimsToOperandDims,
-        _ => return Vec::new(),
-    };
-    let Some(table) = comp.instr(instr.operands[0]).shape.as_array() else { return Vec::new() };
-    instr.ints(key).iter().filter_map(|&dim| table.dims.get(dim as usize).copied()).collect()
-}
-
-fn readers(comp: &Computation) -> Vec<Vec<InstrId>> {
-    let mut readers = vec![Vec::new(); comp.instrs.len()];
-    for (id, instr) in comp.iter() {
-        instr.operands.iter().for_each(|operand| readers[operand.index()].push(id));
+/// Whether elements of the operand are moved or spelled otherwise, no more.
+fn keeps_values(read: &Read) -> bool {
+    use Opcode::{Concatenate, CustomCall, DynamicSlice, Pad, Slice};
+    match read.instr.op {
+        DynamicSlice => read.operand == 0,
+        Concatenate | CustomCall | Pad | Slice => true,
+        op => moves(op) && !is_pred(read.instr),
     }
-    readers
+}
+
+fn is_pred(instr: &Instr) -> bool {
+    instr.shape.as_array().is_some_and(|shape| shape.dtype.class() == Class::Bool)
 }
 
 /// A scalar, or one that is broadcast.
@@ -136,51 +326,7 @@ fn is_scalar(comp: &Computation, id: InstrId) -> bool {
         Opcode::Broadcast | Opcode::Convert | Opcode::Copy | Opcode::Reshape => {
             instr.operands.first().is_some_and(|&operand| is_scalar(comp, operand))
         }
-        Opcode::Constant => crate::ops::literal::splat(instr).is_some(),
+        Opcode::Constant => literal::splat(instr).is_some(),
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(body: &str, wanted: &[Role]) {
-        let module = crate::parse(&format!("HloModule m\n{body}")).expect("a legal program");
-        let state = State::of(&module);
-        let params = module.entry().params();
-        let found: Vec<Role> = params.iter().map(|&id| state.role(module.entry, id)).collect();
-        assert_eq!(found, wanted, "{body}");
-    }
-
-    #[test]
-    fn second_moments_are_not_negative_whatever_their_rank() {
-        for dims in ["", "2"] {
-            let f = format!("f32[{dims}]");
-            let like = if dims.is_empty() { "c" } else { "b" };
-            let wide = if dims.is_empty() {
-                String::new()
-            } else {
-                format!("b = {f} broadcast(c), dimensions={{}}\n")
-            };
-            let body = format!(
-                "ENTRY e {{ v = {f} parameter(0)\n c = f32[] constant(0.9)\n {wide} \
-                 d = {f} multiply(v, {like})\n ROOT r = {f} sqrt(d) }}"
-            );
-            check(&body, &[Role::Variance]);
-        }
-    }
-
-    #[test]
-    fn an_index_stays_within_its_table() {
-        let gather = "ROOT y = f32[7,16] gather(t, k), offset_dims={1}, collapsed_slice_dims={0}, \
-                      start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}";
-        check(
-            &format!(
-                "ENTRY e {{ t = f32[2,16] parameter(0)\n i = s32[7] parameter(1)\n \
-                 k = s32[7,1] reshape(i)\n {gather} }}"
-            ),
-            &[Role::Plain, Role::Index(2)],
-        );
     }
 }

@@ -24,6 +24,12 @@ impl Output {
     pub fn is_equal(&self) -> bool {
         self.error <= self.tolerance
     }
+
+    /// The same output in one step and in another.
+    pub fn and(self, other: Output) -> Output {
+        let error = self.error.max(other.error);
+        Output { error, says_nothing: self.says_nothing && other.says_nothing, ..self }
+    }
 }
 
 /// An output that is this much smaller than another may be all rounding: the gradient of a key's bias is zero on

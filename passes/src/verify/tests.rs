@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{EXAMPLES, passed, slow_8};
+use phzc_ir::eval::inputs;
 
 /// Asserts that the plan computes the same.
 fn check(name: &str, text: &str, pipeline: &str) -> Verified {
@@ -12,6 +13,41 @@ fn check(name: &str, text: &str, pipeline: &str) -> Verified {
     let wrong = verified.outputs.iter().position(|output| !output.is_equal());
     assert_eq!(wrong, None, "{name}, {pipeline}: {:?}", wrong.map(|at| &verified.outputs[at]));
     verified
+}
+
+/// Compares two programs, the second as a plan for one device.
+fn between(program: &str, plan: &str) -> Verified {
+    let [program, plan] = [program, plan].map(|text| phzc_ir::parse(text).expect("a legal program"));
+    verify(&program, &plan, &Settings::default()).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// A moment that decays, of a gradient of a millionth, and a second result.
+const MOMENT: &str = "HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+    ENTRY e { m = f32[8] parameter(0) g = f32[8] parameter(1) d = f32[] constant(0.9) s = f32[] constant(1e-6)
+    ds = f32[8] broadcast(d), dimensions={} ss = f32[8] broadcast(s), dimensions={}
+    a = f32[8] multiply(m, ds) b = f32[8] multiply(g, ss) n = f32[8] add(a, b) y = f32[8] tanh(g)
+    ROOT t = (f32[8], f32[8]) tuple(n, y) }";
+
+#[test]
+fn a_wrong_decay_and_a_wrong_addend_of_a_moment_differ() {
+    for (right, wrong) in [("constant(0.9)", "constant(3)"), ("constant(1e-6)", "constant(2e-6)")] {
+        let verified = between(MOMENT, &MOMENT.replace(right, wrong));
+        assert!(!verified.outputs[0].is_equal() && verified.n_steps == 1, "{wrong}: {verified:?}");
+    }
+    assert_eq!(between(MOMENT, MOMENT).n_steps, 2);
+}
+
+#[test]
+fn the_second_step_takes_what_the_first_returned() {
+    // Counters begin with 1 to 3: only the second step takes the other branch.
+    let program = "HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+        ENTRY e { n = s32[] parameter(0) x = f32[] parameter(1) k = s32[] constant(8) o = s32[] add(n, k)
+        c = pred[] compare(n, k), direction=LT two = f32[] constant(2) three = f32[] constant(3)
+        a = f32[] multiply(x, two) b = f32[] multiply(x, three) y = f32[] select(c, a, b)
+        ROOT t = (s32[], f32[]) tuple(o, y) }";
+    let verified = between(program, &program.replace("constant(3)", "constant(4)"));
+    let differs: Vec<bool> = verified.outputs.iter().map(|output| !output.is_equal()).collect();
+    assert_eq!((verified.n_steps, differs), (2, vec![false, true]), "{verified:?}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn integers(shape: &Shape, random: &mut Random) -> Array {
             Array::from_vec(array.dtype, &dims, (0..n).map(|_| random.below(7) as f32 - 3.0).collect())
         }
         // Some are below, some above what they index.
-        _ => Array::from_vec(array.dtype, &dims, (0..n).map(|_| random.below(14) as i64 - 2).collect()),
+        _ => Array::from_vec(array.dtype, &dims, (0..n).map(|_| random.below(20) as i64 - 2).collect()),
     };
     made.expect("as many elements as the sizes say")
 }

@@ -1,0 +1,264 @@
+//! What a comparison does not see: inputs that no output depends on, outputs that depend on no input.
+//!
+//! An output that is the same in two steps, all of whose inputs differ, is constant. An input has an effect if, changed,
+//! it changes what a chain of readers makes of it up to an output, all else being equal. All chains are run together,
+//! as one program on recorded values. Inputs that fail are changed in the whole program, together and in halves.
+
+#[cfg(test)]
+mod tests;
+
+use phzc_ir::eval::{Options, Value, run};
+use phzc_ir::ops::control::control_comps;
+use phzc_ir::{Computation, Instr, InstrId, Module, Opcode, Payload, Result, Shape, View, flops};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often the whole program is run for inputs that seem to have no effect.
+const MAX_RUNS: usize = 8;
+/// A chain through a loop or a branch costs as much as this much work more.
+const CONTROL_WORK: f64 = 1e12;
+
+/// What a comparison says nothing about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dark {
+    /// Outputs that do not change with any input.
+    pub constant_outputs: Vec<usize>,
+    /// Inputs that no output depends on, in order.
+    pub idle_inputs: Vec<IdleInput>,
+}
+
+/// An input that no output depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdleInput {
+    /// Its number among the parameters.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub why: Idleness,
+}
+
+/// Why an input seems to have no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idleness {
+    /// Nothing that leads to an output reads it.
+    Unread,
+    /// With another value of it all outputs are the same.
+    NoEffect,
+    /// A chain of its readers loses it, and the whole program was run often enough for others.
+    NotFound,
+}
+
+/// A program, and for each of its inputs a chain of readers up to an output.
+pub struct Chains<'a> {
+    module: &'a Module,
+    /// Per parameter: the instructions from its reader to an output; none if the parameter is an output.
+    chains: Vec<Vec<InstrId>>,
+    is_read: Vec<bool>,
+    /// What is recorded of a run: ends of chains, and what chains read besides.
+    recorded: Vec<InstrId>,
+}
+
+impl<'a> Chains<'a> {
+    /// Finds the cheapest chain of each input.
+    pub fn of(module: &'a Module) -> Chains<'a> {
+        let entry = module.entry();
+        let next = next(module);
+        let chain = |id: InstrId| -> Vec<InstrId> {
+            let all = std::iter::successors(next[id.index()], |id| next[id.index()]);
+            all.filter(|&id| id != entry.root || entry.root().op != Opcode::Tuple).collect()
+        };
+        let chains: Vec<Vec<InstrId>> = entry.params().into_iter().map(chain).collect();
+        let mut recorded = BTreeSet::new();
+        for (&param, chain) in entry.params().iter().zip(&chains) {
+            let own: BTreeSet<InstrId> = chain.iter().copied().chain([param]).collect();
+            let operands = chain.iter().flat_map(|&id| &entry.instr(id).operands);
+            recorded.extend(operands.filter(|id| !own.contains(id)));
+            recorded.extend(chain.last());
+        }
+        let is_read = |&id: &InstrId| next[id.index()].is_some() || id == entry.root;
+        let is_read = entry.params().iter().map(is_read).collect();
+        Chains { module, chains, is_read, recorded: recorded.into_iter().collect() }
+    }
+
+    /// Runs the program; returns its result, and what was recorded.
+    ///
+    /// # Errors
+    /// An instruction that cannot be evaluated.
+    pub fn run(&self, given: &[Value], options: &Options) -> Result<(Value, Vec<Value>)> {
+        let root = self.module.entry().root;
+        let instrs = self.module.entry().instrs.clone();
+        let outputs = [&[root], &self.recorded[..]].concat();
+        let Value::Tuple(mut parts) = run(&with_entry(self.module, instrs, &outputs), given, options)? else {
+            return Ok((Value::Token, Vec::new()));
+        };
+        let recorded = parts.split_off(1);
+        Ok((parts.pop().unwrap_or(Value::Token), recorded))
+    }
+
+    /// The inputs that no output depends on: those of which `other` values change nothing.
+    ///
+    /// `made` and `recorded` are of a run on `given`.
+    ///
+    /// # Errors
+    /// An instruction that cannot be evaluated.
+    pub fn idle_inputs(
+        &self,
+        (given, other): (&[Value], &[Value]),
+        (made, recorded): (&Value, &[Value]),
+        options: &Options,
+    ) -> Result<Vec<IdleInput>> {
+        let arrives = self.arrives(other, recorded, options)?;
+        let lost: Vec<usize> = (0..given.len()).filter(|&at| self.is_read[at] && !arrives[at]).collect();
+        let mut trials = Trials { module: self.module, given, other, made, options, n_runs: 0 };
+        let found = trials.idle(&lost)?;
+        let entry = self.module.entry();
+        let idle = |index: usize| {
+            let why = if self.is_read[index] { *found.get(&index)? } else { Idleness::Unread };
+            Some(IdleInput { index, name: entry.instr(entry.params()[index]).name.to_string(), why })
+        };
+        Ok((0..given.len()).filter_map(idle).collect())
+    }
+
+    /// Whether each input's change comes to the end of its chain.
+    fn arrives(&self, other: &[Value], recorded: &[Value], options: &Options) -> Result<Vec<bool>> {
+        let entry = self.module.entry();
+        let mut writer = Writer { instrs: Vec::new(), given: Vec::new() };
+        let at: BTreeMap<InstrId, usize> =
+            self.recorded.iter().enumerate().map(|(at, &id)| (id, at)).collect();
+        let mut shared: BTreeMap<InstrId, InstrId> = BTreeMap::new();
+        let mut ends = Vec::new();
+        for ((&param, chain), other) in entry.params().iter().zip(&self.chains).zip(other) {
+            let mut own = BTreeMap::from([(param, writer.param(entry.instr(param), other.clone()))]);
+            for &id in chain {
+                let mut instr = entry.instr(id).clone();
+                for operand in &mut instr.operands {
+                    let known = own.get(operand).copied();
+                    *operand = known.unwrap_or_else(|| {
+                        let old = *operand;
+                        let value = || recorded[at[&old]].clone();
+                        *shared.entry(old).or_insert_with(|| writer.param(entry.instr(old), value()))
+                    });
+                }
+                own.insert(id, writer.push(instr));
+            }
+            ends.extend(chain.last().map(|id| own[id]));
+        }
+        let made = run(&with_entry(self.module, writer.instrs, &ends), &writer.given, options)?;
+        let Value::Tuple(made) = made else { return Ok(vec![true; other.len()]) };
+        let mut made = made.into_iter();
+        let mut arrives = |chain: &Vec<InstrId>| {
+            let Some(end) = chain.last() else { return true };
+            made.next().is_some_and(|made| made.digest() != recorded[at[end]].digest())
+        };
+        Ok(self.chains.iter().map(&mut arrives).collect())
+    }
+}
+
+/// Instructions with the values of their parameters.
+struct Writer {
+    instrs: Vec<Instr>,
+    given: Vec<Value>,
+}
+
+impl Writer {
+    fn push(&mut self, mut instr: Instr) -> InstrId {
+        let id = InstrId::new(self.instrs.len());
+        instr.name = format!("chain.{}", id.index()).into();
+        self.instrs.push(instr);
+        id
+    }
+
+    /// A parameter in an instruction's place.
+    fn param(&mut self, like: &Instr, value: Value) -> InstrId {
+        let payload = Payload::Parameter(self.given.len() as u32);
+        self.given.push(value);
+        let (shape, span) = (like.shape.clone(), like.span);
+        let (name, operands, attrs) = ("".into(), [].into_iter().collect(), Vec::new());
+        self.push(Instr { name, op: Opcode::Parameter, operands, shape, payload, attrs, span })
+    }
+}
+
+/// Runs of the whole program with some inputs changed.
+struct Trials<'a> {
+    module: &'a Module,
+    given: &'a [Value],
+    other: &'a [Value],
+    made: &'a Value,
+    options: &'a Options,
+    n_runs: usize,
+}
+
+impl Trials<'_> {
+    /// Which of these inputs change nothing, and which are not known to.
+    fn idle(&mut self, inputs: &[usize]) -> Result<BTreeMap<usize, Idleness>> {
+        let all = |why: Idleness| inputs.iter().map(|&index| (index, why)).collect();
+        if inputs.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        if self.n_runs == MAX_RUNS {
+            return Ok(all(Idleness::NotFound));
+        }
+        self.n_runs += 1;
+        let mut changed = self.given.to_vec();
+        inputs.iter().for_each(|&index| changed[index] = self.other[index].clone());
+        if run(self.module, &changed, self.options)?.digest() == self.made.digest() {
+            return Ok(all(Idleness::NoEffect));
+        }
+        if inputs.len() == 1 {
+            return Ok(BTreeMap::new());
+        }
+        let (first, second) = inputs.split_at(inputs.len() / 2);
+        let mut found = self.idle(first)?;
+        found.extend(self.idle(second)?);
+        Ok(found)
+    }
+}
+
+/// Per instruction of the entry: the reader by which the least work leads to the result.
+fn next(module: &Module) -> Vec<Option<InstrId>> {
+    let entry = module.entry();
+    let mut work: Vec<Option<f64>> = vec![None; entry.instrs.len()];
+    let mut next = vec![None; entry.instrs.len()];
+    work[entry.root.index()] = Some(0.0);
+    for (id, instr) in entry.iter().rev() {
+        let Some(after) = work[id.index()] else { continue };
+        let own = flops::work(&View::new(module, module.entry, id));
+        let control = if control_comps(instr).is_empty() { 0.0 } else { CONTROL_WORK };
+        let through = after + 1.0 + own.flops + own.bytes + control;
+        for &operand in &instr.operands {
+            let best = &mut work[operand.index()];
+            if best.is_none_or(|best| through < best) {
+                *best = Some(through);
+                next[operand.index()] = Some(id);
+            }
+        }
+    }
+    next
+}
+
+/// The module with other instructions in its entry, of which it returns a tuple.
+fn with_entry(module: &Module, mut instrs: Vec<Instr>, outputs: &[InstrId]) -> Module {
+    let shapes = outputs.iter().map(|id| instrs[id.index()].shape.clone()).collect();
+    instrs.push(Instr {
+        name: "phzc.outputs".into(),
+        op: Opcode::Tuple,
+        operands: outputs.iter().copied().collect(),
+        shape: Shape::Tuple(shapes),
+        payload: Payload::None,
+        attrs: Vec::new(),
+        span: module.entry().root().span,
+    });
+    let root = InstrId::new(instrs.len() - 1);
+    let comps = module.comps.iter().enumerate().map(|(index, comp)| match index == module.entry.index() {
+        true => {
+            Computation { name: comp.name.clone(), instrs: std::mem::take(&mut instrs), root, thread: None }
+        }
+        false => comp.clone(),
+    });
+    let comps = comps.collect();
+    let attrs = module.attrs.iter().filter(|attr| !ENTRY_ATTRS.contains(&&*attr.key)).cloned().collect();
+    Module { name: module.name.clone(), attrs, tables: module.tables.clone(), comps, entry: module.entry }
+}
+
+/// Attributes that are about the entry's parameters and results.
+const ENTRY_ATTRS: [&str; 2] = ["input_output_alias", "entry_computation_layout"];

@@ -1,0 +1,64 @@
+//! What a run says nothing about is named, and nothing else.
+
+use super::*;
+use crate::verify::{Settings, verify};
+
+/// What is dark in a comparison of a program with itself.
+fn dark(text: &str) -> Dark {
+    let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
+    verify(&module, &module, &Settings::default()).expect("it runs").dark
+}
+
+/// Numbers and reasons of the idle inputs.
+fn idle(text: &str) -> Vec<(usize, Idleness)> {
+    dark(text).idle_inputs.iter().map(|input| (input.index, input.why)).collect()
+}
+
+#[test]
+fn an_input_that_nothing_reads_or_that_is_masked_is_named() {
+    let text = "ENTRY e { x = f32[4] parameter(0) unread = f32[4] parameter(1) masked = f32[4] parameter(2)
+        z = f32[] constant(0) zs = f32[4] broadcast(z), dimensions={} m = f32[4] multiply(masked, zs)
+        y = f32[4] add(x, m) ROOT r = f32[4] tanh(y) }";
+    assert_eq!(idle(text), [(1, Idleness::Unread), (2, Idleness::NoEffect)]);
+    assert_eq!(dark(text).idle_inputs[1].name, "masked");
+}
+
+#[test]
+fn a_part_that_is_cut_off_has_no_effect() {
+    let text = "ENTRY e { x = f32[4] parameter(0) y = f32[4] parameter(1) c = f32[8] concatenate(x, y), dimensions={0}
+        s = f32[4] slice(c), slice={[0:4]} ROOT r = f32[4] tanh(s) }";
+    assert_eq!(idle(text), [(1, Idleness::NoEffect)]);
+}
+
+#[test]
+fn an_input_that_one_reader_loses_may_have_an_effect_by_another() {
+    let text =
+        "ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) zs = f32[4] broadcast(z), dimensions={}
+        lost = f32[4] multiply(x, zs) a = f32[4] tanh(x) b = f32[4] sine(a)
+        ROOT t = (f32[4], f32[4]) tuple(lost, b) }";
+    assert_eq!(dark(text), Dark { constant_outputs: vec![0], idle_inputs: vec![] });
+}
+
+#[test]
+fn an_output_of_constants_alone_is_constant() {
+    let text = "ENTRY e { x = f32[4] parameter(0) n = f32[4] parameter(1) d = f32[4] subtract(n, n)
+        i = s32[4] iota(), iota_dimension=0 ROOT t = (f32[4], s32[4], f32[4]) tuple(d, i, x) }";
+    let found = dark(text);
+    assert_eq!(found.constant_outputs, [0, 1]);
+    assert_eq!(found.idle_inputs.len(), 1, "{found:?}");
+}
+
+#[test]
+fn an_input_of_a_loop_is_followed_through_it() {
+    let state = "(s32[], f32[4], f32[4])";
+    let text = format!(
+        "body {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1)
+         j = s32[] add(i, one) x = f32[4] get-tuple-element(p), index=1 y = f32[4] tanh(x)
+         w = f32[4] get-tuple-element(p), index=2 ROOT o = {state} tuple(j, y, w) }}
+         more {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(3)
+         ROOT c = pred[] compare(i, n), direction=LT }}
+         ENTRY e {{ x = f32[4] parameter(0) w = f32[4] parameter(1) i = s32[] constant(0) s = {state} tuple(i, x, w)
+         l = {state} while(s), condition=more, body=body ROOT r = f32[4] get-tuple-element(l), index=1 }}"
+    );
+    assert_eq!(idle(&text), [(1, Idleness::NoEffect)]);
+}

@@ -1,0 +1,93 @@
+//! A plan, lowered once to the program of one device, and run step by step on whole inputs.
+
+use super::one_mesh::on_one_mesh;
+use super::replay;
+use crate::derive::{Facts, derive, header};
+use crate::microbatch::{after_all, on_time_axis};
+use crate::spmd;
+use phzc_ir::eval::{Options, Value, eval, join, split};
+use phzc_ir::{InstrId, Layout, Mesh, Module, Result};
+
+/// The program of one device of a plan, and what is needed to run it on all of them.
+pub struct Devices {
+    /// Devices of all stages.
+    pub n_devices: usize,
+    /// Pipeline stages.
+    pub n_stages: usize,
+    /// Microbatches.
+    pub n_microbatches: usize,
+    /// Whether the schedule is replayed; otherwise all devices and microbatches run in lock-step.
+    pub is_replayed: bool,
+    plan: replay::Plan,
+    /// The plan, with microbatches as the outermost axis of its mesh.
+    timed: Module,
+    facts: Facts,
+    local: Module,
+}
+
+impl Devices {
+    /// Lowers a plan.
+    ///
+    /// # Errors
+    /// When its notes cannot be read, or it cannot be lowered.
+    pub fn of(planned: &Module) -> Result<Devices> {
+        let n_devices = header(planned)?.n_devices();
+        let planned = &on_one_mesh(planned)?;
+        let header = header(planned)?;
+        let timed = on_time_axis(planned)?;
+        let facts = derive(&timed)?;
+        // One microbatch has no axis of its own.
+        let can_replay = header.n_microbatches == 1 || after_all(&timed, &facts)?.is_some();
+        let local = spmd::program(&timed, &facts)?;
+        let (n_stages, n_microbatches) = (header.meshes.len(), header.n_microbatches);
+        let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
+        let per_stage = header.meshes[0].n_devices() as usize;
+        let plan = replay::Plan { n_stages, n_microbatches, n_devices: per_stage, schedule: header.schedule };
+        Ok(Devices { n_devices, n_stages, n_microbatches, is_replayed, plan, timed, facts, local })
+    }
+
+    /// The numbers of parts that the mesh can split a dimension into.
+    pub fn parts(&self) -> Vec<i64> {
+        let sizes = self.mesh().sizes.iter();
+        let mut parts = sizes.fold(vec![1], |parts, size| {
+            let more = parts.iter().map(|part| part * size).collect();
+            [parts, more].concat()
+        });
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
+
+    /// The whole result of whole inputs.
+    ///
+    /// # Errors
+    /// When a task needs what has not been made by then, devices hold different copies of a value, or an
+    /// instruction cannot be evaluated.
+    pub fn run(&self, given: &[Value], options: &Options) -> Result<Value> {
+        let parts = self.cut(given)?;
+        let made = match self.is_replayed {
+            true => replay::Replay::new(&self.local, self.plan)?.run(parts, options)?,
+            false => eval(&self.local, &parts, options)?,
+        };
+        join(&made, &self.layouts(self.timed.entry().root), self.mesh())
+    }
+
+    /// Per device, per parameter: its part of the inputs.
+    fn cut(&self, given: &[Value]) -> Result<Vec<Vec<Value>>> {
+        let mut parts: Vec<Vec<Value>> = vec![Vec::new(); self.mesh().n_devices() as usize];
+        for (value, &id) in given.iter().zip(&self.timed.entry().params()) {
+            let cut = split(value, &self.layouts(id), self.mesh())?;
+            parts.iter_mut().zip(cut).for_each(|(own, part)| own.push(part));
+        }
+        Ok(parts)
+    }
+
+    fn mesh(&self) -> &Mesh {
+        &self.facts.header.meshes[0]
+    }
+
+    fn layouts(&self, id: InstrId) -> Vec<Layout> {
+        let leaves = &self.facts.comps[self.timed.entry.index()][id.index()].leaves;
+        leaves.iter().map(|leaf| leaf.layout).collect()
+    }
+}
