@@ -125,13 +125,18 @@ impl Builder {
 
     /// Begins a nested computation; instructions go there until [`Builder::end`].
     pub fn begin(&mut self, name: &str) {
+        let name = self.free_name(name);
+        self.frames.push(Frame::new(&name));
+    }
+
+    /// The name, or with `.1`, `.2`, … where another computation has it.
+    fn free_name(&self, name: &str) -> String {
         let taken = |name: &str| {
             self.module.comps.iter().any(|comp| &*comp.name == name)
                 || self.frames.iter().any(|frame| &*frame.name == name)
         };
         let numbered = |n: usize| if n == 0 { name.to_owned() } else { format!("{name}.{n}") };
-        let name = (0..).map(numbered).find(|name| !taken(name)).expect("some number is free");
-        self.frames.push(Frame::new(&name));
+        (0..).map(numbered).find(|name| !taken(name)).expect("some number is free")
     }
 
     /// Ends the innermost computation, which returns this value.
@@ -146,9 +151,10 @@ impl Builder {
         self.frames.pop().expect("a computation was begun")
     }
 
-    /// Goes on with a computation that was set aside, as the innermost one.
+    /// Goes on with a computation that was set aside, as the innermost one; it has another name if its own was given away.
     pub fn enter(&mut self, frame: Frame) {
-        self.frames.push(frame);
+        let name = self.free_name(&frame.name).into();
+        self.frames.push(Frame { name, ..frame });
     }
 
     /// Goes on with a finished computation until [`Builder::close`]. Ids stay; it must not be asked for meanwhile.

@@ -170,3 +170,20 @@ pub fn is_elementwise(op: Opcode) -> bool {
 pub(crate) fn undefined(op: Opcode, dtype: DType) -> Diagnostic {
     Diagnostic::error(format!("`{}` of {} elements is not evaluated", op.as_str(), dtype.as_str()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_evaluator_says_what_it_knows() {
+        assert_eq!(
+            [Opcode::Parameter, Opcode::Constant, Opcode::Add, Opcode::Scan].map(is_evaluated),
+            [true, true, true, false]
+        );
+        assert_eq!(
+            [Opcode::Add, Opcode::Select, Opcode::Dot, Opcode::Parameter].map(is_elementwise),
+            [true, true, false, false]
+        );
+    }
+}

@@ -120,4 +120,19 @@ mod tests {
         }
         assert_eq!(module.attr("frontend_attributes"), None);
     }
+
+    #[test]
+    fn brackets_and_strings_hold_commas_and_a_note_that_is_not_there_changes_nothing() {
+        let text = "HloModule m, frontend_attributes={a={b,[c,d],(e)},f=\"x{,y\\\",z\",g=1}\nENTRY e { ROOT x = f32[] parameter(0) }";
+        let mut module = parse(text).expect("legal");
+        assert_eq!(module.note("a").as_deref(), Some("{b,[c,d],(e)}"));
+        assert_eq!((module.note("f").as_deref(), module.note("g").as_deref()), (Some("x{,y\",z"), Some("1")));
+        let before = module.attr("frontend_attributes").map(str::to_owned);
+        module.remove_note("h");
+        assert_eq!(module.attr("frontend_attributes").map(str::to_owned), before);
+        module.remove_note("f");
+        assert_eq!(module.attr("frontend_attributes"), Some("{a={b,[c,d],(e)},g=1}"));
+        module.set_note("g", "2");
+        assert_eq!(module.attr("frontend_attributes"), Some("{a={b,[c,d],(e)},g=\"2\"}"));
+    }
 }

@@ -184,3 +184,67 @@ fn a_computation_of_several_parameters_is_packed_for_a_loop() {
     let made = run(&module, &[three.into()], &Options::default()).expect("it runs");
     assert_eq!(numbers(&made), [12.0]);
 }
+
+#[test]
+fn computations_are_set_aside_reopened_and_named_apart() {
+    let scalar = || Shape::array(DType::F32, &[]);
+    let mut b = Builder::new("m");
+    b.begin("f");
+    let x = b.parameter("x", scalar());
+    let aside = b.leave();
+    b.begin("f");
+    let y = b.parameter("y", scalar());
+    let second = b.end(y);
+    b.enter(aside);
+    assert_eq!(&*b.instrs()[x.index()].name, "x");
+    let first = b.end(x);
+    let names: Vec<&str> = b.comps().iter().map(|comp| &*comp.name).collect();
+    assert_eq!(names, ["f", "f.1"]);
+    b.reopen(second);
+    let doubled = b.add(y, y);
+    b.close(second, doubled);
+    let x = b.parameter("x", scalar());
+    let twice = b.call(second, &[x]);
+    let root = b.call(first, &[twice]);
+    let module = b.finish(root);
+    assert_eq!(verify(&module), [], "{}", print(&module));
+    let three = crate::eval::Array::from_vec(DType::F32, &[], vec![3.0_f32]).expect("a number");
+    assert_eq!(numbers(&run(&module, &[three.into()], &Options::default()).expect("it runs")), [6.0]);
+}
+
+#[test]
+fn a_resumed_program_s_reducers_are_used_again() {
+    let resumed = |comp: &str| {
+        let text = format!("r {{ {comp} }}\nENTRY e {{ ROOT x = f32[2] parameter(0) }}");
+        let module = parse(&text).expect("legal");
+        let root = module.entry().root;
+        let mut b = Builder::resume(module);
+        let sum = b.sum(root, &[0]);
+        b.finish(sum).comps.len()
+    };
+    let plain = "a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b)";
+    assert_eq!(resumed(plain), 2);
+    for other in [
+        plain.replace("add(a, b)", "add(b, a)"),
+        plain.replace("f32", "f64"),
+        plain.replace("ROOT", "d = f32[] negate(a) ROOT"),
+        plain.replace("f32[]", "f32[1]"),
+        plain.replace("add(", "maximum("),
+    ] {
+        assert_eq!(resumed(&other), 3, "{other}");
+    }
+    assert_eq!(resumed(&plain.replace("add(a, b)", "add(a, b), metadata={op_name=\"s\"}")), 3);
+}
+
+#[test]
+fn stated_shapes_have_to_be_what_is_made() {
+    let mut b = Builder::new("m");
+    let x = b.parameter("x", Shape::array(DType::F32, &[2]));
+    let error = b
+        .try_shaped(Opcode::Negate, &[x], Shape::array(DType::F32, &[3]), Vec::new())
+        .expect_err("two, not three");
+    assert_eq!(error.message, "`negate` makes f32[2], which is not what was stated");
+    let error = b.try_op(Opcode::Concatenate, &[], Vec::new()).expect_err("of nothing");
+    assert_eq!(error.message, "`concatenate` takes at least 1 operands, not 0");
+    assert!(b.try_shaped(Opcode::Negate, &[x], Shape::array(DType::F32, &[2]), Vec::new()).is_ok());
+}

@@ -230,4 +230,111 @@ mod tests {
         assert_eq!(expand(Mode::Both), [vec![0, 1, 2, 3]]);
         assert_eq!(expand(Mode::Flat), [vec![0, 1]]);
     }
+
+    fn refused<T>(result: Result<T>) -> String {
+        result.err().map_or_else(String::new, |error| error.message)
+    }
+
+    #[test]
+    fn devices_are_replicas_of_partitions() {
+        let of = |header: &str, n, first| {
+            let module =
+                crate::parse(&format!("HloModule m{header}\nENTRY e {{ ROOT x = f32[] parameter(0) }}"))
+                    .expect("legal");
+            Devices::of(&module, n, first)
+        };
+        let counts = |result: Result<Devices>| result.map(|it| (it.n_replicas, it.n_partitions)).ok();
+        assert_eq!(counts(of(", replica_count=2", 6, None)), Some((2, 3)));
+        assert_eq!(counts(of(", replica_count=2", 1, None)), Some((1, 1)));
+        assert_eq!(counts(of("", 6, Some(2))), Some((1, 6)));
+        assert_eq!(refused(of(", replica_count=2", 3, None)), "2 replicas cannot share 3 devices");
+        assert_eq!(refused(of("", 0, None)), "1 replicas cannot share 0 devices");
+        assert_eq!(
+            refused(of(", replica_count=2", 4, Some(0))),
+            "a part of the devices of several replicas is not run"
+        );
+    }
+
+    /// The groups of the root on two replicas of two partitions.
+    fn groups(root: &str) -> std::result::Result<Vec<Vec<usize>>, String> {
+        let devices = Devices { n_replicas: 2, n_partitions: 2, first: None };
+        crate::ops::check::with_root(&format!("x: f32[4]; ROOT y = {root}"), |view| match view.instr.op {
+            Opcode::CollectivePermute => devices.pairs(view.instr).map_err(|error| error.message),
+            _ => devices.groups(view.instr).map_err(|error| error.message),
+        })
+    }
+
+    #[test]
+    fn channels_and_global_numbers_say_what_groups_count() {
+        let reduce = |attrs: &str| groups(&format!("f32[4] all-reduce(x), to_apply=add{attrs}"));
+        assert_eq!(reduce(", replica_groups={{0,1}}"), Ok(vec![vec![0, 2], vec![1, 3]]));
+        assert_eq!(reduce(", replica_groups={{0,1}}, channel_id=1"), Ok(vec![vec![0, 1, 2, 3]]));
+        let flat = ", channel_id=1, use_global_device_ids=true";
+        assert_eq!(
+            reduce(&format!(", replica_groups={{{{0,3}},{{1,2}}}}{flat}")),
+            Ok(vec![vec![0, 3], vec![1, 2]])
+        );
+        assert_eq!(reduce(&format!(", replica_groups={{}}{flat}")), Ok(vec![vec![0, 1, 2, 3]]));
+        assert_eq!(
+            groups("f32[16] all-gather(x), dimensions={0}, replica_groups={{0,1}}, channel_id=1"),
+            Ok(vec![vec![0, 1, 2, 3]])
+        );
+        let exchange = "f32[4] all-to-all(x), dimensions={0}, replica_groups={{0,1}}, channel_id=1";
+        assert_eq!(groups(exchange), Ok(vec![vec![0, 1], vec![2, 3]]));
+    }
+
+    #[test]
+    fn every_device_is_in_one_group() {
+        let flat = |list: &str| {
+            groups(&format!(
+                "f32[4] all-reduce(x), to_apply=add, replica_groups={list}, channel_id=1, use_global_device_ids=true"
+            ))
+        };
+        assert_eq!(flat("{{0,1},{1,2}}"), Err("device 1 is in two groups".to_owned()));
+        assert_eq!(flat("{{0,1},{3}}"), Err("device 2 is in no group".to_owned()));
+        assert_eq!(flat("{{0,1},{2,4}}"), Err("there is no device 4 among 4".to_owned()));
+        assert_eq!(flat("{0,1}x"), Err("`replica_groups={0,1}x` is not evaluated".to_owned()));
+    }
+
+    #[test]
+    fn pairs_count_partitions_with_a_channel_and_replicas_without() {
+        let pairs = |list: &str, rest: &str| {
+            groups(&format!("f32[4] collective-permute(x), source_target_pairs={list}{rest}"))
+        };
+        assert_eq!(
+            pairs("{{0,1},{1,0}}", ", channel_id=1"),
+            Ok(vec![vec![0, 1], vec![2, 3], vec![1, 0], vec![3, 2]])
+        );
+        assert_eq!(pairs("{{0,1},{1,0}}", ""), Ok(vec![vec![0, 2], vec![1, 3], vec![2, 0], vec![3, 1]]));
+        assert_eq!(pairs("{}", ""), Ok(vec![]));
+        assert_eq!(pairs("{{0,1},{1,1}}", ""), Err("device 2 gets two values".to_owned()));
+        assert_eq!(pairs("{{0,1,2}}", ""), Err("`{{0,1,2}}` are no pairs of devices".to_owned()));
+    }
+
+    #[test]
+    fn a_part_of_the_devices_has_the_groups_that_are_its_own() {
+        let devices = Devices { n_replicas: 1, n_partitions: 2, first: Some(2) };
+        assert_eq!(devices.own(vec![vec![0, 1], vec![3, 2]]).expect("whole groups"), [vec![1, 0]]);
+        assert_eq!(refused(devices.own(vec![vec![1, 2]])), "a collective needs devices that do not run");
+        assert_eq!(refused(devices.own(vec![vec![3, 4]])), "a collective needs devices that do not run");
+        assert_eq!(devices.own(vec![vec![0], vec![4, 5]]).expect("none"), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn lists_of_devices_that_are_none_are_refused() {
+        assert_eq!(parse_groups("[2,3]<=[3,2]T(1,0)"), Some(vec![vec![0, 2, 4], vec![1, 3, 5]]));
+        for text in [
+            "[2,4]<=[7]",
+            "[2,4]<=[2,4]T(1,1)",
+            "[2,4]<=[2,4]T(0)",
+            "[8]<=[8]",
+            "[0,8]<=[8]",
+            "[2,4]<=[-2,-4]",
+            "[2,4]<=[2,4]T(0,2)",
+            "{0,1",
+            "x",
+        ] {
+            assert_eq!(parse_groups(text), None, "{text}");
+        }
+    }
 }

@@ -102,3 +102,6 @@ fn takes(comp: &Computation, needed: &[bool]) -> Vec<bool> {
     }
     takes
 }
+
+#[cfg(test)]
+mod tests;

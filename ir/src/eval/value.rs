@@ -384,3 +384,6 @@ pub(crate) fn sizes(dims: &[i64]) -> Result<Sizes> {
     };
     dims.iter().map(of).collect()
 }
+
+#[cfg(test)]
+mod tests;

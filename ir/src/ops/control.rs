@@ -256,4 +256,31 @@ mod tests {
         );
         check("f32[] conditional(s), branch_computations={}", "`conditional` needs branches");
     }
+
+    #[test]
+    fn control_flow_names_what_it_runs() {
+        let text = "
+            f { t = (s32[]) parameter(0) ROOT p = pred[] constant(false) }
+            g { ROOT t = (s32[]) parameter(0) }
+            ENTRY e {
+                x = (s32[]) parameter(0)
+                p = pred[] parameter(1)
+                w = (s32[]) while(x), condition=f, body=g
+                b = (s32[]) conditional(p, w, w), true_computation=g, false_computation=g
+                i = s32[] parameter(2)
+                n = (s32[]) conditional(i, b, b), branch_computations={g, g}
+                c = (s32[]) call(n), to_apply=g
+                ROOT r = (s32[]) fusion(c), kind=kLoop, calls=g
+            }";
+        let module = crate::parse(text).expect("legal");
+        let of = |name: &str| module.entry().instrs.iter().find(|instr| &*instr.name == name).expect(name);
+        let comps =
+            |name: &str| super::control_comps(of(name)).iter().map(|comp| comp.index()).collect::<Vec<_>>();
+        assert_eq!(
+            [comps("w"), comps("b"), comps("n"), comps("c")],
+            [vec![0, 1], vec![1, 1], vec![1, 1], vec![]]
+        );
+        let called = |name: &str| super::callee(of(name)).map(|comp| comp.index());
+        assert_eq!([called("c"), called("r"), called("w")], [Some(1), Some(1), None]);
+    }
 }

@@ -108,4 +108,46 @@ mod tests {
         assert_eq!(of("f32[0]", "{}"), None);
         assert_eq!(of("(f32[], f32[])", "(1, 1)"), None);
     }
+
+    fn constant(shape: &str, literal: &str) -> Instr {
+        let module = crate::parse(&format!("e {{ ROOT c = {shape} constant({literal}) }}")).expect("legal");
+        module.entry().root().clone()
+    }
+
+    #[test]
+    fn elements_are_read_as_they_are_written() {
+        let of = |shape: &str, literal: &str| {
+            elements(&constant(shape, literal)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of("f32[2,2]", "{{1, 2.5}, {-3, nan}}"), ["1", "2.5", "-3", "nan"]);
+        assert_eq!(of("c64[2]", "{(1, 2), (3, 4)}"), ["(1, 2)", "(3, 4)"]);
+        assert_eq!(of("f32[0]", "{}"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn scalars_are_integers_or_truth_values() {
+        let of = |shape: &str, literal: &str| scalar_int(&constant(shape, literal));
+        assert_eq!(
+            [of("s32[]", "-7"), of("pred[]", "true"), of("pred[]", "false")],
+            [Some(-7), Some(1), Some(0)]
+        );
+        assert_eq!([of("s32[1]", "{7}"), of("f32[]", "0.5"), of("pred[1]", "{true}")], [None; 3]);
+    }
+
+    #[test]
+    fn all_elements_are_zero_or_one() {
+        let of =
+            |shape: &str, literal: &str| [0.0, 1.0].map(|wanted| is_all(&constant(shape, literal), wanted));
+        assert_eq!(
+            [of("f32[2]", "{0, 0}"), of("s32[]", "1"), of("f32[2]", "{0, 1}")],
+            [[true, false], [false, true], [false, false]]
+        );
+        assert_eq!([of("pred[]", "false"), of("pred[2]", "{true, true}")], [[true, false], [false, true]]);
+        assert_eq!(
+            [of("c64[]", "(1, 0)"), of("c64[]", "(0, 1)"), of("c64[]", "(0, 0)")],
+            [[false, true], [false, false], [true, false]]
+        );
+        let parameter = crate::parse("e { ROOT p = f32[] parameter(0) }").expect("legal");
+        assert!(!is_all(parameter.entry().root(), 0.0));
+    }
 }

@@ -206,4 +206,22 @@ mod tests {
         );
         check("window={size=2 lhs_dilate=9223372036854775807}", "the result's size is negative or overflows");
     }
+
+    #[test]
+    fn a_window_over_all_of_one_dimension_counts_as_one_reduction_broadcast_back() {
+        let flops = |window: &str, made: &str| {
+            work(&format!("x: f32[2,4]; z: f32[]; ROOT r = f32[{made}] reduce-window(x, z), window={{{window}}}, to_apply=add")).flops
+        };
+        assert_eq!(flops("size=1x7 pad=0_0x3_3", "2,4"), 8.0 / 4.0 + 3.0);
+        // Otherwise one combination less than the window has elements, per position.
+        assert_eq!(flops("size=1x3", "2,2"), 2.0 * 4.0);
+        assert_eq!(flops("size=1x5 pad=0_0x2_2", "2,4"), 4.0 * 8.0);
+        assert_eq!(flops("size=1x7 pad=0_0x4_2", "2,4"), 6.0 * 8.0);
+        assert_eq!(flops("size=1x6 pad=0_0x3_3", "2,5"), 5.0 * 10.0);
+        assert_eq!(flops("size=3x7 pad=1_1x3_3", "2,4"), 20.0 * 8.0);
+        assert_eq!(flops("size=1x3 pad=1_1x0_0", "4,2"), 2.0 * 8.0);
+        assert_eq!(flops("size=1x7 pad=1_1x3_3", "4,4"), 6.0 * 16.0);
+        let pair = "x: f32[4]; i: s32[4]; z: f32[]; j: s32[]; ROOT r = (f32[4], s32[4]) reduce-window(x, i, z, j), window={size=7 pad=3_3}, to_apply=sums";
+        assert_eq!(work(pair).flops, 2.0 * 6.0 * 4.0);
+    }
 }

@@ -228,3 +228,6 @@ pub fn clip(text: &str) -> String {
     let head: String = chars.by_ref().take(60).collect();
     if chars.next().is_some() { format!("{head}…") } else { head }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,3 +199,96 @@ fn is_decimal(bytes: &[u8]) -> bool {
     }
     n_digits > 0 && at == bytes.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_fit_their_types() {
+        let legal = |dtype: DType, texts: &[&str]| texts.iter().all(|text| is_integer(text, dtype));
+        let illegal = |dtype: DType, texts: &[&str]| !texts.iter().any(|text| is_integer(text, dtype));
+        assert!(legal(DType::S8, &["127", "-128", "0", "-0"]) && illegal(DType::S8, &["128", "-129"]));
+        assert!(legal(DType::U8, &["255", "0"]) && illegal(DType::U8, &["256", "-1"]));
+        assert!(
+            legal(DType::U64, &["18446744073709551615"]) && illegal(DType::U64, &["18446744073709551616"])
+        );
+        assert!(
+            legal(DType::S64, &["-9223372036854775808"]) && illegal(DType::S64, &["9223372036854775808"])
+        );
+        assert!(illegal(DType::S32, &["", "-", "1x", "1.0", "--1", "+1"]));
+    }
+
+    #[test]
+    fn floats_are_decimal_numbers_infinities_and_nans() {
+        for text in [
+            "1",
+            "1.",
+            ".5",
+            "-1.5",
+            "+2",
+            "1e5",
+            "1e+5",
+            "1E-05",
+            "2.5e10",
+            "inf",
+            "-inf",
+            "nan",
+            "-nan",
+            "nan(0x7fC0)",
+        ] {
+            assert!(is_float(text), "{text}");
+        }
+        for text in [
+            "", ".", "-", "e5", "1e", "1e+", "1.5.2", "1ex", "1e5.0", "1x", "infx", "nanx", "nan(7)",
+            "nan(0x)", "nan(0xg)", "--1", ".e5",
+        ] {
+            assert!(!is_float(text), "{text}");
+        }
+    }
+
+    /// The constant of this literal as it is kept, or what is said of it and where.
+    fn kept(shape: &str, literal: &str) -> String {
+        let text = format!("e {{ ROOT c = {shape} constant({literal}) }}");
+        match crate::parse(&text) {
+            Ok(module) => match &module.entry().root().payload {
+                crate::module::Payload::Literal(text) => text.to_string(),
+                other => panic!("{other:?}"),
+            },
+            Err(error) => {
+                let place = error.span.map_or("", |span| &text[span.start as usize..span.end as usize]);
+                format!("{} @ {place}", error.message)
+            }
+        }
+    }
+
+    #[test]
+    fn literals_are_kept_in_one_form() {
+        assert_eq!(kept("f32[2,2]", "{ {1,2} ,{3, 4}}"), "{{1, 2}, {3, 4}}");
+        assert_eq!(kept("(f32[], (s8[2], pred[]))", "( 1,({2,3}, true) )"), "(1, ({2, 3}, true))");
+        assert_eq!(
+            [kept("c64[2]", "{( 1,2), (nan,inf)}"), kept("c64[]", "3")],
+            ["{(1, 2), (nan, inf)}", "3"]
+        );
+        assert_eq!(
+            [kept("f32[9]", "{...}"), kept("f32[0,2]", "{}"), kept("f32[2,0]", "{{},{}}")],
+            ["{...}", "{}", "{{}, {}}"]
+        );
+        assert_eq!([kept("pred[2]", "{0, true}"), kept("f32[]", "-nan(0x7f)")], ["{0, true}", "-nan(0x7f)"]);
+        assert_eq!(kept("b(f32[])", "1"), "1");
+    }
+
+    #[test]
+    fn literals_fit_their_shapes() {
+        assert_eq!(kept("f32[2]", "{1}"), "expected 2 elements in this dimension, found 1 @ }");
+        assert_eq!(kept("f32[1]", "{1, 2}"), "expected 1 element in this dimension, found 2 @ }");
+        assert_eq!(kept("f32[2,1]", "{{1}, {}}"), "expected 1 element in this dimension, found 0 @ }");
+        assert_eq!(kept("f32[1]", "{1 2}"), "expected `,`, found `2` @ 2");
+        assert_eq!(kept("f32[1,1]", "{1}"), "expected `{`, found `1` @ 1");
+        assert_eq!(kept("s8[]", "300"), "`300` is no `s8` literal @ 300");
+        assert_eq!(kept("pred[]", "2"), "`2` is no `pred` literal @ 2");
+        assert_eq!(kept("f32[]", "(1, 2)"), "expected a `f32` literal, found `(` @ (");
+        assert_eq!(kept("token[]", "1"), "expected an array or tuple literal, found `1` @ 1");
+        assert_eq!(kept("(f32[], f32[])", "(1 2)"), "expected `,`, found `2` @ 2");
+    }
+}

@@ -14,3 +14,6 @@ mod shape;
 pub use layout::sharding;
 pub use parser::parse;
 pub use print::{print, print_instr, print_instr_long, print_with, shape_text};
+
+#[cfg(test)]
+mod tests;

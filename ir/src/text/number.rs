@@ -114,4 +114,18 @@ mod tests {
         check(DType::Pred, &[0.0, 1.0], &["false", "true"]);
         check(DType::S32, &[-3.0], &["-3"]);
     }
+
+    #[test]
+    fn narrow_floats_have_as_many_digits_as_tell_them_apart() {
+        check(DType::F8e8m0fnu, &[128.0, 2.0], &["1e+02", "2"]);
+        check(DType::F8e5m2, &[57344.0, 1.75], &["5.7e+04", "1.8"]);
+        check(DType::F8e4m3fn, &[448.0, 1.125], &["448", "1.12"]);
+        check(DType::S64, &[-7.0, 9007199254740992.0], &["-7", "9007199254740992"]);
+        check(DType::Pred, &[0.0, 1.0], &["false", "true"]);
+        check(
+            DType::F32,
+            &[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN],
+            &["inf", "-inf", "nan", "-nan"],
+        );
+    }
 }

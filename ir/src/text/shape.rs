@@ -143,3 +143,47 @@ fn parse_tail(cursor: &mut Cursor) -> Result<Box<str>> {
     cursor.at += length;
     Ok(rest[..length].into())
 }
+
+#[cfg(test)]
+mod tests {
+    /// What is said of a shape, and where.
+    fn error(shape: &str) -> String {
+        let text = format!("e {{ ROOT x = {shape} parameter(0) }}");
+        let error = crate::parse(&text).expect_err("an error");
+        let place = error.span.map_or("", |span| &text[span.start as usize..span.end as usize]);
+        format!("{} @ {place}", error.message)
+    }
+
+    #[test]
+    fn every_shape_is_printed_as_it_was_read() {
+        let shapes =
+            ["f32[]", "s8[2,3]", "f32[2,<=3,?]", "bf16[2,3]{0,1}", "f32[2,3]{1,0:T(8,128)}", "f32[]{:S(1)}"];
+        let nested =
+            ["token[]", "opaque[]", "b(f32[2])", "()", "(f32[2], (pred[], token[]))", "(f32[2]{0}, ())"];
+        for shape in shapes.into_iter().chain(nested) {
+            let module = crate::parse(&format!("e {{ ROOT x = {shape} parameter(0) }}")).expect(shape);
+            assert!(
+                crate::print(&module).contains(&format!("x = {shape} parameter")),
+                "{}",
+                crate::print(&module)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_shape_is_said() {
+        assert_eq!(error("f33[2]"), "expected a shape such as `f32[2,3]`, found `f33` @ f33");
+        assert_eq!(error("f32[-1]"), "expected a dimension size, found `-1` @ -1");
+        assert_eq!(error("f32[2;3]"), "expected `,`, found `;` @ ;");
+        assert_eq!(error("token[2]"), "expected `]`, found `2` @ 2");
+        assert_eq!(error("b(f32[2]"), "expected `)`, found `parameter` @ parameter");
+        assert_eq!(error("f32[2,3]{0,0}"), "the layout names dimension 0 of a rank-2 array @ {0,0");
+        assert_eq!(error("f32[2,3]{2,0}"), "the layout names dimension 2 of a rank-2 array @ {2");
+        assert_eq!(error("f32[2,3]{0}"), "the layout of a rank-2 array must name 2 dimensions @ {0}");
+        assert!(error(&format!("f32[{}1]", "1,".repeat(32))).starts_with("expected at most 32 dimensions"));
+        assert!(
+            error(&format!("{}f32[]{}", "(".repeat(65), ")".repeat(65)))
+                .starts_with("shapes may nest 64 deep")
+        );
+    }
+}
