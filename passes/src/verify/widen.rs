@@ -107,6 +107,8 @@ fn widen_shape(shape: &mut Shape) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{passed, slow_8};
+    use crate::verify::{Settings, verify};
 
     /// The instructions of the entry when floats are widened.
     fn check(body: &str) -> String {
@@ -181,46 +183,40 @@ mod tests {
         assert!(made.ends_with("ROOT y = f64[6] bitcast(x)"), "{made}");
     }
 
-    #[test]
-    fn a_dropout_of_random_bits_is_compared_in_64_bits() {
-        let text = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
+    /// Stochastic rounding: random bits are added to a product's, and the lower half goes.
+    const ROUNDING: &str = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
 ENTRY e {
   x = bf16[64,256]{1,0} parameter(0)
   w = bf16[256,128]{1,0} parameter(1)
   key = u32[] parameter(2)
-  y = bf16[64,128]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[64,128]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   keys = u32[64,128]{1,0} broadcast(key), dimensions={}
-  rows = u32[64,128]{1,0} iota(), iota_dimension=0
   columns = u32[64,128]{1,0} iota(), iota_dimension=1
-  mixed = u32[64,128]{1,0} multiply(keys, columns)
-  random = u32[64,128]{1,0} multiply(mixed, rows)
-  low = u32[] constant(8388607)
-  mask = u32[64,128]{1,0} broadcast(low), dimensions={}
-  mantissa = u32[64,128]{1,0} and(random, mask)
-  one = u32[] constant(1065353216)
-  ones = u32[64,128]{1,0} broadcast(one), dimensions={}
-  bits = u32[64,128]{1,0} or(mantissa, ones)
-  uniform = f32[64,128]{1,0} bitcast-convert(bits)
-  rate = f32[] constant(1.1)
-  rates = f32[64,128]{1,0} broadcast(rate), dimensions={}
-  is_kept = pred[64,128]{1,0} compare(uniform, rates), direction=GT
-  zero = bf16[] constant(0)
-  zeros = bf16[64,128]{1,0} broadcast(zero), dimensions={}
-  kept = bf16[64,128]{1,0} select(is_kept, y, zeros)
-  g = bf16[256,128]{1,0} dot(x, kept), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  random = u32[64,128]{1,0} multiply(keys, columns)
+  low = u32[] constant(65535)
+  lows = u32[64,128]{1,0} broadcast(low), dimensions={}
+  noise = u32[64,128]{1,0} and(random, lows)
+  bits = u32[64,128]{1,0} bitcast-convert(y)
+  noisy = u32[64,128]{1,0} add(bits, noise)
+  highs = u32[64,128]{1,0} not(lows)
+  kept = u32[64,128]{1,0} and(noisy, highs)
+  rounded = f32[64,128]{1,0} bitcast-convert(kept)
+  g = bf16[256,128]{1,0} dot(x, rounded), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   n = bf16[256,128]{1,0} subtract(w, g)
   ROOT t = (bf16[256,128]{1,0}) tuple(n)
 }";
-        let original = phzc_ir::parse(text).expect("a legal program");
-        let pipeline = "fuse,shard{mesh=2x4},place{stages=1,microbatches=1}";
-        let planned =
-            crate::testing::passed(text, pipeline, &crate::testing::slow_8()).expect("it has a plan");
-        let is_split =
-            |instr: &Instr| instr.sharding().is_some_and(|sharding| sharding.to_string() != "{replicated}");
-        assert!(planned.entry().instrs.iter().any(|instr| &*instr.name == "uniform" && is_split(instr)));
-        let verified =
-            crate::verify::verify(&original, &planned, &Default::default()).expect("it can be run");
-        assert!(verified.is_widened);
-        assert!(verified.outputs.iter().all(|output| output.error <= 1e-12), "{:?}", verified.outputs);
+
+    #[test]
+    fn plans_of_programs_that_look_at_bits_are_compared_in_64_bits() {
+        let original = phzc_ir::parse(ROUNDING).expect("a legal program");
+        for (shard, place) in [("mesh=2x4", "stages=1,microbatches=1"), ("", "stages=2,microbatches=2")] {
+            let pipeline = format!("fuse,shard{{{shard}}},place{{{place}}}");
+            let planned = passed(ROUNDING, &pipeline, &slow_8()).expect("it has a plan");
+            let bits = planned.entry().instrs.iter().find(|instr| &*instr.name == "bits").expect("it stays");
+            assert_ne!(bits.sharding().map(ToString::to_string).as_deref(), Some("{replicated}"));
+            let verified = verify(&original, &planned, &Settings::default()).expect("it can be run");
+            assert!(verified.is_widened);
+            assert!(verified.outputs.iter().all(|output| output.error <= 1e-12), "{:?}", verified.outputs);
+        }
     }
 }
