@@ -96,6 +96,9 @@ pub enum Command {
     /// Predict measured training runs, operators and collectives, and say how far off that is
     Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results
+    ///
+    /// The exit code is 0 if they are equal, 1 if they differ or nothing could be compared, and 3 if nothing differs
+    /// but a part of the plan was not proven.
     Verify(VerifyArgs),
 }
 
@@ -157,6 +160,10 @@ pub struct VerifyArgs {
     /// Make up the elements of constants that were left out of the text (`{...}`)
     #[arg(long)]
     pub fill_elided: bool,
+
+    /// Prove the plan piece by piece, as is done where it cannot be run whole
+    #[arg(long)]
+    pub pieces: bool,
 }
 
 /// The arguments of `phzc eval`.

@@ -9,6 +9,7 @@ mod compare;
 pub mod dark;
 mod devices;
 mod one_mesh;
+pub mod pieces;
 pub mod replay;
 pub mod shrink;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use phzc_ir::eval::{Inputs, Options, Value, run};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
 use phzc_ir::{Computation, Diagnostic, Module, Result, Shape, counted};
+use pieces::Pieces;
 use widen::widen;
 
 /// What a comparison found.
@@ -46,6 +48,32 @@ pub struct Verified {
     pub is_shrunk: bool,
     /// Whether both ran in 64-bit floats.
     pub is_widened: bool,
+    /// What the plan's pieces showed, where it was not run whole; there are no outputs then.
+    pub pieces: Option<Pieces>,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The plan computes what the program does.
+    Equal,
+    /// It does not.
+    Differs,
+    /// Nothing differs, but a part of the plan was not proven.
+    NotProven,
+}
+
+impl Verified {
+    /// The answer.
+    pub fn verdict(&self) -> Verdict {
+        let (n_differing, n_open) =
+            self.pieces.as_ref().map_or((0, 0), |pieces| (pieces.differing.len(), pieces.open.len()));
+        match n_differing > 0 || self.outputs.iter().any(|output| !output.is_equal()) {
+            true => Verdict::Differs,
+            false if n_open > 0 => Verdict::NotProven,
+            false => Verdict::Equal,
+        }
+    }
 }
 
 /// Why nothing was compared.
@@ -73,6 +101,10 @@ impl From<Diagnostic> for Failed {
 const MAX_FLOPS: f64 = 2e9;
 /// Those whose values have more bytes than this, all taken together, too.
 const MAX_BYTES: f64 = 1e9;
+/// Programs that have more operations than this even then are proven piece by piece.
+const MAX_RUN_FLOPS: f64 = 10.0 * MAX_FLOPS;
+/// Those whose values have more bytes than this even then, too.
+const MAX_RUN_BYTES: f64 = MAX_BYTES;
 /// No size is made smaller than this.
 pub const LEAST: i64 = 4;
 
@@ -85,11 +117,13 @@ pub struct Settings {
     pub tolerance: Option<f64>,
     /// Whether to make up the elements of constants that were left out of the text.
     pub fill_elided: bool,
+    /// Whether to prove the plan piece by piece even if it can be run whole.
+    pub by_pieces: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { seed: 1, tolerance: None, fill_elided: false }
+        Settings { seed: 1, tolerance: None, fill_elided: false, by_pieces: false }
     }
 }
 
@@ -114,18 +148,41 @@ pub fn verify(
     inline::flatten(&mut both[0]).map_err(Failed::of_program)?;
     inline::flatten(&mut both[1])?;
     let is_large = exceeds(original, MAX_FLOPS, MAX_BYTES);
+    if settings.by_pieces {
+        return by_pieces(&both, settings);
+    }
     if is_large {
-        both = shrink::shrink_plan(&both[0], &both[1], LEAST)?;
-        if exceeds(&both[0], 100.0 * MAX_FLOPS, 4.0 * MAX_BYTES) {
-            let message = "the program is too large to be run, and some of its sizes cannot be made smaller";
-            return Err(Diagnostic::error(message).help("verify a smaller model of the same family").into());
+        let small = shrink::shrink_plan(&both[0], &both[1], LEAST)?;
+        if exceeds(&small[0], MAX_RUN_FLOPS, MAX_RUN_BYTES) {
+            return by_pieces(&both, settings);
         }
+        both = small;
     }
     let wide = widen(&both);
     let is_widened = wide.is_some();
     let [original, planned] = &wide.unwrap_or(both);
     let verified = compared(original, planned, settings)?;
     Ok(Verified { is_shrunk: is_large, is_widened, ..verified })
+}
+
+/// Proves a plan piece by piece.
+fn by_pieces(
+    [original, planned]: &[Module; 2],
+    settings: &Settings,
+) -> std::result::Result<Verified, Failed> {
+    let header = crate::derive::header(planned)?;
+    Ok(Verified {
+        outputs: Vec::new(),
+        n_steps: 1,
+        dark: Dark::default(),
+        n_devices: header.n_devices(),
+        n_stages: header.meshes.len(),
+        n_microbatches: header.n_microbatches,
+        is_replayed: false,
+        is_shrunk: true,
+        is_widened: true,
+        pieces: Some(pieces::prove(original, planned, settings)?),
+    })
 }
 
 /// Runs two programs that take and return the same, as they are, for two steps and compares them.
@@ -154,6 +211,7 @@ fn compared(
         is_replayed: devices.is_replayed,
         is_shrunk: false,
         is_widened: false,
+        pieces: None,
     };
     if verified.outputs.iter().any(|output| !output.is_equal()) {
         return Ok(verified);

@@ -19,6 +19,11 @@ impl Readers {
         readers[comp.root.index()].push(comp.root);
         Readers(readers)
     }
+
+    /// The only reader of a value, if there is one.
+    pub fn only(&self, id: InstrId) -> Option<InstrId> {
+        if let [reader] = self.0[id.index()][..] { Some(reader) } else { None }
+    }
 }
 
 /// Turns all-reduces over the axes that a chain of slices, the value's only readers, splits it on.
@@ -56,7 +61,7 @@ fn sliced_axes(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made
 /// The layout that slices, one after the other and each the only reader of the last, leave of a value.
 pub fn sliced_layout(comp: &Computation, facts: &[InstrFacts], readers: &Readers, made: InstrId) -> Layout {
     let mut at = made;
-    while let [reader] = readers.0[at.index()][..] {
+    while let Some(reader) = readers.only(at) {
         // The root is its own reader.
         if reader == at
             || !is_move(comp.instr(reader))

@@ -24,14 +24,17 @@ impl Settled {
             let dims_of = |leaf: &crate::classes::ClassMap| -> Dims {
                 leaf.iter().map(|dim| self.of(ties, dim)).collect()
             };
-            let whole = operands.first().and_then(|leaves| leaves.first()).map(dims_of);
+            let new: Vec<Dims> = operands.iter().filter_map(|leaves| leaves.first()).map(dims_of).collect();
             let instr = &mut module.comps[comp.index()].instrs[id.index()];
             resize(&mut instr.shape, &mut leaves.iter().map(dims_of));
             if let (Opcode::Constant, Some(array)) = (instr.op, old.comp(comp).instr(id).shape.as_array()) {
                 crop(instr, &array.dims);
             }
-            if let Some(new) = whole {
-                windows(instr, operand_dims(old, comp, id), &new);
+            if let Some(whole) = new.first() {
+                windows(instr, operand_dims(old, comp, id), whole);
+            }
+            if let (Opcode::Convolution, [input, kernel]) = (instr.op, &new[..]) {
+                groups(instr, input, kernel);
             }
         }
         if module.comps != old.comps {
@@ -83,6 +86,19 @@ fn windows(instr: &mut Instr, old: &[i64], new: &[i64]) {
             Value::Window(window) => rewindow(&mut window.dims[dim], old, new),
             Value::Ints(sizes) if sizes[dim] == old => sizes[dim] = new,
             _ => {}
+        }
+    }
+}
+
+/// As many groups of a convolution as its new sizes have.
+fn groups(instr: &mut Instr, input: &[i64], kernel: &[i64]) {
+    let Some(Value::DimLabels(labels)) = instr.attr(Key::DimLabels) else { return };
+    let Some(made) = instr.shape.as_array().map(|array| array.dims[labels.out.major]) else { return };
+    let by_feature = input[labels.lhs.minor] / kernel[labels.rhs.minor].max(1);
+    let by_batch = input[labels.lhs.major] / made.max(1);
+    for (key, count) in [(Key::FeatureGroupCount, by_feature), (Key::BatchGroupCount, by_batch)] {
+        if instr.attr(key.clone()).is_some() {
+            instr.set_attr(key, Value::Int(count));
         }
     }
 }

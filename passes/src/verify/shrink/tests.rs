@@ -48,6 +48,26 @@ fn a_dot_shrinks_in_every_loop() {
 }
 
 #[test]
+fn groups_of_a_convolution_shrink_with_their_dimension() {
+    check(
+        "x = f32[32,56,56,96] parameter(0)
+         k = f32[7,7,1,96] parameter(1)
+         ROOT y = f32[32,56,56,96] convolution(x, k), window={size=7x7 pad=3_3x3_3}, dim_labels=b01f_01io->b01f, feature_group_count=96",
+        "x = f32[4,56,56,4] parameter(0)
+         k = f32[7,7,1,4] parameter(1)
+         ROOT y = f32[4,56,56,4] convolution(x, k), window={size=7x7 pad=3_3x3_3}, dim_labels=b01f_01io->b01f, feature_group_count=4",
+    );
+    check(
+        "x = f32[32,8,8,96] parameter(0)
+         g = f32[32,8,8,96] parameter(1)
+         ROOT w = f32[3,3,1,96] convolution(x, g), window={size=8x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf, batch_group_count=96",
+        "x = f32[4,8,8,4] parameter(0)
+         g = f32[4,8,8,4] parameter(1)
+         ROOT w = f32[3,3,1,4] convolution(x, g), window={size=8x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf, batch_group_count=4",
+    );
+}
+
+#[test]
 fn a_dimension_is_the_product_of_what_reshapes_split_it_into() {
     check(
         "x = f32[8,64,768] parameter(0)

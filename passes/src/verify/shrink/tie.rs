@@ -146,7 +146,7 @@ impl<'m> Tie<'_, 'm> {
         }
     }
 
-    /// Windows of more than one element, and groups, are numbers in attributes.
+    /// Windows of more than one element are numbers in attributes.
     fn convolution(&mut self, instr: &Instr, [input, kernel, output]: [&ClassMap; 3]) {
         let Some(Value::DimLabels(labels)) = instr.attr(Key::DimLabels) else { return };
         let window: &[_] = match instr.attr(Key::Window) {
@@ -158,10 +158,6 @@ impl<'m> Tie<'_, 'm> {
             self.ties.fixed.extend(&input[labels.lhs.spatial[at]]);
             self.ties.fixed.extend(&kernel[labels.rhs.spatial[at]]);
             self.ties.fixed.extend(&output[labels.out.spatial[at]]);
-        }
-        let groups = |key| instr.int(key).unwrap_or(1);
-        if groups(Key::FeatureGroupCount) > 1 || groups(Key::BatchGroupCount) > 1 {
-            [input, kernel, output].into_iter().for_each(|map| self.ties.fix(map));
         }
     }
 }

@@ -1,0 +1,149 @@
+//! Runs a piece of a program and of its plan on the same inputs.
+
+use super::super::shrink::shrink_plan;
+use super::super::widen::widen;
+use super::super::{LEAST, Settings, compare, layouts, mesh, parts};
+use crate::derive::{derive, header};
+use crate::spmd;
+use indexmap::IndexMap;
+use phzc_ir::dtype::Class;
+use phzc_ir::eval::{Array, Value, eval, inputs, join, run};
+use phzc_ir::flops::totals;
+use phzc_ir::{DType, Module, Result, print};
+use rustc_hash::FxBuildHasher;
+
+/// Operations of one piece, program and all devices of the plan.
+const MAX_FLOPS: f64 = 2e10;
+/// Bytes of all its values.
+const MAX_BYTES: f64 = 1.5e9;
+/// Operations of all pieces.
+const MAX_ALL_FLOPS: f64 = 4e11;
+/// Values with fewer bytes than this keep their sizes.
+const SMALL_BYTES: f64 = 1e5;
+/// How many inputs are tried until every output says something.
+const MAX_DRAWS: u64 = 4;
+
+/// What is known of a piece.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Both compute the same.
+    Equal,
+    /// They do not.
+    Differs {
+        /// The largest difference over the largest value.
+        error: f64,
+        /// The largest that rounding explains.
+        tolerance: f64,
+    },
+    /// Nothing was compared.
+    Open(String),
+}
+
+/// Judges pieces; those of the same text once.
+pub struct Judge<'s> {
+    settings: &'s Settings,
+    known: IndexMap<String, Outcome, FxBuildHasher>,
+    flops: f64,
+}
+
+impl<'s> Judge<'s> {
+    /// Has seen nothing yet.
+    pub fn new(settings: &'s Settings) -> Judge<'s> {
+        Judge { settings, known: IndexMap::default(), flops: 0.0 }
+    }
+
+    /// How many pieces differ from each other.
+    pub fn n_unlike(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether a plan's piece computes what the program's does.
+    pub fn judge(&mut self, both: &[Module; 2]) -> Outcome {
+        let text = format!("{}{}", print(&both[0]), print(&both[1]));
+        if let Some(outcome) = self.known.get(&text) {
+            return outcome.clone();
+        }
+        let outcome = self.run(both).unwrap_or_else(|error| Outcome::Open(error.message));
+        self.known.insert(text, outcome.clone());
+        outcome
+    }
+
+    fn run(&mut self, [program, plan]: &[Module; 2]) -> Result<Outcome> {
+        let n_devices = header(plan)?.n_devices() as f64;
+        let is_small = bytes(program) * n_devices <= SMALL_BYTES;
+        let both = match is_small {
+            true => [program.clone(), plan.clone()],
+            false => shrink_plan(program, plan, LEAST)?,
+        };
+        let [program, plan] = widen(&both).unwrap_or(both);
+        let facts = derive(&plan)?;
+        let local = spmd::program(&plan, &facts)?;
+        let flops = totals(&program).with_trips.flops + n_devices * totals(&local).with_trips.flops;
+        let bytes = bytes(&program) + n_devices * bytes(&local);
+        if flops > MAX_FLOPS || bytes > MAX_BYTES {
+            return Ok(Outcome::Open(format!("it takes {flops:.0e} operations and {bytes:.0e} bytes")));
+        }
+        if self.flops + flops > MAX_ALL_FLOPS {
+            return Ok(Outcome::Open(format!(
+                "all pieces together take more than {MAX_ALL_FLOPS:.0e} operations"
+            )));
+        }
+        self.flops += flops;
+        let options = self.settings.options();
+        let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(&program));
+        let is_closed = program.entry().params().is_empty();
+        let mut silent: Option<Vec<bool>> = None;
+        let mut is_finite = true;
+        for draw in 0..if is_closed { 1 } else { MAX_DRAWS } {
+            let given = drawn(inputs(&program, self.settings.seed.wrapping_add(draw))?, draw);
+            let wanted = run(&program, &given, &options)?;
+            let made = eval(&local, &parts(&plan, &facts, &given)?, &options)?;
+            let Ok(made) = join(&made, &layouts(&plan, &facts, plan.entry().root), mesh(&facts)) else {
+                return Ok(Outcome::Differs { error: f64::INFINITY, tolerance });
+            };
+            let outputs = compare::outputs(&wanted, &made, tolerance)?;
+            if let Some(output) = outputs.iter().find(|output| !output.is_equal()) {
+                return Ok(Outcome::Differs { error: output.error, tolerance: output.tolerance });
+            }
+            let before = silent.take().unwrap_or_else(|| vec![true; outputs.len()]);
+            let now = outputs.iter().zip(before).map(|(output, before)| before && output.says_nothing);
+            let now: Vec<bool> = now.collect();
+            let is_done = now.iter().all(|is_silent| !is_silent);
+            silent = Some(now);
+            if is_done {
+                return Ok(Outcome::Equal);
+            }
+            is_finite = wanted.leaves().iter().all(|leaf| leaf.to_f64_vec().iter().all(|x| x.is_finite()));
+        }
+        // What is zero on all inputs tried is zero.
+        Ok(match is_closed || is_finite {
+            true => Outcome::Equal,
+            false => Outcome::Open("its values are not finite on any inputs tried".to_owned()),
+        })
+    }
+}
+
+fn bytes(module: &Module) -> f64 {
+    let instrs = module.comps.iter().flat_map(|comp| &comp.instrs);
+    instrs.map(|instr| instr.shape.bytes()).sum()
+}
+
+/// Inputs as they are, or without negative numbers.
+fn drawn(given: Vec<Value>, draw: u64) -> Vec<Value> {
+    match draw % 2 {
+        0 => given,
+        _ => given.into_iter().map(positive).collect(),
+    }
+}
+
+fn positive(value: Value) -> Value {
+    let Value::Array(array) = &value else { return value };
+    let elements = || array.to_f64_vec().into_iter().map(f64::abs);
+    let (dtype, dims) = (array.dtype(), array.dims());
+    let made = match (dtype.class(), dtype) {
+        (Class::Float, DType::F64) => Array::from_vec(dtype, dims, elements().collect::<Vec<f64>>()),
+        (Class::Float, _) => Array::from_vec(dtype, dims, elements().map(|x| x as f32).collect()),
+        _ => None,
+    };
+    made.map_or(value, Value::Array)
+}
