@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{corpus, phzc, program, root, scratch};
+use common::{phzc, program, root, scratch};
 use phzc_ir::{Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Sharding, Value, parse};
 use phzc_passes::verify::{Settings, Verdict, verify};
 use std::fs;
@@ -194,25 +194,4 @@ fn what_is_not_proven_has_an_exit_code_of_its_own() {
     let outcome = phzc(&["verify", &path, &path, "--pieces"], b"");
     assert_eq!(outcome.code, 3, "{}{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stderr.contains("not proven, because of `y`: "), "{}", outcome.stderr);
-}
-
-/// Real programs, each plan in pieces alone.
-#[test]
-fn plans_of_real_programs_are_proven_in_pieces() {
-    let plan = scratch("corpus_pieces").join("plan.ir").to_string_lossy().into_owned();
-    for path in corpus() {
-        let (name, model) = (path.file_name().unwrap_or_default().display(), path.to_string_lossy());
-        let passes = ["--cluster", "a100-8x1", "--passes", "fuse,shard,place", "-q", "-o", &plan];
-        let made = phzc(&[&[&*model][..], &passes[..]].concat(), b"");
-        assert_eq!(made.code, 0, "{name}: {}", made.stderr);
-        let found = phzc(&["verify", &model, &plan, "--fill-elided", "--pieces"], b"");
-        let is_local =
-            found.stderr.contains("communicates already") || found.stderr.contains("asks for the device");
-        if is_local {
-            eprintln!("{name:40} SKIPPED: one device's part of a program");
-            continue;
-        }
-        assert_eq!(found.code, 0, "{name}: {}{}", found.stdout, found.stderr);
-        eprintln!("{name:40} {}", found.stdout.lines().last().unwrap_or_default());
-    }
 }

@@ -8,11 +8,16 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use phzc_ir::{Diagnostic, Module, counted};
 use phzc_passes::verify::dark::{Dark, Idleness};
-use phzc_passes::verify::{Output, Settings, Verified, verify};
+use phzc_passes::verify::pieces::Pieces;
+use phzc_passes::verify::{Output, Settings, Verdict, Verified, verify};
 use std::path::Path;
 
 /// More outputs than this are shown only if they differ.
 const MAX_SHOWN: usize = 12;
+/// The exit code where nothing differs and not everything is proven.
+const NOT_PROVEN: u8 = 3;
+/// As many reasons are listed besides the first.
+const MAX_REASONS: usize = 9;
 
 /// Does what the command line says; outputs that differ are an error.
 pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
@@ -23,22 +28,48 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
     let (model, model_source) = legal(&args.model, &args.read, io)?;
     let (plan, plan_source) = legal(&args.plan, &ReadArgs::default(), io)?;
     (io.progress)("verify: running program and plan");
-    let settings = Settings { seed: args.seed, tolerance: args.tolerance, fill_elided: args.fill_elided };
+    let settings = Settings {
+        seed: args.seed,
+        tolerance: args.tolerance,
+        fill_elided: args.fill_elided,
+        by_pieces: args.pieces,
+    };
     let verified = verify(&model, &plan, &settings).map_err(|failed| {
         let source = if failed.is_of_plan { plan_source } else { model_source };
         Failure::new(Some(source), failed.error)
     })?;
-    write_stdout(io, &text(&verified))?;
-    let n_wrong = verified.outputs.iter().filter(|output| !output.is_equal()).count();
-    if n_wrong == 0 {
-        return Ok(());
+    let shown =
+        verified.pieces.as_ref().map_or_else(|| text(&verified), |pieces| pieces_text(&verified, pieces));
+    write_stdout(io, &shown)?;
+    match verified.verdict() {
+        Verdict::Equal => Ok(()),
+        Verdict::Differs => Err(differs(&verified).into()),
+        Verdict::NotProven => Err(Failure { code: NOT_PROVEN, ..not_proven(&verified).into() }),
     }
-    let (wrong, all) = (counted(n_wrong, "output"), verified.outputs.len());
+}
+
+fn differs(verified: &Verified) -> Diagnostic {
+    let (n_wrong, what, all) = match &verified.pieces {
+        Some(pieces) => (pieces.differing.len(), "piece", pieces.n_pieces),
+        None => {
+            let n_wrong = verified.outputs.iter().filter(|output| !output.is_equal()).count();
+            (n_wrong, "output", verified.outputs.len())
+        }
+    };
     let verb = if n_wrong == 1 { "differs" } else { "differ" };
-    Err(Diagnostic::error(format!(
-        "{wrong} of {all} {verb}: the plan does not compute what the program does"
-    ))
-    .into())
+    let wrong = counted(n_wrong, what);
+    Diagnostic::error(format!("{wrong} of {all} {verb}: the plan does not compute what the program does"))
+}
+
+fn not_proven(verified: &Verified) -> Diagnostic {
+    let open = verified.pieces.iter().flat_map(|pieces| &pieces.open);
+    let mut notes = open.map(|open| format!("`{}`: {}", open.name, open.why));
+    let error = Diagnostic::error(format!("not proven, because of {}", notes.next().unwrap_or_default()));
+    let error = notes.by_ref().take(MAX_REASONS).fold(error, |error, note| error.note(None, note));
+    match notes.count() {
+        0 => error,
+        n_more => error.note(None, format!("and {n_more} more")),
+    }
 }
 
 fn legal(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<(Module, Source), Failure> {
@@ -61,11 +92,7 @@ fn text(verified: &Verified) -> String {
         let (error, tolerance) = (format!("{:.1e}", output.error), format!("{:.0e}", output.tolerance));
         table.add_row([index.to_string(), output.shape.clone(), error, tolerance, verdict.to_owned()]);
     }
-    let lines = table.to_string();
-    let rows: String = match table.is_empty() {
-        true => String::new(),
-        false => lines.lines().map(|line| format!("{}\n", line.trim())).collect(),
-    };
+    let rows = rows(&table);
     let worst = outputs.iter().map(|output| output.error).fold(0.0, f64::max);
     let n_equal = outputs.iter().filter(|output| output.is_equal()).count();
     let all = counted(outputs.len(), "output");
@@ -95,6 +122,35 @@ fn silent(outputs: &[Output]) -> Option<String> {
     let which = counted(n_silent, "output");
     (n_silent > 0)
         .then(|| format!("{which} of these prove nothing: all zero, not finite, or too small beside others, in the program\n"))
+}
+
+/// The pieces that differ, and how much is proven.
+fn pieces_text(verified: &Verified, pieces: &Pieces) -> String {
+    let devices = counted(verified.n_devices, "virtual device");
+    let stages = counted(verified.n_stages, "stage");
+    let microbatches = counted(verified.n_microbatches, "microbatch");
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(["piece", "error", "tolerance", "verdict"]);
+    for piece in &pieces.differing {
+        let (error, tolerance) = (format!("{:.1e}", piece.error), format!("{:.0e}", piece.tolerance));
+        table.add_row([piece.name.clone(), error, tolerance, "DIFFERS".to_owned()]);
+    }
+    let n_equal = pieces.n_pieces - pieces.differing.len() - pieces.open.len();
+    let (all, unlike) = (counted(pieces.n_pieces, "piece"), pieces.n_unlike);
+    let (instrs, flops) = (100.0 * pieces.share_of_instrs, 100.0 * pieces.share_of_flops);
+    format!(
+        "{devices}, {stages}, {microbatches}, piece by piece; `check` judges the order of tasks\n{}{n_equal} of {all} \
+         equal, {unlike} run for all that are alike: {instrs:.1} % of the instructions, {flops:.1} % of the operations proven\n",
+        rows(&table)
+    )
+}
+
+/// The lines of a table, if it has any.
+fn rows(table: &Table) -> String {
+    match table.is_empty() {
+        true => String::new(),
+        false => table.to_string().lines().map(|line| format!("{}\n", line.trim())).collect(),
+    }
 }
 
 /// How both were run.

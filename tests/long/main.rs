@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hard;
 mod interleave;
 mod place;
 mod plans;

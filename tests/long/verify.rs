@@ -3,7 +3,7 @@
 use super::plans::{EXAMPLES, planned, slow_8};
 use super::shard::program::program;
 use phzc_ir::eval::{Options, inputs, run};
-use phzc_passes::verify::{Settings, Verified, verify};
+use phzc_passes::verify::{Settings, Verdict, Verified, verify};
 
 /// Asserts that the plan computes the same.
 fn check(name: &str, text: &str, pipeline: &str) -> Verified {
@@ -13,6 +13,9 @@ fn check(name: &str, text: &str, pipeline: &str) -> Verified {
         .unwrap_or_else(|error| panic!("{name}, {pipeline}: {error:?}"));
     let wrong = verified.outputs.iter().position(|output| !output.is_equal());
     assert_eq!(wrong, None, "{name}, {pipeline}: {:?}", wrong.map(|at| &verified.outputs[at]));
+    let in_pieces = verify(&original, &planned, &Settings { by_pieces: true, ..Settings::default() })
+        .unwrap_or_else(|error| panic!("{name}, {pipeline}, in pieces: {error:?}"));
+    assert_eq!(in_pieces.verdict(), Verdict::Equal, "{name}, {pipeline}: {:?}", in_pieces.pieces);
     verified
 }
 

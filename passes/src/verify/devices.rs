@@ -64,12 +64,32 @@ impl Devices {
     /// When a task needs what has not been made by then, devices hold different copies of a value, or an
     /// instruction cannot be evaluated.
     pub fn run(&self, given: &[Value], options: &Options) -> Result<Value> {
+        self.join(&self.run_each(given, options)?)
+    }
+
+    /// Each device's result of whole inputs.
+    ///
+    /// # Errors
+    /// As [`Devices::run`], but for copies.
+    pub fn run_each(&self, given: &[Value], options: &Options) -> Result<Vec<Value>> {
         let parts = self.cut(given)?;
-        let made = match self.is_replayed {
-            true => replay::Replay::new(&self.local, self.plan)?.run(parts, options)?,
-            false => eval(&self.local, &parts, options)?,
-        };
-        join(&made, &self.layouts(self.timed.entry().root), self.mesh())
+        match self.is_replayed {
+            true => replay::Replay::new(&self.local, self.plan)?.run(parts, options),
+            false => eval(&self.local, &parts, options),
+        }
+    }
+
+    /// The whole result of all devices' results.
+    ///
+    /// # Errors
+    /// When devices hold different copies of a value.
+    pub fn join(&self, made: &[Value]) -> Result<Value> {
+        join(made, &self.layouts(self.timed.entry().root), self.mesh())
+    }
+
+    /// The program of one device.
+    pub fn local(&self) -> &Module {
+        &self.local
     }
 
     /// Per device, per parameter: its part of the inputs.

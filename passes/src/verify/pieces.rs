@@ -102,7 +102,7 @@ pub fn prove(
             comp.instr(piece.made[0].0).name.to_string()
         };
         match proven(whole, piece, &mut judge) {
-            Outcome::Equal => continue,
+            Outcome::Equal | Outcome::Zero => continue,
             Outcome::Differs { error, tolerance } => {
                 found.differing.push(Different { name: name(), error, tolerance });
             }
@@ -140,17 +140,14 @@ fn proven(whole: Whole, piece: &Piece, judge: &mut Judge) -> Outcome {
     let mut last = Outcome::Open("it cannot be cut out of the plan".to_owned());
     for levels in LEVELS {
         let Some(both) = cut(whole, piece, levels) else { break };
-        let outcome = judge.judge(&both);
-        let is_final =
-            outcome == Outcome::Equal || (!piece.is_by_name && matches!(outcome, Outcome::Differs { .. }));
-        last = match (outcome, last) {
-            // A larger piece that cannot be run takes nothing back.
-            (Outcome::Open(_), last @ Outcome::Differs { .. }) => return last,
+        last = match (judge.judge(&both), last) {
+            (Outcome::Equal, _) => return Outcome::Equal,
+            // A larger piece that says nothing takes nothing back.
+            (Outcome::Zero | Outcome::Open(_), last @ Outcome::Differs { .. }) => last,
+            (Outcome::Zero, _) => return Outcome::Equal,
+            (last @ Outcome::Differs { .. }, _) if !piece.is_by_name => return last,
             (outcome, _) => outcome,
         };
-        if is_final {
-            break;
-        }
     }
     last
 }

@@ -1,13 +1,13 @@
 //! Runs a piece of a program and of its plan on the same inputs.
 
+use super::super::devices::Devices;
 use super::super::shrink::shrink_plan;
 use super::super::widen::widen;
-use super::super::{LEAST, Settings, compare, layouts, mesh, parts};
-use crate::derive::{derive, header};
-use crate::spmd;
+use super::super::{LEAST, Settings, compare};
+use crate::derive::header;
 use indexmap::IndexMap;
 use phzc_ir::dtype::Class;
-use phzc_ir::eval::{Array, Value, eval, inputs, join, run};
+use phzc_ir::eval::{Array, Inputs, Value, run};
 use phzc_ir::flops::totals;
 use phzc_ir::{DType, Module, Result, print};
 use rustc_hash::FxBuildHasher;
@@ -35,6 +35,8 @@ pub enum Outcome {
         /// The largest that rounding explains.
         tolerance: f64,
     },
+    /// Both are zero on all inputs tried.
+    Zero,
     /// Nothing was compared.
     Open(String),
 }
@@ -70,55 +72,53 @@ impl<'s> Judge<'s> {
 
     fn run(&mut self, [program, plan]: &[Module; 2]) -> Result<Outcome> {
         let n_devices = header(plan)?.n_devices() as f64;
-        let is_small = bytes(program) * n_devices <= SMALL_BYTES;
-        let both = match is_small {
+        let both = match bytes(program) * n_devices <= SMALL_BYTES {
             true => [program.clone(), plan.clone()],
             false => shrink_plan(program, plan, LEAST)?,
         };
         let [program, plan] = widen(&both).unwrap_or(both);
-        let facts = derive(&plan)?;
-        let local = spmd::program(&plan, &facts)?;
-        let flops = totals(&program).with_trips.flops + n_devices * totals(&local).with_trips.flops;
-        let bytes = bytes(&program) + n_devices * bytes(&local);
+        let devices = Devices::of(&plan)?;
+        let flops = totals(&program).with_trips.flops + n_devices * totals(devices.local()).with_trips.flops;
+        let bytes = bytes(&program) + n_devices * bytes(devices.local());
         if flops > MAX_FLOPS || bytes > MAX_BYTES {
             return Ok(Outcome::Open(format!("it takes {flops:.0e} operations and {bytes:.0e} bytes")));
         }
         if self.flops + flops > MAX_ALL_FLOPS {
-            return Ok(Outcome::Open(format!(
-                "all pieces together take more than {MAX_ALL_FLOPS:.0e} operations"
-            )));
+            let message = format!("all pieces together take more than {MAX_ALL_FLOPS:.0e} operations");
+            return Ok(Outcome::Open(message));
         }
         self.flops += flops;
+        self.compare(&program, &devices)
+    }
+
+    /// Compares on one input after another until every output has said something.
+    fn compare(&self, program: &Module, devices: &Devices) -> Result<Outcome> {
         let options = self.settings.options();
-        let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(&program));
+        let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(program));
+        let inputs = Inputs::of(program, &devices.parts());
         let is_closed = program.entry().params().is_empty();
-        let mut silent: Option<Vec<bool>> = None;
+        let mut is_silent: Vec<bool> = vec![true; program.entry().root().shape.n_leaves()];
         let mut is_finite = true;
         for draw in 0..if is_closed { 1 } else { MAX_DRAWS } {
-            let given = drawn(inputs(&program, self.settings.seed.wrapping_add(draw))?, draw);
-            let wanted = run(&program, &given, &options)?;
-            let made = eval(&local, &parts(&plan, &facts, &given)?, &options)?;
-            let Ok(made) = join(&made, &layouts(&plan, &facts, plan.entry().root), mesh(&facts)) else {
+            let given = drawn(inputs.draw(self.settings.seed.wrapping_add(draw), &options)?, draw);
+            let wanted = run(program, &given, &options)?;
+            let Ok(made) = devices.join(&devices.run_each(&given, &options)?) else {
                 return Ok(Outcome::Differs { error: f64::INFINITY, tolerance });
             };
             let outputs = compare::outputs(&wanted, &made, tolerance)?;
             if let Some(output) = outputs.iter().find(|output| !output.is_equal()) {
                 return Ok(Outcome::Differs { error: output.error, tolerance: output.tolerance });
             }
-            let before = silent.take().unwrap_or_else(|| vec![true; outputs.len()]);
-            let now = outputs.iter().zip(before).map(|(output, before)| before && output.says_nothing);
-            let now: Vec<bool> = now.collect();
-            let is_done = now.iter().all(|is_silent| !is_silent);
-            silent = Some(now);
-            if is_done {
+            is_silent.iter_mut().zip(&outputs).for_each(|(all, output)| *all &= output.says_nothing);
+            if !is_silent.contains(&true) {
                 return Ok(Outcome::Equal);
             }
             is_finite = wanted.leaves().iter().all(|leaf| leaf.to_f64_vec().iter().all(|x| x.is_finite()));
         }
-        // What is zero on all inputs tried is zero.
-        Ok(match is_closed || is_finite {
-            true => Outcome::Equal,
-            false => Outcome::Open("its values are not finite on any inputs tried".to_owned()),
+        Ok(match (is_closed, is_finite) {
+            (true, _) => Outcome::Equal,
+            (false, true) => Outcome::Zero,
+            (false, false) => Outcome::Open("its values are not finite on any inputs tried".to_owned()),
         })
     }
 }
