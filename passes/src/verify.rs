@@ -74,6 +74,11 @@ impl Verified {
             false => Verdict::Equal,
         }
     }
+
+    /// Whether rounding that a deep program amplifies may explain what differs.
+    fn may_be_rounding(&self) -> bool {
+        self.verdict() == Verdict::Differs && self.outputs.iter().all(|output| output.error <= MAX_AMPLIFIED)
+    }
 }
 
 /// Why nothing was compared.
@@ -105,6 +110,10 @@ const MAX_BYTES: f64 = 1e9;
 const MAX_RUN_FLOPS: f64 = 10.0 * MAX_FLOPS;
 /// Those whose values have more bytes than this even then, too.
 const MAX_RUN_BYTES: f64 = MAX_BYTES;
+/// A larger error is none of rounding in 64 bits, however deep the program is that amplifies it.
+const MAX_AMPLIFIED: f64 = 1e-4;
+/// A piece is too short to amplify rounding: a larger error shows that a smaller one of the whole is none either.
+const OF_PIECES: f64 = 1e-13;
 /// No size is made smaller than this.
 pub const LEAST: i64 = 4;
 
@@ -147,22 +156,27 @@ pub fn verify(
     let mut both = [original.clone(), planned.clone()];
     inline::flatten(&mut both[0]).map_err(Failed::of_program)?;
     inline::flatten(&mut both[1])?;
-    let is_large = exceeds(original, MAX_FLOPS, MAX_BYTES);
     if settings.by_pieces {
         return by_pieces(&both, settings);
     }
-    if is_large {
-        let small = shrink::shrink_plan(&both[0], &both[1], LEAST)?;
-        if exceeds(&small[0], MAX_RUN_FLOPS, MAX_RUN_BYTES) {
-            return by_pieces(&both, settings);
-        }
-        both = small;
+    let is_large = exceeds(original, MAX_FLOPS, MAX_BYTES);
+    let small = is_large.then(|| shrink::shrink_plan(&both[0], &both[1], LEAST)).transpose()?;
+    let sized = small.as_ref().unwrap_or(&both);
+    if is_large && exceeds(&sized[0], MAX_RUN_FLOPS, MAX_RUN_BYTES) {
+        return by_pieces(&both, settings);
     }
-    let wide = widen(&both);
-    let is_widened = wide.is_some();
-    let [original, planned] = &wide.unwrap_or(both);
+    let wide = widen(sized);
+    let [original, planned] = wide.as_ref().unwrap_or(sized);
     let verified = compared(original, planned, settings)?;
-    Ok(Verified { is_shrunk: is_large, is_widened, ..verified })
+    if wide.is_some() && verified.may_be_rounding() {
+        let strict = Settings { tolerance: settings.tolerance.or(Some(OF_PIECES)), ..settings.clone() };
+        if let Ok(pieces) = by_pieces(&both, &strict)
+            && pieces.verdict() == Verdict::Equal
+        {
+            return Ok(pieces);
+        }
+    }
+    Ok(Verified { is_shrunk: is_large, is_widened: wide.is_some(), ..verified })
 }
 
 /// Proves a plan piece by piece.

@@ -5,7 +5,6 @@ pub mod changes;
 pub mod mutate;
 pub mod other_inputs;
 pub mod runs;
-pub mod usage;
 
 use flate2::read::GzDecoder;
 use phzc_cost::Cluster;

@@ -62,3 +62,43 @@ fn a_plan_computes_the_same_in_lock_step_and_replayed() {
         assert_eq!((verified.n_stages, verified.n_microbatches), (n_stages, 4), "{schedule}");
     }
 }
+
+/// A product whose rounding each of 28 rounds of the logistic map doubles.
+fn chaos() -> String {
+    let round = |n: usize| {
+        let next = n + 1;
+        format!(
+            "o{n} = f32[8,8] subtract(ones, v{n}) p{n} = f32[8,8] multiply(v{n}, o{n})
+            v{next} = f32[8,8] multiply(p{n}, fours)"
+        )
+    };
+    let rounds: Vec<String> = (0..28).map(round).collect();
+    format!(
+        "HloModule m
+        ENTRY e {{ x = f32[8,4096] parameter(0) w = f32[4096,8] parameter(1)
+        s = f32[8,8] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        f = f32[8,8] floor(s) v0 = f32[8,8] subtract(s, f)
+        one = f32[] constant(1) ones = f32[8,8] broadcast(one), dimensions={{}}
+        four = f32[] constant(4) fours = f32[8,8] broadcast(four), dimensions={{}} {}
+        last = f32[] constant(1.5) lasts = f32[8,8] broadcast(last), dimensions={{}}
+        ROOT z = f32[8,8] multiply(v28, lasts) }}",
+        rounds.join("\n")
+    )
+}
+
+#[test]
+fn rounding_that_depth_amplifies_is_told_from_an_error_by_pieces() {
+    let (text, settings) = (chaos(), Settings::default());
+    let original = phzc_ir::parse(&text).expect("a legal program");
+    let pipeline = "fuse,shard{mesh=8,pin={^x$=[-,x]}},place{stages=1,microbatches=1}";
+    let planned = passed(&text, pipeline, &slow_8()).expect("it has a plan");
+    let [program, plan] = widen(&[original.clone(), planned.clone()]).expect("it may be widened");
+    let whole = compared(&program, &plan, &settings).expect("it can be run");
+    assert!(whole.may_be_rounding() && whole.outputs[0].error > 1e-9, "{whole:?}");
+    let verified = verify(&original, &planned, &settings).expect("it can be run");
+    assert!(verified.verdict() == Verdict::Equal && verified.pieces.is_some(), "{verified:?}");
+    let wrong = phzc_ir::print(&planned).replace("constant(1.5)", "constant(1.50000001)");
+    let wrong = phzc_ir::parse(&wrong).expect("a legal plan");
+    let verified = verify(&original, &wrong, &settings).expect("it can be run");
+    assert!(verified.verdict() == Verdict::Differs && verified.may_be_rounding(), "{verified:?}");
+}
