@@ -89,32 +89,4 @@ fn dims_with(map: &TensorMap, factors: &[bool]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Names of the instructions whose values have a batch dimension.
-    fn check(text: &str) -> String {
-        let module = phzc_ir::parse(text).expect("a legal program");
-        let graph = Graph::build(&module);
-        let name = |tensor: &crate::graph::Tensor| &*module.comp(tensor.home.0).instr(tensor.home.1).name;
-        let all = graph.tensors.iter().zip(has_batch(&graph));
-        all.filter(|(_, has)| *has).map(|(tensor, _)| name(tensor)).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn the_batch_goes_through_reshapes_and_ends_where_it_is_summed_up() {
-        let text = "HloModule m, input_output_alias={ {}: (1, {}, may-alias) }
-add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
-ENTRY e {
-  x = f32[4,8,16]{2,1,0} parameter(0)
-  w = f32[16]{0} parameter(1)
-  rows = f32[32,16]{1,0} reshape(x)
-  scale = f32[32,16]{1,0} broadcast(w), dimensions={1}
-  y = f32[32,16]{1,0} multiply(rows, scale)
-  zero = f32[] constant(0)
-  sum = f32[16]{0} reduce(y, zero), dimensions={0}, to_apply=add
-  ROOT new = f32[16]{0} add(w, sum)
-}";
-        assert_eq!(check(text), "x rows scale y");
-    }
-}
+mod tests;

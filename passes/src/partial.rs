@@ -50,3 +50,36 @@ fn parse(text: &str) -> Option<AxisMask> {
         Some(axes | 1 << axis)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An instruction with this note.
+    fn instr(note: &str) -> Instr {
+        let text = format!("ENTRY e {{ ROOT a = f32[4] parameter(0), frontend_attributes={{{note}}} }}");
+        phzc_ir::parse(&text).expect("legal").entry().root().clone()
+    }
+
+    #[test]
+    fn what_is_set_is_read_leaf_by_leaf() {
+        let mut own = instr("a=\"b\"");
+        assert!(!is_noted(&own));
+        assert_eq!(read(&own, 2), Ok(vec![0, 0]));
+        set(&mut own, &[0, 0b1, 0b1010]);
+        assert_eq!(own.note("phzc.partial"), Some(",x,yw"));
+        assert!(is_noted(&own));
+        assert_eq!(read(&own, 3), Ok(vec![0, 0b1, 0b1010]));
+        set(&mut own, &[0, 0, 0]);
+        assert!(!is_noted(&own));
+    }
+
+    #[test]
+    fn what_is_no_list_of_axes_per_leaf_is_named() {
+        let own = instr("phzc.partial=\"x,xv\"");
+        assert_eq!(read(&own, 2), Err("xv"));
+        let own = instr("phzc.partial=\"x,y\"");
+        assert_eq!(read(&own, 1), Err("x,y"));
+        assert_eq!(read(&own, 2), Ok(vec![1, 2]));
+    }
+}

@@ -136,46 +136,4 @@ pub fn kernel(op: Opcode, is_materialised: bool, reads_memory: bool) -> Kernel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reader(op: Opcode) -> Reader {
-        Reader { op, is_same_region: true }
-    }
-
-    #[test]
-    fn an_elementwise_value_between_elementwise_ops_and_reductions_stays_in_registers() {
-        assert!(!is_materialised(Opcode::Exponential, [reader(Opcode::Reduce), reader(Opcode::Divide)]));
-        assert!(is_materialised(Opcode::Exponential, [reader(Opcode::Divide), reader(Opcode::Dot)]));
-        assert!(is_materialised(Opcode::Exponential, [Reader { op: Opcode::Divide, is_same_region: false }]));
-        assert!(is_materialised(Opcode::Exponential, [reader(Opcode::Tuple)]));
-        assert!(is_materialised(Opcode::Reduce, [reader(Opcode::Add)]));
-    }
-
-    #[test]
-    fn a_broadcast_is_made_where_it_is_read_in_any_region() {
-        assert!(!is_materialised(Opcode::Broadcast, [Reader { op: Opcode::Add, is_same_region: false }]));
-        assert!(is_materialised(Opcode::Broadcast, [reader(Opcode::Tuple)]));
-        assert_eq!(kernel(Opcode::Broadcast, false, true), Kernel::Nothing);
-    }
-
-    #[test]
-    fn a_view_costs_only_where_its_maker_is_fused_into_it() {
-        assert_eq!(kernel(Opcode::Reshape, true, true), Kernel::Nothing);
-        assert_eq!(kernel(Opcode::Reshape, true, false), Kernel::Vector);
-        assert_eq!(kernel(Opcode::Dot, true, true), Kernel::Matrix);
-    }
-
-    #[test]
-    fn a_fused_op_has_no_launch_and_an_axis_no_price_of_its_own() {
-        let cluster = Cluster::named("a100-8").expect("a known cluster");
-        let work = Work { flops: 1e6, bytes: 1e6, ..Work::default() };
-        let secs = |kernel| op_secs(&cluster, &Local { work, product: None, kernel, dtype: DType::F32 });
-        assert!((secs(Kernel::Vector) - secs(Kernel::Fused) - cluster.accelerator.launch_secs).abs() < 1e-12);
-        let (flat, square) = (Mesh::new(&[8]), Mesh::new(&[2, 4]));
-        let reduce = |mesh, axes| collective_secs(&cluster, mesh, Collective::AllReduce, axes, 1e6);
-        assert_eq!(reduce(&flat, 0b1), reduce(&square, 0b11));
-        assert!(reduce(&square, 0b01) < reduce(&square, 0b11));
-        assert_eq!(reduce(&square, 0), 0.0);
-    }
-}
+mod tests;

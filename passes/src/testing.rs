@@ -20,6 +20,51 @@ pub(crate) fn slow_8() -> Cluster {
     Cluster::from_toml(include_str!("../../tests/clusters/slow-8.toml")).expect("a legal cluster")
 }
 
+/// Eight devices, two per node, that read and write one byte a second, start a kernel in half a second and a message in a quarter.
+pub(crate) fn one_byte_a_second() -> Cluster {
+    let level = |name: &str, rate: f64| {
+        format!(
+            "[[levels]]\nname = \"{name}\"\nbytes_per_sec = {rate}\nefficiency = 1.0\nlatency_secs = 1e-9\n\
+             topology = \"switch\"\nsource = \"made up for tests\"\n"
+        )
+    };
+    let device = "name = \"test\"\nper_node = 2\nnodes = 4\n[accelerator]\nname = \"slow\"\n\
+        description = \"made up for tests\"\nsource = \"made up for tests\"\n\
+        peak_flops_per_sec = { f32 = 1e6, tf32 = 1e6 }\nmatmul_efficiency = 1.0\nhbm_bytes = 4096.0\n\
+        usable = 0.5\nhbm_bytes_per_sec = 1.0\nhbm_efficiency = 1.0\nlaunch_secs = 0.5\n\
+        collective_launch_secs = 0.25\n";
+    let text = format!("{device}{}{}", level("near", 2.0), level("far", 1.0));
+    Cluster::from_toml(&text).expect("a legal cluster")
+}
+
+/// A placed program: its aliases, its stages, what its plan says, and its instructions, each with phase and stage. One
+/// without a layout is whole.
+pub(crate) fn staged(aliases: &str, stages: &str, plan: &str, lines: &[(&str, &str, usize)]) -> Module {
+    staged_with("", aliases, stages, plan, lines)
+}
+
+/// The same with computations besides `add`, which sums up.
+pub(crate) fn staged_with(
+    comps: &str,
+    aliases: &str,
+    stages: &str,
+    plan: &str,
+    lines: &[(&str, &str, usize)],
+) -> Module {
+    let line = |(text, phase, stage): &(&str, &str, usize)| {
+        let whole = if text.contains("sharding=") { "" } else { ", sharding={replicated}" };
+        format!("  {text}{whole}, frontend_attributes={{phzc.phase=\"{phase}\",phzc.stage=\"{stage}\"}}\n")
+    };
+    let lines: String = lines.iter().map(line).collect();
+    let plan = plan.replace('"', "\\\"");
+    let notes = format!("phzc.stages=\"{stages}\",phzc.plan=\"{plan}\"");
+    let add = "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }";
+    parse(&format!(
+        "HloModule m, input_output_alias={{{aliases}}}, frontend_attributes={{{notes}}}\n{add}\n{comps}\nENTRY e {{\n{lines}}}\n"
+    ))
+    .unwrap_or_else(|error| panic!("{error}\n{lines}"))
+}
+
 /// The program after the passes of a pipeline, notes and all.
 ///
 /// # Errors

@@ -4,8 +4,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod corpus;
+mod corpus_verify;
+mod generate;
 mod hard;
 mod interleave;
+mod parallelism;
 mod place;
 mod plans;
 mod report;

@@ -1,5 +1,10 @@
 //! Layouts in, communication out: one case per test.
 
+mod headers;
+mod moving;
+mod natures;
+mod work;
+
 use super::*;
 use crate::pricing::axes_of;
 use insta::assert_snapshot;

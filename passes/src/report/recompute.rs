@@ -110,3 +110,6 @@ fn is_same_attr(module: &Module, one: &Attr, other: &Attr) -> bool {
 fn is_move(instr: &Instr) -> bool {
     instr.note("phzc.move").is_some()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,8 @@
 //! Times, collectives and the schema.
 
+mod figures;
+mod traces;
+
 use super::*;
 use insta::assert_snapshot;
 use phzc_cost::{AxisGroup, Collective, Gemm, Role};

@@ -331,7 +331,6 @@ impl<'a> Model<'a> {
     }
 
     /// Whether a reading can be had under a choice: sums that are done cannot be undone.
-    #[cfg(test)]
     pub fn can_read(&mut self, index: usize, option: &[u32]) -> bool {
         let it = self.uses[index].clone();
         let def = self.input.graph.tensors[it.tensor as usize].def;

@@ -6,6 +6,7 @@ mod layouts;
 mod property;
 pub(crate) mod random;
 mod sums;
+mod whole;
 
 use crate::testing::{Random, check};
 use insta::assert_snapshot;

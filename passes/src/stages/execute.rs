@@ -137,3 +137,6 @@ fn constant(shape: &str, element: &str) -> Result<Value> {
 fn missing(what: &str) -> Diagnostic {
     Diagnostic::error(format!("`{what}` is read before it is made"))
 }
+
+#[cfg(test)]
+mod tests;

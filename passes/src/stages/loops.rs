@@ -211,3 +211,6 @@ fn add_sums(
     }
     comp.insert_before(new);
 }
+
+#[cfg(test)]
+mod tests;

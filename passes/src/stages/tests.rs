@@ -1,5 +1,7 @@
 //! Modules of a plan, run microbatch by microbatch, compute what the program computes.
 
+mod small;
+
 use super::execute::execute;
 use super::*;
 use crate::testing::{EXAMPLES, passed, slow_8};

@@ -171,3 +171,6 @@ fn feeds_sum(entry: &Computation) -> Vec<bool> {
     }
     feeds
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,8 @@ use phzc_passes::{shard, spmd};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-const MESHES: &[&[i64]] = &[&[2], &[4], &[8], &[2, 2], &[2, 4], &[4, 2], &[2, 2, 2]];
+/// Sizes of meshes.
+pub const MESHES: &[&[i64]] = &[&[2], &[4], &[8], &[2, 2], &[2, 4], &[4, 2], &[2, 2, 2]];
 /// Layouts per program.
 const N_LAYOUTS: u64 = 4;
 

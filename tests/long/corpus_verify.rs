@@ -1,8 +1,6 @@
 //! The plan of every real program beside the checkout computes what the program computes.
 
-mod common;
-
-use common::{corpus, phzc, scratch};
+use crate::common::{corpus, phzc, scratch};
 
 /// Outputs that prove nothing are all zero, not finite or too small: no more than one in this many.
 const MAX_SILENT: usize = 10;
@@ -34,4 +32,25 @@ fn plans_of_real_programs_compute_the_same() {
         n_plans += 1;
     }
     eprintln!("{n_plans} plans of real programs verified");
+}
+
+/// Real programs, each plan in pieces alone.
+#[test]
+fn plans_of_real_programs_are_proven_in_pieces() {
+    let plan = scratch("corpus_pieces").join("plan.ir").to_string_lossy().into_owned();
+    for path in corpus() {
+        let (name, model) = (path.file_name().unwrap_or_default().display(), path.to_string_lossy());
+        let passes = ["--cluster", "a100-8x1", "--passes", "fuse,shard,place", "-q", "-o", &plan];
+        let made = phzc(&[&[&*model][..], &passes[..]].concat(), b"");
+        assert_eq!(made.code, 0, "{name}: {}", made.stderr);
+        let found = phzc(&["verify", &model, &plan, "--fill-elided", "--pieces"], b"");
+        let is_local =
+            found.stderr.contains("communicates already") || found.stderr.contains("asks for the device");
+        if is_local {
+            eprintln!("{name:40} SKIPPED: one device's part of a program");
+            continue;
+        }
+        assert_eq!(found.code, 0, "{name}: {}{}", found.stdout, found.stderr);
+        eprintln!("{name:40} {}", found.stdout.lines().last().unwrap_or_default());
+    }
 }

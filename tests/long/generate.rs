@@ -1,8 +1,6 @@
 //! Training steps that `phzc gen` writes: planned, verified, and the same in microbatches.
 
-mod common;
-
-use common::{phzc, scratch};
+use crate::common::{phzc, scratch};
 use phzc_ir::Module;
 use phzc_ir::eval::{Options, Value, inputs, run};
 use std::fs;

@@ -1,8 +1,6 @@
 //! Plans of small programs compute what the programs compute: every mesh, every pipeline, every kind of parallelism.
 
-mod common;
-
-use common::{phzc, plan, root, scratch};
+use crate::common::{phzc, plan, root, scratch};
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module, Opcode};
 use phzc_passes::derive::{aliased, derive, is_naming, operand_origins};
@@ -32,7 +30,7 @@ const PIPELINES: &[&str] = &[
 ];
 
 /// Devices that compute slowly and talk fast: small programs are split in every way.
-const CLUSTERS: &[&str] = &[include_str!("clusters/slow-8.toml")];
+const CLUSTERS: &[&str] = &[include_str!("../clusters/slow-8.toml")];
 
 /// Values go past stages and to several of them: tied heads, an encoder's output, a mixture of experts.
 const GENERATED: &[&[&str]] = &[

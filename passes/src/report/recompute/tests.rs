@@ -1,0 +1,100 @@
+//! Which instructions of a backward part make what the forward part has made.
+
+use super::*;
+use phzc_ir::parse;
+
+/// The names of the backward instructions that repeat a forward one; those named `b…` are the backward part.
+fn repeats(comps: &str, body: &str) -> Vec<String> {
+    let text = format!("HloModule m\n{comps}\nENTRY e {{\n{body}\n}}\n");
+    let module = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let phase = |instr: &Instr| if instr.name.starts_with('b') { Phase::Backward } else { Phase::Forward };
+    let found = repeated(&module, module.entry().instrs.iter().map(phase));
+    found.into_iter().map(|id| module.entry().instr(id).name.to_string()).collect()
+}
+
+#[test]
+fn the_same_op_on_the_same_values_is_a_repetition_through_tuples_barriers_and_moves() {
+    let body = "x = f32[4] parameter(0)
+        y = f32[4] negate(x)
+        t = (f32[4], f32[4]) tuple(y, x)
+        bt = (f32[4], f32[4]) opt-barrier(t)
+        b0 = f32[4] get-tuple-element(bt), index=1
+        bm = f32[4] custom-call(b0), custom_call_target=\"Sharding\", frontend_attributes={phzc.move=\"slice\"}
+        b1 = f32[4] negate(bm)
+        b2 = f32[4] tanh(b1)
+        b3 = f32[4] negate(y)
+        ROOT r = (f32[4], f32[4]) tuple(b2, b3)";
+    assert_eq!(repeats("", body), ["b1"]);
+}
+
+#[test]
+fn what_the_backward_part_made_first_is_none() {
+    let body = "x = f32[4] parameter(0)
+        b1 = f32[4] negate(x)
+        b2 = f32[4] negate(x)
+        y = f32[4] negate(x)
+        ROOT r = (f32[4], f32[4], f32[4]) tuple(b1, b2, y)";
+    assert_eq!(repeats("", body), Vec::<String>::new());
+}
+
+#[test]
+fn another_attribute_type_literal_or_order_is_another_value() {
+    let repeated = |forward: &str, backward: &str| {
+        let body = format!(
+            "x = f32[2,2] parameter(0)\nw = f32[2,2] parameter(1)\ny = {forward}\nb1 = {backward}\n\
+             ROOT r = () tuple()"
+        );
+        !repeats("", &body).is_empty()
+    };
+    let turned = "f32[2,2] transpose(x), dimensions={1,0}";
+    assert!(repeated(turned, turned));
+    assert!(!repeated(turned, "f32[2,2] transpose(x), dimensions={0,1}"));
+    assert!(!repeated("f32[2,2] subtract(x, w)", "f32[2,2] subtract(w, x)"));
+    assert!(!repeated("f32[4] reshape(x)", "f32[1,4] reshape(x)"));
+    assert!(repeated("f32[] constant(2)", "f32[] constant(2)"));
+    assert!(!repeated("f32[] constant(2)", "f32[] constant(3)"));
+    let noted = "f32[2,2] negate(x), frontend_attributes={phzc.block=\"1\"}, sharding={replicated}";
+    assert!(repeated("f32[2,2] negate(x), metadata={op_name=\"a\"}", noted));
+    let dot = "f32[2,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    assert!(repeated(dot, dot));
+    assert!(!repeated(dot, &format!("{dot}, operand_precision={{high,high}}")));
+}
+
+#[test]
+fn parameters_and_effects_are_never_repeated() {
+    let body = "x = f32[4] parameter(0)
+        bp = f32[4] parameter(1)
+        y = f32[4] custom-call(x), custom_call_target=\"log\", custom_call_has_side_effect=true
+        b1 = f32[4] custom-call(x), custom_call_target=\"log\", custom_call_has_side_effect=true
+        z = f32[4] custom-call(x), custom_call_target=\"pure\"
+        b2 = f32[4] custom-call(x), custom_call_target=\"pure\"
+        ROOT r = () tuple()";
+    assert_eq!(repeats("", body), ["b2"]);
+}
+
+#[test]
+fn reductions_are_alike_where_their_computations_do_the_same() {
+    let comp = |name: &str, op: &str, root: &str| {
+        format!(
+            "{name} {{ p = f32[] parameter(0) q = f32[] parameter(1) r = f32[] {op} ROOT s = f32[] {root} }}\n"
+        )
+    };
+    let comps = [
+        comp("one", "add(p, q)", "copy(r)"),
+        comp("two", "add(p, q)", "copy(r)"),
+        comp("other", "multiply(p, q)", "copy(r)"),
+        comp("turned", "add(q, p)", "copy(r)"),
+        "short { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }\n".to_owned(),
+    ]
+    .concat();
+    let reduce = |apply: &str| format!("f32[] reduce(x, z), dimensions={{0}}, to_apply={apply}");
+    let body = format!(
+        "x = f32[4] parameter(0)\nz = f32[] constant(0)\ny = {}\nb1 = {}\nb2 = {}\nb3 = {}\nb4 = {}\nROOT r = () tuple()",
+        reduce("one"),
+        reduce("two"),
+        reduce("other"),
+        reduce("turned"),
+        reduce("short"),
+    );
+    assert_eq!(repeats(&comps, &body), ["b1"]);
+}

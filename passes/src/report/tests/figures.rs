@@ -1,0 +1,264 @@
+//! Every figure of small placed programs, by hand: a device that reads and writes a byte a second starts a kernel in half of one.
+
+use super::*;
+use crate::testing::{one_byte_a_second, staged};
+use phzc_cost::Pipeline;
+
+/// A step of two stages and two microbatches: `x` is data, `w` a weight; each value has 32 bytes.
+fn step() -> Module {
+    staged(
+        " {0}: (1, {}, may-alias) ",
+        "0:;1:",
+        r#"{"n_microbatches":2,"planned_secs":400,"lower_bound_secs":100,"stop":"limit"}"#,
+        &[
+            ("x = f32[8] parameter(0)", "fwd", 0),
+            ("w = f32[8] parameter(1)", "fwd", 0),
+            ("h = f32[8] multiply(x, w)", "fwd", 0),
+            ("k = f32[8] negate(h)", "fwd", 1),
+            ("g = f32[8] multiply(k, h)", "bwd", 1),
+            ("d = f32[8] multiply(g, x)", "bwd", 0),
+            ("v = f32[8] add(w, d)", "upd", 0),
+            ("ROOT t = (f32[8], f32[8]) tuple(v, k)", "upd", 0),
+        ],
+    )
+}
+
+/// Half of three arrays of 32 bytes, a microbatch's part, and the launch.
+const HALF_OF_THREE: f64 = 48.5;
+
+#[test]
+fn each_figure_of_a_stage_is_the_sum_of_what_its_instructions_take() {
+    let cluster = one_byte_a_second();
+    let plan = plan(&step(), &cluster).expect("a legal header");
+    let send_secs = cluster.send_secs(16.0, false);
+    let [first, second] = &plan.stages[..] else { panic!("two stages") };
+    let wanted = Stage {
+        devices: [0, 0],
+        group: None,
+        mesh: String::new(),
+        n_instrs: 6,
+        forward_secs: HALF_OF_THREE,
+        backward_secs: HALF_OF_THREE,
+        recompute_secs: 0.0,
+        weight_gradient_secs: HALF_OF_THREE,
+        update_secs: 96.5,
+        send_secs,
+        n_in_flight: 2,
+        ..first.clone()
+    };
+    assert_eq!(*first, wanted);
+    let wanted = Stage {
+        devices: [1, 1],
+        n_instrs: 2,
+        forward_secs: 32.5,
+        backward_secs: HALF_OF_THREE,
+        weight_gradient_secs: 0.0,
+        update_secs: 0.0,
+        send_secs: 0.0,
+        n_in_flight: 1,
+        parameter_bytes: 0.0,
+        memory_bytes: second.memory_bytes,
+        ..wanted
+    };
+    assert_eq!(*second, wanted);
+    // Half of `x` is there at a time.
+    assert_eq!(first.parameter_bytes, 48.0);
+    assert_eq!((plan.n_devices, plan.n_microbatches, plan.memory_limit_bytes), (2, 2, 2048.0));
+    assert_eq!((plan.planned_secs, plan.lower_bound_secs, plan.gap), (Some(400.0), Some(100.0), Some(0.75)));
+    assert_eq!((plan.stop.as_deref(), &*plan.cluster, &*plan.schedule), (Some("limit"), "test", "1f1b"));
+}
+
+#[test]
+fn a_step_is_its_pipeline_and_then_its_update() {
+    let cluster = one_byte_a_second();
+    let plan = plan(&step(), &cluster).expect("a legal header");
+    let send_secs = cluster.send_secs(16.0, false);
+    let pipeline = Pipeline {
+        forward_secs: vec![HALF_OF_THREE, 32.5],
+        backward_secs: vec![HALF_OF_THREE; 2],
+        weight_secs: vec![HALF_OF_THREE, 0.0],
+        send_secs: vec![send_secs],
+        n_microbatches: 2,
+    };
+    assert_eq!(plan.pipeline(), pipeline);
+    assert_eq!(plan.once_secs, 96.5);
+    assert_eq!(plan.time_secs, pipeline.step_secs(Schedule::OneFOneB) + 96.5);
+    assert_eq!(plan.secs_by(Schedule::GPipe), pipeline.step_secs(Schedule::GPipe) + 96.5);
+    // Both microbatches go on and come back over the boundary of the first stage, which is busy longest.
+    let busy_secs = 4.0 * HALF_OF_THREE + 96.5;
+    assert_eq!(plan.breakdown.memory_bound_secs, busy_secs);
+    assert_eq!((plan.breakdown.compute_secs, plan.breakdown.collective_secs), (0.0, 4.0 * send_secs));
+    let bubble_secs = plan.time_secs - busy_secs - 4.0 * send_secs;
+    assert!((plan.breakdown.bubble_secs - bubble_secs).abs() < 1e-9, "{:?}", plan.breakdown);
+}
+
+#[test]
+fn each_stage_s_sends_are_counted_onwards_and_back() {
+    let cluster = one_byte_a_second();
+    let plan = plan(&step(), &cluster).expect("a legal header");
+    let each_secs = cluster.send_secs(16.0, false);
+    let sends = |stage| CollectiveUse {
+        kind: "send".to_owned(),
+        axes: Vec::new(),
+        stage,
+        count: 2,
+        bytes: 32.0,
+        time_secs: 2.0 * each_secs,
+    };
+    assert_eq!(plan.collectives, [sends(0), sends(1)]);
+}
+
+#[test]
+fn a_value_goes_past_stages_over_the_devices_of_the_narrower_one_and_slower_between_nodes() {
+    // `h` is read whole by the two devices of the last stage; `s` depends on a parameter alone, and goes with every microbatch.
+    let module = staged(
+        " {0}: (1, {}, may-alias) ",
+        "0:;1:;2:x=2",
+        r#"{"n_microbatches":2}"#,
+        &[
+            ("x = f32[8] parameter(0)", "fwd", 0),
+            ("w = f32[8] parameter(1)", "fwd", 0),
+            ("h = f32[8] negate(x)", "fwd", 0),
+            ("s = f32[8] negate(w)", "fwd", 0),
+            ("k = f32[8] negate(s)", "fwd", 1),
+            ("l = f32[8] multiply(h, k)", "fwd", 2),
+            ("ROOT t = (f32[8], f32[8]) tuple(w, l)", "upd", 0),
+        ],
+    );
+    let cluster = one_byte_a_second();
+    let plan = plan(&module, &cluster).expect("a legal header");
+    let bytes: Vec<(usize, u64, f64)> =
+        plan.collectives.iter().map(|it| (it.stage, it.count, it.bytes)).collect();
+    // Over the first boundary `h`, 2 x 32 bytes by one device, and `s`, once; over the second `h` and `k`, 2 x 32 bytes each.
+    assert_eq!(bytes, [(0, 3, 96.0), (1, 3, 128.0)]);
+    let secs: Vec<f64> = plan.stages.iter().map(|stage| stage.send_secs).collect();
+    assert_eq!(secs, [cluster.send_secs(32.0, false), cluster.send_secs(32.0, true), 0.0]);
+    assert!(secs[1] > secs[0], "another node is farther");
+    let once = |bytes: f64, crosses| cluster.send_secs(bytes, crosses);
+    let times: Vec<f64> = plan.collectives.iter().map(|it| it.time_secs).collect();
+    assert_eq!(times, [2.0 * secs[0] + once(32.0, false), 2.0 * secs[1] + once(64.0, true)]);
+    assert_eq!(plan.once_secs, once(64.0, true));
+}
+
+#[test]
+fn stages_of_one_group_send_nothing_and_add_up() {
+    let module = staged(
+        "",
+        "0:;1:",
+        r#"{"n_microbatches":2,"schedule":"interleaved:2"}"#,
+        &[
+            ("x = f32[8] parameter(0)", "fwd", 0),
+            ("h = f32[8] negate(x)", "fwd", 0),
+            ("ROOT k = f32[8] negate(h)", "fwd", 1),
+        ],
+    );
+    let plan = plan(&module, &one_byte_a_second()).expect("a legal header");
+    assert_eq!(plan.stages.iter().map(|stage| stage.send_secs).collect::<Vec<_>>(), [0.0, 0.0]);
+    assert_eq!(plan.stages.iter().map(|stage| stage.group).collect::<Vec<_>>(), [Some(0), Some(0)]);
+    assert_eq!((plan.n_devices, plan.collectives.iter().map(|it| it.time_secs).sum::<f64>()), (1, 0.0));
+    // Both stages are those of the busiest group.
+    let parts = plan.breakdown;
+    assert_eq!((parts.memory_bound_secs, parts.collective_secs), (4.0 * 32.5, 0.0));
+    assert_eq!(plan.time_secs, parts.memory_bound_secs + parts.bubble_secs);
+}
+
+#[test]
+fn a_collective_over_a_part_of_the_batch_is_priced_per_microbatch_and_one_over_a_sum_once() {
+    let module = staged(
+        " {0}: (1, {}, may-alias) ",
+        "0:x=2",
+        r#"{"n_microbatches":2}"#,
+        &[
+            ("x = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}", "fwd", 0),
+            ("w = f32[4] parameter(1)", "fwd", 0),
+            ("zero = f32[] constant(0)", "fwd", 0),
+            ("all = f32[8,4] custom-call(x), custom_call_target=\"Sharding\"", "fwd", 0),
+            ("h = f32[8,4] negate(all)", "fwd", 0),
+            ("s = f32[4] reduce(x, zero), dimensions={0}, to_apply=add", "bwd", 0),
+            ("v = f32[4] add(w, s)", "upd", 0),
+            ("ROOT t = (f32[4], f32[8,4]) tuple(v, h)", "upd", 0),
+        ],
+    );
+    let cluster = one_byte_a_second();
+    let facts = derive(&module).expect("a legal header");
+    assert_eq!(facts.problems, []);
+    let plan = plan_of(&module, &facts, &cluster);
+    let group = AxisGroup { size: 2, stride: 1 };
+    let gather_secs = cluster.collective_secs(Collective::AllGather, 64.0, group);
+    let reduce_secs = cluster.collective_secs(Collective::AllReduce, 16.0, group);
+    let found = |kind: &str| {
+        let own = plan.collectives.iter().find(|it| it.kind == kind).expect("it is there");
+        (own.axes.join(","), own.stage, own.count, own.bytes, own.time_secs)
+    };
+    // The whole batch has 128 bytes: a gather of each half. The sum's collective is done once, after both.
+    assert_eq!(found("all-gather"), ("x".to_owned(), 0, 2, 128.0, 2.0 * gather_secs));
+    assert_eq!(found("all-reduce"), ("x".to_owned(), 0, 1, 16.0, reduce_secs));
+    assert_eq!(plan.breakdown.collective_secs, 2.0 * gather_secs + reduce_secs);
+    // 32 of the 64 bytes that a device has of `x` in, 16 bytes out, each time; `h` reads and writes 64 of 128.
+    let costs = costs_of(&module, &facts, &cluster);
+    let of = |name: &str| {
+        let (id, _) = module.entry().iter().find(|(_, it)| &*it.name == name).expect("it is there");
+        costs.get(&(module.entry, id)).cloned().unwrap_or_default()
+    };
+    let kernel = |times, secs| Cost { collective: None, times, secs };
+    let moved = |kind, times, secs| Cost { collective: Some((kind, 1)), times, secs };
+    assert_eq!(of("all"), [moved(Collective::AllGather, 2, gather_secs)]);
+    assert_eq!(of("h"), [kernel(2, 128.5)]);
+    assert_eq!(of("s"), [kernel(2, 40.5), moved(Collective::AllReduce, 1, reduce_secs)]);
+    assert_eq!(of("v"), [kernel(1, 48.5)]);
+    assert_eq!(of("x"), []);
+}
+
+#[test]
+fn what_takes_less_than_a_thousandth_of_all_has_no_remark() {
+    let text = |n: usize| {
+        format!(
+            "HloModule m\nENTRY e {{ a = f32[4] parameter(0) b = f32[4] exponential(a) \
+             c = f32[{n}] parameter(1) d = f32[{n}] exponential(c) ROOT t = (f32[4], f32[{n}]) tuple(b, d) }}"
+        )
+    };
+    let n_named = |n: usize| {
+        let module = parse(&text(n)).expect("legal");
+        let facts = derive(&module).expect("no notes");
+        costs_of(&module, &facts, &one_byte_a_second()).len()
+    };
+    // 32.5 seconds of about 31 000, and of about 34 000.
+    assert_eq!((n_named(3_900), n_named(4_300)), (2, 1));
+}
+
+#[test]
+fn collectives_that_the_plan_does_not_mention_are_counted_as_often_as_they_run() {
+    let text = "HloModule m, frontend_attributes={phzc.mesh=\"x=2\"}
+        b { p = (s32[], f32[4]) parameter(0), sharding={{replicated}, {devices=[2]<=[2]}}
+        i = s32[] get-tuple-element(p), index=0, sharding={replicated}
+        v = f32[4] get-tuple-element(p), index=1, sharding={devices=[2]<=[2]}
+        o = s32[] constant(1), sharding={replicated}
+        j = s32[] add(i, o), sharding={replicated}
+        n = f32[4] negate(v), sharding={replicated}
+        c = f32[4] custom-call(n), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]}
+        ROOT r = (s32[], f32[4]) tuple(j, c), sharding={{replicated}, {devices=[2]<=[2]}} }
+        k { p = (s32[], f32[4]) parameter(0), sharding={{replicated}, {devices=[2]<=[2]}}
+        i = s32[] get-tuple-element(p), index=0, sharding={replicated}
+        n = s32[] constant(5), sharding={replicated}
+        ROOT l = pred[] compare(i, n), direction=LT, sharding={replicated} }
+        ENTRY e { z = s32[] constant(0), sharding={replicated}
+        a = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+        t = (s32[], f32[4]) tuple(z, a), sharding={{replicated}, {devices=[2]<=[2]}}
+        ROOT w = (s32[], f32[4]) while(t), condition=k, body=b, sharding={{replicated}, {devices=[2]<=[2]}} }";
+    let plan = plan(&parse(text).expect("legal"), &one_byte_a_second()).expect("a legal header");
+    let counts: Vec<(&str, u64, f64)> =
+        plan.collectives.iter().map(|it| (&*it.kind, it.count, it.bytes)).collect();
+    assert_eq!((plan.n_implicit_collectives, counts), (5, vec![("all-gather", 5, 80.0)]));
+}
+
+#[test]
+fn a_gap_is_the_share_of_the_plan_above_the_bound_and_rounding_is_none() {
+    let gap = |planned: &str, bound: &str| {
+        let note = format!("{{\"planned_secs\":{planned},\"lower_bound_secs\":{bound}}}");
+        let module = staged("", "0:", &note, &[("ROOT a = f32[8] parameter(0)", "fwd", 0)]);
+        plan(&module, &one_byte_a_second()).expect("a legal header").gap
+    };
+    assert_eq!(gap("8", "6"), Some(0.25));
+    assert_eq!(gap("8", "7.999999999"), Some(0.0));
+    assert_eq!(gap("8", "null"), None);
+}

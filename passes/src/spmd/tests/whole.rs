@@ -1,0 +1,97 @@
+//! Whole programs for one device: their header, every reduction, and what is refused.
+
+use super::compare::difference;
+use super::{ROWS_X, Random, WHOLE, XY, lowered};
+use crate::derive::derive;
+use crate::spmd::{parts, program};
+use crate::testing::{check, staged};
+use insta::assert_snapshot;
+use phzc_ir::parse;
+
+#[test]
+fn every_reduction_of_a_split_dimension_is_one_of_all_devices() {
+    for (shape, op, start) in [
+        ("f32", "add", "0"),
+        ("s32", "multiply", "1"),
+        ("f32", "maximum", "-inf"),
+        ("s32", "minimum", "2147483647"),
+        ("s32", "and", "-1"),
+        ("s32", "or", "0"),
+        ("s32", "xor", "0"),
+    ] {
+        let text = format!(
+            "HloModule m, num_partitions=8, {XY}
+            own {{ p = {shape}[] parameter(0) q = {shape}[] parameter(1) ROOT r = {shape}[] {op}(p, q) }}
+            ENTRY e {{
+            a = {shape}[16,4] parameter(0), sharding={ROWS_X}
+            z = {shape}[] constant({start}), sharding={WHOLE}
+            ROOT r = {shape}[4] reduce(a, z), dimensions={{0}}, to_apply=own, sharding={WHOLE}
+            }}"
+        );
+        let module = parse(&text).expect("legal");
+        let facts = derive(&module).expect("a legal header");
+        assert_eq!(facts.problems, [], "{op}");
+        let local = parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("legal");
+        assert_eq!(difference(&module, (&module, &facts), &local, &mut Random(7)), None, "{op}");
+        let reducer = format!("to_apply=spmd.{op}.{shape}");
+        assert!(phzc_ir::print(&local).contains(&reducer), "{}", phzc_ir::print(&local));
+    }
+}
+
+#[test]
+fn a_computation_of_the_program_keeps_its_name() {
+    let text = format!(
+        "HloModule m, {XY}
+        spmd.add.f32 {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }}
+        ENTRY e {{
+        a = f32[16] parameter(0), sharding={{devices=[2,4]<=[8] last_tile_dim_replicate}}
+        z = f32[] constant(0), sharding={WHOLE}
+        ROOT r = f32[] reduce(a, z), dimensions={{0}}, to_apply=spmd.add.f32, sharding={WHOLE}
+        }}"
+    );
+    let found = check("spmd", &text);
+    assert!(found.contains("to_apply=spmd.add.f32.1\n") && found.contains("spmd.add.f32.1 {"), "{found}");
+}
+
+#[test]
+fn the_header_has_local_shapes_and_says_how_whole_values_lie() {
+    let text = format!(
+        "HloModule m, entry_computation_layout={{(f32[16,4]{{1,0}}, f32[])->(f32[16,4]{{1,0}}, f32[])}}, \
+         allow_spmd_sharding_propagation_to_output={{true}}, num_partitions=8, {XY}
+        ENTRY e {{
+        a = f32[16,4]{{1,0}} parameter(0), sharding={ROWS_X}
+        b = f32[] parameter(1), sharding={WHOLE}
+        n = f32[16,4]{{1,0}} negate(a), sharding={ROWS_X}
+        ROOT t = (f32[16,4]{{1,0}}, f32[]) tuple(n, b), sharding={{{ROWS_X}, {WHOLE}}}
+        }}"
+    );
+    assert_snapshot!(check("spmd", &text), @"");
+}
+
+#[test]
+fn what_means_something_else_on_one_device_is_refused() {
+    let refused = |instr: &str| {
+        lowered(&format!(
+            "ENTRY e {{ a = f32[16] parameter(0), sharding={WHOLE} ROOT r = {instr}, sharding={WHOLE} }}"
+        ))
+    };
+    let groups = "replica_groups={{0,1,2,3,4,5,6,7}}";
+    for (instr, why) in [
+        (format!("f32[128] all-gather(a), {groups}, dimensions={{0}}"), "communicates already"),
+        (format!("f32[16] all-to-all(a), {groups}, dimensions={{0}}"), "communicates already"),
+        ("f32[16] collective-permute(a), source_target_pairs={{0,1}}".to_owned(), "communicates already"),
+        ("u32[] partition-id()".to_owned(), "asks for the device, of which the whole program has none"),
+        ("u32[] replica-id()".to_owned(), "asks for the device, of which the whole program has none"),
+    ] {
+        let found = refused(&instr);
+        assert!(found.contains(&format!("`r` {why}")), "{instr}: {found}");
+    }
+}
+
+#[test]
+fn a_plan_of_several_stages_is_refused() {
+    let module = staged("", "0:;1:", "{}", &[("ROOT a = f32[4] parameter(0)", "fwd", 0)]);
+    let facts = derive(&module).expect("a legal header");
+    let error = program(&module, &facts).expect_err("it has two");
+    assert_eq!(error.message, "the plan has 2 stages, `spmd` lowers one");
+}
