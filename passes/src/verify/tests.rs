@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::testing::{EXAMPLES, passed, slow_8};
-use phzc_ir::eval::inputs;
 
 /// Asserts that the plan computes the same.
 fn check(name: &str, text: &str, pipeline: &str) -> Verified {
