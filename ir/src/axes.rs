@@ -167,4 +167,16 @@ mod tests {
         assert_eq!(Mesh::parse("x=2,y=4").expect("a mesh"), Mesh::new(&[2, 4]));
         assert!(Mesh::parse("a=2,a=4").is_err() && Mesh::parse("2a=2").is_err());
     }
+
+    #[test]
+    fn a_wrong_entry_is_pointed_at() {
+        let place = |text: &str| {
+            let span = LayoutText::parse(text).expect_err("no layout").span.expect("a place");
+            text[span.start as usize..span.end as usize].to_owned()
+        };
+        assert_eq!(
+            [place("[?,x]"), place("[x, ?,y]"), place("[x,-,?]"), place("[x,,y]"), place("x,y")],
+            ["?", " ?", "?", ",", "x,y"]
+        );
+    }
 }

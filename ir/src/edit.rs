@@ -244,6 +244,7 @@ mod tests {
         g { x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=f }
         ENTRY e { x = f32[] parameter(0) p = pred[] parameter(1) ROOT y = f32[] conditional(p, x, x), branch_computations={g, f} }
         h { ROOT x = f32[] parameter(0) }
+        k { x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=h }
     ";
 
     fn calls(module: &Module) -> Vec<(&str, Vec<&str>)> {
@@ -262,9 +263,10 @@ mod tests {
         let mut module = parse(CALLS).expect("legal");
         module.put_entry_last();
         let [f, g, e] = [("f", vec![]), ("g", vec!["f"]), ("e", vec!["g", "f"])];
-        assert_eq!(calls(&module), [f.clone(), g.clone(), ("h", vec![]), e.clone()]);
+        let [h, k] = [("h", vec![]), ("k", vec!["h"])];
+        assert_eq!(calls(&module), [f.clone(), g.clone(), h, k, e.clone()]);
         assert_eq!(&*module.entry().name, "e");
-        module.retain_comps(&[true, true, false, true]);
+        module.retain_comps(&[true, true, false, false, true]);
         assert_eq!(calls(&module), [f.clone(), g.clone(), e]);
         let mut new = module.comps[0].clone();
         new.name = "new".into();

@@ -88,4 +88,43 @@ mod tests {
         let call = &module.comps[1].instrs[1];
         assert_eq!((calls_any(call, &[true]), calls_any(call, &[false])), (true, false));
     }
+
+    #[test]
+    fn every_op_that_talks_to_others_has_an_effect() {
+        use Opcode::{
+            AllGatherDone, AllGatherStart, AllReduceDone, AllReduceStart, AsyncDone, AsyncStart, AsyncUpdate,
+            CollectivePermuteDone, CollectivePermuteStart, CopyDone, CopyStart, Infeed, Outfeed, Recv,
+            RecvDone, Rng, RngGetAndUpdateState, Send, SendDone,
+        };
+        let of = |op| has_side_effect(&Instr { op, ..Instr::nothing(crate::Span::default()) });
+        let pairs = [
+            AllGatherDone,
+            AllGatherStart,
+            AllReduceDone,
+            AllReduceStart,
+            CollectivePermuteDone,
+            CollectivePermuteStart,
+            CopyDone,
+            CopyStart,
+        ];
+        assert_eq!(pairs.map(of), [true; 8]);
+        assert_eq!(
+            [
+                AsyncStart,
+                AsyncUpdate,
+                AsyncDone,
+                Infeed,
+                Outfeed,
+                Recv,
+                RecvDone,
+                Rng,
+                RngGetAndUpdateState,
+                Send,
+                SendDone
+            ]
+            .map(of),
+            [true; 11]
+        );
+        assert!(!of(Opcode::AllGather) && !of(Opcode::Copy) && !of(Opcode::RngBitGenerator));
+    }
 }

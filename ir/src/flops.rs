@@ -383,4 +383,18 @@ mod tests {
         assert_eq!(totals(&module).once.flops, 8.0 + 8.0);
         assert_eq!(multiplicities(&module, Runs::Once), [5.0, 2.0, 1.0]);
     }
+
+    #[test]
+    fn a_loop_s_counter_is_exact_where_it_starts_at_a_constant() {
+        let of = |text: &str| {
+            let module = crate::parse(text).unwrap_or_else(|error| panic!("{error}"));
+            let at =
+                module.entry().instrs.iter().position(|instr| instr.op == Opcode::While).expect("a loop");
+            crate::trip::counter(&module, module.entry, InstrId::new(at))
+        };
+        let counter = crate::trip::Counter { element: 0, start: 0, step: 1, n_trips: 5 };
+        assert_eq!(of(PROGRAM), Some(counter));
+        let given = PROGRAM.replace("zero = s32[] constant(0)", "zero = s32[] parameter(2)");
+        assert_eq!(of(&given), None);
+    }
 }

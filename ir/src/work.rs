@@ -55,3 +55,17 @@ impl Mul<f64> for Work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_adds_up_and_is_repeated_part_by_part() {
+        let work = Work { flops: 1.0, transcendentals: 3.0, bytes: 5.0 };
+        assert_eq!(work * 2.0, Work { flops: 2.0, transcendentals: 6.0, bytes: 10.0 });
+        let mut sum = work + Work::flops(7.0);
+        sum += Work::transcendentals(4.0);
+        assert_eq!(sum, Work { flops: 8.0, transcendentals: 7.0, bytes: 5.0 });
+    }
+}

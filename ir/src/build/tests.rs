@@ -153,7 +153,9 @@ fn what_changes_nothing_is_left_out() {
             [b.reshape(x[0], &[2, 3]), b.transpose(x[0], &[0, 1]), b.broadcast(x[0], &[2, 3], &[0, 1])],
             [x[0]; 3]
         );
-        assert_eq!([b.slice_in(x[0], 1, 0, 3), b.sum(x[0], &[])], [x[0]; 2]);
+        assert_eq!([b.slice_in(x[0], 1, 0, 3), b.sum(x[0], &[]), b.convert(x[0], DType::F32)], [x[0]; 3]);
+        let whole = b.convert(x[0], DType::S32);
+        assert_eq!((b.dtype(whole), b.convert(whole, DType::S32)), (DType::S32, whole));
         let rest = b.slice_in(x[0], 1, 1, 3);
         assert_eq!(b.dims(rest)[..], [2, 2]);
         let moved = b.reshape(rest, &[4]);

@@ -286,4 +286,38 @@ mod tests {
         let permute = "x: f32[1]; ROOT y = f32[1] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{2,1}}";
         check_devices(permute, &three, &["error: device 1 gets two values"]);
     }
+
+    #[test]
+    fn what_is_started_is_done_later() {
+        use crate::eval::check::check;
+        let x = &["{1, 2}"];
+        check(
+            "x: f32[2]; s = (f32[2], f32[2], u32[]) copy-start(x); ROOT y = f32[2] copy-done(s)",
+            x,
+            "{1, 2}",
+        );
+        check(
+            "x: f32[2]; s = f32[2] all-reduce-start(x), replica_groups={}, to_apply=add; ROOT y = f32[2] all-reduce-done(s)",
+            x,
+            "{1, 2}",
+        );
+        check(
+            "x: f32[2]; s = (f32[2], f32[2]) all-gather-start(x), dimensions={0}, replica_groups={}; ROOT y = f32[2] all-gather-done(s)",
+            x,
+            "{1, 2}",
+        );
+        let permute = "x: f32[2]; s = (f32[2], f32[2], u32[], u32[]) collective-permute-start(x), source_target_pairs={{0,0}}; ROOT y = f32[2] collective-permute-done(s)";
+        check(permute, x, "{1, 2}");
+        let started = permute.replace(
+            "ROOT y = f32[2] collective-permute-done(s)",
+            "ROOT y = (f32[2], f32[2], u32[], u32[]) copy(s)",
+        );
+        assert!(
+            crate::eval::check::result(&started, x).starts_with("({1, 2}, {1, 2}, 0, 0)"),
+            "{}",
+            crate::eval::check::result(&started, x)
+        );
+        let wrapped = "f { a = f32[2] parameter(0) ROOT b = f32[2] negate(a) }\n---\nx: f32[2]; s = ((f32[2]), f32[2], s32[]) async-start(x), calls=f; ROOT y = f32[2] async-done(s), calls=f";
+        check(wrapped, x, "{-1, -2}");
+    }
 }

@@ -191,4 +191,31 @@ mod tests {
             "`all-gather` along dimension 0 cannot make f32[7,3] of f32[2,3]"
         );
     }
+
+    #[test]
+    fn sizes_are_multiples_of_each_other() {
+        let scatter = |made: &str| {
+            error(&format!(
+                "x: f32[8]; ROOT y = f32[{made}] reduce-scatter(x), replica_groups={{}}, dimensions={{0}}, to_apply=add"
+            ))
+        };
+        assert_eq!([scatter("2"), scatter("8")], ["", ""]);
+        assert_eq!(scatter("3"), "`reduce-scatter` along dimension 0 cannot make f32[3] of f32[8]");
+        assert_eq!(scatter("0"), "`reduce-scatter` along dimension 0 cannot make f32[0] of f32[8]");
+        let empty = "x: f32[0]; ROOT y = f32[8] all-gather(x), replica_groups={}, dimensions={0}";
+        assert_eq!(error(empty), "`all-gather` along dimension 0 cannot make f32[8] of f32[0]");
+        let permute = "x: f32[2]; ROOT y = f32[3] collective-permute(x), source_target_pairs={}";
+        assert_eq!(error(permute), "`collective-permute` makes f32[2], not f32[3]");
+    }
+
+    #[test]
+    fn only_reductions_work() {
+        assert_eq!(
+            work("x: f32[2,3]; ROOT y = f32[2,3] all-reduce-start(x), replica_groups={}, to_apply=add").flops,
+            6.0
+        );
+        let gather =
+            "x: f32[2]; ROOT y = (f32[2], f32[8]) all-gather-start(x), replica_groups={}, dimensions={0}";
+        assert_eq!(work(gather).flops, 0.0);
+    }
 }

@@ -256,4 +256,24 @@ mod tests {
         assert_eq!(rule(body), "([a,b],[c,b,d],[c])->([a,d]) {a=6!, b=8+, c=3!, d=2}");
         assert_eq!(work(body).flops, 192.0);
     }
+
+    #[test]
+    fn a_product_of_integers_has_the_wider_type_or_the_one_that_is_stated() {
+        let of = |a: &str, b: &str, made: &str| {
+            error(&format!(
+                "x: {a}[2]; y: {b}[2]; ROOT z = {made}[] dot(x, y), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}"
+            ))
+        };
+        assert_eq!(
+            [
+                of("s8", "s32", "s32"),
+                of("s32", "s8", "s32"),
+                of("s8", "s8", "s32"),
+                of("bf16", "bf16", "f32")
+            ],
+            [""; 4]
+        );
+        assert_eq!([of("s8", "s32", "f32"), of("s32", "s8", "f32")], ["`dot` makes s32[], not f32[]"; 2]);
+        assert_eq!(of("f32", "f32", "s32"), "`dot` makes f32[], not s32[]");
+    }
 }

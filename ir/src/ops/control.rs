@@ -283,4 +283,24 @@ mod tests {
         let called = |name: &str| super::callee(of(name)).map(|comp| comp.index());
         assert_eq!([called("c"), called("r"), called("w")], [Some(1), Some(1), None]);
     }
+
+    #[test]
+    fn a_loop_needs_a_truth_value_and_its_own_state() {
+        let looped = |condition: &str, body: &str| {
+            error(&format!(
+                "c {{ t = f32[2] parameter(0) {condition} }}\nb {{ t = f32[2] parameter(0) {body} }}\n---\nx: f32[2]; ROOT w = f32[2] while(x), condition=c, body=b"
+            ))
+        };
+        let (fine, same) = ("ROOT p = pred[] constant(false)", "ROOT n = f32[2] negate(t)");
+        assert_eq!(looped(fine, same), "");
+        assert_eq!(
+            looped("ROOT p = pred[2] compare(t, t), direction=EQ", same),
+            "condition `c` must return pred[], got pred[2]"
+        );
+        assert_eq!(looped("ROOT p = s32[] constant(0)", same), "condition `c` must return pred[], got s32[]");
+        assert_eq!(
+            looped(fine, "ROOT n = f32[] constant(0)"),
+            "body `b` must return what it takes, f32[2], got f32[]"
+        );
+    }
 }

@@ -251,4 +251,69 @@ mod tests {
             "`convolution` cannot divide its input features of 6 into 4 groups"
         );
     }
+
+    #[test]
+    fn groups_divide_features_and_batches() {
+        let of = |attrs: &str| {
+            error(&format!(
+                "x: f32[4,8,6]; k: f32[1,3,4]; ROOT c = f32[4,8,4] convolution(x, k), window={{size=1}}, dim_labels=b0f_0io->b0f{attrs}"
+            ))
+        };
+        assert_eq!(of(", feature_group_count=2"), "");
+        assert_eq!(
+            of(", feature_group_count=4"),
+            "`convolution` cannot divide its input features of 6 into 4 groups"
+        );
+        assert_eq!(
+            of(", feature_group_count=3"),
+            "`convolution` cannot divide its output features of 4 into 3 groups"
+        );
+        assert_eq!(
+            of(", batch_group_count=3"),
+            "`convolution` cannot divide its batch size of 4 into 3 groups"
+        );
+        assert_eq!(
+            of(", feature_group_count=2, batch_group_count=2"),
+            "`convolution` cannot group both features and batches"
+        );
+        assert_eq!(of(""), "the kernel's input features must be 6, got 3");
+    }
+
+    #[test]
+    fn labels_give_every_dimension_one_role() {
+        let of = |k: &str, labels: &str| {
+            error(&format!(
+                "x: f32[4,8,6]; k: f32[{k}]; ROOT c = f32[4,8,4] convolution(x, k), window={{size=1}}, dim_labels={labels}"
+            ))
+        };
+        assert_eq!(
+            of("1,6", "b0f_0io->b0f"),
+            "`dim_labels` `b0f_0io->b0f` fits rank 3, got f32[4,8,6] and f32[1,6]"
+        );
+        assert_eq!(
+            of("1,6,4", "bf_io->bf"),
+            "`dim_labels` `bf_io->bf` fits rank 2, got f32[4,8,6] and f32[1,6,4]"
+        );
+    }
+
+    #[test]
+    fn windows_that_overlap_or_turn_need_their_neighbours() {
+        let spatial = |window: &str, made: i64| {
+            let rule = rule(&format!(
+                "x: f32[8,32,3]; k: f32[4,3,16]; ROOT c = f32[8,{made},16] convolution(x, k), window={{size=4 {window}}}, dim_labels=b0f_0io->b0f"
+            ));
+            rule.contains('~')
+        };
+        assert!(!spatial("stride=4", 8) && !spatial("rhs_dilate=8", 8));
+        assert!(
+            spatial("stride=4 rhs_reversal=1", 8)
+                && spatial("stride=2", 15)
+                && spatial("stride=4 pad=2_2", 9)
+        );
+        assert!(
+            spatial("stride=4 pad=4_0", 9)
+                && spatial("rhs_dilate=4", 20)
+                && spatial("stride=8 lhs_dilate=2", 8)
+        );
+    }
 }

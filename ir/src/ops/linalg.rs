@@ -270,4 +270,70 @@ mod tests {
             "the transformed size must be 5, got 4"
         );
     }
+
+    #[test]
+    fn work_of_roots_solutions_and_sorting() {
+        let flops = |body: &str| crate::ops::check::work(body).flops;
+        assert_eq!(flops("x: f64[3,3]; ROOT y = f64[3,3] cholesky(x), lower=true"), 9.0);
+        assert_eq!(flops("x: f64[2,4,4]; ROOT y = f64[2,4,4] cholesky(x), lower=true"), 42.0);
+        let solve = "a: f64[3,3]; b: f64[3,5]; ROOT y = f64[3,5] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE";
+        assert_eq!(flops(solve), 2.0 * 3.0 * 15.0);
+        let sort = |n: usize| {
+            flops(&format!("x: f32[{n}]; ROOT y = f32[{n}] sort(x), dimensions={{0}}, to_apply=less"))
+        };
+        assert_eq!([sort(8), sort(5), sort(2), sort(1), sort(0)], [24.0, 15.0, 2.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn systems_have_matrices_that_fit() {
+        let solve = |a: &str, b: &str, left: bool| {
+            crate::ops::check::error(&format!(
+                "a: {a}; b: {b}; ROOT y = {b} triangular-solve(a, b), left_side={left}, lower=true, transpose_a=NO_TRANSPOSE"
+            ))
+        };
+        assert_eq!(
+            [
+                solve("f32[3,3]", "f32[3,5]", true),
+                solve("f32[3,3]", "f32[5,3]", false),
+                solve("f32[2,3,3]", "f32[2,3,5]", true)
+            ],
+            [""; 3]
+        );
+        for (a, b, left) in [
+            ("f32[3,3]", "f32[5,3]", true),
+            ("f32[3,3]", "f32[3,5]", false),
+            ("f32[2,3,3]", "f32[4,3,5]", true),
+            ("f32[3,3]", "f64[3,5]", true),
+            ("f32[3,3]", "f32[2,3,5]", true),
+        ] {
+            assert_eq!(solve(a, b, left), format!("`triangular-solve` of {a} does not fit {b}"));
+        }
+    }
+
+    #[test]
+    fn spectra_have_the_sizes_that_are_written() {
+        let fft = |x: &str, made: &str, attrs: &str| {
+            crate::ops::check::error(&format!("x: {x}; ROOT y = {made} fft(x), {attrs}"))
+        };
+        assert_eq!(fft("c64[2,4]", "c64[2,4]", "fft_type=FFT, fft_length={4}"), "");
+        assert_eq!(fft("f32[4,5]", "c64[4,3]", "fft_type=RFFT, fft_length={4,5}"), "");
+        assert_eq!(fft("c128[4,3]", "f64[4,5]", "fft_type=IRFFT, fft_length={4,5}"), "");
+        assert_eq!(fft("f32[0]", "c64[0]", "fft_type=RFFT, fft_length={0}"), "");
+        assert_eq!(
+            fft("c64[4]", "c64[4]", "fft_type=FFT, fft_length={3}"),
+            "the transformed size must be 3, got 4"
+        );
+        assert_eq!(
+            fft("c64[4]", "f32[4]", "fft_type=IRFFT, fft_length={4}"),
+            "the transformed size must be 3, got 4"
+        );
+        assert_eq!(
+            fft("f32[4]", "f32[4]", "fft_type=FFT, fft_length={4}"),
+            "`fft` of type `FFT` cannot transform f32[4]"
+        );
+        assert_eq!(
+            fft("c64[4]", "c64[4]", "fft_type=FFT, fft_length={4,4}"),
+            "`fft_length` does not fit c64[4]"
+        );
+    }
 }

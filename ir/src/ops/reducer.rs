@@ -158,3 +158,60 @@ pub(crate) fn is_neutral(view: &View, operand: usize, reducer: Reducer) -> bool 
 pub(crate) fn check_selection(view: &View, key: Key, dtype: DType) -> Result<(), String> {
     check_comparator(callee(view, key)?, &[dtype])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::check::{error, with_root};
+
+    fn combines(dtype: &str, root: &str) -> Option<Reducer> {
+        let comp = format!("r {{ a = {dtype}[] parameter(0) b = {dtype}[] parameter(1) {root} }}");
+        let body = format!(
+            "x: {dtype}[2]; z: {dtype}[]; ROOT y = {dtype}[] reduce(x, z), dimensions={{0}}, to_apply=r"
+        );
+        with_root(&format!("{comp}\n---\n{body}"), |view| reducer(view, Key::ToApply, 0))
+    }
+
+    #[test]
+    fn computations_of_one_op_are_known() {
+        let of = |dtype: &str, op: &str| combines(dtype, &format!("ROOT c = {dtype}[] {op}(b, a)"));
+        assert_eq!(
+            [of("f32", "add"), of("s32", "multiply"), of("f32", "maximum")],
+            [Some(Reducer::Add), Some(Reducer::Mul), Some(Reducer::Max)]
+        );
+        assert_eq!(
+            [of("f32", "minimum"), of("u8", "and"), of("u8", "or"), of("u8", "xor")],
+            [Some(Reducer::Min), Some(Reducer::And), Some(Reducer::Or), Some(Reducer::Xor)]
+        );
+        assert_eq!(
+            [of("pred", "add"), of("pred", "multiply"), of("f32", "subtract")],
+            [Some(Reducer::Or), Some(Reducer::And), None]
+        );
+        assert_eq!(combines("f32", "ROOT c = f32[] add(a, a)"), None);
+    }
+
+    #[test]
+    fn narrow_floats_may_be_combined_in_wide_ones() {
+        let wide = "x = f32[] convert(a) y = f32[] convert(b) s = f32[] add(x, y) ROOT c = bf16[] convert(s)";
+        assert_eq!(combines("bf16", wide), Some(Reducer::Add));
+        let whole = wide.replace("f32[]", "s32[]");
+        assert_eq!(combines("bf16", &whole), None);
+    }
+
+    #[test]
+    fn a_window_s_selection_is_a_comparison() {
+        let select = |comp: &str| {
+            error(&format!(
+                "x: f32[8]; s: f32[4]; z: f32[]; ROOT r = f32[8] select-and-scatter(x, s, z), window={{size=2 stride=2}}, select={comp}, scatter=add"
+            ))
+        };
+        assert_eq!([select("less"), select("add")], ["", "`add` must return pred[], got f32[]"]);
+    }
+
+    #[test]
+    fn long_tuples_are_shortened_where_they_are_described() {
+        let of = |n: usize| describe(&Shape::Tuple(vec![Shape::array(DType::F32, &[]); n]));
+        assert_eq!(of(4), "(f32[], f32[], f32[], f32[])");
+        assert_eq!(of(5), "(f32[], f32[], f32[], f32[], … (5 parts))");
+    }
+}

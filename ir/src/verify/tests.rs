@@ -237,3 +237,16 @@ fn without_result_shape(text: &str) -> String {
     });
     format!("{before}ROOT r = {}", &after[end.map_or(0, |end| end + 1)..])
 }
+
+#[test]
+fn only_some_ops_make_an_empty_tuple() {
+    use crate::ops::check::error;
+    assert_eq!(error("x: f32[2]; ROOT y = () custom-call(x), custom_call_target=\"f\""), "");
+    assert_eq!(error("ROOT x = () parameter(0)"), "");
+    let gather = "x: f32[2]; ROOT y = () all-gather(x), dimensions={0}, replica_groups={}";
+    assert_eq!(error(gather), "`all-gather` does not make an empty tuple");
+    assert_eq!(
+        error("ROOT y = f32[2] concatenate(), dimensions={0}"),
+        "`concatenate` takes at least 1 operand, got 0"
+    );
+}

@@ -98,5 +98,8 @@ fn bits_of_other_widths_and_types() {
     check("x: pred[2]; ROOT y = u8[2] bitcast-convert(x)", &["{true, false}"], "{1, 0}");
     check("x: u8[2]; ROOT y = pred[2] bitcast-convert(x)", &["{1, 0}"], "{true, false}");
     check("x: u64[1]; ROOT y = u16[1,4] bitcast-convert(x)", &["{1125912791875585}"], "{{1, 2, 3, 4}}");
+    check("x: s8[1,4]; ROOT y = u32[1] bitcast-convert(x)", &["{{-1, 1, 1, 1}}"], "{16843263}");
+    check("x: u32[1]; ROOT y = f8e4m3fn[1,4] bitcast-convert(x)", &["{943208504}"], "{{1, 1, 1, 1}}");
+    check("x: u8[1,4]; ROOT y = f32[1] bitcast-convert(x)", &["{{0, 0, 128, 63}}"], "{1}");
     check("x: u16[1,4]; ROOT y = u64[1] bitcast-convert(x)", &["{{1, 2, 3, 4}}"], "{1125912791875585}");
 }
