@@ -64,3 +64,36 @@ pub(crate) fn indices(array: Array) -> Result<Buf<i64>> {
     let buf = array.buf::<i64>()?;
     Ok(if is_huge { map_in_place(buf, |x| if x < 0 { i64::MAX } else { x }) } else { buf })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::eval::check::check;
+
+    #[test]
+    fn sizes_are_read_and_set_where_they_do_not_change() {
+        check(
+            "x: f32[4,2]; ROOT y = s32[] get-dimension-size(x), dimensions={0}",
+            &["{{1, 2}, {3, 4}, {5, 6}, {7, 8}}"],
+            "4",
+        );
+        let set = |size: u32| {
+            format!(
+                "x: f32[2]; n = s32[] constant({size}); ROOT y = f32[2] set-dimension-size(x, n), dimensions={{0}}"
+            )
+        };
+        check(&set(2), &["{1, 2}"], "{1, 2}");
+        check(&set(1), &["{1, 2}"], "error: arrays whose size is known at run time only are not evaluated");
+    }
+
+    #[test]
+    fn indices_are_as_large_as_they_say() {
+        let slice = |dtype: &str| {
+            format!("x: f32[4]; i: {dtype}[]; ROOT y = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={{2}}")
+        };
+        let x = "{1, 2, 3, 4}";
+        check(&slice("u64"), &[x, "18446744073709551615"], "{3, 4}");
+        check(&slice("u64"), &[x, "0"], "{1, 2}");
+        check(&slice("s64"), &[x, "-1"], "{1, 2}");
+        check(&slice("s32"), &[x, "1"], "{2, 3}");
+    }
+}

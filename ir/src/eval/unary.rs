@@ -58,8 +58,6 @@ fn real<T: Real>(op: Opcode) -> Result<fn(T) -> T> {
         Opcode::Log => T::ln,
         Opcode::LogPlusOne => T::ln_1p,
         Opcode::Logistic => |x| T::one() / (T::one() + (-x).exp()),
-        Opcode::Real => |x| x,
-        Opcode::Imag => |_| T::zero(),
         Opcode::RoundNearestAfz => T::round,
         Opcode::RoundNearestEven => T::round_even,
         Opcode::Rsqrt => |x| T::one() / x.sqrt(),

@@ -180,4 +180,12 @@ mod tests {
         let no_window = "x: f32[1]; s: f32[0]; z = f32[] constant(3); ROOT y = f32[1] select-and-scatter(x, s, z), window={size=3}, select=ge, scatter=add";
         check(no_window, &["{-5}", "{}"], "{3}");
     }
+
+    #[test]
+    fn windows_may_be_reversed_and_are_refused_where_their_padding_does_not_fit() {
+        let reversed = "x: f32[3]; z = f32[] constant(0); ROOT r = f32[2] reduce-window(x, z), window={size=2 rhs_reversal=1}, to_apply=add";
+        check(reversed, &["{1, 2, 3}"], "{3, 5}");
+        let wide = "x: f32[2]; z = f32[] constant(0); ROOT r = f32[4] reduce-window(x, z), window={size=2 stride=1000000000 pad=0_3000000000}, to_apply=add";
+        check(wide, &["{1, 2}"], "error: an array of 12.0 GB is above the limit of 8.0 GB");
+    }
 }

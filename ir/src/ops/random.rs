@@ -57,4 +57,15 @@ mod tests {
         assert_eq!(rule(body), "([a])->([b],[c]) {a=2!, b=2!, c=8!}");
         assert_eq!(work(body).transcendentals, 10.0);
     }
+
+    #[test]
+    fn the_next_state_has_the_state_s_type() {
+        let of = |next: &str| {
+            crate::ops::check::error(&format!(
+                "s: u64[2]; ROOT r = ({next}, u32[4]) rng-bit-generator(s), algorithm=rng_default"
+            ))
+        };
+        assert_eq!(of("u64[2]"), "");
+        assert_ne!(of("u64[3]"), "");
+    }
 }

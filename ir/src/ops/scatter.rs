@@ -147,3 +147,25 @@ fn work(view: &View) -> Work {
         operand_dims(view, view.n_operands() / 2 + 1).iter().map(|&size| size as f64).product();
     applied(view, Key::ToApply) * n_updates
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::{error, rule};
+
+    /// Two arrays of 9 elements, the places of two updates each.
+    fn scatter(updates: &str) -> String {
+        format!(
+            "x: f32[9]; y: s32[9]; i: s32[2,1]; u: f32[2]; v: {updates}; ROOT r = (f32[9], s32[9]) scatter(x, y, i, u, v), to_apply=sums, update_window_dims={{}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1"
+        )
+    }
+
+    #[test]
+    fn every_array_has_an_update_of_its_own() {
+        assert_eq!(error(&scatter("s32[2]")), "");
+        for wrong in ["s32[3]", "pred[2]", "s32[2,1]"] {
+            assert_ne!(error(&scatter(wrong)), "", "{wrong}");
+        }
+        let text = rule(&scatter("s32[2]"));
+        assert!(text.starts_with("([a],[a],[") && text.contains(")->([a],[a]) {a=9"), "{text}");
+    }
+}

@@ -135,3 +135,12 @@ fn what_is_no_program_is_said() {
     let two = parse("ENTRY a { ROOT x = f32[] parameter(0) } ENTRY b { ROOT x = f32[] parameter(0) }");
     assert_eq!(two.expect_err("two").message, "a module has one `ENTRY` computation");
 }
+
+#[test]
+fn signatures_and_operands_in_the_long_form_are_read() {
+    let text = "ENTRY %e (x: f32[8], y: (s8[], pred[])) -> f32[8] { %x = f32[8]{0} parameter(0) %y = (s8[], pred[]) parameter(1)
+        ROOT %r = f32[8]{0} add(f32[8]{0} %x, /*index=1*/f32[8]{0} %x) }";
+    let module = parse(text).expect("legal");
+    assert_eq!(print_instr(&module, module.entry(), module.entry().root()), "r = f32[8]{0} add(x, x)");
+    assert!(parse("ENTRY e (x: f33[8]) -> f32[8] { ROOT x = f32[8] parameter(0) }").is_err());
+}

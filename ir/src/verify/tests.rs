@@ -250,3 +250,33 @@ fn only_some_ops_make_an_empty_tuple() {
         "`concatenate` takes at least 1 operand, got 0"
     );
 }
+
+#[test]
+fn shardings_name_devices_that_can_be() {
+    use crate::ops::check::error;
+    let of =
+        |sharding: &str| error(&format!("x: f32[8,8]; ROOT y = f32[8,8] negate(x), sharding={sharding}"));
+    assert_eq!(
+        [of("{maximal device=0}"), of("{devices=[8,1]<=[1,8]T(0,1)}"), of("{devices=[2,1]1,0}")],
+        ["", "", ""]
+    );
+    assert!(
+        of("{maximal device=-1}").contains("names a device that cannot be"),
+        "{}",
+        of("{maximal device=-1}")
+    );
+    assert!(
+        of("{devices=[2,1]<=[3]}").contains("needs 2 devices after `<=`"),
+        "{}",
+        of("{devices=[2,1]<=[3]}")
+    );
+    assert!(
+        of("{devices=[2,1]0,0}").contains("names device 0 twice")
+            && of("{devices=[2,1]0,2}").contains("names device 2 of 2")
+    );
+    assert!(
+        of("{devices=[2,1]0}").contains("needs 2 devices, got 1")
+            && of("{devices=[2]0,1}").contains("needs 2 tile counts, got 1")
+    );
+    assert!(of("{devices=[0,1]<=[0]}").contains("needs tile counts of at least 1"));
+}

@@ -274,3 +274,18 @@ fn selective_checkpoints_keep_what_every_visited_expert_makes() {
     let expected = 120.0 + 30.0 * (2.0 * (6.0 + 3.0) + 4.0) + 2.0 * 2.0 * (30.0 * 5.0 + 7.5 * 8.0);
     assert_eq!(saved_bytes(&job, &layer(&job)), expected);
 }
+
+#[test]
+fn elements_of_32_bits_take_twice_the_bytes_of_16() {
+    let mut job = fused();
+    (job.stack.dtype, job.model.is_gated) = ("f32", true);
+    assert_eq!(rows([norm(&job)]), [stream(1920.0, 3840.0, 960.0)]);
+    assert_eq!(rows(core(&job, 12.0, 6.0))[0], stream(4320.0, 4320.0, 0.0));
+    job.layout.context = 2;
+    let exchange = collect(Group::Context, Some((AllGather, 1440.0)), Some((ReduceScatter, 2880.0)));
+    assert_eq!(rows(core(&job, 12.0, 6.0))[1], exchange);
+    (job.layout.context, job.layout.tensor, job.model.has_dropout) = (1, 2, true);
+    let list = rows(scores(&job, 6.0, 0.0));
+    assert_eq!(list[2], stream(9.0 * 360.0, 9.0 * 360.0, 5.0 * 360.0));
+    assert_eq!(list[4], stream(2.0 * 720.0, 2.0 * 720.0, 0.0));
+}

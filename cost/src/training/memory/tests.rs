@@ -68,6 +68,9 @@ fn a_layer_that_is_computed_again_holds_what_it_would_keep() {
 fn a_layer_makes_its_result_and_scores_and_keeps_neither() {
     let mut job = job();
     assert_eq!(passing_bytes(&job), 480.0 + 2.0 * 2.0 * 720.0);
+    job.stack.dtype = "f32";
+    assert_eq!(passing_bytes(&job), 960.0 + 2.0 * 4.0 * 720.0);
+    job.stack.dtype = "bf16";
     job.stack.fuses_attention = true;
     assert_eq!(passing_bytes(&job), 480.0);
     job.layout.tensor = 4;

@@ -1,12 +1,13 @@
 //! Functions of one element at points where their values are known.
 
 use crate::eval::check::{check, result};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_3, FRAC_PI_6, LN_2, SQRT_2};
 
 /// Real functions, a point and the value there.
 const REAL: &[(&str, f64, f64)] = &[
-    ("acos", 0.5, 1.0471976),
+    ("acos", 0.5, FRAC_PI_3),
     ("acosh", 2.0, 1.3169579),
-    ("asin", 0.5, 0.5235988),
+    ("asin", 0.5, FRAC_PI_6),
     ("asinh", 0.5, 0.4812118),
     ("atanh", 0.5, 0.5493061),
     ("cbrt", 0.5, 0.7937005),
@@ -14,15 +15,15 @@ const REAL: &[(&str, f64, f64)] = &[
     ("cosine", 0.5, 0.8775826),
     ("exponential", 0.5, 1.6487213),
     ("exponential-minus-one", 0.5, 0.6487213),
-    ("log", 0.5, -0.6931472),
+    ("log", 0.5, -LN_2),
     ("log-plus-one", 0.5, 0.4054651),
     ("logistic", 0.5, 0.6224593),
     ("negate", 0.5, -0.5),
-    ("rsqrt", 0.5, 1.4142136),
+    ("rsqrt", 0.5, SQRT_2),
     ("sign", 0.5, 1.0),
     ("sine", 0.5, 0.4794255),
     ("sinh", 0.5, 0.5210953),
-    ("sqrt", 0.5, 0.7071068),
+    ("sqrt", 0.5, FRAC_1_SQRT_2),
     ("tan", 0.5, 0.5463025),
     ("tanh", 0.5, 0.4621172),
 ];
