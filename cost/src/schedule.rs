@@ -104,6 +104,19 @@ impl Schedule {
     }
 }
 
+/// Whether each schedule ends a stage's task before it begins another of the same microbatch: the first stage's forward, forward to the
+/// last, backward to the first; gradients of weights after their own stage's backward, in no order among stages.
+pub fn comes_before((phase, stage): (Phase, usize), (later, later_stage): (Phase, usize)) -> bool {
+    use Phase::{Backward, Forward, WeightGradient};
+    match (phase, later) {
+        (Forward, Forward) => stage < later_stage,
+        (Forward, _) => true,
+        (Backward, Backward) => stage > later_stage,
+        (Backward, WeightGradient) => stage >= later_stage,
+        (Backward, Forward) | (WeightGradient, _) => false,
+    }
+}
+
 impl std::fmt::Display for Schedule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

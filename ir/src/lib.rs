@@ -30,7 +30,7 @@ pub mod verify;
 pub mod view;
 pub mod work;
 
-pub use alias::{Aliased, aliased};
+pub use alias::{Aliased, alias_entries, aliased, donor_entries};
 pub use attr::{Attr, Key, Value};
 pub use axes::LayoutText;
 pub use diag::{Diagnostic, Result, Severity, Span, counted};

@@ -38,8 +38,13 @@ pub fn has_batch(graph: &Graph) -> Vec<bool> {
 /// Loops are followed from op to op, from operands to results and, for what is spread over the batch, such as a
 /// bias, from results to operands. State has none.
 pub fn batch_dims(graph: &Graph) -> Vec<u64> {
+    batch_dims_of(graph, data(graph))
+}
+
+/// The same where these are the data.
+pub fn batch_dims_of(graph: &Graph, data: impl Iterator<Item = TensorId>) -> Vec<u64> {
     let mut dims: Vec<u64> = vec![0; graph.tensors.len()];
-    data(graph).for_each(|id| dims[id as usize] = 1);
+    data.for_each(|id| dims[id as usize] = 1);
     let mut is_changed = dims.iter().any(|&dims| dims != 0);
     let mut factors = Vec::new();
     // Values that loops carry lead back to earlier nodes.

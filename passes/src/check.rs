@@ -8,7 +8,9 @@
 //! * Every instruction has a layout that divides it, and every op can work on its operands' layouts with no
 //!   communication but a reduction of its own result (see [`crate::derive`]); changes of layout are explicit.
 //! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
-//! * Every device has its part of every microbatch.
+//! * Every value is there before it is read, task by task in the plan's schedule ([`crate::derive::order`]).
+//! * The update works on sums over microbatches, forward and backward on microbatches ([`crate::derive::accumulate`]), and every device has its
+//!   part of each.
 //! * A device's memory suffices, by liveness ([`memory`]).
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
@@ -23,7 +25,8 @@ mod tests;
 pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of, memory_shared};
 pub use shared::GroupMemory;
 
-use crate::derive::{BatchSplit, Facts, Problem, batch_splits, derive, is_planned};
+use crate::derive::{BatchSplit, Facts, Problem, accumulate, batch_splits, derive, is_planned, order};
+use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, InstrId, Module, Result, Span, counted};
@@ -46,11 +49,16 @@ const MAX_LISTED: usize = 10;
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     let mut facts = derive(module)?;
-    facts.problems.extend(uneven_microbatches(module, &facts));
     let is_strict = match options.text("strict") {
         "auto" => is_planned(module),
         word => word == "true",
     };
+    if is_strict {
+        let graph = Graph::build(module);
+        facts.problems.extend(order::problems(module, &facts));
+        facts.problems.extend(uneven_microbatches(module, &facts, &graph));
+        facts.problems.extend(accumulate::problems(module, &facts, &graph));
+    }
     let (errors, warnings): (Vec<&Problem>, Vec<&Problem>) =
         facts.problems.iter().partition(|problem| is_strict || problem.is_fatal);
     if let Some(error) = listed(module, &errors, Diagnostic::error) {
@@ -62,7 +70,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 }
 
 /// Activations whose batch is split over more devices than a microbatch can be.
-fn uneven_microbatches(module: &Module, facts: &Facts) -> Vec<Problem> {
+fn uneven_microbatches(module: &Module, facts: &Facts, graph: &Graph) -> Vec<Problem> {
     let n = facts.header.n_microbatches;
     if n == 1 {
         return Vec::new();
@@ -71,14 +79,18 @@ fn uneven_microbatches(module: &Module, facts: &Facts) -> Vec<Problem> {
         comp: split.comp,
         instr: split.instr,
         is_fatal: false,
-        message: format!(
-            "`{}` splits a batch dimension of {} over {} devices, each of {n} microbatches cannot be split so",
-            module.comp(split.comp).instr(split.instr).name,
-            split.size,
-            split.n_tiles
-        ),
+        message: uneven(&module.comp(split.comp).instr(split.instr).name, split, n),
     };
-    batch_splits(module, facts).iter().filter(|split| !split.allows(n)).map(problem).collect()
+    batch_splits(facts, graph).iter().filter(|split| !split.allows(n)).map(problem).collect()
+}
+
+fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -> String {
+    match n_tiles {
+        1 => format!("`{name}` has a batch dimension of {size}, which cannot be cut into {n} microbatches"),
+        _ => format!(
+            "`{name}` splits a batch dimension of {size} over {n_tiles} devices, each of {n} microbatches cannot be split so"
+        ),
+    }
 }
 
 /// How many values of a peak are listed.

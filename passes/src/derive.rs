@@ -5,8 +5,9 @@
 //! stage and phase from phzc's notes. Preconditions: a verified module whose calls and fusions are inlined.
 //! [`crate::check`] judges these facts, [`crate::report`] prices them.
 
+pub mod accumulate;
 mod agree;
-mod early;
+mod aliases;
 mod fused;
 mod header;
 mod local;
@@ -14,6 +15,7 @@ mod loops;
 mod micro;
 mod moves;
 mod ops;
+pub mod order;
 mod origin;
 mod parts;
 mod put_off;
@@ -151,10 +153,11 @@ pub fn derive(module: &Module) -> Result<Facts> {
         deriver.comp(comp);
     }
     agree::check(module, &mut deriver.facts);
+    let aliases = aliases::problems(module, &deriver.facts);
+    deriver.facts.problems.extend(aliases);
     let ends = sums::ends(module, &deriver.facts);
     deriver.facts.problems.extend(ends);
     micro::natures(module, &mut deriver.facts);
-    early::check(module, &mut deriver.facts);
     deriver.facts.problems.sort_by_key(|problem| (problem.comp, problem.instr));
     Ok(deriver.facts)
 }
@@ -195,7 +198,7 @@ pub(crate) fn control_flow(instr: &phzc_ir::Instr) -> SmallVec<[CompId; 2]> {
 }
 
 impl Phase {
-    /// The phase that a note names; no note and unknown ones are forward.
+    /// The phase that a note names; no note and unknown ones, which are a problem of a plan, are forward.
     pub fn parse(note: Option<&str>) -> Phase {
         match note {
             Some("bwd") => Phase::Backward,

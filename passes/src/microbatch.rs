@@ -5,13 +5,16 @@
 //! accumulation. What every microbatch needs, but is such a sum, cannot be had microbatch by microbatch.
 
 use crate::batch::{batch_dims, gcd};
-use crate::derive::{Facts, MESH_NOTE, Phase, derive, header, is_naming, operand_origins, planned_comps};
+use crate::derive::{
+    Facts, MESH_NOTE, Phase, derive, header, is_naming, operand_origins, order, planned_comps,
+};
 use crate::graph::Graph;
 use crate::partial;
 use crate::place::strip::strip;
 use phzc_cost::Collective;
+use phzc_ir::effects::has_side_effect;
 use phzc_ir::{
-    CompId, Diagnostic, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value,
+    CompId, Diagnostic, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Opcode, Result, Shape, Sharding, Value,
 };
 
 /// The axis of the microbatches: the outermost.
@@ -23,9 +26,14 @@ pub const STAGE_NOTE: &str = "phzc.of_stage";
 /// their own. One microbatch is no axis.
 ///
 /// # Errors
-/// When the header cannot be read, stages have different meshes, or there are too many axes.
+/// When the header cannot be read, stages have different meshes, there are too many axes, a change of layout is said to run at a time
+/// when it cannot, or what a loop runs at another than the loop.
 pub fn on_time_axis(placed: &Module) -> Result<Module> {
-    let header = header(placed)?;
+    let facts = derive(placed)?;
+    if let Some(problem) = order::problems_of_moves(placed, &facts).first() {
+        return Err(Diagnostic::error(problem.message.clone()));
+    }
+    let header = &facts.header;
     let (mesh, n_parts) = (header.meshes[0].clone(), header.n_microbatches);
     if header.meshes.iter().any(|other| *other != mesh) {
         return Err(Diagnostic::error("the stages of the plan have different meshes"));
@@ -37,7 +45,7 @@ pub fn on_time_axis(placed: &Module) -> Result<Module> {
     }
     let mut module = placed.clone();
     if n_parts > 1 {
-        let layouts = layouts(placed, &mesh)?;
+        let layouts = layouts(placed, &facts, &mesh);
         for (comp, found) in planned_comps(placed).into_iter().zip(layouts) {
             set_layouts(&mut module, comp, &found, &timed);
         }
@@ -124,10 +132,9 @@ fn flatten_stages(module: &mut Module) {
 }
 
 /// Per planned computation and instruction: the layouts of its leaves with the axis of the microbatches.
-fn layouts(placed: &Module, mesh: &Mesh) -> Result<Vec<Vec<Vec<Layout>>>> {
+fn layouts(placed: &Module, facts: &Facts, mesh: &Mesh) -> Vec<Vec<Vec<Layout>>> {
     let graph = Graph::build(placed);
     let dims = batch_dims(&graph);
-    let facts = derive(placed)?;
     let timed = |leaf: Layout, tensor: u32| {
         let axes = (0..mesh.n_axes()).map(|axis| (axis + 1, leaf.dim_of(axis)));
         let shifted = axes.fold(Layout::REPLICATED, |layout, (axis, dim)| layout.with(axis, dim));
@@ -140,7 +147,7 @@ fn layouts(placed: &Module, mesh: &Mesh) -> Result<Vec<Vec<Vec<Layout>>>> {
         };
         values.map(of_instr).collect()
     };
-    Ok(planned_comps(placed).into_iter().map(of_comp).collect())
+    planned_comps(placed).into_iter().map(of_comp).collect()
 }
 
 fn set_layouts(module: &mut Module, comp: CompId, layouts: &[Vec<Layout>], mesh: &Mesh) {
@@ -172,9 +179,15 @@ pub fn after_all(timed: &Module, facts: &Facts) -> Result<Option<Vec<bool>>> {
         return Err(split_error(timed, problem.comp, problem.instr, &problem.message));
     }
     let (comp, all) = (timed.entry(), &facts.comps[timed.entry.index()]);
-    let mut after = vec![false; all.len()];
-    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr)) {
+    let (mut after, mut is_free) = (vec![false; all.len()], vec![false; all.len()]);
+    for (id, instr) in comp.iter().filter(|(_, instr)| !is_naming(instr) && instr.op != Opcode::Parameter) {
         let own = &all[id.index()];
+        // Every microbatch makes for itself what is made of constants alone.
+        let is_given = |(maker, _): (InstrId, usize)| is_free[maker.index()];
+        is_free[id.index()] = !has_side_effect(instr) && operand_origins(comp, instr).all(is_given);
+        if is_free[id.index()] {
+            continue;
+        }
         let is_split = own.leaves.iter().any(|leaf| leaf.layout.dim_of(TIME).is_some());
         let waits = operand_origins(comp, instr).any(|(maker, _)| after[maker.index()]);
         let over_time = own.steps.iter().find(|step| step.axes >> TIME & 1 == 1);

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub mod changes;
+pub mod corrupt;
+pub mod judged;
 pub mod mutate;
 pub mod other_inputs;
 pub mod runs;

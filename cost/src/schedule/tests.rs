@@ -1,6 +1,6 @@
 //! Closed forms against the replay.
 
-use super::{Phase, Pipeline, Schedule};
+use super::{Phase, Pipeline, Schedule, comes_before};
 use proptest::prelude::*;
 
 fn uniform(n_stages: usize, n_microbatches: usize) -> Pipeline {
@@ -164,5 +164,36 @@ proptest! {
         let (closed, replayed) =
             (pipeline.step_secs(Schedule::OneFOneB), pipeline.simulate(Schedule::OneFOneB).step_secs());
         prop_assert!((closed - replayed).abs() < 0.005 * closed, "{closed} {replayed}");
+    }
+}
+
+/// The order in which a schedule runs the tasks of one microbatch of four stages.
+fn order_of_one(schedule: Schedule, pipeline: &Pipeline, microbatch: usize) -> Vec<(Phase, usize)> {
+    let events = pipeline.simulate(schedule).events.into_iter();
+    events.filter(|event| event.microbatch == microbatch).map(|event| (event.phase, event.stage)).collect()
+}
+
+#[test]
+fn tasks_of_a_microbatch_are_in_one_order_but_for_gradients_of_weights() {
+    let (n_stages, pipeline) = (4, Pipeline { weight_secs: vec![1.0; 4], ..uniform(4, 5) });
+    for schedule in Schedule::ALL.into_iter().chain([Schedule::Interleaved(2)]) {
+        for order in (0..5).map(|one| order_of_one(schedule, &pipeline, one)) {
+            for (at, &task) in order.iter().enumerate() {
+                assert!(
+                    !order[..=at].iter().any(|&before| comes_before(task, before)),
+                    "{schedule} {order:?}"
+                );
+                let is_first =
+                    |phase: Phase| phase != Phase::WeightGradient && task.0 != Phase::WeightGradient;
+                for &later in order[at + 1..].iter().filter(|later| is_first(later.0)) {
+                    assert!(comes_before(task, later), "{schedule}: {task:?} {later:?}");
+                }
+            }
+        }
+    }
+    for (stage, other) in (0..n_stages).flat_map(|stage| (0..n_stages).map(move |other| (stage, other))) {
+        let before = |phase| comes_before((phase, stage), (Phase::WeightGradient, other));
+        let found = [Phase::Forward, Phase::Backward, Phase::WeightGradient].map(before);
+        assert_eq!(found, [true, stage >= other, false], "{stage} {other}");
     }
 }

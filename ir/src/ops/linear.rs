@@ -83,6 +83,15 @@ pub fn widening(view: &View) -> Linear {
     }
 }
 
+/// Whether an op is linear but for rounding: a conversion of numbers to floats.
+pub fn is_rounding(view: &View) -> bool {
+    let class = |instr: &Instr| instr.shape.as_array().map(|array| array.dtype.class());
+    let is_number = |class: Option<Class>| class.is_some_and(|class| class != Class::Bool);
+    view.instr.op == Opcode::Convert
+        && matches!(class(view.instr), Some(Class::Float | Class::Complex))
+        && is_number(class(view.operand(0)))
+}
+
 /// A pad with zeros.
 pub fn padding(view: &View) -> Linear {
     if is_zero(view.instrs, view.instr.operands[1]) { first(view) } else { Linear::new() }

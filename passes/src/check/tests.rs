@@ -1,5 +1,9 @@
 //! What `check` refuses, and how much memory it finds.
 
+mod accumulate;
+mod header;
+mod order;
+
 use super::*;
 use insta::assert_snapshot;
 use phzc_ir::parse;

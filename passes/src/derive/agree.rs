@@ -1,12 +1,11 @@
-//! Values that are one buffer must have one layout: tuple elements, what loops carry, what branches return,
-//! outputs that reuse a parameter's buffer.
+//! Values that are one buffer must have one layout: tuple elements, what loops carry, what branches return.
 
 use super::read::element_start;
 use super::{Facts, Leaf, Problem, origins, planned_comps};
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_ir::ops::linear::is_zero;
-use phzc_ir::{CompId, Instr, InstrId, Key, Mesh, Module, Opcode, aliased};
+use phzc_ir::{CompId, Instr, InstrId, Key, Mesh, Module, Opcode};
 use std::fmt::Write;
 
 /// Partial over any axes: zeros are the summands of a sum that is zero.
@@ -20,7 +19,6 @@ pub fn check(module: &Module, facts: &mut Facts) {
             Pairs { module, facts, comp, id, instr, found: &mut found }.check();
         }
     }
-    found.extend(aliases(module, facts));
     facts.problems.extend(found);
 }
 
@@ -121,7 +119,7 @@ impl<'a> Pairs<'a> {
 }
 
 /// `split as [x, -, y]` by dimension up to the last split one; `whole`; with the stage where there are several.
-fn describe(leaf: Leaf, meshes: &[Mesh]) -> String {
+pub fn describe(leaf: Leaf, meshes: &[Mesh]) -> String {
     let mut layout = describe_layout(leaf, &meshes[leaf.stage]);
     if leaf.partial != 0 {
         let _ = write!(layout, " and partial over `{}`", names(leaf.partial));
@@ -135,23 +133,4 @@ fn describe_layout(leaf: Leaf, mesh: &Mesh) -> String {
         return "whole".to_owned();
     };
     format!("split as {}", leaf.layout.named(last + 1, mesh))
-}
-
-/// Outputs and the parameters whose buffers they reuse.
-fn aliases(module: &Module, facts: &Facts) -> Vec<Problem> {
-    let entry = module.entry();
-    let of = |id: InstrId| &facts.comps[module.entry.index()][id.index()].leaves;
-    let mut found = Vec::new();
-    for alias in aliased(module) {
-        let (output, param) = (of(entry.root)[alias.output], of(alias.param)[alias.leaf]);
-        if output != param {
-            let meshes = &facts.header.meshes;
-            let (a, b) = (describe(output, meshes), describe(param, meshes));
-            let name = &entry.instr(alias.param).name;
-            let message =
-                format!("output {} reuses the buffer of `{name}`, which is {b}, but is {a}", alias.output);
-            found.push(Problem { comp: module.entry, instr: entry.root, is_fatal: false, message });
-        }
-    }
-    found
 }

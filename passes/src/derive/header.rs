@@ -18,6 +18,9 @@ pub const SPMD_NOTE: &str = "phzc.spmd";
 /// The most devices that a mesh may have: layouts list them.
 const MAX_DEVICES: i64 = 1 << 20;
 
+/// The most microbatches of a step.
+const MAX_MICROBATCHES: usize = 1 << 20;
+
 /// What the header says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
@@ -47,7 +50,10 @@ pub fn header(module: &Module) -> Result<Header> {
         Some(text) => serde_json::from_str(&text).map_err(|error| bad(PLAN_NOTE, &error.to_string()))?,
         None => Value::Null,
     };
-    let n_microbatches = plan.get("n_microbatches").and_then(Value::as_u64).unwrap_or(1).max(1) as usize;
+    if !plan.is_object() && !plan.is_null() {
+        return Err(bad(PLAN_NOTE, "it is no object"));
+    }
+    let n_microbatches = n_microbatches(&plan)?;
     let meshes = match (module.note(STAGES_NOTE), module.note(MESH_NOTE)) {
         (Some(stages), _) => stage_meshes(&stages)?,
         (None, Some(mesh)) => vec![Mesh::parse(&mesh)?],
@@ -57,12 +63,29 @@ pub fn header(module: &Module) -> Result<Header> {
     if !meshes.iter().all(|mesh| n_devices(mesh).is_some_and(|n_devices| n_devices <= MAX_DEVICES)) {
         return Err(Diagnostic::error(format!("the plan's mesh has more than {MAX_DEVICES} devices")));
     }
+    agree(module, &meshes[0])?;
     let is_local = module.note(SPMD_NOTE).is_some();
     // Its microbatches are one batch.
     let n_microbatches = if is_local { 1 } else { n_microbatches };
     let schedule = schedule(&plan)?;
     share_evenly(&meshes, schedule)?;
     Ok(Header { meshes, n_microbatches, schedule, plan, is_local })
+}
+
+/// Errors unless everything that the header says of the first stage's devices is the same.
+fn agree(module: &Module, first: &Mesh) -> Result<()> {
+    let n_devices = first.n_devices().to_string();
+    let said = [
+        (MESH_NOTE, module.note(MESH_NOTE), first.to_string()),
+        ("num_partitions", module.attr("num_partitions").map(str::to_owned), n_devices),
+    ];
+    match said.into_iter().find_map(|(key, said, is)| Some((key, said.filter(|said| *said != is)?, is))) {
+        None => Ok(()),
+        Some((key, said, is)) => {
+            let message = format!("the header's `{key}` is `{said}`, but by its mesh the plan has `{is}`");
+            Err(Diagnostic::error(message).help("run `shard` and `place` again, or correct the header"))
+        }
+    }
 }
 
 /// Errors unless every device group holds as many stages, all on as many devices.
@@ -92,6 +115,17 @@ fn share_evenly(meshes: &[Mesh], schedule: Schedule) -> Result<()> {
             meshes[stage].n_devices()
         )),
     }
+}
+
+fn n_microbatches(plan: &Value) -> Result<usize> {
+    let Some(number) = plan.get("n_microbatches") else { return Ok(1) };
+    let found = number
+        .as_u64()
+        .and_then(|n| usize::try_from(n).ok())
+        .filter(|&n| (1..=MAX_MICROBATCHES).contains(&n));
+    found.ok_or_else(|| {
+        bad(PLAN_NOTE, &format!("expected 1 to {MAX_MICROBATCHES} microbatches, found `{number}`"))
+    })
 }
 
 fn schedule(plan: &Value) -> Result<Schedule> {

@@ -1,16 +1,16 @@
 //! How the layouts limit the number of microbatches: each device has its part of every microbatch.
 
-use super::{Facts, Nature};
+use super::Facts;
 use crate::batch::batch_dims;
-use crate::graph::Graph;
-use phzc_ir::{CompId, InstrId, Module};
+use crate::graph::{Graph, Tensor};
+use phzc_ir::{CompId, InstrId};
 
-/// A dimension of an activation that runs over the batch and is split.
+/// A dimension of a tensor that runs over the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSplit {
     /// The computation of the instruction.
     pub comp: CompId,
-    /// The instruction that makes the activation.
+    /// The instruction that makes the tensor.
     pub instr: InstrId,
     /// Elements of the dimension, for the whole batch.
     pub size: i64,
@@ -25,22 +25,14 @@ impl BatchSplit {
     }
 }
 
-/// Every split of the batch in a planned module.
-pub fn batch_splits(module: &Module, facts: &Facts) -> Vec<BatchSplit> {
-    let graph = Graph::build(module);
-    let dims = batch_dims(&graph);
-    let mut found = Vec::new();
-    for (tensor, dims) in graph.tensors.iter().zip(dims) {
-        let (comp, instr, leaf) = (tensor.home.0, tensor.home.1, tensor.home.2 as usize);
-        let Some(own) = facts.comps[comp.index()].get(instr.index()) else { continue };
-        if own.natures.get(leaf) != Some(&Nature::Part) {
-            continue;
-        }
-        let (layout, mesh) = (own.leaves[leaf].layout, &facts.header.meshes[own.leaves[leaf].stage]);
-        for (dim, &size) in tensor.dims.iter().enumerate().take(64).filter(|(dim, _)| dims >> dim & 1 == 1) {
-            let n_tiles = layout.tiles(dim, mesh);
-            found.extend((n_tiles > 1).then_some(BatchSplit { comp, instr, size, n_tiles }));
-        }
-    }
-    found
+/// The batch of every tensor in a planned module, as its devices have it: where several dimensions run over the batch, the first.
+pub fn batch_splits(facts: &Facts, graph: &Graph) -> Vec<BatchSplit> {
+    let split = |(tensor, dims): (&Tensor, u64)| {
+        let ((comp, instr, leaf), dim) = (tensor.home, dims.trailing_zeros() as usize);
+        let own = facts.comps[comp.index()].get(instr.index()).filter(|_| dims != 0)?;
+        let leaf = own.leaves[leaf as usize];
+        let n_tiles = leaf.layout.tiles(dim, &facts.header.meshes[leaf.stage]);
+        Some(BatchSplit { comp, instr, size: tensor.dims[dim], n_tiles })
+    };
+    graph.tensors.iter().zip(batch_dims(graph)).filter_map(split).collect()
 }

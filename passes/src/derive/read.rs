@@ -5,7 +5,8 @@ use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
-    ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiling, counted,
+    ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles, Tiling, TilingKind,
+    Value, counted,
 };
 use smallvec::SmallVec;
 
@@ -33,7 +34,7 @@ impl<'m> Reader<'m> {
         let stages = leaf_stages(module, facts, comp, instr, stage);
         let sums = sums(noted(module, comp, instr), instr.shape.leaves().len(), &mut found);
         let leaves = self.leaves(instr, &stages, &sums, facts, &mut found);
-        let phase = Phase::parse(instr.note("phzc.phase"));
+        let phase = phase(instr, &mut found);
         let shapes = instr.shape.leaves();
         let local = |(shape, leaf): (&&Shape, &Leaf)| {
             shape
@@ -116,7 +117,9 @@ impl<'m> Reader<'m> {
 
     fn layout(&mut self, tiling: &'m Tiling, rank: usize, (stage, mesh): (usize, &Mesh)) -> Option<Layout> {
         if mesh.n_axes() == 0 {
-            return Some(Layout::REPLICATED);
+            let is_whole = |tiles: &Tiles| tiles.device_ids() == [0] && tiles.n_devices() == Some(1);
+            let is_legal = !matches!(&tiling.kind, TilingKind::Tiled(tiles) if !is_whole(tiles));
+            return is_legal.then_some(Layout::REPLICATED);
         }
         let same = |entry: &&(&Tiling, usize, usize, Option<Layout>)| {
             entry.1 == rank && entry.2 == stage && entry.0.kind == tiling.kind
@@ -155,8 +158,27 @@ fn named(mesh: &Mesh) -> String {
     format!("`{mesh}`")
 }
 
+/// The text of a note, which is a problem if it is not in quotes.
+fn note<'i>(instr: &'i Instr, key: &str, found: &mut Found) -> Option<&'i str> {
+    let Some(Value::Notes(notes)) = instr.attr(Key::FrontendAttributes) else { return None };
+    let text = instr.note(key);
+    if text.is_none() && notes.iter().any(|(name, _)| &**name == key) {
+        found.push((true, format!("`{}` has a note `{key}` that is not in quotes", instr.name)));
+    }
+    text
+}
+
+fn phase(instr: &Instr, found: &mut Found) -> Phase {
+    let text = note(instr, "phzc.phase", found);
+    if let Some(unknown) = text.filter(|text| !["fwd", "bwd", "upd"].contains(text)) {
+        let message = format!("`{}` is in phase `{unknown}`: a phase is `fwd`, `bwd` or `upd`", instr.name);
+        found.push((true, message));
+    }
+    Phase::parse(text)
+}
+
 fn stage(instr: &Instr, n_stages: usize, found: &mut Found) -> usize {
-    let Some(text) = instr.note("phzc.stage") else { return 0 };
+    let Some(text) = note(instr, "phzc.stage", found) else { return 0 };
     match text.parse::<usize>() {
         Ok(stage) if stage < n_stages => stage,
         _ => {

@@ -22,7 +22,8 @@ fn problem(
     let is_held = |position: usize| operands[position] >> axis & 1 == 1;
     let over = format!("partial over `{}`", AXIS_NAMES[axis]);
     let first = (0..operands.len()).find(|&position| is_held(position))?;
-    if !is_linear(view, operands.len(), is_held) {
+    let is_nothing = |position: usize| is_zero(view.instrs, view.instr.operands[position]);
+    if !is_linear(view, operands.len(), is_held, is_nothing) {
         return Some(format!(
             "cannot work on operand {first}, which is {over}: the sum has to be done before"
         ));
@@ -34,13 +35,18 @@ fn problem(
     (!is_kept).then(|| format!("reads operand {first}, which is {over}, but its result is not"))
 }
 
-/// Whether an op is linear in the operands that are held, zeros being summands of any sum.
-fn is_linear(view: &View, n_leaves: usize, is_held: impl Fn(usize) -> bool) -> bool {
+/// Whether an op is linear in the operands that are held; those that are nothing are summands of any sum.
+pub fn is_linear(
+    view: &View,
+    n_leaves: usize,
+    is_held: impl Fn(usize) -> bool,
+    is_nothing: impl Fn(usize) -> bool,
+) -> bool {
     // Operands that are tuples have no place in a set of summands.
     let is_flat = n_leaves == view.n_operands() && n_leaves <= Summands::BITS as usize;
     let fits = |summands: &Summands| {
         (0..n_leaves).all(|position| match summands >> position & 1 == 1 {
-            true => is_held(position) || is_zero(view.instrs, view.instr.operands[position]),
+            true => is_held(position) || is_nothing(position),
             false => !is_held(position),
         })
     };

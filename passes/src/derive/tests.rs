@@ -362,24 +362,6 @@ fn tiles_change_places_only_along_axes_that_are_no_more_major_than_what_leaves()
 }
 
 #[test]
-fn nothing_of_the_forward_part_of_a_pipeline_reads_a_gradient() {
-    let header = "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{\\\"n_microbatches\\\":2}\"}";
-    let text = |phase: &str| {
-        format!(
-            "ENTRY e {{
-        a = f32[16,16] parameter(0), frontend_attributes={{phzc.stage=\"0\",phzc.phase=\"fwd\"}}
-        g = f32[16,16] negate(a), frontend_attributes={{phzc.stage=\"1\",phzc.phase=\"bwd\"}}
-        ROOT b = f32[16,16] negate(g), frontend_attributes={{phzc.stage=\"0\",phzc.phase=\"{phase}\"}}
-        }}"
-        )
-    };
-    assert!(
-        facts(header, &text("fwd")).contains("`b` reads `g`, which a later part of the microbatch makes")
-    );
-    assert!(!facts(header, &text("bwd")).contains("later part"));
-}
-
-#[test]
 fn one_device_splits_its_share_of_the_work() {
     let module = parse(&format!(
         "HloModule m, {XY}

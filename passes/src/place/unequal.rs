@@ -17,7 +17,7 @@ use super::units::{CUTS_PER_LAYER, MAX_UNITS};
 use super::{Problem, Recompute, text};
 use crate::copies::expand::{Source, Stages, merge};
 use crate::copies::short::Short;
-use crate::derive::{MESH_NOTE, control_flow, derive, is_naming};
+use crate::derive::{MESH_NOTE, control_flow, derive, is_naming, order};
 use phzc_ir::{Diagnostic, Module, Opcode, counted};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
@@ -283,7 +283,8 @@ impl Problem<'_> {
             let marks = marks(sizes, &sources, |source| cut.again[layer_of[source.reader.index()]]);
             rewrite(&mut text, &marks);
         }
-        let is_legal = derive(&text).is_ok_and(|facts| facts.problems.is_empty());
+        let is_legal = derive(&text)
+            .is_ok_and(|facts| facts.problems.is_empty() && order::problems(&text, &facts).is_empty());
         let n_stages = stages.n;
         is_legal.then(|| self.measured(text, (n_stages, n_microbatches), Some(cut)).ok()).flatten()
     }

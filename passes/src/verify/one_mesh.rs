@@ -6,7 +6,8 @@
 //!
 //! Each stage's devices compute what they would, some of them more than once; what goes from stage to stage becomes a movement.
 
-use crate::derive::{InstrFacts, Leaf, MESH_NOTE, STAGES_NOTE, derive, planned_comps};
+use crate::check::listed;
+use crate::derive::{InstrFacts, Leaf, MESH_NOTE, Problem, STAGES_NOTE, derive, planned_comps};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::{Diagnostic, Instr, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value};
@@ -18,9 +19,13 @@ type Place = Vec<Range<usize>>;
 /// The plan on one mesh. What goes to a stage on another mesh has to be a movement there, as in all plans of phzc.
 ///
 /// # Errors
-/// When the header cannot be read, or the meshes have more than four axes together with the microbatches.
+/// When the header cannot be read, what the plan says is not as it should be, or the meshes have more than four axes together with the microbatches.
 pub fn on_one_mesh(planned: &Module) -> Result<Module> {
     let facts = derive(planned)?;
+    let problems: Vec<&Problem> = facts.problems.iter().collect();
+    if let Some(error) = listed(planned, &problems, Diagnostic::error) {
+        return Err(error);
+    }
     let meshes = &facts.header.meshes;
     if meshes.windows(2).all(|pair| pair[0] == pair[1]) {
         return Ok(planned.clone());

@@ -3,7 +3,10 @@
 //! The program of one device, in which microbatches are the outermost mesh axis, falls into the programs of the
 //! tasks (a stage, forward or backward), and what comes after all microbatches: collectives over their axis, which
 //! sum up gradients, and the update. A task runs on the devices of its stage for its microbatch. Constants, and
-//! what is made of them alone, every task makes for itself.
+//! what is made of them alone, every task makes for itself. Phases bind ([`honest`]): forward and backward work that reads a
+//! sum comes after all microbatches only where that is as good as doing it for each, or where no update is made of it.
+
+mod honest;
 
 use crate::derive::{Phase, Turn, is_naming, put_off};
 use crate::microbatch::STAGE_NOTE;
@@ -88,6 +91,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// When a task needs what has not been made by then, or an instruction cannot be evaluated.
     pub fn run(mut self, parts: Vec<Vec<Value>>, options: &Options) -> Result<Vec<Value>> {
+        honest::check(self.local, &self.plan, &parts)?;
         for (number, id) in self.local.entry().params().into_iter().enumerate() {
             for (lane, own) in parts.iter().enumerate() {
                 self.values[id.index()][lane] = Some(own[number].clone());
@@ -170,9 +174,15 @@ struct Writer<'r, 'a> {
 }
 
 impl Writer<'_, '_> {
-    /// Adds an instruction, what it is made of, or a parameter that stands for it.
+    /// Adds an instruction, what it is made of, or a parameter that stands for it; of a tuple's element only that.
     fn need(&mut self, id: InstrId) -> InstrId {
         if let Some(&made) = self.map.get(&id) {
+            return made;
+        }
+        let part = picked(self.replay.local.entry(), id);
+        if part != id {
+            let made = self.need(part);
+            self.map.insert(id, made);
             return made;
         }
         let mut instr = self.replay.local.entry().instr(id).clone();
@@ -221,17 +231,43 @@ impl Writer<'_, '_> {
     }
 }
 
+/// The operand of a tuple that an instruction picks; else the instruction itself.
+fn picked(entry: &Computation, id: InstrId) -> InstrId {
+    let instr = entry.instr(id);
+    let tuple = match instr.op {
+        Opcode::GetTupleElement => picked(entry, instr.operands[0]),
+        _ => return id,
+    };
+    let index = instr.int(Key::Index).and_then(|index| usize::try_from(index).ok());
+    let operands = &entry.instr(tuple).operands;
+    let part = index.filter(|_| entry.instr(tuple).op == Opcode::Tuple).and_then(|index| operands.get(index));
+    part.map_or(id, |&part| picked(entry, part))
+}
+
+/// What an instruction reads; what passes a barrier comes with all that passes it.
+fn read(entry: &Computation, instr: &Instr) -> Vec<InstrId> {
+    let (mut found, mut work) = (Vec::new(), instr.operands.to_vec());
+    while let Some(id) = work.pop() {
+        let id = picked(entry, id);
+        match is_naming(entry.instr(id)) {
+            true => work.extend(&entry.instr(id).operands),
+            false => found.push(id),
+        }
+    }
+    found
+}
+
 /// When each instruction of the entry runs.
 fn when(local: &Module, plan: &Plan) -> Result<Vec<When>> {
     let entry = local.entry();
     let mut found: Vec<When> = Vec::with_capacity(entry.instrs.len());
     let (mut is_free, mut is_late): (Vec<bool>, Vec<bool>) = (Vec::new(), Vec::new());
     for (_, instr) in entry.iter() {
-        let mut operands = instr.operands.iter().map(|operand| operand.index());
+        let operands = if is_naming(instr) { Vec::new() } else { read(entry, instr) };
         let free = instr.op != Opcode::Parameter
             && !has_side_effect(instr)
-            && operands.clone().all(|operand| is_free[operand]);
-        let late = operands.any(|operand| is_late[operand])
+            && operands.iter().all(|operand| is_free[operand.index()]);
+        let late = operands.iter().any(|operand| is_late[operand.index()])
             || (!is_naming(instr) && !free && is_after_all(instr, plan.n_devices));
         found.push(match () {
             () if instr.op == Opcode::Parameter => When::Given,
@@ -275,6 +311,11 @@ fn stage(instr: &Instr) -> Result<usize> {
 
 /// Whether an instruction brings together microbatches, or belongs to the update.
 fn is_after_all(instr: &Instr, n_devices: usize) -> bool {
+    instr.op != Opcode::Parameter && phase(instr) == Phase::Update || is_joint(instr, n_devices)
+}
+
+/// Whether an instruction brings together microbatches.
+fn is_joint(instr: &Instr, n_devices: usize) -> bool {
     let groups = match instr.attr(Key::ReplicaGroups) {
         Some(Attribute::Raw(text)) => &**text,
         _ => "",
@@ -284,5 +325,5 @@ fn is_after_all(instr: &Instr, n_devices: usize) -> bool {
         ids.map(|id| id / n_devices).collect()
     };
     let is_joint = |group: &str| microbatches(group).windows(2).any(|pair| pair[0] != pair[1]);
-    instr.op != Opcode::Parameter && phase(instr) == Phase::Update || groups.split('}').any(is_joint)
+    groups.split('}').any(is_joint)
 }

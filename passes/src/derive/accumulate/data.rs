@@ -1,0 +1,33 @@
+//! Which inputs are a step's data: those that no output replaces, less what only the update uses.
+
+use crate::batch::{batch_dims_of, data as replaced_by_none};
+use crate::derive::{Facts, Phase};
+use crate::graph::{Graph, Node, TensorId};
+use phzc_ir::Module;
+
+/// Inputs whose first dimension is the batch. With several microbatches they are cut, whoever reads them; otherwise what an update reads
+/// beside nothing that has a part per microbatch is state, such as an average of weights that is handed in and not out.
+pub fn data(module: &Module, facts: &Facts, graph: &Graph) -> Vec<TensorId> {
+    let all: Vec<TensorId> = replaced_by_none(graph).collect();
+    if facts.header.n_microbatches > 1 {
+        return all;
+    }
+    let is_update = |node: &Node| {
+        node.comp == module.entry && facts.comps[node.comp.index()][node.instr.index()].phase == Phase::Update
+    };
+    let updates = |tensor: TensorId| {
+        let readers = graph.tensors[tensor as usize].uses.iter();
+        readers.map(|&(node, _)| &graph.nodes[node as usize]).filter(|node| is_update(node))
+    };
+    if all.iter().all(|&tensor| updates(tensor).next().is_none()) {
+        return all;
+    }
+    let dims = batch_dims_of(graph, all.iter().copied());
+    let has_part = |tensor: TensorId| {
+        let def = &graph.nodes[graph.tensors[tensor as usize].def as usize];
+        dims[tensor as usize] != 0 && !is_update(def) && graph.tensors[tensor as usize].param.is_none()
+    };
+    let is_state =
+        |tensor: TensorId| updates(tensor).any(|node| !node.operands.iter().any(|&it| has_part(it)));
+    all.into_iter().filter(|&tensor| !is_state(tensor)).collect()
+}

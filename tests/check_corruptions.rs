@@ -1,0 +1,45 @@
+//! Of plans with one thing changed `check` refuses those that cannot run, and accepts those that run and compute the same.
+
+mod common;
+
+use common::Random;
+use common::corrupt::{Kind, corrupted};
+use common::judged::{Planned, Truth, cluster, text};
+
+const N_CASES: usize = 200;
+
+const PLANS: [(&str, &str); 6] = [
+    ("mlp", "fuse,shard{mesh=2x2},place{stages=1,microbatches=1}"),
+    ("mlp", "fuse,shard,place{stages=2,microbatches=4,schedule=1f1b,recompute=all}"),
+    ("mlp", "fuse,shard,place{stages=4,microbatches=2,schedule=zero-bubble}"),
+    ("mlp", "fuse,shard,place{stages=2,microbatches=4,schedule=interleaved:2}"),
+    ("mlp", "fuse,shard,place{stages=2,microbatches=2,schedule=gpipe,groups=6+2}"),
+    ("gpt_scan", "fuse,shard,place{stages=2,microbatches=1}"),
+];
+
+#[test]
+fn what_cannot_run_is_refused_and_what_runs_and_equals_is_not() {
+    let cluster = cluster();
+    let plan = |&(name, pipeline): &(&str, &str)| {
+        Planned::new(name, &text(name).expect("an example"), pipeline, &cluster, true).expect("it has a plan")
+    };
+    let plans: Vec<Planned> = PLANS.iter().map(plan).collect();
+    let (mut n_refused, mut n_accepted) = (0, 0);
+    let cases = (1 << 32..).filter_map(|number| {
+        let mut random = Random(number);
+        let planned = &plans[random.below(plans.len())];
+        let kind = Kind::ALL[number as usize % Kind::ALL.len()];
+        Some((number, kind, planned, corrupted(&planned.plan, kind, &mut random)?))
+    });
+    for (number, kind, planned, (plan, what)) in cases.take(N_CASES) {
+        match (planned.refusal(&plan, &cluster), planned.truth(&plan, kind, &cluster)) {
+            (Some(_), Truth::Cannot(_)) => n_refused += 1,
+            (None, Truth::Runs) => n_accepted += 1,
+            (refusal, truth) => {
+                panic!("case {number}: {}: {what}: check says {refusal:?}, verify {truth:?}", planned.name)
+            }
+        }
+    }
+    eprintln!("{n_refused} plans refused, {n_accepted} accepted");
+    assert!(n_refused > N_CASES / 4 && n_accepted > N_CASES / 10, "{n_refused} {n_accepted}");
+}
