@@ -45,4 +45,14 @@ mod tests {
         assert_eq!(edit_distance("", "abc"), 3);
         assert_eq!(edit_distance("h100", "h100"), 0);
     }
+
+    #[test]
+    fn edits_are_counted() {
+        let of = |a: &str, b: &str| [edit_distance(a, b), edit_distance(b, a)];
+        assert_eq!(
+            [of("", "abc"), of("abc", "abc"), of("ab", "ba"), of("abcd", "acd")],
+            [[3, 3], [0, 0], [2, 2], [1, 1]]
+        );
+        assert_eq!(of("kitten", "sitting"), [3, 3]);
+    }
 }

@@ -187,4 +187,13 @@ mod tests {
             "error: the elements of this constant were left out of the text",
         );
     }
+
+    #[test]
+    fn truth_values_may_be_written_as_numbers() {
+        crate::eval::check::check(
+            "ROOT x = pred[4] constant({0, 1, true, false})",
+            &[],
+            "{false, true, true, false}",
+        );
+    }
 }

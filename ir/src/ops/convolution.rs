@@ -316,4 +316,10 @@ mod tests {
                 && spatial("stride=8 lhs_dilate=2", 8)
         );
     }
+
+    #[test]
+    fn images_of_other_groups_are_not_multiplied() {
+        let body = "x: f32[4,8,6]; k: f32[1,6,4]; ROOT c = f32[2,8,4] convolution(x, k), window={size=1}, dim_labels=b0f_0io->b0f, batch_group_count=2";
+        assert_eq!(work(body).flops, 2.0 * 2.0 * 8.0 * 6.0 * 4.0);
+    }
 }
