@@ -52,7 +52,19 @@ fn lines(module: &Module) -> String {
 #[test]
 fn microbatches_are_the_outermost_axis_of_what_runs_over_the_batch() {
     let timed = on_time_axis(&step(FOUR)).expect("it has one mesh");
-    assert_snapshot!(lines(&timed), @"");
+    assert_snapshot!(lines(&timed), @r#"
+    phzc.mesh x=4,y=2
+    phzc.plan {"n_microbatches":1,"n_stages":1}
+    8 partitions
+    x {devices=[8,1]<=[8]} 0
+    w {replicated} 0
+    zero {replicated} 0
+    all {devices=[4,1,2]<=[8] last_tile_dim_replicate} 0
+    h {devices=[8,1]<=[8]} 1
+    s {replicated} 1
+    v {replicated} 1
+    t {{replicated}, {devices=[8,1]<=[8]}} 0
+    "#);
     let facts = derive(&timed).expect("a planned module");
     assert_eq!(facts.header.meshes, [Mesh::new(&[4, 2])]);
     let steps: Vec<_> = facts.comps[timed.entry.index()].iter().flat_map(|own| &own.steps).collect();
@@ -66,13 +78,36 @@ fn microbatches_are_the_outermost_axis_of_what_runs_over_the_batch() {
 #[test]
 fn one_microbatch_is_no_axis() {
     let timed = on_time_axis(&step(r#"{"n_stages":2}"#)).expect("it has one mesh");
-    assert_snapshot!(lines(&timed), @"");
+    assert_snapshot!(lines(&timed), @r#"
+    phzc.plan {"n_microbatches":1,"n_stages":1}
+    - partitions
+    x {devices=[2,1]<=[2]} 0
+    w {replicated} 0
+    zero {replicated} 0
+    all {replicated} 0
+    h {devices=[2,1]<=[2]} 1
+    s {replicated} 1
+    v {replicated} 1
+    t {{replicated}, {devices=[2,1]<=[2]}} 0
+    "#);
 }
 
 #[test]
 fn without_its_devices_a_program_has_the_axis_of_its_microbatches_alone() {
     let timed = on_time_axis_alone(&step(FOUR)).expect("a legal header");
-    assert_snapshot!(lines(&timed), @"");
+    assert_snapshot!(lines(&timed), @r#"
+    phzc.mesh x=4
+    phzc.plan {"n_microbatches":1,"n_stages":1}
+    4 partitions
+    x {devices=[4,1]<=[4]} 0
+    w {replicated} 0
+    zero {replicated} 0
+    all {devices=[4,1]<=[4]} 0
+    h {devices=[4,1]<=[4]} 1
+    s {replicated} 1
+    v {replicated} 1
+    t {{replicated}, {devices=[4,1]<=[4]}} 0
+    "#);
     let whole = on_time_axis_alone(&step(r#"{"n_stages":2}"#)).expect("a legal header");
     assert!(!lines(&whole).contains("devices="), "{}", lines(&whole));
 }
@@ -86,7 +121,8 @@ fn stages_of_different_meshes_and_too_many_axes_are_refused() {
     let other = "the stages of the plan have different meshes";
     assert_eq!(error("0:x=2;1:x=4", "{}"), Err(other.to_owned()));
     let many = "microbatches and the mesh have more than four axes together";
-    assert_eq!(error("0:x=2,y=2,z=2,w=2", "{}"), Err(many.to_owned()));
+    assert_eq!(error("0:x=2,y=2,z=2,w=2", "{}"), Ok(()));
+    assert_eq!(error("0:x=2,y=2,z=2,w=2", r#"{"n_microbatches":2}"#), Err(many.to_owned()));
     assert_eq!(error("0:x=2,y=2,z=2", r#"{"n_microbatches":2}"#), Ok(()));
 }
 

@@ -79,10 +79,10 @@ fn what_cannot_be_read_is_named_with_its_note() {
     let wrong = "expected the name of a schedule, found `3`";
     assert_eq!(error("0:", r#"{"schedule":3}"#), cannot("phzc.plan", wrong));
     assert!(error("0:", r#"{"schedule":"late"}"#).starts_with(&cannot("phzc.plan", "")));
-    assert_eq!(error("0:x=1048577", "{}"), "the plan's mesh has more than 1048576 devices");
+    assert_eq!(error("0:x=1048576,y=2", "{}"), "the plan's mesh has more than 1048576 devices");
     assert!(noted("0:x=1048576", "{}").is_ok());
     assert_eq!(
-        error("0:x=4294967296,y=4294967296,z=4294967296", "{}"),
+        error("0:x=1048576,y=1048576,z=1048576,w=1048576", "{}"),
         "the plan's mesh has more than 1048576 devices"
     );
 }

@@ -44,14 +44,57 @@ fn events(module: &Module) -> String {
 
 #[test]
 fn tasks_messages_updates_and_memory_are_events_at_their_time() {
-    assert_snapshot!(events(&step("1f1b")), @"");
+    assert_snapshot!(events(&step("1f1b")), @r#"
+    {"cluster":"test","n_microbatches":2,"schedule":"1f1b","step_us":436000715.544}
+    M 0 process_name {"name":"stage 0: device 0"}
+    M 0.0 thread_name {"name":"computes"}
+    M 0.1 thread_name {"name":"sends"}
+    M 1 process_name {"name":"stage 1: devices 1-2, x=2"}
+    M 1.0 thread_name {"name":"computes"}
+    M 1.1 thread_name {"name":"sends"}
+    X 0.0 forward 0 0.0 48.5 {"microbatch":0}
+    b 0.1 activations 0 to stage 1 48.5
+    e 0.1 activations 0 to stage 1 80.8
+    X 0.0 forward 1 48.5 48.5 {"microbatch":1}
+    b 0.1 activations 1 to stage 1 97.0
+    e 0.1 activations 1 to stage 1 129.3
+    X 1.0 forward 0 80.8 32.5 {"microbatch":0}
+    X 1.0 backward 0 113.3 48.5 {"microbatch":0}
+    b 1.1 gradients 0 to stage 0 161.8
+    e 1.1 gradients 0 to stage 0 194.0
+    X 1.0 forward 1 161.8 32.5 {"microbatch":1}
+    X 1.0 backward 1 194.3 48.5 {"microbatch":1}
+    b 1.1 gradients 1 to stage 0 242.8
+    e 1.1 gradients 1 to stage 0 275.0
+    X 0.0 recompute 0 194.0 32.0 {"microbatch":0}
+    X 0.0 backward 0 226.0 32.5 {"microbatch":0}
+    X 0.0 recompute 1 275.0 32.0 {"microbatch":1}
+    X 0.0 backward 1 307.0 32.5 {"microbatch":1}
+    X 0.0 update 339.5 96.5
+    C 0 memory of each device 0.0 {"bytes":96}
+    C 1 memory of each device 0.0 {"bytes":48}
+    C 0 memory of each device 0.0 {"bytes":96}
+    C 0 memory of each device 48.5 {"bytes":96}
+    C 1 memory of each device 80.8 {"bytes":48}
+    C 1 memory of each device 161.8 {"bytes":48}
+    C 1 memory of each device 161.8 {"bytes":48}
+    C 1 memory of each device 242.8 {"bytes":48}
+    C 0 memory of each device 258.5 {"bytes":96}
+    C 0 memory of each device 339.5 {"bytes":96}
+    "#);
 }
 
 #[test]
 fn gradients_that_are_put_off_are_tasks_of_their_own() {
     let all = events(&step("zero-bubble"));
     let tasks: Vec<&str> = all.lines().filter(|line| line.starts_with("X 0")).collect();
-    assert_snapshot!(tasks.join("\n"), @"");
+    assert_snapshot!(tasks.join("\n"), @r#"
+    X 0.0 forward 0 0.0 48.5 {"microbatch":0}
+    X 0.0 forward 1 48.5 48.5 {"microbatch":1}
+    X 0.0 weight gradient 0 194.0 64.5 {"microbatch":0}
+    X 0.0 weight gradient 1 275.0 64.5 {"microbatch":1}
+    X 0.0 update 339.5 96.5
+    "#);
 }
 
 #[test]
@@ -74,5 +117,62 @@ fn stages_that_share_devices_are_one_track() {
             ("ROOT t = (f32[8], f32[8]) tuple(v, u)", "upd", 0),
         ],
     );
-    assert_snapshot!(events(&module), @"");
+    assert_snapshot!(events(&module), @r#"
+    {"cluster":"test","n_microbatches":2,"schedule":"interleaved:2","step_us":823002948.985}
+    M 0 process_name {"name":"stages 0, 2: devices 0-1, x=2"}
+    M 0.0 thread_name {"name":"computes"}
+    M 0.1 thread_name {"name":"sends"}
+    M 1 process_name {"name":"stages 1, 3: device 2"}
+    M 1.0 thread_name {"name":"computes"}
+    M 1.1 thread_name {"name":"sends"}
+    X 0.0 forward 0 of stage 0 0.0 48.5 {"microbatch":0,"stage":0}
+    b 0.1 activations 0 to stage 1 48.5
+    e 0.1 activations 0 to stage 1 64.8
+    X 0.0 forward 1 of stage 0 48.5 48.5 {"microbatch":1,"stage":0}
+    b 0.1 activations 1 to stage 1 97.0
+    e 0.1 activations 1 to stage 1 113.3
+    X 1.0 forward 0 of stage 1 64.8 32.5 {"microbatch":0,"stage":1}
+    b 1.1 activations 0 to stage 2 97.3
+    e 1.1 activations 0 to stage 2 129.5
+    X 1.0 forward 1 of stage 1 113.3 32.5 {"microbatch":1,"stage":1}
+    b 1.1 activations 1 to stage 2 145.8
+    e 1.1 activations 1 to stage 2 178.0
+    X 0.0 forward 0 of stage 2 129.5 48.5 {"microbatch":0,"stage":2}
+    b 0.1 activations 0 to stage 3 178.0
+    e 0.1 activations 0 to stage 3 194.3
+    X 0.0 forward 1 of stage 2 178.0 48.5 {"microbatch":1,"stage":2}
+    b 0.1 activations 1 to stage 3 226.5
+    e 0.1 activations 1 to stage 3 242.8
+    X 1.0 forward 0 of stage 3 194.3 32.5 {"microbatch":0,"stage":3}
+    X 1.0 backward 0 of stage 3 226.8 48.5 {"microbatch":0,"stage":3}
+    b 1.1 gradients 0 to stage 2 275.3
+    e 1.1 gradients 0 to stage 2 291.5
+    X 1.0 forward 1 of stage 3 275.3 32.5 {"microbatch":1,"stage":3}
+    X 1.0 backward 1 of stage 3 307.8 48.5 {"microbatch":1,"stage":3}
+    b 1.1 gradients 1 to stage 2 356.3
+    e 1.1 gradients 1 to stage 2 372.5
+    X 0.0 backward 0 of stage 0 372.5 48.5 {"microbatch":0,"stage":0}
+    X 0.0 backward 1 of stage 0 421.0 48.5 {"microbatch":1,"stage":0}
+    X 0.0 update 469.5 160.8
+    X 0.0 update 630.3 192.8
+    X 1.0 update 469.5 64.3
+    C 0 memory of each device 0.0 {"bytes":144}
+    C 1 memory of each device 0.0 {"bytes":32}
+    C 0 memory of each device 0.0 {"bytes":144}
+    C 0 memory of each device 48.5 {"bytes":144}
+    C 1 memory of each device 64.8 {"bytes":32}
+    C 1 memory of each device 113.3 {"bytes":32}
+    C 0 memory of each device 129.5 {"bytes":144}
+    C 0 memory of each device 178.0 {"bytes":160}
+    C 1 memory of each device 194.3 {"bytes":64}
+    C 1 memory of each device 275.3 {"bytes":32}
+    C 1 memory of each device 275.3 {"bytes":64}
+    C 1 memory of each device 356.3 {"bytes":32}
+    C 0 memory of each device 291.5 {"bytes":144}
+    C 0 memory of each device 372.5 {"bytes":144}
+    C 1 memory of each device 356.3 {"bytes":32}
+    C 1 memory of each device 404.8 {"bytes":32}
+    C 0 memory of each device 421.0 {"bytes":144}
+    C 0 memory of each device 469.5 {"bytes":144}
+    "#);
 }

@@ -50,7 +50,7 @@ fn a_computation_of_the_program_keeps_its_name() {
         }}"
     );
     let found = check("spmd", &text);
-    assert!(found.contains("to_apply=spmd.add.f32.1\n") && found.contains("spmd.add.f32.1 {"), "{found}");
+    assert!(found.contains("to_apply=spmd.add.f32.1,") && found.contains("spmd.add.f32.1 {"), "{found}");
 }
 
 #[test]
@@ -65,7 +65,16 @@ fn the_header_has_local_shapes_and_says_how_whole_values_lie() {
         ROOT t = (f32[16,4]{{1,0}}, f32[]) tuple(n, b), sharding={{{ROWS_X}, {WHOLE}}}
         }}"
     );
-    assert_snapshot!(check("spmd", &text), @"");
+    assert_snapshot!(check("spmd", &text), @r#"
+    HloModule m, entry_computation_layout={(f32[8,4]{1,0}, f32[])->(f32[8,4]{1,0}, f32[])}, num_partitions=8, frontend_attributes={phzc.mesh="x=2,y=4",phzc.spmd="x=2,y=4"}
+
+    ENTRY e {
+      a = f32[8,4]{1,0} parameter(0), frontend_attributes={phzc.global="{devices=[2,1,4]<=[8] last_tile_dim_replicate}"}
+      b = f32[] parameter(1), frontend_attributes={phzc.global="{replicated}"}
+      n = f32[8,4]{1,0} negate(a)
+      ROOT t = (f32[8,4]{1,0}, f32[]) tuple(n, b), frontend_attributes={phzc.global="{devices=[2,1,4]<=[8] last_tile_dim_replicate}, {replicated}"}
+    }
+    "#);
 }
 
 #[test]

@@ -63,7 +63,21 @@ fn a_sum_goes_behind_what_the_loop_returns_with_its_name_phase_and_stage() {
     let (_, entry) = text.split_once("ENTRY").expect("an entry");
     let body = text.lines().skip_while(|line| !line.starts_with("body")).take_while(|line| *line != "}");
     let body: Vec<&str> = body.filter(|line| line.contains(" n = ") || line.contains("all-reduce")).collect();
-    assert_snapshot!(format!("{}\n{entry}", body.join("\n")), @"");
+    assert_snapshot!(format!("{}\n{entry}", body.join("\n")), @r#"
+      n = f32[2,2] add(g, d)
+     e {
+      x = f32[2,2] parameter(0)
+      first = s32[] constant(0)
+      zero = f32[] constant(0)
+      zeros = f32[2,2] broadcast(zero), dimensions={}
+      t = (s32[], f32[2,2], f32[2,2]) tuple(first, x, zeros)
+      l = (s32[], f32[2,2], f32[2,2]) while(t), condition=cond, body=body, frontend_attributes={phzc.phase="bwd",phzc.of_stage="3"}
+      y = f32[2,2] get-tuple-element(l), index=1
+      a.part = f32[2,2] get-tuple-element(l), index=2
+      a = f32[2,2] all-reduce(a.part), replica_groups={{0,1}}, to_apply=add, frontend_attributes={phzc.phase="bwd",phzc.of_stage="3"}
+      ROOT u = (f32[2,2], f32[2,2]) tuple(y, a)
+    }
+    "#);
 }
 
 #[test]

@@ -57,12 +57,102 @@ fn assert_computes(placed: &Module) -> Stages {
 fn a_step_s_modules_have_its_instructions_its_layouts_and_its_sums() {
     let cut = assert_computes(&step());
     let texts: Vec<String> = cut.modules.iter().map(|(_, module)| print(module)).collect();
-    assert_snapshot!(texts.join("\n"), @"");
+    assert_snapshot!(texts.join("\n"), @r#"
+    HloModule m.stage0.forward, frontend_attributes={phzc.task="stage0.forward"}, num_partitions=2
+
+    ENTRY e {
+      x = f32[2,2] parameter(0), sharding={devices=[2,1]<=[2]}
+      w = f32[2] parameter(1), sharding={replicated}
+      all = f32[2,2] broadcast(w), dimensions={1}, frontend_attributes={phzc.phase="fwd"}, sharding={replicated}
+      h = f32[2,2] multiply(x, all), frontend_attributes={phzc.phase="fwd"}, sharding={devices=[2,1]<=[2]}
+      ROOT outputs.all = (f32[2,2]) tuple(h), sharding={{devices=[2,1]<=[2]}}
+    }
+
+    HloModule m.stage0.backward, frontend_attributes={phzc.task="stage0.backward"}, num_partitions=2
+
+    add {
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT r = f32[] add(p, q)
+    }
+
+    ENTRY e {
+      x = f32[2,2] parameter(0), sharding={devices=[2,1]<=[2]}
+      g = f32[2,2] parameter(1), sharding={replicated}
+      s.sum = f32[2] parameter(2), sharding={replicated}
+      zero = f32[] constant(0), frontend_attributes={phzc.phase="fwd"}, sharding={replicated}
+      d = f32[2,2] multiply(g, x), frontend_attributes={phzc.phase="bwd"}, sharding={devices=[2,1]<=[2]}
+      s.reduce = f32[2] reduce(d, zero), dimensions={0}, to_apply=add, frontend_attributes={phzc.phase="bwd"}
+      s = f32[2] add(s.sum, s.reduce), sharding={replicated}
+      ROOT outputs.all = (f32[2]) tuple(s), sharding={{replicated}}
+    }
+
+    HloModule m.stage0.update, frontend_attributes={phzc.task="stage0.update"}, num_partitions=2
+
+    ENTRY e {
+      w = f32[2] parameter(0), sharding={replicated}
+      s.sum = f32[2] parameter(1), sharding={replicated}
+      v = f32[2] add(w, s.sum), frontend_attributes={phzc.phase="upd"}, sharding={replicated}
+      c = f32[2] constant({1, 2}), frontend_attributes={phzc.phase="upd"}, sharding={replicated}
+      ROOT outputs.all = (f32[2], f32[2]) tuple(v, c), sharding={{replicated}, {replicated}}
+    }
+
+    HloModule m.stage1.forward, frontend_attributes={phzc.task="stage1.forward"}
+
+    ENTRY e {
+      h = f32[2,2] parameter(0)
+      k = f32[2,2] negate(h), frontend_attributes={phzc.phase="fwd"}
+      ROOT outputs.all = (f32[2,2]) tuple(k)
+    }
+
+    HloModule m.stage1.backward, frontend_attributes={phzc.task="stage1.backward"}
+
+    ENTRY e {
+      h = f32[2,2] parameter(0)
+      k = f32[2,2] parameter(1)
+      g = f32[2,2] multiply(k, h), frontend_attributes={phzc.phase="bwd"}
+      ROOT outputs.all = (f32[2,2]) tuple(g)
+    }
+    "#);
 }
 
 #[test]
 fn a_step_s_manifest_says_where_everything_comes_from() {
-    assert_snapshot!(to_json(&assert_computes(&step()).manifest), @"");
+    let manifest = assert_computes(&step()).manifest;
+    assert_eq!(
+        (manifest.schema, &*manifest.program, manifest.n_microbatches, &*manifest.schedule),
+        (1, "m", 2, "1f1b")
+    );
+    let runs = manifest.order.iter().map(|run| match run.microbatch {
+        Some(microbatch) => format!("{} {microbatch}", run.module),
+        None => run.module.clone(),
+    });
+    let order = "stage0.forward 0, stage0.forward 1, stage1.forward 0, stage1.backward 0, stage1.forward 1, stage1.backward 1, stage0.backward 0, stage0.backward 1, stage0.update";
+    assert_eq!(runs.collect::<Vec<_>>().join(", "), order);
+    let json: serde_json::Value = serde_json::from_str(&to_json(&manifest)).expect("JSON");
+    assert_eq!(json["order"].as_array().map(Vec::len), Some(9));
+    fn text(items: &[impl serde::Serialize]) -> Vec<String> {
+        items.iter().map(|item| serde_json::to_string(item).expect("string keys")).collect()
+    }
+    let parts = [
+        text(&manifest.stages),
+        text(&manifest.modules),
+        text(&manifest.accumulators),
+        text(&manifest.results),
+    ];
+    assert_snapshot!(parts.concat().join("\n"), @r#"
+    {"devices":[0,1],"mesh":"x=2"}
+    {"devices":[2,2],"mesh":""}
+    {"name":"stage0.forward","file":"stage0.forward.hlo","stage":0,"phase":"forward","parameters":[{"shape":"f32[2,2]","from":"program","parameter":0,"leaf":0,"split_dim":0},{"shape":"f32[2]","from":"program","parameter":1,"leaf":0,"split_dim":null}],"results":[{"name":"h","shape":"f32[2,2]","readers":["stage1.forward","stage1.backward"]}]}
+    {"name":"stage0.backward","file":"stage0.backward.hlo","stage":0,"phase":"backward","parameters":[{"shape":"f32[2,2]","from":"program","parameter":0,"leaf":0,"split_dim":0},{"shape":"f32[2,2]","from":"module","module":"stage1.backward","result":0},{"shape":"f32[2]","from":"accumulator","accumulator":0}],"results":[{"name":"s","shape":"f32[2]","accumulator":0}]}
+    {"name":"stage0.update","file":"stage0.update.hlo","stage":0,"phase":"update","parameters":[{"shape":"f32[2]","from":"program","parameter":1,"leaf":0,"split_dim":null},{"shape":"f32[2]","from":"accumulator","accumulator":0}],"results":[{"name":"v","shape":"f32[2]"},{"name":"c","shape":"f32[2]"}]}
+    {"name":"stage1.forward","file":"stage1.forward.hlo","stage":1,"phase":"forward","parameters":[{"shape":"f32[2,2]","from":"module","module":"stage0.forward","result":0}],"results":[{"name":"k","shape":"f32[2,2]","readers":["stage1.backward"]}]}
+    {"name":"stage1.backward","file":"stage1.backward.hlo","stage":1,"phase":"backward","parameters":[{"shape":"f32[2,2]","from":"module","module":"stage0.forward","result":0},{"shape":"f32[2,2]","from":"module","module":"stage1.forward","result":0}],"results":[{"name":"g","shape":"f32[2,2]","readers":["stage0.backward"]}]}
+    {"name":"s","shape":"f32[2]","start":"zero","module":"stage0.backward"}
+    {"shape":"f32[2]","join_dim":null,"from":"module","module":"stage0.update","result":0}
+    {"shape":"f32[2,2]","join_dim":0,"from":"module","module":"stage1.forward","result":0}
+    {"shape":"f32[2]","join_dim":null,"from":"module","module":"stage0.update","result":1}
+    "#);
 }
 
 #[test]
@@ -168,7 +258,7 @@ fn an_update_cannot_read_a_part_of_what_microbatches_make() {
         ("v = f32[4] add(w, y)", "upd", 0),
         ("ROOT t = (f32[4]) tuple(v)", "upd", 0),
     ];
-    assert_snapshot!(refused(2, &lines), @"");
+    assert_snapshot!(refused(2, &lines), @"the program cannot run in microbatches because of `t`");
     let plan = r#"{"n_microbatches":1}"#;
     assert_computes(&staged(ALIAS, "0:;1:", plan, &lines));
 }
@@ -184,7 +274,7 @@ fn a_sum_that_a_forward_part_reads_is_refused() {
         ("y = f32[4] multiply(x, all)", "fwd", 0),
         ("ROOT t = (f32[4], f32[4]) tuple(w, y)", "upd", 0),
     ];
-    assert_snapshot!(refused(2, &lines), @"");
+    assert_snapshot!(refused(2, &lines), @"the program cannot run in microbatches because of `all`");
 }
 
 #[test]
