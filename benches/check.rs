@@ -28,8 +28,8 @@ const PROGRAMS: [&str; 9] = [
 
 const PIPELINES: [&str; 9] = [
     "fuse,shard{mesh=8},place{stages=1,microbatches=1}",
-    "fuse,shard{mesh=2x2},place{stages=1,microbatches=1,recompute=all}",
-    "fuse,shard{mesh=2x2},place{stages=1,microbatches=4}",
+    "fuse,shard{mesh=2x4},place{stages=1,microbatches=1,recompute=all}",
+    "fuse,shard{mesh=2x4},place{stages=1,microbatches=4}",
     "fuse,shard,place{stages=4,microbatches=4,schedule=1f1b}",
     "fuse,shard,place{stages=2,microbatches=4,schedule=gpipe,recompute=all}",
     "fuse,shard,place{stages=4,microbatches=2,schedule=zero-bubble}",

@@ -25,7 +25,7 @@ mod tests;
 pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of, memory_shared};
 pub use shared::GroupMemory;
 
-use crate::derive::{BatchSplit, Facts, Problem, accumulate, batch_splits, derive, is_planned, order};
+use crate::derive::{BatchSplit, Facts, Problem, accumulate, batch_splits_of, derive, is_planned, order};
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_cost::Cluster;
@@ -81,7 +81,7 @@ fn uneven_microbatches(module: &Module, facts: &Facts, graph: &Graph) -> Vec<Pro
         is_fatal: false,
         message: uneven(&module.comp(split.comp).instr(split.instr).name, split, n),
     };
-    batch_splits(facts, graph).iter().filter(|split| !split.allows(n)).map(problem).collect()
+    batch_splits_of(facts, graph).iter().filter(|split| !split.allows(n)).map(problem).collect()
 }
 
 fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -> String {

@@ -4,7 +4,6 @@ use super::plans::{DENSE, cluster, perceptron, planned, with_memory};
 use phzc_cost::Cluster;
 use phzc_ir::{Module, Opcode, parse, verify};
 use phzc_passes::derive::{Facts, Phase, batch_splits, derive, is_naming, operand_origins};
-use phzc_passes::graph::Graph;
 use phzc_passes::report;
 
 #[test]
@@ -118,8 +117,7 @@ fn microbatches_can_be_split_as_the_batch_is() {
             let placed = planned(program, &format!("fuse,shard,place{{stages={stages}}},check"), &cluster);
             let facts = derive(&placed).expect("a placed module");
             let n = facts.header.n_microbatches;
-            let uneven =
-                batch_splits(&facts, &Graph::build(&placed)).into_iter().find(|split| !split.allows(n));
+            let uneven = batch_splits(&placed, &facts).into_iter().find(|split| !split.allows(n));
             assert_eq!(uneven, None, "{name}, {stages} stages, {n} microbatches");
         }
     }

@@ -3,7 +3,7 @@
 use super::Facts;
 use crate::batch::batch_dims;
 use crate::graph::{Graph, Tensor};
-use phzc_ir::{CompId, InstrId};
+use phzc_ir::{CompId, InstrId, Module};
 
 /// A dimension of a tensor that runs over the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,12 @@ impl BatchSplit {
 }
 
 /// The batch of every tensor in a planned module, as its devices have it: where several dimensions run over the batch, the first.
-pub fn batch_splits(facts: &Facts, graph: &Graph) -> Vec<BatchSplit> {
+pub fn batch_splits(module: &Module, facts: &Facts) -> Vec<BatchSplit> {
+    batch_splits_of(facts, &Graph::build(module))
+}
+
+/// The same of its graph.
+pub fn batch_splits_of(facts: &Facts, graph: &Graph) -> Vec<BatchSplit> {
     let split = |(tensor, dims): (&Tensor, u64)| {
         let ((comp, instr, leaf), dim) = (tensor.home, dims.trailing_zeros() as usize);
         let own = facts.comps[comp.index()].get(instr.index()).filter(|_| dims != 0)?;

@@ -38,7 +38,6 @@ fn figures_microbatches_and_schedule_are_the_plan_s() {
         noted("0:", r#"{"n_microbatches":4,"schedule":"gpipe","gap":0.5,"stop":"time"}"#).expect("legal");
     assert_eq!((own.n_microbatches, own.schedule), (4, Schedule::GPipe));
     assert_eq!((own.figure("gap"), own.figure("stop"), own.figure("cost")), (Some(0.5), None, None));
-    assert_eq!(noted("0:", r#"{"n_microbatches":0}"#).expect("legal").n_microbatches, 1);
     let local = read(
         ", frontend_attributes={phzc.spmd=\"x=2\",phzc.mesh=\"x=2\",phzc.plan=\"{\\\"n_microbatches\\\":4}\"}",
     );
@@ -76,6 +75,12 @@ fn what_cannot_be_read_is_named_with_its_note() {
     assert_eq!(error("0:;0:", "{}"), cannot("phzc.stages", "stages are numbered 0, 1, … in order"));
     assert_eq!(error(";", "{}"), cannot("phzc.stages", "there is no stage"));
     assert!(error("0:", "{").starts_with("the header's note `phzc.plan` cannot be read: EOF"));
+    for wrong in ["0", "-1", "2.5", "\"4\""] {
+        let what = format!("expected 1 to 1048576 microbatches, found `{wrong}`");
+        let plan = format!("{{\"n_microbatches\":{wrong}}}");
+        assert_eq!(error("0:", &plan), cannot("phzc.plan", &what));
+    }
+    assert_eq!(error("0:", "3"), cannot("phzc.plan", "it is no object"));
     let wrong = "expected the name of a schedule, found `3`";
     assert_eq!(error("0:", r#"{"schedule":3}"#), cannot("phzc.plan", wrong));
     assert!(error("0:", r#"{"schedule":"late"}"#).starts_with(&cannot("phzc.plan", "")));

@@ -79,7 +79,8 @@ pub fn is_copied(comp: &Computation, instr: &Instr) -> bool {
     let is_made = instr.shape.leaves().iter().all(|leaf| leaf.as_array().is_some());
     instr.op != Opcode::Parameter
         && control_comps(instr).is_empty()
-        && !has_side_effect(instr)
+        // Custom calls that are evaluated at all mark layouts, with an effect or without.
+        && (instr.op == Opcode::CustomCall || !has_side_effect(instr))
         && is_made
         && instr.operands.iter().all(is_array)
 }
