@@ -39,10 +39,11 @@ pub fn on_time_axis(placed: &Module) -> Result<Module> {
         return Err(Diagnostic::error("the stages of the plan have different meshes"));
     }
     let sizes: Vec<i64> = std::iter::once(n_parts as i64).chain(mesh.sizes.iter().copied()).collect();
-    let timed = Mesh::new(&sizes);
-    if timed.n_axes() > MAX_AXES {
+    // A mesh would drop the axes that are too many.
+    if sizes.iter().filter(|&&size| size > 1).count() > MAX_AXES {
         return Err(Diagnostic::error("microbatches and the mesh have more than four axes together"));
     }
+    let timed = Mesh::new(&sizes);
     let mut module = placed.clone();
     if n_parts > 1 {
         let layouts = layouts(placed, &facts, &mesh);
