@@ -24,8 +24,10 @@ pub fn data(module: &Module, facts: &Facts, graph: &Graph) -> Vec<TensorId> {
     }
     let dims = batch_dims_of(graph, all.iter().copied());
     let has_part = |tensor: TensorId| {
-        let def = &graph.nodes[graph.tensors[tensor as usize].def as usize];
-        dims[tensor as usize] != 0 && !is_update(def) && graph.tensors[tensor as usize].param.is_none()
+        let own = &graph.tensors[tensor as usize];
+        // A constant beside state is spread as that is.
+        let is_made = own.param.is_none() && !own.is_free && !is_update(&graph.nodes[own.def as usize]);
+        is_made && dims[tensor as usize] != 0
     };
     let is_state =
         |tensor: TensorId| updates(tensor).any(|node| !node.operands.iter().any(|&it| has_part(it)));
