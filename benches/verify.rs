@@ -23,8 +23,8 @@ const PROGRAMS: [&str; 9] = [
     "../shared/corpus/moe_gshard_tiny.hlo",
 ];
 const PIPELINES: [&str; 3] = [
-    "fuse,shard{mesh=2x2},place{stages=1,microbatches=1}",
-    "fuse,shard{mesh=4},place{stages=1,microbatches=1}",
+    "fuse,shard{mesh=2x4},place{stages=1,microbatches=1}",
+    "fuse,shard{mesh=8},place{stages=1,microbatches=1}",
     "fuse,shard,place{stages=2,microbatches=2}",
 ];
 

@@ -110,7 +110,7 @@ impl Drawing<'_> {
             let outside = self.role.compared.iter().filter(|it| it.is_equality).map(|it| it.with as i64);
             let outside = outside.filter(|x| !(places.low..places.high).contains(x));
             let wanted = wanted.into_iter().chain(outside).collect();
-            let (low, n_places) = (places.low, places.high - places.low);
+            let (low, n_places) = (places.low, places.high.saturating_sub(places.low));
             return self.mixed(stream, n, wanted, |stream| low + stream.below(n_places));
         }
         if self.role.is_bits || (is_narrow && sides.is_empty()) {
@@ -125,7 +125,7 @@ impl Drawing<'_> {
         }
         let (low, high) = (sides.iter().min().copied(), sides.iter().max().copied());
         let (low, high) = low.zip(high).unwrap_or((0, 7));
-        let most = 1i64.checked_shl(dtype.bits() - 1).map_or(i64::MAX, |most| most - 1);
+        let most = i64::MAX >> (64 - dtype.bits());
         let n_values = high.min(most).saturating_sub(low).saturating_add(1);
         self.mixed(stream, n, sides, |stream| low.saturating_add(stream.below(n_values)))
     }
