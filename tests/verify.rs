@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::changes::{Fate, bases, cases};
 use common::mutate::case;
 use common::{golden, phzc, program, scratch};
 use phzc_ir::parse;
@@ -11,6 +12,11 @@ use std::path::PathBuf;
 
 /// Cases of mutated plans.
 const N_CASES: u64 = 2_000;
+
+/// Plans with one opcode, operand or constant changed; `benches/verify.rs` has 2,000.
+const N_CHANGED: usize = 150;
+/// Changes that `verify` can run and that make a difference, at least.
+const LEAST_DIFFERENT: usize = 75;
 
 /// A plan of `examples/mlp.ir` in a directory of its own.
 fn mlp_plan(test: &str, passes: &str) -> PathBuf {
@@ -62,6 +68,19 @@ fn a_subtraction_for_an_addition_in_an_update_is_found() {
         assert!(outcome.stdout.contains("DIFFERS"), "{line}\n{}", outcome.stdout);
         assert!(outcome.stderr.contains("the plan does not compute what the program does"), "{line}");
     }
+}
+
+#[test]
+fn no_changed_computation_that_makes_a_difference_is_called_equal() {
+    let programs = ["examples/mlp.ir", "examples/llama.ir", "examples/moe.ir"];
+    let found = cases(&bases(&programs, &["fuse,shard,place{stages=2,microbatches=2}"]), N_CHANGED);
+    for case in &found {
+        if let Fate::Missed(how) = &case.fate {
+            panic!("{}: {}: {how}", case.base, case.what);
+        }
+    }
+    let n_different = found.iter().filter(|case| case.fate == Fate::Differs).count();
+    assert!(n_different >= LEAST_DIFFERENT, "{n_different} of {} changes differ", found.len());
 }
 
 #[test]
