@@ -103,7 +103,7 @@ impl Drawing<'_> {
     fn integers(&self, stream: &mut Stream, dtype: DType, dims: &Sizes, n: usize) -> Vec<i64> {
         let is_narrow = dtype.bits() <= 8;
         let least = if dtype.class() == Class::Unsigned { 0 } else { i64::MIN };
-        let sides = self.role.compared.iter().flat_map(|it| sides(it.with, it.splits_below));
+        let sides = self.role.compared.iter().flat_map(|it| neighbors(it.with, it.splits_below));
         let sides: Vec<i64> = sides.filter(|&side| side >= least).collect();
         if let Some(places) = self.role.places {
             let wanted = self.borders(places);
@@ -117,9 +117,12 @@ impl Drawing<'_> {
             return (0..n).map(|_| stream.next() as i64).collect();
         }
         if dims.is_empty() {
+            // A counter stays small: after billions of steps `1 - 0.9^n` is 1, whatever its numbers are.
+            let flags = self.role.compared.iter().filter(|it| it.is_equality);
+            let flags: Vec<i64> = flags.flat_map(|it| neighbors(it.with, it.splits_below)).collect();
             let n_counts = 3 + self.attempt as i64;
             return vec![match stream.below(4) {
-                0 if !sides.is_empty() => sides[stream.below(sides.len() as i64) as usize],
+                0 if !flags.is_empty() => flags[stream.below(flags.len() as i64) as usize],
                 _ => 1 + stream.below(n_counts),
             }];
         }
@@ -174,7 +177,7 @@ impl Drawing<'_> {
 }
 
 /// Two neighbours that a comparison with a number tells apart.
-fn sides(with: f64, splits_below: bool) -> [i64; 2] {
+fn neighbors(with: f64, splits_below: bool) -> [i64; 2] {
     let with = with as i64;
     if splits_below { [with.saturating_sub(1), with] } else { [with, with.saturating_add(1)] }
 }

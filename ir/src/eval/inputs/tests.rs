@@ -133,6 +133,13 @@ fn what_is_compared_with_a_number_lies_on_both_sides() {
 }
 
 #[test]
+fn a_counter_that_may_not_overflow_stays_small() {
+    let body = "ENTRY e { n = s32[] parameter(0) most = s32[] constant(2147483647)
+        ROOT c = pred[] compare(n, most), direction=LT }";
+    assert!((0..50).all(|seed| drawn(body, &[], seed)[0][0] <= 3.0));
+}
+
+#[test]
 fn random_bits_are_all_of_their_type() {
     let body =
         "ENTRY e { b = u32[64] parameter(0) n = u32[] constant(9) w = u32[64] broadcast(n), dimensions={}
