@@ -63,7 +63,7 @@ pub fn header(module: &Module) -> Result<Header> {
     if !meshes.iter().all(|mesh| n_devices(mesh).is_some_and(|n_devices| n_devices <= MAX_DEVICES)) {
         return Err(Diagnostic::error(format!("the plan's mesh has more than {MAX_DEVICES} devices")));
     }
-    agree(module, &meshes[0])?;
+    agree(module, &meshes)?;
     let is_local = module.note(SPMD_NOTE).is_some();
     // Its microbatches are one batch.
     let n_microbatches = if is_local { 1 } else { n_microbatches };
@@ -72,11 +72,11 @@ pub fn header(module: &Module) -> Result<Header> {
     Ok(Header { meshes, n_microbatches, schedule, plan, is_local })
 }
 
-/// Errors unless everything that the header says of the first stage's devices is the same.
-fn agree(module: &Module, first: &Mesh) -> Result<()> {
-    let n_devices = first.n_devices().to_string();
+/// Errors unless the header says of the first stage's mesh, and of the largest stage's devices, what the stages' meshes are.
+fn agree(module: &Module, meshes: &[Mesh]) -> Result<()> {
+    let n_devices = meshes.iter().map(Mesh::n_devices).max().unwrap_or(1).to_string();
     let said = [
-        (MESH_NOTE, module.note(MESH_NOTE), first.to_string()),
+        (MESH_NOTE, module.note(MESH_NOTE), meshes[0].to_string()),
         ("num_partitions", module.attr("num_partitions").map(str::to_owned), n_devices),
     ];
     match said.into_iter().find_map(|(key, said, is)| Some((key, said.filter(|said| *said != is)?, is))) {

@@ -3,7 +3,9 @@
 
 use super::decision::Decision;
 use super::moves::Step;
+use super::tuple_needs::{TupleNeeds, tuple_needs};
 use super::want::Want;
+use crate::derive;
 use crate::graph::{NodeId, NodeKind, TensorId};
 use crate::partial;
 use crate::phase::Phase;
@@ -64,42 +66,6 @@ pub fn planned_comps(module: &Module) -> Vec<CompId> {
         at += 1;
     }
     found.into_iter().collect()
-}
-
-/// How tuples have to be handed over: (computation, position) to one per leaf.
-/// The position is a loop, for its operand, or the root (`None`).
-type TupleNeeds = IndexMap<(CompId, Option<InstrId>), Vec<Option<Want>>>;
-
-fn tuple_needs(
-    module: &Module,
-    decision: &Decision,
-    leaf_nodes: &IndexMap<(CompId, InstrId), Vec<NodeId>>,
-) -> TupleNeeds {
-    let graph = decision.model.input.graph;
-    let mut needs = TupleNeeds::new();
-    for (&(comp, id), nodes) in leaf_nodes {
-        let instr = module.comp(comp).instr(id);
-        let carried: Vec<Option<Want>> =
-            nodes.iter().map(|&node| Some(decision.written(graph.nodes[node as usize].results[0]))).collect();
-        if instr.op == Opcode::While {
-            needs.insert((comp, Some(id)), carried.clone());
-            instr
-                .comp(Key::Body)
-                .into_iter()
-                .for_each(|body| drop(needs.insert((body, None), carried.clone())));
-        } else {
-            control_comps(instr)
-                .into_iter()
-                .for_each(|branch| drop(needs.insert((branch, None), carried.clone())));
-        }
-    }
-    let mut outputs: Vec<Option<Want>> = vec![None; graph.outputs.len()];
-    for &(output, param) in &graph.aliases {
-        let positions = graph.outputs.iter().enumerate().filter(|&(_, &other)| other == output);
-        positions.for_each(|(leaf, _)| outputs[leaf] = Some(decision.written(param)));
-    }
-    needs.insert((module.entry, None), outputs);
-    needs
 }
 
 struct Writer<'w, 'm, 'a> {
@@ -221,6 +187,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     fn reshard(&mut self, tensor: TensorId, value: InstrId, target: Want) -> InstrId {
         let phase = self.mover();
         if let Some(&made) = self.moved.get(&(tensor, target, phase)) {
+            self.share(made);
             return made;
         }
         let steps = self.decision.steps(tensor, target);
@@ -228,12 +195,33 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         for step in steps {
             let made = (tensor, Want { layout: step.layout, partial: step.partial }, phase);
             at = match self.moved.get(&made) {
-                Some(&made) => made,
+                Some(&made) => {
+                    self.share(made);
+                    made
+                }
                 None => self.movement(value, at, &step),
             };
             self.moved.insert(made, at);
         }
         at
+    }
+
+    /// Movements up to `made` that were made for a later phase than the one that reads them now run in the earlier one.
+    fn share(&mut self, mut made: InstrId) {
+        let Some(reader) = self.reader_phase().map(str::to_owned) else { return };
+        while self.out[made.index()].note("phzc.move").is_some() {
+            let instr = &mut self.out[made.index()];
+            if derive::Phase::parse(instr.note("phzc.phase")) <= derive::Phase::parse(Some(&reader)) {
+                return;
+            }
+            instr.set_note("phzc.phase", &reader);
+            made = instr.operands[0];
+        }
+    }
+
+    /// The phase of the instruction that is written now, as its note says it.
+    fn reader_phase(&self) -> Option<&str> {
+        self.reader.and_then(|id| self.old().instr(id).note("phzc.phase"))
     }
 
     /// The phase that moves values for itself now; `None` where all phases share what is moved.
@@ -269,7 +257,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             attrs,
             span: source.span,
         };
-        let reader = self.reader.and_then(|id| self.old().instr(id).note("phzc.phase"));
+        let reader = self.reader_phase();
         let notes =
             [("phzc.block", source.note("phzc.block")), ("phzc.phase", reader.or(source.note("phzc.phase")))];
         for (key, text) in notes {

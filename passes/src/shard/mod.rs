@@ -4,10 +4,9 @@
 //! h = f32[64,256] dot(x, w), …     →     h = f32[64,256] dot(x, w), …, sharding={devices=[2,4]<=[8]}
 //! ```
 //!
-//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute,
-//! collectives inside), pairs of blocks are priced (the cheapest reshard, found by rewriting), and the
-//! best choice over all blocks is made exactly. Shardings that the program has are kept. Precondition:
-//! none; calls are inlined first.
+//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute, collectives inside),
+//! pairs of blocks are priced (the cheapest reshard, found by rewriting), and the best choice over all blocks is made
+//! exactly. Shardings that the program has are kept. Precondition: none; calls are inlined first.
 
 pub mod control;
 pub mod decision;
@@ -33,6 +32,7 @@ pub mod strategy_map;
 pub mod subject;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tuple_needs;
 pub mod unique;
 mod want;
 mod ways;

@@ -93,7 +93,7 @@ fn error(wanted: &[f64], made: &[f64], floor: f64) -> f64 {
 }
 
 /// The largest error that rounding explains: sums in another order differ by some units in the last place of the
-/// narrowest floats that the program computes in. 1e-9 for 53 bits of precision, 1e-4 for 24, more for fewer.
+/// narrowest floats that the program computes in. 1e-12 for 53 bits of precision, 1e-4 for 24, more for fewer.
 pub fn tolerance(module: &Module) -> f64 {
     let instrs = module.comps.iter().flat_map(|comp| comp.instrs.iter().zip(rounds(comp)));
     let shapes = instrs.filter(|(_, rounds)| *rounds).flat_map(|(instr, _)| instr.shape.leaves());
@@ -118,7 +118,7 @@ fn rounds(comp: &Computation) -> Vec<bool> {
 
 fn tolerance_of(dtype: DType) -> f64 {
     match (dtype.class(), dtype) {
-        (Class::Float | Class::Complex, DType::F64 | DType::C128) => 1e-9,
+        (Class::Float | Class::Complex, DType::F64 | DType::C128) => 1e-12,
         (Class::Float | Class::Complex, DType::F32 | DType::C64) => 1e-4,
         (Class::Float, DType::F16) => 1e-2,
         (Class::Float, DType::Bf16) => 5e-2,
@@ -180,7 +180,7 @@ mod tests {
         };
         let bits =
             "n = f32[2]{0} convert(x) b = u32[2]{0} bitcast-convert(n) f = f32[2]{0} bitcast-convert(b)";
-        assert_eq!(tolerance(&format!("{bits} ROOT w = f64[2]{{0}} convert(f)")), 1e-9);
+        assert_eq!(tolerance(&format!("{bits} ROOT w = f64[2]{{0}} convert(f)")), 1e-12);
         assert_eq!(tolerance(&format!("{bits} ROOT w = f32[2]{{0}} negate(f)")), 1e-4);
     }
 

@@ -106,7 +106,7 @@ fn the_header_names_one_mesh() {
     let notes = |attrs: &str, notes: &str| {
         on(&format!("{attrs}frontend_attributes={{{notes},phzc.plan=\"{{}}\"}}"), "{replicated}")
     };
-    assert_eq!(notes("num_partitions=2, ", "phzc.mesh=\"x=2\",phzc.stages=\"0:x=2;1:x=4\""), "ok");
+    assert_eq!(notes("num_partitions=4, ", "phzc.mesh=\"x=2\",phzc.stages=\"0:x=2;1:x=4\""), "ok");
     assert_snapshot!(notes("num_partitions=4, ", "phzc.mesh=\"x=2\""), @"error: the header's `num_partitions` is `4`, but by its mesh the plan has `2`; run `shard` and `place` again, or correct the header");
     assert_snapshot!(notes("", "phzc.mesh=\"x=2\",phzc.stages=\"0:x=4;1:x=4\""), @"error: the header's `phzc.mesh` is `x=2`, but by its mesh the plan has `x=4`; run `shard` and `place` again, or correct the header");
 }
