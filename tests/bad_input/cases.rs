@@ -337,10 +337,7 @@ fn commands() -> Vec<Case> {
             ..text(
                 "plan for fewer devices",
                 "the program has a plan for 4 devices, but `a100-8` has 8 devices",
-                PLANNED
-                    .replace("num_partitions=8", "num_partitions=4")
-                    .replace("x=8", "x=4")
-                    .replace("[8]<=[8]", "[4]<=[4]"),
+                PLANNED.replace("=8", "=4").replace("[8]", "[4]"),
             )
         },
         planned(
