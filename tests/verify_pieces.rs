@@ -18,8 +18,11 @@ fn plan(model: &Path, passes: &str, test: &str) -> Module {
     parse(&fs::read_to_string(path).expect("it was written")).expect("a legal plan")
 }
 
-/// Faults and the examples to plant them in, each in one instruction; `None` where the instruction cannot have it.
-const FAULTS: &[(&str, &str, fn(&Module, InstrId) -> Option<Instr>)] = &[
+/// An instruction with a fault; `None` where it cannot have it.
+type Plant = fn(&Module, InstrId) -> Option<Instr>;
+
+/// Faults and the examples to plant them in, each in one instruction.
+const FAULTS: &[(&str, &str, Plant)] = &[
     ("another opcode", "gpt", opcode),
     ("another constant", "gpt", constant),
     ("another operand", "gpt", operand),

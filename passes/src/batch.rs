@@ -1,21 +1,46 @@
 //! The batch: which inputs are data, how many samples they hold, and which dimensions of which tensors run over them.
 
-use crate::graph::{Graph, Node, TensorId};
+use crate::graph::{Graph, Node, NodeKind, TensorId};
 use phzc_ir::FactorKind;
 use phzc_ir::dtype::Class;
 use phzc_ir::rule::TensorMap;
 use smallvec::SmallVec;
 
-/// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is replaced.
+/// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is replaced. Running
+/// statistics that are handed out without taking the place of the old ones are state all the same.
 pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
     let mut is_state = vec![false; graph.tensors.len()];
     graph.aliases.iter().for_each(|&(_, param)| is_state[param as usize] = true);
     let is_data = move |&id: &TensorId| {
         let tensor = &graph.tensors[id as usize];
         let is_array = !tensor.is_scalar() && tensor.dtype.class() != Class::Complex;
-        tensor.param.is_some() && is_array && !graph.aliases.is_empty() && !is_state[id as usize]
+        let is_given = tensor.param.is_some() && is_array && !graph.aliases.is_empty();
+        is_given && !is_state[id as usize] && !is_running_average(graph, id)
     };
     (0..graph.tensors.len() as TensorId).filter(is_data)
+}
+
+/// Whether an input is read once, to be scaled by constants, and becomes an output of its sizes: `0.9 * mean + 0.1 * new`.
+fn is_running_average(graph: &Graph, input: TensorId) -> bool {
+    let (mut at, mut is_scaled, mut is_added) = (input, false, false);
+    loop {
+        let tensor = &graph.tensors[at as usize];
+        if is_added && graph.outputs.contains(&at) {
+            return true;
+        }
+        let [(reader, _)] = tensor.uses[..] else { return false };
+        let node = &graph.nodes[reader as usize];
+        let [result] = node.results[..] else { return false };
+        let is_alike = node.kind == NodeKind::Op && graph.tensors[result as usize].dims == tensor.dims;
+        let is_free = |&operand: &TensorId| operand == at || graph.tensors[operand as usize].is_free;
+        let is_constant = node.operands.iter().all(is_free);
+        if !is_alike || !is_scaled && !is_constant {
+            return false;
+        }
+        is_added |= !is_constant;
+        is_scaled |= node.operands.len() > 1;
+        at = result;
+    }
 }
 
 /// The number of samples: the greatest common divisor of the first sizes of the data.

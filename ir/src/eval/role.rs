@@ -110,7 +110,7 @@ fn same_values(trace: &Trace, start: Place) -> SameValues {
     trace.follow(start, (), |read, ()| {
         match read.instr.op {
             Compare => {
-                let Some(compared) = compared(trace, read) else { return None };
+                let compared = compared(trace, read)?;
                 if read.instr.word(Key::Direction) == Some("LT") && compared.with == 0.0 && read.operand == 0
                 {
                     signs.push(read.result());

@@ -108,3 +108,26 @@ fn data_are_the_arrays_that_no_output_replaces() {
 fn the_greatest_common_divisor_of_nothing_is_the_other() {
     assert_eq!([gcd(12, 18), gcd(0, 5), gcd(5, 0), gcd(7, 3)], [6, 5, 5, 1]);
 }
+
+#[test]
+fn running_averages_are_no_data_whether_they_are_donated_or_not() {
+    let text = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4,16]{1,0} parameter(0)
+  w = f32[16]{0} parameter(1)
+  mean = f32[16]{0} parameter(2)
+  zero = f32[] constant(0)
+  sum = f32[16]{0} reduce(x, zero), dimensions={0}, to_apply=add
+  decay = f32[] constant(0.9)
+  decays = f32[16]{0} broadcast(decay), dimensions={}
+  old = f32[16]{0} multiply(mean, decays)
+  new = f32[16]{0} add(old, sum)
+  next = f32[16]{0} add(w, sum)
+  ROOT out = (f32[16]{0}, f32[16]{0}) tuple(next, new)
+}";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let graph = Graph::build(&module);
+    let name = |id: u32| &*module.entry().instr(graph.tensors[id as usize].home.1).name;
+    assert_eq!(data(&graph).map(name).collect::<Vec<_>>(), ["x"]);
+}

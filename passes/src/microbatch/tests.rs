@@ -23,9 +23,7 @@ fn step(plan: &str) -> Module {
             ("s = f32[4] reduce(h, zero), dimensions={0}, to_apply=add", "bwd", 1),
             ("v = f32[4] add(w, s)", "upd", 1),
             (
-                &format!(
-                    "ROOT t = (f32[4], f32[8,4]) tuple(v, h), sharding={{{{replicated}}, {{devices=[2,1]<=[2]}}}}"
-                ),
+                "ROOT t = (f32[4], f32[8,4]) tuple(v, h), sharding={{replicated}, {devices=[2,1]<=[2]}}",
                 "upd",
                 0,
             ),

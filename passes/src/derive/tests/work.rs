@@ -33,7 +33,7 @@ fn values_between_elementwise_ops_and_views_stay_in_registers() {
             &format!("x = f32[8,4] parameter(0), {ROWS}"),
             &format!("a = f32[8,4] negate(x), {ROWS}"),
             &format!("b = f32[8,4] tanh(a), {ROWS}"),
-            &format!("v = f32[8,2,2] reshape(b), sharding={{devices=[2,1,1]<=[2]}}"),
+            "v = f32[8,2,2] reshape(b), sharding={devices=[2,1,1]<=[2]}",
             "one = f32[] constant(1)",
             "table = f32[2] constant({1, 2})",
             "ones = f32[8,4] broadcast(one), dimensions={}",
@@ -101,9 +101,7 @@ fn a_move_that_communicates_is_in_memory_and_a_slice_of_what_is_made_anywhere_is
             &format!("y = f32[8,4] add(x, part), {ROWS}"),
             &format!("less = f32[8,4] custom-call(all), {moved}, {ROWS}"),
             &format!("z = f32[8,4] multiply(y, less), {ROWS}"),
-            &format!(
-                "ROOT t = (f32[8,4], f32[8,4]) tuple(z, all), sharding={{{{devices=[2,1]<=[2]}}, {{replicated}}}}"
-            ),
+            "ROOT t = (f32[8,4], f32[8,4]) tuple(z, all), sharding={{devices=[2,1]<=[2]}, {replicated}}",
         ],
     );
     let wanted = [

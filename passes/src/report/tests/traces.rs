@@ -98,6 +98,7 @@ fn gradients_that_are_put_off_are_tasks_of_their_own() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "most of it is the trace")]
 fn stages_that_share_devices_are_one_track() {
     let module = staged(
         " {0}: (1, {}, may-alias) ",
