@@ -6,8 +6,8 @@
 //! y = tanh(h.gather) // another: tanh of any h in the layout of h.gather
 //! ```
 //!
-//! What a value of the plan has to be follows from its text ([`claims`]). Each piece is a program and a plan of its own
-//! ([`cut`]), whose sizes shrink whatever the others need, and which runs as a whole program would ([`run`]); pieces
+//! What a value of the plan has to be follows from its text (`claims`). Each piece is a program and a plan of its own
+//! (`cut`), whose sizes shrink whatever the others need, and which runs as a whole program would (`run`); pieces
 //! of the same text are proven once, so a hundred layers cost as much as one. A plan is right if all its pieces are.
 //! Microbatches are a mesh axis as everywhere; in which order stages run them is `check`'s to judge.
 

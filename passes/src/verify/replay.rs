@@ -3,7 +3,7 @@
 //! The program of one device, in which microbatches are the outermost mesh axis, falls into the programs of the
 //! tasks (a stage, forward or backward), and what comes after all microbatches: collectives over their axis, which
 //! sum up gradients, and the update. A task runs on the devices of its stage for its microbatch. Constants, and
-//! what is made of them alone, every task makes for itself. Phases bind ([`honest`]): forward and backward work that reads a
+//! what is made of them alone, every task makes for itself. Phases bind (`honest`): forward and backward work that reads a
 //! sum comes after all microbatches only where that is as good as doing it for each, or where no update is made of it.
 
 mod honest;
