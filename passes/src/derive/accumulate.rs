@@ -179,14 +179,15 @@ impl<'a> Shares<'a> {
         let is_free = node.results.iter().all(|&result| self.graph.tensors[result as usize].is_free);
         match most {
             _ if is_free && is_zero(instrs, node.instr) => Share::Zero,
-            Share::Same => Share::Same,
             Share::Zero | Share::Sum if self.adds_up(node, &shares) => most,
-            Share::Zero => Share::Same,
+            // A slice of zeros, at an index that is the same in all.
+            Share::Same if shares.contains(&Share::Zero) && self.adds_up(node, &shares) => Share::Zero,
+            Share::Zero | Share::Same => Share::Same,
             _ => Share::Once,
         }
     }
 
-    /// Whether an op is linear in those of its operands that are totals.
+    /// Whether an op is linear in those of its operands that are totals, or makes zeros of zeros.
     fn adds_up(&self, node: &Node, shares: &[Share]) -> bool {
         let view = View::new(self.module, node.comp, node.instr);
         let is_zero = |at: usize| shares[at] == Share::Zero;

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How often the whole program is run for inputs that seem to have no effect.
 const MAX_RUNS: usize = 8;
-/// A chain through a loop or a branch costs as much as this much work more.
-const CONTROL_WORK: f64 = 1e12;
+/// A chain through a loop or a branch, or through a comparison, which loses most changes, costs as much as this much work more.
+const DETOUR_WORK: f64 = 1e12;
 
 /// What a comparison says nothing about.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -223,8 +223,9 @@ fn next(module: &Module) -> Vec<Option<InstrId>> {
     for (id, instr) in entry.iter().rev() {
         let Some(after) = work[id.index()] else { continue };
         let own = flops::work(&View::new(module, module.entry, id));
-        let control = if control_comps(instr).is_empty() { 0.0 } else { CONTROL_WORK };
-        let through = after + 1.0 + own.flops + own.bytes + control;
+        let is_detour = instr.op == Opcode::Compare || !control_comps(instr).is_empty();
+        let detour = if is_detour { DETOUR_WORK } else { 0.0 };
+        let through = after + 1.0 + own.flops + own.bytes + detour;
         for &operand in &instr.operands {
             let best = &mut work[operand.index()];
             if best.is_none_or(|best| through < best) {

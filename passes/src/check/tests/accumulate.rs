@@ -180,3 +180,26 @@ fn loops_add_up_from_zeros_and_hand_on_nothing_but_sums() {
         "{found}"
     );
 }
+
+/// Gradients of a loop over layers, the last first, are added to rows of a stack that starts as zeros.
+#[test]
+fn rows_of_a_stack_of_zeros_add_up_in_a_loop() {
+    let text = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+below { s = (s32[], f32[2,4], f32[8,4]) parameter(0)  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(2)
+    ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[2,4], f32[8,4]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+    stack = f32[2,4] get-tuple-element(s), index=1  x = f32[8,4] get-tuple-element(s), index=2
+    zero = f32[] constant(0)  none = s32[] constant(0)  one = s32[] constant(1)
+    at = s32[] subtract(one, i)  g = f32[4] reduce(x, zero), dimensions={0}, to_apply=add  row = f32[1,4] reshape(g)
+    old = f32[1,4] dynamic-slice(stack, at, none), dynamic_slice_sizes={1,4}  sum = f32[1,4] add(old, row)
+    new = f32[2,4] dynamic-update-slice(stack, sum, at, none)  next = s32[] add(i, one)
+    ROOT t = (s32[], f32[2,4], f32[8,4]) tuple(next, new, x) }
+ENTRY e { x = f32[8,4] parameter(0)  w = f32[2,4] parameter(1)  zero = f32[] constant(0)  start = s32[] constant(0)
+    stack = f32[2,4] broadcast(zero), dimensions={}  t = (s32[], f32[2,4], f32[8,4]) tuple(start, stack, x)
+    loop = (s32[], f32[2,4], f32[8,4]) while(t), condition=below, body=body, frontend_attributes={phzc.phase=\"bwd\"}
+    g = f32[2,4] get-tuple-element(loop), index=1
+    v = f32[2,4] add(w, g), frontend_attributes={phzc.phase=\"upd\"}
+    ROOT r = (f32[2,4]) tuple(v) }";
+    let header = "input_output_alias={ {0}: (1, {}, may-alias) }, frontend_attributes={phzc.plan=\"{\\\"n_microbatches\\\":1}\"}";
+    assert_eq!(run_on("auto", header, text), "ok");
+}

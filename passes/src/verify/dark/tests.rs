@@ -62,3 +62,16 @@ fn an_input_of_a_loop_is_followed_through_it() {
     );
     assert_eq!(idle(&text), [(1, Idleness::NoEffect)]);
 }
+
+/// Look-ups compare an index with 0 before they use it.
+#[test]
+fn a_comparison_is_the_last_reader_that_is_asked() {
+    let text = "ENTRY e { x = s32[4] parameter(0) table = f32[8] parameter(1) z = s32[] constant(0) n = s32[] constant(8)
+        zs = s32[4] broadcast(z), dimensions={} ns = s32[4] broadcast(n), dimensions={}
+        below = pred[4] compare(x, zs), direction=LT wrapped = s32[4] add(x, ns)
+        at = s32[4] select(below, wrapped, x) ROOT r = f32[4] gather(table, at), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1} }";
+    let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
+    let chain = &Chains::of(&module).chains[0];
+    let names: Vec<&str> = chain.iter().map(|&id| &*module.entry().instr(id).name).collect();
+    assert_eq!(names, ["at", "r"]);
+}
