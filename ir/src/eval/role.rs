@@ -176,6 +176,7 @@ fn uses(trace: &Trace, start: Place, negative: &BTreeSet<(CompId, InstrId)>) -> 
 /// Which component of index vectors, the last dimension, a value is after an instruction.
 fn component(comp: &Computation, read: &Read, before: Option<usize>) -> Option<usize> {
     let rank = |id: InstrId| comp.instr(id).shape.as_array().map_or(0, |array| array.rank());
+    let n_components = |id: InstrId| comp.instr(id).shape.as_array().and_then(|array| array.dims.last());
     match read.instr.op {
         Opcode::Concatenate => {
             let dim = read.instr.ints(Key::Dimensions).first().copied()?;
@@ -183,6 +184,9 @@ fn component(comp: &Computation, read: &Read, before: Option<usize>) -> Option<u
             let is_last = dim as usize + 1 == rank(read.id);
             let are_single = read.instr.operands.iter().all(|id| width(id) == Some(1));
             (is_last && are_single).then_some(read.operand)
+        }
+        Opcode::Bitcast | Opcode::Reshape => {
+            before.filter(|_| n_components(read.id) == n_components(read.instr.operands[0]))
         }
         _ => before.filter(|_| matches!(read.instr.op.def().evaluation, Evaluation::Elementwise(_))),
     }

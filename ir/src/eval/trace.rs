@@ -186,8 +186,8 @@ impl<'a> Trace<'a> {
 
 /// Whether an op of one operand moves elements about or spells them otherwise.
 pub fn moves(op: Opcode) -> bool {
-    use Opcode::{Broadcast, Convert, Copy, Reshape, Reverse, Transpose};
-    matches!(op, Broadcast | Convert | Copy | Reshape | Reverse | Transpose)
+    use Opcode::{Bitcast, Broadcast, Convert, Copy, Reshape, Reverse, Transpose};
+    matches!(op, Bitcast | Broadcast | Convert | Copy | Reshape | Reverse | Transpose)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod tests;
 
 use phzc_ir::eval::{Options, Value, run};
 use phzc_ir::ops::control::control_comps;
-use phzc_ir::{Computation, Instr, InstrId, Module, Opcode, Payload, Result, Shape, View, flops};
+use phzc_ir::{Computation, Instr, InstrId, Key, Module, Opcode, Payload, Result, Shape, View, flops};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often the whole program is run for inputs that seem to have no effect.
@@ -62,12 +62,8 @@ impl<'a> Chains<'a> {
     /// Finds the cheapest chain of each input.
     pub fn of(module: &'a Module) -> Chains<'a> {
         let entry = module.entry();
-        let next = next(module);
-        let chain = |id: InstrId| -> Vec<InstrId> {
-            let all = std::iter::successors(next[id.index()], |id| next[id.index()]);
-            all.filter(|&id| id != entry.root || entry.root().op != Opcode::Tuple).collect()
-        };
-        let chains: Vec<Vec<InstrId>> = entry.params().into_iter().map(chain).collect();
+        let ways = Ways::of(module);
+        let chains: Vec<Vec<InstrId>> = entry.params().into_iter().map(|id| ways.from(entry, id)).collect();
         let mut recorded = BTreeSet::new();
         for (&param, chain) in entry.params().iter().zip(&chains) {
             let own: BTreeSet<InstrId> = chain.iter().copied().chain([param]).collect();
@@ -75,7 +71,7 @@ impl<'a> Chains<'a> {
             recorded.extend(operands.filter(|id| !own.contains(id)));
             recorded.extend(chain.last());
         }
-        let is_read = |&id: &InstrId| next[id.index()].is_some() || id == entry.root;
+        let is_read = |&id: &InstrId| ways.is_read(id) || id == entry.root;
         let is_read = entry.params().iter().map(is_read).collect();
         Chains { module, chains, is_read, recorded: recorded.into_iter().collect() }
     }
@@ -214,27 +210,83 @@ impl Trials<'_> {
     }
 }
 
-/// Per instruction of the entry: the reader by which the least work leads to the result.
-fn next(module: &Module) -> Vec<Option<InstrId>> {
-    let entry = module.entry();
-    let mut work: Vec<Option<f64>> = vec![None; entry.instrs.len()];
-    let mut next = vec![None; entry.instrs.len()];
-    work[entry.root.index()] = Some(0.0);
-    for (id, instr) in entry.iter().rev() {
-        let Some(after) = work[id.index()] else { continue };
-        let own = flops::work(&View::new(module, module.entry, id));
-        let is_detour = instr.op == Opcode::Compare || !control_comps(instr).is_empty();
-        let detour = if is_detour { DETOUR_WORK } else { 0.0 };
-        let through = after + 1.0 + own.flops + own.bytes + detour;
-        for &operand in &instr.operands {
-            let best = &mut work[operand.index()];
-            if best.is_none_or(|best| through < best) {
-                *best = Some(through);
-                next[operand.index()] = Some(id);
+/// What is done next to each leaf of each instruction of the entry, so that the least work leads to the result: the reader,
+/// and the leaf of its result.
+struct Ways {
+    next: Vec<Vec<Option<(InstrId, usize)>>>,
+}
+
+impl Ways {
+    fn of(module: &Module) -> Ways {
+        let entry = module.entry();
+        let leaves = |id: InstrId| entry.instr(id).shape.n_leaves();
+        let of_all = entry.iter().map(|(id, _)| vec![None; leaves(id)]);
+        let mut work: Vec<Vec<Option<f64>>> = of_all.collect();
+        let mut next: Vec<Vec<_>> = entry.iter().map(|(id, _)| vec![None; leaves(id)]).collect();
+        work[entry.root.index()].fill(Some(0.0));
+        for (id, instr) in entry.iter().rev() {
+            let own = own_work(module, id);
+            for (at, &operand) in instr.operands.iter().enumerate() {
+                for leaf in 0..leaves(operand) {
+                    let after = made_of(entry, (id, at), leaf)
+                        .filter_map(|made| Some((work[id.index()][made]? + own, made)))
+                        .min_by(|a, b| a.0.total_cmp(&b.0));
+                    let Some((through, made)) = after else { continue };
+                    let best = &mut work[operand.index()][leaf];
+                    if best.is_none_or(|best| through < best) {
+                        *best = Some(through);
+                        next[operand.index()][leaf] = Some((id, made));
+                    }
+                }
             }
         }
+        Ways { next }
     }
-    next
+
+    /// The readers from an instruction's first leaf to the result; that is left out if it is a tuple.
+    fn from(&self, entry: &Computation, id: InstrId) -> Vec<InstrId> {
+        let next = |&(id, leaf): &(InstrId, usize)| *self.next[id.index()].get(leaf)?;
+        let all = std::iter::successors(next(&(id, 0)), next).map(|(id, _)| id);
+        all.filter(|&id| id != entry.root || entry.root().op != Opcode::Tuple).collect()
+    }
+
+    fn is_read(&self, id: InstrId) -> bool {
+        self.next[id.index()].iter().any(Option::is_some)
+    }
+}
+
+/// The leaves of a reader's result that an operand's leaf has a part in.
+fn made_of(
+    entry: &Computation,
+    (reader, operand): (InstrId, usize),
+    leaf: usize,
+) -> impl Iterator<Item = usize> + use<> {
+    let instr = entry.instr(reader);
+    let shape = |id: &InstrId| &entry.instr(*id).shape;
+    let n_made = instr.shape.n_leaves();
+    let made = match instr.op {
+        Opcode::Tuple => {
+            let before: usize = instr.operands[..operand].iter().map(|id| shape(id).n_leaves()).sum();
+            before + leaf..before + leaf + 1
+        }
+        Opcode::OptBarrier => leaf..leaf + 1,
+        Opcode::GetTupleElement => {
+            let index = instr.int(Key::Index).unwrap_or(0) as usize;
+            let start = shape(&instr.operands[0]).part_starts().get(index).copied().unwrap_or(0);
+            let is_in = (start..start + n_made).contains(&leaf);
+            if is_in { leaf - start..leaf - start + 1 } else { 0..0 }
+        }
+        _ => 0..n_made,
+    };
+    made
+}
+
+/// What a chain through an instruction costs.
+fn own_work(module: &Module, id: InstrId) -> f64 {
+    let instr = module.entry().instr(id);
+    let own = flops::work(&View::new(module, module.entry, id));
+    let is_detour = instr.op == Opcode::Compare || !control_comps(instr).is_empty();
+    1.0 + own.flops + own.bytes + if is_detour { DETOUR_WORK } else { 0.0 }
 }
 
 /// The module with other instructions in its entry, of which it returns a tuple.

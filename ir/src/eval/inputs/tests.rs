@@ -96,6 +96,16 @@ fn a_component_of_an_index_vector_has_its_own_table() {
     assert_eq!((found[1].places, found[2].places), (places(0, 2, 2), places(0, 16, 16)));
 }
 
+/// As XLA's CPU compiler leaves JAX's look-ups.
+#[test]
+fn an_index_vector_is_spelled_otherwise_by_a_bitcast() {
+    let body = "ENTRY e { t = f32[2,16] parameter(0) i = s32[2,4,1] parameter(1) j = s32[2,4,1] parameter(2)
+        k = s32[2,4,2] concatenate(i, j), dimensions={2} b = s32[8,2] bitcast(k) ROOT y = f32[8] gather(t, b), offset_dims={},
+        collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1} }";
+    let found = roles(body);
+    assert_eq!((found[1].places, found[2].places), (places(0, 2, 2), places(0, 16, 16)));
+}
+
 #[test]
 fn a_loop_that_looks_up_has_its_table() {
     let state = "(s32[], s32[], f32[4], f32[16,4])";

@@ -9,6 +9,13 @@ fn dark(text: &str) -> Dark {
     verify(&module, &module, &Settings::default()).expect("it runs").dark
 }
 
+/// The chain of the first input.
+fn chain(text: &str) -> Vec<String> {
+    let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
+    let chain = &Chains::of(&module).chains[0];
+    chain.iter().map(|&id| module.entry().instr(id).name.to_string()).collect()
+}
+
 /// Numbers and reasons of the idle inputs.
 fn idle(text: &str) -> Vec<(usize, Idleness)> {
     dark(text).idle_inputs.iter().map(|input| (input.index, input.why)).collect()
@@ -70,8 +77,13 @@ fn a_comparison_is_the_last_reader_that_is_asked() {
         zs = s32[4] broadcast(z), dimensions={} ns = s32[4] broadcast(n), dimensions={}
         below = pred[4] compare(x, zs), direction=LT wrapped = s32[4] add(x, ns)
         at = s32[4] select(below, wrapped, x) ROOT r = f32[4] gather(table, at), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1} }";
-    let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
-    let chain = &Chains::of(&module).chains[0];
-    let names: Vec<&str> = chain.iter().map(|&id| &*module.entry().instr(id).name).collect();
-    assert_eq!(names, ["at", "r"]);
+    assert_eq!(chain(text), ["at", "r"]);
+}
+
+#[test]
+fn a_chain_goes_through_a_tuple_by_the_part_that_it_is() {
+    let text = "ENTRY e { x = f32[4] parameter(0) y = f32[4] parameter(1) t = (f32[4], f32[4]) tuple(y, x)
+        b = (f32[4], f32[4]) opt-barrier(t) near = f32[4] get-tuple-element(b), index=0
+        far = f32[4] get-tuple-element(b), index=1 tanh = f32[4] tanh(far) ROOT r = f32[4] add(near, tanh) }";
+    assert_eq!(chain(text), ["t", "b", "far", "tanh", "r"]);
 }
