@@ -42,6 +42,20 @@ pub fn alias_entries(module: &Module) -> Vec<Result<Aliased, String>> {
     entries(module, ALIAS).map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(pair).collect())
 }
 
+/// Leaves out the aliases of which this does not hold; those that cannot be read stay.
+pub fn retain_aliases(module: &mut Module, is_kept: impl Fn(&Module, Aliased) -> bool) {
+    let Ok(texts) = entries(module, ALIAS) else { return };
+    let of_texts = texts.iter().zip(alias_entries(module));
+    let kept: Vec<&str> = of_texts
+        .filter(|(_, entry)| entry.as_ref().map_or(true, |&alias| is_kept(module, alias)))
+        .map(|(text, _)| *text)
+        .collect();
+    if kept.len() < texts.len() {
+        let kept = format!("{{ {} }}", kept.join(", "));
+        module.set_attr(ALIAS, kept);
+    }
+}
+
 /// The header's `buffer_donor={ (0, {}), … }`: parameters and their leaves, or what is wrong about each.
 pub fn donor_entries(module: &Module) -> Vec<Result<(InstrId, usize), String>> {
     let donor = |text: &str| {

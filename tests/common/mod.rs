@@ -6,6 +6,7 @@ pub mod corrupt;
 pub mod judged;
 pub mod mutate;
 pub mod other_inputs;
+pub mod plant;
 pub mod runs;
 
 use flate2::read::GzDecoder;

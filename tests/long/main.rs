@@ -12,6 +12,7 @@ mod interleave;
 mod parallelism;
 mod place;
 mod plans;
+mod plant;
 mod report;
 mod schedule;
 mod shard;

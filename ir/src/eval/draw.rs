@@ -75,9 +75,19 @@ impl Drawing<'_> {
             Data::Int(_) => shaped(dtype, dims, self.integers(stream, dtype, dims, n)),
             _ => {
                 let rows = if dims.len() < 2 { 4 } else { dims[dims.len() - 2].max(4) };
-                floats(dtype, dims, n, || self.float(stream, 1.0 / (rows as f64).sqrt()))
+                let plain = 1.0 / (rows as f64).sqrt();
+                let mut means = self.column_means(stream, dims, plain).into_iter().cycle();
+                floats(dtype, dims, n, || means.next().unwrap_or(0.0) + self.float(stream, plain))
             }
         }
+    }
+
+    /// What all rows of a matrix have in common, so that what is made of them leans to one side: experts overflow, and
+    /// a sum of what should cancel does not.
+    fn column_means(&self, stream: &mut Stream, dims: &Sizes, plain: f64) -> Vec<f64> {
+        let is_plain = !self.role.is_positive && self.scale.is_none() && self.role.compared.is_empty();
+        let n_columns = if dims.len() < 2 || !is_plain { 0 } else { dims[dims.len() - 1] };
+        (0..n_columns).map(|_| stream.signed() * plain).collect()
     }
 
     /// One float: usually uniform in `-plain..plain`.

@@ -50,6 +50,12 @@ pub struct Compared {
 /// What a conversion to truth values asks.
 const NOT_ZERO: Compared = Compared { with: 0.0, is_equality: true, splits_below: false };
 
+/// Between which numbers a value is cut that becomes an integer; what happens to it before, `1 - x`, moves them by little.
+fn integers() -> impl Iterator<Item = Compared> {
+    let between = |with: f64| Compared { with, is_equality: false, splits_below: true };
+    [-2.0, -1.0, 0.0, 1.0, 2.0].into_iter().map(between)
+}
+
 /// What a value is compared with or looked up in.
 enum Use {
     /// A table of so many rows, of which it may name so many, if it is not negative or may be.
@@ -87,8 +93,12 @@ pub fn role(trace: &Trace, id: InstrId, leaf: usize) -> Role {
         Class::Float | Class::Complex => Role {
             is_state: shape.rank() > 0
                 && (is_scaled(trace, trace.module.entry, id) || stays_apart(trace, start())),
-            is_positive: reaches_root(trace, start()),
-            compared: same_values(trace, start()).compared,
+            is_positive: leads_to(trace, start(), &[], takes_root),
+            compared: {
+                let is_cut = leads_to(trace, start(), &[Opcode::Subtract], |read| makes_integer(trace, read));
+                let cuts = integers().filter(|_| is_cut);
+                same_values(trace, start()).compared.into_iter().chain(cuts).collect()
+            },
             ..Role::default()
         },
     }
@@ -251,25 +261,43 @@ fn places(uses: &[Use]) -> Option<Places> {
     Some(Places { low: if is_wrapped { -size } else { 0 }, high, size })
 }
 
-/// Whether a root, a logarithm or a power is taken of a value that keeps its sign until then.
-fn reaches_root(trace: &Trace, start: Place) -> bool {
-    use Opcode::{Add, Divide, Log, Maximum, Minimum, Multiply, Power, Rsqrt, Sqrt};
+/// Whether a value comes to such a reader, moved, added to, scaled, or through an op that it may pass.
+fn leads_to(trace: &Trace, start: Place, may_pass: &[Opcode], is_wanted: impl Fn(&Read) -> bool) -> bool {
+    use Opcode::{Add, Divide, Maximum, Minimum, Multiply};
     let mut found = false;
     trace.follow(start, (), |read, ()| {
+        found |= is_wanted(read);
         let body = trace.module.comp(read.comp);
         let mut others = read.instr.operands.iter().enumerate().filter(|(at, _)| *at != read.operand);
-        let mut scales = || others.any(|(_, &id)| is_scalar(body, id));
-        match read.instr.op {
-            Sqrt | Rsqrt | Log => found = true,
-            Power if read.operand == 0 => found = true,
-            Add | Maximum | Minimum => return Some(()),
-            Multiply => return scales().then_some(()),
-            Divide if read.operand == 0 => return scales().then_some(()),
-            _ => return keeps_values(read).then_some(()),
-        }
-        None
+        let mut is_scaled = || others.any(|(_, &id)| is_scalar(body, id));
+        let goes_on = match read.instr.op {
+            Add | Maximum | Minimum => true,
+            Multiply => is_scaled(),
+            Divide => read.operand == 0 && is_scaled(),
+            op => may_pass.contains(&op) || keeps_values(read),
+        };
+        goes_on.then_some(())
     });
     found
+}
+
+fn takes_root(read: &Read) -> bool {
+    use Opcode::{Log, Power, Rsqrt, Sqrt};
+    match read.instr.op {
+        Sqrt | Rsqrt | Log => true,
+        Power => read.operand == 0,
+        _ => false,
+    }
+}
+
+/// Whether a conversion cuts off what is behind the point.
+fn makes_integer(trace: &Trace, read: &Read) -> bool {
+    let class = |id: InstrId| {
+        let shape = trace.module.comp(read.comp).instr(id).shape.as_array();
+        shape.map(|shape| shape.dtype.class())
+    };
+    let is_integer = matches!(class(read.id), Some(Class::Signed | Class::Unsigned));
+    read.instr.op == Opcode::Convert && is_integer && class(read.instr.operands[0]) == Some(Class::Float)
 }
 
 /// Whether a value is read once, to be multiplied by a scalar.

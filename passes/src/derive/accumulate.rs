@@ -45,6 +45,8 @@ struct Shares<'a> {
     graph: &'a Graph,
     /// Per tensor: the dimension that runs over the batch.
     parts: Vec<Option<usize>>,
+    /// Per tensor: whether each microbatch has a part of it that depends on a step's data, not on constants alone.
+    varies: Vec<bool>,
     /// Per tensor.
     shares: Vec<Share>,
     /// Per node: why it cannot work on one microbatch after the other.
@@ -70,6 +72,7 @@ impl<'a> Shares<'a> {
         let mut found = Shares {
             module,
             graph,
+            varies: varying(graph, &parts),
             parts,
             shares: vec![Share::Zero; graph.tensors.len()],
             exchanges: vec![None; n_nodes],
@@ -80,7 +83,9 @@ impl<'a> Shares<'a> {
         for (id, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Op) {
             // What makes parts of parts is asked only where there are several.
             let is_asked = n_microbatches > 1 || node.results.iter().any(|&it| !found.is_part(it));
-            if is_asked && found.has_part(node) {
+            // What is made of constants alone each microbatch makes whole: a count of samples is the batch's.
+            let is_of_data = node.operands.iter().any(|&it| found.varies[it as usize]);
+            if is_asked && is_of_data {
                 (found.reductions[id], found.exchanges[id]) = found.in_parts(node, &mesh);
             }
         }
@@ -210,4 +215,21 @@ impl<'a> Shares<'a> {
         }
         found
     }
+}
+
+/// Per tensor: whether it has a part per microbatch that is made of an input's.
+fn varying(graph: &Graph, parts: &[Option<usize>]) -> Vec<bool> {
+    let mut varies = vec![false; graph.tensors.len()];
+    let mut is_changed = true;
+    while std::mem::take(&mut is_changed) {
+        for node in &graph.nodes {
+            let is_made_of_data =
+                node.kind == NodeKind::Source || node.operands.iter().any(|&it| varies[it as usize]);
+            for &result in &node.results {
+                let found = is_made_of_data && parts[result as usize].is_some();
+                is_changed |= found && !std::mem::replace(&mut varies[result as usize], found);
+            }
+        }
+    }
+    varies
 }

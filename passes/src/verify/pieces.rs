@@ -32,7 +32,7 @@ use claims::{Claims, Piece};
 use cut::{Whole, cut};
 use phzc_ir::flops::{Runs, multiplicities, work};
 use phzc_ir::{CompId, Diagnostic, InstrId, Module, Result, View};
-use run::{Judge, Outcome};
+use run::{DRAWS_OF_OTHERS, Judge, Outcome};
 use std::collections::BTreeSet;
 use values::Values;
 
@@ -140,7 +140,8 @@ fn proven(whole: Whole, piece: &Piece, judge: &mut Judge) -> Outcome {
     let mut last = Outcome::Open("it cannot be cut out of the plan".to_owned());
     for levels in LEVELS {
         let Some(both) = cut(whole, piece, levels) else { break };
-        last = match (judge.judge(&both), last) {
+        let n_draws = if piece.is_by_name || levels > 0 { DRAWS_OF_OTHERS } else { 1 };
+        last = match (judge.judge(&both, n_draws), last) {
             (Outcome::Equal, _) => return Outcome::Equal,
             // A larger piece that says nothing takes nothing back.
             (Outcome::Zero | Outcome::Open(_), last @ Outcome::Differs { .. }) => last,

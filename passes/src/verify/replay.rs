@@ -8,7 +8,7 @@
 
 mod honest;
 
-use crate::derive::{Phase, Turn, is_naming, put_off};
+use crate::derive::{Phase, Turn, is_naming, operand_origins, origin, put_off};
 use crate::microbatch::STAGE_NOTE;
 use phzc_cost::schedule::Phase as Part;
 use phzc_cost::{Pipeline, Schedule, Timeline};
@@ -231,30 +231,16 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The operand of a tuple that an instruction picks; else the instruction itself.
+/// The array that an instruction names, through tuples and barriers; else the instruction itself.
 fn picked(entry: &Computation, id: InstrId) -> InstrId {
-    let instr = entry.instr(id);
-    let tuple = match instr.op {
-        Opcode::GetTupleElement => picked(entry, instr.operands[0]),
-        _ => return id,
-    };
-    let index = instr.int(Key::Index).and_then(|index| usize::try_from(index).ok());
-    let operands = &entry.instr(tuple).operands;
-    let part = index.filter(|_| entry.instr(tuple).op == Opcode::Tuple).and_then(|index| operands.get(index));
-    part.map_or(id, |&part| picked(entry, part))
+    let is_array = |id: InstrId| entry.instr(id).shape.as_array().is_some();
+    let found = if is_array(id) { origin(entry, id, 0).0 } else { id };
+    if is_array(found) { found } else { id }
 }
 
-/// What an instruction reads; what passes a barrier comes with all that passes it.
+/// What an instruction reads. A barrier holds an instruction of a task until another one is done, not until all tasks are.
 fn read(entry: &Computation, instr: &Instr) -> Vec<InstrId> {
-    let (mut found, mut work) = (Vec::new(), instr.operands.to_vec());
-    while let Some(id) = work.pop() {
-        let id = picked(entry, id);
-        match is_naming(entry.instr(id)) {
-            true => work.extend(&entry.instr(id).operands),
-            false => found.push(id),
-        }
-    }
-    found
+    operand_origins(entry, instr).map(|(id, _)| id).collect()
 }
 
 /// When each instruction of the entry runs.

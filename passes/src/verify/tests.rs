@@ -36,6 +36,56 @@ fn a_wrong_decay_and_a_wrong_addend_of_a_moment_differ() {
     assert_eq!(between(MOMENT, MOMENT).n_steps, 2);
 }
 
+/// Recomputation waits behind a barrier for a gradient: of its own microbatch, not of all.
+#[test]
+fn what_waits_for_a_gradient_does_not_wait_for_all_microbatches() {
+    let lines = [
+        ("x = f32[8,4] parameter(0)", "fwd"),
+        ("w = f32[4] parameter(1)", "fwd"),
+        ("zero = f32[] constant(0)", "fwd"),
+        ("a = f32[8,4] tanh(x)", "fwd"),
+        ("g = f32[4] reduce(a, zero), dimensions={0}, to_apply=add", "bwd"),
+        ("t = (f32[8,4], f32[4]) tuple(x, g)", "bwd"),
+        ("b = (f32[8,4], f32[4]) opt-barrier(t)", "bwd"),
+        ("held = f32[8,4] get-tuple-element(b), index=0", "bwd"),
+        ("again = f32[8,4] tanh(held)", "bwd"),
+        ("h = f32[4] reduce(again, zero), dimensions={0}, to_apply=add", "bwd"),
+        ("both = f32[4] multiply(g, h)", "upd"),
+        ("v = f32[4] add(w, both)", "upd"),
+        ("ROOT r = (f32[4]) tuple(v)", "upd"),
+    ];
+    let line = |(text, phase): (&str, &str)| {
+        let sharding = match text.split_once(" = ").is_some_and(|(_, shape)| shape.starts_with('(')) {
+            true if text.starts_with("ROOT") => "{{replicated}}",
+            true => "{{replicated}, {replicated}}",
+            false => "{replicated}",
+        };
+        format!("{text}, sharding={sharding}, frontend_attributes={{phzc.phase=\"{phase}\"}}\n")
+    };
+    let body: String = lines.map(line).concat();
+    let header = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }";
+    let add = "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }";
+    let notes = "frontend_attributes={phzc.plan=\"{\\\"n_microbatches\\\":2}\"}";
+    let found = between(
+        &format!("{header}\n{add}\nENTRY e {{ {body} }}"),
+        &format!("{header}, {notes}\n{add}\nENTRY e {{ {body} }}"),
+    );
+    assert_eq!((found.verdict(), found.is_replayed), (Verdict::Equal, true));
+}
+
+/// XLA asks for as many bytes, not for one type; in 64-bit floats they are no longer as many.
+#[test]
+fn a_float_may_reuse_the_buffer_of_an_integer() {
+    let text = |alias: &str| {
+        format!(
+            "HloModule m, input_output_alias={{ {alias} }}
+             ENTRY e {{ n = s32[4] parameter(0) y = f32[4] convert(n) ROOT t = (f32[4], s32[4]) tuple(y, n) }}"
+        )
+    };
+    let found = between(&text("{1}: (0, {}, may-alias)"), &text("{0}: (0, {}, may-alias)"));
+    assert_eq!(found.verdict(), Verdict::Equal);
+}
+
 #[test]
 fn the_second_step_takes_what_the_first_returned() {
     // Counters begin with 1 to 3: only the second step takes the other branch.

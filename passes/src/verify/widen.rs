@@ -12,6 +12,7 @@
 //!                                       w = f64[2] negate(z.wide)
 //! ```
 
+use phzc_ir::alias::retain_aliases;
 use phzc_ir::dtype::Class;
 use phzc_ir::edit::Names;
 use phzc_ir::{Computation, DType, Instr, InstrId, Key, Module, Opcode, Payload, Shape, View, verify};
@@ -21,6 +22,12 @@ pub fn widen(programs: &[Module; 2]) -> Option<[Module; 2]> {
     let wide = programs.clone().map(|mut module| {
         module.attrs.retain(|attr| &*attr.key != "entry_computation_layout");
         module.comps.iter_mut().for_each(widen_comp);
+        // Buffers of a float and of an integer were of one size.
+        retain_aliases(&mut module, |module, alias| {
+            let shapes = [(module.entry().root, alias.output), (alias.param, alias.leaf)];
+            let [made, held] = shapes.map(|(id, leaf)| module.entry().instr(id).shape.leaves()[leaf].bytes());
+            made == held
+        });
         module
     });
     wide.iter().all(|module| verify(module).is_empty()).then_some(wide)

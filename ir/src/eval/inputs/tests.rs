@@ -194,6 +194,25 @@ fn no_root_is_taken_of_a_negative_number() {
     assert!(!roles(square)[0].is_positive);
 }
 
+/// A mask of floats, of which a program makes whole numbers.
+#[test]
+fn what_becomes_an_integer_becomes_several() {
+    let body =
+        "ENTRY e { x = f32[64] parameter(0) c = f32[] constant(1) b = f32[64] broadcast(c), dimensions={}
+        d = f32[64] subtract(b, x) ROOT y = s32[64] convert(d) }";
+    let found = drawn(body, &[], 1);
+    let made: std::collections::BTreeSet<i64> = found[0].iter().map(|x| (1.0 - x) as i64).collect();
+    assert!([-1, 0, 1, 2, 3].iter().all(|whole| made.contains(whole)), "{made:?}");
+}
+
+#[test]
+fn the_rows_of_a_matrix_have_something_in_common() {
+    let body = "ENTRY e { x = f32[64,4] parameter(0) ROOT y = f32[64,4] tanh(x) }";
+    let found = drawn(body, &[], 1);
+    let mean = |column: usize| found[0].iter().skip(column).step_by(4).sum::<f64>() / 64.0;
+    assert!((0..4).any(|column| mean(column).abs() > 0.05), "{found:?}");
+}
+
 #[test]
 fn no_array_is_constant_and_no_two_are_alike() {
     let params: Vec<String> = ["s32[]", "s32[]", "s32[]", "s32[]", "pred[2]", "pred[2]", "s32[2]", "s32[2]"]

@@ -93,6 +93,26 @@ fn no_microbatch_needs_a_sum_over_all_of_them() {
     assert_snapshot!(step(2, &NORM), @"error: `m` (stage 0, forward) of each microbatch reads `g` (stage 0, forward), a sum over all 2 microbatches, which is there after the last one; plan with `place{microbatches=1}`");
 }
 
+/// A mean divides by how many samples there are, which a program may count: by adding up ones.
+#[test]
+fn a_count_of_samples_is_no_sum_over_microbatches() {
+    let lines = [
+        ("one = f32[] constant(1)", "fwd"),
+        ("ones = f32[8] broadcast(one), dimensions={}", "fwd"),
+        ("n = f32[] reduce(ones, zero), dimensions={0}, to_apply=add", "fwd"),
+        ("ns = f32[8,4] broadcast(n), dimensions={}", "fwd"),
+        ("many = f32[8] broadcast(n), dimensions={}", "fwd"),
+        ("share = f32[8] divide(ones, many)", "fwd"),
+        ("shares = f32[8,4] broadcast(share), dimensions={0}", "fwd"),
+        ("y = f32[8,4] multiply(x, shares)", "fwd"),
+        ("z = f32[8,4] divide(y, ns)", "fwd"),
+        ("g = f32[4] reduce(z, zero), dimensions={0}, to_apply=add", "bwd"),
+        ("v = f32[4] add(w, g)", "upd"),
+        ("ROOT t = (f32[4]) tuple(v)", "upd"),
+    ];
+    assert_eq!(step(4, &lines), "ok");
+}
+
 #[test]
 fn samples_of_other_microbatches_cannot_be_read() {
     let lines = [

@@ -23,8 +23,6 @@ struct Judge<'a> {
     leads_to_update: Vec<bool>,
     /// Per node: whether something that each microbatch has a part of is.
     leads_to_part: Vec<bool>,
-    /// Per tensor: whether it depends on a step's data.
-    varies: Vec<bool>,
     /// Whether the plan has phases: what is forward from end to end has no update.
     has_phases: bool,
 }
@@ -40,7 +38,6 @@ impl<'a> Judge<'a> {
             runs,
             leads_to_update: none.clone(),
             leads_to_part: none,
-            varies: shares.varying(),
             has_phases: false,
         };
         let graph = &shares.graph;
@@ -99,7 +96,7 @@ impl<'a> Judge<'a> {
 
     /// An update that reads what each microbatch has a part of.
     fn update_of_parts(&self, node: &Node) -> Option<String> {
-        let is_part = |tensor: &&TensorId| self.shares.is_part(**tensor) && self.varies[**tensor as usize];
+        let is_part = |tensor: &&TensorId| self.shares.varies[**tensor as usize];
         let is_made = |tensor: &&TensorId| self.shares.graph.tensors[**tensor as usize].param.is_none();
         let parts = || node.operands.iter().filter(is_part);
         let read = parts().find(is_made).or_else(|| parts().next())?;
@@ -158,25 +155,5 @@ impl<'a> Judge<'a> {
 
     fn describe(&self, node: &Node) -> String {
         placed(&self.module.comp(node.comp).instr(node.instr).name, self.own(node))
-    }
-}
-
-impl Shares<'_> {
-    /// Per tensor: whether it depends on a step's data.
-    fn varying(&self) -> Vec<bool> {
-        let mut varies = vec![false; self.graph.tensors.len()];
-        let mut is_changed = true;
-        while std::mem::take(&mut is_changed) {
-            for node in &self.graph.nodes {
-                let is_data = node.kind == NodeKind::Source;
-                for &result in &node.results {
-                    let found = self.is_part(result)
-                        && (is_data
-                            || node.operands.iter().any(|&it| varies[it as usize] && self.is_part(it)));
-                    is_changed |= found && !std::mem::replace(&mut varies[result as usize], found);
-                }
-            }
-        }
-        varies
     }
 }

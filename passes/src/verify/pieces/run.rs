@@ -22,6 +22,8 @@ const MAX_ALL_FLOPS: f64 = 4e11;
 const SMALL_BYTES: f64 = 1e5;
 /// How many inputs are tried until every output says something.
 const MAX_DRAWS: u64 = 4;
+/// On how many inputs a piece must agree that is not, by its text, the program's: small masks may be all true by chance.
+pub const DRAWS_OF_OTHERS: u64 = 16;
 
 /// What is known of a piece.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,18 +61,18 @@ impl<'s> Judge<'s> {
         self.known.len()
     }
 
-    /// Whether a plan's piece computes what the program's does.
-    pub fn judge(&mut self, both: &[Module; 2]) -> Outcome {
-        let text = format!("{}{}", print(&both[0]), print(&both[1]));
+    /// Whether a plan's piece computes what the program's does, on so many inputs.
+    pub fn judge(&mut self, both: &[Module; 2], n_draws: u64) -> Outcome {
+        let text = format!("{n_draws}{}{}", print(&both[0]), print(&both[1]));
         if let Some(outcome) = self.known.get(&text) {
             return outcome.clone();
         }
-        let outcome = self.run(both).unwrap_or_else(|error| Outcome::Open(error.message));
+        let outcome = self.run(both, n_draws).unwrap_or_else(|error| Outcome::Open(error.message));
         self.known.insert(text, outcome.clone());
         outcome
     }
 
-    fn run(&mut self, [program, plan]: &[Module; 2]) -> Result<Outcome> {
+    fn run(&mut self, [program, plan]: &[Module; 2], n_draws: u64) -> Result<Outcome> {
         let n_devices = header(plan)?.n_devices() as f64;
         let both = match bytes(program) * n_devices <= SMALL_BYTES {
             true => [program.clone(), plan.clone()],
@@ -87,19 +89,19 @@ impl<'s> Judge<'s> {
             let message = format!("all pieces together take more than {MAX_ALL_FLOPS:.0e} operations");
             return Ok(Outcome::Open(message));
         }
-        self.flops += flops;
-        self.compare(&program, &devices)
+        self.flops += flops * n_draws as f64;
+        self.compare(&program, &devices, n_draws)
     }
 
-    /// Compares on one input after another until every output has said something.
-    fn compare(&self, program: &Module, devices: &Devices) -> Result<Outcome> {
+    /// Compares on so many inputs, and on more until every output has said something.
+    fn compare(&self, program: &Module, devices: &Devices, n_draws: u64) -> Result<Outcome> {
         let options = self.settings.options();
         let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(program));
         let inputs = Inputs::of(program, &devices.parts());
         let is_closed = program.entry().params().is_empty();
         let mut is_silent: Vec<bool> = vec![true; program.entry().root().shape.n_leaves()];
         let mut is_finite = true;
-        for draw in 0..if is_closed { 1 } else { MAX_DRAWS } {
+        for draw in 0..if is_closed { 1 } else { n_draws.max(MAX_DRAWS) } {
             let given = drawn(inputs.draw(self.settings.seed.wrapping_add(draw), &options)?, draw);
             let wanted = run(program, &given, &options)?;
             let Ok(made) = devices.join(&devices.run_each(&given, &options)?) else {
@@ -110,7 +112,7 @@ impl<'s> Judge<'s> {
                 return Ok(Outcome::Differs { error: output.error, tolerance: output.tolerance });
             }
             is_silent.iter_mut().zip(&outputs).for_each(|(all, output)| *all &= output.says_nothing);
-            if !is_silent.contains(&true) {
+            if draw + 1 >= n_draws && !is_silent.contains(&true) {
                 return Ok(Outcome::Equal);
             }
             is_finite = wanted.leaves().iter().all(|leaf| leaf.to_f64_vec().iter().all(|x| x.is_finite()));

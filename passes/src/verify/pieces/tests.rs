@@ -206,3 +206,23 @@ fn stages_and_sums_over_microbatches_are_proven_in_pieces() {
     let line_name = line.trim().split(' ').next().expect("a name");
     assert_eq!(names(&phzc_ir::parse(&wrong).expect("legal")), [line_name]);
 }
+
+/// On one input the few elements of a small mask may all be true.
+#[test]
+fn a_mask_that_is_left_out_is_missed_in_no_size() {
+    for n in 1..=4 {
+        let sum = |of: &str, layout: &str| {
+            let lines = [
+                format!("x = f32[{n}] parameter(0)"),
+                format!("y = f32[{n}] parameter(1)"),
+                "zero = f32[] constant(0)".to_owned(),
+                format!("zeros = f32[{n}] broadcast(zero), dimensions={{}}"),
+                format!("is = pred[{n}] compare(x, zeros), direction=GT"),
+                format!("kept = f32[{n}] select(is, y, zeros)"),
+                format!("ROOT r = f32[] reduce({of}, zero), dimensions={{0}}, to_apply=add"),
+            ];
+            format!("{ADD}ENTRY e {{ {} }}", lines.map(|line| line + layout).join("\n"))
+        };
+        assert_eq!(differing(&sum("kept", ""), &sum("y", ", WHOLE")), ["r"], "{n}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Faults planted in plans of real and of hard programs, which are too large to be run, are found in their pieces.
+
+use super::common::plant::{Plant, cut, dimension, group, layout, operand, planted, slice, sum};
+use super::common::{corpus, hard_programs, phzc, program, scratch, stem};
+use phzc_ir::{InstrId, Module, parse};
+use phzc_passes::verify::{Settings, Verdict, verify};
+use std::fs;
+use std::path::Path;
+
+/// A fault, and the plan that it is planted in.
+const FAULTS: [(&str, &str, Plant); 7] = [
+    ("group", ON_ONE_MESH, group),
+    ("axis", ON_ONE_MESH, layout),
+    ("slice", ON_ONE_MESH, slice),
+    ("sum", ON_ONE_MESH, sum),
+    ("operand", ON_ONE_MESH, operand),
+    ("dimension", ON_ONE_MESH, dimension),
+    ("cut", IN_STAGES, cut),
+];
+const ON_ONE_MESH: &str = "fuse,shard{mesh=2x4},place{stages=1,microbatches=1}";
+const IN_STAGES: &str = "fuse,shard,place{stages=2,microbatches=1}";
+
+/// Of each kind that many are planted, spread over the program.
+const N_EACH: usize = 2;
+
+fn plan(model: &Path, passes: &str) -> Option<Module> {
+    let path = scratch("plant").join("plan.ir").to_string_lossy().into_owned();
+    let args = [&*model.to_string_lossy(), "--cluster", "a100-8x1", "--passes", passes, "-q", "-o", &path];
+    let made = phzc(&args, b"");
+    (made.code == 0).then(|| parse(&fs::read_to_string(path).expect("it was written")).expect("a legal plan"))
+}
+
+fn verdict(original: &Module, plan: &Module, by_pieces: bool) -> Option<Verdict> {
+    let settings = Settings { by_pieces, fill_elided: true, ..Settings::default() };
+    verify(original, plan, &settings).ok().map(|verified| verified.verdict())
+}
+
+/// What became of faults of one kind: found, harmless, or missed, each of the last by its instruction.
+fn judged(
+    original: &Module,
+    planned: &Module,
+    (fault, is_cut): (Plant, bool),
+) -> (usize, usize, Vec<String>) {
+    let (mut n_found, mut n_harmless, mut missed) = (0, 0, Vec::new());
+    let ids: Vec<InstrId> = planned.entry().iter().map(|(id, _)| id).collect();
+    let candidates: Vec<InstrId> = ids.into_iter().filter(|&id| fault(planned, id).is_some()).collect();
+    let step = (candidates.len() / N_EACH).max(1);
+    for &id in candidates.iter().skip(step / 2).step_by(step) {
+        let Some(faulty) = planted(planned, fault, id) else { continue };
+        match verdict(original, &faulty, true) {
+            // Another stage computes the same, where the order allows it.
+            Some(Verdict::Equal) if is_cut => n_harmless += 1,
+            Some(Verdict::Equal) if verdict(original, &faulty, false) == Some(Verdict::Equal) => {
+                n_harmless += 1;
+            }
+            Some(Verdict::Equal) => missed.push(planned.entry().instr(id).name.to_string()),
+            _ => n_found += 1,
+        }
+    }
+    (n_found, n_harmless, missed)
+}
+
+#[test]
+fn faults_in_programs_too_large_to_run_are_found_in_pieces() {
+    let (mut missed, mut n_found) = (Vec::new(), [0; FAULTS.len()]);
+    for path in corpus().into_iter().chain(hard_programs()) {
+        let (name, original) = (stem(&path), parse(&program(&path)).expect("a legal program"));
+        let is_proven = |plan: &Module| verdict(&original, plan, true) == Some(Verdict::Equal);
+        let plans = [ON_ONE_MESH, IN_STAGES].map(|passes| plan(&path, passes).filter(is_proven));
+        for ((kind, passes, fault), n_all) in FAULTS.into_iter().zip(&mut n_found) {
+            let planned = if passes == ON_ONE_MESH { &plans[0] } else { &plans[1] };
+            let Some(planned) = planned else { continue };
+            let (n_found, n_harmless, own) = judged(&original, planned, (fault, kind == "cut"));
+            *n_all += n_found;
+            eprintln!("{name:28} {kind:10} {n_found} found, {n_harmless} harmless, missed {own:?}");
+            missed.extend(own.into_iter().map(|own| format!("{name}: {kind} of `{own}`")));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(!n_found.contains(&0), "{n_found:?}");
+}
