@@ -81,5 +81,7 @@ mod tests {
         let own = instr("phzc.partial=\"x,y\"");
         assert_eq!(read(&own, 1), Err("x,y"));
         assert_eq!(read(&own, 2), Ok(vec![1, 2]));
+        // An axis that is named twice is named.
+        assert_eq!(read(&instr("phzc.partial=\"xyx\""), 1), Ok(vec![0b11]));
     }
 }

@@ -32,10 +32,11 @@ fn the_batch_goes_through_reshapes_and_ends_where_it_is_summed_up() {
         scale = f32[32,16]{1,0} broadcast(w), dimensions={1}
         y = f32[32,16]{1,0} multiply(rows, scale)
         turned = f32[16,32]{1,0} transpose(y), dimensions={1,0}
+        back = f32[16,32]{1,0} negate(turned)
         zero = f32[] constant(0)
-        sum = f32[16]{0} reduce(turned, zero), dimensions={1}, to_apply=add
+        sum = f32[16]{0} reduce(back, zero), dimensions={1}, to_apply=add
         ROOT new = f32[16]{0} add(w, sum)";
-    assert_eq!(check("", body), "x:0 rows:0 scale:0 y:0 turned:1");
+    assert_eq!(check("", body), "x:0 rows:0 scale:0 y:0 turned:1 back:1");
 }
 
 #[test]

@@ -152,3 +152,6 @@ impl<'a> Held<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod header;
+mod limits;
 mod order;
 
 use super::*;

@@ -229,3 +229,32 @@ fn every_device_has_a_whole_sample_of_each_microbatch() {
     // What no output replaces may be state.
     assert_eq!(most("", XY, 8), 0);
 }
+
+#[test]
+fn axes_of_sums_move_with_the_mesh_and_tuples_of_one_stay_tuples() {
+    let sum = "sharding={replicated}, frontend_attributes={phzc.partial=\"x\"}";
+    let text = format!(
+        "HloModule m, input_output_alias={{ {{0}}: (1, {{}}, may-alias) }}, num_partitions=2,
+        frontend_attributes={{phzc.mesh=\"x=2\",phzc.plan=\"{{\\\"n_microbatches\\\":4}}\"}}
+        ENTRY e {{ x = f32[8,4] parameter(0), sharding={{devices=[1,2]<=[2]}}
+        w = f32[4] parameter(1), sharding={{devices=[2]<=[2]}}
+        p = f32[8] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {sum}
+        q = f32[8] custom-call(p), custom_call_target=\"Sharding\", sharding={{replicated}}
+        n = f32[4] negate(w), sharding={{devices=[2]<=[2]}} ROOT t = (f32[4]) tuple(n), sharding={{{{devices=[2]<=[2]}}}} }}"
+    );
+    let timed = on_time_axis(&parse(&text).expect("legal")).expect("it has one mesh");
+    let instr =
+        |name: &str| timed.entry().instrs.iter().find(|instr| *instr.name == *name).expect("it is there");
+    assert_eq!(instr("p").note("phzc.partial"), Some("y"));
+    let sharding = |name: &str| instr(name).sharding().map(ToString::to_string);
+    assert_eq!(sharding("p").as_deref(), Some("{devices=[4,2]<=[8] last_tile_dim_replicate}"));
+    assert_eq!(sharding("t").as_deref(), Some("{{devices=[2,4]<=[4,2]T(1,0) last_tile_dim_replicate}}"));
+}
+
+#[test]
+fn a_sum_over_microbatches_and_devices_comes_after_all_and_one_over_devices_does_not() {
+    let timed = on_time_axis(&step(FOUR)).expect("it has one mesh");
+    let after = after_all(&timed, &derive(&timed).expect("a header")).expect("it can").expect("no loops");
+    let names = timed.entry().iter().filter(|(id, _)| after[id.index()]).map(|(_, instr)| &*instr.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["s", "v"]);
+}

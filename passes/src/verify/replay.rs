@@ -7,6 +7,8 @@
 //! sum comes after all microbatches only where that is as good as doing it for each, or where no update is made of it.
 
 mod honest;
+#[cfg(test)]
+mod tests;
 
 use crate::derive::{Phase, Turn, is_naming, operand_origins, origin, put_off};
 use crate::microbatch::STAGE_NOTE;

@@ -1,5 +1,7 @@
 //! A plan computes what its program does; tests/long has every mesh and pipeline on all examples.
 
+mod asked;
+
 use super::*;
 use crate::testing::{EXAMPLES, passed, slow_8};
 

@@ -262,3 +262,28 @@ fn a_gap_is_the_share_of_the_plan_above_the_bound_and_rounding_is_none() {
     assert_eq!(gap("8", "7.999999999"), Some(0.0));
     assert_eq!(gap("8", "null"), None);
 }
+
+#[test]
+fn products_are_spread_over_all_devices_as_often_as_they_run() {
+    let state = "(s32[], f32[8,8])";
+    let product = "dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let text = format!(
+        "HloModule m
+        more {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(4)
+          ROOT c = pred[] compare(i, n), direction=LT }}
+        step {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1)
+          j = s32[] add(i, one) x = f32[8,8] get-tuple-element(p), index=1 y = f32[8,8] {product}
+          ROOT t = {state} tuple(j, y) }}
+        ENTRY e {{ x = f32[8,8] parameter(0) zero = s32[] constant(0) s = {state} tuple(zero, x)
+          w = {state} while(s), condition=more, body=step a = f32[8,8] get-tuple-element(w), index=1
+          b = f32[8,8] {product} c = f32[8,8] add(a, b) ROOT d = f32[8,8] tanh(c) }}"
+    );
+    let module = phzc_ir::parse(&text).expect("legal");
+    let facts = derive(&module).expect("no header");
+    let n_alike = vec![3.0; module.entry().instrs.len()];
+    // Four in the loop, and one that stands for three: 2 * 8^3 operations each, on eight devices.
+    let cluster = one_byte_a_second();
+    let rate = crate::pricing::products_per_sec(&cluster, phzc_ir::DType::F32);
+    let secs = price::products_secs(&module, &facts, &cluster, &n_alike);
+    assert!((secs - 7.0 * 1024.0 / rate / 8.0).abs() < 1e-12, "{secs}");
+}

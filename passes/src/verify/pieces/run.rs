@@ -149,3 +149,6 @@ fn positive(value: Value) -> Value {
     };
     made.map_or(value, Value::Array)
 }
+
+#[cfg(test)]
+mod tests;

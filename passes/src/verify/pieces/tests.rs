@@ -1,8 +1,13 @@
 //! What pieces are, prove and find, on programs of a few lines.
 
+mod cutting;
+mod shares;
+mod values;
+
 use super::*;
 use crate::inline;
 use crate::testing::{EXAMPLES, passed, slow_8};
+use phzc_ir::Instr;
 
 /// The header of a plan for two devices.
 const TWO: &str = "HloModule m, num_partitions=2, frontend_attributes={phzc.mesh=\"x=2\",phzc.plan=\"{}\"}\n";

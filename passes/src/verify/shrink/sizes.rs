@@ -125,11 +125,6 @@ impl Sizes {
             self.fix(ties, class);
             (tiles, parts) = (all / gcd(size, all), 1);
         }
-        if tiles > 1 || parts > 1 {
-            loops.iter().for_each(|&class| {
-                self.fix(ties, class);
-            });
-        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! `shrink` on small programs, and on random ones and their plans.
 
+mod ends;
+mod kept;
+
 use super::*;
 use crate::pass::Context;
 use crate::pipeline::Pipeline;

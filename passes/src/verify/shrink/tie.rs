@@ -102,7 +102,6 @@ impl<'m> Tie<'_, 'm> {
     }
 
     fn ends(&mut self, ends: &[End], operands: &Leaves, own: &Leaves) {
-        let mut shared = None;
         for &End { operand, dim, kind } in ends {
             let (from, to) = (&operands[operand][dim], &own[0][dim]);
             match kind {
@@ -110,12 +109,8 @@ impl<'m> Tie<'_, 'm> {
                 EndKind::Moves => self.ties.moving.push([from.clone(), to.clone()]),
                 EndKind::Running => self.ties.link(&one_dim(from), &one_dim(to)),
                 EndKind::Blocks(size) => {
-                    // Blocks of one concatenation are of one size; other ops have one operand.
-                    let block = match shared {
-                        Some((at, block)) if at == dim => block,
-                        _ => self.ties.classes.fresh(size),
-                    };
-                    shared = Some((dim, block));
+                    // Those of a concatenation are of one size: its result consists of them all.
+                    let block = self.ties.classes.fresh(size);
                     self.blocks(from, block);
                     self.blocks(to, block);
                 }

@@ -1,0 +1,59 @@
+//! What is no program and its plan, what is too large to run, and what the answers are.
+
+use super::*;
+
+/// Why two programs are not a program and its plan.
+fn refusal(program: &str, plan: &str) -> String {
+    let [program, plan] = [program, plan].map(|body| {
+        phzc_ir::parse(&format!("ENTRY e {{ x = f32[8] parameter(0) {body} }}")).expect("a legal program")
+    });
+    let failed = verify(&program, &plan, &Settings::default()).expect_err("they differ");
+    failed.error.message
+}
+
+#[test]
+fn a_plan_takes_and_returns_what_its_program_does() {
+    let negate = "ROOT y = f32[8] negate(x)";
+    let three = "a = f32[8] parameter(1) b = f32[8] parameter(2) ROOT y = f32[8] negate(x)";
+    insta::assert_snapshot!(refusal(negate, three), @"the program has 1 parameter, the plan 3");
+    insta::assert_snapshot!(refusal(three, negate), @"the program has 3 parameters, the plan 1");
+    let of = |second: &str| format!("a = {second} parameter(1) ROOT y = f32[8] negate(x)");
+    insta::assert_snapshot!(refusal(&of("f32[4]"), &of("f32[5]")), @"parameter 1 has `f32[4]` in the program where it has `f32[5]` in the plan");
+    insta::assert_snapshot!(refusal(&of("(f32[4], s32[2])"), &of("(f32[4], s32[3])")), @"parameter 1 has `s32[2]` in the program where it has `s32[3]` in the plan");
+    insta::assert_snapshot!(refusal(&of("f32[4]"), &of("(f32[4], s32[3])")), @"parameter 1 has 1 array in the program, 2 in the plan");
+    let wider = "ROOT y = f32[2,8] broadcast(x), dimensions={1}";
+    insta::assert_snapshot!(refusal(negate, wider), @"the result has `f32[8]` in the program where it has `f32[2,8]` in the plan");
+}
+
+#[test]
+fn a_program_is_large_by_its_operations_or_by_its_bytes() {
+    let module = phzc_ir::parse("ENTRY e { x = f32[16] parameter(0) ROOT y = f32[16] negate(x) }");
+    let module = module.expect("a legal program");
+    assert!(exceeds(&module, 15.0, 128.0) && exceeds(&module, 16.0, 127.0));
+    assert!(!exceeds(&module, 16.0, 128.0));
+}
+
+#[test]
+fn an_open_piece_is_not_proven_and_a_differing_one_differs() {
+    let open = pieces::Open { name: "a".to_owned(), why: "b".to_owned() };
+    let differs = pieces::Different { name: "a".to_owned(), error: 1.0, tolerance: 0.0 };
+    let verdict = |differing: &[pieces::Different], open: &[pieces::Open]| {
+        let pieces = Pieces { differing: differing.to_vec(), open: open.to_vec(), ..Pieces::default() };
+        Verified { pieces: Some(pieces), ..between(MOMENT, MOMENT) }.verdict()
+    };
+    assert_eq!(verdict(&[], &[]), Verdict::Equal);
+    assert_eq!(verdict(&[], &[open.clone()]), Verdict::NotProven);
+    assert_eq!(verdict(&[differs.clone()], &[]), Verdict::Differs);
+    assert_eq!(verdict(&[differs], &[open]), Verdict::Differs);
+}
+
+#[test]
+fn elements_that_were_left_out_are_made_up_if_asked_for() {
+    let text = "ENTRY e { x = f32[8] parameter(0) c = f32[8] constant({...}) ROOT y = f32[8] add(x, c) }";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let verdict = |fill_elided: bool| {
+        let settings = Settings { fill_elided, ..Settings::default() };
+        verify(&module, &module, &settings).map(|verified| verified.verdict()).ok()
+    };
+    assert_eq!([verdict(false), verdict(true)], [None, Some(Verdict::Equal)]);
+}
