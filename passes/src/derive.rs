@@ -31,7 +31,7 @@ pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
 pub use ops::is_move;
-pub use origin::{is_naming, operand_origins, origin, origins};
+pub use origin::{is_naming, operand_origins, origin, origin_by, origins};
 pub use parts::{BatchSplit, batch_splits, batch_splits_of};
 pub use phzc_ir::{Aliased, aliased};
 pub use put_off::{Turn, put_off, put_off_of, put_off_of_plan};

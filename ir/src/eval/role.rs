@@ -114,7 +114,7 @@ struct SameValues {
 }
 
 fn same_values(trace: &Trace, start: Place) -> SameValues {
-    use Opcode::{BitcastConvert, Compare, Convert, RngBitGenerator, Select};
+    use Opcode::{Bitcast, BitcastConvert, Compare, Convert, RngBitGenerator, Select};
     use Opcode::{ShiftLeft, ShiftRightArithmetic, ShiftRightLogical};
     let (mut found, mut signs) = (SameValues::default(), Vec::new());
     trace.follow(start, (), |read, ()| {
@@ -132,13 +132,14 @@ fn same_values(trace: &Trace, start: Place) -> SameValues {
             }
             Convert if is_pred(read.instr) => found.compared.push(NOT_ZERO),
             BitcastConvert | RngBitGenerator => found.is_bits = true,
+            Bitcast if is_other_type(trace, read) => found.is_bits = true,
             ShiftLeft | ShiftRightArithmetic | ShiftRightLogical if read.operand == 0 => found.is_bits = true,
             _ => {}
         }
-        (keeps_values(read) || (read.instr.op == Select && read.operand > 0)).then_some(())
+        (keeps_values(trace, read) || (read.instr.op == Select && read.operand > 0)).then_some(())
     });
     for sign in signs {
-        let places = trace.follow(sign, (), |read, ()| keeps_values(read).then_some(()));
+        let places = trace.follow(sign, (), |read, ()| keeps_values(trace, read).then_some(()));
         found.negative.extend(places.into_iter().map(|(place, ())| (place.comp, place.id)));
     }
     found
@@ -176,7 +177,7 @@ fn uses(trace: &Trace, start: Place, negative: &BTreeSet<(CompId, InstrId)>) -> 
         }
         let chooses = read.instr.op == Opcode::Select;
         let by_sign = chooses && negative.contains(&(read.comp, read.instr.operands[0]));
-        let goes_on = goes_on(read) && !(chooses && read.operand == 0);
+        let goes_on = goes_on(trace, read) && !(chooses && read.operand == 0);
         let is_wrapped = trail.is_wrapped || by_sign;
         goes_on.then(|| Trail { is_wrapped, component: component(comp, read, trail.component) })
     });
@@ -274,7 +275,7 @@ fn leads_to(trace: &Trace, start: Place, may_pass: &[Opcode], is_wanted: impl Fn
             Add | Maximum | Minimum => true,
             Multiply => is_scaled(),
             Divide => read.operand == 0 && is_scaled(),
-            op => may_pass.contains(&op) || keeps_values(read),
+            op => may_pass.contains(&op) || keeps_values(trace, read),
         };
         goes_on.then_some(())
     });
@@ -324,25 +325,32 @@ fn is_scaled(trace: &Trace, comp: CompId, id: InstrId) -> bool {
 fn stays_apart(trace: &Trace, start: Place) -> bool {
     let mut is_mixed = false;
     let places = trace.follow(start, (), |read, ()| {
-        is_mixed |= !goes_on(read);
+        is_mixed |= !goes_on(trace, read);
         (!is_mixed).then_some(())
     });
     !is_mixed && places.iter().any(|(place, ())| place.is_output(trace.module))
 }
 
 /// Whether elements of the result are made of the operand's elements at the same place, or moved.
-fn goes_on(read: &Read) -> bool {
-    matches!(read.instr.op.def().evaluation, Evaluation::Elementwise(_)) || keeps_values(read)
+fn goes_on(trace: &Trace, read: &Read) -> bool {
+    matches!(read.instr.op.def().evaluation, Evaluation::Elementwise(_)) || keeps_values(trace, read)
 }
 
 /// Whether elements of the operand are moved or spelled otherwise, no more.
-fn keeps_values(read: &Read) -> bool {
-    use Opcode::{Concatenate, CustomCall, DynamicSlice, Pad, Slice};
+fn keeps_values(trace: &Trace, read: &Read) -> bool {
+    use Opcode::{Bitcast, Concatenate, CustomCall, DynamicSlice, Pad, Slice};
     match read.instr.op {
+        Bitcast => !is_other_type(trace, read),
         DynamicSlice => read.operand == 0,
         Concatenate | CustomCall | Pad | Slice => true,
         op => moves(op) && !is_pred(read.instr),
     }
+}
+
+/// Whether a bitcast reads the same bits as another type.
+fn is_other_type(trace: &Trace, read: &Read) -> bool {
+    let dtype = |instr: &Instr| instr.shape.as_array().map(|array| array.dtype);
+    dtype(read.instr) != dtype(trace.module.comp(read.comp).instr(read.instr.operands[0]))
 }
 
 fn is_pred(instr: &Instr) -> bool {

@@ -45,7 +45,7 @@ struct Shares<'a> {
     graph: &'a Graph,
     /// Per tensor: the dimension that runs over the batch.
     parts: Vec<Option<usize>>,
-    /// Per tensor: whether each microbatch has a part of it that depends on a step's data, not on constants alone.
+    /// Per tensor: whether each microbatch has a part of it that is made of an input's.
     varies: Vec<bool>,
     /// Per tensor.
     shares: Vec<Share>,
@@ -84,8 +84,8 @@ impl<'a> Shares<'a> {
             // What makes parts of parts is asked only where there are several.
             let is_asked = n_microbatches > 1 || node.results.iter().any(|&it| !found.is_part(it));
             // What is made of constants alone each microbatch makes whole: a count of samples is the batch's.
-            let is_of_data = node.operands.iter().any(|&it| found.varies[it as usize]);
-            if is_asked && is_of_data {
+            let is_of_constants = node.operands.iter().all(|&it| graph.tensors[it as usize].is_free);
+            if is_asked && found.has_part(node) && !is_of_constants {
                 (found.reductions[id], found.exchanges[id]) = found.in_parts(node, &mesh);
             }
         }

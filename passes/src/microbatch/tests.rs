@@ -258,3 +258,22 @@ fn a_sum_over_microbatches_and_devices_comes_after_all_and_one_over_devices_does
     let names = timed.entry().iter().filter(|(id, _)| after[id.index()]).map(|(_, instr)| &*instr.name);
     assert_eq!(names.collect::<Vec<_>>(), ["s", "v"]);
 }
+
+/// It is no task of its own in the program of one device: nothing else would notice.
+#[test]
+fn a_change_of_layout_of_what_comes_later_is_refused() {
+    let timed = |stage: usize| {
+        let moved = "m = f32[8,4] custom-call(y), custom_call_target=\"Sharding\"";
+        let lines = [
+            ("x = f32[8,4] parameter(0)", "fwd", 0),
+            ("w = f32[4] parameter(1)", "fwd", 0),
+            ("y = f32[8,4] tanh(x)", "fwd", 1),
+            (moved, "fwd", stage),
+            ("ROOT t = (f32[4], f32[8,4]) tuple(w, m), sharding={{replicated}, {replicated}}", "fwd", 1),
+        ];
+        on_time_axis(&staged(ALIAS, "0:x=2;1:x=2", FOUR, &lines))
+    };
+    assert!(timed(1).is_ok());
+    let message = timed(0).expect_err("stage 0 runs first").message;
+    assert!(message.starts_with("`m` (stage 0, forward) reads `y` (stage 1, forward)"), "{message}");
+}

@@ -289,3 +289,15 @@ pub fn scalar_starts(build: &mut Builder, operands: &[InstrId], rank: usize) -> 
         scalars => scalars.to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_the_range_of_their_bits() {
+        let ranges = [DType::S8, DType::U8, DType::S32, DType::U32, DType::S64, DType::U64].map(range);
+        let (s32, u32) = ((i64::from(i32::MIN), i64::from(i32::MAX)), (0, i64::from(u32::MAX)));
+        assert_eq!(ranges, [(-128, 127), (0, 255), s32, u32, (i64::MIN, i64::MAX), (0, i64::MAX)]);
+    }
+}

@@ -165,6 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn an_output_is_measured_by_a_ten_thousandth_of_the_largest_at_least() {
+        let number = |x: f64| constant(&format!("f64[] constant({x})"));
+        let found = compared(vec![number(8.0), number(1e-5)], vec![number(8.0), number(5e-5)]);
+        assert!((found[1].error - 4e-5 / 8e-4).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn an_error_as_large_as_the_tolerance_is_no_matter_of_size() {
+        let [wanted, made] = [2.0, 1.0].map(|x| Value::Array(constant(&format!("f64[] constant({x})"))));
+        let found = &super::outputs(&wanted, &made, 0.5).expect("the same shapes")[0];
+        assert!(found.is_equal() && !found.says_nothing, "{found:?}");
+    }
+
+    #[test]
     fn zeros_and_what_is_not_finite_prove_nothing() {
         let nan = f64::NAN;
         let silent: [&[f64]; 4] = [&[], &[0.0, -0.0], &[nan, nan], &[f64::INFINITY, nan]];

@@ -243,10 +243,11 @@ impl Ways {
         Ways { next }
     }
 
-    /// The readers from an instruction's first leaf to the result; that is left out if it is a tuple.
+    /// The readers from the first leaf of an instruction that leads to the result to that; it is left out if it is a tuple.
     fn from(&self, entry: &Computation, id: InstrId) -> Vec<InstrId> {
-        let next = |&(id, leaf): &(InstrId, usize)| *self.next[id.index()].get(leaf)?;
-        let all = std::iter::successors(next(&(id, 0)), next).map(|(id, _)| id);
+        let next = |&(id, leaf): &(InstrId, usize)| self.next[id.index()][leaf];
+        let start = self.next[id.index()].iter().copied().find(Option::is_some).flatten();
+        let all = std::iter::successors(start, next).map(|(id, _)| id);
         all.filter(|&id| id != entry.root || entry.root().op != Opcode::Tuple).collect()
     }
 

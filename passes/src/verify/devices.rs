@@ -111,3 +111,31 @@ impl Devices {
         leaves.iter().map(|leaf| leaf.layout).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan of one stage on this mesh.
+    fn devices(mesh: &str, n_microbatches: usize) -> Devices {
+        let notes = format!("phzc.mesh=\"{mesh}\",phzc.plan=\"{{\\\"n_microbatches\\\":{n_microbatches}}}\"");
+        let text = format!(
+            "HloModule m, frontend_attributes={{{notes}}}
+             ENTRY e {{ x = f32[8] parameter(0), sharding={{replicated}}
+             ROOT y = f32[8] tanh(x), sharding={{replicated}} }}"
+        );
+        Devices::of(&phzc_ir::parse(&text).expect("legal")).expect("a legal plan")
+    }
+
+    #[test]
+    fn a_dimension_is_split_into_the_parts_of_any_axes() {
+        assert_eq!(devices("x=2,y=4", 1).parts(), [1, 2, 4, 8]);
+        assert_eq!(devices("x=3,y=2", 1).parts(), [1, 2, 3, 6]);
+    }
+
+    #[test]
+    fn one_task_is_not_replayed() {
+        let found = [1, 2].map(|n_microbatches| devices("x=2", n_microbatches).is_replayed);
+        assert_eq!(found, [false, true]);
+    }
+}

@@ -10,7 +10,7 @@ mod honest;
 #[cfg(test)]
 mod tests;
 
-use crate::derive::{Phase, Turn, is_naming, operand_origins, origin, put_off};
+use crate::derive::{Phase, Turn, is_naming, operand_origins, origin_by, put_off};
 use crate::microbatch::STAGE_NOTE;
 use phzc_cost::schedule::Phase as Part;
 use phzc_cost::{Pipeline, Schedule, Timeline};
@@ -26,6 +26,8 @@ use std::ops::Range;
 enum When {
     /// It is an input.
     Given,
+    /// Before all tasks, on all devices: a count of samples that all microbatches make of constants alone.
+    Before,
     /// In every task that reads it.
     Anywhere,
     /// In a task of a stage, once per microbatch.
@@ -100,6 +102,8 @@ impl<'a> Replay<'a> {
             }
         }
         let Plan { n_microbatches, n_devices, .. } = self.plan;
+        let all = 0..n_microbatches * n_devices;
+        self.run_task(&self.task(When::Before), all.clone(), "a count", options)?;
         let mut tasks: BTreeMap<(usize, Part), Task> = BTreeMap::new();
         for event in self.plan.timeline().events {
             let key = (event.stage, event.phase);
@@ -111,7 +115,6 @@ impl<'a> Replay<'a> {
         let mut last = self.task(When::After);
         let root = self.local.entry().root;
         last.outputs = vec![root];
-        let all = 0..n_microbatches * n_devices;
         self.run_task(&last, all, "the update", options)?;
         let made = std::mem::take(&mut self.values[root.index()]);
         Ok(made.into_iter().flatten().collect())
@@ -233,11 +236,19 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The array that an instruction names, through tuples and barriers; else the instruction itself.
+/// The array that an instruction names, through tuples and barriers: of an array in a loop's tuple the element next to the loop.
 fn picked(entry: &Computation, id: InstrId) -> InstrId {
     let is_array = |id: InstrId| entry.instr(id).shape.as_array().is_some();
-    let found = if is_array(id) { origin(entry, id, 0).0 } else { id };
-    if is_array(found) { found } else { id }
+    if !is_array(id) {
+        return id;
+    }
+    let mut last = id;
+    let (found, _) = origin_by(entry, id, 0, |passed| {
+        if is_array(passed) {
+            last = passed
+        }
+    });
+    if is_array(found) { found } else { last }
 }
 
 /// What an instruction reads. A barrier holds an instruction of a task until another one is done, not until all tasks are.
@@ -253,12 +264,13 @@ fn when(local: &Module, plan: &Plan) -> Result<Vec<When>> {
     for (_, instr) in entry.iter() {
         let operands = if is_naming(instr) { Vec::new() } else { read(entry, instr) };
         let free = instr.op != Opcode::Parameter
-            && !has_side_effect(instr)
+            && (is_joint(instr, plan.n_devices) || !has_side_effect(instr))
             && operands.iter().all(|operand| is_free[operand.index()]);
         let late = operands.iter().any(|operand| is_late[operand.index()])
             || (!is_naming(instr) && !free && is_after_all(instr, plan.n_devices));
         found.push(match () {
             () if instr.op == Opcode::Parameter => When::Given,
+            () if free && is_joint(instr, plan.n_devices) => When::Before,
             () if is_naming(instr) || free => When::Anywhere,
             () if late => When::After,
             () if phase(instr) == Phase::Forward => When::Task(stage(instr)?, Part::Forward),

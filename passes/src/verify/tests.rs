@@ -38,13 +38,35 @@ fn a_wrong_decay_and_a_wrong_addend_of_a_moment_differ() {
     assert_eq!(between(MOMENT, MOMENT).n_steps, 2);
 }
 
-/// Recomputation waits behind a barrier for a gradient: of its own microbatch, not of all.
-#[test]
-fn what_waits_for_a_gradient_does_not_wait_for_all_microbatches() {
-    let lines = [
+/// Compares a program with itself in microbatches; lines are instruction and phase, `x` the data, `w` the weight.
+fn in_microbatches(lines: &[(&str, &str)]) -> Verified {
+    let given = [
         ("x = f32[8,4] parameter(0)", "fwd"),
         ("w = f32[4] parameter(1)", "fwd"),
         ("zero = f32[] constant(0)", "fwd"),
+    ];
+    let line = |(text, phase): &(&str, &str)| {
+        let sharding = match text.split_once(" = ").is_some_and(|(_, shape)| shape.starts_with('(')) {
+            true if text.starts_with("ROOT") => "{{replicated}}",
+            true => "{{replicated}, {replicated}}",
+            false => "{replicated}",
+        };
+        format!("{text}, sharding={sharding}, frontend_attributes={{phzc.phase=\"{phase}\"}}\n")
+    };
+    let body: String = given.iter().chain(lines).map(line).collect();
+    let header = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }";
+    let add = "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }";
+    let notes = "frontend_attributes={phzc.plan=\"{\\\"n_microbatches\\\":2}\"}";
+    between(
+        &format!("{header}\n{add}\nENTRY e {{ {body} }}"),
+        &format!("{header}, {notes}\n{add}\nENTRY e {{ {body} }}"),
+    )
+}
+
+/// Recomputation waits behind a barrier for a gradient: of its own microbatch, not of all.
+#[test]
+fn what_waits_for_a_gradient_does_not_wait_for_all_microbatches() {
+    let found = in_microbatches(&[
         ("a = f32[8,4] tanh(x)", "fwd"),
         ("g = f32[4] reduce(a, zero), dimensions={0}, to_apply=add", "bwd"),
         ("t = (f32[8,4], f32[4]) tuple(x, g)", "bwd"),
@@ -55,23 +77,24 @@ fn what_waits_for_a_gradient_does_not_wait_for_all_microbatches() {
         ("both = f32[4] multiply(g, h)", "upd"),
         ("v = f32[4] add(w, both)", "upd"),
         ("ROOT r = (f32[4]) tuple(v)", "upd"),
-    ];
-    let line = |(text, phase): (&str, &str)| {
-        let sharding = match text.split_once(" = ").is_some_and(|(_, shape)| shape.starts_with('(')) {
-            true if text.starts_with("ROOT") => "{{replicated}}",
-            true => "{{replicated}, {replicated}}",
-            false => "{replicated}",
-        };
-        format!("{text}, sharding={sharding}, frontend_attributes={{phzc.phase=\"{phase}\"}}\n")
-    };
-    let body: String = lines.map(line).concat();
-    let header = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }";
-    let add = "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }";
-    let notes = "frontend_attributes={phzc.plan=\"{\\\"n_microbatches\\\":2}\"}";
-    let found = between(
-        &format!("{header}\n{add}\nENTRY e {{ {body} }}"),
-        &format!("{header}, {notes}\n{add}\nENTRY e {{ {body} }}"),
-    );
+    ]);
+    assert_eq!((found.verdict(), found.is_replayed), (Verdict::Equal, true));
+}
+
+#[test]
+fn a_count_of_samples_is_there_before_all_microbatches() {
+    let found = in_microbatches(&[
+        ("one = f32[] constant(1)", "fwd"),
+        ("ones = f32[8] broadcast(one), dimensions={}", "fwd"),
+        ("n = f32[] reduce(ones, zero), dimensions={0}, to_apply=add", "fwd"),
+        ("many = f32[8] broadcast(n), dimensions={}", "fwd"),
+        ("share = f32[8] divide(ones, many)", "fwd"),
+        ("shares = f32[8,4] broadcast(share), dimensions={0}", "fwd"),
+        ("y = f32[8,4] multiply(x, shares)", "fwd"),
+        ("g = f32[4] reduce(y, zero), dimensions={0}, to_apply=add", "bwd"),
+        ("v = f32[4] add(w, g)", "upd"),
+        ("ROOT r = (f32[4]) tuple(v)", "upd"),
+    ]);
     assert_eq!((found.verdict(), found.is_replayed), (Verdict::Equal, true));
 }
 

@@ -107,6 +107,15 @@ fn an_index_vector_is_spelled_otherwise_by_a_bitcast() {
 }
 
 #[test]
+fn a_bitcast_to_another_type_reads_bits() {
+    let body = "ENTRY e { x = f32[8] parameter(0) n = s32[8] parameter(1) c = s32[] constant(1065353216)
+        cs = s32[8] broadcast(c), dimensions={} b = s32[8] bitcast(x) p = pred[8] compare(b, cs), direction=LT
+        f = f32[8] bitcast(n) ROOT y = f32[8] select(p, x, f) }";
+    let found = roles(body);
+    assert_eq!((&found[0].compared[..], found[1].is_bits), (&[][..], true));
+}
+
+#[test]
 fn a_loop_that_looks_up_has_its_table() {
     let state = "(s32[], s32[], f32[4], f32[16,4])";
     let body = format!(

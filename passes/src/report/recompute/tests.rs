@@ -98,3 +98,19 @@ fn reductions_are_alike_where_their_computations_do_the_same() {
     );
     assert_eq!(repeats(&comps, &body), ["b1"]);
 }
+
+#[test]
+fn another_constant_is_another_value() {
+    let body = |number: &str| {
+        format!(
+            "x = f32[] parameter(0)
+            two = f32[] constant(2)
+            y = f32[] multiply(x, two)
+            bn = f32[] constant({number})
+            b = f32[] multiply(x, bn)
+            ROOT r = (f32[], f32[]) tuple(y, b)"
+        )
+    };
+    assert_eq!(repeats("", &body("2")), ["bn", "b"]);
+    assert_eq!(repeats("", &body("3")), Vec::<String>::new());
+}

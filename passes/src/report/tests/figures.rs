@@ -287,3 +287,16 @@ fn products_are_spread_over_all_devices_as_often_as_they_run() {
     let secs = price::products_secs(&module, &facts, &cluster, &n_alike);
     assert!((secs - 7.0 * 1024.0 / rate / 8.0).abs() < 1e-12, "{secs}");
 }
+
+#[test]
+fn the_largest_tensors_are_no_scalars_and_lie_first() {
+    let text = "HloModule m
+        ENTRY e { s = f32[] parameter(0) x = f32[4] parameter(1) y = f32[8] parameter(2) z = f32[4] tanh(x)
+          r = f32[] negate(s) ROOT t = (f32[], f32[4], f32[8]) tuple(r, z, y) }";
+    let module = phzc_ir::parse(text).expect("legal");
+    let facts = derive(&module).expect("no header");
+    let found = tensors::largest(&module, &facts);
+    let found: Vec<(&str, usize, f64)> =
+        found.iter().map(|group| (&*group.name, group.count, group.bytes)).collect();
+    assert_eq!(found, [("y", 1, 32.0), ("x", 2, 16.0)]);
+}

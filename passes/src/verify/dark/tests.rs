@@ -87,3 +87,12 @@ fn a_chain_goes_through_a_tuple_by_the_part_that_it_is() {
         far = f32[4] get-tuple-element(b), index=1 tanh = f32[4] tanh(far) ROOT r = f32[4] add(near, tanh) }";
     assert_eq!(chain(text), ["t", "b", "far", "tanh", "r"]);
 }
+
+#[test]
+fn a_tuple_s_second_part_has_a_chain() {
+    let text = "ENTRY e { p = (f32[4], f32[4]) parameter(0) y = f32[4] parameter(1) z = f32[] constant(0)
+        zs = f32[4] broadcast(z), dimensions={} b = f32[4] get-tuple-element(p), index=1
+        m = f32[4] multiply(b, zs) ROOT r = f32[4] add(m, y) }";
+    assert_eq!(chain(text), ["b", "m", "r"]);
+    assert_eq!(idle(text), [(0, Idleness::NoEffect)]);
+}

@@ -85,11 +85,12 @@ impl<'s> Judge<'s> {
         if flops > MAX_FLOPS || bytes > MAX_BYTES {
             return Ok(Outcome::Open(format!("it takes {flops:.0e} operations and {bytes:.0e} bytes")));
         }
+        let flops = flops * n_draws as f64;
         if self.flops + flops > MAX_ALL_FLOPS {
             let message = format!("all pieces together take more than {MAX_ALL_FLOPS:.0e} operations");
             return Ok(Outcome::Open(message));
         }
-        self.flops += flops * n_draws as f64;
+        self.flops += flops;
         self.compare(&program, &devices, n_draws)
     }
 

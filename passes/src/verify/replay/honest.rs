@@ -88,11 +88,12 @@ fn known(local: &Module, plan: &Plan, parts: &[Vec<Value>]) -> Vec<Known> {
         let reads = read(entry, instr);
         let any = |is_wanted: fn(&Known) -> bool| reads.iter().any(|it| is_wanted(&known[it.index()]));
         let is_joint = is_joint(instr, plan.n_devices);
-        let is_free = !has_side_effect(instr) && reads.iter().all(|it| known[it.index()].is_free);
+        let is_free =
+            (is_joint || !has_side_effect(instr)) && reads.iter().all(|it| known[it.index()].is_free);
         known[id.index()] = Known {
             is_free,
             varies: !is_joint && any(|it| it.varies),
-            is_sum: is_joint || any(|it| it.is_sum),
+            is_sum: !is_free && (is_joint || any(|it| it.is_sum)),
             is_update: !is_free && phase(instr) == Phase::Update,
             is_updated: false,
         };

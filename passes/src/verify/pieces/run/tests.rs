@@ -18,7 +18,7 @@ fn both(body: &str) -> [Module; 2] {
 fn judged(body: &str, flops: f64) -> (Outcome, f64) {
     let settings = Settings::default();
     let mut judge = Judge { flops, ..Judge::new(&settings) };
-    (judge.judge(&both(body)), judge.flops)
+    (judge.judge(&both(body), 1), judge.flops)
 }
 
 /// A convolution of a picture of this size with a window of this size: sizes that stay.
