@@ -54,10 +54,8 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         word => word == "true",
     };
     if is_strict {
-        let graph = Graph::build(module);
-        facts.problems.extend(order::problems(module, &facts));
-        facts.problems.extend(uneven_microbatches(module, &facts, &graph));
-        facts.problems.extend(accumulate::problems(module, &facts, &graph));
+        let untimely = untimely(module, &facts);
+        facts.problems.extend(untimely);
     }
     let (errors, warnings): (Vec<&Problem>, Vec<&Problem>) =
         facts.problems.iter().partition(|problem| is_strict || problem.is_fatal);
@@ -67,6 +65,15 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     cx.warnings.extend(listed(module, &warnings, Diagnostic::warning));
     fits(module, &facts, cx.cluster)?;
     Ok(Changed::No)
+}
+
+/// What is wrong about when a plan's tasks run: stages, phases, microbatches.
+pub fn untimely(module: &Module, facts: &Facts) -> Vec<Problem> {
+    let graph = Graph::build(module);
+    let mut found = order::problems(module, facts);
+    found.extend(uneven_microbatches(module, facts, &graph));
+    found.extend(accumulate::problems(module, facts, &graph));
+    found
 }
 
 /// Activations whose batch is split over more devices than a microbatch can be.

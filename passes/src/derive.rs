@@ -7,7 +7,7 @@
 
 pub mod accumulate;
 mod agree;
-mod aliases;
+pub mod aliases;
 mod fused;
 mod header;
 mod local;

@@ -5,7 +5,7 @@ use super::common::{corpus, hard_programs, phzc, program, scratch, stem};
 use phzc_ir::{InstrId, Module, parse};
 use phzc_passes::verify::{Settings, Verdict, verify};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A fault, and the plan that it is planted in.
 const FAULTS: [(&str, &str, Plant); 7] = [
@@ -20,8 +20,8 @@ const FAULTS: [(&str, &str, Plant); 7] = [
 const ON_ONE_MESH: &str = "fuse,shard{mesh=2x4},place{stages=1,microbatches=1}";
 const IN_STAGES: &str = "fuse,shard,place{stages=2,microbatches=1}";
 
-/// Of each kind that many are planted, spread over the program.
-const N_EACH: usize = 2;
+/// Of each kind about that many are planted, spread over the program.
+const N_EACH: usize = 1;
 
 fn plan(model: &Path, passes: &str) -> Option<Module> {
     let path = scratch("plant").join("plan.ir").to_string_lossy().into_owned();
@@ -63,7 +63,10 @@ fn judged(
 #[test]
 fn faults_in_programs_too_large_to_run_are_found_in_pieces() {
     let (mut missed, mut n_found) = (Vec::new(), [0; FAULTS.len()]);
-    for path in corpus().into_iter().chain(hard_programs()) {
+    // The corpus' forms are other spellings of two of its programs.
+    let is_form = |path: &PathBuf| path.parent().is_some_and(|dir| dir.ends_with("forms"));
+    let programs = corpus().into_iter().filter(|path| !is_form(path)).chain(hard_programs());
+    for path in programs {
         let (name, original) = (stem(&path), parse(&program(&path)).expect("a legal program"));
         let is_proven = |plan: &Module| verdict(&original, plan, true) == Some(Verdict::Equal);
         let plans = [ON_ONE_MESH, IN_STAGES].map(|passes| plan(&path, passes).filter(is_proven));

@@ -9,7 +9,7 @@
 //! What a value of the plan has to be follows from its text (`claims`). Each piece is a program and a plan of its own
 //! (`cut`), whose sizes shrink whatever the others need, and which runs as a whole program would (`run`); pieces
 //! of the same text are proven once, so a hundred layers cost as much as one. A plan is right if all its pieces are.
-//! Microbatches are a mesh axis as everywhere; in which order stages run them is `check`'s to judge.
+//! Microbatches are a mesh axis as everywhere; in which order stages run them is judged by `check`'s rules.
 
 mod claims;
 mod cut;
@@ -24,8 +24,8 @@ mod values;
 
 use super::one_mesh::on_one_mesh;
 use super::{Failed, Settings};
-use crate::check::listed;
-use crate::derive::{Problem, derive};
+use crate::check::{listed, untimely};
+use crate::derive::{Problem, derive, is_planned};
 use crate::microbatch::{after_all, on_time_axis};
 use crate::spmd;
 use claims::{Claims, Piece};
@@ -121,7 +121,11 @@ pub fn prove(
 
 /// The plan as one of one stage with the microbatches as a mesh axis, if it keeps its rules.
 fn lowerable(planned: &Module) -> Result<Module> {
-    let facts = derive(planned)?;
+    let mut facts = derive(planned)?;
+    if is_planned(planned) {
+        let untimely = untimely(planned, &facts);
+        facts.problems.extend(untimely);
+    }
     let fatal: Vec<&Problem> = facts.problems.iter().filter(|problem| problem.is_fatal).collect();
     if let Some(error) = listed(planned, &fatal, Diagnostic::error) {
         return Err(error);

@@ -98,6 +98,48 @@ fn a_count_of_samples_is_there_before_all_microbatches() {
     assert_eq!((found.verdict(), found.is_replayed), (Verdict::Equal, true));
 }
 
+/// Bounds beyond what numbers usually are: ReLU6, gradients that are clipped.
+#[test]
+fn what_cuts_off_large_numbers_is_not_left_out() {
+    let text = |line: &str| {
+        format!(
+            "HloModule m\nENTRY e {{ x = f32[64,64] parameter(0) w = f32[64,64] parameter(1)
+             h = f32[64,64] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+             lo = f32[] constant(-20) hi = f32[] constant(20) his = f32[64,64] broadcast(hi), dimensions={{}}
+             p = pred[64,64] compare(h, his), direction=LT ROOT y = f32[64,64] {line} }}"
+        )
+    };
+    for (whole, cut) in [
+        ("clamp(lo, h, hi)", "copy(h)"),
+        ("clamp(lo, x, hi)", "copy(x)"),
+        ("minimum(h, his)", "copy(h)"),
+        ("select(p, h, his)", "copy(h)"),
+    ] {
+        assert_eq!(between(&text(whole), &text(cut)).verdict(), Verdict::Differs, "{whole}");
+        assert_eq!(between(&text(whole), &text(whole)).verdict(), Verdict::Equal, "{whole}");
+    }
+}
+
+#[test]
+fn what_changes_nothing_the_second_time_depends_on_its_input_all_the_same() {
+    let text = "HloModule m\nENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] abs(x) }";
+    assert_eq!(between(text, text).dark, Dark::default());
+}
+
+#[test]
+fn two_outputs_have_no_buffer_together_and_none_too_small() {
+    let text = |alias: &str| {
+        format!(
+            "HloModule m, input_output_alias={{ {alias} }}
+             ENTRY e {{ x = f32[4] parameter(0) y = f32[8] parameter(1) ROOT t = (f32[4], f32[8]) tuple(x, y) }}"
+        )
+    };
+    let [program, plan] = ["{0}: (0, {}, may-alias)", "{0}: (1, {}, may-alias)"]
+        .map(|alias| phzc_ir::parse(&text(alias)).expect("a legal program"));
+    let failed = verify(&program, &plan, &Settings::default()).expect_err("it has too little room");
+    assert!(failed.error.message.contains("which is `f32[8]`, but is `f32[4]`"), "{failed:?}");
+}
+
 /// XLA asks for as many bytes, not for one type; in 64-bit floats they are no longer as many.
 #[test]
 fn a_float_may_reuse_the_buffer_of_an_integer() {

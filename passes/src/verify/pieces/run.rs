@@ -1,15 +1,15 @@
 //! Runs a piece of a program and of its plan on the same inputs.
 
 use super::super::devices::Devices;
+use super::super::far::{FAR, positive, scaled};
 use super::super::shrink::shrink_plan;
 use super::super::widen::widen;
 use super::super::{LEAST, Settings, compare};
 use crate::derive::header;
 use indexmap::IndexMap;
-use phzc_ir::dtype::Class;
-use phzc_ir::eval::{Array, Inputs, Value, run};
+use phzc_ir::eval::{Inputs, Value, run};
 use phzc_ir::flops::totals;
-use phzc_ir::{DType, Module, Result, print};
+use phzc_ir::{Module, Result, print};
 use rustc_hash::FxBuildHasher;
 
 /// Operations of one piece, program and all devices of the plan.
@@ -131,24 +131,14 @@ fn bytes(module: &Module) -> f64 {
     instrs.map(|instr| instr.shape.bytes()).sum()
 }
 
-/// Inputs as they are, or without negative numbers.
+/// Inputs as they are, without negative numbers, and with large ones: a piece has no product before it.
 fn drawn(given: Vec<Value>, draw: u64) -> Vec<Value> {
-    match draw % 2 {
+    match draw % 4 {
         0 => given,
-        _ => given.into_iter().map(positive).collect(),
+        1 => positive(given),
+        2 => scaled(given, FAR * FAR),
+        _ => scaled(positive(given), FAR),
     }
-}
-
-fn positive(value: Value) -> Value {
-    let Value::Array(array) = &value else { return value };
-    let elements = || array.to_f64_vec().into_iter().map(f64::abs);
-    let (dtype, dims) = (array.dtype(), array.dims());
-    let made = match (dtype.class(), dtype) {
-        (Class::Float, DType::F64) => Array::from_vec(dtype, dims, elements().collect::<Vec<f64>>()),
-        (Class::Float, _) => Array::from_vec(dtype, dims, elements().map(|x| x as f32).collect()),
-        _ => None,
-    };
-    made.map_or(value, Value::Array)
 }
 
 #[cfg(test)]

@@ -231,3 +231,27 @@ fn a_mask_that_is_left_out_is_missed_in_no_size() {
         assert_eq!(differing(&sum("kept", ""), &sum("y", ", WHOLE")), ["r"], "{n}");
     }
 }
+
+#[test]
+fn pieces_are_judged_by_the_order_of_their_tasks_too() {
+    let plan = |stage: usize| {
+        let note = |stage: usize| {
+            format!("{WHOLE}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"fwd\"}}")
+        };
+        let text = format!(
+            "HloModule m, frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{{}}\"}}
+             ENTRY e {{ x = f32[4] parameter(0), {} y = f32[4] tanh(x), {}
+             z = f32[4] negate(y), {} ROOT r = f32[4] sine(z), {} }}",
+            note(0),
+            note(stage),
+            note(0),
+            note(1)
+        );
+        let program = "HloModule m\nENTRY e { x = f32[4] parameter(0) y = f32[4] tanh(x)
+            z = f32[4] negate(y) ROOT r = f32[4] sine(z) }";
+        prove(&flat(program), &flat(&text), &Settings::default())
+    };
+    assert!(plan(0).is_ok_and(|found| found.differing.is_empty() && found.open.is_empty()));
+    let message = plan(1).expect_err("stage 0 runs first").error.message;
+    assert!(message.contains("`z` (stage 0, forward) reads `y` (stage 1, forward)"), "{message}");
+}

@@ -1,7 +1,8 @@
 //! What a piece may take, and what it is run on.
 
 use super::*;
-use phzc_ir::parse;
+use phzc_ir::eval::Array;
+use phzc_ir::{DType, parse};
 
 /// A program and the same as a plan for two devices that hold all of it.
 fn both(body: &str) -> [Module; 2] {
@@ -70,7 +71,7 @@ fn bytes_are_those_of_all_values() {
 }
 
 #[test]
-fn every_other_draw_is_without_negative_numbers() {
+fn every_other_draw_is_without_negative_numbers_and_the_last_two_are_large() {
     let [narrow, wide, ints] = [DType::F32, DType::F64, DType::S64].map(|dtype| match dtype {
         DType::F32 => Array::from_vec(dtype, &[2], vec![-1.5f32, 2.0]),
         DType::F64 => Array::from_vec(dtype, &[2], vec![-1.5f64, 2.0]),
@@ -84,7 +85,9 @@ fn every_other_draw_is_without_negative_numbers() {
         drawn.iter().flat_map(of).collect::<Vec<f64>>()
     };
     let (as_is, positive) = ([-1.5, 2.0, -1.5, 2.0, -3.0, 2.0], [1.5, 2.0, 1.5, 2.0, -3.0, 2.0]);
-    assert_eq!([found(0), found(1), found(2), found(3)], [as_is, positive, as_is, positive]);
+    let times = |by: f64, [a, b, c, d, n, m]: [f64; 6]| [by * a, by * b, by * c, by * d, n, m];
+    let large = [times(FAR * FAR, as_is), times(FAR, positive)];
+    assert_eq!([found(0), found(1), found(2), found(3)], [as_is, positive, large[0], large[1]]);
 }
 
 #[test]
