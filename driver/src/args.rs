@@ -153,7 +153,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Largest difference over largest value that counts as rounding [default: by the program's narrowest type]
+    /// Largest difference over largest value that counts as rounding [default: 1e-12 in 64-bit floats]
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub tolerance: Option<f64>,
 

@@ -256,7 +256,7 @@ fn compared(
     let second = inputs.after(&given, &wanted, settings.seed, options).map_err(Failed::of_program)?;
     let next = second.inputs(&wanted);
     let fresh = inputs.draw(settings.seed.wrapping_add(FAR_SEED), options).map_err(Failed::of_program)?;
-    let far = far::scaled(fresh, far::FAR);
+    let far = far::scaled(far::unlike(fresh, &given, &next), far::FAR);
     let idle = chains.idle_inputs((&given, &far), (&wanted, &recorded), options);
     verified.dark.idle_inputs = idle.map_err(Failed::of_program)?;
     drop(recorded);

@@ -12,6 +12,15 @@ pub fn scaled(given: Vec<Value>, by: f64) -> Vec<Value> {
     mapped(given, |x| x * by)
 }
 
+/// Values, each of which differs from what was given: another is taken in the place of one that does not, such as a small counter.
+pub fn unlike(fresh: Vec<Value>, given: &[Value], others: &[Value]) -> Vec<Value> {
+    let one = |((fresh, given), other): ((Value, &Value), &Value)| match fresh.digest() == given.digest() {
+        true => other.clone(),
+        false => fresh,
+    };
+    fresh.into_iter().zip(given).zip(others).map(one).collect()
+}
+
 /// Arrays without negative floats.
 pub fn positive(given: Vec<Value>) -> Vec<Value> {
     mapped(given, f64::abs)

@@ -96,3 +96,15 @@ fn a_tuple_s_second_part_has_a_chain() {
     assert_eq!(chain(text), ["b", "m", "r"]);
     assert_eq!(idle(text), [(0, Idleness::NoEffect)]);
 }
+
+/// A counter takes few values, and another seed may draw the same one.
+#[test]
+fn a_counter_has_an_effect_with_every_seed() {
+    let text = "HloModule m\nENTRY e { n = s32[] parameter(0) x = f32[4] parameter(1) f = f32[] convert(n)
+        fs = f32[4] broadcast(f), dimensions={} ROOT y = f32[4] multiply(x, fs) }";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    for seed in 0..20 {
+        let found = verify(&module, &module, &Settings { seed, ..Settings::default() }).expect("it runs");
+        assert_eq!(found.dark, Dark::default(), "{seed}");
+    }
+}
