@@ -265,7 +265,7 @@ fn made_of(
     let instr = entry.instr(reader);
     let shape = |id: &InstrId| &entry.instr(*id).shape;
     let n_made = instr.shape.n_leaves();
-    let made = match instr.op {
+    match instr.op {
         Opcode::Tuple => {
             let before: usize = instr.operands[..operand].iter().map(|id| shape(id).n_leaves()).sum();
             before + leaf..before + leaf + 1
@@ -278,8 +278,7 @@ fn made_of(
             if is_in { leaf - start..leaf - start + 1 } else { 0..0 }
         }
         _ => 0..n_made,
-    };
-    made
+    }
 }
 
 /// What a chain through an instruction costs.

@@ -42,8 +42,8 @@ fn an_open_piece_is_not_proven_and_a_differing_one_differs() {
         Verified { pieces: Some(pieces), ..between(MOMENT, MOMENT) }.verdict()
     };
     assert_eq!(verdict(&[], &[]), Verdict::Equal);
-    assert_eq!(verdict(&[], &[open.clone()]), Verdict::NotProven);
-    assert_eq!(verdict(&[differs.clone()], &[]), Verdict::Differs);
+    assert_eq!(verdict(&[], std::slice::from_ref(&open)), Verdict::NotProven);
+    assert_eq!(verdict(std::slice::from_ref(&differs), &[]), Verdict::Differs);
     assert_eq!(verdict(&[differs], &[open]), Verdict::Differs);
 }
 
