@@ -121,6 +121,8 @@ const MAX_AMPLIFIED: f64 = 1e-4;
 const OF_PIECES: f64 = 1e-13;
 /// Large inputs are those of another seed.
 const FAR_SEED: u64 = 0x000f_a500;
+/// How often an input that is what it was, such as a small counter, is drawn again.
+const MAX_REDRAWS: u64 = 6;
 /// No size is made smaller than this.
 pub const LEAST: i64 = 4;
 
@@ -255,8 +257,15 @@ fn compared(
     }
     let second = inputs.after(&given, &wanted, settings.seed, options).map_err(Failed::of_program)?;
     let next = second.inputs(&wanted);
-    let fresh = inputs.draw(settings.seed.wrapping_add(FAR_SEED), options).map_err(Failed::of_program)?;
-    let far = far::scaled(far::unlike(fresh, &given, &next), far::FAR);
+    let draw = |number: u64| inputs.draw(settings.seed.wrapping_add(FAR_SEED + number), options);
+    let mut far = far::unlike(draw(0).map_err(Failed::of_program)?, &given, &next);
+    for number in 1..MAX_REDRAWS {
+        if far.iter().zip(&given).all(|(far, given)| far.digest() != given.digest()) {
+            break;
+        }
+        far = far::unlike(far, &given, &draw(number).map_err(Failed::of_program)?);
+    }
+    let far = far::scaled(far, far::FAR);
     let idle = chains.idle_inputs((&given, &far), (&wanted, &recorded), options);
     verified.dark.idle_inputs = idle.map_err(Failed::of_program)?;
     drop(recorded);
