@@ -20,8 +20,8 @@ pub struct Planned {
     pub is_small: bool,
     /// Microbatches in which the plan runs too, where it has one; it has none where it cannot.
     more_microbatches: Option<u64>,
-    /// Whether it has one microbatch, which says nothing of phases.
-    has_one_microbatch: bool,
+    /// Whether it has one stage and one microbatch: then all of it is one task.
+    is_one_task: bool,
 }
 
 /// Whether a plan can be run as its text says.
@@ -62,11 +62,12 @@ impl Planned {
         passed(&mut plan, pipeline, cluster).ok()?;
         let (name, more_microbatches) = (format!("{name} {pipeline}"), None);
         let said = header(&plan).expect("a plan");
-        let has_one_microbatch = said.n_microbatches == 1;
-        let mut planned = Planned { name, original, plan, is_small, more_microbatches, has_one_microbatch };
+        let (n_microbatches, is_one_task) =
+            (said.n_microbatches, said.n_microbatches == 1 && said.meshes.len() == 1);
+        let mut planned = Planned { name, original, plan, is_small, more_microbatches, is_one_task };
         let truth = planned.truth_of(&planned.plan);
         assert!(!matches!(truth, Truth::Cannot(_)), "{}: {truth:?}", planned.name);
-        if is_small && has_one_microbatch {
+        if is_small && n_microbatches == 1 {
             let runs = |n: &u64| planned.truth_of(&in_microbatches(&planned.plan, *n)) == Truth::Runs;
             planned.more_microbatches = [2, 3].into_iter().find(runs);
         }
@@ -86,7 +87,7 @@ impl Planned {
         }
         match (self.truth_of(plan), self.more_microbatches) {
             (Truth::Runs, Some(n)) if kind == Kind::Phase => self.truth_of(&in_microbatches(plan, n)),
-            (Truth::Runs, None) if kind == Kind::Phase && self.has_one_microbatch => {
+            (Truth::Runs, None) if kind == Kind::Phase && self.is_one_task => {
                 Truth::Unknown("it cannot be run in microbatches".to_owned())
             }
             (truth, _) => truth,

@@ -76,7 +76,9 @@ impl Drawing<'_> {
             _ => {
                 let rows = if dims.len() < 2 { 4 } else { dims[dims.len() - 2].max(4) };
                 let plain = 1.0 / (rows as f64).sqrt();
-                let mut means = self.column_means(stream, dims, plain).into_iter().cycle();
+                let is_real = dtype.class() != Class::Complex;
+                let means = if is_real { self.column_means(stream, dims, plain) } else { Vec::new() };
+                let mut means = means.into_iter().cycle();
                 floats(dtype, dims, n, || means.next().unwrap_or(0.0) + self.float(stream, plain))
             }
         }

@@ -1,7 +1,7 @@
 //! What the parameters of a program are for, as far as inputs have to know it: found by following the data, not by name.
 
 use super::Evaluation;
-use super::trace::{Place, Read, Trace, moves};
+use super::trace::{Place, Read, Trace, is_other_type, moves};
 use crate::attr::Key;
 use crate::dtype::Class;
 use crate::module::{CompId, Computation, Instr, InstrId};
@@ -132,7 +132,7 @@ fn same_values(trace: &Trace, start: Place) -> SameValues {
             }
             Convert if is_pred(read.instr) => found.compared.push(NOT_ZERO),
             BitcastConvert | RngBitGenerator => found.is_bits = true,
-            Bitcast if is_other_type(trace, read) => found.is_bits = true,
+            Bitcast if is_other_type(trace.module.comp(read.comp), read.instr) => found.is_bits = true,
             ShiftLeft | ShiftRightArithmetic | ShiftRightLogical if read.operand == 0 => found.is_bits = true,
             _ => {}
         }
@@ -338,19 +338,12 @@ fn goes_on(trace: &Trace, read: &Read) -> bool {
 
 /// Whether elements of the operand are moved or spelled otherwise, no more.
 fn keeps_values(trace: &Trace, read: &Read) -> bool {
-    use Opcode::{Bitcast, Concatenate, CustomCall, DynamicSlice, Pad, Slice};
+    use Opcode::{Concatenate, CustomCall, DynamicSlice, Pad, Slice};
     match read.instr.op {
-        Bitcast => !is_other_type(trace, read),
         DynamicSlice => read.operand == 0,
         Concatenate | CustomCall | Pad | Slice => true,
-        op => moves(op) && !is_pred(read.instr),
+        _ => moves(trace.module.comp(read.comp), read.instr) && !is_pred(read.instr),
     }
-}
-
-/// Whether a bitcast reads the same bits as another type.
-fn is_other_type(trace: &Trace, read: &Read) -> bool {
-    let dtype = |instr: &Instr| instr.shape.as_array().map(|array| array.dtype);
-    dtype(read.instr) != dtype(trace.module.comp(read.comp).instr(read.instr.operands[0]))
 }
 
 fn is_pred(instr: &Instr) -> bool {

@@ -1,7 +1,7 @@
 //! Following a value to the instructions that read it: through tuples, calls, loops and branches.
 
 use crate::attr::Key;
-use crate::module::{CompId, Instr, InstrId, Module};
+use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
 use crate::ops::control::{callee, control_comps};
 use std::collections::BTreeSet;
@@ -166,9 +166,10 @@ impl<'a> Trace<'a> {
         let (mut comp, mut calls) = (read.comp, read.calls);
         let mut id = read.instr.operands[operand];
         loop {
-            let instr = self.module.comp(comp).instr(id);
+            let body = self.module.comp(comp);
+            let instr = body.instr(id);
             match (instr.op, instr.operands.first(), calls.split_last()) {
-                (op, Some(&operand), _) if moves(op) => id = operand,
+                (_, Some(&operand), _) if moves(body, instr) => id = operand,
                 (Opcode::Parameter, _, Some((&(outer, by), rest))) => {
                     let call = self.module.comp(outer).instr(by);
                     let number = instr.param_number().unwrap_or(0) as usize;
@@ -184,10 +185,19 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Whether an op of one operand moves elements about or spells them otherwise.
-pub fn moves(op: Opcode) -> bool {
+/// Whether an instruction of one operand moves elements about or spells them otherwise.
+pub fn moves(comp: &Computation, instr: &Instr) -> bool {
     use Opcode::{Bitcast, Broadcast, Convert, Copy, Reshape, Reverse, Transpose};
-    matches!(op, Bitcast | Broadcast | Convert | Copy | Reshape | Reverse | Transpose)
+    match instr.op {
+        Bitcast => !is_other_type(comp, instr),
+        op => matches!(op, Broadcast | Convert | Copy | Reshape | Reverse | Transpose),
+    }
+}
+
+/// Whether a bitcast reads its operand's bits as another type.
+pub fn is_other_type(comp: &Computation, instr: &Instr) -> bool {
+    let dtype = |instr: &Instr| instr.shape.as_array().map(|array| array.dtype);
+    dtype(instr) != dtype(comp.instr(instr.operands[0]))
 }
 
 #[cfg(test)]

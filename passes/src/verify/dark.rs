@@ -1,6 +1,6 @@
 //! What a comparison does not see: inputs that no output depends on, outputs that depend on no input.
 //!
-//! An output that is the same in two steps, all of whose inputs differ, is constant. An input has an effect if, changed,
+//! An output that is the same in two runs, all of whose inputs differ, is constant. An input has an effect if, changed,
 //! it changes what a chain of readers makes of it up to an output, all else being equal. All chains are run together,
 //! as one program on recorded values. Inputs that fail are changed in the whole program, together and in halves.
 
@@ -219,22 +219,18 @@ struct Ways {
 impl Ways {
     fn of(module: &Module) -> Ways {
         let entry = module.entry();
-        let leaves = |id: InstrId| entry.instr(id).shape.n_leaves();
-        let of_all = entry.iter().map(|(id, _)| vec![None; leaves(id)]);
-        let mut work: Vec<Vec<Option<f64>>> = of_all.collect();
-        let mut next: Vec<Vec<_>> = entry.iter().map(|(id, _)| vec![None; leaves(id)]).collect();
+        let mut work: Vec<Vec<Option<f64>>> =
+            entry.instrs.iter().map(|instr| vec![None; instr.shape.n_leaves()]).collect();
+        let mut next: Vec<Vec<_>> = work.iter().map(|leaves| vec![None; leaves.len()]).collect();
         work[entry.root.index()].fill(Some(0.0));
         for (id, instr) in entry.iter().rev() {
             let own = own_work(module, id);
             for (at, &operand) in instr.operands.iter().enumerate() {
-                for leaf in 0..leaves(operand) {
-                    let after = made_of(entry, (id, at), leaf)
-                        .filter_map(|made| Some((work[id.index()][made]? + own, made)))
-                        .min_by(|a, b| a.0.total_cmp(&b.0));
-                    let Some((through, made)) = after else { continue };
+                for (leaf, made) in made_of(entry, (id, at), &work[id.index()]) {
+                    let Some(after) = work[id.index()][made] else { continue };
                     let best = &mut work[operand.index()][leaf];
-                    if best.is_none_or(|best| through < best) {
-                        *best = Some(through);
+                    if best.is_none_or(|best| after + own < best) {
+                        *best = Some(after + own);
                         next[operand.index()][leaf] = Some((id, made));
                     }
                 }
@@ -256,28 +252,32 @@ impl Ways {
     }
 }
 
-/// The leaves of a reader's result that an operand's leaf has a part in.
+/// Leaves of an operand, each with the leaf of the reader's result that it is handed on as, or has a part in: of several the one from
+/// which, by `work`, the least leads to the result.
 fn made_of(
     entry: &Computation,
     (reader, operand): (InstrId, usize),
-    leaf: usize,
-) -> impl Iterator<Item = usize> + use<> {
+    work: &[Option<f64>],
+) -> Vec<(usize, usize)> {
     let instr = entry.instr(reader);
-    let shape = |id: &InstrId| &entry.instr(*id).shape;
-    let n_made = instr.shape.n_leaves();
+    let shape = |id: InstrId| &entry.instr(id).shape;
+    let n_read = shape(instr.operands[operand]).n_leaves();
     match instr.op {
         Opcode::Tuple => {
-            let before: usize = instr.operands[..operand].iter().map(|id| shape(id).n_leaves()).sum();
-            before + leaf..before + leaf + 1
+            let before: usize = instr.operands[..operand].iter().map(|&id| shape(id).n_leaves()).sum();
+            (0..n_read).map(|leaf| (leaf, before + leaf)).collect()
         }
-        Opcode::OptBarrier => leaf..leaf + 1,
+        Opcode::OptBarrier => (0..n_read).map(|leaf| (leaf, leaf)).collect(),
         Opcode::GetTupleElement => {
             let index = instr.int(Key::Index).unwrap_or(0) as usize;
-            let start = shape(&instr.operands[0]).part_starts().get(index).copied().unwrap_or(0);
-            let is_in = (start..start + n_made).contains(&leaf);
-            if is_in { leaf - start..leaf - start + 1 } else { 0..0 }
+            let start = shape(instr.operands[0]).part_starts().get(index).copied().unwrap_or(0);
+            (0..instr.shape.n_leaves()).map(|leaf| (start + leaf, leaf)).collect()
         }
-        _ => 0..n_made,
+        _ => {
+            let known = (0..work.len()).filter_map(|made| Some((work[made]?, made)));
+            let nearest = known.min_by(|a, b| a.0.total_cmp(&b.0));
+            nearest.map_or(Vec::new(), |(_, made)| (0..n_read).map(|leaf| (leaf, made)).collect())
+        }
     }
 }
 

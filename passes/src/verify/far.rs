@@ -1,24 +1,50 @@
 //! Inputs whose floats are large: beyond every bound that a program clips or clamps to.
 
-use phzc_ir::DType;
 use phzc_ir::dtype::Class;
-use phzc_ir::eval::{Array, Value};
+use phzc_ir::eval::{Array, Inputs, Options, Value};
+use phzc_ir::{DType, Result};
 
 /// Times as large as usual; products of two that often again.
 pub const FAR: f64 = 256.0;
 
+/// They are those of another seed.
+const FAR_SEED: u64 = 0x000f_a500;
+/// How often an input that is what it was, such as a small counter, is drawn again.
+const MAX_REDRAWS: u64 = 6;
+
+/// Large inputs, each unlike what was given in a first step and, where another seed draws that again, what is given in the second.
+///
+/// # Errors
+/// A parameter without a fixed size.
+pub fn inputs(
+    inputs: &Inputs,
+    (given, next): (&[Value], &[Value]),
+    seed: u64,
+    options: &Options,
+) -> Result<Vec<Value>> {
+    let draw = |number: u64| inputs.draw(seed.wrapping_add(FAR_SEED + number), options);
+    let is_old = |(far, given): (&Value, &Value)| far.digest() == given.digest();
+    let unlike = |far: &mut Vec<Value>, others: &[Value]| {
+        for ((far, given), other) in far.iter_mut().zip(given).zip(others) {
+            if is_old((far, given)) {
+                far.clone_from(other);
+            }
+        }
+    };
+    let mut far = draw(0)?;
+    unlike(&mut far, next);
+    for number in 1..MAX_REDRAWS {
+        if !far.iter().zip(given).any(is_old) {
+            break;
+        }
+        unlike(&mut far, &draw(number)?);
+    }
+    Ok(scaled(far, FAR))
+}
+
 /// Arrays with floats so many times as large.
 pub fn scaled(given: Vec<Value>, by: f64) -> Vec<Value> {
     mapped(given, |x| x * by)
-}
-
-/// Values, each of which differs from what was given: another is taken in the place of one that does not, such as a small counter.
-pub fn unlike(fresh: Vec<Value>, given: &[Value], others: &[Value]) -> Vec<Value> {
-    let one = |((fresh, given), other): ((Value, &Value), &Value)| match fresh.digest() == given.digest() {
-        true => other.clone(),
-        false => fresh,
-    };
-    fresh.into_iter().zip(given).zip(others).map(one).collect()
 }
 
 /// Arrays without negative floats.

@@ -121,13 +121,11 @@ pub fn prove(
 
 /// The plan as one of one stage with the microbatches as a mesh axis, if it keeps its rules.
 fn lowerable(planned: &Module) -> Result<Module> {
-    let mut facts = derive(planned)?;
-    if is_planned(planned) {
-        let untimely = untimely(planned, &facts);
-        facts.problems.extend(untimely);
-    }
-    let fatal: Vec<&Problem> = facts.problems.iter().filter(|problem| problem.is_fatal).collect();
-    if let Some(error) = listed(planned, &fatal, Diagnostic::error) {
+    let facts = derive(planned)?;
+    let untimely = if is_planned(planned) { untimely(planned, &facts) } else { Vec::new() };
+    let fatal = facts.problems.iter().filter(|problem| problem.is_fatal);
+    let refused: Vec<&Problem> = fatal.chain(&untimely).collect();
+    if let Some(error) = listed(planned, &refused, Diagnostic::error) {
         return Err(error);
     }
     let timed = on_time_axis(&on_one_mesh(planned)?)?;
