@@ -66,8 +66,24 @@ pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
         () => Phase::Update,
     };
     let mut phases: Vec<Phase> = (0..graph.nodes.len()).map(phase).collect();
+    for node in (0..graph.nodes.len()).rev() {
+        let may_wait = phases[node] == Phase::Forward && !leads_on[node] && !works_on_batch(node);
+        if may_wait && is_read_by_updates(graph, node, &phases) {
+            phases[node] = Phase::Update;
+        }
+    }
     settle_loops(module, graph, &mut phases);
     phases
+}
+
+/// Whether updates read what a node makes of other values, and nothing else does: a metric's total is handed out, and so is early, but what
+/// the step returns instead of another parameter is made of it.
+fn is_read_by_updates(graph: &Graph, node: usize, phases: &[Phase]) -> bool {
+    let node = &graph.nodes[node];
+    let mut readers = node.results.iter().flat_map(|&result| &graph.tensors[result as usize].uses).peekable();
+    !node.operands.is_empty()
+        && readers.peek().is_some()
+        && readers.all(|&(reader, _)| phases[reader as usize] == Phase::Update)
 }
 
 /// Whether a contraction outside of the forward part is the gradient of one in it: it reads one of its operands, and makes as many elements as
@@ -208,6 +224,39 @@ mod tests {
   g2 = f32[16,64] dot(h1, h2), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   ROOT out = (f32[32,64], f32[8,16], f32[16,64]) tuple(h2, g1, g2)";
         assert_eq!(check(&format!("{FORWARD}\n{backward}")), "d1 g1 g2");
+    }
+
+    /// JAX lets an output reuse whatever donated buffer fits: the mean that of another scalar, the total none.
+    #[test]
+    fn a_total_that_an_update_reads_is_the_update_s() {
+        let text = format!(
+            "HloModule m, input_output_alias={{ {{0}}: (4, {{}}, may-alias) }}
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}}
+ENTRY e {{
+{FORWARD}
+  old = f32[] parameter(3)
+  other = f32[] parameter(4)
+  zero = f32[] constant(0)
+  loss = f32[] reduce(h2, zero), dimensions={{0,1}}, to_apply=add
+  total = f32[] add(old, loss)
+  mean = f32[] divide(total, other)
+  g2 = f32[16,64] dot(h1, h2), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  g1 = f32[8,16] dot(x, h1), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  ROOT out = (f32[], f32[], f32[16,64], f32[8,16]) tuple(mean, total, g2, g1)
+}}"
+        );
+        let module = phzc_ir::parse(&text).expect("a legal program");
+        let graph = Graph::build(&module);
+        let found = graph.nodes.iter().zip(phases(&module, &graph)).filter_map(|(node, phase)| {
+            let name = &*module.comp(node.comp).instr(node.instr).name;
+            ["loss", "total", "mean"].contains(&name).then_some((name, phase))
+        });
+        let found: Vec<_> = found.collect();
+        assert_eq!(found, [("loss", Phase::Forward), ("total", Phase::Update), ("mean", Phase::Update)]);
     }
 
     #[test]
