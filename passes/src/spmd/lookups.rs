@@ -23,8 +23,8 @@ pub struct Span {
 struct Components {
     values: Vec<InstrId>,
     dims: Vec<usize>,
-    /// The dimension of the indices that they came from; their rank if there was none.
-    vector: usize,
+    /// The dimension of the indices that they came from, if there was one.
+    vector: Option<usize>,
 }
 
 impl Components {
@@ -33,21 +33,19 @@ impl Components {
         let dims: Vec<usize> = instr.ints(map).iter().map(|&dim| dim as usize).collect();
         let vector = instr.int(Key::IndexVectorDim).map_or(all.len(), |dim| dim as usize);
         let values = (0..dims.len()).map(|index| component(build, indices, vector, index)).collect();
-        Components { values, dims, vector }
+        Components { values, dims, vector: Some(vector).filter(|&vector| vector < all.len()) }
     }
 
     fn put_together(&self, build: &mut Builder) -> InstrId {
+        let Some(vector) = self.vector else { return self.values[0] };
         let mut dims = build.dims(self.values[0]);
-        if self.vector == dims.len() {
-            return self.values[0];
-        }
-        dims.insert(self.vector, 1);
+        dims.insert(vector, 1);
         let parts: Vec<InstrId> = self.values.iter().map(|&value| build.reshape(value, &dims)).collect();
         if parts.len() == 1 {
             return parts[0];
         }
-        dims[self.vector] = parts.len() as i64;
-        let attrs = vec![Attr { key: Key::Dimensions, value: super::moves::along(self.vector) }];
+        dims[vector] = parts.len() as i64;
+        let attrs = vec![Attr { key: Key::Dimensions, value: super::moves::along(vector) }];
         build.array(Opcode::Concatenate, &parts, (DType::S32, &dims), attrs)
     }
 }

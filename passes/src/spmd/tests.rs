@@ -3,13 +3,18 @@
 mod cases;
 mod compare;
 mod layouts;
+mod lookups;
 mod property;
 pub(crate) mod random;
 mod sums;
 mod whole;
 
+use super::parts;
+use crate::derive::derive;
 use crate::testing::{Random, check};
+use compare::difference;
 use insta::assert_snapshot;
+use phzc_ir::parse;
 
 const XY: &str = "frontend_attributes={phzc.mesh=\"x=2,y=4\"}";
 const X_Y: &str = "{devices=[2,4]<=[8]}";
@@ -29,6 +34,15 @@ fn lowered(text: &str) -> String {
         .map(|line| line.split(", frontend_attributes").next().unwrap_or(line))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// Runs a planned program whole and in parts: no result differs, and every collective is priced.
+fn joined(text: &str) {
+    let module = parse(&format!("HloModule m, num_partitions=8, {XY}\n{text}")).expect("legal");
+    let facts = derive(&module).expect("a legal header");
+    assert_eq!(facts.problems, [], "{text}");
+    let local = parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("legal");
+    assert_eq!(difference(&module, (&module, &facts), &local, &mut Random(7)), None, "{text}");
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Whole programs for one device: their header, every reduction, and what is refused.
 
-use super::compare::difference;
-use super::{ROWS_X, Random, WHOLE, XY, lowered};
+use super::{ROWS_X, WHOLE, XY, joined, lowered};
 use crate::derive::derive;
-use crate::spmd::{parts, program};
+use crate::spmd::program;
 use crate::testing::{check, staged};
 use insta::assert_snapshot;
-use phzc_ir::parse;
 
 #[test]
 fn every_reduction_of_a_split_dimension_is_one_of_all_devices() {
@@ -20,21 +18,16 @@ fn every_reduction_of_a_split_dimension_is_one_of_all_devices() {
         ("s32", "xor", "0"),
     ] {
         let text = format!(
-            "HloModule m, num_partitions=8, {XY}
-            own {{ p = {shape}[] parameter(0) q = {shape}[] parameter(1) ROOT r = {shape}[] {op}(p, q) }}
+            "own {{ p = {shape}[] parameter(0) q = {shape}[] parameter(1) ROOT r = {shape}[] {op}(p, q) }}
             ENTRY e {{
             a = {shape}[16,4] parameter(0), sharding={ROWS_X}
             z = {shape}[] constant({start}), sharding={WHOLE}
             ROOT r = {shape}[4] reduce(a, z), dimensions={{0}}, to_apply=own, sharding={WHOLE}
             }}"
         );
-        let module = parse(&text).expect("legal");
-        let facts = derive(&module).expect("a legal header");
-        assert_eq!(facts.problems, [], "{op}");
-        let local = parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("legal");
-        assert_eq!(difference(&module, (&module, &facts), &local, &mut Random(7)), None, "{op}");
+        joined(&text);
         let reducer = format!("to_apply=spmd.{op}.{shape}");
-        assert!(phzc_ir::print(&local).contains(&reducer), "{}", phzc_ir::print(&local));
+        assert!(lowered(&text).contains(&reducer), "{}", lowered(&text));
     }
 }
 
