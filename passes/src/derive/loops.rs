@@ -34,19 +34,17 @@ pub struct OpStep {
     pub operand: Option<usize>,
     /// The result leaf that moves.
     pub result: usize,
+    /// The axes along which the message is as many times as large as what one device has of the tensor: of an operand before an
+    /// all-gather, of a result after all reduce-scatters.
+    pub larger_along: AxisMask,
     /// Whether the plan does not mention it.
     pub is_implicit: bool,
 }
 
 impl OpStep {
-    /// Message bytes over the local bytes of the tensor: as large as the result before a reduce-scatter, or
-    /// the operand after an all-gather.
+    /// Message bytes over the local bytes of the tensor.
     pub fn message_factor(&self, mesh: &Mesh) -> f64 {
-        let size = axes_of(self.axes).map(|axis| mesh.sizes[axis] as f64).product();
-        match (self.kind, self.operand) {
-            (Collective::ReduceScatter, _) | (Collective::AllGather, Some(_)) => size,
-            _ => 1.0,
-        }
+        axes_of(self.larger_along).map(|axis| mesh.sizes[axis] as f64).product()
     }
 }
 
@@ -137,7 +135,10 @@ impl Judge<'_> {
     }
 
     fn implicit(&mut self, kind: Collective, axis: usize, operand: Option<usize>, result: usize) {
-        let step = OpStep { kind, axes: 1 << axis, operand, result, is_implicit: true };
+        let axes = 1 << axis;
+        let is_gathered = kind == Collective::AllGather && operand.is_some();
+        let larger_along = if is_gathered { axes } else { 0 };
+        let step = OpStep { kind, axes, operand, result, larger_along, is_implicit: true };
         self.loops.steps.push(step);
     }
 
@@ -230,9 +231,20 @@ impl Judge<'_> {
                     None => by_loop.push((id, 1 << axis)),
                 }
             }
-            let step = |kind, axes| OpStep { kind, axes, operand: None, result: index, is_implicit: false };
-            let scatters = by_loop.into_iter().map(|(_, axes)| step(Collective::ReduceScatter, axes));
-            let reduces = self.reduced_loops().into_iter().map(|axes| step(Collective::AllReduce, axes));
+            let step = |kind, axes, larger_along| OpStep {
+                kind,
+                axes,
+                operand: None,
+                result: index,
+                larger_along,
+                is_implicit: false,
+            };
+            // A scatter has what the later ones cut as a whole.
+            let scatters = (0..by_loop.len()).map(|at| {
+                let larger_along = by_loop[at..].iter().fold(0, |mask, (_, axes)| mask | axes);
+                step(Collective::ReduceScatter, by_loop[at].1, larger_along)
+            });
+            let reduces = self.reduced_loops().into_iter().map(|axes| step(Collective::AllReduce, axes, 0));
             self.loops.steps.extend(scatters.chain(reduces));
         }
     }

@@ -91,6 +91,18 @@ fn layout_changes_are_a_collective_each_or_a_slice() {
 }
 
 #[test]
+fn sums_that_are_scattered_along_two_dimensions_are_priced_as_they_are_done() {
+    let text = format!(
+        "ENTRY e {{
+        a = f32[16,32] parameter(0), sharding={{devices=[1,8]<=[8]}}
+        b = f32[32,64] parameter(1), sharding={ROWS_XY}
+        ROOT d = f32[16,64] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={X_Y}
+        }}"
+    );
+    joined(&text);
+}
+
+#[test]
 fn a_scatter_takes_its_tiles_from_between_those_that_are_cut_later() {
     let text = format!(
         "ENTRY e {{
