@@ -179,6 +179,28 @@ fn a_loop_adds_the_peak_of_its_body_to_what_it_carries() {
 }
 
 #[test]
+fn a_loop_that_carries_one_array_makes_it_anew() {
+    let text = "b {
+        p = f32[16,16] parameter(0)
+        ROOT d = f32[16,16] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }
+        c {
+        p = f32[16,16] parameter(0)
+        ROOT k = pred[] constant(true)
+        }
+        ENTRY e {
+        a = f32[16,16] parameter(0)
+        d = f32[16,16] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        w = f32[16,16] while(d), condition=c, body=b
+        f = f32[16,16] dot(w, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        g = f32[16,16] dot(f, f), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT h = f32[16,16] dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }";
+    // `a`, `d`, `w` and `d` inside; then `a`, `w`, `f` and `g`.
+    assert_eq!(peaks(PLANNED, text), [4.0 * 1024.0]);
+}
+
+#[test]
 fn stages_hold_what_they_receive_and_activations_of_the_microbatches_in_flight() {
     let header = "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{\\\"n_microbatches\\\":4}\"}";
     let stage = |stage: usize, phase: &str| {

@@ -90,3 +90,25 @@ pub fn ends(module: &Module, facts: &Facts) -> Vec<Problem> {
     };
     ends.filter_map(problem).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_is_scattered_where_its_tiles_are_the_next_minor_ones() {
+        let layout = |dims: [Option<usize>; 3]| {
+            (0..3).fold(Layout::REPLICATED, |layout, axis| layout.with(axis, dims[axis]))
+        };
+        let done = |from, to, partial| reductions(layout(from), layout(to), partial);
+        let (none, rows) = ([None; 3], [Some(0); 3]);
+        // All three along the rows, in turn; the major ones have to be there.
+        assert_eq!(done(none, rows, 0b111), (0b111, 0, layout(rows)));
+        assert_eq!(done(none, rows, 0b110), (0, 0b110, layout(none)));
+        assert_eq!(done([Some(0), None, None], rows, 0b110), (0b110, 0, layout(rows)));
+        // A minor one is there already.
+        assert_eq!(done([None, None, Some(0)], rows, 0b010), (0, 0b010, layout([None, None, Some(0)])));
+        // An axis that splits nothing afterwards is reduced, one along another dimension is in nobody's way.
+        assert_eq!(done([Some(1), None, None], [Some(1), Some(0), None], 0b110).0, 0b010);
+    }
+}

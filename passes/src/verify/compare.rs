@@ -187,6 +187,13 @@ mod tests {
     }
 
     #[test]
+    fn narrow_floats_have_room_for_their_rounding_and_integers_have_none() {
+        let types = [DType::F64, DType::C128, DType::F32, DType::C64, DType::F16, DType::Bf16, DType::S8];
+        assert_eq!(types.map(tolerance_of), [1e-12, 1e-12, 1e-4, 1e-4, 1e-2, 5e-2, 0.0]);
+        assert_eq!(tolerance_of(DType::F8e4m3fn), 0.5);
+    }
+
+    #[test]
     fn floats_made_of_bits_are_no_narrow_arithmetic() {
         let tolerance = |body: &str| {
             let text = format!("HloModule m\nENTRY e {{ x = f64[2]{{0}} parameter(0) {body} }}");

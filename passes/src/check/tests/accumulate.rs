@@ -148,6 +148,16 @@ fn state_that_only_the_update_reads_is_no_data() {
         ]
     };
     assert_eq!(step(1, &lines("upd")), "ok");
+    // What an update reads beside a microbatch's part is data.
+    let of_data = [
+        GRADIENT,
+        ("e = f32[8,4] parameter(2)", "fwd"),
+        ("h = f32[8,4] negate(x)", "fwd"),
+        ("ee = f32[8,4] multiply(e, h)", "upd"),
+        ("v = f32[4] add(w, g)", "upd"),
+        ("ROOT t = (f32[4], f32[8,4]) tuple(v, ee)", "upd"),
+    ];
+    assert_snapshot!(step(1, &of_data), @r#"error: `ee` (stage 0, update) reads `h` (stage 0, forward), of which each microbatch makes a part of its own, but the update runs once, after all microbatches: say `phzc.phase="bwd"` of the reader, or `fwd`"#);
 }
 
 /// A loop that adds up gradients from a first value on; its result is `l`.

@@ -69,6 +69,17 @@ fn each_figure_of_a_stage_is_the_sum_of_what_its_instructions_take() {
 }
 
 #[test]
+fn a_breakdown_is_added_part_by_part() {
+    let one = Breakdown { compute_secs: 1.0, memory_bound_secs: 2.0, collective_secs: 3.0, bubble_secs: 4.0 };
+    let mut sum =
+        Breakdown { compute_secs: 10.0, memory_bound_secs: 20.0, collective_secs: 30.0, bubble_secs: 40.0 };
+    sum.add(&one);
+    let wanted =
+        Breakdown { compute_secs: 11.0, memory_bound_secs: 22.0, collective_secs: 33.0, bubble_secs: 44.0 };
+    assert_eq!(sum, wanted);
+}
+
+#[test]
 fn a_step_is_its_pipeline_and_then_its_update() {
     let cluster = one_byte_a_second();
     let plan = plan(&step(), &cluster).expect("a legal header");
