@@ -2,10 +2,11 @@
 
 use super::menu::{Strategy, partial_axes};
 use super::model::{Model, Use};
-use super::moves::{Source, Step};
+use super::reshard_cost::{Source, Step};
 use super::strategy_map;
 use super::want::Want;
 use crate::blocks::{BlockId, is_shaped};
+use crate::derive::Move;
 use crate::graph::{NodeId, TensorId};
 use phzc_cost::Collective;
 use phzc_ir::{FactorKind, Layout, MAX_AXES, Mesh, Rule};
@@ -137,7 +138,7 @@ impl<'m, 'a> Decision<'m, 'a> {
         let graph = self.model.input.graph;
         let written = self.layouts[tensor as usize];
         if !is_shaped(graph, tensor) {
-            let slice = Step { kind: None, axes: 0, layout: target.layout, partial: 0 };
+            let slice = Step::of(Move { kind: None, axes: 0, layout: target.layout }, 0);
             return if written == target.layout { Vec::new() } else { vec![slice] };
         }
         let block = self.model.input.blocks.block_of[graph.tensors[tensor as usize].def as usize];
@@ -149,10 +150,10 @@ impl<'m, 'a> Decision<'m, 'a> {
         let mut steps = self.model.steps(tensor, source, target);
         if shared != 0 {
             let (kind, layout) = (Some(Collective::AllReduce), source.layout);
-            steps.insert(0, Step { kind, axes: shared, layout, partial: source.partial });
+            steps.insert(0, Step::of(Move { kind, axes: shared, layout }, source.partial));
         }
         if self.partial[tensor as usize] == 0 {
-            steps.retain(|step| step.kind != Some(Collective::AllReduce));
+            steps.retain(|step| step.kind() != Some(Collective::AllReduce));
             steps.iter_mut().for_each(|step| step.partial = 0);
         }
         steps

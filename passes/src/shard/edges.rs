@@ -1,7 +1,7 @@
 //! Edges of the problem: reshard seconds for every pair of strategies, one table for equal edges.
 
 use super::model::{Model, Use};
-use super::moves::Source;
+use super::reshard_cost::Source;
 use super::sharing::{self, Shared, Sharing};
 use super::want::Want;
 use crate::blocks::BlockId;

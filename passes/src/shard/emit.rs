@@ -2,7 +2,7 @@
 //! blocks disagree.
 
 use super::decision::Decision;
-use super::moves::Step;
+use super::reshard_cost::Step;
 use super::tuple_needs::{TupleNeeds, tuple_needs};
 use super::want::Want;
 use crate::derive;
@@ -193,7 +193,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         let steps = self.decision.steps(tensor, target);
         let mut at = value;
         for step in steps {
-            let made = (tensor, Want { layout: step.layout, partial: step.partial }, phase);
+            let made = (tensor, Want { layout: step.layout(), partial: step.partial }, phase);
             at = match self.moved.get(&made) {
                 Some(&made) => {
                     self.share(made);
@@ -233,7 +233,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     }
 
     fn movement(&mut self, value: InstrId, from: InstrId, step: &Step) -> InstrId {
-        let suffix = match step.kind {
+        let suffix = match step.kind() {
             None => "sl",
             Some(Collective::AllGather) => "ag",
             Some(Collective::AllToAll) => "a2a",
@@ -243,7 +243,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         };
         let source = self.out[value.index()].clone();
         let rank = source.shape.as_array().map_or(0, |array| array.rank());
-        let tiling = step.layout.to_tiling(rank, &self.decision.model.mesh);
+        let tiling = step.layout().to_tiling(rank, &self.decision.model.mesh);
         let attrs = vec![
             Attr { key: Key::CustomCallTarget, value: Value::Str("Sharding".into()) },
             Attr { key: Key::Sharding, value: Value::Sharding(Box::new(Sharding::Single(tiling))) },
@@ -263,7 +263,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         for (key, text) in notes {
             text.into_iter().for_each(|text| instr.set_note(key, text));
         }
-        instr.set_note("phzc.move", step.kind.map_or("slice", Collective::as_str));
+        instr.set_note("phzc.move", step.kind().map_or("slice", Collective::as_str));
         partial::set(&mut instr, &[step.partial]);
         self.push(instr)
     }

@@ -3,7 +3,7 @@
 
 use super::forbid::Forbid;
 use super::menu::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
-use super::moves::{Moves, Source, Step};
+use super::reshard_cost::{Reshards, Source, Step};
 use super::splits::Splitter;
 use super::unique::Unique;
 use super::want::Want;
@@ -114,8 +114,8 @@ pub struct Model<'a> {
     pub deferred: Vec<Option<u32>>,
     /// Per tensor: several blocks read it, or the same one in several ways, so its sums are done once for all of them.
     pub is_shared: Vec<bool>,
-    /// The ways between layouts.
-    pub moves: Moves,
+    /// The cheapest paths between layouts.
+    pub reshards: Reshards,
     /// Per tensor: how many readings it has, those at home and handed over included.
     pub(super) n_readers: Vec<u32>,
     /// Per tensor: whether it may not be gathered.
@@ -160,7 +160,7 @@ impl<'a> Model<'a> {
             def_views,
             uses: Vec::new(),
             deferred: vec![None; graph.tensors.len()],
-            moves: Moves::new(mesh, input.forbid),
+            reshards: Reshards::new(mesh, input.forbid),
             is_shared: vec![false; graph.tensors.len()],
             n_readers: vec![0; graph.tensors.len()],
             is_ungathered: ungathered(&input),
@@ -298,9 +298,8 @@ impl<'a> Model<'a> {
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
-        self.moves
-            .cheapest_to(source, target, &tensor.dims, tensor.bytes, &price)
-            .map_or(f64::INFINITY, |(secs, _)| secs + spill)
+        let secs = self.reshards.secs(source, target, (&tensor.dims, tensor.bytes), &price);
+        secs.map_or(f64::INFINITY, |secs| secs + spill)
     }
 
     /// Seconds to write and read a value that would stay in registers if it were not moved.
@@ -319,10 +318,7 @@ impl<'a> Model<'a> {
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
-        self.moves
-            .cheapest_to(source, target, &tensor.dims, tensor.bytes, &price)
-            .map(|(_, steps)| steps)
-            .unwrap_or_default()
+        self.reshards.steps(source, target, (&tensor.dims, tensor.bytes), &price).unwrap_or_default()
     }
 
     /// The phase that a reading belongs to; handing over the entry's results is part of the update.

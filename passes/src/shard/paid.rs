@@ -3,7 +3,7 @@
 use super::edges::FxMap;
 use super::menu::Strategy;
 use super::model::Model;
-use super::moves::Source;
+use super::reshard_cost::Source;
 use super::sharing;
 use super::want::Want;
 use crate::blocks::BlockId;

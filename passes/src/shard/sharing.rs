@@ -5,7 +5,7 @@
 
 use super::edges::{FxMap, Target};
 use super::model::Model;
-use super::moves::Source;
+use super::reshard_cost::Source;
 use crate::blocks::BlockId;
 use crate::choose::{Form, MAX_READERS, Star};
 use crate::graph::TensorId;

@@ -112,13 +112,13 @@ impl Open {
 /// No plan costs less than the relaxed inputs' best choices together, however much memory they need. Ways that `model` knows
 /// are theirs too.
 fn relaxed_bound(input: Input, model: Model, goal: &Goal) -> Option<f64> {
-    let (mesh, mut moves, mut bound) = (model.mesh, model.moves, 0.0);
+    let (mesh, mut reshards, mut bound) = (model.mesh, model.reshards, 0.0);
     for relaxed in input.relaxed {
         let mut model = Model::new(relaxed.alike(&input), &mesh);
-        model.moves = moves;
+        model.reshards = reshards;
         let problem = Problem { memory_limit: None, ..model.problem(goal) };
         bound += choose(&problem, &Limits::default()).ok()?.lower_bound;
-        moves = model.moves;
+        reshards = model.reshards;
     }
     Some(bound)
 }

@@ -104,3 +104,24 @@ fn sums_are_scattered_where_their_axis_is_the_next_minor_one() {
         (0b10, 0, at([zero, zero, None]))
     );
 }
+
+#[test]
+fn all_results_of_an_op_are_split_as_its_loops_are() {
+    let reduce = |first: &str, second: &str| {
+        facts(
+            XY,
+            &format!(
+                "pick {{ p = f32[] parameter(0) q = f32[] parameter(1) r = f32[] parameter(2) s = f32[] parameter(3) ROOT t = (f32[], f32[]) tuple(p, q) }}
+                ENTRY e {{
+                a = f32[16,8,4] parameter(0), sharding={{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}}
+                z = f32[] constant(0), sharding={WHOLE}
+                ROOT r = (f32[16,8], f32[16,8]) reduce(a, a, z, z), dimensions={{2}}, to_apply=pick, sharding={{{first}, {second}}}
+                }}"
+            ),
+        )
+    };
+    assert_eq!(reduce(ROWS_X, ROWS_X), "");
+    let problem = "`r` makes part 1 of its result split otherwise along `x`";
+    assert_eq!(reduce(ROWS_X, WHOLE), format!("!r: all-gather over x, 512 bytes, 1 times\n{problem}"));
+    assert_eq!(reduce(ROWS_X, COLS_X), format!("!r: all-to-all over x, 256 bytes, 1 times\n{problem}"));
+}

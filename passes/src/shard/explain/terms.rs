@@ -7,9 +7,9 @@ use crate::graph::TensorId;
 use crate::pricing;
 use crate::shard::menu::Strategy;
 use crate::shard::model::Model;
-use crate::shard::moves::{Source, message_bytes};
 use crate::shard::paid::Paid;
 use crate::shard::pricer::NodePricer;
+use crate::shard::reshard_cost::{Source, message_bytes};
 use crate::shard::want::Want;
 use phzc_ir::Module;
 
@@ -119,8 +119,8 @@ fn movements(model: &mut Model, tensor: TensorId, source: Source, target: Want) 
     let (mesh, bytes) = (&model.mesh, model.input.graph.tensors[tensor as usize].bytes);
     let mut before = source.layout;
     let mut found = Vec::new();
-    for step in steps {
-        let bytes = message_bytes(&step, before, mesh, bytes);
+    for step in steps.iter().flat_map(|step| &step.moves) {
+        let bytes = message_bytes(step, before, mesh, bytes);
         // A slice is local.
         found.extend(step.kind.map(|kind| Movement {
             kind: kind.as_str(),

@@ -3,11 +3,12 @@
 //! The replay could run nearly everything after all microbatches, on all of them; devices that run the tasks of a plan cannot.
 
 use super::{Plan, is_joint, phase, picked, read, stage};
-use crate::derive::{Phase, aliased, is_naming, origin};
+use crate::derive::{Phase, aliased, is_naming, origin, origin_by};
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::Value;
 use phzc_ir::ops::linear::{is_rounding, is_zero};
 use phzc_ir::{CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, View};
+use std::collections::BTreeSet;
 
 /// What is known of an instruction of the entry.
 #[derive(Clone, Copy, Default)]
@@ -29,42 +30,70 @@ struct Known {
 /// # Errors
 /// Names the instruction and what it reads.
 pub fn check(local: &Module, plan: &Plan, parts: &[Vec<Value>]) -> Result<()> {
-    let known = known(local, plan, parts);
-    let entry = local.entry();
-    let has_phases =
-        entry.instrs.iter().any(|instr| instr.op != Opcode::Parameter && phase(instr) != Phase::Forward);
-    let is_later =
-        |instr: &Instr, read: InstrId| known[read.index()].is_sum && is_before(instr, entry.instr(read));
+    let (known, entry) = (known(local, plan, parts), local.entry());
     for (id, instr) in entry.iter().filter(|(_, instr)| !is_naming(instr) && instr.op != Opcode::Parameter) {
-        let own = known[id.index()];
-        let is_joint = is_joint(instr, plan.n_devices);
-        let reads = read(entry, instr);
-        let find = |is_wanted: &dyn Fn(&Known) -> bool| reads.iter().find(|it| is_wanted(&known[it.index()]));
-        let found = match own.is_update {
-            _ if own.is_free || is_joint => None,
-            true => find(&|it| it.varies).map(|it| (it, "of which each microbatch has a part of its own")),
-            false => find(&|it| it.is_update)
-                .map(|it| (it, "which the update makes"))
-                .or_else(|| {
-                    Some((reads.iter().find(|it| is_later(instr, **it))?, "of a task that comes later"))
-                })
-                .or_else(|| {
-                    let sum = find(&|it| it.is_sum)?;
-                    let is_wrong = find(&|it| it.varies).is_some()
-                        || has_phases
-                            && own.is_updated
-                            && !is_linear(local, (local.entry, id), &|it| known[it.index()].is_sum);
-                    is_wrong.then_some((sum, "a sum over all microbatches"))
-                }),
-        };
-        if let Some((read, what)) = found {
-            let (name, read) = (&instr.name, &entry.instr(*read).name);
+        if known[id.index()].is_free || is_joint(instr, plan.n_devices) {
+            continue;
+        }
+        if let Some((read, what)) = wrong_read(local, &known, id) {
+            let (name, read) = (&instr.name, &entry.instr(read).name);
             let phase = instr.note("phzc.phase").unwrap_or("fwd");
             let message = format!("`{name}` of phase `{phase}` reads `{read}`, {what}");
             return Err(Diagnostic::error(message).help("give it another phase"));
         }
     }
     Ok(())
+}
+
+/// What an instruction reads and cannot in its phase, and why.
+fn wrong_read(local: &Module, known: &[Known], id: InstrId) -> Option<(InstrId, &'static str)> {
+    let entry = local.entry();
+    let (own, instr) = (known[id.index()], entry.instr(id));
+    let (reads, waits) = (read(entry, instr), waits(entry, instr));
+    let find =
+        |is_wanted: &dyn Fn(&Known) -> bool| reads.iter().copied().find(|it| is_wanted(&known[it.index()]));
+    let later = |all: &[InstrId], is_wanted: &dyn Fn(&Known) -> bool| {
+        let is_later = |it: &InstrId| is_wanted(&known[it.index()]) && is_before(instr, entry.instr(*it));
+        all.iter().copied().find(is_later)
+    };
+    if own.is_update {
+        return Some((find(&|it| it.varies)?, "of which each microbatch has a part of its own"));
+    }
+    if let Some(read) = find(&|it| it.is_update) {
+        return Some((read, "which the update makes"));
+    }
+    if let Some(read) = later(&reads, &|it| it.is_sum) {
+        return Some((read, "of a task that comes later"));
+    }
+    if let Some(read) = later(&waits, &|it| !it.is_free) {
+        return Some((read, "of a task that comes later, with which it passes a barrier"));
+    }
+    let sum = find(&|it| it.is_sum)?;
+    let is_linear = || is_linear(local, (local.entry, id), &|it| known[it.index()].is_sum);
+    let is_wrong = find(&|it| it.varies).is_some() || has_phases(entry) && own.is_updated && !is_linear();
+    is_wrong.then_some((sum, "a sum over all microbatches"))
+}
+
+fn has_phases(entry: &Computation) -> bool {
+    entry.instrs.iter().any(|instr| instr.op != Opcode::Parameter && phase(instr) != Phase::Forward)
+}
+
+/// What passes a barrier together with something that an instruction reads.
+fn waits(entry: &Computation, instr: &Instr) -> Vec<InstrId> {
+    let mut barriers = BTreeSet::new();
+    let leaves =
+        |operand: InstrId| (0..entry.instr(operand).shape.n_leaves()).map(move |leaf| (operand, leaf));
+    for (operand, leaf) in instr.operands.iter().copied().flat_map(leaves) {
+        origin_by(entry, operand, leaf, |passed| {
+            barriers.extend(is_barrier(entry, passed).then_some(passed))
+        });
+    }
+    let passing = barriers.into_iter().flat_map(|barrier| read(entry, entry.instr(barrier)));
+    passing.filter(|&it| entry.instr(it).op != Opcode::Parameter).collect()
+}
+
+fn is_barrier(entry: &Computation, id: InstrId) -> bool {
+    entry.instr(id).op == Opcode::OptBarrier
 }
 
 /// Whether the task of an instruction comes before that of another: forward from the first stage on, then backward from the last.

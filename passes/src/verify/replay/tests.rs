@@ -164,6 +164,26 @@ fn what_passes_a_barrier_beside_a_sum_is_none() {
     assert!(lines(0).starts_with("`q` of phase `bwd` reads `s`"));
 }
 
+#[test]
+fn what_passes_a_barrier_with_a_gradient_is_no_forward_value() {
+    let lines = |phase: &'static str| {
+        [
+            ("g = f32[2] multiply(h, h)", "bwd", 0),
+            ("held = (f32[2], f32[2]) tuple(h, g)", "bwd", 0),
+            ("barrier = (f32[2], f32[2]) opt-barrier(held)", "bwd", 0),
+            ("first = f32[2] get-tuple-element(barrier), index=0", "bwd", 0),
+            ("again = f32[2] negate(first)", phase, 0),
+            ("s = f32[2] all-reduce(again), replica_groups={{0,1}}, to_apply=add", "bwd", 0),
+            ("v = f32[2] add(w, s)", "upd", 0),
+            ROOT,
+        ]
+    };
+    assert_eq!(untrue(&lines("bwd")), "nothing");
+    let wrong =
+        "`again` of phase `fwd` reads `g`, of a task that comes later, with which it passes a barrier";
+    assert_eq!(untrue(&lines("fwd")), wrong);
+}
+
 /// When the lines after the given ones run, for so many devices.
 fn times(n_devices: usize, schedule: &str, lines: &[(&str, &str, usize)]) -> Vec<When> {
     let all: Vec<_> = GIVEN.iter().chain(lines).copied().collect();
