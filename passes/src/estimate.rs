@@ -2,6 +2,7 @@
 //!
 //! The module does not change: the figures follow from its text. [`crate::report`] has the formulas' places.
 
+use crate::fuse;
 use crate::pass::{Changed, Context, Options, Pass};
 use crate::report::plan_json;
 use phzc_ir::{Module, Result};
@@ -15,7 +16,9 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
-    let json = plan_json(module, cx.cluster)?;
+    let mut noted = module.clone();
+    fuse::ensure_noted(&mut noted)?;
+    let json = plan_json(&noted, cx.cluster)?;
     cx.artifacts.insert("plan.json".to_owned(), json);
     Ok(Changed::No)
 }

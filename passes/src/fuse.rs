@@ -49,6 +49,22 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
 }
 
+/// Notes blocks and phases in a program that has none of either: whoever prices a program reads them.
+///
+/// # Errors
+/// Those of inlining.
+pub fn ensure_noted(module: &mut Module) -> Result<()> {
+    let is_noted = |instr: &Instr| ["phzc.block", "phzc.phase"].iter().any(|key| instr.note(key).is_some());
+    if module.entry().instrs.iter().any(is_noted) {
+        return Ok(());
+    }
+    inline::flatten(module)?;
+    let graph = Graph::build(module);
+    let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
+    note(module, &graph, &blocks, &reading_order(&graph, &blocks));
+    Ok(())
+}
+
 /// The blocks as a reader meets them; a block's number is its position here.
 fn reading_order(graph: &Graph, blocks: &Blocks) -> Vec<BlockId> {
     let mut order: Vec<BlockId> = (0..blocks.members.len() as BlockId).collect();

@@ -103,7 +103,7 @@ pub static PASS: Pass = Pass {
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     if module.note("phzc.mesh").is_none() {
         return Err(
-            Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes shard,place`")
+            Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes fuse,shard,place`")
         );
     }
     if let Some(placed) = placed(module, options, cx.cluster)? {

@@ -80,3 +80,9 @@ fn what_is_placed_stays_as_it_is() {
     let (again, changed) = run(&dump, "place", &cluster());
     assert_eq!((changed, phzc_ir::print(&again) == dump), (Changed::No, true));
 }
+
+#[test]
+fn a_program_without_blocks_and_phases_gets_them_before_it_is_priced() {
+    let planned = |passes: &str| phzc_ir::print(&run(EXAMPLES[0].1, passes, &cluster()).0);
+    assert_eq!(planned("shard,place{stages=2}"), planned("fuse,shard,place{stages=2}"));
+}

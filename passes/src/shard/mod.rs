@@ -42,6 +42,7 @@ use crate::batch::batch_dims;
 use crate::blocks::Blocks;
 use crate::classes::ClassId;
 use crate::derive::is_planned;
+use crate::fuse;
 use crate::graph::Graph;
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
@@ -75,6 +76,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         explain::nothing_to_explain(&cx.explain)?;
         return Ok(flattened);
     }
+    fuse::ensure_noted(module)?;
     let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
     let mut given = Given::read(module, &meshes, n_devices)?;
     let fixed = given.pin(module, &control.pins)?;
