@@ -11,6 +11,7 @@ use crate::linear::Sums;
 use crate::phase::{Phase, phases};
 use crate::siblings::{self, Sibling};
 use indexmap::IndexMap;
+use petgraph::unionfind::UnionFind;
 use phzc_ir::ops::linear::Summands;
 use phzc_ir::{FactorKind, FusionKind, Module};
 
@@ -52,7 +53,7 @@ impl Blocks {
         let phases = phases(module, graph);
         let levels = levels(graph);
         let sums = Sums::find(module, graph);
-        let union: Vec<NodeId> = (0..graph.nodes.len() as NodeId).collect();
+        let union = UnionFind::new(graph.nodes.len());
         let mut grower = Grower { graph, pinned, classes, node_classes, union, phases, levels, sums };
         grower.tie_contractions(module);
         (0..graph.nodes.len() as NodeId).for_each(|node| grower.grow(node));
@@ -140,25 +141,13 @@ struct Grower<'a> {
     pinned: &'a [bool],
     classes: Classes,
     node_classes: Vec<Vec<ClassId>>,
-    union: Vec<NodeId>,
+    union: UnionFind<NodeId>,
     phases: Vec<Phase>,
     levels: Vec<Option<u32>>,
     sums: Sums,
 }
 
 impl Grower<'_> {
-    fn find(&self, mut node: NodeId) -> NodeId {
-        while self.union[node as usize] != node {
-            node = self.union[node as usize];
-        }
-        node
-    }
-
-    fn join(&mut self, a: NodeId, b: NodeId) {
-        let (a, b) = (self.find(a), self.find(b));
-        self.union[a.max(b) as usize] = a.min(b);
-    }
-
     /// Contractions that read one tensor, through views or not, share that tensor's loops: a dot and
     /// its backward dots, and siblings such as query, key and value. Look-ups in a table do not with its products:
     /// they run over a batch of their own, which an axis could not split together with that of the products.
@@ -184,7 +173,7 @@ impl Grower<'_> {
                             let a = Sibling { read: first_map, made: &made[0] };
                             let b = Sibling { read: &map, made: &made[1] };
                             siblings::tie(&mut self.classes, &a, &b);
-                            self.join(*first, id);
+                            self.union.union(*first, id);
                         }
                     }
                     None => {
@@ -250,8 +239,8 @@ impl Grower<'_> {
             let made = def_map(self.graph, &self.node_classes, tensor, def);
             let read = use_map(self.graph, &self.node_classes, id, slot);
             if self.classes.unify(&made, &read) {
-                self.join(def, id);
-                home = Some(self.find(def));
+                self.union.union(def, id);
+                home = Some(self.union.find(def));
             }
         }
     }
@@ -268,7 +257,7 @@ impl Grower<'_> {
             return self.sums.joins[node as usize] && self.sums.joins[made.def as usize];
         }
         let reader = &graph.nodes[node as usize];
-        if home == Some(self.find(made.def)) {
+        if home == Some(self.union.find(made.def)) {
             return true;
         }
         let level = self.levels[tensor as usize];
@@ -305,10 +294,10 @@ impl Grower<'_> {
     /// that it is subtracted from, so that one mesh axis can split a softmax along its sum.
     fn tie_readings(&mut self) {
         for tensor in &self.graph.tensors {
-            let home = self.find(tensor.def);
+            let home = self.union.find(tensor.def);
             let mut firsts: IndexMap<NodeId, ClassMap> = IndexMap::new();
             for &(reader, slot) in &tensor.uses {
-                let block = self.find(reader);
+                let block = self.union.find(reader);
                 if block == home || self.graph.nodes[reader as usize].is_contraction {
                     continue;
                 }
@@ -335,7 +324,7 @@ impl Grower<'_> {
             let made = def_map(self.graph, &self.node_classes, output, out_def);
             let stored = def_map(self.graph, &self.node_classes, param, param_def);
             if self.classes.unify(&made, &stored) {
-                self.join(out_def, param_def);
+                self.union.union(out_def, param_def);
             }
         }
     }
@@ -350,7 +339,7 @@ impl Grower<'_> {
                     .iter()
                     .any(|&operand| is_shaped(self.graph, operand))
             {
-                let entry = ids.entry(self.find(node));
+                let entry = ids.entry(self.union.find(node));
                 block_of[node as usize] = Some(entry.index() as BlockId);
                 entry.or_default().push(node);
             }
@@ -398,3 +387,6 @@ impl Grower<'_> {
         (made.collect(), (0..).zip(&graph.nodes).map(read).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

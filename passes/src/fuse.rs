@@ -248,3 +248,57 @@ pub fn fingerprint(module: &Module, graph: &Graph, blocks: &Blocks, block: Block
     members.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{artifact, check};
+    use insta::assert_snapshot;
+
+    const LAYERS: &str = "HloModule m
+ENTRY e {
+  x = f32[64,32] parameter(0)
+  w = f32[32,32] parameter(1)
+  v = f32[32,32] parameter(2)
+  y = f32[64,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[64,32] tanh(y)
+  z = f32[64,32] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT b = f32[64,32] tanh(z)
+}";
+
+    #[test]
+    fn every_instruction_of_a_block_has_its_number_and_phase() {
+        assert_snapshot!(check("fuse", LAYERS), @r#"
+        HloModule m
+
+        ENTRY e {
+          x = f32[64,32] parameter(0), frontend_attributes={phzc.block="2",phzc.phase="fwd"}
+          w = f32[32,32] parameter(1), frontend_attributes={phzc.block="3",phzc.phase="fwd"}
+          v = f32[32,32] parameter(2), frontend_attributes={phzc.block="4",phzc.phase="fwd"}
+          y = f32[64,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={phzc.block="0",phzc.phase="fwd"}
+          a = f32[64,32] tanh(y), frontend_attributes={phzc.block="5",phzc.phase="fwd"}
+          z = f32[64,32] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={phzc.block="1",phzc.phase="fwd"}
+          ROOT b = f32[64,32] tanh(z), frontend_attributes={phzc.block="6",phzc.phase="fwd"}
+        }
+        "#);
+    }
+
+    #[test]
+    fn blocks_with_products_are_listed_with_what_each_split_is_of_their_products() {
+        assert_snapshot!(artifact("fuse", LAYERS, "blocks.txt"), @r#"
+        Parallel Block 0:
+            3 y = f32[64,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+            Plan: 0, 1, 2, 
+        Parallel Block 1:
+            5 z = f32[64,32] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+            Plan: 0, 1, 2, 
+        ParallelBlocks sequence: (1, 2) mapped to  (0, 1)
+        segment PB search space: [3]
+        "#);
+    }
+
+    #[test]
+    fn blocks_are_found_once() {
+        let once = check("fuse", LAYERS);
+        assert_eq!(check("fuse", &once), once);
+    }
+}

@@ -230,3 +230,89 @@ fn fresh(taken: &IndexSet<Box<str>>, name: &str) -> Box<str> {
     let candidates = (1u32..).map(|number| format!("{name}.{number}").into_boxed_str());
     candidates.into_iter().find(|candidate| !taken.contains(candidate)).expect("names do not run out")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+    use insta::assert_snapshot;
+
+    #[test]
+    fn calls_in_calls_are_spliced_and_their_instructions_named_after_them() {
+        let text = "HloModule m
+g { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
+f { p = f32[8] parameter(0) a = f32[8] call(p), to_apply=g ROOT b = f32[8] tanh(a) }
+ENTRY e { x = f32[8] parameter(0) y = f32[8] call(x), to_apply=f ROOT z = f32[8] call(y), to_apply=f }";
+        assert_snapshot!(check("inline", text), @r#"
+        HloModule m
+
+        ENTRY e {
+          x = f32[8] parameter(0)
+          y.a = f32[8] negate(x)
+          y.1 = f32[8] tanh(y.a)
+          z.a = f32[8] negate(y.1)
+          ROOT z.1 = f32[8] tanh(z.a)
+        }
+        "#);
+    }
+
+    #[test]
+    fn an_element_of_a_call_s_result_is_what_the_call_made() {
+        let text = "HloModule m
+f { p = f32[8] parameter(0) a = f32[8] negate(p) b = f32[8] tanh(p) ROOT t = (f32[8], f32[8]) tuple(a, b) }
+ENTRY e { x = f32[8] parameter(0) t = (f32[8], f32[8]) call(x), to_apply=f ROOT z = f32[8] get-tuple-element(t), index=1 }";
+        assert_snapshot!(check("inline", text), @r#"
+        HloModule m
+
+        ENTRY e {
+          x = f32[8] parameter(0)
+          t.a = f32[8] negate(x)
+          ROOT t.b = f32[8] tanh(x)
+        }
+        "#);
+    }
+
+    #[test]
+    fn every_loop_has_a_body_of_its_own() {
+        let text = "HloModule m
+b { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
+c { p = f32[8] parameter(0) ROOT k = pred[] constant(false) }
+ENTRY e { x = f32[8] parameter(0) y = f32[8] while(x), condition=c, body=b ROOT z = f32[8] while(y), condition=c, body=b }";
+        assert_snapshot!(check("inline", text), @r#"
+        HloModule m
+
+        c {
+          p = f32[8] parameter(0)
+          ROOT k = pred[] constant(false)
+        }
+
+        b {
+          p = f32[8] parameter(0)
+          ROOT n = f32[8] negate(p)
+        }
+
+        c.1 {
+          p = f32[8] parameter(0)
+          ROOT k = pred[] constant(false)
+        }
+
+        b.1 {
+          p = f32[8] parameter(0)
+          ROOT n = f32[8] negate(p)
+        }
+
+        ENTRY e {
+          x = f32[8] parameter(0)
+          y = f32[8] while(x), condition=c, body=b
+          ROOT z = f32[8] while(y), condition=c.1, body=b.1
+        }
+        "#);
+    }
+
+    #[test]
+    fn reducers_are_left_alone() {
+        let text = "HloModule m
+add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }
+ENTRY e { x = f32[8] parameter(0) z = f32[] constant(0) a = f32[] reduce(x, z), dimensions={0}, to_apply=add ROOT b = f32[] negate(a) }";
+        assert_eq!(check("inline", text), check("dce", text));
+    }
+}

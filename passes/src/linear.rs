@@ -130,3 +130,70 @@ fn joins(graph: &Graph, finder: &Finder, summands: &[Summands]) -> Vec<bool> {
     }
     joins
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The instructions of a program that join sums, or lead to where they are joined.
+    fn joining(text: &str) -> String {
+        let aliases = "input_output_alias={ {0}: (1, {}, may-alias), {1}: (2, {}, may-alias) }";
+        let header = if text.contains("tuple(w, v") { aliases } else { "is_scheduled=false" };
+        let module = phzc_ir::parse(&format!("HloModule m, {header}\n{text}")).expect("a legal program");
+        let graph = Graph::build(&module);
+        let sums = Sums::find(&module, &graph);
+        let joins = graph.nodes.iter().zip(&sums.joins).filter(|(_, joins)| **joins);
+        joins.map(|(node, _)| &*module.comp(node.comp).instr(node.instr).name).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Two gradients of one weight, from two microbatches or two readings.
+    const GRADIENTS: &str = "x = f32[64,32] parameter(0)
+  y = f32[64,16] parameter(1)
+  g = f32[32,16] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  z = f32[64,16] parameter(2)
+  h = f32[32,16] dot(x, z), lhs_contracting_dims={0}, rhs_contracting_dims={0}";
+
+    #[test]
+    fn gradients_that_are_added_may_wait_for_their_sum() {
+        assert_eq!(joining(&format!("ENTRY e {{ {GRADIENTS} ROOT s = f32[32,16] add(g, h) }}")), "s");
+    }
+
+    #[test]
+    fn what_leads_to_where_they_are_added_waits_too() {
+        let text =
+            format!("ENTRY e {{ {GRADIENTS} n = f32[32,16] negate(g) ROOT s = f32[32,16] add(n, h) }}");
+        assert_eq!(joining(&text), "n s");
+    }
+
+    #[test]
+    fn a_product_of_sums_is_not_linear_in_both() {
+        assert_eq!(joining(&format!("ENTRY e {{ {GRADIENTS} ROOT s = f32[32,16] multiply(g, h) }}")), "");
+    }
+
+    #[test]
+    fn activations_are_added_up_at_once() {
+        let text = "ENTRY e {
+  x = f32[64,32] parameter(0)
+  w = f32[32,16] parameter(1)
+  v = f32[32,16] parameter(2)
+  a = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[64,16] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[64,16] add(a, b)
+  ROOT t = (f32[32,16], f32[32,16], f32[64,16]) tuple(w, v, s)
+}";
+        assert_eq!(joining(text), "");
+    }
+
+    #[test]
+    fn a_largest_value_is_no_sum() {
+        let text = format!(
+            "max {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] maximum(p, q) }}
+ENTRY e {{ {GRADIENTS}
+  zero = f32[] constant(0)
+  m = f32[16] reduce(g, zero), dimensions={{0}}, to_apply=max
+  n = f32[16] reduce(h, zero), dimensions={{0}}, to_apply=max
+  ROOT s = f32[16] add(m, n) }}"
+        );
+        assert_eq!(joining(&text), "");
+    }
+}

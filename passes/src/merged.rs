@@ -222,3 +222,43 @@ fn dim(maps: &[phzc_ir::TensorMap], leaf: usize, factor: usize) -> Option<usize>
 pub fn n_strategies(graph: &Graph, blocks: &Blocks, block: BlockId) -> usize {
     contractions(graph, blocks, block).next().map_or(0, |entry| strategies(graph, blocks, entry).len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The blocks that join another, as the names of their first products, with their plans.
+    fn joining(text: &str) -> String {
+        let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
+        let graph = Graph::build(&module);
+        let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+        let name = |id: NodeId| &*module.entry().instr(graph.nodes[id as usize].instr).name;
+        let line = |it: Joined| format!("{} {:?}", name(it.entry), it.plan);
+        joined(&graph, &blocks).into_iter().flatten().map(line).collect::<Vec<_>>().join("; ")
+    }
+
+    const PRODUCT: &str = "x = f32[16,8,32] parameter(0)
+  w = f32[32,64] parameter(1)
+  y = f32[16,8,64] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}";
+
+    #[test]
+    fn scores_follow_every_split_of_their_heads() {
+        let text = format!(
+            "ENTRY e {{ {PRODUCT}
+  q = f32[16,8,4,16] reshape(y)
+  ROOT s = f32[16,4,8,8] dot(q, q), lhs_batch_dims={{0,2}}, rhs_batch_dims={{0,2}}, lhs_contracting_dims={{3}}, rhs_contracting_dims={{3}} }}"
+        );
+        assert_eq!(joining(&text), "s [Some(4), Some(3), None, Some(4)]");
+    }
+
+    #[test]
+    fn a_second_layer_would_sum_over_the_columns_of_the_first() {
+        let text = format!(
+            "ENTRY e {{ {PRODUCT}
+  a = f32[16,8,64] tanh(y)
+  v = f32[64,32] parameter(2)
+  ROOT z = f32[16,8,32] dot(a, v), lhs_contracting_dims={{2}}, rhs_contracting_dims={{0}} }}"
+        );
+        assert_eq!(joining(&text), "");
+    }
+}

@@ -173,3 +173,63 @@ fn header(module: &mut Module, donated: &[(usize, usize)]) {
     module.set_attr("input_output_alias", format!("{{ {} }}", all.join(", ")));
     module.attrs.retain(|attr| &*attr.key != "entry_computation_layout");
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+    use insta::assert_snapshot;
+
+    const LOSS: &str = "HloModule m
+ENTRY e { w = f32[4] parameter(0) x = f32[4] parameter(1) ROOT loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }";
+
+    #[test]
+    fn plain_descent_takes_a_rate_of_the_gradient_off() {
+        assert_snapshot!(check("grad{wrt=w},optimizer{kind=sgd,lr=0.5}", LOSS), @r#"
+        HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
+
+        ENTRY e {
+          w = f32[4] parameter(0)
+          x = f32[4] parameter(1)
+          loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+          constant.0 = f32[] constant(1)
+          dot.1 = f32[4] dot(constant.0, x), lhs_contracting_dims={}, rhs_contracting_dims={}
+          constant.3 = f32[] constant(0.5)
+          broadcast.4 = f32[4] broadcast(constant.3), dimensions={}
+          multiply.5 = f32[4] multiply(dot.1, broadcast.4)
+          subtract.6 = f32[4] subtract(w, multiply.5)
+          ROOT tuple.7 = (f32[], f32[4]) tuple(loss, subtract.6)
+        }
+        "#);
+    }
+
+    #[test]
+    fn momentum_keeps_a_state_per_parameter() {
+        assert_snapshot!(check("grad{wrt=w},optimizer{kind=momentum,lr=0.5,momentum=0.25}", LOSS), @r#"
+        HloModule m, input_output_alias={ {1}: (0, {}, may-alias), {2}: (2, {}, may-alias) }
+
+        ENTRY e {
+          w = f32[4] parameter(0)
+          x = f32[4] parameter(1)
+          loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+          constant.0 = f32[] constant(1)
+          dot.1 = f32[4] dot(constant.0, x), lhs_contracting_dims={}, rhs_contracting_dims={}
+          m.w = f32[4] parameter(2)
+          constant.3 = f32[] constant(0.25)
+          broadcast.4 = f32[4] broadcast(constant.3), dimensions={}
+          multiply.5 = f32[4] multiply(m.w, broadcast.4)
+          add.6 = f32[4] add(multiply.5, dot.1)
+          constant.7 = f32[] constant(0.5)
+          broadcast.8 = f32[4] broadcast(constant.7), dimensions={}
+          multiply.9 = f32[4] multiply(add.6, broadcast.8)
+          subtract.10 = f32[4] subtract(w, multiply.9)
+          ROOT tuple.11 = (f32[], f32[4], f32[4]) tuple(loss, subtract.10, add.6)
+        }
+        "#);
+    }
+
+    #[test]
+    fn numbers_that_are_none_and_programs_without_gradients_are_errors() {
+        assert_snapshot!(check("grad,optimizer{lr=fast}", LOSS), @"error: `lr` of `optimizer` must be a number from 0 up, got `fast`; in pass `optimizer`");
+        assert_snapshot!(check("optimizer", LOSS), @"error: no result is a gradient; in pass `optimizer`; run `grad` first: `--passes grad,optimizer`");
+    }
+}

@@ -1,0 +1,114 @@
+//! Which instructions are one block.
+
+use super::*;
+
+/// The blocks of a program, each the names of its instructions in order; those of the tensors `pinned` stand alone.
+fn blocks_beside(text: &str, pinned: &[&str]) -> Vec<String> {
+    let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
+    let graph = Graph::build(&module);
+    let name = |id: NodeId| {
+        let node = &graph.nodes[id as usize];
+        &*module.comp(node.comp).instr(node.instr).name
+    };
+    let is_pinned = |tensor: &crate::graph::Tensor| pinned.contains(&name(tensor.def));
+    let pinned: Vec<bool> = graph.tensors.iter().map(is_pinned).collect();
+    let blocks = Blocks::build(&module, &graph, &pinned);
+    let names = |members: &Vec<NodeId>| members.iter().map(|&id| name(id)).collect::<Vec<_>>().join(" ");
+    blocks.members.iter().map(names).collect()
+}
+
+fn blocks(text: &str) -> Vec<String> {
+    blocks_beside(text, &[])
+}
+
+const GIVEN: &str = "x = f32[64,32] parameter(0)
+  w = f32[32,128] parameter(1)
+  y = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+
+#[test]
+fn a_product_and_the_gradients_of_its_operands_are_one() {
+    let found = blocks(&format!(
+        "ENTRY e {{
+  {GIVEN}
+  dy = f32[64,128] parameter(2)
+  dw = f32[32,128] dot(x, dy), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  dx = f32[64,32] dot(dy, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  ROOT out = (f32[64,128], f32[32,128], f32[64,32]) tuple(y, dw, dx)
+}}"
+    ));
+    assert_eq!(found, ["x", "w", "y dw dx", "dy"]);
+}
+
+#[test]
+fn products_that_read_one_tensor_are_one_and_a_product_of_them_is_another() {
+    let found = blocks(&format!(
+        "ENTRY e {{
+  {GIVEN}
+  v = f32[32,128] parameter(2)
+  z = f32[64,128] dot(x, v), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  m = f32[64,128] multiply(y, z)
+  o = f32[128,16] parameter(3)
+  ROOT out = f32[64,16] dot(m, o), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}"
+    ));
+    assert_eq!(found, ["x", "w", "y z", "v", "m", "o", "out"]);
+}
+
+#[test]
+fn what_lies_between_products_is_glue() {
+    let found = blocks(&format!(
+        "add {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }}
+ENTRY e {{
+  {GIVEN}
+  zero = f32[] constant(0)
+  s = f32[64] reduce(y, zero), dimensions={{1}}, to_apply=add
+  b = f32[64,128] broadcast(s), dimensions={{0}}
+  n = f32[64,128] divide(y, b)
+  o = f32[128,16] parameter(2)
+  ROOT out = f32[64,16] dot(n, o), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}"
+    ));
+    assert_eq!(found, ["x", "w", "y", "s b n", "o", "out"]);
+}
+
+#[test]
+fn a_tensor_whose_layout_is_given_stands_alone() {
+    let text = "ENTRY e {
+  x = f32[8] parameter(0)
+  a = f32[8] negate(x)
+  b = f32[8] tanh(a)
+  c = f32[8] exponential(b)
+  ROOT d = f32[8] negate(c)
+}";
+    assert_eq!(blocks(text), ["x a b c d"]);
+    assert_eq!(blocks_beside(text, &["b"]), ["x a", "b", "c d"]);
+}
+
+#[test]
+fn scalars_and_what_is_made_of_constants_are_in_no_block() {
+    let found = blocks(
+        "ENTRY e {
+  lr = f32[] parameter(0)
+  half = f32[] constant(0.5)
+  rate = f32[] multiply(lr, half)
+  ones = f32[8] broadcast(half), dimensions={}
+  x = f32[8] parameter(1)
+  y = f32[8] add(x, ones)
+  ROOT z = f32[8] negate(y)
+}",
+    );
+    assert_eq!(found, ["x", "y z"]);
+}
+
+#[test]
+fn an_op_that_cannot_be_split_keeps_nothing_else_whole() {
+    let found = blocks(
+        "ENTRY e {
+  x = f32[8,8] parameter(0)
+  a = f32[8,8] negate(x)
+  c = f32[8,8] custom-call(a), custom_call_target=\"unknown\"
+  ROOT d = f32[8,8] negate(c)
+}",
+    );
+    assert_eq!(found, ["x a", "c", "d"]);
+}
