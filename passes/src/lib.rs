@@ -9,9 +9,7 @@ extern crate self as phzc_passes;
 
 pub mod batch;
 pub mod blocks;
-pub mod chain;
 pub mod check;
-pub mod choose;
 pub mod classes;
 pub mod copies;
 pub mod dce;
@@ -50,4 +48,5 @@ pub mod verify;
 
 pub use manager::{Done, Hooks};
 pub use pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+pub use phzc_solver::{chain, choose};
 pub use pipeline::{Pipeline, Step};
