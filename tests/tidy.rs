@@ -158,8 +158,11 @@ fn only_the_driver_touches_the_world() {
     let forbidden =
         ["std::fs", "std::env", "println!", "eprintln!", "std::process", "std::net", "Instant::now"];
     let mut offenders = Vec::new();
-    let is_core =
-        |name: &str| ["ir/src/", "cost/src/", "passes/src/", "passes/solver/src/"].iter().any(|core| name.starts_with(core));
+    let is_core = |name: &str| {
+        ["ir/src/", "cost/src/", "passes/src/", "passes/solver/src/"]
+            .iter()
+            .any(|core| name.starts_with(core))
+    };
     for (name, text) in sources().into_iter().filter(|(name, _)| is_core(name)) {
         let code = text.split("#[cfg(test)]").next().unwrap_or("");
         let is_test = name.ends_with("tests.rs") || name.contains("/tests/");

@@ -191,3 +191,6 @@ fn arrive(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

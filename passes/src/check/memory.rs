@@ -66,9 +66,11 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
     let shared = shared.as_ref();
     let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, held: None, shared, group, n_held };
     let (Some(at), Some(live)) = (sweep.entry().at, &lives[module.entry.index()]) else { return Vec::new() };
-    let reused = sweep.reused(live);
-    let bytes = |value: usize, id: InstrId| match live.ends[value] >= at.index() && !reused.contains(&value) {
-        true => sweep.value_bytes(module.entry, id, value - live.values(id).start, Some(live.ends[value])),
+    let (reused, entry) = (sweep.reused(live), module.entry());
+    let is_param = |id: InstrId| entry.instr(id).op == Opcode::Parameter;
+    let end = |value: usize, id: InstrId| if is_param(id) { entry.instrs.len() } else { live.ends[value] };
+    let bytes = |value: usize, id: InstrId| match end(value, id) >= at.index() && !reused.contains(&value) {
+        true => sweep.value_bytes(module.entry, id, value - live.values(id).start, Some(end(value, id))),
         false => 0.0,
     };
     let ids = (0..=at.index()).map(InstrId::new);

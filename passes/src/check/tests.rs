@@ -156,6 +156,92 @@ fn an_output_over_a_dead_parameter_costs_nothing() {
 }
 
 #[test]
+fn an_output_that_is_made_before_a_parameter_is_read_for_the_last_time_has_memory_of_its_own() {
+    let text = |first: &str, second: &str| {
+        format!(
+            "ENTRY e {{
+            w = f32[16,16] parameter(0)
+            g = f32[16,16] parameter(1)
+            {first}
+            {second}
+            ROOT t = (f32[16,16], f32[16,16]) tuple(r, d)
+            }}"
+        )
+    };
+    let header = format!("input_output_alias={{ {{0}}: (0, {{}}, may-alias) }}, {PLANNED}");
+    let (reads, makes) = (
+        "d = f32[16,16] dot(w, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "r = f32[16,16] subtract(w, g)",
+    );
+    assert_eq!(peaks(&header, &text(reads, makes)), [3.0 * 1024.0]);
+    assert_eq!(peaks(&header, &text(makes, reads)), [4.0 * 1024.0]);
+}
+
+#[test]
+fn the_second_output_reuses_the_second_part_of_a_parameter() {
+    let text = "ENTRY e {
+        p = (f32[32,16], f32[16,16]) parameter(0), sharding={{replicated}, {replicated}}
+        a = f32[32,16] get-tuple-element(p), index=0
+        b = f32[16,16] get-tuple-element(p), index=1
+        d = f32[32,16] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        r = f32[16,16] negate(b)
+        ROOT t = (f32[32,16], f32[16,16]) tuple(d, r), sharding={{replicated}, {replicated}}
+        }";
+    let header = |alias: &str| format!("input_output_alias={{ {alias} }}, {PLANNED}");
+    assert_eq!(peaks(PLANNED, text), [6.0 * 1024.0]);
+    assert_eq!(peaks(&header("{1}: (0, {1}, may-alias)"), text), [5.0 * 1024.0]);
+}
+
+#[test]
+fn what_a_branch_makes_takes_room() {
+    let text = "yes { p = f32[16,16] parameter(0)
+        ROOT n = f32[16,16] negate(p)
+        }
+        no { q = f32[16,16] parameter(0)
+        ROOT m = f32[16,16] tanh(q)
+        }
+        ENTRY e {
+        k = pred[] parameter(0)
+        a = f32[16,16] parameter(1)
+        c = f32[16,16] conditional(k, a, a), true_computation=yes, false_computation=no
+        ROOT d = f32[16,16] dot(c, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        }";
+    // `k`, `a`, `c`, and what a branch makes or `d`.
+    assert_eq!(peaks(PLANNED, text), [1.0 + 3.0 * 1024.0]);
+}
+
+#[test]
+fn what_is_there_at_the_peak_has_bytes() {
+    let text = "HloModule m
+        ENTRY e { a = f32[16,16] parameter(0) b = f32[8] parameter(1)
+        early = f32[4,4] parameter(2)
+        gone = f32[4,4] dot(early, early), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        done = f32[4,4] dot(gone, early), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        c = f32[] constant(2) n = f32[16,16] negate(a)
+        d = f32[16,16] dot(n, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        s = f32[16,16] tanh(d)
+        r = f32[16,16] dot(s, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        ROOT t = (f32[16,16], f32[4,4]) tuple(r, done) }";
+    let module = parse(text).expect("legal");
+    let facts = derive(&module).expect("no notes");
+    let found: Vec<(&str, f64)> = at_peak(&module, &facts, 0)
+        .iter()
+        .map(|&(id, bytes)| (&*module.entry().instr(id).name, bytes))
+        .collect();
+    // Parameters are there to the end, `gone` is not, and `n` stays in registers.
+    let all = [
+        ("a", 1024.0),
+        ("d", 1024.0),
+        ("s", 1024.0),
+        ("r", 1024.0),
+        ("early", 64.0),
+        ("done", 64.0),
+        ("b", 32.0),
+    ];
+    assert_eq!(found, all);
+}
+
+#[test]
 fn a_loop_adds_the_peak_of_its_body_to_what_it_carries() {
     // Carried: a (passed on) and x; inside: d1 and d2 beside x.
     let text = "b {

@@ -41,3 +41,38 @@ pub fn batch_splits_of(facts: &Facts, graph: &Graph) -> Vec<BatchSplit> {
     };
     graph.tensors.iter().zip(batch_dims(graph)).filter_map(split).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::derive::derive;
+    use crate::testing::staged;
+
+    #[test]
+    fn a_batch_is_cut_into_as_many_microbatches_as_divide_what_each_device_has() {
+        let module = staged(
+            " {0}: (1, {}, may-alias) ",
+            "0:x=2",
+            "{}",
+            &[
+                ("x = f32[12,4] parameter(0), sharding={devices=[2,1]<=[2]}", "fwd", 0),
+                ("w = f32[4] parameter(1)", "fwd", 0),
+                ("h = f32[12,4] negate(x), sharding={devices=[2,1]<=[2]}", "fwd", 0),
+                (
+                    "ROOT t = (f32[4], f32[12,4]) tuple(w, h), sharding={{replicated}, {devices=[2,1]<=[2]}}",
+                    "upd",
+                    0,
+                ),
+            ],
+        );
+        let splits = batch_splits(&module, &derive(&module).expect("a legal header"));
+        let split = |index: usize| BatchSplit {
+            comp: module.entry,
+            instr: InstrId::new(index),
+            size: 12,
+            n_tiles: 2,
+        };
+        assert_eq!(splits, [split(0), split(2)]);
+        assert_eq!([1, 2, 3, 4, 6].map(|n| splits[0].allows(n)), [true, true, true, false, true]);
+    }
+}

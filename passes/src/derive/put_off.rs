@@ -82,11 +82,16 @@ mod tests {
 
     /// The names of what a program of two stages puts off; lines are instruction, stage and phase.
     fn put_off(lines: &[(&str, usize, &str)]) -> Vec<String> {
+        put_off_by("", lines)
+    }
+
+    /// The same with figures of the plan.
+    fn put_off_by(plan: &str, lines: &[(&str, usize, &str)]) -> Vec<String> {
         let line = |(text, stage, phase): &(&str, usize, &str)| {
             format!("{text}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"{phase}\"}}\n")
         };
         let lines: String = lines.iter().map(line).collect();
-        let header = "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{}\"}";
+        let header = format!("frontend_attributes={{phzc.stages=\"0:;1:\",phzc.plan=\"{{{plan}}}\"}}");
         let module = phzc_ir::parse(&format!("HloModule m, {header}\nENTRY e {{\n{lines}}}")).expect("legal");
         let found = put_off_of_plan(&module, &derive(&module).expect("a plan"));
         let all = module.entry().iter().filter(|(id, _)| found[id.index()]);
@@ -127,6 +132,21 @@ mod tests {
             ("ROOT r = (f32[4], f32[4]) tuple(v, d)", 0, "upd"),
         ]);
         assert_eq!(found, ["v", "d"]);
+    }
+
+    #[test]
+    fn what_is_made_of_sums_over_microbatches_comes_after_all_and_is_not_put_off() {
+        let lines = [
+            ("x = f32[4] parameter(0)", 0, "fwd"),
+            ("g = f32[4] negate(x)", 0, "bwd"),
+            ("e = f32[4] add(g, g)", 0, "bwd"),
+            ("f = f32[4] negate(e)", 0, "bwd"),
+            ("n = f32[4] add(e, f)", 0, "upd"),
+            ("ROOT r = f32[4] negate(n)", 0, "upd"),
+        ];
+        assert_eq!(put_off(&lines), ["g", "e", "f"]);
+        // `e` is a sum, for the update reads it.
+        assert_eq!(put_off_by("\\\"n_microbatches\\\":2", &lines), ["g", "e"]);
     }
 
     #[test]

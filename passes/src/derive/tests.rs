@@ -3,6 +3,8 @@
 mod headers;
 mod moving;
 mod natures;
+mod regions;
+mod steps;
 mod work;
 
 use super::*;
@@ -250,60 +252,6 @@ fn combined_changes_slice_first_and_gather_last() {
     all-to-all over y, 128 bytes
     collective-permute over yz, 128 bytes
     all-gather over x, 256 bytes
-    ");
-}
-
-#[test]
-fn a_loop_body_counts_as_often_as_it_runs_and_what_it_carries_must_agree() {
-    let text = |result: &str| {
-        format!(
-            "b {{
-            p = (s32[], f32[16,16]) parameter(0), sharding={{{WHOLE}, {COLS_X}}}
-            i = s32[] get-tuple-element(p), index=0, sharding={WHOLE}
-            w = f32[16,16] get-tuple-element(p), index=1, sharding={COLS_X}
-            o = s32[] constant(1), sharding={WHOLE}
-            j = s32[] add(i, o), sharding={WHOLE}
-            d = f32[16,16] dot(w, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}, sharding={result}
-            ROOT t = (s32[], f32[16,16]) tuple(j, d), sharding={{{WHOLE}, {result}}}
-            }}
-            c {{
-            p = (s32[], f32[16,16]) parameter(0), sharding={{{WHOLE}, {COLS_X}}}
-            i = s32[] get-tuple-element(p), index=0, sharding={WHOLE}
-            n = s32[] constant(12), sharding={WHOLE}
-            ROOT l = pred[] compare(i, n), direction=LT, sharding={WHOLE}
-            }}
-            ENTRY e {{
-            z = s32[] constant(0), sharding={WHOLE}
-            a = f32[16,16] parameter(0), sharding={COLS_X}
-            t = (s32[], f32[16,16]) tuple(z, a), sharding={{{WHOLE}, {COLS_X}}}
-            ROOT w = (s32[], f32[16,16]) while(t), condition=c, body=b, sharding={{{WHOLE}, {COLS_X}}}
-            }}"
-        )
-    };
-    assert_eq!(facts(XY, &text(COLS_X)), "d: reduce-scatter over x, 1024 bytes, 12 times");
-    assert_snapshot!(facts(XY, &text(WHOLE)), @r"
-    d: all-reduce over x, 1024 bytes, 12 times
-    `w` is split as [-,x] in part 1, but its body's result whole
-    ");
-}
-
-#[test]
-fn tuples_barriers_and_aliased_outputs_must_agree() {
-    let text = format!(
-        "ENTRY e {{
-        a = f32[16,16] parameter(0), sharding={ROWS_X}
-        t = (f32[16,16]) tuple(a), sharding={{{COLS_X}}}
-        g = f32[16,16] get-tuple-element(t), index=0, sharding={WHOLE}
-        o = f32[16,16] opt-barrier(g), sharding={ROWS_Y}
-        ROOT r = (f32[16,16]) tuple(o), sharding={{{ROWS_Y}}}
-        }}"
-    );
-    let header = format!("input_output_alias={{ {{0}}: (0, {{}}, may-alias) }}, {XY}");
-    assert_snapshot!(facts(&header, &text), @r"
-    `t` is split as [-,x], but its operands split as [x]
-    `g` is whole, but the element split as [-,x]
-    `o` is split as [y], but its operand whole
-    output 0 reuses the buffer of `a`, which is split as [x], but is split as [y]
     ");
 }
 

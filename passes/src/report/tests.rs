@@ -1,6 +1,7 @@
 //! Times, collectives and the schema.
 
 mod figures;
+mod shares;
 mod traces;
 
 use super::*;

@@ -223,3 +223,27 @@ impl Writer<'_> {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_needs_what_it_needs_for_as_many_microbatches_as_it_holds_and_no_more_than_at_its_peak() {
+        let held = Held::Stages(vec![vec![7.0], vec![1.0, 2.0, 4.0]]);
+        let bytes = |group, n_held| held.bytes(group, &[n_held]);
+        assert_eq!(
+            [bytes(1, 0), bytes(1, 1), bytes(1, 2), bytes(1, 9), bytes(0, 3)],
+            [1.0, 2.0, 4.0, 4.0, 7.0]
+        );
+    }
+
+    #[test]
+    fn a_group_needs_its_base_and_what_each_stage_keeps_unless_it_is_idle() {
+        let group = |idle_bytes| GroupMemory { idle_bytes, base_bytes: 20.0, kept_bytes: vec![3.0, 5.0] };
+        let held = Held::Groups(vec![group(10.0), group(30.0)]);
+        let bytes = |group, n_held: [usize; 2]| held.bytes(group, &n_held);
+        assert_eq!([bytes(0, [0, 0]), bytes(0, [1, 0]), bytes(0, [1, 2])], [10.0, 23.0, 33.0]);
+        assert_eq!([bytes(1, [0, 0]), bytes(1, [0, 1]), bytes(1, [1, 2])], [30.0, 30.0, 33.0]);
+    }
+}

@@ -90,4 +90,31 @@ mod tests {
         let count = attrs.iter().find(|attr| attr.key == Key::FeatureGroupCount).map(|attr| &attr.value);
         assert_eq!(count, Some(&Value::Int(1)));
     }
+
+    #[test]
+    fn windows_that_interleave_lie_as_far_apart_as_their_part_is_long() {
+        let dilation = |dilate: i64, local_out: i64| {
+            let text = format!(
+                "ENTRY e {{ x = f32[8,24,6] parameter(0) k = f32[3,6,12] parameter(1)
+                ROOT c = f32[8,{whole},12] convolution(x, k), window={{size=3 rhs_dilate={dilate}}}, dim_labels=b0f_0io->b0f }}",
+                whole = 24 - 2 * dilate
+            );
+            let module = phzc_ir::parse(&text).expect("legal");
+            let dims = |sizes: &[i64]| Dims::from_slice(sizes);
+            let sizes = Sizes {
+                global: vec![dims(&[8, 24, 6]), dims(&[3, 6, 12])],
+                local: vec![dims(&[8, 12, 6]), dims(&[3, 6, 12])],
+                result: dims(&[8, local_out, 12]),
+            };
+            let attrs = local(module.entry().root(), &sizes);
+            match attrs.iter().find(|attr| attr.key == Key::Window).map(|attr| &attr.value) {
+                Some(Value::Window(window)) => (window.dims[0].rhs_dilate, window.dims[0].size),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(dilation(8, 4), (4, 3));
+        assert_eq!(dilation(8, 8), (8, 3));
+        assert_eq!(dilation(1, 11), (1, 3));
+        assert_eq!(dilation(2, 10), (10, 3));
+    }
 }

@@ -59,3 +59,25 @@ fn join(build: &Builder, pieces: &[Piece]) -> SmallVec<[Piece; 2]> {
     }
     if joined.is_empty() { whole(1, Vec::new()) } else { joined }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phzc_ir::Mesh;
+
+    #[test]
+    fn pieces_are_joined_where_one_cut_is_that_of_both() {
+        let text = "ENTRY e { ROOT x = f32[8] parameter(0) }";
+        let (module, mesh) = (phzc_ir::parse(text).expect("legal"), Mesh::new(&[2, 4]));
+        let build = Builder::new(module.entry(), &mesh);
+        let piece = |size, axes: &[usize]| Piece { size, axes: axes.to_vec() };
+        let joined = |pieces: &[Piece]| join(&build, pieces).to_vec();
+        // What follows is not cut.
+        assert_eq!(joined(&[piece(4, &[0]), piece(3, &[])]), [piece(12, &[0])]);
+        // The first is cut whole.
+        assert_eq!(joined(&[piece(2, &[0]), piece(8, &[1])]), [piece(16, &[0, 1])]);
+        let apart = [piece(4, &[0]), piece(8, &[1])];
+        assert_eq!(joined(&apart), apart);
+        assert_eq!(joined(&[]), [piece(1, &[])]);
+    }
+}

@@ -90,11 +90,7 @@ impl Writer<'_> {
             accumulator: None,
             readers: split.readers.get(&leaf).into_iter().flatten().map(|task| task.name()).collect(),
         };
-        let sum = |&sum: &usize| Made {
-            accumulator: Some(sum),
-            readers: Vec::new(),
-            ..made(&(split.sums[sum], 0))
-        };
+        let sum = |&sum: &usize| Made { accumulator: Some(sum), ..made(&(split.sums[sum], 0)) };
         Entry {
             name: task.name(),
             file: format!("{}.hlo", task.name()),

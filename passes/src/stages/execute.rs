@@ -119,7 +119,6 @@ fn filled(shape: &str, start: &str) -> Result<Value> {
         "highest" if is_unsigned => ((1_u128 << bits) - 1).to_string(),
         "lowest" if !is_unsigned => (-(1_i128 << (bits - 1))).to_string(),
         "highest" => ((1_i128 << (bits - 1)) - 1).to_string(),
-        _ if dtype == "pred" => "false".to_owned(),
         _ => "0".to_owned(),
     };
     constant(shape, &element)

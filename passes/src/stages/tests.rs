@@ -1,6 +1,7 @@
 //! Modules of a plan, run microbatch by microbatch, compute what the program computes.
 
 mod small;
+mod sums;
 
 use super::execute::execute;
 use super::*;

@@ -137,5 +137,8 @@ mod tests {
     fn one_task_is_not_replayed() {
         let found = [1, 2].map(|n_microbatches| devices("x=2", n_microbatches).is_replayed);
         assert_eq!(found, [false, true]);
+        let lines = [("x = f32[8] parameter(0)", "fwd", 0), ("ROOT y = f32[8] tanh(x)", "fwd", 1)];
+        let two_stages = crate::testing::staged("", "0:;1:", "{}", &lines);
+        assert!(Devices::of(&two_stages).expect("a legal plan").is_replayed);
     }
 }

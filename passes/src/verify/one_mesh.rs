@@ -112,6 +112,7 @@ fn place(sizes: &[i64], axes: &[i64]) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::staged;
 
     #[test]
     fn the_one_mesh_has_all_axes_of_each() {
@@ -125,5 +126,84 @@ mod tests {
         assert_eq!(mesh(&[&[4], &[3]], 3), Some(vec![3, 4]));
         assert_eq!(mesh(&[&[2, 8], &[8, 2], &[4, 4]], 3), None);
         assert_eq!(mesh(&[&[2, 8], &[8, 2], &[4, 4]], 4), Some(vec![2, 2, 2, 2]));
+    }
+
+    const FOUR: &str = "sharding={devices=[4,1]<=[4]}";
+    const TWO: &str = "sharding={devices=[2,1]<=[2]}";
+
+    #[test]
+    fn a_stage_s_axis_is_as_many_axes_of_the_one_mesh_as_it_takes_and_what_is_left_out_holds_the_same() {
+        let module = staged(
+            "",
+            "0:x=4;1:x=2",
+            "{}",
+            &[
+                (&format!("x = f32[8,4] parameter(0), {FOUR}"), "fwd", 0),
+                ("zero = f32[] constant(0)", "fwd", 0),
+                (
+                    "s = f32[4] reduce(x, zero), dimensions={0}, to_apply=add, sharding={replicated}, \
+                     frontend_attributes={phzc.partial=\"x\"}",
+                    "fwd",
+                    0,
+                ),
+                ("w = f32[4] custom-call(s), custom_call_target=\"Sharding\"", "fwd", 0),
+                (&format!("m = f32[8,4] custom-call(x), custom_call_target=\"Sharding\", {TWO}"), "fwd", 1),
+                (
+                    "ROOT t = (f32[8,4], f32[4]) tuple(m, w), sharding={{devices=[2,1]<=[2]}, {replicated}}",
+                    "fwd",
+                    1,
+                ),
+            ],
+        );
+        let found = on_one_mesh(&module).expect("it has one mesh");
+        let notes = [STAGES_NOTE, MESH_NOTE].map(|note| found.note(note).expect("it is noted"));
+        assert_eq!(notes, ["0:x=2,y=2;1:x=2,y=2", "x=2,y=2"]);
+        let shardings: Vec<String> = found
+            .entry()
+            .instrs
+            .iter()
+            .map(|instr| instr.sharding().expect("it has one").to_string())
+            .collect();
+        let half = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}";
+        let wanted = ["{devices=[4,1]<=[4]}", "{replicated}", "{replicated}", "{replicated}", half];
+        assert_eq!(shardings[..5], wanted);
+        assert_eq!(shardings[5], format!("{{{half}, {{replicated}}}}"));
+        let sums: Vec<Option<&str>> =
+            found.entry().instrs.iter().map(|instr| instr.note("phzc.partial")).collect();
+        assert_eq!(sums, [None, None, Some("xy"), None, None, None]);
+        assert_eq!(derive(&found).expect("a legal header").problems, []);
+    }
+
+    #[test]
+    fn a_plan_whose_stages_have_one_mesh_is_on_it() {
+        let module =
+            staged("", "0:x=2;1:x=2", "{}", &[(&format!("ROOT x = f32[8,4] parameter(0), {TWO}"), "fwd", 0)]);
+        assert_eq!(on_one_mesh(&module).expect("it has one mesh"), module);
+    }
+
+    #[test]
+    fn microbatches_leave_one_axis_less() {
+        let found = |n_microbatches: usize| {
+            let plan = format!("{{\"n_microbatches\":{n_microbatches}}}");
+            let module = staged(
+                "",
+                "0:x=2,y=8;1:x=8,y=2;2:x=4,y=4",
+                &plan,
+                &[("ROOT x = f32[16,16] parameter(0)", "fwd", 0)],
+            );
+            on_one_mesh(&module).map(|module| module.note(MESH_NOTE)).map_err(|error| error.message)
+        };
+        assert_eq!(found(1), Ok(Some("x=2,y=2,z=2,w=2".to_owned())));
+        let wrong = "the meshes of the stages have more than four axes together, microbatches included";
+        assert_eq!(found(2), Err(wrong.to_owned()));
+    }
+
+    #[test]
+    fn an_axis_is_a_row_of_axes_after_those_of_the_axes_before_it() {
+        assert_eq!(place(&[4], &[2, 2]), Some(vec![0..2]));
+        assert_eq!(place(&[2, 4], &[2, 2, 2]), Some(vec![0..1, 1..3]));
+        assert_eq!(place(&[2, 2], &[3, 2, 2]), Some(vec![1..2, 2..3]));
+        assert_eq!(place(&[4, 2], &[2, 4]), None);
+        assert_eq!(place(&[], &[2]), Some(vec![]));
     }
 }

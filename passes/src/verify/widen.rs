@@ -137,6 +137,12 @@ mod tests {
     }
 
     #[test]
+    fn complex_numbers_widen_as_their_parts_do() {
+        let made = check("x = c64[2] parameter(0) y = c64[2] negate(x) ROOT r = f32[2] real(y)");
+        assert_eq!(made, "x = c128[2] parameter(0)\ny = c128[2] negate(x)\nROOT r = f64[2] real(y)");
+    }
+
+    #[test]
     fn bits_are_read_and_made_in_their_own_types() {
         let made = check(
             "x = f32[2] parameter(0)

@@ -160,6 +160,50 @@ fn state_that_only_the_update_reads_is_no_data() {
     assert_snapshot!(step(1, &of_data), @r#"error: `ee` (stage 0, update) reads `h` (stage 0, forward), of which each microbatch makes a part of its own, but the update runs once, after all microbatches: say `phzc.phase="bwd"` of the reader, or `fwd`"#);
 }
 
+#[test]
+fn zeros_beside_something_else_are_no_zeros() {
+    let lines = |of: &'static str| {
+        [
+            GRADIENT,
+            ("zs = f32[4] broadcast(zero), dimensions={}", "bwd"),
+            (of, "bwd"),
+            ("s = f32[4] add(g, k)", "bwd"),
+            ("v = f32[4] add(w, s)", "upd"),
+            ("ROOT t = (f32[4]) tuple(v)", "upd"),
+        ]
+    };
+    assert_eq!(step(4, &lines("k = f32[4] multiply(w, zs)")), "ok");
+    assert_eq!(step(4, &lines("k = f32[4] add(zs, zs)")), "ok");
+    let wrong = step(4, &lines("k = f32[4] add(w, zs)"));
+    assert!(wrong.starts_with("error: `s` (stage 0, backward) reads `g`"), "{wrong}");
+    let wrong = step(4, &lines("k = f32[4] negate(w)"));
+    assert!(wrong.starts_with("error: `s` (stage 0, backward) reads `g`"), "{wrong}");
+}
+
+#[test]
+fn state_beside_a_sum_that_the_update_reads_is_no_data() {
+    let lines = [
+        GRADIENT,
+        ("e = f32[4] parameter(2)", "fwd"),
+        ("f = f32[4] multiply(e, g)", "upd"),
+        ("v = f32[4] add(w, f)", "upd"),
+        ("ROOT t = (f32[4]) tuple(v)", "upd"),
+    ];
+    assert_eq!(step(1, &lines), "ok");
+}
+
+#[test]
+fn what_only_an_update_reads_beside_another_input_is_state() {
+    let lines = [
+        GRADIENT,
+        ("e = f32[8,4] parameter(2)", "fwd"),
+        ("ee = f32[8,4] multiply(e, x)", "upd"),
+        ("v = f32[4] add(w, g)", "upd"),
+        ("ROOT t = (f32[4], f32[8,4]) tuple(v, ee)", "upd"),
+    ];
+    assert_eq!(step(1, &lines), "ok");
+}
+
 /// A loop that adds up gradients from a first value on; its result is `l`.
 fn in_loop(first: &str, inner: &str, phase: &str) -> String {
     let note = |phase: &str| format!("frontend_attributes={{phzc.phase=\"{phase}\"}}");
@@ -192,6 +236,35 @@ fn in_loop(first: &str, inner: &str, phase: &str) -> String {
     );
     let header = "input_output_alias={ {0}: (1, {}, may-alias) }, frontend_attributes={phzc.plan=\"{\\\"n_microbatches\\\":2}\"}";
     run_on("auto", header, &text)
+}
+
+#[test]
+fn what_a_loop_makes_of_data_in_a_later_round_is_a_part_of_each_microbatch() {
+    let note = |phase: &str| format!("frontend_attributes={{phzc.phase=\"{phase}\"}}");
+    let upd = note("upd");
+    let text = format!(
+        "{ADD}body {{ p = (f32[8,4], f32[8,4]) parameter(0)
+        c = f32[8,4] get-tuple-element(p), index=0
+        y = f32[8,4] get-tuple-element(p), index=1
+        n = f32[8,4] add(c, y)
+        ROOT t = (f32[8,4], f32[8,4]) tuple(n, y) }}
+        condition {{ p = (f32[8,4], f32[8,4]) parameter(0) ROOT k = pred[] constant(true) }}
+        ENTRY e {{
+        x = f32[8,4] parameter(0)
+        w = f32[4] parameter(1)
+        zero = f32[] constant(0)
+        none = f32[8,4] broadcast(zero), dimensions={{}}
+        t = (f32[8,4], f32[8,4]) tuple(none, x)
+        l = (f32[8,4], f32[8,4]) while(t), condition=condition, body=body
+        s = f32[8,4] get-tuple-element(l), index=0
+        u = f32[8,4] negate(s), {upd}
+        r = f32[4] reduce(u, zero), dimensions={{0}}, to_apply=add, {upd}
+        v = f32[4] add(w, r), {upd}
+        ROOT o = (f32[4]) tuple(v), {upd} }}"
+    );
+    let header = "input_output_alias={ {0}: (1, {}, may-alias) }, frontend_attributes={phzc.plan=\"{}\"}";
+    let found = run_on("auto", header, &text);
+    assert!(found.starts_with("error: `u` (stage 0, update) reads "), "{found}");
 }
 
 #[test]

@@ -141,8 +141,27 @@ fn constants_and_what_is_made_of_them_alone_are_made_where_they_are_read() {
     assert_eq!(judged(2, "", &lines), "ok");
 }
 
+#[test]
+fn what_is_put_off_is_named_as_a_gradient_of_a_weight() {
+    let lines = [
+        X,
+        ("u = f32[4] negate(x)", 1, "upd"),
+        ("w = f32[4] negate(u)", 1, "bwd"),
+        ("ROOT y = f32[4] negate(w)", 1, "upd"),
+    ];
+    let wrong =
+        |name: &str| format!("error: `w` (stage 1, {name}) reads `u` (stage 1, update), but the update");
+    assert!(judged(2, "'schedule':'zero-bubble'", &lines).starts_with(&wrong("weight gradient")));
+    assert!(judged(2, "", &lines).starts_with(&wrong("backward")));
+}
+
 /// A loop of stage 1, in whose body one instruction has these notes.
 fn loop_with(stage: usize, phase: &str) -> String {
+    loop_of("n = f32[4] negate(p)", stage, phase)
+}
+
+/// The same of an instruction `n`.
+fn loop_of(instr: &str, stage: usize, phase: &str) -> String {
     let notes = |stage: usize, phase: &str| {
         format!(
             "sharding={{replicated}}, frontend_attributes={{phzc.stage=\"{stage}\",phzc.phase=\"{phase}\"}}"
@@ -152,7 +171,9 @@ fn loop_with(stage: usize, phase: &str) -> String {
     let text = format!(
         "body {{
         p = f32[4] parameter(0), sharding={{replicated}}
-        ROOT n = f32[4] negate(p), {other}
+        c = f32[4] constant({{1, 2, 3, 4}}), sharding={{replicated}}
+        {instr}, {other}
+        ROOT m = f32[4] add(p, n), {own}
         }}
         condition {{
         p = f32[4] parameter(0), sharding={{replicated}}
@@ -173,6 +194,14 @@ fn all_that_a_loop_runs_is_one_task() {
     assert!(
         loop_with(1, "bwd").starts_with("error: `n` (stage 1, backward) is run by `w` (stage 1, forward)")
     );
+}
+
+#[test]
+fn constants_of_a_loop_are_of_any_task_and_effects_are_not() {
+    assert_eq!(loop_of("n = f32[4] negate(c)", 0, "bwd"), "ok");
+    let effect = "n = f32[4] custom-call(c), custom_call_target=\"log\", custom_call_has_side_effect=true";
+    assert!(loop_of(effect, 0, "fwd").starts_with("error: `n` (stage 0, forward) is run by `w`"));
+    assert_eq!(loop_of(effect, 1, "fwd"), "ok");
 }
 
 #[test]

@@ -22,7 +22,10 @@ pub fn data(module: &Module, facts: &Facts, graph: &Graph) -> Vec<TensorId> {
     if all.iter().all(|&tensor| updates(tensor).next().is_none()) {
         return all;
     }
-    let dims = batch_dims_of(graph, all.iter().copied());
+    // What updates alone read would make parts of the sums that they read beside it.
+    let is_read_early =
+        |&tensor: &TensorId| updates(tensor).count() < graph.tensors[tensor as usize].uses.len();
+    let dims = batch_dims_of(graph, all.iter().copied().filter(is_read_early));
     let has_part = |tensor: TensorId| {
         let own = &graph.tensors[tensor as usize];
         // A constant beside state is spread as that is.

@@ -143,3 +143,43 @@ fn a_branch_that_data_chooses_makes_parts() {
     assert!(chosen("two", "d", "fwd").contains(" c:p u:S"));
     assert!(chosen("one", "w", "upd").contains(" c:S u:S"));
 }
+
+#[test]
+fn what_a_branch_makes_of_what_it_is_passed_is_found_inside_it() {
+    let comps = "yes { p = f32[2] parameter(0) r = f32[2] negate(p) ROOT t = (f32[2], f32[2]) tuple(p, r) }
+        no { q = f32[2] parameter(0) k = f32[2] constant({1, 2}) ROOT u = (f32[2], f32[2]) tuple(k, q) }";
+    let found = natures(
+        comps,
+        &[
+            ("x = f32[2] parameter(0)", "fwd", 0),
+            ("w = f32[2] parameter(1)", "fwd", 0),
+            ("two = pred[] constant(true)", "fwd", 0),
+            (
+                "c = (f32[2], f32[2]) conditional(two, w, x), true_computation=yes, false_computation=no",
+                "fwd",
+                0,
+            ),
+            ("a = f32[2] get-tuple-element(c), index=0", "fwd", 0),
+            ("b = f32[2] get-tuple-element(c), index=1", "fwd", 0),
+            ("n = f32[2] negate(b)", "fwd", 0),
+            ("ROOT v = (f32[2], f32[2]) tuple(a, n)", "upd", 0),
+        ],
+    );
+    assert_eq!(found, "p:s r:s t:ss q:p k:s u:sp x:p w:s two:s c:sp a:s b:p n:S v:sS");
+}
+
+#[test]
+fn what_the_update_makes_of_state_alone_is_made_once() {
+    let found = natures(
+        "",
+        &[
+            ("x = f32[2] parameter(0)", "fwd", 0),
+            ("w = f32[2] parameter(1)", "fwd", 0),
+            ("k = f32[2] negate(w)", "fwd", 0),
+            ("d = f32[2] negate(w)", "upd", 0),
+            ("y = f32[2] add(x, k)", "fwd", 0),
+            ("ROOT t = (f32[2], f32[2]) tuple(d, y)", "upd", 0),
+        ],
+    );
+    assert_eq!(found, "x:p w:s k:s d:S y:S t:SS");
+}

@@ -117,6 +117,38 @@ fn a_move_that_communicates_is_in_memory_and_a_slice_of_what_is_made_anywhere_is
 }
 
 #[test]
+fn what_is_made_of_constants_and_something_else_is_no_constant() {
+    let found = kernels(
+        "",
+        &[
+            "x = f32[8,4] parameter(0)",
+            "one = f32[] constant(1)",
+            "ones = f32[8,4] broadcast(one), dimensions={}",
+            "a = f32[8,4] add(ones, x)",
+            "ROOT t = (f32[8,4]) tuple(a)",
+        ],
+    );
+    assert_eq!(found[2..4], ["ones Nothing 0", "a+ Vector 256"]);
+}
+
+#[test]
+fn an_op_writes_its_whole_sum_before_it_scatters_it_itself() {
+    let sum = |to: &str| {
+        kernels(
+            "",
+            &[
+                "a = f32[4,8] parameter(0), sharding={devices=[1,2]<=[2]}",
+                "zero = f32[] constant(0)",
+                &format!("s = f32[4] reduce(a, zero), dimensions={{1}}, to_apply=add, sharding={to}"),
+                &format!("ROOT t = (f32[4]) tuple(s), sharding={{{to}}}"),
+            ],
+        )[2]
+        .clone()
+    };
+    assert_eq!([sum("{devices=[2]<=[2]}"), sum("{replicated}")], ["s+ Vector 80"; 2]);
+}
+
+#[test]
 fn a_scattered_sum_is_written_whole_before_it_is_scattered() {
     let found = kernels(
         "",

@@ -114,3 +114,24 @@ fn another_constant_is_another_value() {
     assert_eq!(repeats("", &body("2")), ["bn", "b"]);
     assert_eq!(repeats("", &body("3")), Vec::<String>::new());
 }
+
+#[test]
+fn a_change_of_layout_of_a_second_result_is_that_of_no_other() {
+    let less =
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
+        ROOT l = pred[] compare(a, b), direction=LT }";
+    let body = |index: usize| {
+        format!(
+            "x = f32[4] parameter(0)
+            s = (f32[4], f32[4]) sort(x, x), dimensions={{0}}, to_apply=less
+            e = f32[4] get-tuple-element(s), index={index}
+            y = f32[4] negate(e)
+            f = f32[4] get-tuple-element(s), index=1
+            bm = f32[4] custom-call(f), custom_call_target=\"Sharding\", frontend_attributes={{phzc.move=\"slice\"}}
+            b = f32[4] negate(bm)
+            ROOT r = (f32[4], f32[4]) tuple(y, b)"
+        )
+    };
+    assert_eq!(repeats(less, &body(1)), ["b"]);
+    assert_eq!(repeats(less, &body(0)), Vec::<String>::new());
+}

@@ -256,10 +256,16 @@ fn collectives_that_the_plan_does_not_mention_are_counted_as_often_as_they_run()
         a = f32[4] parameter(0), sharding={devices=[2]<=[2]}
         t = (s32[], f32[4]) tuple(z, a), sharding={{replicated}, {devices=[2]<=[2]}}
         ROOT w = (s32[], f32[4]) while(t), condition=k, body=b, sharding={{replicated}, {devices=[2]<=[2]}} }";
-    let plan = plan(&parse(text).expect("legal"), &one_byte_a_second()).expect("a legal header");
+    let module = parse(text).expect("legal");
+    let plan = plan(&module, &one_byte_a_second()).expect("a legal header");
     let counts: Vec<(&str, u64, f64)> =
         plan.collectives.iter().map(|it| (&*it.kind, it.count, it.bytes)).collect();
     assert_eq!((plan.n_implicit_collectives, counts), (5, vec![("all-gather", 5, 80.0)]));
+    // A remark on `n` says so of its kernel and of its collective.
+    let costs = costs_of(&module, &derive(&module).expect("a legal header"), &one_byte_a_second());
+    let times = |costs: &[Cost]| costs.iter().map(|cost| cost.times).collect::<Vec<_>>();
+    let found: Vec<Vec<u64>> = costs.values().map(|costs| times(costs)).filter(|it| it.len() > 1).collect();
+    assert_eq!(found, [[5, 5]]);
 }
 
 #[test]

@@ -103,6 +103,52 @@ fn a_constant_of_one_element_throughout_is_made_for_a_part() {
         ROOT n = s32[2,4] negate(c), sharding={devices=[2,4]<=[8]}
         }",
     );
+    let text = lowered(
+        "ENTRY e {
+        c = s32[2,8] constant({{5,5,5,5,5,5,5,5},{5,5,5,5,5,5,5,5}}), sharding={devices=[2,4]<=[8]}
+        ROOT n = s32[2,8] negate(c), sharding={devices=[2,4]<=[8]}
+        }",
+    );
+    assert!(text.contains("constant(5)") && text.contains(" = s32[1,2] broadcast("), "{text}");
+}
+
+/// A look-up of rows of this type and number, split on `x`, by indices of this type.
+fn look_up(dtype: &str, n_rows: usize, index: &str) -> String {
+    format!(
+        "ENTRY e {{
+        t = {dtype}[{n_rows},32] parameter(0), sharding={ROWS_X}
+        i = {index}[6,1] parameter(1), sharding={WHOLE}
+        ROOT g = {dtype}[6,32] gather(t, i), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,32}}, sharding={WHOLE}
+        }}"
+    )
+}
+
+#[test]
+fn indices_are_bounded_where_their_type_does_not_bound_them() {
+    let is_bounded = |n_rows: usize, index: &str| {
+        let text = look_up("f32", n_rows, index);
+        joined(&text);
+        lowered(&text).contains(" clamp(")
+    };
+    assert_eq!([is_bounded(256, "u8"), is_bounded(254, "u8"), is_bounded(258, "u8")], [false, true, false]);
+    assert_eq!([is_bounded(256, "s8"), is_bounded(16, "s32"), is_bounded(16, "u32")], [true; 3]);
+}
+
+#[test]
+fn what_another_device_looks_up_is_zero_of_any_type() {
+    for (dtype, zero) in [("c64", "(0, 0)"), ("f32", "0"), ("s8", "0")] {
+        let text = lowered(&look_up(dtype, 16, "s32"));
+        assert!(text.contains(&format!("{dtype}[] constant({zero})")), "{text}");
+    }
+}
+
+#[test]
+fn a_call_that_is_no_change_of_layout_is_called_on_each_device() {
+    let text = format!(
+        "ENTRY e {{ a = f32[16] parameter(0), sharding={WHOLE}
+        ROOT c = f32[16] custom-call(a), custom_call_target=\"f\", sharding={WHOLE} }}"
+    );
+    assert!(lowered(&text).contains("custom-call(a), custom_call_target=\"f\""), "{}", lowered(&text));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! compute, and what none of them allows.
 
 use super::compare::{difference, values};
-use super::{Random, WHOLE, XY};
+use super::{Random, WHOLE, XY, joined, lowered};
 use crate::derive::{Facts, derive};
 use crate::spmd::parts;
 use phzc_ir::{Module, Opcode, parse};
@@ -220,4 +220,39 @@ fn what_a_loop_adds_up_from_another_value_is_not() {
     let (_, facts) = accumulated("w");
     let found: Vec<&str> = facts.problems.iter().map(|problem| &*problem.message).collect();
     assert_eq!(found, ["`l` is whole and partial over `x` in part 1, but its first value whole"]);
+}
+
+#[test]
+fn a_sum_that_slices_scatter_is_scattered_after_its_other_axes_are_summed_up() {
+    let text = format!(
+        "s {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }}
+        ENTRY e {{
+        a = f32[16,8,4] parameter(0), sharding={{devices=[1,2,4]<=[8]}}
+        zero = f32[] constant(0), sharding={WHOLE}
+        d = f32[16] reduce(a, zero), dimensions={{1,2}}, to_apply=s, sharding={WHOLE}
+        m = f32[16] custom-call(d), custom_call_target=\"Sharding\", sharding={{devices=[2,4]<=[8] last_tile_dim_replicate}}
+        ROOT n = f32[16] negate(m), sharding={{devices=[2,4]<=[8] last_tile_dim_replicate}}
+        }}"
+    );
+    joined(&text);
+    let text = lowered(&text);
+    let at = |op: &str| text.find(op).unwrap_or_else(|| panic!("{text}"));
+    assert!(at(" all-reduce(") < at(" reduce-scatter("), "{text}");
+}
+
+#[test]
+fn a_sum_scattered_along_the_major_part_of_a_dimension_is_scattered_as_it_lies() {
+    let scattered = |to: &str| {
+        let text = format!(
+            "ENTRY e {{
+            a = f32[16,32] parameter(0), sharding={{devices=[1,8]<=[8]}}
+            b = f32[32,64] parameter(1), sharding={{devices=[8,1]<=[8]}}
+            ROOT d = f32[16,64] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={to}
+            }}"
+        );
+        joined(&text);
+        lowered(&text)
+    };
+    let rows = scattered("{devices=[8,1]<=[8]}");
+    assert!(rows.contains("reduce-scatter(d.dot)") && !rows.contains("transpose("), "{rows}");
 }

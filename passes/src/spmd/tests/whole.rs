@@ -88,6 +88,28 @@ fn what_means_something_else_on_one_device_is_refused() {
         let found = refused(&instr);
         assert!(found.contains(&format!("`r` {why}")), "{instr}: {found}");
     }
+    let host = lowered(&format!(
+        "ENTRY e {{ a = f32[16] parameter(0), sharding={WHOLE} k = token[] after-all(), sharding={WHOLE}
+        ROOT r = token[] outfeed(a, k), outfeed_shape=f32[16], sharding={WHOLE} }}"
+    ));
+    assert!(host.contains("`r` exchanges data with the host, once for the whole program"), "{host}");
+}
+
+#[test]
+fn what_is_refused_is_shown_where_it_stands() {
+    let text = format!(
+        "HloModule m, {XY}\nENTRY e {{ a = f32[16] parameter(0), sharding={WHOLE}
+        ROOT r = u32[] partition-id(), sharding={WHOLE} }}"
+    );
+    let refused = |module: &phzc_ir::Module| {
+        let facts = derive(module).expect("a legal header");
+        program(module, &facts).expect_err("it asks for the device")
+    };
+    let mut module = phzc_ir::parse(&text).expect("legal");
+    assert_eq!(refused(&module).span, Some(module.entry().root().span));
+    let entry = module.entry.index();
+    module.comps[entry].instrs.iter_mut().for_each(|instr| instr.span = phzc_ir::Span::default());
+    assert_eq!(refused(&module).span, None);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn step() -> Module {
 }
 
 /// Asserts that the modules, run one after the other, make what the program makes.
-fn assert_computes(placed: &Module) -> Stages {
+pub(super) fn assert_computes(placed: &Module) -> Stages {
     let cut = stages(placed).unwrap_or_else(|error| panic!("{error}\n{}", print(placed)));
     for (name, module) in &cut.modules {
         let again = parse(&print(module)).expect("a module is legal text");
@@ -157,16 +157,16 @@ fn a_step_s_manifest_says_where_everything_comes_from() {
 
 #[test]
 fn every_reduction_over_the_batch_is_accumulated() {
-    for (shape, op, of_nothing) in [
-        ("f32", "add", "0"),
-        ("f32", "multiply", "1"),
-        ("f32", "maximum", "-inf"),
-        ("f32", "minimum", "inf"),
-        ("s32", "maximum", "-2147483648"),
-        ("u32", "minimum", "4294967295"),
-        ("s32", "and", "-1"),
-        ("s32", "or", "0"),
-        ("pred", "and", "true"),
+    for (shape, op, of_nothing, start) in [
+        ("f32", "add", "0", "zero"),
+        ("f32", "multiply", "1", "one"),
+        ("f32", "maximum", "-inf", "lowest"),
+        ("f32", "minimum", "inf", "highest"),
+        ("s32", "maximum", "-2147483648", "lowest"),
+        ("u32", "minimum", "4294967295", "highest"),
+        ("s32", "and", "-1", "ones"),
+        ("s32", "or", "0", "zero"),
+        ("pred", "and", "true", "ones"),
     ] {
         let own = format!(
             "own {{ p = {shape}[] parameter(0) q = {shape}[] parameter(1) ROOT r = {shape}[] {op}(p, q) }}"
@@ -185,7 +185,8 @@ fn every_reduction_over_the_batch_is_accumulated() {
             ],
         );
         let cut = assert_computes(&module);
-        assert_eq!(cut.manifest.accumulators.len(), 1, "{shape} {op}");
+        let starts: Vec<&str> = cut.manifest.accumulators.iter().map(|sum| sum.start).collect();
+        assert_eq!(starts, [start], "{shape} {op}");
     }
 }
 
@@ -275,6 +276,7 @@ fn a_sum_that_a_forward_part_reads_is_refused() {
         ("ROOT t = (f32[4], f32[4]) tuple(w, y)", "upd", 0),
     ];
     assert_snapshot!(refused(2, &lines), @"the program cannot run in microbatches because of `all`");
+    assert_computes(&staged(ALIAS, "0:;1:", r#"{"n_microbatches":1}"#, &lines));
 }
 
 #[test]

@@ -80,6 +80,24 @@ fn a_sum_of_an_input_is_its_own_stage_s() {
 }
 
 #[test]
+fn a_sum_of_what_an_update_makes_is_none_of_the_update() {
+    let found = tasks(
+        false,
+        &[
+            ("x = f32[4] parameter(0)", "fwd", "0"),
+            ("g = f32[4] negate(x)", "bwd", "0"),
+            (&format!("s = f32[4] {SUM}"), "bwd", "0"),
+            ("u = f32[4] negate(s)", "upd", "1"),
+            ("r = f32[4] all-reduce(u), replica_groups={{0,1}}, to_apply=add", "bwd", "2"),
+            ("ROOT t = f32[4] negate(r)", "upd", "1"),
+        ],
+    );
+    let wanted = "g: stage0.backward\ns: sum of stage0.backward\nu: stage1.update\n\
+                  r: sum of stage2.backward\nt: stage1.update";
+    assert_eq!(found, wanted);
+}
+
+#[test]
 fn an_effect_has_its_place_even_if_it_reads_constants() {
     let found = tasks(
         false,

@@ -108,3 +108,61 @@ fn a_counter_has_an_effect_with_every_seed() {
         assert_eq!(found.dark, Dark::default(), "{seed}");
     }
 }
+
+#[test]
+fn of_two_ways_the_cheaper_is_taken_whichever_comes_first() {
+    let ways = |first: &str, second: &str| {
+        chain(&format!(
+            "ENTRY e {{ x = f32[4] parameter(0) w = f32[4,64] parameter(1) {first} {second}
+            ROOT t = (f32[4], f32[64]) tuple(b, d) }}"
+        ))
+    };
+    // What a way costs is the sum of its steps: that of `q` starts cheaper.
+    let short = "b = f32[4] add(x, x)";
+    let long =
+        "q = f32[4] negate(x) d = f32[64] dot(q, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}";
+    assert_eq!([ways(short, long), ways(long, short)], [["b"], ["b"]]);
+}
+
+#[test]
+fn a_part_of_a_tuple_in_a_tuple_is_found_again() {
+    let text = "ENTRY e { x = f32[4] parameter(0) y = f32[4] parameter(1) p = (f32[4], f32[4]) tuple(y, x)
+        t = (f32[4], (f32[4], f32[4])) tuple(y, p) g = (f32[4], f32[4]) get-tuple-element(t), index=1
+        far = f32[4] get-tuple-element(g), index=1 ROOT r = f32[4] tanh(far) }";
+    assert_eq!(chain(text), ["p", "t", "g", "far", "r"]);
+}
+
+#[test]
+fn a_way_costs_a_step_its_operations_its_bytes_and_a_detour_through_loops_and_comparisons() {
+    let text = "HloModule m
+        more { p = f32[4] parameter(0) ROOT c = pred[] constant(false) }
+        body { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }
+        ENTRY e { x = f32[4] parameter(0) n = f32[4] negate(x) w = f32[4] while(n), condition=more, body=body
+        c = pred[4] compare(w, x), direction=LT ROOT t = (f32[4], pred[4]) tuple(w, c) }";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let work = |name: &str| {
+        let found = module.entry().iter().find(|(_, instr)| &*instr.name == name).expect("it is there");
+        own_work(&module, found.0)
+    };
+    assert_eq!(work("n"), 1.0 + 4.0 + 32.0);
+    assert_eq!(work("c"), 1.0 + 4.0 + 36.0 + DETOUR_WORK);
+    assert!(work("w") >= 1.0 + DETOUR_WORK);
+}
+
+#[test]
+fn of_several_inputs_that_one_reader_loses_those_with_another_effect_are_told_apart() {
+    // The shortest way of each is its difference from itself.
+    let lost = |name: &str| format!("{name}z = f32[4] subtract({name}, {name})");
+    let other = |name: &str| format!("{name}t = f32[4] tanh({name}) {name}s = f32[4] sine({name}t)");
+    let text = format!(
+        "ENTRY e {{ x = f32[4] parameter(0) m = f32[4] parameter(1) y = f32[4] parameter(2)
+        {} {} {} {} {}
+        ROOT t = (f32[4], f32[4], f32[4], f32[4], f32[4]) tuple(xz, mz, yz, xs, ys) }}",
+        lost("x"),
+        lost("m"),
+        lost("y"),
+        other("x"),
+        other("y")
+    );
+    assert_eq!(idle(&text), [(1, Idleness::NoEffect)]);
+}

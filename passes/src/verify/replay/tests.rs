@@ -184,6 +184,20 @@ fn what_passes_a_barrier_with_a_gradient_is_no_forward_value() {
     assert_eq!(untrue(&lines("fwd")), wrong);
 }
 
+#[test]
+fn every_device_has_a_result_of_every_microbatch() {
+    let sum = "s = f32[2] all-reduce(h), channel_id=1, replica_groups={{0,2},{1,3}}, use_global_device_ids=true, to_apply=add";
+    let lines = [(sum, "bwd", 0), ("v = f32[2] add(w, s)", "upd", 0), ROOT];
+    let all: Vec<_> = GIVEN.iter().chain(&lines).copied().collect();
+    let array = |x: f32| Value::Array(Array::from_vec(DType::F32, &[2], vec![x, 0.0]).expect("its type"));
+    let parts = [1.0, 2.0, 3.0, 4.0].map(|x| vec![array(x), array(10.0)]).to_vec();
+    let module = local(&all);
+    let replay = Replay::new(&module, plan(2, "1f1b")).expect("stages are numbers");
+    let made = replay.run(parts, &Options::default()).expect("it can be run");
+    let first: Vec<f64> = made.iter().map(|value| value.leaves()[0].to_f64_vec()[0]).collect();
+    assert_eq!(first, [10.0 - 4.0, 10.0 - 6.0, 10.0 - 4.0, 10.0 - 6.0]);
+}
+
 /// When the lines after the given ones run, for so many devices.
 fn times(n_devices: usize, schedule: &str, lines: &[(&str, &str, usize)]) -> Vec<When> {
     let all: Vec<_> = GIVEN.iter().chain(lines).copied().collect();

@@ -57,3 +57,26 @@ fn elements_that_were_left_out_are_made_up_if_asked_for() {
     };
     assert_eq!([verdict(false), verdict(true)], [None, Some(Verdict::Equal)]);
 }
+
+/// A value of these numbers.
+fn numbers(of: &[f64]) -> Value {
+    Value::Array(Array::from_vec(phzc_ir::DType::F64, &[of.len()], of.to_vec()).expect("its type"))
+}
+
+#[test]
+fn outputs_that_large_floats_change_are_not_constant() {
+    let nan = f64::NAN;
+    let both = |a: &[f64], b: &[f64]| Value::Tuple(vec![numbers(a), numbers(b)]);
+    assert_eq!(unchanged(&both(&[1.0, nan], &[2.0]), &both(&[1.0, nan], &[3.0])), [0]);
+    assert_eq!(unchanged(&both(&[nan], &[1.0]), &both(&[1.0], &[nan])), [0; 0]);
+    assert_eq!(unchanged(&both(&[1.0, 2.0], &[2.0]), &both(&[1.0, 3.0], &[2.0])), [1]);
+}
+
+#[test]
+fn a_plan_is_far_apart_where_it_makes_something_else_or_nothing_of_large_floats() {
+    let one = numbers(&[1.0]);
+    assert!(!is_far_apart(&one, Ok(numbers(&[1.0])), 1e-12));
+    assert!(is_far_apart(&one, Ok(numbers(&[2.0])), 1e-12));
+    assert!(is_far_apart(&one, Err(Diagnostic::error("it overflows")), 1e-12));
+    assert!(!between(MOMENT, MOMENT).is_far_apart);
+}

@@ -219,3 +219,27 @@ fn a_sum_over_one_axis_is_read_as_its_summands_split_over_the_other() {
     }
     "#);
 }
+
+#[test]
+fn one_value_in_two_layouts_is_one_input_and_a_movement_of_it() {
+    let dot = "dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let program = format!(
+        "ENTRY e {{ x = f32[8,8] parameter(0) w = f32[8,8] parameter(1) b = f32[8,8] sine(w) a = f32[8,8] tanh(x)
+        h = f32[8,8] {dot} ROOT y = f32[8,8] add(h, b) }}"
+    );
+    let plan = format!(
+        "ENTRY e {{ x = f32[8,8] parameter(0), ROWS w = f32[8,8] parameter(1), ROWS b = f32[8,8] sine(w), ROWS
+        a = f32[8,8] tanh(x), ROWS g = f32[8,8] custom-call(a), custom_call_target=\"Sharding\", WHOLE
+        h = f32[8,8] {}, ROWS ROOT y = f32[8,8] add(h, b), ROWS }}",
+        dot.replace("a, a", "a, g")
+    );
+    insta::assert_snapshot!(piece(&program, &plan, "h"), @r#"
+    piece {
+      p0 = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}
+      p0.move1 = f32[8,8] custom-call(p0), custom_call_target="Sharding"
+      n0 = f32[8,8] dot(p0, p0.move1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[2,1]<=[2]}
+      ROOT root = (f32[8,8]) tuple(n0), sharding={{devices=[2,1]<=[2]}}
+    }
+    "#);
+    assert_eq!(differing(&program, &plan), [""; 0]);
+}

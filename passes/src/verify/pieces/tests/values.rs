@@ -1,7 +1,9 @@
 //! Which instructions of a program are one value, which are views, which are free, and which count as made.
 
 use super::*;
+use crate::verify::pieces::text::{comp_texts, signature};
 use crate::verify::pieces::values::is_view;
+use phzc_ir::{ArrayShape, DType};
 
 const ADD: &str = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
     plus { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }
@@ -191,4 +193,44 @@ fn loops_are_found_by_their_type_and_what_they_start_from() {
         found.map(|&id| &*comp.instr(id).name).collect::<Vec<_>>().join(" ")
     };
     assert_eq!([loops("a"), loops("b"), loops("x")], ["a c", "b", ""]);
+}
+
+#[test]
+fn what_computes_this_of_these_values_is_found_and_so_are_its_views() {
+    let body = "x = f32[8,6] parameter(0) y = f32[8,6] parameter(1) a = f32[8,6] subtract(x, y)
+        r = f32[48] reshape(a) n = f32[48] negate(r) ROOT t = (f32[48], f32[8,6]) tuple(n, a)";
+    let module = parsed(body);
+    let (values, comp, texts) = (Values::of(&module), module.entry, comp_texts(&module));
+    let id = |name: &str| values.named(comp, name).expect("it is there");
+    let text = |name: &str| signature(&module, module.entry().instr(id(name)), &texts);
+    let leaf = |name: &str| (id(name), 0);
+    assert_eq!(values.find(comp, &text("a"), &[leaf("x"), leaf("y")]), Some(id("a")));
+    assert_eq!(values.find(comp, &text("a"), &[leaf("y"), leaf("x")]), None);
+    assert_eq!(values.find(comp, &text("n"), &[leaf("r")]), Some(id("n")));
+    let view =
+        |name: &str, dims: &[i64]| values.view_of(comp, leaf(name), &ArrayShape::new(DType::F32, dims));
+    assert_eq!([view("a", &[48]), view("r", &[48])], [Some(leaf("r")); 2]);
+    assert_eq!([view("a", &[8, 6]), view("r", &[8, 6])], [Some(leaf("a")); 2]);
+    assert_eq!([view("a", &[6, 8]), view("x", &[48])], [None; 2]);
+}
+
+#[test]
+fn branches_of_another_type_are_others() {
+    let module = phzc_ir::parse(
+        "HloModule m
+        zero { x = f32[8] parameter(0) ROOT n = f32[8] negate(x) }
+        one { x = f32[8] parameter(0) ROOT n = s32[8] convert(x) }
+        ENTRY e { k = pred[] parameter(0) x = f32[8] parameter(1)
+        a = f32[8] conditional(k, x, x), true_computation=zero, false_computation=zero
+        b = s32[8] conditional(k, x, x), true_computation=one, false_computation=one
+        ROOT t = (f32[8], s32[8]) tuple(a, b) }",
+    );
+    let module = module.expect("legal");
+    let (values, comp) = (Values::of(&module), module.entry());
+    let found = ["a", "b"].map(|name| {
+        let instr = comp.instr(values.named(module.entry, name).expect("it is there"));
+        let found = values.find_control(module.entry, instr, &values.operands(module.entry, instr));
+        found.iter().map(|&id| &*comp.instr(id).name).collect::<Vec<_>>()
+    });
+    assert_eq!(found, [["a"], ["b"]]);
 }
