@@ -3,9 +3,9 @@
 use crate::render::Source;
 use crate::{Failure, files};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::derive::is_planned;
-use phzc_passes::manager::CLUSTER_NOTE;
 use phzc_passes::{Pipeline, place, shard};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
         let is_file = name.ends_with(".toml") || name.contains(['/', '\\']);
         return if is_file { from_file(Path::new(name)) } else { Ok(Cluster::named(name)?) };
     }
-    match module.note(CLUSTER_NOTE) {
+    match module.note(notes::CLUSTER) {
         None => Ok(Cluster::named(DEFAULT_CLUSTER)?),
         Some(noted) => Cluster::named(&noted).map_err(|_| unknown_note(&noted).into()),
     }
@@ -28,7 +28,7 @@ pub(crate) fn changed(
     cluster: &Cluster,
     pipeline: &Pipeline,
 ) -> phzc_ir::Result<Option<Diagnostic>> {
-    let other = module.note(CLUSTER_NOTE).filter(|noted| *noted != cluster.name);
+    let other = module.note(notes::CLUSTER).filter(|noted| *noted != cluster.name);
     let Some(noted) = other.filter(|_| is_planned(module)) else { return Ok(None) };
     let message = format!("the program was planned for `{noted}`, and is now for `{}`", cluster.name);
     let plans = |name: &str| [shard::PASS.name, place::PASS.name].contains(&name);

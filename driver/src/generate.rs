@@ -9,8 +9,9 @@ pub use options::GenArgs;
 use crate::{Failure, Io, files, write_stdout};
 use accumulate::accumulate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::notes;
 use phzc_ir::{Module, print};
-use phzc_passes::manager::{self, CLUSTER_NOTE, Hooks};
+use phzc_passes::manager::{self, Hooks};
 use phzc_passes::{Context, Pipeline};
 use std::path::Path;
 
@@ -39,7 +40,7 @@ fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
         run_passes(&mut module, &format!("optimizer{{kind={kind}}},simplify"), io)?;
     }
     // It is for any hardware.
-    module.remove_note(CLUSTER_NOTE);
+    module.remove_note(notes::CLUSTER);
     Ok(module)
 }
 

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod module;
 mod module_notes;
 mod nearest;
+pub mod notes;
 pub mod opcode;
 pub mod ops;
 pub mod product;

@@ -26,7 +26,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use header::{Header, MESH_NOTE, PLAN_NOTE, SPMD_NOTE, STAGES_NOTE, header, is_planned};
+pub use header::{Header, header, is_planned};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};

@@ -19,6 +19,7 @@ use crate::phase::Phase;
 use crate::repeats::repeats;
 use crate::roles::{Role, roles};
 use crate::segments::{self, Listed};
+use phzc_ir::notes;
 use phzc_ir::{CompId, Instr, InstrId, Key, Module, Result};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     }
     // The blocks of a plan are those that it was made of: what it computes again would change them.
     let is_noted =
-        is_planned(module) && module.entry().instrs.iter().any(|instr| instr.note("phzc.block").is_some());
+        is_planned(module) && module.entry().instrs.iter().any(|instr| instr.note(notes::BLOCK).is_some());
     let noted = !is_noted && note(module, &graph, &blocks, &order);
     Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
 }
@@ -54,7 +55,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
 /// # Errors
 /// Those of inlining.
 pub fn ensure_noted(module: &mut Module) -> Result<()> {
-    let is_noted = |instr: &Instr| ["phzc.block", "phzc.phase"].iter().any(|key| instr.note(key).is_some());
+    let is_noted = |instr: &Instr| [notes::BLOCK, notes::PHASE].iter().any(|key| instr.note(key).is_some());
     if module.entry().instrs.iter().any(is_noted) {
         return Ok(());
     }
@@ -92,7 +93,7 @@ fn note(module: &mut Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) 
         let is_noted = number.is_some() || (phase != Phase::Forward && !is_free);
         let phase = is_noted.then(|| phase.as_str().to_owned());
         let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
-        for (key, value) in [("phzc.block", number), ("phzc.phase", phase)] {
+        for (key, value) in [(notes::BLOCK, number), (notes::PHASE, phase)] {
             let Some(value) = value.filter(|value| instr.note(key) != Some(value)) else { continue };
             instr.set_note(key, &value);
             changed = true;
@@ -113,8 +114,8 @@ fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
     let mut changed = false;
     for ((comp, id), phase) in phases {
         let instr = &mut module.comps[comp.index()].instrs[id.index()];
-        changed |= instr.note("phzc.phase") != Some(phase.as_str());
-        instr.set_note("phzc.phase", phase.as_str());
+        changed |= instr.note(notes::PHASE) != Some(phase.as_str());
+        instr.set_note(notes::PHASE, phase.as_str());
     }
     changed
 }

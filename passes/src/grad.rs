@@ -72,9 +72,6 @@ pub static PASS: Pass = Pass {
     run,
 };
 
-/// The note of a gradient: its parameter's number.
-pub const NOTE: &str = "phzc.grad";
-
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     inline::flatten(module)?;
     module.put_entry_last();

@@ -4,12 +4,8 @@
 
 use crate::pass::{Changed, Context};
 use crate::pipeline::{Pipeline, Step};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Module, Severity, print, verify};
-
-/// The note on the `HloModule` line that names the passes that have run, oldest first.
-pub const PASSES_NOTE: &str = "phzc.passes";
-/// The note on the `HloModule` line that names the cluster that they ran for.
-pub const CLUSTER_NOTE: &str = "phzc.cluster";
 
 /// What the observer hears: once about the verified input, then after each pass.
 pub struct Done<'a> {
@@ -96,12 +92,12 @@ fn broken(pass: &str, error: Diagnostic) -> Diagnostic {
 
 /// Appends the pass to the module's history, so that a dump says how it came about.
 fn record(module: &mut Module, step: &Step, cx: &Context) {
-    let history = match module.note(PASSES_NOTE) {
+    let history = match module.note(notes::PASSES) {
         Some(earlier) => format!("{earlier},{step}"),
         None => step.to_string(),
     };
-    module.set_note(PASSES_NOTE, &history);
-    module.set_note(CLUSTER_NOTE, &cx.cluster.name);
+    module.set_note(notes::PASSES, &history);
+    module.set_note(notes::CLUSTER, &cx.cluster.name);
 }
 
 #[cfg(test)]

@@ -5,22 +5,19 @@
 //! accumulation. What every microbatch needs, but is such a sum, cannot be had microbatch by microbatch.
 
 use crate::batch::{batch_dims, gcd};
-use crate::derive::{
-    Facts, MESH_NOTE, Phase, derive, header, is_naming, operand_origins, order, planned_comps,
-};
+use crate::derive::{Facts, Phase, derive, header, is_naming, operand_origins, order, planned_comps};
 use crate::graph::Graph;
 use crate::partial;
 use crate::place::strip::strip;
 use phzc_cost::Collective;
 use phzc_ir::effects::has_side_effect;
+use phzc_ir::notes;
 use phzc_ir::{
     CompId, Diagnostic, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Opcode, Result, Shape, Sharding, Value,
 };
 
 /// The axis of the microbatches: the outermost.
 pub const TIME: usize = 0;
-/// The note that keeps an instruction's stage.
-pub const STAGE_NOTE: &str = "phzc.of_stage";
 
 /// A placed module as one stage on a mesh whose first axis is the microbatches; the stages go into a note of
 /// their own. One microbatch is no axis.
@@ -50,7 +47,7 @@ pub fn on_time_axis(placed: &Module) -> Result<Module> {
         for (comp, found) in planned_comps(placed).into_iter().zip(layouts) {
             set_layouts(&mut module, comp, &found, &timed);
         }
-        module.set_note("phzc.mesh", &timed.to_string());
+        module.set_note(notes::MESH, &timed.to_string());
         module.set_attr("num_partitions", timed.n_devices().to_string());
     }
     flatten_stages(&mut module);
@@ -80,7 +77,7 @@ pub fn on_time_axis_alone(placed: &Module) -> Result<Module> {
         let found: Vec<Vec<Layout>> = values.map(|leaves| leaves.iter().map(leaf).collect()).collect();
         set_layouts(&mut module, comp, &found, &mesh);
     }
-    module.set_note(MESH_NOTE, &mesh.to_string());
+    module.set_note(notes::MESH, &mesh.to_string());
     module.set_attr("num_partitions", n_parts.to_string());
     Ok(module)
 }
@@ -118,18 +115,18 @@ pub fn most_parts(sharded: &Module, facts: &Facts) -> i64 {
 fn flatten_stages(module: &mut Module) {
     for comp in planned_comps(module) {
         for instr in &mut module.comps[comp.index()].instrs {
-            let stage = instr.note("phzc.stage").unwrap_or("0").to_owned();
-            instr.remove_note("phzc.stage");
-            instr.set_note(STAGE_NOTE, &stage);
+            let stage = instr.note(notes::STAGE).unwrap_or("0").to_owned();
+            instr.remove_note(notes::STAGE);
+            instr.set_note(notes::OF_STAGE, &stage);
         }
     }
-    module.remove_note("phzc.stages");
+    module.remove_note(notes::STAGES);
     let mut plan = crate::place::note::read(module);
     plan.insert("n_microbatches".into(), 1.into());
     plan.insert("n_stages".into(), 1.into());
     // One stage has no order.
     plan.remove("schedule");
-    module.set_note(crate::derive::PLAN_NOTE, &serde_json::Value::Object(plan).to_string());
+    module.set_note(notes::PLAN, &serde_json::Value::Object(plan).to_string());
 }
 
 /// Per planned computation and instruction: the layouts of its leaves with the axis of the microbatches.

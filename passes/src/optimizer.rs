@@ -16,11 +16,11 @@
 
 mod rule;
 
-use crate::grad::NOTE;
 use crate::graph::alias_pairs;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_ir::build::Builder;
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{DType, Diagnostic, Instr, InstrId, Module, Opcode, Result, Shape};
 use rule::{Kind, Rule};
 
@@ -83,10 +83,11 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
     let mut found = Vec::new();
     for (output, &gradient) in outputs.iter().enumerate() {
         let instr = entry.instr(gradient);
-        let Some(note) = instr.note(NOTE) else { continue };
+        let Some(note) = instr.note(notes::GRAD) else { continue };
         let number = note.parse::<usize>().ok().filter(|&number| number < params.len());
         let Some((number, &param)) = number.and_then(|number| Some((number, params.get(number)?))) else {
-            let message = format!("the note `{NOTE}=\"{note}\"` of `{}` names no parameter", instr.name);
+            let message =
+                format!("the note `{}=\"{note}\"` of `{}` names no parameter", notes::GRAD, instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
         };
         if !entry.instr(param).shape.same_type(&instr.shape) {
@@ -151,7 +152,7 @@ fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated]) -> S
         donated.push((outputs.len(), n_params + outputs.len() - b.instr(root).operands.len()));
         outputs.push(new);
     }
-    updated.iter().for_each(|it| b.instr_mut(it.gradient).remove_note(NOTE));
+    updated.iter().for_each(|it| b.instr_mut(it.gradient).remove_note(notes::GRAD));
     Step { outputs, donated }
 }
 

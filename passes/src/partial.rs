@@ -9,23 +9,22 @@
 
 use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::layout::AXIS_NAMES;
+use phzc_ir::notes;
 use phzc_ir::{Instr, MAX_AXES};
-
-const NOTE: &str = "phzc.partial";
 
 /// Notes the axes over which each leaf of an instruction's value is partial.
 pub fn set(instr: &mut Instr, leaves: &[AxisMask]) {
     if leaves.iter().all(|&axes| axes == 0) {
-        instr.remove_note(NOTE);
+        instr.remove_note(notes::PARTIAL);
         return;
     }
     let leaves: Vec<String> = leaves.iter().map(|&axes| names(axes)).collect();
-    instr.set_note(NOTE, &leaves.join(","));
+    instr.set_note(notes::PARTIAL, &leaves.join(","));
 }
 
 /// Whether an instruction has the note.
 pub fn is_noted(instr: &Instr) -> bool {
-    instr.note(NOTE).is_some()
+    instr.note(notes::PARTIAL).is_some()
 }
 
 /// The axes over which each of `n_leaves` leaves is partial.
@@ -33,7 +32,7 @@ pub fn is_noted(instr: &Instr) -> bool {
 /// # Errors
 /// The part of the note that is no list of axes, or the whole note if it has not that many parts.
 pub fn read(instr: &Instr, n_leaves: usize) -> Result<Vec<AxisMask>, &str> {
-    let Some(text) = instr.note(NOTE) else { return Ok(vec![0; n_leaves]) };
+    let Some(text) = instr.note(notes::PARTIAL) else { return Ok(vec![0; n_leaves]) };
     let leaves: Vec<AxisMask> =
         text.split(',').map(|part| parse(part).ok_or(part)).collect::<Result<_, _>>()?;
     if leaves.len() == n_leaves { Ok(leaves) } else { Err(text) }

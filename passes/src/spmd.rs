@@ -27,11 +27,12 @@ mod slices;
 pub(crate) mod tests;
 
 use crate::check::listed;
-use crate::derive::{Facts, Problem, SPMD_NOTE, derive, planned_comps};
+use crate::derive::{Facts, Problem, derive, planned_comps};
 use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
 use collectives::Collectives;
 use lower::{Lowerer, RuleOf};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result};
 
 /// The pass.
@@ -42,11 +43,8 @@ pub static PASS: Pass = Pass {
     run,
 };
 
-/// The note on entry parameters and root: layouts of the whole values, one per leaf.
-pub const GLOBAL_NOTE: &str = "phzc.global";
-
 fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
-    if module.note(SPMD_NOTE).is_some() {
+    if module.note(notes::SPMD).is_some() {
         return Ok(Changed::No);
     }
     inline::flatten(module)?;

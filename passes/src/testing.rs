@@ -1,9 +1,10 @@
 //! What every pass' unit tests share: text in, passes run, text out.
 
-use crate::manager::{self, CLUSTER_NOTE, Hooks, PASSES_NOTE};
+use crate::manager::{self, Hooks};
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Module, parse, print};
 
 /// The smaller programs of `examples/`, with their names.
@@ -98,8 +99,8 @@ fn run(pipeline: &str, text: &str, cx: &mut Context) -> Result<Module, Vec<Diagn
     let mut module = parse(text).map_err(|error| vec![error])?;
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
     manager::run(&mut module, &Pipeline::parse(pipeline)?, cx, &mut hooks)?;
-    module.remove_note(PASSES_NOTE);
-    module.remove_note(CLUSTER_NOTE);
+    module.remove_note(notes::PASSES);
+    module.remove_note(notes::CLUSTER);
     Ok(module)
 }
 

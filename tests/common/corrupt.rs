@@ -1,8 +1,9 @@
 //! Plans with exactly one thing about them changed: a stage, a phase, a layout, a mesh, the microbatches, an alias, the schedule.
 
 use super::Random;
+use phzc_ir::notes;
 use phzc_ir::{Key, Layout, MAX_AXES, Mesh, Module, Shape, Sharding, Value, parse, print};
-use phzc_passes::derive::{MESH_NOTE, PLAN_NOTE, STAGES_NOTE, derive, planned_comps};
+use phzc_passes::derive::{derive, planned_comps};
 use serde_json::{Map, Value as Json};
 
 /// What is changed.
@@ -44,7 +45,7 @@ fn one<T: Copy>(all: &[T], random: &mut Random) -> Option<T> {
 
 /// Another stage or phase of one instruction; seldom one that does not exist.
 fn note(module: &mut Module, key: &str, random: &mut Random) -> Option<String> {
-    let n_stages = module.note(STAGES_NOTE).map_or(1, |text| text.split(';').count());
+    let n_stages = module.note(notes::STAGES).map_or(1, |text| text.split(';').count());
     let mut noted = Vec::new();
     for comp in planned_comps(module) {
         let own = module.comp(comp).iter().filter(|(_, instr)| instr.note(key).is_some());
@@ -138,17 +139,17 @@ fn mesh(module: &mut Module, random: &mut Random) -> Option<String> {
         let axes = sizes.iter().zip(["x", "y", "z", "w"]).map(|(size, name)| format!("{name}={size}"));
         axes.collect::<Vec<_>>().join(",")
     };
-    let key = match (module.note(STAGES_NOTE), random.below(5)) {
+    let key = match (module.note(notes::STAGES), random.below(5)) {
         (_, 0) => {
             let n = one(&[0, 1, 2, 3, 4, 6, 8, 16], random)?;
             module.set_attr("num_partitions", n.to_string());
             return Some(format!("num_partitions is {n}"));
         }
-        (Some(_), 1..) => STAGES_NOTE,
-        _ => MESH_NOTE,
+        (Some(_), 1..) => notes::STAGES,
+        _ => notes::MESH,
     };
     let text = module.note(key)?;
-    let changed = match key == STAGES_NOTE {
+    let changed = match key == notes::STAGES {
         false => other(&text, random),
         true => {
             let mut stages: Vec<String> = text.split(';').map(str::to_owned).collect();
@@ -170,10 +171,10 @@ fn mesh(module: &mut Module, random: &mut Random) -> Option<String> {
 }
 
 fn plan_note(module: &mut Module, key: &str, value: Json) -> Option<String> {
-    let text = module.note(PLAN_NOTE)?;
+    let text = module.note(notes::PLAN)?;
     let mut plan: Map<String, Json> = serde_json::from_str(&text).ok()?;
     let before = plan.insert(key.to_owned(), value.clone()).unwrap_or_default();
-    module.set_note(PLAN_NOTE, &Json::Object(plan).to_string());
+    module.set_note(notes::PLAN, &Json::Object(plan).to_string());
     Some(format!("{key} was {before} and is {value}"))
 }
 

@@ -3,8 +3,9 @@
 use super::corrupt::{Kind, entries};
 use super::root;
 use phzc_cost::Cluster;
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Key, Module};
-use phzc_passes::derive::{MESH_NOTE, PLAN_NOTE, STAGES_NOTE, header, planned_comps};
+use phzc_passes::derive::{header, planned_comps};
 use phzc_passes::verify::{Settings, verify};
 use phzc_passes::{Context, Pipeline};
 use std::collections::BTreeSet;
@@ -127,14 +128,14 @@ fn in_microbatches(plan: &Module, n: u64) -> Module {
             ["phzc.stage", "phzc.partial"].into_iter().for_each(|note| instr.remove_note(note));
         }
     }
-    [MESH_NOTE, STAGES_NOTE].into_iter().for_each(|note| plan.remove_note(note));
+    [notes::MESH, notes::STAGES].into_iter().for_each(|note| plan.remove_note(note));
     plan.attrs.retain(|attr| &*attr.key != "num_partitions");
-    let text = plan.note(PLAN_NOTE).unwrap_or_default();
+    let text = plan.note(notes::PLAN).unwrap_or_default();
     let mut figures: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&text).unwrap_or_default();
     figures.insert("n_microbatches".to_owned(), n.into());
     figures.remove("schedule");
-    plan.set_note(PLAN_NOTE, &serde_json::Value::Object(figures).to_string());
+    plan.set_note(notes::PLAN, &serde_json::Value::Object(figures).to_string());
     plan
 }
 

@@ -1,10 +1,8 @@
 //! Gradient accumulation: a step over a batch as a loop over microbatches whose gradients add up.
 
 use phzc_ir::build::{Builder, Loop};
+use phzc_ir::notes;
 use phzc_ir::{CompId, DType, InstrId, Module, Shape};
-
-/// The note on a gradient: the number of its parameter.
-const GRAD_NOTE: &str = "phzc.grad";
 
 /// What the loop does with a parameter of the program of one microbatch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +57,7 @@ pub fn accumulate(mut module: Module, n: i64) -> Module {
     for (at, output) in outputs.iter().enumerate().filter(|&(at, _)| state_of(at).is_none()) {
         left[at] = b.scale(left[at], 1.0 / n as f64);
         if let Some(note) = &output.note {
-            b.instr_mut(left[at]).set_note(GRAD_NOTE, note);
+            b.instr_mut(left[at]).set_note(notes::GRAD, note);
         }
     }
     let root = b.tuple(&left);
@@ -146,8 +144,8 @@ fn outputs(module: &mut Module) -> Vec<Output> {
     let parts = comp.root().operands.clone();
     let mut output = |id: &InstrId| {
         let instr = &mut comp.instrs[id.index()];
-        let note = instr.note(GRAD_NOTE).map(str::to_owned);
-        instr.remove_note(GRAD_NOTE);
+        let note = instr.note(notes::GRAD).map(str::to_owned);
+        instr.remove_note(notes::GRAD);
         Output { shape: instr.shape.clone(), note }
     };
     parts.iter().map(&mut output).collect()

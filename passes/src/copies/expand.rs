@@ -2,17 +2,18 @@
 //! operands to where it wants them, from the one that stands for it.
 
 use super::short::Short;
-use crate::derive::{MESH_NOTE, control_flow, is_move};
+use crate::derive::{control_flow, is_move};
 use crate::partial;
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{Computation, Instr, InstrId, Key, Mesh, Module, Opcode, Sharding, Tiling, TilingKind, Value};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Notes that a plan puts on instructions.
-const NOTES: [&str; 2] = ["phzc.strategy", "phzc.partial"];
+const NOTES: [&str; 2] = [notes::STRATEGY, notes::PARTIAL];
 
 /// The stages of the whole program.
 pub struct Stages {
@@ -99,7 +100,7 @@ impl Stages {
     /// Notes an instruction's stage, if there are several.
     fn note(&self, instr: &mut Instr, stage: usize) {
         if self.n > 1 {
-            instr.set_note("phzc.stage", &stage.to_string());
+            instr.set_note(notes::STAGE, &stage.to_string());
         }
     }
 }
@@ -122,7 +123,7 @@ impl<'a> Template<'a> {
         let at: Vec<InstrId> = plain.entry().instrs.iter().map(|instr| by_name[&*instr.name]).collect();
         let mut found = vec![None; comp.instrs.len()];
         at.iter().enumerate().for_each(|(own, at)| found[at.index()] = Some(InstrId::new(own)));
-        let mesh = plan.note(MESH_NOTE).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
+        let mesh = plan.note(notes::MESH).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         Template { comp, mesh, at, plain: found }
     }
 }
@@ -295,8 +296,8 @@ impl<'a> Writer<'a> {
             span: source.span,
             ..like.clone()
         };
-        if let Some(block) = source.note("phzc.block").map(str::to_owned) {
-            new.set_note("phzc.block", &block);
+        if let Some(block) = source.note(notes::BLOCK).map(str::to_owned) {
+            new.set_note(notes::BLOCK, &block);
         }
         self.stages.note(&mut new, stage);
         let made = self.push(new, stage, planned);
@@ -342,7 +343,7 @@ impl<'a> Writer<'a> {
 fn kind(like: &Instr) -> Kind {
     let note = |key: &str| like.note(key).unwrap_or_default().to_owned();
     let target = like.sharding().map(ToString::to_string).unwrap_or_default();
-    (target, note("phzc.partial"), note("phzc.move"), note("phzc.phase"))
+    (target, note(notes::PARTIAL), note(notes::MOVE), note(notes::PHASE))
 }
 
 /// What the plan says of an instruction.
@@ -361,7 +362,7 @@ fn take(new: &mut Instr, own: &Instr) {
 
 /// Movements are named after what they do to what.
 fn suffix(like: &Instr) -> &'static str {
-    match like.note("phzc.move") {
+    match like.note(notes::MOVE) {
         Some("all-gather") => "ag",
         Some("all-to-all") => "a2a",
         Some("collective-permute") => "cp",

@@ -4,6 +4,7 @@
 use super::expand::Writer;
 use crate::derive::{Phase, is_move};
 use crate::partial;
+use phzc_ir::notes;
 use phzc_ir::{
     Attr, Instr, InstrId, Key, Layout, Opcode, Payload, Shape, Sharding, Tiling, TilingKind, Value,
 };
@@ -64,7 +65,7 @@ impl Writer<'_> {
         };
         let tiling = single(self.plan(stage).comp.instr(chain[landing]));
         let from = self.summed(maker);
-        let wanted = self.whole.instr(self.reader).note("phzc.phase").map(str::to_owned);
+        let wanted = self.whole.instr(self.reader).note(notes::PHASE).map(str::to_owned);
         let like = |phase: Option<&str>| movement(&self.out[from.index()], "send", phase, tiling.clone());
         // What has come before need not come again.
         let is_early = |phase: &Option<&str>| Phase::parse(*phase) <= Phase::parse(wanted.as_deref());
@@ -82,9 +83,9 @@ impl Writer<'_> {
     fn movement_in(&mut self, phase: Option<&str>, from: InstrId, planned: InstrId, stage: usize) -> InstrId {
         let mut like = self.plan(stage).comp.instr(planned).clone();
         if let Some(phase) =
-            phase.filter(|&phase| Phase::parse(like.note("phzc.phase")) < Phase::parse(Some(phase)))
+            phase.filter(|&phase| Phase::parse(like.note(notes::PHASE)) < Phase::parse(Some(phase)))
         {
-            like.set_note("phzc.phase", phase);
+            like.set_note(notes::PHASE, phase);
         }
         self.moved(from, &like, stage, Some(planned))
     }
@@ -108,7 +109,7 @@ impl Writer<'_> {
             return steps.into_iter().fold(from, |from, step| self.movement(from, step, home));
         }
         let own = &self.out[from.index()];
-        let like = movement(own, "all-reduce", own.note("phzc.phase"), single(own));
+        let like = movement(own, "all-reduce", own.note(notes::PHASE), single(own));
         self.moved(from, &like, home, None)
     }
 
@@ -160,7 +161,7 @@ fn movement(source: &Instr, kind: &str, phase: Option<&str>, tiling: Tiling) -> 
         attrs,
         span: source.span,
     };
-    phase.into_iter().for_each(|phase| instr.set_note("phzc.phase", phase));
-    instr.set_note("phzc.move", kind);
+    phase.into_iter().for_each(|phase| instr.set_note(notes::PHASE, phase));
+    instr.set_note(notes::MOVE, kind);
     instr
 }

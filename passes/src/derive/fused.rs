@@ -3,6 +3,7 @@
 use super::InstrFacts;
 use super::ops::is_move;
 use crate::pricing::{Kernel, Reader, is_materialised, kernel};
+use phzc_ir::notes;
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode};
 
 /// Fills in kernel, memory traffic and whether the value has memory of its own.
@@ -41,7 +42,7 @@ fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
 
 fn same_region(maker: &Instr, facts: &[InstrFacts], made: InstrId, reader: &Instr, read: InstrId) -> bool {
     let (a, b) = (&facts[made.index()], &facts[read.index()]);
-    (a.stage, a.phase) == (b.stage, b.phase) && maker.note("phzc.block") == reader.note("phzc.block")
+    (a.stage, a.phase) == (b.stage, b.phase) && maker.note(notes::BLOCK) == reader.note(notes::BLOCK)
 }
 
 fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut InstrFacts) {

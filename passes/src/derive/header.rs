@@ -2,18 +2,9 @@
 
 use phzc_cost::Schedule;
 use phzc_cost::schedule::Interleaving;
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 use serde_json::Value;
-
-/// The planner's figures.
-pub const PLAN_NOTE: &str = "phzc.plan";
-/// The mesh that every layout is of.
-pub const MESH_NOTE: &str = "phzc.mesh";
-/// The mesh of each stage where there are several: `0:x=4;1:x=2,y=2`.
-pub const STAGES_NOTE: &str = "phzc.stages";
-
-/// That the program is what each device of this mesh runs: shapes are local, collectives explicit.
-pub const SPMD_NOTE: &str = "phzc.spmd";
 
 /// The most devices that a mesh may have: layouts list them.
 const MAX_DEVICES: i64 = 1 << 20;
@@ -38,7 +29,7 @@ pub struct Header {
 
 /// Whether phzc has planned the module: then every rule binds.
 pub fn is_planned(module: &Module) -> bool {
-    module.note(PLAN_NOTE).is_some()
+    module.note(notes::PLAN).is_some()
 }
 
 /// Reads the header's notes. Without a mesh note all partitions are one axis.
@@ -46,15 +37,15 @@ pub fn is_planned(module: &Module) -> bool {
 /// # Errors
 /// When a note cannot be read.
 pub fn header(module: &Module) -> Result<Header> {
-    let plan = match module.note(PLAN_NOTE) {
-        Some(text) => serde_json::from_str(&text).map_err(|error| bad(PLAN_NOTE, &error.to_string()))?,
+    let plan = match module.note(notes::PLAN) {
+        Some(text) => serde_json::from_str(&text).map_err(|error| bad(notes::PLAN, &error.to_string()))?,
         None => Value::Null,
     };
     if !plan.is_object() && !plan.is_null() {
-        return Err(bad(PLAN_NOTE, "it is no object"));
+        return Err(bad(notes::PLAN, "it is no object"));
     }
     let n_microbatches = n_microbatches(&plan)?;
-    let meshes = match (module.note(STAGES_NOTE), module.note(MESH_NOTE)) {
+    let meshes = match (module.note(notes::STAGES), module.note(notes::MESH)) {
         (Some(stages), _) => stage_meshes(&stages)?,
         (None, Some(mesh)) => vec![Mesh::parse(&mesh)?],
         (None, None) => vec![flat_mesh(module)?],
@@ -64,7 +55,7 @@ pub fn header(module: &Module) -> Result<Header> {
         return Err(Diagnostic::error(format!("the plan's mesh has more than {MAX_DEVICES} devices")));
     }
     agree(module, &meshes)?;
-    let is_local = module.note(SPMD_NOTE).is_some();
+    let is_local = module.note(notes::SPMD).is_some();
     // Its microbatches are one batch.
     let n_microbatches = if is_local { 1 } else { n_microbatches };
     let schedule = schedule(&plan)?;
@@ -76,7 +67,7 @@ pub fn header(module: &Module) -> Result<Header> {
 fn agree(module: &Module, meshes: &[Mesh]) -> Result<()> {
     let n_devices = meshes.iter().map(Mesh::n_devices).max().unwrap_or(1).to_string();
     let said = [
-        (MESH_NOTE, module.note(MESH_NOTE), meshes[0].to_string()),
+        (notes::MESH, module.note(notes::MESH), meshes[0].to_string()),
         ("num_partitions", module.attr("num_partitions").map(str::to_owned), n_devices),
     ];
     match said.into_iter().find_map(|(key, said, is)| Some((key, said.filter(|said| *said != is)?, is))) {
@@ -93,7 +84,7 @@ fn share_evenly(meshes: &[Mesh], schedule: Schedule) -> Result<()> {
     let (n_stages, n_chunks) = (meshes.len(), schedule.n_chunks());
     let error = |message: String| {
         let help = format!(
-            "give `{STAGES_NOTE}` a multiple of {n_chunks} stages that share devices evenly, or place again"
+            "give `phzc.stages` a multiple of {n_chunks} stages that share devices evenly, or place again"
         );
         Err(Diagnostic::error(message).help(help))
     };
@@ -124,15 +115,17 @@ fn n_microbatches(plan: &Value) -> Result<usize> {
         .and_then(|n| usize::try_from(n).ok())
         .filter(|&n| (1..=MAX_MICROBATCHES).contains(&n));
     found.ok_or_else(|| {
-        bad(PLAN_NOTE, &format!("expected 1 to {MAX_MICROBATCHES} microbatches, found `{number}`"))
+        bad(notes::PLAN, &format!("expected 1 to {MAX_MICROBATCHES} microbatches, found `{number}`"))
     })
 }
 
 fn schedule(plan: &Value) -> Result<Schedule> {
     match plan.get("schedule") {
         None => Ok(Schedule::OneFOneB),
-        Some(Value::String(name)) => name.parse().map_err(|error: Diagnostic| bad(PLAN_NOTE, &error.message)),
-        Some(other) => Err(bad(PLAN_NOTE, &format!("expected the name of a schedule, found `{other}`"))),
+        Some(Value::String(name)) => {
+            name.parse().map_err(|error: Diagnostic| bad(notes::PLAN, &error.message))
+        }
+        Some(other) => Err(bad(notes::PLAN, &format!("expected the name of a schedule, found `{other}`"))),
     }
 }
 
@@ -180,13 +173,13 @@ impl Header {
 fn stage_meshes(text: &str) -> Result<Vec<Mesh>> {
     let mut meshes = Vec::new();
     for part in text.split(';').filter(|part| !part.is_empty()) {
-        let (number, mesh) = part.split_once(':').ok_or_else(|| bad(STAGES_NOTE, "a stage is `0:x=4`"))?;
+        let (number, mesh) = part.split_once(':').ok_or_else(|| bad(notes::STAGES, "a stage is `0:x=4`"))?;
         if number.parse() != Ok(meshes.len()) {
-            return Err(bad(STAGES_NOTE, "stages are numbered 0, 1, … in order"));
+            return Err(bad(notes::STAGES, "stages are numbered 0, 1, … in order"));
         }
         meshes.push(Mesh::parse(mesh)?);
     }
-    if meshes.is_empty() { Err(bad(STAGES_NOTE, "there is no stage")) } else { Ok(meshes) }
+    if meshes.is_empty() { Err(bad(notes::STAGES, "there is no stage")) } else { Ok(meshes) }
 }
 
 fn flat_mesh(module: &Module) -> Result<Mesh> {

@@ -7,6 +7,7 @@ use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums}
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
+use phzc_ir::notes;
 use phzc_ir::{
     ArrayShape, CompId, FusionKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Product, Rule, Shape,
     View, Work,
@@ -186,5 +187,5 @@ pub fn is_move(instr: &Instr) -> bool {
 /// Whether the text is to be read as GSPMD partitions it, where sums are done whole, one loop after the other, and no
 /// all-reduce becomes a reduce-scatter: the note `phzc.partitioner="gspmd"` on the module (docs/xla-judge.md).
 fn is_gspmd(module: &Module) -> bool {
-    module.note("phzc.partitioner").as_deref() == Some("gspmd")
+    module.note(notes::PARTITIONER).as_deref() == Some("gspmd")
 }

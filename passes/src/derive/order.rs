@@ -13,6 +13,7 @@ use super::{
 use phzc_cost::Schedule;
 use phzc_cost::schedule::{Phase as Part, comes_before};
 use phzc_ir::effects::has_side_effect;
+use phzc_ir::notes;
 use phzc_ir::{Instr, InstrId, Module, Opcode};
 use std::collections::BTreeMap;
 
@@ -176,8 +177,8 @@ fn inside(module: &Module, facts: &Facts) -> Vec<Problem> {
             let Some(by) = runs[comp.index()][id.index()] else { continue };
             let (own, runner) = (&own[id.index()], &facts.comps[entry.index()][by.index()]);
             let other = |key: &str, is_other: bool| is_other && instr.note(key).is_some();
-            let is_other = other("phzc.stage", own.stage != runner.stage)
-                || other("phzc.phase", own.phase != runner.phase);
+            let is_other = other(notes::STAGE, own.stage != runner.stage)
+                || other(notes::PHASE, own.phase != runner.phase);
             if is_other && !is_naming(instr) && !is_free[id.index()] && instr.op != Opcode::Parameter {
                 let (inner, outer) =
                     (placed(&instr.name, own), placed(&module.entry().instr(by).name, runner));

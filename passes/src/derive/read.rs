@@ -3,6 +3,7 @@
 use super::{Facts, InstrFacts, Leaf, Phase};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
+use phzc_ir::notes;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles, Tiling, TilingKind,
@@ -169,7 +170,7 @@ fn note<'i>(instr: &'i Instr, key: &str, found: &mut Found) -> Option<&'i str> {
 }
 
 fn phase(instr: &Instr, found: &mut Found) -> Phase {
-    let text = note(instr, "phzc.phase", found);
+    let text = note(instr, notes::PHASE, found);
     if let Some(unknown) = text.filter(|text| !["fwd", "bwd", "upd"].contains(text)) {
         let message = format!("`{}` is in phase `{unknown}`: a phase is `fwd`, `bwd` or `upd`", instr.name);
         found.push((true, message));
@@ -178,7 +179,7 @@ fn phase(instr: &Instr, found: &mut Found) -> Phase {
 }
 
 fn stage(instr: &Instr, n_stages: usize, found: &mut Found) -> usize {
-    let Some(text) = note(instr, "phzc.stage", found) else { return 0 };
+    let Some(text) = note(instr, notes::STAGE, found) else { return 0 };
     match text.parse::<usize>() {
         Ok(stage) if stage < n_stages => stage,
         _ => {

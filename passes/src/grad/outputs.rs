@@ -1,23 +1,23 @@
 //! The program around a gradient: its new results, its header, and loops whose results are read one by one.
 
-use super::NOTE;
 use super::choice::Param;
 use super::scope::Scope;
 use phzc_ir::build::Builder;
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
 
 /// The gradient of a parameter, noted as such; zeros if nothing depends on it.
 pub(super) fn gradient(b: &mut Builder, scope: &mut Scope, param: &Param) -> InstrId {
     let found = scope.take(b, (param.id, 0));
     let ct = found.unwrap_or_else(|| b.full_like(param.id, 0.0));
-    let is_free = ct.index() >= scope.n_forward && b.instr(ct).note(NOTE).is_none();
+    let is_free = ct.index() >= scope.n_forward && b.instr(ct).note(notes::GRAD).is_none();
     let gradient = if is_free && b.instr(ct).op != Opcode::Constant {
         ct
     } else {
         b.op(Opcode::Copy, &[ct], Vec::new())
     };
-    b.instr_mut(gradient).set_note(NOTE, &param.number.to_string());
+    b.instr_mut(gradient).set_note(notes::GRAD, &param.number.to_string());
     gradient
 }
 

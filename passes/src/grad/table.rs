@@ -4,6 +4,7 @@ use super::scope::{Cx, Rule};
 use super::{
     branches, contract, convolution, elementwise, indexing, loops, movement, order, reduce, windows,
 };
+use phzc_ir::notes;
 use phzc_ir::{Instr, Key, Opcode};
 
 /// The note of an instruction that no gradient goes through.
@@ -102,7 +103,7 @@ pub(super) fn is_constant(instr: &Instr) -> bool {
             | Opcode::RoundNearestEven
             | Opcode::Sign
     );
-    by_nature || instr.note(super::NOTE) == Some(STOP)
+    by_nature || instr.note(notes::GRAD) == Some(STOP)
 }
 
 /// A number that all elements of a forward value are, if that can be read off.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing::staged;
 use insta::assert_snapshot;
+use phzc_ir::notes;
 use phzc_ir::parse;
 
 const ALIAS: &str = " {0}: (1, {}, may-alias) ";
@@ -37,9 +38,9 @@ const FOUR: &str = r#"{"n_microbatches":4,"n_stages":2,"schedule":"gpipe"}"#;
 fn lines(module: &Module) -> String {
     let line = |instr: &phzc_ir::Instr| {
         let sharding = instr.sharding().map(ToString::to_string).unwrap_or_default();
-        format!("{} {sharding} {}", instr.name, instr.note(STAGE_NOTE).unwrap_or("-"))
+        format!("{} {sharding} {}", instr.name, instr.note(notes::OF_STAGE).unwrap_or("-"))
     };
-    let notes = [MESH_NOTE, crate::derive::PLAN_NOTE, crate::derive::STAGES_NOTE];
+    let notes = [notes::MESH, notes::PLAN, notes::STAGES];
     let header: Vec<String> =
         notes.iter().filter_map(|note| Some(format!("{note} {}", module.note(note)?))).collect();
     let partitions = module.attr("num_partitions").unwrap_or("-");

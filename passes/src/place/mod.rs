@@ -46,6 +46,7 @@ use groups::Groups;
 use otherwise::Others;
 use outcome::{Placement, Tried, pick};
 use phzc_cost::{Cluster, Schedule};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Module, Result};
 use placed::placed;
 use rayon::prelude::*;
@@ -101,7 +102,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
-    if module.note("phzc.mesh").is_none() {
+    if module.note(notes::MESH).is_none() {
         return Err(
             Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes fuse,shard,place`")
         );
@@ -112,7 +113,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let mut plain = module.clone();
     strip::strip(&mut plain);
     let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
-    let is_given = instrs.any(|instr| instr.note("phzc.given").is_some());
+    let is_given = instrs.any(|instr| instr.note(notes::GIVEN).is_some());
     let forbid = forbidden(module);
     let short = if is_given { None } else { Subject::short(&plain, forbid) };
     let short = short.filter(|subject| shows_cuts(subject, &plain, cx.cluster));

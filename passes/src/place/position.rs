@@ -8,6 +8,7 @@
 
 use crate::derive::{Facts, Nature, Phase, aliased, is_naming, operand_origins, origins};
 use phzc_ir::effects::has_side_effect;
+use phzc_ir::notes;
 use phzc_ir::{Instr, InstrId, Module, Opcode};
 
 /// An operand this much smaller than the largest one does not attract its reader.
@@ -223,7 +224,7 @@ fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = noted.iter().map(|own| own.phase).collect();
     let mut first: Vec<Option<Phase>> = vec![None; comp.instrs.len()];
     for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
-        let is_moved = instr.note("phzc.move").is_some() || is_free[id.index()];
+        let is_moved = instr.note(notes::MOVE).is_some() || is_free[id.index()];
         let is_prepared = instr.op != Opcode::Parameter && is_prepared(module, facts, id);
         phases[id.index()] =
             first[id.index()].filter(|_| is_moved || is_prepared).unwrap_or(phases[id.index()]);

@@ -2,13 +2,14 @@
 
 use crate::partial;
 use crate::shard::emit::planned_comps;
+use phzc_ir::notes;
 use phzc_ir::{InstrId, Key, Module};
 
 /// Removes phzc's reshards and its shardings; shardings that the program came with stay.
 pub fn strip(module: &mut Module) {
     for comp in planned_comps(module) {
         let comp = &mut module.comps[comp.index()];
-        let is_move: Vec<bool> = comp.instrs.iter().map(|instr| instr.note("phzc.move").is_some()).collect();
+        let is_move: Vec<bool> = comp.instrs.iter().map(|instr| instr.note(notes::MOVE).is_some()).collect();
         let mut source: Vec<InstrId> = (0..comp.instrs.len()).map(InstrId::new).collect();
         for index in 0..comp.instrs.len() {
             if is_move[index] {
@@ -17,10 +18,10 @@ pub fn strip(module: &mut Module) {
         }
         for instr in &mut comp.instrs {
             instr.operands.iter_mut().for_each(|operand| *operand = source[operand.index()]);
-            if instr.note("phzc.given").is_none() {
+            if instr.note(notes::GIVEN).is_none() {
                 instr.attrs.retain(|attr| attr.key != Key::Sharding);
             }
-            instr.remove_note("phzc.stage");
+            instr.remove_note(notes::STAGE);
             partial::set(instr, &[]);
         }
         comp.root = source[comp.root.index()];

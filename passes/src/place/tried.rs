@@ -9,10 +9,11 @@ use super::{Problem, Recompute, note, text};
 use crate::check::{amount, largest_at_peak};
 use crate::choose::Stop;
 use crate::copies::expand::{Source, Stages, expand};
-use crate::derive::{MESH_NOTE, PLAN_NOTE, derive};
+use crate::derive::derive;
 use crate::report;
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted};
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
@@ -68,7 +69,7 @@ impl Problem<'_> {
     pub fn unstaged(&self) -> Tried {
         let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
         let mesh =
-            self.sharded.note("phzc.mesh").and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
+            self.sharded.note(notes::MESH).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
             let input = self.subject.input(self.cluster, &[]);
@@ -292,7 +293,7 @@ impl Problem<'_> {
         let stage = |layer: &usize| cut.starts.partition_point(|start| start <= layer) - 1;
         let stages = Stages::alike(n_stages, layer_of.iter().map(stage).collect());
         let (mut found, sources) = expand(self.plain, short, &draft.text, &stages);
-        for key in [MESH_NOTE, PLAN_NOTE] {
+        for key in [notes::MESH, notes::PLAN] {
             draft.text.note(key).into_iter().for_each(|text| found.set_note(key, &text));
         }
         text::head(&mut found, n_stages, n_microbatches);

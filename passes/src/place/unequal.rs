@@ -17,7 +17,8 @@ use super::units::{CUTS_PER_LAYER, MAX_UNITS};
 use super::{Problem, Recompute, text};
 use crate::copies::expand::{Source, Stages, merge};
 use crate::copies::short::Short;
-use crate::derive::{MESH_NOTE, control_flow, derive, is_naming, order};
+use crate::derive::{control_flow, derive, is_naming, order};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Module, Opcode, counted};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
@@ -274,7 +275,7 @@ impl Problem<'_> {
         let stages = Stages { n: cut.starts.len(), of, plan_of, is_free: free_arrays(self.plain) };
         let plans: Vec<&Module> = sizes.drafts.iter().map(|draft| &draft.text).collect();
         let (mut text, sources) = merge(self.plain, sizes.short, &plans, &stages)?;
-        let mesh = |&plan: &usize| plans[plan].note(MESH_NOTE).unwrap_or_default();
+        let mesh = |&plan: &usize| plans[plan].note(notes::MESH).unwrap_or_default();
         let meshes: Vec<String> = stages.plan_of.iter().map(mesh).collect();
         let n_devices = stages.plan_of.iter().map(|&plan| sizes.all[plan].0).max().unwrap_or(1);
         text.set_attr("num_partitions", n_devices.to_string());

@@ -8,6 +8,7 @@ use crate::derive::{Facts, Phase, is_naming, operand_origins};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
+use phzc_ir::notes;
 use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload, Value};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -108,7 +109,7 @@ fn is_same_attr(module: &Module, one: &Attr, other: &Attr) -> bool {
 
 /// Whether an instruction changes a layout only.
 fn is_move(instr: &Instr) -> bool {
-    instr.note("phzc.move").is_some()
+    instr.note(notes::MOVE).is_some()
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use super::forbid::Forbid;
 use super::pins::{self, Pin};
-use crate::manager::PASSES_NOTE;
 use crate::pass::{OptionInfo, OptionKind, Options};
 use crate::pipeline::Pipeline;
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, MAX_AXES, Mesh, Module, Result, counted};
 
 /// The options of `shard`.
@@ -106,7 +106,7 @@ fn no_mesh(text: &str) -> Diagnostic {
 /// The texts that earlier runs of `shard` were given for an option, as the module remembers them.
 pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
     let steps =
-        module.note(PASSES_NOTE).and_then(|text| Pipeline::parse(&text).ok()).unwrap_or_default().steps;
+        module.note(notes::PASSES).and_then(|text| Pipeline::parse(&text).ok()).unwrap_or_default().steps;
     let shards = steps.iter().filter(|step| step.pass.name == super::PASS.name);
     shards.map(|step| step.options.text(option).to_owned()).collect()
 }

@@ -11,6 +11,7 @@ use crate::partial;
 use crate::phase::Phase;
 use indexmap::{IndexMap, IndexSet};
 use phzc_cost::Collective;
+use phzc_ir::notes;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     Attr, CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, Value,
@@ -129,7 +130,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             if let Some(name) =
                 self.node_of.get(&(self.comp, id)).and_then(|&node| self.decision.strategy(node))
             {
-                instr.set_note("phzc.strategy", &name);
+                instr.set_note(notes::STRATEGY, &name);
             }
             let sums: Vec<u8> =
                 self.leaves(id).iter().map(|&it| self.decision.partial[it as usize]).collect();
@@ -209,19 +210,19 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     /// Movements up to `made` that were made for a later phase than the one that reads them now run in the earlier one.
     fn share(&mut self, mut made: InstrId) {
         let Some(reader) = self.reader_phase().map(str::to_owned) else { return };
-        while self.out[made.index()].note("phzc.move").is_some() {
+        while self.out[made.index()].note(notes::MOVE).is_some() {
             let instr = &mut self.out[made.index()];
-            if derive::Phase::parse(instr.note("phzc.phase")) <= derive::Phase::parse(Some(&reader)) {
+            if derive::Phase::parse(instr.note(notes::PHASE)) <= derive::Phase::parse(Some(&reader)) {
                 return;
             }
-            instr.set_note("phzc.phase", &reader);
+            instr.set_note(notes::PHASE, &reader);
             made = instr.operands[0];
         }
     }
 
     /// The phase of the instruction that is written now, as its note says it.
     fn reader_phase(&self) -> Option<&str> {
-        self.reader.and_then(|id| self.old().instr(id).note("phzc.phase"))
+        self.reader.and_then(|id| self.old().instr(id).note(notes::PHASE))
     }
 
     /// The phase that moves values for itself now; `None` where all phases share what is moved.
@@ -259,11 +260,11 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         };
         let reader = self.reader_phase();
         let notes =
-            [("phzc.block", source.note("phzc.block")), ("phzc.phase", reader.or(source.note("phzc.phase")))];
+            [(notes::BLOCK, source.note(notes::BLOCK)), (notes::PHASE, reader.or(source.note(notes::PHASE)))];
         for (key, text) in notes {
             text.into_iter().for_each(|text| instr.set_note(key, text));
         }
-        instr.set_note("phzc.move", step.kind().map_or("slice", Collective::as_str));
+        instr.set_note(notes::MOVE, step.kind().map_or("slice", Collective::as_str));
         partial::set(&mut instr, &[step.partial]);
         self.push(instr)
     }

@@ -50,6 +50,7 @@ use emit::{emit, planned_comps};
 use forbid::Forbid;
 use model::{Goal, Input, Model};
 use phzc_cost::Cluster;
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted};
 pub use solve::{Open, Solved, solve_on, solve_over};
 use std::collections::BTreeSet;
@@ -108,7 +109,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 }
 
 /// The header's notes that a plan has.
-const NOTES: [&str; 3] = ["phzc.mesh", "phzc.cluster", "phzc.plan"];
+const NOTES: [&str; 3] = [notes::MESH, notes::CLUSTER, notes::PLAN];
 
 /// The program as it is, with the layouts that are given.
 fn whole(
@@ -165,7 +166,7 @@ impl Given {
     fn read(module: &Module, meshes: &[Mesh], n_devices: i64) -> Result<Given> {
         let mut given = Given { meshes: Vec::new(), layouts: Vec::new() };
         let mut candidates = meshes.to_vec();
-        if let Some(noted) = module.note("phzc.mesh") {
+        if let Some(noted) = module.note(notes::MESH) {
             candidates.insert(0, Mesh::parse(&noted)?);
         } else if has_shardings(module) {
             candidates.extend(finer_meshes(n_devices));
@@ -353,25 +354,25 @@ pub fn is_pinned(pinned: &[Option<Layout>]) -> Vec<bool> {
 /// Writes the choice into the module, with what is known about it.
 fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
     emit(module, &mut Decision::new(model, &solved.choice.option));
-    module.set_note("phzc.mesh", &solved.mesh.to_string());
-    module.set_note("phzc.cluster", &model.input.cluster.name);
+    module.set_note(notes::MESH, &solved.mesh.to_string());
+    module.set_note(notes::CLUSTER, &model.input.cluster.name);
     let choice = &solved.choice;
     let plan = serde_json::json!({
         "planned_secs": choice.cost, "lower_bound_secs": solved.bound(), "gap": solved.gap(),
         "stop": solved.stop(), "fits": solved.fits, "evaluations": choice.evaluations,
     });
-    module.set_note("phzc.plan", &plan.to_string());
+    module.set_note(notes::PLAN, &plan.to_string());
 }
 
 /// Notes which shardings came with the program, so that `place` can tell them from the planned ones.
 fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
     for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
         if instr.sharding().is_some() {
-            instr.set_note("phzc.given", "1");
+            instr.set_note(notes::GIVEN, "1");
         }
     }
     for it in fixed {
-        module.comps[it.comp.index()].instrs[it.instr.index()].set_note("phzc.given", "1");
+        module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, "1");
     }
 }
 

@@ -2,13 +2,14 @@
 
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{
     ArrayShape, Attr, Computation, DType, Dims, Instr, InstrId, Key, Mesh, Opcode, Payload, Shape, Value,
 };
 use smallvec::SmallVec;
 
 /// Notes that what an instruction becomes inherits.
-const INHERITED: [&str; 3] = ["phzc.block", "phzc.phase", crate::microbatch::STAGE_NOTE];
+const INHERITED: [&str; 3] = [notes::BLOCK, notes::PHASE, notes::OF_STAGE];
 
 /// Instructions in the making.
 pub struct Builder<'a> {
@@ -229,8 +230,8 @@ impl<'a> Builder<'a> {
         if let Some(source) = self.source.filter(|_| result.index() >= first) {
             let instr = &mut self.instrs[result.index()];
             instr.name = source.name.clone();
-            if let Some(kind) = source.note("phzc.move") {
-                instr.set_note("phzc.move", kind);
+            if let Some(kind) = source.note(notes::MOVE) {
+                instr.set_note(notes::MOVE, kind);
             }
         }
     }

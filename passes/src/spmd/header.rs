@@ -1,7 +1,7 @@
 //! The header of a device's program: its number of partitions, its entry's shapes, and the notes.
 
-use super::GLOBAL_NOTE;
-use crate::derive::{Facts, SPMD_NOTE};
+use crate::derive::Facts;
+use phzc_ir::notes;
 use phzc_ir::{InstrId, Module, Shape, Tiling};
 
 /// Rewrites the header of `lowered`, and notes the layouts of whole values on entry parameters and root.
@@ -19,9 +19,9 @@ pub fn write(lowered: &mut Module, module: &Module, facts: &Facts) {
     let params = old.params().into_iter().zip(lowered.comps[entry].params());
     for (before, after) in params.chain([root]) {
         let note = global_layouts(module, facts, before);
-        lowered.comps[entry].instrs[after.index()].set_note(GLOBAL_NOTE, &note);
+        lowered.comps[entry].instrs[after.index()].set_note(notes::GLOBAL, &note);
     }
-    lowered.set_note(SPMD_NOTE, &mesh.to_string());
+    lowered.set_note(notes::SPMD, &mesh.to_string());
 }
 
 /// `{devices=[2,1]<=[2]}, {replicated}`: one layout per leaf.

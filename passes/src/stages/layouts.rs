@@ -3,7 +3,7 @@
 //! A value of a module has the layout of the instruction of its name in the placed program. Layouts change only how a
 //! module runs: what the split into microbatches has added, and changes of layout, are left to the partitioner.
 
-use crate::microbatch::STAGE_NOTE;
+use phzc_ir::notes;
 use phzc_ir::{Instr, Key, Mesh, Module, Shape, Sharding, Tiling, TilingKind, Value};
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl<'a> Layouts<'a> {
 
     /// The same where a stage takes it from its own; whole where that has another number of devices.
     pub fn received(&self, maker: &Instr, leaf: usize, stage: usize) -> Option<Tiling> {
-        let home = maker.note(STAGE_NOTE).and_then(|stage| stage.parse().ok()).unwrap_or(stage);
+        let home = maker.note(notes::OF_STAGE).and_then(|stage| stage.parse().ok()).unwrap_or(stage);
         match self.n_devices(home) == self.n_devices(stage) {
             true => self.leaf(&maker.name, leaf),
             false => Some(Tiling { kind: TilingKind::Replicated, suffix: None }),

@@ -11,6 +11,7 @@
 
 use crate::derive::{is_naming, operand_origins, origin};
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,7 +189,7 @@ fn add_sums(
     attrs: &[phzc_ir::Attr],
 ) {
     let (n_old, mut names) = (comp.instrs.len(), Names::of(comp));
-    let notes: Vec<(&str, Option<String>)> = ["phzc.phase", crate::microbatch::STAGE_NOTE]
+    let notes: Vec<(&str, Option<String>)> = [notes::PHASE, notes::OF_STAGE]
         .map(|note| (note, comp.instr(id).note(note).map(str::to_owned)))
         .into();
     let mut new = Vec::new();

@@ -18,7 +18,6 @@ mod when;
 mod write;
 
 pub use manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Output, Run};
-pub use write::TASK_NOTE;
 
 use crate::derive::{derive, is_planned};
 use crate::inline;

@@ -1,8 +1,8 @@
 //! When each instruction of a step runs: in which stage's forward, backward or update part.
 
 use crate::derive::{Phase, Turn, is_naming, operand_origins, put_off};
-use crate::microbatch::STAGE_NOTE;
 use phzc_ir::effects::has_side_effect;
+use phzc_ir::notes;
 use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Opcode, Result};
 
 /// A part of a stage's work: one module.
@@ -126,7 +126,7 @@ fn is_free(entry: &Computation, instr: &Instr, found: &[When]) -> bool {
 }
 
 fn task(entry: &Computation, instr: &Instr, found: &[When], feeds_sum: bool) -> Result<Task> {
-    let (stage, phase) = (stage(instr)?, Phase::parse(instr.note("phzc.phase")));
+    let (stage, phase) = (stage(instr)?, Phase::parse(instr.note(notes::PHASE)));
     let level = |when: When| match when {
         When::In(Task { stage: other, part: Part::Update(level) }) => {
             Some(level + usize::from(other != stage))
@@ -147,7 +147,7 @@ fn task(entry: &Computation, instr: &Instr, found: &[When], feeds_sum: bool) -> 
 /// The task that adds to a sum: the one that makes what is added.
 fn summing(entry: &Computation, instr: &Instr, found: &[When]) -> Result<Task> {
     let made = makers(entry, instr, found).find_map(When::each);
-    let part = match Phase::parse(instr.note("phzc.phase")) {
+    let part = match Phase::parse(instr.note(notes::PHASE)) {
         Phase::Forward => Part::Forward,
         _ => Part::Backward,
     };
@@ -155,7 +155,7 @@ fn summing(entry: &Computation, instr: &Instr, found: &[When]) -> Result<Task> {
 }
 
 fn stage(instr: &Instr) -> Result<usize> {
-    let text = instr.note(STAGE_NOTE).unwrap_or("0");
+    let text = instr.note(notes::OF_STAGE).unwrap_or("0");
     let error = || Diagnostic::error(format!("`{}` has no stage but `{text}`", instr.name)).at(instr.span);
     text.parse().map_err(|_| error())
 }

@@ -4,18 +4,14 @@ use super::layouts;
 use super::split::{Leaf, Source, Split};
 use super::when::Task;
 use crate::dce::remove_dead;
-use crate::microbatch::STAGE_NOTE;
-use crate::spmd::GLOBAL_NOTE;
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{
     Attr, Computation, DType, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Shape, Sharding,
     Span, Value,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-
-/// The note on a module: which part of which stage it is.
-pub const TASK_NOTE: &str = "phzc.task";
 
 /// The module of a task, which runs the `needed` instructions.
 pub fn module(
@@ -44,13 +40,13 @@ fn finished(split: &Split, task: Task, instrs: Vec<Instr>, root: InstrId) -> Mod
     let mut module = local.clone();
     module.attrs.clear();
     module.name = format!("{}.{}", local.name, task.name()).into();
-    module.set_note(TASK_NOTE, &task.name());
+    module.set_note(notes::TASK, &task.name());
     let entry = &mut module.comps[local.entry.index()];
     *entry = Computation { instrs, root, name: entry.name.clone(), thread: None };
     remove_dead(&mut module);
     for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
         // XLA takes no notes on the parameters of loops' bodies.
-        [STAGE_NOTE, GLOBAL_NOTE].into_iter().for_each(|note| instr.remove_note(note));
+        [notes::OF_STAGE, notes::GLOBAL].into_iter().for_each(|note| instr.remove_note(note));
     }
     if split.layouts.n_devices(task.stage) > 1 {
         module.set_attr("num_partitions", split.layouts.n_devices(task.stage).to_string());

@@ -7,9 +7,10 @@
 //! Each stage's devices compute what they would, some of them more than once; what goes from stage to stage becomes a movement.
 
 use crate::check::listed;
-use crate::derive::{InstrFacts, Leaf, MESH_NOTE, Problem, STAGES_NOTE, derive, planned_comps};
+use crate::derive::{InstrFacts, Leaf, Problem, derive, planned_comps};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
+use phzc_ir::notes;
 use phzc_ir::{Diagnostic, Instr, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value};
 use std::ops::Range;
 
@@ -43,8 +44,8 @@ pub fn on_one_mesh(planned: &Module) -> Result<Module> {
         }
     }
     let stages: Vec<String> = (0..meshes.len()).map(|stage| format!("{stage}:{mesh}")).collect();
-    found.set_note(STAGES_NOTE, &stages.join(";"));
-    found.set_note(MESH_NOTE, &mesh.to_string());
+    found.set_note(notes::STAGES, &stages.join(";"));
+    found.set_note(notes::MESH, &mesh.to_string());
     found.set_attr("num_partitions", mesh.n_devices().to_string());
     Ok(found)
 }
@@ -156,7 +157,7 @@ mod tests {
             ],
         );
         let found = on_one_mesh(&module).expect("it has one mesh");
-        let notes = [STAGES_NOTE, MESH_NOTE].map(|note| found.note(note).expect("it is noted"));
+        let notes = [notes::STAGES, notes::MESH].map(|note| found.note(note).expect("it is noted"));
         assert_eq!(notes, ["0:x=2,y=2;1:x=2,y=2", "x=2,y=2"]);
         let shardings: Vec<String> = found
             .entry()
@@ -191,7 +192,7 @@ mod tests {
                 &plan,
                 &[("ROOT x = f32[16,16] parameter(0)", "fwd", 0)],
             );
-            on_one_mesh(&module).map(|module| module.note(MESH_NOTE)).map_err(|error| error.message)
+            on_one_mesh(&module).map(|module| module.note(notes::MESH)).map_err(|error| error.message)
         };
         assert_eq!(found(1), Ok(Some("x=2,y=2,z=2,w=2".to_owned())));
         let wrong = "the meshes of the stages have more than four axes together, microbatches included";

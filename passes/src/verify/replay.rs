@@ -11,12 +11,12 @@ mod honest;
 mod tests;
 
 use crate::derive::{Phase, Turn, is_naming, operand_origins, origin_by, put_off};
-use crate::microbatch::STAGE_NOTE;
 use phzc_cost::schedule::Phase as Part;
 use phzc_cost::{Pipeline, Schedule, Timeline};
 use phzc_ir::Value as Attribute;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::{Options, Value, eval};
+use phzc_ir::notes;
 use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Payload, Result, Shape};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -300,11 +300,11 @@ fn split_backward(entry: &Computation, found: &mut [When]) {
 }
 
 fn phase(instr: &Instr) -> Phase {
-    Phase::parse(instr.note("phzc.phase"))
+    Phase::parse(instr.note(notes::PHASE))
 }
 
 fn stage(instr: &Instr) -> Result<usize> {
-    let text = instr.note(STAGE_NOTE).unwrap_or("0");
+    let text = instr.note(notes::OF_STAGE).unwrap_or("0");
     let error = || Diagnostic::error(format!("`{}` has no stage but `{text}`", instr.name)).at(instr.span);
     text.parse().map_err(|_| error())
 }

@@ -13,6 +13,7 @@ use crate::derive::{Phase, is_naming, origin};
 use crate::partial;
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
+use phzc_ir::notes;
 use phzc_ir::{
     Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, TilingKind,
     Value,
@@ -107,7 +108,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn instr(&mut self, instr: &Instr) {
         let mut operands = instr.operands.clone();
-        let is_backward = Phase::parse(instr.note("phzc.phase")) == Phase::Backward && !is_naming(instr);
+        let is_backward = Phase::parse(instr.note(notes::PHASE)) == Phase::Backward && !is_naming(instr);
         let may_read = |maker: &InstrId| is_backward && stage(instr) <= stage(self.old.instr(*maker));
         let again: Vec<Option<InstrId>> =
             instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
@@ -148,7 +149,7 @@ impl Writer<'_> {
                 None => {
                     let name = self.names.derive(&instr.name, "again");
                     let mut new = Instr { operands, name, ..instr.clone() };
-                    new.set_note("phzc.phase", "bwd");
+                    new.set_note(notes::PHASE, "bwd");
                     self.push(new)
                 }
             };
@@ -168,7 +169,7 @@ impl Writer<'_> {
         let is_equal = |a: &Instr, b: &Instr| {
             a.shape == b.shape
                 && a.sharding() == b.sharding()
-                && a.note("phzc.partial") == b.note("phzc.partial")
+                && a.note(notes::PARTIAL) == b.note(notes::PARTIAL)
         };
         let (instr, mut at) = (self.old.instr(id), id);
         while self.again(at).is_some() && is_renaming(self.old, at) {
@@ -231,7 +232,7 @@ impl Writer<'_> {
     fn is_gradient(&self, like: &Instr, operand: InstrId) -> bool {
         let maker = self.old.instr(origin(self.old, operand, 0).0);
         !matches!(self.old.instr(operand).shape, Shape::Tuple(_))
-            && Phase::parse(maker.note("phzc.phase")) == Phase::Backward
+            && Phase::parse(maker.note(notes::PHASE)) == Phase::Backward
             && stage(maker) == stage(like)
     }
 
@@ -275,9 +276,9 @@ impl Writer<'_> {
             attrs: Vec::<Attr>::new(),
             span: like.span,
         };
-        new.set_note("phzc.phase", "bwd");
-        if let Some(stage) = like.note("phzc.stage") {
-            new.set_note("phzc.stage", stage);
+        new.set_note(notes::PHASE, "bwd");
+        if let Some(stage) = like.note(notes::STAGE) {
+            new.set_note(notes::STAGE, stage);
         }
         new
     }
@@ -301,7 +302,7 @@ fn is_renaming(comp: &Computation, id: InstrId) -> bool {
 
 /// The stage that is noted.
 fn stage(instr: &Instr) -> usize {
-    instr.note("phzc.stage").and_then(|text| text.parse().ok()).unwrap_or(0)
+    instr.note(notes::STAGE).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// How an array lies; whole, if nothing says so.

@@ -3,9 +3,10 @@
 use super::cut::{Border, MAX_INSTRS, Whole, is_copied, is_given, param_shape};
 use super::draft::Draft;
 use super::text::Made;
-use crate::derive::{Leaf, MESH_NOTE, PLAN_NOTE, origin};
+use crate::derive::{Leaf, origin};
 use crate::partial;
 use crate::pricing::AxisMask;
+use phzc_ir::notes;
 use phzc_ir::{ArrayShape, Computation, InstrId, Key, Layout, Mesh, Module, Shape, Sharding, Value};
 use std::collections::BTreeMap;
 
@@ -214,8 +215,8 @@ impl<'a> PlanCut<'a> {
         let sharding = Value::Sharding(Box::new(Sharding::Tuple(tilings)));
         module.comps[entry].instrs[root].set_attr(Key::Sharding, sharding);
         module.set_attr("num_partitions", mesh.n_devices().to_string());
-        module.set_note(MESH_NOTE, &mesh.to_string());
-        module.set_note(PLAN_NOTE, "{}");
+        module.set_note(notes::MESH, &mesh.to_string());
+        module.set_note(notes::PLAN, "{}");
         Some(module)
     }
 }

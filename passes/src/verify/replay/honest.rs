@@ -6,6 +6,7 @@ use super::{Plan, is_joint, phase, picked, read, stage};
 use crate::derive::{Phase, aliased, is_naming, origin, origin_by};
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::Value;
+use phzc_ir::notes;
 use phzc_ir::ops::linear::{is_rounding, is_zero};
 use phzc_ir::{CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, View};
 use std::collections::BTreeSet;
@@ -37,7 +38,7 @@ pub fn check(local: &Module, plan: &Plan, parts: &[Vec<Value>]) -> Result<()> {
         }
         if let Some((read, what)) = wrong_read(local, &known, id) {
             let (name, read) = (&instr.name, &entry.instr(read).name);
-            let phase = instr.note("phzc.phase").unwrap_or("fwd");
+            let phase = instr.note(notes::PHASE).unwrap_or("fwd");
             let message = format!("`{name}` of phase `{phase}` reads `{read}`, {what}");
             return Err(Diagnostic::error(message).help("give it another phase"));
         }

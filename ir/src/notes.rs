@@ -1,0 +1,38 @@
+//! The names of phzc's notes: what a plan says in a program's text, as `frontend_attributes` of its header and its instructions.
+
+/// Of the header: the passes that ran.
+pub const PASSES: &str = "phzc.passes";
+/// Of the header: the cluster that the program is planned for.
+pub const CLUSTER: &str = "phzc.cluster";
+/// Of the header: the planner's figures, as JSON.
+pub const PLAN: &str = "phzc.plan";
+/// Of the header: the mesh that every layout is of.
+pub const MESH: &str = "phzc.mesh";
+/// Of the header: the mesh of each stage where there are several: `0:x=4;1:x=2,y=2`.
+pub const STAGES: &str = "phzc.stages";
+/// Of the header: the program is what each device of this mesh runs: shapes are local, collectives explicit.
+pub const SPMD: &str = "phzc.spmd";
+/// Of the header: whose partitioner the text is to be read as.
+pub const PARTITIONER: &str = "phzc.partitioner";
+/// Of the header: the task of a stage that the module is.
+pub const TASK: &str = "phzc.task";
+/// Of an instruction: the number of its ParallelBlock.
+pub const BLOCK: &str = "phzc.block";
+/// Of an instruction: `fwd`, `bwd` or `upd`.
+pub const PHASE: &str = "phzc.phase";
+/// Of an instruction: its pipeline stage.
+pub const STAGE: &str = "phzc.stage";
+/// Of an instruction in a program that devices of all stages run: its pipeline stage.
+pub const OF_STAGE: &str = "phzc.of_stage";
+/// Of a contraction: Alpa's name of its strategy.
+pub const STRATEGY: &str = "phzc.strategy";
+/// Of a change of layout: the collective that it is.
+pub const MOVE: &str = "phzc.move";
+/// Of an instruction: the mesh axes over which its results are summands.
+pub const PARTIAL: &str = "phzc.partial";
+/// Of an instruction: its layout was given by the program, or pinned.
+pub const GIVEN: &str = "phzc.given";
+/// Of an instruction: the number of the parameter whose gradient it is.
+pub const GRAD: &str = "phzc.grad";
+/// Of a device's parameter or result: the layout of the whole value.
+pub const GLOBAL: &str = "phzc.global";
