@@ -28,4 +28,4 @@ pub use collective::{AxisGroup, Collective};
 pub use gemm::{Gemm, Role};
 pub use library::{known_accelerators, known_clusters};
 pub use network::{Level, Topology};
-pub use schedule::{Event, Phase, Pipeline, Schedule, Timeline};
+pub use schedule::{Event, Part, Pipeline, Schedule, Timeline};

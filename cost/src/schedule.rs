@@ -28,7 +28,7 @@ pub enum Schedule {
 
 /// Which part of a microbatch's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum Part {
     /// Activations go to the next stage.
     Forward,
     /// Gradients go to the stage before.
@@ -92,13 +92,13 @@ impl Schedule {
     }
 
     /// The tasks of `stage` in order, backward in one piece: warm up, then one backward and one forward in turn, then drain.
-    fn order(self, stage: usize, pipeline: &Pipeline) -> Vec<(Phase, usize)> {
+    fn order(self, stage: usize, pipeline: &Pipeline) -> Vec<(Part, usize)> {
         let n_warmup = self.n_waiting(stage, pipeline.n_stages(), pipeline.n_microbatches);
-        let warmup = (0..n_warmup).map(|microbatch| (Phase::Forward, microbatch));
+        let warmup = (0..n_warmup).map(|microbatch| (Part::Forward, microbatch));
         let rest = (0..pipeline.n_microbatches).flat_map(|microbatch| {
             let next = microbatch + n_warmup;
-            let forward = (next < pipeline.n_microbatches).then_some((Phase::Forward, next));
-            [Some((Phase::Backward, microbatch)), forward].into_iter().flatten()
+            let forward = (next < pipeline.n_microbatches).then_some((Part::Forward, next));
+            [Some((Part::Backward, microbatch)), forward].into_iter().flatten()
         });
         warmup.chain(rest).collect()
     }
@@ -106,8 +106,8 @@ impl Schedule {
 
 /// Whether each schedule ends a stage's task before it begins another of the same microbatch: the first stage's forward, forward to the
 /// last, backward to the first; gradients of weights after their own stage's backward, in no order among stages.
-pub fn comes_before((phase, stage): (Phase, usize), (later, later_stage): (Phase, usize)) -> bool {
-    use Phase::{Backward, Forward, WeightGradient};
+pub fn comes_before((phase, stage): (Part, usize), (later, later_stage): (Part, usize)) -> bool {
+    use Part::{Backward, Forward, WeightGradient};
     match (phase, later) {
         (Forward, Forward) => stage < later_stage,
         (Forward, _) => true,

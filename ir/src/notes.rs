@@ -36,3 +36,47 @@ pub const GIVEN: &str = "phzc.given";
 pub const GRAD: &str = "phzc.grad";
 /// Of a device's parameter or result: the layout of the whole value.
 pub const GLOBAL: &str = "phzc.global";
+
+/// A part of a training step, as [`PHASE`] says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Computes the outputs; all of an inference program. `fwd`, or no note.
+    #[default]
+    Forward,
+    /// Computes gradients: `bwd`.
+    Backward,
+    /// Computes new parameters, once per step: `upd`.
+    Update,
+}
+
+impl Phase {
+    /// The phase that a note names; no note and unknown ones, which are a problem of a plan, are forward.
+    pub fn parse(note: Option<&str>) -> Phase {
+        match note {
+            Some("bwd") => Phase::Backward,
+            Some("upd") => Phase::Update,
+            _ => Phase::Forward,
+        }
+    }
+
+    /// The note's text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Forward => "fwd",
+            Phase::Backward => "bwd",
+            Phase::Update => "upd",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_read_as_it_is_written_and_none_is_forward() {
+        let all = [Phase::Forward, Phase::Backward, Phase::Update];
+        assert_eq!(all.map(|phase| Phase::parse(Some(phase.as_str()))), all);
+        assert_eq!([None, Some("forward")].map(Phase::parse), [Phase::Forward; 2]);
+    }
+}

@@ -33,6 +33,7 @@ pub use moves::{Move, moves};
 pub use ops::is_move;
 pub use origin::{is_naming, operand_origins, origin, origin_by, origins};
 pub use parts::{BatchSplit, batch_splits, batch_splits_of};
+pub use phzc_ir::notes::Phase;
 pub use phzc_ir::{Aliased, aliased};
 pub use put_off::{Turn, put_off, put_off_of, put_off_of_plan};
 pub use read::{element_start, local_bytes};
@@ -115,18 +116,6 @@ pub struct Step {
     pub is_implicit: bool,
 }
 
-/// A part of a step, as the note `phzc.phase` says it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// `fwd`, or no note.
-    #[default]
-    Forward,
-    /// `bwd`.
-    Backward,
-    /// `upd`.
-    Update,
-}
-
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -194,16 +183,5 @@ pub(crate) fn control_flow(instr: &phzc_ir::Instr) -> SmallVec<[CompId; 2]> {
     match instr.op {
         Opcode::While | Opcode::Conditional => instr.called().collect(),
         _ => SmallVec::new(),
-    }
-}
-
-impl Phase {
-    /// The phase that a note names; no note and unknown ones, which are a problem of a plan, are forward.
-    pub fn parse(note: Option<&str>) -> Phase {
-        match note {
-            Some("bwd") => Phase::Backward,
-            Some("upd") => Phase::Update,
-            _ => Phase::Forward,
-        }
     }
 }

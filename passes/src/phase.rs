@@ -15,27 +15,7 @@ use phzc_ir::{CompId, InstrId, Module};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 
-/// A part of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
-    /// Computes the outputs; all of an inference program.
-    Forward,
-    /// Computes gradients.
-    Backward,
-    /// Computes new parameters, once per step.
-    Update,
-}
-
-impl Phase {
-    /// The note's text.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::Forward => "fwd",
-            Phase::Backward => "bwd",
-            Phase::Update => "upd",
-        }
-    }
-}
+pub use phzc_ir::notes::Phase;
 
 /// The phase of every node.
 pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {

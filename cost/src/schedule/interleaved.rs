@@ -5,7 +5,7 @@
 //! that is part full runs as a full one would, less what is missing: in any other order devices can come to wait for one another for ever.
 
 use super::simulate::{Task, Timeline};
-use super::{Phase, Pipeline};
+use super::{Part, Pipeline};
 
 /// Who runs what in an interleaved pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +68,11 @@ impl Interleaving {
         let mut most = vec![[0.0f64; 2]; self.n_chunks()];
         for (phase, stage, _) in self.order(group) {
             let chunk = stage / self.n_groups;
-            n_held[chunk] += usize::from(phase == Phase::Forward);
+            n_held[chunk] += usize::from(phase == Part::Forward);
             let held: f64 = n_held.iter().zip(kept).map(|(&n, kept)| n as f64 * kept).sum();
-            let own = &mut most[chunk][usize::from(phase != Phase::Forward)];
+            let own = &mut most[chunk][usize::from(phase != Part::Forward)];
             *own = own.max(held);
-            n_held[chunk] -= usize::from(phase != Phase::Forward);
+            n_held[chunk] -= usize::from(phase != Part::Forward);
         }
         most
     }
@@ -90,7 +90,7 @@ impl Interleaving {
 
     /// The tasks of a group in order.
     fn order(&self, group: usize) -> Vec<Task> {
-        let [forwards, backwards] = [Phase::Forward, Phase::Backward].map(|phase| self.tasks(group, phase));
+        let [forwards, backwards] = [Part::Forward, Part::Backward].map(|phase| self.tasks(group, phase));
         let n_warmup = self.n_warmup(group).min(forwards.len());
         let (warmup, steady) = forwards.split_at(n_warmup);
         let in_turn = steady.iter().zip(&backwards).flat_map(|(&forward, &backward)| [forward, backward]);
@@ -101,10 +101,10 @@ impl Interleaving {
 
     /// The tasks of one phase in order: as many microbatches as there are groups, through all stages of the group, then the next ones;
     /// the last ones as if there were as many.
-    fn tasks(&self, group: usize, phase: Phase) -> Vec<Task> {
+    fn tasks(&self, group: usize, phase: Part) -> Vec<Task> {
         let (n_groups, n_chunks) = (self.n_groups, self.n_chunks());
         let stage = |turn: usize| match phase {
-            Phase::Forward => turn * n_groups + group,
+            Part::Forward => turn * n_groups + group,
             _ => (n_chunks - 1 - turn) * n_groups + group,
         };
         let firsts = (0..self.n_microbatches).step_by(n_groups);
@@ -194,10 +194,10 @@ mod tests {
                 free_secs[device] = event.end_secs;
                 let of = |phase, stage: usize| ends[&(phase, stage, event.microbatch)];
                 let ready = match (event.phase, event.stage) {
-                    (Phase::Forward, 0) => 0.0,
-                    (Phase::Forward, stage) => of(Phase::Forward, stage - 1) + pipeline.send_secs[stage - 1],
-                    (_, stage) if stage + 1 == n_stages => of(Phase::Forward, stage),
-                    (_, stage) => of(Phase::Backward, stage + 1) + pipeline.send_secs[stage],
+                    (Part::Forward, 0) => 0.0,
+                    (Part::Forward, stage) => of(Part::Forward, stage - 1) + pipeline.send_secs[stage - 1],
+                    (_, stage) if stage + 1 == n_stages => of(Part::Forward, stage),
+                    (_, stage) => of(Part::Backward, stage + 1) + pipeline.send_secs[stage],
                 };
                 prop_assert!(event.start_secs >= ready, "{event:?}: {ready}");
                 prop_assert!(ends.insert((event.phase, event.stage, event.microbatch), event.end_secs).is_none());
@@ -218,7 +218,7 @@ mod tests {
             prop_assert_eq!((0..n_devices).map(held).collect::<Vec<_>>(), formula.iter().map(|&n| n as f64).collect::<Vec<_>>());
             let (mut now, mut most) = (vec![0_usize; pipeline.n_stages()], vec![0_usize; pipeline.n_stages()]);
             for event in &timeline.events {
-                now[event.stage] += usize::from(event.phase == Phase::Forward);
+                now[event.stage] += usize::from(event.phase == Part::Forward);
                 most[event.stage] = most[event.stage].max(now[event.stage]);
                 now[event.stage] -= usize::from(timeline.frees(event));
             }

@@ -1,6 +1,6 @@
 //! The replay of a schedule, task by task.
 
-use super::{Phase, Pipeline, Schedule};
+use super::{Part, Pipeline, Schedule};
 
 /// One task of one stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Event {
     /// Which microbatch.
     pub microbatch: usize,
     /// Which part of the work.
-    pub phase: Phase,
+    pub phase: Part,
     /// When it starts, in seconds after the step's start.
     pub start_secs: f64,
     /// When it ends, in seconds after the step's start.
@@ -48,7 +48,7 @@ impl Timeline {
 
     /// Whether a stage holds nothing of a microbatch any more once this task has run.
     pub fn frees(&self, event: &Event) -> bool {
-        event.phase == if self.is_split { Phase::WeightGradient } else { Phase::Backward }
+        event.phase == if self.is_split { Part::WeightGradient } else { Part::Backward }
     }
 
     /// The most activations, each of one microbatch and one stage, that each device holds at once: begun forward and not done backward.
@@ -58,7 +58,7 @@ impl Timeline {
         for event in &self.events {
             let device = self.device(event);
             let held = &mut now[device];
-            *held += usize::from(event.phase == Phase::Forward);
+            *held += usize::from(event.phase == Part::Forward);
             *held -= usize::from(self.frees(event));
             most[device] = most[device].max(*held);
         }
@@ -67,7 +67,7 @@ impl Timeline {
 }
 
 /// One entry of a device's list: what it does, for which (virtual) stage, with which microbatch.
-pub(super) type Task = (Phase, usize, usize);
+pub(super) type Task = (Part, usize, usize);
 
 impl Pipeline {
     /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free and
@@ -129,8 +129,8 @@ impl<'a> Replay<'a> {
 
     fn run(&mut self, device: usize, (phase, stage, microbatch): Task, start_secs: f64) {
         let secs = match phase {
-            Phase::Forward => self.pipeline.forward_secs[stage],
-            Phase::Backward | Phase::WeightGradient => self.pipeline.backward_secs[stage],
+            Part::Forward => self.pipeline.forward_secs[stage],
+            Part::Backward | Part::WeightGradient => self.pipeline.backward_secs[stage],
         };
         let end_secs = start_secs + secs;
         self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
@@ -143,14 +143,14 @@ impl<'a> Replay<'a> {
     fn ready_secs(&self, (phase, stage, microbatch): Task) -> Option<f64> {
         let last = self.pipeline.n_stages() - 1;
         match phase {
-            Phase::Forward if stage == 0 => Some(0.0),
-            Phase::Forward => self.arrival_secs(Phase::Forward, stage - 1, microbatch, stage - 1),
-            _ if stage == last => self.ended_secs[Phase::Forward as usize][stage][microbatch],
-            _ => self.arrival_secs(Phase::Backward, stage + 1, microbatch, stage),
+            Part::Forward if stage == 0 => Some(0.0),
+            Part::Forward => self.arrival_secs(Part::Forward, stage - 1, microbatch, stage - 1),
+            _ if stage == last => self.ended_secs[Part::Forward as usize][stage][microbatch],
+            _ => self.arrival_secs(Part::Backward, stage + 1, microbatch, stage),
         }
     }
 
-    fn arrival_secs(&self, phase: Phase, from: usize, microbatch: usize, boundary: usize) -> Option<f64> {
+    fn arrival_secs(&self, phase: Part, from: usize, microbatch: usize, boundary: usize) -> Option<f64> {
         let send_secs = self.pipeline.send_secs.get(boundary).copied().unwrap_or(0.0);
         self.ended_secs[phase as usize][from][microbatch].map(|end_secs| end_secs + send_secs)
     }

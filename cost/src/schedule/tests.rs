@@ -1,6 +1,6 @@
 //! Closed forms against the replay.
 
-use super::{Phase, Pipeline, Schedule, comes_before};
+use super::{Part, Pipeline, Schedule, comes_before};
 use proptest::prelude::*;
 
 fn uniform(n_stages: usize, n_microbatches: usize) -> Pipeline {
@@ -119,7 +119,7 @@ proptest! {
         let mut waiting = vec![0_i64; n_stages];
         for event in &timeline.events {
             let own = &mut waiting[event.stage];
-            *own += match event.phase { Phase::Forward => 1, Phase::Backward => -1, Phase::WeightGradient => 0 };
+            *own += match event.phase { Part::Forward => 1, Part::Backward => -1, Part::WeightGradient => 0 };
             let most = schedule.n_waiting(event.stage, n_stages, pipeline.n_microbatches);
             prop_assert!(*own >= 0 && *own <= most as i64);
         }
@@ -137,11 +137,11 @@ proptest! {
         for event in &events {
             let of = |phase, stage: usize| ends[&(phase, stage, event.microbatch)];
             let ready = match (event.phase, event.stage) {
-                (Phase::Forward, 0) => 0.0,
-                (Phase::Forward, stage) => of(Phase::Forward, stage - 1) + pipeline.send_secs[stage - 1],
-                (Phase::Backward, stage) if stage + 1 == n_stages => of(Phase::Forward, stage),
-                (Phase::Backward, stage) => of(Phase::Backward, stage + 1) + pipeline.send_secs[stage],
-                (Phase::WeightGradient, stage) => of(Phase::Backward, stage),
+                (Part::Forward, 0) => 0.0,
+                (Part::Forward, stage) => of(Part::Forward, stage - 1) + pipeline.send_secs[stage - 1],
+                (Part::Backward, stage) if stage + 1 == n_stages => of(Part::Forward, stage),
+                (Part::Backward, stage) => of(Part::Backward, stage + 1) + pipeline.send_secs[stage],
+                (Part::WeightGradient, stage) => of(Part::Backward, stage),
             };
             prop_assert!(event.start_secs >= ready - close, "{event:?}: {ready}");
         }
@@ -168,7 +168,7 @@ proptest! {
 }
 
 /// The order in which a schedule runs the tasks of one microbatch of four stages.
-fn order_of_one(schedule: Schedule, pipeline: &Pipeline, microbatch: usize) -> Vec<(Phase, usize)> {
+fn order_of_one(schedule: Schedule, pipeline: &Pipeline, microbatch: usize) -> Vec<(Part, usize)> {
     let events = pipeline.simulate(schedule).events.into_iter();
     events.filter(|event| event.microbatch == microbatch).map(|event| (event.phase, event.stage)).collect()
 }
@@ -183,8 +183,7 @@ fn tasks_of_a_microbatch_are_in_one_order_but_for_gradients_of_weights() {
                     !order[..=at].iter().any(|&before| comes_before(task, before)),
                     "{schedule} {order:?}"
                 );
-                let is_first =
-                    |phase: Phase| phase != Phase::WeightGradient && task.0 != Phase::WeightGradient;
+                let is_first = |phase: Part| phase != Part::WeightGradient && task.0 != Part::WeightGradient;
                 for &later in order[at + 1..].iter().filter(|later| is_first(later.0)) {
                     assert!(comes_before(task, later), "{schedule}: {task:?} {later:?}");
                 }
@@ -192,8 +191,8 @@ fn tasks_of_a_microbatch_are_in_one_order_but_for_gradients_of_weights() {
         }
     }
     for (stage, other) in (0..n_stages).flat_map(|stage| (0..n_stages).map(move |other| (stage, other))) {
-        let before = |phase| comes_before((phase, stage), (Phase::WeightGradient, other));
-        let found = [Phase::Forward, Phase::Backward, Phase::WeightGradient].map(before);
+        let before = |phase| comes_before((phase, stage), (Part::WeightGradient, other));
+        let found = [Part::Forward, Part::Backward, Part::WeightGradient].map(before);
         assert_eq!(found, [true, stage >= other, false], "{stage} {other}");
     }
 }

@@ -4,7 +4,7 @@
 //! it holds no more activations than 1F1B would and no more than 1F1B's first stage, input gradients, then weight gradients.
 
 use super::simulate::{Event, Timeline};
-use super::{Phase, Pipeline, Schedule};
+use super::{Part, Pipeline, Schedule};
 use std::collections::BTreeSet;
 
 /// Where one stage stands.
@@ -15,7 +15,7 @@ struct Stage {
     input_ends_secs: Vec<f64>,
     n_weights: usize,
     /// What it would do next, as it is queued.
-    next: Option<(u64, Phase)>,
+    next: Option<(u64, Part)>,
 }
 
 /// A replay under way.
@@ -24,7 +24,7 @@ struct Replay<'a> {
     stages: Vec<Stage>,
     /// What each stage would do next: first what can start first; of several the most urgent, then that of the first stage.
     /// Times are not negative, so their bits are in their order.
-    queue: BTreeSet<(u64, Phase, usize)>,
+    queue: BTreeSet<(u64, Part, usize)>,
     events: Vec<Event>,
 }
 
@@ -59,30 +59,30 @@ impl Replay<'_> {
         self.queue.extend(next.map(|(start, phase)| (start, phase, stage)));
     }
 
-    fn run(&mut self, start_secs: f64, phase: Phase, stage: usize) {
+    fn run(&mut self, start_secs: f64, phase: Part, stage: usize) {
         let (pipeline, weight_secs) = (self.pipeline, self.pipeline.weight_gradient_secs(stage));
         let one = &mut self.stages[stage];
         let (microbatch, secs) = match phase {
-            Phase::Forward => (one.forward_ends_secs.len(), pipeline.forward_secs[stage]),
-            Phase::Backward => (one.input_ends_secs.len(), pipeline.backward_secs[stage] - weight_secs),
-            Phase::WeightGradient => (one.n_weights, weight_secs),
+            Part::Forward => (one.forward_ends_secs.len(), pipeline.forward_secs[stage]),
+            Part::Backward => (one.input_ends_secs.len(), pipeline.backward_secs[stage] - weight_secs),
+            Part::WeightGradient => (one.n_weights, weight_secs),
         };
         let end_secs = start_secs + secs;
         one.free_secs = end_secs;
         match phase {
-            Phase::Forward => one.forward_ends_secs.push(end_secs),
-            Phase::Backward => one.input_ends_secs.push(end_secs),
-            Phase::WeightGradient => one.n_weights += 1,
+            Part::Forward => one.forward_ends_secs.push(end_secs),
+            Part::Backward => one.input_ends_secs.push(end_secs),
+            Part::WeightGradient => one.n_weights += 1,
         }
         self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
-        if phase == Phase::Backward && weight_secs <= 0.0 {
+        if phase == Part::Backward && weight_secs <= 0.0 {
             // Nothing is put off.
-            self.run(end_secs, Phase::WeightGradient, stage);
+            self.run(end_secs, Part::WeightGradient, stage);
         }
     }
 
     /// What a stage can do next of each phase, and when that can start.
-    fn possible(&self, stage: usize) -> [Option<(f64, Phase)>; 3] {
+    fn possible(&self, stage: usize) -> [Option<(f64, Part)>; 3] {
         let (stages, pipeline) = (&self.stages, self.pipeline);
         let one = &stages[stage];
         let at = |ready_secs: f64, phase| (ready_secs.max(one.free_secs), phase);
@@ -102,11 +102,11 @@ impl Replay<'_> {
         let is_full = n_forward - n_input >= schedule.n_waiting(stage, n_stages, n_microbatches)
             || n_forward - one.n_weights >= schedule.n_in_flight(stage, n_stages, n_microbatches);
         [
-            input().filter(|_| n_input < n_forward).map(|ready| at(ready, Phase::Backward)),
+            input().filter(|_| n_input < n_forward).map(|ready| at(ready, Part::Backward)),
             forward()
                 .filter(|_| n_forward < n_microbatches && !is_full)
-                .map(|ready| at(ready, Phase::Forward)),
-            (one.n_weights < n_input).then(|| at(0.0, Phase::WeightGradient)),
+                .map(|ready| at(ready, Part::Forward)),
+            (one.n_weights < n_input).then(|| at(0.0, Part::WeightGradient)),
         ]
     }
 }
@@ -155,8 +155,8 @@ mod tests {
     fn gradients_of_weights_are_tasks_that_free_the_microbatch() {
         let timeline = pipeline(2, 3, 1.0).simulate(Schedule::ZeroBubble);
         let of = |phase| timeline.events.iter().filter(|event| event.phase == phase).count();
-        assert_eq!([Phase::Forward, Phase::Backward, Phase::WeightGradient].map(of), [6; 3]);
+        assert_eq!([Part::Forward, Part::Backward, Part::WeightGradient].map(of), [6; 3]);
         let frees = timeline.events.iter().filter(|event| timeline.frees(event));
-        assert!(frees.clone().count() == 6 && frees.clone().all(|it| it.phase == Phase::WeightGradient));
+        assert!(frees.clone().count() == 6 && frees.clone().all(|it| it.phase == Part::WeightGradient));
     }
 }

@@ -68,7 +68,7 @@ impl Shared {
 mod tests {
     use crate::check::memory;
     use crate::derive::derive;
-    use phzc_cost::schedule::Phase;
+    use phzc_cost::schedule::Part;
     use phzc_cost::{Cluster, Pipeline, Schedule};
     use phzc_ir::{Module, parse};
     use proptest::prelude::*;
@@ -136,7 +136,7 @@ mod tests {
         for event in &timeline.events {
             let bytes = (4 * BATCH / n_microbatches * (widths[event.stage] + widths[event.stage + 1])) as f64;
             let group = timeline.device(event);
-            now[group] += if event.phase == Phase::Forward { bytes } else { -bytes };
+            now[group] += if event.phase == Part::Forward { bytes } else { -bytes };
             most[group] = most[group].max(now[group]);
         }
         most

@@ -11,7 +11,7 @@ use super::{
     with_callees,
 };
 use phzc_cost::Schedule;
-use phzc_cost::schedule::{Phase as Part, comes_before};
+use phzc_cost::schedule::{Part, comes_before};
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::notes;
 use phzc_ir::{Instr, InstrId, Module, Opcode};

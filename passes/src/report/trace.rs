@@ -8,7 +8,7 @@
 use super::{of_groups, pipeline, price, recompute, sends, update_secs};
 use crate::check::{GroupMemory, memory_held, memory_shared};
 use crate::derive::{Facts, Header};
-use phzc_cost::schedule::{Event, Phase};
+use phzc_cost::schedule::{Event, Part};
 use phzc_cost::{Cluster, Pipeline, Timeline};
 use phzc_ir::Module;
 use serde_json::{Value, json};
@@ -126,13 +126,13 @@ impl Writer<'_> {
             let (from, to) = (event.start_secs, event.end_secs);
             let key = (event.stage, event.microbatch);
             match event.phase {
-                Phase::Forward => self.task("forward", key, from, to),
-                Phase::Backward => {
+                Part::Forward => self.task("forward", key, from, to),
+                Part::Backward => {
                     let again = (from + self.again_secs[event.stage]).min(to);
                     self.task("recompute", key, from, again);
                     self.task("backward", key, again, to);
                 }
-                Phase::WeightGradient => self.task("weight gradient", key, from, to),
+                Part::WeightGradient => self.task("weight gradient", key, from, to),
             }
             self.transfer(event);
         }
@@ -156,15 +156,15 @@ impl Writer<'_> {
     /// What a task sends on; sends overlap with tasks and with one another.
     fn transfer(&mut self, event: &Event) {
         let (boundary, to) = match event.phase {
-            Phase::Forward => (Some(event.stage), event.stage + 1),
-            Phase::Backward => (event.stage.checked_sub(1), event.stage.wrapping_sub(1)),
-            Phase::WeightGradient => (None, event.stage),
+            Part::Forward => (Some(event.stage), event.stage + 1),
+            Part::Backward => (event.stage.checked_sub(1), event.stage.wrapping_sub(1)),
+            Part::WeightGradient => (None, event.stage),
         };
         let secs =
             boundary.and_then(|boundary| self.pipeline.send_secs.get(boundary)).copied().unwrap_or(0.0);
         let took = event.end_secs - event.start_secs;
         if secs > 0.0 && took > 0.0 {
-            let what = if event.phase == Phase::Forward { "activations" } else { "gradients" };
+            let what = if event.phase == Part::Forward { "activations" } else { "gradients" };
             let (name, id) = (format!("{what} {} to stage {to}", event.microbatch), self.events.len());
             for (ph, at) in [("b", event.end_secs), ("e", event.end_secs + secs)] {
                 self.events.push(json!({
@@ -201,7 +201,7 @@ impl Writer<'_> {
             let group = header.group(event.stage);
             let own = &mut held[group][event.stage / n_groups];
             let at_secs = match event.phase {
-                Phase::Forward => {
+                Part::Forward => {
                     *own += 1;
                     event.start_secs
                 }

@@ -6,7 +6,7 @@ use super::when::{Part, Task, When};
 use crate::derive::Facts;
 use crate::microbatch::TIME;
 use phzc_cost::Pipeline;
-use phzc_cost::schedule::{Event, Phase};
+use phzc_cost::schedule::{self, Event};
 use phzc_ir::text::shape_text;
 use phzc_ir::{Diagnostic, InstrId, Key, Module, Opcode, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,9 +59,9 @@ fn order(pieces: &[Piece], placed: &Facts) -> Vec<(Task, Option<usize>)> {
     let tasks: BTreeSet<Task> = pieces.iter().map(|piece| piece.task).collect();
     let task = |event: &Event| {
         let part = match event.phase {
-            Phase::Forward => Part::Forward,
-            Phase::Backward => Part::Backward,
-            Phase::WeightGradient => Part::WeightGradient,
+            schedule::Part::Forward => Part::Forward,
+            schedule::Part::Backward => Part::Backward,
+            schedule::Part::WeightGradient => Part::WeightGradient,
         };
         (Task { stage: event.stage, part }, Some(event.microbatch))
     };

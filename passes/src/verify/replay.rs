@@ -11,7 +11,7 @@ mod honest;
 mod tests;
 
 use crate::derive::{Phase, Turn, is_naming, operand_origins, origin_by, put_off};
-use phzc_cost::schedule::Phase as Part;
+use phzc_cost::schedule::Part;
 use phzc_cost::{Pipeline, Schedule, Timeline};
 use phzc_ir::Value as Attribute;
 use phzc_ir::effects::has_side_effect;
