@@ -21,7 +21,7 @@
 //! `time = launch + L + T + 2 sqrt(L T)`: a message is sent in chunks, few chunks waste bandwidth while the pipeline fills
 //! and many waste latency; this is the time with the best chunk size (Sanders, Speck & Träff, "Two-tree algorithms",
 //! Parallel Computing 2009). It stands in for NCCL's three protocols, whose latency and bandwidth rise together. Median errors
-//! on collectives_measured.csv, 0.5 KB to 17 GB: `phzc validate`, README.
+//! on collectives_measured.csv, 0.5 KB to 17 GB: `phzc validate`, docs/benchmarks.md.
 
 use crate::cluster::Cluster;
 use crate::network::Level;
