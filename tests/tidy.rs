@@ -4,7 +4,7 @@ mod common;
 
 use common::{files, root};
 use phzc_passes::registry::PASSES;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -203,4 +203,71 @@ fn every_test_is_run_by_cargo_test_or_named_in_ci() {
     offenders
         .extend(manifest.contains("autotests").then(|| "Cargo.toml: files in tests/ are tests".to_owned()));
     none(offenders);
+}
+
+/// The text of a file without its tests and comments.
+fn production(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn is_test(name: &str) -> bool {
+    ["/tests/", "tests.rs", "testing.rs"].iter().any(|part| name.contains(part))
+        || name.starts_with("benches/")
+}
+
+#[test]
+fn the_notes_of_a_plan_are_named_in_one_place() {
+    let foreign = sources().into_iter().filter(|(name, text)| {
+        let is_home = name == "ir/src/notes.rs" || is_test(name) || name.starts_with("tests/");
+        !is_home && production(text).contains("\"phzc.")
+    });
+    none(foreign.map(|(name, _)| format!("{name}: a note's name stands in ir/src/notes.rs alone")).collect());
+}
+
+/// The modules of `passes` at the top, and which others each names.
+fn modules_of_passes() -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, text) in sources() {
+        let Some(rest) = name.strip_prefix("passes/src/").filter(|rest| !is_test(rest) && *rest != "lib.rs")
+        else {
+            continue;
+        };
+        let own = rest.split('/').next().unwrap_or("").trim_end_matches(".rs").to_owned();
+        let others = crate_paths(&production(&text)).into_iter().filter(|other| *other != own);
+        found.entry(own.clone()).or_default().extend(others);
+    }
+    found
+}
+
+/// The first names after `crate::` and in `use crate::{…}`.
+fn crate_paths(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        let list = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
+        let names: Vec<&str> = list.map_or_else(|| vec![rest], |list| list.split(',').collect());
+        let first = |name: &&str| {
+            let end = name.trim().find(|c: char| !c.is_ascii_lowercase() && c != '_');
+            name.trim()[..end.unwrap_or(name.trim().len())].to_owned()
+        };
+        found.extend(names.iter().map(first).filter(|name| !name.is_empty()));
+    }
+    found
+}
+
+#[test]
+fn no_module_of_passes_leads_to_itself_over_others() {
+    let modules = modules_of_passes();
+    let leads = |from: &String| {
+        let mut seen: BTreeSet<&String> = BTreeSet::new();
+        let mut work: Vec<&String> = modules[from].iter().collect();
+        while let Some(at) = work.pop() {
+            if seen.insert(at) {
+                work.extend(modules.get(at).into_iter().flatten());
+            }
+        }
+        seen.contains(from)
+    };
+    let found: Vec<&String> = modules.keys().filter(|name| leads(name)).collect();
+    assert_eq!(found, [""; 0]);
 }

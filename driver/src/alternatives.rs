@@ -2,7 +2,7 @@
 
 use crate::summary::table;
 use crate::units::{bytes, percent, secs};
-use phzc_passes::place::top::Alternative;
+use phzc_passes::alternative::Alternative;
 
 /// The table, the best plan first.
 pub(crate) fn text(all: &[Alternative]) -> String {

@@ -3,8 +3,7 @@
 use crate::render::Source;
 use crate::{Failure, files};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Module};
+use phzc_ir::{Diagnostic, Module, notes};
 use phzc_passes::derive::is_planned;
 use phzc_passes::{Pipeline, place, shard};
 use std::path::Path;

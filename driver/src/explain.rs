@@ -2,7 +2,7 @@
 
 use crate::summary::table;
 use crate::units::{bytes, secs};
-use phzc_passes::shard::explain::{Considered, Explanation, LoopFact, Movement, Term, Verdict};
+use phzc_passes::explanation::{Considered, Explanation, LoopFact, Movement, Term, Verdict};
 
 /// The explanations, one after the other.
 pub(crate) fn text(all: &[Explanation]) -> String {

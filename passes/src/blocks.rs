@@ -6,7 +6,7 @@
 //! optimizer update). Between blocks, and nowhere else, a tensor may change its layout.
 
 use crate::classes::{ClassId, ClassMap, Classes, class_map};
-use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId};
+use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId, is_shaped};
 use crate::linear::Sums;
 use crate::phase::{Phase, phases};
 use crate::siblings::{self, Sibling};
@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 use petgraph::unionfind::UnionFind;
 use phzc_ir::ops::linear::Summands;
 use phzc_ir::{FactorKind, FusionKind, Module};
+use smallvec::SmallVec;
 
 /// A block's position in [`Blocks::members`].
 pub type BlockId = u32;
@@ -62,6 +63,16 @@ impl Blocks {
         grower.finish()
     }
 
+    /// The loops of some nodes of a block, ascending.
+    pub fn loops(&self, members: &[NodeId]) -> Vec<ClassId> {
+        let mut loops = SmallVec::new();
+        let classes = members.iter().flat_map(|&id| &self.node_classes[id as usize]);
+        classes.for_each(|&class| self.classes.leaves(class, &mut loops));
+        loops.sort_unstable();
+        loops.dedup();
+        loops.into_vec()
+    }
+
     /// The classes of a tensor as its maker lays it out.
     pub fn def_map(&self, tensor: TensorId) -> &ClassMap {
         &self.def_maps[tensor as usize]
@@ -101,12 +112,6 @@ fn levels(graph: &Graph) -> Vec<Option<u32>> {
         node.results.iter().for_each(|&result| levels[result as usize] = level);
     }
     levels
-}
-
-/// Whether a tensor has a layout worth deciding.
-pub(crate) fn is_shaped(graph: &Graph, tensor: TensorId) -> bool {
-    let tensor = &graph.tensors[tensor as usize];
-    !tensor.is_free && !tensor.is_scalar()
 }
 
 /// A node with one shaped operand and no arithmetic: it only moves or repeats a value.

@@ -15,21 +15,15 @@
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
 
-mod held;
-mod live;
-mod memory;
-mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Memory, StageMemory, at_peak, memory, memory_held, memory_of, memory_shared};
-pub use shared::GroupMemory;
-
 use crate::derive::{BatchSplit, Facts, Problem, accumulate, batch_splits_of, derive, is_planned, order};
 use crate::graph::Graph;
+use crate::memory::{StageMemory, amount, largest_at_peak, memory_of};
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, InstrId, Module, Result, Span, counted};
+use phzc_ir::{Diagnostic, Module, Result, Span, counted};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -100,9 +94,6 @@ fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -
     }
 }
 
-/// How many values of a peak are listed.
-const MAX_LARGEST: usize = 5;
-
 /// One diagnostic for all problems: the first one's message, the others as notes.
 pub(crate) fn listed(
     module: &Module,
@@ -169,24 +160,4 @@ fn too_large(
         None => error,
     };
     error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
-}
-
-/// The largest values that are there when a stage needs most.
-pub(crate) fn largest_at_peak(module: &Module, facts: &Facts, stage: usize) -> Option<String> {
-    let all = at_peak(module, facts, stage);
-    let one =
-        |&(id, bytes): &(InstrId, f64)| format!("`{}` {}", module.entry().instr(id).name, amount(bytes));
-    let largest: Vec<String> = all.iter().take(MAX_LARGEST).map(one).collect();
-    let n_more = all.len().saturating_sub(MAX_LARGEST);
-    let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
-    (!all.is_empty()).then(|| format!("at its peak there are {}{more}", largest.join(", ")))
-}
-
-/// Bytes as text, in decimal units as devices' datasheets have them.
-pub(crate) fn amount(bytes: f64) -> String {
-    let (unit, name) = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit)
-        .unwrap_or((1.0, "bytes"));
-    format!("{:.1} {name}", bytes / unit)
 }

@@ -9,7 +9,6 @@
 //! Precondition: none; calls are inlined first.
 
 use crate::blocks::{BlockId, Blocks};
-use crate::classes::ClassId;
 use crate::derive::is_planned;
 use crate::graph::{Graph, Node, NodeId, NodeKind};
 use crate::inline;
@@ -17,11 +16,9 @@ use crate::merged::{self, Joined};
 use crate::pass::{Changed, Context, Options, Pass};
 use crate::phase::Phase;
 use crate::repeats::repeats;
-use crate::roles::{Role, roles};
+use crate::roles::image;
 use crate::segments::{self, Listed};
-use phzc_ir::notes;
-use phzc_ir::{CompId, Instr, InstrId, Key, Module, Result};
-use smallvec::SmallVec;
+use phzc_ir::{CompId, Instr, InstrId, Key, Module, Result, notes};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -203,34 +200,10 @@ pub(crate) fn bare_instr(module: &Module, node: &Node) -> Instr {
     instr
 }
 
-/// Alpa's strategies of a product on a 1-D mesh are the loops in the order of [`Role`]. This is, per strategy of the
-/// block's entry, the member's own: the one that splits the same loop, else, where the member's loop of that role is
-/// its own, that one; none where neither is there.
-pub(crate) fn image(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> Vec<Option<usize>> {
-    let (own, first) = (strategies(graph, blocks, member), strategies(graph, blocks, entry));
-    let is_tied = |class: ClassId| first.iter().any(|&(other, _)| other == class);
-    let of = |&(class, role): &(ClassId, Role)| {
-        let same = own.iter().position(|&(other, _)| other == class);
-        same.or_else(|| own.iter().position(|&(other, its)| its == role && !is_tied(other)))
-    };
-    first.iter().map(of).collect()
-}
-
 /// `0, 2, -, `: each strategy is followed by a comma and a space.
 fn plan_text(plan: &[Option<usize>]) -> String {
     let one = |at: &Option<usize>| at.map_or("-, ".to_owned(), |at| format!("{at}, "));
     plan.iter().map(one).collect()
-}
-
-/// The loops of a product in Alpa's order, each with the class that axes split first.
-pub(crate) fn strategies(graph: &Graph, blocks: &Blocks, id: NodeId) -> Vec<(ClassId, Role)> {
-    let class = |factor: usize| {
-        let whole = blocks.node_classes[id as usize][factor];
-        let mut parts = SmallVec::new();
-        blocks.classes.leaves(whole, &mut parts);
-        parts.first().copied().unwrap_or(whole)
-    };
-    roles(&graph.nodes[id as usize]).into_iter().map(|(factor, role)| (class(factor), role)).collect()
 }
 
 /// Equal for blocks that do the same work on the same shapes, in whatever order: JAX writes the gradients of

@@ -383,3 +383,9 @@ pub fn alias_pairs(text: &str) -> Vec<(Vec<u32>, u32, Vec<u32>)> {
     };
     text.split(')').filter_map(pair).collect()
 }
+
+/// Whether a tensor has a layout worth deciding.
+pub(crate) fn is_shaped(graph: &Graph, tensor: TensorId) -> bool {
+    let tensor = &graph.tensors[tensor as usize];
+    !tensor.is_free && !tensor.is_scalar()
+}

@@ -7,6 +7,7 @@
 #[cfg(test)]
 extern crate self as phzc_passes;
 
+pub mod alternative;
 pub mod batch;
 pub mod blocks;
 pub mod check;
@@ -15,12 +16,14 @@ pub mod copies;
 pub mod dce;
 pub mod derive;
 pub mod estimate;
+pub mod explanation;
 pub mod fuse;
 pub mod grad;
 pub mod graph;
 pub mod inline;
 pub mod linear;
 pub mod manager;
+pub mod memory;
 pub mod merged;
 pub mod microbatch;
 pub mod optimizer;
@@ -28,7 +31,9 @@ mod partial;
 pub mod pass;
 pub mod phase;
 pub mod pipeline;
+mod pipeline_syntax;
 pub mod place;
+mod plan_note;
 pub mod pricing;
 pub mod registry;
 pub mod repeats;
@@ -41,6 +46,7 @@ pub mod simplify;
 pub mod spmd;
 pub mod stages;
 pub mod stop;
+mod strip;
 #[cfg(test)]
 mod testing;
 pub mod units;

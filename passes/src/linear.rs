@@ -5,7 +5,7 @@
 //! each sum once (rules L1, L2, L5 of reference/cfp-alpa.md 7.4).
 
 use crate::batch::has_batch;
-use crate::blocks::is_shaped;
+use crate::graph::is_shaped;
 use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId};
 use phzc_ir::ops::linear::{Linear, Summands, is_zero};
 use phzc_ir::{FactorKind, Module, Reducer, View};

@@ -4,8 +4,7 @@
 
 use crate::pass::{Changed, Context};
 use crate::pipeline::{Pipeline, Step};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Module, Severity, print, verify};
+use phzc_ir::{Diagnostic, Module, Severity, notes, print, verify};
 
 /// What the observer hears: once about the verified input, then after each pass.
 pub struct Done<'a> {

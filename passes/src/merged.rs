@@ -6,10 +6,10 @@
 //! sum over (reference/cfp-alpa.md 1.1): query, key, value, scores and their use, but not the two layers of an MLP.
 
 use crate::blocks::{BlockId, Blocks};
-use crate::fuse::{image, strategies};
 use crate::graph::{Graph, Node, NodeId, TensorId};
 use crate::phase::Phase;
 use crate::roles::{Role, roles};
+use crate::roles::{image, strategies};
 use phzc_ir::FactorKind;
 use std::collections::{BTreeMap, BTreeSet};
 

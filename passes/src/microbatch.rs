@@ -7,13 +7,13 @@
 use crate::batch::{batch_dims, gcd};
 use crate::derive::{Facts, Phase, derive, header, is_naming, operand_origins, order, planned_comps};
 use crate::graph::Graph;
-use crate::partial;
-use crate::place::strip::strip;
+use crate::strip::strip;
+use crate::{partial, plan_note};
 use phzc_cost::Collective;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::notes;
 use phzc_ir::{
     CompId, Diagnostic, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Opcode, Result, Shape, Sharding, Value,
+    notes,
 };
 
 /// The axis of the microbatches: the outermost.
@@ -121,7 +121,7 @@ fn flatten_stages(module: &mut Module) {
         }
     }
     module.remove_note(notes::STAGES);
-    let mut plan = crate::place::note::read(module);
+    let mut plan = plan_note::read(module);
     plan.insert("n_microbatches".into(), 1.into());
     plan.insert("n_stages".into(), 1.into());
     // One stage has no order.

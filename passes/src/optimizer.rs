@@ -20,8 +20,7 @@ use crate::graph::alias_pairs;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_ir::build::Builder;
 use phzc_ir::edit::Names;
-use phzc_ir::notes;
-use phzc_ir::{DType, Diagnostic, Instr, InstrId, Module, Opcode, Result, Shape};
+use phzc_ir::{DType, Diagnostic, Instr, InstrId, Module, Opcode, Result, Shape, notes};
 use rule::{Kind, Rule};
 
 /// The pass.

@@ -9,8 +9,7 @@
 
 use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::layout::AXIS_NAMES;
-use phzc_ir::notes;
-use phzc_ir::{Instr, MAX_AXES};
+use phzc_ir::{Instr, MAX_AXES, notes};
 
 /// Notes the axes over which each leaf of an instruction's value is partial.
 pub fn set(instr: &mut Instr, leaves: &[AxisMask]) {

@@ -1,7 +1,7 @@
 //! What a pass is: a name, a summary, typed options, and a function from module to module.
 
-use crate::place::top::Alternative;
-use crate::shard::explain::Explanation;
+use crate::alternative::Alternative;
+use crate::explanation::Explanation;
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};

@@ -3,13 +3,11 @@
 //! A value runs to the next comma or closing brace. One that contains a comma, a space or a brace stands
 //! in braces of its own, `mesh={x=2,y=4}`, or in double quotes, `mesh="x=2,y=4"`, where `\"` is a quote.
 
-mod syntax;
-
 use crate::pass::{OptionInfo, OptionKind, Options, Pass};
+use crate::pipeline_syntax::{self as syntax, RawOption, RawStep};
 use crate::registry;
 use phzc_ir::{Diagnostic, Span, nearest};
 use std::fmt;
-use syntax::{RawOption, RawStep};
 
 /// Passes in the order in which they run.
 #[derive(Clone, Debug, Default)]

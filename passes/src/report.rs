@@ -18,8 +18,8 @@ pub use costs::{Cost, costs_of};
 pub use price::products_secs;
 pub use trace::trace;
 
-use crate::check::memory_of;
 use crate::derive::{Facts, derive};
+use crate::memory::memory_of;
 use phzc_cost::{Cluster, Pipeline, Schedule};
 use phzc_ir::{Module, Result};
 use price::StagePrice;

@@ -32,8 +32,7 @@ use crate::inline;
 use crate::pass::{Changed, Context, Options, Pass};
 use collectives::Collectives;
 use lower::{Lowerer, RuleOf};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result};
+use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result, notes};
 
 /// The pass.
 pub static PASS: Pass = Pass {

@@ -4,8 +4,7 @@ use crate::manager::{self, Hooks};
 use crate::pass::Context;
 use crate::pipeline::Pipeline;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Module, parse, print};
+use phzc_ir::{Diagnostic, Module, notes, parse, print};
 
 /// The smaller programs of `examples/`, with their names.
 pub(crate) const EXAMPLES: &[(&str, &str)] = &[

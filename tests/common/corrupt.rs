@@ -1,8 +1,7 @@
 //! Plans with exactly one thing about them changed: a stage, a phase, a layout, a mesh, the microbatches, an alias, the schedule.
 
 use super::Random;
-use phzc_ir::notes;
-use phzc_ir::{Key, Layout, MAX_AXES, Mesh, Module, Shape, Sharding, Value, parse, print};
+use phzc_ir::{Key, Layout, MAX_AXES, Mesh, Module, Shape, Sharding, Value, notes, parse, print};
 use phzc_passes::derive::{derive, planned_comps};
 use serde_json::{Map, Value as Json};
 

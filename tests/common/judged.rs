@@ -3,8 +3,7 @@
 use super::corrupt::{Kind, entries};
 use super::root;
 use phzc_cost::Cluster;
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Key, Module};
+use phzc_ir::{Diagnostic, Key, Module, notes};
 use phzc_passes::derive::{header, planned_comps};
 use phzc_passes::verify::{Settings, verify};
 use phzc_passes::{Context, Pipeline};

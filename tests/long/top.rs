@@ -2,7 +2,7 @@
 
 use super::plans::{EXAMPLES, planned, slow_8};
 use phzc_ir::parse;
-use phzc_passes::place::top::Alternative;
+use phzc_passes::alternative::Alternative;
 use phzc_passes::report::{Plan, plan};
 use phzc_passes::{Context, Pipeline};
 

@@ -1,8 +1,7 @@
 //! Gradient accumulation: a step over a batch as a loop over microbatches whose gradients add up.
 
 use phzc_ir::build::{Builder, Loop};
-use phzc_ir::notes;
-use phzc_ir::{CompId, DType, InstrId, Module, Shape};
+use phzc_ir::{CompId, DType, InstrId, Module, Shape, notes};
 
 /// What the loop does with a parameter of the program of one microbatch.
 #[derive(Clone, Copy, Debug, PartialEq)]

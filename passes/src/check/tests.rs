@@ -6,6 +6,7 @@ mod limits;
 mod order;
 
 use super::*;
+use crate::memory::{at_peak, memory};
 use insta::assert_snapshot;
 use phzc_ir::parse;
 

@@ -4,9 +4,8 @@
 use super::expand::Writer;
 use crate::derive::{Phase, is_move};
 use crate::partial;
-use phzc_ir::notes;
 use phzc_ir::{
-    Attr, Instr, InstrId, Key, Layout, Opcode, Payload, Shape, Sharding, Tiling, TilingKind, Value,
+    Attr, Instr, InstrId, Key, Layout, Opcode, Payload, Shape, Sharding, Tiling, TilingKind, Value, notes,
 };
 use smallvec::SmallVec;
 

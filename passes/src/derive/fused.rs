@@ -3,8 +3,7 @@
 use super::InstrFacts;
 use super::ops::is_move;
 use crate::pricing::{Kernel, Reader, is_materialised, kernel};
-use phzc_ir::notes;
-use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode};
+use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, notes};
 
 /// Fills in kernel, memory traffic and whether the value has memory of its own.
 pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {

@@ -2,8 +2,7 @@
 
 use phzc_cost::Schedule;
 use phzc_cost::schedule::Interleaving;
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
+use phzc_ir::{Diagnostic, Mesh, Module, Result, counted, notes};
 use serde_json::Value;
 
 /// The most devices that a mesh may have: layouts list them.

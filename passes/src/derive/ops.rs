@@ -7,10 +7,9 @@ use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums}
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
-use phzc_ir::notes;
 use phzc_ir::{
     ArrayShape, CompId, FusionKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Product, Rule, Shape,
-    View, Work,
+    View, Work, notes,
 };
 use smallvec::SmallVec;
 

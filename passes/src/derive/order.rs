@@ -13,8 +13,7 @@ use super::{
 use phzc_cost::Schedule;
 use phzc_cost::schedule::{Part, comes_before};
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::notes;
-use phzc_ir::{Instr, InstrId, Module, Opcode};
+use phzc_ir::{Instr, InstrId, Module, Opcode, notes};
 use std::collections::BTreeMap;
 
 /// When an instruction of the entry runs.

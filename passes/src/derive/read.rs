@@ -3,11 +3,10 @@
 use super::{Facts, InstrFacts, Leaf, Phase};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
-use phzc_ir::notes;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles, Tiling, TilingKind,
-    Value, counted,
+    Value, counted, notes,
 };
 use smallvec::SmallVec;
 

@@ -4,8 +4,7 @@ use super::choice::Param;
 use super::scope::Scope;
 use phzc_ir::build::Builder;
 use phzc_ir::edit::Names;
-use phzc_ir::notes;
-use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
+use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value, notes};
 
 /// The gradient of a parameter, noted as such; zeros if nothing depends on it.
 pub(super) fn gradient(b: &mut Builder, scope: &mut Scope, param: &Param) -> InstrId {

@@ -4,8 +4,7 @@ use super::scope::{Cx, Rule};
 use super::{
     branches, contract, convolution, elementwise, indexing, loops, movement, order, reduce, windows,
 };
-use phzc_ir::notes;
-use phzc_ir::{Instr, Key, Opcode};
+use phzc_ir::{Instr, Key, Opcode, notes};
 
 /// The note of an instruction that no gradient goes through.
 pub const STOP: &str = "stop";

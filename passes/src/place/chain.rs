@@ -8,11 +8,11 @@ use super::recompute::again::Again;
 use super::recompute::rewrite::Marks;
 use super::recompute::{Point, is_free, points};
 use super::units::Units;
-use crate::check::memory_of;
 use crate::copies::short::Short;
 use crate::derive::{
     Facts, Nature, Phase, is_naming, operand_origins, planned_comps, put_off_of, with_callees,
 };
+use crate::memory::memory_of;
 use crate::report::price::StagePrice;
 use indexmap::IndexMap;
 use phzc_cost::{Cluster, Schedule};

@@ -1,11 +1,12 @@
 //! The numbers of microbatches that are worth trying.
 
-use super::{Problem, note};
+use super::Problem;
 use crate::batch::batch_size;
 use crate::derive::{Facts, derive};
 use crate::graph::Graph;
 use crate::microbatch::{after_all, most_parts, on_time_axis};
 use crate::pass::Options;
+use crate::plan_note;
 use phzc_ir::{Diagnostic, Module, Result};
 
 /// The microbatch counts to try.
@@ -53,7 +54,7 @@ impl Problem<'_> {
             return Ok(counts);
         }
         let mut cut = text.clone();
-        note::set(&mut cut, &[("n_microbatches", largest.into())]);
+        plan_note::set(&mut cut, &[("n_microbatches", largest.into())]);
         let judged = on_time_axis(&cut).and_then(|timed| after_all(&timed, &derive(&timed)?));
         match judged {
             Ok(_) => Ok(counts),

@@ -17,7 +17,6 @@ mod groups;
 mod interleave;
 mod limits;
 mod microbatches;
-pub(crate) mod note;
 mod otherwise;
 mod outcome;
 mod placed;
@@ -26,7 +25,6 @@ mod recompute;
 mod schedule;
 mod shown;
 mod staged;
-pub(crate) mod strip;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -38,16 +36,17 @@ mod units;
 use crate::derive::derive;
 use crate::graph::Graph;
 use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use crate::plan_note;
 use crate::report;
 use crate::shard::control::forbidden;
 use crate::shard::subject::Subject;
+use crate::strip::strip;
 use floors::Floors;
 use groups::Groups;
 use otherwise::Others;
 use outcome::{Placement, Tried, pick};
 use phzc_cost::{Cluster, Schedule};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Module, Result};
+use phzc_ir::{Diagnostic, Module, Result, notes};
 use placed::placed;
 use rayon::prelude::*;
 use schedule::Wanted;
@@ -111,7 +110,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Ok(placed);
     }
     let mut plain = module.clone();
-    strip::strip(&mut plain);
+    strip(&mut plain);
     let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
     let is_given = instrs.any(|instr| instr.note(notes::GIVEN).is_some());
     let forbid = forbidden(module);
@@ -141,7 +140,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         (best, cx.alternatives) = problem.ranked(best, n_stages, n_best);
     }
     if problem.recompute != Recompute::Auto {
-        note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
+        plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
     }
     let is_same = best.text == *module;
     *module = best.text;

@@ -1,6 +1,7 @@
 //! What became of the stage counts, and the best of them.
 
-use super::{Made, note};
+use super::Made;
+use crate::plan_note;
 use crate::report::Plan;
 use phzc_ir::{Diagnostic, Module, Result};
 
@@ -176,7 +177,7 @@ pub fn pick(
 impl Placement {
     /// No plan takes less, as the note says.
     pub fn lower_bound_secs(&self) -> f64 {
-        let noted = note::read(&self.text).get("lower_bound_secs").and_then(serde_json::Value::as_f64);
+        let noted = plan_note::read(&self.text).get("lower_bound_secs").and_then(serde_json::Value::as_f64);
         noted.unwrap_or(0.0)
     }
 
@@ -187,7 +188,7 @@ impl Placement {
 
     /// Adds what was decided to the plan's note.
     pub(super) fn note(&mut self, bound_secs: f64) {
-        let plan = note::read(&self.text);
+        let plan = plan_note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
         let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
         // What `shard` planned is the whole batch on all devices, each value made once: nothing else is of its model.
@@ -210,6 +211,6 @@ impl Placement {
             ("stop", stop.into()),
             ("fits", true.into()),
         ];
-        note::set(&mut self.text, &figures);
+        plan_note::set(&mut self.text, &figures);
     }
 }

@@ -1,15 +1,16 @@
 //! Programs that have been placed already: they stay as they are, or the options say otherwise.
 
 use super::groups::Groups;
-use super::{interleave, note};
+use super::interleave;
 use crate::derive::header;
 use crate::pass::{Changed, Options};
+use crate::plan_note;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
 
 /// A program that has been placed stays as it is, if that is what the options say.
 pub fn placed(module: &Module, options: &Options, cluster: &Cluster) -> Result<Option<Changed>> {
-    let plan = note::read(module);
+    let plan = plan_note::read(module);
     let n_chunks = interleave::n_chunks(&plan);
     for (option, key, unit) in [("stages", "n_stages", n_chunks), ("microbatches", "n_microbatches", 1)] {
         let Some(found) = plan.get(key).and_then(serde_json::Value::as_i64) else { return Ok(None) };

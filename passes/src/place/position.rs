@@ -8,8 +8,7 @@
 
 use crate::derive::{Facts, Nature, Phase, aliased, is_naming, operand_origins, origins};
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::notes;
-use phzc_ir::{Instr, InstrId, Module, Opcode};
+use phzc_ir::{Instr, InstrId, Module, Opcode, notes};
 
 /// An operand this much smaller than the largest one does not attract its reader.
 const LIGHT: f64 = 1.0 / 16.0;

@@ -7,10 +7,10 @@
 use super::Problem;
 use super::chain::Layers;
 use super::cut::Chain;
-use super::note;
 use super::outcome::Staged;
-use crate::check::memory_of;
 use crate::derive::Facts;
+use crate::memory::memory_of;
+use crate::plan_note;
 use phzc_cost::Schedule;
 use phzc_ir::Module;
 
@@ -39,7 +39,7 @@ impl Wanted {
     /// Notes the schedule that is asked for.
     pub fn note(self, text: &mut Module) {
         if let Wanted::This(schedule) = self {
-            note::set(text, &[("schedule", schedule.to_string().into())]);
+            plan_note::set(text, &[("schedule", schedule.to_string().into())]);
         }
     }
 

@@ -1,12 +1,12 @@
 //! The text of a candidate: the program in a stage's layouts, with the stage of every instruction.
 
 use super::Problem;
+use crate::plan_note;
 use crate::shard::Solved;
 use crate::shard::decision::Decision;
 use crate::shard::emit::emit;
 use crate::shard::model::{Input, Model};
-use phzc_ir::notes;
-use phzc_ir::{CompId, InstrId, Module};
+use phzc_ir::{CompId, InstrId, Module, notes};
 
 /// The program in the layouts that were chosen from `input`, not yet cut.
 pub fn sharded(problem: &Problem, input: Input, solved: &Solved) -> Module {
@@ -42,7 +42,7 @@ pub fn head_of(module: &mut Module, meshes: &[String], n_microbatches: usize) {
         module.set_note(notes::STAGES, &meshes.join(";"));
     }
     let counts = [("n_stages", meshes.len().into()), ("n_microbatches", n_microbatches.into())];
-    super::note::set(module, &counts);
+    plan_note::set(module, &counts);
 }
 
 fn note_stages(module: &mut Module, comp: CompId, stages: &[usize]) {

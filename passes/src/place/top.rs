@@ -3,19 +3,10 @@
 use super::outcome::Placement;
 use super::schedule::Wanted;
 use super::{Made, Problem, Recompute};
+use crate::alternative::Alternative;
 use crate::report::{self, Plan};
 use phzc_cost::Schedule;
 use rayon::prelude::*;
-
-/// One of the best plans.
-pub struct Alternative {
-    /// Options of `place` that ask for it.
-    pub options: String,
-    /// Whether it computes activations again.
-    pub is_again: bool,
-    /// What the report says of it.
-    pub plan: Plan,
-}
 
 /// What distinguishes a plan: numbers of device groups and microbatches, and the schedule where there are stages.
 type Key = (usize, usize, Option<Schedule>);

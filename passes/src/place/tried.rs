@@ -5,16 +5,16 @@ use super::cut::{Chain, Cut};
 use super::limits::{Leanest, Limits, Texts};
 use super::outcome::{Bound, Staged, Tried};
 use super::recompute::rewrite::rewrite;
-use super::{Problem, Recompute, note, text};
-use crate::check::{amount, largest_at_peak};
+use super::{Problem, Recompute, text};
 use crate::choose::Stop;
 use crate::copies::expand::{Source, Stages, expand};
 use crate::derive::derive;
+use crate::memory::{amount, largest_at_peak};
+use crate::plan_note;
 use crate::report;
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted};
+use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted, notes};
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
 const MAX_TEXTS: usize = 12;
@@ -59,7 +59,7 @@ impl Problem<'_> {
 
     /// The bound that `shard` noted.
     pub(super) fn noted_bound(&self) -> Bound {
-        let plan = note::read(self.sharded);
+        let plan = plan_note::read(self.sharded);
         let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
         let lower_bound_secs = plan.get("lower_bound_secs").and_then(serde_json::Value::as_f64);
         Bound { lower_bound_secs: lower_bound_secs.unwrap_or(0.0), stop }
@@ -76,7 +76,7 @@ impl Problem<'_> {
             let input = Input { n_microbatches, moves_again, ..input };
             let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
             let mut text = text::sharded(self, input, &solved);
-            note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
+            plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             let is_whole = self.subject.short.is_none();
             Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory) })
         };

@@ -18,8 +18,7 @@ use super::{Problem, Recompute, text};
 use crate::copies::expand::{Source, Stages, merge};
 use crate::copies::short::Short;
 use crate::derive::{control_flow, derive, is_naming, order};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Module, Opcode, counted};
+use phzc_ir::{Diagnostic, Module, Opcode, counted, notes};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
 

@@ -8,8 +8,7 @@ use crate::derive::{Facts, Phase, is_naming, operand_origins};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::notes;
-use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload, Value};
+use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload, Value, notes};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 

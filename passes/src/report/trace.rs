@@ -6,8 +6,8 @@
 //! most that a device needs while it holds the activations of so many microbatches: its peak is the plan's.
 
 use super::{of_groups, pipeline, price, recompute, sends, update_secs};
-use crate::check::{GroupMemory, memory_held, memory_shared};
 use crate::derive::{Facts, Header};
+use crate::memory::{GroupMemory, memory_held, memory_shared};
 use phzc_cost::schedule::{Event, Part};
 use phzc_cost::{Cluster, Pipeline, Timeline};
 use phzc_ir::Module;

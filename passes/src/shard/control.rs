@@ -3,9 +3,8 @@
 use super::forbid::Forbid;
 use super::pins::{self, Pin};
 use crate::pass::{OptionInfo, OptionKind, Options};
-use crate::pipeline::Pipeline;
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, MAX_AXES, Mesh, Module, Result, counted};
+use crate::pipeline_syntax::{self, RawStep};
+use phzc_ir::{Diagnostic, MAX_AXES, Mesh, Module, Result, counted, notes};
 
 /// The options of `shard`.
 pub(super) const OPTIONS: &[OptionInfo] = &[
@@ -105,10 +104,14 @@ fn no_mesh(text: &str) -> Diagnostic {
 
 /// The texts that earlier runs of `shard` were given for an option, as the module remembers them.
 pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
-    let steps =
-        module.note(notes::PASSES).and_then(|text| Pipeline::parse(&text).ok()).unwrap_or_default().steps;
-    let shards = steps.iter().filter(|step| step.pass.name == super::PASS.name);
-    shards.map(|step| step.options.text(option).to_owned()).collect()
+    let passes = module.note(notes::PASSES).unwrap_or_default();
+    let steps = pipeline_syntax::parse(&passes).unwrap_or_default();
+    let default = OPTIONS.iter().find(|known| known.name == option).map_or("", |known| known.default);
+    let asked = |step: RawStep| {
+        let given = step.options.into_iter().find(|given| given.key == option);
+        given.map_or(default.to_owned(), |given| given.value)
+    };
+    steps.into_iter().filter(|step| step.name == super::PASS.name).map(asked).collect()
 }
 
 /// The mesh that the program's plan was asked to have, if one was.

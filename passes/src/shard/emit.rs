@@ -11,10 +11,10 @@ use crate::partial;
 use crate::phase::Phase;
 use indexmap::{IndexMap, IndexSet};
 use phzc_cost::Collective;
-use phzc_ir::notes;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     Attr, CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, Value,
+    notes,
 };
 use smallvec::SmallVec;
 

@@ -45,7 +45,7 @@ impl Unique {
             loops: Vec::with_capacity(n_blocks),
         };
         for (block, members) in (0..).zip(&blocks.members) {
-            let loops = loops(blocks, members);
+            let loops = blocks.loops(members);
             let exact = Describer { graph, blocks, traits, loops: &loops }.block(members);
             let first = *seen.entry(exact).or_insert(block);
             unique.first.push(first);
@@ -61,7 +61,7 @@ impl Unique {
         Unique {
             first: (0..blocks.members.len() as BlockId).collect(),
             twin: (0..graph.tensors.len() as TensorId).collect(),
-            loops: blocks.members.iter().map(|members| loops(blocks, members)).collect(),
+            loops: blocks.members.iter().map(|members| blocks.loops(members)).collect(),
         }
     }
 
@@ -84,16 +84,6 @@ impl Unique {
         };
         Menu { loops: menu.loops.iter().map(counterpart).collect(), strategies: menu.strategies.clone() }
     }
-}
-
-/// The loops of a block, ascending.
-pub(crate) fn loops(blocks: &Blocks, members: &[NodeId]) -> Vec<ClassId> {
-    let mut loops = SmallVec::new();
-    let classes = members.iter().flat_map(|&id| &blocks.node_classes[id as usize]);
-    classes.for_each(|&class| blocks.classes.leaves(class, &mut loops));
-    loops.sort_unstable();
-    loops.dedup();
-    loops.into_vec()
 }
 
 struct Describer<'a> {

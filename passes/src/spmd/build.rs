@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
-use phzc_ir::notes;
 use phzc_ir::{
     ArrayShape, Attr, Computation, DType, Dims, Instr, InstrId, Key, Mesh, Opcode, Payload, Shape, Value,
+    notes,
 };
 use smallvec::SmallVec;
 

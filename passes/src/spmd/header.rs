@@ -1,8 +1,7 @@
 //! The header of a device's program: its number of partitions, its entry's shapes, and the notes.
 
 use crate::derive::Facts;
-use phzc_ir::notes;
-use phzc_ir::{InstrId, Module, Shape, Tiling};
+use phzc_ir::{InstrId, Module, Shape, Tiling, notes};
 
 /// Rewrites the header of `lowered`, and notes the layouts of whole values on entry parameters and root.
 pub fn write(lowered: &mut Module, module: &Module, facts: &Facts) {

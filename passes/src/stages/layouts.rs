@@ -3,8 +3,7 @@
 //! A value of a module has the layout of the instruction of its name in the placed program. Layouts change only how a
 //! module runs: what the split into microbatches has added, and changes of layout, are left to the partitioner.
 
-use phzc_ir::notes;
-use phzc_ir::{Instr, Key, Mesh, Module, Shape, Sharding, Tiling, TilingKind, Value};
+use phzc_ir::{Instr, Key, Mesh, Module, Shape, Sharding, Tiling, TilingKind, Value, notes};
 use std::collections::BTreeMap;
 
 /// The layouts of the placed program.

@@ -11,8 +11,7 @@
 
 use crate::derive::{is_naming, operand_origins, origin};
 use phzc_ir::edit::Names;
-use phzc_ir::notes;
-use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
+use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value, notes};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 

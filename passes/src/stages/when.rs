@@ -2,8 +2,7 @@
 
 use crate::derive::{Phase, Turn, is_naming, operand_origins, put_off};
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::notes;
-use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Opcode, Result};
+use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Opcode, Result, notes};
 
 /// A part of a stage's work: one module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,10 +5,9 @@ use super::split::{Leaf, Source, Split};
 use super::when::Task;
 use crate::dce::remove_dead;
 use phzc_ir::edit::Names;
-use phzc_ir::notes;
 use phzc_ir::{
     Attr, Computation, DType, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Shape, Sharding,
-    Span, Value,
+    Span, Value, notes,
 };
 use smallvec::SmallVec;
 use std::collections::BTreeMap;

@@ -293,7 +293,7 @@ fn own_work(module: &Module, id: InstrId) -> f64 {
 fn with_entry(module: &Module, mut instrs: Vec<Instr>, outputs: &[InstrId]) -> Module {
     let shapes = outputs.iter().map(|id| instrs[id.index()].shape.clone()).collect();
     instrs.push(Instr {
-        name: "phzc.outputs".into(),
+        name: "outputs.all".into(),
         op: Opcode::Tuple,
         operands: outputs.iter().copied().collect(),
         shape: Shape::Tuple(shapes),

@@ -10,8 +10,9 @@ use crate::check::listed;
 use crate::derive::{InstrFacts, Leaf, Problem, derive, planned_comps};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
-use phzc_ir::notes;
-use phzc_ir::{Diagnostic, Instr, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value};
+use phzc_ir::{
+    Diagnostic, Instr, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value, notes,
+};
 use std::ops::Range;
 
 /// Per axis of a mesh: the axes of the one mesh that it is.

@@ -16,8 +16,7 @@ use phzc_cost::{Pipeline, Schedule, Timeline};
 use phzc_ir::Value as Attribute;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::{Options, Value, eval};
-use phzc_ir::notes;
-use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Payload, Result, Shape};
+use phzc_ir::{Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Payload, Result, Shape, notes};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -218,7 +217,7 @@ impl Writer<'_, '_> {
         let operands: Vec<InstrId> = outputs.iter().map(|id| self.map[id]).collect();
         let shapes = operands.iter().map(|id| self.instrs[id.index()].shape.clone()).collect();
         let root = Instr {
-            name: "phzc.outputs".into(),
+            name: "outputs.all".into(),
             op: Opcode::Tuple,
             operands: operands.into(),
             shape: Shape::Tuple(shapes),

@@ -4,7 +4,6 @@ use super::{LAST_INNER, Short};
 use crate::blocks::{BlockId, Blocks};
 use crate::classes::{ClassId, ClassMap};
 use crate::graph::{Graph, NodeId};
-use crate::shard::unique::loops;
 
 impl Short {
     /// Per block: the one that it must be laid out as, which is itself but for the last inner layer's.
@@ -13,7 +12,7 @@ impl Short {
     /// read by the next as they do not lie.
     pub fn tied(&self, graph: &Graph, blocks: &Blocks) -> Option<Vec<BlockId>> {
         let nodes = self.nodes(graph);
-        let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| loops(blocks, members)).collect();
+        let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| blocks.loops(members)).collect();
         let mut tied: Vec<Option<BlockId>> = vec![None; blocks.members.len()];
         let mut is_apart = vec![false; blocks.members.len()];
         let mut pairs = Vec::new();

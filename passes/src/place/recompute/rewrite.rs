@@ -13,10 +13,9 @@ use crate::derive::{Phase, is_naming, origin};
 use crate::partial;
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
-use phzc_ir::notes;
 use phzc_ir::{
     Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, TilingKind,
-    Value,
+    Value, notes,
 };
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;

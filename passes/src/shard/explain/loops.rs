@@ -2,22 +2,12 @@
 
 use crate::blocks::BlockId;
 use crate::classes::{ClassId, ClassMap};
+use crate::explanation::LoopFact;
 use crate::graph::{NodeId, TensorId};
 use crate::shard::menu::Menu;
 use crate::shard::model::Model;
 use phzc_ir::{FactorKind, Module};
 use smallvec::SmallVec;
-
-/// A loop of a block.
-#[derive(Clone, Debug)]
-pub struct LoopFact {
-    /// A tensor's dimension that runs over it: `dimension 0 of h`.
-    pub place: String,
-    /// Its size.
-    pub size: i64,
-    /// Per mesh axis: its name, and why it cannot split the loop.
-    pub refused: Vec<(String, String)>,
-}
 
 /// The loops of more than one iteration that the instruction has, or any of its block's if it has none.
 pub(super) fn facts(

@@ -4,8 +4,6 @@ mod loops;
 mod terms;
 mod totals;
 
-pub use loops::LoopFact;
-pub use terms::{Movement, Term};
 pub(super) use totals::totals;
 
 use super::emit::planned_comps;
@@ -14,63 +12,9 @@ use super::model::Model;
 use super::splits::Splitter;
 use super::strategy_map;
 use crate::blocks::BlockId;
+use crate::explanation::{Considered, Explanation, Verdict};
 use crate::graph::NodeId;
 use phzc_ir::{Diagnostic, InstrId, Layout, Module, Result, nearest};
-
-/// What is known about one instruction's layout.
-#[derive(Clone, Debug)]
-pub struct Explanation {
-    /// The instruction.
-    pub name: String,
-    /// The mesh that was chosen.
-    pub mesh: String,
-    /// How many other instructions its block lays out at once.
-    pub n_others: usize,
-    /// Every strategy, the winner first, then by time; those that are forbidden last.
-    pub strategies: Vec<Considered>,
-    /// The loops of the block, and where they cannot be split.
-    pub loops: Vec<LoopFact>,
-}
-
-/// A strategy of a block, given what its neighbours were given.
-#[derive(Clone, Debug)]
-pub struct Considered {
-    /// Alpa's name of it, for a contraction.
-    pub name: Option<String>,
-    /// The layouts of the instruction's operands.
-    pub operands: Vec<String>,
-    /// The layout of its first result.
-    pub result: String,
-    /// What it takes, the parts that take no time left out.
-    pub terms: Vec<Term>,
-    /// Bytes per device of the block's tensors that are alive at the peak.
-    pub memory_bytes: f64,
-    /// What became of it.
-    pub verdict: Verdict,
-}
-
-/// What became of a strategy.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// It is in the plan.
-    Chosen,
-    /// Whatever the neighbours do, the strategy at this position is no dearer and needs no more memory.
-    Dominated(usize),
-    /// It takes so many seconds more than the chosen one, the neighbours being as they are; infinitely many where a
-    /// value cannot be brought into the layout that it needs.
-    Dearer(f64),
-    /// It would take so many seconds less, but needs so many bytes more on each device.
-    TooLarge(f64, f64),
-    /// The user forbids it, by this word.
-    Forbidden(&'static str),
-}
-
-impl Considered {
-    /// Seconds of all its parts.
-    pub fn secs(&self) -> f64 {
-        self.terms.iter().map(|term| term.secs).sum()
-    }
-}
 
 /// Explains the instructions of these names.
 ///

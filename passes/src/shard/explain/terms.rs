@@ -1,8 +1,8 @@
 //! The parts of what a strategy takes: kernels, what is reduced inside, reshards from and to the neighbours.
 
-use super::Considered;
 use super::loops::name;
 use crate::blocks::BlockId;
+use crate::explanation::{Considered, Movement, Part, Term};
 use crate::graph::TensorId;
 use crate::pricing;
 use crate::shard::menu::Strategy;
@@ -12,46 +12,6 @@ use crate::shard::pricer::NodePricer;
 use crate::shard::reshard_cost::{Source, message_bytes};
 use crate::shard::want::Want;
 use phzc_ir::Module;
-
-/// One part.
-#[derive(Clone, Debug)]
-pub struct Term {
-    /// What takes the time, as a reader knows it.
-    pub what: String,
-    part: Part,
-    /// The collectives, in order.
-    pub moves: Vec<Movement>,
-    /// Seconds of all executions in one step.
-    pub secs: f64,
-    /// Executions in one step.
-    pub times: f64,
-}
-
-/// What takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// The block's kernels.
-    Kernels,
-    /// Bringing a value that the block makes into the layout in which others find it.
-    Inside,
-    /// Bringing a value into the layout that the block reads.
-    Read(TensorId),
-    /// Bringing a value of the block into the layout that another block reads.
-    Written,
-}
-
-/// A collective.
-#[derive(Clone, Debug)]
-pub struct Movement {
-    /// HLO's name.
-    pub kind: &'static str,
-    /// The mesh axes.
-    pub axes: Vec<String>,
-    /// Message bytes on one device.
-    pub bytes: f64,
-    /// Seconds of one time.
-    pub secs: f64,
-}
 
 /// The parts of a block's time under a choice, without those that take none.
 pub(super) fn of(module: &Module, model: &mut Model, block: BlockId, own: &[u32], paid: &Paid) -> Vec<Term> {
@@ -131,18 +91,6 @@ fn movements(model: &mut Model, tensor: TensorId, source: Source, target: Want) 
         before = step.layout;
     }
     found
-}
-
-impl Term {
-    /// Whether it is kernels, not communication.
-    pub(super) fn is_kernels(&self) -> bool {
-        self.part == Part::Kernels
-    }
-
-    /// Whether it is listed under another block too, which reads the value.
-    pub(super) fn is_written(&self) -> bool {
-        self.part == Part::Written
-    }
 }
 
 /// What a strategy costs whatever the neighbours do, and what they see of it.

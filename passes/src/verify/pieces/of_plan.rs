@@ -6,8 +6,7 @@ use super::text::Made;
 use crate::derive::{Leaf, origin};
 use crate::partial;
 use crate::pricing::AxisMask;
-use phzc_ir::notes;
-use phzc_ir::{ArrayShape, Computation, InstrId, Key, Layout, Mesh, Module, Shape, Sharding, Value};
+use phzc_ir::{ArrayShape, Computation, InstrId, Key, Layout, Mesh, Module, Shape, Sharding, Value, notes};
 use std::collections::BTreeMap;
 
 /// The plan's piece in the making.

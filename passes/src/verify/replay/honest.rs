@@ -6,9 +6,8 @@ use super::{Plan, is_joint, phase, picked, read, stage};
 use crate::derive::{Phase, aliased, is_naming, origin, origin_by};
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::eval::Value;
-use phzc_ir::notes;
 use phzc_ir::ops::linear::{is_rounding, is_zero};
-use phzc_ir::{CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, View};
+use phzc_ir::{CompId, Computation, Diagnostic, Instr, InstrId, Key, Module, Opcode, Result, View, notes};
 use std::collections::BTreeSet;
 
 /// What is known of an instruction of the entry.

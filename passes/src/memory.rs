@@ -9,13 +9,21 @@
 //! With microbatches see [`crate::derive::Nature`]: a value that backward reads is there for every microbatch
 //! in flight; where a schedule puts off gradients of weights see [`super::held`], where devices hold several stages [`super::shared`]. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
-use super::held::Held;
-use super::live::{Live, live};
-use super::shared::{GroupMemory, Shared};
+mod describe;
+mod held;
+mod live;
+mod shared;
+
+pub(crate) use describe::{amount, largest_at_peak};
+pub use shared::GroupMemory;
+
 use crate::derive::{Aliased, Facts, InstrFacts, Nature, aliased, control_flow, derive};
+use held::Held;
+use live::{Live, live};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, Result};
 use rayon::prelude::*;
+use shared::Shared;
 
 /// What one device of each stage needs, and what it has.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,7 +256,7 @@ impl Sweep<'_> {
     fn is_allocated(&self, comp: CompId, id: InstrId, leaf: usize) -> bool {
         let instr = self.module.comp(comp).instr(id);
         match instr.op {
-            Opcode::While => !super::live::is_passed_on(self.module, instr, leaf),
+            Opcode::While => !live::is_passed_on(self.module, instr, leaf),
             Opcode::Conditional => true,
             _ => self.facts.comps[comp.index()][id.index()].is_allocated,
         }

@@ -1,8 +1,8 @@
 //! What microbatches hold of each stage where gradients of weights are put off, by hand.
 
 use super::*;
-use crate::check::live::live;
 use crate::derive::derive;
+use crate::memory::live::live;
 use crate::testing::{staged, staged_with};
 
 /// A product of two matrices of which a microbatch has a quarter: 256 bytes.

@@ -1,9 +1,8 @@
 //! Takes a plan out of a module: what is left is the program as the user gave it.
 
+use crate::derive::planned_comps;
 use crate::partial;
-use crate::shard::emit::planned_comps;
-use phzc_ir::notes;
-use phzc_ir::{InstrId, Key, Module};
+use phzc_ir::{InstrId, Key, Module, notes};
 
 /// Removes phzc's reshards and its shardings; shardings that the program came with stay.
 pub fn strip(module: &mut Module) {

@@ -3,14 +3,14 @@
 use phzc_ir::{Diagnostic, Result, Span};
 
 /// `name{…}` as written.
-pub(super) struct RawStep {
+pub(crate) struct RawStep {
     pub name: String,
     pub span: Span,
     pub options: Vec<RawOption>,
 }
 
 /// `key=value` as written, the value without its braces or quotes.
-pub(super) struct RawOption {
+pub(crate) struct RawOption {
     pub key: String,
     pub key_span: Span,
     pub value: String,
@@ -18,7 +18,7 @@ pub(super) struct RawOption {
 }
 
 /// Splits a pipeline; an empty text is an empty pipeline.
-pub(super) fn parse(text: &str) -> Result<Vec<RawStep>> {
+pub(crate) fn parse(text: &str) -> Result<Vec<RawStep>> {
     let mut reader = Reader { text, at: 0 };
     let mut steps = Vec::new();
     reader.skip_space();
@@ -153,7 +153,7 @@ fn is_special(byte: u8) -> bool {
 }
 
 /// `value` in the plainest spelling that reads back as itself.
-pub(super) fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     if !value.bytes().any(is_special) {
         value.to_owned()
     } else if is_balanced(value) {

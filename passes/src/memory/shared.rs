@@ -66,8 +66,8 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::memory;
     use crate::derive::derive;
+    use crate::memory::memory;
     use phzc_cost::schedule::Part;
     use phzc_cost::{Cluster, Pipeline, Schedule};
     use phzc_ir::{Module, parse};
