@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_axis_is_a_row_of_axes_after_those_of_the_axes_before_it() {
-        assert_eq!(place(&[4], &[2, 2]), Some(vec![0..2]));
+        assert_eq!(place(&[4, 2], &[2, 2, 2]), Some(vec![0..2, 2..3]));
         assert_eq!(place(&[2, 4], &[2, 2, 2]), Some(vec![0..1, 1..3]));
         assert_eq!(place(&[2, 2], &[3, 2, 2]), Some(vec![1..2, 2..3]));
         assert_eq!(place(&[4, 2], &[2, 4]), None);
