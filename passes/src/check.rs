@@ -11,7 +11,7 @@
 //! * Every value is there before it is read, task by task in the plan's schedule ([`crate::derive::order`]).
 //! * The update works on sums over microbatches, forward and backward on microbatches ([`crate::derive::accumulate`]), and every device has its
 //!   part of each.
-//! * A device's memory suffices, by liveness ([`memory`]).
+//! * A device's memory suffices, by liveness ([`crate::memory`]).
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
 

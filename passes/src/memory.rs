@@ -7,7 +7,7 @@
 //! last time by then. An elementwise op or an update may write over an operand of the same size that dies
 //! there. A loop adds the peak of its body beyond what it carries; a conditional that of its largest branch.
 //! With microbatches see [`crate::derive::Nature`]: a value that backward reads is there for every microbatch
-//! in flight; where a schedule puts off gradients of weights see [`super::held`], where devices hold several stages [`super::shared`]. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
+//! in flight; where a schedule puts off gradients of weights see `held.rs`, where devices hold several stages `shared.rs`. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
 mod describe;
 mod held;
