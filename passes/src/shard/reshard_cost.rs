@@ -4,7 +4,7 @@ use super::forbid::Forbid;
 use super::reshard_graph::{Edge, ReshardGraph};
 use super::want::Want;
 use crate::derive::Move;
-use crate::pricing::AxisMask;
+use crate::pricing::{AxisMask, axes_of};
 use indexmap::IndexMap;
 use petgraph::algo::dijkstra;
 use petgraph::graph::NodeIndex;
@@ -117,6 +117,11 @@ impl Reshards {
         if is_there(source, want) {
             return Some(0.0);
         }
+        if source.layout == want.layout && want.partial & !source.partial == 0 {
+            let steps = self.sums_at_home(source, want);
+            let secs = |step: &Step| self.step_secs(step, source.layout, tensor.1, price);
+            return Some(steps.iter().map(secs).sum());
+        }
         let query = self.query(source, want, tensor)?;
         // What the graph has come to hold since is out of reach.
         self.costs(&query, price).get(query.goal.index())?.map(|cost| cost.secs)
@@ -132,6 +137,9 @@ impl Reshards {
     ) -> Option<Vec<Step>> {
         if is_there(source, want) {
             return Some(Vec::new());
+        }
+        if source.layout == want.layout && want.partial & !source.partial == 0 {
+            return Some(self.sums_at_home(source, want));
         }
         let query = self.query(source, want, tensor)?;
         let costs = self.costs(&query, price).clone();
@@ -151,6 +159,30 @@ impl Reshards {
         }
         steps.reverse();
         Some(steps)
+    }
+
+    /// The all-reduces of a value that stays where it is made: an op's own, which no path over other layouts can stand for.
+    fn sums_at_home(&self, source: Source, want: Want) -> Vec<Step> {
+        let sums = source.partial & !want.partial;
+        let groups: Vec<AxisMask> = match source.is_joint {
+            true => vec![sums],
+            false => axes_of(sums).map(|axis| 1 << axis).collect(),
+        };
+        let mut partial = source.partial;
+        let reduce = |axes: AxisMask| {
+            partial &= !axes;
+            Step::of(Move { kind: Some(Collective::AllReduce), axes, layout: source.layout }, partial)
+        };
+        groups.into_iter().map(reduce).collect()
+    }
+
+    fn step_secs(&self, step: &Step, before: Layout, bytes: f64, price: &PriceFn) -> f64 {
+        let secs = |it: &Move| match it.kind {
+            Some(kind) if self.forbid.forbids(kind) => f64::INFINITY,
+            Some(kind) => price(kind, it.axes, message_bytes(it, before, &self.mesh, bytes)),
+            None => 0.0,
+        };
+        step.moves.iter().map(secs).sum()
     }
 
     fn query(&mut self, source: Source, want: Want, (dims, bytes): (&Dims, f64)) -> Option<Query> {
@@ -268,6 +300,20 @@ mod tests {
     fn reduces_one_loop_over_two_axes_at_once() {
         assert_eq!(check(partial(R, 0b11, true), R), "all-reduce@11");
         assert_eq!(check(partial(R, 0b11, true), R.with(1, Some(0))), "all-reduce@11 slice@10");
+    }
+
+    #[test]
+    fn a_value_that_stays_where_it_is_made_is_all_reduced_whatever_a_scatter_and_a_gather_cost() {
+        let mesh = Mesh::new(&[2, 4]);
+        let mut reshards = Reshards::new(&mesh, Forbid::default());
+        let price = |kind: Collective, _: u8, bytes: f64| {
+            bytes * if kind == Collective::AllReduce { 9.0 } else { 1.0 }
+        };
+        let tensor = (&Dims::from_slice(&[64, 64]), 4096.0);
+        let source = partial(R, 0b11, true);
+        assert_eq!(reshards.secs(source, R.into(), tensor, &price), Some(9.0 * 4096.0));
+        let steps = reshards.steps(source, R.into(), tensor, &price).expect("there is a path");
+        assert_eq!(steps.iter().map(Step::kind).collect::<Vec<_>>(), [Some(Collective::AllReduce)]);
     }
 
     #[test]
