@@ -26,7 +26,8 @@ use devices::Devices;
 use phzc_ir::eval::{Array, Inputs, Options, Value, run};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
-use phzc_ir::{Computation, Diagnostic, Module, Result, Shape, counted};
+use phzc_ir::trip::trip_count;
+use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted};
 use pieces::Pieces;
 use widen::widen;
 
@@ -145,6 +146,21 @@ impl Settings {
     fn options(&self) -> Options {
         Options { fill_elided: self.fill_elided.then_some(self.seed), ..Options::default() }
     }
+
+    /// The same for a plan: its loops run no longer than twice those of its program, or they count as endless.
+    fn options_of_plan(&self, program: &Module) -> Options {
+        let options = self.options();
+        let most = most_trips(program).map_or(options.max_trips, |most| 2 * most + 2);
+        Options { max_trips: most.min(options.max_trips), ..options }
+    }
+}
+
+/// Trips of a program's longest loop; none if it has one of which they are not known.
+fn most_trips(program: &Module) -> Option<u64> {
+    let ids = (0..program.comps.len()).map(CompId::new);
+    let all = ids.flat_map(|comp| program.comp(comp).iter().map(move |(id, instr)| (comp, id, instr)));
+    let loops = all.filter(|(_, _, instr)| instr.op == Opcode::While);
+    loops.map(|(comp, id, _)| trip_count(program, comp, id)).try_fold(0, |most, trips| Some(most.max(trips?)))
 }
 
 /// Runs a program and its plan on the same inputs. Where it makes sense all floats are widened first.
@@ -228,13 +244,13 @@ fn compared(
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
-    let options = &settings.options();
+    let (options, of_plan) = (&settings.options(), &settings.options_of_plan(original));
     let devices = Devices::of(planned)?;
     let tolerance = settings.tolerance.unwrap_or_else(|| compare::tolerance(original));
     let (inputs, chains) = (Inputs::of(original, &devices.parts()), Chains::of(original));
     let given = inputs.draw(settings.seed, options).map_err(Failed::of_program)?;
     let (wanted, recorded) = chains.run(&given, options).map_err(Failed::of_program)?;
-    let made = devices.run(&given, options)?;
+    let made = devices.run(&given, of_plan)?;
     let mut verified = Verified {
         outputs: compare::outputs(&wanted, &made, tolerance)?,
         n_steps: 1,
@@ -258,9 +274,9 @@ fn compared(
     verified.dark.idle_inputs = idle.map_err(Failed::of_program)?;
     drop(recorded);
     let wanted_far = run(original, &far, options).map_err(Failed::of_program)?;
-    verified.is_far_apart = is_far_apart(&wanted_far, devices.run(&far, options), tolerance);
+    verified.is_far_apart = is_far_apart(&wanted_far, devices.run(&far, of_plan), tolerance);
     let wanted_next = run(original, &next, options).map_err(Failed::of_program)?;
-    let made = devices.run(&second.inputs(&made), options)?;
+    let made = devices.run(&second.inputs(&made), of_plan)?;
     let outputs = compare::outputs(&wanted_next, &made, tolerance)?;
     verified.dark.constant_outputs = unchanged(&wanted, &wanted_far);
     verified.outputs = verified.outputs.into_iter().zip(outputs).map(|(one, other)| one.and(other)).collect();

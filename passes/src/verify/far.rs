@@ -62,11 +62,15 @@ fn mapped(given: Vec<Value>, of: impl Fn(f64) -> f64 + Copy) -> Vec<Value> {
 }
 
 fn floats(array: &Array, of: impl Fn(f64) -> f64) -> Option<Array> {
-    let elements = || array.to_f64_vec().into_iter().map(&of);
+    with_floats(array, array.to_f64_vec().into_iter().map(of))
+}
+
+/// An array like this one with other floats; none of an array of something else.
+pub fn with_floats(array: &Array, elements: impl Iterator<Item = f64>) -> Option<Array> {
     let (dtype, dims) = (array.dtype(), array.dims());
     match (dtype.class(), dtype) {
-        (Class::Float, DType::F64) => Array::from_vec(dtype, dims, elements().collect::<Vec<f64>>()),
-        (Class::Float, _) => Array::from_vec(dtype, dims, elements().map(|x| x as f32).collect()),
+        (Class::Float, DType::F64) => Array::from_vec(dtype, dims, elements.collect::<Vec<f64>>()),
+        (Class::Float, _) => Array::from_vec(dtype, dims, elements.map(|x| x as f32).collect()),
         _ => None,
     }
 }

@@ -12,6 +12,7 @@
 //! Microbatches are a mesh axis as everywhere; in which order stages run them is judged by `check`'s rules.
 
 mod claims;
+mod compared;
 mod cut;
 mod draft;
 mod of_plan;

@@ -5,6 +5,7 @@ use super::super::far::{FAR, positive, scaled};
 use super::super::shrink::shrink_plan;
 use super::super::widen::widen;
 use super::super::{LEAST, Settings, compare};
+use super::compared::with_ties;
 use crate::derive::header;
 use indexmap::IndexMap;
 use phzc_ir::eval::{Inputs, Value, run};
@@ -96,7 +97,7 @@ impl<'s> Judge<'s> {
 
     /// Compares on so many inputs, and on more until every output has said something.
     fn compare(&self, program: &Module, devices: &Devices, n_draws: u64) -> Result<Outcome> {
-        let options = self.settings.options();
+        let (options, of_plan) = (self.settings.options(), self.settings.options_of_plan(program));
         let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(program));
         let inputs = Inputs::of(program, &devices.parts());
         let is_closed = program.entry().params().is_empty();
@@ -104,8 +105,9 @@ impl<'s> Judge<'s> {
         let mut is_finite = true;
         for draw in 0..if is_closed { 1 } else { n_draws.max(MAX_DRAWS) } {
             let given = drawn(inputs.draw(self.settings.seed.wrapping_add(draw), &options)?, draw);
+            let given = with_ties(program, given, draw);
             let wanted = run(program, &given, &options)?;
-            let Ok(made) = devices.join(&devices.run_each(&given, &options)?) else {
+            let Ok(made) = devices.join(&devices.run_each(&given, &of_plan)?) else {
                 return Ok(Outcome::Differs { error: f64::INFINITY, tolerance });
             };
             let outputs = compare::outputs(&wanted, &made, tolerance)?;

@@ -80,3 +80,21 @@ fn a_plan_is_far_apart_where_it_makes_something_else_or_nothing_of_large_floats(
     assert!(is_far_apart(&one, Err(Diagnostic::error("it overflows")), 1e-12));
     assert!(!between(MOMENT, MOMENT).is_far_apart);
 }
+
+#[test]
+fn a_loop_of_the_plan_that_does_not_end_is_no_matter_of_hours() {
+    let program = |step: usize| {
+        format!(
+            "body {{ p = (s32[], f32[8]) parameter(0) i = s32[] get-tuple-element(p), index=0 v = f32[8] get-tuple-element(p), index=1
+               s = s32[] constant({step}) j = s32[] add(i, s) w = f32[8] negate(v) ROOT t = (s32[], f32[8]) tuple(j, w) }}
+             cond {{ p = (s32[], f32[8]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(5)
+               ROOT k = pred[] compare(i, n), direction=LT }}
+             ENTRY e {{ x = f32[8] parameter(0) z = s32[] constant(0) t = (s32[], f32[8]) tuple(z, x)
+               l = (s32[], f32[8]) while(t), condition=cond, body=body ROOT y = f32[8] get-tuple-element(l), index=1 }}"
+        )
+    };
+    let [right, endless] = [1, 0].map(|step| phzc_ir::parse(&program(step)).expect("a legal program"));
+    let failed = verify(&right, &endless, &Settings::default()).expect_err("it does not end");
+    assert!(failed.error.message.contains("this loop has not ended after 12 trips"), "{:?}", failed.error);
+    assert!(verify(&right, &right, &Settings::default()).is_ok());
+}

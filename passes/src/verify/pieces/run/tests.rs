@@ -103,3 +103,23 @@ fn a_piece_that_is_negative_or_zero_is_tried_on_positive_numbers_too() {
     let why = "its values are not finite on any inputs tried".to_owned();
     assert_eq!(judged(body, 0.0).0, Outcome::Open(why));
 }
+
+#[test]
+fn floats_that_are_compared_are_equal_in_places() {
+    // The gradient of a maximum: of equal values half goes either way.
+    let body = |x: &str, direction: &str| {
+        format!(
+            "ENTRY e {{ x = f32[16] parameter(0); m = f32[16] parameter(1); z = f32[16] parameter(2);
+            k = pred[16] compare({x}, m), direction={direction}; ROOT y = f32[16] select(k, z, x); }}"
+        )
+    };
+    let outcome = |right: &str, wrong: &str| {
+        let settings = Settings::default();
+        let ([program, _], [_, plan]) = (both(right), both(wrong));
+        Judge::new(&settings).judge(&[program, plan], 1)
+    };
+    let right = body("x", "EQ");
+    assert_eq!(outcome(&right, &right), Outcome::Equal);
+    assert!(matches!(outcome(&right, &body("z", "EQ")), Outcome::Differs { .. }), "another operand");
+    assert!(matches!(outcome(&body("x", "GE"), &body("x", "GT")), Outcome::Differs { .. }), "a tie");
+}
