@@ -18,6 +18,7 @@ mod draft;
 mod of_plan;
 mod of_program;
 mod run;
+mod tamed;
 #[cfg(test)]
 mod tests;
 mod text;
