@@ -5,8 +5,8 @@ use phzc_ir::eval::Value;
 use phzc_ir::{Computation, InstrId, Module, Opcode};
 
 /// The inputs with every second element of what is compared the same on both sides; which ones, alternates between draws.
-pub fn with_ties(program: &Module, mut given: Vec<Value>, draw: u64) -> Vec<Value> {
-    for (a, b) in compared(program.entry()) {
+pub fn with_ties(module: &Module, mut given: Vec<Value>, draw: u64) -> Vec<Value> {
+    for (a, b) in compared(module.entry()) {
         let (Value::Array(one), Value::Array(other)) = (&given[a], &given[b]) else { continue };
         let pairs = one.to_f64_vec().into_iter().zip(other.to_f64_vec()).enumerate();
         let tied = pairs.map(|(at, (one, other))| if (at as u64 + draw) % 2 == 1 { one } else { other });

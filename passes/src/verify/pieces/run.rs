@@ -105,11 +105,11 @@ impl<'s> Judge<'s> {
             return Ok(Outcome::Open(message));
         }
         self.flops += flops;
-        self.compare(program, &devices, n_draws)
+        self.compare([program, plan], &devices, n_draws)
     }
 
     /// Compares on so many inputs, and on more until every output has said something.
-    fn compare(&self, program: &Module, devices: &Devices, n_draws: u64) -> Result<Outcome> {
+    fn compare(&self, [program, plan]: [&Module; 2], devices: &Devices, n_draws: u64) -> Result<Outcome> {
         let (options, of_plan) = (self.settings.options(), self.settings.options_of_plan(program));
         let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(program));
         let inputs = Inputs::of(program, &devices.parts());
@@ -118,7 +118,7 @@ impl<'s> Judge<'s> {
         let mut is_finite = true;
         for draw in 0..if is_closed { 1 } else { n_draws.max(MAX_DRAWS) } {
             let given = drawn(inputs.draw(self.settings.seed.wrapping_add(draw), &options)?, draw);
-            let given = with_ties(program, given, draw);
+            let given = [program, plan].iter().fold(given, |given, module| with_ties(module, given, draw));
             let wanted = run(program, &given, &options)?;
             let Ok(made) = devices.join(&devices.run_each(&given, &of_plan)?) else {
                 return Ok(Outcome::Differs { error: f64::INFINITY, tolerance });
