@@ -9,7 +9,8 @@ use common::mutate::{case, for_secs};
 use common::program;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Diagnostic, parse, print, verify};
-use phzc_passes::{Context, Hooks, Pipeline, manager, registry};
+use phzc_passes::registry::REGISTRY;
+use phzc_passes::{Context, Hooks, Pipeline, manager};
 
 /// Cases of a plain `cargo test`.
 const N_CASES: u64 = 1_000;
@@ -22,8 +23,8 @@ fn seeds() -> Vec<String> {
 /// Every pass that changes programs, then the judges.
 fn pipeline() -> Pipeline {
     let wanted = ["dce", "inline", "simplify", "fuse", "shard", "place", "check", "estimate", "spmd"];
-    let known: Vec<&str> = wanted.into_iter().filter(|name| registry::find(name).is_some()).collect();
-    Pipeline::parse(&known.join(",")).expect("all are known")
+    let known: Vec<&str> = wanted.into_iter().filter(|name| REGISTRY.find(name).is_some()).collect();
+    phzc_passes::pipeline(&known.join(",")).expect("all are known")
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn passes_plan_or_refuse() {
 fn gradients_are_made_or_refused() {
     let seeds: Vec<String> =
         common::golden().iter().filter(|path| is_differentiated(path)).map(|path| program(path)).collect();
-    let pipeline = Pipeline::parse("grad{loss=0,wrt=all},optimizer").expect("both are known");
+    let pipeline = phzc_passes::pipeline("grad{loss=0,wrt=all},optimizer").expect("both are known");
     let examine = |text: &str| examine_with(text, &pipeline);
     let n_made = (0..N_CASES).filter(|&number| case("gradients", &seeds, number, examine)).count();
     eprintln!("{N_CASES} cases from {} programs, {n_made} of them legal", seeds.len());

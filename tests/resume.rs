@@ -3,7 +3,7 @@
 mod common;
 
 use common::{examples, phzc, scratch};
-use phzc_passes::registry;
+use phzc_passes::registry::REGISTRY;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use std::process::Command;
 /// The user's own line, as far as its passes exist.
 fn pipeline() -> String {
     let wanted = ["dce", "fuse", "shard", "place"];
-    let known = wanted.into_iter().filter(|name| registry::find(name).is_some());
+    let known = wanted.into_iter().filter(|name| REGISTRY.find(name).is_some());
     known.collect::<Vec<_>>().join(",")
 }
 

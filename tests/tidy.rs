@@ -12,6 +12,19 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 400;
 /// Files that are one table, or were generated.
 const TABLES: &[&str] = &["passes/native/bindgen/src/highs_1_15.rs"];
+/// The crates in `passes`, those that others use first.
+const CRATES_OF_PASSES: [&str; 10] = [
+    "passes/analysis",
+    "passes/plan",
+    "passes/pass",
+    "passes/opt",
+    "passes/solver",
+    "passes/planner",
+    "passes/spmd",
+    "passes/audit",
+    "passes/testing",
+    "passes",
+];
 /// Where sources are.
 const SOURCES: &[&str] = &["ir", "cost", "passes", "driver", "tests", "benches"];
 
@@ -80,9 +93,10 @@ fn every_pass_has_a_file_and_golden_tests_of_its_name() {
     let mut offenders = Vec::new();
     for pass in PASSES {
         let file = pass.name.replace('-', "_");
-        let homes = [format!("passes/src/{file}.rs"), format!("passes/src/{file}/mod.rs")];
-        if !homes.iter().any(|home| root().join(home).is_file()) {
-            offenders.push(format!("pass `{}`: no file {}", pass.name, homes[0]));
+        let names = [format!("src/{file}.rs"), format!("src/{file}/mod.rs")];
+        let homes = names.iter().flat_map(|name| CRATES_OF_PASSES.map(|home| format!("{home}/{name}")));
+        if !homes.into_iter().any(|home| root().join(home).is_file()) {
+            offenders.push(format!("pass `{}`: no file {}", pass.name, names[0]));
         }
         let golden = files(&root().join("tests/golden").join(&file));
         if !golden.iter().any(|path| path.extension().is_some_and(|found| found == "ir")) {
@@ -159,9 +173,8 @@ fn only_the_driver_touches_the_world() {
         ["std::fs", "std::env", "println!", "eprintln!", "std::process", "std::net", "Instant::now"];
     let mut offenders = Vec::new();
     let is_core = |name: &str| {
-        ["ir/src/", "cost/src/", "passes/src/", "passes/solver/src/"]
-            .iter()
-            .any(|core| name.starts_with(core))
+        let mut homes = ["ir", "cost"].iter().chain(&CRATES_OF_PASSES);
+        homes.any(|home| name.starts_with(&format!("{home}/src/")))
     };
     for (name, text) in sources().into_iter().filter(|(name, _)| is_core(name)) {
         let code = text.split("#[cfg(test)]").next().unwrap_or("");
@@ -212,7 +225,7 @@ fn production(text: &str) -> String {
 }
 
 fn is_test(name: &str) -> bool {
-    ["/tests/", "tests.rs", "testing.rs"].iter().any(|part| name.contains(part))
+    ["/tests/", "tests.rs", "testing.rs", "passes/testing/"].iter().any(|part| name.contains(part))
         || name.starts_with("benches/")
 }
 
@@ -225,12 +238,12 @@ fn the_notes_of_a_plan_are_named_in_one_place() {
     none(foreign.map(|(name, _)| format!("{name}: a note's name stands in ir/src/notes.rs alone")).collect());
 }
 
-/// The modules of `passes` at the top, and which others each names.
-fn modules_of_passes() -> BTreeMap<String, BTreeSet<String>> {
+/// The modules of a crate at the top, and which others each names.
+fn modules_of(home: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, text) in sources() {
-        let Some(rest) = name.strip_prefix("passes/src/").filter(|rest| !is_test(rest) && *rest != "lib.rs")
-        else {
+        let rest = name.strip_prefix(home).and_then(|rest| rest.strip_prefix("/src/"));
+        let Some(rest) = rest.filter(|rest| !is_test(rest) && *rest != "lib.rs") else {
             continue;
         };
         let own = rest.split('/').next().unwrap_or("").trim_end_matches(".rs").to_owned();
@@ -256,8 +269,14 @@ fn crate_paths(code: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_module_of_passes_leads_to_itself_over_others() {
-    let modules = modules_of_passes();
+fn no_module_leads_to_itself_over_others() {
+    let in_cycles = CRATES_OF_PASSES.iter().flat_map(|home| in_cycles(home));
+    assert_eq!(in_cycles.collect::<Vec<_>>(), [""; 0]);
+}
+
+/// The modules of a crate that lead to themselves over others.
+fn in_cycles(home: &str) -> Vec<String> {
+    let modules = modules_of(home);
     let leads = |from: &String| {
         let mut seen: BTreeSet<&String> = BTreeSet::new();
         let mut work: Vec<&String> = modules[from].iter().collect();
@@ -268,6 +287,23 @@ fn no_module_of_passes_leads_to_itself_over_others() {
         }
         seen.contains(from)
     };
-    let found: Vec<&String> = modules.keys().filter(|name| leads(name)).collect();
-    assert_eq!(found, [""; 0]);
+    modules.keys().filter(|name| leads(name)).map(|name| format!("{home}: {name}")).collect()
+}
+
+#[test]
+fn crates_of_passes_use_only_those_before_them() {
+    let mut offenders = Vec::new();
+    for (at, home) in CRATES_OF_PASSES.iter().enumerate().filter(|(_, home)| !home.ends_with("testing")) {
+        let manifest = read(&root().join(home).join("Cargo.toml"));
+        let own =
+            manifest.split("[dependencies]").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or("");
+        let later = CRATES_OF_PASSES[at..].iter().map(|name| name.rsplit('/').next().unwrap_or(name));
+        let used = later.filter(|name| own.contains(&format!("phzc-{name}.")));
+        offenders.extend(used.map(|name| format!("{home} uses {name}")));
+        // The planner and its judges know nothing of each other.
+        let (planner, audit) = (home.ends_with("planner"), home.ends_with("audit"));
+        let rival = if planner { "phzc-audit." } else { "phzc-planner." };
+        offenders.extend(((planner || audit) && own.contains(rival)).then(|| format!("{home} uses {rival}")));
+    }
+    none(offenders);
 }

@@ -10,7 +10,7 @@ use phzc_passes::{Pipeline, Step, place};
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
     let mut pipeline =
-        Pipeline::parse(&args.passes).map_err(|errors| wrong("--passes", &args.passes, errors))?;
+        phzc_passes::pipeline(&args.passes).map_err(|errors| wrong("--passes", &args.passes, errors))?;
     let asked = [
         ("--pin", shard::PASS.name, !args.pins.is_empty()),
         ("--explain", shard::PASS.name, !args.explain.is_empty()),

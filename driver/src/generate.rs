@@ -10,8 +10,8 @@ use crate::{Failure, Io, files, write_stdout};
 use accumulate::accumulate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Module, notes, print};
+use phzc_passes::Context;
 use phzc_passes::manager::{self, Hooks};
-use phzc_passes::{Context, Pipeline};
 use std::path::Path;
 
 /// Does what the command line says.
@@ -44,7 +44,8 @@ fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
 }
 
 fn run_passes(module: &mut Module, passes: &str, io: &mut Io) -> Result<(), Failure> {
-    let pipeline = Pipeline::parse(passes).map_err(|errors| Failure { code: 1, source: None, errors })?;
+    let pipeline =
+        phzc_passes::pipeline(passes).map_err(|errors| Failure { code: 1, source: None, errors })?;
     let cluster = Cluster::named(DEFAULT_CLUSTER)?;
     let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: io.clock };

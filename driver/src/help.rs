@@ -1,8 +1,9 @@
 //! `--help-passes`: the registry as text.
 
 use phzc_ir::{Diagnostic, Result, nearest};
-use phzc_passes::registry::{ALIASES, Alias, PASSES, alias, find, names};
+use phzc_passes::registry::{ALIASES, PASSES, REGISTRY};
 use phzc_passes::stop::STOPS;
+use phzc_passes::syntax::Alias;
 use phzc_passes::{OptionInfo, Pass};
 
 /// All passes and pipelines, one line each; or everything about the one of that name.
@@ -10,7 +11,7 @@ pub(crate) fn text(name: &str) -> Result<String> {
     if name.is_empty() {
         return Ok(overview());
     }
-    match (find(name), alias(name)) {
+    match (REGISTRY.find(name), REGISTRY.alias(name)) {
         (Some(pass), _) => Ok(one_pass(pass)),
         (_, Some(alias)) => Ok(one_alias(alias)),
         _ => Err(unknown(name)),
@@ -18,7 +19,7 @@ pub(crate) fn text(name: &str) -> Result<String> {
 }
 
 fn unknown(name: &str) -> Diagnostic {
-    let known = names();
+    let known = REGISTRY.names();
     let guess = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? "));
     let help = format!("{}known: {}", guess.unwrap_or_default(), known.join(", "));
     Diagnostic::error(format!("unknown pass `{name}`")).help(help)

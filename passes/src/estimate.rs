@@ -1,11 +1,11 @@
 //! `estimate`: what the planned program takes, in seconds and bytes, as `plan.json`.
 //!
-//! The module does not change: the figures follow from its text. [`crate::report`] has the formulas' places.
+//! The module does not change: the figures follow from its text. [`phzc_plan::report`] has the formulas' places.
 
-use crate::fuse;
-use crate::pass::{Changed, Context, Options, Pass};
-use crate::report::plan_json;
 use phzc_ir::{Module, Result};
+use phzc_pass::pass::{Changed, Context, Options, Pass};
+use phzc_plan::report::plan_json;
+use phzc_planner::fuse;
 
 /// The pass.
 pub static PASS: Pass = Pass {

@@ -4,9 +4,9 @@ use super::corrupt::{Kind, entries};
 use super::root;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Key, Module, notes};
+use phzc_passes::Context;
 use phzc_passes::derive::{header, planned_comps};
 use phzc_passes::verify::{Settings, verify};
-use phzc_passes::{Context, Pipeline};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -41,7 +41,7 @@ pub fn cluster() -> Cluster {
 /// Runs passes on a module.
 pub fn passed(module: &mut Module, pipeline: &str, cluster: &Cluster) -> Result<(), Diagnostic> {
     let mut cx = Context::new(cluster);
-    for step in &Pipeline::parse(pipeline).expect("a legal pipeline").steps {
+    for step in &phzc_passes::pipeline(pipeline).expect("a legal pipeline").steps {
         (step.pass.run)(module, &step.options, &mut cx)?;
     }
     Ok(())

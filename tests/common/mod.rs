@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 use phzc_cost::Cluster;
 use phzc_driver::Io;
 use phzc_ir::Module;
-use phzc_passes::{Context, Pipeline};
+use phzc_passes::Context;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
@@ -128,7 +128,7 @@ pub fn program(path: &Path) -> String {
 pub fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Result<Module> {
     let mut module = original.clone();
     let mut cx = Context::new(cluster);
-    for step in &Pipeline::parse(pipeline).expect("a legal pipeline").steps {
+    for step in &phzc_passes::pipeline(pipeline).expect("a legal pipeline").steps {
         (step.pass.run)(&mut module, &step.options, &mut cx)?;
     }
     Ok(module)

@@ -1,15 +1,12 @@
 //! What the tests of plans share: example programs, clusters, and the passes run on them.
 
-#[path = "../../passes/src/copies/tests/perceptron.rs"]
-mod perceptron;
-
-pub use perceptron::perceptron;
+pub use phzc_testing::perceptron::perceptron;
 
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, parse};
+use phzc_passes::Context;
 use phzc_passes::derive::derive;
 use phzc_passes::report::{Plan, plan};
-use phzc_passes::{Context, Pipeline};
 
 /// The smaller programs of `examples/`, with their names.
 pub const EXAMPLES: &[(&str, &str)] = &[
@@ -50,7 +47,7 @@ pub fn with_memory(hbm_bytes: f64) -> Cluster {
 pub fn passed(text: &str, pipeline: &str, cluster: &Cluster) -> Result<Module, Diagnostic> {
     let mut module = parse(text).expect("a legal program");
     let mut cx = Context::new(cluster);
-    for step in &Pipeline::parse(pipeline).expect("a legal pipeline").steps {
+    for step in &phzc_passes::pipeline(pipeline).expect("a legal pipeline").steps {
         (step.pass.run)(&mut module, &step.options, &mut cx)?;
     }
     Ok(module)

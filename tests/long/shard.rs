@@ -1,9 +1,5 @@
 //! `shard` on random programs: what it writes is legal, complete and the best.
 
-#[path = "../../passes/src/shard/tests/program.rs"]
-pub mod program;
-
-use crate::common::Random;
 use phzc_cost::Cluster;
 use phzc_ir::{Mesh, Module, parse, print, verify};
 use phzc_passes::blocks::Blocks;
@@ -12,8 +8,9 @@ use phzc_passes::derive::{derive, header};
 use phzc_passes::graph::Graph;
 use phzc_passes::shard::model::{Goal, Model};
 use phzc_passes::shard::{Facts, solve_on};
-use phzc_passes::{Changed, Context, Pipeline, inline, report};
-use program::{cluster, program};
+use phzc_passes::{Changed, Context, inline, report};
+use phzc_testing::Random;
+use phzc_testing::program::{cluster, program};
 
 /// Runs `fuse,shard`.
 fn shard(module: &mut Module, mesh: &str, cluster: &Cluster) -> Changed {
@@ -22,7 +19,7 @@ fn shard(module: &mut Module, mesh: &str, cluster: &Cluster) -> Changed {
 
 /// Runs a pipeline; whether the last pass says that it changed the module.
 fn run_passes(module: &mut Module, pipeline: &str, cluster: &Cluster) -> Changed {
-    let pipeline = Pipeline::parse(pipeline).expect("a legal pipeline");
+    let pipeline = phzc_passes::pipeline(pipeline).expect("a legal pipeline");
     let mut cx = Context::new(cluster);
     let ran = pipeline.steps.iter().map(|step| (step.pass.run)(module, &step.options, &mut cx));
     ran.last().expect("there are passes").expect("every program has a plan")

@@ -1,19 +1,17 @@
 //! On thousands of random programs, layouts and meshes, the devices' parts join to what the whole program computes.
 
-#[path = "../../passes/src/spmd/tests/cases.rs"]
+#[path = "../../passes/spmd/src/spmd/tests/cases.rs"]
 mod cases;
-#[path = "../../passes/src/spmd/tests/compare.rs"]
+#[path = "../../passes/spmd/src/spmd/tests/compare.rs"]
 mod compare;
-#[path = "../../passes/src/spmd/tests/layouts.rs"]
+#[path = "../../passes/spmd/src/spmd/tests/layouts.rs"]
 mod layouts;
-#[path = "../../passes/src/spmd/tests/random.rs"]
-mod random;
 
-use crate::common::Random;
 use cases::{all_agree, own_rule, strategies};
 use layouts::annotate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Mesh, Module};
+use phzc_testing::Random;
 
 #[test]
 fn with_random_layouts() {

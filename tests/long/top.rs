@@ -2,15 +2,16 @@
 
 use super::plans::{EXAMPLES, planned, slow_8};
 use phzc_ir::parse;
+use phzc_passes::Context;
 use phzc_passes::alternative::Alternative;
 use phzc_passes::report::{Plan, plan};
-use phzc_passes::{Context, Pipeline};
 
 /// The plan that is taken, and those that are listed.
 fn ranked(program: &str, options: &str) -> (Plan, Vec<Alternative>) {
     let (mut module, cluster) = (parse(program).expect("a legal program"), slow_8());
     let mut cx = Context::new(&cluster);
-    let steps = Pipeline::parse(&format!("fuse,shard,place{{{options}}}")).expect("a legal pipeline").steps;
+    let steps =
+        phzc_passes::pipeline(&format!("fuse,shard,place{{{options}}}")).expect("a legal pipeline").steps;
     for step in &steps {
         (step.pass.run)(&mut module, &step.options, &mut cx).expect("a plan");
     }

@@ -1,9 +1,9 @@
 //! Plans of the example programs compute what the programs compute, on every mesh and through every pipeline.
 
 use super::plans::{EXAMPLES, planned, slow_8};
-use super::shard::program::program;
 use phzc_ir::eval::{Options, inputs, run};
 use phzc_passes::verify::{Settings, Verdict, Verified, verify};
+use phzc_testing::program::program;
 
 /// Asserts that the plan computes the same.
 fn check(name: &str, text: &str, pipeline: &str) -> Verified {

@@ -1,0 +1,138 @@
+//! `check`: judges a planned program by its text alone, sharing no code with the passes that planned it.
+//!
+//! ```text
+//! x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}
+//! y = f32[8,8] negate(x), sharding={devices=[1,2]<=[2]}     →    error: `y` needs operand 0 moved along `x`
+//! ```
+//!
+//! * Every instruction has a layout that divides it, and every op can work on its operands' layouts with no
+//!   communication but a reduction of its own result (see [`phzc_plan::derive`]); changes of layout are explicit.
+//! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
+//! * Every value is there before it is read, task by task in the plan's schedule ([`phzc_plan::derive::order`]).
+//! * The update works on sums over microbatches, forward and backward on microbatches ([`phzc_plan::derive::accumulate`]), and every device has its
+//!   part of each.
+//! * A device's memory suffices, by liveness ([`phzc_plan::memory`]).
+//!
+//! Precondition: calls and fusions are inlined. The module does not change.
+
+#[cfg(test)]
+mod tests;
+
+use phzc_analysis::graph::Graph;
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Module, Result, counted};
+use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use phzc_plan::derive::{
+    BatchSplit, Facts, Problem, accumulate, batch_splits_of, derive, is_planned, known, listed, order,
+};
+use phzc_plan::memory::{StageMemory, amount, largest_at_peak, memory_of};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "check",
+    summary: "re-derives the plan from the text alone and judges it: legality, communication, memory",
+    options: &[OptionInfo {
+        name: "strict",
+        kind: OptionKind::Choice(&["auto", "true", "false"]),
+        default: "auto",
+        help: "whether a reshard that the text leaves to the partitioner is an error; auto: only in phzc's plans",
+    }],
+    run,
+};
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    let mut facts = derive(module)?;
+    let is_strict = match options.text("strict") {
+        "auto" => is_planned(module),
+        word => word == "true",
+    };
+    if is_strict {
+        let untimely = untimely(module, &facts);
+        facts.problems.extend(untimely);
+    }
+    let (errors, warnings): (Vec<&Problem>, Vec<&Problem>) =
+        facts.problems.iter().partition(|problem| is_strict || problem.is_fatal);
+    if let Some(error) = listed(module, &errors, Diagnostic::error) {
+        return Err(error);
+    }
+    cx.warnings.extend(listed(module, &warnings, Diagnostic::warning));
+    fits(module, &facts, cx.cluster)?;
+    Ok(Changed::No)
+}
+
+/// What is wrong about when a plan's tasks run: stages, phases, microbatches.
+pub fn untimely(module: &Module, facts: &Facts) -> Vec<Problem> {
+    let graph = Graph::build(module);
+    let mut found = order::problems(module, facts);
+    found.extend(uneven_microbatches(module, facts, &graph));
+    found.extend(accumulate::problems(module, facts, &graph));
+    found
+}
+
+/// Activations whose batch is split over more devices than a microbatch can be.
+fn uneven_microbatches(module: &Module, facts: &Facts, graph: &Graph) -> Vec<Problem> {
+    let n = facts.header.n_microbatches;
+    if n == 1 {
+        return Vec::new();
+    }
+    let problem = |split: &BatchSplit| Problem {
+        comp: split.comp,
+        instr: split.instr,
+        is_fatal: false,
+        message: uneven(&module.comp(split.comp).instr(split.instr).name, split, n),
+    };
+    batch_splits_of(facts, graph).iter().filter(|split| !split.allows(n)).map(problem).collect()
+}
+
+fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -> String {
+    match n_tiles {
+        1 => format!("`{name}` has a batch dimension of {size}, which cannot be cut into {n} microbatches"),
+        _ => format!(
+            "`{name}` splits a batch dimension of {size} over {n_tiles} devices, each of {n} microbatches cannot be split so"
+        ),
+    }
+}
+
+/// Whether every stage's devices have the memory that they need.
+fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
+    let memory = memory_of(module, facts, cluster);
+    let n_needed = facts.header.n_devices();
+    if n_needed > cluster.n_devices() {
+        let needed = counted(n_needed, "device");
+        let message = format!("the plan is for {needed}, `{}` has {}", cluster.name, cluster.n_devices());
+        return Err(Diagnostic::error(message).help("plan again for this cluster"));
+    }
+    match memory.stages.iter().position(|stage| stage.peak_bytes > memory.limit_bytes) {
+        Some(stage) => Err(too_large(module, facts, &memory.stages[stage], stage, cluster)),
+        None => Ok(()),
+    }
+}
+
+fn too_large(
+    module: &Module,
+    facts: &Facts,
+    it: &StageMemory,
+    stage: usize,
+    cluster: &Cluster,
+) -> Diagnostic {
+    let header = &facts.header;
+    let whose = match (header.interleaving(), header.meshes.len()) {
+        (Some(_), _) => format!("device group {} ", header.group(stage)),
+        (None, 1) => "the plan ".to_owned(),
+        (None, _) => format!("stage {stage} "),
+    };
+    let (device, limit) = (&cluster.accelerator.name, amount(cluster.accelerator.usable_bytes()));
+    let message =
+        format!("{whose}needs {} on each device, {device} has {limit} to use", amount(it.peak_bytes));
+    let error =
+        Diagnostic::error(message).note(None, format!("{} of it are parameters", amount(it.parameter_bytes)));
+    let error = match it.at.map(|id| module.entry().instr(id)) {
+        Some(peak) => error.note(known(peak.span), format!("most is in use at `{}`", peak.name)),
+        None => error,
+    };
+    let error = match largest_at_peak(module, facts, stage) {
+        Some(largest) => error.note(None, largest),
+        None => error,
+    };
+    error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
+}

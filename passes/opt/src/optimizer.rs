@@ -1,0 +1,235 @@
+//! `optimizer`: turns gradients into a training step: new parameters and states in place of the gradients.
+//!
+//! ```text
+//! w = f32[4] parameter(0)                          w = f32[4] parameter(0)
+//! g = f32[4] …, …={phzc.grad="0"}                  g = f32[4] …
+//!                                                  m.w = f32[4] parameter(1)
+//!                                                  m.w.new = 0.9·m.w + g
+//!                                                  w.new = w − 0.1·m.w.new
+//! ROOT r = (f32[], f32[4]) tuple(loss, g)     →    ROOT r = (f32[], f32[4], f32[4]) tuple(loss, w.new, m.w.new)
+//! ```
+//!
+//! The notes of `grad` say which result is whose gradient. States are parameters after the program's own: all first
+//! moments, all second moments, the number of steps so far; their new values are results after all others, in the same
+//! order. Parameters and states are donated (`input_output_alias`). States are 32-bit floats unless the parameter is
+//! wider, and the update is computed in their type. The formulas are those of optax's `sgd`, `adam` and `adamw`.
+
+mod rule;
+
+use phzc_analysis::graph::alias_pairs;
+use phzc_ir::build::Builder;
+use phzc_ir::edit::Names;
+use phzc_ir::{DType, Diagnostic, Instr, InstrId, Module, Opcode, Result, Shape, notes};
+use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use rule::{Kind, Rule};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "optimizer",
+    summary: "turns the gradients that `grad` made into updates of donated parameters and states",
+    options: &[
+        OptionInfo {
+            name: "kind",
+            kind: OptionKind::Choice(&["sgd", "momentum", "adam", "adamw"]),
+            default: "adamw",
+            help: "the rule",
+        },
+        number("lr", "1e-3", "learning rate"),
+        number("momentum", "0.9", "of kind momentum: what is kept of the last update"),
+        number("beta1", "0.9", "of adam and adamw: decay of the first moment"),
+        number("beta2", "0.999", "of adam and adamw: decay of the second moment"),
+        number("eps", "1e-8", "of adam and adamw: added to the root of the second moment"),
+        number("decay", "1e-4", "of adamw: weight decay per unit of learning rate"),
+    ],
+    run,
+};
+
+const fn number(name: &'static str, default: &'static str, help: &'static str) -> OptionInfo {
+    OptionInfo { name, kind: OptionKind::Text("a number"), default, help }
+}
+
+/// A parameter that is updated.
+struct Updated {
+    /// Its number.
+    number: usize,
+    param: InstrId,
+    gradient: InstrId,
+    /// The result that was its gradient.
+    output: usize,
+}
+
+fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Changed> {
+    let rule = Rule::read(options)?;
+    module.put_entry_last();
+    let updated = updated(module)?;
+    let root = module.entry().root;
+    let mut b = Builder::resume(std::mem::replace(module, Module::empty()));
+    let step = append(&mut b, root, &rule, &updated);
+    let root = b.tuple(&step.outputs);
+    *module = b.finish(root);
+    header(module, &step.donated);
+    crate::dce::remove_dead(module);
+    Ok(Changed::Yes)
+}
+
+/// The parameters whose gradients are results.
+fn updated(module: &Module) -> Result<Vec<Updated>> {
+    let entry = module.entry();
+    let params = entry.params();
+    let root = entry.root();
+    let outputs = if root.op == Opcode::Tuple { &root.operands[..] } else { &[] };
+    let updates = module.attr("input_output_alias").map(alias_pairs).unwrap_or_default();
+    let mut found = Vec::new();
+    for (output, &gradient) in outputs.iter().enumerate() {
+        let instr = entry.instr(gradient);
+        let Some(note) = instr.note(notes::GRAD) else { continue };
+        let number = note.parse::<usize>().ok().filter(|&number| number < params.len());
+        let Some((number, &param)) = number.and_then(|number| Some((number, params.get(number)?))) else {
+            let message =
+                format!("the note `{}=\"{note}\"` of `{}` names no parameter", notes::GRAD, instr.name);
+            return Err(Diagnostic::error(message).at(instr.span));
+        };
+        if !entry.instr(param).shape.same_type(&instr.shape) {
+            let message =
+                format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
+            return Err(Diagnostic::error(message).at(instr.span));
+        }
+        let is_again = found.iter().any(|it: &Updated| it.number == number);
+        if is_again || updates.iter().any(|(_, donated, _)| *donated as usize == number) {
+            return Err(twice(entry.instr(param), is_again));
+        }
+        found.push(Updated { number, param, gradient, output });
+    }
+    if found.is_empty() {
+        return Err(
+            Diagnostic::error("no result is a gradient").help("run `grad` first: `--passes grad,optimizer`")
+        );
+    }
+    Ok(found)
+}
+
+/// The error for a parameter that would be updated twice.
+fn twice(param: &Instr, has_two_gradients: bool) -> Diagnostic {
+    let name = &param.name;
+    let (what, help) = match has_two_gradients {
+        true => ("has two gradients", "add the losses up, and differentiate their sum"),
+        false => ("is updated already", "give the forward program, not a whole step"),
+    };
+    Diagnostic::error(format!("`{name}` {what}")).at(param.span).help(help)
+}
+
+/// The results of a step, and which of them replace which parameters.
+struct Step {
+    outputs: Vec<InstrId>,
+    donated: Vec<(usize, usize)>,
+}
+
+fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated]) -> Step {
+    let n_params = b.instrs().iter().filter(|instr| instr.param_number().is_some()).count();
+    let mut outputs: Vec<InstrId> = b.instr(root).operands.to_vec();
+    let mut donated: Vec<(usize, usize)> = updated.iter().map(|it| (it.output, it.number)).collect();
+    let mut names = Names::new(b.instrs());
+    let prefixes = rule.states();
+    let mut states: Vec<Vec<InstrId>> = Vec::new();
+    for prefix in prefixes {
+        states.push(updated.iter().map(|it| state(b, &mut names, prefix, it.param)).collect());
+    }
+    let steps = matches!(rule.kind, Kind::Adam { .. }).then(|| {
+        let before = b.parameter(&names.free("step"), Shape::array(DType::S32, &[]));
+        let one = b.scalar(DType::S32, 1.0);
+        b.add(before, one)
+    });
+    let corrections = rule.corrections(b, steps);
+    let mut new_states = vec![Vec::new(); prefixes.len()];
+    for (index, it) in updated.iter().enumerate() {
+        let own: Vec<InstrId> = states.iter().map(|of_all| of_all[index]).collect();
+        let (param, made) = rule.apply(b, it.param, it.gradient, &own, corrections);
+        outputs[it.output] = param;
+        made.into_iter().zip(&mut new_states).for_each(|(new, all)| all.push(new));
+    }
+    for new in new_states.into_iter().flatten().chain(steps) {
+        donated.push((outputs.len(), n_params + outputs.len() - b.instr(root).operands.len()));
+        outputs.push(new);
+    }
+    updated.iter().for_each(|it| b.instr_mut(it.gradient).remove_note(notes::GRAD));
+    Step { outputs, donated }
+}
+
+/// A parameter for the state of another one.
+fn state(b: &mut Builder, names: &mut Names, prefix: &str, param: InstrId) -> InstrId {
+    let dtype = rule::state_type(b.dtype(param));
+    let (dims, name) = (b.dims(param), format!("{prefix}.{}", b.instr(param).name));
+    let name = names.free(&name);
+    b.parameter(&name, Shape::array(dtype, &dims))
+}
+
+/// Says which results replace which parameters, besides what was donated before.
+fn header(module: &mut Module, donated: &[(usize, usize)]) {
+    let old = module.attr("input_output_alias").unwrap_or("").trim().to_owned();
+    let inside = old.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or("").trim();
+    let new = donated.iter().map(|(output, param)| format!("{{{output}}}: ({param}, {{}}, may-alias)"));
+    let kept = (!inside.is_empty()).then(|| inside.to_owned());
+    let all: Vec<String> = kept.into_iter().chain(new).collect();
+    module.set_attr("input_output_alias", format!("{{ {} }}", all.join(", ")));
+    module.attrs.retain(|attr| &*attr.key != "entry_computation_layout");
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+    use insta::assert_snapshot;
+
+    const LOSS: &str = "HloModule m
+ENTRY e { w = f32[4] parameter(0) x = f32[4] parameter(1) ROOT loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }";
+
+    #[test]
+    fn plain_descent_takes_a_rate_of_the_gradient_off() {
+        assert_snapshot!(check("grad{wrt=w},optimizer{kind=sgd,lr=0.5}", LOSS), @r#"
+        HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
+
+        ENTRY e {
+          w = f32[4] parameter(0)
+          x = f32[4] parameter(1)
+          loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+          constant.0 = f32[] constant(1)
+          dot.1 = f32[4] dot(constant.0, x), lhs_contracting_dims={}, rhs_contracting_dims={}
+          constant.3 = f32[] constant(0.5)
+          broadcast.4 = f32[4] broadcast(constant.3), dimensions={}
+          multiply.5 = f32[4] multiply(dot.1, broadcast.4)
+          subtract.6 = f32[4] subtract(w, multiply.5)
+          ROOT tuple.7 = (f32[], f32[4]) tuple(loss, subtract.6)
+        }
+        "#);
+    }
+
+    #[test]
+    fn momentum_keeps_a_state_per_parameter() {
+        assert_snapshot!(check("grad{wrt=w},optimizer{kind=momentum,lr=0.5,momentum=0.25}", LOSS), @r#"
+        HloModule m, input_output_alias={ {1}: (0, {}, may-alias), {2}: (2, {}, may-alias) }
+
+        ENTRY e {
+          w = f32[4] parameter(0)
+          x = f32[4] parameter(1)
+          loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+          constant.0 = f32[] constant(1)
+          dot.1 = f32[4] dot(constant.0, x), lhs_contracting_dims={}, rhs_contracting_dims={}
+          m.w = f32[4] parameter(2)
+          constant.3 = f32[] constant(0.25)
+          broadcast.4 = f32[4] broadcast(constant.3), dimensions={}
+          multiply.5 = f32[4] multiply(m.w, broadcast.4)
+          add.6 = f32[4] add(multiply.5, dot.1)
+          constant.7 = f32[] constant(0.5)
+          broadcast.8 = f32[4] broadcast(constant.7), dimensions={}
+          multiply.9 = f32[4] multiply(add.6, broadcast.8)
+          subtract.10 = f32[4] subtract(w, multiply.9)
+          ROOT tuple.11 = (f32[], f32[4], f32[4]) tuple(loss, subtract.10, add.6)
+        }
+        "#);
+    }
+
+    #[test]
+    fn numbers_that_are_none_and_programs_without_gradients_are_errors() {
+        assert_snapshot!(check("grad,optimizer{lr=fast}", LOSS), @"error: `lr` of `optimizer` must be a number from 0 up, got `fast`; in pass `optimizer`");
+        assert_snapshot!(check("optimizer", LOSS), @"error: no result is a gradient; in pass `optimizer`; run `grad` first: `--passes grad,optimizer`");
+    }
+}

@@ -1,0 +1,119 @@
+//! What a pass is: a name, a summary, typed options, and a function from module to module.
+
+use crate::alternative::Alternative;
+use crate::explanation::Explanation;
+use indexmap::IndexMap;
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Module, Result};
+
+/// A pass: one static per file, listed in [`phzc_passes::registry`].
+pub struct Pass {
+    /// Name in `--passes`; also the file and the golden directory.
+    pub name: &'static str,
+    /// One line for `--help-passes`.
+    pub summary: &'static str,
+    /// What may stand in the braces of `name{key=value}`.
+    pub options: &'static [OptionInfo],
+    /// Changes the module; says whether it did.
+    pub run: fn(&mut Module, &Options, &mut Context) -> Result<Changed>,
+}
+
+/// Whether a pass changed the module; the manager checks the answer in debug builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The printed module differs.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// One option of a pass.
+pub struct OptionInfo {
+    /// Key before the equals sign.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: OptionKind,
+    /// The value when it is not given, as text.
+    pub default: &'static str,
+    /// One line for `--help-passes`.
+    pub help: &'static str,
+}
+
+/// The values that an option takes.
+pub enum OptionKind {
+    /// An integer between these bounds, both included.
+    Int {
+        /// Least.
+        min: i64,
+        /// Greatest.
+        max: i64,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Text that the pass checks itself; says what it looks like.
+    Text(&'static str),
+    /// Text that says itself what is wrong with it; says what it looks like. Spans are in the text.
+    Checked(&'static str, fn(&str) -> Result<()>),
+}
+
+/// The options of one pass in a pipeline, checked against its table, defaults filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Text per option, in the pass' order.
+    pub values: IndexMap<&'static str, String>,
+}
+
+impl Options {
+    /// An option's text. The manager has filled in every option of the pass.
+    pub fn text(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", String::as_str)
+    }
+
+    /// An integer option.
+    pub fn int(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// A flag.
+    pub fn flag(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+}
+
+/// What passes share besides the module.
+pub struct Context<'a> {
+    /// The hardware to plan for.
+    pub cluster: &'a Cluster,
+    /// What the user should hear of; the run goes on.
+    pub warnings: Vec<Diagnostic>,
+    /// Whether anybody reads `artifacts`: of very many layers they take seconds.
+    pub wants_artifacts: bool,
+    /// Text files for `--dump-dir`, by file name: `blocks.txt`, `strategy_map.txt`.
+    pub artifacts: IndexMap<String, String>,
+    /// Instructions whose layouts the user wants explained.
+    pub explain: Vec<String>,
+    /// The explanations, from `shard`.
+    pub explanations: Vec<Explanation>,
+    /// The best plans, from `place`, if several were asked for.
+    pub alternatives: Vec<Alternative>,
+    /// Called with a short phrase when long work advances.
+    pub progress: &'a (dyn Fn(&str) + Sync),
+}
+
+impl<'a> Context<'a> {
+    /// A context that shows no progress.
+    pub fn new(cluster: &'a Cluster) -> Context<'a> {
+        Context {
+            cluster,
+            warnings: Vec::new(),
+            wants_artifacts: true,
+            artifacts: IndexMap::new(),
+            explain: Vec::new(),
+            explanations: Vec::new(),
+            alternatives: Vec::new(),
+            progress: &|_| {},
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Tests of pipelines as text, on a pass of their own: the registry's passes come and go.
+
+use super::*;
+use crate::pass::Changed;
+use insta::assert_snapshot;
+
+static SAMPLE: Pass = Pass {
+    name: "sample",
+    summary: "for tests",
+    options: &[
+        OptionInfo { name: "n", kind: OptionKind::Int { min: 1, max: 8 }, default: "2", help: "" },
+        OptionInfo { name: "exact", kind: OptionKind::Flag, default: "false", help: "" },
+        OptionInfo { name: "goal", kind: OptionKind::Choice(&["time", "price"]), default: "time", help: "" },
+        OptionInfo { name: "mesh", kind: OptionKind::Text("a mesh such as `x=2`"), default: "", help: "" },
+    ],
+    run: |_, _, _| Ok(Changed::No),
+};
+
+static REGISTRY: Registry = Registry { passes: &[&DCE], aliases: &[] };
+
+static DCE: Pass = Pass { name: "dce", summary: "for tests", options: &[], run: |_, _, _| Ok(Changed::No) };
+
+/// The options in braces, printed back; or the errors, one per line, with the place of each.
+fn check(text: &str) -> String {
+    let raw = match syntax::parse(&format!("sample{{{text}}}")) {
+        Ok(raw) => raw,
+        Err(error) => return error.to_string(),
+    };
+    let (mut step, mut errors) = (Step::new(&SAMPLE), Vec::new());
+    for (index, option) in raw[0].options.iter().enumerate() {
+        let is_repeated = raw[0].options[..index].iter().any(|earlier| earlier.key == option.key);
+        errors.extend(set(&mut step, option, is_repeated).err().map(|error| error.to_string()));
+    }
+    if errors.is_empty() { step.to_string() } else { errors.join("\n") }
+}
+
+#[test]
+fn prints_only_what_is_not_the_default() {
+    assert_snapshot!(check("n=2, exact=true , goal=price"), @"sample{exact=true,goal=price}");
+    assert_snapshot!(check("n=+3,exact=false"), @"sample{n=3}");
+    assert_snapshot!(check(""), @"sample");
+}
+
+#[test]
+fn values_may_hold_equals_signs_commas_braces_and_quotes() {
+    assert_snapshot!(check("mesh=x=2"), @"sample{mesh=x=2}");
+    assert_snapshot!(check("mesh={x=2,y=4},n=3"), @"sample{n=3,mesh={x=2,y=4}}");
+    assert_snapshot!(check(r#"mesh="x=2,y=4""#), @"sample{mesh={x=2,y=4}}");
+    assert_snapshot!(check(r#"mesh="a\"}b\\""#), @r#"sample{mesh="a\"}b\\"}"#);
+    assert_snapshot!(check("mesh={{a},{b}}"), @"sample{mesh={{a},{b}}}");
+}
+
+#[test]
+fn what_is_printed_reads_back_as_the_same() {
+    for value in ["", "x", "x=2", "a,b", "}{", "{", "\"", "\\", "\\\"}", " ", "é,ü", "{a}b"] {
+        let text = format!("mesh={}", syntax::quoted(value));
+        let printed = check(&text);
+        let inside = printed.trim_start_matches("sample").strip_prefix('{').and_then(|s| s.strip_suffix('}'));
+        assert_eq!(check(inside.unwrap_or("")), printed, "{value:?}");
+    }
+}
+
+#[test]
+fn every_wrong_option_is_reported() {
+    assert_snapshot!(check("n=9,exat=true,goal=fast,n=1,zzzzzz=1"), @r"
+    option `n` of `sample` needs an integer from 1 to 8, got `9`
+    unknown option `exat` of `sample`; did you mean `exact`? known: n, exact, goal, mesh
+    option `goal` of `sample` needs one of `time`, `price`, got `fast`
+    option `n` of `sample` is given twice
+    unknown option `zzzzzz` of `sample`; known: n, exact, goal, mesh
+    ");
+}
+
+#[test]
+fn syntax_errors_say_what_was_expected() {
+    assert_snapshot!(check("n"), @"expected `=` after an option's name, found `}`");
+    assert_snapshot!(check("=3"), @"expected an option such as `key=value`, found `=`");
+    assert_snapshot!(check("n=1 mesh=2"), @"expected `,` or `}` after an option, found `m`");
+    assert_snapshot!(check("mesh={a"), @"expected `,` or `}` after an option, found the end");
+    assert_snapshot!(check("mesh=\"a"), @"this string is never closed");
+}
+
+#[test]
+fn unknown_passes_are_all_reported_with_the_nearest_name() {
+    let errors = REGISTRY.pipeline("dcee,dce,frobnicate{a=1}").expect_err("two are unknown");
+    let places: Vec<_> = errors.iter().map(|error| error.span.map(|span| (span.start, span.end))).collect();
+    assert_eq!(places, [Some((0, 4)), Some((9, 19))]);
+    assert!(errors[0].to_string().contains("did you mean `dce`?"), "{}", errors[0]);
+}
+
+#[test]
+fn a_pipeline_prints_back_as_the_same_text() {
+    let text = "dce,dce";
+    assert_eq!(REGISTRY.pipeline(text).expect("both exist").to_string(), text);
+    assert!(REGISTRY.pipeline(" ").expect("nothing is a pipeline").steps.is_empty());
+}

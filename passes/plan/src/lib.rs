@@ -1,0 +1,12 @@
+//! What a plan's text says: layouts and movements, microbatches, memory, and the one price that planner and report share.
+
+pub mod derive;
+pub mod memory;
+pub mod microbatch;
+pub mod partial;
+pub mod plan_note;
+pub mod pricing;
+pub mod report;
+pub mod strip;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,326 @@
+//! The result as figures: `plan.json`, and what the terminal's table is made of (schema: docs/plan-schema.md).
+//!
+//! All times come from [`crate::derive`]'s facts and [`crate::pricing`]'s formulas; the planner's own claims
+//! (`planned_secs`, `lower_bound_secs`, `gap`, `stop`) are passed on from the header's note. With `M` microbatches
+//! an op on data runs `M` times on an `M`-th of the batch, a sum over microbatches once per step
+//! ([`crate::derive::Nature`]).
+
+mod costs;
+pub mod price;
+mod recompute;
+mod sends;
+mod tensors;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use costs::{Cost, costs_of};
+pub use price::products_secs;
+pub use trace::trace;
+
+use crate::derive::{Facts, derive};
+use crate::memory::memory_of;
+use phzc_cost::{Cluster, Pipeline, Schedule};
+use phzc_ir::{Module, Result};
+use price::StagePrice;
+use serde::Serialize;
+
+/// What a plan costs and where it puts things.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Version of this schema.
+    pub schema: u32,
+    /// Seconds of one step, by the final text.
+    pub time_secs: f64,
+    /// The part of them that comes after all microbatches.
+    #[serde(skip)]
+    pub once_secs: f64,
+    /// Seconds of one step, as the planner's model has them.
+    pub planned_secs: Option<f64>,
+    /// Seconds that no plan can beat, as the planner claims.
+    pub lower_bound_secs: Option<f64>,
+    /// How far `planned_secs` may be from the best: 0.1 is 10 %.
+    pub gap: Option<f64>,
+    /// Why the search stopped.
+    pub stop: Option<String>,
+    /// Devices that the plan uses.
+    pub n_devices: usize,
+    /// Usable memory of one device.
+    #[serde(serialize_with = "whole")]
+    pub memory_limit_bytes: f64,
+    /// The cluster's name.
+    pub cluster: String,
+    /// Microbatches of one step.
+    pub n_microbatches: usize,
+    /// The order in which stages run them: `1f1b`, `gpipe`, `zero-bubble`, `interleaved:2`.
+    pub schedule: String,
+    /// Collectives that the plan does not mention and a partitioner would insert.
+    pub n_implicit_collectives: u64,
+    /// Pipeline stages, first to last.
+    pub stages: Vec<Stage>,
+    /// Communication, one entry per kind, axes and stage.
+    pub collectives: Vec<CollectiveUse>,
+    /// Where the time goes on the slowest stage.
+    pub breakdown: Breakdown,
+    /// The largest tensors, those of one type and layout together.
+    pub tensors: Vec<BigTensor>,
+}
+
+/// One pipeline stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stage {
+    /// First and last device.
+    pub devices: [usize; 2],
+    /// The device group that holds it, where groups hold several stages each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<usize>,
+    /// Its mesh: `x=2,y=4`; empty for one device.
+    pub mesh: String,
+    /// Instructions that it runs.
+    pub n_instrs: usize,
+    /// Seconds of one microbatch's forward part.
+    pub forward_secs: f64,
+    /// Seconds of one microbatch's backward part.
+    pub backward_secs: f64,
+    /// The part of `backward_secs` that does again what the forward part has done.
+    pub recompute_secs: f64,
+    /// The part of `backward_secs` that no other stage waits for, gradients of weights: a zero-bubble schedule puts it off.
+    pub weight_gradient_secs: f64,
+    /// Seconds of what is done once per step: gradients' reductions, the optimizer.
+    pub update_secs: f64,
+    /// Seconds of one microbatch over the boundary to the next stage, in either direction; none of the last stage.
+    pub send_secs: f64,
+    /// Microbatches whose activations it holds at once, by the schedule.
+    pub n_in_flight: usize,
+    /// Peak bytes on each device, with all stages that it holds.
+    #[serde(serialize_with = "whole")]
+    pub memory_bytes: f64,
+    /// Bytes of parameters among them.
+    #[serde(serialize_with = "whole")]
+    pub parameter_bytes: f64,
+}
+
+/// All collectives of one kind over the same axes in one stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveUse {
+    /// HLO's name, or `send` between stages.
+    pub kind: String,
+    /// Names of the mesh axes.
+    pub axes: Vec<String>,
+    /// The stage (that sends).
+    pub stage: usize,
+    /// How often in one step.
+    pub count: u64,
+    /// Message bytes on one device in one step (NCCL's convention).
+    #[serde(serialize_with = "whole")]
+    pub bytes: f64,
+    /// Seconds in one step.
+    pub time_secs: f64,
+}
+
+/// Seconds of one step on the slowest stage; they add up to `time_secs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Breakdown {
+    /// Kernels that arithmetic bounds, launches included.
+    pub compute_secs: f64,
+    /// Kernels that memory bounds, launches included.
+    pub memory_bound_secs: f64,
+    /// Collectives and sends.
+    pub collective_secs: f64,
+    /// Waiting for other stages.
+    pub bubble_secs: f64,
+}
+
+/// Tensors of one type and layout.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BigTensor {
+    /// The first one's name.
+    pub name: String,
+    /// Its type: `bf16[1024,4096]`.
+    pub shape: String,
+    /// The mesh axes on each dimension: `[x,-]`.
+    pub layout: String,
+    /// Its stage.
+    pub stage: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of one of them on one device.
+    #[serde(serialize_with = "whole")]
+    pub bytes: f64,
+}
+
+/// Bytes in JSON: an integer, as in every other tool (shares of a batch can leave fractions).
+fn whole<S: serde::Serializer>(bytes: &f64, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_u64(bytes.round() as u64)
+}
+
+/// The figures of a planned module.
+///
+/// # Errors
+/// When the header's notes cannot be read.
+pub fn plan(module: &Module, cluster: &Cluster) -> Result<Plan> {
+    Ok(plan_of(module, &derive(module)?, cluster))
+}
+
+/// The figures as pretty-printed JSON, ending in a line break.
+///
+/// # Errors
+/// When the header's notes cannot be read.
+pub fn plan_json(module: &Module, cluster: &Cluster) -> Result<String> {
+    Ok(to_json(&plan(module, cluster)?))
+}
+
+/// A plan as pretty-printed JSON, ending in a line break.
+pub fn to_json(plan: &Plan) -> String {
+    let text = serde_json::to_string_pretty(plan).expect("a plan has string keys only");
+    format!("{text}\n")
+}
+
+/// The figures of facts that are known already.
+pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
+    let prices = price::stages(module, facts, cluster);
+    let sends = sends::sends(module, facts, cluster);
+    let header = &facts.header;
+    let n_implicit = price::n_implicit(facts);
+    let (time_secs, breakdown) = time(facts, &prices, &sends);
+    let mut collectives: Vec<CollectiveUse> = prices
+        .iter()
+        .enumerate()
+        .flat_map(|(stage, price)| price.collective_uses(stage, &facts.header.meshes[stage]))
+        .collect();
+    collectives.extend(sends.uses.iter().cloned());
+    Plan {
+        schema: 1,
+        time_secs,
+        once_secs: once_secs(facts, &prices, &sends),
+        planned_secs: header.figure("planned_secs"),
+        lower_bound_secs: header.figure("lower_bound_secs"),
+        gap: gap(header.figure("planned_secs"), header.figure("lower_bound_secs")),
+        stop: header.plan.get("stop").and_then(|stop| stop.as_str()).map(str::to_owned),
+        n_devices: header.n_devices(),
+        memory_limit_bytes: cluster.accelerator.usable_bytes(),
+        cluster: cluster.name.clone(),
+        n_microbatches: header.n_microbatches,
+        schedule: facts.header.schedule.to_string(),
+        n_implicit_collectives: n_implicit,
+        stages: stages(module, facts, cluster, (&prices, &sends)),
+        collectives,
+        breakdown,
+        tensors: tensors::largest(module, facts),
+    }
+}
+
+/// The planner's plan against the planner's bound: the report's own time is of another model.
+fn gap(planned_secs: Option<f64>, lower_bound_secs: Option<f64>) -> Option<f64> {
+    let (planned, bound) = (planned_secs?, lower_bound_secs?);
+    let gap = (planned - bound) / planned;
+    // Rounding, as in the passes: such a plan's `stop` is `optimal`.
+    Some(if gap > 1e-9 { gap } else { 0.0 })
+}
+
+fn stages(
+    module: &Module,
+    facts: &Facts,
+    cluster: &Cluster,
+    (prices, sends): (&[StagePrice], &sends::Sends),
+) -> Vec<Stage> {
+    let memory = memory_of(module, facts, cluster);
+    let again = recompute::secs(module, facts, cluster);
+    let header = &facts.header;
+    let in_flight = pipeline(facts, prices, sends).in_flight(header.schedule);
+    let stage = |(index, price): (usize, &StagePrice)| Stage {
+        devices: header.devices(index),
+        group: header.interleaving().map(|_| header.group(index)),
+        mesh: header.meshes[index].to_string(),
+        n_instrs: price.n_instrs,
+        forward_secs: price.forward_secs,
+        backward_secs: price.backward_secs,
+        recompute_secs: again[index].min(price.backward_secs),
+        weight_gradient_secs: price.weight_secs.min(price.backward_secs),
+        update_secs: price.update_secs,
+        send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
+        n_in_flight: in_flight[index],
+        memory_bytes: memory.stages[index].peak_bytes,
+        parameter_bytes: memory.stages[index].parameter_bytes,
+    };
+    prices.iter().enumerate().map(stage).collect()
+}
+
+impl Breakdown {
+    fn add(&mut self, other: &Breakdown) {
+        self.compute_secs += other.compute_secs;
+        self.memory_bound_secs += other.memory_bound_secs;
+        self.collective_secs += other.collective_secs;
+        self.bubble_secs += other.bubble_secs;
+    }
+}
+
+impl Plan {
+    /// The times of one microbatch on each stage and between stages.
+    pub fn pipeline(&self) -> Pipeline {
+        let secs = |of: fn(&Stage) -> f64| self.stages.iter().map(of).collect();
+        let mut send_secs: Vec<f64> = secs(|stage| stage.send_secs);
+        send_secs.pop();
+        Pipeline {
+            forward_secs: secs(|stage| stage.forward_secs),
+            backward_secs: secs(|stage| stage.backward_secs),
+            weight_secs: secs(|stage| stage.weight_gradient_secs),
+            send_secs,
+            n_microbatches: self.n_microbatches,
+        }
+    }
+
+    /// Seconds of one step by another schedule.
+    pub fn secs_by(&self, schedule: Schedule) -> f64 {
+        self.pipeline().step_secs(schedule) + self.once_secs
+    }
+}
+
+/// The times of one microbatch on each stage and between stages.
+fn pipeline(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> Pipeline {
+    Pipeline {
+        forward_secs: prices.iter().map(|price| price.forward_secs).collect(),
+        backward_secs: prices.iter().map(|price| price.backward_secs).collect(),
+        weight_secs: prices.iter().map(|price| price.weight_secs.min(price.backward_secs)).collect(),
+        send_secs: sends.boundary_secs.clone(),
+        n_microbatches: facts.header.n_microbatches,
+    }
+}
+
+/// Per stage, the seconds of what is done once per step: the update, and what it sends once.
+fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
+    let once = sends.once_secs.iter().chain(&[0.0]);
+    prices.iter().zip(once).map(|(price, send)| price.update_secs + send).collect()
+}
+
+/// Seconds of what is done once per step, on the device group that takes longest for it.
+fn once_secs(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> f64 {
+    of_groups(facts, &update_secs(prices, sends)).into_iter().fold(0.0, f64::max)
+}
+
+/// Per device group: the sum of its stages' figures.
+fn of_groups(facts: &Facts, of_stages: &[f64]) -> Vec<f64> {
+    let sum = |group| facts.header.stages_of(group).map(|stage| of_stages[stage]).sum();
+    (0..facts.header.n_groups()).map(sum).collect()
+}
+
+/// Seconds of a step, and where they go on the device group that is busy longest.
+fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
+    let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
+    let time_secs = pipeline.step_secs(facts.header.schedule) + once_secs(facts, prices, sends);
+    let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
+    let busy = of_groups(facts, &busy);
+    let slowest = (0..busy.len()).max_by(|&a, &b| busy[a].total_cmp(&busy[b]).then(b.cmp(&a))).unwrap_or(0);
+    let (mut parts, mut send_secs) = (Breakdown::default(), 0.0);
+    for stage in facts.header.stages_of(slowest) {
+        parts.add(&prices[stage].breakdown);
+        send_secs += 2.0 * n_times * sends.boundary_secs.get(stage).copied().unwrap_or(0.0);
+    }
+    let sum = parts.compute_secs + parts.memory_bound_secs + parts.collective_secs;
+    let idle_secs = if prices.len() > 1 { (time_secs - sum).max(0.0) } else { 0.0 };
+    // Sends that run beside computing take no time.
+    let send_secs = send_secs.min(idle_secs);
+    parts.collective_secs += send_secs;
+    parts.bubble_secs = idle_secs - send_secs;
+    (time_secs, parts)
+}

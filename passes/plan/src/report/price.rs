@@ -1,0 +1,225 @@
+//! Seconds of each stage: every instruction and every collective, times how often it runs.
+
+use super::{Breakdown, CollectiveUse};
+use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps, put_off_of_plan, with_callees};
+use crate::pricing::{self, Kernel, Local, axes_of};
+use phzc_cost::{Cluster, Collective};
+use phzc_ir::{CompId, DType, Instr, InstrId, Mesh, Module, Part, Product};
+use std::collections::BTreeMap;
+
+/// What one stage takes.
+#[derive(Clone, Debug, Default)]
+pub struct StagePrice {
+    /// Instructions.
+    pub n_instrs: usize,
+    /// Forward, of one microbatch.
+    pub forward_secs: f64,
+    /// Backward, of one microbatch.
+    pub backward_secs: f64,
+    /// The part of it that no other stage waits for.
+    pub weight_secs: f64,
+    /// The update, once a step.
+    pub update_secs: f64,
+    /// Seconds per step, without waiting.
+    pub breakdown: Breakdown,
+    collectives: BTreeMap<(Collective, u8), Total>,
+}
+
+/// Collectives of one kind over the same axes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    count: f64,
+    bytes: f64,
+    secs: f64,
+}
+
+/// How a part of an instruction runs: `times` per step, each on a `share` of the batch.
+#[derive(Clone, Copy)]
+pub(super) struct Runs {
+    pub times: f64,
+    pub share: f64,
+    phase: Phase,
+    /// The kind of loops of a product that run over the batch.
+    batch: Part,
+}
+
+/// The price of every stage.
+pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePrice> {
+    let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
+    let is_put_off = with_callees(module, put_off_of_plan(module, facts));
+    for comp in planned_comps(module) {
+        for (id, instr) in module.comp(comp).iter() {
+            let price = &mut prices[facts.comps[comp.index()][id.index()].stage];
+            price.instr_put_off(
+                module,
+                facts,
+                cluster,
+                (comp, id, instr),
+                is_put_off[comp.index()][id.index()],
+            );
+        }
+    }
+    prices
+}
+
+/// No plan of a program, given without layouts, takes less on a cluster, whatever it computes again: all its products in tiles that
+/// fit, spread evenly. Per instruction of the entry: how many it stands for.
+pub fn products_secs(module: &Module, facts: &Facts, cluster: &Cluster, n_alike: &[f64]) -> f64 {
+    let secs = |comp: CompId| {
+        let n_alike = |id: InstrId| if comp == module.entry { n_alike[id.index()] } else { 1.0 };
+        let own = |(id, instr): (InstrId, &Instr)| {
+            let own = &facts.comps[comp.index()][id.index()];
+            let is_product = own.kernel == Kernel::Matrix;
+            let flops = if is_product { own.work.flops } else { 0.0 };
+            n_alike(id) * flops / pricing::products_per_sec(cluster, first_dtype(module, comp, instr))
+        };
+        facts.executions[comp.index()] * module.comp(comp).iter().map(own).sum::<f64>()
+    };
+    planned_comps(module).into_iter().map(secs).sum::<f64>() / cluster.n_devices() as f64
+}
+
+/// Collectives per step that the plan does not mention.
+pub fn n_implicit(facts: &Facts) -> u64 {
+    let per_comp = |(instrs, times): (&Vec<InstrFacts>, &f64)| {
+        let implicit = instrs.iter().flat_map(|own| &own.steps).filter(|step| step.is_implicit);
+        implicit.count() as f64 * times
+    };
+    facts.comps.iter().zip(&facts.executions).map(per_comp).sum::<f64>() as u64
+}
+
+pub(super) fn first_dtype(module: &Module, comp: CompId, instr: &Instr) -> DType {
+    let source = instr.operands.first().map_or(instr, |&id| module.comp(comp).instr(id));
+    source.shape.leaves().first().and_then(|leaf| leaf.as_array()).map_or(DType::F32, |array| array.dtype)
+}
+
+impl Runs {
+    fn times(self, executions: f64) -> Runs {
+        Runs { times: self.times * executions, ..self }
+    }
+}
+
+/// An op that touches data runs per microbatch on its part; one on sums of microbatches once; others anew each time.
+pub(super) fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
+    let all = &facts.comps[comp.index()];
+    let operands = instr.operands.iter().flat_map(|operand| &all[operand.index()].natures);
+    let nature = operands.chain(&all[id.index()].natures).copied().max().unwrap_or_default();
+    let is_part = |own: &InstrFacts| own.natures.contains(&Nature::Part);
+    let mut sides = instr.operands.iter().map(|operand| is_part(&all[operand.index()]));
+    let batch = match (sides.next(), sides.next()) {
+        _ if !is_part(&all[id.index()]) => Part::Sums,
+        (Some(true), Some(true)) => Part::Batch,
+        (_, Some(true)) => Part::Columns,
+        _ => Part::Rows,
+    };
+    Runs { batch, ..runs(facts, nature, all[id.index()].phase) }
+}
+
+/// What one device does each time.
+pub(super) fn local(own: &InstrFacts, dtype: DType, runs: Runs) -> Local {
+    let n_parts = 1.0 / runs.share;
+    // Where no loop counts products, the batch is one of the rows' loops.
+    let part = |product: &Product| match runs.batch {
+        Part::Batch if product.batch < n_parts => Part::Rows,
+        part => part,
+    };
+    let product = own.product.map(|product| product.split(part(&product), n_parts));
+    Local { work: own.work * runs.share, product, kernel: own.kernel, dtype }
+}
+
+/// A collective moves the result.
+pub(super) fn step_runs(facts: &Facts, own: &InstrFacts) -> Runs {
+    runs(facts, own.natures.iter().copied().max().unwrap_or_default(), own.phase)
+}
+
+fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
+    let (n_parts, batch) = (facts.header.n_microbatches as f64, Part::Rows);
+    match nature {
+        _ if phase == Phase::Update => Runs { times: 1.0, share: 1.0, phase, batch },
+        Nature::Sum if n_parts > 1.0 => Runs { times: 1.0, share: 1.0, phase: Phase::Update, batch },
+        Nature::Part => Runs { times: n_parts, share: 1.0 / n_parts, phase, batch },
+        Nature::State | Nature::Sum => Runs { times: n_parts, share: 1.0, phase, batch },
+    }
+}
+
+impl StagePrice {
+    /// Adds an instruction of the stage that can be put off, or not.
+    pub fn instr_put_off(
+        &mut self,
+        module: &Module,
+        facts: &Facts,
+        cluster: &Cluster,
+        instr: (CompId, InstrId, &Instr),
+        is_put_off: bool,
+    ) {
+        let before_secs = self.backward_secs;
+        self.instr(module, facts, cluster, instr);
+        self.weight_secs += if is_put_off { self.backward_secs - before_secs } else { 0.0 };
+    }
+
+    /// Adds an instruction of the stage: its kernel and its collectives.
+    pub fn instr(
+        &mut self,
+        module: &Module,
+        facts: &Facts,
+        cluster: &Cluster,
+        (comp, id, instr): (CompId, InstrId, &Instr),
+    ) {
+        let own = &facts.comps[comp.index()][id.index()];
+        let executions = facts.executions[comp.index()];
+        let dtype = first_dtype(module, comp, instr);
+        self.n_instrs += 1;
+        self.kernel(own, dtype, cluster, op_runs(facts, comp, id, instr).times(executions), facts);
+        for step in &own.steps {
+            self.collective(own, step, cluster, step_runs(facts, own).times(executions), facts);
+        }
+    }
+
+    fn kernel(&mut self, own: &InstrFacts, dtype: DType, cluster: &Cluster, runs: Runs, facts: &Facts) {
+        if own.kernel == Kernel::Nothing {
+            return;
+        }
+        let local = local(own, dtype, runs);
+        let secs = pricing::op_secs(cluster, &local);
+        let is_compute =
+            pricing::compute_secs(cluster, &local) >= cluster.accelerator.memory_secs(local.work.bytes);
+        let sum =
+            if is_compute { &mut self.breakdown.compute_secs } else { &mut self.breakdown.memory_bound_secs };
+        *sum += secs * runs.times;
+        self.add(secs * runs.times, runs.phase, facts);
+    }
+
+    fn collective(&mut self, own: &InstrFacts, step: &Step, cluster: &Cluster, runs: Runs, facts: &Facts) {
+        let bytes = step.bytes * runs.share;
+        let mesh = &facts.header.meshes[own.stage];
+        let secs = pricing::collective_secs(cluster, mesh, step.kind, step.axes, bytes);
+        let total = self.collectives.entry((step.kind, step.axes)).or_default();
+        total.count += runs.times;
+        total.bytes += bytes * runs.times;
+        total.secs += secs * runs.times;
+        self.breakdown.collective_secs += secs * runs.times;
+        self.add(secs * runs.times, runs.phase, facts);
+    }
+
+    /// Forward and backward times are per microbatch.
+    fn add(&mut self, secs: f64, phase: Phase, facts: &Facts) {
+        let per_part = secs / facts.header.n_microbatches as f64;
+        match phase {
+            Phase::Forward => self.forward_secs += per_part,
+            Phase::Backward => self.backward_secs += per_part,
+            Phase::Update => self.update_secs += secs,
+        }
+    }
+
+    /// The collectives, by kind, then by axes.
+    pub fn collective_uses(&self, stage: usize, mesh: &Mesh) -> Vec<CollectiveUse> {
+        let name = |(&(kind, axes), total): (&(Collective, u8), &Total)| CollectiveUse {
+            kind: kind.to_string(),
+            axes: axes_of(axes).map(|axis| mesh.axis_name(axis).to_owned()).collect(),
+            stage,
+            count: total.count as u64,
+            bytes: total.bytes,
+            time_secs: total.secs,
+        };
+        self.collectives.iter().map(name).collect()
+    }
+}

@@ -1,0 +1,3 @@
+//! What this crate's unit tests run.
+
+pub(crate) use phzc_testing::*;

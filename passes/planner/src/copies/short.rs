@@ -1,0 +1,226 @@
+//! A program with fewer of its equal layers: the first, two inner ones that stand for all inner ones, and the last.
+//!
+//! A plan of it in which both inner layers are laid out alike is a plan of the whole program. It costs what the whole
+//! plan costs where each instruction counts as often as there are instructions like it, and each value as often as there
+//! are values that are read like it ([`Weigh::Plan`]).
+//!
+//! No plan of the whole program, layers laid out alike or not, costs less than two choices together. Take two neighbouring
+//! inner layers of a plan at random: as often as there are such pairs ([`Weigh::Pairs`]), they cost on average what all inner
+//! layers do, but for half of the first and half of the last; one layer alone ([`Weigh::Alone`]) costs no more than these.
+
+mod cut;
+mod ends;
+mod guests;
+mod stands;
+mod tied;
+
+use super::Copies;
+use cut::cut;
+use ends::Ends;
+use guests::has_guests;
+use phzc_analysis::blocks::Blocks;
+use phzc_analysis::graph::{Graph, Node, NodeId, Tensor, TensorId};
+use phzc_analysis::phase::{Phase, phases};
+use phzc_ir::{InstrId, Module};
+
+/// Programs with fewer layers, what is before and after the equal ones counted as one each, are planned as they are.
+pub const MIN_LAYERS: usize = 16;
+
+/// How often the ends of layers are moved.
+const MAX_ROUNDS: usize = 4;
+
+/// The layers that are left: first, inner, inner, last, and what is like the beginning of one more.
+const FIRST: usize = 0;
+const FIRST_INNER: usize = 1;
+const LAST_INNER: usize = 2;
+const LAST: usize = 3;
+
+/// A program with fewer layers.
+pub struct Short {
+    /// The program.
+    pub module: Module,
+    /// Layers of the whole program.
+    pub n_layers: usize,
+    /// Per instruction of the whole entry: its layer.
+    pub layer_of: Vec<Option<usize>>,
+    /// Per instruction of the whole entry: those of the short one's that stand for it, the one in the first of both inner
+    /// layers and the one in the last; the same where it is in no inner layer.
+    pub stands: Vec<[InstrId; 2]>,
+    /// Per instruction of the short entry: itself in the whole.
+    pub whole_of: Vec<InstrId>,
+    /// Per instruction of the short entry: its place among the layers that are left.
+    place: Vec<Option<usize>>,
+    /// Per instruction of the short entry: its counterparts in the layers before and after, where these are left.
+    pub neighbours: Vec<[Option<InstrId>; 2]>,
+    /// Per instruction of the short entry that is in the last inner layer: its counterpart in the first.
+    twin: Vec<Option<InstrId>>,
+}
+
+/// How often layers are to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weigh {
+    /// As often as they are there.
+    Plan,
+    /// Inner layers as often as two of them are neighbours; what goes between them and others not at all.
+    Pairs,
+    /// One inner layer once, nothing else.
+    Alone,
+}
+
+impl Short {
+    /// The module with fewer layers, with its graph and blocks; `None` where it has few, or something that is in none reads what inner ones make.
+    ///
+    /// Where a layer ends is chosen so that blocks do not lie in two of them.
+    pub fn of(module: &Module) -> Option<(Short, Graph, Blocks)> {
+        Short::counted(module, Copies::find(module)?)
+    }
+
+    /// The same from layers whose ends may be anywhere.
+    pub(super) fn counted(module: &Module, copies: Copies) -> Option<(Short, Graph, Blocks)> {
+        (copies.n() >= MIN_LAYERS).then_some(())?;
+        let mut ends = Ends::new(module.entry(), copies);
+        for _ in 0..MAX_ROUNDS {
+            let copies = ends.copies()?;
+            (copies.n() >= MIN_LAYERS).then_some(())?;
+            let short = cut(module, &copies).filter(Short::is_chain)?;
+            let graph = Graph::build(&short.module);
+            let blocks = Blocks::build(&short.module, &graph, &vec![false; graph.tensors.len()]);
+            if !short.join(&graph, &blocks, &mut ends) {
+                let is_right = short.has_forward(&graph) && !has_guests(&short, &graph, &blocks);
+                return is_right.then_some((short, graph, blocks));
+            }
+        }
+        None
+    }
+
+    /// Whether a layer has a product of the forward part: that is where a pipeline cuts.
+    fn has_forward(&self, graph: &Graph) -> bool {
+        let (phases, nodes) = (phases(&self.module, graph), self.nodes(graph));
+        let is_forward = |node: NodeId| {
+            graph.nodes[node as usize].is_contraction && phases[node as usize] == Phase::Forward
+        };
+        self.twins().filter_map(|(own, _)| nodes[own.index()]).any(is_forward)
+    }
+
+    /// Whether layers read only themselves and those beside them, as all layers do for which these stand.
+    fn is_chain(&self) -> bool {
+        let place = |id: InstrId| self.place[id.index()];
+        let is_far = |(a, b): (usize, usize)| a.abs_diff(b) > 1;
+        let is_wrong = |id: InstrId, operand: &InstrId| place(id).zip(place(*operand)).is_some_and(is_far);
+        !self
+            .module
+            .entry()
+            .iter()
+            .any(|(id, instr)| instr.operands.iter().any(|operand| is_wrong(id, operand)))
+    }
+
+    /// Asks for every block of the inner layers to be in one of them; whether some are in both.
+    fn join(&self, graph: &Graph, blocks: &Blocks, ends: &mut Ends) -> bool {
+        let mut is_any = false;
+        for members in &blocks.members {
+            let nodes = || members.iter().map(|&node| &graph.nodes[node as usize]);
+            let place =
+                |node: &Node| self.place(node).filter(|place| (FIRST_INNER..=LAST_INNER).contains(place));
+            if !nodes().all(|node| place(node).is_some()) {
+                continue;
+            }
+            let parts =
+                nodes().filter_map(|node| Some((self.whole_of[node.instr.index()], place(node)? as i32)));
+            let parts: Vec<(InstrId, i32)> = parts.collect();
+            is_any |= parts.iter().any(|part| part.1 != parts[0].1);
+            ends.join(&parts);
+        }
+        is_any
+    }
+
+    /// Instructions of the last inner layer with their counterparts in the first, in the short entry.
+    pub fn twins(&self) -> impl Iterator<Item = (InstrId, InstrId)> + '_ {
+        let twin = |(own, twin): (usize, &Option<InstrId>)| Some((InstrId::new(own), (*twin)?));
+        self.twin.iter().enumerate().filter_map(twin)
+    }
+
+    /// Whether an instruction of the whole entry is not in the short one.
+    pub fn is_dropped(&self, id: InstrId) -> bool {
+        self.layer_of[id.index()].is_some_and(|layer| layer >= 2 && layer + 2 < self.n_layers)
+    }
+
+    /// Makes nodes and tensors of the short program's graph count as often as there are such in the whole.
+    pub fn weigh(&self, graph: &mut Graph, purpose: Weigh) {
+        let place: Vec<Option<usize>> = graph.nodes.iter().map(|node| self.place(node)).collect();
+        for (node, place) in graph.nodes.iter_mut().zip(&place) {
+            node.weight = place.map_or(common(purpose), |place| self.layers_at(place, purpose));
+        }
+        for at in 0..graph.tensors.len() {
+            graph.tensors[at].weight = self.tensor_weight(graph, at as TensorId, &place, purpose);
+        }
+    }
+
+    fn place(&self, node: &Node) -> Option<usize> {
+        (node.comp == self.module.entry).then(|| self.place[node.instr.index()]).flatten()
+    }
+
+    /// How often a layer counts.
+    fn layers_at(&self, place: usize, purpose: Weigh) -> f64 {
+        let n_pairs = self.n_layers as f64 - 3.0;
+        match (place, purpose) {
+            (FIRST_INNER | LAST_INNER, Weigh::Pairs) => 0.5 * n_pairs,
+            (LAST_INNER, Weigh::Plan) => n_pairs,
+            (FIRST_INNER, Weigh::Alone) => 1.0,
+            (_, Weigh::Alone) => 0.0,
+            _ => 1.0,
+        }
+    }
+
+    /// How often what goes from one layer to another counts.
+    fn pairs_at(&self, a: usize, b: usize, purpose: Weigh) -> f64 {
+        match (a.min(b), purpose) {
+            (_, Weigh::Alone) => 0.0,
+            (FIRST_INNER, _) => self.n_layers as f64 - 3.0,
+            (FIRST | LAST_INNER, Weigh::Pairs) => 0.0,
+            _ => 1.0,
+        }
+    }
+
+    fn tensor_weight(&self, graph: &Graph, tensor: TensorId, place: &[Option<usize>], purpose: Weigh) -> f64 {
+        let it = &graph.tensors[tensor as usize];
+        let Some(own) = place[it.def as usize] else { return common(purpose) };
+        let others = others(it, own, place);
+        match (others[..].first(), others.len(), purpose) {
+            (None, ..) => self.layers_at(own, purpose),
+            (Some(&other), 1, _) => self.pairs_at(own, other, purpose),
+            (_, _, Weigh::Pairs | Weigh::Alone) => 0.0,
+            // Read on both sides: each inner layer stands for half of them.
+            _ if matches!(own, FIRST_INNER | LAST_INNER) => 0.5 * (self.n_layers as f64 - 2.0),
+            _ => 1.0,
+        }
+    }
+
+    /// The graph's nodes that are instructions of the entry, by instruction.
+    fn nodes(&self, graph: &Graph) -> Vec<Option<NodeId>> {
+        let mut found = vec![None; self.place.len()];
+        for (id, node) in (0..).zip(&graph.nodes).filter(|(_, node)| node.comp == self.module.entry) {
+            found[node.instr.index()] = Some(id);
+        }
+        found
+    }
+}
+
+/// How often what is in no layer counts.
+fn common(purpose: Weigh) -> f64 {
+    if purpose == Weigh::Alone { 0.0 } else { 1.0 }
+}
+
+/// The other layers that read a value of layer `own`, in order. What is in no layer and reads what no other layer does is
+/// at the end of the program where the next layer would be.
+fn others(tensor: &Tensor, own: usize, place: &[Option<usize>]) -> Vec<usize> {
+    let readers = || tensor.uses.iter().map(|&(reader, _)| place[reader as usize]);
+    let mut others: Vec<usize> = readers().flatten().filter(|&other| other != own).collect();
+    others.sort_unstable();
+    others.dedup();
+    let is_end = others.is_empty() && readers().any(|place| place.is_none());
+    match own {
+        FIRST_INNER if is_end => vec![FIRST],
+        LAST_INNER if is_end => vec![LAST],
+        _ => others,
+    }
+}

@@ -1,0 +1,146 @@
+//! Tests of the search for equal layers, and of plans by fewer of them.
+
+use phzc_testing::perceptron::perceptron;
+
+use super::Copies;
+use super::short::{MIN_LAYERS, Short};
+use crate::shard::model::{Goal, Model};
+use crate::shard::subject::Subject;
+use crate::shard::{decision::Decision, emit::emit, solve_on};
+use phzc_cost::Cluster;
+use phzc_ir::{Mesh, Module};
+
+fn names(module: &Module, layer: usize) -> Vec<String> {
+    let copies = Copies::find(module).expect("layers repeat");
+    let own = module.entry().iter().filter(|(id, _)| copies.of(*id) == Some(layer));
+    own.map(|(_, instr)| instr.name.to_string()).collect()
+}
+
+#[test]
+fn a_layer_has_its_weight_its_gradients_and_its_update() {
+    let inner = names(&perceptron(20), 5);
+    for kind in ["w", "h", "a", "dw", "dx", "t", "v"] {
+        assert!(
+            inner.iter().any(|name| name.trim_end_matches(char::is_numeric) == kind),
+            "{kind}: {inner:?}"
+        );
+    }
+}
+
+fn n_dots(module: &Module) -> usize {
+    module.entry().instrs.iter().filter(|instr| instr.op == phzc_ir::Opcode::Dot).count()
+}
+
+#[test]
+fn a_short_program_has_four_layers_and_two_ends() {
+    let (short, ..) = Short::of(&perceptron(40)).expect("layers repeat");
+    assert!(n_dots(&short.module) <= 6 * 3, "{}", phzc_ir::print(&short.module));
+    assert!(phzc_ir::verify(&short.module).is_empty());
+}
+
+#[test]
+fn what_was_counted_to_a_neighbour_is_put_right() {
+    let module = perceptron(24);
+    let copies = Copies::find(&module).expect("layers repeat");
+    let is_of = |id: phzc_ir::InstrId, kind: &str| {
+        module.entry().instr(id).name.trim_end_matches(char::is_numeric) == kind
+    };
+    for kind in ["w", "h", "a", "x", "g", "t", "dw", "dx", "v"] {
+        for by in [-1, 1] {
+            let layer = |id, layer| if is_of(id, kind) { layer + by } else { layer };
+            let wrong = copies.in_layers(layer);
+            let (short, ..) = Short::counted(&module, wrong).unwrap_or_else(|| panic!("{kind} by {by}"));
+            assert!(phzc_ir::verify(&short.module).is_empty(), "{kind} by {by}");
+            assert!(n_dots(&short.module) <= 6 * 3, "{kind} by {by}");
+        }
+    }
+}
+
+/// Layers without a loss, and a head of so many columns that reads what layer `at` of them makes.
+fn with_a_head(n_layers: usize, at: usize, columns: usize) -> Module {
+    let mut lines = vec!["x0 = f32[64,256] parameter(0)".to_owned()];
+    let dot = |of: &str| format!("dot({of}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}");
+    for layer in 1..=n_layers {
+        lines.push(format!("w{layer} = f32[256,256] parameter({layer})"));
+        lines.push(format!("h{layer} = f32[64,256] {}", dot(&format!("x{}, w{layer}", layer - 1))));
+        lines.push(format!("x{layer} = f32[64,256] tanh(h{layer})"));
+    }
+    lines.push(format!("wh = f32[256,{columns}] parameter({})", n_layers + 1));
+    lines.push(format!("head = f32[64,{columns}] {}", dot(&format!("x{at}, wh"))));
+    lines.push(format!("ROOT out = (f32[64,256], f32[64,{columns}]) tuple(x{n_layers}, head)"));
+    let text = format!("HloModule m\n\nENTRY e {{\n  {}\n}}\n", lines.join("\n  "));
+    phzc_ir::parse(&text).expect("legal")
+}
+
+/// Whether the head is as wide as the layers, and so like one, or not.
+#[test]
+fn a_program_whose_inner_layer_has_another_reader_is_planned_whole() {
+    for columns in [256, 1000] {
+        assert!(Short::of(&with_a_head(24, 24, columns)).is_some());
+        for at in 2..=22 {
+            assert!(Short::of(&with_a_head(24, at, columns)).is_none(), "{columns} columns read at {at}");
+        }
+    }
+}
+
+#[test]
+fn few_layers_are_planned_as_they_are() {
+    assert!(Short::of(&perceptron(MIN_LAYERS - 6)).is_none());
+}
+
+#[test]
+fn a_value_that_reads_all_layers_keeps_the_program_whole() {
+    let mut module = perceptron(40);
+    let entry = &mut module.comps[0];
+    let all = entry.iter().filter(|(_, instr)| instr.name.starts_with('h')).map(|(id, _)| id).collect();
+    let root = entry.root.index();
+    let shape = phzc_ir::Shape::Array(phzc_ir::ArrayShape::new(phzc_ir::DType::F32, &[64 * 40, 256]));
+    let mut joined = entry.instrs[root].clone();
+    (joined.op, joined.operands, joined.shape, joined.name) =
+        (phzc_ir::Opcode::Concatenate, all, shape, "joined".into());
+    joined.set_attr(phzc_ir::Key::Dimensions, phzc_ir::Value::Ints([0].as_slice().into()));
+    entry.insert_before(vec![(entry.root, joined)]);
+    assert!(Short::of(&module).is_none());
+}
+
+/// What a choice on fewer layers costs, its bound, and what it and the best choice on all layers cost the whole program.
+fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    let (mesh, goal) = (Mesh::parse(mesh).expect("a mesh"), Goal { weights: [1.0; 3], memory_bytes });
+    let subject = Subject::short(module, Default::default()).expect("layers repeat");
+    let relaxed = subject.relaxed(&cluster);
+    let short = solve_on(subject.input(&cluster, &relaxed), &mesh, &goal).expect("legal");
+    let whole = Subject::whole(module, |graph| vec![None; graph.tensors.len()], Default::default());
+    let best = solve_on(whole.input(&cluster, &[]), &mesh, &goal).expect("legal");
+    [short.choice.cost, short.bound(), best.choice.cost]
+}
+
+#[test]
+fn a_choice_on_fewer_layers_is_as_good_and_its_bound_holds() {
+    for mesh in ["x=8", "x=2,y=4"] {
+        let [cost, bound, best] = costs(&perceptron(40), mesh, None);
+        assert!((cost / best - 1.0).abs() < 1e-6, "{mesh}: {cost} for {best}");
+        assert!(bound <= best * (1.0 + 1e-9) && bound > 0.97 * best, "{mesh}: {bound} for {best}");
+    }
+}
+
+#[test]
+fn a_plan_of_fewer_layers_tells_that_of_all() {
+    let module = perceptron(40);
+    let cluster = Cluster::named("a100-8").expect("a known cluster");
+    let subject = Subject::short(&module, Default::default()).expect("layers repeat");
+    let mesh = Mesh::parse("x=2,y=4").expect("a mesh");
+    let goal = Goal { weights: [1.0; 3], memory_bytes: None };
+    let input = subject.input(&cluster, &[]);
+    let solved = solve_on(input, &mesh, &goal).expect("legal");
+    let mut planned = subject.module(&module).clone();
+    let mut model = Model::new(input, &mesh);
+    emit(&mut planned, &mut Decision::new(&mut model, &solved.choice.option));
+    let mut whole = subject.expanded(&module, planned);
+    for (key, value) in [("phzc.mesh", mesh.to_string()), ("phzc.plan", "{}".to_owned())] {
+        whole.set_note(key, &value);
+    }
+    assert!(phzc_ir::verify(&whole).is_empty());
+    let facts = phzc_plan::derive::derive(&whole).expect("its notes are legal");
+    assert!(facts.problems.is_empty(), "{:?}", facts.problems);
+}

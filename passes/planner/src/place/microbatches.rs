@@ -1,0 +1,65 @@
+//! The numbers of microbatches that are worth trying.
+
+use super::Problem;
+use phzc_analysis::batch::batch_size;
+use phzc_analysis::graph::Graph;
+use phzc_ir::{Diagnostic, Module, Result};
+use phzc_pass::pass::Options;
+use phzc_plan::derive::{Facts, derive};
+use phzc_plan::microbatch::{after_all, most_parts, on_time_axis};
+use phzc_plan::plan_note;
+
+/// The microbatch counts to try.
+///
+/// # Errors
+/// When the count that the user wants does not divide the batch.
+pub fn counts(graph: &Graph, options: &Options) -> Result<Vec<usize>> {
+    let (batch, wanted) = (batch_size(graph), options.int("microbatches") as usize);
+    if wanted > 0 && !batch.is_multiple_of(wanted) {
+        let error = Diagnostic::error(format!("{wanted} microbatches do not divide a batch of {batch}"));
+        return Err(match batch {
+            1 => error.help(
+                "a batch is the leading size of all inputs that are not donated (`input_output_alias`)",
+            ),
+            _ => error.help(format!("ask for a divisor of {batch}")),
+        });
+    }
+    let powers = std::iter::successors(Some(1), |count| Some(count * 2))
+        .take_while(|count| *count <= batch && batch.is_multiple_of(*count));
+    Ok(if wanted > 0 { vec![wanted] } else { powers.collect() })
+}
+
+impl Problem<'_> {
+    /// Why no number of microbatches is possible with the layouts of a text.
+    pub(super) fn refusal(&self, text: &Module) -> Diagnostic {
+        let counts = derive(text).and_then(|facts| self.counts_for(text, &facts));
+        counts.err().unwrap_or_else(|| Diagnostic::error("no layout of this program is legal"))
+    }
+
+    /// The microbatch counts that leave every device a whole sample of each; more than one only if the program
+    /// can run in microbatches.
+    pub(super) fn counts_for(&self, text: &Module, facts: &Facts) -> Result<Vec<usize>> {
+        let most = if self.counts == [1] { 1 } else { most_parts(text, facts) };
+        let fits = |count: &&usize| **count == 1 || (most > 0 && most % **count as i64 == 0);
+        let counts: Vec<usize> = self.counts.iter().filter(fits).copied().collect();
+        let Some(&largest) = counts.last() else {
+            let wanted = self.counts[0];
+            let message =
+                format!("a device's part of the batch, {most}, cannot be cut into {wanted} microbatches");
+            return Err(
+                Diagnostic::error(message).help("ask for fewer microbatches, or split the batch less")
+            );
+        };
+        if largest == 1 {
+            return Ok(counts);
+        }
+        let mut cut = text.clone();
+        plan_note::set(&mut cut, &[("n_microbatches", largest.into())]);
+        let judged = on_time_axis(&cut).and_then(|timed| after_all(&timed, &derive(&timed)?));
+        match judged {
+            Ok(_) => Ok(counts),
+            Err(error) if !counts.contains(&1) => Err(error),
+            Err(_) => Ok(vec![1]),
+        }
+    }
+}

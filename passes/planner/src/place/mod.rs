@@ -1,0 +1,386 @@
+//! `place`: cuts the program into pipeline stages on submeshes, and the batch into microbatches.
+//!
+//! ```text
+//! h = … dot(x, w), …, sharding={devices=[8,1]<=[8]}     →     the same, or over a stage's own devices
+//!                                                             with frontend_attributes={…,phzc.stage="1"}
+//! ```
+//!
+//! For every stage count that divides the devices, `shard`'s choice is made again on a stage's devices; the
+//! chain of instructions, in forward order, is cut exactly; of the texts that result, the fastest that fits in
+//! memory, both as `check` and `estimate` see them, is kept. Then the chain is cut over the layouts of all sizes
+//! at once (`unequal`). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition: `shard` has run.
+
+mod chain;
+pub mod cut;
+mod floors;
+mod groups;
+mod interleave;
+mod limits;
+mod microbatches;
+mod otherwise;
+mod outcome;
+mod placed;
+mod position;
+mod recompute;
+mod schedule;
+mod shown;
+mod staged;
+#[cfg(test)]
+mod tests;
+mod text;
+pub mod top;
+mod tried;
+mod unequal;
+mod units;
+
+use crate::shard::control::forbidden;
+use crate::shard::subject::Subject;
+use floors::Floors;
+use groups::Groups;
+use otherwise::Others;
+use outcome::{Placement, Tried, pick};
+use phzc_analysis::graph::Graph;
+use phzc_cost::{Cluster, Schedule};
+use phzc_ir::{Diagnostic, Module, Result, notes};
+use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use phzc_plan::derive::derive;
+use phzc_plan::plan_note;
+use phzc_plan::report;
+use phzc_plan::strip::strip;
+use placed::placed;
+use rayon::prelude::*;
+use schedule::Wanted;
+use shown::shows_cuts;
+use staged::{Limited, Sketch, Sketched};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "place",
+    summary: "cuts the program into pipeline stages on submeshes and the batch into microbatches",
+    options: &[
+        OptionInfo {
+            name: "stages",
+            kind: OptionKind::Int { min: 0, max: 4096 },
+            default: "0",
+            help: "number of pipeline stages, where interleaved of device groups that hold several each; 0 tries every divisor of the devices, and others with different numbers of devices",
+        },
+        OptionInfo {
+            name: "microbatches",
+            kind: OptionKind::Int { min: 0, max: 1 << 20 },
+            default: "0",
+            help: "microbatches per step; 0 tries every power of two that divides the batch",
+        },
+        OptionInfo {
+            name: "recompute",
+            kind: OptionKind::Choice(&["auto", "never", "all"]),
+            default: "auto",
+            help: "activations that backward computes again: those that are faster made than read, and where memory is short what saves most bytes per second; none; all that layers do not hand on",
+        },
+        OptionInfo {
+            name: "schedule",
+            kind: OptionKind::Choice(interleave::NAMES),
+            default: "auto",
+            help: "in which order stages run microbatches; interleaved: device groups hold several stages each, as many as is fastest or 2, 3, 4; auto takes the fastest that fits in memory",
+        },
+        OptionInfo {
+            name: "top",
+            kind: OptionKind::Int { min: 1, max: 1000 },
+            default: "1",
+            help: "how many plans to list, the best first: each has other numbers of stages or microbatches, or another schedule",
+        },
+        OptionInfo {
+            name: "max-plans",
+            kind: OptionKind::Int { min: 0, max: 1 << 20 },
+            default: "0",
+            help: "once a plan fits, no more texts are made than so many; 0 is no limit",
+        },
+        groups::OPTION,
+    ],
+    run,
+};
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    if module.note(notes::MESH).is_none() {
+        return Err(
+            Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes fuse,shard,place`")
+        );
+    }
+    if let Some(placed) = placed(module, options, cx.cluster)? {
+        return Ok(placed);
+    }
+    let mut plain = module.clone();
+    strip(&mut plain);
+    let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
+    let is_given = instrs.any(|instr| instr.note(notes::GIVEN).is_some());
+    let forbid = forbidden(module);
+    let short = if is_given { None } else { Subject::short(&plain, forbid) };
+    let short = short.filter(|subject| shows_cuts(subject, &plain, cx.cluster));
+    let none = |graph: &Graph| vec![None; graph.tensors.len()];
+    let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
+    let made = Made::new(options.int("max-plans") as usize);
+    let problem = Problem {
+        sharded: module,
+        plain: &plain,
+        cluster: cx.cluster,
+        counts: microbatches::counts(&subject.graph, options)?,
+        subject: &subject,
+        is_given,
+        recompute: Recompute::parse(options.text("recompute")),
+        schedule: Wanted::parse(options.text("schedule")),
+        groups: Groups::read(options.text("groups"), cx.cluster)?,
+        made: &made,
+        floors: &Floors::default(),
+    };
+    (cx.progress)("place: trying stage counts");
+    let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
+    let mut best = problem.best(n_stages)?;
+    if n_best > 1 {
+        (cx.progress)("place: ranking plans");
+        (best, cx.alternatives) = problem.ranked(best, n_stages, n_best);
+    }
+    if problem.recompute != Recompute::Auto {
+        plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
+    }
+    let is_same = best.text == *module;
+    *module = best.text;
+    Ok(if is_same { Changed::No } else { Changed::Yes })
+}
+
+/// What placement decides over.
+#[derive(Clone)]
+struct Problem<'a> {
+    /// The program with `shard`'s layouts on all devices.
+    sharded: &'a Module,
+    /// The program without them.
+    plain: &'a Module,
+    /// What layouts are chosen for: the program without them, or with fewer of its equal layers.
+    subject: &'a Subject,
+    cluster: &'a Cluster,
+    /// Numbers of microbatches to try.
+    counts: Vec<usize>,
+    /// Whether the user fixed some layouts; then the program stays on all devices.
+    is_given: bool,
+    recompute: Recompute,
+    schedule: Wanted,
+    groups: Groups,
+    /// Of blocks on all numbers of devices that were looked at.
+    floors: &'a Floors,
+    /// The texts that were written so far.
+    made: &'a Made,
+}
+
+/// What has been written so far.
+struct Made {
+    /// Instructions of all texts.
+    n_instrs: AtomicUsize,
+    n_texts: AtomicUsize,
+    /// The most texts that the user allows; 0 is no limit.
+    most_texts: usize,
+}
+
+impl Made {
+    fn new(most_texts: usize) -> Made {
+        Made { n_instrs: AtomicUsize::new(0), n_texts: AtomicUsize::new(0), most_texts }
+    }
+
+    fn add(&self, n_instrs: usize) {
+        self.n_instrs.fetch_add(n_instrs, Ordering::Relaxed);
+        self.n_texts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds what has been written for a part of the search.
+    fn join(&self, other: &Made) {
+        self.n_instrs.fetch_add(other.n_instrs.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.n_texts.fetch_add(other.n_texts.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether as many texts have been made as the user allows.
+    fn is_limited(&self) -> bool {
+        self.most_texts > 0 && self.n_texts.load(Ordering::Relaxed) >= self.most_texts
+    }
+}
+
+/// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
+const MAX_WRITTEN: usize = 3_000_000;
+
+/// Computing again has been seen to save a fourth of the time. A guess that only says what is looked at: no bound depends on it.
+const MAY_SAVE: f64 = 1.35;
+
+/// Which activations the backward part computes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recompute {
+    /// What is faster made than read, and where memory is short what saves most bytes per second.
+    Auto,
+    Never,
+    /// All that can be.
+    All,
+}
+
+impl Recompute {
+    fn parse(word: &str) -> Recompute {
+        match word {
+            "never" => Recompute::Never,
+            "all" => Recompute::All,
+            _ => Recompute::Auto,
+        }
+    }
+}
+
+impl Problem<'_> {
+    /// Whether so much has been written that a text which fits must do.
+    fn is_spent(&self) -> bool {
+        self.made.n_instrs.load(Ordering::Relaxed) > MAX_WRITTEN || self.made.is_limited()
+    }
+
+    /// No placement takes less, whatever it computes again: its products, or `T >= B t_j + u_j >= sum_j (g_j/D) (B t_j + u_j)` with
+    /// stages on `g_j` of `D` devices, per block what is least over all `g`.
+    fn floor_secs(&self) -> f64 {
+        let n_devices = self.cluster.n_devices();
+        let (module, n_alike) = match &self.subject.short {
+            Some(short) => (&short.module, short.n_alike()),
+            None => (self.plain, vec![1.0; self.plain.entry().instrs.len()]),
+        };
+        let facts = derive(module);
+        let products =
+            facts.map_or(0.0, |facts| report::products_secs(module, &facts, self.cluster, &n_alike));
+        let mut sizes: Vec<usize> = (1..=n_devices).filter(|&size| n_devices.is_multiple_of(size)).collect();
+        sizes.extend(self.groups.sizes());
+        let blocks = self.subject.floors_whatever_is_again(self.cluster, &sizes);
+        products.max(blocks.iter().sum::<f64>() / n_devices as f64)
+    }
+
+    /// The numbers of stages to try, `wanted` or any (0): one stage, and several.
+    fn stage_counts(&self, wanted: usize) -> Result<(Vec<usize>, Vec<usize>)> {
+        let n_devices = self.cluster.n_devices();
+        if (wanted > 1 || self.schedule.is_interleaved()) && self.is_given {
+            return Err(Diagnostic::error(
+                "the program comes with layouts for all devices, so it stays one stage",
+            )
+            .help("remove its `sharding={…}`, or the option `stages`"));
+        }
+        self.schedule.allows(n_devices, wanted)?;
+        let is_open = |count: usize| n_devices.is_multiple_of(count) && self.groups.has(n_devices / count);
+        let counts = (1..=n_devices).filter(|&count| is_open(count));
+        let counts = counts.filter(|&count| count > 1 || !self.schedule.is_interleaved());
+        let counts =
+            counts.filter(|&count| if wanted > 0 { count == wanted } else { count == 1 || !self.is_given });
+        let (one, many): (Vec<usize>, Vec<usize>) = counts.partition(|&count| count == 1);
+        let is_none = one.is_empty() && many.is_empty();
+        match wanted > n_devices || is_none && !self.may_be_unequal(wanted) {
+            true => Err(self.groups.no_count(wanted)),
+            false => Ok((one, many)),
+        }
+    }
+
+    /// One stage waits for nobody: it has no schedule.
+    fn alone(&self) -> Problem<'_> {
+        let schedule = match self.schedule {
+            Wanted::This(_) => Wanted::This(Schedule::OneFOneB),
+            open => open,
+        };
+        Problem { schedule, ..self.clone() }
+    }
+
+    /// Layouts are worth a look if they take less than so many times the best plan's seconds: computing again may be faster.
+    fn may_save(&self) -> f64 {
+        if self.recompute == Recompute::Never { 1.0 } else { MAY_SAVE }
+    }
+
+    /// The best placement on `wanted` stages, or on any number of them (0).
+    fn best(&self, wanted: usize) -> Result<Placement> {
+        let (one, many) = self.stage_counts(wanted)?;
+        // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
+        let is_late = self.subject.short.is_some() && self.counts[0] == 1;
+        let alone = self.alone();
+        let one_stage = |_: &usize| match is_late {
+            true => alone.as_sharded(),
+            // What is read as it was made is tried first: computing again is to be faster.
+            false if self.counts[0] == 1 => alone.as_sharded().or_else_faster(self.made, || alone.unstaged()),
+            false => alone.unstaged(),
+        };
+        let unsketched = || -> Vec<Tried> { one.iter().map(one_stage).collect() };
+        let sketch = |counts: &[usize], best: f64| -> Vec<_> {
+            counts
+                .par_iter()
+                .map(|&count| {
+                    (count, if count == 1 { alone.sketched(1, best) } else { self.sketched(count, best) })
+                })
+                .collect()
+        };
+        let is_open = |tried: &[Tried]| {
+            !self.is_given && (is_late || tried.iter().any(|tried| !self.is_as_sharded(tried)))
+        };
+        let all = [&one[..], &many].concat();
+        let others = Others::of(self);
+        let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
+        let (mut tried, early) = match is_long {
+            true => rayon::join(unsketched, || sketch(&all, f64::INFINITY)),
+            false => (unsketched(), Vec::new()),
+        };
+        let best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
+        let some = if is_open(&tried) { &all[..] } else { &many[..] };
+        let sketched = if is_long { early } else { sketch(some, self.may_save() * best) };
+        let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
+        let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
+        sketches.extend(interleave::faster(&sketches, best));
+        let best = try_all(&mut sketches, best, &mut tried);
+        tried.extend(self.otherwise(&others, &sketches, &tried));
+        if self.may_be_unequal(wanted) {
+            tried.extend(self.with_unequal(&sketches, wanted, &tried));
+            tried.push(Tried::Slower(self.unequal_floor_secs()));
+        }
+        if is_late && best.is_infinite() && self.recompute != Recompute::All {
+            tried.extend(one.iter().map(|_| alone.unstaged()));
+        }
+        let found = pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited());
+        found.map_err(|error| self.groups.explained(error))
+    }
+}
+
+/// The layouts that were found, and those that need less memory where these need much.
+fn sketches<'p>(
+    all: impl Iterator<Item = std::result::Result<Sketched<'p>, Tried>>,
+    tried: &mut Vec<Tried>,
+) -> Vec<Sketch<'p>> {
+    let (mut found, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
+    for sketched in all {
+        match sketched {
+            Ok(sketched) => {
+                let secs = sketched.secs();
+                limited.extend(sketched.limited.map(|limited| (secs, limited)));
+                found.extend(sketched.found);
+            }
+            Err(failed) => tried.push(failed),
+        }
+    }
+    found.extend(leaner(limited));
+    found
+}
+
+/// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while others are sketched.
+const LONG: usize = 20_000;
+
+/// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
+const MAX_LIMITED: usize = 1;
+
+/// Sketches that need less memory, for those stage counts that promise most without, and those that promise nothing.
+fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let is_worth = |(at, (secs, _)): &(usize, (f64, Limited))| *at < MAX_LIMITED || secs.is_infinite();
+    let some: Vec<Limited> = all.into_iter().enumerate().filter(is_worth).map(|(_, it)| it.1).collect();
+    let found: Vec<Vec<Sketch>> = some.par_iter().map(Limited::sketches).collect();
+    found.into_iter().flatten().collect()
+}
+
+/// Tries sketches, those that promise most first; seconds of the best placement so far.
+fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Tried>) -> f64 {
+    sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+    for sketch in &*sketches {
+        let found = sketch.tried(best);
+        best = best.min(found.time_secs());
+        tried.push(found);
+        tried.iter_mut().for_each(|tried| tried.drop_slower(best));
+    }
+    best
+}

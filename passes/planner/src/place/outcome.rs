@@ -1,0 +1,216 @@
+//! What became of the stage counts, and the best of them.
+
+use super::Made;
+use phzc_ir::{Diagnostic, Module, Result};
+use phzc_plan::plan_note;
+use phzc_plan::report::Plan;
+
+/// A program with its stages and microbatches.
+pub struct Placement {
+    /// The planned program.
+    pub text: Module,
+    /// Seconds of a step, as the report of the text says.
+    pub time_secs: f64,
+    /// The same by the schedule that it was cut for.
+    pub cut_secs: f64,
+    /// No plan on as many stages takes less.
+    lower_bound_secs: f64,
+    /// Why the search over layouts stopped.
+    stop: String,
+    n_stages: usize,
+    n_microbatches: usize,
+    /// Whether it computes something again, or has microbatches.
+    pub is_eased: bool,
+    is_again: bool,
+    /// Whether more plans would have been made, had that been allowed.
+    pub is_limited: bool,
+}
+
+/// What became of one stage count.
+pub enum Tried {
+    Placed(Box<Placement>),
+    /// It provably takes no less than another count.
+    Worse,
+    /// It seems to take longer than another count; no plan like it takes less than so many seconds.
+    Slower(f64),
+    /// No plan that was tried fits in memory.
+    TooLarge(Diagnostic),
+    Impossible(Diagnostic),
+}
+
+impl Tried {
+    /// Seconds of a step; infinite if there is no plan.
+    pub fn time_secs(&self) -> f64 {
+        match self {
+            Tried::Placed(placement) => placement.time_secs,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The microbatches of a plan.
+    pub fn n_microbatches(&self) -> Option<usize> {
+        match self {
+            Tried::Placed(placement) => Some(placement.n_microbatches),
+            _ => None,
+        }
+    }
+
+    /// Keeps only the bound of a placement that another one beats: texts of many layers are large.
+    pub fn drop_slower(&mut self, best_secs: f64) {
+        match self {
+            Tried::Placed(placement) if placement.time_secs > best_secs => {
+                *self = Tried::Slower(placement.lower_bound_secs);
+            }
+            _ => {}
+        }
+    }
+
+    /// The faster of two, unless no more texts may be made.
+    pub fn or_else_faster(self, made: &Made, other: impl FnOnce() -> Tried) -> Tried {
+        let is_done = made.is_limited() && matches!(self, Tried::Placed(_));
+        if is_done { self } else { self.or_faster(other()) }
+    }
+
+    /// The faster of two; of equal ones the first.
+    pub fn or_faster(self, other: Tried) -> Tried {
+        if other.time_secs() < self.time_secs() { other } else { self }
+    }
+}
+
+/// What is known of all texts of one stage count.
+#[derive(Clone)]
+pub struct Bound {
+    pub lower_bound_secs: f64,
+    pub stop: String,
+}
+
+/// A text with stages.
+pub struct Staged {
+    pub text: Module,
+    /// What the report says of it, by the schedule that it was cut for.
+    pub plan: Plan,
+    /// Seconds of a step by the schedule that it names.
+    pub time_secs: f64,
+    /// The memory of its largest stage, as the chain has it.
+    pub cut_bytes: f64,
+    /// Whether it computes something again.
+    pub is_again: bool,
+    /// Whether it would be cut otherwise were there memory enough.
+    pub is_limited: bool,
+}
+
+impl Staged {
+    /// Bytes that the device with most to hold needs.
+    pub fn peak_bytes(&self) -> f64 {
+        self.plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+    }
+
+    /// The stage that needs most.
+    pub fn largest_stage(&self) -> usize {
+        let stages = || self.plan.stages.iter().map(|stage| stage.memory_bytes);
+        stages().position(|bytes| bytes == self.peak_bytes()).unwrap_or(0)
+    }
+
+    /// The faster of two; of equal ones the other.
+    pub fn or_faster(self, other: Option<Staged>) -> Staged {
+        match other {
+            Some(other) if other.time_secs <= self.time_secs => other,
+            _ => self,
+        }
+    }
+
+    /// The placement, with what is known of all like it.
+    pub fn placed(self, n_stages: usize, bound: Bound) -> Placement {
+        let Staged { text, plan, time_secs, is_again, .. } = self;
+        let Bound { lower_bound_secs, stop } = bound;
+        let n_microbatches = plan.n_microbatches;
+        let is_eased = is_again || n_microbatches > 1;
+        let cut_secs = plan.time_secs;
+        let is_limited = false;
+        Placement {
+            text,
+            time_secs,
+            cut_secs,
+            lower_bound_secs,
+            stop,
+            n_stages,
+            n_microbatches,
+            is_eased,
+            is_again,
+            is_limited,
+        }
+    }
+}
+
+/// The fastest placement, with a bound over all that were tried, or `floor_secs` if it computes something again: that may save so
+/// much traffic that it beats all plans which do not.
+///
+/// # Errors
+/// Why there is none.
+pub fn pick(
+    tried: impl Iterator<Item = Tried>,
+    floor_secs: impl Fn() -> f64,
+    is_limited: bool,
+) -> Result<Placement> {
+    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
+        (None, None, f64::INFINITY);
+    for result in tried {
+        match result {
+            Tried::Placed(found) => {
+                bound = bound.min(found.lower_bound_secs);
+                if best.as_ref().is_none_or(|best| found.time_secs < best.time_secs) {
+                    best = Some(*found);
+                }
+            }
+            Tried::Impossible(error) | Tried::TooLarge(error) => refusal = refusal.or(Some(error)),
+            Tried::Slower(secs) => bound = bound.min(secs),
+            Tried::Worse => {}
+        }
+    }
+    let mut best =
+        best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    best.is_limited = is_limited;
+    best.note(if best.is_again { bound.min(floor_secs()) } else { bound });
+    Ok(best)
+}
+
+impl Placement {
+    /// No plan takes less, as the note says.
+    pub fn lower_bound_secs(&self) -> f64 {
+        let noted = plan_note::read(&self.text).get("lower_bound_secs").and_then(serde_json::Value::as_f64);
+        noted.unwrap_or(0.0)
+    }
+
+    /// Whether it computes something again.
+    pub fn is_again(&self) -> bool {
+        self.is_again
+    }
+
+    /// Adds what was decided to the plan's note.
+    pub(super) fn note(&mut self, bound_secs: f64) {
+        let plan = plan_note::read(&self.text);
+        let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
+        let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
+        // What `shard` planned is the whole batch on all devices, each value made once: nothing else is of its model.
+        let planned_secs = noted.filter(|_| is_whole && !self.is_eased).unwrap_or(self.time_secs);
+        let bound_secs = bound_secs.min(planned_secs);
+        let gap = (planned_secs - bound_secs) / planned_secs;
+        let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
+        let stop = match is_own_bound {
+            _ if is_whole && gap <= 1e-9 => "optimal",
+            _ if self.is_limited => "limit",
+            true if self.is_eased => "memory-gap",
+            true => self.stop.as_str(),
+            false => "stages-open",
+        };
+        let gap = if gap <= 1e-9 { 0.0 } else { gap };
+        let figures = [
+            ("planned_secs", planned_secs.into()),
+            ("lower_bound_secs", bound_secs.into()),
+            ("gap", gap.into()),
+            ("stop", stop.into()),
+            ("fits", true.into()),
+        ];
+        plan_note::set(&mut self.text, &figures);
+    }
+}

@@ -1,0 +1,369 @@
+//! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
+
+use super::chain::Layers;
+use super::cut::Chain;
+use super::interleave::{CHUNKS, HOPELESS};
+use super::limits::Limits;
+use super::outcome::{Bound, Tried};
+use super::tried::Draft;
+use super::{LONG, Problem, text};
+use crate::shard::control::asked_mesh;
+use crate::shard::model::{Goal, Input, Model};
+use crate::shard::{Solved, meshes, solve_on, solve_over};
+use phzc_cost::{Cluster, Schedule};
+use phzc_ir::{Diagnostic, Mesh};
+use phzc_plan::derive::derive;
+use phzc_solver::choose::Stop;
+use rayon::prelude::*;
+
+/// The search over one number of stages.
+#[derive(Clone)]
+struct Stages<'p> {
+    problem: &'p Problem<'p>,
+    /// The devices of a stage.
+    cluster: Cluster,
+    n_stages: usize,
+    weights: [f64; 3],
+    /// The share of a weighted sum below which no schedule falls.
+    fill: f64,
+    /// The share of the work that no stage can wait for: the least that the slowest one takes.
+    share: f64,
+    /// Seconds of a step that a plan must beat, as weighted sums have them.
+    to_beat: f64,
+}
+
+/// Layouts for one number of stages, not yet written into the program.
+#[derive(Clone)]
+pub struct Sketch<'p> {
+    stages: Stages<'p>,
+    solved: Solved,
+    /// The number of microbatches that they are made for.
+    n_microbatches: usize,
+    bound: Bound,
+    /// How many stages each device group holds in its best cut.
+    n_chunks: usize,
+    /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
+    pub secs: f64,
+}
+
+/// The best cut in some layouts, as the chain has it.
+struct Estimate {
+    /// Seconds of a step; infinite where none fits.
+    secs: f64,
+    /// The number of microbatches that would be better, if the layouts do not allow it.
+    n_microbatches: Option<usize>,
+    n_chunks: usize,
+}
+
+/// The layouts for one number of stages.
+pub struct Sketched<'p> {
+    /// For the whole batch, and for the number of microbatches that would be best if those do not allow it.
+    pub found: Vec<Sketch<'p>>,
+    /// Where these need more memory than there is, the whole batch at once: what others are chosen from.
+    pub limited: Option<Limited<'p>>,
+}
+
+/// What layouts that need less memory are chosen from.
+pub struct Limited<'p> {
+    stages: Stages<'p>,
+    /// Per mesh: what no layouts take less than.
+    floors: Vec<(Mesh, f64)>,
+    bound: Bound,
+}
+
+impl Problem<'_> {
+    /// Layouts for several stages, unless they provably take `to_beat` or longer.
+    ///
+    /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
+    /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
+    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages. Schedules that fill bubbles
+    /// leave no less than a share of that: see [`super::schedule::Wanted::fill`].
+    ///
+    /// Layouts are chosen as if memory did not matter: microbatches and recomputation may make room.
+    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Tried> {
+        let fewest = self.fewest_and_most().0;
+        let stages = Stages::new(self, n_stages, to_beat);
+        let floors = stages.floors(fewest);
+        let least = floors.iter().map(|(_, floor)| *floor).fold(f64::INFINITY, f64::min);
+        // Choices that lay equal layers out alike bound no others.
+        let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
+        let floor = self.subject.short.as_ref().map(|_| stages.fill * least.max(noted));
+        let Some(free) = stages.solve(fewest, &floors, None) else {
+            return Err(match floor {
+                _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
+                Some(floor) => Tried::Slower(floor),
+                None => Tried::Worse,
+            });
+        };
+        let bound = Bound {
+            lower_bound_secs: floor.unwrap_or(stages.fill * free.bound()),
+            stop: free.stop().to_owned(),
+        };
+        let usable = self.cluster.accelerator.usable_bytes();
+        let is_tight = free.choice.memory > n_stages as f64 * usable;
+        let found = stages.sketches(free, None, &bound);
+        let bound = Bound { stop: Stop::MemoryGap.as_str().to_owned(), ..bound };
+        let limited = is_tight.then_some(Limited { stages, floors, bound });
+        Ok(Sketched { found, limited })
+    }
+}
+
+impl Problem<'_> {
+    /// Layouts for a stage on so many devices, beside stages on others: no promise of their own.
+    pub fn laid_out(&self, n_devices: usize) -> Option<Sketch<'_>> {
+        let n_microbatches = self.fewest_and_most().0;
+        let n_stages = self.cluster.n_devices().div_ceil(n_devices);
+        let stages = Stages::on(self, n_devices, n_stages, f64::INFINITY);
+        let solved = stages.solve(n_microbatches, &stages.floors(n_microbatches), None)?;
+        let bound = Bound { lower_bound_secs: 0.0, stop: String::new() };
+        Some(Sketch { stages, solved, n_microbatches, bound, n_chunks: 1, secs: f64::INFINITY })
+    }
+}
+
+impl Problem<'_> {
+    /// No plan takes less whose stages have different numbers of devices, each block in one of them. `T >= max_j B t_j >=
+    /// sum_j (g_j/D) B t_j` with stages on `g_j` of `D` devices: per block what is least over sizes.
+    pub fn unequal_floor_secs(&self) -> f64 {
+        let n_devices = self.cluster.n_devices();
+        let sizes = self.groups.sizes();
+        let is_new = |size: &&usize| !self.floors.has(**size);
+        sizes.par_iter().filter(is_new).for_each(|&size| {
+            let stages = Stages::on(self, size, n_devices.div_ceil(size), f64::INFINITY);
+            stages.floors(self.fewest_and_most().0);
+        });
+        self.floors.least_secs(&sizes)
+    }
+}
+
+impl<'p> Sketched<'p> {
+    /// Seconds of the best cut of these; infinite if none fits.
+    pub fn secs(&self) -> f64 {
+        self.found.iter().map(|sketch| sketch.secs).fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl<'p> Limited<'p> {
+    /// The same with layouts that need less memory.
+    pub fn sketches(&self) -> Vec<Sketch<'p>> {
+        let problem = self.stages.problem;
+        let (fewest, usable) = (problem.fewest_and_most().0, problem.cluster.accelerator.usable_bytes());
+        let solved = self.stages.solve(fewest, &self.floors, Some(usable));
+        solved.map(|solved| self.stages.sketches(solved, Some(usable), &self.bound)).unwrap_or_default()
+    }
+}
+
+/// Cuts are made for 1F1B; schedules that fill its bubbles take this share of its time, or not much less.
+const FILLED: f64 = 0.9;
+
+/// The same where a text costs little, so that more are worth one.
+const FILLED_AT_BEST: f64 = 0.7;
+
+impl<'p> Sketch<'p> {
+    /// Devices of a stage.
+    pub fn n_devices(&self) -> usize {
+        self.stages.cluster.n_devices()
+    }
+
+    /// How many stages there are, or device groups that hold several.
+    pub fn n_stages(&self) -> usize {
+        self.stages.n_stages
+    }
+
+    /// The program in its layouts, not yet cut.
+    pub fn draft(&self) -> Draft {
+        self.stages.draft(self.stages.input(self.n_microbatches), &self.solved)
+    }
+
+    /// The best placement, unless the estimate is no better than what is known.
+    pub fn tried(&self, best_secs: f64) -> Tried {
+        let is_better = self.promised_secs() < best_secs && !self.stages.problem.is_spent();
+        match is_better || best_secs.is_infinite() {
+            true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
+            false => Tried::Slower(self.bound.lower_bound_secs),
+        }
+    }
+
+    /// The same for a problem that differs in what is computed again.
+    pub fn of<'s>(&self, problem: &'s Problem<'s>) -> Sketch<'s>
+    where
+        'p: 's,
+    {
+        Sketch { stages: Stages { problem, ..self.stages.clone() }, ..self.clone() }
+    }
+
+    /// Whether it is one of several stages.
+    pub fn is_cut(&self) -> bool {
+        self.stages.n_stages > 1
+    }
+
+    /// What it may take once the schedule is chosen too.
+    fn promised_secs(&self) -> f64 {
+        let is_open =
+            self.stages.problem.schedule.is_open() && self.stages.n_stages > 1 && self.n_chunks == 1;
+        let is_long = self.stages.problem.sharded.entry().instrs.len() > LONG;
+        match is_open {
+            true if is_long => FILLED * self.secs,
+            true => FILLED_AT_BEST * self.secs,
+            false => self.secs,
+        }
+    }
+
+    /// The same with several stages per device group, if the fastest schedule is asked for and that seems to take less than `best_secs`.
+    pub fn interleaved(&self, best_secs: f64) -> Option<Self> {
+        let problem = self.stages.problem;
+        let is_open = self.stages.n_stages > 1 && problem.schedule.is_open() && !problem.is_spent();
+        if !is_open || self.bound.lower_bound_secs >= best_secs || self.secs > HOPELESS * best_secs {
+            return None;
+        }
+        let (secs, n_chunks) = self.stages.interleaved(self.n_microbatches, &self.solved, best_secs)?;
+        Some(Sketch { n_chunks, secs, ..self.clone() })
+    }
+}
+
+impl<'p> Stages<'p> {
+    fn new(problem: &'p Problem, n_stages: usize, to_beat: f64) -> Stages<'p> {
+        Stages::on(problem, problem.cluster.n_devices() / n_stages, n_stages, to_beat)
+    }
+
+    fn on(problem: &'p Problem, n_devices: usize, n_stages: usize, to_beat: f64) -> Stages<'p> {
+        let cluster = problem.cluster.submesh(n_devices);
+        let (stages, most) = (n_stages as f64, problem.fewest_and_most().1 as f64);
+        let weight = (stages + most - 1.0) / (most * stages);
+        let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
+        let share = most / (stages + most - 1.0);
+        let weights = [weight, weight, 1.0 / stages];
+        Stages { problem, cluster, n_stages, weights, fill, share, to_beat: to_beat / fill }
+    }
+
+    /// What to choose layouts from, such that so many microbatches can be split as the batch is.
+    fn input(&self, n_microbatches: usize) -> Input<'_> {
+        Input { n_microbatches, ..self.problem.subject.input(&self.cluster, &[]) }
+    }
+
+    /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether equal layers are laid
+    /// out alike or not.
+    fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
+        let goal = self.goal(None);
+        let n_devices = self.cluster.n_devices();
+        let floor = |mesh: &Mesh| {
+            let blocks = Model::new(self.input(n_microbatches), mesh).floors(&goal);
+            self.problem.floors.add(n_devices, self.share, &blocks);
+            blocks.iter().sum()
+        };
+        let all = self.meshes().into_iter();
+        all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
+    }
+
+    /// The meshes of a stage's devices; of all devices the one that `shard` was asked for.
+    fn meshes(&self) -> Vec<Mesh> {
+        let n_devices = self.cluster.n_devices() as i64;
+        let asked = asked_mesh(self.problem.sharded, n_devices).filter(|_| self.n_stages == 1);
+        asked.map_or_else(|| meshes(n_devices), |mesh| vec![mesh])
+    }
+
+    fn goal(&self, limit_bytes: Option<f64>) -> Goal {
+        Goal { weights: self.weights, memory_bytes: limit_bytes.map(|limit| self.n_stages as f64 * limit) }
+    }
+
+    /// Layouts as sketches: for the whole batch, and for the number of microbatches that would be best if those do not allow it.
+    fn sketches(&self, solved: Solved, limit_bytes: Option<f64>, bound: &Bound) -> Vec<Sketch<'p>> {
+        let (fewest, most) = self.problem.fewest_and_most();
+        let chunks = self.problem.schedule.chunks();
+        let first = self.estimate(fewest, &solved, chunks);
+        let most = Some(most).filter(|&most| most > fewest);
+        let wanted = if first.secs.is_finite() { first.n_microbatches } else { most };
+        let sketch = |solved: Solved, n_microbatches: usize, found: Estimate| Sketch {
+            stages: self.clone(),
+            solved,
+            n_microbatches,
+            bound: bound.clone(),
+            n_chunks: found.n_chunks,
+            secs: found.secs,
+        };
+        let mut found = vec![sketch(solved, fewest, first)];
+        let again = |count| Some((count, self.solve(count, &self.floors(count), limit_bytes)?));
+        if let Some((count, solved)) = wanted.and_then(again) {
+            let estimate = self.estimate(count, &solved, chunks);
+            found.push(sketch(solved, count, estimate));
+        }
+        found
+    }
+
+    fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)], limit: Option<f64>) -> Option<Solved> {
+        let goal = self.goal(limit);
+        let open = floors.iter().filter(|(_, floor)| *floor < self.to_beat);
+        let open: Vec<Mesh> = open.map(|(mesh, _)| mesh.clone()).collect();
+        solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
+    }
+
+    /// What the chain takes the best cut in these layouts to take, by how many stages each device group holds.
+    fn estimate(&self, n_microbatches: usize, solved: &Solved, chunks: &[usize]) -> Estimate {
+        let problem = self.problem;
+        let draft = self.draft(self.input(n_microbatches), solved);
+        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
+        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
+        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let usable = problem.cluster.accelerator.usable_bytes();
+        let estimate = |&n_chunks: &usize| {
+            let (n_stages, limits) = (self.n_stages * n_chunks, Limits::new(usable));
+            let problem = problem.chunked(n_chunks);
+            let (fastest, wanted) = problem.fastest(&mut layers, n_stages, &limits, &allowed);
+            let secs = fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs);
+            Estimate { secs, n_microbatches: wanted, n_chunks }
+        };
+        let all = chunks.iter().map(estimate);
+        all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
+    }
+
+    /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its seconds, and how many stages.
+    fn interleaved(&self, n_microbatches: usize, solved: &Solved, best_secs: f64) -> Option<(f64, usize)> {
+        let problem = self.problem;
+        let draft = self.draft(self.input(n_microbatches), solved);
+        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
+        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
+        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let mut open: Vec<(f64, usize, usize, Chain)> = Vec::new();
+        for count in allowed {
+            let plain = problem.chain(&mut layers, count);
+            for n_chunks in CHUNKS {
+                let chain = Chain { schedule: Schedule::Interleaved(n_chunks), ..plain.clone() };
+                open.push((chain.floor_secs(self.n_stages * n_chunks, count), count, n_chunks, chain));
+            }
+        }
+        open.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let limits = Limits::new(problem.cluster.accelerator.usable_bytes());
+        let (mut best, mut found) = (best_secs, None);
+        for (floor, count, n_chunks, chain) in open {
+            if floor >= best {
+                break;
+            }
+            let cut = problem.cut_within(&mut layers, chain, (self.n_stages * n_chunks, count), &limits);
+            if let Some(cut) = cut.filter(|cut| cut.step_secs < best) {
+                (best, found) = (cut.step_secs, Some((cut.step_secs, n_chunks)));
+            }
+        }
+        found
+    }
+
+    fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound, n_chunks: usize) -> Tried {
+        let draft = self.draft(self.input(n_microbatches), solved);
+        let n_stages = self.n_stages * n_chunks;
+        self.problem.chunked(n_chunks).within_memory(n_stages, draft, bound, |limit, moves_again| {
+            let input = Input { moves_again, ..self.input(n_microbatches) };
+            let again = solve_on(input, &solved.mesh, &self.goal(Some(limit)));
+            again.map(|again| self.draft(input, &again))
+        })
+    }
+
+    fn draft(&self, input: Input, solved: &Solved) -> Draft {
+        Draft {
+            text: text::sharded(self.problem, input, solved),
+            is_whole: self.problem.subject.short.is_none(),
+            memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
+        }
+    }
+}
+
+fn illegal() -> Diagnostic {
+    Diagnostic::error("no layout of this program is legal on a stage's devices")
+}

@@ -1,0 +1,53 @@
+//! The text of a candidate: the program in a stage's layouts, with the stage of every instruction.
+
+use super::Problem;
+use crate::shard::Solved;
+use crate::shard::decision::Decision;
+use crate::shard::emit::emit;
+use crate::shard::model::{Input, Model};
+use phzc_ir::{CompId, InstrId, Module, notes};
+use phzc_plan::plan_note;
+
+/// The program in the layouts that were chosen from `input`, not yet cut.
+pub fn sharded(problem: &Problem, input: Input, solved: &Solved) -> Module {
+    let mut module = problem.subject.module(problem.plain).clone();
+    let mut model = Model::new(input, &solved.mesh);
+    emit(&mut module, &mut Decision::new(&mut model, &solved.choice.option));
+    module.set_note(notes::MESH, &solved.mesh.to_string());
+    module
+}
+
+/// Notes the stages and the number of microbatches.
+pub fn write(module: &mut Module, stages: &[Vec<usize>], n_stages: usize, n_microbatches: usize) {
+    if n_stages > 1 {
+        for comp in phzc_plan::derive::planned_comps(module) {
+            note_stages(module, comp, &stages[comp.index()]);
+        }
+    }
+    head(module, n_stages, n_microbatches);
+}
+
+/// The header's notes of a number of stages on equal meshes, and of microbatches.
+pub fn head(module: &mut Module, n_stages: usize, n_microbatches: usize) {
+    let mesh = module.note(notes::MESH).unwrap_or_default();
+    head_of(module, &vec![mesh; n_stages], n_microbatches);
+}
+
+/// The header's notes of stages on these meshes, and of microbatches.
+pub fn head_of(module: &mut Module, meshes: &[String], n_microbatches: usize) {
+    if let [first, _, ..] = meshes {
+        module.set_note(notes::MESH, first);
+        let meshes: Vec<String> =
+            meshes.iter().enumerate().map(|(at, mesh)| format!("{at}:{mesh}")).collect();
+        module.set_note(notes::STAGES, &meshes.join(";"));
+    }
+    let counts = [("n_stages", meshes.len().into()), ("n_microbatches", n_microbatches.into())];
+    plan_note::set(module, &counts);
+}
+
+fn note_stages(module: &mut Module, comp: CompId, stages: &[usize]) {
+    let instrs = &mut module.comps[comp.index()].instrs;
+    for (id, stage) in (0..instrs.len()).map(InstrId::new).zip(stages) {
+        instrs[id.index()].set_note(notes::STAGE, &stage.to_string());
+    }
+}

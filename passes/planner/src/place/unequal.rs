@@ -1,0 +1,350 @@
+//! Stages with different numbers of devices: one chain over the layouts of several sizes, and the text that has each stage in its own.
+//!
+//! ```text
+//! layouts on 4 devices, on 2, on 1     →     stage 0 on 4, stage 1 on 2, stage 2 on 2
+//! ```
+
+use super::chain::Layers;
+use super::cut::Chain;
+use super::cut::mixed::{Mix, MixedCut};
+use super::limits::{Limits, Texts};
+use super::outcome::{Bound, Staged, Tried};
+use super::position::free;
+use super::recompute::rewrite::{Marks, rewrite};
+use super::staged::Sketch;
+use super::tried::{Draft, GUESSED, SAFE, too_few_layers};
+use super::units::{CUTS_PER_LAYER, MAX_UNITS};
+use super::{Problem, Recompute, text};
+use crate::copies::expand::{Source, Stages, merge};
+use crate::copies::short::Short;
+use phzc_ir::{Diagnostic, Module, Opcode, counted, notes};
+use phzc_plan::derive::{control_flow, derive, is_naming, order};
+use rayon::prelude::*;
+use std::ops::RangeInclusive;
+
+/// How many sizes there are in one plan at most: those nearest to that of the best plan with equal ones.
+const MAX_SIZES: usize = 4;
+/// By how much the chain must promise less than with equal sizes: it does not know what it costs to go from one mesh to another.
+const MARGIN: f64 = 0.002;
+/// The same where a text is long.
+const LONG_MARGIN: f64 = 0.02;
+/// The most units of the chain times devices.
+const MAX_WORK: usize = 4096;
+/// How many texts are made, with less and less memory to use.
+const MAX_TEXTS: usize = 4;
+
+/// What a plan with different sizes is made of.
+struct Sizes<'a> {
+    short: &'a Short,
+    drafts: &'a [Draft],
+    /// Per draft: its devices, its layers, and the numbers of microbatches that it allows.
+    all: Vec<(usize, Layers<'a>, Vec<usize>)>,
+    n_stages: RangeInclusive<usize>,
+    domains: Vec<usize>,
+    to_beat_secs: f64,
+}
+
+/// A cut, of which sizes, and for how many microbatches.
+struct Found {
+    mixed: MixedCut,
+    /// Per chain: its place among the sizes.
+    sizes: Vec<usize>,
+    n_microbatches: usize,
+}
+
+impl Problem<'_> {
+    /// Whether stages may have different numbers of devices.
+    pub(super) fn may_be_unequal(&self, wanted: usize) -> bool {
+        let is_open = !self.is_given && !self.groups.is_equal() && !self.schedule.is_interleaved();
+        is_open && wanted != 1 && self.groups.sizes().len() > 1
+    }
+
+    /// Whether the chain is so long, on so many devices, that cuts with all sizes would take longer than all else; they are made if they are
+    /// asked for.
+    pub(super) fn is_huge(&self, wanted: usize) -> bool {
+        let n_devices = self.cluster.n_devices();
+        let n_units = self.subject.short.as_ref().map_or(MAX_UNITS, |short| CUTS_PER_LAYER * short.n_layers);
+        let is_asked = self.groups.is_asked() || wanted > 0 && !n_devices.is_multiple_of(wanted);
+        n_units * n_devices > MAX_WORK && !is_asked
+    }
+
+    /// The best placement whose stages have different numbers of devices, if it promises to take less than what was tried; what to say
+    /// if there is no other plan either.
+    pub(super) fn with_unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Tried]) -> Option<Tried> {
+        let none = || {
+            let devices = counted(self.cluster.n_devices(), "device");
+            let message = match wanted {
+                0 => format!("no plan with such groups of {devices} was found"),
+                _ => format!("no plan with {} on {devices} was found", counted(wanted, "stage")),
+            };
+            let help = "ask for a number of stages that divides the devices";
+            Some(Tried::Impossible(Diagnostic::error(message).help(help)))
+        };
+        self.unequal(sketches, wanted, tried).or_else(none)
+    }
+
+    fn unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Tried]) -> Option<Tried> {
+        if self.is_spent() || self.is_huge(wanted) {
+            return None;
+        }
+        let n_devices = self.cluster.n_devices();
+        let made = self.missing(sketches, wanted);
+        let near = sketches.iter().min_by(|a, b| a.secs.total_cmp(&b.secs)).map(Sketch::n_devices);
+        let near = if wanted > 0 { n_devices.div_ceil(wanted) } else { near? };
+        let chosen = chosen(sketches.iter().chain(&made), near, |size| self.groups.sizes().contains(&size));
+        if chosen.len() < 2 {
+            return None;
+        }
+        let drafts: Vec<Draft> = chosen.par_iter().map(|sketch| sketch.draft()).collect();
+        let itself;
+        let short = match &self.subject.short {
+            Some(short) => short,
+            None => {
+                itself = Short::itself(self.plain);
+                &itself
+            }
+        };
+        let most = n_devices / chosen.iter().map(|sketch| sketch.n_devices()).min()?;
+        let n_stages = if wanted > 0 { wanted..=wanted } else { 2..=most };
+        let all = self.layers(&chosen, &drafts)?;
+        let n_layers = all[0].1.n_layers();
+        if wanted > n_layers {
+            return Some(Tried::Impossible(too_few_layers(n_layers, wanted)));
+        }
+        let sizes = Sizes {
+            short,
+            drafts: &drafts,
+            all,
+            n_stages,
+            domains: self.cluster.levels().iter().map(|level| level.devices).collect(),
+            to_beat_secs: self.to_beat_secs(sketches, tried),
+        };
+        self.within(sizes)
+    }
+
+    /// Layouts on numbers of devices that are not tried as stages of their own.
+    fn missing(&self, sketches: &[Sketch], wanted: usize) -> Vec<Sketch<'_>> {
+        let n_devices = self.cluster.n_devices();
+        let is_new = |size: &usize| {
+            let is_known = sketches.iter().any(|sketch| sketch.n_devices() == *size);
+            !is_known && (wanted > 0 || !n_devices.is_multiple_of(*size))
+        };
+        let mut sizes: Vec<usize> = self.groups.sizes().into_iter().filter(is_new).collect();
+        if wanted > 0 {
+            sizes.sort_by(|a, b| {
+                far(*a, n_devices.div_ceil(wanted)).total_cmp(&far(*b, n_devices.div_ceil(wanted)))
+            });
+        }
+        sizes.truncate(MAX_SIZES);
+        sizes.par_iter().filter_map(|&size| self.laid_out(size)).collect()
+    }
+
+    /// What the chain must promise less than: what it promised of equal sizes, and what the best of them takes.
+    fn to_beat_secs(&self, sketches: &[Sketch], tried: &[Tried]) -> f64 {
+        let promised = sketches.iter().map(|sketch| sketch.secs);
+        let taken = tried.iter().map(|tried| match tried {
+            Tried::Placed(placement) => placement.cut_secs,
+            _ => f64::INFINITY,
+        });
+        let margin = if self.subject.short.is_some() { LONG_MARGIN } else { MARGIN };
+        (1.0 - margin) * promised.chain(taken).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The layers of all drafts, which are those of the first.
+    fn layers<'a>(
+        &'a self,
+        chosen: &[&Sketch],
+        drafts: &'a [Draft],
+    ) -> Option<Vec<(usize, Layers<'a>, Vec<usize>)>> {
+        let plain = self.subject.module(self.plain);
+        let mut all: Vec<(usize, Layers, Vec<usize>)> = Vec::new();
+        for (sketch, draft) in chosen.iter().zip(drafts) {
+            let facts = derive(&draft.text).expect("the header's notes are the planner's own");
+            let allowed = self.counts_for(&draft.text, &facts).unwrap_or_default();
+            let layers = match all.first() {
+                None => Layers::new(&draft.text, facts, self.cluster, self.subject.short.as_ref()),
+                Some((_, first, _)) => Layers::like(&draft.text, facts, self.cluster, first, plain)?,
+            };
+            all.push((sketch.n_devices(), layers, allowed));
+        }
+        Some(all)
+    }
+
+    /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best by 1F1B.
+    fn within(&self, mut sizes: Sizes) -> Option<Tried> {
+        let first = self.text_within(&mut sizes, &self.counts)?;
+        let is_other = |count: &usize| *count != first.plan.n_microbatches;
+        let others: Vec<usize> = self.counts.iter().copied().filter(is_other).collect();
+        let is_open = self.schedule.is_open() && !self.is_spent();
+        let second = is_open.then(|| self.text_within(&mut sizes, &others)).flatten();
+        let staged = match second {
+            Some(second) if second.time_secs < first.time_secs => second,
+            _ => first,
+        };
+        let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
+        let n_stages = staged.plan.stages.len();
+        Some(Tried::Placed(Box::new(staged.placed(n_stages, bound))))
+    }
+
+    /// The best text for one of these numbers of microbatches that fits.
+    fn text_within(&self, sizes: &mut Sizes, counts: &[usize]) -> Option<Staged> {
+        let mut texts = Texts::new(self.cluster.accelerator.usable_bytes());
+        for _ in 0..MAX_TEXTS {
+            let Some(found) = self.fastest_mixed(sizes, counts, &texts.limits) else { break };
+            let Some(staged) = self.written_mixed(sizes, found) else { break };
+            if !texts.add(staged) || texts.best.is_some() && self.is_spent() {
+                break;
+            }
+        }
+        texts.best
+    }
+
+    /// The fastest cut that fits, over the numbers of microbatches.
+    fn fastest_mixed(&self, sizes: &mut Sizes, counts: &[usize], limits: &Limits) -> Option<Found> {
+        let mut best: Option<Found> = None;
+        for &count in counts {
+            let to_beat = best.as_ref().map_or(sizes.to_beat_secs, |best| best.mixed.cut.step_secs);
+            best = self.cut_mixed(sizes, count, limits, to_beat).or(best);
+        }
+        best
+    }
+
+    /// The best cut for a number of microbatches, of stages that compute something again if they must and may, or that is faster.
+    fn cut_mixed(&self, sizes: &mut Sizes, count: usize, limits: &Limits, to_beat: f64) -> Option<Found> {
+        let all = sizes.all.iter_mut().enumerate().filter(|(_, (_, _, allowed))| allowed.contains(&count));
+        let (places, mut open): (Vec<usize>, Vec<(usize, &mut Layers)>) =
+            all.map(|(at, (size, layers, _))| (at, (*size, layers))).unzip();
+        let mut chains: Vec<(usize, Chain)> =
+            open.iter_mut().map(|(size, layers)| (*size, self.chain(layers, count))).collect();
+        let space = (&sizes.domains[..], sizes.n_stages.clone(), count);
+        if chains.len() < 2 || self.mix(&chains, space.clone()).floor_secs() >= self.may_save() * to_beat {
+            return None;
+        }
+        for ((_, layers), (_, chain)) in open.iter_mut().zip(&mut chains) {
+            self.ease(layers, chain, count);
+        }
+        let mix = self.mix(&chains, space);
+        if mix.floor_secs() >= to_beat {
+            return None;
+        }
+        let mut limit_bytes = limits.of(count);
+        let mut found = None;
+        if self.recompute != Recompute::All {
+            let free = mix.cut(to_beat)?;
+            limit_bytes = self.limit_bytes(&mut open, limits, count, &free);
+            found = Some(free).filter(|free| free.cut.memory_bytes <= limit_bytes);
+        }
+        let mixed = found.or_else(|| Mix { limit_bytes, ..mix }.cut(to_beat))?;
+        Some(Found { mixed, sizes: places, n_microbatches: count })
+    }
+
+    /// Stages of several sizes, within some groups of devices, of some number, for a number of microbatches; memory without limit.
+    fn mix<'m>(
+        &self,
+        chains: &'m [(usize, Chain)],
+        (domains, n_stages, n_microbatches): (&'m [usize], RangeInclusive<usize>, usize),
+    ) -> Mix<'m> {
+        let n_devices = self.cluster.n_devices();
+        Mix { chains, n_devices, domains, n_stages, n_microbatches, limit_bytes: f64::INFINITY }
+    }
+
+    /// What the chain may plan with: until a text has shown what is there for a moment only, it is what it would be in one stage.
+    fn limit_bytes(
+        &self,
+        open: &mut [(usize, &mut Layers)],
+        limits: &Limits,
+        count: usize,
+        free: &MixedCut,
+    ) -> f64 {
+        let usable = limits.of(count);
+        if free.cut.memory_bytes <= SAFE * usable || !limits.is_guess(count) {
+            return usable;
+        }
+        let passing = open.iter_mut().map(|(_, layers)| layers.passing_bytes(count)).fold(0.0, f64::max);
+        GUESSED * usable - passing.clamp(0.0, (1.0 - SAFE) * usable)
+    }
+
+    /// The text of a cut, with what the report says of it; `None` where a stage would need what another mesh cannot hand over.
+    fn written_mixed(&self, sizes: &Sizes, found: Found) -> Option<Staged> {
+        let Found { mixed: MixedCut { cut, chain_of }, sizes: places, n_microbatches } = found;
+        let layer_of = sizes.all[0].1.whole_layers(sizes.short);
+        let stage = |layer: &usize| cut.starts.partition_point(|start| start <= layer) - 1;
+        let plan_of: Vec<usize> = chain_of.iter().map(|&chain| places[chain]).collect();
+        let of = with_tuples(self.plain, layer_of.iter().map(stage).collect());
+        let stages = Stages { n: cut.starts.len(), of, plan_of, is_free: free_arrays(self.plain) };
+        let plans: Vec<&Module> = sizes.drafts.iter().map(|draft| &draft.text).collect();
+        let (mut text, sources) = merge(self.plain, sizes.short, &plans, &stages)?;
+        let mesh = |&plan: &usize| plans[plan].note(notes::MESH).unwrap_or_default();
+        let meshes: Vec<String> = stages.plan_of.iter().map(mesh).collect();
+        let n_devices = stages.plan_of.iter().map(|&plan| sizes.all[plan].0).max().unwrap_or(1);
+        text.set_attr("num_partitions", n_devices.to_string());
+        text::head_of(&mut text, &meshes, n_microbatches);
+        if cut.is_again() {
+            let marks = marks(sizes, &sources, |source| cut.again[layer_of[source.reader.index()]]);
+            rewrite(&mut text, &marks);
+        }
+        let is_legal = derive(&text)
+            .is_ok_and(|facts| facts.problems.is_empty() && order::problems(&text, &facts).is_empty());
+        let n_stages = stages.n;
+        is_legal.then(|| self.measured(text, (n_stages, n_microbatches), Some(cut)).ok()).flatten()
+    }
+}
+
+/// How far apart two numbers of devices are, by ratio.
+fn far(a: usize, b: usize) -> f64 {
+    (a as f64 / b as f64).ln().abs()
+}
+
+/// Of each of the sizes nearest to one that promises most, the layouts that promise most; the first first.
+fn chosen<'s, 'p: 's>(
+    all: impl Iterator<Item = &'s Sketch<'p>>,
+    near: usize,
+    is_open: impl Fn(usize) -> bool,
+) -> Vec<&'s Sketch<'p>> {
+    let mut all: Vec<&Sketch> = all.filter(|sketch| is_open(sketch.n_devices())).collect();
+    all.sort_by(|a, b| {
+        let nearer = far(a.n_devices(), near).total_cmp(&far(b.n_devices(), near));
+        nearer.then(a.n_devices().cmp(&b.n_devices())).then(a.secs.total_cmp(&b.secs))
+    });
+    all.dedup_by_key(|sketch| sketch.n_devices());
+    all.truncate(MAX_SIZES);
+    all
+}
+
+/// Tuples go with who reads them: a loop's inputs are where the loop is.
+fn with_tuples(plain: &Module, mut of: Vec<usize>) -> Vec<usize> {
+    let comp = plain.entry();
+    for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
+        for &operand in instr.operands.iter().filter(|&&operand| comp.instr(operand).op == Opcode::Tuple) {
+            of[operand.index()] = of[id.index()];
+        }
+    }
+    of
+}
+
+/// Whether each instruction makes an array of constants alone.
+fn free_arrays(plain: &Module) -> Vec<bool> {
+    let is_array =
+        |instr: &phzc_ir::Instr| instr.shape.as_array().is_some() && control_flow(instr).is_empty();
+    free(plain)
+        .into_iter()
+        .zip(&plain.entry().instrs)
+        .map(|(is_free, instr)| is_free && is_array(instr))
+        .collect()
+}
+
+/// What is computed again; what comes from another mesh is not.
+fn marks(sizes: &Sizes, sources: &[Source], level: impl Fn(&Source) -> usize) -> Marks {
+    let mut marks = Marks::default();
+    for source in sources {
+        match source.like {
+            Some(like) => sizes.all[source.plan].1.mark(like, level(source), &mut marks),
+            None => {
+                marks.is_again.push(false);
+                marks.is_data.push(true);
+                marks.is_free.push(false);
+            }
+        }
+    }
+    marks
+}

@@ -1,0 +1,109 @@
+//! Which tensors are written to memory, and which are alive when most memory is in use.
+
+use phzc_analysis::blocks::Blocks;
+use phzc_analysis::graph::{Graph, NodeId, Tensor, TensorId};
+use phzc_analysis::phase::Phase;
+use phzc_ir::{FusionKind, Module, Opcode};
+use phzc_plan::pricing::{Reader, is_materialised};
+
+/// Per node: its opcode, if it is an instruction.
+pub fn opcodes(module: &Module, graph: &Graph) -> Vec<Option<Opcode>> {
+    (0..graph.nodes.len() as NodeId).map(|node| graph.opcode(module, node)).collect()
+}
+
+/// Per tensor: whether it is in memory (`pricing::is_materialised`); a view is where its source is.
+pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
+    let mut is_output = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
+    let region = |node: NodeId| (blocks.block_of[node as usize], blocks.phases[node as usize]);
+    let mut is_stored = vec![true; graph.tensors.len()];
+    for (id, node) in graph.nodes.iter().enumerate() {
+        let Some(op) = ops[id] else { continue };
+        for &result in &node.results {
+            let uses = graph.tensors[result as usize].uses.iter();
+            let reader = |&(reader, _): &(NodeId, u32)| Reader {
+                op: ops[reader as usize].unwrap_or(Opcode::Tuple),
+                is_same_region: region(reader) == region(id as NodeId),
+            };
+            let output =
+                is_output[result as usize].then_some(Reader { op: Opcode::Tuple, is_same_region: false });
+            let is_view = op.def().fusion == FusionKind::View
+                && node.operands.first().is_some_and(|&operand| is_stored[operand as usize]);
+            // A scalar constant is part of the instruction that reads it.
+            let is_immediate = op == Opcode::Constant && graph.tensors[result as usize].dims.is_empty();
+            is_stored[result as usize] =
+                !is_immediate && (is_view || is_materialised(op, uses.map(reader).chain(output)));
+        }
+    }
+    is_stored
+}
+
+/// The same where the backward part may make any value of the forward part again, next to who reads it: what no plan can do without.
+pub fn stored_whatever_is_again(
+    graph: &Graph,
+    blocks: &Blocks,
+    ops: &[Option<Opcode>],
+    is_stored: &[bool],
+) -> Vec<bool> {
+    let phase = |node: NodeId| blocks.phases[node as usize];
+    let is_needed = |(id, tensor): (usize, &Tensor)| {
+        let is_late = tensor.uses.iter().any(|&(reader, _)| phase(reader) != Phase::Forward);
+        let near = |&(reader, _): &(NodeId, u32)| Reader {
+            op: ops[reader as usize].unwrap_or(Opcode::Tuple),
+            is_same_region: true,
+        };
+        let is_own =
+            ops[tensor.def as usize].is_none_or(|op| is_materialised(op, tensor.uses.iter().map(near)));
+        is_stored[id] && (phase(tensor.def) != Phase::Forward || !is_late || is_own)
+    };
+    graph.tensors.iter().enumerate().map(is_needed).collect()
+}
+
+/// Per tensor: whether it is alive at the node where stored bytes peak (whole tensors, one device).
+///
+/// Parameters live throughout; an output that reuses a parameter's buffer needs none of its own.
+/// A tensor that forward makes and backward reads is alive in between, which is what a memory
+/// limit acts on.
+pub fn live_at_peak(graph: &Graph, is_stored: &[bool], ops: &[Option<Opcode>]) -> Vec<bool> {
+    let last_use = last_uses(graph);
+    let mut is_alias = vec![false; graph.tensors.len()];
+    graph.aliases.iter().for_each(|&(output, param)| is_alias[output as usize] = output != param);
+    let is_view = |id: usize| {
+        ops[graph.tensors[id].def as usize]
+            .is_some_and(|op| matches!(op.def().fusion, FusionKind::View | FusionKind::Free))
+    };
+    let counts = |id: usize| is_stored[id] && !is_alias[id] && !is_view(id);
+    let mut change = vec![0.0; graph.nodes.len() + 1];
+    for (id, tensor) in graph.tensors.iter().enumerate().filter(|(id, _)| counts(*id)) {
+        let start = if tensor.param.is_some() { 0 } else { tensor.def };
+        change[start as usize] += tensor.bytes;
+        change[last_use[id] as usize + 1] -= tensor.bytes;
+    }
+    let (mut peak, mut most, mut now) = (0, f64::NEG_INFINITY, 0.0);
+    for (node, delta) in change.iter().enumerate().take(graph.nodes.len()) {
+        now += delta;
+        if now > most {
+            (peak, most) = (node as NodeId, now);
+        }
+    }
+    let is_live = |id: usize| {
+        let tensor = &graph.tensors[id];
+        counts(id) && (tensor.param.is_some() || (tensor.def <= peak && last_use[id] >= peak))
+    };
+    (0..graph.tensors.len()).map(is_live).collect()
+}
+
+/// The last node that needs each tensor; outputs and parameters are needed to the end.
+fn last_uses(graph: &Graph) -> Vec<NodeId> {
+    let end = graph.nodes.len().saturating_sub(1) as NodeId;
+    let last = |tensor: &phzc_analysis::graph::Tensor| {
+        tensor.uses.iter().map(|&(node, _)| node).max().unwrap_or(tensor.def)
+    };
+    let mut ends: Vec<NodeId> = graph
+        .tensors
+        .iter()
+        .map(|tensor| if tensor.param.is_some() { end } else { last(tensor).max(tensor.def) })
+        .collect();
+    graph.outputs.iter().for_each(|&output: &TensorId| ends[output as usize] = end);
+    ends
+}

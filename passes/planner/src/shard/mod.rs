@@ -1,0 +1,399 @@
+//! `shard`: picks a layout for every tensor.
+//!
+//! ```text
+//! h = f32[64,256] dot(x, w), …     →     h = f32[64,256] dot(x, w), …, sharding={devices=[2,4]<=[8]}
+//! ```
+//!
+//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute, collectives inside),
+//! pairs of blocks are priced (the cheapest reshard, found by rewriting), and the best choice over all blocks is made
+//! exactly. Shardings that the program has are kept. Precondition: none; calls are inlined first.
+
+pub mod control;
+pub mod decision;
+mod edges;
+pub mod emit;
+mod enumerate;
+pub mod explain;
+pub mod forbid;
+pub mod liveness;
+pub mod menu;
+pub mod model;
+mod paid;
+pub mod pins;
+mod planned;
+pub mod pricer;
+mod problem;
+pub mod reshard_cost;
+mod reshard_graph;
+pub mod rules;
+mod sharing;
+mod solve;
+pub mod splits;
+pub mod strategy_map;
+pub mod subject;
+#[cfg(test)]
+mod tests;
+mod tuple_needs;
+pub mod unique;
+pub mod want;
+mod zero;
+
+use crate::fuse;
+use control::Control;
+use decision::Decision;
+use emit::{emit, planned_comps};
+use forbid::Forbid;
+use model::{Goal, Input, Model};
+use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted, notes};
+use phzc_opt::inline;
+use phzc_pass::pass::{Changed, Context, Options, Pass};
+use phzc_plan::derive::is_planned;
+pub use solve::{Open, Solved, solve_on, solve_over};
+use std::collections::BTreeSet;
+use subject::Subject;
+use unique::{Traits, Unique};
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "shard",
+    summary: "picks a layout (sharding) for every tensor: least time over all blocks and meshes, proved if `stop` is optimal",
+    options: control::OPTIONS,
+    run,
+};
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    let flattened = inline::flatten(module)?;
+    let n_devices = cx.cluster.n_devices() as i64;
+    let control = Control::read(options, n_devices)?;
+    if is_planned(module) {
+        // All its layouts are given, by an earlier run.
+        planned::agrees(module, cx.cluster, options, control.mesh.as_ref())?;
+        explain::nothing_to_explain(&cx.explain)?;
+        return Ok(flattened);
+    }
+    fuse::ensure_noted(module)?;
+    let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
+    let mut given = Given::read(module, &meshes, n_devices)?;
+    let fixed = given.pin(module, &control.pins)?;
+    (cx.progress)("shard: building blocks");
+    let may_shorten = fixed.is_empty() && !has_shardings(module) && !options.flag("enumerate");
+    let short = may_shorten && cx.explain.is_empty();
+    let short = short.then(|| Subject::short(module, control.forbid)).flatten();
+    let subject = match short {
+        Some(subject) => subject,
+        None => whole(module, &given, &fixed, control.forbid, cx)?,
+    };
+    warn_of(module, &subject, cx);
+    let relaxed = subject.relaxed(cx.cluster);
+    let input = subject.input(cx.cluster, &relaxed);
+    let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
+    let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
+        return Err(illegal(control.forbid));
+    };
+    let mut model = Model::new(input, &solved.mesh);
+    tell(subject.module(module), &mut model, &solved, (&goal, options), cx)?;
+    let mut planned = subject.module(module).clone();
+    mark_given(&mut planned, &fixed);
+    write(&mut planned, &mut model, &solved);
+    let planned_notes = NOTES.map(|key| planned.note(key));
+    *module = subject.expanded(module, planned);
+    for (key, text) in NOTES.iter().zip(planned_notes) {
+        text.into_iter().for_each(|text| module.set_note(key, &text));
+    }
+    // The note of the plan is new.
+    Ok(Changed::Yes)
+}
+
+/// The header's notes that a plan has.
+const NOTES: [&str; 3] = [notes::MESH, notes::CLUSTER, notes::PLAN];
+
+/// The program as it is, with the layouts that are given.
+fn whole(
+    module: &Module,
+    given: &Given,
+    fixed: &[pins::Fixed],
+    forbid: Forbid,
+    cx: &mut Context,
+) -> Result<Subject> {
+    let mut failed = Ok(());
+    // Where several meshes are open, nothing is given but pins, which are the same on all.
+    let pinned = |graph: &Graph| {
+        let mut pinned = given.pinned(0, graph);
+        failed = pins::fix(fixed, module, graph, &mut pinned);
+        pinned
+    };
+    let subject = Subject::whole(module, pinned, forbid);
+    failed?;
+    cx.warnings.extend(pins::idle(fixed, module, &subject.graph));
+    Ok(subject)
+}
+
+fn warn_of(module: &Module, subject: &Subject, cx: &mut Context) {
+    cx.warnings.extend(subject.graph.unknown_loops.iter().cloned());
+    warn_fallbacks(subject.module(module), &subject.graph, cx);
+}
+
+/// What the user asked to know about a choice.
+fn tell(
+    module: &Module,
+    model: &mut Model,
+    solved: &Solved,
+    (goal, options): (&Goal, &Options),
+    cx: &mut Context,
+) -> Result<()> {
+    let map = strategy_map::describe(module, model, options.text("map") == "full");
+    cx.artifacts.insert("strategy_map.txt".into(), map);
+    if options.flag("enumerate") {
+        let text = enumerate::enumerate(module, model.input, &solved.mesh, goal)?;
+        cx.artifacts.insert("enumeration.txt".into(), text);
+    }
+    cx.explanations.extend(explain::explain(module, model, &solved.choice.option, &cx.explain)?);
+    Ok(())
+}
+
+/// Layouts that the program has, and the meshes on which they can be read.
+pub struct Given {
+    meshes: Vec<Mesh>,
+    /// Per mesh: per computation and instruction, the layouts of its leaves.
+    layouts: Vec<Vec<Vec<Option<Vec<Layout>>>>>,
+}
+
+impl Given {
+    fn read(module: &Module, meshes: &[Mesh], n_devices: i64) -> Result<Given> {
+        let mut given = Given { meshes: Vec::new(), layouts: Vec::new() };
+        let mut candidates = meshes.to_vec();
+        if let Some(noted) = module.note(notes::MESH) {
+            candidates.insert(0, Mesh::parse(&noted)?);
+        } else if has_shardings(module) {
+            candidates.extend(finer_meshes(n_devices));
+        }
+        let mut failure = None;
+        for mesh in candidates {
+            match read_layouts(module, &mesh) {
+                Ok(layouts) if !given.meshes.contains(&mesh) => {
+                    given.meshes.push(mesh);
+                    given.layouts.push(layouts);
+                    if has_shardings(module) {
+                        break;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if given.meshes.is_empty() => Err(error),
+            _ => Ok(given),
+        }
+    }
+
+    /// Keeps the meshes on which the pins can be; what they fix there.
+    fn pin(&mut self, module: &Module, pins: &[pins::Pin]) -> Result<Vec<pins::Fixed>> {
+        let resolved: Vec<_> = self.meshes.iter().map(|mesh| pins::resolve(pins, module, mesh)).collect();
+        let is_open: Vec<bool> = resolved.iter().map(Result::is_ok).collect();
+        let (mut meshes, mut layouts) = (is_open.iter(), is_open.iter());
+        self.meshes.retain(|_| meshes.next() == Some(&true));
+        self.layouts.retain(|_| layouts.next() == Some(&true));
+        // Pins mean the same on all meshes that are left; the last mesh has the most axes to explain a refusal with.
+        let none = || Err(Diagnostic::error("no mesh is possible"));
+        resolved
+            .into_iter()
+            .reduce(|first, next| if first.is_ok() { first } else { next })
+            .unwrap_or_else(none)
+    }
+
+    fn pinned(&self, mesh: usize, graph: &Graph) -> Vec<Option<Layout>> {
+        let of = |tensor: &phzc_analysis::graph::Tensor| {
+            let (comp, instr, leaf) = tensor.home;
+            self.layouts[mesh][comp.index()][instr.index()].as_ref()?.get(leaf as usize).copied()
+        };
+        graph.tensors.iter().map(of).collect()
+    }
+}
+
+fn has_shardings(module: &Module) -> bool {
+    module.comps.iter().flat_map(|comp| &comp.instrs).any(|instr| instr.sharding().is_some())
+}
+
+/// The layouts of every sharding in the module, or an error at the first that `mesh` cannot express.
+fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Vec<Vec<Option<Vec<Layout>>>>> {
+    let planned = planned_comps(module);
+    let mut layouts: Vec<Vec<Option<Vec<Layout>>>> =
+        module.comps.iter().map(|comp| vec![None; comp.instrs.len()]).collect();
+    for comp in planned {
+        for (id, instr) in module.comp(comp).iter() {
+            let Some(sharding) = instr.sharding() else { continue };
+            if is_unknown(sharding) {
+                continue;
+            }
+            let leaves = instr.shape.leaves();
+            let read = sharding.leaves(leaves.len()).into_iter().zip(&leaves).map(|(tiling, leaf)| {
+                Layout::from_tiling(tiling, leaf.as_array().map_or(0, |array| array.rank()), mesh)
+            });
+            let read: Option<Vec<Layout>> = read.collect();
+            if read.is_none() {
+                let error = Diagnostic::error(format!(
+                    "`{sharding}` is no layout on a cluster of {}",
+                    counted(mesh.n_devices() as usize, "device")
+                ));
+                return Err(error.at(instr.span).help(
+                    "plan for the device count that the program was sharded for, or remove its shardings",
+                ));
+            }
+            layouts[comp.index()][id.index()] = read;
+        }
+    }
+    Ok(layouts)
+}
+
+fn is_unknown(sharding: &Sharding) -> bool {
+    matches!(sharding, Sharding::Single(tiling) if tiling.kind == TilingKind::Unknown)
+}
+
+/// Every one- and two-axis mesh of `n` devices.
+pub fn meshes(n: i64) -> Vec<Mesh> {
+    let pairs = (2..n).filter(|size| n % size == 0).map(|size| Mesh::new(&[size, n / size]));
+    std::iter::once(Mesh::new(&[n])).chain(pairs).collect()
+}
+
+/// Meshes with more axes, on which more given shardings can be read.
+fn finer_meshes(n: i64) -> Vec<Mesh> {
+    let three = |a: i64| {
+        (2..n)
+            .filter(move |b| n % (a * b) == 0 && n / (a * b) > 1)
+            .map(move |b| Mesh::new(&[a, b, n / (a * b)]))
+    };
+    (2..n).filter(|a| n % a == 0).flat_map(three).collect()
+}
+
+/// What the model needs to know of the program.
+pub struct Facts {
+    pinned: Vec<Option<Layout>>,
+    ops: Vec<Option<Opcode>>,
+    is_stored: Vec<bool>,
+    is_live: Vec<bool>,
+    batch: BTreeSet<ClassId>,
+    unique: Unique,
+    forbid: Forbid,
+}
+
+impl Facts {
+    /// The facts, given some layouts.
+    pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Layout>>) -> Facts {
+        let ops = liveness::opcodes(module, graph);
+        let is_stored = liveness::stored(graph, blocks, &ops);
+        let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
+        let batch = batch_loops(graph, blocks);
+        let traits =
+            Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
+        let unique = Unique::find(graph, blocks, &traits);
+        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: Forbid::default() }
+    }
+
+    /// The same facts for what no plan can do without, whatever it computes again.
+    #[must_use]
+    pub fn whatever_is_again(&self, graph: &Graph, blocks: &Blocks) -> Facts {
+        let is_stored = liveness::stored_whatever_is_again(graph, blocks, &self.ops, &self.is_stored);
+        let Facts { pinned, ops, is_live, batch, .. } = self;
+        let unique =
+            Unique::find(graph, blocks, &Traits { pinned, ops, is_stored: &is_stored, is_live, batch });
+        let (pinned, ops, is_live, batch) = (pinned.clone(), ops.clone(), is_live.clone(), batch.clone());
+        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: self.forbid }
+    }
+
+    /// The same facts, with some strategies forbidden.
+    #[must_use]
+    pub fn forbidding(self, forbid: Forbid) -> Facts {
+        Facts { forbid, ..self }
+    }
+
+    /// The model's input.
+    pub fn input<'a>(&'a self, graph: &'a Graph, blocks: &'a Blocks, cluster: &'a Cluster) -> Input<'a> {
+        Input {
+            graph,
+            blocks,
+            cluster,
+            pinned: &self.pinned,
+            ops: &self.ops,
+            is_stored: &self.is_stored,
+            is_live: &self.is_live,
+            unique: &self.unique,
+            batch: &self.batch,
+            n_microbatches: 1,
+            moves_again: false,
+            forbid: self.forbid,
+            tied: None,
+            relaxed: &[],
+        }
+    }
+}
+
+/// The loops that run over the batch in some tensor: those that make the outermost part of a batch dimension.
+fn batch_loops(graph: &Graph, blocks: &Blocks) -> BTreeSet<ClassId> {
+    let mut found = BTreeSet::new();
+    for (tensor, dims) in (0..).zip(batch_dims(graph)) {
+        let maps = graph.tensors[tensor as usize].uses.iter();
+        let maps = maps.map(|&(node, slot)| blocks.use_map(node, slot as usize));
+        for map in maps.chain([blocks.def_map(tensor)]) {
+            let batch = map.iter().take(64).enumerate().filter(|(dim, _)| dims >> dim & 1 == 1);
+            found.extend(batch.filter_map(|(_, classes)| classes.first()));
+        }
+    }
+    found
+}
+
+/// Whether each tensor has a given layout.
+pub fn is_pinned(pinned: &[Option<Layout>]) -> Vec<bool> {
+    pinned.iter().map(Option::is_some).collect()
+}
+
+/// Writes the choice into the module, with what is known about it.
+fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
+    emit(module, &mut Decision::new(model, &solved.choice.option));
+    module.set_note(notes::MESH, &solved.mesh.to_string());
+    module.set_note(notes::CLUSTER, &model.input.cluster.name);
+    let choice = &solved.choice;
+    let plan = serde_json::json!({
+        "planned_secs": choice.cost, "lower_bound_secs": solved.bound(), "gap": solved.gap(),
+        "stop": solved.stop(), "fits": solved.fits, "evaluations": choice.evaluations,
+    });
+    module.set_note(notes::PLAN, &plan.to_string());
+}
+
+/// Notes which shardings came with the program, so that `place` can tell them from the planned ones.
+fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
+    for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
+        if instr.sharding().is_some() {
+            instr.set_note(notes::GIVEN, "1");
+        }
+    }
+    for it in fixed {
+        module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, "1");
+    }
+}
+
+fn illegal(forbid: Forbid) -> Diagnostic {
+    let error = Diagnostic::error("no layout of this program is legal on this cluster");
+    match forbid == Forbid::default() {
+        true => error,
+        false => error.help(format!("forbid less than `{}`", forbid.text())),
+    }
+}
+
+/// One warning per opcode that has no rule of its own.
+fn warn_fallbacks(module: &Module, graph: &Graph, cx: &mut Context) {
+    let mut seen = indexmap::IndexSet::new();
+    for (id, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.rule.is_fallback) {
+        let Some(op) = graph.opcode(module, id as u32) else { continue };
+        if seen.insert(op) {
+            let instr = module.comp(node.comp).instr(node.instr);
+            let warning = Diagnostic::warning(format!(
+                "`{}` has no rule of its own; its tensors stay whole on every device",
+                op.as_str()
+            ));
+            cx.warnings.push(warning.at(instr.span));
+        }
+    }
+}

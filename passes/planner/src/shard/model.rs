@@ -1,0 +1,355 @@
+//! The choice that `shard` makes, as a problem for the exact solver: blocks with their strategies,
+//! node costs (compute, collectives inside) and edge costs (reshards between blocks).
+
+use super::forbid::Forbid;
+use super::menu::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
+use super::reshard_cost::{Reshards, Source, Step};
+use super::splits::Splitter;
+use super::unique::Unique;
+use super::want::Want;
+use super::zero::{gathers, ungathered};
+use indexmap::IndexSet;
+use phzc_analysis::blocks::{BlockId, Blocks};
+use phzc_analysis::classes::ClassId;
+use phzc_analysis::graph::is_shaped;
+use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
+use phzc_analysis::phase::Phase;
+use phzc_cost::{Cluster, Collective};
+use phzc_ir::{Layout, Mesh, Opcode};
+use phzc_plan::pricing;
+use rustc_hash::FxBuildHasher;
+use std::collections::BTreeSet;
+
+/// What the model is built from.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// The program.
+    pub graph: &'a Graph,
+    /// Its blocks.
+    pub blocks: &'a Blocks,
+    /// The devices.
+    pub cluster: &'a Cluster,
+    /// Layouts that are given, per tensor.
+    pub pinned: &'a [Option<Layout>],
+    /// Per node: its opcode, if it is an instruction.
+    pub ops: &'a [Option<Opcode>],
+    /// Whether each tensor is written to memory.
+    pub is_stored: &'a [bool],
+    /// Whether each tensor is alive when most memory is in use.
+    pub is_live: &'a [bool],
+    /// Which blocks are copies of which.
+    pub unique: &'a Unique,
+    /// Loops that run over the batch.
+    pub batch: &'a BTreeSet<ClassId>,
+    /// Microbatches, each of which is to be split as the batch is.
+    pub n_microbatches: usize,
+    /// Whether forward, backward and update each move values for themselves: slower, with fewer copies alive at once.
+    pub moves_again: bool,
+    /// What no plan may have.
+    pub forbid: Forbid,
+    /// Per block: the one that it must be laid out as, where equal layers stand for many.
+    pub tied: Option<&'a [BlockId]>,
+    /// Inputs whose least costs no plan is below together, where those of this one are of some plans only.
+    pub relaxed: &'a [Input<'a>],
+}
+
+impl Input<'_> {
+    /// Gives blocks the options of those that they are tied to.
+    pub(super) fn untie(&self, option: &mut [u32]) {
+        for (block, &to) in self.tied.into_iter().flatten().enumerate() {
+            option[block] = option[to as usize];
+        }
+    }
+
+    /// The same, to be split and moved as another input is.
+    pub(super) fn alike(self, other: &Input) -> Self {
+        Input { n_microbatches: other.n_microbatches, moves_again: other.moves_again, ..self }
+    }
+
+    /// The size of a loop for one microbatch; 1 if it does not divide.
+    fn size(&self, class: ClassId) -> i64 {
+        let (whole, n_parts) = (self.blocks.classes.size(class), self.n_microbatches as i64);
+        match self.batch.contains(&class) {
+            true if whole % n_parts == 0 => whole / n_parts,
+            true => 1,
+            false => whole,
+        }
+    }
+}
+
+/// A reading of a tensor by a block, with one need for its layout.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// What is read.
+    pub tensor: TensorId,
+    /// Who reads: a node and its operand position; `None` for an entry output.
+    pub reader: Option<(NodeId, u32)>,
+    /// The reading block.
+    pub block: BlockId,
+    /// How the block's loops lie in the tensor.
+    pub view: View,
+    /// Whether the reader takes it as a sum that is still to be done, over the axes on which its own results are.
+    pub is_summand: bool,
+    /// Executions per step.
+    pub trips: f64,
+}
+
+/// Readings that are known.
+type Seen = IndexSet<(TensorId, BlockId, View, bool), FxBuildHasher>;
+
+/// The problem on one mesh.
+pub struct Model<'a> {
+    /// What it was built from.
+    pub input: Input<'a>,
+    /// The mesh.
+    pub mesh: Mesh,
+    /// Strategies per block.
+    pub menus: Vec<Menu>,
+    /// Per node: the loops of its block's menu (a bit each) whose split makes its results partial.
+    reduced: Vec<u8>,
+    /// How a block's loops lie in the tensors it makes.
+    pub def_views: Vec<View>,
+    /// Readings whose layout may differ from the maker's, one per (tensor, block, view).
+    pub uses: Vec<Use>,
+    /// Per tensor: its reduction happens at its one reader's wish (a position in `uses`), not at home.
+    pub deferred: Vec<Option<u32>>,
+    /// Per tensor: several blocks read it, or the same one in several ways, so its sums are done once for all of them.
+    pub is_shared: Vec<bool>,
+    /// The cheapest paths between layouts.
+    pub reshards: Reshards,
+    /// Per tensor: how many readings it has, those at home and handed over included.
+    pub(super) n_readers: Vec<u32>,
+    /// Per tensor: whether it may not be gathered.
+    pub(super) is_ungathered: Vec<bool>,
+    pub(super) weights: [f64; 3],
+}
+
+/// What a choice should minimise.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// How much a second of the forward, backward and update phase counts.
+    pub weights: [f64; 3],
+    /// Bytes per device that the choice may need, if that is limited.
+    pub memory_bytes: Option<f64>,
+}
+
+impl<'a> Model<'a> {
+    /// Menus and uses; no costs yet.
+    pub fn new(input: Input<'a>, mesh: &Mesh) -> Model<'a> {
+        let (graph, blocks) = (input.graph, input.blocks);
+        let mut splitter = Splitter::default();
+        let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
+        for block in 0..blocks.members.len() as BlockId {
+            let size = |class| input.size(class);
+            let build = || {
+                let menu = Menu::build((graph, blocks), block, mesh, &size, &mut splitter);
+                input.forbid.filter(&input, block, menu)
+            };
+            menus.push(input.unique.menu(block, &menus, build));
+        }
+        let reduced = reduced(&input, &menus, &mut splitter);
+        let def_view = |tensor: TensorId| {
+            let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
+            block.map(|block| menus[block as usize].view(blocks.def_map(tensor))).unwrap_or_default()
+        };
+        let def_views = (0..graph.tensors.len() as TensorId).map(def_view).collect();
+        let mut model = Model {
+            input,
+            mesh: mesh.clone(),
+            menus,
+            reduced,
+            def_views,
+            uses: Vec::new(),
+            deferred: vec![None; graph.tensors.len()],
+            reshards: Reshards::new(mesh, input.forbid),
+            is_shared: vec![false; graph.tensors.len()],
+            n_readers: vec![0; graph.tensors.len()],
+            is_ungathered: ungathered(&input),
+            weights: [1.0; 3],
+        };
+        model.collect_uses();
+        model
+    }
+
+    fn collect_uses(&mut self) {
+        let (graph, blocks) = (self.input.graph, self.input.blocks);
+        let mut seen = Seen::default();
+        let mut n_readers = vec![0u32; graph.tensors.len()];
+        for tensor in (0..graph.tensors.len() as TensorId).filter(|&tensor| is_shaped(graph, tensor)) {
+            for &(node, slot) in &graph.tensors[tensor as usize].uses {
+                let Some(block) = blocks.block_of[node as usize] else { continue };
+                let view = self.menus[block as usize].view(blocks.use_map(node, slot as usize));
+                let trips = graph.nodes[node as usize].trips.max(self.body_trips(node, slot))
+                    * graph.tensors[tensor as usize].weight;
+                let is_summand = self.takes_summand(block, node, slot);
+                self.add_use(
+                    Use { tensor, reader: Some((node, slot)), block, view, is_summand, trips },
+                    &mut seen,
+                    &mut n_readers,
+                );
+            }
+        }
+        for &(output, param) in &graph.aliases {
+            let Some(block) = blocks.block_of[graph.tensors[param as usize].def as usize] else { continue };
+            if is_shaped(graph, output) {
+                let (view, trips) =
+                    (self.def_views[param as usize].clone(), graph.tensors[output as usize].weight);
+                self.add_use(
+                    Use { tensor: output, reader: None, block, view, is_summand: false, trips },
+                    &mut seen,
+                    &mut n_readers,
+                );
+            }
+        }
+        // Other results are handed over as they lie: reduced.
+        let is_alias = |output: &&TensorId| graph.aliases.iter().any(|(aliased, _)| aliased == *output);
+        graph.outputs.iter().filter(|output| !is_alias(output)).for_each(|&it| n_readers[it as usize] += 1);
+        let mut used = vec![false; graph.tensors.len()];
+        for (index, it) in self.uses.iter().enumerate() {
+            self.is_shared[it.tensor as usize] |= std::mem::replace(&mut used[it.tensor as usize], true);
+            let is_only =
+                n_readers[it.tensor as usize] == 1 && self.input.pinned[it.tensor as usize].is_none();
+            self.deferred[it.tensor as usize] = is_only.then_some(index as u32);
+        }
+        self.n_readers = n_readers;
+    }
+
+    /// Whether a node of a block takes an operand as a sum still to be done, where the block leaves sums undone.
+    pub(super) fn takes_summand(&self, block: BlockId, node: NodeId, slot: u32) -> bool {
+        let blocks = self.input.blocks;
+        let summands = blocks.summands[node as usize].checked_shr(slot).unwrap_or(0);
+        blocks.is_linear[block as usize] && summands & 1 == 1
+    }
+
+    /// A loop's back edge runs as often as its body, which the carrying node itself does not.
+    fn body_trips(&self, node: NodeId, slot: u32) -> f64 {
+        let it = &self.input.graph.nodes[node as usize];
+        let made_by = self.input.graph.tensors[it.operands[slot as usize] as usize].def;
+        if it.kind == NodeKind::Carry && slot == 1 {
+            self.input.graph.nodes[made_by as usize].trips
+        } else {
+            0.0
+        }
+    }
+
+    fn add_use(&mut self, it: Use, seen: &mut Seen, n_readers: &mut [u32]) {
+        if !seen.insert((it.tensor, it.block, it.view.clone(), it.is_summand)) {
+            return;
+        }
+        n_readers[it.tensor as usize] += 1;
+        let made_by = self.input.blocks.block_of[self.input.graph.tensors[it.tensor as usize].def as usize];
+        let is_same = made_by == Some(it.block)
+            && self.def_views[it.tensor as usize] == it.view
+            && (it.is_summand || !self.input.blocks.is_linear[it.block as usize])
+            && self.input.pinned[it.tensor as usize].is_none();
+        if is_same {
+            // Read where and as it was made: the reduction, if any, happens at home.
+            n_readers[it.tensor as usize] += 1;
+        } else {
+            self.uses.push(it);
+        }
+    }
+
+    /// A tensor's layout as its block makes it, and the axes over which it is partial.
+    pub fn made(&self, tensor: TensorId, strategy: &Strategy) -> Source {
+        let def = self.input.graph.tensors[tensor as usize].def;
+        if self.input.blocks.block_of[def as usize].is_none() {
+            return Source::default();
+        }
+        let (partial, kept) = (axes_on(strategy, self.reduced[def as usize]), partial_axes(strategy));
+        let mut loops =
+            (0..strategy.len()).filter(|axis| partial >> axis & 1 == 1).map(|axis| strategy[axis]);
+        let first = loops.next();
+        Source {
+            layout: layout(strategy, &self.def_views[tensor as usize]),
+            partial: partial | kept,
+            is_joint: if kept == 0 { loops.all(|it| Some(it) == first) } else { partial == 0 },
+        }
+    }
+
+    /// A tensor's layout as readers find it when its reduction is not deferred.
+    pub fn settled(&self, tensor: TensorId, strategy: &Strategy) -> Source {
+        let made = self.made(tensor, strategy);
+        match self.input.pinned[tensor as usize] {
+            Some(pinned) => pinned.into(),
+            None if self.deferred[tensor as usize].is_some() => made,
+            None => {
+                let kept = if self.is_shared[tensor as usize] { 0 } else { partial_axes(strategy) };
+                Source { layout: made.layout, partial: kept, is_joint: true }
+            }
+        }
+    }
+
+    /// A value as a block reads it under a strategy.
+    pub(super) fn wanted(&self, it: &Use, strategy: &Strategy) -> Want {
+        let partial = if it.is_summand { partial_axes(strategy) } else { 0 };
+        Want { layout: layout(strategy, &it.view), partial }
+    }
+
+    pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let sums = source.partial & !target.partial;
+        if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
+            return f64::INFINITY;
+        }
+        let n_axes = self.mesh.n_axes();
+        if self.is_ungathered[tensor as usize] && gathers(source.layout, target.layout, n_axes) {
+            return f64::INFINITY;
+        }
+        let spill = self.spill_secs(tensor, source.layout, target.layout);
+        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (cluster, mesh) = (self.input.cluster, &self.mesh);
+        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
+        let secs = self.reshards.secs(source, target, (&tensor.dims, tensor.bytes), &price);
+        secs.map_or(f64::INFINITY, |secs| secs + spill)
+    }
+
+    /// Seconds to write and read a value that would stay in registers if it were not moved.
+    fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
+        if source == target || self.input.is_stored[tensor as usize] {
+            return 0.0;
+        }
+        let (device, bytes) =
+            (&self.input.cluster.accelerator, self.input.graph.tensors[tensor as usize].bytes);
+        let pass = |layout: Layout| device.memory_secs(bytes / layout.n_tiles(&self.mesh) as f64);
+        device.launch_secs + pass(source) + pass(target)
+    }
+
+    /// The cheapest steps between two layouts of a tensor.
+    pub fn steps(&mut self, tensor: TensorId, source: Source, target: Want) -> Vec<Step> {
+        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (cluster, mesh) = (self.input.cluster, &self.mesh);
+        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
+        self.reshards.steps(source, target, (&tensor.dims, tensor.bytes), &price).unwrap_or_default()
+    }
+
+    /// The phase that a reading belongs to; handing over the entry's results is part of the update.
+    pub(super) fn phase(&self, it: &Use) -> Phase {
+        it.reader.map_or(Phase::Update, |(node, _)| self.input.blocks.phases[node as usize])
+    }
+
+    /// Whether a reading can be had under a choice: sums that are done cannot be undone.
+    pub fn can_read(&mut self, index: usize, option: &[u32]) -> bool {
+        let it = self.uses[index].clone();
+        let def = self.input.graph.tensors[it.tensor as usize].def;
+        let chosen = |block: BlockId| self.menus[block as usize].strategies[option[block as usize] as usize];
+        let Some(from) = self.input.blocks.block_of[def as usize].map(chosen) else { return true };
+        let (source, want) = (self.settled(it.tensor, &from), self.wanted(&it, &chosen(it.block)));
+        self.move_secs(it.tensor, source, want).is_finite()
+    }
+}
+
+/// Per node: the loops of its menu whose split makes its results partial; copies of a block are as their first.
+fn reduced(input: &Input, menus: &[Menu], splitter: &mut Splitter) -> Vec<u8> {
+    let mut reduced = vec![0; input.graph.nodes.len()];
+    for (members, &first) in input.blocks.members.iter().zip(&input.unique.first) {
+        let firsts = &input.blocks.members[first as usize];
+        for (&node, &counterpart) in members.iter().zip(firsts) {
+            reduced[node as usize] = if node == counterpart {
+                splitter.reduced(&kinds(input.graph, input.blocks, node, &menus[first as usize].loops))
+            } else {
+                reduced[counterpart as usize]
+            };
+        }
+    }
+    reduced
+}

@@ -1,0 +1,95 @@
+//! What a node costs under each strategy: gathered once, then asked for every strategy.
+
+use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops, span};
+use super::model::Model;
+use phzc_analysis::classes::ClassMap;
+use phzc_analysis::graph::{NodeId, NodeKind, TensorId};
+use phzc_ir::{DType, FusionKind, Opcode, Part, Product, Work};
+use phzc_plan::pricing::{Kernel, Local, kernel, op_secs};
+use smallvec::SmallVec;
+
+/// A node's compute time as a function of the strategy.
+pub struct NodePricer {
+    op: Option<Opcode>,
+    kernel: Kernel,
+    dtype: DType,
+    trips: f64,
+    work: Work,
+    loops: u8,
+    /// The whole product, with the loops of each part of it.
+    product: Option<(Product, [(Part, u8); 3])>,
+    /// Bytes of each operand in memory (0 for others), and how the loops lie in it.
+    read: SmallVec<[(f64, View); 4]>,
+    /// The same of each result, with whether it goes to memory.
+    made: SmallVec<[(f64, View, bool); 1]>,
+}
+
+impl NodePricer {
+    /// The pricer of a node.
+    pub fn new(model: &Model, id: NodeId) -> NodePricer {
+        let (graph, blocks, input) = (model.input.graph, model.input.blocks, &model.input);
+        let node = &graph.nodes[id as usize];
+        let op = (node.kind == NodeKind::Op).then_some(input.ops[id as usize]).flatten();
+        let tensor = |id: TensorId| &graph.tensors[id as usize];
+        let is_stored = |id: TensorId| input.is_stored[id as usize];
+        let menu = blocks.block_of[id as usize].map(|block| &model.menus[block as usize]);
+        let view = |map: &ClassMap| menu.map(|menu| menu.view(map)).unwrap_or_default();
+        let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
+            (if is_stored(operand) { tensor(operand).bytes } else { 0.0 }, view(blocks.use_map(id, slot)))
+        });
+        let made = node
+            .results
+            .iter()
+            .map(|&result| (tensor(result).bytes, view(blocks.def_map(result)), is_stored(result)));
+        let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
+        let writes = node.results.iter().any(|&result| is_stored(result));
+        NodePricer {
+            op,
+            kernel: op.map_or(Kernel::Nothing, |op| kernel(op, writes, reads_memory)),
+            dtype: node.operands.first().or(node.results.first()).map_or(DType::F32, |&id| tensor(id).dtype),
+            trips: node.trips * node.weight,
+            work: node.work,
+            loops: menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
+            product: op
+                .filter(|op| op.def().fusion == FusionKind::Matrix)
+                .and_then(|_| product(model, id, menu)),
+            read: read.collect(),
+            made: made.collect(),
+        }
+    }
+
+    /// Seconds of all executions under a strategy, collectives left out.
+    pub fn secs(&self, model: &Model, strategy: &Strategy) -> f64 {
+        let Some(op) = self.op.filter(|_| self.kernel != Kernel::Nothing) else { return 0.0 };
+        let tiles = |view: &View| {
+            if view.is_empty() { 1.0 } else { layout(strategy, view).n_tiles(&model.mesh) as f64 }
+        };
+        let operands: SmallVec<[f64; 4]> =
+            self.read.iter().map(|(bytes, view)| bytes / tiles(view)).collect();
+        let result = self.made.iter().map(|(bytes, view, _)| bytes / tiles(view)).sum();
+        let writes = self.made.iter().any(|&(_, _, writes)| writes);
+        let parallel = span(axes_on(strategy, self.loops), &model.mesh);
+        let work =
+            Work { bytes: op.def().touch.bytes(&operands, result, writes), ..self.work * (1.0 / parallel) };
+        let split = |(whole, loops): (Product, [(Part, u8); 3])| {
+            let devices = |mask| span(axes_on(strategy, mask), &model.mesh);
+            loops.into_iter().fold(whole, |product, (part, mask)| product.split(part, devices(mask)))
+        };
+        let local = Local { work, product: self.product.map(split), kernel: self.kernel, dtype: self.dtype };
+        self.trips * op_secs(model.input.cluster, &local)
+    }
+}
+
+/// A node's product on one device, and the loops of its menu that run over each part of it.
+fn product(model: &Model, id: NodeId, menu: Option<&Menu>) -> Option<(Product, [(Part, u8); 3])> {
+    let (blocks, rule) = (model.input.blocks, &model.input.graph.nodes[id as usize].rule);
+    let mask = |part: Part| {
+        let mut classes = SmallVec::new();
+        let factors = (0..).zip(&blocks.node_classes[id as usize]);
+        factors
+            .filter(|(factor, _)| rule.part(*factor) == part)
+            .for_each(|(_, &class)| blocks.classes.leaves(class, &mut classes));
+        (part, menu.map_or(0, |menu| menu.mask(&classes)))
+    };
+    Some((Product::of(rule)?, [Part::Batch, Part::Rows, Part::Columns].map(mask)))
+}

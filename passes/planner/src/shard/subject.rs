@@ -1,0 +1,103 @@
+//! What layouts are chosen for: the program as it is, or with fewer of its equal layers.
+
+use super::Facts;
+use super::forbid::Forbid;
+use super::is_pinned;
+use super::meshes;
+use super::model::{Goal, Input, Model};
+use crate::copies::expand::{Stages, expand};
+use crate::copies::short::{Short, Weigh};
+use phzc_analysis::blocks::{BlockId, Blocks};
+use phzc_analysis::graph::Graph;
+use phzc_cost::Cluster;
+use phzc_ir::{Layout, Module};
+
+/// A program with what the model needs to know of it.
+pub struct Subject {
+    /// The program with fewer layers, if it has many.
+    pub short: Option<Short>,
+    /// The graph of what layouts are chosen for.
+    pub graph: Graph,
+    /// Its blocks.
+    pub blocks: Blocks,
+    facts: Facts,
+    /// Per block: the one that it is laid out as.
+    tied: Option<Vec<BlockId>>,
+    /// Graphs in which layers count less often, so that no plan of the program costs less than all of them together.
+    relaxed: Vec<(Graph, Facts)>,
+}
+
+impl Subject {
+    /// A program of which some layouts are given.
+    pub fn whole(
+        module: &Module,
+        pinned: impl FnOnce(&Graph) -> Vec<Option<Layout>>,
+        forbid: Forbid,
+    ) -> Subject {
+        let graph = Graph::build(module);
+        let pinned = pinned(&graph);
+        let blocks = Blocks::build(module, &graph, &is_pinned(&pinned));
+        let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(forbid);
+        Subject { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new() }
+    }
+
+    /// A program without layouts that has many equal layers: fewer stand for them.
+    pub fn short(module: &Module, forbid: Forbid) -> Option<Subject> {
+        let (short, mut graph, blocks) = Short::of(module)?;
+        let pinned = vec![None; graph.tensors.len()];
+        let tied = short.tied(&graph, &blocks)?;
+        let facts =
+            |graph: &Graph| Facts::new(&short.module, graph, &blocks, pinned.clone()).forbidding(forbid);
+        let weighed = |purpose: Weigh| {
+            let mut graph = Graph::build(&short.module);
+            short.weigh(&mut graph, purpose);
+            let facts = facts(&graph);
+            (graph, facts)
+        };
+        let relaxed = [Weigh::Pairs, Weigh::Alone].map(weighed).into();
+        short.weigh(&mut graph, Weigh::Plan);
+        let facts = facts(&graph);
+        Some(Subject { graph, blocks, facts, tied: Some(tied), relaxed, short: Some(short) })
+    }
+
+    /// The program that layouts are chosen for, `whole` if none stands for it.
+    pub fn module<'a>(&'a self, whole: &'a Module) -> &'a Module {
+        self.short.as_ref().map_or(whole, |short| &short.module)
+    }
+
+    /// Inputs whose least costs no plan is below together, where that of [`Self::input`] is of some plans only.
+    pub fn relaxed<'a>(&'a self, cluster: &'a Cluster) -> Vec<Input<'a>> {
+        self.relaxed.iter().map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
+    }
+
+    /// The model's input.
+    pub fn input<'a>(&'a self, cluster: &'a Cluster, relaxed: &'a [Input<'a>]) -> Input<'a> {
+        let input = self.facts.input(&self.graph, &self.blocks, cluster);
+        Input { tied: self.tied.as_deref(), relaxed, ..input }
+    }
+
+    /// Per block: seconds of all devices together that no plan takes less than with it on one of some numbers of devices, whatever it
+    /// computes again; layouts move for free.
+    pub fn floors_whatever_is_again(&self, cluster: &Cluster, sizes: &[usize]) -> Vec<f64> {
+        let facts = self.facts.whatever_is_again(&self.graph, &self.blocks);
+        let mut least = vec![f64::INFINITY; self.blocks.members.len()];
+        for &size in sizes {
+            let own = cluster.submesh(size);
+            for mesh in meshes(size as i64) {
+                let mut model = Model::new(facts.input(&self.graph, &self.blocks, &own), &mesh);
+                let floors = model.floors(&Goal { weights: [1.0; 3], memory_bytes: None });
+                least
+                    .iter_mut()
+                    .zip(floors)
+                    .for_each(|(least, floor)| *least = least.min(size as f64 * floor));
+            }
+        }
+        least
+    }
+
+    /// The whole program as a plan of what stands for it says.
+    pub fn expanded(&self, whole: &Module, planned: Module) -> Module {
+        let Some(short) = &self.short else { return planned };
+        expand(whole, short, &planned, &Stages::alike(1, vec![0; whole.entry().instrs.len()])).0
+    }
+}
