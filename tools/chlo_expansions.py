@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes XLA's own expansions of CHLO operations that HLO has no opcode for, as programs of scalars.
 
-    tools/chlo_expansions.py driver/src/frontend/stablehlo/expand       (jax 0.10.2)
+    tools/chlo_expansions.py driver/frontends/src/stablehlo/expand       (jax 0.10.2)
 """
 
 import pathlib

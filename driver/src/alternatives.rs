@@ -1,7 +1,7 @@
 //! `--top`: the best plans side by side, with what distinguishes them and the options that ask for each.
 
 use crate::summary::table;
-use crate::units::{bytes, percent, secs};
+use phzc_io::units::{bytes, percent, secs};
 use phzc_passes::alternative::Alternative;
 
 /// The table, the best plan first.

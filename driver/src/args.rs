@@ -1,13 +1,14 @@
 //! The command line.
 
-use crate::calibrate::CalibrateArgs;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
-use crate::phaze_plan::PhazePlanArgs;
-use crate::profile_plan::ProfilePlanArgs;
-use crate::validate::ValidateArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
+use phzc_frontends::ReadArgs;
+use phzc_lab::calibrate::CalibrateArgs;
+use phzc_lab::phaze_plan::PhazePlanArgs;
+use phzc_lab::profile_plan::ProfilePlanArgs;
+use phzc_lab::validate::ValidateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -100,14 +101,6 @@ pub enum Command {
     /// The exit code is 0 if they are equal, 1 if they differ or nothing could be compared, and 3 if nothing differs
     /// but a part of the plan was not proven.
     Verify(VerifyArgs),
-}
-
-/// How a program is read, whatever is done with it.
-#[derive(Debug, Default, clap::Args)]
-pub struct ReadArgs {
-    /// Size of a dimension that the program only names: `batch=8`
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = named_size)]
-    pub dims: Vec<(String, i64)>,
 }
 
 /// The arguments of `phzc convert`.
@@ -231,11 +224,4 @@ fn second_program(error: clap::Error) -> clap::Error {
 fn tolerance(text: &str) -> Result<f64, String> {
     let is_legal = |x: &f64| x.is_finite() && *x >= 0.0;
     text.parse().ok().filter(is_legal).ok_or_else(|| "expected a number from 0 up, such as 1e-4".to_owned())
-}
-
-/// A name and a size from 1 up.
-fn named_size(text: &str) -> Result<(String, i64), String> {
-    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let size = parts.and_then(|(name, size)| Some((name.to_owned(), size.parse().ok()?)));
-    size.filter(|(_, size)| *size > 0).ok_or_else(|| "expected a name and a size, such as batch=8".to_owned())
 }

@@ -1,8 +1,8 @@
 //! Which hardware is meant: the command line says it, else the program's own note, else it is the default.
 
-use crate::render::Source;
-use crate::{Failure, files};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_io::render::Source;
+use phzc_io::{Failure, files};
 use phzc_ir::{Diagnostic, Module, notes};
 use phzc_passes::derive::is_planned;
 use phzc_passes::{Pipeline, place, shard};

@@ -1,8 +1,8 @@
 //! The pipeline that the command line asks for: `--passes`, with what other options add to its passes.
 
-use crate::Failure;
 use crate::args::Args;
-use crate::render::Source;
+use phzc_io::Failure;
+use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
 use phzc_passes::{Pipeline, Step, place};

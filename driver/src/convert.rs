@@ -1,8 +1,9 @@
 //! `phzc convert`: reads a program in any format and writes it as HLO text.
 
 use crate::args::ConvertArgs;
-use crate::frontend::{Program, load};
-use crate::{Failure, Io, deliver, files, npz};
+use crate::npz;
+use phzc_frontends::{Program, load};
+use phzc_io::{Failure, Io, deliver, files};
 use phzc_ir::eval::Array;
 use phzc_ir::{Diagnostic, Module, print, verify};
 use phzc_passes::inline;

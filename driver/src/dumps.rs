@@ -1,9 +1,9 @@
 //! `--dump-dir`: the program before the first and after each pass that changes it, and the passes' tables.
 
 use crate::args::Args;
-use crate::files;
 use crate::remarks;
 use phzc_cost::Cluster;
+use phzc_io::files;
 use phzc_ir::Result;
 use phzc_passes::{Done, Pipeline};
 use std::path::PathBuf;

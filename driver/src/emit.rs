@@ -1,9 +1,10 @@
 //! `--emit`: what a run writes: the planned program, its schedule as a trace, or the modules of its stages.
 
 use crate::args::Args;
-use crate::{Failure, Io, deliver, files, remarks};
+use crate::remarks;
 use clap::ValueEnum;
 use phzc_cost::Cluster;
+use phzc_io::{Failure, Io, deliver, files};
 use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::{Facts, is_planned};
 use phzc_passes::{report, stages};

@@ -1,11 +1,12 @@
 //! `phzc eval`: runs a program with the reference evaluator and prints what came out.
 
 use crate::args::EvalArgs;
-use crate::frontend::{Program, Weights, load};
-use crate::render::render;
-use crate::{Failure, Io, files, npz, write_stdout};
+use crate::npz;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use phzc_frontends::{Program, Weights, load};
+use phzc_io::render::render;
+use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::eval::{Array, Options, Value, eval, filled, inputs_within, n_elided};
 use phzc_ir::{Diagnostic, Module, Shape, verify};
 

@@ -1,7 +1,7 @@
 //! `--explain`: why a tensor lies as it does, as tables.
 
 use crate::summary::table;
-use crate::units::{bytes, secs};
+use phzc_io::units::{bytes, secs};
 use phzc_passes::explanation::{Considered, Explanation, LoopFact, Movement, Term, Verdict};
 
 /// The explanations, one after the other.

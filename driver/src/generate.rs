@@ -6,9 +6,9 @@ mod options;
 
 pub use options::GenArgs;
 
-use crate::{Failure, Io, files, write_stdout};
 use accumulate::accumulate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Module, notes, print};
 use phzc_passes::Context;
 use phzc_passes::manager::{self, Hooks};

@@ -2,8 +2,8 @@
 //!
 //! Remarks follow from the text and the cluster alone, and parsing drops them: a dump resumes to the same bytes.
 
-use crate::units::secs;
 use phzc_cost::Cluster;
+use phzc_io::units::secs;
 use phzc_ir::{CompId, InstrId, Mesh, Module, Result, print, print_with};
 use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::pricing::axes_of;

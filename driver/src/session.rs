@@ -3,13 +3,12 @@
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Emit, Emitted};
-use crate::frontend::{Program, load};
-use crate::render::{Source, render};
-use crate::{
-    Failure, Io, alternatives, calibrate, cluster, controls, convert, eval, explain, files, generate, help,
-    phaze_plan, profile_plan, summary, validate, verify, write_stdout,
-};
+use crate::{alternatives, cluster, controls, convert, eval, explain, generate, help, summary, verify};
+use phzc_frontends::{Program, load};
+use phzc_io::render::{Source, render};
+use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
+use phzc_lab::{calibrate, phaze_plan, profile_plan, validate};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::{Context, Done, Pipeline, estimate, report};

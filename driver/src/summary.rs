@@ -1,8 +1,8 @@
 //! The table that a person reads after a run: stages, devices, layouts, time and where it goes, memory.
 
-use crate::units::{bytes, percent, secs};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use phzc_io::units::{bytes, percent, secs};
 use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage};
 

@@ -1,11 +1,12 @@
 //! `phzc verify`: runs a program and its plan and says, output by output, whether they agree.
 
-use crate::args::{ReadArgs, VerifyArgs};
-use crate::frontend::{Program, load};
-use crate::render::Source;
-use crate::{Failure, Io, write_stdout};
+use crate::args::VerifyArgs;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use phzc_frontends::ReadArgs;
+use phzc_frontends::{Program, load};
+use phzc_io::render::Source;
+use phzc_io::{Failure, Io, write_stdout};
 use phzc_ir::{Diagnostic, Module, counted};
 use phzc_passes::verify::dark::{Dark, Idleness};
 use phzc_passes::verify::pieces::Pieces;

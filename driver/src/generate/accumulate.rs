@@ -153,7 +153,7 @@ fn outputs(module: &mut Module) -> Vec<Output> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontend::zoo::{FAMILIES, Settings};
+    use phzc_frontends::zoo::{FAMILIES, Settings};
     use phzc_ir::eval::{Options, inputs, run};
 
     fn losses(name: &str, batch: i64, n: i64) -> f64 {

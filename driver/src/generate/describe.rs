@@ -1,8 +1,8 @@
 //! Figures of a generated program, for scripts.
 
 use super::GenArgs;
-use crate::frontend::zoo::n_parameters;
 use indexmap::IndexMap;
+use phzc_frontends::zoo::n_parameters;
 use phzc_ir::Module;
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;

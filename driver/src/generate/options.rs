@@ -1,8 +1,8 @@
 //! The options of `phzc gen`: a subcommand per family, an option per dimension, those that all families share.
 
-use crate::frontend::zoo::{FAMILIES, Family, Settings};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use phzc_frontends::zoo::{FAMILIES, Family, Settings};
 use phzc_ir::DType;
 use std::path::PathBuf;
 

@@ -1,0 +1,6 @@
+//! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's placements.
+
+pub mod calibrate;
+pub mod phaze_plan;
+pub mod profile_plan;
+pub mod validate;
