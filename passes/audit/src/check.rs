@@ -9,12 +9,13 @@
 //!   communication but a reduction of its own result (see [`phzc_plan::derive`]); changes of layout are explicit.
 //! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
 //! * Every value is there before it is read, task by task in the plan's schedule ([`phzc_plan::derive::order`]).
-//! * The update works on sums over microbatches, forward and backward on microbatches ([`phzc_plan::derive::accumulate`]), and every device has its
+//! * The update works on sums over microbatches, forward and backward on microbatches ([`accumulate`]), and every device has its
 //!   part of each.
 //! * A device's memory suffices, by liveness ([`phzc_plan::memory`]).
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
 
+mod accumulate;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +24,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::{
-    BatchSplit, Facts, Problem, accumulate, batch_splits_of, derive, is_planned, known, listed, order,
+    BatchSplit, Facts, Problem, batch_splits_of, derive, is_planned, known, listed, order,
 };
 use phzc_plan::memory::{StageMemory, amount, largest_at_peak, memory_of};
 

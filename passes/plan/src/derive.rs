@@ -5,7 +5,6 @@
 //! stage and phase from phzc's notes. Preconditions: a verified module whose calls and fusions are inlined.
 //! `check` judges these facts, [`crate::report`] prices them.
 
-pub mod accumulate;
 mod agree;
 pub mod aliases;
 mod fused;
@@ -40,7 +39,7 @@ pub use phzc_ir::{Aliased, aliased};
 pub use put_off::{Turn, put_off, put_off_of, put_off_of_plan};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};
-pub use sums::{left, reductions};
+pub use sums::{is_linear, left, reductions};
 
 use crate::pricing::{AxisMask, Kernel};
 use ops::Deriver;

@@ -13,6 +13,8 @@ mod describe;
 mod held;
 mod live;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use describe::{amount, largest_at_peak};
 pub use shared::GroupMemory;

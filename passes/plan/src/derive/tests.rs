@@ -1,8 +1,10 @@
 //! Layouts in, communication out: one case per test.
 
+mod aliases;
 mod headers;
 mod moving;
 mod natures;
+mod order;
 mod regions;
 mod steps;
 mod work;
@@ -34,6 +36,19 @@ fn facts(header: &str, text: &str) -> String {
     }
     lines.extend(facts.problems.iter().map(|problem| problem.message.clone()));
     lines.join("\n")
+}
+
+/// What is wrong about a plan, and about when its parts run; `ok` if nothing is.
+fn untimely(header: &str, text: &str) -> String {
+    let module = parse(&format!("HloModule m, {header}\n{text}")).expect("legal");
+    let mut facts = match derive(&module) {
+        Ok(facts) => facts,
+        Err(error) => return format!("error: {error}"),
+    };
+    facts.problems.extend(super::order::problems(&module, &facts));
+    let problems: Vec<&Problem> = facts.problems.iter().collect();
+    listed(&module, &problems, phzc_ir::Diagnostic::error)
+        .map_or("ok".to_owned(), |error| format!("error: {error}"))
 }
 
 /// A product of `f32[16,32]` and `f32[32,64]` with these layouts on the mesh `x=2,y=4`.

@@ -1,9 +1,9 @@
 //! Which inputs are a step's data: those that no output replaces, less what only the update uses.
 
-use crate::derive::{Facts, Phase};
 use phzc_analysis::batch::{batch_dims_of, data as replaced_by_none};
 use phzc_analysis::graph::{Graph, Node, TensorId};
 use phzc_ir::Module;
+use phzc_plan::derive::{Facts, Phase};
 
 /// Inputs whose first dimension is the batch. With several microbatches they are cut, whoever reads them; otherwise what an update reads
 /// beside nothing that has a part per microbatch is state, such as an average of weights that is handed in and not out.

@@ -1,9 +1,9 @@
 //! What cannot be read when it is read: tasks of stages, phases, loops.
 
-use super::run_on;
+use super::untimely;
 use insta::assert_snapshot;
 
-/// What `check` says of a plan of so many stages; lines are instruction, stage and phase.
+/// What is wrong about a plan of so many stages; lines are instruction, stage and phase.
 fn judged(n_stages: usize, figures: &str, lines: &[(&str, usize, &str)]) -> String {
     let stages: Vec<String> = (0..n_stages).map(|stage| format!("{stage}:")).collect();
     let plan = figures.replace('\'', "\\\"");
@@ -15,7 +15,7 @@ fn judged(n_stages: usize, figures: &str, lines: &[(&str, usize, &str)]) -> Stri
         )
     };
     let lines: String = lines.iter().map(line).collect();
-    run_on("auto", &header, &format!("ENTRY e {{\n{lines}}}"))
+    untimely(&header, &format!("ENTRY e {{\n{lines}}}"))
 }
 
 const X: (&str, usize, &str) = ("x = f32[4] parameter(0)", 0, "fwd");
@@ -184,7 +184,7 @@ fn loop_of(instr: &str, stage: usize, phase: &str) -> String {
         ROOT w = f32[4] while(x), condition=condition, body=body, {own}
         }}"
     );
-    run_on("auto", "frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{}\"}", &text)
+    untimely("frontend_attributes={phzc.stages=\"0:;1:\",phzc.plan=\"{}\"}", &text)
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn constants_of_a_loop_are_of_any_task_and_effects_are_not() {
 fn notes_that_cannot_be_read_are_errors_of_a_plan() {
     let note = |note: &str| {
         let text = format!("ENTRY e {{ ROOT x = f32[4] parameter(0), frontend_attributes={{{note}}} }}");
-        run_on("auto", "frontend_attributes={phzc.plan=\"{}\"}", &text)
+        untimely("frontend_attributes={phzc.plan=\"{}\"}", &text)
     };
     assert_snapshot!(note("phzc.phase=\"forward\""), @"error: `x` is in phase `forward`: a phase is `fwd`, `bwd` or `upd`");
     assert_snapshot!(note("phzc.stage=\"1\""), @"error: `x` is in stage `1` of 1 stage");

@@ -1,6 +1,6 @@
 //! What the header says: aliases, donors, meshes, devices.
 
-use super::run_on;
+use super::untimely;
 use insta::assert_snapshot;
 
 /// What `check` says of a plan with these header attributes; both outputs may be written over any of the three arrays.
@@ -13,7 +13,7 @@ fn aliased(attrs: &str) -> String {
         y = f32[4] negate(p)
         ROOT t = (f32[4], f32[4]) tuple(x, y)
         }";
-    run_on("auto", &format!("{attrs}, frontend_attributes={{phzc.plan=\"{{}}\"}}"), text)
+    untimely(&format!("{attrs}, frontend_attributes={{phzc.plan=\"{{}}\"}}"), text)
 }
 
 #[test]
@@ -68,8 +68,7 @@ fn an_output_is_where_the_buffer_is_that_it_reuses() {
     };
     let found = |plan: &str, stage: usize| {
         let notes = format!("phzc.stages=\"0:;1:;2:;3:\",phzc.plan=\"{plan}\"");
-        run_on(
-            "auto",
+        untimely(
             &format!("input_output_alias={{ {{}}: (0, {{}}, may-alias) }}, frontend_attributes={{{notes}}}"),
             &text(stage),
         )
@@ -81,7 +80,7 @@ fn an_output_is_where_the_buffer_is_that_it_reuses() {
 
 /// What `check` says of one array with this layout.
 fn on(header: &str, sharding: &str) -> String {
-    run_on("auto", header, &format!("ENTRY e {{ ROOT x = f32[8] parameter(0), sharding={sharding} }}"))
+    untimely(header, &format!("ENTRY e {{ ROOT x = f32[8] parameter(0), sharding={sharding} }}"))
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What is wrong about phases and microbatches, given what microbatches have to do with each value.
 
 use super::Shares;
-use crate::derive::order::placed;
-use crate::derive::{Facts, InstrFacts, Phase, Problem, with_callees};
 use phzc_analysis::graph::{Graph, Node, NodeId, NodeKind, TensorId};
 use phzc_ir::{InstrId, Module};
+use phzc_plan::derive::order::placed;
+use phzc_plan::derive::{Facts, InstrFacts, Phase, Problem, with_callees};
 
 /// A problem for every instruction whose phase contradicts what it reads, or that cannot run microbatch by microbatch.
 pub fn problems(module: &Module, facts: &Facts, graph: &Graph) -> Vec<Problem> {

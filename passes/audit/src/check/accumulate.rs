@@ -11,14 +11,12 @@
 mod data;
 mod problems;
 
-use super::Facts;
-use super::loops::loops;
-use super::sums::is_linear;
 use phzc_analysis::batch::{batch_dims_of, gcd};
 use phzc_analysis::graph::{Graph, Node, NodeId, NodeKind, TensorId};
 use phzc_cost::Collective;
 use phzc_ir::ops::linear::{is_rounding, is_zero};
 use phzc_ir::{FactorKind, Key, Layout, Mesh, Module, Reducer, View};
+use phzc_plan::derive::{Facts, is_linear, loops};
 use smallvec::SmallVec;
 
 pub use problems::problems;
