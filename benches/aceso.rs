@@ -1,5 +1,5 @@
-//! Plans from Aceso's own tables under Aceso's own cost, against what its search finds, what it published and the uniform grid; and what the full space
-//! brings under phzc's own cost.
+//! Plans from Aceso's own tables under Aceso's own cost, against what its search finds, what it published and
+//! the uniform grid; and what the full space brings under phzc's own cost.
 //!
 //! The figures to beat are those of reference/aceso.md, section 13: the lowest of each row, seconds.
 
@@ -86,7 +86,8 @@ fn arguments(dir: &Path, Row(_, db, model, size, layers, ..): &Row) -> Vec<Strin
     args.into_iter().map(str::to_owned).collect()
 }
 
-/// The numbers of a summary's first line, milliseconds, MiB, limit and bound; what went wrong else. Seconds that it took.
+/// The numbers of a summary's first line, milliseconds, MiB, limit and bound; what went wrong else. Seconds
+/// that it took.
 fn run(args: &[String], more: &[&str]) -> (Result<Vec<f64>, String>, f64) {
     let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let begun = Instant::now();

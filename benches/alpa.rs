@@ -1,5 +1,5 @@
-//! The same strategy graphs as Alpa's integer program states them (reference/cfp-alpa.md 2.3: rows b, e, f, g), solved by
-//! HiGHS, against phzc's choice: objectives and times.
+//! The same strategy graphs as Alpa's integer program states them (reference/cfp-alpa.md 2.3: rows b, e, f,
+//! g), solved by HiGHS, against phzc's choice: objectives and times.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

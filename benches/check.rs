@@ -1,8 +1,10 @@
-//! What `check` says of thousands of plans with one thing changed, and how long it takes on the largest program of the corpus.
+//! What `check` says of thousands of plans with one thing changed, and how long it takes on the largest
+//! program of the corpus.
 //!
-//! `cargo bench --bench check [-- CASES PROGRAM…]` changes one stage, phase, layout, mesh, number of microbatches, alias or schedule of a
-//! plan of the examples or the corpus per case (5,000 of them). Whether the plan then still runs and computes the same says `phzc verify`,
-//! which replays its schedule; larger programs are only judged. A table by kind; every case in which the two disagree is a line.
+//! `cargo bench --bench check [-- CASES PROGRAM…]` changes one stage, phase, layout, mesh, number of
+//! microbatches, alias or schedule of a plan of the examples or the corpus per case (5,000 of them). Whether
+//! the plan then still runs and computes the same says `phzc verify`, which replays its schedule; larger
+//! programs are only judged. A table by kind; every case in which the two disagree is a line.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! How far `shard`'s choice is from the best one, at most: every program of the corpus and of `examples/`, on meshes of
-//! one, two and three axes, with all memory and with little.
+//! How far `shard`'s choice is from the best one, at most: every program of the corpus and of `examples/`, on
+//! meshes of one, two and three axes, with all memory and with little.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! How fast programs are read: parse and verify in bytes of HLO text per second, on the corpus' largest and the examples.
+//! How fast programs are read: parse and verify in bytes of HLO text per second, on the corpus' largest and
+//! the examples.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! How long the main job takes, from file to `-o` on the default cluster, and how it grows with the number of layers.
+//! How long the main job takes, from file to `-o` on the default cluster, and how it grows with the number of
+//! layers.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

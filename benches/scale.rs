@@ -1,7 +1,7 @@
 //! GPTs of many layers on many devices, from HLO text to the placed text: seconds, memory, plan and gap.
 //!
-//! `cargo bench --bench scale [-- LAYERS DEVICES]` runs all rows, or one; each is a process of its own, so that its peak memory
-//! is its own.
+//! `cargo bench --bench scale [-- LAYERS DEVICES]` runs all rows, or one; each is a process of its own, so
+//! that its peak memory is its own.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,7 +1,8 @@
-//! `verify` on 2,000 plans of the examples and of small corpus programs with one opcode, operand or constant changed.
+//! `verify` on 2,000 plans of the examples and of small corpus programs with one opcode, operand or constant
+//! changed.
 //!
-//! A plan that it calls equal is run on other inputs: one that differs there is a miss. `cargo bench --bench verify`
-//! prints a table by kind of change and the misses; another number of cases may follow after `--`.
+//! A plan that it calls equal is run on other inputs: one that differs there is a miss. `cargo bench --bench
+//! verify` prints a table by kind of change and the misses; another number of cases may follow after `--`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

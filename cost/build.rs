@@ -1,4 +1,5 @@
-//! Embeds every TOML file of `accels/` and `clusters/`, sorted by name, so that a new file needs no other line.
+//! Embeds every TOML file of `accels/` and `clusters/`, sorted by name, so that a new file needs no other
+//! line.
 
 use std::{env, fs, path::Path};
 

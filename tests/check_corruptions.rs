@@ -1,4 +1,5 @@
-//! Of plans with one thing changed `check` refuses those that cannot run, and accepts those that run and compute the same.
+//! Of plans with one thing changed `check` refuses those that cannot run, and accepts those that run and
+//! compute the same.
 
 mod common;
 

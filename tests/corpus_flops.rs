@@ -29,8 +29,8 @@ fn module_of(path: &Path) -> Module {
     module
 }
 
-/// FLOPs and transcendentals, summed up as XLA does: in 32 bits, operands before their readers from the root up,
-/// after what the root does not need (`HloComputation::Accept`, `HloCostAnalysis::Postprocess`).
+/// FLOPs and transcendentals, summed up as XLA does: in 32 bits, operands before their readers from the root
+/// up, after what the root does not need (`HloComputation::Accept`, `HloCostAnalysis::Postprocess`).
 fn xla_sums(module: &Module, comp: CompId) -> [f32; 2] {
     let mut sums = [0.0f32; 2];
     for id in post_order(module, comp) {
@@ -52,7 +52,8 @@ fn add(a: [f32; 2], b: [f32; 2]) -> [f32; 2] {
     [a[0] + b[0], a[1] + b[1]]
 }
 
-/// The computations whose sums are the instruction's own, in XLA's order; no corpus program has a conditional.
+/// The computations whose sums are the instruction's own, in XLA's order; no corpus program has a
+/// conditional.
 fn called(module: &Module, comp: CompId, id: InstrId) -> Option<Vec<CompId>> {
     let instr = module.comp(comp).instr(id);
     let callee = |key| match instr.attr(key) {

@@ -1,4 +1,5 @@
-//! The evaluator on whole programs: the corpus' opcodes, its several spellings of one program, mutated programs.
+//! The evaluator on whole programs: the corpus' opcodes, its several spellings of one program, mutated
+//! programs.
 
 mod common;
 

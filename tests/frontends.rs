@@ -1,7 +1,7 @@
 //! Programs in other forms are read as what XLA makes of them: StableHLO text and HLO protobufs.
 //!
-//! `tests/frontends/` holds programs that `tests/xla/frontends.py` lowered with JAX: StableHLO (`.mlir`), and XLA's
-//! text (`.hlo`) and protobuf (`.pb`) of the same.
+//! `tests/frontends/` holds programs that `tests/xla/frontends.py` lowered with JAX: StableHLO (`.mlir`), and
+//! XLA's text (`.hlo`) and protobuf (`.pb`) of the same.
 
 mod common;
 

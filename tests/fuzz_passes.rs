@@ -1,4 +1,5 @@
-//! Runs the whole line on mutated small programs: a program that verifies is planned or refused, never a panic.
+//! Runs the whole line on mutated small programs: a program that verifies is planned or refused, never a
+//! panic.
 //!
 //! `cargo test --release --test fuzz_passes -- --ignored --nocapture` runs for ten minutes; a finding is
 //! written below the target directory and named.

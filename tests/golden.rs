@@ -1,7 +1,9 @@
-//! Runs every `golden/**/*.ir` as its first line says and compares what a user sees with the snapshot beside it.
+//! Runs every `golden/**/*.ir` as its first line says and compares what a user sees with the snapshot beside
+//! it.
 //!
-//! `// RUN: phzc %s --passes dce`, where `%s` is the file and `%t` an empty directory whose files are shown too.
-//! `INSTA_UPDATE=always cargo test --test golden` accepts what there is; `INSTA_GLOB_FILTER='*two_readers*'` runs one.
+//! `// RUN: phzc %s --passes dce`, where `%s` is the file and `%t` an empty directory whose files are shown
+//! too. `INSTA_UPDATE=always cargo test --test golden` accepts what there is;
+//! `INSTA_GLOB_FILTER='*two_readers*'` runs one.
 
 mod common;
 

@@ -39,7 +39,8 @@ fn plans_are_phaze_s_own() {
     }
 }
 
-/// The two problems without an expected file: the figures are those of `reference/phaze.md`, sections 9 and 10.
+/// The two problems without an expected file: the figures are those of `reference/phaze.md`, sections 9 and
+/// 10.
 #[test]
 fn a_plan_is_found_where_the_expert_s_does_not_fit_and_where_the_best_width_is_one_of_four() {
     let of = |name: &str| problems().into_iter().find(|path| path.to_string_lossy().contains(name));

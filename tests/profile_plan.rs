@@ -1,4 +1,5 @@
-//! `phzc profile-plan` on measured tables: Aceso's own plans priced as Aceso does, plans that beat them, and bad input.
+//! `phzc profile-plan` on measured tables: Aceso's own plans priced as Aceso does, plans that beat them, and
+//! bad input.
 
 mod common;
 
@@ -181,7 +182,8 @@ fn a_model_of_one_operator_is_one_stage() {
     assert_eq!(numbers(&outcome.stdout)[0], 24.0);
 }
 
-/// A folder of six operators, for one and two samples of a replica; the first and the last share a parameter of 8 MiB.
+/// A folder of six operators, for one and two samples of a replica; the first and the last share a parameter
+/// of 8 MiB.
 fn six(test: &str) -> PathBuf {
     let dir = scratch(test);
     for batch in [1, 2] {

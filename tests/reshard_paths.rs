@@ -1,4 +1,5 @@
-//! The planner's paths between two layouts against all sequences of layout changes, each priced as `check` and `report` read it.
+//! The planner's paths between two layouts against all sequences of layout changes, each priced as `check`
+//! and `report` read it.
 
 use phzc_cost::Cluster;
 use phzc_ir::{ArrayShape, DType, Dims, Layout, Mesh};

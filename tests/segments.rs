@@ -1,4 +1,5 @@
-//! `fuse` finds in the zoo's programs the repeated segments that it finds in JAX programs of the same dimensions.
+//! `fuse` finds in the zoo's programs the repeated segments that it finds in JAX programs of the same
+//! dimensions.
 
 mod common;
 

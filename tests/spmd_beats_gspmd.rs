@@ -1,7 +1,7 @@
 //! What data parallelism sends: each gradient is reduced once per step, after all that adds to it.
 //!
-//! GSPMD reduces where a value is made: tied embeddings twice, in loops once per iteration. Prints what the devices'
-//! programs send (`-- --nocapture`).
+//! GSPMD reduces where a value is made: tied embeddings twice, in loops once per iteration. Prints what the
+//! devices' programs send (`-- --nocapture`).
 
 mod common;
 
@@ -37,7 +37,8 @@ fn generated(args: &[&str]) -> Module {
     phzc_ir::parse(&made.stdout).expect("a legal program")
 }
 
-/// The program with its data split over `n` devices and all else on every one: data parallelism, and nothing else given.
+/// The program with its data split over `n` devices and all else on every one: data parallelism, and nothing
+/// else given.
 fn with_data_split(mut module: Module, n: i64) -> Module {
     let graph = Graph::build(&module);
     let batch: Vec<_> = data(&graph).map(|tensor| graph.tensors[tensor as usize].home.1).collect();

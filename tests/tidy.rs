@@ -307,3 +307,26 @@ fn crates_of_passes_use_only_those_before_them() {
     }
     none(offenders);
 }
+
+/// Columns of a line; what rustfmt cannot break, strings and macros in tests, may have more.
+const MAX_COLUMNS: usize = 110;
+
+#[test]
+fn no_line_of_prose_or_code_is_wider_than_a_page() {
+    let mut offenders = Vec::new();
+    for (name, text) in sources().into_iter().filter(|(name, _)| !name.starts_with("passes/native/")) {
+        let is_free = is_test(&name) || name.starts_with("tests/");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("").lines().count();
+        let mut is_shown = false;
+        for (at, line) in text.lines().enumerate() {
+            let is_prose = line.trim_start().starts_with("//");
+            // Programs and tables that a comment shows keep their lines.
+            is_shown ^= is_prose && line.contains("```");
+            let is_table = is_shown || line.trim_start_matches(['/', '!', ' ']).starts_with('|');
+            let is_code = !is_free && at < code && !line.contains('"') && !line.ends_with('\\');
+            let is_wide = line.chars().count() > MAX_COLUMNS && !is_table;
+            offenders.extend((is_wide && (is_prose || is_code)).then(|| format!("{name}:{}", at + 1)));
+        }
+    }
+    none(offenders);
+}

@@ -1,4 +1,5 @@
-//! `phzc validate` and `phzc calibrate` on tables: small ones written here, and the published ones beside the checkout.
+//! `phzc validate` and `phzc calibrate` on tables: small ones written here, and the published ones beside the
+//! checkout.
 
 mod common;
 
@@ -110,7 +111,8 @@ fn calibration_moves_the_clock_towards_the_rows_and_reports_the_rest() {
     assert!(outcome.stdout.contains("test: runs, 1 rows"), "{}", outcome.stdout);
 }
 
-/// What each published file must reach: file, largest error of the time in per cent, largest error of the memory.
+/// What each published file must reach: file, largest error of the time in per cent, largest error of the
+/// memory.
 const BOUNDS: [(&str, f64, f64); 10] = [
     ("korthikanti2022_a100", 4.0, 100.0),
     ("korthikanti2022_memory", 100.0, 5.0),
@@ -121,7 +123,8 @@ const BOUNDS: [(&str, f64, f64); 10] = [
     ("mosaicml_mpt_fsdp", 12.0, 100.0),
     ("mlperf_training_llm", 12.0, 100.0),
     ("torchtitan_h100_h200", 12.0, 10.0),
-    // Two of its 27 records contradict themselves: without them the memory is within 6 %, see the test of its plans.
+    // Two of its 27 records contradict themselves: without them the memory is within 6 %, see the test of its
+    // plans.
     ("sailor_sosp25_gh200_rtx", 100.0, 13.0),
 ];
 

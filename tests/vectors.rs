@@ -1,4 +1,5 @@
-//! Acceptance vectors of CFP (reference/cfp-alpa.md, appendix B): what its blocks and plans are follows from factor rules alone.
+//! Acceptance vectors of CFP (reference/cfp-alpa.md, appendix B): what its blocks and plans are follows from
+//! factor rules alone.
 
 mod common;
 
@@ -249,8 +250,9 @@ fn b3_blocks_per_layer() {
     };
     assert_eq!(spaces("b3_gpt", &model(TINY, &[gpt, gpt])), ["segment PB search space: [3, 3, 3, 3]"]);
     assert_eq!(spaces("b3_llama", &model(TINY, &[llama, llama])), ["segment PB search space: [3, 3, 3, 3]"]);
-    // CFP joins the experts' two products by a constant, although a split of columns arrives there as a sum; by the
-    // rules they stay apart, as the two products of an MLP do. With that [4, 4] it is [3, 3, 3, 4] + [3, 3, 3, 3].
+    // CFP joins the experts' two products by a constant, although a split of columns arrives there as a sum;
+    // by the rules they stay apart, as the two products of an MLP do. With that [4, 4] it is [3, 3, 3, 4] +
+    // [3, 3, 3, 3].
     assert_eq!(
         spaces("b3_moe", &model(TINY, &[moe, gpt])),
         ["segment PB search space: [3, 3, 3, 4, 4, 3, 3, 3, 3]"]
@@ -316,8 +318,9 @@ fn listed(enumeration: &str) -> Vec<(f64, f64)> {
     all("Comm Volume:").into_iter().zip(all("Comm Overhead:")).collect()
 }
 
-/// The reference has three volumes and times of a GPT on PCIe, 1.63 : 1.24 : 0.52 and 0.79, 2.11 and 0.33 s, but not the
-/// plans: a plan with three quarters of the volume takes longer, and the fastest has less than both.
+/// The reference has three volumes and times of a GPT on PCIe, 1.63 : 1.24 : 0.52 and 0.79, 2.11 and 0.33 s,
+/// but not the plans: a plan with three quarters of the volume takes longer, and the fastest has less than
+/// both.
 #[test]
 fn b5_volume_is_not_time() {
     let sizes = Sizes { batch: 8, seq: 256, heads: 16, width: 64, wide: 4096 };

@@ -1,6 +1,7 @@
 //! One kind of device: compute peaks, memory, overheads and the node it usually sits in.
 //!
-//! Every number carries a source: `source` for the file, `[sources]` for single keys that come from elsewhere.
+//! Every number carries a source: `source` for the file, `[sources]` for single keys that come from
+//! elsewhere.
 
 use crate::network::Level;
 use crate::read::{citation, count, fraction, parse, positive, some_count, some_fraction, some_positive};
@@ -60,7 +61,8 @@ pub struct Accelerator {
     /// Fraction of the memory that a program can use: the rest is context, buffers and fragmentation.
     #[serde(deserialize_with = "fraction")]
     pub usable: f64,
-    /// Memory that a process takes outside its allocator: context, kernels, buffers of communicators, workspaces, in bytes.
+    /// Memory that a process takes outside its allocator: context, kernels, buffers of communicators,
+    /// workspaces, in bytes.
     #[serde(default = "usual_outside_bytes", deserialize_with = "positive")]
     pub outside_bytes: f64,
     /// Peak memory bandwidth in bytes per second.
@@ -120,7 +122,8 @@ pub struct Node {
     pub levels: Vec<Level>,
 }
 
-/// How much slower `f64` is than `f32` where no peak is given: NVIDIA's parts without `f64` units have 1 per 32 to 64.
+/// How much slower `f64` is than `f32` where no peak is given: NVIDIA's parts without `f64` units have 1 per
+/// 32 to 64.
 const F32_PER_F64: f64 = 32.0;
 
 /// Part of the clock that a training run keeps where no measurement is known: between A100's and H100's.
@@ -128,7 +131,8 @@ fn usual_sustained() -> f64 {
     Accelerator::USUAL_SUSTAINED
 }
 
-/// Context and communicators where no measurement is known: half a GB for a context with its kernels, as much for buffers.
+/// Context and communicators where no measurement is known: half a GB for a context with its kernels, as much
+/// for buffers.
 fn usual_outside_bytes() -> f64 {
     1e9
 }
@@ -197,7 +201,8 @@ impl Accelerator {
 }
 
 impl Peaks {
-    /// The peak for an HLO dtype (`bf16`, `f8e4m3fn`, `s32`, also `tf32`), falling back to the next wider dtype.
+    /// The peak for an HLO dtype (`bf16`, `f8e4m3fn`, `s32`, also `tf32`), falling back to the next wider
+    /// dtype.
     pub fn of(&self, dtype_key: &str) -> f64 {
         let half = || self.bf16.or(self.f16);
         let double = self.f64.unwrap_or(self.f32 / F32_PER_F64);

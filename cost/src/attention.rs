@@ -1,9 +1,11 @@
-//! The time of fused attention: one core per block of queries of one head, which walks over the blocks of keys.
+//! The time of fused attention: one core per block of queries of one head, which walks over the blocks of
+//! keys.
 //!
-//! A block of queries takes a fixed time (its queries in, its result out) and a time per block of keys; a causal one skips the
-//! keys after it. Blocks go to cores as these get free, so the whole takes the mean over cores plus, where the
-//! blocks are few, part of the longest. Backward does 2.5 times the products (Dao, "FlashAttention-2", 2023).
-//! op_attention_fwd_compact.csv: median error 2 % (A100), 6 % (H100, B200), 7 % (L40S).
+//! A block of queries takes a fixed time (its queries in, its result out) and a time per block of keys; a
+//! causal one skips the keys after it. Blocks go to cores as these get free, so the whole takes the mean over
+//! cores plus, where the blocks are few, part of the longest. Backward does 2.5 times the products (Dao,
+//! "FlashAttention-2", 2023). op_attention_fwd_compact.csv: median error 2 % (A100), 6 % (H100, B200), 7 %
+//! (L40S).
 
 use crate::accelerator::Accelerator;
 
@@ -30,13 +32,16 @@ pub struct Attention {
 
 /// Queries and keys in a block.
 const BLOCK: f64 = 128.0;
-/// Kernels that prepare an attention: rotation of queries and keys, layouts. Fitted with `attention_tile_secs`.
+/// Kernels that prepare an attention: rotation of queries and keys, layouts. Fitted with
+/// `attention_tile_secs`.
 const N_KERNELS: f64 = 3.0;
 /// Products of the backward part over those of the forward part.
 const BACKWARD_WORK: f64 = 2.5;
-/// Rate of the backward part over that of the forward part: op_efficiency_simumax.csv, 32 to 128 heads, 0.75 to 0.87.
+/// Rate of the backward part over that of the forward part: op_efficiency_simumax.csv, 32 to 128 heads, 0.75
+/// to 0.87.
 const BACKWARD_EFFICIENCY: f64 = 0.77;
-/// Fraction of the products' rate in tiles that attention reaches, where a device has no measurement: A100 0.55, H100 0.70, B200 0.77, L40S 0.67.
+/// Fraction of the products' rate in tiles that attention reaches, where a device has no measurement: A100
+/// 0.55, H100 0.70, B200 0.77, L40S 0.67.
 const OF_PRODUCTS: f64 = 0.67;
 
 impl Attention {

@@ -1,8 +1,9 @@
 //! The time of collectives: alpha-beta formulas over the levels of the network.
 //!
 //! A group of `n` devices has `c[i]` members in one domain under level `i`: `c[0] = 1`, `c[1]` members in one
-//! node, and so on up to `n`. With `a[i]` the latency (s) of a hop of level `i`, `w[i]` the bandwidth (bytes/s) that
-//! one device reaches in it and `B` the message (bytes), every algorithm has a latency part `L` and a transfer part `T`:
+//! node, and so on up to `n`. With `a[i]` the latency (s) of a hop of level `i`, `w[i]` the bandwidth
+//! (bytes/s) that one device reaches in it and `B` the message (bytes), every algorithm has a latency part
+//! `L` and a transfer part `T`:
 //!
 //! | collective, algorithm | `L` (s) | `T` (s) |
 //! |---|---|---|
@@ -12,16 +13,18 @@
 //! | all-to-all: direct | `3 (a[top] + sum_i a[i] (c[i+1]-c[i]) / 8)` | `max_i (n-c[i])/n B / w[i]` |
 //! | permute, send | `a[top]` | `B / w[top]` |
 //!
-//! where `w = min_i c[i] w[i]`: all members of a domain carry the ring's traffic out of it side by side, each over
-//! its own share of the links. Other groups use the other shares, so a group with one member per node sees one
-//! share and is that much slower: this is contention. (Mist's all-gathers over 2 nodes of 8 A100 show it: bus bandwidth
-//! 1.38, 2.77, 5.71 and 11.2 GB/s with 1, 2, 4 and 8 members per node; `data/published/collectives_measured.csv`.)
-//! Steps and transfer volumes are those of NCCL's own model (NVIDIA/nccl `src/graph/tuning.cc`) and of Alpa (OSDI'22).
+//! where `w = min_i c[i] w[i]`: all members of a domain carry the ring's traffic out of it side by side, each
+//! over its own share of the links. Other groups use the other shares, so a group with one member per node
+//! sees one share and is that much slower: this is contention. (Mist's all-gathers over 2 nodes of 8 A100
+//! show it: bus bandwidth 1.38, 2.77, 5.71 and 11.2 GB/s with 1, 2, 4 and 8 members per node;
+//! `data/published/collectives_measured.csv`.) Steps and transfer volumes are those of NCCL's own model
+//! (NVIDIA/nccl `src/graph/tuning.cc`) and of Alpa (OSDI'22).
 //!
-//! `time = launch + L + T + 2 sqrt(L T)`: a message is sent in chunks, few chunks waste bandwidth while the pipeline fills
-//! and many waste latency; this is the time with the best chunk size (Sanders, Speck & Träff, "Two-tree algorithms",
-//! Parallel Computing 2009). It stands in for NCCL's three protocols, whose latency and bandwidth rise together. Median errors
-//! on collectives_measured.csv, 0.5 KB to 17 GB: `phzc validate`, docs/benchmarks.md.
+//! `time = launch + L + T + 2 sqrt(L T)`: a message is sent in chunks, few chunks waste bandwidth while the
+//! pipeline fills and many waste latency; this is the time with the best chunk size (Sanders, Speck & Träff,
+//! "Two-tree algorithms", Parallel Computing 2009). It stands in for NCCL's three protocols, whose latency
+//! and bandwidth rise together. Median errors on collectives_measured.csv, 0.5 KB to 17 GB: `phzc validate`,
+//! docs/benchmarks.md.
 
 use crate::cluster::Cluster;
 use crate::network::Level;
@@ -99,16 +102,17 @@ impl std::str::FromStr for Collective {
 impl Cluster {
     /// Seconds of one collective over each group of one mesh axis, all groups at once.
     ///
-    /// `bytes` is what one device holds: the buffer of an all-reduce, all-to-all or permute, the *output* of an
-    /// all-gather, the *input* of a reduce-scatter.
+    /// `bytes` is what one device holds: the buffer of an all-reduce, all-to-all or permute, the *output* of
+    /// an all-gather, the *input* of a reduce-scatter.
     pub fn collective_secs(&self, kind: Collective, bytes: f64, group: AxisGroup) -> f64 {
         self.collective_over_secs(kind, bytes, &[group])
     }
 
     /// Seconds of one collective over the groups that several mesh axes span together.
     ///
-    /// The axes make one flat group, as one NCCL communicator would: its members per domain are the product of those
-    /// of its axes, so `data=2` over nodes times `model=4` in a node is a ring of 8 with 4 members per node.
+    /// The axes make one flat group, as one NCCL communicator would: its members per domain are the product
+    /// of those of its axes, so `data=2` over nodes times `model=4` in a node is a ring of 8 with 4 members
+    /// per node.
     pub fn collective_over_secs(&self, kind: Collective, bytes: f64, groups: &[AxisGroup]) -> f64 {
         let members = Members::new(self, groups);
         if members.total() <= 1.0 || bytes <= 0.0 {
@@ -133,7 +137,8 @@ impl Cluster {
 /// How the members of a group sit in the network.
 struct Members<'a> {
     levels: &'a [Level],
-    /// `counts[i]`: members in one domain under level `i`; one more entry than levels, the last is all members.
+    /// `counts[i]`: members in one domain under level `i`; one more entry than levels, the last is all
+    /// members.
     counts: Vec<f64>,
     /// Devices in one domain under level `i`.
     domains: Vec<f64>,
@@ -180,7 +185,8 @@ impl<'a> Members<'a> {
             .filter(|&(.., under, within)| within > under)
     }
 
-    /// Bandwidth of one member into level `i` when `within` members in units of `under` talk, in bytes per second.
+    /// Bandwidth of one member into level `i` when `within` members in units of `under` talk, in bytes per
+    /// second.
     fn member_bytes_per_sec(&self, i: usize, level: &Level, units: f64) -> f64 {
         level.reached_bytes_per_sec(units, self.domains[i + 1] / self.domains[i])
     }
@@ -209,7 +215,8 @@ impl<'a> Members<'a> {
         self.used().map(|(_, level, under, within)| level.latency_secs * (n / under - n / within)).sum()
     }
 
-    /// Up and down: a chain inside the innermost domain, a binary tree over the domains of each further level.
+    /// Up and down: a chain inside the innermost domain, a binary tree over the domains of each further
+    /// level.
     fn tree_latency_secs(&self) -> f64 {
         let hops = |i, units: f64| if i == 0 { units - 1.0 } else { units.log2().ceil() };
         2.0 * self
@@ -223,7 +230,8 @@ impl<'a> Members<'a> {
         HANDSHAKES * (self.top_latency_secs() + messages.sum::<f64>() / MESSAGES_IN_FLIGHT)
     }
 
-    /// Each member sends `1/n` of its buffer to each other; what leaves a domain goes over the member's own share.
+    /// Each member sends `1/n` of its buffer to each other; what leaves a domain goes over the member's own
+    /// share.
     fn scatter_secs(&self, bytes: f64) -> f64 {
         let n = self.total();
         let secs = self.used().map(|(i, level, under, within)| {

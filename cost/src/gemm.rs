@@ -1,12 +1,13 @@
 //! The time of a matrix product: equal tiles over the cores, in whole waves.
 //!
-//! A core works on one tile of the result at a time; `ceil(tiles / cores)` waves make the product, the last one
-//! possibly part full. A wave takes a fixed time to start and to end, and then the longer of its arithmetic and of the
-//! traffic of its operands from the second-level cache. Where the tiles are too few, the sum over `k` is split too. The
-//! library that is modelled tries tile sizes and keeps the fastest, and so does [`Accelerator::gemm_secs`].
-//! The law is NVIDIA's "Matrix multiplication background user's guide" (tile and wave quantisation); the constants of a device
-//! are few and have a meaning: cores, sustained fraction of the peak, start of a wave, cache bandwidth. On
-//! op_gemm_bf16_compact.csv the median error is 4 % (A100), 5 % (H100, B200) and 8 % (L40S).
+//! A core works on one tile of the result at a time; `ceil(tiles / cores)` waves make the product, the last
+//! one possibly part full. A wave takes a fixed time to start and to end, and then the longer of its
+//! arithmetic and of the traffic of its operands from the second-level cache. Where the tiles are too few,
+//! the sum over `k` is split too. The library that is modelled tries tile sizes and keeps the fastest, and so
+//! does [`Accelerator::gemm_secs`]. The law is NVIDIA's "Matrix multiplication background user's guide" (tile
+//! and wave quantisation); the constants of a device are few and have a meaning: cores, sustained fraction of
+//! the peak, start of a wave, cache bandwidth. On op_gemm_bf16_compact.csv the median error is 4 % (A100), 5
+//! % (H100, B200) and 8 % (L40S).
 
 use crate::accelerator::Accelerator;
 
@@ -48,10 +49,12 @@ const SPLITS: [f64; 5] = [2.0, 3.0, 4.0, 6.0, 8.0];
 const LEAST_K: f64 = 256.0;
 /// Rate of weight gradients over that of other products, beyond their traffic.
 ///
-/// op_efficiency_simumax.csv: medians of layout NT (205 + 226 rows) under those of TN and NN, A100 6 %, B200 6 %.
+/// op_efficiency_simumax.csv: medians of layout NT (205 + 226 rows) under those of TN and NN, A100 6 %, B200
+/// 6 %.
 const ACCUMULATE_EFFICIENCY: f64 = 0.94;
 
-/// The whole number from `x` up, for `x` from 0 to 2^63: `f64::ceil` is a call on machines that it has to run on.
+/// The whole number from `x` up, for `x` from 0 to 2^63: `f64::ceil` is a call on machines that it has to run
+/// on.
 fn ceil(x: f64) -> f64 {
     let whole = x as i64 as f64;
     if whole < x { whole + 1.0 } else { whole }
@@ -90,7 +93,8 @@ impl Accelerator {
 
     /// Seconds of a product's arithmetic alone: no launch, no traffic with memory.
     ///
-    /// What fills a small part of a tile only (one row, one feature per group) is done on the vector units instead.
+    /// What fills a small part of a tile only (one row, one feature per group) is done on the vector units
+    /// instead.
     pub fn product_secs(&self, gemm: &Gemm, dtype_key: &str, role: Role) -> f64 {
         let rate = if role == Role::Accumulate { ACCUMULATE_EFFICIENCY } else { 1.0 };
         let vector_secs = gemm.flops() / self.vector_rate().min(self.peak_flops_per_sec.of(dtype_key));
@@ -102,7 +106,8 @@ impl Accelerator {
         flops / self.tile_flops_per_sec(dtype_key) + self.tile_secs
     }
 
-    /// Seconds of all waves with the tile size and the split that are best. Without cores known there are no waves.
+    /// Seconds of all waves with the tile size and the split that are best. Without cores known there are no
+    /// waves.
     fn tiles_secs(&self, gemm: &Gemm, dtype_key: &str) -> f64 {
         let Some(n_cores) = self.n_cores.map(|n| n as f64) else {
             return self.shapeless_product_secs(gemm.flops(), dtype_key);
@@ -147,7 +152,8 @@ impl Accelerator {
     }
 }
 
-/// The fraction of the peak that 8-bit products reach, over that of `bf16`, where a device has no measurement.
+/// The fraction of the peak that 8-bit products reach, over that of `bf16`, where a device has no
+/// measurement.
 ///
 /// gemm_max_achievable.csv: 0.88 (H100), 0.91 (H200), 0.93 (GH200), 0.98 (B200), 0.99 (GB200).
 const F8_OF_BF16: f64 = 0.92;
@@ -232,7 +238,8 @@ mod tests {
     #[test]
     fn a_product_takes_the_longer_of_its_arithmetic_and_its_traffic() {
         assert_eq!(toy_secs(2.0, 3.0, 4.0, Role::Write), 1.0 + (96.0 / 4.0 + 2.0));
-        // 2 (8 + 4) bytes of operands and 2 x 32 of results; adding to what is there reads and writes 32 bits.
+        // 2 (8 + 4) bytes of operands and 2 x 32 of results; adding to what is there reads and writes 32
+        // bits.
         assert_eq!(toy_secs(8.0, 4.0, 1.0, Role::Write), 1.0 + 2.0 * (24.0 + 64.0) / 4.0);
         assert_eq!(toy_secs(8.0, 4.0, 1.0, Role::Accumulate), 1.0 + 2.0 * (24.0 + 256.0) / 4.0);
         assert_close(toy_secs(4.0, 4.0, 11.5, Role::Accumulate), 1.0 + (736.0 / 4.0 + 2.0) / 0.94);
@@ -258,7 +265,8 @@ mod tests {
         assert_eq!(device.shapeless_product_secs(60.0, "bf16"), 60.0 / 6.0 + 2.0);
     }
 
-    /// Two cores that each take 2^-16 s for an operation inside tiles: 2 s for each term of the sums of 256 x 256 results.
+    /// Two cores that each take 2^-16 s for an operation inside tiles: 2 s for each term of the sums of 256 x
+    /// 256 results.
     fn two_cores() -> Accelerator {
         let mut device =
             Accelerator { n_cores: Some(2), matmul_efficiency: 1.0, sustained: 1.0, ..toy::device() };
@@ -273,7 +281,8 @@ mod tests {
         // Two tiles of 256 x 128 in a wave of 1 s a term and 2 s; one of 256 x 256 takes twice that.
         assert_eq!(secs(&two_cores(), Gemm::new(256.0, 256.0, 64.0)), 66.0);
         assert_eq!(secs(&two_cores(), Gemm { batch: 3.0, ..Gemm::new(256.0, 256.0, 64.0) }), 3.0 * 66.0);
-        // 8 results too many on each side: 25 tiles of 64 x 64 in 13 waves; four of 256 x 256 would take twice as long.
+        // 8 results too many on each side: 25 tiles of 64 x 64 in 13 waves; four of 256 x 256 would take
+        // twice as long.
         assert_eq!(secs(&two_cores(), Gemm::new(264.0, 264.0, 64.0)), 13.0 * (0.125 * 64.0 + 2.0));
     }
 

@@ -1,4 +1,5 @@
-//! What hardware costs: accelerators, clusters, collectives and pipeline schedules, each number with its source.
+//! What hardware costs: accelerators, clusters, collectives and pipeline schedules, each number with its
+//! source.
 //!
 //! This crate knows no pass, touches no file and reads no environment. A device is one file in `accels/`,
 //! a machine one file in `clusters/`, and nothing else; `build.rs` embeds both folders.

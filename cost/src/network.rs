@@ -21,10 +21,12 @@ pub struct Level {
     /// How the members of a domain are joined.
     #[serde(default)]
     pub topology: Topology,
-    /// Bus bandwidth of an all-reduce over a whole domain when the switch itself reduces (NVLS), in bytes per second.
+    /// Bus bandwidth of an all-reduce over a whole domain when the switch itself reduces (NVLS), in bytes per
+    /// second.
     #[serde(default, deserialize_with = "some_positive")]
     pub all_reduce_bytes_per_sec: Option<f64>,
-    /// Devices in one domain of this level. The cluster sets it on the first level (its node) and the last (all).
+    /// Devices in one domain of this level. The cluster sets it on the first level (its node) and the last
+    /// (all).
     #[serde(default, deserialize_with = "count")]
     pub devices: usize,
     /// Where the numbers of this level come from.
@@ -39,12 +41,14 @@ pub enum Topology {
     /// Any subset of members gets the whole bandwidth of each member (NVSwitch, a full-bisection fabric).
     #[default]
     Switch,
-    /// Each pair has its own link, so `k` of `n` members see `(k - 1) / (n - 1)` of the bandwidth (XGMI, V100 NVLink).
+    /// Each pair has its own link, so `k` of `n` members see `(k - 1) / (n - 1)` of the bandwidth (XGMI, V100
+    /// NVLink).
     Mesh,
 }
 
 impl Level {
-    /// Bandwidth that one member reaches when `members` of the `of` members of a domain talk, in bytes per second.
+    /// Bandwidth that one member reaches when `members` of the `of` members of a domain talk, in bytes per
+    /// second.
     pub fn reached_bytes_per_sec(&self, members: f64, of: f64) -> f64 {
         let share = match self.topology {
             Topology::Mesh if of > 1.0 => ((members - 1.0) / (of - 1.0)).min(1.0),

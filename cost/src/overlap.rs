@@ -2,10 +2,12 @@
 
 use crate::cluster::Cluster;
 
-/// Part of the shorter of two that is not hidden, per part of the memory's bandwidth that the moved bytes take.
+/// Part of the shorter of two that is not hidden, per part of the memory's bandwidth that the moved bytes
+/// take.
 ///
-/// overlap_interference_mist.csv, products beside all-gathers: 0.48 of the shorter is not hidden at 0.14 of the bandwidth (A100,
-/// NVLink), 0.2 at 0.12 (V100, NVLink), 0.05 to 0.08 at 0.01 to 0.03 (both, between nodes).
+/// overlap_interference_mist.csv, products beside all-gathers: 0.48 of the shorter is not hidden at 0.14 of
+/// the bandwidth (A100, NVLink), 0.2 at 0.12 (V100, NVLink), 0.05 to 0.08 at 0.01 to 0.03 (both, between
+/// nodes).
 const LOSS: f64 = 3.0;
 
 impl Cluster {

@@ -1,7 +1,9 @@
-//! Phaze's placement cost: what a pipeline stage of a chain of layers takes and holds, and what a step of a plan takes.
+//! Phaze's placement cost: what a pipeline stage of a chain of layers takes and holds, and what a step of a
+//! plan takes.
 //!
-//! Source: Phaze (Wang et al., ICML 2024), its device placement, described in `reference/phaze.md`, section 5. Figures are rounded
-//! in the order in which Phaze adds them, so that plans that tie there tie here. docs/phaze-plan.md has the formulas at one glance.
+//! Source: Phaze (Wang et al., ICML 2024), its device placement, described in `reference/phaze.md`, section
+//! 5. Figures are rounded in the order in which Phaze adds them, so that plans that tie there tie here.
+//! docs/phaze-plan.md has the formulas at one glance.
 
 pub mod read;
 #[cfg(test)]
@@ -9,7 +11,8 @@ mod tests;
 
 use std::ops::Range;
 
-/// A placement problem: one chain of layers at one or more tensor-parallel widths, and the devices to place it on.
+/// A placement problem: one chain of layers at one or more tensor-parallel widths, and the devices to place
+/// it on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
     /// What a device holds.
@@ -130,7 +133,8 @@ pub struct PlanStage {
 }
 
 impl StageCost {
-    /// Seconds per microbatch of the stage that is `from_end`-th from the end; the last one (1) never recomputes.
+    /// Seconds per microbatch of the stage that is `from_end`-th from the end; the last one (1) never
+    /// recomputes.
     pub fn secs(&self, recompute: bool, from_end: usize) -> f64 {
         if recompute && from_end > 1 { self.recompute_secs } else { self.plain_secs }
     }
@@ -139,8 +143,9 @@ impl StageCost {
 impl Instance {
     /// What a stage of these layers takes and holds.
     ///
-    /// `plain = F + B`; `recompute = F + R`. F starts when what comes from earlier stages is there, B when what comes from later ones
-    /// is; R starts with a forward pass whose inputs are at hand, during which what comes from later stages arrives.
+    /// `plain = F + B`; `recompute = F + R`. F starts when what comes from earlier stages is there, B when
+    /// what comes from later ones is; R starts with a forward pass whose inputs are at hand, during which
+    /// what comes from later stages arrives.
     pub fn stage(&self, chain: &Chain, layers: Range<usize>) -> StageCost {
         let own = &chain.layers[layers.clone()];
         let sum = |of: fn(&Layer) -> f64| own.iter().fold(0.0, |sum, layer| sum + of(layer));
@@ -180,7 +185,8 @@ impl Instance {
         })
     }
 
-    /// The largest `s` with `copies * P + A + (s - 1) * stash` within memory: in 1F1B, `s` microbatches are in flight.
+    /// The largest `s` with `copies * P + A + (s - 1) * stash` within memory: in 1F1B, `s` microbatches are
+    /// in flight.
     fn max_stages(
         &self,
         chain: &Chain,
@@ -205,9 +211,11 @@ impl Instance {
         1 + ((self.memory_bytes - fixed_bytes) / stash_bytes).floor() as usize
     }
 
-    /// Seconds of a step: the slowest stage for each microbatch and each stage to fill, then the first stage's gradients, all-reduced.
+    /// Seconds of a step: the slowest stage for each microbatch and each stage to fill, then the first
+    /// stage's gradients, all-reduced.
     ///
-    /// `max t * (ceil(m / d) + S - 1) + 4 (d - 1) / d * P_first / bandwidth`: twice a ring all-reduce, as Phaze has it.
+    /// `max t * (ceil(m / d) + S - 1) + 4 (d - 1) / d * P_first / bandwidth`: twice a ring all-reduce, as
+    /// Phaze has it.
     pub fn step_secs(
         &self,
         slowest_secs: f64,
@@ -243,7 +251,8 @@ impl Instance {
 
     /// The expert's plan, if there is one that covers the chain on the devices that there are.
     ///
-    /// Phaze shares out positions of the chain, not ids: with an embedding in front, the last stage has the last layer beside its share.
+    /// Phaze shares out positions of the chain, not ids: with an embedding in front, the last stage has the
+    /// last layer beside its share.
     pub fn expert_plan(&self) -> Option<Plan> {
         let expert = self.expert?;
         let chain = self.chains.iter().position(|chain| chain.width == expert.width)?;

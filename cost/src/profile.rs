@@ -1,9 +1,9 @@
 //! Measured tables of single operators: what each takes under a split, and what collectives and links take.
 //!
-//! A table is keyed by operator, samples of a replica's microbatch, tensor-parallel degree and the dimension that is split. Times are
-//! those of one microbatch on one device, the collectives of tensor parallelism inside; sizes are per device. These are the
-//! columns of Aceso's profiler (`reference/aceso.md`, section 2); milliseconds and MiB, as there, so that its figures and ours are the
-//! same numbers.
+//! A table is keyed by operator, samples of a replica's microbatch, tensor-parallel degree and the dimension
+//! that is split. Times are those of one microbatch on one device, the collectives of tensor parallelism
+//! inside; sizes are per device. These are the columns of Aceso's profiler (`reference/aceso.md`, section 2);
+//! milliseconds and MiB, as there, so that its figures and ours are the same numbers.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,8 @@ pub struct OpTables {
 const UNMEASURED_MS: f64 = 100_000.0;
 
 impl OpTables {
-    /// Milliseconds of a message as Aceso looks it up: one row below the message's size, and from the table's end for less than 1 MiB.
+    /// Milliseconds of a message as Aceso looks it up: one row below the message's size, and from the table's
+    /// end for less than 1 MiB.
     pub fn send_ms(&self, mib: f64, is_far: bool) -> f64 {
         let table = if is_far { &self.far_gib_per_s } else { &self.near_gib_per_s };
         if mib == 0.0 || table.is_empty() {
@@ -90,7 +91,8 @@ impl OpTables {
         found.copied().unwrap_or(UNMEASURED_MS)
     }
 
-    /// The splits that were measured for a replica's microbatch and a tensor-parallel degree, with their rows.
+    /// The splits that were measured for a replica's microbatch and a tensor-parallel degree, with their
+    /// rows.
     pub fn splits(&self, batch: u32, tensor: u32) -> impl Iterator<Item = (u32, &Vec<OpProfile>)> {
         let wanted =
             move |(split, _): &(&OpSplit, &Vec<OpProfile>)| split.batch == batch && split.tensor == tensor;

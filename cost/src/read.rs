@@ -1,4 +1,5 @@
-//! Reading TOML: every syntax error, unknown key, missing key and senseless number is a diagnostic with its place.
+//! Reading TOML: every syntax error, unknown key, missing key and senseless number is a diagnostic with its
+//! place.
 
 use phzc_ir::{Diagnostic, Result, Span};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};

@@ -1,15 +1,17 @@
 //! The roofline: one operation takes the longer of its arithmetic and its memory traffic, plus one launch.
 //!
-//! `time = launch + max(flops / (efficiency * peak), bytes / (efficiency * bandwidth))`, after Williams et al.,
-//! "Roofline: an insightful visual performance model", CACM 2009. Seconds, bytes and operations throughout.
+//! `time = launch + max(flops / (efficiency * peak), bytes / (efficiency * bandwidth))`, after Williams et
+//! al., "Roofline: an insightful visual performance model", CACM 2009. Seconds, bytes and operations
+//! throughout.
 
 use crate::accelerator::Accelerator;
 use phzc_ir::Work;
 
 /// Operations that one transcendental costs on the vector units.
 ///
-/// NVIDIA's special-function units finish 16 results per clock and SM, its scalar units 64 fused multiply-adds
-/// (128 operations): CUDA programming guide, "Arithmetic instructions", compute capability 7.0 and 8.0 (from memory, not re-read).
+/// NVIDIA's special-function units finish 16 results per clock and SM, its scalar units 64 fused
+/// multiply-adds (128 operations): CUDA programming guide, "Arithmetic instructions", compute capability 7.0
+/// and 8.0 (from memory, not re-read).
 pub const FLOPS_PER_TRANSCENDENTAL: f64 = 8.0;
 
 impl Accelerator {

@@ -1,6 +1,7 @@
 //! Pipeline schedules: in which order each stage runs its microbatches, and how long a step takes.
 //!
-//! Two answers, which must agree where both are exact: a closed form, and a replay of every microbatch ([`Pipeline::simulate`]).
+//! Two answers, which must agree where both are exact: a closed form, and a replay of every microbatch
+//! ([`Pipeline::simulate`]).
 
 mod interleaved;
 mod simulate;
@@ -21,8 +22,8 @@ pub enum Schedule {
     OneFOneB,
     /// The same, but gradients of weights wait for idle moments (Qi et al., ICLR 2024, ZB-H1).
     ZeroBubble,
-    /// 1F1B of device groups that hold so many stages each, two at least (Narayanan et al., SC 2021, section 2.2): of `S` stages in
-    /// `p = S / V` groups, stage `s` runs on group `s mod p`.
+    /// 1F1B of device groups that hold so many stages each, two at least (Narayanan et al., SC 2021, section
+    /// 2.2): of `S` stages in `p = S / V` groups, stage `s` runs on group `s mod p`.
     Interleaved(usize),
 }
 
@@ -64,13 +65,14 @@ impl Schedule {
         }
     }
 
-    /// The number of device groups that run so many stages; a number that does not divide evenly is rounded up.
+    /// The number of device groups that run so many stages; a number that does not divide evenly is rounded
+    /// up.
     pub fn n_groups(self, n_stages: usize) -> usize {
         n_stages.div_ceil(self.n_chunks())
     }
 
-    /// The most microbatches that stage `stage` holds before their gradients come back: `B` for GPipe, by 1F1B `min(B, S - s)`, of an
-    /// interleaved pipeline what its order leaves.
+    /// The most microbatches that stage `stage` holds before their gradients come back: `B` for GPipe, by
+    /// 1F1B `min(B, S - s)`, of an interleaved pipeline what its order leaves.
     pub fn n_waiting(self, stage: usize, n_stages: usize, n_microbatches: usize) -> usize {
         match self {
             Schedule::GPipe => n_microbatches,
@@ -82,8 +84,8 @@ impl Schedule {
         }
     }
 
-    /// The most microbatches of which stage `stage` holds anything: those that wait for gradients, and under zero-bubble
-    /// those whose gradients of weights are put off, `min(B, S)` in all.
+    /// The most microbatches of which stage `stage` holds anything: those that wait for gradients, and under
+    /// zero-bubble those whose gradients of weights are put off, `min(B, S)` in all.
     pub fn n_in_flight(self, stage: usize, n_stages: usize, n_microbatches: usize) -> usize {
         match self {
             Schedule::ZeroBubble => n_stages.min(n_microbatches),
@@ -91,7 +93,8 @@ impl Schedule {
         }
     }
 
-    /// The tasks of `stage` in order, backward in one piece: warm up, then one backward and one forward in turn, then drain.
+    /// The tasks of `stage` in order, backward in one piece: warm up, then one backward and one forward in
+    /// turn, then drain.
     fn order(self, stage: usize, pipeline: &Pipeline) -> Vec<(Part, usize)> {
         let n_warmup = self.n_waiting(stage, pipeline.n_stages(), pipeline.n_microbatches);
         let warmup = (0..n_warmup).map(|microbatch| (Part::Forward, microbatch));
@@ -104,8 +107,9 @@ impl Schedule {
     }
 }
 
-/// Whether each schedule ends a stage's task before it begins another of the same microbatch: the first stage's forward, forward to the
-/// last, backward to the first; gradients of weights after their own stage's backward, in no order among stages.
+/// Whether each schedule ends a stage's task before it begins another of the same microbatch: the first
+/// stage's forward, forward to the last, backward to the first; gradients of weights after their own stage's
+/// backward, in no order among stages.
 pub fn comes_before((phase, stage): (Part, usize), (later, later_stage): (Part, usize)) -> bool {
     use Part::{Backward, Forward, WeightGradient};
     match (phase, later) {
@@ -152,17 +156,18 @@ impl Pipeline {
         self.forward_secs.len()
     }
 
-    /// Seconds of one step, in closed form; `B` microbatches, stage `i` takes `f_i` forward and `b_i` backward.
+    /// Seconds of one step, in closed form; `B` microbatches, stage `i` takes `f_i` forward and `b_i`
+    /// backward.
     ///
-    /// * GPipe: `sum f_i + (B-1) max f_i + sum b_i + (B-1) max b_i + 2 sum p_i`. Exact: identical jobs through a flow shop,
-    ///   twice; `p_i`, the send over boundary `i`, delays but occupies nobody.
-    /// * 1F1B: `sum t_i + (B-1) max t_i` with `t_i = f_i + b_i + 2 p_i` (Alpa, OSDI'22, section 5.1). Exact for equal stages
-    ///   and free sends. Otherwise an estimate, from above where every backward takes the same multiple of its forward: a stage
-    ///   of long forwards before one of long backwards can take longer.
-    /// * Zero-bubble: that of the replay. For equal stages with input gradient `i`, weight gradient `w <= f` and free sends it
-    ///   is `B (f + i + w) + (S-1) (f + i - w)`.
-    /// * Interleaved: that of the replay. For `V` equal stages on each of `p` groups, free sends and `B` a multiple of `p` it is
-    ///   `(B V + p - 1) (f + b)` (Narayanan et al., SC 2021, section 2.2.2).
+    /// * GPipe: `sum f_i + (B-1) max f_i + sum b_i + (B-1) max b_i + 2 sum p_i`. Exact: identical jobs
+    ///   through a flow shop, twice; `p_i`, the send over boundary `i`, delays but occupies nobody.
+    /// * 1F1B: `sum t_i + (B-1) max t_i` with `t_i = f_i + b_i + 2 p_i` (Alpa, OSDI'22, section 5.1). Exact
+    ///   for equal stages and free sends. Otherwise an estimate, from above where every backward takes the
+    ///   same multiple of its forward: a stage of long forwards before one of long backwards can take longer.
+    /// * Zero-bubble: that of the replay. For equal stages with input gradient `i`, weight gradient `w <= f`
+    ///   and free sends it is `B (f + i + w) + (S-1) (f + i - w)`.
+    /// * Interleaved: that of the replay. For `V` equal stages on each of `p` groups, free sends and `B` a
+    ///   multiple of `p` it is `(B V + p - 1) (f + b)` (Narayanan et al., SC 2021, section 2.2.2).
     pub fn step_secs(&self, schedule: Schedule) -> f64 {
         match schedule {
             Schedule::GPipe => {

@@ -3,7 +3,8 @@
 use crate::training::{Job, Layout, Model, Recompute, Stack};
 use crate::{Accelerator, Cluster};
 
-/// 4 flop/s in `bf16` products and 4 bytes/s of memory once efficiencies are in; a launch takes 1 s, that of a collective 10 s.
+/// 4 flop/s in `bf16` products and 4 bytes/s of memory once efficiencies are in; a launch takes 1 s, that of
+/// a collective 10 s.
 const DEVICE: &str = r#"
 name = "toy"
 description = "a toy"
@@ -68,8 +69,9 @@ pub(crate) fn cluster_by(from: &str, to: &str) -> Cluster {
     cluster
 }
 
-/// One microbatch of 5 sequences of 6 positions on one device, through 3 layers of width 8: 4 query and 2 key and value heads of 3
-/// elements, 20 inside, 28 words. A layer has 288 + 320 + 16 parameters, the embedding 224.
+/// One microbatch of 5 sequences of 6 positions on one device, through 3 layers of width 8: 4 query and 2 key
+/// and value heads of 3 elements, 20 inside, 28 words. A layer has 288 + 320 + 16 parameters, the embedding
+/// 224.
 pub(crate) fn job() -> Job {
     let gpt = Model::gpt(3, 8.0, 4.0, 6.0, 28.0);
     let model = Model { ffn: 20.0, kv_heads: 2.0, head_dim: 3.0, has_dropout: false, ..gpt };

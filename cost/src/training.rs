@@ -1,8 +1,10 @@
-//! Training runs by their configuration: a transformer, its parallel layout, a cluster; step time and memory come out.
+//! Training runs by their configuration: a transformer, its parallel layout, a cluster; step time and memory
+//! come out.
 //!
-//! A layer is a list of operators with their local shapes (`layer.rs`); every operator is priced by the functions that price
-//! planned programs (`price.rs`: products, attention, memory traffic, collectives), stages by the replay of their schedule
-//! (`step.rs`), memory by what each operator keeps for its backward part (`memory.rs`). Nothing here is a time of its own.
+//! A layer is a list of operators with their local shapes (`layer.rs`); every operator is priced by the
+//! functions that price planned programs (`price.rs`: products, attention, memory traffic, collectives),
+//! stages by the replay of their schedule (`step.rs`), memory by what each operator keeps for its backward
+//! part (`memory.rs`). Nothing here is a time of its own.
 
 mod job;
 mod layer;
@@ -40,10 +42,11 @@ pub struct MeasuredStages {
     pub sync_secs: Option<f64>,
 }
 
-/// Half width of the 80 % interval, as a factor. `phzc calibrate` prints it: each of the files of data/published that are marked fit
-/// left out in turn and predicted with clocks fitted to the others, 1.154.
+/// Half width of the 80 % interval, as a factor. `phzc calibrate` prints it: each of the files of
+/// data/published that are marked fit left out in turn and predicted with clocks fitted to the others, 1.154.
 const INTERVAL: f64 = 1.154;
-/// The same on a device that no training run was fitted to, whose clock is one more like those that were fitted: 1.209.
+/// The same on a device that no training run was fitted to, whose clock is one more like those that were
+/// fitted: 1.209.
 const UNFITTED_INTERVAL: f64 = 1.209;
 
 impl Prediction {
@@ -79,7 +82,8 @@ impl Job {
         crate::gemm::dtype_bytes(self.stack.dtype) * self.tokens() * self.model.hidden
     }
 
-    /// Forward and backward seconds of one layer for one microbatch on one device, recomputation in the backward one.
+    /// Forward and backward seconds of one layer for one microbatch on one device, recomputation in the
+    /// backward one.
     pub fn layer_secs(&self, cluster: &Cluster) -> [f64; 2] {
         price::Pricer { job: self, cluster }
             .terms(&layer::layer(self), self.recompute)
@@ -103,7 +107,8 @@ impl Job {
         memory::peak(self)
     }
 
-    /// Operations of the model in one step, recomputation not counted: forward once, backward twice (once if weights are frozen).
+    /// Operations of the model in one step, recomputation not counted: forward once, backward twice (once if
+    /// weights are frozen).
     pub fn model_flops(&self) -> f64 {
         let whole = Job { layout: self.layout.on_one_device(), ..self.clone() };
         let tokens = self.layout.n_sequences() as f64 * self.model.seq;

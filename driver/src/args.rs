@@ -26,11 +26,13 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Program in any format that is read (HLO text as JAX and XLA print it), possibly gzipped; `-` is standard input
+    /// Program in any format that is read (HLO text as JAX and XLA print it), possibly gzipped; `-` is
+    /// standard input
     #[arg(value_name = "MODEL", required_unless_present = "help_passes")]
     pub model: Option<PathBuf>,
 
-    /// Passes in order, options in braces: `fuse,shard{mesh=2x4},place`; '' only checks and prints the program
+    /// Passes in order, options in braces: `fuse,shard{mesh=2x4},place`; '' only checks and prints the
+    /// program
     #[arg(long, value_name = "PIPELINE", default_value = "default")]
     pub passes: String,
 
@@ -42,7 +44,8 @@ pub struct Args {
     #[arg(long = "pin", value_name = "PATTERN=LAYOUT")]
     pub pins: Vec<String>,
 
-    /// Say why the value of this instruction lies as it does: every strategy, its costs, why it lost (explain.txt)
+    /// Say why the value of this instruction lies as it does: every strategy, its costs, why it lost
+    /// (explain.txt)
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
@@ -50,7 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub top: Option<u32>,
 
-    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules, docs/stages.md
+    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules,
+    /// docs/stages.md
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,
 
@@ -98,8 +102,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results
     ///
-    /// The exit code is 0 if they are equal, 1 if they differ or nothing could be compared, and 3 if nothing differs
-    /// but a part of the plan was not proven.
+    /// The exit code is 0 if they are equal, 1 if they differ or nothing could be compared, and 3 if nothing
+    /// differs but a part of the plan was not proven.
     Verify(VerifyArgs),
 }
 

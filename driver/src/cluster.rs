@@ -20,8 +20,8 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
     }
 }
 
-/// A warning when the program was planned for another cluster; an error when the planners would go on from its plan, whose
-/// layouts and times are that cluster's.
+/// A warning when the program was planned for another cluster; an error when the planners would go on from
+/// its plan, whose layouts and times are that cluster's.
 pub(crate) fn changed(
     module: &Module,
     cluster: &Cluster,

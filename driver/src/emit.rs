@@ -36,7 +36,8 @@ pub(crate) enum Emitted {
     Files(Vec<(String, String)>),
 }
 
-/// Makes what the command line asks for; `facts` are there if the program is planned or figures are asked for.
+/// Makes what the command line asks for; `facts` are there if the program is planned or figures are asked
+/// for.
 pub(crate) fn emit(
     args: &Args,
     module: &Module,
@@ -99,7 +100,8 @@ struct ModuleText {
     file: String,
 }
 
-/// The files of modules that an earlier run wrote into a directory: those that its manifest lists, by names that phzc gives.
+/// The files of modules that an earlier run wrote into a directory: those that its manifest lists, by names
+/// that phzc gives.
 fn modules_of(dir: &Path) -> Vec<String> {
     let text = files::read(&dir.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let manifest: Option<ManifestText> = serde_json::from_str(&text).ok();

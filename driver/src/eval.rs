@@ -80,7 +80,8 @@ fn remarks(args: &EvalArgs, module: &Module) -> Vec<Diagnostic> {
     (n > 0 && args.fill_elided).then(made_up).into_iter().collect()
 }
 
-/// The arrays of all files, put together as the parameters are; the program's own weights where the files end before them.
+/// The arrays of all files, put together as the parameters are; the program's own weights where the files end
+/// before them.
 fn read_inputs(args: &EvalArgs, module: &Module, weights: Vec<Array>) -> phzc_ir::Result<Vec<Value>> {
     let entry = module.entry();
     let shapes: Vec<&Shape> = entry.params().into_iter().map(|id| &entry.instr(id).shape).collect();

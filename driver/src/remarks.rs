@@ -1,6 +1,7 @@
 //! Planned programs as text, with what their instructions take as `// 12.5 us` at line ends.
 //!
-//! Remarks follow from the text and the cluster alone, and parsing drops them: a dump resumes to the same bytes.
+//! Remarks follow from the text and the cluster alone, and parsing drops them: a dump resumes to the same
+//! bytes.
 
 use phzc_cost::Cluster;
 use phzc_io::units::secs;

@@ -1,5 +1,5 @@
-//! What the header says about buffers: outputs that reuse those of parameters (`input_output_alias`), and parameters whose buffers
-//! may be used for anything (`buffer_donor`).
+//! What the header says about buffers: outputs that reuse those of parameters (`input_output_alias`), and
+//! parameters whose buffers may be used for anything (`buffer_donor`).
 
 use crate::module::{InstrId, Module};
 use crate::shape::Shape;

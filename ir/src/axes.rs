@@ -1,4 +1,5 @@
-//! Names of mesh axes, and layouts written with them: `[x,-,yz]`, or `[data,-,model+expert]` where names are words.
+//! Names of mesh axes, and layouts written with them: `[x,-,yz]`, or `[data,-,model+expert]` where names are
+//! words.
 
 use crate::diag::{Diagnostic, Result, Span};
 use crate::layout::{AXIS_NAMES, Layout, MAX_AXES, Mesh};

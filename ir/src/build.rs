@@ -151,13 +151,15 @@ impl Builder {
         self.frames.pop().expect("a computation was begun")
     }
 
-    /// Goes on with a computation that was set aside, as the innermost one; it has another name if its own was given away.
+    /// Goes on with a computation that was set aside, as the innermost one; it has another name if its own
+    /// was given away.
     pub fn enter(&mut self, frame: Frame) {
         let name = self.free_name(&frame.name).into();
         self.frames.push(Frame { name, ..frame });
     }
 
-    /// Goes on with a finished computation until [`Builder::close`]. Ids stay; it must not be asked for meanwhile.
+    /// Goes on with a finished computation until [`Builder::close`]. Ids stay; it must not be asked for
+    /// meanwhile.
     pub fn reopen(&mut self, comp: CompId) {
         let Computation { name, instrs, root, thread } = &mut self.module.comps[comp.index()];
         let instrs = std::mem::take(instrs);

@@ -16,8 +16,9 @@ impl Computation {
 
     /// Puts each new instruction right before the old one of the given id, in the given order.
     ///
-    /// All operands, the new ones' too and also those that the caller has just rewired, are ids from before the
-    /// edit; the `k`-th new instruction is `InstrId::new(n_old + k)`. Returns the ids that the new ones got.
+    /// All operands, the new ones' too and also those that the caller has just rewired, are ids from before
+    /// the edit; the `k`-th new instruction is `InstrId::new(n_old + k)`. Returns the ids that the new ones
+    /// got.
     pub fn insert_before(&mut self, new: Vec<(InstrId, Instr)>) -> Vec<InstrId> {
         let n_old = self.instrs.len();
         // (place, new before old, original number): sorting by it is the new program order.
@@ -141,8 +142,8 @@ impl Module {
         self.renumber_comps(|comp| CompId(ids[comp.index()]));
     }
 
-    /// Puts new computations before all others; they call none of them. Where instructions that the caller has
-    /// just written call the `k`-th of them, they name `CompId::new(n_old + k)`.
+    /// Puts new computations before all others; they call none of them. Where instructions that the caller
+    /// has just written call the `k`-th of them, they name `CompId::new(n_old + k)`.
     pub fn prepend_comps(&mut self, new: Vec<Computation>) {
         let (n_old, n_new) = (self.comps.len(), new.len());
         self.comps.splice(0..0, new);

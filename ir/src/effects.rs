@@ -4,7 +4,8 @@ use crate::attr::{Key, Value};
 use crate::module::{CompId, Instr, Module};
 use crate::opcode::Opcode;
 
-/// Whether the instruction itself, called computations aside, has an effect (XLA's rule, `HasSideEffectNoRecurse`).
+/// Whether the instruction itself, called computations aside, has an effect (XLA's rule,
+/// `HasSideEffectNoRecurse`).
 pub fn has_side_effect(instr: &Instr) -> bool {
     use Opcode::{
         AllGather, AllReduce, AllToAll, AsyncDone, AsyncStart, AsyncUpdate, CollectiveBroadcast,

@@ -46,7 +46,7 @@ pub fn is_contraction(op: Opcode) -> bool {
     op.def().fusion == FusionKind::Matrix
 }
 
-/// FLOPs, transcendentals and bytes of one instruction; what it calls is not counted (see [`multiplicities`]).
+/// FLOPs, transcendentals and bytes of one instruction, without what it calls (see [`multiplicities`]).
 pub fn work(view: &View) -> Work {
     Work { bytes: bytes(view), ..(view.instr.op.def().work)(view) }
 }

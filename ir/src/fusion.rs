@@ -5,7 +5,8 @@
 pub enum FusionKind {
     /// Names values: no work, and its readers find its operands' buffers.
     Control,
-    /// The same elements in another shape or order: free on a value in memory, else part of its maker's kernel.
+    /// The same elements in another shape or order: free on a value in memory, else part of its maker's
+    /// kernel.
     View,
     /// Made from nothing or from little wherever it is read: `iota`, `broadcast`.
     Free,
@@ -35,8 +36,8 @@ pub enum Touch {
 impl Touch {
     /// Bytes that one execution moves between memory and a device's cores.
     ///
-    /// `operands`: bytes per operand, 0 for one that is not in memory. `result`: bytes of the result; `writes`
-    /// says whether it goes to memory. Scalar starts of an update are not counted.
+    /// `operands`: bytes per operand, 0 for one that is not in memory. `result`: bytes of the result;
+    /// `writes` says whether it goes to memory. Scalar starts of an update are not counted.
     pub fn bytes(self, operands: &[f64], result: f64, writes: bool) -> f64 {
         let all = |operands: &[f64]| operands.iter().sum::<f64>();
         let written = if writes { result } else { 0.0 };

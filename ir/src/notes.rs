@@ -1,4 +1,5 @@
-//! The names of phzc's notes: what a plan says in a program's text, as `frontend_attributes` of its header and its instructions.
+//! The names of phzc's notes: what a plan says in a program's text, as `frontend_attributes` of its header
+//! and its instructions.
 
 /// Of the header: the passes that ran.
 pub const PASSES: &str = "phzc.passes";

@@ -7,7 +7,8 @@ use crate::rule::{FactorId, Rule, TensorMap};
 pub enum Part {
     /// Counts independent products: both operands and the result have it.
     Batch,
-    /// Counts rows of the result: the first operand has it, or neither has (positions of a convolution's window).
+    /// Counts rows of the result: the first operand has it, or neither has (positions of a convolution's
+    /// window).
     Rows,
     /// Counts columns of the result: the second operand has it.
     Columns,
@@ -15,10 +16,11 @@ pub enum Part {
     Sums,
 }
 
-/// Sizes of a product's loops; what is summed over follows from the operations: `flops / (2 batch rows columns)`.
+/// Sizes of a product's loops; what is summed over follows from the operations: `flops / (2 batch rows
+/// columns)`.
 ///
-/// A convolution is the product that libraries make of it (implicit GEMM): positions and images are rows, output features
-/// columns. Padding is not summed over, hence the operations and not the window.
+/// A convolution is the product that libraries make of it (implicit GEMM): positions and images are rows,
+/// output features columns. Padding is not summed over, hence the operations and not the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
     /// Independent products.

@@ -177,7 +177,8 @@ impl<'m> Reader<'m> {
         self.returned(body, element) == Some(Linear { element: Some(element), offset: 0 })
     }
 
-    /// An element of the state before the loop, if it is a constant or passed from outside (see [`trip_count`]).
+    /// An element of the state before the loop, if it is a constant or passed from outside (see
+    /// [`trip_count`]).
     fn start(&mut self, comp: &'m Computation, instr: &Instr, element: usize) -> Option<i128> {
         let (&state, is_tuple) = (instr.operands.first()?, matches!(instr.shape, Shape::Tuple(_)));
         let path: &[usize] = if is_tuple { &[element] } else { &[] };

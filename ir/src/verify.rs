@@ -1,4 +1,5 @@
-//! The verifier: every broken rule, each tied to its instruction. After it passes, no pass panics on the module.
+//! The verifier: every broken rule, each tied to its instruction. After it passes, no pass panics on the
+//! module.
 //!
 //! Structure (if one of these is broken, types are not looked at):
 //! - a module has computations, its entry is one of them, and nothing calls the entry;

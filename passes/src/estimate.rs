@@ -1,6 +1,7 @@
 //! `estimate`: what the planned program takes, in seconds and bytes, as `plan.json`.
 //!
-//! The module does not change: the figures follow from its text. [`phzc_plan::report`] has the formulas' places.
+//! The module does not change: the figures follow from its text. [`phzc_plan::report`] has the formulas'
+//! places.
 
 use phzc_ir::{Module, Result};
 use phzc_pass::pass::{Changed, Context, Options, Pass};

@@ -199,7 +199,8 @@ pub fn bases(programs: &[&str], pipelines: &[&str]) -> Vec<Base> {
     bases
 }
 
-/// Both with smaller sizes, as `verify` runs large programs, where they have more operations than a change is worth.
+/// Both with smaller sizes, as `verify` runs large programs, where they have more operations than a change is
+/// worth.
 fn small(mut original: Module, mut planned: Module) -> [Module; 2] {
     if totals(&original).with_trips.flops <= MAX_FLOPS {
         return [original, planned];

@@ -1,4 +1,5 @@
-//! Plans with exactly one thing about them changed: a stage, a phase, a layout, a mesh, the microbatches, an alias, the schedule.
+//! Plans with exactly one thing about them changed: a stage, a phase, a layout, a mesh, the microbatches, an
+//! alias, the schedule.
 
 use super::Random;
 use phzc_ir::{Key, Layout, MAX_AXES, Mesh, Module, Shape, Sharding, Value, notes, parse, print};
@@ -22,7 +23,8 @@ impl Kind {
         [Kind::Stage, Kind::Phase, Kind::Layout, Kind::Mesh, Kind::Microbatches, Kind::Alias, Kind::Schedule];
 }
 
-/// The plan with one thing changed, as it is read back from its text, and what was changed; nothing where the plan has no such thing.
+/// The plan with one thing changed, as it is read back from its text, and what was changed; nothing where the
+/// plan has no such thing.
 pub fn corrupted(plan: &Module, kind: Kind, random: &mut Random) -> Option<(Module, String)> {
     let mut module = plan.clone();
     let what = match kind {

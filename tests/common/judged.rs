@@ -79,8 +79,8 @@ impl Planned {
         passed(&mut plan.clone(), "check", cluster).err().map(|error| error.to_string())
     }
 
-    /// Whether a plan runs and computes what the program does. A phase has to be right for several microbatches, too, where the program
-    /// can be run in them: the report prices it by its phase.
+    /// Whether a plan runs and computes what the program does. A phase has to be right for several
+    /// microbatches, too, where the program can be run in them: the report prices it by its phase.
     pub fn truth(&self, plan: &Module, kind: Kind, cluster: &Cluster) -> Truth {
         if let Some(why) = unlike_xla(plan).or_else(|| too_many_devices(plan, cluster)) {
             return Truth::Cannot(why);
@@ -138,7 +138,8 @@ fn in_microbatches(plan: &Module, n: u64) -> Module {
     plan
 }
 
-/// What XLA's verifier would say of the aliases of a plan whose result is a flat tuple and whose parameters are arrays.
+/// What XLA's verifier would say of the aliases of a plan whose result is a flat tuple and whose parameters
+/// are arrays.
 fn unlike_xla(plan: &Module) -> Option<String> {
     let entry = plan.entry();
     let (params, outputs) = (entry.params(), entry.root().shape.parts());

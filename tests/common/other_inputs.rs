@@ -1,12 +1,13 @@
-//! Whether two programs that are equal on some inputs differ on others: other seeds, a second step, and numbers that
-//! are drawn in another way.
+//! Whether two programs that are equal on some inputs differ on others: other seeds, a second step, and
+//! numbers that are drawn in another way.
 
 use super::Random;
 use phzc_ir::dtype::Class;
 use phzc_ir::eval::{Array, Inputs, Options, Value, run};
 use phzc_ir::{DType, Module, Shape};
 
-/// Errors above this are no rounding, over the largest value of an output, or over `FLOOR` of that of all outputs.
+/// Errors above this are no rounding, over the largest value of an output, or over `FLOOR` of that of all
+/// outputs.
 const TOLERANCE: f64 = 1e-9;
 const FLOOR: f64 = 1e-4;
 const SEEDS: [u64; 4] = [2, 3, 4, 1000];
@@ -49,8 +50,8 @@ impl OtherInputs {
     }
 }
 
-/// Every array within the bounds of what was seen of it, floats also far beyond: states larger than what is added to
-/// them, and smaller.
+/// Every array within the bounds of what was seen of it, floats also far beyond: states larger than what is
+/// added to them, and smaller.
 fn otherwise(seen: &[Vec<Value>], random: &mut Random) -> Vec<Value> {
     let one = |index: usize| {
         let all: Vec<&Array> = seen.iter().flat_map(|given| given[index].leaves()).collect();

@@ -1,4 +1,5 @@
-//! Faults planted in one instruction of a plan: its opcode, a constant, an operand, a slice, a dimension, its layout, a sum, its stage.
+//! Faults planted in one instruction of a plan: its opcode, a constant, an operand, a slice, a dimension, its
+//! layout, a sum, its stage.
 
 use phzc_ir::layout::AXIS_NAMES;
 use phzc_ir::{Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Sharding, Value};

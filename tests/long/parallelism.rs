@@ -1,4 +1,5 @@
-//! Plans of small programs compute what the programs compute: every mesh, every pipeline, every kind of parallelism.
+//! Plans of small programs compute what the programs compute: every mesh, every pipeline, every kind of
+//! parallelism.
 
 use crate::common::{phzc, plan, root, scratch};
 use phzc_cost::Cluster;
@@ -142,7 +143,8 @@ fn parallelism(planned: &Module) -> BTreeSet<&'static str> {
         {
             found.insert("expert");
         }
-        // What a program computes again, it reads through a barrier: otherwise it would be merged with the first time.
+        // What a program computes again, it reads through a barrier: otherwise it would be merged with the
+        // first time.
         let is_held_back = |id: phzc_ir::InstrId| {
             let operand = comp.instr(id);
             operand.op == Opcode::GetTupleElement && comp.instr(operand.operands[0]).op == Opcode::OptBarrier

@@ -50,7 +50,8 @@ fn weights_first(program: &str) -> String {
     format!("{head}ENTRY{open}\n{}\n{}\n", body.join("\n"), close.join("\n"))
 }
 
-/// A factor of a weight (`a` is narrow) is read by the backward part where its large gradient is, in a later stage than it is made in.
+/// A factor of a weight (`a` is narrow) is read by the backward part where its large gradient is, in a later
+/// stage than it is made in.
 const NARROW: &str = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias), {1}: (2, {}, may-alias), {2}: (3, {}, may-alias), {3}: (4, {}, may-alias) }
 ENTRY main {
   x = f32[64,64] parameter(0)

@@ -1,4 +1,5 @@
-//! Faults planted in plans of real and of hard programs, which are too large to be run, are found in their pieces.
+//! Faults planted in plans of real and of hard programs, which are too large to be run, are found in their
+//! pieces.
 
 use super::common::plant::{Plant, cut, dimension, group, layout, operand, planted, slice, sum};
 use super::common::{corpus, hard_programs, phzc, program, scratch, stem};

@@ -4,7 +4,8 @@ use super::plans::planned;
 use phzc_cost::Cluster;
 use phzc_passes::report::plan;
 
-/// The layers of this program are recomputed: products and reductions by computations of their own, other layouts.
+/// The layers of this program are recomputed: products and reductions by computations of their own, other
+/// layouts.
 #[test]
 fn what_jax_rematerialises_is_recomputation() {
     let cluster = Cluster::named("a100-8").expect("a known cluster");

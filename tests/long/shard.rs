@@ -115,7 +115,8 @@ fn what_is_forbidden_is_in_no_plan() {
     });
 }
 
-/// The least cost within the memory limit, if there are few enough choices to try all; infinite if there is none.
+/// The least cost within the memory limit, if there are few enough choices to try all; infinite if there is
+/// none.
 fn brute_force(problem: &Problem) -> Option<f64> {
     let sizes: Vec<usize> = problem.nodes.iter().map(|node| node.cost.len()).collect();
     let n_choices = sizes.iter().try_fold(1usize, |all, &size| all.checked_mul(size))?;

@@ -1,4 +1,5 @@
-//! On thousands of random programs, layouts and meshes, the devices' parts join to what the whole program computes.
+//! On thousands of random programs, layouts and meshes, the devices' parts join to what the whole program
+//! computes.
 
 #[path = "../../passes/spmd/src/spmd/tests/cases.rs"]
 mod cases;

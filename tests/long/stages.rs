@@ -87,7 +87,8 @@ fn the_modules_of_stages_that_share_devices_compute_the_step() {
     }
 }
 
-/// The forward part of a random network of square layers: weights now and then tied, biases, residuals, skips.
+/// The forward part of a random network of square layers: weights now and then tied, biases, residuals,
+/// skips.
 fn network(seed: u64) -> String {
     let mut random = Random(seed);
     let (size, n_layers) = ([4, 8][random.below(2)], 3 + random.below(4));

@@ -1,4 +1,5 @@
-//! Plans whose stages have different numbers of devices: found where they are faster, legal, and equal to the program.
+//! Plans whose stages have different numbers of devices: found where they are faster, legal, and equal to the
+//! program.
 
 use super::plans::{planned, slow_8};
 use phzc_cost::Cluster;

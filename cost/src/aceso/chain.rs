@@ -11,7 +11,8 @@ pub struct Repeat {
     pub n_layers: usize,
 }
 
-/// How much of what an operator is measured to keep it does keep: buffers that it shares with others are counted there.
+/// How much of what an operator is measured to keep it does keep: buffers that it shares with others are
+/// counted there.
 ///
 /// The rules are Aceso's (`reference/aceso.md`, section 4) and go by the names of its profiler.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,10 @@
-//! The cost of a pipeline plan of measured operators: Aceso's, term by term (`reference/aceso.md`, sections 3 to 5), or phzc's own.
+//! The cost of a pipeline plan of measured operators: Aceso's, term by term (`reference/aceso.md`, sections 3
+//! to 5), or phzc's own.
 //!
-//! A model is a flat chain of operators, a stage any contiguous part of it. With `N` microbatches and `t_k` the time of a microbatch in
-//! stage `k`, a step takes `(N - 1) max t_k + sum t_k`: 1F1B without overlap, gradients' sums or the optimizer. Memory is the state, the
-//! activations of all microbatches in flight, what a recomputed run makes again, and the allocator's reserve. The own cost ([`Own`]) adds what that leaves
+//! A model is a flat chain of operators, a stage any contiguous part of it. With `N` microbatches and `t_k`
+//! the time of a microbatch in stage `k`, a step takes `(N - 1) max t_k + sum t_k`: 1F1B without overlap,
+//! gradients' sums or the optimizer. Memory is the state, the activations of all microbatches in flight, what
+//! a recomputed run makes again, and the allocator's reserve. The own cost ([`Own`]) adds what that leaves
 //! out, other schedules ([`PlanSchedule`]), and transfers as they were measured.
 
 mod chain;
@@ -44,8 +46,9 @@ impl Machine {
         f64::from(self.global_batch / microbatch)
     }
 
-    /// Milliseconds of bringing an operator's input from the layout of the one before to its own: the samples are gathered or scattered
-    /// over as many devices as their numbers of replicas differ by, one way in the forward part, the other in the backward part.
+    /// Milliseconds of bringing an operator's input from the layout of the one before to its own: the samples
+    /// are gathered or scattered over as many devices as their numbers of replicas differ by, one way in the
+    /// forward part, the other in the backward part.
     pub fn reshard_ms(&self, from: &OpChoice, to: &OpChoice, input_mib: f64) -> f64 {
         if (from.tensor, from.data) == (to.tensor, to.data) {
             return 0.0;

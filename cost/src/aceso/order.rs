@@ -9,8 +9,9 @@
 //! | zero-bubble (Qi et al., ICLR 2024, ZB-H1) | `(N - x) max t + x sum t` | `min(S, N)` |
 //! | interleaved, `v` parts (Narayanan et al., SC 2021) | `(N - 1/v) max T + sum T / v`, `T` of a device | by its order |
 //!
-//! These are exact for equal stages. `x` is the share of a bubble that stays when gradients of parameters fill it, `1 - 2 w / t` with `w` their time in the
-//! whole model on one device. [`Machine::replayed_ms`] replays a plan task by task.
+//! These are exact for equal stages. `x` is the share of a bubble that stays when gradients of parameters
+//! fill it, `1 - 2 w / t` with `w` their time in the whole model on one device. [`Machine::replayed_ms`]
+//! replays a plan task by task.
 
 use super::plan::weight_gradient_ms;
 use super::{Machine, PipelinePlan, StageParts};
@@ -118,7 +119,8 @@ impl Machine {
         }
     }
 
-    /// Of a bubble the share that gradients of parameters do not fill, by the smallest split that was measured.
+    /// Of a bubble the share that gradients of parameters do not fill, by the smallest split that was
+    /// measured.
     fn unfilled(&self) -> f64 {
         let Some(rows) = self.tables.rows.values().next() else { return 1.0 };
         let sum = |value: &dyn Fn(usize) -> f64| self.chain.rows.iter().map(|&row| value(row)).sum::<f64>();
@@ -160,7 +162,8 @@ impl Machine {
         }
     }
 
-    /// Milliseconds of a step by the replay of its schedule, transfers keeping both ends busy. `None` where some split was not measured.
+    /// Milliseconds of a step by the replay of its schedule, transfers keeping both ends busy. `None` where
+    /// some split was not measured.
     pub fn replayed_ms(&self, plan: &PipelinePlan) -> Option<f64> {
         let parts = self.parts(plan)?;
         let pipeline = self.pipeline(plan, &parts);

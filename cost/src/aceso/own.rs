@@ -1,7 +1,9 @@
-//! phzc's own cost of measured operators: what Aceso's leaves out (`reference/aceso.md`, sections 3 and 14), operator by operator.
+//! phzc's own cost of measured operators: what Aceso's leaves out (`reference/aceso.md`, sections 3 and 14),
+//! operator by operator.
 //!
-//! With `w` MiB of parameters on a device, `c` copies of them in its state, `d` replicas, `N` microbatches and `r` the milliseconds that an
-//! all-reduce takes per MiB ([`OpTables::all_reduce_ms_per_mib`]), an operator takes beside its measured time
+//! With `w` MiB of parameters on a device, `c` copies of them in its state, `d` replicas, `N` microbatches
+//! and `r` the milliseconds that an all-reduce takes per MiB ([`OpTables::all_reduce_ms_per_mib`]), an
+//! operator takes beside its measured time
 //!
 //! | term | milliseconds | how often |
 //! |---|---|---|
@@ -11,8 +13,9 @@
 //! | optimizer: every copy is read, all but the gradient written; from ZeRO 1 on a `d`-th of it | `(2 c - 1) w / rate` | a step |
 //! | sum of a parameter's gradient that `m` stages share, in a pipeline | `2 (m - 1) / m w / link` | a step |
 //!
-//! Beside the backward part (`is_overlapped`) only that part of a reduction counts that its operator's own backward part does not hide, and of a gather
-//! its forward part. What happens once a step is spread over its microbatches, so that a stage's time for one is a sum over operators.
+//! Beside the backward part (`is_overlapped`) only that part of a reduction counts that its operator's own
+//! backward part does not hide, and of a gather its forward part. What happens once a step is spread over its
+//! microbatches, so that a stage's time for one is a sum over operators.
 
 use super::{Machine, OpChoice};
 use crate::profile::{OpProfile, OpTables};
@@ -44,7 +47,8 @@ pub struct Step {
 pub const MAX_ZERO: u32 = 3;
 
 impl Machine {
-    /// What an operator takes under a choice: the measured row and the terms of the own cost, if that is asked for.
+    /// What an operator takes under a choice: the measured row and the terms of the own cost, if that is
+    /// asked for.
     pub fn adjusted(&self, op: usize, row: &OpProfile, choice: &OpChoice, step: &Step) -> OpProfile {
         let copies = self.state_copies;
         let Some(own) = &self.own else {
@@ -66,7 +70,8 @@ impl Machine {
         let share = |from: u32| if choice.zero >= from { 1.0 / f64::from(choice.data) } else { 1.0 };
         step_ms += (2.0 * copies - 1.0) * row.weight_mib * share(1) / own.memory_mib_per_ms;
         step_ms += self.tied_ms(own, op, row.weight_mib, step);
-        // A gathered parameter, and a gradient before it is scattered, are there in full while their operator runs.
+        // A gathered parameter, and a gradient before it is scattered, are there in full while their operator
+        // runs.
         let whole = |from: u32| if choice.zero >= from && choice.data > 1 { row.weight_mib } else { 0.0 };
         OpProfile {
             forward_ms: row.forward_ms + forward_ms,
@@ -109,7 +114,8 @@ impl Machine {
         }
     }
 
-    /// Milliseconds of a change of layout, the gathered part of which is in the table by what one device has of it.
+    /// Milliseconds of a change of layout, the gathered part of which is in the table by what one device has
+    /// of it.
     pub(super) fn own_reshard_ms(&self, from: &OpChoice, to: &OpChoice, input_mib: f64) -> f64 {
         let (less, more) = (from.data.min(to.data), from.data.max(to.data));
         let ratio = more.div_ceil(less.max(1));
@@ -130,7 +136,8 @@ fn ring_share(n: u32) -> f64 {
 }
 
 impl OpTables {
-    /// Milliseconds of a message: the bandwidth lies between those of the next smaller and larger size that was measured.
+    /// Milliseconds of a message: the bandwidth lies between those of the next smaller and larger size that
+    /// was measured.
     pub fn transfer_ms(&self, mib: f64, is_far: bool) -> f64 {
         let rates = if is_far { &self.far_gib_per_s } else { &self.near_gib_per_s };
         let Some(last) = rates.len().checked_sub(1) else { return 0.0 };
@@ -146,8 +153,8 @@ impl OpTables {
         rates.last().map_or(f64::INFINITY, |rate| rate * MIB_PER_MS)
     }
 
-    /// Milliseconds of an all-gather of which each device has `piece_mib`: between the measured sizes, by the last one's rate beyond
-    /// them, and as a ring over the links where none was measured.
+    /// Milliseconds of an all-gather of which each device has `piece_mib`: between the measured sizes, by the
+    /// last one's rate beyond them, and as a ring over the links where none was measured.
     pub fn gather_ms(&self, n_devices: u32, piece_mib: f64) -> f64 {
         let table = self.all_gather_ms.get(&n_devices);
         let measured =
@@ -165,8 +172,8 @@ impl OpTables {
         low_ms + (ms - low_ms) * (piece_mib - low_mib) / (mib - low_mib)
     }
 
-    /// Milliseconds per MiB of a large all-reduce of so many devices: by the largest that was measured, else by twice the largest all-gather, else
-    /// as a ring over the links, which it is between nodes.
+    /// Milliseconds per MiB of a large all-reduce of so many devices: by the largest that was measured, else
+    /// by twice the largest all-gather, else as a ring over the links, which it is between nodes.
     pub fn all_reduce_ms_per_mib(&self, n_devices: u32, is_far: bool) -> f64 {
         if n_devices < 2 {
             return 0.0;

@@ -49,7 +49,8 @@ pub struct StageCost {
     pub mib: f64,
 }
 
-/// What a stage takes for one microbatch, transfers, recomputation and the share of what happens once a step inside.
+/// What a stage takes for one microbatch, transfers, recomputation and the share of what happens once a step
+/// inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageParts {
     /// Milliseconds of the forward part.
@@ -113,7 +114,8 @@ impl StageParts {
 }
 
 impl Machine {
-    /// What a plan takes: milliseconds of a step, and MiB of the fullest device. `None` where some split was not measured.
+    /// What a plan takes: milliseconds of a step, and MiB of the fullest device. `None` where some split was
+    /// not measured.
     pub fn price(&self, plan: &PipelinePlan) -> Option<StageCost> {
         let parts = self.parts(plan)?;
         let mib = self.memory_mib(plan, &parts).into_iter().fold(0.0, f64::max);
@@ -132,7 +134,8 @@ impl Machine {
         (0..plan.stages.len()).map(|stage| self.stage_parts(plan, stage)).collect()
     }
 
-    /// Milliseconds of a step that the cost adds to the measured time of a stage's operators. `None` where some split was not measured.
+    /// Milliseconds of a step that the cost adds to the measured time of a stage's operators. `None` where
+    /// some split was not measured.
     pub fn added_ms(&self, plan: &PipelinePlan, stage: usize) -> Option<f64> {
         let (step, choice) = (plan.step(), &plan.stages[stage]);
         let added = |(at, own): (usize, &OpChoice)| {
@@ -226,7 +229,8 @@ impl Machine {
     }
 }
 
-/// Of an operator with parameters half of the measured backward part is taken to be their gradients: two products of one size.
+/// Of an operator with parameters half of the measured backward part is taken to be their gradients: two
+/// products of one size.
 pub(super) fn weight_gradient_ms(profile: &OpProfile) -> f64 {
     if profile.weight_mib > 0.0 { (0.5 * profile.backward_ms).min(profile.forward_ms) } else { 0.0 }
 }

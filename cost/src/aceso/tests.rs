@@ -1,11 +1,12 @@
-//! Plans of three measured operators on nodes of two devices, term by term, by Aceso's cost and by the own one.
+//! Plans of three measured operators on nodes of two devices, term by term, by Aceso's cost and by the own
+//! one.
 
 use super::*;
 use crate::profile::{OpProfile, OpSplit};
 use std::collections::BTreeMap;
 
-/// Operators of 1, 2 and 4 ms forward and 3, 5 and 6 ms backward, of which the second has no parameters and keeps half more than was
-/// measured. A message of 1, 2, 4, 8 MiB takes 1, 2, 2, 2 ms in a node.
+/// Operators of 1, 2 and 4 ms forward and 3, 5 and 6 ms backward, of which the second has no parameters and
+/// keeps half more than was measured. A message of 1, 2, 4, 8 MiB takes 1, 2, 2, 2 ms in a node.
 pub(super) fn machine() -> Machine {
     let row = |forward_ms,
                backward_ms,
@@ -81,7 +82,8 @@ fn price(machine: &Machine, starts: &[usize], schedule: PlanSchedule) -> [f64; 2
 fn one_stage_takes_its_operators_and_what_it_receives_and_sends() {
     // 2 ms of 4 MiB in, 1 ms of 1 MiB of gradients; 8 microbatches.
     let ms = 8.0 * (2.0 + 7.0 + 1.0 + 14.0);
-    // 8 copies of 22 MiB; the input and 10, 30, 30 MiB; parameters are more than the reserve of all operators but the last.
+    // 8 copies of 22 MiB; the input and 10, 30, 30 MiB; parameters are more than the reserve of all operators
+    // but the last.
     let mib = 8.0 * 22.0 + (4.0 + 70.0) + 22.0;
     assert_eq!(price(&machine(), &[0], PlanSchedule::OneFOneB), [ms, mib]);
 }
@@ -174,7 +176,8 @@ fn replays_agree_with_closed_forms_of_one_stage() {
 fn replays_of_two_stages_wait_for_each_other() {
     let ms = |schedule| own_machine().replayed_ms(&plan(&[0, 2], schedule)).expect("measured");
     let sends = own_machine().tables.transfer_ms(2.0, false);
-    // Forward 3 and 4 + s, backward 8 + s and 6: GPipe's first forward, 8 of the second, its first backward, 8 of the first.
+    // Forward 3 and 4 + s, backward 8 + s and 6: GPipe's first forward, 8 of the second, its first backward,
+    // 8 of the first.
     crate::toy::assert_close(ms(PlanSchedule::GPipe), 3.0 + 8.0 * (4.0 + sends) + 6.0 + 8.0 * (8.0 + sends));
     assert!(ms(PlanSchedule::ZeroBubble) < ms(PlanSchedule::OneFOneB));
     let split = own_machine().replayed_ms(&plan(&[0, 1], PlanSchedule::Interleaved(2))).expect("measured");

@@ -13,9 +13,10 @@ fn group(size: usize, stride: usize) -> AxisGroup {
     AxisGroup { size, stride }
 }
 
-/// `(cluster, collective, size, stride, bytes, seconds)` from `data/published/collectives_measured.csv`: NCCL 2.27-2.29 of
-/// ai-dynamo/aiconfigurator@095f58a51, except V100 and A100 over 3 (VIA-Research/vTrain@f8dda84) and MI300X, H200 over 4 nodes
-/// (stas00/ml-engineering@744d01e `network/README.md`). Mist@d69e530 is not here: its nodes have 100 Gb/s in all.
+/// `(cluster, collective, size, stride, bytes, seconds)` from `data/published/collectives_measured.csv`: NCCL
+/// 2.27-2.29 of ai-dynamo/aiconfigurator@095f58a51, except V100 and A100 over 3 (VIA-Research/vTrain@f8dda84)
+/// and MI300X, H200 over 4 nodes (stas00/ml-engineering@744d01e `network/README.md`). Mist@d69e530 is not
+/// here: its nodes have 100 Gb/s in all.
 const MEASURED: &[(&str, Collective, usize, usize, f64, f64)] = &[
     ("a100-8", AllReduce, 8, 1, 268435456.0, 2182.5e-6),
     ("a100-8", AllReduce, 8, 1, 1048576.0, 38.85e-6),
@@ -60,7 +61,8 @@ fn an_all_reduce_is_a_reduce_scatter_and_an_all_gather() {
     assert!((secs(AllReduce) / (secs(AllGather) + secs(ReduceScatter)) - 1.0).abs() < 0.01);
 }
 
-/// `10 + L + T + 2 sqrt(L T)` with the latency and the transfer of the module's table, over the toy's three levels.
+/// `10 + L + T + 2 sqrt(L T)` with the latency and the transfer of the module's table, over the toy's three
+/// levels.
 fn assert_takes(kind: Collective, bytes: f64, group: AxisGroup, [latency, transfer]: [f64; 2]) {
     assert_costs(&toy::cluster(), kind, bytes, group, [latency, transfer]);
 }
@@ -200,7 +202,8 @@ proptest! {
         );
     }
 
-    /// On switches; on a mesh of links more members have more links, and switches that reduce serve whole nodes best.
+    /// On switches; on a mesh of links more members have more links, and switches that reduce serve whole
+    /// nodes best.
     #[test]
     fn more_members_never_take_less_time(
         kind in any_kind(), size in 0_u32..8, stride in 0_u32..6, bytes in 1.0..1e10,

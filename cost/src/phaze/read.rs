@@ -6,7 +6,8 @@ use phzc_ir::Diagnostic;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::collections::BTreeMap;
 
-/// The problem's JSON; a key that is not listed is an error, for Phaze writes no others and a typo would go unseen.
+/// The problem's JSON; a key that is not listed is an error, for Phaze writes no others and a typo would go
+/// unseen.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstanceText {

@@ -1,8 +1,9 @@
 //! Pipelines whose devices hold several stages each: interleaved 1F1B (Narayanan et al., SC 2021).
 //!
-//! With `v` stages per device, stage `s` of the `p v` runs on device `s mod p`. Microbatches go in groups of `p`: a device
-//! runs a whole group through its first stage, then the group through its second, and so on; backward in reverse. A last group
-//! that is part full runs as a full one would, less what is missing: in any other order devices can come to wait for one another for ever.
+//! With `v` stages per device, stage `s` of the `p v` runs on device `s mod p`. Microbatches go in groups of
+//! `p`: a device runs a whole group through its first stage, then the group through its second, and so on;
+//! backward in reverse. A last group that is part full runs as a full one would, less what is missing: in any
+//! other order devices can come to wait for one another for ever.
 
 use super::simulate::{Task, Timeline};
 use super::{Part, Pipeline};
@@ -19,10 +20,11 @@ pub struct Interleaving {
 }
 
 impl Pipeline {
-    /// Replays one step in which `n_devices` devices share the stages in turn; with as many devices as stages it is 1F1B.
+    /// Replays one step in which `n_devices` devices share the stages in turn; with as many devices as stages
+    /// it is 1F1B.
     ///
-    /// A device holds at most `2 (p - d - 1) + (v - 1) p + 1` activations of one stage each: twice what 1F1B's warm-up has, for
-    /// the backwards of its last stage come back late.
+    /// A device holds at most `2 (p - d - 1) + (v - 1) p + 1` activations of one stage each: twice what
+    /// 1F1B's warm-up has, for the backwards of its last stage come back late.
     pub fn simulate_interleaved(&self, n_devices: usize) -> Timeline {
         let interleaving = self.interleaving(n_devices);
         self.replay((0..n_devices).map(|device| interleaving.order(device)).collect())
@@ -33,7 +35,8 @@ impl Pipeline {
         self.interleaving(n_devices).in_flight(device)
     }
 
-    /// The most that `device` holds at once, each of its stages keeping so much for a microbatch between its forward and its backward part.
+    /// The most that `device` holds at once, each of its stages keeping so much for a microbatch between its
+    /// forward and its backward part.
     pub fn interleaved_held(&self, device: usize, n_devices: usize, kept: &[f64]) -> f64 {
         self.interleaving(n_devices).most_held(device, kept)
     }
@@ -56,7 +59,8 @@ impl Interleaving {
         self.most_held(stage % self.n_groups, &one) as usize
     }
 
-    /// The most that `group` holds at once, each of its stages keeping so much for a microbatch between its forward and its backward part.
+    /// The most that `group` holds at once, each of its stages keeping so much for a microbatch between its
+    /// forward and its backward part.
     pub fn most_held(&self, group: usize, kept: &[f64]) -> f64 {
         self.held_by_task(group, kept).into_iter().flatten().fold(0.0, f64::max)
     }
@@ -99,8 +103,8 @@ impl Interleaving {
         all.filter(|(.., microbatch)| *microbatch < self.n_microbatches).collect()
     }
 
-    /// The tasks of one phase in order: as many microbatches as there are groups, through all stages of the group, then the next ones;
-    /// the last ones as if there were as many.
+    /// The tasks of one phase in order: as many microbatches as there are groups, through all stages of the
+    /// group, then the next ones; the last ones as if there were as many.
     fn tasks(&self, group: usize, phase: Part) -> Vec<Task> {
         let (n_groups, n_chunks) = (self.n_groups, self.n_chunks());
         let stage = |turn: usize| match phase {

@@ -51,7 +51,8 @@ impl Timeline {
         event.phase == if self.is_split { Part::WeightGradient } else { Part::Backward }
     }
 
-    /// The most activations, each of one microbatch and one stage, that each device holds at once: begun forward and not done backward.
+    /// The most activations, each of one microbatch and one stage, that each device holds at once: begun
+    /// forward and not done backward.
     pub fn in_flight(&self) -> Vec<usize> {
         let mut now = vec![0_usize; self.n_devices];
         let mut most = now.clone();
@@ -70,8 +71,8 @@ impl Timeline {
 pub(super) type Task = (Part, usize, usize);
 
 impl Pipeline {
-    /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free and
-    /// its input has arrived; sends overlap with compute.
+    /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free
+    /// and its input has arrived; sends overlap with compute.
     pub fn simulate(&self, schedule: Schedule) -> Timeline {
         match schedule {
             Schedule::ZeroBubble => return self.zero_bubble(),

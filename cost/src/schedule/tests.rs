@@ -32,7 +32,8 @@ fn an_empty_pipeline_takes_no_time() {
     }
 }
 
-/// The long backward waits for the second forward of the stage before: both long ones are in the way of the step.
+/// The long backward waits for the second forward of the stage before: both long ones are in the way of the
+/// step.
 #[test]
 fn one_f_one_b_can_take_longer_than_its_closed_form() {
     let mut pipeline = uniform(3, 2);

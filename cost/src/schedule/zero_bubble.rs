@@ -1,7 +1,8 @@
 //! Zero-bubble pipelines: the gradients of weights wait for idle moments (Qi et al., ICLR 2024, ZB-H1).
 //!
-//! Only the gradient of the input holds up the stage before, so a stage runs first what others wait for: forwards, as long as
-//! it holds no more activations than 1F1B would and no more than 1F1B's first stage, input gradients, then weight gradients.
+//! Only the gradient of the input holds up the stage before, so a stage runs first what others wait for:
+//! forwards, as long as it holds no more activations than 1F1B would and no more than 1F1B's first stage,
+//! input gradients, then weight gradients.
 
 use super::simulate::{Event, Timeline};
 use super::{Part, Pipeline, Schedule};
@@ -22,8 +23,8 @@ struct Stage {
 struct Replay<'a> {
     pipeline: &'a Pipeline,
     stages: Vec<Stage>,
-    /// What each stage would do next: first what can start first; of several the most urgent, then that of the first stage.
-    /// Times are not negative, so their bits are in their order.
+    /// What each stage would do next: first what can start first; of several the most urgent, then that of
+    /// the first stage. Times are not negative, so their bits are in their order.
     queue: BTreeSet<(u64, Part, usize)>,
     events: Vec<Event>,
 }

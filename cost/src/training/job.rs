@@ -29,11 +29,11 @@ pub struct Model {
     pub is_causal: bool,
     /// Whether attention and residuals have dropout.
     pub has_dropout: bool,
-    /// Positions that a decoder adds: to each layer, which is then the encoder's, comes one of the decoder's with attention to
-    /// the encoder's result. Zero: one stack of layers.
+    /// Positions that a decoder adds: to each layer, which is then the encoder's, comes one of the decoder's
+    /// with attention to the encoder's result. Zero: one stack of layers.
     pub decoder_seq: f64,
-    /// Rank of the adapters beside the projections into attention that learn while all other weights are frozen (Hu et al.,
-    /// "LoRA", 2021). Zero: all weights learn.
+    /// Rank of the adapters beside the projections into attention that learn while all other weights are
+    /// frozen (Hu et al., "LoRA", 2021). Zero: all weights learn.
     pub adapter_rank: f64,
 }
 
@@ -57,7 +57,8 @@ pub enum Recompute {
     Nothing,
     /// Those inside attention, between the products that project.
     Attention,
-    /// All but the layer's input, attention's result and that of every other product (torchtitan's selective checkpoints).
+    /// All but the layer's input, attention's result and that of every other product (torchtitan's selective
+    /// checkpoints).
     Products,
     /// All but the input, of this part of the layers: 1 is all of them.
     Layers(f64),
@@ -107,7 +108,8 @@ pub struct Stack {
     pub overlaps_data: bool,
     /// Fraction of the network's rate that its sums of gradients reach.
     pub data_efficiency: f64,
-    /// Whether products add gradients of weights to those of earlier microbatches; else a kernel of its own does.
+    /// Whether products add gradients of weights to those of earlier microbatches; else a kernel of its own
+    /// does.
     pub fuses_accumulation: bool,
     /// Whether products keep their operands in their own, narrow type.
     pub keeps_narrow: bool,
@@ -125,9 +127,11 @@ pub struct Stack {
     pub weight_bytes: f64,
     /// Bytes of the optimizer's state per parameter: master copy, two moments.
     pub optimizer_bytes: f64,
-    /// Whether products keep inputs that tensor-parallel ranks gathered; else these are gathered again (Korthikanti et al. 2022).
+    /// Whether products keep inputs that tensor-parallel ranks gathered; else these are gathered again
+    /// (Korthikanti et al. 2022).
     pub keeps_gathered: bool,
-    /// Whether a stage has a buffer for what it receives of each microbatch from the start (`torch.distributed.pipelining`).
+    /// Whether a stage has a buffer for what it receives of each microbatch from the start
+    /// (`torch.distributed.pipelining`).
     pub receives_ahead: bool,
     /// The most parameters whose gradients are copied into one buffer before they are summed.
     pub bucket_params: f64,
@@ -147,8 +151,8 @@ pub struct Job {
 }
 
 impl Stack {
-    /// Software that fuses gradients' sums into products and nothing else, and overlaps nothing: products in `dtype`, of 16 bits,
-    /// gradients and the optimizer's state in 32.
+    /// Software that fuses gradients' sums into products and nothing else, and overlaps nothing: products in
+    /// `dtype`, of 16 bits, gradients and the optimizer's state in 32.
     pub fn plain(dtype: &'static str) -> Stack {
         Stack {
             fuses_attention: false,
@@ -209,8 +213,9 @@ impl Layout {
 }
 
 impl Model {
-    /// Layers as GPT-2's and GPT-3's: heads of their own keys and values, an inner width of four times `hidden` without a gate,
-    /// dropout (Brown et al., "Language Models are Few-Shot Learners", 2020, section 2.1).
+    /// Layers as GPT-2's and GPT-3's: heads of their own keys and values, an inner width of four times
+    /// `hidden` without a gate, dropout (Brown et al., "Language Models are Few-Shot Learners", 2020, section
+    /// 2.1).
     pub fn gpt(layers: usize, hidden: f64, heads: f64, seq: f64, vocab: f64) -> Model {
         Model {
             layers,
@@ -276,7 +281,8 @@ impl Job {
         self.layout.stages * self.layout.chunks
     }
 
-    /// Layers of each (virtual) stage. What does not divide goes to the middle: embedding and head count as layers.
+    /// Layers of each (virtual) stage. What does not divide goes to the middle: embedding and head count as
+    /// layers.
     pub(super) fn layers_of_parts(&self) -> Vec<usize> {
         let (n_layers, n_parts) = (self.model.layers, self.n_parts());
         let stated = &self.layout.stage_layers;

@@ -92,7 +92,8 @@ fn decoder(job: &Job) -> Job {
     Job { model, ..job.clone() }
 }
 
-/// Attention of the decoder's positions to the encoder's: queries from the one, keys and values from the other.
+/// Attention of the decoder's positions to the encoder's: queries from the one, keys and values from the
+/// other.
 fn cross(job: &Job, decoder: &Job) -> Vec<Operator> {
     let (width, kv_width) = widths(job);
     let hidden = job.model.hidden;
@@ -163,12 +164,14 @@ fn norm(job: &Job) -> Operator {
 fn residual(job: &Job) -> Operator {
     let elements = job.outer_tokens() * job.model.hidden;
     let mask = if job.model.has_dropout { elements } else { 0.0 };
-    // Forward: two read, one written. Backward: the gradient is read, masked, and added to that of the other branch.
+    // Forward: two read, one written. Backward: the gradient is read, masked, and added to that of the other
+    // branch.
     let traffic = 3.0 * element(job) * elements;
     Operator::new(Work::Stream(traffic + mask, traffic + mask), mask)
 }
 
-/// What stands before column-split products: with sequence parallelism an all-gather, else the sum of backward.
+/// What stands before column-split products: with sequence parallelism an all-gather, else the sum of
+/// backward.
 fn gather(job: &Job) -> Option<Operator> {
     let bytes = element(job) * job.tokens() * job.model.hidden;
     let works = match job.layout.has_sequence {
@@ -293,7 +296,8 @@ fn scores(job: &Job, keys: f64, qkv_bytes: f64) -> Vec<Operator> {
     list
 }
 
-/// The products of a dense feed-forward part, or of this device's experts: `rows.batch` of them with `rows.m` tokens each.
+/// The products of a dense feed-forward part, or of this device's experts: `rows.batch` of them with `rows.m`
+/// tokens each.
 fn feed_forward(job: &Job, rows: Gemm) -> Vec<Operator> {
     let model = &job.model;
     let inner = model.ffn / job.layout.tensor as f64;
@@ -350,8 +354,9 @@ pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
     }
 }
 
-/// What selective checkpoints keep beside the input: queries, values, attention's result and its sums, every other product of
-/// the feed-forward part (torchtitan `parallelize_llama.py`: every second product is computed again, attention never).
+/// What selective checkpoints keep beside the input: queries, values, attention's result and its sums, every
+/// other product of the feed-forward part (torchtitan `parallelize_llama.py`: every second product is
+/// computed again, attention never).
 fn selected_bytes(job: &Job) -> f64 {
     let (model, tensor) = (&job.model, job.layout.tensor as f64);
     let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;

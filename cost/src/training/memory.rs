@@ -1,4 +1,5 @@
-//! Memory of the fullest device: state, activations in flight, what comes and goes, and what an allocator holds beside these.
+//! Memory of the fullest device: state, activations in flight, what comes and goes, and what an allocator
+//! holds beside these.
 
 use super::job::{Job, Recompute, Sharding};
 use super::layer::{Operator, layer, saved_bytes};
@@ -15,8 +16,9 @@ pub struct Memory {
     pub activation_bytes: f64,
     /// The largest of what comes and goes: a layer that is computed again, logits, gathered parameters.
     pub transient_bytes: f64,
-    /// What a caching allocator has reserved beside all that: blocks that were used at another moment, of sizes that nothing at
-    /// the peak has, and flat copies for collectives. Programs of a static plan do not have it.
+    /// What a caching allocator has reserved beside all that: blocks that were used at another moment, of
+    /// sizes that nothing at the peak has, and flat copies for collectives. Programs of a static plan do not
+    /// have it.
     pub cached_bytes: f64,
 }
 
@@ -67,8 +69,8 @@ fn state_bytes(job: &Job, stage: usize) -> f64 {
         Sharding::Nothing => params * (stack.weight_bytes + stack.optimizer_bytes),
         Sharding::Optimizer => params * (stack.weight_bytes + stack.optimizer_bytes / n_owners),
         Sharding::Gradients => params * (2.0 + (stack.gradient_bytes + stack.optimizer_bytes) / n_owners),
-        // Master copies, gradients and moments are shared out. Two layers at a time are whole; in a pipeline all are, and
-        // their gradients too, until the last microbatch.
+        // Master copies, gradients and moments are shared out. Two layers at a time are whole; in a pipeline
+        // all are, and their gradients too, until the last microbatch.
         Sharding::Parameters => {
             let passing = 2.0 * 2.0 * job.model.layer_params() / layout.tensor as f64;
             let whole = if layout.stages > 1 { params * (2.0 + stack.gradient_bytes) } else { passing };
@@ -94,8 +96,9 @@ fn head_bytes(job: &Job, has_head: bool) -> f64 {
     if has_head { job.stack.logit_bytes * logits(job) } else { 0.0 }
 }
 
-/// What is reserved beyond the tensors of the peak. Large blocks are never joined or handed back (PyTorch's caching allocator), so
-/// a layer's blocks stay while the head needs larger ones; copies for collectives have blocks of their own.
+/// What is reserved beyond the tensors of the peak. Large blocks are never joined or handed back (PyTorch's
+/// caching allocator), so a layer's blocks stay while the head needs larger ones; copies for collectives have
+/// blocks of their own.
 fn cached_bytes(job: &Job, operators: &[Operator], stage: usize) -> f64 {
     let has_head = stage + 1 == job.layout.stages;
     let layer = again_bytes(job, operators) + passing_bytes(job);
@@ -103,7 +106,8 @@ fn cached_bytes(job: &Job, operators: &[Operator], stage: usize) -> f64 {
     both + flat_bytes(job, stage) + received_bytes(job)
 }
 
-/// What a layer makes and does not keep: its result, inputs that were gathered, scores before the softmax and their gradients.
+/// What a layer makes and does not keep: its result, inputs that were gathered, scores before the softmax and
+/// their gradients.
 fn passing_bytes(job: &Job) -> f64 {
     let (model, stack) = (&job.model, &job.stack);
     let element = dtype_bytes(stack.dtype);
@@ -114,8 +118,9 @@ fn passing_bytes(job: &Job) -> f64 {
     result + gathered + if stack.fuses_attention { 0.0 } else { 2.0 * element * scores }
 }
 
-/// Copies for collectives: of sharded parameters one layer as it was gathered and one layer's gradients, with the parts that no
-/// layer has (FSDP2, `_fsdp_collectives.py`); else of gradients, one bucket (DeepSpeed, `flatten_dense_tensors`).
+/// Copies for collectives: of sharded parameters one layer as it was gathered and one layer's gradients, with
+/// the parts that no layer has (FSDP2, `_fsdp_collectives.py`); else of gradients, one bucket (DeepSpeed,
+/// `flatten_dense_tensors`).
 fn flat_bytes(job: &Job, stage: usize) -> f64 {
     let stack = &job.stack;
     if job.layout.sharding != Sharding::Parameters {

@@ -75,8 +75,9 @@ impl Pricer<'_> {
         both
     }
 
-    /// Seconds of backward collectives that the gradient of the weight behind them hides. Where the sequence is shared, the
-    /// input of that gradient is gathered once more, beside the gradient of the input: it was kept in shares.
+    /// Seconds of backward collectives that the gradient of the weight behind them hides. Where the sequence
+    /// is shared, the input of that gradient is gathered once more, beside the gradient of the input: it was
+    /// kept in shares.
     fn beside_gradients_secs(&self, operators: &[Operator]) -> f64 {
         let stack = &self.job.stack;
         if !stack.overlaps_gradients || stack.overlaps_tensor || self.job.model.is_frozen() {
@@ -143,7 +144,8 @@ impl Pricer<'_> {
         }
     }
 
-    /// A product with a weight, and its two gradients (one if it is frozen); narrower operands are converted first.
+    /// A product with a weight, and its two gradients (one if it is frozen); narrower operands are converted
+    /// first.
     fn linear_terms(&self, gemm: &Gemm, dtype: &str, is_frozen: bool) -> [Terms; 2] {
         let device = &self.cluster.accelerator;
         let is_narrow = dtype_bytes(dtype) < dtype_bytes(self.job.stack.dtype);
@@ -176,7 +178,8 @@ impl Pricer<'_> {
     fn exposed_secs(&self, group: Group, kind: Collective, bytes: f64) -> f64 {
         let secs = self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]);
         let size = self.group(group).size as f64;
-        // In pieces, one per device: all but one run beside a product or an attention on another piece, and slow it.
+        // In pieces, one per device: all but one run beside a product or an attention on another piece, and
+        // slow it.
         let is_hidden = group == Group::Context || group == Group::Tensor && self.job.stack.overlaps_tensor;
         if is_hidden { secs / size + self.cluster.beside_secs(secs, secs, bytes) - secs } else { secs }
     }

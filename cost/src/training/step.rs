@@ -1,4 +1,5 @@
-//! The time of one optimizer step: stages by the replay of their schedule, then data parallelism and the update.
+//! The time of one optimizer step: stages by the replay of their schedule, then data parallelism and the
+//! update.
 
 use super::MeasuredStages;
 use super::job::{Job, Recompute, Sharding};
@@ -8,8 +9,8 @@ use crate::gemm::dtype_bytes;
 use crate::schedule::Pipeline;
 use crate::{Cluster, Collective};
 
-/// Bytes that the update moves per parameter: gradient, master copy and two moments read, three of them written, weight
-/// written, gradient zeroed and read once more for its norm.
+/// Bytes that the update moves per parameter: gradient, master copy and two moments read, three of them
+/// written, weight written, gradient zeroed and read once more for its norm.
 const UPDATE_BYTES: f64 = 4.0 + 12.0 + 12.0 + 2.0 + 4.0 + 4.0;
 
 /// Forward and backward terms of one microbatch in one (virtual) stage.
@@ -30,8 +31,8 @@ pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, measured: &Measured
     let stages = &measured.stage_secs;
     let n_sends = stages.len().saturating_sub(1);
     let sends = measured.send_secs.clone().unwrap_or_else(|| vec![send_secs(&pricer); n_sends]);
-    // A stage waits for what it sends on, and for what it sends back; at the ends, for what it receives. What it waits for has
-    // arrived when it goes on.
+    // A stage waits for what it sends on, and for what it sends back; at the ends, for what it receives. What
+    // it waits for has arrived when it goes on.
     let is_waiting = !job.stack.overlaps_sends;
     let boundary = |index: usize| {
         let secs = sends.get(index.min(n_sends.saturating_sub(1))).copied().unwrap_or(0.0);
@@ -85,7 +86,8 @@ fn is_gathered_each_time(job: &Job) -> bool {
     job.layout.sharding >= Sharding::Gradients && job.layout.stages == 1
 }
 
-/// Sharded parameters are gathered beside the layer before, gradients scattered beside the layer after: the longer counts.
+/// Sharded parameters are gathered beside the layer before, gradients scattered beside the layer after: the
+/// longer counts.
 fn hide_shards(pricer: &Pricer, layer: &mut Part) {
     let (job, group) = (pricer.job, pricer.data_group());
     let params = job.model.layer_params() / job.layout.tensor as f64;

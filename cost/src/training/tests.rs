@@ -14,7 +14,8 @@ fn megatron(tensor: usize, stages: usize, chunks: usize, has_sequence: bool) -> 
 
 #[test]
 fn activations_of_a_layer_are_those_of_the_published_formula() {
-    // Korthikanti et al. 2022, table 2: s b h (10 + 24/t + 5 a s / (h t)), with sequence parallelism all over t.
+    // Korthikanti et al. 2022, table 2: s b h (10 + 24/t + 5 a s / (h t)), with sequence parallelism all over
+    // t.
     let sbh = 2048.0 * 12288.0;
     let scores = 5.0 * 96.0 * 2048.0 / 12288.0;
     for (has_sequence, formula) in [(false, 10.0 + (24.0 + scores) / 8.0), (true, (34.0 + scores) / 8.0)] {
@@ -77,7 +78,8 @@ fn selective_checkpoints_keep_every_other_product() {
     job.stack.fuses_attention = true;
     job.model = Model { is_gated: true, kv_heads: 8.0, ..job.model };
     job.recompute = Recompute::Products;
-    // Input, queries, attention's result and the last product have the width, values an eighth of 96 / 8 heads, the first product the inner one.
+    // Input, queries, attention's result and the last product have the width, values an eighth of 96 / 8
+    // heads, the first product the inner one.
     let elements = 2048.0 * (4.0 * 12288.0 + 8.0 * 128.0 + 49152.0);
     let sums = 4.0 * 96.0 * 2048.0;
     assert_eq!(layer::saved_bytes(&job, &layer::layer(&job)), 2.0 * elements + sums);
@@ -163,7 +165,8 @@ fn a_layer_that_is_computed_again_takes_its_forward_part_once_more_and_the_head_
         [toy::job(), job].map(|job| (job.layer_secs(&toy::cluster()), job.head_secs(&toy::cluster())));
     assert_close(again.0[1], plain.0[1] + plain.0[0]);
     assert_eq!(again.1, plain.1);
-    // Logits: 13440 operations at 4 flop/s and a wave of 2 s; 16 and 10 bytes for each of 840; norms of 240 elements.
+    // Logits: 13440 operations at 4 flop/s and a wave of 2 s; 16 and 10 bytes for each of 840; norms of 240
+    // elements.
     let forward = (1.0 + 13440.0 / 4.0 + 2.0) + (1.0 + 13440.0 / 4.0) + (1.0 + 960.0 / 4.0);
     assert_close(plain.1[0], forward);
 }

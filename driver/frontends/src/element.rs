@@ -5,7 +5,8 @@ use phzc_ir::attr::{Window, WindowDim, WindowKey};
 use phzc_ir::dtype::Class;
 use phzc_ir::text::number::number;
 
-/// The next elements as a literal of these sizes, in braces: `{{1, 2}, {3, 4}}`. There are as many as the sizes say.
+/// The next elements as a literal of these sizes, in braces: `{{1, 2}, {3, 4}}`. There are as many as the
+/// sizes say.
 pub(crate) fn nest(dims: &[i64], elements: &mut impl Iterator<Item = String>, out: &mut String) {
     let Some((&size, inner)) = dims.split_first() else {
         out.push_str(&elements.next().unwrap_or_default());

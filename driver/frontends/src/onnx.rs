@@ -1,8 +1,8 @@
 //! ONNX models (opset 13 and later) as the exporters of PyTorch write them.
 //!
-//! Parameters of the program are the graph's inputs and then its initializers, both in the file's order. Initializers
-//! that no node reads are left out; scalars and small arrays of integers are constants. What depends on sizes alone
-//! is computed while converting: every size of an HLO program is fixed.
+//! Parameters of the program are the graph's inputs and then its initializers, both in the file's order.
+//! Initializers that no node reads are left out; scalars and small arrays of integers are constants. What
+//! depends on sizes alone is computed while converting: every size of an HLO program is fixed.
 
 mod activation;
 mod control;

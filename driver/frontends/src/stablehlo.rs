@@ -1,9 +1,9 @@
 //! StableHLO text, as JAX prints it (`jax.jit(f).lower(x).as_text()`), in short and in generic form.
 //!
 //! `parse` reads MLIR's syntax into operations, `lower` gives each the HLO of the same meaning: one table,
-//! `ops`, says which function does so for which name. Functions and regions become computations, several results
-//! a tuple. What a region reads from outside becomes an operand; constants are repeated inside instead. Operations of
-//! CHLO that HLO lacks are written out as XLA writes them out (`expand`).
+//! `ops`, says which function does so for which name. Functions and regions become computations, several
+//! results a tuple. What a region reads from outside becomes an operand; constants are repeated inside
+//! instead. Operations of CHLO that HLO lacks are written out as XLA writes them out (`expand`).
 
 mod ast;
 mod attr;
@@ -33,7 +33,8 @@ pub fn recognises(bytes: &[u8]) -> bool {
 /// Reads a program; its instructions point into the text.
 ///
 /// # Errors
-/// One diagnostic with its place: a syntax error, an operation or an attribute that HLO has no counterpart for.
+/// One diagnostic with its place: a syntax error, an operation or an attribute that HLO has no counterpart
+/// for.
 pub fn read(text: &str) -> Result<Module> {
     let file = parse::parse(text)?;
     header::module(&file)

@@ -1,4 +1,5 @@
-//! What every subcommand reads from and writes to: standard streams, files in any compression, errors with their place.
+//! What every subcommand reads from and writes to: standard streams, files in any compression, errors with
+//! their place.
 
 pub mod files;
 pub mod json;

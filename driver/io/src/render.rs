@@ -8,7 +8,8 @@ use std::ops::Range;
 /// More errors than this are counted, not shown.
 const MAX_SHOWN: usize = 20;
 
-/// Of a longer span only so many bytes are marked: the root tuple of a real program has megabytes on one line.
+/// Of a longer span only so many bytes are marked: the root tuple of a real program has megabytes on one
+/// line.
 const MAX_MARK: usize = 100;
 
 /// A text that spans point into.
@@ -58,7 +59,8 @@ fn marks<'a>(text: &str, found: &'a Diagnostic) -> Vec<Annotation<'a>> {
     own.into_iter().chain(noted).collect()
 }
 
-/// The part of a span on its first line, up to [`MAX_MARK`] bytes of it; `None` for the empty span at 0 that instructions made by passes have, and all of a binary format.
+/// The part of a span on its first line, up to [`MAX_MARK`] bytes of it; `None` for the empty span at 0 that
+/// instructions made by passes have, and all of a binary format.
 fn range(text: &str, span: Span) -> Option<Range<usize>> {
     if span.end == 0 {
         return None;

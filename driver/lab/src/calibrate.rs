@@ -1,8 +1,10 @@
-//! `phzc calibrate`: fits each device's sustained clock to measured training runs, and says what that does to others.
+//! `phzc calibrate`: fits each device's sustained clock to measured training runs, and says what that does to
+//! others.
 //!
-//! One constant per device, for the others have benchmarks of their own: how much of the clock of a short benchmark a training run
-//! keeps. It makes the mean absolute logarithm of predicted over measured least, each file counting alike. A few rows move it
-//! little: the value that was there counts as one more row that it fits exactly.
+//! One constant per device, for the others have benchmarks of their own: how much of the clock of a short
+//! benchmark a training run keeps. It makes the mean absolute logarithm of predicted over measured least,
+//! each file counting alike. A few rows move it little: the value that was there counts as one more row that
+//! it fits exactly.
 
 mod width;
 
@@ -15,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// The arguments of `phzc calibrate`.
 #[derive(Debug, clap::Args)]
 pub struct CalibrateArgs {
-    /// Tables of measured training runs to fit to: published ones, or a few rows of your own (docs/validation.md)
+    /// Tables of measured training runs to fit to: published ones, or a few rows of your own
+    /// (docs/validation.md)
     #[arg(value_name = "FIT.csv", required = true)]
     pub fit: Vec<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's placements.
+//! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's
+//! placements.
 
 pub mod calibrate;
 pub mod phaze_plan;

@@ -1,7 +1,9 @@
-//! `phzc profile-plan`: plans a pipeline from measured tables of single operators, or prices a plan that is there.
+//! `phzc profile-plan`: plans a pipeline from measured tables of single operators, or prices a plan that is
+//! there.
 //!
-//! The tables are those of Aceso's profiler, and so are time, memory and the plan's JSON (`--cost aceso`): its figures and ours are
-//! the same numbers. `--cost own` adds what they leave out. See docs/profile-plan.md.
+//! The tables are those of Aceso's profiler, and so are time, memory and the plan's JSON (`--cost aceso`):
+//! its figures and ours are the same numbers. `--cost own` adds what they leave out. See
+//! docs/profile-plan.md.
 
 mod json;
 mod load;
@@ -22,7 +24,8 @@ use std::path::PathBuf;
 /// The arguments of `phzc profile-plan`.
 #[derive(Debug, clap::Args)]
 pub struct ProfilePlanArgs {
-    /// Folder of measured tables: `MODEL_SIZE_mbsB_tpT_algoA.csv`, `prim_MODEL_SIZE_KIND_Ngpus.csv`, `p2p_*_node.csv`
+    /// Folder of measured tables: `MODEL_SIZE_mbsB_tpT_algoA.csv`, `prim_MODEL_SIZE_KIND_Ngpus.csv`,
+    /// `p2p_*_node.csv`
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
 
@@ -62,7 +65,8 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_name = "N|A..B", conflicts_with = "max_stages")]
     pub stages: Option<StageRange>,
 
-    /// Samples of a microbatch to try; with Aceso's cost all that were measured, with the own one also as many for each replica
+    /// Samples of a microbatch to try; with Aceso's cost all that were measured, with the own one also as
+    /// many for each replica
     #[arg(long, visible_alias = "microbatch", value_name = "B", value_delimiter = ',')]
     pub microbatches: Vec<u32>,
 
@@ -102,16 +106,18 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub tied: Vec<String>,
 
-    /// How many plans to print, the best first: each differs from all before it in its microbatch, schedule, number of stages or devices of a stage
+    /// How many plans to print, the best first: each differs from all before it in its microbatch, schedule,
+    /// number of stages or devices of a stage
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub top: u32,
 
-    /// Stop after making so many plans, each the best that was found of one microbatch, schedule and number of stages
+    /// Stop after making so many plans, each the best that was found of one microbatch, schedule and number
+    /// of stages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_plans: Option<u32>,
 
-    /// Stop when no plan can be faster by more than this; stages are solved exactly where that needs it, which can take
-    /// minutes [default: 0.01 as far as no stage has to be, where operators are mixed 0.5]
+    /// Stop when no plan can be faster by more than this; stages are solved exactly where that needs it,
+    /// which can take minutes [default: 0.01 as far as no stage has to be, where operators are mixed 0.5]
     #[arg(long, value_name = "PERCENT", value_parser = options::gap)]
     pub gap: Option<f64>,
 

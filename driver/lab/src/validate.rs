@@ -42,11 +42,13 @@ pub struct ValidateArgs {
     #[arg(value_name = "DATA.csv", required = true)]
     pub data: Vec<PathBuf>,
 
-    /// Times of single layers that were measured (docs/validation.md), to be taken where a row names their model and device
+    /// Times of single layers that were measured (docs/validation.md), to be taken where a row names their
+    /// model and device
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
 
-    /// Folder of the plans that rows over unlike devices name (docs/validation.md); asks for `--profile` and `--links`
+    /// Folder of the plans that rows over unlike devices name (docs/validation.md); asks for `--profile` and
+    /// `--links`
     #[arg(long, value_name = "DIR", requires = "profile", requires = "links")]
     pub plans: Option<PathBuf>,
 
@@ -110,7 +112,8 @@ pub fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure>
     write_stdout(io, &text)
 }
 
-/// One file's predictions; of trials, one outcome per experiment. Among others, a table of facts that nothing predicts is listed as such.
+/// One file's predictions; of trials, one outcome per experiment. Among others, a table of facts that nothing
+/// predicts is listed as such.
 fn outcome(
     path: &Path,
     inputs: &Inputs,
@@ -188,7 +191,8 @@ fn runs(name: &str, table: &Table, inputs: &Inputs, warnings: &mut Vec<Diagnosti
     Ok(collected(name, "runs", table.rows.len(), read?))
 }
 
-/// An error when the table names devices and none of them is known: single unknown ones are listed with their rows.
+/// An error when the table names devices and none of them is known: single unknown ones are listed with their
+/// rows.
 fn check_devices(records: &[Record]) -> Result<()> {
     let mut named = records.iter().filter(|row| !row.text("device").is_empty());
     let is_known =

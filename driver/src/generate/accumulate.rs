@@ -30,8 +30,8 @@ struct Output {
 
 /// Makes of the program of one microbatch that of `n`: its loss and gradients are the means of theirs.
 ///
-/// The program returns its loss, the new values of its states (parameters called `state.…`), its gradients. What is
-/// called `batch.…` is split along its first dimension.
+/// The program returns its loss, the new values of its states (parameters called `state.…`), its gradients.
+/// What is called `batch.…` is split along its first dimension.
 pub fn accumulate(mut module: Module, n: i64) -> Module {
     let (params, outputs) = (parameters(&module), outputs(&mut module));
     let (mut b, callee) = Builder::around(module);

@@ -1,4 +1,5 @@
-//! The options of `phzc gen`: a subcommand per family, an option per dimension, those that all families share.
+//! The options of `phzc gen`: a subcommand per family, an option per dimension, those that all families
+//! share.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};

@@ -25,8 +25,8 @@ impl Builder {
 
     /// The product that two lists of letters and a third describe: `bsh,hk->bsk`.
     ///
-    /// A letter in all three is a batch dimension, one that the result lacks is summed over. Every letter of the result
-    /// is in an operand, no operand repeats one, and those of one operand alone are in the result.
+    /// A letter in all three is a batch dimension, one that the result lacks is summed over. Every letter of
+    /// the result is in an operand, no operand repeats one, and those of one operand alone are in the result.
     pub fn einsum(&mut self, spec: &str, lhs: InstrId, rhs: InstrId) -> InstrId {
         let (inputs, out) = spec.split_once("->").expect("`a,b->c`");
         let (left, right) = inputs.split_once(',').expect("two operands");

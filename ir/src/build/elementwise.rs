@@ -10,7 +10,9 @@ use crate::shape::Shape;
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident $op:ident,)*) => {
         impl Builder {
-            $($(#[$doc])* pub fn $name(&mut self, x: InstrId) -> InstrId { self.op(Opcode::$op, &[x], Vec::new()) })*
+            $($(#[$doc])* pub fn $name(&mut self, x: InstrId) -> InstrId {
+                self.op(Opcode::$op, &[x], Vec::new())
+            })*
         }
     };
 }

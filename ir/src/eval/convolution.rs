@@ -47,7 +47,8 @@ struct Case<'a> {
     dims: &'a [usize],
 }
 
-/// The operands with their dimensions in one order: batch, space, features; space, input features, output features.
+/// The operands with their dimensions in one order: batch, space, features; space, input features, output
+/// features.
 struct Laid<'a, T> {
     input: &'a [T],
     input_dims: Vec<usize>,
@@ -131,7 +132,8 @@ impl<'a> Case<'a> {
         });
     }
 
-    /// The input elements that a result position reads, for each of the kernel's places; zeros in the padding.
+    /// The input elements that a result position reads, for each of the kernel's places; zeros in the
+    /// padding.
     fn lay_out<T: Element>(
         &self,
         laid: &Laid<T>,

@@ -84,8 +84,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// What all rows of a matrix have in common, so that what is made of them leans to one side: experts overflow, and
-    /// a sum of what should cancel does not.
+    /// What all rows of a matrix have in common, so that what is made of them leans to one side: experts
+    /// overflow, and a sum of what should cancel does not.
     fn column_means(&self, stream: &mut Stream, dims: &Sizes, plain: f64) -> Vec<f64> {
         let is_plain = !self.role.is_positive && self.scale.is_none() && self.role.compared.is_empty();
         let n_columns = if dims.len() < 2 || !is_plain { 0 } else { dims[dims.len() - 1] };
@@ -145,8 +145,8 @@ impl Drawing<'_> {
         self.mixed(stream, n, sides, |stream| low.saturating_add(stream.below(n_values)))
     }
 
-    /// Random numbers, and each of `wanted` at a random place: all of them where three quarters of the places are
-    /// enough; otherwise the first two and, seed by seed, the others in turn.
+    /// Random numbers, and each of `wanted` at a random place: all of them where three quarters of the places
+    /// are enough; otherwise the first two and, seed by seed, the others in turn.
     fn mixed(
         &self,
         stream: &mut Stream,

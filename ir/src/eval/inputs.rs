@@ -85,13 +85,14 @@ impl<'a> Inputs<'a> {
 
     /// Values for the parameters that follow from `seed`.
     ///
-    /// Floats are uniform in ±1/2; those of rank 2 or more in ±1/√n for n rows (the last dimension but one), so that
-    /// products keep their scale; no roots are taken of negative ones. A state that is added to and handed back, as
-    /// moments are, is random and has the size of what is added to it, of which the program is run once.
-    /// Places in tables reach from the first row to the last, the borders of `parts` included, and count from the end
-    /// where the program has a branch for it; an array that is too small for all borders has others by another seed.
-    /// What is compared with a number lies on both sides of it; scalar integers count steps: 1 to 3.
-    /// No array of several elements is constant, and no two are alike unless their type has too few values.
+    /// Floats are uniform in ±1/2; those of rank 2 or more in ±1/√n for n rows (the last dimension but one),
+    /// so that products keep their scale; no roots are taken of negative ones. A state that is added to and
+    /// handed back, as moments are, is random and has the size of what is added to it, of which the program
+    /// is run once. Places in tables reach from the first row to the last, the borders of `parts` included,
+    /// and count from the end where the program has a branch for it; an array that is too small for all
+    /// borders has others by another seed. What is compared with a number lies on both sides of it; scalar
+    /// integers count steps: 1 to 3. No array of several elements is constant, and no two are alike unless
+    /// their type has too few values.
     ///
     /// # Errors
     /// A parameter without a fixed shape or above the limit.
@@ -108,9 +109,10 @@ impl<'a> Inputs<'a> {
 
     /// The inputs of the step after one that made `made` of `given`.
     ///
-    /// A result takes a parameter's place by `input_output_alias`; in a program without any, the n-th array of a type
-    /// among the results that of the n-th parameter of this type, unless it is a place in a table. What is not
-    /// finite, did not change or lies outside of its table is drawn anew, as is all else, from the next seed.
+    /// A result takes a parameter's place by `input_output_alias`; in a program without any, the n-th array
+    /// of a type among the results that of the n-th parameter of this type, unless it is a place in a table.
+    /// What is not finite, did not change or lies outside of its table is drawn anew, as is all else, from
+    /// the next seed.
     ///
     /// # Errors
     /// As [`Inputs::draw`].

@@ -1,4 +1,5 @@
-//! Running computations: instruction by instruction, all devices together, values dropped after their last use.
+//! Running computations: instruction by instruction, all devices together, values dropped after their last
+//! use.
 
 use super::devices::Devices;
 use super::plan::Plan;

@@ -127,7 +127,8 @@ mod tests {
     use super::*;
     use crate::eval::check::check;
 
-    /// Key 5, 7 and counter 3: the blocks are (265662270, 1771709263), (1204571538, 15483434), (2273038877, 3168857814).
+    /// Key 5, 7 and counter 3: the blocks are (265662270, 1771709263), (1204571538, 15483434), (2273038877,
+    /// 3168857814).
     #[test]
     fn threefry_counts_elements_of_64_bits_and_halves_of_32() {
         let bits = |shape: &str, next: u32, expected: &str| {

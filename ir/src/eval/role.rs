@@ -1,4 +1,5 @@
-//! What the parameters of a program are for, as far as inputs have to know it: found by following the data, not by name.
+//! What the parameters of a program are for, as far as inputs have to know it: found by following the data,
+//! not by name.
 
 use super::Evaluation;
 use super::trace::{Place, Read, Trace, is_other_type, moves};
@@ -50,7 +51,8 @@ pub struct Compared {
 /// What a conversion to truth values asks.
 const NOT_ZERO: Compared = Compared { with: 0.0, is_equality: true, splits_below: false };
 
-/// Between which numbers a value is cut that becomes an integer; what happens to it before, `1 - x`, moves them by little.
+/// Between which numbers a value is cut that becomes an integer; what happens to it before, `1 - x`, moves
+/// them by little.
 fn integers() -> impl Iterator<Item = Compared> {
     let between = |with: f64| Compared { with, is_equality: false, splits_below: true };
     [-2.0, -1.0, 0.0, 1.0, 2.0].into_iter().map(between)

@@ -1,4 +1,5 @@
-//! Cutting results down to the width of their type: integers wrap around, floats are rounded to nearest, ties to even.
+//! Cutting results down to the width of their type: integers wrap around, floats are rounded to nearest, ties
+//! to even.
 
 use super::map::map_in_place;
 use super::value::Data;
@@ -41,7 +42,8 @@ pub(crate) fn narrow(dtype: DType, x: f64) -> f32 {
     }
 }
 
-/// Towards zero, with the last bit set if anything was cut off: what rounds it again sees on which side it lay.
+/// Towards zero, with the last bit set if anything was cut off: what rounds it again sees on which side it
+/// lay.
 fn to_odd(x: f64) -> f32 {
     let near = x as f32;
     if x.is_nan() || f64::from(near) == x {

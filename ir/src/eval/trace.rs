@@ -72,7 +72,8 @@ impl<'a> Trace<'a> {
         &self.readers[comp.index()][id.index()]
     }
 
-    /// Follows a value to all its readers. `visit` says with which state it goes on in the reader's result, if it does.
+    /// Follows a value to all its readers. `visit` says with which state it goes on in the reader's result,
+    /// if it does.
     ///
     /// Returns every place that the value comes to.
     pub fn follow<S: Clone + Ord>(

@@ -269,7 +269,8 @@ impl Array {
         }
         let shaped = IxDyn(dims);
         let data = each!(self.data, buf => {
-            let buf = if buf.is_standard_layout() { buf } else { buf.as_standard_layout().into_owned().into_shared() };
+            let is_plain = buf.is_standard_layout();
+            let buf = if is_plain { buf } else { buf.as_standard_layout().into_owned().into_shared() };
             buf.into_shape_with_order(shaped).expect("a reshape keeps the count")
         });
         Array { dtype: self.dtype, dims: dims.into(), data }

@@ -1,4 +1,5 @@
-//! `reduce-window` and `select-and-scatter`: all positions of a window at once, one element of it after the other.
+//! `reduce-window` and `select-and-scatter`: all positions of a window at once, one element of it after the
+//! other.
 
 use super::combine::{Combiner, on_arrays};
 use super::gather::{Update, positions, put};

@@ -35,8 +35,8 @@ sums {
 }
 ";
 
-/// A program of these entry instructions; `p: shape` stands for the next parameter, and what stands before a line of `---` for
-/// computations of its own.
+/// A program of these entry instructions; `p: shape` stands for the next parameter, and what stands before a
+/// line of `---` for computations of its own.
 fn program(body: &str) -> String {
     let (comps, body) = body.split_once("\n---\n").unwrap_or(("", body));
     let mut n_params = 0;

@@ -1,4 +1,5 @@
-//! Slices at computed places: `dynamic-slice`, `dynamic-update-slice`. Gather and scatter have files of their own.
+//! Slices at computed places: `dynamic-slice`, `dynamic-update-slice`. Gather and scatter have files of their
+//! own.
 
 use super::linear;
 use super::maps::{equal_dims, operand_dims, resized};

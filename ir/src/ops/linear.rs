@@ -1,8 +1,9 @@
-//! Linearity: which operands may be sums that are still to be done (one summand per device), the result being one too.
+//! Linearity: which operands may be sums that are still to be done (one summand per device), the result being
+//! one too.
 //!
-//! `f(Σ xᵈ) = Σ f(xᵈ)`, with what is no summand being the same on every device. Where two operands are summands
-//! together, as of `add`, both are; `multiply` takes either, but not both. Nothing here rounds more than before: a
-//! conversion to a narrower float is not linear, and neither is arithmetic on truth values.
+//! `f(Σ xᵈ) = Σ f(xᵈ)`, with what is no summand being the same on every device. Where two operands are
+//! summands together, as of `add`, both are; `multiply` takes either, but not both. Nothing here rounds more
+//! than before: a conversion to a narrower float is not linear, and neither is arithmetic on truth values.
 
 use super::{literal, reducer};
 use crate::attr::Key;

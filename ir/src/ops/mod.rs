@@ -1,6 +1,7 @@
 //! What every op is: one file per family, each with shape inference, factor rule and work.
 //!
-//! A family file exports one [`OpDef`](crate::opcode::OpDef) per kind of op; `opcode.rs` says which op is which.
+//! A family file exports one [`OpDef`](crate::opcode::OpDef) per kind of op; `opcode.rs` says which op is
+//! which.
 //!
 //! Three rules promise more than slicing the operands: a looked-up dimension of `gather`, an indexed
 //! dimension of `scatter` and an updated dimension of `dynamic-update-slice` may be split, and the op

@@ -1,4 +1,5 @@
-//! Reading an instruction's operands and attributes: every answer is checked, every error says what was found.
+//! Reading an instruction's operands and attributes: every answer is checked, every error says what was
+//! found.
 
 use crate::attr::{Key, Value};
 use crate::dtype::{Class, DType};
@@ -47,7 +48,8 @@ pub(crate) fn stated<'a>(view: &View<'a>) -> Result<Option<&'a ArrayShape>, Stri
     }
 }
 
-/// The element type as written if that is as inexact as `natural` (accumulation in another width), else `natural`.
+/// The element type as written if that is as inexact as `natural` (accumulation in another width), else
+/// `natural`.
 pub(crate) fn stated_dtype(view: &View, natural: DType) -> DType {
     match view.instr.shape.as_array() {
         Some(shape) if shape.dtype.class() == natural.class() && natural.is_inexact() => shape.dtype,

@@ -76,7 +76,8 @@ pub(crate) fn applied(view: &View, key: Key) -> Work {
     view.instr.comp(key).map_or(Work::default(), |id| flops::of_comp(view.comps, id))
 }
 
-/// How the computation that an attribute names combines the `index`-th of its pairs, if it is a known reduction.
+/// How the computation that an attribute names combines the `index`-th of its pairs, if it is a known
+/// reduction.
 pub fn reducer(view: &View, key: Key, index: usize) -> Option<Reducer> {
     of_comp(view.comps, view.instr.comp(key)?, index)
 }

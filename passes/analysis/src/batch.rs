@@ -1,4 +1,5 @@
-//! The batch: which inputs are data, how many samples they hold, and which dimensions of which tensors run over them.
+//! The batch: which inputs are data, how many samples they hold, and which dimensions of which tensors run
+//! over them.
 
 use crate::graph::{Graph, Node, NodeKind, TensorId};
 use phzc_ir::FactorKind;
@@ -6,8 +7,9 @@ use phzc_ir::dtype::Class;
 use phzc_ir::rule::TensorMap;
 use smallvec::SmallVec;
 
-/// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is replaced. Running
-/// statistics that are handed out without taking the place of the old ones are state all the same.
+/// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is
+/// replaced. Running statistics that are handed out without taking the place of the old ones are state all
+/// the same.
 pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
     let mut is_state = vec![false; graph.tensors.len()];
     graph.aliases.iter().for_each(|&(_, param)| is_state[param as usize] = true);
@@ -20,7 +22,8 @@ pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
     (0..graph.tensors.len() as TensorId).filter(is_data)
 }
 
-/// Whether an input is read once, to be scaled by constants, and becomes an output of its sizes: `0.9 * mean + 0.1 * new`.
+/// Whether an input is read once, to be scaled by constants, and becomes an output of its sizes: `0.9 * mean
+/// + 0.1 * new`.
 fn is_running_average(graph: &Graph, input: TensorId) -> bool {
     let (mut at, mut is_scaled, mut is_added) = (input, false, false);
     loop {
@@ -60,8 +63,8 @@ pub fn has_batch(graph: &Graph) -> Vec<bool> {
 
 /// The dimensions of each tensor that run over the batch, a bit each.
 ///
-/// Loops are followed from op to op, from operands to results and, for what is spread over the batch, such as a
-/// bias, from results to operands. State has none.
+/// Loops are followed from op to op, from operands to results and, for what is spread over the batch, such as
+/// a bias, from results to operands. State has none.
 pub fn batch_dims(graph: &Graph) -> Vec<u64> {
     batch_dims_of(graph, data(graph))
 }
@@ -91,8 +94,8 @@ pub fn batch_dims_of(graph: &Graph, data: impl Iterator<Item = TensorId>) -> Vec
     dims
 }
 
-/// Finds out for each loop of a node whether it runs over the batch; returns whether one does. Of a dimension that
-/// several loops make, it is the outermost.
+/// Finds out for each loop of a node whether it runs over the batch; returns whether one does. Of a dimension
+/// that several loops make, it is the outermost.
 fn batch_factors(node: &Node, dims: &[u64], found: &mut Vec<bool>) -> bool {
     let factors = &node.rule.factors;
     found.clear();

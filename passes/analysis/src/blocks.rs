@@ -153,9 +153,10 @@ struct Grower<'a> {
 }
 
 impl Grower<'_> {
-    /// Contractions that read one tensor, through views or not, share that tensor's loops: a dot and
-    /// its backward dots, and siblings such as query, key and value. Look-ups in a table do not with its products:
-    /// they run over a batch of their own, which an axis could not split together with that of the products.
+    /// Contractions that read one tensor, through views or not, share that tensor's loops: a dot and its
+    /// backward dots, and siblings such as query, key and value. Look-ups in a table do not with its
+    /// products: they run over a batch of their own, which an axis could not split together with that of the
+    /// products.
     fn tie_contractions(&mut self, module: &Module) {
         let mut readers: IndexMap<(TensorId, bool), (NodeId, ClassMap)> = IndexMap::new();
         for id in 0..self.graph.nodes.len() as NodeId {
@@ -295,8 +296,8 @@ impl Grower<'_> {
         }
     }
 
-    /// Glue nodes of one block that read a tensor of another share its loops: the maximum over scores and the scores
-    /// that it is subtracted from, so that one mesh axis can split a softmax along its sum.
+    /// Glue nodes of one block that read a tensor of another share its loops: the maximum over scores and the
+    /// scores that it is subtracted from, so that one mesh axis can split a softmax along its sum.
     fn tie_readings(&mut self) {
         for tensor in &self.graph.tensors {
             let home = self.union.find(tensor.def);
@@ -365,7 +366,8 @@ impl Grower<'_> {
         }
     }
 
-    /// Whether all results of a block may stay sums: each member is linear in what the others make, nothing is given.
+    /// Whether all results of a block may stay sums: each member is linear in what the others make, nothing
+    /// is given.
     fn is_linear(&self, members: &[NodeId]) -> bool {
         let graph = self.graph;
         let fits = |&id: &NodeId| {

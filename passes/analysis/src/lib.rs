@@ -1,4 +1,5 @@
-//! What every pass asks of a program: its graph, batch dimensions, classes of dimensions, blocks, phases, repeated layers.
+//! What every pass asks of a program: its graph, batch dimensions, classes of dimensions, blocks, phases,
+//! repeated layers.
 
 pub mod batch;
 pub mod blocks;

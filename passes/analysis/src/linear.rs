@@ -1,8 +1,9 @@
-//! What may stay a sum that is still to be done: one summand per device, added up only where somebody needs the sum.
+//! What may stay a sum that is still to be done: one summand per device, added up only where somebody needs
+//! the sum.
 //!
-//! A *sum* is a value that adds something up (a product, a reduction), or is linear in sums: gradients that are added,
-//! what a loop adds up from zero, what it stacks. Reducing after the last of these ops instead of after the first moves
-//! each sum once (rules L1, L2, L5 of reference/cfp-alpa.md 7.4).
+//! A *sum* is a value that adds something up (a product, a reduction), or is linear in sums: gradients that
+//! are added, what a loop adds up from zero, what it stacks. Reducing after the last of these ops instead of
+//! after the first moves each sum once (rules L1, L2, L5 of reference/cfp-alpa.md 7.4).
 
 use crate::batch::has_batch;
 use crate::graph::is_shaped;
@@ -14,9 +15,11 @@ use smallvec::smallvec;
 /// The sums of a graph.
 #[derive(Debug, Default)]
 pub struct Sums {
-    /// Per node: the operands (a bit each) that are summands where its result is; none: it is not linear in sums.
+    /// Per node: the operands (a bit each) that are summands where its result is; none: it is not linear in
+    /// sums.
     pub summands: Vec<Summands>,
-    /// Per node: whether it joins sums that do not run over the batch, or leads such a one to where it is joined.
+    /// Per node: whether it joins sums that do not run over the batch, or leads such a one to where it is
+    /// joined.
     pub joins: Vec<bool>,
 }
 

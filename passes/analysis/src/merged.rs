@@ -1,9 +1,11 @@
-//! Blocks as CFP reports them: contraction blocks joined where no strategy of the first needs communication in the next.
+//! Blocks as CFP reports them: contraction blocks joined where no strategy of the first needs communication
+//! in the next.
 //!
-//! The planner keeps them apart and lets costs decide what lies between; a reader wants to know where nothing has to.
-//! From the results of a block's products every split is followed forward through glue ops, by their factor rules.
-//! A product that it reaches joins if each strategy of the block's entry arrives as a loop that the product does not
-//! sum over (reference/cfp-alpa.md 1.1): query, key, value, scores and their use, but not the two layers of an MLP.
+//! The planner keeps them apart and lets costs decide what lies between; a reader wants to know where nothing
+//! has to. From the results of a block's products every split is followed forward through glue ops, by their
+//! factor rules. A product that it reaches joins if each strategy of the block's entry arrives as a loop that
+//! the product does not sum over (reference/cfp-alpa.md 1.1): query, key, value, scores and their use, but
+//! not the two layers of an MLP.
 
 use crate::blocks::{BlockId, Blocks};
 use crate::graph::{Graph, Node, NodeId, TensorId};
@@ -138,8 +140,8 @@ impl Walk<'_> {
         it.plan.iter().map(|at| at.and_then(|at| own.get(at).copied().flatten())).collect()
     }
 
-    /// The places in a node's operands, `None` for operands that no contraction helps to make; `None` at all if other
-    /// blocks have a say in one.
+    /// The places in a node's operands, `None` for operands that no contraction helps to make; `None` at all
+    /// if other blocks have a say in one.
     fn operands(&self, node: &Node) -> Option<Vec<Option<&Vec<Place>>>> {
         let of = |operand: &TensorId| match self.places.get(operand) {
             None if self.depends[*operand as usize] => None,
@@ -148,7 +150,8 @@ impl Walk<'_> {
         node.operands.iter().map(of).collect()
     }
 
-    /// Per strategy of the entry: the factors of a node that the places in its operands are of, or that one is lost.
+    /// Per strategy of the entry: the factors of a node that the places in its operands are of, or that one
+    /// is lost.
     fn factors(&self, node: &Node) -> Option<Vec<Result<BTreeSet<usize>, ()>>> {
         let operands = self.operands(node)?;
         let n_strategies = operands.iter().flatten().map(|places| places.len()).next()?;
@@ -181,7 +184,8 @@ impl Walk<'_> {
         Some((0..node.results.len()).map(leaf).collect())
     }
 
-    /// The strategies of a contraction that the entry's arrive as, if none of those that count needs communication.
+    /// The strategies of a contraction that the entry's arrive as, if none of those that count needs
+    /// communication.
     fn arrives(&self, id: NodeId) -> Option<Vec<Option<usize>>> {
         let (node, entry) = (&self.graph.nodes[id as usize], &self.graph.nodes[self.entry as usize]);
         let own = roles(node);
@@ -195,7 +199,8 @@ impl Walk<'_> {
             factors.iter().map(|it| it.as_ref().ok().and_then(position)).collect();
         let counts = counting(&roles(entry));
         let is_legal = (0..plan.len()).all(|at| !counts[at] || is_free[at] || plan[at].is_some());
-        // Where the entry's result is whole, so may be any operand here: CFP lists what its first strategy becomes.
+        // Where the entry's result is whole, so may be any operand here: CFP lists what its first strategy
+        // becomes.
         let first = plan.iter().flatten().copied().next()?;
         (0..plan.len()).filter(|&at| is_free[at]).for_each(|at| plan[at] = Some(first));
         is_legal.then_some(plan)

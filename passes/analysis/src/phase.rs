@@ -1,11 +1,12 @@
 //! Which part of a training step a node belongs to: forward, backward or update.
 //!
-//! HLO does not say. The forward part is what the early outputs (a loss, logits) depend on: outputs
-//! that need at most half of the program's contractions, for a backward pass has twice as many. Where nothing after them is the gradient
-//! of a product, there is no backward part: an inference program may hand out what its first layers made.
-//! What comes after it is backward as long as it leads to a contraction or has the batch to work on, and the update
-//! from then on. A loop runs as one, in the phase of what it computes first: what a forward loop saves for the
-//! backward part is forward, and a loop that computes gradients also adds them up.
+//! HLO does not say. The forward part is what the early outputs (a loss, logits) depend on: outputs that need
+//! at most half of the program's contractions, for a backward pass has twice as many. Where nothing after
+//! them is the gradient of a product, there is no backward part: an inference program may hand out what its
+//! first layers made. What comes after it is backward as long as it leads to a contraction or has the batch
+//! to work on, and the update from then on. A loop runs as one, in the phase of what it computes first: what
+//! a forward loop saves for the backward part is forward, and a loop that computes gradients also adds them
+//! up.
 
 use crate::batch::has_batch;
 use crate::graph::{Graph, NodeId, NodeKind, TensorId};
@@ -56,8 +57,8 @@ pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
     phases
 }
 
-/// Whether updates read what a node makes of other values, and nothing else does: a metric's total is handed out, and so is early, but what
-/// the step returns instead of another parameter is made of it.
+/// Whether updates read what a node makes of other values, and nothing else does: a metric's total is handed
+/// out, and so is early, but what the step returns instead of another parameter is made of it.
 fn is_read_by_updates(graph: &Graph, node: usize, phases: &[Phase]) -> bool {
     let node = &graph.nodes[node];
     let mut readers = node.results.iter().flat_map(|&result| &graph.tensors[result as usize].uses).peekable();
@@ -66,8 +67,9 @@ fn is_read_by_updates(graph: &Graph, node: usize, phases: &[Phase]) -> bool {
         && readers.all(|&(reader, _)| phases[reader as usize] == Phase::Update)
 }
 
-/// Whether a contraction outside of the forward part is the gradient of one in it: it reads one of its operands, and makes as many elements as
-/// the other has. Loops read slices of their own: what they contract is taken for one.
+/// Whether a contraction outside of the forward part is the gradient of one in it: it reads one of its
+/// operands, and makes as many elements as the other has. Loops read slices of their own: what they contract
+/// is taken for one.
 fn differentiates(graph: &Graph, entry: CompId, forward: &[bool]) -> bool {
     let n_elements = |tensor: TensorId| graph.tensors[tensor as usize].dims.iter().product::<i64>();
     let contractions = |is_forward: bool| {
@@ -206,7 +208,8 @@ mod tests {
         assert_eq!(check(&format!("{FORWARD}\n{backward}")), "d1 g1 g2");
     }
 
-    /// JAX lets an output reuse whatever donated buffer fits: the mean that of another scalar, the total none.
+    /// JAX lets an output reuse whatever donated buffer fits: the mean that of another scalar, the total
+    /// none.
     #[test]
     fn a_total_that_an_update_reads_is_the_update_s() {
         let text = format!(

@@ -40,9 +40,9 @@ pub fn has(node: &Node, slot: usize, factor: usize) -> bool {
     map.is_some_and(|map| map.iter().flatten().any(|&other| other as usize == factor))
 }
 
-/// Alpa's strategies of a product on a 1-D mesh are the loops in the order of [`Role`]. This is, per strategy of the
-/// block's entry, the member's own: the one that splits the same loop, else, where the member's loop of that role is
-/// its own, that one; none where neither is there.
+/// Alpa's strategies of a product on a 1-D mesh are the loops in the order of [`Role`]. This is, per strategy
+/// of the block's entry, the member's own: the one that splits the same loop, else, where the member's loop
+/// of that role is its own, that one; none where neither is there.
 pub fn image(graph: &Graph, blocks: &Blocks, entry: NodeId, member: NodeId) -> Vec<Option<usize>> {
     let (own, first) = (strategies(graph, blocks, member), strategies(graph, blocks, entry));
     let is_tied = |class: ClassId| first.iter().any(|&(other, _)| other == class);

@@ -47,8 +47,8 @@ fn n_forward(listed: &Listed, block: BlockId) -> usize {
     members.filter(|&node| listed.blocks.phases[node as usize] == Phase::Forward).count()
 }
 
-/// The blocks of the segment that repeats, each with its counterparts in the copies, those that joined another left
-/// out; all blocks where nothing repeats.
+/// The blocks of the segment that repeats, each with its counterparts in the copies, those that joined
+/// another left out; all blocks where nothing repeats.
 pub fn repeated(listed: &Listed, hashes: &[u64]) -> Vec<Vec<BlockId>> {
     let all = segments(hashes);
     let copies =

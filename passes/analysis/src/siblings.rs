@@ -1,5 +1,6 @@
-//! Siblings: contractions that read one tensor, such as query, key and value, or gate and up. Each has a loop of its own;
-//! one mesh axis is to split them all, as Megatron's column-parallel layers do, so equal ones are tied.
+//! Siblings: contractions that read one tensor, such as query, key and value, or gate and up. Each has a loop
+//! of its own; one mesh axis is to split them all, as Megatron's column-parallel layers do, so equal ones are
+//! tied.
 
 use crate::classes::{ClassId, ClassMap, Classes};
 
@@ -11,7 +12,8 @@ pub struct Sibling<'a> {
     pub made: &'a ClassMap,
 }
 
-/// Ties the one dimension of each result that comes from elsewhere than the tensor read by both, if these are equal.
+/// Ties the one dimension of each result that comes from elsewhere than the tensor read by both, if these are
+/// equal.
 ///
 /// Loops that meet in one op stay apart: `unify` refuses those.
 pub fn tie(classes: &mut Classes, a: &Sibling, b: &Sibling) {

@@ -6,11 +6,13 @@
 //! ```
 //!
 //! * Every instruction has a layout that divides it, and every op can work on its operands' layouts with no
-//!   communication but a reduction of its own result (see [`phzc_plan::derive`]); changes of layout are explicit.
+//!   communication but a reduction of its own result (see [`phzc_plan::derive`]); changes of layout are
+//!   explicit.
 //! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
-//! * Every value is there before it is read, task by task in the plan's schedule ([`phzc_plan::derive::order`]).
-//! * The update works on sums over microbatches, forward and backward on microbatches ([`accumulate`]), and every device has its
-//!   part of each.
+//! * Every value is there before it is read, task by task in the plan's schedule
+//!   ([`phzc_plan::derive::order`]).
+//! * The update works on sums over microbatches, forward and backward on microbatches ([`accumulate`]), and
+//!   every device has its part of each.
 //! * A device's memory suffices, by liveness ([`phzc_plan::memory`]).
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.

@@ -1,9 +1,10 @@
 //! `phzc verify`: runs a program and its plan for two steps and compares, output by output.
 //!
-//! The plan is lowered to the program of one device ([`phzc_spmd::spmd`]) and run on as many virtual devices as it is
-//! for. With stages or microbatches the schedule is replayed, task by task ([`replay`]): what a stage reads has to
-//! be there by then. Both begin with the same inputs ([`phzc_ir::eval::Inputs`]); in the second step each goes on with
-//! what it returned itself. Inputs and outputs that the run says nothing about are named ([`dark`]).
+//! The plan is lowered to the program of one device ([`phzc_spmd::spmd`]) and run on as many virtual devices
+//! as it is for. With stages or microbatches the schedule is replayed, task by task ([`replay`]): what a
+//! stage reads has to be there by then. Both begin with the same inputs ([`phzc_ir::eval::Inputs`]); in the
+//! second step each goes on with what it returned itself. Inputs and outputs that the run says nothing about
+//! are named ([`dark`]).
 
 mod compare;
 pub mod dark;
@@ -118,7 +119,8 @@ const MAX_RUN_FLOPS: f64 = 10.0 * MAX_FLOPS;
 const MAX_RUN_BYTES: f64 = MAX_BYTES;
 /// A larger error is none of rounding in 64 bits, however deep the program is that amplifies it.
 const MAX_AMPLIFIED: f64 = 1e-4;
-/// A piece is too short to amplify rounding: a larger error shows that a smaller one of the whole is none either.
+/// A piece is too short to amplify rounding: a larger error shows that a smaller one of the whole is none
+/// either.
 const OF_PIECES: f64 = 1e-13;
 /// No size is made smaller than this.
 pub const LEAST: i64 = 4;
@@ -128,7 +130,8 @@ pub const LEAST: i64 = 4;
 pub struct Settings {
     /// The inputs follow from it.
     pub seed: u64,
-    /// The relative error that counts as rounding; without it what the narrowest floats of the program explain.
+    /// The relative error that counts as rounding; without it what the narrowest floats of the program
+    /// explain.
     pub tolerance: Option<f64>,
     /// Whether to make up the elements of constants that were left out of the text.
     pub fill_elided: bool,
@@ -147,7 +150,8 @@ impl Settings {
         Options { fill_elided: self.fill_elided.then_some(self.seed), ..Options::default() }
     }
 
-    /// The same for a plan: its loops run no longer than twice those of its program, or they count as endless.
+    /// The same for a plan: its loops run no longer than twice those of its program, or they count as
+    /// endless.
     fn options_of_plan(&self, program: &Module) -> Options {
         let options = self.options();
         let most = most_trips(program).map_or(options.max_trips, |most| 2 * most + 2);
@@ -235,7 +239,8 @@ fn by_pieces(
     })
 }
 
-/// Runs two programs that take and return the same, as they are, for two steps, and one with large floats, and compares them.
+/// Runs two programs that take and return the same, as they are, for two steps, and one with large floats,
+/// and compares them.
 ///
 /// # Errors
 /// As [`verify`].
@@ -284,7 +289,8 @@ fn compared(
     Ok(verified)
 }
 
-/// Whether a plan makes something else of large floats. It is asked in pieces then: what overflows may have copies that differ.
+/// Whether a plan makes something else of large floats. It is asked in pieces then: what overflows may have
+/// copies that differ.
 fn is_far_apart(wanted: &Value, made: Result<Value>, tolerance: f64) -> bool {
     let outputs = made.and_then(|made| compare::outputs(wanted, &made, tolerance));
     outputs.map_or(true, |outputs| outputs.iter().any(|output| !output.is_equal()))

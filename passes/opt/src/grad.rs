@@ -1,4 +1,5 @@
-//! `grad`: appends the gradient of a scalar output with respect to parameters, by reverse-mode differentiation.
+//! `grad`: appends the gradient of a scalar output with respect to parameters, by reverse-mode
+//! differentiation.
 //!
 //! ```text
 //! ENTRY e {                                  ENTRY e {
@@ -10,12 +11,12 @@
 //!                                            }
 //! ```
 //!
-//! The results are the program's and then a gradient per parameter, in the order of the parameters. A gradient's note
-//! names its parameter, which is what `optimizer` goes by. `grad/table.rs` has a rule per opcode; a gradient that reaches
-//! an op without one is an error, and one that reaches an op which changes by steps (`compare`, `floor`) is zero.
-//! An instruction with the note `phzc.grad="stop"` is taken as a constant, and so is a maximum that cancels
-//! in a softmax. A loop needs a known number of trips; what its derivative reads, and cannot compute again cheaply, it stacks.
-//! Calls are inlined first.
+//! The results are the program's and then a gradient per parameter, in the order of the parameters. A
+//! gradient's note names its parameter, which is what `optimizer` goes by. `grad/table.rs` has a rule per
+//! opcode; a gradient that reaches an op without one is an error, and one that reaches an op which changes by
+//! steps (`compare`, `floor`) is zero. An instruction with the note `phzc.grad="stop"` is taken as a
+//! constant, and so is a maximum that cancels in a softmax. A loop needs a known number of trips; what its
+//! derivative reads, and cannot compute again cheaply, it stacks. Calls are inlined first.
 
 mod activity;
 mod branches;

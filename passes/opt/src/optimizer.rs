@@ -9,10 +9,11 @@
 //! ROOT r = (f32[], f32[4]) tuple(loss, g)     →    ROOT r = (f32[], f32[4], f32[4]) tuple(loss, w.new, m.w.new)
 //! ```
 //!
-//! The notes of `grad` say which result is whose gradient. States are parameters after the program's own: all first
-//! moments, all second moments, the number of steps so far; their new values are results after all others, in the same
-//! order. Parameters and states are donated (`input_output_alias`). States are 32-bit floats unless the parameter is
-//! wider, and the update is computed in their type. The formulas are those of optax's `sgd`, `adam` and `adamw`.
+//! The notes of `grad` say which result is whose gradient. States are parameters after the program's own: all
+//! first moments, all second moments, the number of steps so far; their new values are results after all
+//! others, in the same order. Parameters and states are donated (`input_output_alias`). States are 32-bit
+//! floats unless the parameter is wider, and the update is computed in their type. The formulas are those of
+//! optax's `sgd`, `adam` and `adamw`.
 
 mod rule;
 

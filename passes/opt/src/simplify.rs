@@ -8,17 +8,19 @@
 //! y = f32[2,4] dot(x, s), lhs_contracting_dims={1}, …  →    y = f32[2,4] dot(x, w), …, rhs_contracting_dims={1}
 //! ```
 //!
-//! Calls and fusions are spliced in first ([`inline`]). Then every computation is rebuilt in program order: the
-//! rules of `simplify/rules.rs` rewrite an instruction whose operands are simplified already, and of equal ones the
-//! first stays. What nothing needs goes (`dce`), and all is done again until nothing changes.
+//! Calls and fusions are spliced in first ([`inline`]). Then every computation is rebuilt in program order:
+//! the rules of `simplify/rules.rs` rewrite an instruction whose operands are simplified already, and of
+//! equal ones the first stays. What nothing needs goes (`dce`), and all is done again until nothing changes.
 //!
-//! * Results are the same bits, but for the sign of zero and the payload of NaN: `x + 0` is `x`, also for -0 (as
-//!   in XLA), but `x * 0` stays, for `x` may be infinite. No sum is reordered, no rounding dropped: `f32` to `bf16`
-//!   and back stays. Constants are folded where IEEE 754 fixes the result, so `exp(1)` is left to the device.
+//! * Results are the same bits, but for the sign of zero and the payload of NaN: `x + 0` is `x`, also for -0
+//!   (as in XLA), but `x * 0` stays, for `x` may be infinite. No sum is reordered, no rounding dropped: `f32`
+//!   to `bf16` and back stays. Constants are folded where IEEE 754 fixes the result, so `exp(1)` is left to
+//!   the device.
 //! * An instruction with a layout, notes or an order (`sharding`, `frontend_attributes`,
-//!   `control-predecessors`) keeps its name and is not looked through; it is merged only with one that says the
-//!   same. So `simplify` goes before `fuse`: later there is little left to do.
-//! * Parameters, the order and types of the outputs, effects and random numbers stay. Names of what stays do too.
+//!   `control-predecessors`) keeps its name and is not looked through; it is merged only with one that says
+//!   the same. So `simplify` goes before `fuse`: later there is little left to do.
+//! * Parameters, the order and types of the outputs, effects and random numbers stay. Names of what stays do
+//!   too.
 
 mod arithmetic;
 mod broadcasts;

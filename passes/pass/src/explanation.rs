@@ -41,8 +41,8 @@ pub enum Verdict {
     Chosen,
     /// Whatever the neighbours do, the strategy at this position is no dearer and needs no more memory.
     Dominated(usize),
-    /// It takes so many seconds more than the chosen one, the neighbours being as they are; infinitely many where a
-    /// value cannot be brought into the layout that it needs.
+    /// It takes so many seconds more than the chosen one, the neighbours being as they are; infinitely many
+    /// where a value cannot be brought into the layout that it needs.
     Dearer(f64),
     /// It would take so many seconds less, but needs so many bytes more on each device.
     TooLarge(f64, f64),

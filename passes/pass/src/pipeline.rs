@@ -141,7 +141,8 @@ fn set(step: &mut Step, raw: &RawOption, is_repeated: bool) -> phzc_ir::Result<(
     Ok(())
 }
 
-/// An error about a part of an option's value, at its place in the pipeline; escapes make that the whole value.
+/// An error about a part of an option's value, at its place in the pipeline; escapes make that the whole
+/// value.
 fn inside(error: Diagnostic, raw: &RawOption) -> Diagnostic {
     let (start, end) = (raw.value_span.start as usize, raw.value_span.end as usize);
     let is_plain = [0, 2].contains(&(end - start - raw.value.len()));

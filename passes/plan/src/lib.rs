@@ -1,4 +1,5 @@
-//! What a plan's text says: layouts and movements, microbatches, memory, and the one price that planner and report share.
+//! What a plan's text says: layouts and movements, microbatches, memory, and the one price that planner and
+//! report share.
 
 pub mod derive;
 pub mod memory;

@@ -1,13 +1,15 @@
 //! Memory of one device per stage, with all stages that it holds, by liveness over the text in program order.
 //!
 //! A value lives from its instruction to its last reader. Values that fusion keeps in registers
-//! ([`crate::pricing::is_materialised`]) have no memory, but keep what they are made of alive. Views, tuples and
-//! their elements, and what a loop passes on unchanged, are the buffers of their operands. Parameters live
-//! throughout; an output that reuses a parameter's buffer costs nothing if the parameter has been read for the
-//! last time by then. An elementwise op or an update may write over an operand of the same size that dies
-//! there. A loop adds the peak of its body beyond what it carries; a conditional that of its largest branch.
-//! With microbatches see [`crate::derive::Nature`]: a value that backward reads is there for every microbatch
-//! in flight; where a schedule puts off gradients of weights see `held.rs`, where devices hold several stages `shared.rs`. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
+//! ([`crate::pricing::is_materialised`]) have no memory, but keep what they are made of alive. Views, tuples
+//! and their elements, and what a loop passes on unchanged, are the buffers of their operands. Parameters
+//! live throughout; an output that reuses a parameter's buffer costs nothing if the parameter has been read
+//! for the last time by then. An elementwise op or an update may write over an operand of the same size that
+//! dies there. A loop adds the peak of its body beyond what it carries; a conditional that of its largest
+//! branch. With microbatches see [`crate::derive::Nature`]: a value that backward reads is there for every
+//! microbatch in flight; where a schedule puts off gradients of weights see `held.rs`, where devices hold
+//! several stages `shared.rs`. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's
+//! usable fraction.
 
 mod describe;
 mod held;
@@ -69,7 +71,8 @@ pub fn memory_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Memory {
     Memory { stages: stages.collect(), limit_bytes: cluster.accelerator.usable_bytes() }
 }
 
-/// What is there when a stage needs most, largest first: instructions of the entry, and their bytes on one device.
+/// What is there when a stage needs most, largest first: instructions of the entry, and their bytes on one
+/// device.
 pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f64)> {
     let (lives, aliases, n_held) = (lives(module, facts), aliased(module), in_flight(facts, stage));
     let (shared, group) = (shared(module, facts, &lives), facts.header.group(stage));
@@ -90,8 +93,9 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
     found
 }
 
-/// Per stage, per number of microbatches: the most bytes that a device needs while it holds the activations of that
-/// many, from none to as many as the schedule lets it hold; the last is its peak. Each stage has devices of its own.
+/// Per stage, per number of microbatches: the most bytes that a device needs while it holds the activations
+/// of that many, from none to as many as the schedule lets it hold; the last is its peak. Each stage has
+/// devices of its own.
 pub fn memory_held(module: &Module, facts: &Facts) -> Vec<Vec<f64>> {
     let (lives, aliases) = (lives(module, facts), aliased(module));
     let held = held(module, facts, &lives);
@@ -268,7 +272,8 @@ impl Sweep<'_> {
     fn share(&self, own: &InstrFacts, nature: Option<Nature>, last: Option<&InstrFacts>) -> f64 {
         let n_parts = self.facts.header.n_microbatches as f64;
         let is_saved = last.is_some_and(|last| last.phase > own.phase);
-        // The others are counted apart where gradients of weights are put off, or devices hold several stages.
+        // The others are counted apart where gradients of weights are put off, or devices hold several
+        // stages.
         let is_apart = self.held.is_some() || self.shared.is_some();
         let n_held = if is_apart { self.n_held.min(1) } else { self.n_held };
         match nature {

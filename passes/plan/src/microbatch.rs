@@ -1,8 +1,9 @@
 //! Microbatches as a mesh axis: the batch is split over time as other dimensions are over devices.
 //!
-//! With the axis in the layouts, the rules that judge a sharded program judge microbatching too: a dimension that
-//! runs over the batch is split, and a sum over the batch is an all-reduce over the axis, which is gradient
-//! accumulation. What every microbatch needs, but is such a sum, cannot be had microbatch by microbatch.
+//! With the axis in the layouts, the rules that judge a sharded program judge microbatching too: a dimension
+//! that runs over the batch is split, and a sum over the batch is an all-reduce over the axis, which is
+//! gradient accumulation. What every microbatch needs, but is such a sum, cannot be had microbatch by
+//! microbatch.
 
 use crate::derive::{Facts, Phase, derive, header, is_naming, operand_origins, order, planned_comps};
 use crate::strip::strip;
@@ -23,8 +24,8 @@ pub const TIME: usize = 0;
 /// their own. One microbatch is no axis.
 ///
 /// # Errors
-/// When the header cannot be read, stages have different meshes, there are too many axes, a change of layout is said to run at a time
-/// when it cannot, or what a loop runs at another than the loop.
+/// When the header cannot be read, stages have different meshes, there are too many axes, a change of layout
+/// is said to run at a time when it cannot, or what a loop runs at another than the loop.
 pub fn on_time_axis(placed: &Module) -> Result<Module> {
     let facts = derive(placed)?;
     if let Some(problem) = order::problems_of_moves(placed, &facts).first() {
@@ -54,8 +55,8 @@ pub fn on_time_axis(placed: &Module) -> Result<Module> {
     Ok(module)
 }
 
-/// A placed module without its devices: one stage on a mesh that has the axis of the microbatches alone. The stages
-/// go into a note of their own.
+/// A placed module without its devices: one stage on a mesh that has the axis of the microbatches alone. The
+/// stages go into a note of their own.
 ///
 /// # Errors
 /// When the header cannot be read.

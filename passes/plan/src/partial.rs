@@ -4,8 +4,8 @@
 //! g = f32[8,8] dot(x, dy), …, sharding={replicated}, frontend_attributes={phzc.partial="x"}
 //! ```
 //!
-//! A tuple's note lists its leaves: `,x,xy`. The sharding is that of the sum, so that the text means the same to XLA,
-//! which reduces where the summands are made.
+//! A tuple's note lists its leaves: `,x,xy`. The sharding is that of the sum, so that the text means the same
+//! to XLA, which reduces where the summands are made.
 
 use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::layout::AXIS_NAMES;

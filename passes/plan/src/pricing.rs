@@ -4,7 +4,8 @@
 //! approximated by one local rule ([`is_materialised`]): an elementwise value stays in registers when all its
 //! readers are elementwise ops or reductions of the same region (same stage, phase and block). Memory traffic
 //! is then local too: an op pays for the operands that are in memory, and for its result if it goes there.
-//! Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::gemm`, `::roofline` and `::collective`.
+//! Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::gemm`, `::roofline` and
+//! `::collective`.
 
 use phzc_cost::{AxisGroup, Cluster, Collective, Gemm, Role};
 use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work};

@@ -1,8 +1,9 @@
-//! The result as figures: `plan.json`, and what the terminal's table is made of (schema: docs/plan-schema.md).
+//! The result as figures: `plan.json`, and what the terminal's table is made of (schema:
+//! docs/plan-schema.md).
 //!
 //! All times come from [`crate::derive`]'s facts and [`crate::pricing`]'s formulas; the planner's own claims
-//! (`planned_secs`, `lower_bound_secs`, `gap`, `stop`) are passed on from the header's note. With `M` microbatches
-//! an op on data runs `M` times on an `M`-th of the batch, a sum over microbatches once per step
+//! (`planned_secs`, `lower_bound_secs`, `gap`, `stop`) are passed on from the header's note. With `M`
+//! microbatches an op on data runs `M` times on an `M`-th of the batch, a sum over microbatches once per step
 //! ([`crate::derive::Nature`]).
 
 mod costs;
@@ -84,11 +85,13 @@ pub struct Stage {
     pub backward_secs: f64,
     /// The part of `backward_secs` that does again what the forward part has done.
     pub recompute_secs: f64,
-    /// The part of `backward_secs` that no other stage waits for, gradients of weights: a zero-bubble schedule puts it off.
+    /// The part of `backward_secs` that no other stage waits for, gradients of weights: a zero-bubble
+    /// schedule puts it off.
     pub weight_gradient_secs: f64,
     /// Seconds of what is done once per step: gradients' reductions, the optimizer.
     pub update_secs: f64,
-    /// Seconds of one microbatch over the boundary to the next stage, in either direction; none of the last stage.
+    /// Seconds of one microbatch over the boundary to the next stage, in either direction; none of the last
+    /// stage.
     pub send_secs: f64,
     /// Microbatches whose activations it holds at once, by the schedule.
     pub n_in_flight: usize,

@@ -4,8 +4,8 @@
 //! y = f32[64,256] dot(x, w), …     →     y = f32[64,256] dot(x, w), …, frontend_attributes={phzc.block="3",phzc.phase="fwd"}
 //! ```
 //!
-//! Blocks and their repeats go to `blocks.txt` in CFP's format (reference/cfp-alpa.md 1.7), under the numbers of
-//! the notes: first the blocks that hold contractions, which alone the file lists, then all others.
+//! Blocks and their repeats go to `blocks.txt` in CFP's format (reference/cfp-alpa.md 1.7), under the numbers
+//! of the notes: first the blocks that hold contractions, which alone the file lists, then all others.
 //! Precondition: none; calls are inlined first.
 
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -117,8 +117,8 @@ fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
     changed
 }
 
-/// The block dump: members with their plans, then the repeats among the blocks with contractions. A block that joins
-/// another is listed there and keeps an empty place of its own, so that numbers stay.
+/// The block dump: members with their plans, then the repeats among the blocks with contractions. A block
+/// that joins another is listed there and keeps an empty place of its own, so that numbers stay.
 fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId], cx: &mut Context) {
     let joined = merged::joined(graph, blocks);
     let listed = listed(graph, blocks, order, &joined);

@@ -1,4 +1,5 @@
-//! What each device and each stage runs: a plan lowered to the program of one device, and to one module per stage and phase.
+//! What each device and each stage runs: a plan lowered to the program of one device, and to one module per
+//! stage and phase.
 
 pub mod spmd;
 pub mod stages;

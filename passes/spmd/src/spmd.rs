@@ -5,11 +5,12 @@
 //!                                                        d = f32[8,8] all-reduce(d.dot), replica_groups={{0,1}}, …
 //! ```
 //!
-//! It is written from the facts that `check` judges and the report prices ([`phzc_plan::derive`]): each collective
-//! that was priced is one instruction, and there are no others. Partition `p` is the device with the `p`-th mesh
-//! coordinates in row-major order. Entry parameters and root keep the layout of the whole value in the note
-//! `phzc.global`, the header the mesh in `phzc.spmd`. Preconditions: calls are inlined, every layout is there
-//! (`shard` does both), one stage. With several microbatches the whole batch is lowered as one.
+//! It is written from the facts that `check` judges and the report prices ([`phzc_plan::derive`]): each
+//! collective that was priced is one instruction, and there are no others. Partition `p` is the device with
+//! the `p`-th mesh coordinates in row-major order. Entry parameters and root keep the layout of the whole
+//! value in the note `phzc.global`, the header the mesh in `phzc.spmd`. Preconditions: calls are inlined,
+//! every layout is there (`shard` does both), one stage. With several microbatches the whole batch is lowered
+//! as one.
 
 mod attrs;
 mod build;

@@ -26,7 +26,8 @@ pub fn slow_8() -> Cluster {
     Cluster::from_toml(include_str!("../../../tests/clusters/slow-8.toml")).expect("a legal cluster")
 }
 
-/// Eight devices, two per node, that read and write one byte a second, start a kernel in half a second and a message in a quarter.
+/// Eight devices, two per node, that read and write one byte a second, start a kernel in half a second and a
+/// message in a quarter.
 pub fn one_byte_a_second() -> Cluster {
     let level = |name: &str, rate: f64| {
         format!(
@@ -43,8 +44,8 @@ pub fn one_byte_a_second() -> Cluster {
     Cluster::from_toml(&text).expect("a legal cluster")
 }
 
-/// A placed program: its aliases, its stages, what its plan says, and its instructions, each with phase and stage. One
-/// without a layout is whole.
+/// A placed program: its aliases, its stages, what its plan says, and its instructions, each with phase and
+/// stage. One without a layout is whole.
 pub fn staged(aliases: &str, stages: &str, plan: &str, lines: &[(&str, &str, usize)]) -> Module {
     staged_with("", aliases, stages, plan, lines)
 }
@@ -71,7 +72,8 @@ pub fn staged_with(
     .unwrap_or_else(|error| panic!("{error}\n{lines}"))
 }
 
-/// Declares what a crate's unit tests run passes with: `pipeline`, `passed`, `check` and `artifact`, for the passes given.
+/// Declares what a crate's unit tests run passes with: `pipeline`, `passed`, `check` and `artifact`, for the
+/// passes given.
 #[macro_export]
 macro_rules! runs_passes {
     ($($pass:expr),* $(,)?) => {

@@ -1,4 +1,5 @@
-//! Random small programs (dots, elementwise ops, reductions, transposes, reshapes) and a cluster to split them on.
+//! Random small programs (dots, elementwise ops, reductions, transposes, reshapes) and a cluster to split
+//! them on.
 
 use crate::Random;
 use phzc_cost::Cluster;

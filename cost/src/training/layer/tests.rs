@@ -259,7 +259,8 @@ fn what_is_computed_again_is_not_kept() {
     assert_eq!(saved(&fused(), Recompute::Attention), outside + 1440.0 + 480.0);
     assert_eq!(saved(&job(), Recompute::Layers(1.0)), 480.0);
     assert_eq!(saved(&job(), Recompute::Layers(0.25)), 0.75 * (outside + 2880.0) + 0.25 * 480.0);
-    // The input; queries and the result of 12, values of 6, 4 bytes per head; the first product of the feed-forward part.
+    // The input; queries and the result of 12, values of 6, 4 bytes per head; the first product of the
+    // feed-forward part.
     let selected = 480.0 + 30.0 * (2.0 * (24.0 + 6.0) + 16.0) + 2.0 * 30.0 * 20.0;
     assert_eq!(saved(&job(), Recompute::Products), selected);
 }
@@ -270,7 +271,8 @@ fn selective_checkpoints_keep_what_every_visited_expert_makes() {
     job.recompute = Recompute::Products;
     (job.model.experts, job.model.top_k, job.model.is_gated) = (6.0, 2.0, true);
     (job.layout.tensor, job.layout.has_sequence) = (4, true);
-    // A quarter of the positions outside products; one query head and a copy of a value head; both experts' inner width and result.
+    // A quarter of the positions outside products; one query head and a copy of a value head; both experts'
+    // inner width and result.
     let expected = 120.0 + 30.0 * (2.0 * (6.0 + 3.0) + 4.0) + 2.0 * 2.0 * (30.0 * 5.0 + 7.5 * 8.0);
     assert_eq!(saved_bytes(&job, &layer(&job)), expected);
 }

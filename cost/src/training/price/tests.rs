@@ -1,6 +1,7 @@
 //! The price of each kind of operator on a device of small whole numbers.
 //!
-//! Products take a fourth of their operations and 2 s, memory a fourth of its bytes; a kernel 1 s more, a collective 10 s.
+//! Products take a fourth of their operations and 2 s, memory a fourth of its bytes; a kernel 1 s more, a
+//! collective 10 s.
 
 use super::*;
 use crate::toy::{self, assert_close, job};
@@ -160,7 +161,8 @@ fn a_collective_beside_the_gradient_of_a_weight_costs_what_it_slows_that_down() 
         Pricer { job, cluster: &toy::cluster() }.terms(&operators, Recompute::Nothing)[1]
             .layer_collective_secs
     };
-    // A gather of 14 s beside the gradient's 32 s slows it by 14 s times three times 16 bytes in 14 s of 8 bytes/s.
+    // A gather of 14 s beside the gradient's 32 s slows it by 14 s times three times 16 bytes in 14 s of 8
+    // bytes/s.
     assert_close(secs(&job, Collective::AllGather, PAIR_BYTES, None), 3.0 * 16.0 / 8.0);
     // What was scattered had been gathered once more, beside the gradient of the input.
     assert_close(secs(&job, Collective::ReduceScatter, PAIR_BYTES, None), 2.0 * 3.0 * 16.0 / 8.0);

@@ -114,7 +114,8 @@ fn shares_of_parameters_and_gradients_move_beside_the_layers() {
     };
     check(Sharding::Gradients, 0.0);
     check(Sharding::Parameters, gather_secs);
-    // A tensor-parallel device moves its half; stages keep parameters whole, and sum their gradients after the step.
+    // A tensor-parallel device moves its half; stages keep parameters whole, and sum their gradients after
+    // the step.
     let layout = Layout { tensor: 2, data: 2, sharding: Sharding::Gradients, ..Layout::single() };
     let job = with_layout(layout);
     let moved = |kind, bytes| toy::cluster().collective_secs(kind, bytes, AxisGroup { size: 2, stride: 2 });
@@ -147,7 +148,8 @@ fn one_microbatch_goes_down_and_up_the_stages_and_both_ends_of_a_send_wait() {
     assert_close(step_secs(&job), compute_secs + 4.0 * sent_secs + 2.0 * sent_secs);
     job.stack.overlaps_sends = true;
     assert_close(step_secs(&job), compute_secs + 2.0 * sent_secs);
-    // The first stage has two layers of three, the second the head: what is not the busiest one's work is the pipeline's.
+    // The first stage has two layers of three, the second the head: what is not the busiest one's work is the
+    // pipeline's.
     let [first, second] =
         [(2.0, false), (1.0, true)].map(|(n_layers, has_head)| part_secs(&job, n_layers, has_head));
     let busiest_secs = first.iter().sum::<f64>().max(second.iter().sum());

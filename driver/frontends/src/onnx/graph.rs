@@ -11,7 +11,8 @@ use phzc_ir::dtype::Class;
 use phzc_ir::{Attr, Diagnostic, InstrId, Key, Module, Opcode, Result, Shape};
 use phzc_ir::{Value as AttrValue, eval};
 
-/// Values of more elements are computed by the program, not while converting; larger initializers are parameters.
+/// Values of more elements are computed by the program, not while converting; larger initializers are
+/// parameters.
 const MAX_KNOWN: i64 = 1024;
 /// No array on the way to a known value is larger.
 const MAX_SCRATCH_BYTES: f64 = 1e8;

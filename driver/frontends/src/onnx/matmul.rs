@@ -23,7 +23,8 @@ fn dot(
     cx.op(Opcode::Dot, &[lhs, rhs], attrs)
 }
 
-/// `MatMul`, as NumPy's: vectors are rows on the left and columns on the right, other dimensions are broadcast.
+/// `MatMul`, as NumPy's: vectors are rows on the left and columns on the right, other dimensions are
+/// broadcast.
 pub(super) fn matmul(cx: &mut Cx) -> Result<InstrId> {
     let (mut a, mut b) = (cx.input(0)?, cx.input(1)?);
     let is_vector = [a, b].map(|x| cx.b.rank(x) == 1);

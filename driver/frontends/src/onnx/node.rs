@@ -18,8 +18,8 @@ pub(super) enum Value {
 
 /// A node that is being lowered.
 ///
-/// The builder's short methods panic on operands that do not fit, so lowerings check what a file says first, or
-/// call [`Cx::op`].
+/// The builder's short methods panic on operands that do not fit, so lowerings check what a file says first,
+/// or call [`Cx::op`].
 pub(super) struct Cx<'a> {
     pub b: &'a mut Builder,
     pub node: &'a Node,

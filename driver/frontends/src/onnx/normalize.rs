@@ -122,7 +122,8 @@ pub(super) fn group(cx: &mut Cx) -> Result<InstrId> {
     per_feature_affine(cx, made, factors[0], factors[1])
 }
 
-/// x less its largest along the attribute `axis`, which is returned too, and the sum of what that is to the power of e.
+/// x less its largest along the attribute `axis`, which is returned too, and the sum of what that is to the
+/// power of e.
 fn exponents(cx: &mut Cx) -> Result<(InstrId, InstrId, InstrId, usize)> {
     let x = cx.input(0)?;
     expect_floats(cx, x)?;

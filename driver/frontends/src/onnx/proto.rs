@@ -1,4 +1,5 @@
-//! The messages of `onnx.proto3` (IR version 10), as far as they are read: <https://onnx.ai/onnx/api/classes.html>.
+//! The messages of `onnx.proto3` (IR version 10), as far as they are read:
+//! <https://onnx.ai/onnx/api/classes.html>.
 
 use prost::Message;
 use prost::bytes::Bytes;

@@ -8,7 +8,8 @@ use phzc_ir::text::cursor::clip;
 use phzc_ir::{Diagnostic, Instr, Opcode, Result};
 use rustc_hash::FxBuildHasher;
 
-/// The values that a region and those within it read and do not define, each once, in order of their first use.
+/// The values that a region and those within it read and do not define, each once, in order of their first
+/// use.
 pub(super) fn free<'a>(regions: &[&Region<'a>]) -> Vec<Use<'a>> {
     let mut found = Found::default();
     for region in regions {
@@ -40,7 +41,8 @@ fn collect<'a>(region: &Region<'a>, defined: &mut Vec<Names<'a, ()>>, found: &mu
     defined.pop();
 }
 
-/// The constants that a region without operands of its own reads, to be repeated inside; anything else is an error.
+/// The constants that a region without operands of its own reads, to be repeated inside; anything else is an
+/// error.
 pub(super) fn constants<'a>(
     cx: &mut Lowerer<'a, '_>,
     region: &Region<'a>,

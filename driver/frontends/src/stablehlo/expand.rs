@@ -1,7 +1,7 @@
 //! Operations of CHLO that HLO has no opcode for, as XLA writes them out.
 //!
-//! `expand/*.hlo` are programs of scalars that XLA itself made (`tools/chlo_expansions.py`); they are repeated here
-//! instruction by instruction on arrays.
+//! `expand/*.hlo` are programs of scalars that XLA itself made (`tools/chlo_expansions.py`); they are
+//! repeated here instruction by instruction on arrays.
 
 use phzc_ir::build::Builder;
 use phzc_ir::{ArrayShape, DType, Instr, InstrId, Opcode, Payload, Shape, parse};
@@ -23,7 +23,8 @@ macro_rules! programs {
 
 programs!("bessel_i1e", "cosh", "digamma", "erf_inv", "erfc", "lgamma", "next_after", "sinh");
 
-/// Appends the instructions of an operation on arrays of one type; narrower floats are computed as `f32`, as XLA does.
+/// Appends the instructions of an operation on arrays of one type; narrower floats are computed as `f32`, as
+/// XLA does.
 ///
 /// # Errors
 /// Says what is not known: the operation, or the type of its elements.

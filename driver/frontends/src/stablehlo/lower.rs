@@ -121,8 +121,8 @@ impl<'a, 'f> Lowerer<'a, 'f> {
         Ok(self.end(root))
     }
 
-    /// A computation with one tuple of the region's arguments and captured values; with `keep` it returns these as
-    /// they are, after its own results.
+    /// A computation with one tuple of the region's arguments and captured values; with `keep` it returns
+    /// these as they are, after its own results.
     pub fn packed_region(
         &mut self,
         region: &Region<'a>,

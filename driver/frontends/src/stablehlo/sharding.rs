@@ -33,7 +33,8 @@ pub(super) fn noted(
     }
 }
 
-/// `@mesh, [{}, {"model"}]` on a mesh of the file: the tiles of each dimension and the devices that hold them.
+/// `@mesh, [{}, {"model"}]` on a mesh of the file: the tiles of each dimension and the devices that hold
+/// them.
 ///
 /// # Errors
 /// Says what HLO has no counterpart for: parts of axes, devices in an order of their own, partial values.

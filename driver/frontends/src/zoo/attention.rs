@@ -21,7 +21,8 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// As many heads for keys as for queries, together as wide as the residual stream; with biases, every position seen.
+    /// As many heads for keys as for queries, together as wide as the residual stream; with biases, every
+    /// position seen.
     pub fn of(heads: i64, hidden: i64) -> Attention {
         Attention {
             heads,
@@ -69,7 +70,8 @@ impl Net {
         self.b.add(x, attended)
     }
 
-    /// Queries from `x`, keys and values from `source` (the same for self-attention), each by a projection of its own.
+    /// Queries from `x`, keys and values from `source` (the same for self-attention), each by a projection of
+    /// its own.
     pub fn project(&mut self, x: InstrId, source: InstrId, shape: &Attention) -> Heads {
         let mut heads = |x, name, n| {
             let y = self.linear(x, name, n * shape.head_dim, shape.has_bias);
@@ -145,8 +147,8 @@ impl Net {
         self.b.select(seen, scores, least)
     }
 
-    /// Rotary position embedding (Su et al. 2021): turns pairs of `[batch, positions, heads, width]`, half a width
-    /// apart, by angles `[positions, width/2]` whose cosines and sines are given.
+    /// Rotary position embedding (Su et al. 2021): turns pairs of `[batch, positions, heads, width]`, half a
+    /// width apart, by angles `[positions, width/2]` whose cosines and sines are given.
     pub fn rotate(&mut self, x: InstrId, (cos, sin): (InstrId, InstrId)) -> InstrId {
         let half = self.b.dims(x)[3] / 2;
         let (left, right) = (self.b.slice_in(x, 3, 0, half), self.b.slice_in(x, 3, half, 2 * half));

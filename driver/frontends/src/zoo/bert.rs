@@ -1,4 +1,5 @@
-//! BERT (Devlin et al. 2018), trained to fill in masked tokens and to tell whether a sentence follows another.
+//! BERT (Devlin et al. 2018), trained to fill in masked tokens and to tell whether a sentence follows
+//! another.
 
 use super::attention::Attention;
 use super::dims::{Dim, dims, divides};

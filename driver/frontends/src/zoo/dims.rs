@@ -57,8 +57,8 @@ macro_rules! dims {
 }
 pub(super) use dims;
 
-/// Errors unless every tensor has fewer elements than 64 bits count: the largest is no more than the batch times
-/// the largest size squared (positions by positions) times the second largest.
+/// Errors unless every tensor has fewer elements than 64 bits count: the largest is no more than the batch
+/// times the largest size squared (positions by positions) times the second largest.
 pub fn countable(dims: &[Dim], values: &[i64], batch: i64) -> Result<()> {
     let is_size = |(dim, _): &(&Dim, &i64)| dim.range == SIZES;
     let mut sizes: Vec<f64> =

@@ -47,7 +47,8 @@ struct Route {
 }
 
 impl Net {
-    /// Each token through the experts that its router prefers: `[batch, seq, hidden]`, and the loss of uneven loads.
+    /// Each token through the experts that its router prefers: `[batch, seq, hidden]`, and the loss of uneven
+    /// loads.
     ///
     /// Tokens for which an expert has no place left are dropped there: the residual keeps them.
     pub fn mixture(&mut self, x: InstrId, shape: &Experts) -> (InstrId, InstrId) {
@@ -150,7 +151,8 @@ impl Net {
         sum(&mut self.b, parts)
     }
 
-    /// Experts · mean over samples of Σ (share of tokens · mean probability), of first choices (Switch, equation 4).
+    /// Experts · mean over samples of Σ (share of tokens · mean probability), of first choices (Switch,
+    /// equation 4).
     fn balance(&mut self, probs: InstrId, mask: InstrId) -> InstrId {
         let n = self.b.dims(probs)[2] as f64;
         let (loads, means) = (self.b.mean(mask, &[1]), self.b.mean(probs, &[1]));

@@ -136,7 +136,8 @@ impl Net {
 
     /// `n` equal layers: each makes a new `x`, and may read `fixed`, which stay.
     ///
-    /// Unrolled they are `layers.0.`, `layers.1.`, …; as a loop their parameters are stacks along a first dimension.
+    /// Unrolled they are `layers.0.`, `layers.1.`, …; as a loop their parameters are stacks along a first
+    /// dimension.
     pub fn layers(
         &mut self,
         n: i64,

@@ -1,4 +1,5 @@
-//! ResNet with bottlenecks (He et al. 2015) and Wide-ResNet (Zagoruyko and Komodakis 2016), of any width and depth.
+//! ResNet with bottlenecks (He et al. 2015) and Wide-ResNet (Zagoruyko and Komodakis 2016), of any width and
+//! depth.
 
 use super::dims::{Dim, dims};
 use super::net::Net;
@@ -111,7 +112,8 @@ impl Net {
         })
     }
 
-    /// Batch normalisation (Ioffe and Szegedy 2015) of `[batch, height, width, channels]` in `f32`, with moving averages.
+    /// Batch normalisation (Ioffe and Szegedy 2015) of `[batch, height, width, channels]` in `f32`, with
+    /// moving averages.
     fn batch_norm(&mut self, x: InstrId) -> InstrId {
         let (dtype, dims) = (self.b.dtype(x), self.b.dims(x));
         let x = self.b.convert(x, DType::F32);

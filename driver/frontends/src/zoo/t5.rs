@@ -126,8 +126,8 @@ impl T5 {
     }
 }
 
-/// The bucket of each query and key, `s32[positions, positions]`: near distances have one each, far ones share
-/// logarithmically, section 2.1. An encoder keeps half of the buckets for later keys.
+/// The bucket of each query and key, `s32[positions, positions]`: near distances have one each, far ones
+/// share logarithmically, section 2.1. An encoder keeps half of the buckets for later keys.
 fn buckets(net: &mut Net, positions: i64, is_bidirectional: bool) -> InstrId {
     let b = &mut net.b;
     let dims = [positions, positions];

@@ -7,11 +7,13 @@ use rayon::prelude::*;
 /// The part of the rows that an interval is to hold.
 const PART: f64 = 0.8;
 
-/// Factors that the runs of a further file stay within, four files of five and in each four rows of five: `[own, new]`, with a
-/// clock fitted to other files of the device, and on a device that nothing was fitted to. `None` where rows or devices are too few.
+/// Factors that the runs of a further file stay within, four files of five and in each four rows of five:
+/// `[own, new]`, with a clock fitted to other files of the device, and on a device that nothing was fitted
+/// to. `None` where rows or devices are too few.
 ///
-/// Each file is left out in turn and predicted with clocks fitted to the others; a file's devices count as files of their own. A new
-/// device's clock is a further draw of those that were fitted: Student's prediction interval on their logarithms.
+/// Each file is left out in turn and predicted with clocks fitted to the others; a file's devices count as
+/// files of their own. A new device's clock is a further draw of those that were fitted: Student's prediction
+/// interval on their logarithms.
 pub(super) fn widths(fit: &[Data]) -> [Option<f64>; 2] {
     let clocks_of = |files: &[&Data]| -> Clocks {
         let clock = |device| fitted(files, device, Accelerator::USUAL_SUSTAINED);
@@ -50,8 +52,9 @@ fn factor(one: &Data, device: &str, clock: f64) -> Option<f64> {
     quantile(own.filter_map(error).map(f64::exp).collect())
 }
 
-/// The value that one more of the same kind stays at or below with probability `PART`: of `n`, the one at place
-/// `ceil(PART (n + 1))`, or the largest (split conformal prediction: Vovk, Gammerman, Shafer 2005; Lei et al. 2018, eq. 5).
+/// The value that one more of the same kind stays at or below with probability `PART`: of `n`, the one at
+/// place `ceil(PART (n + 1))`, or the largest (split conformal prediction: Vovk, Gammerman, Shafer 2005; Lei
+/// et al. 2018, eq. 5).
 fn quantile(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let place = (PART * (values.len() + 1) as f64).ceil() as usize;

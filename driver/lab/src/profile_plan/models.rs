@@ -1,4 +1,5 @@
-//! What is known of published models besides their tables: layers, samples of a step, and what the runtime's JSON repeats of them.
+//! What is known of published models besides their tables: layers, samples of a step, and what the runtime's
+//! JSON repeats of them.
 //!
 //! From `reference/aceso.md`, sections 1 and 6. Another model needs `--layers` and `--global-batch`.
 
@@ -142,11 +143,12 @@ pub(crate) fn family(model: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|it| it.model == model)
 }
 
-/// The chain of a table's operators. A stack of layers begins with the operator `enc-1st-layernorm` or `dec-1st-layernorm`, and ends
-/// before the next one whose name ends with `final-layernorm`.
+/// The chain of a table's operators. A stack of layers begins with the operator `enc-1st-layernorm` or
+/// `dec-1st-layernorm`, and ends before the next one whose name ends with `final-layernorm`.
 ///
 /// # Errors
-/// When layers repeat and their number is not known, or where they end; and when a number is given and none repeats.
+/// When layers repeat and their number is not known, or where they end; and when a number is given and none
+/// repeats.
 pub(crate) fn chain(names: &[String], n_layers: Option<usize>) -> Result<OpChain> {
     let mut repeats = Vec::new();
     for first in ["enc-1st-layernorm", "dec-1st-layernorm"] {

@@ -157,7 +157,8 @@ pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::R
     Ok(space)
 }
 
-/// Whether operators of one stage may be split in different ways: only where a rule says what the changes of layout take.
+/// Whether operators of one stage may be split in different ways: only where a rule says what the changes of
+/// layout take.
 fn is_mixed(args: &ProfilePlanArgs) -> Result<bool> {
     let has_rule = models::family(&args.model).is_some_and(|it| it.is_mixed);
     if args.mixed == Some(true) && !has_rule {
@@ -193,7 +194,8 @@ fn groups(args: &ProfilePlanArgs, n_devices: usize, is_own: bool) -> Result<Vec<
     })
 }
 
-/// ZeRO stages to try. Without overlap stage 0 takes as long as stage 1 and holds more; of single operators' only one is tried.
+/// ZeRO stages to try. Without overlap stage 0 takes as long as stage 1 and holds more; of single operators'
+/// only one is tried.
 fn zero(args: &ProfilePlanArgs, machine: &Machine, is_mixed: bool) -> Vec<u32> {
     match (&machine.own, args.zero.is_empty()) {
         (Some(_), true) if is_mixed => vec![1],
@@ -211,8 +213,8 @@ fn schedules(args: &ProfilePlanArgs, is_own: bool) -> Vec<PlanSchedule> {
     [PlanSchedule::OneFOneB, PlanSchedule::ZeroBubble].into_iter().chain(interleaved).collect()
 }
 
-/// The microbatches to try: those given, or those measured as samples of a replica, with the own cost for any number of replicas; whole ones of a
-/// step.
+/// The microbatches to try: those given, or those measured as samples of a replica, with the own cost for any
+/// number of replicas; whole ones of a step.
 fn microbatches(args: &ProfilePlanArgs, machine: &Machine, space: &Space) -> Result<Vec<u32>> {
     let measured = machine.tables.batches();
     let divides = |microbatch: &u32| *microbatch > 0 && machine.global_batch.is_multiple_of(*microbatch);

@@ -6,8 +6,8 @@ use super::software::{Microbatches, Software};
 use phzc_cost::Cluster;
 use phzc_cost::training::{Job, Layout, Recompute};
 
-/// The job with its microbatch, interleaving and recomputation. What the row leaves open is what a planner would choose: the
-/// fastest microbatch and interleaving that fit, the least recomputation that fits.
+/// The job with its microbatch, interleaving and recomputation. What the row leaves open is what a planner
+/// would choose: the fastest microbatch and interleaving that fit, the least recomputation that fits.
 pub(crate) fn completed(
     row: Record,
     numbers: &Numbers,
@@ -128,7 +128,8 @@ pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
     job.memory().sum_bytes() <= cluster.accelerator.usable_bytes()
 }
 
-/// Whether it also runs as software goes: with what an allocator reserves and a process takes beside the tensors.
+/// Whether it also runs as software goes: with what an allocator reserves and a process takes beside the
+/// tensors.
 pub(crate) fn runs(job: &Job, cluster: &Cluster) -> bool {
     let taken_bytes = job.memory().reserved_bytes() + cluster.accelerator.outside_bytes;
     fits(job, cluster) && taken_bytes <= cluster.accelerator.hbm_bytes

@@ -16,8 +16,8 @@ pub(crate) fn device(name: &str) -> Expressed<&'static Accelerator> {
     found.or_else(|| resembling(name)).ok_or_else(|| format!("its device is not known: {name}"))
 }
 
-/// The device whose name, or an alias, makes up the longest part of the text, if the rest does not contradict it:
-/// `NVIDIA H100 80GB HBM3` is an H100, `h1000` and `a100-81` are none.
+/// The device whose name, or an alias, makes up the longest part of the text, if the rest does not contradict
+/// it: `NVIDIA H100 80GB HBM3` is an H100, `h1000` and `a100-81` are none.
 fn resembling(text: &str) -> Option<&'static Accelerator> {
     let names = known_accelerators()
         .iter()
@@ -36,7 +36,8 @@ fn plain(text: &str) -> String {
     text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// What follows a name within a text, whatever stands between its letters and digits; a number that goes on is another name.
+/// What follows a name within a text, whatever stands between its letters and digits; a number that goes on
+/// is another name.
 fn after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let places: Vec<usize> =
         text.char_indices().filter(|(_, c)| c.is_ascii_alphanumeric()).map(|(at, _)| at).collect();
@@ -46,7 +47,8 @@ fn after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     (!rest.starts_with(|c: char| c.is_ascii_digit())).then_some(rest)
 }
 
-/// The device, with what is said after its name: its memory, or a count of devices. Another memory is that of a sibling, or nobody's.
+/// The device, with what is said after its name: its memory, or a count of devices. Another memory is that of
+/// a sibling, or nobody's.
 fn agreeing(device: &'static Accelerator, rest: &str) -> Option<&'static Accelerator> {
     let Some((number, is_memory)) = stated(rest) else { return Some(device) };
     let max_devices = device.node.as_ref().map_or(1, |node| node.max_devices) as u64;

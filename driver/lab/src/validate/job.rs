@@ -1,4 +1,5 @@
-//! A row of a table of training runs as a job on a cluster, and what was measured; or the reason why it cannot be one.
+//! A row of a table of training runs as a job on a cluster, and what was measured; or the reason why it
+//! cannot be one.
 
 use super::choice::completed;
 use super::csv::Record;
@@ -225,7 +226,8 @@ fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
     })
 }
 
-/// What a remark says about the network between nodes, in Gb/s of a node: `800 Gb/s per node`, `400 Gb/s RDMA per GPU`, `4x100 Gb/s`.
+/// What a remark says about the network between nodes, in Gb/s of a node: `800 Gb/s per node`, `400 Gb/s RDMA
+/// per GPU`, `4x100 Gb/s`.
 fn gbit_per_node(interconnect: &str, per_node: usize) -> Option<f64> {
     let text = interconnect.replace("Gbps", "Gb/s").replace(" Gb/s", "Gb/s");
     let (before, after) = text.split_once("Gb/s")?;

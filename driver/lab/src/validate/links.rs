@@ -1,7 +1,8 @@
 //! Measured links between unlike devices: `--links FILE`, in JSON.
 //!
-//! `zone -> device -> devices per node -> zone -> device -> devices per node -> [[c2, c1, c0], peak]`: `c2 x^2 + c1 x + c0` GB/s for a message
-//! of `2^x` MB, at most `peak` bytes per second. The first count of each is taken: these are links of nodes.
+//! `zone -> device -> devices per node -> zone -> device -> devices per node -> [[c2, c1, c0], peak]`: `c2
+//! x^2 + c1 x + c0` GB/s for a message of `2^x` MB, at most `peak` bytes per second. The first count of each
+//! is taken: these are links of nodes.
 
 use super::plan::{Copy, Plan};
 use phzc_cost::training::Job;
@@ -74,8 +75,8 @@ impl Links {
         plan.stages.windows(2).map(boundary).collect()
     }
 
-    /// Seconds of the longest sum of a stage's gradients: a ring over its copies goes as fast as its slowest link, which the
-    /// devices of a node share (Patarasuk and Yuan 2009: `2 (n - 1) / n` of the bytes).
+    /// Seconds of the longest sum of a stage's gradients: a ring over its copies goes as fast as its slowest
+    /// link, which the devices of a node share (Patarasuk and Yuan 2009: `2 (n - 1) / n` of the bytes).
     pub fn sync_secs(&self, plan: &Plan, job: &Job) -> Option<f64> {
         let mut longest: f64 = 0.0;
         for (index, stage) in plan.stages.iter().enumerate() {

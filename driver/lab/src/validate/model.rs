@@ -6,7 +6,8 @@ use phzc_cost::training::Model;
 
 /// Families that are no stack of transformer layers.
 const OTHERS: [&str; 6] = ["resnet", "unet", "dit", "vit", "whisper", "clip"];
-/// Families whose feed-forward part has two products and no gate. Asked only where a row's numbers leave it open.
+/// Families whose feed-forward part has two products and no gate. Asked only where a row's numbers leave it
+/// open.
 const UNGATED: [&str; 11] =
     ["gpt", "mpt", "bert", "bloom", "opt", "palm", "falcon", "nemotron", "megatron", "turing", "phi"];
 /// Families that have a gate. Asked where `UNGATED` is.
@@ -16,7 +17,8 @@ const GATED: [&str; 10] =
 const DROPOUT: [&str; 7] = ["gpt", "bert", "opt", "megatron", "turing", "t5", "mt5"];
 /// Families with an encoder: positions see those after them.
 const ENCODERS: [&str; 4] = ["bert", "roberta", "t5", "mt5"];
-/// Positions of the decoder that NeMo's and Megatron's configurations of T5 have (`seq_length_dec`, `--decoder-seq-length`).
+/// Positions of the decoder that NeMo's and Megatron's configurations of T5 have (`seq_length_dec`,
+/// `--decoder-seq-length`).
 const DECODER_SEQ: f64 = 128.0;
 /// Rank of NeMo's adapters (`lora_tuning.adapter_dim`), which lie beside the projection into attention.
 const ADAPTER_RANK: f64 = 32.0;
@@ -92,8 +94,9 @@ fn noted(row: Record, word: &str) -> Option<f64> {
     digits.parse().ok().filter(|value: &f64| *value > 0.0)
 }
 
-/// Whether the feed-forward part has a gate: what gives the stated number of parameters; else as wide as four times the
-/// model means none, for a third product makes it narrower (Shazeer, "GLU variants", 2020); else what the family has.
+/// Whether the feed-forward part has a gate: what gives the stated number of parameters; else as wide as four
+/// times the model means none, for a third product makes it narrower (Shazeer, "GLU variants", 2020); else
+/// what the family has.
 fn gate(model: &mut Model, numbers: &Numbers, family: Option<bool>, assumed: &mut Vec<String>) {
     let params = numbers.params_b.map(|billions| 1e9 * billions);
     if let Some(is_gated) = params.and_then(|params| gate_of_params(model, params)) {
@@ -115,7 +118,8 @@ fn with_gate(is_gated: bool) -> &'static str {
     if is_gated { "with a gate" } else { "without a gate" }
 }
 
-/// With or without: what comes nearer to that many parameters, if it is near. The head may be the embedding's transpose.
+/// With or without: what comes nearer to that many parameters, if it is near. The head may be the embedding's
+/// transpose.
 fn gate_of_params(model: &Model, params: f64) -> Option<bool> {
     let miss = |is_gated: bool| {
         let whole = Model { is_gated, ..model.clone() }.params();

@@ -203,7 +203,8 @@ fn overlap(row: Record) -> Result<Pair> {
     Ok(device(row.text("device")).and_then(|device| {
         let shorter = (sum - longer).max(0.0);
         let cluster = nodes_of(device, row.text("source_ref"), nodes, ranks)?;
-        // Which of the two is the collective is not said: at the rate of the network it is the one that fits better.
+        // Which of the two is the collective is not said: at the rate of the network it is the one that fits
+        // better.
         let groups = [
             AxisGroup { size: row.text("group_intra").parse().unwrap_or(1), stride: 1 },
             AxisGroup { size: row.text("group_inter").parse().unwrap_or(1), stride: PER_NODE },

@@ -1,7 +1,9 @@
-//! Plans over unlike devices: `--plans DIR` has the files that rows name, which say what each copy of each stage runs on.
+//! Plans over unlike devices: `--plans DIR` has the files that rows name, which say what each copy of each
+//! stage runs on.
 //!
-//! JSON: `pipeline_list[0]` has `layers_per_stage`, lists of layer numbers (embedding and head among them), and `tmp_per_stage`, per stage
-//! and copy `[[[device, count, zone], ...], tensor-parallel degree]`. A row names its file by the remark `file <path>`.
+//! JSON: `pipeline_list[0]` has `layers_per_stage`, lists of layer numbers (embedding and head among them),
+//! and `tmp_per_stage`, per stage and copy `[[[device, count, zone], ...], tensor-parallel degree]`. A row
+//! names its file by the remark `file <path>`.
 
 use phzc_cost::Accelerator;
 use phzc_ir::{Diagnostic, Result};
@@ -47,7 +49,8 @@ impl Plan {
     /// Reads one file.
     ///
     /// # Errors
-    /// When it has not the form above: one pipeline, stages of consecutive layers, copies of one kind of device each.
+    /// When it has not the form above: one pipeline, stages of consecutive layers, copies of one kind of
+    /// device each.
     pub fn parse(text: &str) -> Result<Plan> {
         let error = |why: &str| Diagnostic::error(format!("expected a plan: {why}"));
         let file: PlanText = serde_json::from_str(text).map_err(|cause| error(&cause.to_string()))?;

@@ -1,8 +1,10 @@
 //! Measured layers over the analytic model: `--profile FILE` gives the times of single layers, in JSON.
 //!
-//! `model -> device -> sequences of a microbatch -> tensor-parallel degree -> layer -> [forward, backward, update]`, in seconds; layers are
-//! numbered from 0, embedding and head among them. A row takes part when its `model` begins like one of the profile and its `device` ends
-//! like one. The other form, `name -> [forward seconds of each layer]` for one sequence, is for trials (`trials.rs`). Microbatches between two measured ones are interpolated, beyond them the time goes on with the same fixed and linear part.
+//! `model -> device -> sequences of a microbatch -> tensor-parallel degree -> layer -> [forward, backward,
+//! update]`, in seconds; layers are numbered from 0, embedding and head among them. A row takes part when its
+//! `model` begins like one of the profile and its `device` ends like one. The other form, `name -> [forward
+//! seconds of each layer]` for one sequence, is for trials (`trials.rs`). Microbatches between two measured
+//! ones are interpolated, beyond them the time goes on with the same fixed and linear part.
 
 use super::csv::Record;
 use super::plan::Plan;
@@ -104,8 +106,8 @@ impl Profile {
         Some((cut(&layers, &stated(row.text("notes"), layout.stages, layers.len())), source))
     }
 
-    /// The stages of a plan over unlike devices: of the copies of a stage the slowest counts, since all have as many microbatches
-    /// and none goes on before gradients are summed.
+    /// The stages of a plan over unlike devices: of the copies of a stage the slowest counts, since all have
+    /// as many microbatches and none goes on before gradients are summed.
     pub fn plan_stages(
         &self,
         model: &str,
@@ -177,7 +179,8 @@ fn listed(notes: &str) -> Option<Vec<usize>> {
     list.split(',').map(|n| n.trim().parse().ok()).collect()
 }
 
-/// Layers of each stage as a row's remarks have them, embedding and head apart; empty where they say nothing that fits.
+/// Layers of each stage as a row's remarks have them, embedding and head apart; empty where they say nothing
+/// that fits.
 pub(crate) fn stage_layers(notes: &str, n_stages: usize, n_layers: usize) -> Vec<usize> {
     let fits = |counts: &Vec<usize>| {
         counts.len() == n_stages && n_stages > 1 && counts.iter().sum::<usize>() == n_layers + 2

@@ -1,7 +1,7 @@
 //! Spearman's rank correlation.
 
-/// Of measured and predicted values: the correlation of their ranks, equal values sharing the mean of theirs. `None` for fewer than
-/// two pairs, or where all values of a side are equal.
+/// Of measured and predicted values: the correlation of their ranks, equal values sharing the mean of theirs.
+/// `None` for fewer than two pairs, or where all values of a side are equal.
 pub(crate) fn spearman(pairs: &[[f64; 2]]) -> Option<f64> {
     let [left, right] = [0, 1].map(|side| ranks(&pairs.iter().map(|pair| pair[side]).collect::<Vec<f64>>()));
     let mean = (pairs.len() as f64 + 1.0) / 2.0;

@@ -1,4 +1,5 @@
-//! What training software does, as far as time and memory tell: facts about programs, by the name that a row gives.
+//! What training software does, as far as time and memory tell: facts about programs, by the name that a row
+//! gives.
 
 use super::choice;
 use phzc_cost::training::{Layout, Recompute, Sharding, Stack};
@@ -74,8 +75,8 @@ pub(crate) enum Microbatches {
 
 /// Programs whose names begin alike: the longer name first.
 const KNOWN: [Software; 13] = [
-    // Its layers have no dropout on scores (eth-easl/sailor@494eaa5, megatron/model/gpt_neo_model.py); its pipeline engine asks
-    // `nvidia-smi` for the memory (deepspeed/pipe_engine.py).
+    // Its layers have no dropout on scores (eth-easl/sailor@494eaa5, megatron/model/gpt_neo_model.py); its
+    // pipeline engine asks `nvidia-smi` for the memory (deepspeed/pipe_engine.py).
     Software {
         name: "Megatron-DeepSpeed (Sailor)",
         overlaps_gradients: true,
@@ -85,7 +86,8 @@ const KNOWN: [Software; 13] = [
         reports: Reports::Device,
         ..MEGATRON
     },
-    // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer keeps a 32-bit copy).
+    // Gradients in 16 bits are summed in the type that they have (DeepSpeed engine; Megatron's fp16 optimizer
+    // keeps a 32-bit copy).
     Software {
         name: "Megatron-DeepSpeed",
         gradient_bytes: 2.0,
@@ -100,9 +102,11 @@ const KNOWN: [Software; 13] = [
     Software { name: "Megatron-Core", ..NEMO_24 },
     Software { name: "Primus", ..NEMO_24 },
     Software { name: "MaxText", has_sequence: false, ..NEMO_24 },
-    // NeMo 24 with userbuffers (`ub_tp_comm_overlap`) and overlapped distributed optimizer; NVIDIA/NeMo performance guide.
+    // NeMo 24 with userbuffers (`ub_tp_comm_overlap`) and overlapped distributed optimizer; NVIDIA/NeMo
+    // performance guide.
     Software { name: "NeMo/Megatron", ..NEMO_24 },
-    // `use_flash_attention` and `gradient_accumulation_fusion` are off in the configurations that were shipped to mid 2023.
+    // `use_flash_attention` and `gradient_accumulation_fusion` are off in the configurations that were
+    // shipped to mid 2023.
     Software {
         name: "NeMo 23",
         fuses_attention: false,
@@ -113,11 +117,11 @@ const KNOWN: [Software; 13] = [
     },
     NEMO_24,
     MEGATRON,
-    // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits; the loss
-    // (`fused_crossentropy`) turns logits into gradients in place.
+    // PyTorch without a compiler: each elementwise operation is a kernel, norms are computed in 32 bits; the
+    // loss (`fused_crossentropy`) turns logits into gradients in place.
     Software { name: "llm-foundry", logit_bytes: 4.0, n_passes: EAGER_PASSES, ..FSDP },
-    // `metrics.py` reports the allocator's peak; `pipelining_utils.py` cuts a batch into as many microbatches as there are stages;
-    // `parallelize_llama.py` keeps every other product.
+    // `metrics.py` reports the allocator's peak; `pipelining_utils.py` cuts a batch into as many microbatches
+    // as there are stages; `parallelize_llama.py` keeps every other product.
     Software {
         name: "torchtitan",
         reports: Reports::Reserved,
@@ -213,7 +217,8 @@ const FSDP: Software = Software {
     data_efficiency: 1.0,
     fuses_accumulation: false,
     keeps_narrow: false,
-    // `cross_entropy(logits.float(), …)`: the product (2), the loss (4), its gradient (4) and that of its input (4).
+    // `cross_entropy(logits.float(), …)`: the product (2), the loss (4), its gradient (4) and that of its
+    // input (4).
     logit_bytes: 14.0,
     n_passes: 1.0,
     gradient_bytes: 4.0,
@@ -237,10 +242,11 @@ pub(crate) fn of(framework: &str, notes: &str, source: &str, has_f8: bool) -> So
     }
 }
 
-/// The month from which torchtitan compiles the loss with the rest at the latest: its pull request 755 (2024-12-19) turned that off,
-/// 1033 (2025-04-01) has it again.
+/// The month from which torchtitan compiles the loss with the rest at the latest: its pull request 755
+/// (2024-12-19) turned that off, 1033 (2025-04-01) has it again.
 const COMPILED_LOSS: u32 = 202_504;
-/// Bytes of an entry of the logits where the loss is compiled: the product's result and its gradient, in 16 bits.
+/// Bytes of an entry of the logits where the loss is compiled: the product's result and its gradient, in 16
+/// bits.
 const COMPILED_LOGIT_BYTES: f64 = 4.0;
 
 /// The month in a source's name, as a number: 202506 in `h200_202506.md` and in `2025-06.md`.
@@ -251,7 +257,8 @@ fn month(source: &str) -> Option<u32> {
     run.parse().ok().filter(|month| (1..=12).contains(&(month % 100)))
 }
 
-/// How often elementwise chains pass through memory where nothing fuses them. Fitted to mosaicml_mpt_fsdp.csv.
+/// How often elementwise chains pass through memory where nothing fuses them. Fitted to
+/// mosaicml_mpt_fsdp.csv.
 const EAGER_PASSES: f64 = 2.5;
 
 impl Software {

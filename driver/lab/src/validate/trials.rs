@@ -1,8 +1,10 @@
-//! The measured trials of AMP (Li et al., NeurIPS 2022): GPT-2 345M on 16 devices in nodes of 4, of one kind or of two.
+//! The measured trials of AMP (Li et al., NeurIPS 2022): GPT-2 345M on 16 devices in nodes of 4, of one kind
+//! or of two.
 //!
-//! A row says how the model was cut; the dimensions, the nodes and their networks are those of the artifact and stand here. A layer's
-//! time grows from the one that was measured for one sequence (`--profile`, `gpt2_<instance>_<tensor degree>`: forward seconds of each
-//! layer) by what the formulas say of more sequences: what is measured beyond them is fixed, host and launches, forward and backward.
+//! A row says how the model was cut; the dimensions, the nodes and their networks are those of the artifact
+//! and stand here. A layer's time grows from the one that was measured for one sequence (`--profile`,
+//! `gpt2_<instance>_<tensor degree>`: forward seconds of each layer) by what the formulas say of more
+//! sequences: what is measured beyond them is fixed, host and launches, forward and backward.
 
 use super::csv::{Record, Table};
 use super::profile::Profile;
@@ -21,13 +23,14 @@ const PER_NODE: usize = 4;
 const N_NODES: usize = 4;
 /// Sequences of a step.
 const BATCH: usize = 32;
-/// The profile's layers: embedding, an empty one, 24 of the transformer, two empty ones, logits, an empty one.
+/// The profile's layers: embedding, an empty one, 24 of the transformer, two empty ones, logits, an empty
+/// one.
 const N_ENTRIES: usize = 30;
 const FIRST_LAYER: usize = 2;
 const HEAD: usize = 28;
 
-/// An instance type: its name in the profile, its device, the bandwidths of its node's network and of a device inside it in bits
-/// per second, as the artifact measured them.
+/// An instance type: its name in the profile, its device, the bandwidths of its node's network and of a
+/// device inside it in bits per second, as the artifact measured them.
 #[derive(Clone, Copy, PartialEq)]
 struct Instance {
     name: &'static str,
@@ -153,7 +156,8 @@ impl Trial<'_> {
         })
     }
 
-    /// The instances that a stage's devices sit in: tensor ranks are next to each other, then copies, then stages.
+    /// The instances that a stage's devices sit in: tensor ranks are next to each other, then copies, then
+    /// stages.
     fn instances(&self, stage: usize) -> &[Instance] {
         let size = self.job.layout.tensor * self.job.layout.data;
         &self.nodes[stage * size / PER_NODE..((stage + 1) * size).div_ceil(PER_NODE)]
@@ -223,7 +227,8 @@ impl Trial<'_> {
     }
 }
 
-/// What was measured of one sequence, and what the formulas add for more; where they say more than was measured, in proportion.
+/// What was measured of one sequence, and what the formulas add for more; where they say more than was
+/// measured, in proportion.
 fn grown(measured: Option<f64>, one: [f64; 2], many: [f64; 2]) -> [f64; 2] {
     match measured {
         None => many,

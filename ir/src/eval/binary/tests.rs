@@ -74,7 +74,8 @@ fn conversions_saturate() {
 
 #[test]
 fn long_integers_are_rounded_once() {
-    // Just above the middle of two f32: by way of an f64 it would be the middle, and its even neighbour be taken.
+    // Just above the middle of two f32: by way of an f64 it would be the middle, and its even neighbour be
+    // taken.
     check("x: s64[1]; ROOT y = f32[1] convert(x)", &["{1152921573326323713}"], "{1.1529216e18}");
     check("x: s64[1]; ROOT y = f32[1] convert(x)", &["{-1152921573326323713}"], "{-1.1529216e18}");
     check("x: u64[1]; ROOT y = f32[1] convert(x)", &["{9223372586610589697}"], "{9.223373e18}");

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The blocks of a program, each the names of its instructions in order; those of the tensors `pinned` stand alone.
+/// The blocks of a program, each the names of its instructions in order; those of the tensors `pinned` stand
+/// alone.
 fn blocks_beside(text: &str, pinned: &[&str]) -> Vec<String> {
     let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
     let graph = Graph::build(&module);

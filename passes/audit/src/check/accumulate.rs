@@ -1,12 +1,16 @@
-//! Which values are sums over microbatches, and who may work on them: gradient accumulation, read off the factor rules.
+//! Which values are sums over microbatches, and who may work on them: gradient accumulation, read off the
+//! factor rules.
 //!
-//! A value has a part per microbatch (a dimension of it runs over the batch), is the same in all, or is a total to which each
-//! microbatch adds. From this follows which phase an instruction can have, with one microbatch as with several, for the text is the same:
+//! A value has a part per microbatch (a dimension of it runs over the batch), is the same in all, or is a
+//! total to which each microbatch adds. From this follows which phase an instruction can have, with one
+//! microbatch as with several, for the text is the same:
 //!
 //! * The update runs once, after all microbatches: it cannot read what each has a part of.
-//! * Forward and backward run once per microbatch. On totals they can do what is linear in them (`f(Σ g) = Σ f(g)`); anything else
-//!   needs the whole sum, and is the update's, unless it leads to none: a figure like `exp(loss)` is handed out after all microbatches.
-//! * No microbatch can need a total while there are others to come. With one microbatch it can: a norm over the batch.
+//! * Forward and backward run once per microbatch. On totals they can do what is linear in them (`f(Σ g) = Σ
+//!   f(g)`); anything else needs the whole sum, and is the update's, unless it leads to none: a figure like
+//!   `exp(loss)` is handed out after all microbatches.
+//! * No microbatch can need a total while there are others to come. With one microbatch it can: a norm over
+//!   the batch.
 
 mod data;
 mod problems;
@@ -158,7 +162,8 @@ impl<'a> Shares<'a> {
         values.iter().any(|&tensor| self.is_total(tensor))
     }
 
-    /// How an op that works on parts of the batch brings them together, and why it cannot work on one after the other.
+    /// How an op that works on parts of the batch brings them together, and why it cannot work on one after
+    /// the other.
     fn in_parts(&self, node: &Node, mesh: &Mesh) -> (Option<Reducer>, Option<String>) {
         let layout = |&tensor: &TensorId| Layout::REPLICATED.with(0, self.parts[tensor as usize]);
         let operands: SmallVec<[Option<Layout>; 4]> =
@@ -197,7 +202,8 @@ impl<'a> Shares<'a> {
         is_rounding(&view) || is_linear(&view, shares.len(), |at| shares[at] == Share::Sum, is_zero)
     }
 
-    /// The nodes from which a value in `seeds` is reached against the direction of data, the first step included.
+    /// The nodes from which a value in `seeds` is reached against the direction of data, the first step
+    /// included.
     fn leading_to(
         &self,
         seeds: impl Iterator<Item = TensorId>,

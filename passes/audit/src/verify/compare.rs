@@ -9,13 +9,13 @@ use phzc_ir::{Computation, DType, Diagnostic, Module, Opcode, Result, Shape, Vie
 pub struct Output {
     /// Its type: `f32[8,16]`.
     pub shape: String,
-    /// The largest difference over the largest value, taken as no smaller than `FLOOR` times the largest of all
-    /// outputs; infinite if one is a number where the other is not.
+    /// The largest difference over the largest value, taken as no smaller than `FLOOR` times the largest of
+    /// all outputs; infinite if one is a number where the other is not.
     pub error: f64,
     /// The largest error that rounding explains; integers have to be the same.
     pub tolerance: f64,
-    /// Whether the comparison proves nothing: all wanted values are zero, or none is finite, or they differ and
-    /// are equal for being small beside other outputs alone.
+    /// Whether the comparison proves nothing: all wanted values are zero, or none is finite, or they differ
+    /// and are equal for being small beside other outputs alone.
     pub says_nothing: bool,
 }
 
@@ -32,8 +32,8 @@ impl Output {
     }
 }
 
-/// An output that is this much smaller than another may be all rounding: the gradient of a key's bias is zero on
-/// paper, for softmax takes no notice of what all its terms share.
+/// An output that is this much smaller than another may be all rounding: the gradient of a key's bias is zero
+/// on paper, for softmax takes no notice of what all its terms share.
 const FLOOR: f64 = 1e-4;
 
 /// Compares all leaves of two values.
@@ -92,8 +92,9 @@ fn error(wanted: &[f64], made: &[f64], floor: f64) -> f64 {
     if off == 0.0 { 0.0 } else { off / largest }
 }
 
-/// The largest error that rounding explains: sums in another order differ by some units in the last place of the
-/// narrowest floats that the program computes in. 1e-12 for 53 bits of precision, 1e-4 for 24, more for fewer.
+/// The largest error that rounding explains: sums in another order differ by some units in the last place of
+/// the narrowest floats that the program computes in. 1e-12 for 53 bits of precision, 1e-4 for 24, more for
+/// fewer.
 pub fn tolerance(module: &Module) -> f64 {
     let instrs = module.comps.iter().flat_map(|comp| comp.instrs.iter().zip(rounds(comp)));
     let shapes = instrs.filter(|(_, rounds)| *rounds).flat_map(|(instr, _)| instr.shape.leaves());
@@ -101,8 +102,8 @@ pub fn tolerance(module: &Module) -> f64 {
     shapes.map(of).fold(0.0, f64::max)
 }
 
-/// Per instruction: whether it computes. Floats of which bits are read or which are made of bits are no arithmetic,
-/// and neither are converts for them.
+/// Per instruction: whether it computes. Floats of which bits are read or which are made of bits are no
+/// arithmetic, and neither are converts for them.
 fn rounds(comp: &Computation) -> Vec<bool> {
     let mut found = vec![true; comp.instrs.len()];
     for (id, instr) in comp.iter() {

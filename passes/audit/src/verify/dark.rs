@@ -1,8 +1,9 @@
 //! What a comparison does not see: inputs that no output depends on, outputs that depend on no input.
 //!
-//! An output that is the same in two runs, all of whose inputs differ, is constant. An input has an effect if, changed,
-//! it changes what a chain of readers makes of it up to an output, all else being equal. All chains are run together,
-//! as one program on recorded values. Inputs that fail are changed in the whole program, together and in halves.
+//! An output that is the same in two runs, all of whose inputs differ, is constant. An input has an effect
+//! if, changed, it changes what a chain of readers makes of it up to an output, all else being equal. All
+//! chains are run together, as one program on recorded values. Inputs that fail are changed in the whole
+//! program, together and in halves.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How often the whole program is run for inputs that seem to have no effect.
 const MAX_RUNS: usize = 8;
-/// A chain through a loop or a branch, or through a comparison, which loses most changes, costs as much as this much work more.
+/// A chain through a loop or a branch, or through a comparison, which loses most changes, costs as much as
+/// this much work more.
 const DETOUR_WORK: f64 = 1e12;
 
 /// What a comparison says nothing about.
@@ -210,8 +212,8 @@ impl Trials<'_> {
     }
 }
 
-/// What is done next to each leaf of each instruction of the entry, so that the least work leads to the result: the reader,
-/// and the leaf of its result.
+/// What is done next to each leaf of each instruction of the entry, so that the least work leads to the
+/// result: the reader, and the leaf of its result.
 struct Ways {
     next: Vec<Vec<Option<(InstrId, usize)>>>,
 }
@@ -239,7 +241,8 @@ impl Ways {
         Ways { next }
     }
 
-    /// The readers from the first leaf of an instruction that leads to the result to that; it is left out if it is a tuple.
+    /// The readers from the first leaf of an instruction that leads to the result to that; it is left out if
+    /// it is a tuple.
     fn from(&self, entry: &Computation, id: InstrId) -> Vec<InstrId> {
         let next = |&(id, leaf): &(InstrId, usize)| self.next[id.index()][leaf];
         let start = self.next[id.index()].iter().copied().find(Option::is_some).flatten();
@@ -252,8 +255,8 @@ impl Ways {
     }
 }
 
-/// Leaves of an operand, each with the leaf of the reader's result that it is handed on as, or has a part in: of several the one from
-/// which, by `work`, the least leads to the result.
+/// Leaves of an operand, each with the leaf of the reader's result that it is handed on as, or has a part in:
+/// of several the one from which, by `work`, the least leads to the result.
 fn made_of(
     entry: &Computation,
     (reader, operand): (InstrId, usize),

@@ -12,7 +12,8 @@ const FAR_SEED: u64 = 0x000f_a500;
 /// How often an input that is what it was, such as a small counter, is drawn again.
 const MAX_REDRAWS: u64 = 6;
 
-/// Large inputs, each unlike what was given in a first step and, where another seed draws that again, what is given in the second.
+/// Large inputs, each unlike what was given in a first step and, where another seed draws that again, what is
+/// given in the second.
 ///
 /// # Errors
 /// A parameter without a fixed size.

@@ -1,10 +1,12 @@
-//! A plan whose stages have different meshes, on one mesh that has all of them as axes: what a stage leaves out, it does alike on.
+//! A plan whose stages have different meshes, on one mesh that has all of them as axes: what a stage leaves
+//! out, it does alike on.
 //!
 //! ```text
 //! 0:x=4;1:x=2     →     x=2,y=2: what `x` splits in stage 0 both split, what `x` splits in stage 1 the first does
 //! ```
 //!
-//! Each stage's devices compute what they would, some of them more than once; what goes from stage to stage becomes a movement.
+//! Each stage's devices compute what they would, some of them more than once; what goes from stage to stage
+//! becomes a movement.
 
 use phzc_ir::{
     Diagnostic, Instr, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Value, notes,
@@ -18,10 +20,12 @@ use std::ops::Range;
 /// Per axis of a mesh: the axes of the one mesh that it is.
 type Place = Vec<Range<usize>>;
 
-/// The plan on one mesh. What goes to a stage on another mesh has to be a movement there, as in all plans of phzc.
+/// The plan on one mesh. What goes to a stage on another mesh has to be a movement there, as in all plans of
+/// phzc.
 ///
 /// # Errors
-/// When the header cannot be read, what the plan says is not as it should be, or the meshes have more than four axes together with the microbatches.
+/// When the header cannot be read, what the plan says is not as it should be, or the meshes have more than
+/// four axes together with the microbatches.
 pub fn on_one_mesh(planned: &Module) -> Result<Module> {
     let facts = derive(planned)?;
     let problems: Vec<&Problem> = facts.problems.iter().collect();

@@ -6,10 +6,11 @@
 //! y = tanh(h.gather) // another: tanh of any h in the layout of h.gather
 //! ```
 //!
-//! What a value of the plan has to be follows from its text (`claims`). Each piece is a program and a plan of its own
-//! (`cut`), whose sizes shrink whatever the others need, and which runs as a whole program would (`run`); pieces
-//! of the same text are proven once, so a hundred layers cost as much as one. A plan is right if all its pieces are.
-//! Microbatches are a mesh axis as everywhere; in which order stages run them is judged by `check`'s rules.
+//! What a value of the plan has to be follows from its text (`claims`). Each piece is a program and a plan of
+//! its own (`cut`), whose sizes shrink whatever the others need, and which runs as a whole program would
+//! (`run`); pieces of the same text are proven once, so a hundred layers cost as much as one. A plan is right
+//! if all its pieces are. Microbatches are a mesh axis as everywhere; in which order stages run them is
+//! judged by `check`'s rules.
 
 mod claims;
 mod compared;
@@ -158,7 +159,8 @@ fn proven(whole: Whole, piece: &Piece, judge: &mut Judge) -> Outcome {
     last
 }
 
-/// The parts of the program's instructions and operations that are proven, loops counted as often as they run.
+/// The parts of the program's instructions and operations that are proven, loops counted as often as they
+/// run.
 ///
 /// What no piece is about is not proven: it may be what the plan should have computed.
 fn shares(program: &Values, claims: &Claims, unproven: &BTreeSet<At>) -> (f64, f64) {

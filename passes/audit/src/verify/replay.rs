@@ -1,10 +1,11 @@
 //! Replays a pipeline's schedule: each stage's forward and backward tasks, microbatch by microbatch.
 //!
-//! The program of one device, in which microbatches are the outermost mesh axis, falls into the programs of the
-//! tasks (a stage, forward or backward), and what comes after all microbatches: collectives over their axis, which
-//! sum up gradients, and the update. A task runs on the devices of its stage for its microbatch. Constants, and
-//! what is made of them alone, every task makes for itself. Phases bind (`honest`): forward and backward work that reads a
-//! sum comes after all microbatches only where that is as good as doing it for each, or where no update is made of it.
+//! The program of one device, in which microbatches are the outermost mesh axis, falls into the programs of
+//! the tasks (a stage, forward or backward), and what comes after all microbatches: collectives over their
+//! axis, which sum up gradients, and the update. A task runs on the devices of its stage for its microbatch.
+//! Constants, and what is made of them alone, every task makes for itself. Phases bind (`honest`): forward
+//! and backward work that reads a sum comes after all microbatches only where that is as good as doing it for
+//! each, or where no update is made of it.
 
 mod honest;
 #[cfg(test)]
@@ -178,7 +179,8 @@ struct Writer<'r, 'a> {
 }
 
 impl Writer<'_, '_> {
-    /// Adds an instruction, what it is made of, or a parameter that stands for it; of a tuple's element only that.
+    /// Adds an instruction, what it is made of, or a parameter that stands for it; of a tuple's element only
+    /// that.
     fn need(&mut self, id: InstrId) -> InstrId {
         if let Some(&made) = self.map.get(&id) {
             return made;
@@ -235,7 +237,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The array that an instruction names, through tuples and barriers: of an array in a loop's tuple the element next to the loop.
+/// The array that an instruction names, through tuples and barriers: of an array in a loop's tuple the
+/// element next to the loop.
 fn picked(entry: &Computation, id: InstrId) -> InstrId {
     let is_array = |id: InstrId| entry.instr(id).shape.as_array().is_some();
     if !is_array(id) {
@@ -250,7 +253,8 @@ fn picked(entry: &Computation, id: InstrId) -> InstrId {
     if is_array(found) { found } else { last }
 }
 
-/// What an instruction reads. A barrier holds an instruction of a task until another one is done, not until all tasks are.
+/// What an instruction reads. A barrier holds an instruction of a task until another one is done, not until
+/// all tasks are.
 fn read(entry: &Computation, instr: &Instr) -> Vec<InstrId> {
     operand_origins(entry, instr).map(|(id, _)| id).collect()
 }

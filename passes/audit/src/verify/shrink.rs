@@ -1,10 +1,11 @@
-//! The same programs with smaller sizes: same instructions, names, notes and layouts, so that they can be run.
+//! The same programs with smaller sizes: same instructions, names, notes and layouts, so that they can be
+//! run.
 //!
-//! Dimensions that have to be of one size, in one program or in several that take the same inputs, are one class
-//! (`ties`). A class whose size nothing but shapes depend on gets the smallest size that the layouts divide
-//! (`sizes`), dimensions that differ by an element or two at an end (`ends`) by the same number; shapes, window
-//! sizes and literals follow (`rewrite`). What the verifier or the plan's rules then object to keeps its size, and
-//! the sizes are computed again.
+//! Dimensions that have to be of one size, in one program or in several that take the same inputs, are one
+//! class (`ties`). A class whose size nothing but shapes depend on gets the smallest size that the layouts
+//! divide (`sizes`), dimensions that differ by an element or two at an end (`ends`) by the same number;
+//! shapes, window sizes and literals follow (`rewrite`). What the verifier or the plan's rules then object to
+//! keeps its size, and the sizes are computed again.
 
 mod cuts;
 mod ends;
@@ -39,10 +40,11 @@ pub fn shrink_plan(original: &Module, planned: &Module, least: i64) -> Result<[M
     Ok([original, planned])
 }
 
-/// Verified programs that take the same inputs, with smaller sizes; `cut` says by what a dimension must divide.
+/// Verified programs that take the same inputs, with smaller sizes; `cut` says by what a dimension must
+/// divide.
 ///
-/// No size grows, none falls below `least` or what it was. Programs of which nothing legal is found stay as they
-/// are, all of them.
+/// No size grows, none falls below `least` or what it was. Programs of which nothing legal is found stay as
+/// they are, all of them.
 pub fn shrink(programs: &[&Module], cut: impl Fn(Place) -> Cut, least: i64) -> Vec<Module> {
     let ties = Ties::of(programs);
     let mut sizes = Sizes::new(&ties, cut, least);

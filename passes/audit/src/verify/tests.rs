@@ -38,7 +38,8 @@ fn a_wrong_decay_and_a_wrong_addend_of_a_moment_differ() {
     assert_eq!(between(MOMENT, MOMENT).n_steps, 2);
 }
 
-/// Compares a program with itself in microbatches; lines are instruction and phase, `x` the data, `w` the weight.
+/// Compares a program with itself in microbatches; lines are instruction and phase, `x` the data, `w` the
+/// weight.
 fn in_microbatches(lines: &[(&str, &str)]) -> Verified {
     let given = [
         ("x = f32[8,4] parameter(0)", "fwd"),

@@ -1,8 +1,8 @@
 //! The same programs with all floats of 64 bits: what differs then is no rounding.
 //!
-//! Deep programs in narrow floats amplify rounding beyond any useful tolerance, and small terms vanish in it. An
-//! instruction that reads the bits of a float, or makes a float of bits, would mean something else in wider floats:
-//! it keeps its types, between converts that lie where the values lie that they convert.
+//! Deep programs in narrow floats amplify rounding beyond any useful tolerance, and small terms vanish in it.
+//! An instruction that reads the bits of a float, or makes a float of bits, would mean something else in
+//! wider floats: it keeps its types, between converts that lie where the values lie that they convert.
 //!
 //! ```text
 //! y = u32[2] bitcast-convert(x)    →    x.narrow = f32[2] convert(x)

@@ -24,7 +24,8 @@ impl Activity {
         self.0.get(id.index()).map_or(&[], |leaves| leaves)
     }
 
-    /// The activity of a computation, of which `root` is asked for, whose parameter `number` is active in these leaves.
+    /// The activity of a computation, of which `root` is asked for, whose parameter `number` is active in
+    /// these leaves.
     pub fn of(
         comps: &[Computation],
         instrs: &[Instr],

@@ -17,7 +17,8 @@ struct Branch {
 /// What the backward branches return: a cotangent per array of the computation around the conditional.
 type Slots = IndexMap<(InstrId, usize), InstrId>;
 
-/// Every branch computes its own values again: what it has not computed forward, another one's values, it need not save.
+/// Every branch computes its own values again: what it has not computed forward, another one's values, it
+/// need not save.
 pub(super) fn conditional(cx: &mut Cx) -> Result<()> {
     let branches = branches(cx)?;
     let mut slots = Slots::new();

@@ -87,7 +87,8 @@ fn unknown<'a>(name: &str, option: &str, instrs: impl Iterator<Item = &'a Instr>
     }
 }
 
-/// The parameters that an option names, in the order of their numbers; a warning where data are told by their names.
+/// The parameters that an option names, in the order of their numbers; a warning where data are told by their
+/// names.
 pub(super) fn wrt(module: &Module, text: &str, warnings: &mut Vec<Diagnostic>) -> Result<Vec<Param>> {
     let entry = module.entry();
     let all: Vec<Param> = (0..).zip(entry.params()).map(|(number, id)| Param { id, number }).collect();
@@ -147,7 +148,8 @@ fn is_data(name: &str) -> bool {
     DATA.contains(&word)
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text. A number that the printer put after it may be left out.
+/// Whether a name fits a pattern in which `*` stands for any text. A number that the printer put after it may
+/// be left out.
 fn matches(pattern: &str, name: &str) -> bool {
     let plain = name.rsplit_once('.').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
     fits(pattern, name) || plain.is_some_and(|(plain, _)| fits(pattern, plain.trim_end_matches('_')))

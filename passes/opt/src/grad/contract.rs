@@ -43,7 +43,8 @@ fn product(cx: &mut Cx, operand: usize, sides: &[Side; 2]) -> InstrId {
     let first_far = n_batch + if operand == 0 { own.own.len() } else { 0 };
     let far_of_ct: Vec<usize> = (first_far..first_far + far.own.len()).collect();
     let batch_of_ct: Vec<usize> = (0..n_batch).collect();
-    // What the product's dimensions are in the operand: the contracted ones come in the other operand's order.
+    // What the product's dimensions are in the operand: the contracted ones come in the other operand's
+    // order.
     let mut contracted: Vec<(usize, usize)> =
         far.contracted.iter().copied().zip(own.contracted.iter().copied()).collect();
     contracted.sort_unstable();

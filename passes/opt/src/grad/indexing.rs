@@ -77,8 +77,8 @@ fn renamed(cx: &Cx, to_scatter: bool) -> Vec<Attr> {
     found.chain(kept).collect()
 }
 
-/// Added up where it was read, in zeros: of updates that are split over devices each device makes a part of the
-/// sum, and what the operand's cotangent has been so far must be in it once.
+/// Added up where it was read, in zeros: of updates that are split over devices each device makes a part of
+/// the sum, and what the operand's cotangent has been so far must be in it once.
 pub(super) fn gather(cx: &mut Cx) -> Result<()> {
     let (ct, dtype) = (cx.ct(), cx.result().dtype);
     let limits = limits(cx, cx.instr.ints(Key::SliceSizes), Key::StartIndexMap);

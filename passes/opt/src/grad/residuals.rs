@@ -1,4 +1,5 @@
-//! What the backward part of a loop's body reads of the forward part: computed again where that is cheap, else stacked.
+//! What the backward part of a loop's body reads of the forward part: computed again where that is cheap,
+//! else stacked.
 
 use super::elementwise::is_elementwise;
 use phzc_ir::build::Builder;

@@ -1,4 +1,5 @@
-//! A computation being differentiated: the cotangents of its values, and where its values are in the backward part.
+//! A computation being differentiated: the cotangents of its values, and where its values are in the backward
+//! part.
 
 use super::activity::Activity;
 use super::pieces::join;
@@ -15,7 +16,8 @@ use std::rc::Rc;
 /// Reads the cotangents of an instruction's results and gives cotangents to its operands.
 pub(super) type Rule = fn(&mut Cx) -> Result<()>;
 
-/// A computation and the cotangents of its values so far. Backward instructions go to the builder's innermost computation.
+/// A computation and the cotangents of its values so far. Backward instructions go to the builder's innermost
+/// computation.
 pub(super) struct Scope {
     /// The forward part's computation.
     pub comp: CompId,

@@ -1,4 +1,5 @@
-//! Values that cancel: the maximum that a softmax or a log-sum-exp subtracts has no influence, so no gradient goes there.
+//! Values that cancel: the maximum that a softmax or a log-sum-exp subtracts has no influence, so no gradient
+//! goes there.
 
 use phzc_ir::dtype::Class;
 use phzc_ir::ops::{literal, reducer};

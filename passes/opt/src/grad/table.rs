@@ -9,7 +9,8 @@ use phzc_ir::{Instr, Key, Opcode, notes};
 /// The note of an instruction that no gradient goes through.
 pub const STOP: &str = "stop";
 
-/// How the cotangents of an instruction's operands follow from those of its results; `None` if that is not known.
+/// How the cotangents of an instruction's operands follow from those of its results; `None` if that is not
+/// known.
 ///
 /// Tuples, their elements and barriers need none: [`super::scope::home`] looks through them.
 pub(super) fn rule(instr: &Instr) -> Option<Rule> {

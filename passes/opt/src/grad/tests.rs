@@ -89,7 +89,8 @@ fn check_program(text: &str) -> Module {
     module
 }
 
-/// The same for instructions after `x = f64[2,3]`, `p` (the same, positive) and `w = f64[3,2]`; the last is the result.
+/// The same for instructions after `x = f64[2,3]`, `p` (the same, positive) and `w = f64[3,2]`; the last is
+/// the result.
 fn check(instrs: &str) -> Module {
     let shared = "add { a = f64[] parameter(0) b = f64[] parameter(1) ROOT r = f64[] add(a, b) }
         max { a = f64[] parameter(0) b = f64[] parameter(1) ROOT r = f64[] maximum(a, b) }

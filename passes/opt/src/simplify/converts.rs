@@ -48,8 +48,8 @@ fn significand(dtype: DType) -> u32 {
     }
 }
 
-/// Whether a conversion from `through` says by its numbers alone what becomes of them: integers are cut off where
-/// they come from integers and clamped where they come from floats, so that those may not be exchanged.
+/// Whether a conversion from `through` says by its numbers alone what becomes of them: integers are cut off
+/// where they come from integers and clamped where they come from floats, so that those may not be exchanged.
 fn is_direct(through: DType, to: DType) -> bool {
     let is_float = |dtype: DType| dtype.class() == Class::Float;
     match to.class() {

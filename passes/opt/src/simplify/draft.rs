@@ -100,7 +100,8 @@ impl<'a> Draft<'a> {
         self.counts.fire(rule);
     }
 
-    /// Whether rules may rewrite the instruction: it is an array of fixed sizes, or a tuple, without an order.
+    /// Whether rules may rewrite the instruction: it is an array of fixed sizes, or a tuple, without an
+    /// order.
     pub fn is_rewritable(&self, instr: &Instr) -> bool {
         let is_fixed = |shape: &Shape| match shape {
             Shape::Array(array) => array.dynamic == 0,
@@ -119,7 +120,10 @@ impl<'a> Draft<'a> {
             Made::Instr(made) => {
                 let view = View { comps: self.callees, instrs: &self.instrs, instr: made };
                 let inferred = (made.op.def().infer)(&view);
-                let fits = matches!(&inferred, Ok(shape) if shape.as_ref().is_none_or(|it| it.same_type(&made.shape)));
+                let is_like = |shape: &Option<phzc_ir::Shape>| {
+                    shape.as_ref().is_none_or(|it| it.same_type(&made.shape))
+                };
+                let fits = inferred.as_ref().is_ok_and(is_like);
                 debug_assert!(fits, "`{}` became {made:?}: {inferred:?}", instr.name);
                 fits
             }

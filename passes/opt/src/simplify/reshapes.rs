@@ -14,8 +14,8 @@ pub(super) fn of_reshape(cx: &mut Draft, instr: &Instr) -> Option<Made> {
     instead(instr, Opcode::Reshape, &[x], Vec::new())
 }
 
-/// The dimension of `to` that dimension `dim` of `from` is, after a reshape: of its size, and as many elements
-/// before it. None for sizes below 2, which tell nothing.
+/// The dimension of `to` that dimension `dim` of `from` is, after a reshape: of its size, and as many
+/// elements before it. None for sizes below 2, which tell nothing.
 fn same_dim(from: &ArrayShape, to: &ArrayShape, dim: usize) -> Option<usize> {
     let before = |array: &ArrayShape, dim: usize| array.dims[..dim].iter().product::<i64>();
     let is_same = |&at: &usize| to.dims[at] == from.dims[dim] && before(to, at) == before(from, dim);

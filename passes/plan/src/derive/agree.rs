@@ -118,7 +118,8 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// `split as [x, -, y]` by dimension up to the last split one; `whole`; with the stage where there are several.
+/// `split as [x, -, y]` by dimension up to the last split one; `whole`; with the stage where there are
+/// several.
 pub fn describe(leaf: Leaf, meshes: &[Mesh]) -> String {
     let mut layout = describe_layout(leaf, &meshes[leaf.stage]);
     if leaf.partial != 0 {

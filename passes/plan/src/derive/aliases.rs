@@ -1,5 +1,6 @@
-//! What the header says about buffers: outputs that reuse those of parameters (`input_output_alias`), and parameters whose buffers
-//! may be used for anything (`buffer_donor`). XLA's verifier has the same rules but for layouts and stages, which it does not know.
+//! What the header says about buffers: outputs that reuse those of parameters (`input_output_alias`), and
+//! parameters whose buffers may be used for anything (`buffer_donor`). XLA's verifier has the same rules but
+//! for layouts and stages, which it does not know.
 
 use super::agree::describe;
 use super::{Facts, Leaf, Problem};

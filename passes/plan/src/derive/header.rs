@@ -14,7 +14,8 @@ const MAX_MICROBATCHES: usize = 1 << 20;
 /// What the header says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// The mesh of each stage; one where there are no stages. Stages that share a device group have meshes of as many devices.
+    /// The mesh of each stage; one where there are no stages. Stages that share a device group have meshes of
+    /// as many devices.
     pub meshes: Vec<Mesh>,
     /// Microbatches of one step.
     pub n_microbatches: usize,
@@ -62,7 +63,8 @@ pub fn header(module: &Module) -> Result<Header> {
     Ok(Header { meshes, n_microbatches, schedule, plan, is_local })
 }
 
-/// Errors unless the header says of the first stage's mesh, and of the largest stage's devices, what the stages' meshes are.
+/// Errors unless the header says of the first stage's mesh, and of the largest stage's devices, what the
+/// stages' meshes are.
 fn agree(module: &Module, meshes: &[Mesh]) -> Result<()> {
     let n_devices = meshes.iter().map(Mesh::n_devices).max().unwrap_or(1).to_string();
     let said = [

@@ -1,9 +1,9 @@
 //! One op on one mesh: which loop each axis splits, what that leaves to communicate, and what is not legal.
 //!
 //! Axis by axis. An axis on a pass loop of the result splits that loop: operands that hold the loop are split
-//! alike or sliced locally. An axis on a reduction loop of the operands leaves partial results: an all-reduce,
-//! or a reduce-scatter where the result is split by that axis. Anything else would take a change of layout that
-//! the plan does not mention.
+//! alike or sliced locally. An axis on a reduction loop of the operands leaves partial results: an
+//! all-reduce, or a reduce-scatter where the result is split by that axis. Anything else would take a change
+//! of layout that the plan does not mention.
 
 use super::split::{Split, splits};
 use crate::pricing::{AxisMask, axes_of};
@@ -34,8 +34,8 @@ pub struct OpStep {
     pub operand: Option<usize>,
     /// The result leaf that moves.
     pub result: usize,
-    /// The axes along which the message is as many times as large as what one device has of the tensor: of an operand before an
-    /// all-gather, of a result after all reduce-scatters.
+    /// The axes along which the message is as many times as large as what one device has of the tensor: of an
+    /// operand before an all-gather, of a result after all reduce-scatters.
     pub larger_along: AxisMask,
     /// Whether the plan does not mention it.
     pub is_implicit: bool,
@@ -62,8 +62,8 @@ impl Loops {
     }
 }
 
-/// The loops of an op with these layouts of operand leaves (none: lands as wanted) and result leaves, which stays
-/// partial over the axes `left`.
+/// The loops of an op with these layouts of operand leaves (none: lands as wanted) and result leaves, which
+/// stays partial over the axes `left`.
 pub fn loops(
     rule: &Rule,
     operands: &[Option<Layout>],

@@ -1,8 +1,8 @@
 //! Which values exist once per microbatch: activations do, parameters and gradient sums do not.
 //!
 //! The text holds the whole batch. With `M` microbatches a value that depends on the step's data is there `M`
-//! times with an `M`-th of the bytes; one that the update phase reads, or that is an output, is summed up over
-//! the microbatches; one that depends on parameters alone is made anew by every microbatch.
+//! times with an `M`-th of the bytes; one that the update phase reads, or that is an output, is summed up
+//! over the microbatches; one that depends on parameters alone is made anew by every microbatch.
 
 use super::read::element_start;
 use super::{Facts, InstrFacts, Phase, aliased, control_flow, is_naming, operand_origins, origins};
@@ -91,7 +91,8 @@ impl Finder<'_> {
         }
     }
 
-    /// A carried value is what it starts as, or what an iteration makes of it: the more, until nothing changes.
+    /// A carried value is what it starts as, or what an iteration makes of it: the more, until nothing
+    /// changes.
     fn carried(&mut self, instr: &Instr, first: Natures, summed: &[bool]) -> Natures {
         let mut natures = first;
         loop {

@@ -1,8 +1,8 @@
 //! A change of layout as a sequence of single movements, in closed form: slices, then permutes, then
 //! all-to-alls, then all-gathers (reference/cfp-alpa.md 4.2).
 //!
-//! Several axes of one dimension are gathered at once. A slice adds, and a gather removes, the minor axis of a
-//! dimension; where the axis is not the minor one, the tiles are permuted first.
+//! Several axes of one dimension are gathered at once. A slice adds, and a gather removes, the minor axis of
+//! a dimension; where the axis is not the minor one, the tiles are permuted first.
 
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
@@ -20,8 +20,8 @@ pub struct Move {
     pub layout: Layout,
 }
 
-/// The movements from one layout of a tensor with these dimensions to another. Where slices would cut a dimension too small, before
-/// others have made it whole again, what goes elsewhere is gathered first.
+/// The movements from one layout of a tensor with these dimensions to another. Where slices would cut a
+/// dimension too small, before others have made it whole again, what goes elsewhere is gathered first.
 pub fn moves(from: Layout, to: Layout, dims: &[i64], mesh: &Mesh) -> Vec<Move> {
     let mover = || Mover { mesh, rank: dims.len(), at: from, to, found: Vec::new() };
     let mut usual = mover();
@@ -56,8 +56,8 @@ impl Mover<'_> {
         self.at = layout;
     }
 
-    /// An axis of equal size that leaves the dimension which `axis` enters and is used nowhere else afterwards;
-    /// the first to enter takes the place of the first to leave.
+    /// An axis of equal size that leaves the dimension which `axis` enters and is used nowhere else
+    /// afterwards; the first to enter takes the place of the first to leave.
     fn replaced_by(&self, axis: usize) -> Option<usize> {
         let dim = self.to.dim_of(axis)?;
         let is_like = |other: &usize| self.mesh.sizes[*other] == self.mesh.sizes[axis];
@@ -146,7 +146,8 @@ impl Mover<'_> {
         }
     }
 
-    /// A permute where these axes are not the minor ones of the dimension; more major ones take no part in it.
+    /// A permute where these axes are not the minor ones of the dimension; more major ones take no part in
+    /// it.
     fn expose(&mut self, axes: &[usize], dim: Option<usize>) {
         let Some(dim) = dim else { return };
         let minor: SmallVec<[usize; 4]> =

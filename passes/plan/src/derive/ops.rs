@@ -183,8 +183,9 @@ pub fn is_move(instr: &Instr) -> bool {
     is_call && instr.operands.len() == 1
 }
 
-/// Whether the text is to be read as GSPMD partitions it, where sums are done whole, one loop after the other, and no
-/// all-reduce becomes a reduce-scatter: the note `phzc.partitioner="gspmd"` on the module (docs/xla-judge.md).
+/// Whether the text is to be read as GSPMD partitions it, where sums are done whole, one loop after the
+/// other, and no all-reduce becomes a reduce-scatter: the note `phzc.partitioner="gspmd"` on the module
+/// (docs/xla-judge.md).
 fn is_gspmd(module: &Module) -> bool {
     module.note(notes::PARTITIONER).as_deref() == Some("gspmd")
 }

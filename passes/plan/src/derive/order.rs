@@ -1,9 +1,10 @@
 //! Whether every value is there before it is read, task by task.
 //!
-//! A task is a stage's forward or backward part for one microbatch, or the gradients of weights that a zero-bubble schedule
-//! puts off. What every schedule promises about the tasks of one microbatch is [`comes_before`]; the update comes after all
-//! microbatches. Tuples are seen through, leaf by leaf; what passes a barrier is there once all that passes it is. Parameters
-//! are always there, and every task makes for itself what is made of constants alone.
+//! A task is a stage's forward or backward part for one microbatch, or the gradients of weights that a
+//! zero-bubble schedule puts off. What every schedule promises about the tasks of one microbatch is
+//! [`comes_before`]; the update comes after all microbatches. Tuples are seen through, leaf by leaf; what
+//! passes a barrier is there once all that passes it is. Parameters are always there, and every task makes
+//! for itself what is made of constants alone.
 
 use super::origin::origin_by;
 use super::{
@@ -45,15 +46,16 @@ impl When {
 /// What an instruction waits for: when that is made, and the first that is made then.
 type Waits = BTreeMap<When, InstrId>;
 
-/// A problem for every instruction that reads what is made later, and for every one in a loop or a branch that says it runs
-/// at another time than what runs it.
+/// A problem for every instruction that reads what is made later, and for every one in a loop or a branch
+/// that says it runs at another time than what runs it.
 pub fn problems(module: &Module, facts: &Facts) -> Vec<Problem> {
     let mut found: Vec<Problem> = early(module, facts).into_iter().map(|(problem, _)| problem).collect();
     found.extend(inside(module, facts));
     found
 }
 
-/// The same of changes of layout and of what reads them, which are no tasks of their own in the program of one device.
+/// The same of changes of layout and of what reads them, which are no tasks of their own in the program of
+/// one device.
 pub fn problems_of_moves(module: &Module, facts: &Facts) -> Vec<Problem> {
     let is_asked = |problem: &Problem, read: InstrId| {
         [problem.instr, read].into_iter().any(|id| is_move(module.entry().instr(id)))
@@ -162,7 +164,8 @@ fn remedy(reader: When, maker: When) -> &'static str {
     }
 }
 
-/// Instructions of loops and branches that name another stage or phase than the instruction of the entry that runs them.
+/// Instructions of loops and branches that name another stage or phase than the instruction of the entry that
+/// runs them.
 fn inside(module: &Module, facts: &Facts) -> Vec<Problem> {
     let entry = module.entry;
     let all = module.entry().iter().map(|(id, _)| Some(id)).collect();

@@ -25,7 +25,8 @@ impl BatchSplit {
     }
 }
 
-/// The batch of every tensor in a planned module, as its devices have it: where several dimensions run over the batch, the first.
+/// The batch of every tensor in a planned module, as its devices have it: where several dimensions run over
+/// the batch, the first.
 pub fn batch_splits(module: &Module, facts: &Facts) -> Vec<BatchSplit> {
     batch_splits_of(facts, &Graph::build(module))
 }

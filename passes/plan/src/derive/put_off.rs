@@ -1,7 +1,8 @@
 //! The part of backward that can be put off: no gradient that another stage waits for is made of it.
 //!
-//! Gradients of weights are of it, and what only they need. A zero-bubble schedule runs it when a stage is idle. It is
-//! found by reachability: what another stage's forward or backward part reads, and what that is made of, is waited for.
+//! Gradients of weights are of it, and what only they need. A zero-bubble schedule runs it when a stage is
+//! idle. It is found by reachability: what another stage's forward or backward part reads, and what that is
+//! made of, is waited for.
 
 use super::origin::origin_by;
 use super::{Facts, InstrFacts, Nature, Phase, is_naming};

@@ -133,7 +133,8 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Who has the notes on sums for an instruction: the loop for the tuple that its body or condition starts with.
+/// Who has the notes on sums for an instruction: the loop for the tuple that its body or condition starts
+/// with.
 fn noted<'m>(module: &'m Module, comp: CompId, instr: &'m Instr) -> &'m Instr {
     let is_carried = instr.op == Opcode::Parameter && matches!(instr.shape, Shape::Tuple(_));
     if !is_carried || comp == module.entry || partial::is_noted(instr) {

@@ -53,14 +53,16 @@ pub fn is_linear(
     is_flat && (view.instr.op.def().linear)(view).iter().any(fits)
 }
 
-/// The axes over which an op leaves the sums that it makes itself undone: those of its result that no operand brings.
+/// The axes over which an op leaves the sums that it makes itself undone: those of its result that no operand
+/// brings.
 pub fn left(operands: &[AxisMask], results: &[Leaf]) -> AxisMask {
     let brought = operands.iter().fold(0, |all, axes| all | axes);
     let said = results.iter().fold(0, |all, leaf| all | leaf.partial);
     said & !brought
 }
 
-/// What a movement does to a partial value: the axes it scatters, those it reduces, and the layout after both.
+/// What a movement does to a partial value: the axes it scatters, those it reduces, and the layout after
+/// both.
 ///
 /// An axis can be scattered where its tiles are the next minor ones of their dimension.
 pub fn reductions(from: Layout, to: Layout, partial: AxisMask) -> (AxisMask, AxisMask, Layout) {

@@ -1,10 +1,12 @@
 //! What a stage holds where gradients of weights are put off: more than the order of the text shows.
 //!
-//! A microbatch is in one of two states between its tasks: it waits for gradients, with all that its forward part has saved;
-//! or its gradients of weights are put off, with what they read: saved values and gradients. No more microbatches than
-//! [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the first state, none that is under way counted, and no more than
-//! [`Schedule::n_in_flight`](phzc_cost::Schedule::n_in_flight) in both. One of them is under way: the sweep over the text has its
-//! values, those that are put off for until the last backward instruction, and gradients among them from the start.
+//! A microbatch is in one of two states between its tasks: it waits for gradients, with all that its forward
+//! part has saved; or its gradients of weights are put off, with what they read: saved values and gradients.
+//! No more microbatches than [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the first state,
+//! none that is under way counted, and no more than
+//! [`Schedule::n_in_flight`](phzc_cost::Schedule::n_in_flight) in both. One of them is under way: the sweep
+//! over the text has its values, those that are put off for until the last backward instruction, and
+//! gradients among them from the start.
 
 use super::live::{Arrival, Live, is_passed_on};
 use crate::derive::{Facts, InstrFacts, Nature, Phase, is_naming, put_off_of_plan};
@@ -60,7 +62,8 @@ impl<'a> Held<'a> {
         Held { module, facts, live, values, arrivals, last: 0 }
     }
 
-    /// Bytes that one microbatch keeps in a stage between its forward and its backward part, or for the update.
+    /// Bytes that one microbatch keeps in a stage between its forward and its backward part, or for the
+    /// update.
     pub fn kept_bytes(&self, stage: usize) -> f64 {
         let bytes = self.bytes(stage);
         bytes.saved + bytes.gradients
@@ -87,8 +90,8 @@ impl<'a> Held<'a> {
         made.phase == Phase::Backward && made.natures.get(leaf) == Some(&Nature::Part)
     }
 
-    /// Bytes on a device of a stage with `n_held` microbatches in flight: the most that those which are not under way have, and the gradients
-    /// of the one that is.
+    /// Bytes on a device of a stage with `n_held` microbatches in flight: the most that those which are not
+    /// under way have, and the gradients of the one that is.
     pub fn others_bytes(&self, stage: usize, n_held: usize) -> f64 {
         let (header, bytes) = (&self.facts.header, self.bytes(stage));
         let n_others = n_held.saturating_sub(1);

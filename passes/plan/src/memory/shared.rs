@@ -1,8 +1,10 @@
 //! What a device group that holds several stages keeps of microbatches which are not under way.
 //!
-//! The sweep over the text has one microbatch, on its way through all stages of the group: what its forward parts have saved by an
-//! instruction is there. The order of the tasks says what all microbatches keep while a stage's part is under way
-//! ([`Interleaving::held_by_task`](phzc_cost::schedule::Interleaving::held_by_task)); the rest of that is the others'.
+//! The sweep over the text has one microbatch, on its way through all stages of the group: what its forward
+//! parts have saved by an instruction is there. The order of the tasks says what all microbatches keep while
+//! a stage's part is under way
+//! ([`Interleaving::held_by_task`](phzc_cost::schedule::Interleaving::held_by_task)); the rest of that is the
+//! others'.
 
 use super::held::Held;
 use super::live::Live;
@@ -121,7 +123,8 @@ mod tests {
         .expect("legal")
     }
 
-    /// Bytes that the tasks of each group hold between forward and backward, by the replay: each stage what it receives and what it makes.
+    /// Bytes that the tasks of each group hold between forward and backward, by the replay: each stage what
+    /// it receives and what it makes.
     fn held_bytes(widths: &[usize], n_chunks: usize, n_microbatches: usize) -> Vec<f64> {
         let n = widths.len() - 1;
         let pipeline = Pipeline {
@@ -165,7 +168,8 @@ mod tests {
                     4.0 * (widths[stage] * widths[stage + 1] + last) as f64
                 };
                 let weights: f64 = (group..n_stages).step_by(n_groups).map(weights).sum();
-                // One microbatch's input, output and their gradients, of any stage; sums of gradients are as large as weights.
+                // One microbatch's input, output and their gradients, of any stage; sums of gradients are as
+                // large as weights.
                 let widest = 4 * BATCH / n_microbatches * widths.iter().max().expect("some");
                 let inputs = if group == 0 { 0.0 } else { widest as f64 };
                 let (least, most) = (weights + held[group], 2.0 * weights + held[group] + 4.0 * widest as f64);

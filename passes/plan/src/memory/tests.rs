@@ -218,7 +218,8 @@ fn stages_hold_what_they_receive_and_activations_of_the_microbatches_in_flight()
         ROOT d = f32[16,16] dot(g, h), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, {b0}
         }}"
     );
-    // Stage 0: x and h for 2 of 4 microbatches, g received for 1, and the whole d. Stage 1: h and y of 1, g of 1.
+    // Stage 0: x and h for 2 of 4 microbatches, g received for 1, and the whole d. Stage 1: h and y of 1, g
+    // of 1.
     assert_eq!(peaks(header, &text), [1024.0 * (0.25 + 0.5 + 0.25 + 1.0), 1024.0 * 0.75]);
 }
 
@@ -255,7 +256,8 @@ fn what_gradients_of_weights_read_is_held_until_they_are_made() {
         split_step("zero-bubble", 4),
         [(1.0 + 2.0 + 2.0) * quarter + whole, (4.0 + 1.0) * quarter + whole]
     );
-    // Of one alone k and dk wait for the weight's product, and dh has been made by then: it may still be under way.
+    // Of one alone k and dk wait for the weight's product, and dh has been made by then: it may still be
+    // under way.
     assert_eq!(split_step("1f1b", 1), [4.0 * whole, 3.0 * whole]);
     assert_eq!(split_step("zero-bubble", 1), [4.0 * whole, 4.0 * whole]);
 }

@@ -62,8 +62,8 @@ pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePri
     prices
 }
 
-/// No plan of a program, given without layouts, takes less on a cluster, whatever it computes again: all its products in tiles that
-/// fit, spread evenly. Per instruction of the entry: how many it stands for.
+/// No plan of a program, given without layouts, takes less on a cluster, whatever it computes again: all its
+/// products in tiles that fit, spread evenly. Per instruction of the entry: how many it stands for.
 pub fn products_secs(module: &Module, facts: &Facts, cluster: &Cluster, n_alike: &[f64]) -> f64 {
     let secs = |comp: CompId| {
         let n_alike = |id: InstrId| if comp == module.entry { n_alike[id.index()] } else { 1.0 };
@@ -98,7 +98,8 @@ impl Runs {
     }
 }
 
-/// An op that touches data runs per microbatch on its part; one on sums of microbatches once; others anew each time.
+/// An op that touches data runs per microbatch on its part; one on sums of microbatches once; others anew
+/// each time.
 pub(super) fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
     let all = &facts.comps[comp.index()];
     let operands = instr.operands.iter().flat_map(|operand| &all[operand.index()].natures);

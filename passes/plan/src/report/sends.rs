@@ -1,7 +1,7 @@
 //! What goes from stage to stage: a value goes on, stage by stage, to the farthest one that reads it.
 //!
-//! A part of the batch goes once per microbatch; weights' casts, sums over microbatches and what updates read (the gradient of a weight
-//! that two stages share, the parts of a norm) go once per step.
+//! A part of the batch goes once per microbatch; weights' casts, sums over microbatches and what updates read
+//! (the gradient of a weight that two stages share, the parts of a norm) go once per step.
 
 use super::CollectiveUse;
 use crate::derive::{Facts, Nature, Phase, is_naming, origin};
@@ -114,7 +114,8 @@ struct Reach {
     bytes: f64,
 }
 
-/// The values that instructions of other stages read, by maker, leaf, and whether updates are the readers. A loop is one instruction.
+/// The values that instructions of other stages read, by maker, leaf, and whether updates are the readers. A
+/// loop is one instruction.
 fn reaches(module: &Module, facts: &Facts) -> BTreeMap<(InstrId, usize, bool), Reach> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
     let mut found: BTreeMap<(InstrId, usize, bool), Reach> = BTreeMap::new();

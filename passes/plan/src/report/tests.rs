@@ -101,7 +101,8 @@ fn a_pipeline_has_a_bubble_and_sends() {
     let (bytes, stage) = (4096.0 * 4096.0 * 2.0, &plan.stages[0]);
     let send = cluster.send_secs(bytes / 4.0, false);
     assert_eq!((plan.n_devices, stage.devices, plan.stages[1].devices), (2, [0, 0], [1, 1]));
-    // A quarter of the rows each time; the output is a sum over the microbatches: a quarter of the sums, and no fewer tiles.
+    // A quarter of the rows each time; the output is a sum over the microbatches: a quarter of the sums, and
+    // no fewer tiles.
     let product = |m, k| cluster.accelerator.gemm_secs(&Gemm::new(m, 4096.0, k), "bf16", Role::Write);
     let (rows, sums) = (product(1024.0, 4096.0), product(4096.0, 1024.0));
     assert!((stage.forward_secs - rows).abs() < 1e-12 && (plan.stages[1].forward_secs - sums).abs() < 1e-12);
@@ -114,7 +115,8 @@ fn a_pipeline_has_a_bubble_and_sends() {
     );
 }
 
-/// The gradients of two stages for one weight are added by the update of the second: one message after all microbatches.
+/// The gradients of two stages for one weight are added by the update of the second: one message after all
+/// microbatches.
 #[test]
 fn what_an_update_reads_of_another_stage_is_sent_once() {
     let place = |phase: &str, stage: usize| {
@@ -180,7 +182,8 @@ fn what_the_backward_part_repeats_is_recomputation() {
     let plan = plan(&recomputing(), &cluster()).expect("a legal header");
     let [first, second] = &plan.stages[..] else { panic!("two stages") };
     assert!(first.recompute_secs > 0.0 && (first.recompute_secs - first.forward_secs).abs() < 1e-15);
-    // `again` has a quarter of the rows each time; `d` sums over a quarter of them, which leaves its tiles as many as they are.
+    // `again` has a quarter of the rows each time; `d` sums over a quarter of them, which leaves its tiles as
+    // many as they are.
     let sums = Gemm::new(4096.0, 4096.0, 1024.0);
     let sums = cluster().accelerator.gemm_secs(&sums, "bf16", Role::Write);
     assert!((first.backward_secs - first.recompute_secs - sums).abs() < 1e-15, "{first:?}");

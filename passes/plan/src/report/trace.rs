@@ -1,9 +1,11 @@
-//! The schedule as a trace that chrome://tracing and Perfetto draw (Trace Event Format): a track per stage, or per device group.
+//! The schedule as a trace that chrome://tracing and Perfetto draw (Trace Event Format): a track per stage,
+//! or per device group.
 //!
-//! Each stage is a process: a thread for what its devices compute, one for what it sends, and a counter of the memory
-//! of each of its devices. Stages that share devices are one process. All devices of a stage do the same. Times are microseconds after the step's start, from the
-//! replay of the schedule ([`phzc_cost::Timeline`]); updates start when all microbatches are done. The counter is the
-//! most that a device needs while it holds the activations of so many microbatches: its peak is the plan's.
+//! Each stage is a process: a thread for what its devices compute, one for what it sends, and a counter of
+//! the memory of each of its devices. Stages that share devices are one process. All devices of a stage do
+//! the same. Times are microseconds after the step's start, from the replay of the schedule
+//! ([`phzc_cost::Timeline`]); updates start when all microbatches are done. The counter is the most that a
+//! device needs while it holds the activations of so many microbatches: its peak is the plan's.
 
 use super::{of_groups, pipeline, price, recompute, sends, update_secs};
 use crate::derive::{Facts, Header};

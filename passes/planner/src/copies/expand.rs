@@ -1,5 +1,5 @@
-//! From the plan of a short program to that of the whole one: every instruction takes its layout, and what brings its
-//! operands to where it wants them, from the one that stands for it.
+//! From the plan of a short program to that of the whole one: every instruction takes its layout, and what
+//! brings its operands to where it wants them, from the one that stands for it.
 
 use super::short::Short;
 use indexmap::IndexMap;
@@ -38,13 +38,13 @@ pub struct Source {
     pub reader: InstrId,
 }
 
-/// The whole program, which has no layouts, as the plan of the short one says; and where each instruction of its entry comes from.
+/// The whole program as the plan of the short one says; where each instruction of its entry comes from.
 pub fn expand(whole: &Module, short: &Short, plan: &Module, stages: &Stages) -> (Module, Vec<Source>) {
     merge(whole, short, &[plan], stages).expect("one plan hands nothing over")
 }
 
-/// The same where stages have plans of their own, on other meshes. `None` where a stage would need summands, or a tuple, from a stage
-/// with another plan.
+/// The same where stages have plans of their own, on other meshes. `None` where a stage would need summands,
+/// or a tuple, from a stage with another plan.
 pub fn merge(
     whole: &Module,
     short: &Short,
@@ -252,8 +252,8 @@ impl<'a> Writer<'a> {
         self.whole.root().operands.iter().map(place).collect()
     }
 
-    /// What the plan's instruction `planned` is for a reader: `operand` of the whole program, or that which it stands for,
-    /// brought to where it is wanted.
+    /// What the plan's instruction `planned` is for a reader: `operand` of the whole program, or that which
+    /// it stands for, brought to where it is wanted.
     pub(super) fn value(&mut self, planned: InstrId, operand: Option<InstrId>, stage: usize) -> InstrId {
         if let Some(received) = self.received(planned, operand, stage) {
             return received;

@@ -4,10 +4,10 @@
 //! a1 = dot(x, w1)  a2 = dot(a1, w2)  a3 = dot(a2, w3) …     →     a1 ~ a2 ~ a3 …, w1 ~ w2 ~ w3 …
 //! ```
 //!
-//! Products in a row that repeat say which instructions correspond; from them the correspondence spreads along operands and
-//! readers, to parameters, the backward part and the update. Layers are equal that read and are read exactly as their
-//! neighbours; a program with fewer of them ([`short`]) has all that a plan can differ in, and a plan of it tells that of
-//! the whole ([`expand`]).
+//! Products in a row that repeat say which instructions correspond; from them the correspondence spreads
+//! along operands and readers, to parameters, the backward part and the update. Layers are equal that read
+//! and are read exactly as their neighbours; a program with fewer of them ([`short`]) has all that a plan can
+//! differ in, and a plan of it tells that of the whole ([`expand`]).
 
 pub mod expand;
 mod receive;
@@ -26,8 +26,8 @@ use std::hash::{Hash, Hasher};
 /// Layers that are copies of one another.
 #[derive(Clone, Debug)]
 pub struct Copies {
-    /// Per instruction of the entry: the number of its layer; what comes before the first equal layers and after the last has
-    /// numbers of its own.
+    /// Per instruction of the entry: the number of its layer; what comes before the first equal layers and
+    /// after the last has numbers of its own.
     of: Vec<Option<i32>>,
     /// Per instruction: its counterpart in the next layer.
     pub next: Vec<Option<InstrId>>,
@@ -93,8 +93,8 @@ impl Copies {
         (best.1 > best.0).then_some(self)
     }
 
-    /// Whether an instruction has a counterpart in the next layer that reads the counterparts of what it reads, from the same
-    /// layer or a neighbour.
+    /// Whether an instruction has a counterpart in the next layer that reads the counterparts of what it
+    /// reads, from the same layer or a neighbour.
     fn is_like_next(&self, comp: &Computation, own: i32, id: InstrId, instr: &Instr) -> bool {
         let Some(next) = self.next[id.index()] else { return false };
         let is_alike = |(a, b): (&InstrId, &InstrId)| match self.of[a.index()] {
@@ -177,7 +177,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Readers of `a` and of `b` that do the same, in program order; where one has more of a kind, none of that kind.
+    /// Readers of `a` and of `b` that do the same, in program order; where one has more of a kind, none of
+    /// that kind.
     fn readers_alike(&self, a: InstrId, b: InstrId) -> Vec<(InstrId, InstrId)> {
         let kinds = |of: InstrId| {
             let mut kinds: IndexMap<(u64, usize), Vec<InstrId>, FxBuildHasher> = IndexMap::default();
@@ -223,8 +224,8 @@ impl<'a> Finder<'a> {
             && same_attrs(a, b, &self.canonical)
     }
 
-    /// Whether layers are counted from the program's end: then most of the first products, the forward part's, have their counterparts
-    /// before them.
+    /// Whether layers are counted from the program's end: then most of the first products, the forward
+    /// part's, have their counterparts before them.
     fn is_backwards(&self) -> bool {
         let next = |id: InstrId| self.copies.next[id.index()];
         let ascends: Vec<bool> = self.products().into_iter().filter_map(|id| Some(next(id)? > id)).collect();

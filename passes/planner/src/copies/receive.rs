@@ -1,5 +1,6 @@
-//! What goes from a stage to one with another plan, on another mesh: sums are done where they are made, and a value lands in the layout
-//! that is smallest of those which its reader's plan brings it through; what is made of constants alone each stage makes for itself.
+//! What goes from a stage to one with another plan, on another mesh: sums are done where they are made, and a
+//! value lands in the layout that is smallest of those which its reader's plan brings it through; what is
+//! made of constants alone each stage makes for itself.
 
 use super::expand::Writer;
 use phzc_ir::{
@@ -98,7 +99,8 @@ impl Writer<'_> {
         layout.map_or(1, |layout| layout.n_tiles(&plan.mesh))
     }
 
-    /// A value in its own stage, no sum that is still to be done: as the stage's plan brings it to its reader, or reduced where it lies.
+    /// A value in its own stage, no sum that is still to be done: as the stage's plan brings it to its
+    /// reader, or reduced where it lies.
     fn summed(&mut self, maker: InstrId) -> InstrId {
         let (from, home) = (self.map[maker.index()], self.stages.of[maker.index()]);
         if !partial::is_noted(&self.out[from.index()]) {
@@ -112,7 +114,8 @@ impl Writer<'_> {
         self.moved(from, &like, home, None)
     }
 
-    /// The movements with which the plan of a value's stage does its sum for the reader that is being written.
+    /// The movements with which the plan of a value's stage does its sum for the reader that is being
+    /// written.
     fn own_sum(&self, maker: InstrId, home: usize) -> Option<Vec<InstrId>> {
         let at = self.whole.instr(self.reader).operands.iter().position(|&operand| operand == maker)?;
         let planned = self.planned(self.reader, maker, home).operands[at];

@@ -1,12 +1,14 @@
-//! A program with fewer of its equal layers: the first, two inner ones that stand for all inner ones, and the last.
+//! A program with fewer of its equal layers: the first, two inner ones that stand for all inner ones, and the
+//! last.
 //!
-//! A plan of it in which both inner layers are laid out alike is a plan of the whole program. It costs what the whole
-//! plan costs where each instruction counts as often as there are instructions like it, and each value as often as there
-//! are values that are read like it ([`Weigh::Plan`]).
+//! A plan of it in which both inner layers are laid out alike is a plan of the whole program. It costs what
+//! the whole plan costs where each instruction counts as often as there are instructions like it, and each
+//! value as often as there are values that are read like it ([`Weigh::Plan`]).
 //!
-//! No plan of the whole program, layers laid out alike or not, costs less than two choices together. Take two neighbouring
-//! inner layers of a plan at random: as often as there are such pairs ([`Weigh::Pairs`]), they cost on average what all inner
-//! layers do, but for half of the first and half of the last; one layer alone ([`Weigh::Alone`]) costs no more than these.
+//! No plan of the whole program, layers laid out alike or not, costs less than two choices together. Take two
+//! neighbouring inner layers of a plan at random: as often as there are such pairs ([`Weigh::Pairs`]), they
+//! cost on average what all inner layers do, but for half of the first and half of the last; one layer alone
+//! ([`Weigh::Alone`]) costs no more than these.
 
 mod cut;
 mod ends;
@@ -23,7 +25,8 @@ use phzc_analysis::graph::{Graph, Node, NodeId, Tensor, TensorId};
 use phzc_analysis::phase::{Phase, phases};
 use phzc_ir::{InstrId, Module};
 
-/// Programs with fewer layers, what is before and after the equal ones counted as one each, are planned as they are.
+/// Programs with fewer layers, what is before and after the equal ones counted as one each, are planned as
+/// they are.
 pub const MIN_LAYERS: usize = 16;
 
 /// How often the ends of layers are moved.
@@ -43,14 +46,15 @@ pub struct Short {
     pub n_layers: usize,
     /// Per instruction of the whole entry: its layer.
     pub layer_of: Vec<Option<usize>>,
-    /// Per instruction of the whole entry: those of the short one's that stand for it, the one in the first of both inner
-    /// layers and the one in the last; the same where it is in no inner layer.
+    /// Per instruction of the whole entry: those of the short one's that stand for it, the one in the first
+    /// of both inner layers and the one in the last; the same where it is in no inner layer.
     pub stands: Vec<[InstrId; 2]>,
     /// Per instruction of the short entry: itself in the whole.
     pub whole_of: Vec<InstrId>,
     /// Per instruction of the short entry: its place among the layers that are left.
     place: Vec<Option<usize>>,
-    /// Per instruction of the short entry: its counterparts in the layers before and after, where these are left.
+    /// Per instruction of the short entry: its counterparts in the layers before and after, where these are
+    /// left.
     pub neighbours: Vec<[Option<InstrId>; 2]>,
     /// Per instruction of the short entry that is in the last inner layer: its counterpart in the first.
     twin: Vec<Option<InstrId>>,
@@ -68,7 +72,8 @@ pub enum Weigh {
 }
 
 impl Short {
-    /// The module with fewer layers, with its graph and blocks; `None` where it has few, or something that is in none reads what inner ones make.
+    /// The module with fewer layers, with its graph and blocks; `None` where it has few, or something that is
+    /// in none reads what inner ones make.
     ///
     /// Where a layer ends is chosen so that blocks do not lie in two of them.
     pub fn of(module: &Module) -> Option<(Short, Graph, Blocks)> {
@@ -210,8 +215,8 @@ fn common(purpose: Weigh) -> f64 {
     if purpose == Weigh::Alone { 0.0 } else { 1.0 }
 }
 
-/// The other layers that read a value of layer `own`, in order. What is in no layer and reads what no other layer does is
-/// at the end of the program where the next layer would be.
+/// The other layers that read a value of layer `own`, in order. What is in no layer and reads what no other
+/// layer does is at the end of the program where the next layer would be.
 fn others(tensor: &Tensor, own: usize, place: &[Option<usize>]) -> Vec<usize> {
     let readers = || tensor.uses.iter().map(|&(reader, _)| place[reader as usize]);
     let mut others: Vec<usize> = readers().flatten().filter(|&other| other != own).collect();

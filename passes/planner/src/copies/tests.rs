@@ -103,7 +103,8 @@ fn a_value_that_reads_all_layers_keeps_the_program_whole() {
     assert!(Short::of(&module).is_none());
 }
 
-/// What a choice on fewer layers costs, its bound, and what it and the best choice on all layers cost the whole program.
+/// What a choice on fewer layers costs, its bound, and what it and the best choice on all layers cost the
+/// whole program.
 fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
     let cluster = Cluster::named("a100-8").expect("a known cluster");
     let (mesh, goal) = (Mesh::parse(mesh).expect("a mesh"), Goal { weights: [1.0; 3], memory_bytes });

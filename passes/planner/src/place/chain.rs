@@ -1,6 +1,8 @@
-//! The chain that a pipeline cuts: the instructions of a sharded program in forward order, gathered into layers.
+//! The chain that a pipeline cuts: the instructions of a sharded program in forward order, gathered into
+//! layers.
 //!
-//! All figures are those of the text: what a layer takes is what [`phzc_plan::report`] says its instructions take.
+//! All figures are those of the text: what a layer takes is what [`phzc_plan::report`] says its instructions
+//! take.
 
 use super::cut::{Chain, Level};
 use super::position::positions;
@@ -44,7 +46,8 @@ pub struct Crossing {
 }
 
 impl<'a> Layers<'a> {
-    /// Gathers the instructions of a plan into layers; `short` is what it is a plan of, if that stands for a longer program.
+    /// Gathers the instructions of a plan into layers; `short` is what it is a plan of, if that stands for a
+    /// longer program.
     pub fn new(module: &'a Module, facts: Facts, cluster: &'a Cluster, short: Option<&Short>) -> Layers<'a> {
         let at = positions(module, &facts);
         let (secs, n_positions) = (secs_at(module, &facts, cluster, &at), module.entry().instrs.len());
@@ -58,8 +61,8 @@ impl<'a> Layers<'a> {
         Layers::of_units(module, facts, cluster, units, entry)
     }
 
-    /// The same, cut where another plan of the program is. What both have, and `plain` has, lies in the same layers. `None` where
-    /// the plan has its instructions in another order.
+    /// The same, cut where another plan of the program is. What both have, and `plain` has, lies in the same
+    /// layers. `None` where the plan has its instructions in another order.
     pub fn like(
         module: &'a Module,
         facts: Facts,
@@ -149,8 +152,9 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Bytes that the text needs at its peak beyond what stays for the step and what one microbatch saves, all being one stage: what is
-    /// there for a moment only, which does not depend on how many equal layers there are.
+    /// Bytes that the text needs at its peak beyond what stays for the step and what one microbatch saves,
+    /// all being one stage: what is there for a moment only, which does not depend on how many equal layers
+    /// there are.
     pub fn passing_bytes(&mut self, n_microbatches: usize) -> f64 {
         let share = 1.0 / n_microbatches as f64;
         self.facts.header.n_microbatches = n_microbatches;
@@ -159,7 +163,8 @@ impl<'a> Layers<'a> {
         peak_bytes - fixed.iter().sum::<f64>() - share * flight.iter().sum::<f64>()
     }
 
-    /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per byte.
+    /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per
+    /// byte.
     pub fn levels(&mut self, n_microbatches: usize) -> Vec<Level> {
         self.facts.header.n_microbatches = n_microbatches;
         let mut again = self.again.take().unwrap_or_else(|| self.again(n_microbatches));
@@ -171,7 +176,8 @@ impl<'a> Layers<'a> {
             for (pair, secs) in points.windows(2).zip(secs[kind].windows(2)) {
                 let secs = secs[1] - secs[0];
                 let bytes = (pair[1].saved_bytes - pair[0].saved_bytes) * share;
-                // With other numbers of microbatches the points may be no hull; a kind's levels stay in their order.
+                // With other numbers of microbatches the points may be no hull; a kind's levels stay in their
+                // order.
                 price = price.max(secs / bytes);
                 levels.push((price, Level { kind, secs, bytes, again_bytes: pair[1].again_bytes * share }));
             }
@@ -199,7 +205,8 @@ impl<'a> Layers<'a> {
         again
     }
 
-    /// What is computed again when each layer does so up to some level, of instructions like those of the text in some layers.
+    /// What is computed again when each layer does so up to some level, of instructions like those of the
+    /// text in some layers.
     pub fn marks(&self, again: &[usize], source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
         self.marks_at(self.points(), again, source)
     }
@@ -215,7 +222,8 @@ impl<'a> Layers<'a> {
         marks
     }
 
-    /// Adds what is to be done of an instruction like one of the text's, when its layer computes things again up to some level.
+    /// Adds what is to be done of an instruction like one of the text's, when its layer computes things again
+    /// up to some level.
     pub fn mark(&self, id: InstrId, level: usize, marks: &mut Marks) {
         self.mark_at(self.points(), id, level, marks);
     }
@@ -298,7 +306,8 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// The phase of the last reader of each instruction of the entry; what has no memory of its own is read where its readers are.
+/// The phase of the last reader of each instruction of the entry; what has no memory of its own is read where
+/// its readers are.
 fn last_phases(module: &Module, facts: &Facts) -> Vec<Phase> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
     let mut last = vec![Phase::Forward; all.len()];

@@ -43,7 +43,8 @@ pub struct Chain {
     pub is_all_again: bool,
 }
 
-/// One more thing that the backward part of a run of layers can compute again, after those of its kind that come before.
+/// One more thing that the backward part of a run of layers can compute again, after those of its kind that
+/// come before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
     /// The kind of the runs that have it.
@@ -52,7 +53,8 @@ pub struct Level {
     pub secs: f64,
     /// Bytes that each microbatch in flight need not save.
     pub bytes: f64,
-    /// Bytes that are there while the backward part of one run is under way, with all that such a run computes again by then.
+    /// Bytes that are there while the backward part of one run is under way, with all that such a run
+    /// computes again by then.
     pub again_bytes: f64,
 }
 
@@ -61,8 +63,8 @@ pub struct Level {
 pub struct Cut {
     /// First layer of each stage.
     pub starts: Vec<usize>,
-    /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other schedules see
-    /// `order::step_secs`.
+    /// Seconds of a step. By 1F1B: every stage once, the slowest for each further microbatch; by other
+    /// schedules see `order::step_secs`.
     pub step_secs: f64,
     /// Bytes of the device that needs most.
     pub memory_bytes: f64,
@@ -99,8 +101,8 @@ impl Chain {
         found
     }
 
-    /// Per layer: the least seconds of one microbatch, as if its whole run were in its stage: what is faster made again than read is
-    /// made again. Each layer has its share of what that saves.
+    /// Per layer: the least seconds of one microbatch, as if its whole run were in its stage: what is faster
+    /// made again than read is made again. Each layer has its share of what that saves.
     fn least_secs(&self) -> Vec<f64> {
         let saved = |kind: usize| -> f64 {
             let own = self.levels.iter().filter(|level| level.kind == kind && level.secs < 0.0);
@@ -116,8 +118,8 @@ impl Chain {
         least
     }
 
-    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be filled; of interleaved
-    /// pipelines what equal stages take.
+    /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be
+    /// filled; of interleaved pipelines what equal stages take.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
         let n_groups = self.schedule.n_groups(n_stages);
         let mean = self.least_secs().iter().sum::<f64>() / n_groups as f64;
@@ -132,9 +134,9 @@ impl Chain {
 
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.
     ///
-    /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S` holds
-    /// `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again what saves most bytes per second.
-    /// For interleaved pipelines see `StageTable::even_starts`.
+    /// `T = sum_i t_i + (B-1) max_j t_j + max_j u_j` (Alpa section 5.2, with the update). Stage `i` of `S`
+    /// holds `min(B, S-i)` microbatches, by other schedules more; where that is too much it computes again
+    /// what saves most bytes per second. For interleaved pipelines see `StageTable::even_starts`.
     pub fn cut(&self, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
         let table = StageTable::new(self, n_stages, n_microbatches, limit_bytes);
         let starts = match self.schedule {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Per number of devices, per block: its part of the least seconds of a step in which all devices are as busy as those that run it.
+/// Per number of devices, per block: its part of the least seconds of a step in which all devices are as busy
+/// as those that run it.
 #[derive(Default)]
 pub struct Floors(Mutex<BTreeMap<usize, Vec<f64>>>);
 

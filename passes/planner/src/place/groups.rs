@@ -1,4 +1,5 @@
-//! Numbers of devices that a stage may have: powers of two within a node, whole nodes beyond, and what divides all devices evenly.
+//! Numbers of devices that a stage may have: powers of two within a node, whole nodes beyond, and what
+//! divides all devices evenly.
 
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Result, Span, counted};

@@ -1,7 +1,8 @@
-//! Interleaved pipelines: device groups hold several stages each (Narayanan et al., SC 2021), so a chain is cut into more stages.
+//! Interleaved pipelines: device groups hold several stages each (Narayanan et al., SC 2021), so a chain is
+//! cut into more stages.
 //!
-//! Layouts are those of as many stages as there are groups: a stage's devices are as many. A plan's number of stages is that of its pipeline;
-//! the option `stages` counts groups.
+//! Layouts are those of as many stages as there are groups: a stage's devices are as many. A plan's number of
+//! stages is that of its pipeline; the option `stages` counts groups.
 
 use super::Problem;
 use super::schedule::Wanted;
@@ -26,14 +27,16 @@ pub const NAMES: &[&str] = &[
 /// How many stages per group are tried.
 pub const CHUNKS: [usize; 3] = [2, 3, 4];
 
-/// How many sketches, those that promise most with one stage per group, are worth a look: each is cut for every number of microbatches, and
-/// of many layers a text takes seconds.
+/// How many sketches, those that promise most with one stage per group, are worth a look: each is cut for
+/// every number of microbatches, and of many layers a text takes seconds.
 const MAX_LOOKS: usize = 2;
 
-/// By how much the best cut of a sketch may be slower than the best plan for several stages per group to be worth a try.
+/// By how much the best cut of a sketch may be slower than the best plan for several stages per group to be
+/// worth a try.
 pub const HOPELESS: f64 = 2.0;
 
-/// Of sketches, those that seem faster than all of them with several stages per device group, the fastest first.
+/// Of sketches, those that seem faster than all of them with several stages per device group, the fastest
+/// first.
 pub fn faster<'p>(sketches: &[Sketch<'p>], best_secs: f64) -> Vec<Sketch<'p>> {
     let mut some: Vec<&Sketch> = sketches.iter().filter(|sketch| sketch.is_cut()).collect();
     some.sort_by(|a, b| a.secs.total_cmp(&b.secs));

@@ -86,8 +86,9 @@ impl Limits {
         !self.of.contains_key(&n_microbatches)
     }
 
-    /// The same, now that the text of a cut of `cut_bytes` is known to need `peak_bytes`. What the chain does not know of is there
-    /// whatever it saves; where that would leave nothing, or the text has room left, no more than in proportion.
+    /// The same, now that the text of a cut of `cut_bytes` is known to need `peak_bytes`. What the chain does
+    /// not know of is there whatever it saves; where that would leave nothing, or the text has room left, no
+    /// more than in proportion.
     fn correct(&mut self, n_microbatches: usize, cut_bytes: f64, peak_bytes: f64) -> f64 {
         let (usable, before) = (self.usable_bytes, self.of(n_microbatches));
         let [sum, ratio] = [cut_bytes + usable - peak_bytes, cut_bytes * usable / peak_bytes];

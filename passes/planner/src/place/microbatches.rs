@@ -36,8 +36,8 @@ impl Problem<'_> {
         counts.err().unwrap_or_else(|| Diagnostic::error("no layout of this program is legal"))
     }
 
-    /// The microbatch counts that leave every device a whole sample of each; more than one only if the program
-    /// can run in microbatches.
+    /// The microbatch counts that leave every device a whole sample of each; more than one only if the
+    /// program can run in microbatches.
     pub(super) fn counts_for(&self, text: &Module, facts: &Facts) -> Result<Vec<usize>> {
         let most = if self.counts == [1] { 1 } else { most_parts(text, facts) };
         let fits = |count: &&usize| **count == 1 || (most > 0 && most % **count as i64 == 0);

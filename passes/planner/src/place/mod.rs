@@ -6,9 +6,10 @@
 //! ```
 //!
 //! For every stage count that divides the devices, `shard`'s choice is made again on a stage's devices; the
-//! chain of instructions, in forward order, is cut exactly; of the texts that result, the fastest that fits in
-//! memory, both as `check` and `estimate` see them, is kept. Then the chain is cut over the layouts of all sizes
-//! at once (`unequal`). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition: `shard` has run.
+//! chain of instructions, in forward order, is cut exactly; of the texts that result, the fastest that fits
+//! in memory, both as `check` and `estimate` see them, is kept. Then the chain is cut over the layouts of all
+//! sizes at once (`unequal`). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition:
+//! `shard` has run.
 
 mod chain;
 pub mod cut;
@@ -201,10 +202,12 @@ impl Made {
     }
 }
 
-/// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text takes seconds.
+/// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text
+/// takes seconds.
 const MAX_WRITTEN: usize = 3_000_000;
 
-/// Computing again has been seen to save a fourth of the time. A guess that only says what is looked at: no bound depends on it.
+/// Computing again has been seen to save a fourth of the time. A guess that only says what is looked at: no
+/// bound depends on it.
 const MAY_SAVE: f64 = 1.35;
 
 /// Which activations the backward part computes again.
@@ -233,8 +236,8 @@ impl Problem<'_> {
         self.made.n_instrs.load(Ordering::Relaxed) > MAX_WRITTEN || self.made.is_limited()
     }
 
-    /// No placement takes less, whatever it computes again: its products, or `T >= B t_j + u_j >= sum_j (g_j/D) (B t_j + u_j)` with
-    /// stages on `g_j` of `D` devices, per block what is least over all `g`.
+    /// No placement takes less, whatever it computes again: its products, or `T >= B t_j + u_j >= sum_j
+    /// (g_j/D) (B t_j + u_j)` with stages on `g_j` of `D` devices, per block what is least over all `g`.
     fn floor_secs(&self) -> f64 {
         let n_devices = self.cluster.n_devices();
         let (module, n_alike) = match &self.subject.short {
@@ -282,7 +285,8 @@ impl Problem<'_> {
         Problem { schedule, ..self.clone() }
     }
 
-    /// Layouts are worth a look if they take less than so many times the best plan's seconds: computing again may be faster.
+    /// Layouts are worth a look if they take less than so many times the best plan's seconds: computing again
+    /// may be faster.
     fn may_save(&self) -> f64 {
         if self.recompute == Recompute::Never { 1.0 } else { MAY_SAVE }
     }
@@ -290,7 +294,8 @@ impl Problem<'_> {
     /// The best placement on `wanted` stages, or on any number of them (0).
     fn best(&self, wanted: usize) -> Result<Placement> {
         let (one, many) = self.stage_counts(wanted)?;
-        // Of many layers only the best are written: one stage is sketched like others, unless it is as `shard` left it.
+        // Of many layers only the best are written: one stage is sketched like others, unless it is as
+        // `shard` left it.
         let is_late = self.subject.short.is_some() && self.counts[0] == 1;
         let alone = self.alone();
         let one_stage = |_: &usize| match is_late {
@@ -358,13 +363,15 @@ fn sketches<'p>(
     found
 }
 
-/// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while others are sketched.
+/// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while
+/// others are sketched.
 const LONG: usize = 20_000;
 
 /// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
 const MAX_LIMITED: usize = 1;
 
-/// Sketches that need less memory, for those stage counts that promise most without, and those that promise nothing.
+/// Sketches that need less memory, for those stage counts that promise most without, and those that promise
+/// nothing.
 fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let is_worth = |(at, (secs, _)): &(usize, (f64, Limited))| *at < MAX_LIMITED || secs.is_infinite();

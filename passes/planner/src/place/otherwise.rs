@@ -1,4 +1,5 @@
-//! The layouts that promise most, tried in other ways than the chain takes to be best: it is for 1F1B, and a percent or two off.
+//! The layouts that promise most, tried in other ways than the chain takes to be best: it is for 1F1B, and a
+//! percent or two off.
 
 use super::outcome::Tried;
 use super::staged::Sketch;
@@ -40,8 +41,9 @@ impl<'a> Others<'a> {
 }
 
 impl Problem<'_> {
-    /// The sketches that promise most with nothing and with all computed again, and their numbers of stages with half and twice as many
-    /// microbatches as the best plan has: chains are for 1F1B, and a percent or two off.
+    /// The sketches that promise most with nothing and with all computed again, and their numbers of stages
+    /// with half and twice as many microbatches as the best plan has: chains are for 1F1B, and a percent or
+    /// two off.
     pub(super) fn otherwise<'s>(
         &self,
         others: &'s Others<'s>,

@@ -142,8 +142,8 @@ impl Staged {
     }
 }
 
-/// The fastest placement, with a bound over all that were tried, or `floor_secs` if it computes something again: that may save so
-/// much traffic that it beats all plans which do not.
+/// The fastest placement, with a bound over all that were tried, or `floor_secs` if it computes something
+/// again: that may save so much traffic that it beats all plans which do not.
 ///
 /// # Errors
 /// Why there is none.
@@ -191,7 +191,8 @@ impl Placement {
         let plan = plan_note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
         let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
-        // What `shard` planned is the whole batch on all devices, each value made once: nothing else is of its model.
+        // What `shard` planned is the whole batch on all devices, each value made once: nothing else is of
+        // its model.
         let planned_secs = noted.filter(|_| is_whole && !self.is_eased).unwrap_or(self.time_secs);
         let bound_secs = bound_secs.min(planned_secs);
         let gap = (planned_secs - bound_secs) / planned_secs;

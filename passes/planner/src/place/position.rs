@@ -1,10 +1,12 @@
-//! Where each instruction of the entry lies on the chain that a pipeline cuts: its position in the forward part.
+//! Where each instruction of the entry lies on the chain that a pipeline cuts: its position in the forward
+//! part.
 //!
-//! A forward instruction lies where it stands, but what it makes of weights alone, unless that is smaller than they are, lies where it is
-//! read first: programs prepare weights anywhere. A backward one lies as late as it can, that is where the gradients
-//! that it reads are made, but no later than where the forward part reads its other operands for the last time:
-//! the gradient of a layer's weight is made where the layer is. Positions never rise along the backward part, so
-//! that gradients only ever go to earlier stages. An update lies where its gradient is made.
+//! A forward instruction lies where it stands, but what it makes of weights alone, unless that is smaller
+//! than they are, lies where it is read first: programs prepare weights anywhere. A backward one lies as late
+//! as it can, that is where the gradients that it reads are made, but no later than where the forward part
+//! reads its other operands for the last time: the gradient of a layer's weight is made where the layer is.
+//! Positions never rise along the backward part, so that gradients only ever go to earlier stages. An update
+//! lies where its gradient is made.
 
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::{Instr, InstrId, Module, Opcode, notes};
@@ -89,7 +91,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Places the update: each new parameter where the old one is, all else where it is read, or its gradient made.
+    /// Places the update: each new parameter where the old one is, all else where it is read, or its gradient
+    /// made.
     fn updates(&mut self) {
         let comp = self.module.entry();
         let (aliased, handed_over) = (aliased(self.module), origins(comp, comp.root));
@@ -189,8 +192,8 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether the forward part makes it of weights alone, or it is one. What is smaller than what it is made of stays with that: it is
-/// cheaper to send.
+/// Whether the forward part makes it of weights alone, or it is one. What is smaller than what it is made of
+/// stays with that: it is cheaper to send.
 fn is_prepared(module: &Module, facts: &Facts, id: InstrId) -> bool {
     let (comp, own) = (module.entry(), &facts.comps[module.entry.index()][id.index()]);
     let elements = |instr: &Instr| instr.shape.as_array().map_or(0.0, |array| array.n_elements());
@@ -216,7 +219,8 @@ pub fn free(module: &Module) -> Vec<bool> {
     is_free
 }
 
-/// The phase of every instruction; that of a reshard, and of what is made of weights alone, is its first reader's.
+/// The phase of every instruction; that of a reshard, and of what is made of weights alone, is its first
+/// reader's.
 fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
     let comp = module.entry();
     let noted = &facts.comps[module.entry.index()];

@@ -1,7 +1,8 @@
 //! What the backward part can compute again instead of reading what the forward part has saved.
 //!
-//! Per run of the chain's units: the lower hull of seconds against bytes. Its points are minimum cuts, so that between "nothing again" and
-//! "everything again" lie choices such as attention's weights but not its products. What runs hand on is always saved.
+//! Per run of the chain's units: the lower hull of seconds against bytes. Its points are minimum cuts, so
+//! that between "nothing again" and "everything again" lie choices such as attention's weights but not its
+//! products. What runs hand on is always saved.
 
 pub mod again;
 mod cut;
@@ -25,7 +26,8 @@ pub struct Point {
     pub secs: f64,
     /// Bytes of the whole batch, on one device, that need not be saved.
     pub saved_bytes: f64,
-    /// Bytes of the whole batch, on one device, that are there again while the run's backward part is under way.
+    /// Bytes of the whole batch, on one device, that are there again while the run's backward part is under
+    /// way.
     pub again_bytes: f64,
 }
 
@@ -138,7 +140,8 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The last product of the forward part: what stands before it is read there, whatever phase its reader is said to be of.
+/// The last product of the forward part: what stands before it is read there, whatever phase its reader is
+/// said to be of.
 fn turn(module: &Module, facts: &Facts) -> usize {
     let own = &facts.comps[module.entry.index()];
     own.iter().rposition(|own| own.phase == Phase::Forward && own.product.is_some()).unwrap_or(0)

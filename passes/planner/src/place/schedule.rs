@@ -1,8 +1,9 @@
 //! Which schedule a text runs in: the one that is asked for, or the fastest that fits.
 //!
-//! Cuts are made for the schedule that is asked for, else for 1F1B. Then the other schedules are tried on the text of the cut, as the report has
-//! them. Zero-bubble fills bubbles with gradients of weights. GPipe is faster than 1F1B where sends are slow: fewer of them are
-//! waited for; it needs memory for all microbatches. Interleaved pipelines have more stages, so they are cut anew: see [`super::interleave`].
+//! Cuts are made for the schedule that is asked for, else for 1F1B. Then the other schedules are tried on the
+//! text of the cut, as the report has them. Zero-bubble fills bubbles with gradients of weights. GPipe is
+//! faster than 1F1B where sends are slow: fewer of them are waited for; it needs memory for all microbatches.
+//! Interleaved pipelines have more stages, so they are cut anew: see [`super::interleave`].
 
 use super::Problem;
 use super::chain::Layers;
@@ -48,8 +49,9 @@ impl Wanted {
         if let Wanted::This(schedule) = self { schedule } else { Schedule::OneFOneB }
     }
 
-    /// The share of 1F1B's least time, every stage once and the slowest for each further microbatch, that no schedule falls below: where
-    /// bubbles may be filled, the stages' work remains, `B` of `S + B - 1`. Where device groups hold several stages, they count, not those.
+    /// The share of 1F1B's least time, every stage once and the slowest for each further microbatch, that no
+    /// schedule falls below: where bubbles may be filled, the stages' work remains, `B` of `S + B - 1`. Where
+    /// device groups hold several stages, they count, not those.
     pub fn fill(self, n_stages: usize, most_microbatches: usize) -> f64 {
         match self {
             Wanted::This(Schedule::OneFOneB | Schedule::GPipe) => 1.0,
@@ -111,7 +113,8 @@ mod tests {
     }
 
     proptest! {
-        /// What [`super::super::staged`] takes for a bound, for any cut and any number of microbatches up to the most.
+        /// What [`super::super::staged`] takes for a bound, for any cut and any number of microbatches up to
+        /// the most.
         #[test]
         fn no_schedule_falls_below_its_share_of_the_weighted_sum(pipeline in any_pipeline(), n_more in 0_usize..9) {
             let (n_stages, most) = (pipeline.n_stages(), pipeline.n_microbatches + n_more);

@@ -6,8 +6,8 @@ use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module};
 use phzc_plan::derive::{Phase, derive};
 
-/// Whether the chain of the short program, if there is one, has several places to cut, and in the whole one nothing of the forward part
-/// would then be read before the stage that makes it.
+/// Whether the chain of the short program, if there is one, has several places to cut, and in the whole one
+/// nothing of the forward part would then be read before the stage that makes it.
 pub fn shows_cuts(subject: &Subject, whole: &Module, cluster: &Cluster) -> bool {
     let Some(short) = &subject.short else { return true };
     let Ok(facts) = derive(&short.module) else { return false };

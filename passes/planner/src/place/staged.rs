@@ -74,10 +74,10 @@ pub struct Limited<'p> {
 impl Problem<'_> {
     /// Layouts for several stages, unless they provably take `to_beat` or longer.
     ///
-    /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean:
-    /// with weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as
-    /// the batch allows, the least weighted sum over all layouts bounds every placement on `S` stages. Schedules that fill bubbles
-    /// leave no less than a share of that: see [`super::schedule::Wanted::fill`].
+    /// A step takes `sum_i t_i / B + (B-1)/B max_j t_j + max_j u_j`, and a maximum is at least the mean: with
+    /// weight `(S+B-1)/(B S)` on forward and backward and `1/S` on the update, and `B` as large as the batch
+    /// allows, the least weighted sum over all layouts bounds every placement on `S` stages. Schedules that
+    /// fill bubbles leave no less than a share of that: see [`super::schedule::Wanted::fill`].
     ///
     /// Layouts are chosen as if memory did not matter: microbatches and recomputation may make room.
     pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Tried> {
@@ -121,8 +121,9 @@ impl Problem<'_> {
 }
 
 impl Problem<'_> {
-    /// No plan takes less whose stages have different numbers of devices, each block in one of them. `T >= max_j B t_j >=
-    /// sum_j (g_j/D) B t_j` with stages on `g_j` of `D` devices: per block what is least over sizes.
+    /// No plan takes less whose stages have different numbers of devices, each block in one of them. `T >=
+    /// max_j B t_j >= sum_j (g_j/D) B t_j` with stages on `g_j` of `D` devices: per block what is least over
+    /// sizes.
     pub fn unequal_floor_secs(&self) -> f64 {
         let n_devices = self.cluster.n_devices();
         let sizes = self.groups.sizes();
@@ -208,7 +209,8 @@ impl<'p> Sketch<'p> {
         }
     }
 
-    /// The same with several stages per device group, if the fastest schedule is asked for and that seems to take less than `best_secs`.
+    /// The same with several stages per device group, if the fastest schedule is asked for and that seems to
+    /// take less than `best_secs`.
     pub fn interleaved(&self, best_secs: f64) -> Option<Self> {
         let problem = self.stages.problem;
         let is_open = self.stages.n_stages > 1 && problem.schedule.is_open() && !problem.is_spent();
@@ -240,8 +242,8 @@ impl<'p> Stages<'p> {
         Input { n_microbatches, ..self.problem.subject.input(&self.cluster, &[]) }
     }
 
-    /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether equal layers are laid
-    /// out alike or not.
+    /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether
+    /// equal layers are laid out alike or not.
     fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
         let goal = self.goal(None);
         let n_devices = self.cluster.n_devices();
@@ -265,7 +267,8 @@ impl<'p> Stages<'p> {
         Goal { weights: self.weights, memory_bytes: limit_bytes.map(|limit| self.n_stages as f64 * limit) }
     }
 
-    /// Layouts as sketches: for the whole batch, and for the number of microbatches that would be best if those do not allow it.
+    /// Layouts as sketches: for the whole batch, and for the number of microbatches that would be best if
+    /// those do not allow it.
     fn sketches(&self, solved: Solved, limit_bytes: Option<f64>, bound: &Bound) -> Vec<Sketch<'p>> {
         let (fewest, most) = self.problem.fewest_and_most();
         let chunks = self.problem.schedule.chunks();
@@ -296,7 +299,8 @@ impl<'p> Stages<'p> {
         solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
     }
 
-    /// What the chain takes the best cut in these layouts to take, by how many stages each device group holds.
+    /// What the chain takes the best cut in these layouts to take, by how many stages each device group
+    /// holds.
     fn estimate(&self, n_microbatches: usize, solved: &Solved, chunks: &[usize]) -> Estimate {
         let problem = self.problem;
         let draft = self.draft(self.input(n_microbatches), solved);
@@ -315,7 +319,8 @@ impl<'p> Stages<'p> {
         all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
     }
 
-    /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its seconds, and how many stages.
+    /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its
+    /// seconds, and how many stages.
     fn interleaved(&self, n_microbatches: usize, solved: &Solved, best_secs: f64) -> Option<(f64, usize)> {
         let problem = self.problem;
         let draft = self.draft(self.input(n_microbatches), solved);

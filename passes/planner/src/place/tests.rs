@@ -41,7 +41,8 @@ fn a_cut_takes_as_long_as_the_text_says() {
             let mut placed = module.clone();
             text::write(&mut placed, &layers.stages(&cut.starts), 2, n_microbatches);
             let secs = report::plan(&placed, &cluster).expect("a placed module").time_secs;
-            // Where the cut goes through a fused kernel, the text has two: these programs have no work to speak of.
+            // Where the cut goes through a fused kernel, the text has two: these programs have no work to
+            // speak of.
             let off = (secs - cut.step_secs) / secs;
             assert!(
                 (-0.01..0.1).contains(&off),

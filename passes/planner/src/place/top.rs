@@ -1,4 +1,5 @@
-//! The best plans besides the best one: `place{top=K}`. They differ in their number of stages, of microbatches, or their schedule.
+//! The best plans besides the best one: `place{top=K}`. They differ in their number of stages, of
+//! microbatches, or their schedule.
 
 use super::outcome::Placement;
 use super::schedule::Wanted;
@@ -8,7 +9,8 @@ use phzc_pass::alternative::Alternative;
 use phzc_plan::report::{self, Plan};
 use rayon::prelude::*;
 
-/// What distinguishes a plan: numbers of device groups and microbatches, and the schedule where there are stages.
+/// What distinguishes a plan: numbers of device groups and microbatches, and the schedule where there are
+/// stages.
 type Key = (usize, usize, Option<Schedule>);
 
 /// A plan, and what it is.

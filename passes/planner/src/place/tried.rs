@@ -1,4 +1,5 @@
-//! Tries one stage count: layouts on a stage's devices, the cut, and what the text then says of time and memory.
+//! Tries one stage count: layouts on a stage's devices, the cut, and what the text then says of time and
+//! memory.
 
 use super::chain::Layers;
 use super::cut::{Chain, Cut};
@@ -16,7 +17,8 @@ use phzc_plan::plan_note;
 use phzc_plan::report;
 use phzc_solver::choose::Stop;
 
-/// How many texts are made, with less and less memory to use, when the first turns out to need more than planned.
+/// How many texts are made, with less and less memory to use, when the first turns out to need more than
+/// planned.
 const MAX_TEXTS: usize = 12;
 
 /// Where the chain needs no more of what there is to use, what it does not know of fits beside it.
@@ -25,7 +27,8 @@ pub(super) const SAFE: f64 = 0.4;
 /// The chain is a percent off: of a first text this much is planned with, or a second would have to be made.
 pub(super) const GUESSED: f64 = 0.98;
 
-/// How many texts more are made, each with so much of the memory of the one before, where phases move values for themselves.
+/// How many texts more are made, each with so much of the memory of the one before, where phases move values
+/// for themselves.
 const MOVING_AGAIN: i32 = 6;
 const LESS: f64 = 0.8;
 
@@ -98,8 +101,9 @@ impl Problem<'_> {
         (self.counts.first().copied().unwrap_or(1), self.counts.last().copied().unwrap_or(1))
     }
 
-    /// Cuts a draft; as long as its text needs more memory than there is, cuts it otherwise or makes it `again`
-    /// with less. What the choice and the chain take for memory is scaled by what the text turned out to need.
+    /// Cuts a draft; as long as its text needs more memory than there is, cuts it otherwise or makes it
+    /// `again` with less. What the choice and the chain take for memory is scaled by what the text turned out
+    /// to need.
     pub(super) fn within_memory(
         &self,
         n_stages: usize,
@@ -120,7 +124,8 @@ impl Problem<'_> {
                 }
                 Ok(None) => {
                     let Some(next) = leaner(&draft, &texts, &again) else { break };
-                    // Of many layers the text is written only where the chain, corrected by the last text, sees it fit.
+                    // Of many layers the text is written only where the chain, corrected by the last text,
+                    // sees it fit.
                     (draft, is_new) = (next, self.subject.short.is_none());
                     Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
                 }
@@ -139,8 +144,8 @@ impl Problem<'_> {
         }
     }
 
-    /// The first text that fits, of layouts made with less and less memory where each phase moves values for itself: no
-    /// copy that forward gathers waits for backward.
+    /// The first text that fits, of layouts made with less and less memory where each phase moves values for
+    /// itself: no copy that forward gathers waits for backward.
     fn moving_again(&self, n_stages: usize, again: &impl Fn(f64, bool) -> Option<Draft>) -> Option<Staged> {
         let usable = self.cluster.accelerator.usable_bytes();
         (0..MOVING_AGAIN).find_map(|step| {
@@ -153,8 +158,8 @@ impl Problem<'_> {
 
     /// The best cut of a sharded text over the microbatch counts, with what the report says of the result.
     ///
-    /// The chain only estimates memory. When no cut fits by its estimate, there is none, but of a `new` text the
-    /// one that needs least is tried all the same.
+    /// The chain only estimates memory. When no cut fits by its estimate, there is none, but of a `new` text
+    /// the one that needs least is tried all the same.
     fn cut(&self, draft: &Draft, n_stages: usize, limits: &Limits, is_new: bool) -> Result<Option<Staged>> {
         let text = &draft.text;
         if draft.is_whole && self.subject.short.is_some() && self.counts[0] == 1 {
@@ -187,8 +192,8 @@ impl Problem<'_> {
         self.written(draft, &layers, cut, (n_stages, count)).map(Some)
     }
 
-    /// The fastest cut that fits, over the microbatch counts that the layouts allow, with its count; and the count
-    /// of the fastest cut of all if they do not allow it.
+    /// The fastest cut that fits, over the microbatch counts that the layouts allow, with its count; and the
+    /// count of the fastest cut of all if they do not allow it.
     pub(super) fn fastest(
         &self,
         layers: &mut Layers,
@@ -225,8 +230,8 @@ impl Problem<'_> {
         (best, fastest.map(|it| it.1).filter(|count| !allowed.contains(count)))
     }
 
-    /// The share of its seconds that a chain takes where it computes again what is faster made than read; with other numbers of
-    /// microbatches it is about the same.
+    /// The share of its seconds that a chain takes where it computes again what is faster made than read;
+    /// with other numbers of microbatches it is about the same.
     fn gained_share(&self, layers: &mut Layers, n_stages: usize) -> f64 {
         let count = self.counts[0];
         let mut chain = self.chain(layers, count);

@@ -1,4 +1,5 @@
-//! Stages with different numbers of devices: one chain over the layouts of several sizes, and the text that has each stage in its own.
+//! Stages with different numbers of devices: one chain over the layouts of several sizes, and the text that
+//! has each stage in its own.
 //!
 //! ```text
 //! layouts on 4 devices, on 2, on 1     →     stage 0 on 4, stage 1 on 2, stage 2 on 2
@@ -24,7 +25,8 @@ use std::ops::RangeInclusive;
 
 /// How many sizes there are in one plan at most: those nearest to that of the best plan with equal ones.
 const MAX_SIZES: usize = 4;
-/// By how much the chain must promise less than with equal sizes: it does not know what it costs to go from one mesh to another.
+/// By how much the chain must promise less than with equal sizes: it does not know what it costs to go from
+/// one mesh to another.
 const MARGIN: f64 = 0.002;
 /// The same where a text is long.
 const LONG_MARGIN: f64 = 0.02;
@@ -59,8 +61,8 @@ impl Problem<'_> {
         is_open && wanted != 1 && self.groups.sizes().len() > 1
     }
 
-    /// Whether the chain is so long, on so many devices, that cuts with all sizes would take longer than all else; they are made if they are
-    /// asked for.
+    /// Whether the chain is so long, on so many devices, that cuts with all sizes would take longer than all
+    /// else; they are made if they are asked for.
     pub(super) fn is_huge(&self, wanted: usize) -> bool {
         let n_devices = self.cluster.n_devices();
         let n_units = self.subject.short.as_ref().map_or(MAX_UNITS, |short| CUTS_PER_LAYER * short.n_layers);
@@ -68,8 +70,8 @@ impl Problem<'_> {
         n_units * n_devices > MAX_WORK && !is_asked
     }
 
-    /// The best placement whose stages have different numbers of devices, if it promises to take less than what was tried; what to say
-    /// if there is no other plan either.
+    /// The best placement whose stages have different numbers of devices, if it promises to take less than
+    /// what was tried; what to say if there is no other plan either.
     pub(super) fn with_unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Tried]) -> Option<Tried> {
         let none = || {
             let devices = counted(self.cluster.n_devices(), "device");
@@ -139,7 +141,8 @@ impl Problem<'_> {
         sizes.par_iter().filter_map(|&size| self.laid_out(size)).collect()
     }
 
-    /// What the chain must promise less than: what it promised of equal sizes, and what the best of them takes.
+    /// What the chain must promise less than: what it promised of equal sizes, and what the best of them
+    /// takes.
     fn to_beat_secs(&self, sketches: &[Sketch], tried: &[Tried]) -> f64 {
         let promised = sketches.iter().map(|sketch| sketch.secs);
         let taken = tried.iter().map(|tried| match tried {
@@ -170,7 +173,8 @@ impl Problem<'_> {
         Some(all)
     }
 
-    /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best by 1F1B.
+    /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best
+    /// by 1F1B.
     fn within(&self, mut sizes: Sizes) -> Option<Tried> {
         let first = self.text_within(&mut sizes, &self.counts)?;
         let is_other = |count: &usize| *count != first.plan.n_microbatches;
@@ -209,7 +213,8 @@ impl Problem<'_> {
         best
     }
 
-    /// The best cut for a number of microbatches, of stages that compute something again if they must and may, or that is faster.
+    /// The best cut for a number of microbatches, of stages that compute something again if they must and
+    /// may, or that is faster.
     fn cut_mixed(&self, sizes: &mut Sizes, count: usize, limits: &Limits, to_beat: f64) -> Option<Found> {
         let all = sizes.all.iter_mut().enumerate().filter(|(_, (_, _, allowed))| allowed.contains(&count));
         let (places, mut open): (Vec<usize>, Vec<(usize, &mut Layers)>) =
@@ -238,7 +243,8 @@ impl Problem<'_> {
         Some(Found { mixed, sizes: places, n_microbatches: count })
     }
 
-    /// Stages of several sizes, within some groups of devices, of some number, for a number of microbatches; memory without limit.
+    /// Stages of several sizes, within some groups of devices, of some number, for a number of microbatches;
+    /// memory without limit.
     fn mix<'m>(
         &self,
         chains: &'m [(usize, Chain)],
@@ -248,7 +254,8 @@ impl Problem<'_> {
         Mix { chains, n_devices, domains, n_stages, n_microbatches, limit_bytes: f64::INFINITY }
     }
 
-    /// What the chain may plan with: until a text has shown what is there for a moment only, it is what it would be in one stage.
+    /// What the chain may plan with: until a text has shown what is there for a moment only, it is what it
+    /// would be in one stage.
     fn limit_bytes(
         &self,
         open: &mut [(usize, &mut Layers)],
@@ -264,7 +271,8 @@ impl Problem<'_> {
         GUESSED * usable - passing.clamp(0.0, (1.0 - SAFE) * usable)
     }
 
-    /// The text of a cut, with what the report says of it; `None` where a stage would need what another mesh cannot hand over.
+    /// The text of a cut, with what the report says of it; `None` where a stage would need what another mesh
+    /// cannot hand over.
     fn written_mixed(&self, sizes: &Sizes, found: Found) -> Option<Staged> {
         let Found { mixed: MixedCut { cut, chain_of }, sizes: places, n_microbatches } = found;
         let layer_of = sizes.all[0].1.whole_layers(sizes.short);

@@ -1,4 +1,5 @@
-//! The units of the chain that a pipeline cuts: spans of a text's positions, where equal layers stand for many each its own.
+//! The units of the chain that a pipeline cuts: spans of a text's positions, where equal layers stand for
+//! many each its own.
 
 use super::chain::Crossing;
 use crate::copies::short::Short;
@@ -9,7 +10,8 @@ use std::ops::Range;
 
 /// A program without equal layers is cut at no more places than this.
 pub const MAX_UNITS: usize = 48;
-/// What is computed again is divided where at most this many times as much crosses as at the places that are this near.
+/// What is computed again is divided where at most this many times as much crosses as at the places that are
+/// this near.
 const LOW: f64 = 1.25;
 const NEAR: usize = 3;
 /// At so many places a layer is cut.
@@ -22,14 +24,17 @@ pub struct Units {
     pub starts: Vec<usize>,
     /// Per unit of the whole chain: the text's.
     pub of: Vec<usize>,
-    /// Runs of the text's units between which little crosses: what one of them computes again it makes of what they hand on.
+    /// Runs of the text's units between which little crosses: what one of them computes again it makes of
+    /// what they hand on.
     pub runs: Vec<Range<usize>>,
-    /// The layer's units in the text, where they stand for more: the first of them, how many, and layers in between.
+    /// The layer's units in the text, where they stand for more: the first of them, how many, and layers in
+    /// between.
     inner: Option<(usize, usize, usize)>,
 }
 
 impl Units {
-    /// The units of a text that stands for itself: in each of some spans of equal time, from where least crosses.
+    /// The units of a text that stands for itself: in each of some spans of equal time, from where least
+    /// crosses.
     pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
         let starts = starts(secs, crossings, 0..secs.len(), MAX_UNITS, |_| true);
         let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
@@ -116,7 +121,8 @@ impl Units {
         }
     }
 
-    /// The unit of the whole chain in which an instruction of the whole program is whose stand-in is in unit `unit` of the text.
+    /// The unit of the whole chain in which an instruction of the whole program is whose stand-in is in unit
+    /// `unit` of the text.
     pub fn unit(&self, unit: usize, layer: Option<usize>, n_layers: usize) -> usize {
         let Some((first, n_cuts, n_between)) = self.inner else { return unit };
         match layer {

@@ -17,7 +17,8 @@ pub struct Decision<'m, 'a> {
     pub(super) model: &'m mut Model<'a>,
     pub(super) strategies: Vec<Strategy>,
     pub(super) layouts: Vec<Layout>,
-    /// Per tensor: what all readings want, if that is one: its sum, if it is made partial, is done on the way there.
+    /// Per tensor: what all readings want, if that is one: its sum, if it is made partial, is done on the way
+    /// there.
     sums_elsewhere: Vec<Option<Want>>,
     /// Per tensor: the axes over which it is written as a sum that is still to be done.
     pub(super) partial: Vec<u8>,
@@ -55,7 +56,8 @@ impl<'m, 'a> Decision<'m, 'a> {
         }
     }
 
-    /// The axes over which a tensor is written partial: all that it is partial over, if some of it is read so.
+    /// The axes over which a tensor is written partial: all that it is partial over, if some of it is read
+    /// so.
     fn left(&self, tensor: TensorId, block: BlockId) -> u8 {
         let kept = partial_axes(&self.strategies[block as usize]);
         let reader = self.model.deferred[tensor as usize].map(|index| &self.model.uses[index as usize]);
@@ -133,8 +135,8 @@ impl<'m, 'a> Decision<'m, 'a> {
     /// Steps that bring a tensor, as it is written, to a layout.
     ///
     /// An instruction whose sums nobody takes undone is written with its reductions done, so an all-reduce is
-    /// no step of its own and a reduce-scatter is the slice after it: XLA's partitioner inserts what was planned
-    /// for this form only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
+    /// no step of its own and a reduce-scatter is the slice after it: XLA's partitioner inserts what was
+    /// planned for this form only, and its ReduceScatterCreator joins the two (docs/xla-judge.md).
     pub(super) fn steps(&mut self, tensor: TensorId, target: Want) -> Vec<Step> {
         let graph = self.model.input.graph;
         let written = self.layouts[tensor as usize];

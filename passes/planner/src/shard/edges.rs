@@ -18,7 +18,8 @@ pub(super) type FxMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 /// What a reading wants.
 pub(super) type Target = Want;
 
-/// Where reshards start and end, strategy by strategy: the same for every reading of equal values by equal blocks.
+/// Where reshards start and end, strategy by strategy: the same for every reading of equal values by equal
+/// blocks.
 #[derive(Default)]
 pub(super) struct Ends {
     sources: IndexSet<Rc<[Source]>, FxBuildHasher>,
@@ -94,8 +95,8 @@ impl<'e> Edges<'e> {
         (self.found, self.sharing.stars)
     }
 
-    /// Adds the readings of one tensor, at positions of `uses`. `home_secs` holds the weighted seconds of doing its sum at
-    /// home, per strategy of its maker, if these readings might do without.
+    /// Adds the readings of one tensor, at positions of `uses`. `home_secs` holds the weighted seconds of
+    /// doing its sum at home, per strategy of its maker, if these readings might do without.
     pub(super) fn add(
         &mut self,
         model: &mut Model,

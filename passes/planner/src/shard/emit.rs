@@ -207,7 +207,8 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
         at
     }
 
-    /// Movements up to `made` that were made for a later phase than the one that reads them now run in the earlier one.
+    /// Movements up to `made` that were made for a later phase than the one that reads them now run in the
+    /// earlier one.
     fn share(&mut self, mut made: InstrId) {
         let Some(reader) = self.reader_phase().map(str::to_owned) else { return };
         while self.out[made.index()].note(notes::MOVE).is_some() {

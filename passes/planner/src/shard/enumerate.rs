@@ -1,4 +1,5 @@
-//! `enumeration.txt`: every combination of strategies for the blocks of a segment, as CFP's benchmark lists them.
+//! `enumeration.txt`: every combination of strategies for the blocks of a segment, as CFP's benchmark lists
+//! them.
 //!
 //! ```text
 //! segment PB search space: [3, 3, 3, 3]
@@ -8,10 +9,10 @@
 //! sval [0, 1, 0, 2] [0.919 0.306 0.582] 11500000000
 //! ```
 //!
-//! Bytes that one device sends in a step, seconds of collectives and of kernels; then the combination, the seconds
-//! of the step and of its forward and backward parts, and bytes per device. A combination gives the blocks of the
-//! repeated segment, and all its copies, the strategies at these positions of Alpa's list, over all axes of the mesh;
-//! what joined a block follows it where it can, and all else is chosen for the best.
+//! Bytes that one device sends in a step, seconds of collectives and of kernels; then the combination, the
+//! seconds of the step and of its forward and backward parts, and bytes per device. A combination gives the
+//! blocks of the repeated segment, and all its copies, the strategies at these positions of Alpa's list, over
+//! all axes of the mesh; what joined a block follows it where it can, and all else is chosen for the best.
 
 use super::explain;
 use super::menu::Strategy;

@@ -18,7 +18,8 @@ enum What {
     Role(Role),
     /// Parameters that do not run over the batch are stored whole.
     Weights,
-    /// What replaces such a parameter is not gathered (1), or what it is made of where it is read (3): [`super::zero`].
+    /// What replaces such a parameter is not gathered (1), or what it is made of where it is read (3):
+    /// [`super::zero`].
     Zero(u8),
 }
 

@@ -38,7 +38,8 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
     is_stored
 }
 
-/// The same where the backward part may make any value of the forward part again, next to who reads it: what no plan can do without.
+/// The same where the backward part may make any value of the forward part again, next to who reads it: what
+/// no plan can do without.
 pub fn stored_whatever_is_again(
     graph: &Graph,
     blocks: &Blocks,

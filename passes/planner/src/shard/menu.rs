@@ -31,8 +31,8 @@ pub struct Menu {
 pub type View = SmallVec<[u8; MAX_LOOPS]>;
 
 impl Menu {
-    /// The strategies of a block on a mesh, its loops having these sizes: what the rewrite rules find for every
-    /// node of it.
+    /// The strategies of a block on a mesh, its loops having these sizes: what the rewrite rules find for
+    /// every node of it.
     pub fn build(
         (graph, blocks): (&Graph, &Blocks),
         block: BlockId,

@@ -4,9 +4,10 @@
 //! h = f32[64,256] dot(x, w), …     →     h = f32[64,256] dot(x, w), …, sharding={devices=[2,4]<=[8]}
 //! ```
 //!
-//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute, collectives inside),
-//! pairs of blocks are priced (the cheapest reshard, found by rewriting), and the best choice over all blocks is made
-//! exactly. Shardings that the program has are kept. Precondition: none; calls are inlined first.
+//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute,
+//! collectives inside), pairs of blocks are priced (the cheapest reshard, a shortest path), and the best
+//! choice over all blocks is made exactly. Shardings that the program has are kept. Precondition: none; calls
+//! are inlined first.
 
 pub mod control;
 pub mod decision;
@@ -196,7 +197,7 @@ impl Given {
         let (mut meshes, mut layouts) = (is_open.iter(), is_open.iter());
         self.meshes.retain(|_| meshes.next() == Some(&true));
         self.layouts.retain(|_| layouts.next() == Some(&true));
-        // Pins mean the same on all meshes that are left; the last mesh has the most axes to explain a refusal with.
+        // Pins mean the same on all meshes left; the last one has the most axes to explain a refusal with.
         let none = || Err(Diagnostic::error("no mesh is possible"));
         resolved
             .into_iter()

@@ -43,7 +43,8 @@ pub struct Input<'a> {
     pub batch: &'a BTreeSet<ClassId>,
     /// Microbatches, each of which is to be split as the batch is.
     pub n_microbatches: usize,
-    /// Whether forward, backward and update each move values for themselves: slower, with fewer copies alive at once.
+    /// Whether forward, backward and update each move values for themselves: slower, with fewer copies alive
+    /// at once.
     pub moves_again: bool,
     /// What no plan may have.
     pub forbid: Forbid,
@@ -88,7 +89,8 @@ pub struct Use {
     pub block: BlockId,
     /// How the block's loops lie in the tensor.
     pub view: View,
-    /// Whether the reader takes it as a sum that is still to be done, over the axes on which its own results are.
+    /// Whether the reader takes it as a sum that is still to be done, over the axes on which its own results
+    /// are.
     pub is_summand: bool,
     /// Executions per step.
     pub trips: f64,
@@ -113,7 +115,8 @@ pub struct Model<'a> {
     pub uses: Vec<Use>,
     /// Per tensor: its reduction happens at its one reader's wish (a position in `uses`), not at home.
     pub deferred: Vec<Option<u32>>,
-    /// Per tensor: several blocks read it, or the same one in several ways, so its sums are done once for all of them.
+    /// Per tensor: several blocks read it, or the same one in several ways, so its sums are done once for all
+    /// of them.
     pub is_shared: Vec<bool>,
     /// The cheapest paths between layouts.
     pub reshards: Reshards,
@@ -214,7 +217,8 @@ impl<'a> Model<'a> {
         self.n_readers = n_readers;
     }
 
-    /// Whether a node of a block takes an operand as a sum still to be done, where the block leaves sums undone.
+    /// Whether a node of a block takes an operand as a sum still to be done, where the block leaves sums
+    /// undone.
     pub(super) fn takes_summand(&self, block: BlockId, node: NodeId, slot: u32) -> bool {
         let blocks = self.input.blocks;
         let summands = blocks.summands[node as usize].checked_shr(slot).unwrap_or(0);
@@ -338,7 +342,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Per node: the loops of its menu whose split makes its results partial; copies of a block are as their first.
+/// Per node: the loops of its menu whose split makes its results partial; copies of a block are as their
+/// first.
 fn reduced(input: &Input, menus: &[Menu], splitter: &mut Splitter) -> Vec<u8> {
     let mut reduced = vec![0; input.graph.nodes.len()];
     for (members, &first) in input.blocks.members.iter().zip(&input.unique.first) {

@@ -12,8 +12,8 @@ use phzc_solver::choose::MAX_READERS;
 
 /// What a choice pays for moving values, in seconds of one step.
 pub(super) struct Paid {
-    /// Per reading, in the order of [`Model::uses`]: seconds, and where the value was before; nothing for a reading that
-    /// finds the value where another one has brought it.
+    /// Per reading, in the order of [`Model::uses`]: seconds, and where the value was before; nothing for a
+    /// reading that finds the value where another one has brought it.
     pub uses: Vec<(f64, Source)>,
     /// Per tensor: seconds of bringing it to where its readings find it.
     pub home: Vec<f64>,
@@ -68,7 +68,8 @@ impl Model<'_> {
         self.wanted(it, &strategies[it.block as usize])
     }
 
-    /// Whether the sum of a tensor, if it is made partial, is done on the way to the one layout that all readings want.
+    /// Whether the sum of a tensor, if it is made partial, is done on the way to the one layout that all
+    /// readings want.
     pub(super) fn sums_elsewhere(&self, tensor: TensorId, uses: &[usize], strategies: &[Strategy]) -> bool {
         let first = self.target(uses[0], strategies);
         self.may_sum_elsewhere(tensor, uses)

@@ -163,8 +163,8 @@ pub(super) fn fix(
 }
 
 impl Model<'_> {
-    /// Whether a value with a given layout has to be made in it. A movement right after its instruction stands nowhere
-    /// in the text: a partitioner moves the operands instead, and knows of nothing forbidden.
+    /// Whether a value with a given layout has to be made in it. A movement right after its instruction
+    /// stands nowhere in the text: a partitioner moves the operands instead, and knows of nothing forbidden.
     pub(super) fn must_be_made_so(&self, tensor: TensorId, given: Layout) -> bool {
         let def = self.input.graph.tensors[tensor as usize].def as usize;
         let is_alone = self.input.graph.nodes[def].results.len() == 1;

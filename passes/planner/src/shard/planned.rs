@@ -6,8 +6,8 @@ use phzc_ir::{Diagnostic, Mesh, Module, Result, counted};
 use phzc_pass::pass::Options;
 use phzc_plan::derive::header;
 
-/// Checks that the plan is for this cluster's devices and, if the user named a mesh, for that mesh; that what is
-/// pinned and forbidden was so when it was made.
+/// Checks that the plan is for this cluster's devices and, if the user named a mesh, for that mesh; that what
+/// is pinned and forbidden was so when it was made.
 ///
 /// # Errors
 /// When they differ, or the plan's notes cannot be read.

@@ -74,7 +74,8 @@ impl Model<'_> {
         nodes
     }
 
-    /// Weighted seconds of the nodes of no block (scalars, constants): whatever is chosen, every device runs them.
+    /// Weighted seconds of the nodes of no block (scalars, constants): whatever is chosen, every device runs
+    /// them.
     fn loose_secs(&self) -> f64 {
         let blocks = self.input.blocks;
         let loose = (0..blocks.block_of.len()).filter(|&node| blocks.block_of[node].is_none());

@@ -111,8 +111,8 @@ impl Reshards {
 
     /// Seconds of the cheapest path from `source` to `want`.
     ///
-    /// `bytes` are those of the whole tensor. `None` where no sequence of movements leads there, as where sums would have to be
-    /// undone, or an axis that is still to be summed over had to split something.
+    /// `bytes` are those of the whole tensor. `None` where no sequence of movements leads there, as where
+    /// sums would have to be undone, or an axis that is still to be summed over had to split something.
     pub fn secs(&mut self, source: Source, want: Want, tensor: (&Dims, f64), price: &PriceFn) -> Option<f64> {
         if is_there(source, want) {
             return Some(0.0);
@@ -161,7 +161,8 @@ impl Reshards {
         Some(steps)
     }
 
-    /// The all-reduces of a value that stays where it is made: an op's own, which no path over other layouts can stand for.
+    /// The all-reduces of a value that stays where it is made: an op's own, which no path over other layouts
+    /// can stand for.
     fn sums_at_home(&self, source: Source, want: Want) -> Vec<Step> {
         let sums = source.partial & !want.partial;
         let groups: Vec<AxisMask> = match source.is_joint {

@@ -15,7 +15,8 @@ pub(super) struct ReshardGraph {
     pub graph: DiGraph<Source, Edge>,
     /// The nodes, by number.
     pub places: IndexSet<Source, FxBuildHasher>,
-    /// What is sent: a collective, the axes that talk, and into how many parts the tensor is cut where that is largest.
+    /// What is sent: a collective, the axes that talk, and into how many parts the tensor is cut where that
+    /// is largest.
     pub messages: IndexSet<(Collective, AxisMask, i64), FxBuildHasher>,
     layouts: Layouts,
 }
@@ -113,7 +114,8 @@ impl Layouts {
             .filter(|split| split.divides(&self.dims, &self.mesh))
     }
 
-    /// The steps from a value on. In the text, and so in XLA, it is reduced before anything else happens to it.
+    /// The steps from a value on. In the text, and so in XLA, it is reduced before anything else happens to
+    /// it.
     fn steps(&self, at: Source) -> Vec<Step> {
         if at.partial == 0 {
             let made = self.changed(at.layout).into_iter();
@@ -143,7 +145,8 @@ impl Layouts {
         [step(Collective::AllReduce, layout)].into_iter().chain(scatters).collect()
     }
 
-    /// The layouts that one change makes: a slice, a gather, an exchange between two dimensions, or tiles that change places.
+    /// The layouts that one change makes: a slice, a gather, an exchange between two dimensions, or tiles
+    /// that change places.
     fn changed(&self, at: Layout) -> IndexSet<Layout, FxBuildHasher> {
         let unused = (0..self.mesh.n_axes()).filter(|&axis| at.dim_of(axis).is_none());
         let mut found: IndexSet<Layout, FxBuildHasher> =

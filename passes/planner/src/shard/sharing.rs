@@ -1,7 +1,7 @@
 //! Values that several readers want alike are moved once: stars of the problem.
 //!
-//! A value that is made partial has its sum done at home; where all readings want one layout it is done on the way there,
-//! as by a reduce-scatter.
+//! A value that is made partial has its sum done at home; where all readings want one layout it is done on
+//! the way there, as by a reduce-scatter.
 
 use super::edges::{FxMap, Target};
 use super::model::Model;
@@ -22,7 +22,8 @@ pub(super) struct Shared {
     pub from: BlockId,
     /// Where the value lies once it is reduced, under each strategy of the maker.
     pub sources: Rc<[Source]>,
-    /// The value as it is made, likewise, and the weighted seconds of doing its sum at home, if that may be done elsewhere.
+    /// The value as it is made, likewise, and the weighted seconds of doing its sum at home, if that may be
+    /// done elsewhere.
     pub made: Option<(Rc<[Source]>, Vec<f64>)>,
     /// Per reading: its block, and what it wants under each of that block's strategies.
     pub readings: Vec<(BlockId, Rc<[Target]>)>,
@@ -32,8 +33,8 @@ pub(super) struct Shared {
     pub key: Vec<u64>,
 }
 
-/// The readings of one tensor (positions in `Model::uses`) that share its movements: in phases of equal weight, as many as
-/// a star holds.
+/// The readings of one tensor (positions in `Model::uses`) that share its movements: in phases of equal
+/// weight, as many as a star holds.
 pub(super) fn groups(model: &Model, uses: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: FxMap<(u64, Option<Phase>), Vec<usize>> = FxMap::default();
     for &index in uses {

@@ -27,7 +27,8 @@ pub struct Solved {
 }
 
 impl Solved {
-    /// Why the search stopped. What is proved within a memory limit is not proved of the text, whose need is another.
+    /// Why the search stopped. What is proved within a memory limit is not proved of the text, whose need is
+    /// another.
     pub fn stop(&self) -> &'static str {
         match self.choice.stop {
             Stop::Optimal if self.bound() == self.choice.lower_bound => Stop::Optimal.as_str(),
@@ -47,7 +48,8 @@ impl Solved {
         relative_gap(self.choice.cost, self.bound())
     }
 
-    /// Whether this is better than another choice: what fits comes first, then cost, or memory where nothing fits.
+    /// Whether this is better than another choice: what fits comes first, then cost, or memory where nothing
+    /// fits.
     fn is_better(&self, other: &Solved) -> bool {
         let weight = |it: &Solved| if it.fits { it.choice.cost } else { it.choice.memory };
         if self.fits == other.fits { weight(self) < weight(other) } else { self.fits }
@@ -109,8 +111,8 @@ impl Open {
     }
 }
 
-/// No plan costs less than the relaxed inputs' best choices together, however much memory they need. Ways that `model` knows
-/// are theirs too.
+/// No plan costs less than the relaxed inputs' best choices together, however much memory they need. Ways
+/// that `model` knows are theirs too.
 fn relaxed_bound(input: Input, model: Model, goal: &Goal) -> Option<f64> {
     let (mesh, mut reshards, mut bound) = (model.mesh, model.reshards, 0.0);
     for relaxed in input.relaxed {
@@ -128,8 +130,8 @@ pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
     Open::new(input, mesh, goal)?.solve(input)
 }
 
-/// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh. `None`
-/// when none is legal, or all provably take `to_beat` weighted seconds or longer.
+/// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh.
+/// `None` when none is legal, or all provably take `to_beat` weighted seconds or longer.
 pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> Option<Solved> {
     let bounded: Vec<Option<Open>> = meshes.par_iter().map(|mesh| Open::new(input, mesh, goal)).collect();
     let mut open: Vec<(usize, Open)> =

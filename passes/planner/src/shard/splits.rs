@@ -16,7 +16,8 @@ pub type Splits = IndexMap<Layout, Made, FxBuildHasher>;
 
 /// Remembers what one mesh axis makes of an op.
 ///
-/// Several axes split an op one after the other: what a device does with its tile is the op again, of smaller loops.
+/// Several axes split an op one after the other: what a device does with its tile is the op again, of smaller
+/// loops.
 #[derive(Default)]
 pub struct Splitter {
     known: IndexMap<(Dims, Kinds), Splits, FxBuildHasher>,
@@ -25,7 +26,8 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// The ways for one axis of `n_devices` to split an op whose loops have these sizes and kinds, or none of them.
+    /// The ways for one axis of `n_devices` to split an op whose loops have these sizes and kinds, or none of
+    /// them.
     pub fn ways(&mut self, n_devices: i64, sizes: &[i64], kinds: &Kinds) -> &Splits {
         // Nothing matters of the sizes but which are divisible: an axis of two devices stands for all.
         let sizes: Dims = sizes.iter().map(|size| if size % n_devices == 0 { 2 } else { 1 }).collect();

@@ -23,7 +23,8 @@ pub struct Subject {
     facts: Facts,
     /// Per block: the one that it is laid out as.
     tied: Option<Vec<BlockId>>,
-    /// Graphs in which layers count less often, so that no plan of the program costs less than all of them together.
+    /// Graphs in which layers count less often, so that no plan of the program costs less than all of them
+    /// together.
     relaxed: Vec<(Graph, Facts)>,
 }
 
@@ -65,7 +66,8 @@ impl Subject {
         self.short.as_ref().map_or(whole, |short| &short.module)
     }
 
-    /// Inputs whose least costs no plan is below together, where that of [`Self::input`] is of some plans only.
+    /// Inputs whose least costs no plan is below together, where that of [`Self::input`] is of some plans
+    /// only.
     pub fn relaxed<'a>(&'a self, cluster: &'a Cluster) -> Vec<Input<'a>> {
         self.relaxed.iter().map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
     }
@@ -76,8 +78,8 @@ impl Subject {
         Input { tied: self.tied.as_deref(), relaxed, ..input }
     }
 
-    /// Per block: seconds of all devices together that no plan takes less than with it on one of some numbers of devices, whatever it
-    /// computes again; layouts move for free.
+    /// Per block: seconds of all devices together that no plan takes less than with it on one of some numbers
+    /// of devices, whatever it computes again; layouts move for free.
     pub fn floors_whatever_is_again(&self, cluster: &Cluster, sizes: &[usize]) -> Vec<f64> {
         let facts = self.facts.whatever_is_again(&self.graph, &self.blocks);
         let mut least = vec![f64::INFINITY; self.blocks.members.len()];

@@ -1,4 +1,5 @@
-//! In which layouts tuples are handed over: what loops carry, what branches return, outputs that reuse parameters' buffers.
+//! In which layouts tuples are handed over: what loops carry, what branches return, outputs that reuse
+//! parameters' buffers.
 
 use super::decision::Decision;
 use super::want::Want;

@@ -1,7 +1,8 @@
-//! Values that a plan may be forbidden to gather: weights before they are used (ZeRO-3, FSDP), updated ones (ZeRO-1 and 2).
+//! Values that a plan may be forbidden to gather: weights before they are used (ZeRO-3, FSDP), updated ones
+//! (ZeRO-1 and 2).
 //!
-//! ZeRO (Rajbhandari et al., SC 2020) keeps in parts what every replica would hold whole. Each kind shows in one gather: of a
-//! weight where it is read, or of what replaces it where it is handed over.
+//! ZeRO (Rajbhandari et al., SC 2020) keeps in parts what every replica would hold whole. Each kind shows in
+//! one gather: of a weight where it is read, or of what replaces it where it is handed over.
 
 use super::model::Input;
 use phzc_analysis::batch::has_batch;
@@ -28,8 +29,8 @@ pub(super) fn gathers(source: Layout, target: Layout, n_axes: usize) -> bool {
     (0..n_axes).any(|axis| source.dim_of(axis).is_some() && target.dim_of(axis).is_none())
 }
 
-/// Per tensor: whether it is a parameter that does not run over the batch, or made of one by what changes its form, element by
-/// element or slice by slice, as loops over stacked layers do.
+/// Per tensor: whether it is a parameter that does not run over the batch, or made of one by what changes its
+/// form, element by element or slice by slice, as loops over stacked layers do.
 fn made_of_weights(graph: &Graph) -> Vec<bool> {
     let has_batch = has_batch(graph);
     let is_param = |id: usize| graph.tensors[id].param.is_some() && !has_batch[id];
@@ -107,7 +108,8 @@ mod tests {
             comp != entry && module.comp(comp).instr(instr).op == Opcode::DynamicSlice
         };
         let n_slices = (0..found.len()).filter(|id| is_slice(id) && found[*id]).count();
-        // Twelve weights per layer going forward, and those that gradients of activations are made of going back.
+        // Twelve weights per layer going forward, and those that gradients of activations are made of going
+        // back.
         assert_eq!(n_slices, 18);
     }
 }

@@ -1,12 +1,13 @@
-//! What has been asked of stages: a row per end, devices, links and microbatches in flight, in it a figure per length.
+//! What has been asked of stages: a row per end, devices, links and microbatches in flight, in it a figure
+//! per length.
 
 use super::Span;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The figures of stages that differ by their first unit only, by their length; NaN where none was made, below nothing where all that is known is that
-/// the figure is above the amount.
+/// The figures of stages that differ by their first unit only, by their length; NaN where none was made,
+/// below nothing where all that is known is that the figure is above the amount.
 type Row = Arc<Mutex<Vec<f64>>>;
 
 /// The stages that begin at a unit or after it take what those take that are shifted to another end.
@@ -43,7 +44,8 @@ impl Rows {
         self.row(span.start).get(span.end - span.start).copied().filter(|ms| *ms >= 0.0)
     }
 
-    /// The figure of a stage; it is made of its twin when asked for first, and is not NaN. Threads that make it at once make the same.
+    /// The figure of a stage; it is made of its twin when asked for first, and is not NaN. Threads that make
+    /// it at once make the same.
     pub(super) fn get_or(&self, span: &Span, make: impl FnOnce(&Span) -> f64) -> f64 {
         if let Some(known) = self.known(span) {
             return known;
@@ -53,7 +55,8 @@ impl Rows {
         ms
     }
 
-    /// The figure of a stage if it is no more than `cap`, else one that is above it: `make` says infinite where it did not look further.
+    /// The figure of a stage if it is no more than `cap`, else one that is above it: `make` says infinite
+    /// where it did not look further.
     pub(super) fn within(&self, span: &Span, cap: f64, make: impl FnOnce(&Span) -> f64) -> f64 {
         let known = self.row(span.start).get(span.end - span.start).copied();
         match known {
@@ -76,7 +79,8 @@ impl Rows {
     }
 }
 
-/// Rows by their stages, the first unit left out. Threads share it: what they find does not depend on who asked first.
+/// Rows by their stages, the first unit left out. Threads share it: what they find does not depend on who
+/// asked first.
 #[derive(Debug, Default)]
 pub(super) struct Memo(Mutex<IndexMap<Span, Row, FxBuildHasher>>);
 

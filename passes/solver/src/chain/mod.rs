@@ -4,10 +4,11 @@
 //! units    0 1 2 3 4 5 6 7 8 …        stages   [0..3) on 2 devices, [3..7) on 4, …
 //! ```
 //!
-//! A step of `N` microbatches takes `(N - 1) max t + sum t`, where `t` is a stage's time for one microbatch. What a stage takes
-//! depends on its units, its number of devices, how many microbatches it holds in flight (its place from the end), and what links lie
-//! around it; a [`Stages`] says so, from measured tables ([`profiled`]) or otherwise. It gives two figures: one that no way to run the stage
-//! is below, and one of a way that was found. The search ([`search`]) proves with the first and plans with the second.
+//! A step of `N` microbatches takes `(N - 1) max t + sum t`, where `t` is a stage's time for one microbatch.
+//! What a stage takes depends on its units, its number of devices, how many microbatches it holds in flight
+//! (its place from the end), and what links lie around it; a [`Stages`] says so, from measured tables
+//! ([`profiled`]) or otherwise. It gives two figures: one that no way to run the stage is below, and one of a
+//! way that was found. The search ([`search`]) proves with the first and plans with the second.
 
 mod memo;
 pub mod phaze;
@@ -65,19 +66,23 @@ pub trait Stages: Sync {
     fn links(&self, first_device: usize, n_devices: usize) -> u8;
     /// A bound from below on devices times milliseconds of the units before this one; it rises with the unit.
     fn busy_before(&self, unit: usize) -> f64;
-    /// Cuts of one kind differ only by what lies before them: one more layer in front makes a stage slower, never faster.
+    /// Cuts of one kind differ only by what lies before them: one more layer in front makes a stage slower,
+    /// never faster.
     fn kind(&self, unit: usize) -> usize;
-    /// Whether a stage that ends at a cut of kind `a` is never slower than one that ends later, at a cut of kind `b`.
+    /// Whether a stage that ends at a cut of kind `a` is never slower than one that ends later, at a cut of
+    /// kind `b`.
     fn is_better_end(&self, a: usize, b: usize) -> bool;
     /// No way to run the stage within its memory takes fewer milliseconds; infinite where none fits.
     fn lower_ms(&self, span: &Span) -> f64;
     /// Milliseconds of a way that was found; infinite where none was.
     fn upper_ms(&self, span: &Span) -> f64;
-    /// A bound that takes no time: no more than [`Self::lower_ms`]; where stages are swept it is no less for more units.
+    /// A bound that takes no time: no more than [`Self::lower_ms`]; where stages are swept it is no less for
+    /// more units.
     fn quick_ms(&self, _span: &Span) -> f64 {
         0.0
     }
-    /// One of the two figures if it is no more than `cap`; else one above it, infinite where it was not looked how far.
+    /// One of the two figures if it is no more than `cap`; else one above it, infinite where it was not
+    /// looked how far.
     fn ms_within(&self, span: &Span, side: Side, _cap: f64) -> f64 {
         match side {
             Side::Lower => self.lower_ms(span),
@@ -96,7 +101,8 @@ pub trait Stages: Sync {
     fn is_swept(&self) -> bool {
         false
     }
-    /// A closer bound of a stage, and milliseconds of the best way if that takes less than `cap` and is known.
+    /// A closer bound of a stage, and milliseconds of the best way if that takes less than `cap` and is
+    /// known.
     fn refined(&self, span: &Span, _cap: f64, _effort: usize) -> [f64; 2] {
         [self.lower_ms(span), f64::INFINITY]
     }
@@ -214,7 +220,8 @@ impl<'a, S: Stages> Solver<'a, S> {
         Span { start, end, n_devices, links: self.stages.links(first, n_devices), in_flight }
     }
 
-    /// What a stage of `n_devices`, `used` of the devices being taken on one side, leaves to others, if as many as `left` allows can have it.
+    /// What a stage of `n_devices`, `used` of the devices being taken on one side, leaves to others, if as
+    /// many as `left` allows can have it.
     fn leaves(&self, used: usize, n_devices: usize, left: &RangeInclusive<usize>) -> Option<usize> {
         let rest = self.stages.n_devices().checked_sub(used + n_devices)?;
         let most = self.stages.groups().iter().max().copied().unwrap_or(1);
@@ -224,8 +231,9 @@ impl<'a, S: Stages> Solver<'a, S> {
 
     /// A bound from below on a plan with a slowest stage of at least `cap`; it rises with `cap`.
     ///
-    /// The sum is at least one stage of `cap`, and all work on the largest groups. What devices cannot be idle bounds it too:
-    /// `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`, where that rises with `cap`.
+    /// The sum is at least one stage of `cap`, and all work on the largest groups. What devices cannot be
+    /// idle bounds it too: `sum g t >= busy` and `t <= cap` give `sum t >= n cap - (K cap - busy) / min g`,
+    /// where that rises with `cap`.
     fn bound(&self, n_stages: usize, cap: f64) -> f64 {
         let busy = self.stages.busy_before(self.stages.n_units());
         let groups = self.stages.groups();

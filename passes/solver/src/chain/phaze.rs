@@ -1,8 +1,10 @@
-//! Phaze's placement, exactly: stages of a chain, tensor-parallel width and pipelines with the least seconds per step.
+//! Phaze's placement, exactly: stages of a chain, tensor-parallel width and pipelines with the least seconds
+//! per step.
 //!
-//! A stage has 1 device or the chain's width of them, so that the devices of `s` stages follow from how many of them are wide. For each
-//! suffix of the chain, number of stages, and limit on the wide ones, the table holds the least slowest stage; then every number of
-//! pipelines is tried with every first stage. `reference/phaze.md`, section 5, has a table over all numbers of devices instead.
+//! A stage has 1 device or the chain's width of them, so that the devices of `s` stages follow from how many
+//! of them are wide. For each suffix of the chain, number of stages, and limit on the wide ones, the table
+//! holds the least slowest stage; then every number of pipelines is tried with every first stage.
+//! `reference/phaze.md`, section 5, has a table over all numbers of devices instead.
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +18,8 @@ const ROUNDING: f64 = 1e-9;
 
 /// The best plan, and its seconds per step; `None` where none fits.
 ///
-/// Ties go to the narrowest width, then the fewest pipelines, then the shortest first stage, then the fewest stages, then the shortest
-/// next stage, and so on.
+/// Ties go to the narrowest width, then the fewest pipelines, then the shortest first stage, then the fewest
+/// stages, then the shortest next stage, and so on.
 pub fn best(instance: &Instance) -> Option<(Plan, f64)> {
     let mut best: Option<(Plan, f64)> = None;
     for at in 0..instance.chains.len() {
@@ -41,7 +43,8 @@ struct Table<'a> {
     n_wide_layers: Vec<usize>,
     /// The most stages.
     max_stages: usize,
-    /// Per first layer of a suffix and number of stages: seconds by the limit on wide stages, from [`Self::least_wide`] on.
+    /// Per first layer of a suffix and number of stages: seconds by the limit on wide stages, from
+    /// [`Self::least_wide`] on.
     secs: Vec<Vec<Vec<f64>>>,
 }
 

@@ -1,7 +1,7 @@
 //! How far stages reach, none of them slower than a cap: from the chain's end, and from its front.
 //!
-//! For each number of stages and of devices only the furthest cut of each kind matters, and of the kinds only those that are not
-//! worse ends than another one that reaches further.
+//! For each number of stages and of devices only the furthest cut of each kind matters, and of the kinds only
+//! those that are not worse ends than another one that reaches further.
 
 use super::memo::Rows;
 use super::{ROUNDING, Side, Solver, Span, Stages};
@@ -22,8 +22,9 @@ impl<S: Stages> Solver<'_, S> {
         self.feasible(n_stages..=n_stages, cap, side).contains(&n_stages)
     }
 
-    /// The numbers of stages among some into which the chain can be cut, none of them slower than `cap`: what a stage takes depends on how many
-    /// lie behind it, so that all of them share the stages at the chain's end.
+    /// The numbers of stages among some into which the chain can be cut, none of them slower than `cap`: what
+    /// a stage takes depends on how many lie behind it, so that all of them share the stages at the chain's
+    /// end.
     pub(super) fn feasible(&self, n_stages: RangeInclusive<usize>, cap: f64, side: Side) -> Vec<usize> {
         let mut ends: Ends = BTreeMap::from([(0, vec![self.stages.n_units()])]);
         let mut found = Vec::new();
@@ -60,8 +61,8 @@ impl<S: Stages> Solver<'_, S> {
         self.steps(ends.keys(), &left, |_, rest| rest).into_par_iter().map(starts).collect()
     }
 
-    /// Per number of devices once one more stage is there, `left` others still to come: those of the stages so far, and its own.
-    /// Its first device is told by the devices so far and those that are left.
+    /// Per number of devices once one more stage is there, `left` others still to come: those of the stages
+    /// so far, and its own. Its first device is told by the devices so far and those that are left.
     pub(super) fn steps<'u>(
         &self,
         used: impl Iterator<Item = &'u usize>,
@@ -137,7 +138,8 @@ impl<S: Stages> Solver<'_, S> {
 
     /// Per number of stages and devices from the front: the last unit at which they can end, by their bounds.
     ///
-    /// A stage that begins later at a cut of the same kind is no slower: of each kind the last one that the stages before can reach is looked at.
+    /// A stage that begins later at a cut of the same kind is no slower: of each kind the last one that the
+    /// stages before can reach is looked at.
     pub(super) fn front_reach(&self, n_stages: usize, cap: f64) -> Reach {
         let mut reach: Reach = BTreeMap::from([((0, 0), 0)]);
         for done in 0..n_stages.saturating_sub(1) {
@@ -177,7 +179,8 @@ impl<S: Stages> Solver<'_, S> {
         self.order.iter().filter_map(last_of)
     }
 
-    /// The furthest end of a stage by the bound that takes no time, where others are dear: that bound rises with the end, and falls with the start.
+    /// The furthest end of a stage by the bound that takes no time, where others are dear: that bound rises
+    /// with the end, and falls with the start.
     fn quick_end(&self, stage: Span, left: usize, cap: f64) -> usize {
         let (mut low, mut high) = (stage.start, self.stages.n_units() - left);
         while low < high {

@@ -1,4 +1,5 @@
-//! Closer bounds where bounds are loose: the stages of the plans that a node's bound rests on are solved, one plan after the other.
+//! Closer bounds where bounds are loose: the stages of the plans that a node's bound rests on are solved, one
+//! plan after the other.
 //!
 //! ```text
 //! caps from low to high: the least sum of bounds below high, and its stages, the slowest of which takes m

@@ -1,8 +1,10 @@
-//! Best first over numbers of stages: the cap under which none is possible rises until a plan is found that nothing can beat.
+//! Best first over numbers of stages: the cap under which none is possible rises until a plan is found that
+//! nothing can beat.
 //!
-//! A node is one problem (a microbatch size, say) with a number of stages. Of each is known a cap below which no plan exists, by the stages'
-//! bounds, and with it a bound on its cost. The least bound goes first. Once its cap is known closely, a plan is made of ways that were
-//! found; from then on a node is closed by one test whether it can be better at all. What remains open bounds the best plan from below.
+//! A node is one problem (a microbatch size, say) with a number of stages. Of each is known a cap below which
+//! no plan exists, by the stages' bounds, and with it a bound on its cost. The least bound goes first. Once
+//! its cap is known closely, a plan is made of ways that were found; from then on a node is closed by one
+//! test whether it can be better at all. What remains open bounds the best plan from below.
 
 use super::refine::{Part, bound, parts};
 use super::{Side, Solver, Span, Stages};
@@ -153,8 +155,9 @@ pub(super) struct Search<'a, 's, S> {
 }
 
 impl<S: Stages> Search<'_, '_, S> {
-    /// The open node with the least bound; until there is a plan, of those of which one will be made soon. Nodes of the problem that has the
-    /// best plan with coarse cuts go before the others: one with cuts anywhere closes more of these at once.
+    /// The open node with the least bound; until there is a plan, of those of which one will be made soon.
+    /// Nodes of the problem that has the best plan with coarse cuts go before the others: one with cuts
+    /// anywhere closes more of these at once.
     fn next(&self) -> Option<usize> {
         // With coarse cuts it takes little to know all bounds.
         let is_proof = self.goal == Goal::Proof;
@@ -273,7 +276,8 @@ impl<S: Stages> Search<'_, '_, S> {
         }
     }
 
-    /// All plans of a node that could be the best: the least sum under a cap, then under that plan's slowest stage, and so on.
+    /// All plans of a node that could be the best: the least sum under a cap, then under that plan's slowest
+    /// stage, and so on.
     fn exhausted(&mut self, node: &Node) -> f64 {
         let solver = &self.solvers[node.problem];
         let mut cap = match self.best.cost.is_finite() {
@@ -331,8 +335,9 @@ impl<S: Stages> Search<'_, '_, S> {
         Some(high)
     }
 
-    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan that could be the best. What
-    /// caps could be is divided into parts: in each the slowest stage is at least its lower end, and all are below its upper one.
+    /// A node's bound: with a slowest stage of at least `low`, the sum is at least the least one of any plan
+    /// that could be the best. What caps could be is divided into parts: in each the slowest stage is at
+    /// least its lower end, and all are below its upper one.
     fn sharpened(&self, node: &Node) -> f64 {
         let (solver, goal) = (&self.solvers[node.problem], self.goal());
         let rounds = solver.stages.rounds();

@@ -19,23 +19,27 @@ struct Label {
 /// Per number of devices used and first unit.
 type Labels = BTreeMap<usize, BTreeMap<usize, Label>>;
 
-/// After so many starts at which a stage does not fit, no plan is looked for further left; what is proved looks at all.
+/// After so many starts at which a stage does not fit, no plan is looked for further left; what is proved
+/// looks at all.
 const MAX_MISSES: usize = 32;
 
-/// How often stages are made for a plan, where ways are dear; and sums of bounds that are this close to one of ways are not made.
+/// How often stages are made for a plan, where ways are dear; and sums of bounds that are this close to one
+/// of ways are not made.
 const MAX_MADE: usize = 60;
 const CLOSE: f64 = 0.999;
 
 impl<S: Stages> Solver<'_, S> {
-    /// How far stages reach from the front, for least sums under this cap and lower ones; not known where bounds of other ends are dear.
+    /// How far stages reach from the front, for least sums under this cap and lower ones; not known where
+    /// bounds of other ends are dear.
     pub(super) fn reach(&self, n_stages: usize, cap: f64) -> Option<Reach> {
         (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap))
     }
 
     /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
     ///
-    /// Where stages are swept, bounds are cheap and ways are dear: those of the stages with the least sum by what is known are made, until
-    /// none is missing or [`MAX_MADE`] times; what was made by then is the answer.
+    /// Where stages are swept, bounds are cheap and ways are dear: those of the stages with the least sum by
+    /// what is known are made, until none is missing or [`MAX_MADE`] times; what was made by then is the
+    /// answer.
     pub(super) fn least_sum(
         &self,
         n_stages: usize,
@@ -111,8 +115,8 @@ impl<S: Stages> Solver<'_, S> {
         Some((sum_ms, self.spans(&steps, total)))
     }
 
-    /// No stages before a unit, as many as are still to come on the devices that are left, take a lesser sum: what devices cannot be idle bounds it,
-    /// as in [`Solver::bound`].
+    /// No stages before a unit, as many as are still to come on the devices that are left, take a lesser sum:
+    /// what devices cannot be idle bounds it, as in [`Solver::bound`].
     fn least_ms_before(&self, unit: usize, stages: RangeInclusive<usize>, used: usize, cap: f64) -> f64 {
         let (busy, groups) = (self.stages.busy_before(unit), self.stages.groups());
         let [least, most] =

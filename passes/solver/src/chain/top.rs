@@ -1,8 +1,9 @@
 //! The best plans that differ in their problem, their number of stages or the devices of a stage.
 //!
-//! The best plan of all is found first. What is left of its problem is then taken apart: other numbers of stages, and for each stage from the end
-//! the plans that agree with it behind that stage and give that stage other devices (Lawler, "A procedure for computing the K best solutions",
-//! Management Science 1972). The best of all parts is the next plan, so that its bound is one on every plan that is not yet in the list.
+//! The best plan of all is found first. What is left of its problem is then taken apart: other numbers of
+//! stages, and for each stage from the end the plans that agree with it behind that stage and give that stage
+//! other devices (Lawler, "A procedure for computing the K best solutions", Management Science 1972). The
+//! best of all parts is the next plan, so that its bound is one on every plan that is not yet in the list.
 
 use super::{Best, Effort, Side, Solver, Span, Stages, Stop, Twin, search};
 use std::ops::RangeInclusive;
@@ -67,7 +68,8 @@ impl<'a, S: Stages> Within<'a, S> {
         Within { all, part }
     }
 
-    /// The best plan of some parts, [`Best::problem`] being the part's position; `known` is the cost of a plan that is there already.
+    /// The best plan of some parts, [`Best::problem`] being the part's position; `known` is the cost of a
+    /// plan that is there already.
     pub fn best(solvers: &[Solver<S>], parts: &[Part], known: Option<f64>, effort: Effort) -> Best {
         let within: Vec<Within<S>> =
             parts.iter().map(|part| Within { all: &solvers[part.problem], part }).collect();
@@ -162,7 +164,8 @@ impl<S: Stages> Stages for Within<'_, S> {
     }
 }
 
-/// The best plans, until there are enough, by a search of parts, which says of the best one in which part it lies; what it found goes with it.
+/// The best plans, until there are enough, by a search of parts, which says of the best one in which part it
+/// lies; what it found goes with it.
 pub fn ranked<T>(
     n_problems: usize,
     are_enough: impl Fn(&[(Best, T)]) -> bool,

@@ -38,7 +38,8 @@ impl<'r> Moves<'r> {
         Self { reduced, pairs_of, stars_of, penalty: 1.0 + 2.0 * all.sum::<f64>() }
     }
 
-    /// More than a choice worth having costs: what a first one does, several times, or any sum of finite costs.
+    /// More than a choice worth having costs: what a first one does, several times, or any sum of finite
+    /// costs.
     pub(super) fn most(&self) -> f64 {
         let cheapest = |cost: &Vec<f64>| {
             (0..cost.len()).min_by(|&p, &q| cost[p].total_cmp(&cost[q])).unwrap_or(0) as u32

@@ -1,8 +1,10 @@
-//! A lower bound by passing messages: every node's cost is split over its tables so that their separate minima add up to the most.
+//! A lower bound by passing messages: every node's cost is split over its tables so that their separate
+//! minima add up to the most.
 //!
-//! Sequential tree-reweighted message passing (TRW-S; Kolmogorov, "Convergent tree-reweighted message passing for
-//! energy minimization", PAMI 2006). It rises towards the bound of the linear program with one-hot options whose pairs
-//! are tied by row and column sums (`reference/cfp-alpa.md` 2.3, (f) and (g) as equalities).
+//! Sequential tree-reweighted message passing (TRW-S; Kolmogorov, "Convergent tree-reweighted message passing
+//! for energy minimization", PAMI 2006). It rises towards the bound of the linear program with one-hot
+//! options whose pairs are tied by row and column sums (`reference/cfp-alpa.md` 2.3, (f) and (g) as
+//! equalities).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,8 +90,8 @@ impl<'r> Dual<'r> {
         self.left.iter().map(|left| least(left)).sum()
     }
 
-    /// Takes back from costs in common with nodes behind all that they can spare, and gives equal shares to those with
-    /// nodes ahead; `ends` are the outermost nodes, from behind to ahead.
+    /// Takes back from costs in common with nodes behind all that they can spare, and gives equal shares to
+    /// those with nodes ahead; `ends` are the outermost nodes, from behind to ahead.
     fn visit(&mut self, node: usize, ends: impl Fn(&End) -> [u32; 2]) {
         let near = std::mem::take(&mut self.near[node]);
         let behind: Vec<End> = near.iter().copied().filter(|end| ends(end)[0] as usize != node).collect();
@@ -118,7 +120,8 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// Per option of a member: the least cost in common, with what `own` says that the options of other members cost.
+    /// Per option of a member: the least cost in common, with what `own` says that the options of other
+    /// members cost.
     fn least(&mut self, end: End, own: &[&[f64]]) -> Vec<f64> {
         let (common, far) = (&self.commons[end.common as usize], 1 - end.member.min(1) as usize);
         match common {
@@ -179,8 +182,8 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// A choice among `reduced`'s options: each node in turn takes what suits those before it and, by their messages, those
-    /// after it. After a pass only.
+    /// A choice among `reduced`'s options: each node in turn takes what suits those before it and, by their
+    /// messages, those after it. After a pass only.
     pub fn decode(&mut self) -> Vec<u32> {
         let mut fixed: Vec<Option<u32>> = vec![None; self.left.len()];
         for node in 0..self.left.len() {

@@ -1,7 +1,8 @@
-//! The choice as a 0/1 program: one column per option and per pair of joined options, tied together by equalities.
+//! The choice as a 0/1 program: one column per option and per pair of joined options, tied together by
+//! equalities.
 //!
-//! The pairs of an edge sum to the option they share, with `=` and not `<=`: its relaxation is then as tight as
-//! pairwise constraints can make it, and on a tree has whole-number corners only.
+//! The pairs of an edge sum to the option they share, with `=` and not `<=`: its relaxation is then as tight
+//! as pairwise constraints can make it, and on a tree has whole-number corners only.
 
 use std::fmt;
 
@@ -141,7 +142,8 @@ fn add_star(program: &mut Program, starts: &[u32], star: &Star, scale: f64) {
     }
 }
 
-/// Per place of the maker a column for being read apart, and two per place wanted; they sum to the maker's being there.
+/// Per place of the maker a column for being read apart, and two per place wanted; they sum to the maker's
+/// being there.
 fn add_moves(program: &mut Program, star: &Star, scale: f64, maker: impl Fn(usize) -> Vec<u32>) -> Brought {
     let (form, none) = (&star.form, vec![Vec::new(); star.form.n_wanted]);
     let mut brought = Brought { apart: none.clone(), alone: none };

@@ -1,4 +1,5 @@
-//! The memory limit: a price per byte is found at which the choice just fits, then choices on both sides of it are mixed.
+//! The memory limit: a price per byte is found at which the choice just fits, then choices on both sides of
+//! it are mixed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,7 +121,8 @@ impl<'s> Search<'s> {
     }
 
     fn run(&mut self, free: Found, limits: &Limits) -> Result<(), Infeasible> {
-        // Options that cost more and need less memory are no part of the free choice: it may be cheaper than all others.
+        // Options that cost more and need less memory are no part of the free choice: it may be cheaper than
+        // all others.
         let (cost, memory) = (self.problem.cost(&free.option), self.problem.memory(&free.option));
         if memory <= self.limit && cost < f64::INFINITY {
             let option = self.reduced.restrict(&free.option);
@@ -152,8 +154,9 @@ impl<'s> Search<'s> {
         Ok(price)
     }
 
-    /// Few layers leave a gap at any price: drops what no choice better than the best takes, at the best price, and leaves
-    /// the rest to an integer-programming solver, if it is small, or to a search among the options nearest to the bound.
+    /// Few layers leave a gap at any price: drops what no choice better than the best takes, at the best
+    /// price, and leaves the rest to an integer-programming solver, if it is small, or to a search among the
+    /// options nearest to the bound.
     fn close(&mut self, price: f64, limits: &Limits) {
         let Some(kept) = self.near(price, 1.0) else { return };
         if self.n_columns(&kept) <= MAX_SOLVER_COLUMNS {
@@ -171,8 +174,8 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The options by which the bound at a price grows by no more than a share of the gap, and one per node at least;
-    /// `None` where the bound at that price proves the best choice. Raises the bound, if it can.
+    /// The options by which the bound at a price grows by no more than a share of the gap, and one per node
+    /// at least; `None` where the bound at that price proves the best choice. Raises the bound, if it can.
     fn near(&mut self, price: f64, share: f64) -> Option<Vec<Vec<u32>>> {
         let best = self.best.as_ref().map(|best| best.cost)?;
         self.dual.set_prices(|_| price);
@@ -244,8 +247,8 @@ impl<'s> Search<'s> {
         Ok(smallest)
     }
 
-    /// Finds the price at which the bound is highest: each round tries the price that makes a choice that is too large
-    /// and one that fits cost the same, until no third choice is cheaper at that price.
+    /// Finds the price at which the bound is highest: each round tries the price that makes a choice that is
+    /// too large and one that fits cost the same, until no third choice is cheaper at that price.
     fn raise_price(&mut self, mut over: Point, mut under: Point) -> (f64, Point, Point) {
         let mut price = 0.0;
         for _ in 0..MAX_PRICES {
@@ -264,8 +267,9 @@ impl<'s> Search<'s> {
         (price, over, under)
     }
 
-    /// Equal layers all flip at one price, where one choice is too large and the other small: takes the first nodes'
-    /// options from one and the others' from the other, as many from the large one as fit, or a few less.
+    /// Equal layers all flip at one price, where one choice is too large and the other small: takes the first
+    /// nodes' options from one and the others' from the other, as many from the large one as fit, or a few
+    /// less.
     fn splice(&mut self, first: &Point, rest: &Point) {
         let memory = |point: &Point, node: usize| self.reduced.memory[node][point.option[node] as usize];
         let mut total = rest.memory;

@@ -1,8 +1,10 @@
-//! Two choices mixed: where a large and a small one differ in parts that do not touch each other, each part is taken for itself.
+//! Two choices mixed: where a large and a small one differ in parts that do not touch each other, each part
+//! is taken for itself.
 
 use super::reduce::Reduced;
 
-/// The small choice with parts of the large one, those that save most per byte first, as many as fit into `limit` bytes.
+/// The small choice with parts of the large one, those that save most per byte first, as many as fit into
+/// `limit` bytes.
 pub(super) fn mix(reduced: &Reduced, large: &[u32], small: &[u32], limit: f64) -> Vec<u32> {
     let memory = |option: &[u32]| -> f64 {
         reduced.memory.iter().zip(option).map(|(memory, &o)| memory[o as usize]).sum()

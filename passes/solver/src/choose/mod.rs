@@ -1,4 +1,5 @@
-//! Picks one option per node so that the node costs plus the costs of edges between options are least, and says how far from least.
+//! Picks one option per node so that the node costs plus the costs of edges between options are least, and
+//! says how far from least.
 
 mod copies;
 mod descend;
@@ -73,7 +74,8 @@ pub struct Table {
     pub values: Vec<f64>,
 }
 
-/// How much work a choice may take. Nothing here is a time: the same problem gives the same choice on every machine.
+/// How much work a choice may take. Nothing here is a time: the same problem gives the same choice on every
+/// machine.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Entries of the largest table of an elimination.
@@ -144,7 +146,8 @@ impl Stop {
 pub struct Infeasible {
     /// The least memory any choice needs, in bytes; infinity when no choice has a finite cost.
     pub least_memory: f64,
-    /// False if a table limit kept the search from proving it; `least_memory` is then what the best choice found needs.
+    /// False if a table limit kept the search from proving it; `least_memory` is then what the best choice
+    /// found needs.
     pub proved: bool,
 }
 

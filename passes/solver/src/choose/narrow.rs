@@ -1,5 +1,5 @@
-//! Finds the best choice between two bounds: messages (`dual`) raise the lower one, choices that they suggest lower the upper
-//! one, options beyond both are dropped, and what is left over is eliminated.
+//! Finds the best choice between two bounds: messages (`dual`) raise the lower one, choices that they suggest
+//! lower the upper one, options beyond both are dropped, and what is left over is eliminated.
 
 use super::descend::Moves;
 use super::dual::Dual;
@@ -14,7 +14,8 @@ const PASSES: usize = 8;
 const LEAST_RISE: f64 = 1e-7;
 /// How often `polish` starts again with a better choice.
 const MAX_POLISHES: usize = 6;
-/// Table entries that an elimination may evaluate at any time; it then is about as fast as a round of messages.
+/// Table entries that an elimination may evaluate at any time; it then is about as fast as a round of
+/// messages.
 pub(super) const SMALL: u64 = 1 << 24;
 
 /// The cheapest choice among the options of `reduced`, which is too large to be eliminated as it is.
@@ -119,8 +120,9 @@ impl<'r> Search<'r> {
         is_done
     }
 
-    /// Where the bound has come to its end: finds the best choice among the options nearest to it, as many as can be
-    /// eliminated, and drops what that choice beats, until nothing changes; says whether the choice is proved best.
+    /// Where the bound has come to its end: finds the best choice among the options nearest to it, as many as
+    /// can be eliminated, and drops what that choice beats, until nothing changes; says whether the choice is
+    /// proved best.
     fn polish(&mut self) -> bool {
         for _ in 0..MAX_POLISHES {
             let (before, excess) = (self.best.1, self.dual.excess());
@@ -150,7 +152,8 @@ impl<'r> Search<'r> {
         self.gap() <= TOLERANCE
     }
 
-    /// Finds the best choice among some options per node, if that takes no more than `most` evaluations; says whether it did.
+    /// Finds the best choice among some options per node, if that takes no more than `most` evaluations; says
+    /// whether it did.
     fn eliminate(&mut self, kept: &[Vec<u32>], most: u64) -> bool {
         let Ok(rest) = reduce(&self.reduced.on(kept)) else { return false };
         let limits = Limits { max_evaluations: most, ..self.limits.clone() };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Nodes with more neighbours wait until the others are gone; their exact score would cost more than it tells.
+/// Nodes with more neighbours wait until the others are gone; their exact score would cost more than it
+/// tells.
 const MANY: usize = 40;
 
 /// The order that evaluates the fewest table entries among three greedy ones.

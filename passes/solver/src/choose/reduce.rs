@@ -1,4 +1,5 @@
-//! Shrinks a problem without changing its optimum: edges merged, options that another beats dropped, constant tables folded away.
+//! Shrinks a problem without changing its optimum: edges merged, options that another beats dropped, constant
+//! tables folded away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,9 +149,11 @@ impl<'p> Work<'p> {
         Self { problem, kept, cost, links, links_of, stars_of: stars_of(&problem.stars, problem.nodes.len()) }
     }
 
-    /// Repeats at a node whenever a neighbour loses options, until nothing changes or a node has no option left.
+    /// Repeats at a node whenever a neighbour loses options, until nothing changes or a node has no option
+    /// left.
     ///
-    /// Each round looks at all its nodes at once: what one node drops leaves the others' reasons to drop valid.
+    /// Each round looks at all its nodes at once: what one node drops leaves the others' reasons to drop
+    /// valid.
     fn drop_beaten(&mut self) {
         let mut round: Vec<u32> = (0..self.kept.len() as u32).collect();
         while !round.is_empty() && !self.kept.iter().any(Vec::is_empty) {
@@ -222,7 +225,8 @@ fn merge_edges(problem: &Problem) -> Vec<Link<'_>> {
     links.into_values().collect()
 }
 
-/// A node's options side by side: own cost, memory, and the cost of every edge for every option at its other end.
+/// A node's options side by side: own cost, memory, and the cost of every edge for every option at its other
+/// end.
 struct Profile {
     cost: Vec<f64>,
     /// All zero where no limit makes memory matter.

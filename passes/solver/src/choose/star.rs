@@ -1,4 +1,5 @@
-//! A cost that one maker and several readers share: the maker's value is brought once to each place that a reader wants.
+//! A cost that one maker and several readers share: the maker's value is brought once to each place that a
+//! reader wants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ impl Form {
         self.home[place(0)] + moves
     }
 
-    /// Per option of a member: the least cost, when every option of another member costs what `own` says as well.
+    /// Per option of a member: the least cost, when every option of another member costs what `own` says as
+    /// well.
     pub(super) fn least(&self, member: usize, own: &[&[f64]]) -> Vec<f64> {
         let sources = self.least_by_place(0, own[0], self.home.len());
         let others: Vec<usize> = (1..self.place.len()).filter(|&other| other != member).collect();
@@ -133,8 +135,8 @@ impl Form {
         least
     }
 
-    /// Per option of a member, two costs: taking the second of one option instead of the first of another adds no more than
-    /// both together, whatever the others take.
+    /// Per option of a member, two costs: taking the second of one option instead of the first of another
+    /// adds no more than both together, whatever the others take.
     pub(super) fn most_added(&self, member: usize) -> Vec<[f64; 2]> {
         match member {
             0 => self.place[0].iter().map(|&source| [0.0, self.most_apart(usize::from(source))]).collect(),
@@ -151,7 +153,8 @@ impl Form {
         self.home[source] + self.place[1..].iter().map(dearest).sum::<f64>()
     }
 
-    /// What a reader loses at most that is no longer one of all that want a place, and what wanting it costs at most.
+    /// What a reader loses at most that is no longer one of all that want a place, and what wanting it costs
+    /// at most.
     fn most_for(&self, wanted: usize) -> [f64; 2] {
         let mut most = [0.0f64; 2];
         for source in 0..self.home.len() {
@@ -179,7 +182,8 @@ impl Form {
         self.with(|cost| if cost < most { cost } else { most })
     }
 
-    /// All costs over axes of these sizes, the last varying fastest; a member's option is the index along its axis.
+    /// All costs over axes of these sizes, the last varying fastest; a member's option is the index along its
+    /// axis.
     pub(super) fn dense(&self, sizes: &[usize], axis: &[usize]) -> Vec<f64> {
         let mut index = vec![0u32; sizes.len()];
         let entry = |at: usize| {

@@ -53,7 +53,8 @@ fn small_node(random: &mut Random) -> Node {
     node(random, options)
 }
 
-/// A chain of up to 8 nodes with up to 4 options, with skips, repeated edges, a self-edge now and then and perhaps a hub.
+/// A chain of up to 8 nodes with up to 4 options, with skips, repeated edges, a self-edge now and then and
+/// perhaps a hub.
 pub(super) fn small_problem(seed: u64) -> Problem {
     let mut random = Random(seed);
     let n = 2 + random.below(7);

@@ -3,8 +3,8 @@
 use super::{Edge, Node, Problem, Star};
 
 impl Problem {
-    /// The problem in which each node takes the option of the node `tied` to it, itself for most. A tied node is left with one
-    /// option, which costs nothing.
+    /// The problem in which each node takes the option of the node `tied` to it, itself for most. A tied node
+    /// is left with one option, which costs nothing.
     ///
     /// # Panics
     /// If a node has not as many options as the one that it is tied to.

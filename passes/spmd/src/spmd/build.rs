@@ -1,4 +1,5 @@
-//! Writing the instructions of one computation for one device: names, small scalars, the device's place in the mesh.
+//! Writing the instructions of one computation for one device: names, small scalars, the device's place in
+//! the mesh.
 
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;

@@ -1,4 +1,5 @@
-//! Ops whose part is more than the same op on parts: positions, constants, look-ups and updates in split dimensions.
+//! Ops whose part is more than the same op on parts: positions, constants, look-ups and updates in split
+//! dimensions.
 
 use super::lookups::{self, Span};
 use super::lower::{Lowerer, Op};

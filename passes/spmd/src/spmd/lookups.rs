@@ -1,8 +1,8 @@
 //! Look-ups in dimensions that are split: gather, scatter, dynamic-update-slice.
 //!
 //! Every device gets all look-ups of its part and subtracts where its part of the dimension starts. A gather
-//! answers those that fall outside with zeros, so that the sum over devices is the result; a scatter drops them
-//! by itself; an update is written back as what was there.
+//! answers those that fall outside with zeros, so that the sum over devices is the result; a scatter drops
+//! them by itself; an update is written back as what was there.
 
 use super::build::Builder;
 use phzc_ir::attr::{PadDim, SliceDim};

@@ -155,7 +155,8 @@ impl<'a> Lowerer<'a> {
         Ok(made)
     }
 
-    /// The operand `source` of the movement `id`, with the sums done that the movement does; and its layout then.
+    /// The operand `source` of the movement `id`, with the sums done that the movement does; and its layout
+    /// then.
     fn summed(&mut self, source: InstrId, id: InstrId) -> (InstrId, Layout) {
         let partial = |id: InstrId| self.own(id).leaves.first().map_or(0, |leaf| leaf.partial);
         let (from, to) = (self.layout(source), self.layout_said(id));

@@ -1,4 +1,5 @@
-//! Explicit changes of layout: each movement that [`phzc_plan::derive`] prices becomes one collective, or a slice.
+//! Explicit changes of layout: each movement that [`phzc_plan::derive`] prices becomes one collective, or a
+//! slice.
 
 use super::build::{Builder, ints};
 use super::collectives::Collectives;

@@ -1,8 +1,8 @@
 //! Partial results: all-reduces, and reduce-scatters where the text says all-reduce and slice.
 //!
 //! A reduce-scatter is done where the value is made; the slices after it then have less left to cut. What is
-//! scattered is a tile of the *last* slice's layout: where axes that are cut later are major to it, the dimension
-//! is taken apart and the tiles scattered from its middle.
+//! scattered is a tile of the *last* slice's layout: where axes that are cut later are major to it, the
+//! dimension is taken apart and the tiles scattered from its middle.
 
 use super::build::Builder;
 use super::collectives::Collectives;

@@ -11,8 +11,8 @@ use phzc_plan::derive::Facts;
 use phzc_plan::microbatch::TIME;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The manifest of some modules; `placed` are the facts of the plan, `timed` is the program on the axis of the
-/// microbatches with its facts.
+/// The manifest of some modules; `placed` are the facts of the plan, `timed` is the program on the axis of
+/// the microbatches with its facts.
 ///
 /// # Errors
 /// When a module needs what has not been made by then.

@@ -1,7 +1,8 @@
 //! Layouts of the plan on the modules: each stage's devices are the partitions of its modules.
 //!
-//! A value of a module has the layout of the instruction of its name in the placed program. Layouts change only how a
-//! module runs: what the split into microbatches has added, and changes of layout, are left to the partitioner.
+//! A value of a module has the layout of the instruction of its name in the placed program. Layouts change
+//! only how a module runs: what the split into microbatches has added, and changes of layout, are left to the
+//! partitioner.
 
 use phzc_ir::{Instr, Key, Mesh, Module, Shape, Sharding, Tiling, TilingKind, Value, notes};
 use std::collections::BTreeMap;

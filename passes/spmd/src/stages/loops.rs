@@ -1,4 +1,5 @@
-//! Moves sums over the microbatches out of loops: a loop over layers then makes summands, which are summed up after it.
+//! Moves sums over the microbatches out of loops: a loop over layers then makes summands, which are summed up
+//! after it.
 //!
 //! ```text
 //! body: g = all-reduce(d)                             →    body: r = dynamic-update-slice(carried, d, …)
@@ -6,8 +7,8 @@
 //! out = get-tuple-element(while), index=1                  out = all-reduce(get-tuple-element(while))
 //! ```
 //!
-//! That is the same if all that becomes of a sum in the body is linear, ends in carried values alone, and those start
-//! as zeros: then the carried values themselves are sums of what each microbatch makes.
+//! That is the same if all that becomes of a sum in the body is linear, ends in carried values alone, and
+//! those start as zeros: then the carried values themselves are sums of what each microbatch makes.
 
 use phzc_ir::edit::Names;
 use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value, notes};

@@ -112,7 +112,8 @@ pub struct Accumulator {
     pub name: String,
     /// The type.
     pub shape: String,
-    /// What it is full of before the first microbatch: `zero`, `one`, `ones` (every bit), `lowest`, `highest`.
+    /// What it is full of before the first microbatch: `zero`, `one`, `ones` (every bit), `lowest`,
+    /// `highest`.
     pub start: &'static str,
     /// The module that adds to it.
     pub module: String,

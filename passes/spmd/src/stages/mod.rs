@@ -1,10 +1,12 @@
-//! Takes a placed step apart: a module for each stage's forward, backward and update part, and how they fit together.
+//! Takes a placed step apart: a module for each stage's forward, backward and update part, and how they fit
+//! together.
 //!
 //! The step of one microbatch is what [`crate::spmd`] makes of the program on a mesh whose only axis is the
-//! microbatches: its all-reduces are sums over microbatches, which the modules do one by one, from an accumulator to
-//! an accumulator. What waits for a sum, and the update phase, run once per step. Values that another module reads
-//! are its results and the other's parameters, leaf by leaf. Constants, and what is made of them alone, every module
-//! makes for itself. Layouts stay on the values that have them in the plan. Precondition: `place` has run.
+//! microbatches: its all-reduces are sums over microbatches, which the modules do one by one, from an
+//! accumulator to an accumulator. What waits for a sum, and the update phase, run once per step. Values that
+//! another module reads are its results and the other's parameters, leaf by leaf. Constants, and what is made
+//! of them alone, every module makes for itself. Layouts stay on the values that have them in the plan.
+//! Precondition: `place` has run.
 
 mod describe;
 pub mod execute;

@@ -81,7 +81,8 @@ impl<'a> Split<'a> {
         self.local.entry().instr(maker).shape.leaves()[leaf]
     }
 
-    /// The task that makes a value which is neither given nor a sum; constants that are results go to an update.
+    /// The task that makes a value which is neither given nor a sum; constants that are results go to an
+    /// update.
     fn home(&self, (maker, _): Leaf) -> Option<Task> {
         match self.when[maker.index()] {
             When::In(task) => Some(task),

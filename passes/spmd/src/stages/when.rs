@@ -68,8 +68,8 @@ impl Task {
     }
 }
 
-/// When each instruction of `entry` runs; its all-reduces are those over the microbatches. Where gradients of weights are put
-/// off, they are tasks of their own.
+/// When each instruction of `entry` runs; its all-reduces are those over the microbatches. Where gradients of
+/// weights are put off, they are tasks of their own.
 ///
 /// # Errors
 /// When the note of a stage cannot be read.

@@ -31,7 +31,8 @@ pub(super) fn reduce_scatter<'a>(
     cx.emit_all(op, Opcode::ReduceScatter, operands, attrs)
 }
 
-/// `"all_to_all"(%x) <{split_dimension, concat_dimension, split_count, replica_groups}>` with one dimension for both.
+/// `"all_to_all"(%x) <{split_dimension, concat_dimension, split_count, replica_groups}>` with one dimension
+/// for both.
 pub(super) fn all_to_all<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
     let (split, joined) = (op.need_int(&["split_dimension"])?, op.need_int(&["concat_dimension"])?);
     if split != joined {

@@ -5,7 +5,8 @@ use crate::stablehlo::capture::free;
 use crate::stablehlo::lower::{Ids, Lowerer, Made, attr};
 use phzc_ir::{CompId, InstrId, Key, Opcode, Result, Shape, Value};
 
-/// `while(%a = %x) cond {…} do {…}`: the state is a tuple of the operands and of what the regions read from outside.
+/// `while(%a = %x) cond {…} do {…}`: the state is a tuple of the operands and of what the regions read from
+/// outside.
 pub(super) fn while_op<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
     let (condition, body) = (op.region(0)?, op.region(1)?);
     if condition.args.len() != operands.len() || body.args.len() != operands.len() {

@@ -28,7 +28,8 @@ pub(super) fn gather<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[Inst
     cx.emit(op, Opcode::Gather, operands, attrs)
 }
 
-/// `"scatter"(%x, %indices, %updates) <{scatter_dimension_numbers = #stablehlo.scatter<…>, …}> ({computation})`.
+/// `"scatter"(%x, %indices, %updates) <{scatter_dimension_numbers = #stablehlo.scatter<…>, …}>
+/// ({computation})`.
 pub(super) fn scatter<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
     let numbers = op.attr(&["scatter_dimension_numbers"]);
     let list = |name: &str| field(numbers, name);

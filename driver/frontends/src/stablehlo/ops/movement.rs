@@ -5,7 +5,8 @@ use crate::stablehlo::lower::{Lowerer, Made, attr, ints, result};
 use phzc_ir::attr::{PadDim, SliceDim};
 use phzc_ir::{InstrId, Key, Opcode, Result, Shape, Value};
 
-/// `broadcast_in_dim %x, dims = [1]`: operand dimension `d` becomes dimension `dims[d]`, one of size 1 is repeated.
+/// `broadcast_in_dim %x, dims = [1]`: operand dimension `d` becomes dimension `dims[d]`, one of size 1 is
+/// repeated.
 ///
 /// As in XLA: only dimensions of size 1 added is a reshape; ones that are repeated are dropped before.
 pub(super) fn broadcast_in_dim<'a>(

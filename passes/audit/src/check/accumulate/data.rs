@@ -5,8 +5,9 @@ use phzc_analysis::graph::{Graph, Node, TensorId};
 use phzc_ir::Module;
 use phzc_plan::derive::{Facts, Phase};
 
-/// Inputs whose first dimension is the batch. With several microbatches they are cut, whoever reads them; otherwise what an update reads
-/// beside nothing that has a part per microbatch is state, such as an average of weights that is handed in and not out.
+/// Inputs whose first dimension is the batch. With several microbatches they are cut, whoever reads them;
+/// otherwise what an update reads beside nothing that has a part per microbatch is state, such as an average
+/// of weights that is handed in and not out.
 pub fn data(module: &Module, facts: &Facts, graph: &Graph) -> Vec<TensorId> {
     let all: Vec<TensorId> = replaced_by_none(graph).collect();
     if facts.header.n_microbatches > 1 {

@@ -6,7 +6,8 @@ use phzc_ir::{InstrId, Module};
 use phzc_plan::derive::order::placed;
 use phzc_plan::derive::{Facts, InstrFacts, Phase, Problem, with_callees};
 
-/// A problem for every instruction whose phase contradicts what it reads, or that cannot run microbatch by microbatch.
+/// A problem for every instruction whose phase contradicts what it reads, or that cannot run microbatch by
+/// microbatch.
 pub fn problems(module: &Module, facts: &Facts, graph: &Graph) -> Vec<Problem> {
     Shares::new(module, facts, graph)
         .map(|shares| Judge::new(module, facts, &shares).all())

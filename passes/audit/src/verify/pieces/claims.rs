@@ -9,11 +9,11 @@
 //!                      z = add(y, h.copy)                            z is z                     z of y, h
 //! ```
 //!
-//! An instruction that computes what one of the program does, of values that are those of the program, has its value;
-//! a movement has its operand's. What computes something else is to have the value that its name has in the program;
-//! without a namesake it has no value and is a part of its readers' pieces. Each piece is proven for all values of
-//! what it reads, so all claims follow from the pieces' proofs by induction over the plan, loops included: their
-//! bodies start from values that are claimed, and return such.
+//! An instruction that computes what one of the program does, of values that are those of the program, has
+//! its value; a movement has its operand's. What computes something else is to have the value that its name
+//! has in the program; without a namesake it has no value and is a part of its readers' pieces. Each piece is
+//! proven for all values of what it reads, so all claims follow from the pieces' proofs by induction over the
+//! plan, loops included: their bodies start from values that are claimed, and return such.
 
 use super::text::{Made, comp_texts, signature};
 use super::values::{Values, is_view, needed};

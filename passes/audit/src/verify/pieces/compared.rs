@@ -1,10 +1,12 @@
-//! Floats that a piece compares: drawn apart they would never be equal, and neither branch of a tie would be seen.
+//! Floats that a piece compares: drawn apart they would never be equal, and neither branch of a tie would be
+//! seen.
 
 use super::super::far::with_floats;
 use phzc_ir::eval::Value;
 use phzc_ir::{Computation, InstrId, Module, Opcode};
 
-/// The inputs with every second element of what is compared the same on both sides; which ones, alternates between draws.
+/// The inputs with every second element of what is compared the same on both sides; which ones, alternates
+/// between draws.
 pub fn with_ties(module: &Module, mut given: Vec<Value>, draw: u64) -> Vec<Value> {
     for (a, b) in compared(module.entry()) {
         let (Value::Array(one), Value::Array(other)) = (&given[a], &given[b]) else { continue };

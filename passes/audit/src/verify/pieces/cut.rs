@@ -8,8 +8,9 @@
 //!                                             n0.whole = f32[8,8] custom-call(n0), whole    // what is compared
 //! ```
 //!
-//! Values that are made outside of the piece are parameters, in the layouts that their makers have in the plan. One
-//! that is still a sum there is the sum of as many summands, each an input. Free values are made anew.
+//! Values that are made outside of the piece are parameters, in the layouts that their makers have in the
+//! plan. One that is still a sum there is the sum of as many summands, each an input. Free values are made
+//! anew.
 
 use super::claims::{Claims, Piece};
 use super::of_plan::PlanCut;
@@ -50,8 +51,8 @@ pub struct Border {
     pub partial: AxisMask,
 }
 
-/// The piece of the program and that of the plan; `None` where it cannot be cut out. The plan's has what it reads
-/// up to `levels` instructions further back.
+/// The piece of the program and that of the plan; `None` where it cannot be cut out. The plan's has what it
+/// reads up to `levels` instructions further back.
 pub fn cut(whole: Whole, piece: &Piece, levels: usize) -> Option<[Module; 2]> {
     let mut of_plan = PlanCut::new(whole, piece.pair, levels);
     let mut made = Vec::new();

@@ -1,4 +1,5 @@
-//! A small program in the making: instructions copied out of a larger one under names that pieces alike share.
+//! A small program in the making: instructions copied out of a larger one under names that pieces alike
+//! share.
 
 use super::text::{bare, plain};
 use phzc_ir::{

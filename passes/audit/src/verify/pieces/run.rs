@@ -24,7 +24,8 @@ const MAX_ALL_FLOPS: f64 = 4e11;
 const SMALL_BYTES: f64 = 1e5;
 /// How many inputs are tried until every output says something.
 const MAX_DRAWS: u64 = 4;
-/// On how many inputs a piece must agree that is not, by its text, the program's: small masks may be all true by chance.
+/// On how many inputs a piece must agree that is not, by its text, the program's: small masks may be all true
+/// by chance.
 pub const DRAWS_OF_OTHERS: u64 = 16;
 
 /// What is known of a piece.

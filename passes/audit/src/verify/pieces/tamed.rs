@@ -1,4 +1,5 @@
-//! Constants of a moderate size: beside a mask's `-1e30` every other value is rounding, beside an `eps` of 1e-12 none is.
+//! Constants of a moderate size: beside a mask's `-1e30` every other value is rounding, beside an `eps` of
+//! 1e-12 none is.
 
 use phzc_ir::{Instr, Module, Opcode, Payload};
 
@@ -7,7 +8,8 @@ const MOST: f64 = 1e4;
 /// The exponents beyond it are that much smaller.
 const SHARE: f64 = 0.05;
 
-/// A program and a plan with tame constants, if they have others: equal as long as no rounding decides, if these are.
+/// A program and a plan with tame constants, if they have others: equal as long as no rounding decides, if
+/// these are.
 pub fn tamed(both: &[Module; 2]) -> Option<[Module; 2]> {
     let mut both = both.clone();
     let n_wild: usize = both.iter_mut().map(tame).sum();

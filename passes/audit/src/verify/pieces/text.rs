@@ -1,4 +1,5 @@
-//! What an instruction does, as text: without names, notes, layouts and whatever else the result does not depend on.
+//! What an instruction does, as text: without names, notes, layouts and whatever else the result does not
+//! depend on.
 
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::text::{print_instr, shape_text};

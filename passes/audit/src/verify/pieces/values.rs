@@ -1,8 +1,10 @@
-//! The values of a program: instructions that compute the same of the same values are one value, whatever their names.
+//! The values of a program: instructions that compute the same of the same values are one value, whatever
+//! their names.
 //!
-//! A value is a leaf of what an instruction makes. Tuples, their elements, barriers and markers of layouts make none
-//! of their own, nor does what shows another's elements in its own shape; in another shape it is a *view* of it, however
-//! many reshapes are between. Values that constants alone lead to, by few instructions, are *free*: whoever reads one makes it anew.
+//! A value is a leaf of what an instruction makes. Tuples, their elements, barriers and markers of layouts
+//! make none of their own, nor does what shows another's elements in its own shape; in another shape it is a
+//! *view* of it, however many reshapes are between. Values that constants alone lead to, by few instructions,
+//! are *free*: whoever reads one makes it anew.
 
 use super::text::{Made, comp_texts, is_elided, signature, type_text};
 use indexmap::IndexMap;

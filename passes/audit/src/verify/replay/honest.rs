@@ -1,6 +1,8 @@
-//! Whether the phases of a plan are true: what is marked as forward or backward can run microbatch by microbatch, the update once.
+//! Whether the phases of a plan are true: what is marked as forward or backward can run microbatch by
+//! microbatch, the update once.
 //!
-//! The replay could run nearly everything after all microbatches, on all of them; devices that run the tasks of a plan cannot.
+//! The replay could run nearly everything after all microbatches, on all of them; devices that run the tasks
+//! of a plan cannot.
 
 use super::{Plan, is_joint, phase, picked, read, stage};
 use phzc_ir::effects::has_side_effect;
@@ -96,7 +98,8 @@ fn is_barrier(entry: &Computation, id: InstrId) -> bool {
     entry.instr(id).op == Opcode::OptBarrier
 }
 
-/// Whether the task of an instruction comes before that of another: forward from the first stage on, then backward from the last.
+/// Whether the task of an instruction comes before that of another: forward from the first stage on, then
+/// backward from the last.
 fn is_before(instr: &Instr, other: &Instr) -> bool {
     let place = |instr: &Instr| (phase(instr), stage(instr).unwrap_or_default());
     match (place(instr), place(other)) {
@@ -139,7 +142,8 @@ fn known(local: &Module, plan: &Plan, parts: &[Vec<Value>]) -> Vec<Known> {
     known
 }
 
-/// Whether an instruction is linear in those that it reads which are sums, as collectives are. Loops are not looked into.
+/// Whether an instruction is linear in those that it reads which are sums, as collectives are. Loops are not
+/// looked into.
 fn is_linear(local: &Module, (comp, id): (CompId, InstrId), is_sum: &dyn Fn(InstrId) -> bool) -> bool {
     let (entry, view) = (local.entry(), View::new(local, comp, id));
     let is_collective =

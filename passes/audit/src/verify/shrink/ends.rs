@@ -1,8 +1,8 @@
 //! Dimensions that an op cuts or lengthens, and that can shrink all the same.
 //!
-//! By an element or two at an end (shifted labels, rolls, their gradients): both sides become shorter by the same
-//! number. In blocks of one size (heads and projections side by side): the block shrinks, their number stays. By a
-//! window over all that comes before (running sums): the window is as long as the dimension.
+//! By an element or two at an end (shifted labels, rolls, their gradients): both sides become shorter by the
+//! same number. In blocks of one size (heads and projections side by side): the block shrinks, their number
+//! stays. By a window over all that comes before (running sums): the window is as long as the dimension.
 
 use phzc_ir::attr::{PadDim, SliceDim, WindowDim};
 use phzc_ir::{Instr, Key, Opcode, Value, View};
@@ -126,7 +126,8 @@ pub fn moved(bound: i64, old: i64, new: i64) -> i64 {
     if old - bound <= NEAR { bound - (old - new) } else { scaled(bound, old, new) }
 }
 
-/// A number of elements that is a few at an end, or whole blocks, of a dimension that went from `old` to `new`.
+/// A number of elements that is a few at an end, or whole blocks, of a dimension that went from `old` to
+/// `new`.
 pub fn scaled(count: i64, old: i64, new: i64) -> i64 {
     if old == new || count.abs() <= NEAR {
         return count;

@@ -109,7 +109,8 @@ impl Sizes {
         is_new
     }
 
-    /// Layouts split the major part of a dimension: its outermost loop takes the tiles, the next what it cannot.
+    /// Layouts split the major part of a dimension: its outermost loop takes the tiles, the next what it
+    /// cannot.
     fn divide(&mut self, ties: &Ties, loops: &[ClassId], cut: Cut) {
         if cut == Cut::default() {
             return;

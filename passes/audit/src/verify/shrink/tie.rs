@@ -187,7 +187,8 @@ fn is_free(instr: &Instr, rule: &Rule, factor: usize) -> bool {
     }
 }
 
-/// Whether a constant is a table of which any part does: one too long to keep, or one that the text leaves out.
+/// Whether a constant is a table of which any part does: one too long to keep, or one that the text leaves
+/// out.
 fn is_table(instr: &Instr) -> bool {
     let is_elided = matches!(&instr.payload, Payload::Literal(text) if &**text == "{...}");
     is_elided || instr.shape.as_array().is_some_and(|array| array.n_elements() > MAX_LITERAL)

@@ -1,4 +1,5 @@
-//! Which dimensions have one size: loops tied over instructions, calls and loops, and over programs with the same inputs.
+//! Which dimensions have one size: loops tied over instructions, calls and loops, and over programs with the
+//! same inputs.
 
 use super::tie::Tie;
 use indexmap::IndexMap;

@@ -3,7 +3,8 @@
 use super::untimely;
 use insta::assert_snapshot;
 
-/// What `check` says of a plan with these header attributes; both outputs may be written over any of the three arrays.
+/// What `check` says of a plan with these header attributes; both outputs may be written over any of the
+/// three arrays.
 fn aliased(attrs: &str) -> String {
     let text = "ENTRY e {
         a = f32[4] parameter(0)

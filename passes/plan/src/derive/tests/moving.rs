@@ -1,4 +1,5 @@
-//! Every change of layout of a matrix on a cube of devices: each movement is what it is called, and the last ends where it should.
+//! Every change of layout of a matrix on a cube of devices: each movement is what it is called, and the last
+//! ends where it should.
 
 use super::*;
 use phzc_cost::Collective;

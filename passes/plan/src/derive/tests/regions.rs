@@ -79,7 +79,8 @@ fn branches_take_and_return_what_their_conditional_does() {
     assert_snapshot!(chosen([ROWS_X, ROWS_X, ROWS_X, ROWS_XY]), @"`c` is split as [x], but the result of branch 1 split as [xy]");
 }
 
-/// A loop over a value split in rows, with the layouts of its body's parameter and result and its condition's parameter.
+/// A loop over a value split in rows, with the layouts of its body's parameter and result and its condition's
+/// parameter.
 fn looped([body, made, condition]: [&str; 3]) -> String {
     let text = format!(
         "b {{ p = f32[16,16] parameter(0), sharding={body} ROOT n = f32[16,16] negate(p), sharding={made} }}

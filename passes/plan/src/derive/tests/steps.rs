@@ -5,7 +5,8 @@ use super::*;
 use crate::testing::staged;
 use phzc_ir::{FactorKind, Layout, Mesh, Rule, View};
 
-/// What is wrong where a reduction of `f32[16,32]`, which `x` splits along its second dimension, is said to leave sums undone.
+/// What is wrong where a reduction of `f32[16,32]`, which `x` splits along its second dimension, is said to
+/// leave sums undone.
 fn undone(op: &str, result: Layout, left: AxisMask) -> String {
     let text = format!(
         "own {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] {op}(p, q) }}

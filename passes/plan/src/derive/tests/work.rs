@@ -6,7 +6,8 @@ use phzc_ir::Mesh;
 
 const ROWS: &str = "sharding={devices=[2,1]<=[2]}";
 
-/// Kernel, bytes between memory and cores, and `+` for memory of its own or `=` for another's, of each instruction.
+/// Kernel, bytes between memory and cores, and `+` for memory of its own or `=` for another's, of each
+/// instruction.
 fn kernels(comps: &str, body: &[&str]) -> Vec<String> {
     let lines: Vec<(&str, &str, usize)> = body.iter().map(|line| (*line, "fwd", 0)).collect();
     let module = staged_with(comps, "", "0:x=2", "{}", &lines);
@@ -26,7 +27,8 @@ fn kernels(comps: &str, body: &[&str]) -> Vec<String> {
 
 #[test]
 fn values_between_elementwise_ops_and_views_stay_in_registers() {
-    // A device has half of the rows: 64 bytes of an array. `b` is made twice, for the view that is returned and for `c`.
+    // A device has half of the rows: 64 bytes of an array. `b` is made twice, for the view that is returned
+    // and for `c`.
     let found = kernels(
         "",
         &[

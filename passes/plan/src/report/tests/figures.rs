@@ -1,4 +1,5 @@
-//! Every figure of small placed programs, by hand: a device that reads and writes a byte a second starts a kernel in half of one.
+//! Every figure of small placed programs, by hand: a device that reads and writes a byte a second starts a
+//! kernel in half of one.
 
 use super::*;
 use crate::testing::{one_byte_a_second, staged};
@@ -121,7 +122,8 @@ fn each_stage_s_sends_are_counted_onwards_and_back() {
 
 #[test]
 fn a_value_goes_past_stages_over_the_devices_of_the_narrower_one_and_slower_between_nodes() {
-    // `h` is read whole by the two devices of the last stage; `s` depends on a parameter alone, and goes with every microbatch.
+    // `h` is read whole by the two devices of the last stage; `s` depends on a parameter alone, and goes with
+    // every microbatch.
     let module = staged(
         " {0}: (1, {}, may-alias) ",
         "0:;1:;2:x=2",
@@ -140,7 +142,8 @@ fn a_value_goes_past_stages_over_the_devices_of_the_narrower_one_and_slower_betw
     let plan = plan(&module, &cluster).expect("a legal header");
     let bytes: Vec<(usize, u64, f64)> =
         plan.collectives.iter().map(|it| (it.stage, it.count, it.bytes)).collect();
-    // Over the first boundary `h`, 2 x 32 bytes by one device, and `s`, once; over the second `h` and `k`, 2 x 32 bytes each.
+    // Over the first boundary `h`, 2 x 32 bytes by one device, and `s`, once; over the second `h` and `k`, 2
+    // x 32 bytes each.
     assert_eq!(bytes, [(0, 3, 96.0), (1, 3, 128.0)]);
     let secs: Vec<f64> = plan.stages.iter().map(|stage| stage.send_secs).collect();
     assert_eq!(secs, [cluster.send_secs(32.0, false), cluster.send_secs(32.0, true), 0.0]);
@@ -205,7 +208,8 @@ fn a_collective_over_a_part_of_the_batch_is_priced_per_microbatch_and_one_over_a
     assert_eq!(found("all-gather"), ("x".to_owned(), 0, 2, 128.0, 2.0 * gather_secs));
     assert_eq!(found("all-reduce"), ("x".to_owned(), 0, 1, 16.0, reduce_secs));
     assert_eq!(plan.breakdown.collective_secs, 2.0 * gather_secs + reduce_secs);
-    // 32 of the 64 bytes that a device has of `x` in, 16 bytes out, each time; `h` reads and writes 64 of 128.
+    // 32 of the 64 bytes that a device has of `x` in, 16 bytes out, each time; `h` reads and writes 64 of
+    // 128.
     let costs = costs_of(&module, &facts, &cluster);
     let of = |name: &str| {
         let (id, _) = module.entry().iter().find(|(_, it)| &*it.name == name).expect("it is there");

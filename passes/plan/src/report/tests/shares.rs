@@ -5,7 +5,8 @@ use crate::testing::{one_byte_a_second, staged};
 
 const ALIAS: &str = " {0}: (1, {}, may-alias) ";
 
-/// Batches, rows and columns of one microbatch's part of a product of four microbatches: of `x`, whose first dimension is the batch, and `w`.
+/// Batches, rows and columns of one microbatch's part of a product of four microbatches: of `x`, whose first
+/// dimension is the batch, and `w`.
 fn part_of(product: &str, is_read_by_update: bool) -> [f64; 3] {
     let shape = product.split(' ').next().expect("a shape");
     let root =

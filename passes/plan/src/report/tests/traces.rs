@@ -4,7 +4,8 @@ use super::*;
 use crate::testing::{one_byte_a_second, staged};
 use insta::assert_snapshot;
 
-/// Two stages, two microbatches; the first stage's backward part repeats its forward part, and an update follows.
+/// Two stages, two microbatches; the first stage's backward part repeats its forward part, and an update
+/// follows.
 fn step(schedule: &str) -> Module {
     staged(
         " {0}: (1, {}, may-alias) ",

@@ -5,7 +5,8 @@ use crate::copies::Copies;
 use phzc_analysis::graph::alias_pairs;
 use phzc_ir::{Computation, Instr, InstrId, Module, Opcode, Payload, Shape};
 
-/// The program without its layers `2..n - 2`; `None` where something reads all of them, or reads what would then be made after it.
+/// The program without its layers `2..n - 2`; `None` where something reads all of them, or reads what would
+/// then be made after it.
 pub fn cut(module: &Module, copies: &Copies) -> Option<Short> {
     Cutter { comp: module.entry(), copies }.cut(module)
 }
@@ -48,8 +49,8 @@ impl Cutter<'_> {
         Some(self.stand(module, short, &keep))
     }
 
-    /// What a kept instruction reads in the short program: `Some(None)` where that went with its layer, `None` where it needs
-    /// what went.
+    /// What a kept instruction reads in the short program: `Some(None)` where that went with its layer,
+    /// `None` where it needs what went.
     fn read_by(&self, reader: InstrId, operand: InstrId) -> Option<Option<InstrId>> {
         if self.is_kept(operand) {
             return Some(Some(operand));
@@ -80,7 +81,8 @@ impl Cutter<'_> {
         }
     }
 
-    /// The header's aliases among what is left: a kept result has the buffer of that parameter which it would read.
+    /// The header's aliases among what is left: a kept result has the buffer of that parameter which it would
+    /// read.
     fn aliases(&self, text: &str) -> Option<String> {
         let (root, params) = (self.comp.root(), self.comp.params());
         let kept = |ids: &[InstrId]| -> Vec<InstrId> {

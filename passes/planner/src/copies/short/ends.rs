@@ -1,8 +1,10 @@
-//! Where layers begin and end: which layer instructions count to, by what they read and by what is in one block with them.
+//! Where layers begin and end: which layer instructions count to, by what they read and by what is in one
+//! block with them.
 //!
-//! Products say which instructions are copies, and little of what lies between two layers' products. A layer may read itself and its
-//! neighbours, but of those only what is made before it if layers are left out: these are differences of two numbers, each with a
-//! most and a least, and Bellman and Ford's rule finds numbers for all of them.
+//! Products say which instructions are copies, and little of what lies between two layers' products. A layer
+//! may read itself and its neighbours, but of those only what is made before it if layers are left out: these
+//! are differences of two numbers, each with a most and a least, and Bellman and Ford's rule finds numbers
+//! for all of them.
 
 use crate::copies::Copies;
 use phzc_ir::{Computation, InstrId};

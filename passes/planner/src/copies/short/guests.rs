@@ -4,8 +4,8 @@ use super::{FIRST_INNER, LAST_INNER, Short};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::{Graph, NodeId, Tensor};
 
-/// Whether something in no layer reads what an inner layer makes, but not as the next layer does: then what it costs would
-/// count as often as there are layers.
+/// Whether something in no layer reads what an inner layer makes, but not as the next layer does: then what
+/// it costs would count as often as there are layers.
 pub fn has_guests(short: &Short, graph: &Graph, blocks: &Blocks) -> bool {
     let nodes = short.nodes(graph);
     let pairs = short.twins().filter_map(|(own, twin)| nodes[own.index()].zip(nodes[twin.index()]));
@@ -34,7 +34,8 @@ impl Guests<'_> {
         tensor.uses.iter().any(|&(reader, _)| self.place(reader) == Some(place))
     }
 
-    /// Whether a value has such a reader, where `is_chained` says that the next layer reads the other inner layer's.
+    /// Whether a value has such a reader, where `is_chained` says that the next layer reads the other inner
+    /// layer's.
     fn are_in(&self, tensor: &Tensor, is_chained: bool) -> bool {
         let mut readers = tensor.uses.iter().filter(|&&(reader, _)| self.place(reader).is_none());
         readers.any(|&(reader, _)| self.is_guest(tensor.def, reader, is_chained))

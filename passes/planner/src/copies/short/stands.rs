@@ -1,4 +1,5 @@
-//! For how much of the whole program instructions stand; a program for which no shorter one does stands for itself.
+//! For how much of the whole program instructions stand; a program for which no shorter one does stands for
+//! itself.
 
 use super::Short;
 use phzc_ir::Module;

@@ -8,8 +8,8 @@ use phzc_analysis::graph::{Graph, NodeId};
 impl Short {
     /// Per block: the one that it must be laid out as, which is itself but for the last inner layer's.
     ///
-    /// A block that other layers share is laid out as it is best for them. `None` where one layer's values would then be
-    /// read by the next as they do not lie.
+    /// A block that other layers share is laid out as it is best for them. `None` where one layer's values
+    /// would then be read by the next as they do not lie.
     pub fn tied(&self, graph: &Graph, blocks: &Blocks) -> Option<Vec<BlockId>> {
         let nodes = self.nodes(graph);
         let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| blocks.loops(members)).collect();
@@ -29,7 +29,8 @@ impl Short {
             tied[from as usize] = Some(to);
             pairs.push((own, from, to));
         }
-        // What is in no layer and in one block with one inner layer only makes that another block than the other's.
+        // What is in no layer and in one block with one inner layer only makes that another block than the
+        // other's.
         let n_common = |block: BlockId| {
             let place = |node: &&NodeId| self.place(&graph.nodes[**node as usize]).is_none();
             blocks.members[block as usize].iter().filter(place).count()

@@ -1,17 +1,19 @@
-//! Cuts for interleaved pipelines: stages as equal as can be, then boundary by boundary what the replay finds faster.
+//! Cuts for interleaved pipelines: stages as equal as can be, then boundary by boundary what the replay finds
+//! faster.
 //!
-//! What counts is what the stages of a group take together and how they follow one another, which no sum over stages shows; but where stages
-//! are equal, so are groups.
+//! What counts is what the stages of a group take together and how they follow one another, which no sum over
+//! stages shows; but where stages are equal, so are groups.
 
 use super::order::{replayed_secs, update_secs};
 use super::table::StageTable;
 
-/// A stage has so many times as many layers as the mean of all at most, and no boundary is further from where equal numbers of
-/// layers have it than twice that: of a thousand layers all cuts would take minutes.
+/// A stage has so many times as many layers as the mean of all at most, and no boundary is further from where
+/// equal numbers of layers have it than twice that: of a thousand layers all cuts would take minutes.
 const REACH: usize = 2;
 const MIN_REACH: usize = 16;
 
-/// Each move of a boundary is replayed, all stages of all microbatches: of more stages they are left as they are.
+/// Each move of a boundary is replayed, all stages of all microbatches: of more stages they are left as they
+/// are.
 const MAX_CLIMBED: usize = 64;
 
 /// How often all boundaries are gone through.
@@ -113,7 +115,8 @@ mod tests {
 
     #[test]
     fn groups_are_balanced_where_stages_cannot_be() {
-        // Six equal layers in four stages: groups of three layers each are as fast as equal stages would be, but for the bubble.
+        // Six equal layers in four stages: groups of three layers each are as fast as equal stages would be,
+        // but for the bubble.
         let found = cut(&chain(&[1.0; 6]), 4, 8, f64::INFINITY).expect("it fits");
         assert!(found.step_secs >= 8.0 * 3.0 && found.step_secs <= 8.0 * 3.0 + 3.0, "{found:?}");
     }
@@ -122,7 +125,8 @@ mod tests {
     fn a_group_has_the_memory_of_all_its_stages() {
         let it = Chain { flight_bytes: vec![1.0; 8], ..chain(&[1.0; 8]) };
         let free = cut(&it, 4, 8, f64::INFINITY).expect("it fits");
-        // The first group: four layers' parameters, and 2 (p - 1) + (V - 1) p + 1 = 5 activations of two layers each.
+        // The first group: four layers' parameters, and 2 (p - 1) + (V - 1) p + 1 = 5 activations of two
+        // layers each.
         assert!((free.memory_bytes - (4.0 + 5.0 * 2.0)).abs() < 1e-9, "{}", free.memory_bytes);
         assert!(cut(&it, 4, 8, free.memory_bytes + 1e-6).is_some());
         assert_eq!(cut(&it, 4, 8, 0.7 * free.memory_bytes), None);

@@ -1,4 +1,5 @@
-//! The cut of a chain into pipeline stages with different numbers of devices: the chain core chooses start, end and size of each.
+//! The cut of a chain into pipeline stages with different numbers of devices: the chain core chooses start,
+//! end and size of each.
 
 use super::order::{Times, step_secs};
 use super::table::StageTable;
@@ -9,11 +10,13 @@ use std::ops::RangeInclusive;
 
 /// What a cut with different sizes decides over.
 pub struct Mix<'a> {
-    /// Numbers of devices that a stage may have, and the chain of the layers' figures on as many; layers are the same in all.
+    /// Numbers of devices that a stage may have, and the chain of the layers' figures on as many; layers are
+    /// the same in all.
     pub chains: &'a [(usize, Chain)],
     /// Devices of all stages.
     pub n_devices: usize,
-    /// Devices that are joined more closely than others, from the inside out: stages lie in one such group or have whole ones.
+    /// Devices that are joined more closely than others, from the inside out: stages lie in one such group or
+    /// have whole ones.
     pub domains: &'a [usize],
     /// How many stages there may be.
     pub n_stages: RangeInclusive<usize>,
@@ -39,8 +42,9 @@ impl MixedCut {
 }
 
 impl Mix<'_> {
-    /// No cut takes fewer seconds: devices are equally busy at best, each layer on as many as use the least time of all; by schedules
-    /// that wait, a microbatch passes all layers once, each on as many as take the fewest seconds.
+    /// No cut takes fewer seconds: devices are equally busy at best, each layer on as many as use the least
+    /// time of all; by schedules that wait, a microbatch passes all layers once, each on as many as take the
+    /// fewest seconds.
     pub fn floor_secs(&self) -> f64 {
         let longest = busy(self.chains, 0.0).last().copied().unwrap_or(0.0) / self.n_devices as f64;
         let all: Vec<Vec<f64>> = self.chains.iter().map(|(_, chain)| chain.least_secs()).collect();
@@ -52,7 +56,8 @@ impl Mix<'_> {
 
     /// The best cut that takes less than `to_beat_secs`, in which not all stages have as many devices.
     ///
-    /// With as many stages as would have equal sizes, those may be best: then no others of that number are looked for.
+    /// With as many stages as would have equal sizes, those may be best: then no others of that number are
+    /// looked for.
     pub fn cut(&self, to_beat_secs: f64) -> Option<MixedCut> {
         let mut best: Option<MixedCut> = None;
         for n_stages in self.ranges() {
@@ -119,7 +124,8 @@ impl Mix<'_> {
     }
 }
 
-/// Before each layer, and at the end: devices times seconds of one microbatch that the layers so far keep busy at least.
+/// Before each layer, and at the end: devices times seconds of one microbatch that the layers so far keep
+/// busy at least.
 fn busy(chains: &[(usize, Chain)], update_weight: f64) -> Vec<f64> {
     let n_layers = chains[0].1.secs.len();
     let secs = |(size, chain): &(usize, Chain)| -> Vec<f64> {

@@ -1,4 +1,5 @@
-//! Seconds of a step of a cut, by schedule: estimates in closed form, for the report replays the text; of interleaved pipelines the replay.
+//! Seconds of a step of a cut, by schedule: estimates in closed form, for the report replays the text; of
+//! interleaved pipelines the replay.
 
 use phzc_cost::{Pipeline, Schedule};
 
@@ -17,13 +18,14 @@ pub struct Times {
     pub update_secs: f64,
 }
 
-/// Seconds of a step, the update included. With `t` of a stage's seconds for a microbatch both ways, sends to the next
-/// stage included:
+/// Seconds of a step, the update included. With `t` of a stage's seconds for a microbatch both ways, sends to
+/// the next stage included:
 ///
 /// * 1F1B: `sum t + (B-1) max t` (Alpa, OSDI'22, section 5.1).
 /// * GPipe: `sum t + (B-1) (max f + max b)`, sends delaying once.
-/// * Zero-bubble: 1F1B's, less twice what the other stages than the slowest put off, as far as it is no longer than a forward,
-///   but no less than the slowest stage's work; exact for equal stages (Qi et al., ICLR 2024, table 1).
+/// * Zero-bubble: 1F1B's, less twice what the other stages than the slowest put off, as far as it is no
+///   longer than a forward, but no less than the slowest stage's work; exact for equal stages (Qi et al.,
+///   ICLR 2024, table 1).
 /// * Interleaved: the replay of every task.
 pub fn step_secs(stages: &[Times], n_microbatches: usize, schedule: Schedule) -> f64 {
     let most = |of: &dyn Fn(&Times) -> f64| stages.iter().map(of).fold(0.0, f64::max);

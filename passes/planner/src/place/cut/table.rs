@@ -9,8 +9,8 @@ use std::ops::Range;
 
 /// Prefix sums, so that a stage's figures are differences.
 ///
-/// Where device groups hold several stages each, every stage is given an equal share of the group's memory, and of what the group
-/// holds of microbatches.
+/// Where device groups hold several stages each, every stage is given an equal share of the group's memory,
+/// and of what the group holds of microbatches.
 pub struct StageTable<'a> {
     chain: &'a Chain,
     n_stages: usize,
@@ -85,7 +85,8 @@ impl<'a> StageTable<'a> {
         self.chain.schedule
     }
 
-    /// Seconds of one microbatch in a stage, with its share of the update; infinite if it cannot keep within memory.
+    /// Seconds of one microbatch in a stage, with its share of the update; infinite if it cannot keep within
+    /// memory.
     pub(super) fn step_share_secs(&self, stage: usize, from: usize, to: usize) -> f64 {
         self.full_secs(stage, from, to) + self.update_weight() * (self.update[to] - self.update[from])
     }
@@ -133,8 +134,8 @@ impl<'a> StageTable<'a> {
         end == 0
     }
 
-    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as much where stages
-    /// are equal.
+    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as
+    /// much where stages are equal.
     fn update_weight(&self) -> f64 {
         let n_chunks = self.chain.schedule.n_chunks();
         let n_groups = self.chain.schedule.n_groups(self.n_stages);
@@ -194,8 +195,8 @@ impl<'a> StageTable<'a> {
         self.eased(stage, from, to).map_or(f64::INFINITY, |eased| self.secs(stage, from, to) + eased.secs)
     }
 
-    /// What a stage computes again to keep within memory: the levels that save most bytes per second, of the last only as many
-    /// runs as it takes. `None` where all are not enough.
+    /// What a stage computes again to keep within memory: the levels that save most bytes per second, of the
+    /// last only as many runs as it takes. `None` where all are not enough.
     fn eased(&self, stage: usize, from: usize, to: usize) -> Option<Eased> {
         let mut eased = Eased { bytes: self.bytes(stage, from, to), ..Eased::default() };
         let mut again_bytes = 0.0f64;

@@ -1,7 +1,8 @@
 //! What it really takes to compute again: the text is rewritten and priced.
 //!
-//! Sums of instructions' seconds are off both ways. A copy that fuses with its reader costs no memory traffic, and a value that
-//! nobody saves is often not written at all: then computing again is faster than reading.
+//! Sums of instructions' seconds are off both ways. A copy that fuses with its reader costs no memory
+//! traffic, and a value that nobody saves is often not written at all: then computing again is faster than
+//! reading.
 
 use super::Point;
 use super::rewrite::{Marks, rewrite};

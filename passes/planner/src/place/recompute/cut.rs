@@ -1,8 +1,9 @@
 //! The hull of one run, point by point: what to save and what to compute again, as minimum cuts.
 //!
-//! At a price per byte, a value that is needed is saved (its bytes) or computed again (its seconds), which needs its operands. With
-//! `a` "is needed" and `r` "is computed again" on the source's side, that is a cut: `source → a` where the backward part reads it, `a → r`
-//! its bytes, `r → sink` its seconds, `r → a'` for each operand. Prices between two points are tried until there is nothing between them.
+//! At a price per byte, a value that is needed is saved (its bytes) or computed again (its seconds), which
+//! needs its operands. With `a` "is needed" and `r` "is computed again" on the source's side, that is a cut:
+//! `source → a` where the backward part reads it, `a → r` its bytes, `r → sink` its seconds, `r → a'` for
+//! each operand. Prices between two points are tried until there is nothing between them.
 
 use super::Point;
 use petgraph::Direction;
@@ -17,7 +18,8 @@ pub struct Value {
     pub id: InstrId,
     /// Seconds to compute it again; `None` if that cannot be.
     pub secs: Option<f64>,
-    /// Bytes of the whole batch to save it; `None` if it has no memory of its own, so that its operands are saved instead.
+    /// Bytes of the whole batch to save it; `None` if it has no memory of its own, so that its operands are
+    /// saved instead.
     pub bytes: Option<f64>,
     /// Whether the backward part reads it.
     pub is_wanted: bool,
@@ -103,7 +105,8 @@ fn needed(values: &[Value], is_again: &[bool]) -> Vec<bool> {
     found
 }
 
-/// The graph whose cuts are choices: nodes `0` source, `1` sink, `2 + 2 i` and `3 + 2 i` "needed" and "again" of value `i`.
+/// The graph whose cuts are choices: nodes `0` source, `1` sink, `2 + 2 i` and `3 + 2 i` "needed" and "again"
+/// of value `i`.
 struct Network {
     graph: DiGraph<(), u64>,
 }

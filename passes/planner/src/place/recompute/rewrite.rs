@@ -1,4 +1,5 @@
-//! Writes into the text what the backward part computes again: copies of forward instructions, before their first reader.
+//! Writes into the text what the backward part computes again: copies of forward instructions, before their
+//! first reader.
 //!
 //! ```text
 //! a = f(x)                             a = f(x)
@@ -6,8 +7,8 @@
 //! d = g(e, a), phase "bwd"      →      b = opt-barrier((x, e));  a.again = f(b.0);  d = g(e, a.again)
 //! ```
 //!
-//! As in `jax.checkpoint`, what the copies read passes a barrier together with a gradient: else XLA would see the same work twice, do it
-//! once, and save the value after all. What comes from another stage needs none.
+//! As in `jax.checkpoint`, what the copies read passes a barrier together with a gradient: else XLA would see
+//! the same work twice, do it once, and save the value after all. What comes from another stage needs none.
 
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
@@ -47,8 +48,8 @@ impl Marks {
     }
 }
 
-/// Makes the backward part of the entry compute again what is marked: array-shaped instructions of the forward part.
-/// Per instruction of the new entry: the old one that it is, or that is the first to read it.
+/// Makes the backward part of the entry compute again what is marked: array-shaped instructions of the
+/// forward part. Per instruction of the new entry: the old one that it is, or that is the first to read it.
 pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
     let entry = &mut module.comps[module.entry.index()];
     let instrs = std::mem::take(&mut entry.instrs);
@@ -162,8 +163,9 @@ impl Writer<'_> {
         self.equal(id).map_or_else(operands, |equal| [equal].into_iter().collect())
     }
 
-    /// The value that an instruction makes, in the same layout, where all that was done to it since has been undone. XLA's converter to
-    /// StableHLO folds that, and puts the layout of the result on the barrier that the value passes.
+    /// The value that an instruction makes, in the same layout, where all that was done to it since has been
+    /// undone. XLA's converter to StableHLO folds that, and puts the layout of the result on the barrier that
+    /// the value passes.
     fn equal(&self, id: InstrId) -> Option<InstrId> {
         let is_equal = |a: &Instr, b: &Instr| {
             a.shape == b.shape
@@ -195,7 +197,8 @@ impl Writer<'_> {
             && stage(self.old.instr(maker)) == stage(instr)
     }
 
-    /// Puts what copies read, as far as it is not there yet, behind a barrier with a gradient that the reader waits for.
+    /// Puts what copies read, as far as it is not there yet, behind a barrier with a gradient that the reader
+    /// waits for.
     fn hold(&mut self, wanted: &BTreeSet<InstrId>, reader: &Instr) {
         let mut inputs: Vec<InstrId> = Vec::new();
         for &id in wanted {
@@ -288,7 +291,8 @@ impl Writer<'_> {
     }
 }
 
-/// Whether an instruction has the elements of its operand in their order: a reshape, or a broadcast of all dimensions.
+/// Whether an instruction has the elements of its operand in their order: a reshape, or a broadcast of all
+/// dimensions.
 fn is_renaming(comp: &Computation, id: InstrId) -> bool {
     let instr = comp.instr(id);
     let elements = |instr: &Instr| instr.shape.as_array().map(|array| array.n_elements());

@@ -1,5 +1,6 @@
 //! What the rules mean: a term is a function from device to local arrays, and both sides of a rule are the
-//! same function. Evaluated on a 2x2 mesh with random integers, for every layout of a few small ops' operands.
+//! same function. Evaluated on a 2x2 mesh with random integers, for every layout of a few small ops'
+//! operands.
 
 mod never;
 mod simulate;

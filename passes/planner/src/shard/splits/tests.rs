@@ -1,4 +1,5 @@
-//! The ways that the rules find to split an op: axis by axis as all at once, and as the menu of its block has them.
+//! The ways that the rules find to split an op: axis by axis as all at once, and as the menu of its block has
+//! them.
 
 use super::*;
 use crate::shard::menu::{Menu, axes_on, kinds, layout};
@@ -56,7 +57,8 @@ fn axes_one_after_the_other_split_an_op_as_all_at_once() {
     }
 }
 
-/// A way to split one op: the layouts of its operands and of its result, and the axes over which that is partial.
+/// A way to split one op: the layouts of its operands and of its result, and the axes over which that is
+/// partial.
 type Way = (Vec<Layout>, Layout, u8);
 
 /// What saturation of M1, P1 and P2 finds for the last op of a program, from its factor rule alone.

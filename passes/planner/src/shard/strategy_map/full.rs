@@ -7,8 +7,8 @@ use crate::units::general;
 use phzc_analysis::graph::{NodeId, TensorId};
 use phzc_ir::Layout;
 
-/// Seconds of a contraction's kernel and of its collectives, bytes of its result on each device, and per operand the
-/// seconds to bring it there from every strategy of the block that makes it.
+/// Seconds of a contraction's kernel and of its collectives, bytes of its result on each device, and per
+/// operand the seconds to bring it there from every strategy of the block that makes it.
 pub(super) fn costs(model: &mut Model, id: NodeId, strategy: &Strategy) -> String {
     let (graph, blocks) = (model.input.graph, model.input.blocks);
     let node = &graph.nodes[id as usize];

@@ -34,7 +34,8 @@ fn exhausted(instance: &Instance) -> Option<f64> {
     least
 }
 
-/// One layer by small numbers: parameters, activations, seconds forward and backward, bytes to the next layer, whether it is split.
+/// One layer by small numbers: parameters, activations, seconds forward and backward, bytes to the next
+/// layer, whether it is split.
 type Seed = (u8, u8, u8, u8, u8, bool);
 
 fn chain(width: usize, seeds: &[Seed], skip: Option<(usize, usize, u8)>) -> Chain {

@@ -1,10 +1,12 @@
-//! Bounds on what the operators behind one of a mixed stage take, memory at a price: what [`super::exact`] leaves ways out by.
+//! Bounds on what the operators behind one of a mixed stage take, memory at a price: what [`super::exact`]
+//! leaves ways out by.
 
 use super::super::Span;
 use super::mixed::{Mixed, Way};
 use super::sweep::{MAX_MOVE_MS, classes, is_allowed, own_values};
 
-/// Lower ends of what operators reserve, as parts of the limit: each part of the ways is looked through for itself.
+/// Lower ends of what operators reserve, as parts of the limit: each part of the ways is looked through for
+/// itself.
 pub const LEVELS: [f64; 9] = [0.0, 0.05, 0.1, 0.14, 0.18, 0.22, 0.27, 0.33, 0.42];
 
 /// What operators of a level reserve at most.

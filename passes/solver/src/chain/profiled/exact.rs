@@ -1,8 +1,10 @@
-//! One mixed stage solved exactly: ways of its operators from the front, those that cannot stay below a time left out.
+//! One mixed stage solved exactly: ways of its operators from the front, those that cannot stay below a time
+//! left out.
 //!
-//! Prices of memory bound what the operators behind take ([`Completion`]); ways of the operators before ([`Label`]) that are no better than another
-//! one in anything go, and so do those that with this bound take more than the time that is asked for. Reserves are taken apart into levels, as
-//! in `sweep.rs`; what a recomputed run holds is counted as it is.
+//! Prices of memory bound what the operators behind take ([`Completion`]); ways of the operators before
+//! ([`Label`]) that are no better than another one in anything go, and so do those that with this bound take
+//! more than the time that is asked for. Reserves are taken apart into levels, as in `sweep.rs`; what a
+//! recomputed run holds is counted as it is.
 
 use super::super::Span;
 use super::completion::{Completion, LEVELS, around, most_reserved_mib};
@@ -15,7 +17,8 @@ const RISE: (f64, f64) = (3e-3, 1.5);
 /// Times of ways of a stage that are this close, relatively, are told apart no more.
 const CLOSE: f64 = 4e-4;
 
-/// Levels that are looked through side by side, whatever the number of threads: the ways found in them cut the next ones short.
+/// Levels that are looked through side by side, whatever the number of threads: the ways found in them cut
+/// the next ones short.
 const AT_ONCE: usize = 3;
 
 /// What a level has.
@@ -271,7 +274,8 @@ impl<'a> Search<'a> {
     fn undominated(&self, op: usize, labels: &[(f64, Label)]) -> Vec<(f64, Label)> {
         let step_ms = self.step_ms[op - self.span.start];
         let step = |label: &Label| if step_ms > 0.0 { (label.ms / step_ms).floor() } else { label.ms };
-        // Keys are far smaller than labels; numbers that are not below nothing are in the order of their bits.
+        // Keys are far smaller than labels; numbers that are not below nothing are in the order of their
+        // bits.
         let key = |(at, (_, label)): (usize, &(f64, Label))| {
             let state = (self.completion.class_of[label.code / 2], label.code % 2);
             let numbers = [step(label), label.mib, label.ms].map(f64::to_bits);

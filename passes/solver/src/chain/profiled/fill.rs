@@ -35,7 +35,8 @@ pub fn slopes(patterns: &Patterns) -> impl Iterator<Item = Slope> + '_ {
     })
 }
 
-/// The least milliseconds that save `need_mib` if layers could be divided; `most_ms` where it is more than that.
+/// The least milliseconds that save `need_mib` if layers could be divided; `most_ms` where it is more than
+/// that.
 ///
 /// `pieces` are the steps of some layers, the cheapest bytes first, and how many layers have them.
 pub fn divided_ms(pieces: &mut [(&[Slope], f64)], need_mib: f64, most_ms: f64) -> f64 {
@@ -66,9 +67,11 @@ pub fn divided_ms(pieces: &mut [(&[Slope], f64)], need_mib: f64, most_ms: f64) -
 /// Bytes are compared up to this.
 const EPSILON_MIB: f64 = 1e-9;
 
-/// Few milliseconds that save `need_mib` with whole layers, and what each piece's layers take; `None` where nothing saves as much.
+/// Few milliseconds that save `need_mib` with whole layers, and what each piece's layers take; `None` where
+/// nothing saves as much.
 ///
-/// The cheapest bytes first, as long as a whole layer's step fits; the rest by the best change of one or two layers.
+/// The cheapest bytes first, as long as a whole layer's step fits; the rest by the best change of one or two
+/// layers.
 pub fn whole_ms(pieces: &[Piece], need_mib: f64) -> Option<(f64, Vec<Shares>)> {
     let mut steps: Vec<(f64, usize, usize)> = Vec::new();
     for (piece, of) in pieces.iter().enumerate() {

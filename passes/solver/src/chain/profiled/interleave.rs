@@ -1,14 +1,16 @@
 //! Plans by the whole price, and interleaved pipelines made of plans for 1F1B.
 //!
-//! A group of devices of an interleaved pipeline has several stages that do not lie next to each other, which the search does not know. The
-//! groups of a plan that it found are given `v` stages each, cut anew so that the slowest stage takes the least; then each group recomputes the
-//! operators that save the most bytes for their time, all layers' alike, until it fits. That is tried, and nothing is proved by it.
+//! A group of devices of an interleaved pipeline has several stages that do not lie next to each other, which
+//! the search does not know. The groups of a plan that it found are given `v` stages each, cut anew so that
+//! the slowest stage takes the least; then each group recomputes the operators that save the most bytes for
+//! their time, all layers' alike, until it fits. That is tried, and nothing is proved by it.
 
 use super::{Found, Space};
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, PlanSchedule, StageChoice};
 use phzc_cost::profile::OpProfile;
 
-/// The found plans and interleaved ones made of them, the cheapest first; no interleaved one takes less than `ideal_ms`.
+/// The found plans and interleaved ones made of them, the cheapest first; no interleaved one takes less than
+/// `ideal_ms`.
 pub fn by_price(
     machine: &Machine,
     space: &Space,

@@ -73,7 +73,8 @@ impl Layers {
         self.before[class][end] - self.before[class][first]
     }
 
-    /// Stages that end at an operator and begin in layers of one class are like those that end in the last of these.
+    /// Stages that end at an operator and begin in layers of one class are like those that end in the last of
+    /// these.
     pub fn twin(&self, end: usize) -> Twin {
         let layer = self.layer_of[end - 1];
         let [first, last] = self.alike[layer];
@@ -108,7 +109,8 @@ fn counts(class: &[usize], wanted: usize) -> Vec<usize> {
     counts
 }
 
-/// Per operator the first one that was measured the same under every split, keeps as much of it, and shares no parameter with others.
+/// Per operator the first one that was measured the same under every split, keeps as much of it, and shares
+/// no parameter with others.
 fn measured_alike(machine: &Machine) -> Vec<usize> {
     let (chain, tied) = (&machine.chain, machine.own.iter().flat_map(|own| &own.tied).collect::<Vec<_>>());
     let bits = |row: usize| -> Vec<u64> {
@@ -136,7 +138,8 @@ fn measured_alike(machine: &Machine) -> Vec<usize> {
     (0..chain.len()).map(id).collect()
 }
 
-/// Per layer its class, and per class a layer. The first and the last layer are not recomputed in full: they have their own.
+/// Per layer its class, and per class a layer. The first and the last layer are not recomputed in full: they
+/// have their own.
 fn classes(chain: &OpChain, ids: &[usize], starts: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let n_layers = starts.len() - 1;
     let mut known = IndexMap::new();
@@ -154,7 +157,8 @@ fn classes(chain: &OpChain, ids: &[usize], starts: &[usize]) -> (Vec<usize>, Vec
     (class, known.into_values().collect())
 }
 
-/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link, and no more is kept there.
+/// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link,
+/// and no more is kept there.
 pub fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
     let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
     let ms = |op: usize, is_far: bool| {

@@ -1,4 +1,5 @@
-//! Stages whose operators are split each its own way; or all alike, but looked at more closely than in `uniform.rs`.
+//! Stages whose operators are split each its own way; or all alike, but looked at more closely than in
+//! `uniform.rs`.
 //!
 //! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
@@ -18,7 +19,8 @@ use std::sync::{Arc, Mutex};
 pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-3 };
 /// How hard to look among uniform ones before: what is found is only to be beaten.
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
-/// Plans of stages whose operators are split alike are looked for more closely where their bound is further below, relatively.
+/// Plans of stages whose operators are split alike are looked for more closely where their bound is further
+/// below, relatively.
 pub const NEAR: f64 = 1e-2;
 /// So many operators at most, unless a gap is asked for: more can take minutes.
 pub const MAX_UNITS: usize = 64;
@@ -199,7 +201,8 @@ fn least_before(ways: &[Way], n_ops: usize) -> Vec<f64> {
     std::iter::once(0.0).chain((0..n_ops).map(after)).collect()
 }
 
-/// Nothing, and prices at which operators begin to be recomputed: of all ways and operators, every so many-th.
+/// Nothing, and prices at which operators begin to be recomputed: of all ways and operators, every so
+/// many-th.
 fn prices(ways: &[Vec<Way>]) -> [f64; N_PRICES] {
     let mut all: Vec<f64> = Vec::new();
     for way in ways.iter().flatten() {

@@ -1,7 +1,8 @@
 //! The chain problem of measured operators, under Aceso's cost of time and memory.
 //!
-//! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`) or for each its own
-//! way (`mixed`, which pays for what changes between them); which operators are recomputed is chosen by time per byte saved.
+//! A stage's devices are split into tensor- and data-parallel ones, alike for all its operators (`uniform`)
+//! or for each its own way (`mixed`, which pays for what changes between them); which operators are
+//! recomputed is chosen by time per byte saved.
 
 mod caps;
 mod completion;
@@ -41,7 +42,7 @@ pub fn best(machine: &Machine, space: &Space) -> Option<Found> {
     top(machine, &Space { limits, ..space.clone() }).into_iter().next()
 }
 
-/// The fastest plans that differ in their microbatch, schedule, number of stages or devices of a stage, the best first.
+/// The fastest plans of unlike microbatch, schedule, number of stages or devices, the best first.
 pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
     let n_best = space.limits.n_best.max(1);
     let shared = shared(machine, space);
@@ -56,7 +57,7 @@ pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
     found
 }
 
-/// The plan that Aceso's cost takes for the best: regrouping between stages is in the own price and not in its search, which may have passed it over.
+/// The plan that Aceso's cost takes for the best, which a search without regrouping may have passed over.
 fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
     let limits = &space.limits;
     let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
@@ -77,7 +78,7 @@ fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
     Some(Found { plan, ..first.clone() })
 }
 
-/// How many plans more are priced where stages differ in their devices: regrouping between stages is in the own price, not in the search.
+/// How many plans more are priced, with regrouping, where stages differ in their devices.
 const MORE_TO_PRICE: usize = 3;
 
 fn shared<'a>(machine: &'a Machine, space: &Space) -> Vec<Shared<'a>> {
@@ -141,7 +142,7 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
         }
         let mut found =
             Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort(mixed::EFFORT));
-        // Uniform stages are split along the fastest dimensions: where there are others, their bound is not one of these.
+        // Uniform stages are split along the fastest dimensions: no bound where there are others.
         found.bound = found.bound.max(if space.is_mixed || space.is_free { 0.0 } else { uniform.bound });
         match found.problem {
             Some(at) => {
@@ -252,7 +253,7 @@ impl<'a> Shared<'a> {
         busy * self.setting.machine.n_microbatches(self.setting.microbatch) / self.n_devices as f64
     }
 
-    /// Milliseconds of a placed stage; where that is more than `cap_ms`, infinite or as many. Aceso's cost has one schedule, whose solver remembers them.
+    /// Milliseconds of a placed stage; infinite or as many where more than `cap_ms`.
     fn ms(&self, placed: Span, side: Side, cap_ms: f64) -> f64 {
         if self.setting.machine.own.is_none() {
             return self.made_ms(&placed, side, cap_ms);
@@ -328,8 +329,7 @@ impl Problem<'_> {
         Span { in_flight, ..*span }
     }
 
-    /// Times of all stages are scaled by it, so that their sum is what fills the pipeline: `(N - x) max t + x sum t` is the cost of `x t` with
-    /// `(N - x) / x` rounds.
+    /// `(N - x) max t + x sum t`, what fills the pipeline, is the cost of `x t` with `(N - x) / x` rounds.
     fn scaled(&self, ms: f64) -> f64 {
         ms * self.fill
     }

@@ -1,4 +1,5 @@
-//! Which operators of a layer to recompute: the patterns that are not worse than others in both time and bytes.
+//! Which operators of a layer to recompute: the patterns that are not worse than others in both time and
+//! bytes.
 
 /// What recomputing an operator costs and brings.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,8 @@ pub struct Patterns {
 pub enum Edge {
     /// The end of the stage: the last operator keeps its result.
     Stage,
-    /// A layer that ends runs: the last operator keeps its result, but a run up to it holds that too if the next layer's begins.
+    /// A layer that ends runs: the last operator keeps its result, but a run up to it holds that too if the
+    /// next layer's begins.
     Cut,
     /// A layer on into which a run goes.
     Open,
@@ -53,12 +55,14 @@ pub enum Use {
 
 /// The patterns of some operators in which no run holds more than `cap_mib` while it is made again.
 ///
-/// A run of recomputed operators keeps the result of its last one: it saves what the others keep, and needs two operators at least.
+/// A run of recomputed operators keeps the result of its last one: it saves what the others keep, and needs
+/// two operators at least.
 pub fn patterns(ops: &[Candidate], cap_mib: f64, edge: Edge, purpose: Use) -> Patterns {
     made(ops, cap_mib, edge, purpose, undominated)
 }
 
-/// Those of them on the lower hull: far fewer are looked at, as the hull of sets that are moved and put together is that of their hulls.
+/// Those of them on the lower hull: far fewer are looked at, as the hull of sets that are moved and put
+/// together is that of their hulls.
 pub fn hull_patterns(ops: &[Candidate], cap_mib: f64, edge: Edge, purpose: Use) -> Patterns {
     made(ops, cap_mib, edge, purpose, on_hull)
 }

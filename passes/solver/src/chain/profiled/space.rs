@@ -15,7 +15,8 @@ pub struct Space {
     pub max_tensor: u32,
     /// Samples of a microbatch that are tried.
     pub microbatches: Vec<u32>,
-    /// Whether an operator may be split along another than its usual dimension; unless splits are mixed, along the fastest.
+    /// Whether an operator may be split along another than its usual dimension; unless splits are mixed,
+    /// along the fastest.
     pub is_free: bool,
     /// Whether operators of one stage may be split in different ways.
     pub is_mixed: bool,
@@ -42,7 +43,8 @@ pub struct Limits {
     pub keeps_all: bool,
     /// Numbers of stages of which plans are made, per microbatch, schedule and devices; no limit if absent.
     pub max_plans: Option<usize>,
-    /// By how much, relatively, the best plan may be faster than the one that is found; the search's own if absent.
+    /// By how much, relatively, the best plan may be faster than the one that is found; the search's own if
+    /// absent.
     pub gap: Option<f64>,
     /// The plans that are wanted; 0 is 1.
     pub n_best: usize,

@@ -5,9 +5,10 @@
 //!                                             lower end. The least of all levels is a bound.
 //! ```
 //!
-//! The bound is Lagrange's: at any price, the least of milliseconds and priced bytes, less the price of the limit, is below every stage
-//! that fits. Operators are told apart by their degrees and by whether they, and what follows, are recomputed; which dimension is split is chosen
-//! for each alone. What a recomputed run holds while it is made again is not counted: `exact.rs` does.
+//! The bound is Lagrange's: at any price, the least of milliseconds and priced bytes, less the price of the
+//! limit, is below every stage that fits. Operators are told apart by their degrees and by whether they, and
+//! what follows, are recomputed; which dimension is split is chosen for each alone. What a recomputed run
+//! holds while it is made again is not counted: `exact.rs` does.
 
 use super::super::Span;
 use super::mixed::{Mixed, Way};
@@ -19,7 +20,8 @@ type Priced = [f64; N_PRICES];
 const NEVER: Priced = [f64::INFINITY; N_PRICES];
 /// Lower ends of what operators reserve, as parts of the limit.
 const LEVELS: [f64; 3] = [0.0, 0.14, 0.27];
-/// States of an operator: not recomputed; recomputed and kept; recomputed and dropped, as the next one is recomputed too.
+/// States of an operator: not recomputed; recomputed and kept; recomputed and dropped, as the next one is
+/// recomputed too.
 const N_STATES: usize = 3;
 /// Slower moves are not made.
 pub const MAX_MOVE_MS: f64 = 1e4;
@@ -192,7 +194,8 @@ pub fn is_allowed(way: &Way, span: &Span, op: usize, most_mib: f64) -> bool {
     op + 1 == span.end || profile.forward_reserved_mib + profile.backward_reserved_mib <= most_mib
 }
 
-/// Milliseconds and the price of the bytes of an operator: not recomputed, recomputed and kept, recomputed and dropped.
+/// Milliseconds and the price of the bytes of an operator: not recomputed, recomputed and kept, recomputed
+/// and dropped.
 pub fn own_values(way: &Way, span: &Span, op: usize, ms_per_mib: f64) -> [f64; 3] {
     let profile = &way.profiles[op];
     let send_ms = if op + 1 == span.end { way.send_after_ms(op, span) } else { 0.0 };

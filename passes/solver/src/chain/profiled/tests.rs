@@ -6,7 +6,8 @@ use phzc_cost::profile::{OpSplit, OpTables};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A model of layers of three operators between an embedding and a loss; splits over two devices that cost a little.
+/// A model of layers of three operators between an embedding and a loss; splits over two devices that cost a
+/// little.
 pub(super) fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Machine {
     let names: Vec<String> = ["in", "enc-1st-layernorm", "b", "c", "out"].map(String::from).to_vec();
     let row = |at: usize, tensor: u32, batch: u32| {
@@ -63,7 +64,8 @@ pub(super) fn space(is_mixed: bool) -> Space {
     }
 }
 
-/// The least milliseconds of any plan of one stage, every split and recomputation of each operator tried; replicas share what `zero` says.
+/// The least milliseconds of any plan of one stage, every split and recomputation of each operator tried;
+/// replicas share what `zero` says.
 pub(super) fn least_mixed(machine: &Machine, zero: u32) -> f64 {
     let n_ops = machine.chain.len();
     let mut least = f64::INFINITY;

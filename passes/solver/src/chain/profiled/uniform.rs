@@ -67,7 +67,8 @@ struct Cut {
     parts: [Option<(usize, usize, usize)>; 2],
 }
 
-/// What a stage's layers can save: how many whole ones there are of each class, and the steps of parts, per bound.
+/// What a stage's layers can save: how many whole ones there are of each class, and the steps of parts, per
+/// bound.
 struct Steps {
     whole: Vec<(usize, usize)>,
     parts: [Option<SlopesPerBound>; 2],
@@ -167,8 +168,8 @@ impl Uniform {
         fixed_mib + kept_mib * span.in_flight as f64 - of.machine.limit_mib
     }
 
-    /// No recomputation takes fewer milliseconds: layers divided, and of runs between two caps the larger is made and the smaller held.
-    /// `most_ms` where it is more than that.
+    /// No recomputation takes fewer milliseconds: layers divided, and of runs between two caps the larger is
+    /// made and the smaller held. `most_ms` where it is more than that.
     pub fn lower_ms(&self, of: &Setting, span: &Span, most_ms: f64) -> f64 {
         let plain_ms = self.plain_ms(of, span);
         if plain_ms >= most_ms {
@@ -226,7 +227,8 @@ impl Uniform {
         Steps { whole, parts: cut.parts.map(|part| part.map(of)) }
     }
 
-    /// The patterns of a part of a layer: of a plan under a cap, or all that some run below the next cap allows.
+    /// The patterns of a part of a layer: of a plan under a cap, or all that some run below the next cap
+    /// allows.
     fn part(&self, layers: &Layers, cap: usize, part: (usize, usize, usize), purpose: Use) -> Arc<Patterns> {
         let limit_mib = |cap: usize| match purpose {
             Use::Plan => self.caps[cap].mib,

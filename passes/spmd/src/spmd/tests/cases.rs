@@ -143,7 +143,8 @@ pub fn strategies(module: &mut Module, mesh: &Mesh, cluster: &Cluster, random: &
     module.set_note("phzc.mesh", &mesh.to_string());
 }
 
-/// Gives a block that is to leave sums undone, one of which does not arrive so, a strategy without; whether one had to.
+/// Gives a block that is to leave sums undone, one of which does not arrive so, a strategy without; whether
+/// one had to.
 fn reduce_what_arrives_reduced(model: &mut Model, option: &mut [u32]) -> bool {
     let stuck = (0..model.uses.len()).find(|&index| !model.can_read(index, option));
     let Some(block) = stuck.map(|index| model.uses[index].block as usize) else { return false };

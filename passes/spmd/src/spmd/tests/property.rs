@@ -1,4 +1,5 @@
-//! On random programs, layouts and meshes, the devices' parts join to what the whole program computes; tests/long tries more of them.
+//! On random programs, layouts and meshes, the devices' parts join to what the whole program computes;
+//! tests/long tries more of them.
 
 use super::Random;
 use super::cases::{MESHES, all_agree, own_rule, strategies};
@@ -24,7 +25,8 @@ fn with_random_strategies_of_blocks() {
     all_agree("random strategies", 100, plan);
 }
 
-/// Of 60 random layouts, those by which the parts of a program do not join to the whole when planned and lowered by a rule.
+/// Of 60 random layouts, those by which the parts of a program do not join to the whole when planned and
+/// lowered by a rule.
 fn n_found(text: &str, rule: RuleOf) -> usize {
     let whole = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("legal");
     let is_found = |&seed: &u64| {

@@ -1,5 +1,5 @@
-//! Sums that are still to be done: the rules L1, L2, L3 and L5 of reference/cfp-alpa.md 7.4, by the values that devices
-//! compute, and what none of them allows.
+//! Sums that are still to be done: the rules L1, L2, L3 and L5 of reference/cfp-alpa.md 7.4, by the values
+//! that devices compute, and what none of them allows.
 
 use super::compare::{difference, values};
 use super::{Random, WHOLE, XY, joined, lowered};

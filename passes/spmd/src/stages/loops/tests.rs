@@ -4,7 +4,8 @@ use super::*;
 use insta::assert_snapshot;
 use phzc_ir::{parse, print};
 
-/// A loop that carries `g`, zeros at first; its body adds up `d` over microbatches as `s` and makes `n`, the new `g`, by these lines.
+/// A loop that carries `g`, zeros at first; its body adds up `d` over microbatches as `s` and makes `n`, the
+/// new `g`, by these lines.
 fn looping(lines: &str) -> String {
     format!(
         "HloModule m

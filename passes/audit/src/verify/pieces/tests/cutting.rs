@@ -3,7 +3,8 @@
 use super::*;
 use crate::verify::pieces::cut::{is_copied, is_given};
 
-/// The two modules of the plan's piece that makes this instruction, with what it reads up to `levels` further back.
+/// The two modules of the plan's piece that makes this instruction, with what it reads up to `levels` further
+/// back.
 fn both(program: &str, plan: &str, name: &str, levels: usize) -> Option<[Module; 2]> {
     cut_out(&flat(&format!("HloModule m\n{program}")), &flat(&plan_text(plan)), name, levels)
 }
@@ -70,7 +71,8 @@ fn tangents(n: usize) -> String {
 
 #[test]
 fn a_programs_piece_goes_further_back_where_a_name_alone_says_what_it_is() {
-    // The plan has fewer instructions than the program: its piece is `y` of t0, the other's as many as the budget.
+    // The plan has fewer instructions than the program: its piece is `y` of t0, the other's as many as the
+    // budget.
     let plan = "ENTRY e { t0 = f32[8,8] parameter(0), ROWS ROOT y = f32[8,8] abs(t0), ROWS }";
     assert_eq!(n_ops(&tangents(100), plan, "y", 0), [16 + 2, 1]);
     assert_eq!(n_ops(&tangents(100), plan, "y", 2), [3 * 16 + 2, 1]);

@@ -1,8 +1,10 @@
-//! Sizes that stay, because something but shapes depends on them, and sizes that are one through what a program runs.
+//! Sizes that stay, because something but shapes depends on them, and sizes that are one through what a
+//! program runs.
 
 use super::*;
 
-/// The dimensions of these instructions of the entry after shrinking to 4, 8 tiles asked of the first parameter.
+/// The dimensions of these instructions of the entry after shrinking to 4, 8 tiles asked of the first
+/// parameter.
 fn tiled(comps: &str, body: &str, names: &[&str]) -> Vec<Vec<i64>> {
     let text = check_cut(&format!("HloModule m\n{comps}\nENTRY e {{\n{body}\n}}\n"), 8);
     let dims = |name: &&str| {

@@ -1,5 +1,5 @@
-//! What is no rule (reference/cfp-alpa.md 7.4, the row "never"): each is wrong by its values, and its sides have
-//! types that differ, so that not even a rule that said so would fire.
+//! What is no rule (reference/cfp-alpa.md 7.4, the row "never"): each is wrong by its values, and its sides
+//! have types that differ, so that not even a rule that said so would fire.
 
 use super::simulate::{Case, Meaning, Op, cases, meaning};
 use super::{ELEMENTWISE, compare_as, differ, type_of};
@@ -71,7 +71,8 @@ fn a_maximum_of_sums_is_no_sum_of_maxima() {
 
 #[test]
 fn one_axis_splits_one_loop() {
-    // Rows of the left operand and columns of the right one on the same devices make only the blocks of a diagonal.
+    // Rows of the left operand and columns of the right one on the same devices make only the blocks of a
+    // diagonal.
     let typing = Typing {
         mesh: Mesh::new(&[2, 2]),
         dims: Dims::from_slice(&[4, 4, 4]),

@@ -3,7 +3,8 @@
 use super::super::{Id, Kinds, Move, Typing};
 use phzc_ir::{Dims, FactorKind, Layout, Mesh, Reducer};
 
-/// A local array, as seen over all loops: a loop that it does not have is of size 1 and no movement changes it.
+/// A local array, as seen over all loops: a loop that it does not have is of size 1 and no movement changes
+/// it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Array {
     has: Vec<bool>,
@@ -252,7 +253,8 @@ pub(super) fn cases(dims: &[i64], (kinds, operands): Op) -> Vec<Case> {
     found
 }
 
-/// Each device's parts of random integers; partial values differ between the devices that they are partial over.
+/// Each device's parts of random integers; partial values differ between the devices that they are partial
+/// over.
 fn distributed(typing: &Typing, operands: &[&[bool]]) -> Local {
     let (layout, partial) = typing.source;
     let mut state = 1u64;
