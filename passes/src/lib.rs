@@ -24,7 +24,7 @@ pub use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pas
 pub use phzc_pass::pipeline::{Pipeline, Step};
 pub use phzc_pass::{alternative, explanation, manager, pass, pipeline as syntax};
 pub use phzc_plan::{derive, memory, microbatch, pricing, report};
-pub use phzc_planner::{copies, fuse, place, shard, stop, units};
+pub use phzc_planner::{fuse, layer_repeats, place, shard, stop, units};
 pub use phzc_solver::{chain, choose};
 pub use phzc_spmd::{spmd, stages};
 pub use registry::pipeline;

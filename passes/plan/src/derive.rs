@@ -7,6 +7,7 @@
 
 mod agree;
 pub mod aliases;
+mod deferred_wgrad;
 mod fused;
 mod header;
 mod listed;
@@ -18,7 +19,6 @@ mod ops;
 pub mod order;
 mod origin;
 mod parts;
-mod put_off;
 mod read;
 mod scatter;
 mod split;
@@ -26,6 +26,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+pub use deferred_wgrad::{Turn, put_off, put_off_of, put_off_of_plan};
 pub use header::{Header, header, is_planned};
 pub use listed::{known, listed};
 pub use loops::{Loops, OpStep, loops};
@@ -36,7 +37,6 @@ pub use origin::{is_naming, operand_origins, origin, origin_by, origins};
 pub use parts::{BatchSplit, batch_splits, batch_splits_of};
 pub use phzc_ir::notes::Phase;
 pub use phzc_ir::{Aliased, aliased};
-pub use put_off::{Turn, put_off, put_off_of, put_off_of_plan};
 pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};
 pub use sums::{is_linear, left, reductions};

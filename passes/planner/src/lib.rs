@@ -1,7 +1,7 @@
 //! The planner: blocks, strategies and resharding, layer repeats, stages, microbatches, recomputation.
 
-pub mod copies;
 pub mod fuse;
+pub mod layer_repeats;
 pub mod place;
 pub mod shard;
 pub mod stop;

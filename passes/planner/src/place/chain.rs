@@ -6,11 +6,11 @@
 
 use super::cut::{Chain, Level};
 use super::position::positions;
-use super::recompute::again::Again;
+use super::recompute::rematerialize::Again;
 use super::recompute::rewrite::Marks;
 use super::recompute::{Point, is_free, points};
 use super::units::Units;
-use crate::copies::short::Short;
+use crate::layer_repeats::representative_layers::Short;
 use indexmap::IndexMap;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{CompId, InstrId, Module, Opcode};

@@ -6,7 +6,7 @@
 
 use super::Problem;
 use super::schedule::Wanted;
-use super::staged::Sketch;
+use super::stage_search::Sketch;
 use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Result};
 use rayon::prelude::*;

@@ -1,6 +1,6 @@
 //! Texts of one draft, and what they show of the memory that the chain may plan with.
 
-use super::outcome::Staged;
+use super::candidate::Staged;
 use phzc_ir::Module;
 use std::collections::BTreeMap;
 

@@ -11,35 +11,35 @@
 //! sizes at once (`unequal`). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition:
 //! `shard` has run.
 
+mod already_placed;
+mod candidate;
 mod chain;
 pub mod cut;
-mod floors;
-mod groups;
+mod device_groups;
+mod evaluate_candidate;
+mod heterogeneous_stages;
 mod interleave;
 mod limits;
+mod materialize_plan;
 mod microbatches;
-mod otherwise;
-mod outcome;
-mod placed;
+mod neighborhood_search;
 mod position;
 mod recompute;
+mod representative_check;
 mod schedule;
-mod shown;
-mod staged;
+mod stage_lower_bounds;
+mod stage_search;
 #[cfg(test)]
 mod tests;
-mod text;
 pub mod top;
-mod tried;
-mod unequal;
 mod units;
 
 use crate::shard::control::forbidden;
-use crate::shard::subject::Subject;
-use floors::Floors;
-use groups::Groups;
-use otherwise::Others;
-use outcome::{Placement, Tried, pick};
+use crate::shard::planning_input::PlanningInput;
+use already_placed::placed;
+use candidate::{Evaluated, Placement, pick};
+use device_groups::Groups;
+use neighborhood_search::Neighborhood;
 use phzc_analysis::graph::Graph;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, notes};
@@ -48,11 +48,11 @@ use phzc_plan::derive::derive;
 use phzc_plan::plan_note;
 use phzc_plan::report;
 use phzc_plan::strip::strip;
-use placed::placed;
 use rayon::prelude::*;
+use representative_check::shows_cuts;
 use schedule::Wanted;
-use shown::shows_cuts;
-use staged::{Limited, Sketch, Sketched};
+use stage_lower_bounds::StageLowerBounds;
+use stage_search::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The pass.
@@ -96,7 +96,7 @@ pub static PASS: Pass = Pass {
             default: "0",
             help: "once a plan fits, no more texts are made than so many; 0 is no limit",
         },
-        groups::OPTION,
+        device_groups::OPTION,
     ],
     run,
 };
@@ -115,10 +115,10 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
     let is_given = instrs.any(|instr| instr.note(notes::GIVEN).is_some());
     let forbid = forbidden(module);
-    let short = if is_given { None } else { Subject::short(&plain, forbid) };
+    let short = if is_given { None } else { PlanningInput::short(&plain, forbid) };
     let short = short.filter(|subject| shows_cuts(subject, &plain, cx.cluster));
     let none = |graph: &Graph| vec![None; graph.tensors.len()];
-    let subject = short.unwrap_or_else(|| Subject::whole(&plain, none, forbid));
+    let subject = short.unwrap_or_else(|| PlanningInput::whole(&plain, none, forbid));
     let made = Made::new(options.int("max-plans") as usize);
     let problem = Problem {
         sharded: module,
@@ -131,7 +131,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         schedule: Wanted::parse(options.text("schedule")),
         groups: Groups::read(options.text("groups"), cx.cluster)?,
         made: &made,
-        floors: &Floors::default(),
+        floors: &StageLowerBounds::default(),
     };
     (cx.progress)("place: trying stage counts");
     let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
@@ -156,7 +156,7 @@ struct Problem<'a> {
     /// The program without them.
     plain: &'a Module,
     /// What layouts are chosen for: the program without them, or with fewer of its equal layers.
-    subject: &'a Subject,
+    subject: &'a PlanningInput,
     cluster: &'a Cluster,
     /// Numbers of microbatches to try.
     counts: Vec<usize>,
@@ -166,7 +166,7 @@ struct Problem<'a> {
     schedule: Wanted,
     groups: Groups,
     /// Of blocks on all numbers of devices that were looked at.
-    floors: &'a Floors,
+    floors: &'a StageLowerBounds,
     /// The texts that were written so far.
     made: &'a Made,
 }
@@ -304,7 +304,7 @@ impl Problem<'_> {
             false if self.counts[0] == 1 => alone.as_sharded().or_else_faster(self.made, || alone.unstaged()),
             false => alone.unstaged(),
         };
-        let unsketched = || -> Vec<Tried> { one.iter().map(one_stage).collect() };
+        let unsketched = || -> Vec<Evaluated> { one.iter().map(one_stage).collect() };
         let sketch = |counts: &[usize], best: f64| -> Vec<_> {
             counts
                 .par_iter()
@@ -313,17 +313,17 @@ impl Problem<'_> {
                 })
                 .collect()
         };
-        let is_open = |tried: &[Tried]| {
+        let is_open = |tried: &[Evaluated]| {
             !self.is_given && (is_late || tried.iter().any(|tried| !self.is_as_sharded(tried)))
         };
         let all = [&one[..], &many].concat();
-        let others = Others::of(self);
+        let others = Neighborhood::of(self);
         let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
         let (mut tried, early) = match is_long {
             true => rayon::join(unsketched, || sketch(&all, f64::INFINITY)),
             false => (unsketched(), Vec::new()),
         };
-        let best = tried.iter().map(Tried::time_secs).fold(f64::INFINITY, f64::min);
+        let best = tried.iter().map(Evaluated::time_secs).fold(f64::INFINITY, f64::min);
         let some = if is_open(&tried) { &all[..] } else { &many[..] };
         let sketched = if is_long { early } else { sketch(some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
@@ -333,7 +333,7 @@ impl Problem<'_> {
         tried.extend(self.otherwise(&others, &sketches, &tried));
         if self.may_be_unequal(wanted) {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
-            tried.push(Tried::Slower(self.unequal_floor_secs()));
+            tried.push(Evaluated::Slower(self.unequal_floor_secs()));
         }
         if is_late && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| alone.unstaged()));
@@ -345,8 +345,8 @@ impl Problem<'_> {
 
 /// The layouts that were found, and those that need less memory where these need much.
 fn sketches<'p>(
-    all: impl Iterator<Item = std::result::Result<Sketched<'p>, Tried>>,
-    tried: &mut Vec<Tried>,
+    all: impl Iterator<Item = std::result::Result<Sketched<'p>, Evaluated>>,
+    tried: &mut Vec<Evaluated>,
 ) -> Vec<Sketch<'p>> {
     let (mut found, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
     for sketched in all {
@@ -381,7 +381,7 @@ fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
 }
 
 /// Tries sketches, those that promise most first; seconds of the best placement so far.
-fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Tried>) -> f64 {
+fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Evaluated>) -> f64 {
     sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
     for sketch in &*sketches {
         let found = sketch.tried(best);

@@ -4,8 +4,8 @@
 //! that between "nothing again" and "everything again" lie choices such as attention's weights but not its
 //! products. What runs hand on is always saved.
 
-pub mod again;
 mod cut;
+pub mod rematerialize;
 pub mod rewrite;
 
 use cut::Value;

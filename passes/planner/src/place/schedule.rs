@@ -6,9 +6,9 @@
 //! Interleaved pipelines have more stages, so they are cut anew: see [`super::interleave`].
 
 use super::Problem;
+use super::candidate::Staged;
 use super::chain::Layers;
 use super::cut::Chain;
-use super::outcome::Staged;
 use phzc_cost::Schedule;
 use phzc_ir::Module;
 use phzc_plan::derive::Facts;

@@ -1,7 +1,7 @@
 //! `place` on the example programs: what the cut claims is what the text says.
 
 use super::chain::Layers;
-use super::{Changed, text};
+use super::{Changed, materialize_plan};
 use phzc_cost::Cluster;
 use phzc_ir::{Module, parse};
 use phzc_pass::pass::Context;
@@ -39,7 +39,7 @@ fn a_cut_takes_as_long_as_the_text_says() {
         for n_microbatches in [1, 2, 4] {
             let cut = layers.chain(n_microbatches).cut(2, n_microbatches, f64::INFINITY).expect("two layers");
             let mut placed = module.clone();
-            text::write(&mut placed, &layers.stages(&cut.starts), 2, n_microbatches);
+            materialize_plan::write(&mut placed, &layers.stages(&cut.starts), 2, n_microbatches);
             let secs = report::plan(&placed, &cluster).expect("a placed module").time_secs;
             // Where the cut goes through a fused kernel, the text has two: these programs have no work to
             // speak of.

@@ -1,7 +1,7 @@
 //! The best plans besides the best one: `place{top=K}`. They differ in their number of stages, of
 //! microbatches, or their schedule.
 
-use super::outcome::Placement;
+use super::candidate::Placement;
 use super::schedule::Wanted;
 use super::{Made, Problem, Recompute};
 use phzc_cost::Schedule;

@@ -2,7 +2,7 @@
 //! many each its own.
 
 use super::chain::Crossing;
-use crate::copies::short::Short;
+use crate::layer_repeats::representative_layers::Short;
 use indexmap::IndexMap;
 use phzc_ir::{InstrId, Module};
 use rustc_hash::FxBuildHasher;

@@ -1,10 +1,10 @@
 //! What a choice means for every tensor: the layout it is written in, and what each reader wants.
 
-use super::menu::{Strategy, partial_axes};
 use super::model::{Model, Use};
 use super::reshard_cost::{Source, Step};
+use super::sharding_request::Want;
+use super::strategies::{Strategy, partial_axes};
 use super::strategy_map;
-use super::want::Want;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::is_shaped;
 use phzc_analysis::graph::{NodeId, TensorId};

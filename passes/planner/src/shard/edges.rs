@@ -2,8 +2,8 @@
 
 use super::model::{Model, Use};
 use super::reshard_cost::Source;
+use super::sharding_request::Want;
 use super::sharing::{self, Shared, Sharing};
-use super::want::Want;
 use indexmap::{IndexMap, IndexSet};
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::TensorId;

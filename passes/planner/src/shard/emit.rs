@@ -3,8 +3,8 @@
 
 use super::decision::Decision;
 use super::reshard_cost::Step;
+use super::sharding_request::Want;
 use super::tuple_needs::{TupleNeeds, tuple_needs};
-use super::want::Want;
 use indexmap::{IndexMap, IndexSet};
 use phzc_analysis::graph::{NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;

@@ -15,8 +15,8 @@
 //! all axes of the mesh; what joined a block follows it where it can, and all else is chosen for the best.
 
 use super::explain;
-use super::menu::Strategy;
 use super::model::{Goal, Input, Model};
+use super::strategies::Strategy;
 use super::strategy_map::ordered;
 use crate::fuse;
 use crate::units::general;

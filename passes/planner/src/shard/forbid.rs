@@ -1,7 +1,7 @@
 //! What the user forbids: kinds of communication, and kinds of strategies.
 
-use super::menu::{Menu, Strategy, axes_on};
 use super::model::Input;
+use super::strategies::{Menu, Strategy, axes_on};
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::NodeKind;
 use phzc_analysis::roles::{Role, roles};

@@ -17,26 +17,26 @@ mod enumerate;
 pub mod explain;
 pub mod forbid;
 pub mod liveness;
-pub mod menu;
 pub mod model;
-mod paid;
 pub mod pins;
 mod planned;
+pub mod planning_input;
 pub mod pricer;
 mod problem;
+mod reshard_attribution;
 pub mod reshard_cost;
 mod reshard_graph;
 pub mod rules;
+pub mod sharding_request;
 mod sharing;
 mod solve;
 pub mod splits;
+pub mod strategies;
 pub mod strategy_map;
-pub mod subject;
 #[cfg(test)]
 mod tests;
 mod tuple_needs;
 pub mod unique;
-pub mod want;
 mod zero;
 
 use crate::fuse;
@@ -51,9 +51,9 @@ use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, Tiling
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
+use planning_input::PlanningInput;
 pub use solve::{Open, Solved, solve_on, solve_over};
 use std::collections::BTreeSet;
-use subject::Subject;
 use unique::{Traits, Unique};
 
 /// The pass.
@@ -81,7 +81,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     (cx.progress)("shard: building blocks");
     let may_shorten = fixed.is_empty() && !has_shardings(module) && !options.flag("enumerate");
     let short = may_shorten && cx.explain.is_empty();
-    let short = short.then(|| Subject::short(module, control.forbid)).flatten();
+    let short = short.then(|| PlanningInput::short(module, control.forbid)).flatten();
     let subject = match short {
         Some(subject) => subject,
         None => whole(module, &given, &fixed, control.forbid, cx)?,
@@ -117,7 +117,7 @@ fn whole(
     fixed: &[pins::Fixed],
     forbid: Forbid,
     cx: &mut Context,
-) -> Result<Subject> {
+) -> Result<PlanningInput> {
     let mut failed = Ok(());
     // Where several meshes are open, nothing is given but pins, which are the same on all.
     let pinned = |graph: &Graph| {
@@ -125,13 +125,13 @@ fn whole(
         failed = pins::fix(fixed, module, graph, &mut pinned);
         pinned
     };
-    let subject = Subject::whole(module, pinned, forbid);
+    let subject = PlanningInput::whole(module, pinned, forbid);
     failed?;
     cx.warnings.extend(pins::idle(fixed, module, &subject.graph));
     Ok(subject)
 }
 
-fn warn_of(module: &Module, subject: &Subject, cx: &mut Context) {
+fn warn_of(module: &Module, subject: &PlanningInput, cx: &mut Context) {
     cx.warnings.extend(subject.graph.unknown_loops.iter().cloned());
     warn_fallbacks(subject.module(module), &subject.graph, cx);
 }

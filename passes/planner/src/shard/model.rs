@@ -2,11 +2,11 @@
 //! node costs (compute, collectives inside) and edge costs (reshards between blocks).
 
 use super::forbid::Forbid;
-use super::menu::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
 use super::reshard_cost::{Reshards, Source, Step};
+use super::sharding_request::Want;
 use super::splits::Splitter;
+use super::strategies::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
 use super::unique::Unique;
-use super::want::Want;
 use super::zero::{gathers, ungathered};
 use indexmap::IndexSet;
 use phzc_analysis::blocks::{BlockId, Blocks};

@@ -1,8 +1,8 @@
 //! Pins: layouts that the user fixes by the names of instructions, `^w1$=[x,-]; bias=[-]`.
 
 use super::forbid::Forbid;
-use super::menu::Strategy;
 use super::model::Model;
+use super::strategies::Strategy;
 use phzc_analysis::graph::{Graph, TensorId};
 use phzc_ir::{
     CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, Mesh, Module, Result, Span, counted, nearest,

@@ -1,7 +1,7 @@
 //! What a node costs under each strategy: gathered once, then asked for every strategy.
 
-use super::menu::{Menu, Strategy, View, axes_on, layout, node_loops, span};
 use super::model::Model;
+use super::strategies::{Menu, Strategy, View, axes_on, layout, node_loops, span};
 use phzc_analysis::classes::ClassMap;
 use phzc_analysis::graph::{NodeId, NodeKind, TensorId};
 use phzc_ir::{DType, FusionKind, Opcode, Part, Product, Work};

@@ -1,10 +1,10 @@
 //! The model as a problem for the exact solver: costs per strategy, costs per pair of strategies.
 
 use super::edges::{Edges, Ends};
-use super::menu::Strategy;
 use super::model::{Goal, Model, Use};
 use super::pricer::NodePricer;
-use super::want::Want;
+use super::sharding_request::Want;
+use super::strategies::Strategy;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::{NodeId, TensorId};

@@ -2,7 +2,7 @@
 
 use super::forbid::Forbid;
 use super::reshard_graph::{Edge, ReshardGraph};
-use super::want::Want;
+use super::sharding_request::Want;
 use indexmap::IndexMap;
 use petgraph::algo::dijkstra;
 use petgraph::graph::NodeIndex;

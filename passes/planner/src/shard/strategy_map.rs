@@ -13,8 +13,8 @@
 
 mod full;
 
-use super::menu::Strategy;
 use super::model::Model;
+use super::strategies::Strategy;
 use crate::fuse::bare_instr;
 use phzc_analysis::graph::NodeId;
 use phzc_analysis::roles::{Role, has, roles};
@@ -90,7 +90,7 @@ fn splits(model: &Model, id: NodeId, strategy: &Strategy) -> Vec<Split> {
     for &(factor, role) in &loops {
         let mut classes: SmallVec<[u32; 2]> = SmallVec::new();
         blocks.classes.leaves(blocks.node_classes[id as usize][factor], &mut classes);
-        let axes = super::menu::axes_on(strategy, menu.mask(&classes));
+        let axes = super::strategies::axes_on(strategy, menu.mask(&classes));
         let mut same_role = loops.iter().filter(|&&(_, other)| other == role);
         let position = same_role.clone().position(|&(other, _)| other == factor);
         let number = position.filter(|_| same_role.nth(1).is_some());

@@ -2,7 +2,7 @@
 //! parameters' buffers.
 
 use super::decision::Decision;
-use super::want::Want;
+use super::sharding_request::Want;
 use indexmap::IndexMap;
 use phzc_analysis::graph::NodeId;
 use phzc_ir::ops::control::control_comps;

@@ -4,7 +4,7 @@
 //! same sizes, with loops tied alike. A block's menu, its kernels' seconds and its bytes follow from nothing
 //! else. Who reads its results is no part of that: edges are priced by the ends that they join (`edges.rs`).
 
-use super::menu::Menu;
+use super::strategies::Menu;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};

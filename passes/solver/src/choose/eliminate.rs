@@ -7,7 +7,7 @@ use super::copies::Copies;
 use super::kernel::{Factor, eliminate};
 use super::plan::Plan;
 use super::reduce::{Reduced, reduce};
-use super::{Infeasible, Limits, Problem, narrow};
+use super::{Infeasible, Limits, Problem, bound_and_prune};
 
 /// Table entries whose evaluation takes less time than the search for what need not be evaluated.
 pub(super) const QUICK: u64 = 1 << 22;
@@ -30,7 +30,7 @@ pub(super) fn minimise(problem: &Problem, limits: &Limits) -> Result<Found, Infe
     let quick = Limits { max_evaluations: QUICK.min(limits.max_evaluations), ..limits.clone() };
     let mut found = match Plan::new(&reduced, &quick) {
         Some(plan) => eliminate_all(&reduced, &plan)?,
-        None => narrow::minimise(&reduced, limits)?,
+        None => bound_and_prune::minimise(&reduced, limits)?,
     };
     found.option = reduced.expand(&found.option);
     Ok(found)

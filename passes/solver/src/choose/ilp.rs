@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::memory::least_memory;
+use super::lagrangian::least_memory;
 use super::reduce::{Pair, Reduced, reduce};
 use super::solver::{Column, Program, Row, SolveError, Solver};
 use super::star::Star;

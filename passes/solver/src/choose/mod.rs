@@ -1,15 +1,15 @@
 //! Picks one option per node so that the node costs plus the costs of edges between options are least, and
 //! says how far from least.
 
+mod bound_and_prune;
 mod copies;
 mod descend;
 mod dual;
 mod eliminate;
 mod ilp;
 mod kernel;
-mod memory;
+mod lagrangian;
 mod mix;
-mod narrow;
 mod order;
 mod plan;
 mod reduce;
@@ -171,7 +171,7 @@ pub fn choose(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> 
     problem.check();
     match problem.memory_limit {
         None => unlimited(problem, limits),
-        Some(limit) => memory::within(problem, limit, limits),
+        Some(limit) => lagrangian::within(problem, limit, limits),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The loops of a block: where they run, and why an axis cannot split them.
 
-use crate::shard::menu::Menu;
 use crate::shard::model::Model;
+use crate::shard::strategies::Menu;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{NodeId, TensorId};

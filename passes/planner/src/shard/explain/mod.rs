@@ -7,9 +7,9 @@ mod totals;
 pub(super) use totals::totals;
 
 use super::emit::planned_comps;
-use super::menu::{Menu, Strategy, layout};
 use super::model::Model;
 use super::splits::Splitter;
+use super::strategies::{Menu, Strategy, layout};
 use super::strategy_map;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::NodeId;

@@ -1,12 +1,12 @@
 //! The parts of what a strategy takes: kernels, what is reduced inside, reshards from and to the neighbours.
 
 use super::loops::name;
-use crate::shard::menu::Strategy;
 use crate::shard::model::Model;
-use crate::shard::paid::Paid;
 use crate::shard::pricer::NodePricer;
+use crate::shard::reshard_attribution::Paid;
 use crate::shard::reshard_cost::{Source, message_bytes};
-use crate::shard::want::Want;
+use crate::shard::sharding_request::Want;
+use crate::shard::strategies::Strategy;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::TensorId;
 use phzc_ir::Module;

@@ -2,8 +2,8 @@
 
 use super::terms;
 use crate::shard::model::Model;
-use crate::shard::paid::Paid;
 use crate::shard::pricer::NodePricer;
+use crate::shard::reshard_attribution::Paid;
 use phzc_analysis::blocks::BlockId;
 use phzc_ir::Module;
 

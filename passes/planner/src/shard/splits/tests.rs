@@ -2,7 +2,7 @@
 //! them.
 
 use super::*;
-use crate::shard::menu::{Menu, axes_on, kinds, layout};
+use crate::shard::strategies::{Menu, axes_on, kinds, layout};
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::Graph as Program;
 use phzc_ir::FactorKind::{self, Pass, Reduce, Replicate};

@@ -1,8 +1,8 @@
 //! The full form of a strategy's line: `, <compute>, <comm>, <mem>, {[c, c, ], [c, ], }` after its name.
 
-use crate::shard::menu::{Strategy, layout};
 use crate::shard::model::Model;
 use crate::shard::pricer::NodePricer;
+use crate::shard::strategies::{Strategy, layout};
 use crate::units::general;
 use phzc_analysis::graph::{NodeId, TensorId};
 use phzc_ir::Layout;

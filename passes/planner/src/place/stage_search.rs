@@ -1,12 +1,12 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
+use super::candidate::{Bound, Evaluated};
 use super::chain::Layers;
 use super::cut::Chain;
+use super::evaluate_candidate::Draft;
 use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
-use super::outcome::{Bound, Tried};
-use super::tried::Draft;
-use super::{LONG, Problem, text};
+use super::{LONG, Problem, materialize_plan};
 use crate::shard::control::asked_mesh;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, meshes, solve_on, solve_over};
@@ -80,7 +80,7 @@ impl Problem<'_> {
     /// fill bubbles leave no less than a share of that: see [`super::schedule::Wanted::fill`].
     ///
     /// Layouts are chosen as if memory did not matter: microbatches and recomputation may make room.
-    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Tried> {
+    pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Evaluated> {
         let fewest = self.fewest_and_most().0;
         let stages = Stages::new(self, n_stages, to_beat);
         let floors = stages.floors(fewest);
@@ -90,9 +90,9 @@ impl Problem<'_> {
         let floor = self.subject.short.as_ref().map(|_| stages.fill * least.max(noted));
         let Some(free) = stages.solve(fewest, &floors, None) else {
             return Err(match floor {
-                _ if to_beat.is_infinite() => Tried::Impossible(illegal()),
-                Some(floor) => Tried::Slower(floor),
-                None => Tried::Worse,
+                _ if to_beat.is_infinite() => Evaluated::Impossible(illegal()),
+                Some(floor) => Evaluated::Slower(floor),
+                None => Evaluated::Worse,
             });
         };
         let bound = Bound {
@@ -176,11 +176,11 @@ impl<'p> Sketch<'p> {
     }
 
     /// The best placement, unless the estimate is no better than what is known.
-    pub fn tried(&self, best_secs: f64) -> Tried {
+    pub fn tried(&self, best_secs: f64) -> Evaluated {
         let is_better = self.promised_secs() < best_secs && !self.stages.problem.is_spent();
         match is_better || best_secs.is_infinite() {
             true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
-            false => Tried::Slower(self.bound.lower_bound_secs),
+            false => Evaluated::Slower(self.bound.lower_bound_secs),
         }
     }
 
@@ -350,7 +350,7 @@ impl<'p> Stages<'p> {
         found
     }
 
-    fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound, n_chunks: usize) -> Tried {
+    fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound, n_chunks: usize) -> Evaluated {
         let draft = self.draft(self.input(n_microbatches), solved);
         let n_stages = self.n_stages * n_chunks;
         self.problem.chunked(n_chunks).within_memory(n_stages, draft, bound, |limit, moves_again| {
@@ -362,7 +362,7 @@ impl<'p> Stages<'p> {
 
     fn draft(&self, input: Input, solved: &Solved) -> Draft {
         Draft {
-            text: text::sharded(self.problem, input, solved),
+            text: materialize_plan::sharded(self.problem, input, solved),
             is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
         }

@@ -1,7 +1,7 @@
 //! Leaves inner layers out: what reads what in the program that remains.
 
 use super::Short;
-use crate::copies::Copies;
+use crate::layer_repeats::Copies;
 use phzc_analysis::graph::alias_pairs;
 use phzc_ir::{Computation, Instr, InstrId, Module, Opcode, Payload, Shape};
 

@@ -1,7 +1,7 @@
 //! From the plan of a short program to that of the whole one: every instruction takes its layout, and what
 //! brings its operands to where it wants them, from the one that stands for it.
 
-use super::short::Short;
+use super::representative_layers::Short;
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
 use phzc_ir::notes;

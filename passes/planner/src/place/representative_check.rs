@@ -1,14 +1,14 @@
 //! Whether a program that stands for a longer one shows where that can be cut.
 
 use super::chain::Layers;
-use crate::shard::subject::Subject;
+use crate::shard::planning_input::PlanningInput;
 use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module};
 use phzc_plan::derive::{Phase, derive};
 
 /// Whether the chain of the short program, if there is one, has several places to cut, and in the whole one
 /// nothing of the forward part would then be read before the stage that makes it.
-pub fn shows_cuts(subject: &Subject, whole: &Module, cluster: &Cluster) -> bool {
+pub fn shows_cuts(subject: &PlanningInput, whole: &Module, cluster: &Cluster) -> bool {
     let Some(short) = &subject.short else { return true };
     let Ok(facts) = derive(&short.module) else { return false };
     let phases: Vec<Phase> = facts.comps[short.module.entry.index()].iter().map(|own| own.phase).collect();
@@ -29,14 +29,14 @@ pub fn shows_cuts(subject: &Subject, whole: &Module, cluster: &Cluster) -> bool 
 #[cfg(test)]
 mod tests {
     use super::shows_cuts;
-    use crate::shard::subject::Subject;
+    use crate::shard::planning_input::PlanningInput;
     use crate::testing::{passed, slow_8};
     use phzc_ir::Module;
     use phzc_testing::perceptron::perceptron;
 
     fn shows(module: &Module) -> bool {
         let module = &passed(&phzc_ir::print(module), "fuse", &slow_8()).expect("it is fused");
-        let subject = Subject::short(module, Default::default()).expect("layers repeat");
+        let subject = PlanningInput::short(module, Default::default()).expect("layers repeat");
         shows_cuts(&subject, module, &slow_8())
     }
 

@@ -6,7 +6,7 @@
 //! are differences of two numbers, each with a most and a least, and Bellman and Ford's rule finds numbers
 //! for all of them.
 
-use crate::copies::Copies;
+use crate::layer_repeats::Copies;
 use phzc_ir::{Computation, InstrId};
 use std::collections::BTreeMap;
 

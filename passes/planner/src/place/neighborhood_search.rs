@@ -1,29 +1,29 @@
 //! The layouts that promise most, tried in other ways than the chain takes to be best: it is for 1F1B, and a
 //! percent or two off.
 
-use super::outcome::Tried;
-use super::staged::Sketch;
+use super::candidate::Evaluated;
+use super::stage_search::Sketch;
 use super::{LONG, Problem, Recompute};
 
 /// How many layouts are tried otherwise.
 const MAX_OTHERWISE: usize = 2;
 
 /// A problem with less open.
-pub struct Others<'a> {
+pub struct Neighborhood<'a> {
     /// With nothing and with all computed again.
     again: Vec<Problem<'a>>,
     /// With one number of microbatches.
     counts: Vec<Problem<'a>>,
 }
 
-impl<'a> Others<'a> {
-    pub(super) fn of(problem: &Problem<'a>) -> Others<'a> {
+impl<'a> Neighborhood<'a> {
+    pub(super) fn of(problem: &Problem<'a>) -> Neighborhood<'a> {
         let is_open = problem.recompute == Recompute::Auto;
         let recomputes: &[Recompute] = if is_open { &[Recompute::Never, Recompute::All] } else { &[] };
         let again = recomputes.iter().map(|&recompute| Problem { recompute, ..problem.clone() }).collect();
         let counts =
             problem.counts.iter().map(|&count| Problem { counts: vec![count], ..problem.clone() }).collect();
-        Others { again, counts }
+        Neighborhood { again, counts }
     }
 
     /// Those with the next numbers of microbatches below and above this one.
@@ -46,15 +46,15 @@ impl Problem<'_> {
     /// two off.
     pub(super) fn otherwise<'s>(
         &self,
-        others: &'s Others<'s>,
+        others: &'s Neighborhood<'s>,
         sketches: &[Sketch<'s>],
-        tried: &[Tried],
-    ) -> Vec<Tried> {
+        tried: &[Evaluated],
+    ) -> Vec<Evaluated> {
         let is_short = self.sharded.entry().instrs.len() <= LONG;
         let some = &sketches[..sketches.len().min(if is_short { MAX_OTHERWISE } else { 0 })];
         let best = tried.iter().min_by(|a, b| a.time_secs().total_cmp(&b.time_secs()));
         let counts =
-            best.and_then(Tried::n_microbatches).map(|count| others.beside(count)).unwrap_or_default();
+            best.and_then(Evaluated::n_microbatches).map(|count| others.beside(count)).unwrap_or_default();
         let again =
             |sketch: &Sketch<'s>| others.again.iter().map(|other| sketch.of(other)).collect::<Vec<_>>();
         let recounted = |sketch: &Sketch<'s>| {
@@ -63,9 +63,9 @@ impl Problem<'_> {
                 .flat_map(|it| it.found)
                 .collect::<Vec<_>>()
         };
-        let mut found: Vec<Tried> = Vec::new();
+        let mut found: Vec<Evaluated> = Vec::new();
         for sketch in some.iter().flat_map(|sketch| [again(sketch), recounted(sketch)].concat()) {
-            let known = tried.iter().chain(&found).map(Tried::time_secs).fold(f64::INFINITY, f64::min);
+            let known = tried.iter().chain(&found).map(Evaluated::time_secs).fold(f64::INFINITY, f64::min);
             found.push(sketch.tried(known));
         }
         found

@@ -11,7 +11,7 @@
 
 pub mod expand;
 mod receive;
-pub mod short;
+pub mod representative_layers;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 /// Per number of devices, per block: its part of the least seconds of a step in which all devices are as busy
 /// as those that run it.
 #[derive(Default)]
-pub struct Floors(Mutex<BTreeMap<usize, Vec<f64>>>);
+pub struct StageLowerBounds(Mutex<BTreeMap<usize, Vec<f64>>>);
 
-impl Floors {
+impl StageLowerBounds {
     /// Adds what is known of the blocks on one mesh; of several meshes each block has its least.
     pub fn add(&self, n_devices: usize, share: f64, blocks: &[f64]) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

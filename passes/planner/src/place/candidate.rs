@@ -27,7 +27,7 @@ pub struct Placement {
 }
 
 /// What became of one stage count.
-pub enum Tried {
+pub enum Evaluated {
     Placed(Box<Placement>),
     /// It provably takes no less than another count.
     Worse,
@@ -38,11 +38,11 @@ pub enum Tried {
     Impossible(Diagnostic),
 }
 
-impl Tried {
+impl Evaluated {
     /// Seconds of a step; infinite if there is no plan.
     pub fn time_secs(&self) -> f64 {
         match self {
-            Tried::Placed(placement) => placement.time_secs,
+            Evaluated::Placed(placement) => placement.time_secs,
             _ => f64::INFINITY,
         }
     }
@@ -50,7 +50,7 @@ impl Tried {
     /// The microbatches of a plan.
     pub fn n_microbatches(&self) -> Option<usize> {
         match self {
-            Tried::Placed(placement) => Some(placement.n_microbatches),
+            Evaluated::Placed(placement) => Some(placement.n_microbatches),
             _ => None,
         }
     }
@@ -58,21 +58,21 @@ impl Tried {
     /// Keeps only the bound of a placement that another one beats: texts of many layers are large.
     pub fn drop_slower(&mut self, best_secs: f64) {
         match self {
-            Tried::Placed(placement) if placement.time_secs > best_secs => {
-                *self = Tried::Slower(placement.lower_bound_secs);
+            Evaluated::Placed(placement) if placement.time_secs > best_secs => {
+                *self = Evaluated::Slower(placement.lower_bound_secs);
             }
             _ => {}
         }
     }
 
     /// The faster of two, unless no more texts may be made.
-    pub fn or_else_faster(self, made: &Made, other: impl FnOnce() -> Tried) -> Tried {
-        let is_done = made.is_limited() && matches!(self, Tried::Placed(_));
+    pub fn or_else_faster(self, made: &Made, other: impl FnOnce() -> Evaluated) -> Evaluated {
+        let is_done = made.is_limited() && matches!(self, Evaluated::Placed(_));
         if is_done { self } else { self.or_faster(other()) }
     }
 
     /// The faster of two; of equal ones the first.
-    pub fn or_faster(self, other: Tried) -> Tried {
+    pub fn or_faster(self, other: Evaluated) -> Evaluated {
         if other.time_secs() < self.time_secs() { other } else { self }
     }
 }
@@ -148,7 +148,7 @@ impl Staged {
 /// # Errors
 /// Why there is none.
 pub fn pick(
-    tried: impl Iterator<Item = Tried>,
+    tried: impl Iterator<Item = Evaluated>,
     floor_secs: impl Fn() -> f64,
     is_limited: bool,
 ) -> Result<Placement> {
@@ -156,15 +156,15 @@ pub fn pick(
         (None, None, f64::INFINITY);
     for result in tried {
         match result {
-            Tried::Placed(found) => {
+            Evaluated::Placed(found) => {
                 bound = bound.min(found.lower_bound_secs);
                 if best.as_ref().is_none_or(|best| found.time_secs < best.time_secs) {
                     best = Some(*found);
                 }
             }
-            Tried::Impossible(error) | Tried::TooLarge(error) => refusal = refusal.or(Some(error)),
-            Tried::Slower(secs) => bound = bound.min(secs),
-            Tried::Worse => {}
+            Evaluated::Impossible(error) | Evaluated::TooLarge(error) => refusal = refusal.or(Some(error)),
+            Evaluated::Slower(secs) => bound = bound.min(secs),
+            Evaluated::Worse => {}
         }
     }
     let mut best =

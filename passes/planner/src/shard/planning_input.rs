@@ -5,15 +5,15 @@ use super::forbid::Forbid;
 use super::is_pinned;
 use super::meshes;
 use super::model::{Goal, Input, Model};
-use crate::copies::expand::{Stages, expand};
-use crate::copies::short::{Short, Weigh};
+use crate::layer_repeats::expand::{Stages, expand};
+use crate::layer_repeats::representative_layers::{Short, Weigh};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module};
 
 /// A program with what the model needs to know of it.
-pub struct Subject {
+pub struct PlanningInput {
     /// The program with fewer layers, if it has many.
     pub short: Option<Short>,
     /// The graph of what layouts are chosen for.
@@ -28,22 +28,22 @@ pub struct Subject {
     relaxed: Vec<(Graph, Facts)>,
 }
 
-impl Subject {
+impl PlanningInput {
     /// A program of which some layouts are given.
     pub fn whole(
         module: &Module,
         pinned: impl FnOnce(&Graph) -> Vec<Option<Layout>>,
         forbid: Forbid,
-    ) -> Subject {
+    ) -> PlanningInput {
         let graph = Graph::build(module);
         let pinned = pinned(&graph);
         let blocks = Blocks::build(module, &graph, &is_pinned(&pinned));
         let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(forbid);
-        Subject { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new() }
+        PlanningInput { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new() }
     }
 
     /// A program without layouts that has many equal layers: fewer stand for them.
-    pub fn short(module: &Module, forbid: Forbid) -> Option<Subject> {
+    pub fn short(module: &Module, forbid: Forbid) -> Option<PlanningInput> {
         let (short, mut graph, blocks) = Short::of(module)?;
         let pinned = vec![None; graph.tensors.len()];
         let tied = short.tied(&graph, &blocks)?;
@@ -58,7 +58,7 @@ impl Subject {
         let relaxed = [Weigh::Pairs, Weigh::Alone].map(weighed).into();
         short.weigh(&mut graph, Weigh::Plan);
         let facts = facts(&graph);
-        Some(Subject { graph, blocks, facts, tied: Some(tied), relaxed, short: Some(short) })
+        Some(PlanningInput { graph, blocks, facts, tied: Some(tied), relaxed, short: Some(short) })
     }
 
     /// The program that layouts are chosen for, `whole` if none stands for it.

@@ -3,9 +3,9 @@
 use phzc_testing::perceptron::perceptron;
 
 use super::Copies;
-use super::short::{MIN_LAYERS, Short};
+use super::representative_layers::{MIN_LAYERS, Short};
 use crate::shard::model::{Goal, Model};
-use crate::shard::subject::Subject;
+use crate::shard::planning_input::PlanningInput;
 use crate::shard::{decision::Decision, emit::emit, solve_on};
 use phzc_cost::Cluster;
 use phzc_ir::{Mesh, Module};
@@ -108,10 +108,10 @@ fn a_value_that_reads_all_layers_keeps_the_program_whole() {
 fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
     let cluster = Cluster::named("a100-8").expect("a known cluster");
     let (mesh, goal) = (Mesh::parse(mesh).expect("a mesh"), Goal { weights: [1.0; 3], memory_bytes });
-    let subject = Subject::short(module, Default::default()).expect("layers repeat");
+    let subject = PlanningInput::short(module, Default::default()).expect("layers repeat");
     let relaxed = subject.relaxed(&cluster);
     let short = solve_on(subject.input(&cluster, &relaxed), &mesh, &goal).expect("legal");
-    let whole = Subject::whole(module, |graph| vec![None; graph.tensors.len()], Default::default());
+    let whole = PlanningInput::whole(module, |graph| vec![None; graph.tensors.len()], Default::default());
     let best = solve_on(whole.input(&cluster, &[]), &mesh, &goal).expect("legal");
     [short.choice.cost, short.bound(), best.choice.cost]
 }
@@ -129,7 +129,7 @@ fn a_choice_on_fewer_layers_is_as_good_and_its_bound_holds() {
 fn a_plan_of_fewer_layers_tells_that_of_all() {
     let module = perceptron(40);
     let cluster = Cluster::named("a100-8").expect("a known cluster");
-    let subject = Subject::short(&module, Default::default()).expect("layers repeat");
+    let subject = PlanningInput::short(&module, Default::default()).expect("layers repeat");
     let mesh = Mesh::parse("x=2,y=4").expect("a mesh");
     let goal = Goal { weights: [1.0; 3], memory_bytes: None };
     let input = subject.input(&cluster, &[]);

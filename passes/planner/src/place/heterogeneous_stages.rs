@@ -5,19 +5,19 @@
 //! layouts on 4 devices, on 2, on 1     →     stage 0 on 4, stage 1 on 2, stage 2 on 2
 //! ```
 
+use super::candidate::{Bound, Evaluated, Staged};
 use super::chain::Layers;
 use super::cut::Chain;
 use super::cut::mixed::{Mix, MixedCut};
+use super::evaluate_candidate::{Draft, GUESSED, SAFE, too_few_layers};
 use super::limits::{Limits, Texts};
-use super::outcome::{Bound, Staged, Tried};
 use super::position::free;
 use super::recompute::rewrite::{Marks, rewrite};
-use super::staged::Sketch;
-use super::tried::{Draft, GUESSED, SAFE, too_few_layers};
+use super::stage_search::Sketch;
 use super::units::{CUTS_PER_LAYER, MAX_UNITS};
-use super::{Problem, Recompute, text};
-use crate::copies::expand::{Source, Stages, merge};
-use crate::copies::short::Short;
+use super::{Problem, Recompute, materialize_plan};
+use crate::layer_repeats::expand::{Source, Stages, merge};
+use crate::layer_repeats::representative_layers::Short;
 use phzc_ir::{Diagnostic, Module, Opcode, counted, notes};
 use phzc_plan::derive::{control_flow, derive, is_naming, order};
 use rayon::prelude::*;
@@ -72,7 +72,12 @@ impl Problem<'_> {
 
     /// The best placement whose stages have different numbers of devices, if it promises to take less than
     /// what was tried; what to say if there is no other plan either.
-    pub(super) fn with_unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Tried]) -> Option<Tried> {
+    pub(super) fn with_unequal(
+        &self,
+        sketches: &[Sketch],
+        wanted: usize,
+        tried: &[Evaluated],
+    ) -> Option<Evaluated> {
         let none = || {
             let devices = counted(self.cluster.n_devices(), "device");
             let message = match wanted {
@@ -80,12 +85,12 @@ impl Problem<'_> {
                 _ => format!("no plan with {} on {devices} was found", counted(wanted, "stage")),
             };
             let help = "ask for a number of stages that divides the devices";
-            Some(Tried::Impossible(Diagnostic::error(message).help(help)))
+            Some(Evaluated::Impossible(Diagnostic::error(message).help(help)))
         };
         self.unequal(sketches, wanted, tried).or_else(none)
     }
 
-    fn unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Tried]) -> Option<Tried> {
+    fn unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Evaluated]) -> Option<Evaluated> {
         if self.is_spent() || self.is_huge(wanted) {
             return None;
         }
@@ -111,7 +116,7 @@ impl Problem<'_> {
         let all = self.layers(&chosen, &drafts)?;
         let n_layers = all[0].1.n_layers();
         if wanted > n_layers {
-            return Some(Tried::Impossible(too_few_layers(n_layers, wanted)));
+            return Some(Evaluated::Impossible(too_few_layers(n_layers, wanted)));
         }
         let sizes = Sizes {
             short,
@@ -143,10 +148,10 @@ impl Problem<'_> {
 
     /// What the chain must promise less than: what it promised of equal sizes, and what the best of them
     /// takes.
-    fn to_beat_secs(&self, sketches: &[Sketch], tried: &[Tried]) -> f64 {
+    fn to_beat_secs(&self, sketches: &[Sketch], tried: &[Evaluated]) -> f64 {
         let promised = sketches.iter().map(|sketch| sketch.secs);
         let taken = tried.iter().map(|tried| match tried {
-            Tried::Placed(placement) => placement.cut_secs,
+            Evaluated::Placed(placement) => placement.cut_secs,
             _ => f64::INFINITY,
         });
         let margin = if self.subject.short.is_some() { LONG_MARGIN } else { MARGIN };
@@ -175,7 +180,7 @@ impl Problem<'_> {
 
     /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best
     /// by 1F1B.
-    fn within(&self, mut sizes: Sizes) -> Option<Tried> {
+    fn within(&self, mut sizes: Sizes) -> Option<Evaluated> {
         let first = self.text_within(&mut sizes, &self.counts)?;
         let is_other = |count: &usize| *count != first.plan.n_microbatches;
         let others: Vec<usize> = self.counts.iter().copied().filter(is_other).collect();
@@ -187,7 +192,7 @@ impl Problem<'_> {
         };
         let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
         let n_stages = staged.plan.stages.len();
-        Some(Tried::Placed(Box::new(staged.placed(n_stages, bound))))
+        Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
     }
 
     /// The best text for one of these numbers of microbatches that fits.
@@ -286,7 +291,7 @@ impl Problem<'_> {
         let meshes: Vec<String> = stages.plan_of.iter().map(mesh).collect();
         let n_devices = stages.plan_of.iter().map(|&plan| sizes.all[plan].0).max().unwrap_or(1);
         text.set_attr("num_partitions", n_devices.to_string());
-        text::head_of(&mut text, &meshes, n_microbatches);
+        materialize_plan::head_of(&mut text, &meshes, n_microbatches);
         if cut.is_again() {
             let marks = marks(sizes, &sources, |source| cut.again[layer_of[source.reader.index()]]);
             rewrite(&mut text, &marks);

@@ -1,11 +1,11 @@
 //! What a choice pays for moving values, reading by reading: the costs of edges and stars, taken apart again.
 
 use super::edges::FxMap;
-use super::menu::Strategy;
 use super::model::Model;
 use super::reshard_cost::Source;
+use super::sharding_request::Want;
 use super::sharing;
-use super::want::Want;
+use super::strategies::Strategy;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::{NodeId, TensorId};
 use phzc_solver::choose::MAX_READERS;

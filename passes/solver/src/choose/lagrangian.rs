@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::bound_and_prune::SMALL;
 use super::descend::Moves;
 use super::dual::Dual;
 use super::eliminate::{Found, QUICK, eliminate_all, minimise};
 use super::ilp::choose_by_ilp;
 use super::mix::mix;
-use super::narrow::SMALL;
 use super::plan::Plan;
 use super::reduce::{Reduced, reduce};
 use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};

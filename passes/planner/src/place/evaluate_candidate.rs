@@ -1,13 +1,13 @@
 //! Tries one stage count: layouts on a stage's devices, the cut, and what the text then says of time and
 //! memory.
 
+use super::candidate::{Bound, Evaluated, Staged};
 use super::chain::Layers;
 use super::cut::{Chain, Cut};
 use super::limits::{Leanest, Limits, Texts};
-use super::outcome::{Bound, Staged, Tried};
 use super::recompute::rewrite::rewrite;
-use super::{Problem, Recompute, text};
-use crate::copies::expand::{Source, Stages, expand};
+use super::{Problem, Recompute, materialize_plan};
+use crate::layer_repeats::expand::{Source, Stages, expand};
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
 use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted, notes};
@@ -43,21 +43,23 @@ pub(super) struct Draft {
 
 impl Problem<'_> {
     /// All devices as one stage, as `shard` left it, if that fits.
-    pub fn as_sharded(&self) -> Tried {
+    pub fn as_sharded(&self) -> Evaluated {
         let (usable, bound) = (self.cluster.accelerator.usable_bytes(), self.noted_bound());
         if self.recompute == Recompute::All {
-            return Tried::Slower(bound.lower_bound_secs);
+            return Evaluated::Slower(bound.lower_bound_secs);
         }
         match self.measured(self.sharded.clone(), (1, 1), None) {
-            Ok(staged) if staged.peak_bytes() <= usable => Tried::Placed(Box::new(staged.placed(1, bound))),
-            _ => Tried::Slower(bound.lower_bound_secs),
+            Ok(staged) if staged.peak_bytes() <= usable => {
+                Evaluated::Placed(Box::new(staged.placed(1, bound)))
+            }
+            _ => Evaluated::Slower(bound.lower_bound_secs),
         }
     }
 
     /// Whether one stage is as `shard` left it, and memory had no say in that.
-    pub fn is_as_sharded(&self, tried: &Tried) -> bool {
+    pub fn is_as_sharded(&self, tried: &Evaluated) -> bool {
         let is_tight = self.noted_bound().stop == Stop::MemoryGap.as_str();
-        matches!(tried, Tried::Placed(placement) if !placement.is_eased && !is_tight)
+        matches!(tried, Evaluated::Placed(placement) if !placement.is_eased && !is_tight)
     }
 
     /// The bound that `shard` noted.
@@ -69,7 +71,7 @@ impl Problem<'_> {
     }
 
     /// All devices as one stage: `shard`'s plan as it stands if it fits, else one that needs less memory.
-    pub fn unstaged(&self) -> Tried {
+    pub fn unstaged(&self) -> Evaluated {
         let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
         let mesh =
             self.sharded.note(notes::MESH).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
@@ -78,7 +80,7 @@ impl Problem<'_> {
             let input = self.subject.input(self.cluster, &[]);
             let input = Input { n_microbatches, moves_again, ..input };
             let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
-            let mut text = text::sharded(self, input, &solved);
+            let mut text = materialize_plan::sharded(self, input, &solved);
             plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             let is_whole = self.subject.short.is_none();
             Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory) })
@@ -86,7 +88,7 @@ impl Problem<'_> {
         let (fewest, most) = self.fewest_and_most();
         let bound = self.noted_bound();
         let tried = self.within_memory(1, draft, bound.clone(), |limit, moves| again(fewest, limit, moves));
-        let is_worth_more = matches!(tried, Tried::TooLarge(_)) && most > fewest;
+        let is_worth_more = matches!(tried, Evaluated::TooLarge(_)) && most > fewest;
         let usable = self.cluster.accelerator.usable_bytes();
         match is_worth_more.then(|| again(most, usable, false)).flatten() {
             Some(draft) => {
@@ -110,11 +112,11 @@ impl Problem<'_> {
         mut draft: Draft,
         mut bound: Bound,
         again: impl Fn(f64, bool) -> Option<Draft>,
-    ) -> Tried {
+    ) -> Evaluated {
         let (mut texts, mut is_new) = (Texts::new(self.cluster.accelerator.usable_bytes()), true);
         for _ in 0..MAX_TEXTS {
             match self.cut(&draft, n_stages, &texts.limits, is_new) {
-                Err(error) => return Tried::Impossible(error),
+                Err(error) => return Evaluated::Impossible(error),
                 Ok(Some(staged)) => {
                     is_new = false;
                     let is_open = texts.add(staged);
@@ -132,15 +134,15 @@ impl Problem<'_> {
             }
         }
         if let Some(staged) = texts.best {
-            return Tried::Placed(Box::new(staged.placed(n_stages, bound)));
+            return Evaluated::Placed(Box::new(staged.placed(n_stages, bound)));
         }
         if let Some(staged) = self.moving_again(n_stages, &again) {
             Stop::MemoryGap.as_str().clone_into(&mut bound.stop);
-            return Tried::Placed(Box::new(staged.placed(n_stages, bound)));
+            return Evaluated::Placed(Box::new(staged.placed(n_stages, bound)));
         }
         match texts.leanest {
-            Some(leanest) => Tried::TooLarge(self.too_large(&leanest)),
-            None => Tried::Impossible(self.refusal(&draft.text)),
+            Some(leanest) => Evaluated::TooLarge(self.too_large(&leanest)),
+            None => Evaluated::Impossible(self.refusal(&draft.text)),
         }
     }
 
@@ -286,7 +288,7 @@ impl Problem<'_> {
     ) -> Result<Staged> {
         let Some(short) = self.subject.short.as_ref().filter(|_| !draft.is_whole) else {
             let mut found = draft.text.clone();
-            text::write(&mut found, &layers.stages(&cut.starts), n_stages, n_microbatches);
+            materialize_plan::write(&mut found, &layers.stages(&cut.starts), n_stages, n_microbatches);
             if cut.is_again() {
                 let all = layers.layers().iter().enumerate();
                 let own = all.map(|(id, &layer)| (InstrId::new(id), layer));
@@ -301,7 +303,7 @@ impl Problem<'_> {
         for key in [notes::MESH, notes::PLAN] {
             draft.text.note(key).into_iter().for_each(|text| found.set_note(key, &text));
         }
-        text::head(&mut found, n_stages, n_microbatches);
+        materialize_plan::head(&mut found, n_stages, n_microbatches);
         if cut.is_again() {
             let like = |source: &Source| source.like.expect("one plan hands nothing over");
             let own = sources.iter().map(|source| (like(source), layer_of[source.reader.index()]));
@@ -318,7 +320,7 @@ impl Problem<'_> {
         cut: Option<Cut>,
     ) -> Result<Staged> {
         if cut.is_none() {
-            text::head(&mut text, n_stages, n_microbatches);
+            materialize_plan::head(&mut text, n_stages, n_microbatches);
         }
         self.made.add(text.entry().instrs.len());
         if n_stages > 1 {

@@ -1,6 +1,6 @@
 //! Programs that have been placed already: they stay as they are, or the options say otherwise.
 
-use super::groups::Groups;
+use super::device_groups::Groups;
 use super::interleave;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
