@@ -330,3 +330,22 @@ fn no_line_of_prose_or_code_is_wider_than_a_page() {
     }
     none(offenders);
 }
+
+#[test]
+fn every_source_that_a_page_names_is_there() {
+    let sources: Vec<String> = sources().into_iter().map(|(name, _)| name).collect();
+    let pages = files(&root().join("docs"))
+        .into_iter()
+        .chain([root().join("README.md"), root().join("CONTRIBUTING.md")]);
+    let mut offenders = Vec::new();
+    for page in pages.filter(|path| path.extension().is_some_and(|found| found == "md")) {
+        let text = read(&page);
+        let named =
+            text.split('`').filter(|word| word.ends_with(".rs") && !word.contains(['<', ' ', '*', '{']));
+        let is_there =
+            |word: &str| sources.iter().any(|name| name == word || name.ends_with(&format!("/{word}")));
+        offenders
+            .extend(named.filter(|word| !is_there(word)).map(|word| format!("{}: no `{word}`", name(&page))));
+    }
+    none(offenders);
+}

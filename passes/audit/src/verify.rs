@@ -239,8 +239,47 @@ fn by_pieces(
     })
 }
 
-/// Runs two programs that take and return the same, as they are, for two steps, and one with large floats,
-/// and compares them.
+/// Two programs that take and return the same, as they are run.
+struct Runs<'a> {
+    original: &'a Module,
+    devices: Devices,
+    tolerance: f64,
+    options: Options,
+    of_plan: Options,
+}
+
+impl Runs<'_> {
+    /// What the program makes of its inputs, and what the plan makes of its own.
+    fn both(
+        &self,
+        of_program: &[Value],
+        of_plan: &[Value],
+    ) -> std::result::Result<(Value, Result<Value>), Failed> {
+        let wanted = run(self.original, of_program, &self.options).map_err(Failed::of_program)?;
+        Ok((wanted, self.devices.run(of_plan, &self.of_plan)))
+    }
+
+    /// The first step, and what nothing more is known of yet.
+    fn first(&self, wanted: &Value, made: &Value) -> Result<Verified> {
+        let Devices { n_devices, n_stages, n_microbatches, is_replayed, .. } = self.devices;
+        Ok(Verified {
+            outputs: compare::outputs(wanted, made, self.tolerance)?,
+            n_steps: 1,
+            dark: Dark::default(),
+            is_far_apart: false,
+            n_devices,
+            n_stages,
+            n_microbatches,
+            is_replayed,
+            is_shrunk: false,
+            is_widened: false,
+            pieces: None,
+        })
+    }
+}
+
+/// Runs two programs that take and return the same, as they are, for two steps, and one with large floats, and
+/// compares them.
 ///
 /// # Errors
 /// As [`verify`].
@@ -249,27 +288,16 @@ fn compared(
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
-    let (options, of_plan) = (&settings.options(), &settings.options_of_plan(original));
-    let devices = Devices::of(planned)?;
     let tolerance = settings.tolerance.unwrap_or_else(|| compare::tolerance(original));
-    let (inputs, chains) = (Inputs::of(original, &devices.parts()), Chains::of(original));
+    let (options, of_plan) = (settings.options(), settings.options_of_plan(original));
+    let runs = Runs { original, devices: Devices::of(planned)?, tolerance, options, of_plan };
+    let (inputs, chains) = (Inputs::of(original, &runs.devices.parts()), Chains::of(original));
+    let options = &runs.options;
     let given = inputs.draw(settings.seed, options).map_err(Failed::of_program)?;
     let (wanted, recorded) = chains.run(&given, options).map_err(Failed::of_program)?;
-    let made = devices.run(&given, of_plan)?;
-    let mut verified = Verified {
-        outputs: compare::outputs(&wanted, &made, tolerance)?,
-        n_steps: 1,
-        dark: Dark::default(),
-        is_far_apart: false,
-        n_devices: devices.n_devices,
-        n_stages: devices.n_stages,
-        n_microbatches: devices.n_microbatches,
-        is_replayed: devices.is_replayed,
-        is_shrunk: false,
-        is_widened: false,
-        pieces: None,
-    };
-    if verified.outputs.iter().any(|output| !output.is_equal()) {
+    let made = runs.devices.run(&given, &runs.of_plan)?;
+    let mut verified = runs.first(&wanted, &made)?;
+    if verified.verdict() == Verdict::Differs {
         return Ok(verified);
     }
     let second = inputs.after(&given, &wanted, settings.seed, options).map_err(Failed::of_program)?;
@@ -278,12 +306,11 @@ fn compared(
     let idle = chains.idle_inputs((&given, &far), (&wanted, &recorded), options);
     verified.dark.idle_inputs = idle.map_err(Failed::of_program)?;
     drop(recorded);
-    let wanted_far = run(original, &far, options).map_err(Failed::of_program)?;
-    verified.is_far_apart = is_far_apart(&wanted_far, devices.run(&far, of_plan), tolerance);
-    let wanted_next = run(original, &next, options).map_err(Failed::of_program)?;
-    let made = devices.run(&second.inputs(&made), of_plan)?;
-    let outputs = compare::outputs(&wanted_next, &made, tolerance)?;
+    let (wanted_far, made_far) = runs.both(&far, &far)?;
+    verified.is_far_apart = is_far_apart(&wanted_far, made_far, tolerance);
     verified.dark.constant_outputs = unchanged(&wanted, &wanted_far);
+    let (wanted, made) = runs.both(&next, &second.inputs(&made))?;
+    let outputs = compare::outputs(&wanted, &made?, tolerance)?;
     verified.outputs = verified.outputs.into_iter().zip(outputs).map(|(one, other)| one.and(other)).collect();
     verified.n_steps = 2;
     Ok(verified)
