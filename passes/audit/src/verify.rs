@@ -278,8 +278,7 @@ impl Runs<'_> {
     }
 }
 
-/// Runs two programs that take and return the same, as they are, for two steps, and one with large floats, and
-/// compares them.
+/// Runs two programs that take and return the same, as they are, for two steps and once with large floats.
 ///
 /// # Errors
 /// As [`verify`].
