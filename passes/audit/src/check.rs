@@ -11,7 +11,7 @@
 //! * Values that are one buffer have one layout: tuples, loops, branches, outputs that reuse parameters.
 //! * Every value is there before it is read, task by task in the plan's schedule
 //!   ([`phzc_plan::derive::order`]).
-//! * The update works on sums over microbatches, forward and backward on microbatches ([`accumulate`]), and
+//! * The update works on sums over microbatches, forward and backward on microbatches (`accumulate`), and
 //!   every device has its part of each.
 //! * A device's memory suffices, by liveness ([`phzc_plan::memory`]).
 //!
