@@ -1,7 +1,7 @@
 //! The `phzc` command: arguments in, files read, passes run, files and tables written.
 //!
 //! [`run`] is the whole program but for the process around it, so that tests run it in process.
-//! It reads no environment variable; files are touched in [`files`] alone.
+//! It reads no environment variable; files are touched in [`phzc_io::files`] alone.
 
 mod alternatives;
 pub mod args;
