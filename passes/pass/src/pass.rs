@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
 
-/// A pass: one static per file, listed in [`phzc_passes::registry`].
+/// A pass: one static per file, listed in `passes/src/registry.rs`.
 pub struct Pass {
     /// Name in `--passes`; also the file and the golden directory.
     pub name: &'static str,

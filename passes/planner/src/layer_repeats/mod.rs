@@ -6,8 +6,8 @@
 //!
 //! Products in a row that repeat say which instructions correspond; from them the correspondence spreads
 //! along operands and readers, to parameters, the backward part and the update. Layers are equal that read
-//! and are read exactly as their neighbours; a program with fewer of them ([`short`]) has all that a plan can
-//! differ in, and a plan of it tells that of the whole ([`expand`]).
+//! and are read exactly as their neighbours; a program with fewer ([`representative_layers`]) has all that a
+//! plan can differ in, and a plan of it tells that of the whole ([`expand`]).
 
 pub mod expand;
 mod receive;
