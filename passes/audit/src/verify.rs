@@ -27,8 +27,7 @@ use phzc_ir::text::shape_text;
 use phzc_ir::trip::trip_count;
 use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted};
 use phzc_opt::inline;
-use phzc_plan::derive::listed;
-use phzc_plan::derive::{Problem, aliases, derive};
+use phzc_plan::derive::{Problem, aliases, derive, listed};
 use pieces::Pieces;
 use widen::widen;
 
