@@ -1,9 +1,9 @@
 //! `--help-passes`: the registry as text.
 
 use phzc_ir::{Diagnostic, Result, nearest};
+use phzc_passes::Alias;
 use phzc_passes::registry::{ALIASES, PASSES, REGISTRY};
 use phzc_passes::stop::STOPS;
-use phzc_passes::syntax::Alias;
 use phzc_passes::{OptionInfo, Pass};
 
 /// All passes and pipelines, one line each; or everything about the one of that name.

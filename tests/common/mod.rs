@@ -9,6 +9,8 @@ pub mod other_inputs;
 pub mod plant;
 pub mod runs;
 
+pub use phzc_testing::Random;
+
 use flate2::read::GzDecoder;
 use phzc_cost::Cluster;
 use phzc_driver::Io;
@@ -132,27 +134,4 @@ pub fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Re
         (step.pass.run)(&mut module, &step.options, &mut cx)?;
     }
     Ok(module)
-}
-
-/// A reproducible stream of numbers (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`; 0 when `n` is 0.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % (n as u64).max(1)) as usize
-    }
-
-    /// One of the items.
-    pub fn pick<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())].clone()
-    }
 }

@@ -1,6 +1,7 @@
 //! What the tests of plans share: example programs, clusters, and the passes run on them.
 
 pub use phzc_testing::perceptron::perceptron;
+pub use phzc_testing::{EXAMPLES, slow_8};
 
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, parse};
@@ -8,22 +9,8 @@ use phzc_passes::Context;
 use phzc_passes::derive::derive;
 use phzc_passes::report::{Plan, plan};
 
-/// The smaller programs of `examples/`, with their names.
-pub const EXAMPLES: &[(&str, &str)] = &[
-    ("mlp", include_str!("../../examples/mlp.ir")),
-    ("gpt", include_str!("../../examples/gpt.ir")),
-    ("llama", include_str!("../../examples/llama.ir")),
-    ("moe", include_str!("../../examples/moe.ir")),
-    ("gpt_scan", include_str!("../../examples/gpt_scan.ir")),
-];
-
 /// Those without experts.
 pub const DENSE: &[(&str, &str)] = &[EXAMPLES[1], EXAMPLES[2], EXAMPLES[0], EXAMPLES[4]];
-
-/// Eight devices that compute slowly and talk fast, so that small programs are split.
-pub fn slow_8() -> Cluster {
-    Cluster::from_toml(include_str!("../clusters/slow-8.toml")).expect("a legal cluster")
-}
 
 /// Four devices of a real kind.
 pub fn cluster() -> Cluster {

@@ -5,6 +5,7 @@ pub mod perceptron;
 pub mod program;
 
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_ir::eval::{Array, Value};
 use phzc_ir::{Module, parse};
 
 /// The smaller programs of `examples/`, with their names.
@@ -136,16 +137,35 @@ macro_rules! runs_passes {
     };
 }
 
+/// The largest difference over the largest value of its array, of any of the arrays.
+pub fn largest_error(wanted: &Value, made: &[Value]) -> f64 {
+    let wanted = wanted.leaves();
+    assert_eq!(wanted.len(), made.len());
+    let off = |(wanted, made): (&&Array, &Value)| {
+        let (wanted, made) = (wanted.to_f64_vec(), made.leaves()[0].to_f64_vec());
+        assert_eq!(wanted.len(), made.len());
+        let scale = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs())).max(1e-30);
+        wanted.iter().zip(&made).map(|(a, b)| (a - b).abs() / scale).fold(0.0, f64::max)
+    };
+    wanted.iter().zip(made).map(off).fold(0.0, f64::max)
+}
+
 /// splitmix64: the same numbers on every machine.
 pub struct Random(pub u64);
 
 impl Random {
-    /// A number from 0 to `n - 1`.
-    pub fn below(&mut self, n: usize) -> usize {
+    /// Any number.
+    #[allow(clippy::should_implement_trait, reason = "numbers do not end")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; 0 when `n` is 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % (n as u64).max(1)) as usize
     }
 
     /// One of the items.

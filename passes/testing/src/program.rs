@@ -164,3 +164,28 @@ pub fn cluster(n_devices: usize, hbm_bytes: f64, link_bytes_per_sec: f64) -> Clu
     );
     Cluster::from_toml(&text).expect("a legal cluster")
 }
+
+/// Checks a property on many programs and says which one breaks it.
+pub fn for_programs(n_programs: u64, n_ops: usize, property: impl Fn(&str, &[i64], &mut Random)) {
+    const MESHES: &[&[i64]] = &[&[2], &[4], &[2, 2], &[8], &[2, 4], &[4, 2]];
+    for seed in 0..n_programs {
+        let mut random = Random(seed ^ 0xabcd);
+        let text = program(seed, 1 + random.below(n_ops));
+        let mesh = random.pick(MESHES);
+        let shown = std::panic::AssertUnwindSafe(|| property(&text, mesh, &mut random));
+        if let Err(panic) = std::panic::catch_unwind(shown) {
+            eprintln!("program {seed} on mesh {mesh:?}:\n{text}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// `2x4`
+pub fn mesh_text(mesh: &[i64]) -> String {
+    mesh.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
+}
+
+/// Of the whole mesh.
+pub fn n_devices(mesh: &[i64]) -> usize {
+    mesh.iter().product::<i64>() as usize
+}

@@ -1,10 +1,9 @@
 //! `shard` on random programs: what it writes is legal, complete, stable and the best.
 
 use super::*;
-use crate::testing::Random;
 use phzc_cost::Cluster;
 use phzc_ir::{parse, print};
-use phzc_testing::program::{cluster, program};
+use phzc_testing::program::{cluster, for_programs, mesh_text, n_devices};
 
 /// Runs `fuse,shard`.
 fn shard(module: &mut Module, mesh: &str, cluster: &Cluster) -> Changed {
@@ -17,29 +16,6 @@ fn run_passes(module: &mut Module, pipeline: &str, cluster: &Cluster) -> Changed
     let mut cx = Context::new(cluster);
     let ran = pipeline.steps.iter().map(|step| (step.pass.run)(module, &step.options, &mut cx));
     ran.last().expect("there are passes").expect("every program has a plan")
-}
-
-/// Checks a property on many programs and says which one breaks it.
-fn for_programs(n_programs: u64, n_ops: usize, property: impl Fn(&str, &[i64], &mut Random)) {
-    const MESHES: &[&[i64]] = &[&[2], &[4], &[2, 2], &[8], &[2, 4], &[4, 2]];
-    for seed in 0..n_programs {
-        let mut random = Random(seed ^ 0xabcd);
-        let text = program(seed, 1 + random.below(n_ops));
-        let mesh = random.pick(MESHES);
-        let shown = std::panic::AssertUnwindSafe(|| property(&text, mesh, &mut random));
-        if let Err(panic) = std::panic::catch_unwind(shown) {
-            eprintln!("program {seed} on mesh {mesh:?}:\n{text}");
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
-
-fn mesh_text(mesh: &[i64]) -> String {
-    mesh.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
-}
-
-fn n_devices(mesh: &[i64]) -> usize {
-    mesh.iter().product::<i64>() as usize
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod sums;
 use super::execute::execute;
 use super::*;
 use crate::testing::{EXAMPLES, passed, slow_8};
-use phzc_ir::eval::{Options, Value, inputs, run};
+use phzc_ir::eval::{Options, inputs, run};
 use phzc_ir::{parse, print, verify};
 
 fn placed(text: &str, n_stages: usize, n_microbatches: usize) -> Module {
@@ -25,16 +25,7 @@ fn error(text: &str, stages: &Stages) -> f64 {
     let given = inputs(&original, 1).expect("its inputs can be made");
     let wanted = run(&original, &given, &Options::default()).expect("it can be run");
     let made = execute(stages, &given, &Options::default()).expect("the modules can be run");
-    let wanted = wanted.leaves();
-    assert_eq!(wanted.len(), made.len());
-    let values = |value: &Value| value.leaves()[0].to_f64_vec();
-    let off = |(wanted, made): (&&phzc_ir::eval::Array, &Value)| {
-        let (wanted, made) = (wanted.to_f64_vec(), values(made));
-        assert_eq!(wanted.len(), made.len());
-        let scale = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs())).max(1e-30);
-        wanted.iter().zip(&made).map(|(a, b)| (a - b).abs() / scale).fold(0.0, f64::max)
-    };
-    wanted.iter().zip(&made).map(off).fold(0.0, f64::max)
+    crate::testing::largest_error(&wanted, &made)
 }
 
 #[test]

@@ -9,8 +9,8 @@ const MOST: f64 = 1e4;
 /// The exponents beyond it are that much smaller.
 const SHARE: f64 = 0.05;
 
-/// A program and a plan with tame constants, if they have others: equal as long as no rounding decides, if these
-/// are. Nothing where the plan has other ones than the program: it may have computed with them beforehand.
+/// A program and a plan with tame constants, if they have others: equal as long as no rounding decides, if
+/// these are. Nothing where the plan has other ones than the program: it may have computed with them before.
 pub fn tamed(both: &[Module; 2]) -> Option<[Module; 2]> {
     let mut both = both.clone();
     let [of_program, of_plan] = both.each_mut().map(tame);
