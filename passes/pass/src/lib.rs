@@ -2,6 +2,7 @@
 
 pub mod alternative;
 pub mod explanation;
+pub mod handed_on;
 pub mod manager;
 pub mod pass;
 pub mod pipeline;

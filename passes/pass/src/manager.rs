@@ -62,6 +62,7 @@ fn run_step(module: &mut Module, step: &Step, cx: &mut Context) -> Result<Change
     }
     check(module, cx)
         .map_err(|errors| errors.into_iter().map(|error| broken(name, error)).collect::<Vec<_>>())?;
+    cx.handed_on.settle(changed == Changed::Yes);
     record(module, step, cx);
     Ok(changed)
 }

@@ -2,6 +2,7 @@
 
 use crate::alternative::Alternative;
 use crate::explanation::Explanation;
+use crate::handed_on::HandedOn;
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
@@ -86,6 +87,8 @@ impl Options {
 pub struct Context<'a> {
     /// The hardware to plan for.
     pub cluster: &'a Cluster,
+    /// What the pass before has worked out about the module.
+    pub handed_on: HandedOn,
     /// What the user should hear of; the run goes on.
     pub warnings: Vec<Diagnostic>,
     /// Whether anybody reads `artifacts`: of very many layers they take seconds.
@@ -107,6 +110,7 @@ impl<'a> Context<'a> {
     pub fn new(cluster: &'a Cluster) -> Context<'a> {
         Context {
             cluster,
+            handed_on: HandedOn::default(),
             warnings: Vec::new(),
             wants_artifacts: true,
             artifacts: IndexMap::new(),

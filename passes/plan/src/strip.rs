@@ -20,7 +20,7 @@ pub fn strip(module: &mut Module) {
             if instr.note(notes::GIVEN).is_none() {
                 instr.attrs.retain(|attr| attr.key != Key::Sharding);
             }
-            instr.remove_note(notes::STAGE);
+            [notes::STAGE, notes::STRATEGY].iter().for_each(|key| instr.remove_note(key));
             partial::set(instr, &[]);
         }
         comp.root = source[comp.root.index()];

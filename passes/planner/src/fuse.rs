@@ -8,6 +8,7 @@
 //! of the notes: first the blocks that hold contractions, which alone the file lists, then all others.
 //! Precondition: none; calls are inlined first.
 
+use crate::plan_state::PlanState;
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::{Graph, Node, NodeId, NodeKind};
 use phzc_analysis::merged::{self, Joined};
@@ -34,17 +35,25 @@ pub static PASS: Pass = Pass {
 
 fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     let flattened = inline::flatten(module)?;
-    let graph = Graph::build(module);
-    let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
-    let order = reading_order(&graph, &blocks);
+    let state = PlanState::analysed(module.clone());
     if cx.wants_artifacts {
-        describe(module, &graph, &blocks, &order, cx);
+        describe(module, &state.graph, &state.blocks, cx);
     }
     // The blocks of a plan are those that it was made of: what it computes again would change them.
-    let is_noted =
-        is_planned(module) && module.entry().instrs.iter().any(|instr| instr.note(notes::BLOCK).is_some());
-    let noted = !is_noted && note(module, &graph, &blocks, &order);
-    Ok(if flattened == Changed::Yes || noted { Changed::Yes } else { Changed::No })
+    if is_planned(module) && module.entry().instrs.iter().any(|instr| instr.note(notes::BLOCK).is_some()) {
+        return Ok(flattened);
+    }
+    let is_new = note(module, &state.graph, &state.blocks);
+    if !is_planned(module) {
+        cx.handed_on.put(PlanState { program: module.clone(), ..state });
+    }
+    Ok(if flattened == Changed::Yes || is_new { Changed::Yes } else { Changed::No })
+}
+
+/// Whether a program has notes of blocks or phases.
+pub fn is_noted(module: &Module) -> bool {
+    let is_noted = |instr: &Instr| [notes::BLOCK, notes::PHASE].iter().any(|key| instr.note(key).is_some());
+    module.entry().instrs.iter().any(is_noted)
 }
 
 /// Notes blocks and phases in a program that has none of either: whoever prices a program reads them.
@@ -52,14 +61,11 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
 /// # Errors
 /// Those of inlining.
 pub fn ensure_noted(module: &mut Module) -> Result<()> {
-    let is_noted = |instr: &Instr| [notes::BLOCK, notes::PHASE].iter().any(|key| instr.note(key).is_some());
-    if module.entry().instrs.iter().any(is_noted) {
-        return Ok(());
+    if !is_noted(module) {
+        inline::flatten(module)?;
+        let PlanState { graph, blocks, .. } = PlanState::analysed(module.clone());
+        note(module, &graph, &blocks);
     }
-    inline::flatten(module)?;
-    let graph = Graph::build(module);
-    let blocks = Blocks::build(module, &graph, &vec![false; graph.tensors.len()]);
-    note(module, &graph, &blocks, &reading_order(&graph, &blocks));
     Ok(())
 }
 
@@ -75,9 +81,12 @@ fn has_contraction(graph: &Graph, blocks: &Blocks, block: BlockId) -> bool {
 }
 
 /// Notes block and phase on every instruction that has a block; says whether anything was new.
-fn note(module: &mut Module, graph: &Graph, blocks: &Blocks, order: &[BlockId]) -> bool {
-    let mut numbers = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(number, &block)| numbers[block as usize] = number);
+pub fn note(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
+    let mut numbers = vec![0; blocks.members.len()];
+    reading_order(graph, blocks)
+        .iter()
+        .enumerate()
+        .for_each(|(number, &block)| numbers[block as usize] = number);
     let mut changed = note_loops(module, graph, blocks);
     for (id, node) in graph.nodes.iter().enumerate() {
         if node.kind != NodeKind::Op && node.kind != NodeKind::Source {
@@ -119,9 +128,9 @@ fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
 
 /// The block dump: members with their plans, then the repeats among the blocks with contractions. A block
 /// that joins another is listed there and keeps an empty place of its own, so that numbers stay.
-fn describe(module: &Module, graph: &Graph, blocks: &Blocks, order: &[BlockId], cx: &mut Context) {
-    let joined = merged::joined(graph, blocks);
-    let listed = listed(graph, blocks, order, &joined);
+fn describe(module: &Module, graph: &Graph, blocks: &Blocks, cx: &mut Context) {
+    let (order, joined) = (reading_order(graph, blocks), merged::joined(graph, blocks));
+    let listed = listed(graph, blocks, &order, &joined);
     let mut out = String::new();
     for (index, &block) in listed.order.iter().enumerate() {
         let _ = writeln!(out, "Parallel Block {index}:");

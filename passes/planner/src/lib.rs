@@ -3,6 +3,7 @@
 pub mod fuse;
 pub mod layer_repeats;
 pub mod place;
+pub mod plan_state;
 pub mod shard;
 pub mod stop;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use phzc_testing::perceptron::perceptron;
 use super::Copies;
 use super::representative_layers::{MIN_LAYERS, Short};
 use crate::shard::model::{Goal, Model};
+use crate::plan_state::PlanState;
 use crate::shard::planning_input::PlanningInput;
 use crate::shard::{decision::Decision, emit::emit, solve_on};
 use phzc_cost::Cluster;
@@ -111,7 +112,8 @@ fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
     let subject = PlanningInput::short(module, Default::default()).expect("layers repeat");
     let relaxed = subject.relaxed(&cluster);
     let short = solve_on(subject.input(&cluster, &relaxed), &mesh, &goal).expect("legal");
-    let whole = PlanningInput::whole(module, |graph| vec![None; graph.tensors.len()], Default::default());
+    let state = PlanState::analysed(module.clone());
+    let whole = state.whole(vec![None; state.graph.tensors.len()], Default::default());
     let best = solve_on(whole.input(&cluster, &[]), &mesh, &goal).expect("legal");
     [short.choice.cost, short.bound(), best.choice.cost]
 }

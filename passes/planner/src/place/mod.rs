@@ -34,20 +34,19 @@ mod tests;
 pub mod top;
 mod units;
 
+use crate::plan_state::PlanState;
 use crate::shard::control::forbidden;
 use crate::shard::planning_input::PlanningInput;
 use already_placed::placed;
 use candidate::{Evaluated, Placement, pick};
 use device_groups::Groups;
 use neighborhood_search::Neighborhood;
-use phzc_analysis::graph::Graph;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, notes};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::derive;
 use phzc_plan::plan_note;
 use phzc_plan::report;
-use phzc_plan::strip::strip;
 use rayon::prelude::*;
 use representative_check::shows_cuts;
 use schedule::Wanted;
@@ -110,19 +109,18 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     if let Some(placed) = placed(module, options, cx.cluster)? {
         return Ok(placed);
     }
-    let mut plain = module.clone();
-    strip(&mut plain);
-    let mut instrs = plain.comps.iter().flat_map(|comp| &comp.instrs);
-    let is_given = instrs.any(|instr| instr.note(notes::GIVEN).is_some());
-    let forbid = forbidden(module);
-    let short = if is_given { None } else { PlanningInput::short(&plain, forbid) };
-    let short = short.filter(|subject| shows_cuts(subject, &plain, cx.cluster));
-    let none = |graph: &Graph| vec![None; graph.tensors.len()];
-    let subject = short.unwrap_or_else(|| PlanningInput::whole(&plain, none, forbid));
+    let mut state = PlanState::of(module, cx)?;
+    let (is_given, forbid, input) = (state.is_given(), forbidden(module), state.input.take());
+    let short = match input.filter(|input| input.short.is_some()) {
+        None if !is_given => PlanningInput::short(&state.program, forbid),
+        handed_on => handed_on,
+    };
+    let short = short.filter(|subject| shows_cuts(subject, &state.program, cx.cluster));
+    let subject = short.unwrap_or_else(|| state.whole(vec![None; state.graph.tensors.len()], forbid));
     let made = Made::new(options.int("max-plans") as usize);
     let problem = Problem {
         sharded: module,
-        plain: &plain,
+        plain: &state.program,
         cluster: cx.cluster,
         counts: microbatches::counts(&subject.graph, options)?,
         subject: &subject,

@@ -39,7 +39,7 @@ mod tuple_needs;
 pub mod unique;
 mod zero;
 
-use crate::fuse;
+use crate::plan_state::PlanState;
 use control::Control;
 use decision::Decision;
 use emit::{emit, planned_comps};
@@ -65,43 +65,48 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
-    let flattened = inline::flatten(module)?;
     let n_devices = cx.cluster.n_devices() as i64;
     let control = Control::read(options, n_devices)?;
     if is_planned(module) {
         // All its layouts are given, by an earlier run.
         planned::agrees(module, cx.cluster, options, control.mesh.as_ref())?;
         explain::nothing_to_explain(&cx.explain)?;
-        return Ok(flattened);
+        return inline::flatten(module);
     }
-    fuse::ensure_noted(module)?;
-    let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
-    let mut given = Given::read(module, &meshes, n_devices)?;
-    let fixed = given.pin(module, &control.pins)?;
+    let mut state = PlanState::of(module, cx)?;
+    let (forbid, meshes) =
+        (control.forbid, control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]));
+    let mut given = Given::read(&state.program, &meshes, n_devices)?;
+    let fixed = given.pin(&state.program, &control.pins)?;
     (cx.progress)("shard: building blocks");
-    let may_shorten = fixed.is_empty() && !has_shardings(module) && !options.flag("enumerate");
+    let may_shorten = fixed.is_empty() && !has_shardings(&state.program) && !options.flag("enumerate");
     let short = may_shorten && cx.explain.is_empty();
-    let short = short.then(|| PlanningInput::short(module, control.forbid)).flatten();
+    let short = short.then(|| PlanningInput::short(&state.program, forbid)).flatten();
     let subject = match short {
         Some(subject) => subject,
-        None => whole(module, &given, &fixed, control.forbid, cx)?,
+        None => whole(&state, &given, &fixed, forbid, cx)?,
     };
-    warn_of(module, &subject, cx);
+    mark_given(&mut state.program, &fixed);
+    let program = subject.module(&state.program);
+    warn_of(program, &subject, cx);
     let relaxed = subject.relaxed(cx.cluster);
     let input = subject.input(cx.cluster, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
-        return Err(illegal(control.forbid));
+        return Err(illegal(forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
-    tell(subject.module(module), &mut model, &solved, (&goal, options), cx)?;
-    let mut planned = subject.module(module).clone();
-    mark_given(&mut planned, &fixed);
+    tell(program, &mut model, &solved, (&goal, options), cx)?;
+    let mut planned = program.clone();
     write(&mut planned, &mut model, &solved);
     let planned_notes = NOTES.map(|key| planned.note(key));
-    *module = subject.expanded(module, planned);
+    *module = subject.expanded(&state.program, planned);
     for (key, text) in NOTES.iter().zip(planned_notes) {
         text.into_iter().for_each(|text| module.set_note(key, &text));
+    }
+    drop(relaxed);
+    if state.is_of(module) {
+        cx.handed_on.put(PlanState { input: Some(subject), ..state });
     }
     // The note of the plan is new.
     Ok(Changed::Yes)
@@ -112,28 +117,22 @@ const NOTES: [&str; 3] = [notes::MESH, notes::CLUSTER, notes::PLAN];
 
 /// The program as it is, with the layouts that are given.
 fn whole(
-    module: &Module,
+    state: &PlanState,
     given: &Given,
     fixed: &[pins::Fixed],
     forbid: Forbid,
     cx: &mut Context,
 ) -> Result<PlanningInput> {
-    let mut failed = Ok(());
     // Where several meshes are open, nothing is given but pins, which are the same on all.
-    let pinned = |graph: &Graph| {
-        let mut pinned = given.pinned(0, graph);
-        failed = pins::fix(fixed, module, graph, &mut pinned);
-        pinned
-    };
-    let subject = PlanningInput::whole(module, pinned, forbid);
-    failed?;
-    cx.warnings.extend(pins::idle(fixed, module, &subject.graph));
-    Ok(subject)
+    let mut pinned = given.pinned(0, &state.graph);
+    pins::fix(fixed, &state.program, &state.graph, &mut pinned)?;
+    cx.warnings.extend(pins::idle(fixed, &state.program, &state.graph));
+    Ok(state.whole(pinned, forbid))
 }
 
 fn warn_of(module: &Module, subject: &PlanningInput, cx: &mut Context) {
     cx.warnings.extend(subject.graph.unknown_loops.iter().cloned());
-    warn_fallbacks(subject.module(module), &subject.graph, cx);
+    warn_fallbacks(module, &subject.graph, cx);
 }
 
 /// What the user asked to know about a choice.
@@ -343,11 +342,6 @@ fn batch_loops(graph: &Graph, blocks: &Blocks) -> BTreeSet<ClassId> {
         }
     }
     found
-}
-
-/// Whether each tensor has a given layout.
-pub fn is_pinned(pinned: &[Option<Layout>]) -> Vec<bool> {
-    pinned.iter().map(Option::is_some).collect()
 }
 
 /// Writes the choice into the module, with what is known about it.

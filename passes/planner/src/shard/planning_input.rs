@@ -2,7 +2,6 @@
 
 use super::Facts;
 use super::forbid::Forbid;
-use super::is_pinned;
 use super::meshes;
 use super::model::{Goal, Input, Model};
 use crate::layer_repeats::expand::{Stages, expand};
@@ -11,15 +10,16 @@ use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module};
+use std::sync::Arc;
 
 /// A program with what the model needs to know of it.
 pub struct PlanningInput {
     /// The program with fewer layers, if it has many.
     pub short: Option<Short>,
     /// The graph of what layouts are chosen for.
-    pub graph: Graph,
+    pub graph: Arc<Graph>,
     /// Its blocks.
-    pub blocks: Blocks,
+    pub blocks: Arc<Blocks>,
     facts: Facts,
     /// Per block: the one that it is laid out as.
     tied: Option<Vec<BlockId>>,
@@ -29,15 +29,14 @@ pub struct PlanningInput {
 }
 
 impl PlanningInput {
-    /// A program of which some layouts are given.
+    /// A program of which some layouts are given; its blocks are those of the tensors without.
     pub fn whole(
         module: &Module,
-        pinned: impl FnOnce(&Graph) -> Vec<Option<Layout>>,
+        graph: Arc<Graph>,
+        blocks: Arc<Blocks>,
+        pinned: Vec<Option<Layout>>,
         forbid: Forbid,
     ) -> PlanningInput {
-        let graph = Graph::build(module);
-        let pinned = pinned(&graph);
-        let blocks = Blocks::build(module, &graph, &is_pinned(&pinned));
         let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(forbid);
         PlanningInput { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new() }
     }
@@ -58,6 +57,7 @@ impl PlanningInput {
         let relaxed = [Weigh::Pairs, Weigh::Alone].map(weighed).into();
         short.weigh(&mut graph, Weigh::Plan);
         let facts = facts(&graph);
+        let (graph, blocks) = (Arc::new(graph), Arc::new(blocks));
         Some(PlanningInput { graph, blocks, facts, tied: Some(tied), relaxed, short: Some(short) })
     }
 

@@ -1,0 +1,93 @@
+//! What fuse, shard and place hand on to one another: the program that is planned, its graph and blocks, and
+//! what layouts are chosen for.
+//!
+//! The text says all of it too ([`PlanState::of`]): a run that resumes from a dump plans the same.
+
+use crate::fuse;
+use crate::shard::forbid::Forbid;
+use crate::shard::planning_input::PlanningInput;
+use phzc_analysis::blocks::Blocks;
+use phzc_analysis::graph::Graph;
+use phzc_ir::{Layout, Module, Result, notes};
+use phzc_opt::inline;
+use phzc_pass::pass::Context;
+use phzc_plan::derive::is_planned;
+use phzc_plan::strip::strip;
+use std::sync::Arc;
+
+/// The program that is planned, and what is known of it.
+pub struct PlanState {
+    /// The program with fuse's notes, calls inlined, without layouts but those that are given.
+    pub program: Module,
+    /// Its graph.
+    pub graph: Arc<Graph>,
+    /// Its blocks, with their phases.
+    pub blocks: Arc<Blocks>,
+    /// What `shard` chose layouts for.
+    pub input: Option<PlanningInput>,
+}
+
+impl PlanState {
+    /// The state of a module: what the pass before has handed on, or what the text says.
+    ///
+    /// # Errors
+    /// Those of inlining.
+    pub fn of(module: &Module, cx: &mut Context) -> Result<PlanState> {
+        let mut state = match cx.handed_on.take::<PlanState>() {
+            Some(state) => state,
+            None => PlanState::read(module)?,
+        };
+        // The pass manager writes down what has run in the header.
+        state.program.attrs.clone_from(&module.attrs);
+        Ok(state)
+    }
+
+    /// What the text of a module says.
+    fn read(module: &Module) -> Result<PlanState> {
+        let mut program = module.clone();
+        if is_planned(&program) {
+            strip(&mut program);
+        }
+        inline::flatten(&mut program)?;
+        let mut state = PlanState::analysed(program);
+        if !fuse::is_noted(&state.program) {
+            fuse::note(&mut state.program, &state.graph, &state.blocks);
+        }
+        Ok(state)
+    }
+
+    /// A program, without a plan, with its graph and blocks.
+    pub fn analysed(program: Module) -> PlanState {
+        let graph = Graph::build(&program);
+        let blocks = Blocks::build(&program, &graph, &vec![false; graph.tensors.len()]);
+        PlanState { program, graph: Arc::new(graph), blocks: Arc::new(blocks), input: None }
+    }
+
+    /// Whether a plan is of the program as it is here: where it has added tuples, they are now the program's.
+    pub fn is_of(&self, plan: &Module) -> bool {
+        let n_own = |module: &Module| {
+            let instrs = module.comps.iter().flat_map(|comp| &comp.instrs);
+            instrs.filter(|instr| instr.note(notes::MOVE).is_none()).count()
+        };
+        n_own(plan) == n_own(&self.program)
+    }
+
+    /// Whether layouts came with the program.
+    pub fn is_given(&self) -> bool {
+        let mut instrs = self.program.comps.iter().flat_map(|comp| &comp.instrs);
+        instrs.any(|instr| instr.note(notes::GIVEN).is_some())
+    }
+
+    /// What layouts of the program are chosen for, some being given.
+    pub fn whole(&self, pinned: Vec<Option<Layout>>, forbid: Forbid) -> PlanningInput {
+        let (program, graph) = (&self.program, Arc::clone(&self.graph));
+        let blocks = match pinned.iter().all(Option::is_none) {
+            true => Arc::clone(&self.blocks),
+            false => {
+                let is_pinned: Vec<bool> = pinned.iter().map(Option::is_some).collect();
+                Arc::new(Blocks::build(program, &graph, &is_pinned))
+            }
+        };
+        PlanningInput::whole(program, graph, blocks, pinned, forbid)
+    }
+}
