@@ -29,6 +29,8 @@ pub const OF_STAGE: &str = "phzc.of_stage";
 pub const STRATEGY: &str = "phzc.strategy";
 /// Of a change of layout: the collective that it is.
 pub const MOVE: &str = "phzc.move";
+/// Of a copy that a plan makes where another layout is needed: the instruction whose value it makes again.
+pub const REMADE: &str = "phzc.remade";
 /// Of an instruction: the mesh axes over which its results are summands.
 pub const PARTIAL: &str = "phzc.partial";
 /// Of an instruction: its layout was given by the program, or pinned.

@@ -32,7 +32,7 @@ pub use listed::{known, listed};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
-pub use ops::is_move;
+pub use ops::{is_added, is_move};
 pub use origin::{is_naming, operand_origins, origin, origin_by, origins};
 pub use parts::{BatchSplit, batch_splits, batch_splits_of};
 pub use phzc_ir::notes::Phase;

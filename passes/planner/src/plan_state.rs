@@ -11,7 +11,7 @@ use phzc_analysis::graph::Graph;
 use phzc_ir::{Layout, Module, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::Context;
-use phzc_plan::derive::is_planned;
+use phzc_plan::derive::{is_added, is_planned};
 use phzc_plan::strip::strip;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ impl PlanState {
         let mut program = module.clone();
         if is_planned(&program) {
             strip(&mut program);
+            let instrs = program.comps.iter_mut().flat_map(|comp| &mut comp.instrs);
+            instrs.for_each(|instr| instr.remove_note(notes::STRATEGY));
         }
         inline::flatten(&mut program)?;
         let mut state = PlanState::analysed(program);
@@ -67,7 +69,7 @@ impl PlanState {
     pub fn is_of(&self, plan: &Module) -> bool {
         let n_own = |module: &Module| {
             let instrs = module.comps.iter().flat_map(|comp| &comp.instrs);
-            instrs.filter(|instr| instr.note(notes::MOVE).is_none()).count()
+            instrs.filter(|instr| !is_added(instr)).count()
         };
         n_own(plan) == n_own(&self.program)
     }

@@ -183,6 +183,12 @@ pub fn is_move(instr: &Instr) -> bool {
     is_call && instr.operands.len() == 1
 }
 
+/// Whether a plan has added an instruction to its program: a change of layout, or a copy that is made again
+/// in another one.
+pub fn is_added(instr: &Instr) -> bool {
+    [notes::MOVE, notes::REMADE].iter().any(|key| instr.note(key).is_some())
+}
+
 /// Whether the text is to be read as GSPMD partitions it, where sums are done whole, one loop after the
 /// other, and no all-reduce becomes a reduce-scatter: the note `phzc.partitioner="gspmd"` on the module
 /// (docs/xla-judge.md).

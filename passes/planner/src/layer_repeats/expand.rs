@@ -1,16 +1,16 @@
 //! From the plan of a short program to that of the whole one: every instruction takes its layout, and what
 //! brings its operands to where it wants them, from the one that stands for it.
 
+mod root;
+
 use super::representative_layers::Short;
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
 use phzc_ir::notes;
-use phzc_ir::{Computation, Instr, InstrId, Key, Mesh, Module, Opcode, Sharding, Tiling, TilingKind, Value};
+use phzc_ir::{Computation, FusionKind, Instr, InstrId, Key, Mesh, Module, Opcode};
 use phzc_plan::derive::{control_flow, is_move};
-use phzc_plan::partial;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
-use std::ops::Range;
 
 /// Notes that a plan puts on instructions.
 const NOTES: [&str; 2] = [notes::STRATEGY, notes::PARTIAL];
@@ -62,6 +62,7 @@ pub fn merge(
         map: Vec::with_capacity(whole.entry().instrs.len()),
         moved: IndexMap::default(),
         kinds: IndexMap::default(),
+        copies: IndexMap::default(),
         clones: IndexMap::default(),
         names: Names::of(whole.entry()),
         is_legal: true,
@@ -148,6 +149,8 @@ pub(super) struct Writer<'a> {
     /// What has been moved: from where, how, in which stage.
     pub(super) moved: IndexMap<(InstrId, usize, usize), InstrId, FxBuildHasher>,
     kinds: IndexMap<Kind, (), FxBuildHasher>,
+    /// What has been made again: of what, how, in which stage.
+    copies: IndexMap<(InstrId, usize, usize), InstrId, FxBuildHasher>,
     /// What stages with other plans have made for themselves.
     pub(super) clones: IndexMap<(InstrId, usize), InstrId, FxBuildHasher>,
     pub(super) names: Names,
@@ -202,56 +205,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The root hands all results over, each as that which stands for it is, in the plan of its own stage.
-    fn root(&mut self, mut new: Instr, stage: usize) -> Instr {
-        let roots: Vec<Root> = self.templates.iter().map(|plan| Root::new(plan.comp.root())).collect();
-        let places = self.root_places();
-        let (mut tilings, mut partials) = (Vec::new(), Vec::new());
-        let operands: Vec<InstrId> = new.operands.to_vec();
-        for (at, operand) in operands.into_iter().enumerate() {
-            let home = if roots.len() > 1 { self.stages.of[operand.index()] } else { stage };
-            let own = &roots[self.stages.plan_of[home]];
-            new.operands[at] = self.value(own.instr.operands[places[at]], Some(operand), home);
-            let leaves = own.leaves(places[at]);
-            let tiling =
-                |leaf: usize| own.tilings.get(leaf).map_or_else(replicated, |tiling| (*tiling).clone());
-            tilings.extend(leaves.clone().map(tiling));
-            partials.extend_from_slice(&own.sums[leaves]);
-        }
-        take(&mut new, self.plan(stage).comp.root());
-        new.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
-        partial::set(&mut new, &partials);
-        self.stages.note(&mut new, stage);
-        new
-    }
-
-    /// The entry's root; where it is an array that the plan brings to another layout, the movement.
-    fn handed_over(&mut self) -> InstrId {
-        let root = self.whole.root;
-        let stage = self.stages.of[root.index()];
-        match self.whole.root().op {
-            Opcode::Tuple => self.map[root.index()],
-            _ => self.value(self.plan(stage).comp.root, Some(root), stage),
-        }
-    }
-
-    /// Per result of the whole program: which of the short one's stands for it.
-    fn root_places(&self) -> Vec<usize> {
-        let short = self.short;
-        let mut place_of: IndexMap<InstrId, usize, FxBuildHasher> = IndexMap::default();
-        let plain = short.module.entry().root().operands.iter().enumerate();
-        plain.for_each(|(at, &operand)| *place_of.entry(operand).or_insert(at) += 0);
-        let mut n_kept = 0;
-        let place = |&operand: &InstrId| {
-            if short.is_dropped(operand) {
-                return place_of[&short.stands[operand.index()][1]];
-            }
-            n_kept += 1;
-            n_kept - 1
-        };
-        self.whole.root().operands.iter().map(place).collect()
-    }
-
     /// What the plan's instruction `planned` is for a reader: `operand` of the whole program, or that which
     /// it stands for, brought to where it is wanted.
     pub(super) fn value(&mut self, planned: InstrId, operand: Option<InstrId>, stage: usize) -> InstrId {
@@ -262,11 +215,47 @@ impl<'a> Writer<'a> {
         if let Some(plain) = self.plan(stage).plain[planned.index()] {
             return self.map[operand.unwrap_or(self.short.whole_of[plain.index()]).index()];
         }
+        if instr.note(notes::REMADE).is_some() {
+            return self.copy(instr, planned, operand, stage);
+        }
         if !is_move(instr) {
             return self.tuple(instr, planned, stage);
         }
         let from = self.value(instr.operands[0], operand, stage);
         self.movement(from, planned, stage)
+    }
+
+    /// A copy like the plan's `planned` of what it stands for, unless it has been made already.
+    fn copy(&mut self, like: &Instr, planned: InstrId, operand: Option<InstrId>, stage: usize) -> InstrId {
+        let whole = self.whole;
+        let original = operand.unwrap_or_else(|| self.original(like, stage));
+        let from = self.value(like.operands[0], Some(whole.instr(original).operands[0]), stage);
+        let kind = self.kinds.insert_full(kind(like), ()).0;
+        if let Some(&made) = self.copies.get(&(original, kind, stage)) {
+            return made;
+        }
+        let mut new = whole.instr(original).clone();
+        take(&mut new, like);
+        new.operands[0] = from;
+        new.name = self.names.derive(&new.name, "again");
+        new.set_note(notes::REMADE, &whole.instr(original).name);
+        let reader = self.whole.instr(self.reader);
+        let is_part = new.op.def().fusion == FusionKind::Free;
+        for key in [notes::BLOCK, notes::PHASE].into_iter().filter(|key| !is_part || *key == notes::PHASE) {
+            reader.note(key).into_iter().for_each(|text| new.set_note(key, text));
+        }
+        self.stages.note(&mut new, stage);
+        let made = self.push(new, stage, Some(planned));
+        self.copies.insert((original, kind, stage), made);
+        made
+    }
+
+    /// The whole program's instruction that stands for what a copy of the plan is of.
+    fn original(&self, copy: &Instr, stage: usize) -> InstrId {
+        let (plan, name) = (self.plan(stage), copy.note(notes::REMADE));
+        let named = plan.comp.iter().find(|(_, instr)| Some(&*instr.name) == name);
+        let plain = named.and_then(|(id, _)| plan.plain[id.index()]);
+        self.short.whole_of[plain.expect("a copy is of an instruction of the program").index()]
     }
 
     /// A movement like the plan's `planned`, unless it has been made already.
@@ -371,30 +360,4 @@ fn suffix(like: &Instr) -> &'static str {
         Some("send") => "recv",
         _ => "sl",
     }
-}
-
-/// The results of a plan.
-struct Root<'a> {
-    instr: &'a Instr,
-    tilings: Vec<&'a Tiling>,
-    sums: Vec<u8>,
-}
-
-impl<'a> Root<'a> {
-    fn new(instr: &'a Instr) -> Root<'a> {
-        let n_leaves = instr.shape.n_leaves();
-        let tilings = instr.sharding().map(|sharding| sharding.leaves(n_leaves)).unwrap_or_default();
-        let sums = partial::read(instr, n_leaves).expect("the plan's own note");
-        Root { instr, tilings, sums }
-    }
-
-    /// The leaves of a result.
-    fn leaves(&self, place: usize) -> Range<usize> {
-        let start = self.instr.shape.part_starts()[place];
-        start..start + self.instr.shape.parts()[place].n_leaves()
-    }
-}
-
-fn replicated() -> Tiling {
-    Tiling { kind: TilingKind::Replicated, suffix: None }
 }

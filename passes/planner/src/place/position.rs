@@ -9,8 +9,8 @@
 //! lies where its gradient is made.
 
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Instr, InstrId, Module, Opcode, notes};
-use phzc_plan::derive::{Facts, Nature, Phase, aliased, is_naming, operand_origins, origins};
+use phzc_ir::{Instr, InstrId, Module, Opcode};
+use phzc_plan::derive::{Facts, Nature, Phase, aliased, is_added, is_naming, operand_origins, origins};
 
 /// An operand this much smaller than the largest one does not attract its reader.
 const LIGHT: f64 = 1.0 / 16.0;
@@ -227,7 +227,7 @@ fn phases(module: &Module, facts: &Facts, is_free: &[bool]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = noted.iter().map(|own| own.phase).collect();
     let mut first: Vec<Option<Phase>> = vec![None; comp.instrs.len()];
     for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
-        let is_moved = instr.note(notes::MOVE).is_some() || is_free[id.index()];
+        let is_moved = is_added(instr) || is_free[id.index()];
         let is_prepared = instr.op != Opcode::Parameter && is_prepared(module, facts, id);
         phases[id.index()] =
             first[id.index()].filter(|_| is_moved || is_prepared).unwrap_or(phases[id.index()]);

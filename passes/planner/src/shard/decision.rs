@@ -132,6 +132,15 @@ impl<'m, 'a> Decision<'m, 'a> {
         }
     }
 
+    /// Where a tensor is made again for a reader: what of `Model::made_of` is moved instead.
+    pub(super) fn remade(&mut self, tensor: TensorId, target: Want) -> Option<usize> {
+        let def = self.model.input.graph.tensors[tensor as usize].def;
+        let block = self.model.input.blocks.block_of[def as usize]?;
+        let source = self.source(tensor, block);
+        let moved_secs = self.model.moved_secs(tensor, source, target);
+        self.model.remade(tensor, source, target, moved_secs).map(|remade| remade.at)
+    }
+
     /// Steps that bring a tensor, as it is written, to a layout.
     ///
     /// An instruction whose sums nobody takes undone is written with its reductions done, so an all-reduce is
@@ -208,7 +217,7 @@ fn legal(layout: Layout, rule: &Rule, results: &[TensorId], result: TensorId, me
 }
 
 /// The layout of an operand that gives the first result this layout.
-fn through(rule: &Rule, slot: usize, layout: Layout) -> Layout {
+pub(super) fn through(rule: &Rule, slot: usize, layout: Layout) -> Layout {
     let (Some(result), Some(operand)) = (rule.results.first(), rule.operands.get(slot)) else {
         return Layout::REPLICATED;
     };

@@ -73,6 +73,8 @@ struct TableKey {
     is_stored: bool,
     /// It may be forbidden to gather it.
     is_ungathered: bool,
+    /// What it can be made again of.
+    made_of: Vec<u64>,
     source: usize,
     target: usize,
 }
@@ -153,7 +155,17 @@ impl<'e> Edges<'e> {
         let (bytes, dims) = (it.bytes.to_bits(), it.dims.clone());
         let is_stored = model.input.is_stored[tensor as usize];
         let is_ungathered = model.is_ungathered[tensor as usize];
-        let key = TableKey { dims, bytes, trips: trips.to_bits(), is_stored, is_ungathered, source, target };
+        let made_of = model.figures_made_of(tensor);
+        let key = TableKey {
+            dims,
+            bytes,
+            trips: trips.to_bits(),
+            is_stored,
+            is_ungathered,
+            made_of,
+            source,
+            target,
+        };
         let make = || Arc::new(table(model, tensor, trips, sources, targets));
         let table = self.tables.entry(key).or_insert_with(make);
         if table.values.iter().any(|&secs| secs != 0.0) {

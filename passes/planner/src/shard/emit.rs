@@ -1,6 +1,9 @@
 //! Writes a choice into the module: a layout on every instruction, an explicit reshard where two
 //! blocks disagree.
 
+mod remake;
+mod tuples;
+
 use super::decision::Decision;
 use super::reshard_cost::Step;
 use super::sharding_request::Want;
@@ -11,10 +14,10 @@ use phzc_analysis::phase::Phase;
 use phzc_cost::Collective;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
-    Attr, CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, Value,
-    notes,
+    Attr, CompId, Computation, Instr, InstrId, Key, Layout, Module, Opcode, Payload, Shape, Sharding, Tiling,
+    Value, notes,
 };
-use phzc_plan::derive;
+use phzc_plan::derive::{self, is_added};
 use phzc_plan::partial;
 use smallvec::SmallVec;
 
@@ -149,8 +152,12 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     }
 
     fn tiling(&self, tensor: TensorId, shape: &Shape) -> Tiling {
+        self.tiling_of(self.decision.layouts[tensor as usize], shape)
+    }
+
+    fn tiling_of(&self, layout: Layout, shape: &Shape) -> Tiling {
         let rank = shape.as_array().map_or(0, |array| array.rank());
-        self.decision.layouts[tensor as usize].to_tiling(rank, &self.decision.model.mesh)
+        layout.to_tiling(rank, &self.decision.model.mesh)
     }
 
     fn place(&mut self, id: InstrId, mut instr: Instr, tilings: Vec<Tiling>) {
@@ -191,8 +198,19 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             self.share(made);
             return made;
         }
+        if let Some(depth) = self.decision.remade(tensor, target) {
+            let made = self.remake(tensor, target.layout, depth);
+            self.moved.insert((tensor, target, phase), made);
+            return made;
+        }
         let steps = self.decision.steps(tensor, target);
-        let mut at = value;
+        self.moved_by(tensor, value, steps)
+    }
+
+    /// A value brought along some steps; those that lead to a layout that it has been brought to are made
+    /// once.
+    fn moved_by(&mut self, tensor: TensorId, value: InstrId, steps: Vec<Step>) -> InstrId {
+        let (phase, mut at) = (self.mover(), value);
         for step in steps {
             let made = (tensor, Want { layout: step.layout(), partial: step.partial }, phase);
             at = match self.moved.get(&made) {
@@ -211,7 +229,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
     /// earlier one.
     fn share(&mut self, mut made: InstrId) {
         let Some(reader) = self.reader_phase().map(str::to_owned) else { return };
-        while self.out[made.index()].note(notes::MOVE).is_some() {
+        while is_added(&self.out[made.index()]) {
             let instr = &mut self.out[made.index()];
             if derive::Phase::parse(instr.note(notes::PHASE)) <= derive::Phase::parse(Some(&reader)) {
                 return;
@@ -244,8 +262,7 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             Some(Collective::ReduceScatter) => "rs",
         };
         let source = self.out[value.index()].clone();
-        let rank = source.shape.as_array().map_or(0, |array| array.rank());
-        let tiling = step.layout().to_tiling(rank, &self.decision.model.mesh);
+        let tiling = self.tiling_of(step.layout(), &source.shape);
         let attrs = vec![
             Attr { key: Key::CustomCallTarget, value: Value::Str("Sharding".into()) },
             Attr { key: Key::Sharding, value: Value::Sharding(Box::new(Sharding::Single(tiling))) },
@@ -282,102 +299,5 @@ impl<'w, 'm, 'a> Writer<'w, 'm, 'a> {
             candidates.into_iter().find(|name| !self.names.contains(name.as_str())).unwrap_or_default();
         self.names.insert(name.clone().into());
         name.into()
-    }
-
-    /// What is needed of leaves that are written otherwise.
-    fn others(&self, leaves: &[TensorId], needs: &[Option<Want>]) -> Vec<Option<Want>> {
-        let graph = self.decision.model.input.graph;
-        let other = |(&tensor, need): (&TensorId, &Option<Want>)| {
-            let (need, written) = ((*need)?, self.decision.written(tensor));
-            // Zeros are summands as they are.
-            let is_free = graph.tensors[tensor as usize].is_free;
-            let need = if is_free { Want { partial: 0, ..need } } else { need };
-            (need != written).then_some(need)
-        };
-        leaves.iter().zip(needs).map(other).collect()
-    }
-
-    /// A tuple (old id `old`, new id `new`) with its leaves in the layouts `needs`.
-    fn tuple(&mut self, old: InstrId, new: InstrId, needs: &[Option<Want>]) -> InstrId {
-        let leaves = self.leaves(old);
-        let needs = self.others(&leaves, needs);
-        if needs.iter().all(Option::is_none) {
-            return new;
-        }
-        if !matches!(self.out[new.index()].shape, Shape::Tuple(_)) {
-            return self.reshard(leaves[0], new, needs[0].unwrap_or_default());
-        }
-        let source = self.out[new.index()].clone();
-        let (operands, wanted) = self.parts(new, &source, &leaves, &needs);
-        let rank = |part: &Shape| part.as_array().map_or(0, |array| array.rank());
-        let mesh = &self.decision.model.mesh;
-        let parts = wanted.iter().zip(source.shape.parts());
-        let tilings = parts.map(|(want, part)| want.layout.to_tiling(rank(part), mesh)).collect();
-        let mut tuple = Instr {
-            name: self.fresh(&format!("{}.in", source.name)),
-            op: Opcode::Tuple,
-            operands,
-            attrs: Vec::new(),
-            payload: Payload::None,
-            ..source
-        };
-        tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
-        partial::set(&mut tuple, &wanted.iter().map(|want| want.partial).collect::<Vec<_>>());
-        let made = self.push(tuple);
-        if self.out[new.index()].op == Opcode::Tuple {
-            self.replaced.push((new, made));
-        }
-        made
-    }
-
-    /// The parts of the tuple `new`, brought to where they are needed, and how they lie there.
-    fn parts(
-        &mut self,
-        new: InstrId,
-        source: &Instr,
-        leaves: &[TensorId],
-        needs: &[Option<Want>],
-    ) -> (SmallVec<[InstrId; 3]>, Vec<Want>) {
-        let (mut operands, mut wanted) = (SmallVec::new(), Vec::new());
-        for (index, (part, &tensor)) in source.shape.parts().iter().zip(leaves).enumerate() {
-            let value = match source.op {
-                Opcode::Tuple => source.operands[index],
-                _ => self.element(new, index, part, tensor),
-            };
-            let need = needs[index].unwrap_or(self.decision.written(tensor));
-            operands.push(self.reshard(tensor, value, need));
-            wanted.push(need);
-        }
-        (operands, wanted)
-    }
-
-    fn element(&mut self, tuple: InstrId, index: usize, part: &Shape, tensor: TensorId) -> InstrId {
-        let source = &self.out[tuple.index()];
-        let (base, span) = (format!("{}.{index}", source.name), source.span);
-        let tiling = self.tiling(tensor, part);
-        let attrs = vec![
-            Attr { key: Key::Index, value: Value::Int(index as i64) },
-            Attr { key: Key::Sharding, value: Value::Sharding(Box::new(Sharding::Single(tiling))) },
-        ];
-        let mut instr = Instr {
-            name: self.fresh(&base),
-            op: Opcode::GetTupleElement,
-            operands: SmallVec::from_slice(&[tuple]),
-            shape: part.clone(),
-            payload: Payload::None,
-            attrs,
-            span,
-        };
-        partial::set(&mut instr, &[self.decision.partial[tensor as usize]]);
-        self.push(instr)
-    }
-
-    /// A loop body, a branch or the entry hands its root over in given layouts.
-    fn root(&mut self) {
-        let Some(needs) = self.needs.get(&(self.comp, None)).cloned() else { return };
-        let old = self.old().root;
-        self.reader = None;
-        let new = self.tuple(old, self.map[old.index()], &needs);
-        self.map[old.index()] = new;
     }
 }

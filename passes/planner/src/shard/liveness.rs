@@ -1,21 +1,42 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
 use phzc_analysis::blocks::Blocks;
-use phzc_analysis::graph::{Graph, NodeId, Tensor, TensorId};
+use phzc_analysis::graph::{Graph, Node, NodeId, Tensor, TensorId};
 use phzc_analysis::phase::Phase;
-use phzc_ir::{FusionKind, Module, Opcode};
+use phzc_ir::flops::{Runs, multiplicities};
+use phzc_ir::{CompId, FusionKind, Key, Module, Opcode};
+use phzc_plan::derive::{is_move, planned_comps};
 use phzc_plan::pricing::{Reader, is_materialised};
+use std::collections::BTreeSet;
 
-/// Per node: its opcode, if it is an instruction.
+/// Per node: what it does, if it is an instruction; a program's own change of layout is a view.
 pub fn opcodes(module: &Module, graph: &Graph) -> Vec<Option<Opcode>> {
-    (0..graph.nodes.len() as NodeId).map(|node| graph.opcode(module, node)).collect()
+    let opcode = |(id, node): (NodeId, &Node)| match is_move(module.comp(node.comp).instr(node.instr)) {
+        true => graph.opcode(module, id).map(|_| Opcode::Bitcast),
+        false => graph.opcode(module, id),
+    };
+    (0..).zip(&graph.nodes).map(opcode).collect()
+}
+
+/// How often the conditions of loops run a kernel in one step: each is one, unless it only names a value.
+pub fn condition_runs(module: &Module) -> f64 {
+    let runs = multiplicities(module, Runs::Trips);
+    let of_loops = planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
+    let conditions: BTreeSet<CompId> = of_loops.filter_map(|instr| instr.comp(Key::Condition)).collect();
+    let computes = |comp: &CompId| module.comp(*comp).root().op.def().fusion == FusionKind::Loop;
+    conditions.into_iter().filter(computes).map(|comp| runs[comp.index()]).sum()
 }
 
 /// Per tensor: whether it is in memory (`pricing::is_materialised`); a view is where its source is.
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
-    let region = |node: NodeId| (blocks.block_of[node as usize], blocks.phases[node as usize]);
+    // What depends on constants only has no note of a phase.
+    let is_free = |node: NodeId| {
+        graph.nodes[node as usize].results.iter().all(|&result| graph.tensors[result as usize].is_free)
+    };
+    let phase = |node: NodeId| if is_free(node) { Phase::Forward } else { blocks.phases[node as usize] };
+    let region = |node: NodeId| (blocks.block_of[node as usize], phase(node));
     let mut is_stored = vec![true; graph.tensors.len()];
     for (id, node) in graph.nodes.iter().enumerate() {
         let Some(op) = ops[id] else { continue };

@@ -16,6 +16,7 @@ pub mod emit;
 mod enumerate;
 pub mod explain;
 pub mod forbid;
+mod free;
 pub mod liveness;
 pub mod model;
 pub mod pins;
@@ -23,6 +24,7 @@ mod planned;
 pub mod planning_input;
 pub mod pricer;
 mod problem;
+mod remake;
 mod reshard_attribution;
 pub mod reshard_cost;
 mod reshard_graph;
@@ -277,6 +279,7 @@ pub struct Facts {
     batch: BTreeSet<ClassId>,
     unique: Unique,
     forbid: Forbid,
+    n_condition_runs: f64,
 }
 
 impl Facts {
@@ -289,7 +292,8 @@ impl Facts {
         let traits =
             Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
         let unique = Unique::find(graph, blocks, &traits);
-        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: Forbid::default() }
+        let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
+        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid, n_condition_runs }
     }
 
     /// The same facts for what no plan can do without, whatever it computes again.
@@ -300,7 +304,8 @@ impl Facts {
         let unique =
             Unique::find(graph, blocks, &Traits { pinned, ops, is_stored: &is_stored, is_live, batch });
         let (pinned, ops, is_live, batch) = (pinned.clone(), ops.clone(), is_live.clone(), batch.clone());
-        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid: self.forbid }
+        let (forbid, n_condition_runs) = (self.forbid, self.n_condition_runs);
+        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid, n_condition_runs }
     }
 
     /// The same facts, with some strategies forbidden.
@@ -321,6 +326,7 @@ impl Facts {
             is_live: &self.is_live,
             unique: &self.unique,
             batch: &self.batch,
+            n_condition_runs: self.n_condition_runs,
             n_microbatches: 1,
             moves_again: false,
             forbid: self.forbid,

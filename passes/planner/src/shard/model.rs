@@ -2,6 +2,8 @@
 //! node costs (compute, collectives inside) and edge costs (reshards between blocks).
 
 use super::forbid::Forbid;
+use super::free::{self, Anchor};
+use super::remake::{MadeOf, made_of};
 use super::reshard_cost::{Reshards, Source, Step};
 use super::sharding_request::Want;
 use super::splits::Splitter;
@@ -19,6 +21,11 @@ use phzc_ir::{Layout, Mesh, Opcode};
 use phzc_plan::pricing;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// A slice takes no time; of choices that take equally long, the one with fewer slices is better. In seconds,
+/// above the solver's tolerance and below what any report prints.
+pub(super) const SLICE_SECS: f64 = 1e-10;
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -41,6 +48,8 @@ pub struct Input<'a> {
     pub unique: &'a Unique,
     /// Loops that run over the batch.
     pub batch: &'a BTreeSet<ClassId>,
+    /// How often loops ask whether they go on.
+    pub n_condition_runs: f64,
     /// Microbatches, each of which is to be split as the batch is.
     pub n_microbatches: usize,
     /// Whether forward, backward and update each move values for themselves: slower, with fewer copies alive
@@ -124,6 +133,11 @@ pub struct Model<'a> {
     pub(super) n_readers: Vec<u32>,
     /// Per tensor: whether it may not be gathered.
     pub(super) is_ungathered: Vec<bool>,
+    /// Per node: who lays out what it makes of constants; and by block.
+    pub(super) anchors: Vec<Option<Anchor>>,
+    pub(super) anchored: Vec<Vec<NodeId>>,
+    /// Per tensor: what it can be made again of, the nearest first.
+    pub(super) made_of: Vec<Rc<[MadeOf]>>,
     pub(super) weights: [f64; 3],
 }
 
@@ -155,6 +169,7 @@ impl<'a> Model<'a> {
             let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
             block.map(|block| menus[block as usize].view(blocks.def_map(tensor))).unwrap_or_default()
         };
+        let anchors = free::anchors(&input, &menus);
         let def_views = (0..graph.tensors.len() as TensorId).map(def_view).collect();
         let mut model = Model {
             input,
@@ -168,6 +183,9 @@ impl<'a> Model<'a> {
             is_shared: vec![false; graph.tensors.len()],
             n_readers: vec![0; graph.tensors.len()],
             is_ungathered: ungathered(&input),
+            made_of: made_of(&input),
+            anchored: free::by_block(&anchors, blocks.members.len()),
+            anchors,
             weights: [1.0; 3],
         };
         model.collect_uses();
@@ -290,7 +308,17 @@ impl<'a> Model<'a> {
         Want { layout: layout(strategy, &it.view), partial }
     }
 
+    /// Seconds to bring a tensor from one layout to another, moved or made again.
     pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let moved = self.moved_secs(tensor, source, target);
+        match self.remade(tensor, source, target, moved) {
+            Some(remade) => remade.secs,
+            None => moved,
+        }
+    }
+
+    /// The same where it is moved.
+    pub(super) fn moved_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
         let sums = source.partial & !target.partial;
         if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
             return f64::INFINITY;
@@ -299,19 +327,23 @@ impl<'a> Model<'a> {
         if self.is_ungathered[tensor as usize] && gathers(source.layout, target.layout, n_axes) {
             return f64::INFINITY;
         }
-        let spill = self.spill_secs(tensor, source.layout, target.layout);
+        let stays = source.layout == target.layout || self.input.is_stored[tensor as usize];
+        let spill_secs = if stays { 0.0 } else { self.spill_secs(tensor, source.layout, target.layout) };
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
         let secs = self.reshards.secs(source, target, (&tensor.dims, tensor.bytes), &price);
-        secs.map_or(f64::INFINITY, |secs| secs + spill)
+        match secs {
+            None => f64::INFINITY,
+            Some(0.0) if source.layout == target.layout => 0.0,
+            // What is sliced is made where it is read.
+            Some(0.0) => SLICE_SECS,
+            Some(secs) => secs + spill_secs,
+        }
     }
 
-    /// Seconds to write and read a value that would stay in registers if it were not moved.
-    fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
-        if source == target || self.input.is_stored[tensor as usize] {
-            return 0.0;
-        }
+    /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
+    pub(super) fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
         let (device, bytes) =
             (&self.input.cluster.accelerator, self.input.graph.tensors[tensor as usize].bytes);
         let pass = |layout: Layout| device.memory_secs(bytes / layout.n_tiles(&self.mesh) as f64);

@@ -1,5 +1,6 @@
 //! What a node costs under each strategy: gathered once, then asked for every strategy.
 
+use super::free;
 use super::model::Model;
 use super::strategies::{Menu, Strategy, View, axes_on, layout, node_loops, span};
 use phzc_analysis::classes::ClassMap;
@@ -33,14 +34,23 @@ impl NodePricer {
         let tensor = |id: TensorId| &graph.tensors[id as usize];
         let is_stored = |id: TensorId| input.is_stored[id as usize];
         let menu = blocks.block_of[id as usize].map(|block| &model.menus[block as usize]);
+        let anchor = model.anchors[id as usize].as_ref();
         let view = |map: &ClassMap| menu.map(|menu| menu.view(map)).unwrap_or_default();
+        let read_view = |slot: usize| match anchor {
+            Some(anchor) => free::through(node, slot, &anchor.view),
+            None => view(blocks.use_map(id, slot)),
+        };
         let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
-            (if is_stored(operand) { tensor(operand).bytes } else { 0.0 }, view(blocks.use_map(id, slot)))
+            (if is_stored(operand) { tensor(operand).bytes } else { 0.0 }, read_view(slot))
         });
-        let made = node
-            .results
-            .iter()
-            .map(|&result| (tensor(result).bytes, view(blocks.def_map(result)), is_stored(result)));
+        let made = node.results.iter().map(|&result| {
+            let view = anchor.map_or_else(|| view(blocks.def_map(result)), |anchor| anchor.view.clone());
+            (tensor(result).bytes, view, is_stored(result))
+        });
+        let loops = match anchor {
+            Some(anchor) => (0..).zip(&anchor.view).map(|(at, dim)| u8::from(*dim > 0) << at).sum(),
+            None => menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
+        };
         let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
         let writes = node.results.iter().any(|&result| is_stored(result));
         NodePricer {
@@ -49,7 +59,7 @@ impl NodePricer {
             dtype: node.operands.first().or(node.results.first()).map_or(DType::F32, |&id| tensor(id).dtype),
             trips: node.trips * node.weight,
             work: node.work,
-            loops: menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
+            loops,
             product: op
                 .filter(|op| op.def().fusion == FusionKind::Matrix)
                 .and_then(|_| product(model, id, menu)),

@@ -8,6 +8,7 @@ use super::strategies::Strategy;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::{NodeId, TensorId};
+use phzc_analysis::phase::Phase;
 use phzc_ir::FactorKind;
 use phzc_solver::choose::{Node as Variable, Problem};
 use rustc_hash::FxBuildHasher;
@@ -49,6 +50,11 @@ impl Model<'_> {
 
     /// All that the price of moving a tensor depends on beside its layouts.
     pub(super) fn figures(&self, tensor: TensorId) -> Vec<u64> {
+        [self.figures_moved(tensor), self.figures_made_of(tensor)].concat()
+    }
+
+    /// The same where it is moved.
+    pub(super) fn figures_moved(&self, tensor: TensorId) -> Vec<u64> {
         let it = &self.input.graph.tensors[tensor as usize];
         let dims = it.dims.iter().map(|&size| size as u64);
         let facts = [self.input.is_stored[tensor as usize], self.is_ungathered[tensor as usize]];
@@ -69,38 +75,48 @@ impl Model<'_> {
             let known = nodes.get(first as usize).cloned();
             nodes.push(known.unwrap_or_else(|| self.variable(block)));
         }
+        for (block, nodes_of) in self.anchored.iter().enumerate() {
+            let strategies = &self.menus[block].strategies;
+            nodes_of.iter().for_each(|&node| self.add_node(node, strategies, &mut nodes[block].cost));
+        }
         let loose = self.loose_secs();
         nodes.iter_mut().take(1).flat_map(|node| &mut node.cost).for_each(|cost| *cost += loose);
         nodes
     }
 
-    /// Weighted seconds of the nodes of no block (scalars, constants): whatever is chosen, every device runs
-    /// them.
+    /// Adds what a node takes under each strategy.
+    fn add_node(&self, node: NodeId, strategies: &[Strategy], costs: &mut [f64]) {
+        let (weight, pricer) = (self.weight(node), NodePricer::new(self, node));
+        for (cost, strategy) in costs.iter_mut().zip(strategies) {
+            *cost += weight * pricer.secs(self, strategy);
+        }
+    }
+
+    /// Weighted seconds of the nodes that nobody lays out (scalars), and of loops' conditions: whatever is
+    /// chosen, every device runs them.
     fn loose_secs(&self) -> f64 {
         let blocks = self.input.blocks;
-        let loose = (0..blocks.block_of.len()).filter(|&node| blocks.block_of[node].is_none());
+        let is_loose = |&node: &usize| blocks.block_of[node].is_none() && self.anchors[node].is_none();
+        let loose = (0..blocks.block_of.len()).filter(is_loose);
         let secs = |node: usize| {
             let whole = NodePricer::new(self, node as NodeId).secs(self, &Strategy::default());
             self.weights[blocks.phases[node] as usize] * whole
         };
-        loose.map(secs).sum()
+        let condition_secs = self.input.n_condition_runs * self.input.cluster.accelerator.launch_secs;
+        loose.map(secs).sum::<f64>() + self.weights[Phase::Forward as usize] * condition_secs
     }
 
     fn variable(&self, block: BlockId) -> Variable {
         let strategies = &self.menus[block as usize].strategies;
         let members = &self.input.blocks.members[block as usize];
         let mut cost = vec![0.0; strategies.len()];
-        for &node in members {
-            let (weight, pricer) = (self.weight(node), NodePricer::new(self, node));
-            for (cost, strategy) in cost.iter_mut().zip(strategies) {
-                *cost += weight * pricer.secs(self, strategy);
-            }
-        }
+        members.iter().for_each(|&node| self.add_node(node, strategies, &mut cost));
         Variable { cost, memory: self.memory(members, strategies) }
     }
 
     fn weight(&self, node: NodeId) -> f64 {
-        self.weights[self.input.blocks.phases[node as usize] as usize]
+        let phase = self.anchors[node as usize].as_ref().map(|anchor| anchor.phase);
+        self.weights[phase.unwrap_or(self.input.blocks.phases[node as usize]) as usize]
     }
 
     /// Adds what it costs to bring fresh values into the layouts that readers find.

@@ -25,7 +25,7 @@ pub(super) fn of(module: &Module, model: &mut Model, block: BlockId, own: &[u32]
 }
 
 fn kernels(model: &Model, block: BlockId, strategy: &Strategy) -> Term {
-    let members = model.input.blocks.members[block as usize].iter();
+    let members = model.input.blocks.members[block as usize].iter().chain(&model.anchored[block as usize]);
     let secs = members.map(|&node| NodePricer::new(model, node).secs(model, strategy)).sum();
     Term { what: "kernels of the block".to_owned(), part: Part::Kernels, moves: Vec::new(), secs, times: 1.0 }
 }

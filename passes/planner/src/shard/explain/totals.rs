@@ -37,7 +37,7 @@ pub(in crate::shard) fn totals(module: &Module, model: &mut Model, option: &[u32
 fn add_phases(model: &Model, option: &[u32], paid: &Paid, secs_by_phase: &mut [f64; 3]) {
     for (block, members) in model.input.blocks.members.iter().enumerate() {
         let strategy = model.menus[block].strategies[option[block] as usize];
-        for &node in members {
+        for &node in members.iter().chain(&model.anchored[block]) {
             let results = &model.input.graph.nodes[node as usize].results;
             let home: f64 = results.iter().map(|&result| paid.home[result as usize]).sum();
             let phase = model.input.blocks.phases[node as usize];

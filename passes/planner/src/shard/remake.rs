@@ -1,0 +1,182 @@
+//! Values that are made again where they are needed in another layout: what is made of little is moved
+//! before it is made.
+//!
+//! ```text
+//! wide = f32[64,512,1024] broadcast(scale)     →     scale.ag = all-gather(scale)
+//! wide.a2a = all-to-all(wide)                        wide.again = broadcast(scale.ag)
+//! ```
+//!
+//! An op without a loop that it reduces commutes with every movement (rule P1 of [`super::rules`]), so of a
+//! row of such ops each operand is a place to move at, and the cheapest is a minimum over these. The ops are
+//! those that improve plans of real programs, as `cargo bench --bench rewrites` shows; the others, made
+//! again, gain nothing.
+
+use super::decision::through;
+use super::model::{Input, Model, SLICE_SECS};
+use super::reshard_cost::Source;
+use super::sharding_request::Want;
+use phzc_analysis::graph::{NodeId, NodeKind, TensorId, is_shaped};
+use phzc_analysis::phase::Phase;
+use phzc_ir::{FactorKind, FusionKind, Layout, Opcode};
+use std::rc::Rc;
+
+/// The ops that are made again.
+const OPS: [Opcode; 2] = [Opcode::Broadcast, Opcode::Convert];
+
+/// How many ops in a row: a norm's scale is converted, given a dimension and spread.
+const MAX_OPS: usize = 4;
+
+/// What a tensor can be made again of.
+#[derive(Clone, Copy, Debug)]
+pub struct MadeOf {
+    /// The operand that would be moved.
+    pub tensor: TensorId,
+    /// The op that reads it.
+    pub reader: NodeId,
+}
+
+/// The cheapest way to make a tensor again.
+pub(super) struct Remade {
+    pub secs: f64,
+    /// The operand that is moved, as a position in `Model::made_of`.
+    pub at: usize,
+}
+
+/// Per tensor: what it can be made again of.
+pub(super) fn made_of(input: &Input) -> Vec<Rc<[MadeOf]>> {
+    let none: Rc<[MadeOf]> = Rc::new([]);
+    let mut found: Vec<Rc<[MadeOf]>> = vec![none; input.graph.tensors.len()];
+    // Makers stand before readers, so what an operand is made of is known.
+    for (reader, node) in (0..).zip(&input.graph.nodes).filter(|(reader, _)| is_cheap(input, *reader)) {
+        let tensor = node.operands[0];
+        let is_near = input.blocks.block_of[reader as usize] == block_of(input, tensor)
+            && input.blocks.def_map(tensor) == input.blocks.use_map(reader, 0);
+        let further = if is_near { &found[tensor as usize][..] } else { &[] };
+        let all = [MadeOf { tensor, reader }].into_iter().chain(further.iter().copied());
+        found[node.results[0] as usize] = all.take(MAX_OPS).collect();
+    }
+    found
+}
+
+fn block_of(input: &Input, tensor: TensorId) -> Option<u32> {
+    input.blocks.block_of[input.graph.tensors[tensor as usize].def as usize]
+}
+
+/// Whether an op may be done again: it moves or spreads one value, and no update works on sums of its
+/// results over microbatches, which would become sums of its operands.
+fn is_cheap(input: &Input, id: NodeId) -> bool {
+    let (graph, node) = (input.graph, &input.graph.nodes[id as usize]);
+    let phase = |id: NodeId| input.blocks.phases[id as usize];
+    let Some(op) = input.ops[id as usize].filter(|op| OPS.contains(op)) else { return false };
+    let ([operand], [result]) = (&node.operands[..], &node.results[..]) else { return false };
+    let readers = graph.tensors[*result as usize].uses.iter().map(|&(reader, _)| phase(reader));
+    let is_summed = readers.max().is_some_and(|last| last == Phase::Update && phase(id) != last);
+    node.kind == NodeKind::Op
+        && !input.forbid.forbids_remaking(op)
+        && is_shaped(graph, *operand)
+        && !graph.tensors[*operand as usize].is_free
+        && input.pinned[*result as usize].is_none()
+        && node.rule.factors.iter().all(|factor| factor.kind == FactorKind::Pass)
+        && !is_summed
+}
+
+impl Model<'_> {
+    /// The cheapest way to make a tensor again in another layout, if it takes less than `moved_secs`.
+    pub(super) fn remade(
+        &mut self,
+        tensor: TensorId,
+        source: Source,
+        target: Want,
+        moved_secs: f64,
+    ) -> Option<Remade> {
+        if moved_secs <= SLICE_SECS || source.partial | target.partial != 0 {
+            return None;
+        }
+        let (made_of, mut best) = (self.made_of[tensor as usize].clone(), None);
+        let (mut from, mut to, mut least) = (source.layout, target.layout, moved_secs);
+        for (at, it) in made_of.iter().enumerate() {
+            (from, to) = (self.through(it, from), self.through(it, to));
+            let secs = SLICE_SECS
+                + self.moved_secs(it.tensor, from.into(), to.into())
+                + self.kept_secs(it, from, to);
+            if secs < least {
+                (least, best) = (secs, Some(Remade { secs, at }));
+            }
+        }
+        best
+    }
+
+    /// Seconds to keep an operand in memory that would else stay in registers: a copy that is no part of who
+    /// reads it wherever that is, as a broadcast is, reads it there. What is moved is in memory anyway.
+    fn kept_secs(&self, it: &MadeOf, from: Layout, to: Layout) -> f64 {
+        let op = self.input.ops[it.reader as usize];
+        let is_part = op.is_some_and(|op| op.def().fusion == FusionKind::Free);
+        match is_part || from != to || self.input.is_stored[it.tensor as usize] {
+            true => 0.0,
+            false => self.spill_secs(it.tensor, from, to),
+        }
+    }
+
+    /// The layout of an operand with which its reader makes a result in this layout.
+    pub(super) fn through(&self, it: &MadeOf, layout: Layout) -> Layout {
+        through(&self.input.graph.nodes[it.reader as usize].rule, 0, layout)
+    }
+
+    /// All that the price of making a tensor again depends on beside its layouts.
+    pub(super) fn figures_made_of(&self, tensor: TensorId) -> Vec<u64> {
+        let figures = |it: &MadeOf| {
+            let rule = &self.input.graph.nodes[it.reader as usize].rule;
+            let dims = rule.operands[0].iter().chain(&rule.results[0]);
+            let first = dims.map(|dim| dim.first().map_or(0, |&factor| u64::from(factor) + 1));
+            first.chain(self.figures_moved(it.tensor)).collect::<Vec<_>>()
+        };
+        self.made_of[tensor as usize].iter().flat_map(figures).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    /// What a plan adds for a reader along rows of `wide`, which another one reads along columns, as
+    /// `narrow` is: what it moves and what it makes again.
+    fn added(dtype: &str, made: &str, layout: &str, forbid: &str) -> String {
+        let program = format!(
+            "ENTRY e {{
+            x = {dtype}[64,512] parameter(0)
+            narrow = {made}
+            y = {dtype}[64,512] add(x, wide)
+            v = {dtype}[64,512] multiply(wide, wide)
+            ROOT t = ({dtype}[64,512], {dtype}[64,512]) tuple(y, v)
+        }}"
+        );
+        let pins = format!("pin={{^x$=[x,-]; ^y$=[x,-]; ^v$=[-,x]; ^narrow$={layout}}}");
+        let plan = check(&format!("shard{{mesh=8,{pins}{forbid}}}"), &program);
+        let name = |line: &str| line.trim().split(" = ").next().unwrap_or_default().to_owned();
+        let is_added = |line: &&str| line.contains("phzc.move") || line.contains("phzc.remade");
+        plan.lines().filter(is_added).map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn of_what_is_widened_the_operand_is_moved() {
+        let widened = "bf16[64,512] parameter(1)
+            wide = f32[64,512] convert(narrow)";
+        assert_eq!(added("f32", widened, "[-,x]", ""), "narrow.a2a wide.again");
+        assert_eq!(added("f32", widened, "[-,x]", ",forbid=remake-convert"), "wide.a2a");
+    }
+
+    #[test]
+    fn what_is_made_narrower_is_moved_itself() {
+        let narrowed = "f32[64,512] parameter(1)
+            wide = bf16[64,512] convert(narrow)";
+        assert_eq!(added("bf16", narrowed, "[-,x]", ""), "wide.a2a");
+    }
+
+    #[test]
+    fn of_what_is_widened_and_spread_the_first_operand_is_moved() {
+        let row = "bf16[512] parameter(1)
+            exact = f32[512] convert(narrow)
+            wide = f32[64,512] broadcast(exact), dimensions={1}";
+        assert_eq!(added("f32", row, "[x]", ""), "narrow.ag exact.again wide.again");
+    }
+}
