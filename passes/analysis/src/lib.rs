@@ -2,6 +2,8 @@
 //! repeated layers.
 
 pub mod batch;
+pub mod block_list;
+pub mod block_notes;
 pub mod blocks;
 pub mod classes;
 pub mod graph;

@@ -9,20 +9,19 @@
 //! Precondition: none; calls are inlined first.
 
 use crate::plan_state::PlanState;
+use phzc_analysis::block_list::{bare_instr, fingerprints, listed, reading_order};
+use phzc_analysis::block_notes::{is_noted, note};
 use phzc_analysis::blocks::{BlockId, Blocks};
-use phzc_analysis::graph::{Graph, Node, NodeId, NodeKind};
+use phzc_analysis::graph::{Graph, NodeId};
 use phzc_analysis::merged::{self, Joined};
-use phzc_analysis::phase::Phase;
 use phzc_analysis::repeats::repeats;
 use phzc_analysis::roles::image;
 use phzc_analysis::segments::{self, Listed};
-use phzc_ir::{CompId, Instr, InstrId, Key, Module, Result, notes};
+use phzc_ir::{Module, Result};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 /// The pass.
@@ -40,7 +39,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
         describe(module, &state.graph, &state.blocks, cx);
     }
     // The blocks of a plan are those that it was made of: what it computes again would change them.
-    if is_planned(module) && module.entry().instrs.iter().any(|instr| instr.note(notes::BLOCK).is_some()) {
+    if is_planned(module) && is_noted(module) {
         return Ok(flattened);
     }
     let is_new = note(module, &state.graph, &state.blocks);
@@ -48,12 +47,6 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
         cx.handed_on.put(PlanState { program: module.clone(), ..state });
     }
     Ok(if flattened == Changed::Yes || is_new { Changed::Yes } else { Changed::No })
-}
-
-/// Whether a program has notes of blocks or phases.
-pub fn is_noted(module: &Module) -> bool {
-    let is_noted = |instr: &Instr| [notes::BLOCK, notes::PHASE].iter().any(|key| instr.note(key).is_some());
-    module.entry().instrs.iter().any(is_noted)
 }
 
 /// Notes blocks and phases in a program that has none of either: whoever prices a program reads them.
@@ -67,63 +60,6 @@ pub fn ensure_noted(module: &mut Module) -> Result<()> {
         note(module, &graph, &blocks);
     }
     Ok(())
-}
-
-/// The blocks as a reader meets them; a block's number is its position here.
-fn reading_order(graph: &Graph, blocks: &Blocks) -> Vec<BlockId> {
-    let mut order: Vec<BlockId> = (0..blocks.members.len() as BlockId).collect();
-    order.sort_by_key(|&block| !has_contraction(graph, blocks, block));
-    order
-}
-
-fn has_contraction(graph: &Graph, blocks: &Blocks, block: BlockId) -> bool {
-    blocks.members[block as usize].iter().any(|&node| graph.nodes[node as usize].is_contraction)
-}
-
-/// Notes block and phase on every instruction that has a block; says whether anything was new.
-pub fn note(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
-    let mut numbers = vec![0; blocks.members.len()];
-    reading_order(graph, blocks)
-        .iter()
-        .enumerate()
-        .for_each(|(number, &block)| numbers[block as usize] = number);
-    let mut changed = note_loops(module, graph, blocks);
-    for (id, node) in graph.nodes.iter().enumerate() {
-        if node.kind != NodeKind::Op && node.kind != NodeKind::Source {
-            continue;
-        }
-        let number = blocks.block_of[id].map(|block| numbers[block as usize].to_string());
-        // What has no note is forward; what depends on constants only runs where it is read.
-        let (phase, is_free) =
-            (blocks.phases[id], node.results.iter().all(|&it| graph.tensors[it as usize].is_free));
-        let is_noted = number.is_some() || (phase != Phase::Forward && !is_free);
-        let phase = is_noted.then(|| phase.as_str().to_owned());
-        let instr = &mut module.comps[node.comp.index()].instrs[node.instr.index()];
-        for (key, value) in [(notes::BLOCK, number), (notes::PHASE, phase)] {
-            let Some(value) = value.filter(|value| instr.note(key) != Some(value)) else { continue };
-            instr.set_note(key, &value);
-            changed = true;
-        }
-    }
-    changed
-}
-
-/// Notes the phase of loops and branches, the latest of their values'; says whether anything was new.
-fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
-    let mut phases: BTreeMap<(CompId, InstrId), Phase> = BTreeMap::new();
-    for (node, &phase) in graph.nodes.iter().zip(&blocks.phases) {
-        if matches!(node.kind, NodeKind::Carry | NodeKind::Join) {
-            let latest = phases.entry((node.comp, node.instr)).or_insert(phase);
-            *latest = phase.max(*latest);
-        }
-    }
-    let mut changed = false;
-    for ((comp, id), phase) in phases {
-        let instr = &mut module.comps[comp.index()].instrs[id.index()];
-        changed |= instr.note(notes::PHASE) != Some(phase.as_str());
-        instr.set_note(notes::PHASE, phase.as_str());
-    }
-    changed
 }
 
 /// The block dump: members with their plans, then the repeats among the blocks with contractions. A block
@@ -143,27 +79,6 @@ fn describe(module: &Module, graph: &Graph, blocks: &Blocks, cx: &mut Context) {
     out += &(sequences(&hashes) + &segments::search_spaces(&listed, &hashes));
     cx.artifacts.insert("blocks.txt".into(), out);
     cx.artifacts.insert("segment_mapping".into(), segments::mapping(&listed, &hashes));
-}
-
-fn listed<'a>(
-    graph: &'a Graph,
-    blocks: &'a Blocks,
-    order: &'a [BlockId],
-    joined: &'a [Vec<Joined>],
-) -> Listed<'a> {
-    let n_listed = order.iter().take_while(|&&block| has_contraction(graph, blocks, block)).count();
-    Listed { graph, blocks, order: &order[..n_listed], joined }
-}
-
-fn fingerprints(module: &Module, listed: &Listed) -> Vec<u64> {
-    listed.order.iter().map(|&block| fingerprint(module, listed.graph, listed.blocks, block)).collect()
-}
-
-/// The blocks of the segment that repeats, each with its counterparts in the copies.
-pub(crate) fn repeated_segment(module: &Module, graph: &Graph, blocks: &Blocks) -> Vec<Vec<BlockId>> {
-    let (order, joined) = (reading_order(graph, blocks), merged::joined(graph, blocks));
-    let listed = listed(graph, blocks, &order, &joined);
-    segments::repeated(&listed, &fingerprints(module, &listed))
 }
 
 /// The contractions that are listed under a block, each with its strategy per strategy of the block's entry.
@@ -202,34 +117,10 @@ fn one_line(module: &Module, graph: &Graph, node: NodeId) -> String {
     phzc_ir::text::print_instr(module, module.comp(node.comp), &bare_instr(module, node))
 }
 
-/// A node's instruction without the attributes that do not compute.
-pub(crate) fn bare_instr(module: &Module, node: &Node) -> Instr {
-    let mut instr = module.comp(node.comp).instr(node.instr).clone();
-    instr.attrs.retain(|attr| !matches!(attr.key, Key::Metadata | Key::FrontendAttributes | Key::Sharding));
-    instr
-}
-
 /// `0, 2, -, `: each strategy is followed by a comma and a space.
 fn plan_text(plan: &[Option<usize>]) -> String {
     let one = |at: &Option<usize>| at.map_or("-, ".to_owned(), |at| format!("{at}, "));
     plan.iter().map(one).collect()
-}
-
-/// Equal for blocks that do the same work on the same shapes, in whatever order: JAX writes the gradients of
-/// equal layers in different ones.
-pub fn fingerprint(module: &Module, graph: &Graph, blocks: &Blocks, block: BlockId) -> u64 {
-    let member = |&id: &NodeId| {
-        let (node, mut hasher) = (&graph.nodes[id as usize], rustc_hash::FxHasher::default());
-        graph.opcode(module, id).hash(&mut hasher);
-        node.rule.to_string().hash(&mut hasher);
-        node.results.iter().for_each(|&result| graph.tensors[result as usize].dtype.hash(&mut hasher));
-        hasher.finish()
-    };
-    let mut members: Vec<u64> = blocks.members[block as usize].iter().map(member).collect();
-    members.sort_unstable();
-    let mut hasher = rustc_hash::FxHasher::default();
-    members.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

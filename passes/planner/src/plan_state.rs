@@ -3,9 +3,9 @@
 //!
 //! The text says all of it too ([`PlanState::of`]): a run that resumes from a dump plans the same.
 
-use crate::fuse;
 use crate::shard::forbid::Forbid;
 use crate::shard::planning_input::PlanningInput;
+use phzc_analysis::block_notes;
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::Graph;
 use phzc_ir::{Layout, Module, Result, notes};
@@ -52,8 +52,8 @@ impl PlanState {
         }
         inline::flatten(&mut program)?;
         let mut state = PlanState::analysed(program);
-        if !fuse::is_noted(&state.program) {
-            fuse::note(&mut state.program, &state.graph, &state.blocks);
+        if !block_notes::is_noted(&state.program) {
+            block_notes::note(&mut state.program, &state.graph, &state.blocks);
         }
         Ok(state)
     }

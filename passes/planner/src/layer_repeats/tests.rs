@@ -4,8 +4,8 @@ use phzc_testing::perceptron::perceptron;
 
 use super::Copies;
 use super::representative_layers::{MIN_LAYERS, Short};
-use crate::shard::model::{Goal, Model};
 use crate::plan_state::PlanState;
+use crate::shard::model::{Goal, Model};
 use crate::shard::planning_input::PlanningInput;
 use crate::shard::{decision::Decision, emit::emit, solve_on};
 use phzc_cost::Cluster;

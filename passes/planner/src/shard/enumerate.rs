@@ -18,8 +18,8 @@ use super::explain;
 use super::model::{Goal, Input, Model};
 use super::strategies::Strategy;
 use super::strategy_map::ordered;
-use crate::fuse;
 use crate::units::general;
+use phzc_analysis::block_list::repeated_segment;
 use phzc_analysis::blocks::BlockId;
 use phzc_ir::{Diagnostic, Mesh, Module, Result};
 use phzc_solver::choose::{Choice, Limits, Problem, choose};
@@ -40,7 +40,7 @@ struct Place {
 /// When there are too many combinations.
 pub(super) fn enumerate(module: &Module, input: Input, mesh: &Mesh, goal: &Goal) -> Result<String> {
     let mut model = Model::new(input, mesh);
-    let places: Vec<Place> = fuse::repeated_segment(module, input.graph, input.blocks)
+    let places: Vec<Place> = repeated_segment(module, input.graph, input.blocks)
         .into_iter()
         .map(|blocks| Place { options: options(&model, blocks[0]), blocks })
         .collect();

@@ -15,7 +15,7 @@ mod full;
 
 use super::model::Model;
 use super::strategies::Strategy;
-use crate::fuse::bare_instr;
+use phzc_analysis::block_list::bare_instr;
 use phzc_analysis::graph::NodeId;
 use phzc_analysis::roles::{Role, has, roles};
 use phzc_ir::{MAX_AXES, Module};
