@@ -30,9 +30,6 @@ impl Builder {
     pub fn einsum(&mut self, spec: &str, lhs: InstrId, rhs: InstrId) -> InstrId {
         let (inputs, out) = spec.split_once("->").expect("`a,b->c`");
         let (left, right) = inputs.split_once(',').expect("two operands");
-        let at = |letters: &str, wanted: &str| -> Vec<usize> {
-            wanted.chars().filter_map(|letter| letters.find(letter)).collect()
-        };
         let both = |kept: bool| -> String {
             left.chars().filter(|&c| right.contains(c) && out.contains(c) == kept).collect()
         };
@@ -41,11 +38,11 @@ impl Builder {
         let made = format!("{batch}{}{}", own(left, right), own(right, left));
         let product = self.dot(
             (lhs, rhs),
-            (&at(left, &batch), &at(right, &batch)),
-            (&at(left, &summed), &at(right, &summed)),
+            (&places(left, &batch), &places(right, &batch)),
+            (&places(left, &summed), &places(right, &summed)),
         );
         assert_eq!(made.len(), out.len(), "`{spec}` is no product");
-        self.transpose(product, &at(&made, out))
+        self.transpose(product, &places(&made, out))
     }
 
     /// `convolution` of a `b…f` input with an `…io` kernel: batch first, features last (NHWC, HWIO).
@@ -68,4 +65,9 @@ impl Builder {
         ];
         self.op(Opcode::Convolution, &[x, kernel], attrs)
     }
+}
+
+/// Where the wanted letters stand.
+fn places(letters: &str, wanted: &str) -> Vec<usize> {
+    wanted.chars().filter_map(|letter| letters.find(letter)).collect()
 }

@@ -113,12 +113,12 @@ fn int(op: Opcode, dtype: DType, a: Buf<i64>, b: Buf<i64>) -> Result<Buf<i64>> {
         Opcode::Power => paired(a, b, move |x, y| power(x, y, signed)),
         Opcode::ShiftLeft => paired(a, b, move |x, y| if fits(y) { x << y } else { 0 }),
         Opcode::ShiftRightLogical => {
-            let pattern = move |x: i64| x as u64 & (u64::MAX >> (64 - bits));
-            paired(a, b, move |x, y| if fits(y) { (pattern(x) >> y) as i64 } else { 0 })
+            let mask = u64::MAX >> (64 - bits);
+            paired(a, b, move |x, y| if fits(y) { ((x as u64 & mask) >> y) as i64 } else { 0 })
         }
         Opcode::ShiftRightArithmetic => {
-            let signed = move |x: i64| x << (64 - bits) >> (64 - bits);
-            paired(a, b, move |x, y| signed(x) >> if fits(y) { y } else { 63 })
+            let unused = 64 - bits;
+            paired(a, b, move |x, y| (x << unused >> unused) >> if fits(y) { y } else { 63 })
         }
         Opcode::Mulhi if signed => paired(a, b, move |x, y| ((i128::from(x) * i128::from(y)) >> bits) as i64),
         Opcode::Mulhi => {

@@ -133,22 +133,24 @@ impl Devices {
         if let Some(id) = groups.iter().flatten().find(|&&id| id >= n_ids) {
             return Err(Diagnostic::error(format!("there is no device {id} among {n_ids}")));
         }
-        let each = |n: usize, device: &dyn Fn(usize, usize) -> usize| -> Vec<Vec<usize>> {
-            let of = |group: &Vec<usize>| -> Vec<Vec<usize>> {
-                (0..n).map(|own| group.iter().map(|&id| device(id, own)).collect()).collect()
-            };
-            groups.iter().flat_map(of).collect()
-        };
         Ok(match mode {
             Mode::Flat => groups,
-            Mode::Replicas => each(partitions, &|replica, own| replica * partitions + own),
-            Mode::Partitions => each(replicas, &|partition, own| own * partitions + partition),
+            Mode::Replicas => once_for_each(partitions, &groups, |replica, own| replica * partitions + own),
+            Mode::Partitions => {
+                once_for_each(replicas, &groups, |partition, own| own * partitions + partition)
+            }
             Mode::Both => {
                 let all = |&replica: &usize| (0..partitions).map(move |own| replica * partitions + own);
                 groups.iter().map(|group| group.iter().flat_map(all).collect()).collect()
             }
         })
     }
+}
+
+/// Every group `n` times: the devices that its ids are in each of the `n`.
+fn once_for_each(n: usize, groups: &[Vec<usize>], device: impl Fn(usize, usize) -> usize) -> Vec<Vec<usize>> {
+    let in_one = |group: &[usize], own: usize| group.iter().map(|&id| device(id, own)).collect();
+    groups.iter().flat_map(|group| (0..n).map(|own| in_one(group, own)).collect::<Vec<_>>()).collect()
 }
 
 /// All-gathers group as reductions do, though they apply nothing.

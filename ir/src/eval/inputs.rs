@@ -150,20 +150,16 @@ impl<'a> Inputs<'a> {
 
     /// The size of what is added to each state: its next value if it is zero.
     fn scales(&self, drawn: &[Array], options: &Options) -> Vec<Option<f64>> {
-        let zero = |(leaf, array): (&Leaf, &Array)| match leaf.is_carried_state() {
+        let zeroed = self.leaves.iter().zip(drawn).map(|(leaf, array)| match leaf.is_carried_state() {
             true => Array::zeros(array.dtype(), array.dims()),
             false => array.clone(),
-        };
-        let zeroed = self.leaves.iter().zip(drawn).map(zero).collect();
-        let Ok(made) = run(self.module, &assemble(self.module, zeroed), options) else {
+        });
+        let Ok(made) = run(self.module, &assemble(self.module, zeroed.collect()), options) else {
             return vec![None; drawn.len()];
         };
         let made = made.leaves();
-        let size = |leaf: &Leaf| {
-            let made = made.get(leaf.next.filter(|_| leaf.is_carried_state())?)?;
-            Some(root_mean_square(&made.to_f64_vec()))
-        };
-        let found: Vec<Option<f64>> = self.leaves.iter().map(size).collect();
+        let next = self.leaves.iter().map(|leaf| made.get(leaf.next.filter(|_| leaf.is_carried_state())?));
+        let found: Vec<Option<f64>> = next.map(|made| Some(root_mean_square(&made?.to_f64_vec()))).collect();
         let largest = |is_positive: bool| {
             let alike =
                 self.leaves.iter().zip(&found).filter(|(leaf, _)| leaf.role.is_positive == is_positive);

@@ -190,8 +190,7 @@ fn spectrum(line: &[Number], sign: f64) -> Vec<Number> {
     let Some(factor) =
         (2..=n).take_while(|factor| factor * factor <= n).find(|factor| n.is_multiple_of(*factor))
     else {
-        let sum = |k: usize| line.iter().enumerate().map(|(j, x)| x * turn(j * k % n)).sum();
-        return (0..n).map(sum).collect();
+        return (0..n).map(|k| line.iter().enumerate().map(|(j, x)| x * turn(j * k % n)).sum()).collect();
     };
     let parts: Vec<Vec<Number>> = (0..factor)
         .map(|start| spectrum(&line.iter().skip(start).step_by(factor).copied().collect::<Vec<_>>(), sign))

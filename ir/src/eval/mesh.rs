@@ -55,28 +55,19 @@ fn devices(text: &str, n: usize) -> Option<Vec<usize>> {
 }
 
 fn gathered(axes: &[(&str, usize)], pieces: &[Piece], devices: &[usize]) -> Vec<Vec<usize>> {
-    let size: usize = pieces.iter().map(|piece| piece.size).product();
-    let n = devices.len();
     let mut stride = vec![1; axes.len()];
     for axis in (1..axes.len()).rev() {
         stride[axis - 1] = stride[axis] * axes[axis].1;
     }
-    // A piece's own digit of a position, and the distance of its neighbours.
+    // The distance of neighbours along a piece.
     let step = |piece: &Piece| axes[piece.axis].1 / (piece.before * piece.size) * stride[piece.axis];
-    let digit = |piece: &Piece, at: usize| at / step(piece) % piece.size;
-    let firsts = (0..n).filter(|&at| pieces.iter().all(|piece| digit(piece, at) == 0));
-    let group = |first: usize| -> Vec<usize> {
-        let member = |index: usize| {
-            let (mut at, mut rest) = (first, index);
-            for piece in pieces.iter().rev() {
-                at += rest % piece.size * step(piece);
-                rest /= piece.size;
-            }
-            devices[at]
-        };
-        (0..size).map(member).collect()
-    };
-    firsts.map(group).collect()
+    let offsets = pieces.iter().fold(vec![0], |offsets, piece| {
+        let along = |offset| (0..piece.size).map(move |digit| offset + digit * step(piece));
+        offsets.into_iter().flat_map(along).collect()
+    });
+    let firsts = (0..devices.len())
+        .filter(|at| pieces.iter().all(|piece| (at / step(piece)).is_multiple_of(piece.size)));
+    firsts.map(|first| offsets.iter().map(|offset| devices[first + offset]).collect()).collect()
 }
 
 #[cfg(test)]

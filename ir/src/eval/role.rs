@@ -188,18 +188,16 @@ fn uses(trace: &Trace, start: Place, negative: &BTreeSet<(CompId, InstrId)>) -> 
 
 /// Which component of index vectors, the last dimension, a value is after an instruction.
 fn component(comp: &Computation, read: &Read, before: Option<usize>) -> Option<usize> {
-    let rank = |id: InstrId| comp.instr(id).shape.as_array().map_or(0, |array| array.rank());
-    let n_components = |id: InstrId| comp.instr(id).shape.as_array().and_then(|array| array.dims.last());
+    let dims = |id: InstrId| comp.instr(id).shape.as_array().map_or(&[][..], |array| &array.dims);
     match read.instr.op {
         Opcode::Concatenate => {
-            let dim = read.instr.ints(Key::Dimensions).first().copied()?;
-            let width = |id: &InstrId| comp.instr(*id).shape.as_array()?.dims.get(dim as usize).copied();
-            let is_last = dim as usize + 1 == rank(read.id);
-            let are_single = read.instr.operands.iter().all(|id| width(id) == Some(1));
+            let dim = *read.instr.ints(Key::Dimensions).first()? as usize;
+            let is_last = dim + 1 == dims(read.id).len();
+            let are_single = read.instr.operands.iter().all(|&id| dims(id).get(dim) == Some(&1));
             (is_last && are_single).then_some(read.operand)
         }
         Opcode::Bitcast | Opcode::Reshape => {
-            before.filter(|_| n_components(read.id) == n_components(read.instr.operands[0]))
+            before.filter(|_| dims(read.id).last() == dims(read.instr.operands[0]).last())
         }
         _ => before.filter(|_| matches!(read.instr.op.def().evaluation, Evaluation::Elementwise(_))),
     }

@@ -103,16 +103,15 @@ fn check_groups(
 fn rule(view: &View) -> Rule {
     let Some(labels) = labels(view) else { return super::maps::fallback(view) };
     let (lhs, rhs) = (operand_dims(view, 0), operand_dims(view, 1));
-    let groups = |key| view.instr.int(key).unwrap_or(1).max(1);
-    let (features, batches) = (groups(Key::FeatureGroupCount), groups(Key::BatchGroupCount));
+    let (features, batches) = (n_groups(view, Key::FeatureGroupCount), n_groups(view, Key::BatchGroupCount));
     let mut rule = Rule::default();
     let mut group = |count: i64| (count > 1).then(|| rule.factor(count, FactorKind::Pass));
     let (by_feature, by_batch) = (group(features), group(batches));
     let batch = rule.factor(lhs[labels.lhs.major] / batches, FactorKind::Pass);
     let input = rule.factor(rhs[labels.rhs.minor], FactorKind::Reduce(Reducer::Add));
     let output = rule.factor(rhs[labels.rhs.major] / (features * batches), FactorKind::Pass);
-    let empty = |rank: usize| -> TensorMap { (0..rank).map(|_| SmallVec::new()).collect() };
-    let (mut from, mut kernel, mut to) = (empty(lhs.len()), empty(lhs.len()), empty(lhs.len()));
+    let mut from = TensorMap::from_elem(SmallVec::new(), lhs.len());
+    let (mut kernel, mut to) = (from.clone(), from.clone());
     let list = |major: Option<FactorId>, minor: FactorId| major.into_iter().chain([minor]).collect();
     from[labels.lhs.major] = list(by_batch, batch);
     from[labels.lhs.minor] = list(by_feature, input);
@@ -130,6 +129,10 @@ fn rule(view: &View) -> Rule {
     rule.operands.extend([from, kernel]);
     rule.results.push(to);
     rule
+}
+
+fn n_groups(view: &View, key: Key) -> i64 {
+    view.instr.int(key).unwrap_or(1).max(1)
 }
 
 fn out_size(view: &View, labels: &DimLabels, index: usize) -> i64 {
@@ -166,8 +169,7 @@ fn work(view: &View) -> Work {
         return Work::default();
     };
     let (lhs, rhs) = (operand_dims(view, 0), operand_dims(view, 1));
-    let groups = |key| view.instr.int(key).unwrap_or(1).max(1);
-    let batch = lhs[labels.lhs.major] / groups(Key::BatchGroupCount);
+    let batch = lhs[labels.lhs.major] / n_groups(view, Key::BatchGroupCount);
     let mut fmas = rhs[labels.rhs.minor] as f64 * out.dims[labels.out.minor] as f64 * batch as f64;
     for (index, dim) in window(view).iter().enumerate() {
         let (input, output) = (lhs[labels.lhs.spatial[index]], out.dims[labels.out.spatial[index]]);
