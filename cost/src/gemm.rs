@@ -137,10 +137,10 @@ impl Accelerator {
         if n_tiles >= 2.0 * rates.n_cores {
             return whole_secs;
         }
-        let is_legal = |split: &&f64| gemm.k >= LEAST_K * **split;
+        let splits = SPLITS.iter().take_while(|split| gemm.k >= LEAST_K * **split);
         let joined_secs = 8.0 * gemm.batch * gemm.m * gemm.n / self.hbm_bytes_per_sec;
         let secs = |split: &f64| waves_secs(n_tiles * split, ceil(gemm.k / split)) + split * joined_secs;
-        SPLITS.iter().take_while(is_legal).map(secs).fold(whole_secs, f64::min)
+        splits.map(secs).fold(whole_secs, f64::min)
     }
 
     /// What all cores reach inside tiles, in operations per second.

@@ -131,24 +131,30 @@ impl Machine {
 
     /// MiB on a device of each group.
     pub(super) fn memory_mib(&self, plan: &PipelinePlan, parts: &[StageParts]) -> Vec<f64> {
-        let (n_groups, n_chunks) = (plan.n_groups().max(1), plan.schedule.n_chunks());
-        let n_microbatches = self.n_microbatches(plan.microbatch) as usize;
-        let own = |group: usize| parts.iter().skip(group).step_by(n_groups);
-        let flying_mib = |group: usize| match (&self.own, n_chunks) {
+        let n_groups = plan.n_groups().max(1);
+        let memory_mib = |group: usize| {
+            let own = parts.iter().skip(group).step_by(n_groups);
+            let state_mib = own.clone().map(|part| part.state_mib).sum::<f64>();
+            state_mib + most(own.map(|part| part.spare_mib)) + self.in_flight_mib(plan, parts, group)
+        };
+        (0..n_groups.min(parts.len())).map(memory_mib).collect()
+    }
+
+    /// MiB of the microbatches in flight on a device of a group.
+    fn in_flight_mib(&self, plan: &PipelinePlan, parts: &[StageParts], group: usize) -> f64 {
+        let n_groups = plan.n_groups().max(1);
+        match (&self.own, plan.schedule.n_chunks()) {
             (None, _) => parts[group].kept_mib * (n_groups - group) as f64,
             (Some(_), 1) => {
+                let n_microbatches = self.n_microbatches(plan.microbatch) as usize;
                 let in_flight = plan.schedule.in_flight(n_groups - group, n_groups, n_microbatches);
                 parts[group].kept_mib * in_flight as f64
             }
             _ => {
-                let kept: Vec<f64> = own(group).map(|part| part.kept_mib).collect();
-                self.pipeline(plan, parts).interleaved_held(group, n_groups, &kept)
+                let own = parts.iter().skip(group).step_by(n_groups).map(|part| part.kept_mib);
+                self.pipeline(plan, parts).interleaved_held(group, n_groups, &own.collect::<Vec<f64>>())
             }
-        };
-        let rest = |group: usize| {
-            own(group).map(|part| part.state_mib).sum::<f64>() + most(own(group).map(|part| part.spare_mib))
-        };
-        (0..n_groups.min(parts.len())).map(|group| rest(group) + flying_mib(group)).collect()
+        }
     }
 
     fn pipeline(&self, plan: &PipelinePlan, parts: &[StageParts]) -> Pipeline {

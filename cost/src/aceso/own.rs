@@ -46,6 +46,13 @@ pub struct Step {
 /// The highest ZeRO stage.
 pub const MAX_ZERO: u32 = 3;
 
+impl Own {
+    /// What an operator of `behind_ms` does not hide of a transfer.
+    fn exposed_ms(&self, ms: f64, behind_ms: f64) -> f64 {
+        if self.is_overlapped { (ms - behind_ms).max(0.0) } else { ms }
+    }
+}
+
 impl Machine {
     /// What an operator takes under a choice: the measured row and the terms of the own cost, if that is
     /// asked for.
@@ -56,16 +63,14 @@ impl Machine {
         };
         let n_microbatches = self.n_microbatches(step.microbatch);
         let half_ms = 0.5 * self.all_reduce_ms_per_mib(choice) * row.weight_mib;
-        let exposed =
-            |ms: f64, behind_ms: f64| if own.is_overlapped { (ms - behind_ms).max(0.0) } else { ms };
-        let reduce_ms = exposed(half_ms, row.backward_ms);
-        let gather_ms = exposed(half_ms, row.forward_ms);
+        let reduce_ms = own.exposed_ms(half_ms, row.backward_ms);
+        let gather_ms = own.exposed_ms(half_ms, row.forward_ms);
         let (mut step_ms, mut backward_ms, mut forward_ms) = (0.0, 0.0, 0.0);
         match choice.zero {
-            0 => step_ms = exposed(2.0 * half_ms, row.backward_ms),
+            0 => step_ms = own.exposed_ms(2.0 * half_ms, row.backward_ms),
             1 => step_ms = reduce_ms + gather_ms,
             2 => (backward_ms, step_ms) = (reduce_ms, gather_ms),
-            _ => (forward_ms, backward_ms) = (gather_ms, exposed(2.0 * half_ms, row.backward_ms)),
+            _ => (forward_ms, backward_ms) = (gather_ms, own.exposed_ms(2.0 * half_ms, row.backward_ms)),
         }
         let share = |from: u32| if choice.zero >= from { 1.0 / f64::from(choice.data) } else { 1.0 };
         step_ms += (2.0 * copies - 1.0) * row.weight_mib * share(1) / own.memory_mib_per_ms;

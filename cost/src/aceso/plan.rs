@@ -2,6 +2,7 @@
 
 use super::{Machine, PlanSchedule, Step};
 use crate::profile::{OpProfile, OpSplit};
+use std::ops::Range;
 
 /// How one operator runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,9 +97,11 @@ impl PipelinePlan {
         self.stages[..self.n_groups()].iter().map(|stage| stage.n_devices).sum()
     }
 
-    /// The first device of a stage.
-    fn first_device(&self, stage: usize) -> usize {
-        self.stages[..stage % self.n_groups().max(1)].iter().map(|stage| stage.n_devices).sum()
+    /// The devices of a stage; virtual stages of one group share theirs.
+    fn devices(&self, stage: usize) -> Option<Range<usize>> {
+        let groups = &self.stages[..stage % self.n_groups().max(1)];
+        let first = groups.iter().map(|stage| stage.n_devices).sum();
+        Some(first..first + self.stages.get(stage)?.n_devices)
     }
 
     fn step(&self) -> Step {
@@ -148,22 +151,21 @@ impl Machine {
     }
 
     fn position(&self, plan: &PipelinePlan, stage: usize) -> Position {
-        let (first, own) = (plan.first_device(stage), plan.stages[stage].n_devices);
+        let own = plan.devices(stage).expect("a stage of the plan");
+        let before = stage.checked_sub(1).and_then(|before| plan.devices(before));
+        let after = plan.devices(stage + 1);
         let node = |device: usize| device / self.devices_per_node;
-        let is_border = |device: usize| device > 0 && device.is_multiple_of(self.devices_per_node);
-        let other =
-            |stage: Option<usize>| stage.and_then(|at| Some((plan.first_device(at), plan.stages.get(at)?)));
-        let crowded = |other: Option<(usize, &StageChoice)>| match (other, &self.own) {
-            (Some((_, other)), Some(_)) => (own as f64 / other.n_devices as f64).max(1.0),
+        let [is_far_before, is_far_after] = match plan.schedule.n_chunks() {
+            1 => [own.start, own.end].map(|at| at > 0 && at.is_multiple_of(self.devices_per_node)),
+            _ => [
+                before.as_ref().is_some_and(|before| node(before.end - 1) != node(own.start)),
+                after.as_ref().is_some_and(|after| node(own.end - 1) != node(after.start)),
+            ],
+        };
+        let crowded = |other: Option<Range<usize>>| match (other, &self.own) {
+            (Some(other), Some(_)) => (own.len() as f64 / other.len() as f64).max(1.0),
             _ => 1.0,
         };
-        let (before, after) = (other(stage.checked_sub(1)), other(Some(stage + 1)));
-        let is_interleaved = plan.schedule.n_chunks() > 1;
-        let [mut is_far_before, mut is_far_after] = [is_border(first), is_border(first + own)];
-        if is_interleaved {
-            is_far_before = before.is_some_and(|(at, it)| node(at + it.n_devices - 1) != node(first));
-            is_far_after = after.is_some_and(|(at, _)| node(first + own - 1) != node(at));
-        }
         let (crowded_before, crowded_after) = (crowded(before), crowded(after));
         Position { is_far_before, is_far_after, crowded_before, crowded_after }
     }

@@ -4,7 +4,7 @@ use super::{Chain, Copies, Edge, Expert, Instance, Layer};
 use crate::read::{MAX_COUNT, positive};
 use phzc_ir::Diagnostic;
 use serde::de::{Deserialize, Deserializer, Error};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The problem's JSON; a key that is not listed is an error, for Phaze writes no others and a typo would go
 /// unseen.
@@ -162,16 +162,13 @@ impl InstanceText {
 
     fn check_widths(&self) -> Result<()> {
         let help = "`nodes` and `edges` have one list for each tensor-parallel width";
-        let lacks = |width: &&usize| !self.edges.contains_key(width);
-        if let Some(&width) = self.nodes.keys().find(lacks) {
+        if let Some(&width) = self.nodes.keys().find(|width| !self.edges.contains_key(width)) {
             return Err(Place("nodes", width).wrong(None, format!("no edges for width {width}"), help));
         }
-        let lacks = |width: &&usize| !self.nodes.contains_key(width);
-        if let Some(&width) = self.edges.keys().find(lacks) {
+        if let Some(&width) = self.edges.keys().find(|width| !self.nodes.contains_key(width)) {
             return Err(Place("edges", width).wrong(None, format!("no nodes for width {width}"), help));
         }
-        let out = |width: &&usize| !(1..=MAX_COUNT).contains(*width);
-        if let Some(&width) = self.nodes.keys().find(out) {
+        if let Some(&width) = self.nodes.keys().find(|width| !(1..=MAX_COUNT).contains(*width)) {
             let message = format!("a tensor-parallel width of {width}");
             return Err(Place("nodes", width).wrong(None, message, &format!("give 1 to {MAX_COUNT}")));
         }
@@ -239,25 +236,24 @@ fn places(width: usize, nodes: &[NodeText]) -> Result<BTreeMap<i64, usize>> {
 
 fn links(width: usize, edges: &[EdgeText], places: &BTreeMap<i64, usize>) -> Result<Vec<Link>> {
     let place = Place("edges", width);
-    let mut seen = BTreeMap::new();
-    let link = |(at, edge): (usize, &EdgeText)| {
+    let end = |at: usize, id: i64| {
+        let unknown = || place.wrong(Some(at), format!("no node has the id {id}"), "list it in `nodes`");
+        places.get(&id).copied().ok_or_else(unknown)
+    };
+    let (mut seen, mut links) = (BTreeSet::new(), Vec::new());
+    for (at, edge) in edges.iter().enumerate() {
         let (source, dest) = (edge.source_id, edge.dest_id);
-        let end = |id: i64| {
-            let unknown = || place.wrong(Some(at), format!("no node has the id {id}"), "list it in `nodes`");
-            places.get(&id).copied().ok_or_else(unknown)
-        };
-        let link = Link { from: end(source)?, to: end(dest)?, bytes: edge.communication_cost };
+        links.push(Link { from: end(at, source)?, to: end(at, dest)?, bytes: edge.communication_cost });
         if source == dest {
             let message = format!("node {source} is its own successor");
             return Err(place.wrong(Some(at), message, "leave the edge out"));
         }
-        if seen.insert((source, dest), at).is_some() {
+        if !seen.insert((source, dest)) {
             let message = format!("two edges go from {source} to {dest}");
             return Err(place.wrong(Some(at), message, "make them one edge with the bytes of both"));
         }
-        Ok(link)
-    };
-    edges.iter().enumerate().map(link).collect()
+    }
+    Ok(links)
 }
 
 /// The nodes in the one order in which they can run; with two orders, the graph branches.

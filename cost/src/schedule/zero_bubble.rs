@@ -88,13 +88,13 @@ impl Replay<'_> {
         let one = &stages[stage];
         let at = |ready_secs: f64, phase| (ready_secs.max(one.free_secs), phase);
         let (n_forward, n_input) = (one.forward_ends_secs.len(), one.input_ends_secs.len());
-        let forward = || match stage.checked_sub(1) {
+        let forward = match stage.checked_sub(1) {
             None => Some(0.0),
             Some(last) => {
                 stages[last].forward_ends_secs.get(n_forward).map(|end| end + pipeline.send_secs[last])
             }
         };
-        let input = || match stages.get(stage + 1) {
+        let input = match stages.get(stage + 1) {
             None => one.forward_ends_secs.get(n_input).copied(),
             Some(next) => next.input_ends_secs.get(n_input).map(|end| end + pipeline.send_secs[stage]),
         };
@@ -103,10 +103,8 @@ impl Replay<'_> {
         let is_full = n_forward - n_input >= schedule.n_waiting(stage, n_stages, n_microbatches)
             || n_forward - one.n_weights >= schedule.n_in_flight(stage, n_stages, n_microbatches);
         [
-            input().filter(|_| n_input < n_forward).map(|ready| at(ready, Part::Backward)),
-            forward()
-                .filter(|_| n_forward < n_microbatches && !is_full)
-                .map(|ready| at(ready, Part::Forward)),
+            input.filter(|_| n_input < n_forward).map(|ready| at(ready, Part::Backward)),
+            forward.filter(|_| n_forward < n_microbatches && !is_full).map(|ready| at(ready, Part::Forward)),
             (one.n_weights < n_input).then(|| at(0.0, Part::WeightGradient)),
         ]
     }

@@ -39,10 +39,10 @@ pub(super) fn step_of_measured(job: &Job, cluster: &Cluster, measured: &Measured
         if is_waiting { secs } else { 0.0 }
     };
     let phase = |product_secs, pipeline_secs| Terms { product_secs, pipeline_secs, ..Terms::default() };
-    let part = |(index, stage): (usize, &[f64; 3])| {
+    let parts = stages.iter().enumerate().map(|(index, stage)| {
         [phase(stage[0], boundary(index)), phase(stage[1], boundary(index.saturating_sub(1)))]
-    };
-    let parts: Vec<Part> = stages.iter().enumerate().map(part).collect();
+    });
+    let parts: Vec<Part> = parts.collect();
     let data_secs = measured.sync_secs.unwrap_or_else(|| exposed_data_secs(&pricer, &parts));
     let update_secs = stages.iter().map(|stage| stage[2]).fold(0.0, f64::max);
     let delays = if is_waiting { vec![0.0; n_sends] } else { sends };
@@ -169,10 +169,11 @@ fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
         return summed_secs + gathered_secs;
     }
     // The last microbatch's backward part hides the sums, the first one's forward part the parameters.
-    let hidden = |phase: usize| {
-        parts.iter().step_by(job.layout.stages).map(|part| part[phase].sum_secs()).sum::<f64>()
+    let exposed = |secs: f64, phase: usize| {
+        let own = parts.iter().step_by(job.layout.stages);
+        let hidden_secs = own.map(|part| part[phase].sum_secs()).sum::<f64>();
+        (secs - hidden_secs).max(secs / N_BUCKETS)
     };
-    let exposed = |secs: f64, phase: usize| (secs - hidden(phase)).max(secs / N_BUCKETS);
     exposed(summed_secs, 1) + exposed(gathered_secs, 0)
 }
 

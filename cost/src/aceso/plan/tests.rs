@@ -78,10 +78,10 @@ fn on(n_devices: &[usize], schedule: PlanSchedule) -> PipelinePlan {
 fn stages_stand_side_by_side_and_parts_of_a_group_on_the_same_devices() {
     let plan = on(&[1, 2, 4], PlanSchedule::OneFOneB);
     assert_eq!((plan.n_groups(), plan.n_devices()), (3, 7));
-    assert_eq!([0, 1, 2].map(|stage| plan.first_device(stage)), [0, 1, 3]);
+    assert_eq!([0, 1, 2].map(|stage| plan.devices(stage)), [Some(0..1), Some(1..3), Some(3..7)]);
     let plan = on(&[1, 3, 1, 3], PlanSchedule::Interleaved(2));
     assert_eq!((plan.n_groups(), plan.n_devices()), (2, 4));
-    assert_eq!([0, 1, 2, 3].map(|stage| plan.first_device(stage)), [0, 1, 0, 1]);
+    assert_eq!([1, 2, 3, 4].map(|stage| plan.devices(stage)), [Some(1..4), Some(0..1), Some(1..4), None]);
     let step = Step { microbatch: 1, n_devices: 4, is_pipeline: true };
     assert_eq!(plan.step(), step);
     assert!(!on(&[4], PlanSchedule::OneFOneB).step().is_pipeline);
