@@ -159,20 +159,23 @@ impl<S: Stages> Search<'_, '_, S> {
     /// Nodes of the problem that has the best plan with coarse cuts go before the others: one with cuts
     /// anywhere closes more of these at once.
     fn next(&self) -> Option<usize> {
-        // With coarse cuts it takes little to know all bounds.
-        let is_proof = self.goal == Goal::Proof;
-        let coarse = self.best.problem.filter(|_| is_proof && self.n_plans == 0);
-        let is_later = |node: &Node| match coarse {
-            Some(problem) => problem != node.problem || node.bound >= self.goal(),
-            None => is_proof && self.best.cost.is_infinite() && node.high.is_none(),
-        };
         // A plan with coarse cuts that was begun is made first, stage by stage.
+        let is_proof = self.goal == Goal::Proof;
         let is_begun = |node: &Node| !is_proof && node.parts.is_some() && node.bound < self.goal();
-        let key = |at: usize| (!is_begun(&self.open[at]), is_later(&self.open[at]), self.open[at].bound);
+        let key = |at: usize| (!is_begun(&self.open[at]), self.is_later(&self.open[at]), self.open[at].bound);
         (0..self.open.len()).min_by(|&a, &b| {
             let (a, b) = (key(a), key(b));
             (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
         })
+    }
+
+    fn is_later(&self, node: &Node) -> bool {
+        // With coarse cuts it takes little to know all bounds.
+        let is_proof = self.goal == Goal::Proof;
+        match self.best.problem.filter(|_| is_proof && self.n_plans == 0) {
+            Some(problem) => problem != node.problem || node.bound >= self.goal(),
+            None => is_proof && self.best.cost.is_infinite() && node.high.is_none(),
+        }
     }
 
     /// A plan at this cost would be no better.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Table;
-use super::reduce::Reduced;
+use super::reduce::{Reduced, pick};
 use super::star::{Form, Parts};
 
 /// The bound under way: what is left at the nodes, and what their costs in common were given.
@@ -160,10 +160,9 @@ impl<'r> Dual<'r> {
 
     /// Goes on with some of the options only: per node, positions in `kept`.
     pub fn restrict(&mut self, keep: &[Vec<u32>]) {
-        let pick = |values: &[f64], keep: &[u32]| keep.iter().map(|&at| values[at as usize]).collect();
         for (node, keep) in keep.iter().enumerate() {
             self.left[node] = pick(&self.left[node], keep);
-            self.kept[node] = keep.iter().map(|&at| self.kept[node][at as usize]).collect();
+            self.kept[node] = pick(&self.kept[node], keep);
         }
         let (mut tables, mut forms) = (BTreeMap::new(), Parts::default());
         for (index, members) in members(self.reduced).enumerate() {

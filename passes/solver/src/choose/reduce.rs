@@ -183,7 +183,6 @@ impl<'p> Work<'p> {
     }
 
     fn finish(self) -> Reduced {
-        let pick = |values: &[f64], kept: &[u32]| kept.iter().map(|&o| values[o as usize]).collect();
         let nodes = || self.kept.iter().enumerate();
         let cost = nodes().map(|(node, kept)| pick(&self.cost[node], kept)).collect();
         let memory = nodes().map(|(node, kept)| pick(&self.problem.nodes[node].memory, kept)).collect();
@@ -204,6 +203,11 @@ impl<'p> Work<'p> {
         }
         reduced
     }
+}
+
+/// The values of the options that are kept.
+pub(super) fn pick<T: Copy>(values: &[T], kept: &[u32]) -> Vec<T> {
+    kept.iter().map(|&option| values[option as usize]).collect()
 }
 
 /// Per node: the stars that it is a member of, and which.
@@ -260,7 +264,7 @@ impl Profile {
         }
         let limited = work.problem.memory_limit.is_some();
         let memory = |&o: &u32| if limited { work.problem.nodes[node].memory[o as usize] } else { 0.0 };
-        let cost = kept.iter().map(|&o| work.cost[node][o as usize]).collect();
+        let cost = pick(&work.cost[node], kept);
         let cheapest = cheapest(&rows, width, &spans);
         let star = |&(star, member): &(u32, usize)| {
             let form = &work.problem.stars[star as usize].form;

@@ -2,6 +2,7 @@
 
 use super::layers::Layers;
 use super::patterns::{Candidate, Edge, Patterns, Use, hull_patterns, patterns};
+use std::iter;
 use std::sync::Arc;
 
 /// How much a recomputed run may hold, and the patterns that this allows; the first is nothing.
@@ -25,35 +26,27 @@ const MAX_SUMS: usize = 120;
 impl Cap {
     /// The caps at which the hull of some class changes; of many, some.
     pub fn all(layers: &Layers, candidates: &[Candidate]) -> Vec<Cap> {
-        let ops = |class: usize| {
-            let layer = layers.first_of[class];
-            &candidates[layers.starts[layer]..layers.starts[layer + 1]]
+        let per_class = |mib: f64, purpose: Use, make: Make| -> Vec<Arc<Patterns>> {
+            let classes = (0..layers.n_classes()).map(|class| (layers.ops_of(class), layers.edges[class]));
+            classes.map(|(ops, edge)| Arc::new(make(&candidates[ops], mib, edge, purpose))).collect()
         };
-        let under = |mib: f64, purpose: Use, made: Make| -> Vec<Arc<Patterns>> {
-            let of = |class: usize| Arc::new(made(ops(class), mib, layers.edges[class], purpose));
-            (0..layers.n_classes()).map(of).collect()
-        };
-        let loose = |mib: f64| under(mib, Use::Bound, hull_patterns);
-        let sums = run_sums((0..layers.n_classes()).map(ops));
-        let mut raw: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
-        for mib in spread(&sums, MAX_SUMS).into_iter().map(|at| sums[at]) {
-            let hulls = under(mib, Use::Plan, hull_patterns);
-            if raw.last().is_none_or(|last| !have_equal_hulls(&last.1, &hulls)) {
-                raw.push((mib, hulls));
+        let sums = run_sums((0..layers.n_classes()).map(|class| &candidates[layers.ops_of(class)]));
+        let mut changes: Vec<(f64, Vec<Arc<Patterns>>)> = Vec::new();
+        for mib in spread(&sums, MAX_SUMS) {
+            let hulls = per_class(mib, Use::Plan, hull_patterns);
+            if changes.last().is_none_or(|last| !have_equal_hulls(&last.1, &hulls)) {
+                changes.push((mib, hulls));
             }
         }
-        let all: Vec<f64> = raw.iter().map(|cap| cap.0).collect();
-        let kept = spread(&all, MAX_CAPS);
+        let mibs = spread(&changes.into_iter().map(|change| change.0).collect::<Vec<_>>(), MAX_CAPS);
         // What a run holds below a cap is at most the next smaller sum.
-        let below = |mib: f64| sums[..sums.partition_point(|&sum| sum < mib)].last().copied().unwrap_or(0.0);
-        let limit = |at: usize| kept.get(at).map_or(f64::INFINITY, |&raw| below(all[raw]));
-        let mut caps = vec![Cap { mib: 0.0, full: Vec::new(), loose: loose(limit(0)) }];
-        caps.extend(kept.iter().enumerate().map(|(at, &own)| Cap {
-            mib: all[own],
-            full: under(all[own], Use::Plan, patterns),
-            loose: loose(limit(at + 1)),
-        }));
-        caps
+        let below =
+            |&mib: &f64| sums[..sums.partition_point(|&sum| sum < mib)].last().copied().unwrap_or(0.0);
+        let limits = mibs.iter().map(below).chain([f64::INFINITY]);
+        let full = mibs.iter().map(|&mib| (mib, per_class(mib, Use::Plan, patterns)));
+        let caps = iter::once((0.0, Vec::new())).chain(full).zip(limits);
+        caps.map(|((mib, full), limit)| Cap { mib, full, loose: per_class(limit, Use::Bound, hull_patterns) })
+            .collect()
     }
 }
 
@@ -82,14 +75,14 @@ fn run_sums<'c>(layers: impl Iterator<Item = &'c [Candidate]>) -> Vec<f64> {
     sums
 }
 
-/// Positions of no more than `most` of some ascending numbers, evenly by value, the last one among them.
-fn spread(numbers: &[f64], most: usize) -> Vec<usize> {
+/// No more than `most` of some ascending numbers that differ, evenly by value, the last one among them.
+fn spread(numbers: &[f64], most: usize) -> Vec<f64> {
+    if numbers.len() <= most {
+        return numbers.to_vec();
+    }
     let last = numbers.last().copied().unwrap_or(0.0);
     let below = |at: usize| numbers.partition_point(|&number| number <= last * at as f64 / most as f64);
-    let mut kept: Vec<usize> = match numbers.len() <= most {
-        true => (0..numbers.len()).collect(),
-        false => (1..=most).filter_map(|at| below(at).checked_sub(1)).collect(),
-    };
+    let mut kept: Vec<usize> = (1..=most).filter_map(|at| below(at).checked_sub(1)).collect();
     kept.dedup();
-    kept
+    kept.into_iter().map(|at| numbers[at]).collect()
 }

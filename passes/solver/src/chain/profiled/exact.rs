@@ -102,17 +102,13 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(of: &'a Mixed<'a>, span: &'a Span, level: usize, lower_ms: f64) -> Search<'a> {
-        let is_end = |op: usize| op + 1 < span.end && of.ends_run(op + 1);
-        let n_ends = (span.start..span.end).filter(|&op| is_end(op)).count().max(1);
-        let step = |op: usize| if is_end(op) { CLOSE * lower_ms / n_ends as f64 } else { 0.0 };
-        let with = |prices: Vec<f64>| Search {
-            of,
-            span,
-            level,
-            completion: Completion::new(of, span, level, prices),
-            step_ms: (span.start..span.end).map(step).collect(),
-        };
-        with(with(of.prices(span).to_vec()).closer_prices())
+        let is_end = |&op: &usize| op + 1 < span.end && of.ends_run(op + 1);
+        let n_ends = (span.start..span.end).filter(is_end).count().max(1);
+        let step = |op: usize| if is_end(&op) { CLOSE * lower_ms / n_ends as f64 } else { 0.0 };
+        let step_ms = (span.start..span.end).map(step).collect();
+        let completion = Completion::new(of, span, level, of.prices(span).to_vec());
+        let coarse = Search { of, span, level, completion, step_ms };
+        Search { completion: Completion::new(of, span, level, coarse.closer_prices()), ..coarse }
     }
 
     /// Prices around the one by which no way is below most.
@@ -273,12 +269,12 @@ impl<'a> Search<'a> {
     /// Without those that another one with the same last degrees and recomputation is hardly worse than.
     fn undominated(&self, op: usize, labels: &[(f64, Label)]) -> Vec<(f64, Label)> {
         let step_ms = self.step_ms[op - self.span.start];
-        let step = |label: &Label| if step_ms > 0.0 { (label.ms / step_ms).floor() } else { label.ms };
         // Keys are far smaller than labels; numbers that are not below nothing are in the order of their
         // bits.
         let key = |(at, (_, label)): (usize, &(f64, Label))| {
             let state = (self.completion.class_of[label.code / 2], label.code % 2);
-            let numbers = [step(label), label.mib, label.ms].map(f64::to_bits);
+            let n_steps = if step_ms > 0.0 { (label.ms / step_ms).floor() } else { label.ms };
+            let numbers = [n_steps, label.mib, label.ms].map(f64::to_bits);
             (state, numbers, label.code, at)
         };
         let mut keys: Vec<_> = labels.iter().enumerate().map(key).collect();

@@ -122,41 +122,40 @@ impl Groups<'_> {
         Some(rows[self.machine.chain.rows[op]].both_ms())
     }
 
+    /// Per operator what those before it take on a group; all of them at the end.
+    fn sums_ms(&self, group: usize) -> Option<Vec<f64>> {
+        let mut sums = vec![0.0];
+        for op in 0..self.machine.chain.len() {
+            sums.push(sums[op] + self.ms(group, op)?);
+        }
+        Some(sums)
+    }
+
     /// The ends of as many stages, the groups in turn, of which the slowest takes the least.
     fn ends(&self, n_stages: usize) -> Option<Vec<usize>> {
         let (n_groups, n_ops) = (self.plan.stages.len(), self.machine.chain.len());
-        let of_group = |group: usize| -> Option<Vec<f64>> {
-            let mut sums = vec![0.0];
-            for op in 0..n_ops {
-                sums.push(sums[op] + self.ms(group, op)?);
-            }
-            Some(sums)
-        };
-        let sums: Vec<Vec<f64>> = (0..n_groups).map(of_group).collect::<Option<_>>()?;
-        let ends = |cap: f64| {
-            let mut ends = vec![0];
+        let sums: Vec<Vec<f64>> = (0..n_groups).map(|group| self.sums_ms(group)).collect::<Option<_>>()?;
+        let ends_under = |cap: f64| {
+            let (mut start, mut ends, mut is_within) = (0, Vec::new(), true);
             for stage in 0..n_stages {
-                let (start, sums) = (ends[stage], &sums[stage % n_groups]);
+                let sums = &sums[stage % n_groups];
                 let end = sums.partition_point(|&ms| ms <= sums[start] + cap).saturating_sub(1);
-                ends.push(end.max(start + 1).min(n_ops - (n_stages - 1 - stage)));
+                let end = end.max(start + 1).min(n_ops - (n_stages - 1 - stage));
+                is_within &= sums[end] - sums[start] <= cap;
+                ends.push(end);
+                start = end;
             }
-            ends
-        };
-        let is_enough = |cap: f64| {
-            let ends = ends(cap);
-            ends[n_stages] == n_ops
-                && (0..n_stages)
-                    .all(|at| sums[at % n_groups][ends[at + 1]] - sums[at % n_groups][ends[at]] <= cap)
+            (is_within && start == n_ops).then_some(ends)
         };
         let (mut low, mut high) = (0.0, sums.iter().map(|sums| sums[n_ops]).fold(0.0, f64::max));
         for _ in 0..N_HALVINGS {
             let middle = 0.5 * (low + high);
-            match is_enough(middle) {
-                true => high = middle,
-                false => low = middle,
+            match ends_under(middle) {
+                Some(_) => high = middle,
+                None => low = middle,
             }
         }
-        is_enough(high).then(|| ends(high)[1..].to_vec())
+        ends_under(high)
     }
 }
 

@@ -5,6 +5,7 @@ use super::patterns::Edge;
 use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChain};
 use phzc_cost::profile::OpProfile;
+use std::ops::Range;
 
 /// A chain's layers and their classes.
 pub struct Layers {
@@ -17,7 +18,7 @@ pub struct Layers {
     /// Per layer: the first and the last one of those around it that are of its class.
     alike: Vec<[usize; 2]>,
     /// Per class: a layer of it.
-    pub first_of: Vec<usize>,
+    first_of: Vec<usize>,
     /// Per class: what follows its layers.
     pub edges: Vec<Edge>,
     /// Per class and layer: how many layers of the class lie before.
@@ -85,6 +86,12 @@ impl Layers {
     pub fn n_classes(&self) -> usize {
         self.first_of.len()
     }
+
+    /// The operators of the layer that stands for a class.
+    pub fn ops_of(&self, class: usize) -> Range<usize> {
+        let layer = self.first_of[class];
+        self.starts[layer]..self.starts[layer + 1]
+    }
 }
 
 /// Per position the first and the last one of the equal neighbours around it.
@@ -113,20 +120,12 @@ fn counts(class: &[usize], wanted: usize) -> Vec<usize> {
 /// no parameter with others.
 fn measured_alike(machine: &Machine) -> Vec<usize> {
     let (chain, tied) = (&machine.chain, machine.own.iter().flat_map(|own| &own.tied).collect::<Vec<_>>());
-    let bits = |row: usize| -> Vec<u64> {
-        let of_split = |rows: &Vec<OpProfile>| {
-            let it = &rows[row];
-            let times = [it.forward_ms, it.backward_ms, it.input_mib, it.output_mib];
-            let sizes = [it.weight_mib, it.activation_mib, it.forward_reserved_mib, it.backward_reserved_mib];
-            times.into_iter().chain(sizes).map(f64::to_bits).collect::<Vec<_>>()
-        };
-        machine.tables.rows.values().flat_map(of_split).collect()
-    };
     let mut rows = IndexMap::new();
     let row_ids: Vec<usize> = (0..machine.tables.names.len())
         .map(|row| {
             let next = rows.len();
-            *rows.entry(bits(row)).or_insert(next)
+            let measured = machine.tables.rows.values().flat_map(|rows| bits(&rows[row]));
+            *rows.entry(measured.collect::<Vec<_>>()).or_insert(next)
         })
         .collect();
     let mut known = IndexMap::new();
@@ -136,6 +135,12 @@ fn measured_alike(machine: &Machine) -> Vec<usize> {
         *known.entry(key).or_insert(op)
     };
     (0..chain.len()).map(id).collect()
+}
+
+fn bits(it: &OpProfile) -> impl Iterator<Item = u64> {
+    let times = [it.forward_ms, it.backward_ms, it.input_mib, it.output_mib];
+    let sizes = [it.weight_mib, it.activation_mib, it.forward_reserved_mib, it.backward_reserved_mib];
+    times.into_iter().chain(sizes).map(f64::to_bits)
 }
 
 /// Per layer its class, and per class a layer. The first and the last layer are not recomputed in full: they
@@ -160,9 +165,8 @@ fn classes(chain: &OpChain, ids: &[usize], starts: &[usize]) -> (Vec<usize>, Vec
 /// Whether what crosses the cut before `a` is sent no slower than what crosses that before `b`, on any link,
 /// and no more is kept there.
 pub fn ends_cheaper(machine: &Machine, profiles: &[OpProfile], a: usize, b: usize) -> bool {
-    let mib = |op: usize| op.checked_sub(1).map_or(0.0, |last| profiles[last].output_mib);
     let ms = |op: usize, is_far: bool| {
-        op.checked_sub(1).map_or(0.0, |last| machine.send_after_ms(last, mib(op), is_far))
+        op.checked_sub(1).map_or(0.0, |last| machine.send_after_ms(last, profiles[last].output_mib, is_far))
     };
     // The last operator of a stage keeps its result whatever is recomputed.
     let kept = |op: usize| {

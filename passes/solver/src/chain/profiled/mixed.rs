@@ -4,11 +4,11 @@
 //! A bound comes from `sweep.rs`, a stage on which much rests is solved (`exact.rs`).
 
 use super::super::memo::lock;
-use super::super::{Best, Effort, ROUNDING, Side, Span, Stages, Twin};
+use super::super::{Best, Effort, ROUNDING, Side, Span, Stages, Stop, Twin};
 use super::exact::{Solved, solve};
 use super::layers::ends_cheaper;
 use super::sweep::{N_PRICES, Sweep};
-use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem};
+use super::{Degrees, FAR_AFTER, FAR_BEFORE, Problem, Setting, Space};
 use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice};
 use phzc_cost::profile::OpProfile;
@@ -21,9 +21,9 @@ pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-3 };
 pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
 /// Plans of stages whose operators are split alike are looked for more closely where their bound is further
 /// below, relatively.
-pub const NEAR: f64 = 1e-2;
+const NEAR: f64 = 1e-2;
 /// So many operators at most, unless a gap is asked for: more can take minutes.
-pub const MAX_UNITS: usize = 64;
+const MAX_UNITS: usize = 64;
 /// Ways of a stage's first operators that are looked at, at first and where that is too few.
 const MAX_LABELS: [usize; 2] = [400, 4000];
 /// Stages are not looked at that take so many times their bound.
@@ -50,6 +50,22 @@ pub struct Way {
     pub moves_ms: Vec<Vec<f64>>,
 }
 
+impl Way {
+    fn new(of: &Setting, choice: OpChoice, rows: &[OpProfile], is_alike: bool) -> Way {
+        let machine = of.machine;
+        let adjusted = |(op, &row): (usize, &usize)| machine.adjusted(op, &rows[row], &choice, &of.step);
+        let profiles: Vec<OpProfile> = machine.chain.rows.iter().enumerate().map(adjusted).collect();
+        let kept_mib = profiles.iter().enumerate().map(|(op, it)| of.candidate(op, it).mib).collect();
+        let sends = |(op, it): (usize, &OpProfile)| {
+            let before = [false, true].map(|is_far| machine.send_before_ms(op, it.input_mib, is_far));
+            [before, [false, true].map(|is_far| machine.send_after_ms(op, it.output_mib, is_far))]
+        };
+        let sends_ms = profiles.iter().enumerate().map(sends).collect();
+        let class = (choice.tensor, choice.data, is_alike.then_some(choice.zero));
+        Way { choice, class, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
+    }
+}
+
 /// One microbatch size.
 pub struct Mixed<'a> {
     base: &'a Problem<'a>,
@@ -64,30 +80,25 @@ pub struct Mixed<'a> {
     ways_of: Mutex<IndexMap<Span, (f64, Vec<Code>), FxBuildHasher>>,
 }
 
+/// Whether no mixed stages are looked for: they cannot be much faster, or it would take too long.
+pub fn is_needless(space: &Space, problems: &[Problem], uniform: &Best) -> bool {
+    let gap = space.limits.gap;
+    let is_near = uniform.cost * (1.0 - gap.unwrap_or(NEAR)) <= uniform.bound;
+    let is_long = gap.is_none() && problems.iter().any(|it| it.n_units() > MAX_UNITS);
+    !space.is_mixed && (is_near || is_long || uniform.stop == Stop::Limit)
+}
+
 impl<'a> Mixed<'a> {
     /// All ways that were measured; `is_alike`: all operators of a stage have the same degrees.
     pub fn new(base: &'a Problem<'a>, is_alike: bool) -> Mixed<'a> {
         let of = &base.setting;
-        let (machine, microbatch) = (of.machine, of.microbatch);
-        let way = |choice: OpChoice, rows: &[OpProfile]| {
-            let adjusted = |(op, &row): (usize, &usize)| machine.adjusted(op, &rows[row], &choice, &of.step);
-            let profiles: Vec<OpProfile> = machine.chain.rows.iter().enumerate().map(adjusted).collect();
-            let kept_mib = profiles.iter().enumerate().map(|(op, it)| of.candidate(op, it).mib).collect();
-            let sends = |(op, it): (usize, &OpProfile)| {
-                let before = |is_far: bool| machine.send_before_ms(op, it.input_mib, is_far);
-                let after = |is_far: bool| machine.send_after_ms(op, it.output_mib, is_far);
-                [[before(false), before(true)], [after(false), after(true)]]
-            };
-            let sends_ms = profiles.iter().enumerate().map(sends).collect();
-            let class = (choice.tensor, choice.data, is_alike.then_some(choice.zero));
-            Way { choice, class, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
-        };
         let ways_of = |degrees: &Vec<Degrees>| {
-            let splits = degrees.iter().filter(|it| microbatch % it.data == 0).flat_map(|it| {
-                let rows = machine.tables.splits(microbatch / it.data, it.tensor);
+            let splits = degrees.iter().filter(|it| of.microbatch % it.data == 0).flat_map(|it| {
+                let rows = of.machine.tables.splits(of.microbatch / it.data, it.tensor);
                 rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
             });
-            with_moves(of.machine, splits.map(|(choice, rows)| way(choice, rows)).collect(), is_alike)
+            let ways = splits.map(|(choice, rows)| Way::new(of, choice, rows, is_alike));
+            with_moves(of.machine, ways.collect(), is_alike)
         };
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);

@@ -27,7 +27,7 @@ use super::memo::Memo;
 use super::{Best, Effort, Part, ROUNDING, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
 use layers::{Layers, ends_cheaper};
-use mixed::Mixed;
+use mixed::{Mixed, UNIFORM_EFFORT};
 use patterns::Candidate;
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
@@ -116,32 +116,31 @@ fn problems<'a>(shared: &'a [Shared<'a>], space: &Space) -> Vec<Problem<'a>> {
 
 fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found> {
     let solvers: Vec<Solver<Problem>> = problems.iter().map(Solver::new).collect();
-    let new_mixed = |problem| Mixed::new(problem, !space.is_mixed);
-    let mixed: LazyCell<Vec<Mixed>, _> = LazyCell::new(|| problems.iter().map(new_mixed).collect());
+    let mixed: LazyCell<Vec<Mixed>, _> =
+        LazyCell::new(|| problems.iter().map(|problem| Mixed::new(problem, !space.is_mixed)).collect());
     let mixed_solvers: LazyCell<Vec<Solver<Mixed>>, _> =
         LazyCell::new(|| mixed.iter().map(Solver::new).collect());
-    let first = |own: Effort| Effort { max_plans: space.limits.max_plans.unwrap_or(own.max_plans), ..own };
-    let effort = |own: Effort| Effort { tolerance: space.limits.gap.unwrap_or(own.tolerance), ..first(own) };
     let is_own = problems.first().is_some_and(|problem| problem.setting.machine.own.is_some());
     let are_enough = |found: &[(Best, PipelinePlan)]| {
-        let regroups =
-            |plan: &PipelinePlan| plan.stages.windows(2).any(|pair| pair[0].n_devices != pair[1].n_devices);
-        let is_priced_anew = is_own && found.iter().any(|found| regroups(&found.1));
+        let stages = found.iter().map(|(_, plan)| &plan.stages);
+        let is_priced_anew =
+            is_own && stages.flat_map(|it| it.windows(2)).any(|pair| pair[0].n_devices != pair[1].n_devices);
         found.len() >= n_best + if is_priced_anew { MORE_TO_PRICE } else { 0 }
     };
     let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
         // 1F1B first: what it takes closes most of the others at once.
         let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
-        let own = if space.is_mixed { first(mixed::UNIFORM_EFFORT) } else { effort(Effort::default()) };
-        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, own);
+        let effort = match space.is_mixed {
+            true => Effort { tolerance: UNIFORM_EFFORT.tolerance, ..space.limits.effort(UNIFORM_EFFORT) },
+            false => space.limits.effort(Effort::default()),
+        };
+        let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort);
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
-        let is_near = uniform.cost * (1.0 - space.limits.gap.unwrap_or(mixed::NEAR)) <= uniform.bound;
-        let is_long = problems.iter().any(|it| it.n_units() > mixed::MAX_UNITS) && space.limits.gap.is_none();
-        if !space.is_mixed && (is_near || is_long || uniform.stop == Stop::Limit) {
+        if mixed::is_needless(space, problems, &uniform) {
             return Some((uniform, plan?));
         }
-        let mut found =
-            Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort(mixed::EFFORT));
+        let effort = space.limits.effort(mixed::EFFORT);
+        let mut found = Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort);
         // Uniform stages are split along the fastest dimensions: no bound where there are others.
         found.bound = found.bound.max(if space.is_mixed || space.is_free { 0.0 } else { uniform.bound });
         match found.problem {
@@ -152,13 +151,13 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
             None => Some((Best { bound: found.bound, stop: found.stop, ..uniform }, plan?)),
         }
     });
-    let made = |(best, plan): (Best, PipelinePlan)| Found {
+    let found = found.into_iter().map(|(best, plan)| Found {
         plan,
         bound_ms: best.bound,
         is_limited: best.stop == Stop::Limit,
         is_along_fastest: space.is_free && !space.is_mixed,
-    };
-    found.into_iter().map(made).collect()
+    });
+    found.collect()
 }
 
 /// What all stages of one microbatch size share.

@@ -1,5 +1,6 @@
 //! What plans to look among: sizes, and what is forced or forbidden.
 
+use super::super::Effort;
 use phzc_cost::aceso::{OpChoice, PipelinePlan, PlanSchedule};
 
 /// What plans to look among.
@@ -48,6 +49,14 @@ pub struct Limits {
     pub gap: Option<f64>,
     /// The plans that are wanted; 0 is 1.
     pub n_best: usize,
+}
+
+impl Limits {
+    /// An effort of these limits; where they set none, that of the search.
+    pub(super) fn effort(&self, own: Effort) -> Effort {
+        let max_plans = self.max_plans.unwrap_or(own.max_plans);
+        Effort { max_plans, tolerance: self.gap.unwrap_or(own.tolerance) }
+    }
 }
 
 /// A plan that was found.

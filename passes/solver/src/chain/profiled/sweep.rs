@@ -62,8 +62,10 @@ impl Sweep {
     fn advance(&mut self, of: &Mixed, span: &Span) {
         let (op, ways, n) = (self.start - 1, of.ways(span.n_devices), self.classes.len());
         let is_last = self.start == span.end;
-        let next_ms = |at: usize| if is_last { 0.0 } else { self.move_ms(ways, at / n, at % n, op + 1) };
-        let moves_ms: Vec<f64> = (0..n * n).map(next_ms).collect();
+        let moves_ms: Vec<f64> = match is_last {
+            true => vec![0.0; n * n],
+            false => (0..n * n).map(|at| self.move_ms(ways, at / n, at % n, op + 1)).collect(),
+        };
         let own: Vec<Vec<[Priced; 3]>> =
             self.classes.iter().map(|class| self.own(of, span, class, op)).collect();
         let made = |(level, after): (usize, &Vec<States>)| -> Vec<States> {
@@ -75,11 +77,9 @@ impl Sweep {
         let values = self.values.iter().enumerate().map(made).collect();
         self.values = values;
         if !is_last {
-            let least = |value: fn(&Way, usize) -> f64| {
-                ways.iter().map(|way| value(way, op)).fold(f64::INFINITY, f64::min)
-            };
-            let forward = least(|way, op| way.profiles[op].forward_reserved_mib);
-            let backward = least(|way, op| way.profiles[op].backward_reserved_mib);
+            let own = ways.iter().map(|way| &way.profiles[op]);
+            let forward = own.clone().map(|it| it.forward_reserved_mib).fold(f64::INFINITY, f64::min);
+            let backward = own.map(|it| it.backward_reserved_mib).fold(f64::INFINITY, f64::min);
             self.least_reserved = [self.least_reserved[0].max(forward), self.least_reserved[1].max(backward)];
         }
         self.start = op;

@@ -94,27 +94,26 @@ impl Uniform {
         let splits: Vec<_> =
             of.machine.tables.splits(batch, tensor).filter(|(algo, _)| of.is_free || *algo == 0).collect();
         let fastest = |&row: &usize| {
-            let ms = |rows: &&(u32, &Vec<OpProfile>)| rows.1[row].both_ms();
-            splits.iter().min_by(|a, b| ms(a).total_cmp(&ms(b))).map(|(algo, rows)| (*algo, rows[row]))
+            let own = splits.iter().map(|(algo, rows)| (*algo, rows[row]));
+            own.min_by(|a, b| a.1.both_ms().total_cmp(&b.1.both_ms()))
         };
         let (algo, profiles): (Vec<u32>, Vec<OpProfile>) =
             chain.rows.iter().map(fastest).collect::<Option<Vec<_>>>()?.into_iter().unzip();
         let choice = OpChoice { tensor, data, zero, ..OpChoice::default() };
         let adjusted = |(op, row): (usize, &OpProfile)| of.machine.adjusted(op, row, &choice, &of.step);
         let profiles: Vec<OpProfile> = profiles.iter().enumerate().map(adjusted).collect();
-        let candidates: Vec<Candidate> =
-            (0..profiles.len()).map(|op| of.candidate(op, &profiles[op])).collect();
-        let sums = |value: &dyn Fn(usize) -> f64| sums_before(profiles.len(), value);
+        let n_ops = profiles.len();
+        let candidates: Vec<Candidate> = (0..n_ops).map(|op| of.candidate(op, &profiles[op])).collect();
         let reserved: [fn(&OpProfile) -> f64; 2] =
             [|it| it.forward_reserved_mib, |it| it.backward_reserved_mib];
         let caps = Cap::all(&of.layers, &candidates);
-        let steps = |patterns: &Arc<Patterns>| slopes(patterns).collect();
-        let whole = caps.iter().map(|cap| cap.loose.iter().map(steps).collect()).collect();
+        let whole =
+            caps.iter().map(|cap| cap.loose.iter().map(|it| slopes(it).collect()).collect()).collect();
         Some(Uniform {
-            ms: sums(&|op| profiles[op].both_ms()),
-            weight_mib: sums(&|op| profiles[op].weight_mib),
-            state_mib: sums(&|op| profiles[op].state_mib),
-            kept_mib: sums(&|op| candidates[op].mib),
+            ms: sums_before(n_ops, &|op| profiles[op].both_ms()),
+            weight_mib: sums_before(n_ops, &|op| profiles[op].weight_mib),
+            state_mib: sums_before(n_ops, &|op| profiles[op].state_mib),
+            kept_mib: sums_before(n_ops, &|op| candidates[op].mib),
             reserved: reserved.map(|value| RangeMax::new(profiles.iter().map(value).collect())),
             whole,
             caps,
@@ -218,8 +217,8 @@ impl Uniform {
 
     /// The steps of a stage's layers.
     fn steps(&self, layers: &Layers, cut: &Cut) -> Steps {
-        let count = |class: usize| (class, layers.count(class, cut.first, cut.end));
-        let whole = (0..layers.n_classes()).map(count).filter(|count| count.1 > 0).collect();
+        let counts = (0..layers.n_classes()).map(|class| (class, layers.count(class, cut.first, cut.end)));
+        let whole = counts.filter(|(_, count)| *count > 0).collect();
         let of = |part: (usize, usize, usize)| {
             let steps = |cap: usize| slopes(&self.part(layers, cap, part, Use::Bound)).collect();
             known(&self.parts, part_key(layers, part), || Arc::new((0..self.caps.len()).map(steps).collect()))
