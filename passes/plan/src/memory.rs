@@ -80,8 +80,10 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
     let sweep = Sweep { module, facts, lives: &lives, aliases: &aliases, held: None, shared, group, n_held };
     let (Some(at), Some(live)) = (sweep.entry().at, &lives[module.entry.index()]) else { return Vec::new() };
     let (reused, entry) = (sweep.reused(live), module.entry());
-    let is_param = |id: InstrId| entry.instr(id).op == Opcode::Parameter;
-    let end = |value: usize, id: InstrId| if is_param(id) { entry.instrs.len() } else { live.ends[value] };
+    let end = |value: usize, id: InstrId| match entry.instr(id).op {
+        Opcode::Parameter => entry.instrs.len(),
+        _ => live.ends[value],
+    };
     let bytes = |value: usize, id: InstrId| match end(value, id) >= at.index() && !reused.contains(&value) {
         true => sweep.value_bytes(module.entry, id, value - live.values(id).start, Some(end(value, id))),
         false => 0.0,

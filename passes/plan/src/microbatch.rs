@@ -141,10 +141,8 @@ fn layouts(placed: &Module, facts: &Facts, mesh: &Mesh) -> Vec<Vec<Vec<Layout>>>
     };
     let of_comp = |comp: CompId| {
         let values = facts.comps[comp.index()].iter().zip(&graph.values[comp.index()]);
-        let of_instr = |(own, tensors): (&crate::derive::InstrFacts, &smallvec::SmallVec<[u32; 1]>)| {
-            own.leaves.iter().zip(tensors).map(|(leaf, &tensor)| timed(leaf.layout, tensor)).collect()
-        };
-        values.map(of_instr).collect()
+        let leaves = values.map(|(own, tensors)| own.leaves.iter().zip(tensors));
+        leaves.map(|it| it.map(|(leaf, &tensor)| timed(leaf.layout, tensor)).collect()).collect()
     };
     planned_comps(placed).into_iter().map(of_comp).collect()
 }

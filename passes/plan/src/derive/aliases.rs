@@ -86,6 +86,6 @@ fn unlike(module: &Module, facts: &Facts, alias: Aliased, reused: &str) -> Optio
     };
     let (made, held) = (describe(made, &header.meshes), describe(held, &header.meshes));
     let message =
-        || format!("output {} reuses the buffer of {reused}, which is {held}, but is {made}", alias.output);
-    (!is_same).then(|| (false, message()))
+        format!("output {} reuses the buffer of {reused}, which is {held}, but is {made}", alias.output);
+    (!is_same).then_some((false, message))
 }

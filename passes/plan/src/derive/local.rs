@@ -38,15 +38,17 @@ fn axes(view: &View, mesh: &Mesh) -> AxisMask {
             Some(Value::Raw(text)) => Some(text),
             _ => None,
         });
-    let ids =
-        |group: &str| -> Vec<i64> { group.split(',').filter_map(|id| id.trim().parse().ok()).collect() };
-    let groups =
-        text.map_or("", |text| &**text).split('}').map(|group| ids(group.trim_matches(['{', ',', ' '])));
-    let differs = |group: &[i64]| {
-        let is_one = |axis: &usize| {
-            group.iter().any(|&id| mesh.coordinate(id, *axis) != mesh.coordinate(group[0], *axis))
-        };
-        (0..mesh.n_axes()).filter(is_one).fold(0, |mask, axis| mask | 1 << axis)
-    };
-    groups.fold(0, |mask: AxisMask, group| mask | differs(&group))
+    let groups = text.map_or("", |text| &**text).split('}');
+    groups.fold(0, |mask, group| {
+        let ids = group.trim_matches(['{', ',', ' ']).split(',');
+        let ids: Vec<i64> = ids.filter_map(|id| id.trim().parse().ok()).collect();
+        mask | axes_between(mesh, &ids)
+    })
+}
+
+/// The axes along which some device lies elsewhere than the first.
+fn axes_between(mesh: &Mesh, ids: &[i64]) -> AxisMask {
+    let differs =
+        |axis: &usize| ids.iter().any(|&id| mesh.coordinate(id, *axis) != mesh.coordinate(ids[0], *axis));
+    (0..mesh.n_axes()).filter(differs).fold(0, |mask, axis| mask | 1 << axis)
 }

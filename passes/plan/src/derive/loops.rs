@@ -149,12 +149,10 @@ impl Judge<'_> {
             _ => None,
         };
         let out = self.results.iter().find_map(on);
-        let read =
-            |id: FactorId| self.operands.iter().flatten().any(|splits| splits[axis] == Split::Loop(id));
-        let is_reduced = |&id: &FactorId| matches!(self.kind(id), FactorKind::Reduce(_));
-        let partial = self.operands.iter().flatten().filter_map(on).find(is_reduced);
+        let read = self.operands.iter().flatten().filter_map(on);
+        let partial = read.clone().find(|&id| matches!(self.kind(id), FactorKind::Reduce(_)));
         let split = match (out, partial) {
-            (Some(out), Some(_)) if read(out) => Some(out),
+            (Some(out), Some(_)) if read.clone().any(|id| id == out) => Some(out),
             (_, Some(partial)) => Some(partial),
             (out, None) => out,
         };

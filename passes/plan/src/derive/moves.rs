@@ -60,11 +60,11 @@ impl Mover<'_> {
     /// afterwards; the first to enter takes the place of the first to leave.
     fn replaced_by(&self, axis: usize) -> Option<usize> {
         let dim = self.to.dim_of(axis)?;
-        let is_like = |other: &usize| self.mesh.sizes[*other] == self.mesh.sizes[axis];
+        let alike = self.axes().filter(|&other| self.mesh.sizes[other] == self.mesh.sizes[axis]);
         let enters = |other: &usize| self.at.dim_of(*other).is_none() && self.to.dim_of(*other) == Some(dim);
         let leaves = |other: &usize| self.at.dim_of(*other) == Some(dim) && self.to.dim_of(*other).is_none();
-        let place = self.axes().filter(is_like).filter(enters).position(|other| other == axis)?;
-        self.axes().filter(is_like).filter(leaves).nth(place)
+        let place = alike.clone().filter(enters).position(|other| other == axis)?;
+        alike.filter(leaves).nth(place)
     }
 
     fn slices(&mut self) {

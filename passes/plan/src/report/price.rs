@@ -66,12 +66,11 @@ pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePri
 /// products in tiles that fit, spread evenly. Per instruction of the entry: how many it stands for.
 pub fn products_secs(module: &Module, facts: &Facts, cluster: &Cluster, n_alike: &[f64]) -> f64 {
     let secs = |comp: CompId| {
-        let n_alike = |id: InstrId| if comp == module.entry { n_alike[id.index()] } else { 1.0 };
         let own = |(id, instr): (InstrId, &Instr)| {
             let own = &facts.comps[comp.index()][id.index()];
-            let is_product = own.kernel == Kernel::Matrix;
-            let flops = if is_product { own.work.flops } else { 0.0 };
-            n_alike(id) * flops / pricing::products_per_sec(cluster, first_dtype(module, comp, instr))
+            let n_alike = if comp == module.entry { n_alike[id.index()] } else { 1.0 };
+            let flops = if own.kernel == Kernel::Matrix { own.work.flops } else { 0.0 };
+            n_alike * flops / pricing::products_per_sec(cluster, first_dtype(module, comp, instr))
         };
         facts.executions[comp.index()] * module.comp(comp).iter().map(own).sum::<f64>()
     };

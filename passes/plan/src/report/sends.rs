@@ -8,7 +8,6 @@ use crate::derive::{Facts, Nature, Phase, is_naming, origin};
 use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module, Opcode};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Traffic between stages.
 pub struct Sends {
@@ -38,14 +37,13 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
     for ((maker, leaf, by_update), reach) in reaches(module, facts) {
         let made = &facts.comps[module.entry.index()][maker.index()];
         let is_part = made.natures.get(leaf) == Some(&Nature::Part);
-        let add = |traffic: &mut [Traffic], boundaries: Range<usize>| {
+        for (traffic, boundaries) in [(&mut up, made.stage..reach.last), (&mut down, reach.first..made.stage)]
+        {
             for boundary in boundaries {
                 let bytes = reach.bytes / narrowest(facts, boundary);
                 traffic[boundary].add(bytes, is_part, by_update, facts);
             }
-        };
-        add(&mut up, made.stage..reach.last);
-        add(&mut down, reach.first..made.stage);
+        }
     }
     let header = &facts.header;
     let secs = |stage: usize, bytes: f64| match header.group(stage) == header.group(stage + 1) {
