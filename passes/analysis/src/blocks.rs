@@ -370,7 +370,7 @@ impl Grower<'_> {
     /// is given.
     fn is_linear(&self, members: &[NodeId]) -> bool {
         let graph = self.graph;
-        let fits = |&id: &NodeId| {
+        members.iter().all(|&id| {
             let (node, summands) = (&graph.nodes[id as usize], self.sums.summands[id as usize]);
             let is_kept = |&it: &TensorId| {
                 self.pinned[it as usize] || graph.outputs.contains(&it) || !is_shaped(graph, it)
@@ -378,8 +378,7 @@ impl Grower<'_> {
             let is_own = |&it: &TensorId| members.binary_search(&graph.tensors[it as usize].def).is_ok();
             let mut others = node.operands.iter().enumerate().filter(|(slot, _)| summands >> slot & 1 == 0);
             summands != 0 && !node.results.iter().any(is_kept) && !others.any(|(_, it)| is_own(it))
-        };
-        members.iter().all(fits)
+        })
     }
 
     /// Per tensor, and per node and operand: its classes, now that they are final.

@@ -77,18 +77,17 @@ impl<'a> Finder<'a> {
     /// The operands that are summands, all of them sums or zero and one of them no zero.
     fn summands(&self, id: NodeId) -> Option<Summands> {
         let node = &self.graph.nodes[id as usize];
-        let is = |known: &[bool], slot: usize| known[node.operands[slot] as usize];
         let fits = |summands: &&Summands| {
-            let slots = || slots(node, **summands);
-            slots().all(|slot| is(&self.is_sum, slot) || is(&self.is_zero, slot))
-                && slots().any(|slot| is(&self.is_sum, slot))
+            let mut operands = slots(node, **summands).map(|slot| node.operands[slot] as usize);
+            operands.clone().all(|it| self.is_sum[it] || self.is_zero[it])
+                && operands.any(|it| self.is_sum[it])
         };
         self.linear[id as usize].iter().find(fits).copied()
     }
 }
 
 /// The operands of a set.
-fn slots(node: &Node, summands: Summands) -> impl Iterator<Item = usize> {
+fn slots(node: &Node, summands: Summands) -> impl Iterator<Item = usize> + Clone {
     (0..node.operands.len().min(64)).filter(move |slot| summands >> slot & 1 == 1)
 }
 

@@ -20,29 +20,13 @@ pub use phzc_ir::notes::Phase;
 
 /// The phase of every node.
 pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
-    let n_contractions =
-        graph.nodes.iter().filter(|node| node.is_contraction).map(|node| node.trips).sum::<f64>();
-    let mut forward = vec![false; graph.nodes.len()];
-    let mut found = false;
-    let is_state = |output: TensorId| graph.aliases.iter().any(|&(aliased, _)| aliased == output);
-    for &output in graph.outputs.iter().filter(|&&output| !is_state(output)) {
-        let ancestors = ancestors(graph, output);
-        let needed: f64 = (0..graph.nodes.len())
-            .filter(|&node| ancestors[node] && graph.nodes[node].is_contraction)
-            .map(|node| graph.nodes[node].trips)
-            .sum();
-        if needed > 0.0 && needed <= 0.5 * n_contractions {
-            found = true;
-            forward.iter_mut().zip(&ancestors).for_each(|(all, &one)| *all |= one);
-        }
-    }
-    let found = found && differentiates(graph, module.entry, &forward);
+    let forward = forward(module, graph);
     let leads_on = leads_to_contraction(graph);
     let has_batch = has_batch(graph);
     let works_on_batch =
         |node: usize| graph.nodes[node].operands.iter().any(|&operand| has_batch[operand as usize]);
     let phase = |node: usize| match () {
-        () if !found || forward[node] || graph.nodes[node].operands.is_empty() => Phase::Forward,
+        () if forward[node] || graph.nodes[node].operands.is_empty() => Phase::Forward,
         () if leads_on[node] || graph.nodes[node].is_contraction || works_on_batch(node) => Phase::Backward,
         () => Phase::Update,
     };
@@ -55,6 +39,28 @@ pub fn phases(module: &Module, graph: &Graph) -> Vec<Phase> {
     }
     settle_loops(module, graph, &mut phases);
     phases
+}
+
+/// Whether each node leads to a result, no state, with at most half of all contractions; all count where the
+/// others are no gradients.
+fn forward(module: &Module, graph: &Graph) -> Vec<bool> {
+    let n_contractions =
+        graph.nodes.iter().filter(|node| node.is_contraction).map(|node| node.trips).sum::<f64>();
+    let mut forward = None;
+    let is_state = |output: TensorId| graph.aliases.iter().any(|&(aliased, _)| aliased == output);
+    for &output in graph.outputs.iter().filter(|&&output| !is_state(output)) {
+        let ancestors = ancestors(graph, output);
+        let needed: f64 = (0..graph.nodes.len())
+            .filter(|&node| ancestors[node] && graph.nodes[node].is_contraction)
+            .map(|node| graph.nodes[node].trips)
+            .sum();
+        if needed > 0.0 && needed <= 0.5 * n_contractions {
+            let all = forward.get_or_insert_with(|| vec![false; graph.nodes.len()]);
+            all.iter_mut().zip(&ancestors).for_each(|(all, &one)| *all |= one);
+        }
+    }
+    let forward = forward.filter(|forward| differentiates(graph, module.entry, forward));
+    forward.unwrap_or_else(|| vec![true; graph.nodes.len()])
 }
 
 /// Whether updates read what a node makes of other values, and nothing else does: a metric's total is handed
@@ -84,13 +90,10 @@ fn differentiates(graph: &Graph, entry: CompId, forward: &[bool]) -> bool {
         }
     }
     contractions(false).any(|node| {
-        let is_gradient = |&operand: &TensorId| {
-            let made = node.results.iter().map(|&result| n_elements(result));
-            beside
-                .get(&origin(graph, operand))
-                .is_some_and(|others| made.into_iter().any(|n| others.contains(&n)))
-        };
-        node.comp != entry || node.operands.iter().any(is_gradient)
+        let others = node.operands.iter().filter_map(|&operand| beside.get(&origin(graph, operand)));
+        let mut others = others.flatten();
+        let made: Vec<i64> = node.results.iter().map(|&result| n_elements(result)).collect();
+        node.comp != entry || others.any(|other| made.contains(other))
     })
 }
 

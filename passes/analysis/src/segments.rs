@@ -56,10 +56,10 @@ pub fn repeated(listed: &Listed, hashes: &[u64]) -> Vec<Vec<BlockId>> {
     let kind =
         (0..all.len()).max_by_key(|&kind| (copies(kind).count(), std::cmp::Reverse(kind))).unwrap_or(0);
     let n_blocks = copies(kind).next().map_or(0, ExactSizeIterator::len);
-    let counterparts =
-        |position: usize| copies(kind).map(move |stretch| listed.order[stretch.start + position]);
+    let groups = (0..n_blocks).map(|position| {
+        copies(kind).map(|stretch| listed.order[stretch.start + position]).collect::<Vec<_>>()
+    });
     let is_gone = |block: BlockId| listed.joined.iter().flatten().any(|it| it.block == block);
-    let groups = (0..n_blocks).map(|position| counterparts(position).collect::<Vec<_>>());
     groups.filter(|blocks| !is_gone(blocks[0])).collect()
 }
 
