@@ -38,15 +38,9 @@ fn pad_dim(slice: &SliceDim, size: i64) -> PadDim {
 
 /// The only dimension that slices are not whole in.
 fn common_dim(shape: &ArrayShape, pieces: &[(Vec<SliceDim>, InstrId)]) -> Option<usize> {
-    let is_whole = |(dim, slice): (usize, &SliceDim)| (slice.start, slice.limit) == (0, shape.dims[dim]);
     let cut = |slices: &[SliceDim]| -> Vec<usize> {
-        slices
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|(dim, slice)| !is_whole((*dim, slice)))
-            .map(|it| it.0)
-            .collect()
+        let all = slices.iter().zip(&shape.dims).enumerate();
+        all.filter(|(_, (it, size))| (it.start, it.limit) != (0, **size)).map(|(dim, _)| dim).collect()
     };
     let &[dim] = cut(&pieces[0].0).as_slice() else { return None };
     let fits = |(slices, _): &(Vec<SliceDim>, InstrId)| {

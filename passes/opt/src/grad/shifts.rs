@@ -133,21 +133,16 @@ fn moved(form: &Form, to: impl Fn(usize) -> Option<usize>) -> Option<Form> {
 
 /// A reshape that adds or removes dimensions of size 1.
 fn reshaped(form: &Form, from: &[i64], to: &[i64]) -> Option<Form> {
-    let large = |dims: &[i64]| -> Vec<(usize, i64)> {
-        dims.iter().copied().enumerate().filter(|it| it.1 != 1).collect()
-    };
+    let large = |dims: &[i64]| -> Vec<usize> { (0..dims.len()).filter(|&dim| dims[dim] != 1).collect() };
     let (old, new) = (large(from), large(to));
-    if !old.iter().map(|it| it.1).eq(new.iter().map(|it| it.1)) {
+    if !old.iter().map(|&dim| from[dim]).eq(new.iter().map(|&dim| to[dim])) {
         return None;
     }
-    let kept =
-        |dims: &[usize]| -> Vec<usize> { dims.iter().copied().filter(|&dim| from[dim] != 1).collect() };
-    let to = |dim: usize| old.iter().position(|it| it.0 == dim).map(|at| new[at].0);
-    match form {
-        Form::Sum { k, dims } => moved(&Form::Sum { k: *k, dims: kept(dims) }, to),
-        Form::Scaled { k, dims } => moved(&Form::Scaled { k: *k, dims: kept(dims) }, to),
-        Form::Free => Some(Form::Free),
+    let mut form = form.clone();
+    if let Form::Sum { dims, .. } | Form::Scaled { dims, .. } = &mut form {
+        dims.retain(|&dim| from[dim] != 1);
     }
+    moved(&form, |dim| old.iter().position(|&it| it == dim).map(|at| new[at]))
 }
 
 fn sum(a: Option<&Form>, b: Option<&Form>, sign: i32) -> Option<Form> {

@@ -25,16 +25,18 @@ fn limit(name: &str) -> f64 {
     if matches!(name, "beta1" | "beta2" | "momentum") { 1.0 } else { f64::INFINITY }
 }
 
+fn number(options: &Options, name: &str) -> Result<f64> {
+    let (text, below) = (options.text(name), limit(name));
+    let is_legal = |number: &f64| number.is_finite() && (0.0..below).contains(number);
+    text.parse::<f64>().ok().filter(is_legal).ok_or_else(|| {
+        let range = if below.is_finite() { " from 0 to below 1" } else { " from 0 up" };
+        Diagnostic::error(format!("`{name}` of `optimizer` must be a number{range}, got `{text}`"))
+    })
+}
+
 impl Rule {
     pub fn read(options: &Options) -> Result<Rule> {
-        let number = |name: &str| {
-            let (text, below) = (options.text(name), limit(name));
-            let is_legal = |number: &f64| number.is_finite() && (0.0..below).contains(number);
-            text.parse::<f64>().ok().filter(is_legal).ok_or_else(|| {
-                let range = if below.is_finite() { " from 0 to below 1" } else { " from 0 up" };
-                Diagnostic::error(format!("`{name}` of `optimizer` must be a number{range}, got `{text}`"))
-            })
-        };
+        let number = |name: &str| number(options, name);
         let adam = |decay: f64| -> Result<Kind> {
             Ok(Kind::Adam { beta1: number("beta1")?, beta2: number("beta2")?, eps: number("eps")?, decay })
         };
