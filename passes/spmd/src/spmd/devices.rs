@@ -20,15 +20,12 @@ pub fn groups_text(axes: AxisMask, mesh: &Mesh) -> String {
 }
 
 fn groups(axes: AxisMask, mesh: &Mesh) -> Vec<Vec<i64>> {
-    let first = |device: &i64| axes_of(axes).all(|axis| mesh.coordinate(*device, axis) == 0);
-    let members = |first: i64| {
-        axes_of(axes).fold(vec![first], |found, axis| {
-            let steps =
-                |device: i64| (0..mesh.sizes[axis]).map(move |step| device + step * mesh.stride(axis));
-            found.into_iter().flat_map(steps).collect()
-        })
+    let is_first = |device: &i64| axes_of(axes).all(|axis| mesh.coordinate(*device, axis) == 0);
+    let along = |devices: Vec<i64>, axis: usize| -> Vec<i64> {
+        let steps = (0..mesh.sizes[axis]).map(|step| step * mesh.stride(axis));
+        devices.iter().flat_map(|device| steps.clone().map(move |step| device + step)).collect()
     };
-    (0..mesh.n_devices()).filter(first).map(members).collect()
+    (0..mesh.n_devices()).filter(is_first).map(|first| axes_of(axes).fold(vec![first], along)).collect()
 }
 
 fn braced(items: &[i64]) -> String {
@@ -49,8 +46,10 @@ pub fn pairs_text(from: &Order, to: &Order, mesh: &Mesh) -> String {
     }
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     for (target, wanted) in needed.iter().enumerate() {
-        let mut other = || holders.get_mut(&**wanted).and_then(Vec::pop);
-        let source = if keeps(&target) { Some(target) } else { other() };
+        let source = match keeps(&target) {
+            true => Some(target),
+            false => holders.get_mut(&**wanted).and_then(Vec::pop),
+        };
         pairs.extend(source.map(|source| (source, target)));
     }
     pairs.sort_unstable();

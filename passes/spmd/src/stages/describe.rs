@@ -80,17 +80,11 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn entry(&self, piece: &Piece) -> Entry {
-        let (task, split) = (piece.task, self.split);
-        let params = piece.module.entry().params();
-        let shape = |id: InstrId| shape_text(&piece.module.entry().instr(id).shape);
-        let given = |(&source, id)| Given { shape: shape(id), from: self.from(source) };
-        let made = |&leaf: &Leaf| Made {
-            name: split.local.entry().instr(leaf.0).name.to_string(),
-            shape: shape_text(split.shape(leaf)),
-            accumulator: None,
-            readers: split.readers.get(&leaf).into_iter().flatten().map(|task| task.name()).collect(),
-        };
-        let sum = |&sum: &usize| Made { accumulator: Some(sum), ..made(&(split.sums[sum], 0)) };
+        let (task, entry) = (piece.task, piece.module.entry());
+        let given =
+            |(&source, id)| Given { shape: shape_text(&entry.instr(id).shape), from: self.from(source) };
+        let made = piece.outputs.iter().map(|&leaf| self.made(leaf));
+        let sum = |&sum: &usize| Made { accumulator: Some(sum), ..self.made((self.split.sums[sum], 0)) };
         Entry {
             name: task.name(),
             file: format!("{}.hlo", task.name()),
@@ -101,8 +95,18 @@ impl Writer<'_> {
                 Part::WeightGradient => "weight_gradient",
                 Part::Update(_) => "update",
             },
-            parameters: piece.inputs.iter().zip(params).map(given).collect(),
-            results: piece.outputs.iter().map(made).chain(piece.sums.iter().map(sum)).collect(),
+            parameters: piece.inputs.iter().zip(entry.params()).map(given).collect(),
+            results: made.chain(piece.sums.iter().map(sum)).collect(),
+        }
+    }
+
+    fn made(&self, leaf: Leaf) -> Made {
+        let readers = self.split.readers.get(&leaf).into_iter().flatten();
+        Made {
+            name: self.split.local.entry().instr(leaf.0).name.to_string(),
+            shape: shape_text(self.split.shape(leaf)),
+            accumulator: None,
+            readers: readers.map(|task| task.name()).collect(),
         }
     }
 
