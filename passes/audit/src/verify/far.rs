@@ -24,7 +24,6 @@ pub fn inputs(
     options: &Options,
 ) -> Result<Vec<Value>> {
     let draw = |number: u64| inputs.draw(seed.wrapping_add(FAR_SEED + number), options);
-    let is_old = |(far, given): (&Value, &Value)| far.digest() == given.digest();
     let unlike = |far: &mut Vec<Value>, others: &[Value]| {
         for ((far, given), other) in far.iter_mut().zip(given).zip(others) {
             if is_old((far, given)) {
@@ -41,6 +40,10 @@ pub fn inputs(
         unlike(&mut far, &draw(number)?);
     }
     Ok(scaled(far, FAR))
+}
+
+fn is_old((far, given): (&Value, &Value)) -> bool {
+    far.digest() == given.digest()
 }
 
 /// Arrays with floats so many times as large.

@@ -57,27 +57,32 @@ pub fn on_one_mesh(planned: &Module) -> Result<Module> {
 
 /// Gives an instruction the layouts that it has, on the one mesh.
 fn lay_out(instr: &mut Instr, own: &InstrFacts, places: &[Place], mesh: &Mesh) {
-    let axes = |axis: usize, stage: usize| places[stage].get(axis).cloned().unwrap_or(0..0);
-    let layout = |layout: Layout, stage: usize| {
-        let split = (0..places[stage].len()).filter_map(|axis| Some((axis, layout.dim_of(axis)?)));
-        let all = split.flat_map(|(axis, dim)| axes(axis, stage).map(move |other| (other, dim)));
-        all.fold(Layout::REPLICATED, |layout, (axis, dim)| layout.with(axis, Some(dim)))
-    };
-    let mask = |partial: AxisMask, stage: usize| {
-        axes_of(partial).flat_map(|axis| axes(axis, stage)).fold(0, |mask: AxisMask, axis| mask | 1 << axis)
-    };
     let tiling = |(shape, leaf): (&Shape, &Leaf)| {
         let rank = shape.as_array().map_or(0, |array| array.rank());
-        layout(leaf.layout, leaf.stage).to_tiling(rank, mesh)
+        layout_on(&places[leaf.stage], leaf.layout).to_tiling(rank, mesh)
     };
     let mut tilings: Vec<_> = instr.shape.leaves().into_iter().zip(&own.leaves).map(tiling).collect();
     let sharding = match instr.shape {
         Shape::Tuple(_) => Sharding::Tuple(tilings),
         _ => Sharding::Single(tilings.remove(0)),
     };
-    let sums: Vec<AxisMask> = own.leaves.iter().map(|leaf| mask(leaf.partial, leaf.stage)).collect();
+    let sums: Vec<AxisMask> =
+        own.leaves.iter().map(|leaf| axes_on(&places[leaf.stage], leaf.partial)).collect();
     instr.set_attr(Key::Sharding, Value::Sharding(Box::new(sharding)));
     partial::set(instr, &sums);
+}
+
+/// A layout of a stage's mesh on the one mesh.
+fn layout_on(place: &Place, layout: Layout) -> Layout {
+    let split = place.iter().enumerate().filter_map(|(axis, parts)| Some((parts, layout.dim_of(axis)?)));
+    let all = split.flat_map(|(parts, dim)| parts.clone().map(move |axis| (axis, dim)));
+    all.fold(Layout::REPLICATED, |layout, (axis, dim)| layout.with(axis, Some(dim)))
+}
+
+/// Axes of a stage's mesh on the one mesh.
+fn axes_on(place: &Place, axes: AxisMask) -> AxisMask {
+    let parts = axes_of(axes).filter_map(|axis| place.get(axis));
+    parts.flat_map(Range::clone).fold(0, |mask: AxisMask, axis| mask | 1 << axis)
 }
 
 /// The least mesh of the fewest axes that has all axes of each mesh, in order, as products of its own.

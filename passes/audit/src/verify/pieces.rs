@@ -171,9 +171,8 @@ fn shares(program: &Values, claims: &Claims, unproven: &BTreeSet<At>) -> (f64, f
         piece.wanted.iter().map(move |&(id, _)| (comp, id))
     });
     let wanted: BTreeSet<At> = wanted.collect();
-    let is_proven = |at: &&At| wanted.contains(at) && !unproven.contains(at);
-    let (n_proven, flops_proven) =
-        (all.iter().filter(is_proven).count(), all.iter().filter(is_proven).map(flops).sum::<f64>());
+    let proven = all.iter().filter(|at| wanted.contains(at) && !unproven.contains(at));
     let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 1.0 };
-    (share(n_proven as f64, all.len() as f64), share(flops_proven, all.iter().map(flops).sum()))
+    let n_proven = proven.clone().count() as f64;
+    (share(n_proven, all.len() as f64), share(proven.map(flops).sum(), all.iter().map(flops).sum()))
 }

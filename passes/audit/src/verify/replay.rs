@@ -145,19 +145,19 @@ impl<'a> Replay<'a> {
         entry.root == id || readers.any(|(reader, _)| self.when[reader.index()] != when)
     }
 
+    fn value(&self, id: InstrId, lane: usize, who: &str) -> Result<Value> {
+        self.values[id.index()][lane].clone().ok_or_else(|| {
+            let name = &self.local.entry().instr(id).name;
+            Diagnostic::error(format!("{who} reads `{name}` before it is made"))
+        })
+    }
+
     /// Runs a task on some devices and keeps what it makes.
     fn run_task(&mut self, task: &Task, lanes: Range<usize>, who: &str, options: &Options) -> Result<()> {
         if task.outputs.is_empty() {
             return Ok(());
         }
-        let missing = |id: InstrId| {
-            let name = &self.local.entry().instr(id).name;
-            Diagnostic::error(format!("{who} reads `{name}` before it is made"))
-        };
-        let given = |lane: usize| -> Result<Vec<Value>> {
-            let value = |id: InstrId| self.values[id.index()][lane].clone().ok_or_else(|| missing(id));
-            task.inputs.iter().map(|&id| value(id)).collect()
-        };
+        let given = |lane: usize| task.inputs.iter().map(|&id| self.value(id, lane, who)).collect();
         let inputs: Vec<Vec<Value>> = lanes.clone().map(given).collect::<Result<_>>()?;
         let options = Options { first_device: Some(lanes.start), ..options.clone() };
         for (lane, made) in lanes.zip(eval(&task.module, &inputs, &options)?) {

@@ -186,8 +186,7 @@ pub fn is_view(view: &View) -> bool {
     }
     let rule = (view.instr.op.def().rule)(view);
     let loops = |map: &TensorMap| -> Vec<FactorId> {
-        let is_loop = |id: &FactorId| rule.factors[*id as usize].size > 1;
-        map.iter().flatten().copied().filter(is_loop).collect()
+        map.iter().flatten().copied().filter(|&id| rule.factors[id as usize].size > 1).collect()
     };
     view.instr.op == Opcode::Reshape || loops(&rule.operands[0]) == loops(&rule.results[0])
 }

@@ -55,8 +55,7 @@ fn wrong_read(local: &Module, known: &[Known], id: InstrId) -> Option<(InstrId, 
     let find =
         |is_wanted: &dyn Fn(&Known) -> bool| reads.iter().copied().find(|it| is_wanted(&known[it.index()]));
     let later = |all: &[InstrId], is_wanted: &dyn Fn(&Known) -> bool| {
-        let is_later = |it: &InstrId| is_wanted(&known[it.index()]) && is_before(instr, entry.instr(*it));
-        all.iter().copied().find(is_later)
+        all.iter().copied().find(|it| is_wanted(&known[it.index()]) && is_before(instr, entry.instr(*it)))
     };
     if own.is_update {
         return Some((find(&|it| it.varies)?, "of which each microbatch has a part of its own"));
@@ -71,8 +70,9 @@ fn wrong_read(local: &Module, known: &[Known], id: InstrId) -> Option<(InstrId, 
         return Some((read, "of a task that comes later, with which it passes a barrier"));
     }
     let sum = find(&|it| it.is_sum)?;
-    let is_linear = || is_linear(local, (local.entry, id), &|it| known[it.index()].is_sum);
-    let is_wrong = find(&|it| it.varies).is_some() || has_phases(entry) && own.is_updated && !is_linear();
+    let is_early_update = has_phases(entry) && own.is_updated;
+    let is_wrong = find(&|it| it.varies).is_some()
+        || is_early_update && !is_linear(local, (local.entry, id), &|it| known[it.index()].is_sum);
     is_wrong.then_some((sum, "a sum over all microbatches"))
 }
 
