@@ -72,23 +72,24 @@ fn verdict(verdict: &Verdict) -> String {
 /// One line per part, and one more for each further collective of it.
 fn terms(row: &Considered) -> Vec<Vec<String>> {
     let lines = |term: &Term| -> Vec<Vec<String>> {
-        let own = |what: &str, it: &Movement| {
-            vec![what.to_owned(), it.kind.to_owned(), it.axes.join(","), bytes(it.bytes), secs(it.secs)]
-        };
         match term.moves.as_slice() {
             [only] if only.secs > 0.0 => {
-                let mut line = own(&term.what, only);
+                let mut line = movement(&term.what, only);
                 line[4] = time(term.secs);
                 vec![line]
             }
             moves => {
-                let none = || String::new();
-                let total = vec![term.what.clone(), none(), none(), none(), time(term.secs)];
-                std::iter::once(total).chain(moves.iter().map(|it| own("  once", it))).collect()
+                let mut total = vec![String::new(); 5];
+                (total[0], total[4]) = (term.what.clone(), time(term.secs));
+                std::iter::once(total).chain(moves.iter().map(|it| movement("  once", it))).collect()
             }
         }
     };
     row.terms.iter().flat_map(lines).collect()
+}
+
+fn movement(what: &str, it: &Movement) -> Vec<String> {
+    vec![what.to_owned(), it.kind.to_owned(), it.axes.join(","), bytes(it.bytes), secs(it.secs)]
 }
 
 fn loops(all: &[LoopFact]) -> String {

@@ -141,8 +141,7 @@ pub(super) fn slice(cx: &mut Cx) -> Result<InstrId> {
 
 /// The part of a dimension, and whether it is one of the reversed dimension.
 fn cut(size: i64, start: i64, end: i64, step: i64) -> Result<(SliceDim, bool)> {
-    let from_start = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
-    let (start, end) = (from_start(start), from_start(end));
+    let [start, end] = [start, end].map(|at| if at < 0 { at.saturating_add(size) } else { at });
     let cut = |start: i64, end: i64| SliceDim { start, limit: end.max(start), stride: step.saturating_abs() };
     match step {
         0 => Err(Diagnostic::error("a step of 0")),

@@ -116,8 +116,10 @@ pub(super) fn cumsum(cx: &mut Cx) -> Result<InstrId> {
         let by = |dim| if dim == axis { PadDim { low: 1, high: -1, interior: 0 } } else { PadDim::default() };
         x = cx.b.pad(x, zero, &(0..dims.len()).map(by).collect::<Vec<_>>());
     }
-    let size = |dim| if dim == axis { dims[axis].max(1) } else { 1 };
-    let window = |dim| WindowDim { size: size(dim), pad_low: size(dim) - 1, ..WindowDim::default() };
+    let window = |dim| {
+        let size = if dim == axis { dims[axis].max(1) } else { 1 };
+        WindowDim { size, pad_low: size - 1, ..WindowDim::default() }
+    };
     let dtype = cx.b.dtype(x);
     let zero = cx.b.scalar(dtype, 0.0);
     let comp = Attr { key: Key::ToApply, value: attr::Value::Comp(cx.b.reducer(Opcode::Add, dtype)) };

@@ -69,12 +69,12 @@ fn read(tensor: &Tensor, model: &Path) -> Result<Array> {
 
 /// The bytes of a part of a file beside the model.
 fn external(tensor: &Tensor, model: &Path) -> Result<Vec<u8>> {
-    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key == key);
-    let number = |key: &str| entry(key).and_then(|entry| entry.value.parse::<u64>().ok());
-    let location = entry("location").map(|entry| Path::new(&entry.value));
+    let entry = |key: &str| Some(&tensor.external_data.iter().find(|entry| entry.key == key)?.value);
+    let number = |key: &str| entry(key)?.parse::<u64>().ok();
+    let location = entry("location").map(Path::new);
     // A model must not make us read files elsewhere.
-    let is_beside = |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_)));
-    let location = location.filter(is_beside).ok_or_else(|| {
+    let beside = location.filter(|path| path.components().all(|part| matches!(part, Component::Normal(_))));
+    let location = beside.ok_or_else(|| {
         Diagnostic::error("its data must be in a file beside the model or in a directory below it")
     })?;
     files::read_part(&model.with_file_name(location), number("offset").unwrap_or(0), number("length"))

@@ -16,8 +16,8 @@ const PART: f64 = 0.8;
 /// interval on their logarithms.
 pub(super) fn widths(fit: &[Data]) -> [Option<f64>; 2] {
     let clocks_of = |files: &[&Data]| -> Clocks {
-        let clock = |device| fitted(files, device, Accelerator::USUAL_SUSTAINED);
-        super::devices(files).into_iter().map(clock).collect()
+        let devices = super::devices(files).into_iter();
+        devices.map(|device| fitted(files, device, Accelerator::USUAL_SUSTAINED)).collect()
     };
     let left_out = |index: usize| {
         let others: Vec<&Data> =

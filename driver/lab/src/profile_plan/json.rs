@@ -48,24 +48,30 @@ pub(crate) fn write(
     set("global_batch_size", json!(machine.global_batch));
     set("micro_batch_size", json!(plan.microbatch));
     set("num_stages", json!(stages.len()));
-    let of_stages = |value: &dyn Fn(&StageChoice) -> Value| stages.iter().map(value).collect::<Value>();
-    let of_ops =
-        |value: &dyn Fn(&OpChoice) -> u32| of_stages(&|it| it.ops.iter().map(value).collect::<Value>());
-    let split = |op: &OpChoice| (op.tensor, op.data, op.algo);
-    set("num_gpus", of_stages(&|it| json!(it.n_devices)));
-    set("checkpoint_activations", of_stages(&|it| json!(it.ops.iter().any(|op| op.recompute))));
-    let is_mixed = |it: &StageChoice| it.ops.windows(2).any(|pair| split(&pair[0]) != split(&pair[1]));
-    set("resharding_stages", of_stages(&|it| json!(is_mixed(it))));
-    set("num_ops_in_each_stage", of_stages(&|it| json!(it.ops.len())));
-    set("model_parallel_size_of_each_op", of_ops(&|op| op.tensor));
-    set("data_parallel_size_of_each_op", of_ops(&|op| op.data));
-    set("recompute_ops", of_ops(&|op| u32::from(op.recompute)));
-    set("algo_of_each_op", of_ops(&|op| op.algo));
+    set("num_gpus", stages.iter().map(|it| it.n_devices).collect());
+    set("checkpoint_activations", stages.iter().map(|it| it.ops.iter().any(|op| op.recompute)).collect());
+    set("resharding_stages", stages.iter().map(is_mixed).collect());
+    set("num_ops_in_each_stage", stages.iter().map(|it| it.ops.len()).collect());
+    set("model_parallel_size_of_each_op", of_ops(stages, |op| op.tensor));
+    set("data_parallel_size_of_each_op", of_ops(stages, |op| op.data));
+    set("recompute_ops", of_ops(stages, |op| u32::from(op.recompute)));
+    set("algo_of_each_op", of_ops(stages, |op| op.algo));
     if machine.own.is_some() {
         set("schedule", json!(plan.schedule.to_string()));
-        set("zero_of_each_op", of_ops(&|op| op.zero));
+        set("zero_of_each_op", of_ops(stages, |op| op.zero));
     }
     format!("{:#}\n", Value::Object(text))
+}
+
+/// A number per operator, stage by stage.
+fn of_ops(stages: &[StageChoice], value: fn(&OpChoice) -> u32) -> Value {
+    stages.iter().map(|stage| stage.ops.iter().map(value).collect::<Value>()).collect()
+}
+
+/// Whether a stage's operators are split in more than one way.
+fn is_mixed(stage: &StageChoice) -> bool {
+    let split = |op: &OpChoice| (op.tensor, op.data, op.algo);
+    stage.ops.windows(2).any(|pair| split(&pair[0]) != split(&pair[1]))
 }
 
 /// Reads a plan for a model.

@@ -90,24 +90,23 @@ fn listed(plan: &PipelinePlan, value: impl Fn(&StageChoice) -> String) -> String
     all.join(",")
 }
 
+/// The first operators of all stages but the first.
+fn cuts(plan: &PipelinePlan) -> String {
+    let starts: Vec<String> = plan.stages.iter().skip(1).map(|stage| stage.start.to_string()).collect();
+    if starts.is_empty() { "nowhere".to_owned() } else { starts.join(",") }
+}
+
 /// What distinguishes a plan from the first one.
 fn differences(first: &PipelinePlan, other: &PipelinePlan) -> String {
-    let count = |plan: &PipelinePlan| plan.stages.iter().map(n_recomputed).sum::<usize>().to_string();
-    let cuts = |plan: &PipelinePlan| {
-        let starts: Vec<String> = plan.stages.iter().skip(1).map(|stage| stage.start.to_string()).collect();
-        if starts.is_empty() { "nowhere".to_owned() } else { starts.join(",") }
-    };
-    let devices = |plan: &PipelinePlan| listed(plan, |stage| stage.n_devices.to_string());
-    type Property<'a> = (&'static str, Box<dyn Fn(&PipelinePlan) -> String + 'a>);
-    let properties: [Property; 8] = [
-        ("stages", Box::new(|plan| plan.stages.len().to_string())),
-        ("devices", Box::new(devices)),
-        ("microbatch", Box::new(|plan| plan.microbatch.to_string())),
-        ("schedule", Box::new(|plan| plan.schedule.to_string())),
-        ("tensor x data", Box::new(|plan| listed(plan, degrees))),
-        ("ZeRO", Box::new(|plan| listed(plan, |stage| stage.ops[0].zero.to_string()))),
-        ("recomputed operators", Box::new(count)),
-        ("cut before", Box::new(cuts)),
+    let properties: [(&str, fn(&PipelinePlan) -> String); 8] = [
+        ("stages", |plan| plan.stages.len().to_string()),
+        ("devices", |plan| listed(plan, |stage| stage.n_devices.to_string())),
+        ("microbatch", |plan| plan.microbatch.to_string()),
+        ("schedule", |plan| plan.schedule.to_string()),
+        ("tensor x data", |plan| listed(plan, degrees)),
+        ("ZeRO", |plan| listed(plan, |stage| stage.ops[0].zero.to_string())),
+        ("recomputed operators", |plan| plan.stages.iter().map(n_recomputed).sum::<usize>().to_string()),
+        ("cut before", cuts),
     ];
     let differs = properties.iter().filter_map(|(name, value)| {
         let (own, of_first) = (value(other), value(first));

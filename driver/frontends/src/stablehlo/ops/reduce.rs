@@ -105,8 +105,8 @@ impl WindowParts {
     pub fn window(&self, sizes: &[i64]) -> Option<Window> {
         let n = sizes.len();
         let lists = [&self.strides, &self.lhs_dilation, &self.rhs_dilation, &self.reversal];
-        let fits = |list: &Vec<i64>, n: usize| list.is_empty() || list.len() == n;
-        if !lists.into_iter().all(|list| fits(list, n)) || !fits(&self.padding, 2 * n) {
+        let mut lengths = lists.map(|list| (list.len(), n)).into_iter().chain([(self.padding.len(), 2 * n)]);
+        if lengths.any(|(found, wanted)| found != 0 && found != wanted) {
             return None;
         }
         let at = |list: &[i64], index: usize, default: i64| list.get(index).copied().unwrap_or(default);
