@@ -54,10 +54,9 @@ impl Writer<'_> {
     /// Brings a value from its stage, and along what is left of its reader's movements.
     fn handed_on(&mut self, maker: InstrId, chain: &[InstrId], stage: usize) -> InstrId {
         let plan = self.plan(stage);
-        let whole = |at: &usize| !partial::is_noted(plan.comp.instr(chain[*at]));
-        let n_tiles = |at: &usize| self.n_tiles(chain[*at], stage);
+        let whole = (0..chain.len()).filter(|&at| !partial::is_noted(plan.comp.instr(chain[at])));
         // Of equally small ones the last: then less is left to do.
-        let landing = (0..chain.len()).filter(whole).max_by_key(n_tiles);
+        let landing = whole.max_by_key(|&at| self.n_tiles(chain[at], stage));
         let is_array = matches!(self.whole.instr(maker).shape, Shape::Array(_));
         let Some(landing) = landing.filter(|_| is_array) else {
             self.is_legal = false;

@@ -110,13 +110,10 @@ impl Short {
     /// Whether layers read only themselves and those beside them, as all layers do for which these stand.
     fn is_chain(&self) -> bool {
         let place = |id: InstrId| self.place[id.index()];
-        let is_far = |(a, b): (usize, usize)| a.abs_diff(b) > 1;
-        let is_wrong = |id: InstrId, operand: &InstrId| place(id).zip(place(*operand)).is_some_and(is_far);
-        !self
-            .module
-            .entry()
-            .iter()
-            .any(|(id, instr)| instr.operands.iter().any(|operand| is_wrong(id, operand)))
+        self.module.entry().iter().all(|(id, instr)| {
+            let mut both = instr.operands.iter().filter_map(|&operand| place(id).zip(place(operand)));
+            both.all(|(own, read)| own.abs_diff(read) <= 1)
+        })
     }
 
     /// Asks for every block of the inner layers to be in one of them; whether some are in both.

@@ -79,23 +79,21 @@ impl Problem<'_> {
             .iter()
             .flat_map(|&n_stages| self.counts.iter().map(move |&count| (n_stages, count)))
             .collect();
-        let may_be_unequal =
-            |&n_stages: &usize| !all.contains(&n_stages) && self.may_be_unequal(n_stages) && !self.is_huge(0);
         let most = if wanted > 0 { wanted } else { MAX_UNEQUAL.min(self.cluster.n_devices()) };
-        let unequal = (wanted.max(2)..=most).filter(may_be_unequal);
+        let unequal = (wanted.max(2)..=most)
+            .filter(|count| !all.contains(count) && self.may_be_unequal(*count) && !self.is_huge(0));
         // They are tried in any case: without layouts on all sizes there is no estimate.
         let any = |n_stages| Candidate { n_stages, n_microbatches: None, schedule: self.schedule, secs: 0.0 };
-        let unequal: Vec<Candidate> = unequal.map(any).collect();
         let candidate = |(n_stages, n_microbatches): (usize, usize)| {
-            let schedule = self.schedule;
-            let made = Made::new(0);
-            let n_microbatches = Some(n_microbatches);
-            let sketched = || self.only(&made, n_microbatches, schedule).sketched_secs(n_stages);
-            let secs = if n_stages == 1 { 0.0 } else { sketched() };
+            let (schedule, n_microbatches) = (self.schedule, Some(n_microbatches));
+            let secs = match n_stages {
+                1 => 0.0,
+                _ => self.only(&Made::new(0), n_microbatches, schedule).sketched_secs(n_stages),
+            };
             Candidate { n_stages, n_microbatches, schedule, secs }
         };
         let equal: Vec<Candidate> = pairs.into_par_iter().map(candidate).collect();
-        equal.into_iter().chain(unequal).collect()
+        equal.into_iter().chain(unequal.map(any)).collect()
     }
 
     /// Seconds of the best cut in layouts that ignore memory; infinite if there is none.

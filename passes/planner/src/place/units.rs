@@ -47,21 +47,20 @@ impl Units {
         let by_name: IndexMap<&str, usize, FxBuildHasher> =
             text.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
         let at = |id: InstrId| by_name[&*short.module.entry().instr(id).name];
-        let is_forward = |id: InstrId| secs[at(id)] > 0.0;
         // What is computed forward lies where it stands.
         let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> = short
             .twins()
-            .filter(|(own, twin)| is_forward(*own) && is_forward(*twin))
+            .filter(|(own, twin)| secs[at(*own)] > 0.0 && secs[at(*twin)] > 0.0)
             .map(|(own, twin)| (at(own), (own, twin)))
             .collect();
         let Some((&first, &last)) = twins.keys().min().zip(twins.keys().max()) else {
             return Units::one();
         };
-        let is_twin = |at: usize| twins.contains_key(&at);
         let beside = |id: InstrId, side: usize| short.neighbours[id.index()][side].map(at);
         // A layer may end after the next one begins: it is cut before that.
         let next = beside(twins[&first].0, 1).filter(|next| (first..=last).contains(next));
-        let all = starts(secs, crossings, first..next.unwrap_or(last + 1), CUTS_PER_LAYER, is_twin);
+        let layer = first..next.unwrap_or(last + 1);
+        let all = starts(secs, crossings, layer, CUTS_PER_LAYER, |at| twins.contains_key(&at));
         let cuts: Vec<(InstrId, InstrId)> = all.map(|start| twins[&start]).collect();
         let rows = [
             cuts.iter().filter_map(|&(_, twin)| beside(twin, 0)).collect::<Vec<usize>>(),
@@ -75,12 +74,10 @@ impl Units {
         }
         // What is in no layer is cut into units that take as long.
         let unit_secs = secs[rows[1][0]..rows[2][0]].iter().sum::<f64>() / CUTS_PER_LAYER as f64;
-        let beside = |positions: Range<usize>| -> Vec<usize> {
-            let n = secs[positions.clone()].iter().sum::<f64>() / unit_secs;
-            starts(secs, crossings, positions, (n as usize).min(MAX_UNITS), |_| true).collect()
-        };
-        let before: Vec<usize> = std::iter::once(0).chain(beside(0..of_layers[0])).collect();
-        let after = beside(of_layers[of_layers.len() - 1] + 1..secs.len());
+        let mut before = vec![0];
+        before.extend(starts_of(secs, crossings, 0..of_layers[0], unit_secs));
+        let after = of_layers[of_layers.len() - 1] + 1..secs.len();
+        let after = starts_of(secs, crossings, after, unit_secs);
         Units::of_rows(&before, &rows, &after, (cuts.len(), short.n_layers - 4))
     }
 
@@ -149,6 +146,12 @@ fn runs(starts: &[usize], crossings: &[Crossing]) -> Vec<Range<usize>> {
     let cuts: Vec<usize> =
         std::iter::once(0).chain((1..starts.len()).filter(is_low)).chain([starts.len()]).collect();
     cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
+}
+
+/// The starts of units of some positions that take so long each.
+fn starts_of(secs: &[f64], crossings: &[Crossing], positions: Range<usize>, unit_secs: f64) -> Vec<usize> {
+    let n = secs[positions.clone()].iter().sum::<f64>() / unit_secs;
+    starts(secs, crossings, positions, (n as usize).min(MAX_UNITS), |_| true).collect()
 }
 
 /// In each of `n` spans of equal time of some positions: where least crosses of those that may be cut at.

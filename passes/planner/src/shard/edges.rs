@@ -120,8 +120,8 @@ impl<'e> Edges<'e> {
         let of_use =
             |index: &usize| ends.of_use[*index].expect("readings without a maker's block are left out");
         let (from, source, _) = of_use(&uses[0]);
-        let reading = |index: &usize| (model.uses[*index].block, ends.targets[of_use(index).2].clone());
-        let readings = uses.iter().map(reading).collect();
+        let readings =
+            uses.iter().map(|it| (model.uses[*it].block, ends.targets[of_use(it).2].clone())).collect();
         let (tensor, trips) = (model.uses[uses[0]].tensor, model.weighted_trips(&model.uses[uses[0]]));
         let made = |strategy| model.made(tensor, strategy);
         let made: Rc<[Source]> = model.menus[from as usize].strategies.iter().map(made).collect();

@@ -1,7 +1,7 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
 use phzc_analysis::blocks::Blocks;
-use phzc_analysis::graph::{Graph, Node, NodeId, Tensor, TensorId};
+use phzc_analysis::graph::{Graph, Node, NodeId, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
 use phzc_ir::{CompId, FusionKind, Key, Module, Opcode};
@@ -68,7 +68,7 @@ pub fn stored_whatever_is_again(
     is_stored: &[bool],
 ) -> Vec<bool> {
     let phase = |node: NodeId| blocks.phases[node as usize];
-    let is_needed = |(id, tensor): (usize, &Tensor)| {
+    let is_needed = graph.tensors.iter().enumerate().map(|(id, tensor)| {
         let is_late = tensor.uses.iter().any(|&(reader, _)| phase(reader) != Phase::Forward);
         let near = |&(reader, _): &(NodeId, u32)| Reader {
             op: ops[reader as usize].unwrap_or(Opcode::Tuple),
@@ -77,8 +77,8 @@ pub fn stored_whatever_is_again(
         let is_own =
             ops[tensor.def as usize].is_none_or(|op| is_materialised(op, tensor.uses.iter().map(near)));
         is_stored[id] && (phase(tensor.def) != Phase::Forward || !is_late || is_own)
-    };
-    graph.tensors.iter().enumerate().map(is_needed).collect()
+    });
+    is_needed.collect()
 }
 
 /// Per tensor: whether it is alive at the node where stored bytes peak (whole tensors, one device).
@@ -108,11 +108,10 @@ pub fn live_at_peak(graph: &Graph, is_stored: &[bool], ops: &[Option<Opcode>]) -
             (peak, most) = (node as NodeId, now);
         }
     }
-    let is_live = |id: usize| {
-        let tensor = &graph.tensors[id];
+    let is_live = graph.tensors.iter().enumerate().map(|(id, tensor)| {
         counts(id) && (tensor.param.is_some() || (tensor.def <= peak && last_use[id] >= peak))
-    };
-    (0..graph.tensors.len()).map(is_live).collect()
+    });
+    is_live.collect()
 }
 
 /// The last node that needs each tensor; outputs and parameters are needed to the end.

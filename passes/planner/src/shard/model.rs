@@ -157,9 +157,9 @@ impl<'a> Model<'a> {
         let mut splitter = Splitter::default();
         let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
         for block in 0..blocks.members.len() as BlockId {
-            let size = |class| input.size(class);
             let build = || {
-                let menu = Menu::build((graph, blocks), block, mesh, &size, &mut splitter);
+                let menu =
+                    Menu::build((graph, blocks), block, mesh, &|class| input.size(class), &mut splitter);
                 input.forbid.filter(&input, block, menu)
             };
             menus.push(input.unique.menu(block, &menus, build));

@@ -1,10 +1,11 @@
 //! What a node costs under each strategy: gathered once, then asked for every strategy.
 
-use super::free;
+use super::free::{self, Anchor};
 use super::model::Model;
 use super::strategies::{Menu, Strategy, View, axes_on, layout, node_loops, span};
+use phzc_analysis::blocks::Blocks;
 use phzc_analysis::classes::ClassMap;
-use phzc_analysis::graph::{NodeId, NodeKind, TensorId};
+use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_ir::{DType, FusionKind, Opcode, Part, Product, Work};
 use phzc_plan::pricing::{Kernel, Local, kernel, op_secs};
 use smallvec::SmallVec;
@@ -28,41 +29,32 @@ pub struct NodePricer {
 impl NodePricer {
     /// The pricer of a node.
     pub fn new(model: &Model, id: NodeId) -> NodePricer {
-        let (graph, blocks, input) = (model.input.graph, model.input.blocks, &model.input);
+        let (graph, input) = (model.input.graph, &model.input);
         let node = &graph.nodes[id as usize];
         let op = (node.kind == NodeKind::Op).then_some(input.ops[id as usize]).flatten();
-        let tensor = |id: TensorId| &graph.tensors[id as usize];
         let is_stored = |id: TensorId| input.is_stored[id as usize];
-        let menu = blocks.block_of[id as usize].map(|block| &model.menus[block as usize]);
-        let anchor = model.anchors[id as usize].as_ref();
-        let view = |map: &ClassMap| menu.map(|menu| menu.view(map)).unwrap_or_default();
-        let read_view = |slot: usize| match anchor {
-            Some(anchor) => free::through(node, slot, &anchor.view),
-            None => view(blocks.use_map(id, slot)),
-        };
+        let views = Views::new(model, id);
         let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
-            (if is_stored(operand) { tensor(operand).bytes } else { 0.0 }, read_view(slot))
+            let bytes = if is_stored(operand) { graph.tensors[operand as usize].bytes } else { 0.0 };
+            (bytes, views.read(slot))
         });
-        let made = node.results.iter().map(|&result| {
-            let view = anchor.map_or_else(|| view(blocks.def_map(result)), |anchor| anchor.view.clone());
-            (tensor(result).bytes, view, is_stored(result))
-        });
-        let loops = match anchor {
-            Some(anchor) => (0..).zip(&anchor.view).map(|(at, dim)| u8::from(*dim > 0) << at).sum(),
-            None => menu.map_or(0, |menu| menu.mask(&node_loops(graph, blocks, id, |_| true))),
-        };
+        let made = node
+            .results
+            .iter()
+            .map(|&result| (graph.tensors[result as usize].bytes, views.made(result), is_stored(result)));
+        let first = node.operands.first().or(node.results.first());
         let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
         let writes = node.results.iter().any(|&result| is_stored(result));
         NodePricer {
             op,
             kernel: op.map_or(Kernel::Nothing, |op| kernel(op, writes, reads_memory)),
-            dtype: node.operands.first().or(node.results.first()).map_or(DType::F32, |&id| tensor(id).dtype),
+            dtype: first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype),
             trips: node.trips * node.weight,
             work: node.work,
-            loops,
+            loops: views.loops(),
             product: op
                 .filter(|op| op.def().fusion == FusionKind::Matrix)
-                .and_then(|_| product(model, id, menu)),
+                .and_then(|_| product(model, id, views.menu)),
             read: read.collect(),
             made: made.collect(),
         }
@@ -81,12 +73,56 @@ impl NodePricer {
         let parallel = span(axes_on(strategy, self.loops), &model.mesh);
         let work =
             Work { bytes: op.def().touch.bytes(&operands, result, writes), ..self.work * (1.0 / parallel) };
-        let split = |(whole, loops): (Product, [(Part, u8); 3])| {
+        let product = self.product.map(|(whole, loops)| {
             let devices = |mask| span(axes_on(strategy, mask), &model.mesh);
             loops.into_iter().fold(whole, |product, (part, mask)| product.split(part, devices(mask)))
-        };
-        let local = Local { work, product: self.product.map(split), kernel: self.kernel, dtype: self.dtype };
+        });
+        let local = Local { work, product, kernel: self.kernel, dtype: self.dtype };
         self.trips * op_secs(model.input.cluster, &local)
+    }
+}
+
+/// How the loops of a menu lie in what a node reads and makes: its own block's, or that of the block that lays
+/// out what it makes of constants.
+struct Views<'m> {
+    graph: &'m Graph,
+    blocks: &'m Blocks,
+    id: NodeId,
+    menu: Option<&'m Menu>,
+    anchor: Option<&'m Anchor>,
+}
+
+impl<'m> Views<'m> {
+    fn new(model: &'m Model, id: NodeId) -> Views<'m> {
+        let (graph, blocks) = (model.input.graph, model.input.blocks);
+        let menu = blocks.block_of[id as usize].map(|block| &model.menus[block as usize]);
+        Views { graph, blocks, id, menu, anchor: model.anchors[id as usize].as_ref() }
+    }
+
+    fn read(&self, slot: usize) -> View {
+        match self.anchor {
+            Some(anchor) => free::through(&self.graph.nodes[self.id as usize], slot, &anchor.view),
+            None => self.of(self.blocks.use_map(self.id, slot)),
+        }
+    }
+
+    fn made(&self, result: TensorId) -> View {
+        self.anchor.map_or_else(|| self.of(self.blocks.def_map(result)), |anchor| anchor.view.clone())
+    }
+
+    fn of(&self, map: &ClassMap) -> View {
+        self.menu.map(|menu| menu.view(map)).unwrap_or_default()
+    }
+
+    /// The menu's loops (a bit each) that the node has.
+    fn loops(&self) -> u8 {
+        match self.anchor {
+            Some(anchor) => (0..).zip(&anchor.view).map(|(at, dim)| u8::from(*dim > 0) << at).sum(),
+            None => {
+                let loops = || node_loops(self.graph, self.blocks, self.id, |_| true);
+                self.menu.map_or(0, |menu| menu.mask(&loops()))
+            }
+        }
     }
 }
 

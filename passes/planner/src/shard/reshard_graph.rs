@@ -133,12 +133,9 @@ impl Layouts {
     /// Sums over `axes` by one collective: done whole, or scattered along dimensions.
     fn reduced(&self, layout: Layout, axes: AxisMask, partial: AxisMask) -> Vec<Step> {
         let step = |kind, layout| Step { moves: smallvec![Move { kind: Some(kind), axes, layout }], partial };
-        let is_minor = |layout: &Layout, axis: usize| {
-            layout.dim_of(axis).is_some_and(|dim| layout.axes_of(dim).last() == Some(axis))
-        };
         let split = |layouts: Vec<Layout>, axis: usize| -> Vec<Layout> {
             let split = layouts.into_iter().flat_map(|layout| self.split(layout, axis));
-            split.filter(|layout| is_minor(layout, axis)).collect()
+            split.filter(|it| it.dim_of(axis).and_then(|dim| it.axes_of(dim).last()) == Some(axis)).collect()
         };
         let scattered = axes_of(axes).fold(vec![layout], split);
         let scatters = scattered.into_iter().map(|layout| step(Collective::ReduceScatter, layout));

@@ -78,10 +78,10 @@ fn form(model: &mut Model, it: &Shared) -> Form {
     let (mut each, mut only) = (Vec::new(), Vec::new());
     for (&(source, made), home) in sources.iter().zip(&home) {
         for &target in &targets {
-            let mut secs = |from: Source| it.trips * model.move_secs(it.tensor, from, target);
-            let apart = secs(source);
+            let apart = it.trips * model.move_secs(it.tensor, source, target);
+            let shared = made.map(|(made, _)| it.trips * model.move_secs(it.tensor, made, target));
             each.push(apart);
-            only.push(made.map_or(apart, |(made, _)| secs(made).min(home + apart)));
+            only.push(shared.map_or(apart, |shared| shared.min(home + apart)));
         }
     }
     Form { place, n_wanted: targets.len(), home, each, only }

@@ -163,19 +163,21 @@ fn plain(splits: &[Split], n_axes: usize, form: usize) -> Name {
     Name { form, text: format!("{result} = {left} x {right}{at}{reduction}"), axes }
 }
 
+fn letter(role: Role) -> char {
+    match role {
+        Role::Batch => 'b',
+        Role::Left => 'i',
+        Role::Contracted => 'k',
+        Role::Right => 'j',
+    }
+}
+
 /// `SbSi = SbSi x SbR @ {0,1}`: only the split loops are named.
 fn batched(splits: &[Split], n_axes: usize, form: usize) -> Name {
     let is_all_batch = splits.iter().all(|split| split.role == Role::Batch);
     let letters = |roles: [Role; 3], tensor: Option<usize>| {
-        let subscript = |role| match role {
-            Role::Batch => 'b',
-            Role::Left => 'i',
-            Role::Contracted => 'k',
-            Role::Right => 'j',
-        };
-        let of = |role: Role| {
-            let letter = move |split: &Split| format!("S{}{}", subscript(role), number(split));
-            present(splits, role, tensor).map(letter).collect::<String>()
+        let of = |role: Role| -> String {
+            present(splits, role, tensor).map(|split| format!("S{}{}", letter(role), number(split))).collect()
         };
         let rest = format!("{}{}", of(roles[1]), of(roles[2]));
         let batch = if is_all_batch { "Sb".to_owned() } else { of(roles[0]) };

@@ -118,26 +118,25 @@ impl Cutter<'_> {
         let own: Vec<InstrId> = ids.by_ref().collect();
         let mut order: Vec<usize> = (0..keep.len()).collect();
         order.sort_by_key(|&at| of[at]);
-        let inner = |at: usize| of[at].is_some_and(|layer| (1..n - 1).contains(&layer));
         let mut stands: Vec<[InstrId; 2]> = own.iter().map(|&id| [id; 2]).collect();
-        for &at in order.iter().filter(|&&at| inner(at) && of[at] > Some(1)) {
+        for &at in order.iter().filter(|&&at| of[at].is_some_and(|layer| (2..n - 1).contains(&layer))) {
             stands[at][0] = self.copies.prev[at].map_or(own[at], |before| stands[before.index()][0]);
         }
-        for &at in order.iter().rev().filter(|&&at| inner(at) && of[at] < Some(n - 2)) {
+        for &at in order.iter().rev().filter(|&&at| of[at].is_some_and(|layer| (1..n - 2).contains(&layer))) {
             stands[at][1] = self.copies.next[at].map_or(own[at], |after| stands[after.index()][1]);
         }
-        let kept = || (0..keep.len()).filter(|&at| keep[at]);
+        let kept = (0..keep.len()).filter(|&at| keep[at]);
         let place = |layer: usize| if layer < 2 { layer } else { layer + 4 - n };
-        let left = |other: Option<InstrId>| other.filter(|&id| keep[id.index()]).map(|id| own[id.index()]);
-        let beside = |at: usize| [left(self.copies.prev[at]), left(self.copies.next[at])];
-        let twin = |at: usize| (of[at] == Some(n - 2)).then(|| stands[at][0]);
-        let (places, twins) = (kept().map(|at| of[at].map(place)).collect(), kept().map(twin).collect());
+        let beside = |at: usize| {
+            let others = [self.copies.prev[at], self.copies.next[at]];
+            others.map(|other| other.filter(|&id| keep[id.index()]).map(|id| own[id.index()]))
+        };
         Short {
-            place: places,
-            twin: twins,
+            place: kept.clone().map(|at| of[at].map(place)).collect(),
+            twin: kept.clone().map(|at| (of[at] == Some(n - 2)).then(|| stands[at][0])).collect(),
             n_layers: n,
-            neighbours: kept().map(beside).collect(),
-            whole_of: kept().map(InstrId::new).collect(),
+            neighbours: kept.clone().map(beside).collect(),
+            whole_of: kept.map(InstrId::new).collect(),
             layer_of: of,
             stands,
             module: Module { entry: module.entry, ..short },

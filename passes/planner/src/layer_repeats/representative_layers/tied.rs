@@ -5,54 +5,68 @@ use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId};
 
+/// A node of the last inner layer, its twin in the first one, and the blocks of both.
+struct Pair {
+    own: NodeId,
+    twin: NodeId,
+    from: BlockId,
+    to: BlockId,
+}
+
 impl Short {
     /// Per block: the one that it must be laid out as, which is itself but for the last inner layer's.
     ///
     /// A block that other layers share is laid out as it is best for them. `None` where one layer's values
     /// would then be read by the next as they do not lie.
     pub fn tied(&self, graph: &Graph, blocks: &Blocks) -> Option<Vec<BlockId>> {
+        let pairs = self.pairs(graph, blocks)?;
+        let is_apart = self.is_apart(graph, blocks, &pairs);
+        let mut torn = pairs.iter().filter(|it| it.from != it.to && is_apart[it.from as usize]);
+        if torn.any(|it| self.crosses(graph, it.own)) {
+            return None;
+        }
+        let mut tied: Vec<BlockId> = (0..blocks.members.len() as BlockId).collect();
+        for it in pairs.iter().filter(|it| !is_apart[it.from as usize]) {
+            tied[it.from as usize] = it.to;
+        }
+        tied.iter().all(|&to| tied[to as usize] == to).then_some(tied)
+    }
+
+    /// The nodes in blocks that have twins. `None` where only one of both is in a block.
+    fn pairs(&self, graph: &Graph, blocks: &Blocks) -> Option<Vec<Pair>> {
         let nodes = self.nodes(graph);
-        let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| blocks.loops(members)).collect();
-        let mut tied: Vec<Option<BlockId>> = vec![None; blocks.members.len()];
-        let mut is_apart = vec![false; blocks.members.len()];
         let mut pairs = Vec::new();
         for (own, twin) in nodes.iter().zip(&self.twin) {
             let (Some(own), Some(twin)) = (*own, twin.and_then(|twin| nodes[twin.index()])) else { continue };
-            let block = |node: NodeId| blocks.block_of[node as usize];
-            let (from, to) = match (block(own), block(twin)) {
-                (Some(from), Some(to)) => (from, to),
-                (None, None) => continue,
+            match (blocks.block_of[own as usize], blocks.block_of[twin as usize]) {
+                (Some(from), Some(to)) => pairs.push(Pair { own, twin, from, to }),
+                (None, None) => {}
                 _ => return None,
-            };
-            let is_like = lie_alike(graph, blocks, &loops, (own, from), (twin, to));
-            is_apart[from as usize] |= !is_like || tied[from as usize].is_some_and(|known| known != to);
-            tied[from as usize] = Some(to);
-            pairs.push((own, from, to));
+            }
         }
+        Some(pairs)
+    }
+
+    /// Per block: whether it cannot be laid out as its twin.
+    fn is_apart(&self, graph: &Graph, blocks: &Blocks, pairs: &[Pair]) -> Vec<bool> {
+        let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| blocks.loops(members)).collect();
+        let place = |&node: &NodeId| self.place(&graph.nodes[node as usize]);
+        let inner = blocks.members.iter().map(|it| it.iter().map(place).all(|it| it == Some(LAST_INNER)));
+        let mut is_apart: Vec<bool> = inner.map(|is_inner| !is_inner).collect();
         // What is in no layer and in one block with one inner layer only makes that another block than the
         // other's.
-        let n_common = |block: BlockId| {
-            let place = |node: &&NodeId| self.place(&graph.nodes[**node as usize]).is_none();
-            blocks.members[block as usize].iter().filter(place).count()
+        let size = |block: BlockId| {
+            let n_common = blocks.members[block as usize].iter().map(place).filter(Option::is_none).count();
+            (n_common, loops[block as usize].len())
         };
-        let n_loops = |block: BlockId| loops[block as usize].len();
-        for &(_, from, to) in pairs.iter().filter(|(_, from, to)| from != to) {
-            is_apart[from as usize] |= n_common(from) != n_common(to) || n_loops(from) != n_loops(to);
+        let mut known: Vec<Option<BlockId>> = vec![None; blocks.members.len()];
+        for it in pairs {
+            let is_other = known[it.from as usize].replace(it.to).is_some_and(|known| known != it.to);
+            is_apart[it.from as usize] |= is_other
+                || !lie_alike(graph, blocks, &loops, it)
+                || it.from != it.to && size(it.from) != size(it.to);
         }
-        for (block, members) in blocks.members.iter().enumerate() {
-            let is_inner = |&node: &NodeId| self.place(&graph.nodes[node as usize]) == Some(LAST_INNER);
-            is_apart[block] |= !members.iter().all(is_inner);
-        }
-        let is_alike = |from: BlockId, to: BlockId| from == to || !is_apart[from as usize];
-        let crosses = |node: NodeId| self.crosses(graph, node);
-        if pairs.iter().any(|&(own, from, to)| !is_alike(from, to) && crosses(own)) {
-            return None;
-        }
-        let to = |(block, to): (BlockId, Option<BlockId>)| {
-            to.filter(|_| !is_apart[block as usize]).unwrap_or(block)
-        };
-        let found: Vec<BlockId> = (0..).zip(tied).map(to).collect();
-        found.iter().all(|&to| found[to as usize] == to).then_some(found)
+        is_apart
     }
 
     /// Whether another layer reads what a node makes.
@@ -66,16 +80,10 @@ impl Short {
 }
 
 /// Whether the loops of two blocks, by their order, are at the same places of what two nodes read and make.
-fn lie_alike(
-    graph: &Graph,
-    blocks: &Blocks,
-    loops: &[Vec<ClassId>],
-    (a, a_block): (NodeId, BlockId),
-    (b, b_block): (NodeId, BlockId),
-) -> bool {
+fn lie_alike(graph: &Graph, blocks: &Blocks, loops: &[Vec<ClassId>], pair: &Pair) -> bool {
     let places = |map: &ClassMap, block: BlockId| -> Vec<Vec<Option<usize>>> {
-        let place = |class: &ClassId| loops[block as usize].binary_search(class).ok();
-        map.iter().map(|dim| dim.iter().map(place).collect()).collect()
+        let loops = &loops[block as usize];
+        map.iter().map(|dim| dim.iter().map(|class| loops.binary_search(class).ok()).collect()).collect()
     };
     let all = |node: NodeId, block: BlockId| -> Vec<Vec<Vec<Option<usize>>>> {
         let it = &graph.nodes[node as usize];
@@ -83,5 +91,5 @@ fn lie_alike(
         let made = it.results.iter().map(|&result| blocks.def_map(result));
         read.chain(made).map(|map| places(map, block)).collect()
     };
-    all(a, a_block) == all(b, b_block)
+    all(pair.own, pair.from) == all(pair.twin, pair.to)
 }

@@ -43,18 +43,20 @@ impl StageTable<'_> {
                 least[stage + 1][end] = all.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a layer");
             }
         }
-        let mut starts = Vec::new();
-        let (mut end, is_possible) = (n_layers, least[n_stages][n_layers].0.is_finite());
+        if !least[n_stages][n_layers].0.is_finite() {
+            return None;
+        }
+        let (mut starts, mut end) = (Vec::new(), n_layers);
         for stage in (0..n_stages).rev() {
             end = least[stage + 1][end].1;
             starts.push(end);
         }
         starts.reverse();
-        let secs = |starts: &Vec<usize>| self.step_secs(starts);
-        let climbed = || if n_stages > MAX_CLIMBED { starts.clone() } else { self.climbed(starts.clone()) };
-        let both = || [starts.clone(), climbed()];
-        let best = || both().into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
-        is_possible.then(best).flatten()
+        if n_stages > MAX_CLIMBED {
+            return Some(starts);
+        }
+        let climbed = self.climbed(starts.clone());
+        [starts, climbed].into_iter().min_by(|a, b| self.step_secs(a).total_cmp(&self.step_secs(b)))
     }
 
     /// Moves boundaries by a layer as long as that makes a step shorter.

@@ -40,8 +40,8 @@ pub fn step_secs(stages: &[Times], n_microbatches: usize, schedule: Schedule) ->
             sum(&|it| it.secs) + n_further * (most(&|it| it.forward_secs) + backward)
         }
         Schedule::ZeroBubble => {
-            let put_off = |it: &Times| it.weight_secs.min(it.forward_secs);
-            let filled = 2.0 * (sum(&put_off) - most(&put_off));
+            let put_off = stages.iter().map(|it| it.weight_secs.min(it.forward_secs));
+            let filled = 2.0 * (put_off.clone().sum::<f64>() - put_off.fold(0.0, f64::max));
             (one_f_one_b - filled).max((n_further + 1.0) * longest)
         }
         Schedule::Interleaved(_) => replayed_secs(stages, n_microbatches, schedule),

@@ -116,8 +116,8 @@ const SINK: usize = 1;
 
 impl Network {
     fn new(values: &[Value], price: f64) -> Network {
-        let worth = |value: &Value| value.secs.unwrap_or(0.0) + price * value.bytes.unwrap_or(0.0);
-        let all: f64 = values.iter().map(worth).sum();
+        let worth = values.iter().map(|it| it.secs.unwrap_or(0.0) + price * it.bytes.unwrap_or(0.0));
+        let all: f64 = worth.sum();
         let capacity = |secs: f64| (secs * TOTAL / all.max(1e-30)) as u64;
         let (never, mut graph) = (2 * TOTAL as u64, DiGraph::new());
         (0..2 + 2 * values.len()).for_each(|_| _ = graph.add_node(()));

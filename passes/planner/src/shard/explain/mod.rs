@@ -125,11 +125,12 @@ fn shape(model: &Model, node: NodeId, menu: &Menu, strategy: &Strategy) -> Consi
         |tensor: u32, layout: Layout| layout.named(graph.tensors[tensor as usize].dims.len(), &model.mesh);
     let read =
         |slot: usize| text(it.operands[slot], layout(strategy, &menu.view(blocks.use_map(node, slot))));
-    let made = |tensor: u32| text(tensor, layout(strategy, &menu.view(blocks.def_map(tensor))));
+    let made = it.results.first();
+    let made = made.map(|&tensor| text(tensor, layout(strategy, &menu.view(blocks.def_map(tensor)))));
     Considered {
         name: it.is_contraction.then(|| strategy_map::name(model, node, strategy)),
         operands: (0..it.operands.len()).map(read).collect(),
-        result: it.results.first().map(|&tensor| made(tensor)).unwrap_or_default(),
+        result: made.unwrap_or_default(),
         terms: Vec::new(),
         memory_bytes: 0.0,
         verdict: Verdict::Chosen,

@@ -16,6 +16,22 @@ pub enum Type {
     Bad,
 }
 
+impl Type {
+    fn number(self) -> Option<usize> {
+        match self {
+            Type::Num(number) => Some(number as usize),
+            _ => None,
+        }
+    }
+
+    fn value(self) -> Option<(Layout, u8, bool)> {
+        match self {
+            Type::Value(layout, partial, applied) => Some((layout, partial, applied)),
+            _ => None,
+        }
+    }
+}
+
 /// What an op does with each of its loops.
 pub type Kinds = SmallVec<[FactorKind; 8]>;
 
@@ -81,67 +97,39 @@ impl Typing {
 
     /// The type of a node from its children's.
     pub fn type_of(&self, node: &Move, child: impl Fn(Id) -> Type) -> Type {
-        let value = |id: Id| match child(id) {
-            Type::Value(layout, partial, applied) => Some((layout, partial, applied)),
-            _ => None,
-        };
-        let typed = || match *node {
+        let typed = match *node {
             Move::Num(number) => Some(Type::Num(number)),
             Move::Leaf => Some(Type::Value(self.source.0, self.source.1, false)),
-            Move::Apply([t]) => {
-                let (layout, ..) = value(t).filter(|&(_, partial, applied)| partial == 0 && !applied)?;
-                let (layout, partial) = self.apply(layout)?;
-                Some(Type::Value(layout, partial, true))
-            }
-            _ => {
-                let (_, partial, applied) = value(*node.children().last()?)?;
-                let has = |dim: usize| self.has(dim, applied);
-                let is_partial = |axis: usize| axis < MAX_AXES && partial >> axis & 1 == 1;
-                let (layout, reduced) = self.moved(node, &child, has, is_partial)?;
-                Some(Type::Value(layout, partial & !reduced, applied))
-            }
+            Move::Apply([t]) => match child(t) {
+                Type::Value(layout, 0, false) => {
+                    self.apply(layout).map(|(to, sums)| Type::Value(to, sums, true))
+                }
+                _ => None,
+            },
+            _ => self.moved(node, child),
         };
-        typed().unwrap_or(Type::Bad)
+        typed.unwrap_or(Type::Bad)
     }
 
-    /// The layout after a movement, and the axes that it reduces.
-    fn moved(
-        &self,
-        node: &Move,
-        child: impl Fn(Id) -> Type,
-        has: impl Fn(usize) -> bool,
-        is_partial: impl Fn(usize) -> bool,
-    ) -> Option<(Layout, u8)> {
-        let num = |id: Id| match child(id) {
-            Type::Num(number) => Some(number as usize),
-            _ => None,
+    /// The type after a movement.
+    fn moved(&self, node: &Move, child: impl Fn(Id) -> Type) -> Option<Type> {
+        let (&value, numbers) = node.children().split_last()?;
+        let (at, partial, applied) = child(value).value()?;
+        let numbers: SmallVec<[usize; 3]> =
+            numbers.iter().map(|&id| child(id).number()).collect::<Option<_>>()?;
+        let is_partial = |axis: usize| axis < MAX_AXES && partial >> axis & 1 == 1;
+        let slice = |layout, axis, dim| self.slice(layout, axis, dim).filter(|_| self.has(dim, applied));
+        let (layout, reduced) = match (node, &numbers[..]) {
+            (Move::AllGather(_), &[axis, dim]) => (self.gather(at, axis, dim)?, 0),
+            (Move::Slice(_), &[axis, dim]) if !is_partial(axis) => (slice(at, axis, dim)?, 0),
+            (Move::ReduceScatter(_), &[axis, dim]) if is_partial(axis) => (slice(at, axis, dim)?, 1 << axis),
+            (Move::AllReduce(_), &[axis]) if is_partial(axis) => (at, 1 << axis),
+            (Move::AllToAll(_), &[axis, from, to]) if from != to => {
+                (slice(self.gather(at, axis, from)?, axis, to)?, 0)
+            }
+            (Move::Permute(_), &[from, to, dim]) if !is_partial(to) => (self.permute(at, from, to, dim)?, 0),
+            _ => return None,
         };
-        let layout = |id: Id| match child(id) {
-            Type::Value(layout, ..) => Some(layout),
-            _ => None,
-        };
-        let slice = |layout, axis, dim| self.slice(layout, axis, dim).filter(|_| has(dim));
-        Some(match *node {
-            Move::Num(_) | Move::Leaf | Move::Apply(_) => return None,
-            Move::AllGather([axis, dim, t]) => (self.gather(layout(t)?, num(axis)?, num(dim)?)?, 0),
-            Move::Slice([axis, dim, t]) => {
-                let axis = num(axis).filter(|&axis| !is_partial(axis))?;
-                (slice(layout(t)?, axis, num(dim)?)?, 0)
-            }
-            Move::ReduceScatter([axis, dim, t]) => {
-                let axis = num(axis).filter(|&axis| is_partial(axis))?;
-                (slice(layout(t)?, axis, num(dim)?)?, 1 << axis)
-            }
-            Move::AllReduce([axis, t]) => (layout(t)?, 1 << num(axis).filter(|&axis| is_partial(axis))?),
-            Move::AllToAll([axis, from, to, t]) => {
-                let axis = num(axis)?;
-                let gathered = self.gather(layout(t)?, axis, num(from)?).filter(|_| num(from) != num(to))?;
-                (slice(gathered, axis, num(to)?)?, 0)
-            }
-            Move::Permute([from, to, dim, t]) => {
-                let to = num(to).filter(|&axis| !is_partial(axis))?;
-                (self.permute(layout(t)?, num(from)?, to, num(dim)?)?, 0)
-            }
-        })
+        Some(Type::Value(layout, partial & !reduced, applied))
     }
 }
