@@ -97,12 +97,11 @@ impl<'a> Judge<'a> {
 
     /// An update that reads what each microbatch has a part of.
     fn update_of_parts(&self, node: &Node) -> Option<String> {
-        let is_part = |tensor: &&TensorId| self.shares.varies[**tensor as usize];
-        let is_made = |tensor: &&TensorId| self.shares.graph.tensors[**tensor as usize].param.is_none();
-        let parts = || node.operands.iter().filter(is_part);
-        let read = parts().find(is_made).or_else(|| parts().next())?;
-        let of = self.shares.graph.tensors[*read as usize].def;
-        let maker = &self.shares.graph.nodes[of as usize];
+        let (graph, varies) = (self.shares.graph, &self.shares.varies);
+        let parts = node.operands.iter().filter(|&&it| varies[it as usize]);
+        let mut parts = parts.map(|&it| &graph.tensors[it as usize]);
+        let read = parts.clone().find(|it| it.param.is_none()).or_else(|| parts.next())?;
+        let maker = &graph.nodes[read.def as usize];
         let is_by_update = maker.kind != NodeKind::Source && self.phase(maker) == Phase::Update;
         // Said of the first.
         (!is_by_update).then(|| {
