@@ -1,6 +1,8 @@
 //! Rules about the repository that no other tool checks.
 
 mod common;
+#[path = "tidy/functions.rs"]
+mod functions;
 
 use common::{files, root};
 use phzc_passes::registry::PASSES;
