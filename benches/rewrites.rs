@@ -1,5 +1,6 @@
 //! What each rewrite that changes a layout is worth: the plan of every program of the corpus and of
-//! `examples/` without it; and how far the planner's price of a plan is from what the report says of its text.
+//! `examples/` without it; and how far the planner's price of a plan is from what the report says of its
+//! text.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

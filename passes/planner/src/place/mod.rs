@@ -289,41 +289,49 @@ impl Problem<'_> {
         if self.recompute == Recompute::Never { 1.0 } else { MAY_SAVE }
     }
 
+    /// Whether one stage is sketched like others, unless it is as `shard` left it: of many layers only the
+    /// best texts are written.
+    fn is_late(&self) -> bool {
+        self.subject.short.is_some() && self.counts[0] == 1
+    }
+
+    /// All devices as one stage.
+    fn one_stage(&self) -> Evaluated {
+        match self.is_late() {
+            true => self.as_sharded(),
+            // What is read as it was made is tried first: computing again is to be faster.
+            false if self.counts[0] == 1 => self.as_sharded().or_else_faster(self.made, || self.unstaged()),
+            false => self.unstaged(),
+        }
+    }
+
+    /// Layouts for some numbers of stages, each unless it provably takes `best_secs` or longer; one stage is
+    /// of the problem `alone`.
+    fn sketched_all<'p>(
+        &'p self,
+        alone: &'p Problem<'p>,
+        counts: &[usize],
+        best_secs: f64,
+    ) -> Vec<(usize, std::result::Result<Sketched<'p>, Evaluated>)> {
+        let problem = |count: usize| if count == 1 { alone } else { self };
+        counts.par_iter().map(|&count| (count, problem(count).sketched(count, best_secs))).collect()
+    }
+
     /// The best placement on `wanted` stages, or on any number of them (0).
     fn best(&self, wanted: usize) -> Result<Placement> {
         let (one, many) = self.stage_counts(wanted)?;
-        // Of many layers only the best are written: one stage is sketched like others, unless it is as
-        // `shard` left it.
-        let is_late = self.subject.short.is_some() && self.counts[0] == 1;
-        let alone = self.alone();
-        let one_stage = |_: &usize| match is_late {
-            true => alone.as_sharded(),
-            // What is read as it was made is tried first: computing again is to be faster.
-            false if self.counts[0] == 1 => alone.as_sharded().or_else_faster(self.made, || alone.unstaged()),
-            false => alone.unstaged(),
-        };
-        let unsketched = || -> Vec<Evaluated> { one.iter().map(one_stage).collect() };
-        let sketch = |counts: &[usize], best: f64| -> Vec<_> {
-            counts
-                .par_iter()
-                .map(|&count| {
-                    (count, if count == 1 { alone.sketched(1, best) } else { self.sketched(count, best) })
-                })
-                .collect()
-        };
-        let is_open = |tried: &[Evaluated]| {
-            !self.is_given && (is_late || tried.iter().any(|tried| !self.is_as_sharded(tried)))
-        };
-        let all = [&one[..], &many].concat();
-        let others = Neighborhood::of(self);
-        let is_long = is_late && !self.is_given && self.sharded.entry().instrs.len() > LONG;
+        let (alone, others, all) = (self.alone(), Neighborhood::of(self), [&one[..], &many].concat());
+        let unsketched = || -> Vec<Evaluated> { one.iter().map(|_| alone.one_stage()).collect() };
+        let is_long = self.is_late() && !self.is_given && self.sharded.entry().instrs.len() > LONG;
         let (mut tried, early) = match is_long {
-            true => rayon::join(unsketched, || sketch(&all, f64::INFINITY)),
+            true => rayon::join(unsketched, || self.sketched_all(&alone, &all, f64::INFINITY)),
             false => (unsketched(), Vec::new()),
         };
         let best = tried.iter().map(Evaluated::time_secs).fold(f64::INFINITY, f64::min);
-        let some = if is_open(&tried) { &all[..] } else { &many[..] };
-        let sketched = if is_long { early } else { sketch(some, self.may_save() * best) };
+        let is_open =
+            !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
+        let some = if is_open { &all[..] } else { &many[..] };
+        let sketched = if is_long { early } else { self.sketched_all(&alone, some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
@@ -333,7 +341,7 @@ impl Problem<'_> {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
             tried.push(Evaluated::Slower(self.unequal_floor_secs()));
         }
-        if is_late && best.is_infinite() && self.recompute != Recompute::All {
+        if self.is_late() && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| alone.unstaged()));
         }
         let found = pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited());

@@ -1,6 +1,6 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
-use phzc_analysis::blocks::Blocks;
+use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::{Graph, Node, NodeId, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
@@ -31,12 +31,8 @@ pub fn condition_runs(module: &Module) -> f64 {
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
-    // What depends on constants only has no note of a phase.
-    let is_free = |node: NodeId| {
-        graph.nodes[node as usize].results.iter().all(|&result| graph.tensors[result as usize].is_free)
-    };
-    let phase = |node: NodeId| if is_free(node) { Phase::Forward } else { blocks.phases[node as usize] };
-    let region = |node: NodeId| (blocks.block_of[node as usize], phase(node));
+    let regions: Vec<(Option<BlockId>, Phase)> =
+        (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
     let mut is_stored = vec![true; graph.tensors.len()];
     for (id, node) in graph.nodes.iter().enumerate() {
         let Some(op) = ops[id] else { continue };
@@ -44,7 +40,7 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
             let uses = graph.tensors[result as usize].uses.iter();
             let reader = |&(reader, _): &(NodeId, u32)| Reader {
                 op: ops[reader as usize].unwrap_or(Opcode::Tuple),
-                is_same_region: region(reader) == region(id as NodeId),
+                is_same_region: regions[reader as usize] == regions[id],
             };
             let output =
                 is_output[result as usize].then_some(Reader { op: Opcode::Tuple, is_same_region: false });
@@ -57,6 +53,13 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
         }
     }
     is_stored
+}
+
+/// Where a node fuses: its block and its phase. What depends on constants only has no note of a phase.
+fn region(graph: &Graph, blocks: &Blocks, node: usize) -> (Option<BlockId>, Phase) {
+    let mut results = graph.nodes[node].results.iter();
+    let is_free = results.all(|&result| graph.tensors[result as usize].is_free);
+    (blocks.block_of[node], if is_free { Phase::Forward } else { blocks.phases[node] })
 }
 
 /// The same where the backward part may make any value of the forward part again, next to who reads it: what

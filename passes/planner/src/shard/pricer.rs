@@ -82,8 +82,8 @@ impl NodePricer {
     }
 }
 
-/// How the loops of a menu lie in what a node reads and makes: its own block's, or that of the block that lays
-/// out what it makes of constants.
+/// How the loops of a menu lie in what a node reads and makes: its own block's, or that of the block that
+/// lays out what it makes of constants.
 struct Views<'m> {
     graph: &'m Graph,
     blocks: &'m Blocks,
