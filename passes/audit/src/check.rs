@@ -13,14 +13,17 @@
 //!   ([`phzc_plan::derive::order`]).
 //! * The update works on sums over microbatches, forward and backward on microbatches (`accumulate`), and
 //!   every device has its part of each.
-//! * A device's memory suffices, by liveness ([`phzc_plan::memory`]).
+//! * A device's memory suffices, by a replay of its tasks (`memory`); the planner's own figure
+//!   ([`phzc_plan::memory`]) only says in a message what fills it.
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
 
 mod accumulate;
+mod memory;
 #[cfg(test)]
 mod tests;
 
+use memory::GroupPeak;
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, counted};
@@ -28,7 +31,7 @@ use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::{
     BatchSplit, Facts, Problem, batch_splits_of, derive, is_planned, known, listed, order,
 };
-use phzc_plan::memory::{StageMemory, amount, largest_at_peak, memory_of};
+use phzc_plan::memory::{amount, largest_at_peak};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -98,31 +101,25 @@ fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -
 
 /// Whether every stage's devices have the memory that they need.
 fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
-    let memory = memory_of(module, facts, cluster);
     let n_needed = facts.header.n_devices();
     if n_needed > cluster.n_devices() {
         let needed = counted(n_needed, "device");
         let message = format!("the plan is for {needed}, `{}` has {}", cluster.name, cluster.n_devices());
         return Err(Diagnostic::error(message).help("plan again for this cluster"));
     }
-    match memory.stages.iter().position(|stage| stage.peak_bytes > memory.limit_bytes) {
-        Some(stage) => Err(too_large(module, facts, &memory.stages[stage], stage, cluster)),
+    let (groups, limit_bytes) = (memory::replay(module, facts, cluster), cluster.accelerator.usable_bytes());
+    match groups.iter().position(|group| group.peak_bytes > limit_bytes) {
+        Some(group) => Err(too_large(module, facts, &groups[group], group, cluster)),
         None => Ok(()),
     }
 }
 
-fn too_large(
-    module: &Module,
-    facts: &Facts,
-    it: &StageMemory,
-    stage: usize,
-    cluster: &Cluster,
-) -> Diagnostic {
+fn too_large(module: &Module, facts: &Facts, it: &GroupPeak, group: usize, cluster: &Cluster) -> Diagnostic {
     let header = &facts.header;
     let whose = match (header.interleaving(), header.meshes.len()) {
-        (Some(_), _) => format!("device group {} ", header.group(stage)),
+        (Some(_), _) => format!("device group {group} "),
         (None, 1) => "the plan ".to_owned(),
-        (None, _) => format!("stage {stage} "),
+        (None, _) => format!("stage {group} "),
     };
     let (device, limit) = (&cluster.accelerator.name, amount(cluster.accelerator.usable_bytes()));
     let message =
@@ -133,7 +130,8 @@ fn too_large(
         Some(peak) => error.note(known(peak.span), format!("most is in use at `{}`", peak.name)),
         None => error,
     };
-    let error = match largest_at_peak(module, facts, stage) {
+    // The first stage of a group has its number.
+    let error = match largest_at_peak(module, facts, group) {
         Some(largest) => error.note(None, largest),
         None => error,
     };

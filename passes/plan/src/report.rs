@@ -280,6 +280,12 @@ impl Plan {
 }
 
 /// The times of one microbatch on each stage and between stages.
+pub fn pipeline_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Pipeline {
+    let prices = price::stages(module, facts, cluster);
+    pipeline(facts, &prices, &sends::sends(module, facts, cluster))
+}
+
+/// The same of what is priced already.
 fn pipeline(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> Pipeline {
     Pipeline {
         forward_secs: prices.iter().map(|price| price.forward_secs).collect(),
