@@ -1,11 +1,46 @@
 //! What fills a stage's memory, in words.
 
-use super::at_peak;
+use super::sweep::Sweep;
+use super::{in_flight, with_sweep};
 use crate::derive::Facts;
-use phzc_ir::{InstrId, Module};
+use phzc_ir::{InstrId, Module, Opcode};
 
 /// How many values of a peak are listed.
 const MAX_LARGEST: usize = 5;
+
+/// What is there when a stage needs most, largest first: instructions of the entry, and their bytes on one
+/// device, of all microbatches in flight.
+pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f64)> {
+    let (group, n_held) = (facts.header.group(stage), in_flight(facts, stage));
+    with_sweep(module, facts, |sweep| {
+        let Some(at) = (Sweep { group, n_held: in_flight(facts, group), ..sweep }).entry().at else {
+            return Vec::new();
+        };
+        let sweep = Sweep { group, n_held, held: None, ..sweep };
+        let of = |id| (id, sweep.bytes_at(id, at));
+        let mut found: Vec<(InstrId, f64)> =
+            module.entry().iter().map(|(id, _)| of(id)).filter(|(_, bytes)| *bytes > 0.0).collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found
+    })
+}
+
+impl Sweep<'_> {
+    /// Bytes of an instruction's values that are there at another.
+    fn bytes_at(&self, id: InstrId, at: InstrId) -> f64 {
+        let entry = self.module.entry;
+        let Some(live) = &self.lives[entry.index()] else { return 0.0 };
+        let (reused, is_param) = (self.reused(live), self.module.entry().instr(id).op == Opcode::Parameter);
+        let mut sum = 0.0;
+        for (leaf, value) in live.values(id).enumerate().filter(|(_, value)| !reused.contains(value)) {
+            let is_lasting = self.lasting.is_some_and(|lasting| lasting.since(value).is_some());
+            let end = if is_param { self.facts.comps[entry.index()].len() } else { self.end(live, value) };
+            let is_there = (id <= at || is_lasting || is_param) && end >= at.index();
+            sum += if is_there { self.value_bytes(entry, id, leaf, Some(end)) } else { 0.0 };
+        }
+        sum
+    }
+}
 
 /// The largest values that are there when a stage needs most.
 pub fn largest_at_peak(module: &Module, facts: &Facts, stage: usize) -> Option<String> {

@@ -1,6 +1,7 @@
-//! What a stage holds where gradients of weights are put off: more than the order of the text shows.
+//! What a stage holds of microbatches that are not under way: more than the order of the text shows.
 //!
-//! A microbatch is in one of two states between its tasks: it waits for gradients, with all that its forward
+//! Where backward runs in one piece, each keeps what its forward part has saved. Where gradients of weights are
+//! put off, a microbatch is in one of two states between its tasks: it waits for gradients, with all that its forward
 //! part has saved; or its gradients of weights are put off, with what they read: saved values and gradients.
 //! No more microbatches than [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the first state,
 //! none that is under way counted, and no more than
@@ -8,8 +9,10 @@
 //! over the text has its values, those that are put off for until the last backward instruction, and
 //! gradients among them from the start.
 
+use super::lasting::is_cut;
 use super::live::{Arrival, Live, is_passed_on};
-use crate::derive::{Facts, InstrFacts, Nature, Phase, is_naming, put_off_of_plan};
+use crate::derive::{Facts, InstrFacts, Nature, Phase, is_naming, operand_origins, put_off_of_plan};
+use phzc_cost::Schedule;
 use phzc_ir::{InstrId, Module, Opcode};
 use std::collections::BTreeSet;
 
@@ -38,20 +41,31 @@ struct Bytes {
 }
 
 impl<'a> Held<'a> {
+    /// What stages hold that have devices of their own; nothing of a step that is not cut into tasks.
+    pub fn of_plan(module: &'a Module, facts: &'a Facts, live: &'a Live) -> Option<Held<'a>> {
+        let put_off = match facts.header.schedule {
+            Schedule::Interleaved(_) => return None,
+            Schedule::ZeroBubble => Held::new(module, facts, live),
+            Schedule::GPipe | Schedule::OneFOneB => None,
+        };
+        put_off.or_else(|| is_cut(facts).then(|| Held::in_one_piece(module, facts, live)))
+    }
+
     /// What the entry's backward part puts off; nothing if it has none.
     pub fn new(module: &'a Module, facts: &'a Facts, live: &'a Live) -> Option<Held<'a>> {
         let own = &facts.comps[module.entry.index()];
         let last = own.iter().rposition(|own| own.phase == Phase::Backward)?;
         let is_put_off = put_off_of_plan(module, facts);
         let values = live.read_by(module, module.entry, own, &is_put_off);
-        let mut read: BTreeSet<(InstrId, usize)> = BTreeSet::new();
+        let mut read: BTreeSet<(InstrId, usize, usize)> = BTreeSet::new();
         for (id, instr) in module.entry().iter().filter(|(_, instr)| !is_naming(instr)) {
-            let is_through = !own[id.index()].in_memory && live.values(id).any(|value| values[value]);
+            let is_through = !own[id.index()].is_allocated && live.values(id).any(|value| values[value]);
             if is_put_off[id.index()] || is_through {
-                read.extend(instr.operands.iter().map(|&operand| (operand, own[id.index()].stage)));
+                let makers = operand_origins(module.entry(), instr);
+                read.extend(makers.map(|(maker, leaf)| (maker, leaf, own[id.index()].stage)));
             }
         }
-        let is_read = |arrival: &Arrival| read.contains(&(arrival.maker, arrival.stage));
+        let is_read = |arrival: &Arrival| read.contains(&(arrival.maker, arrival.leaf, arrival.stage));
         let arrivals = live.arrivals.iter().map(is_read).collect();
         Some(Held { module, facts, live, values, arrivals, last })
     }
@@ -59,7 +73,9 @@ impl<'a> Held<'a> {
     /// The same where nothing is put off.
     pub fn in_one_piece(module: &'a Module, facts: &'a Facts, live: &'a Live) -> Held<'a> {
         let (values, arrivals) = (vec![false; live.ends.len()], vec![false; live.arrivals.len()]);
-        Held { module, facts, live, values, arrivals, last: 0 }
+        let own = &facts.comps[module.entry.index()];
+        let last = own.iter().rposition(|own| own.phase != Phase::Update).unwrap_or(0);
+        Held { module, facts, live, values, arrivals, last }
     }
 
     /// Bytes that one microbatch keeps in a stage between its forward and its backward part, or for the

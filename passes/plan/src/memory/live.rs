@@ -1,6 +1,6 @@
 //! Last readers of the values of one computation, leaf by leaf.
 
-use crate::derive::{InstrFacts, element_start, is_naming};
+use crate::derive::{InstrFacts, element_start, is_naming, origin};
 use phzc_ir::{CompId, Instr, InstrId, Key, Module, Opcode};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,6 +13,8 @@ pub struct Live {
     pub ends: Vec<usize>,
     /// Per value: the operand's value whose buffer it is, if it has none of its own.
     aliases: Vec<Option<usize>>,
+    /// Per value: the last loop that passes its buffer on as it is, and so cannot write over it.
+    pub passed_on: Vec<Option<usize>>,
     /// Values that another stage reads.
     pub arrivals: Vec<Arrival>,
 }
@@ -26,9 +28,11 @@ pub struct Arrival {
     pub leaf: usize,
     /// The stage that reads it.
     pub stage: usize,
-    /// Bytes that one device of that stage reads.
+    /// Bytes that one device of that stage reads: the most that a reader wants.
     pub bytes: f64,
-    /// The last reader there.
+    /// The first reader there.
+    pub first: usize,
+    /// The last instruction that needs it, under whatever name.
     pub last: usize,
 }
 
@@ -58,8 +62,8 @@ pub fn live(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Live {
     let mut starts = vec![0];
     facts.iter().for_each(|own| starts.push(starts[starts.len() - 1] + own.leaves.len()));
     let n_values = starts[facts.len()];
-    let mut live =
-        Live { starts, ends: vec![0; n_values], aliases: vec![None; n_values], arrivals: Vec::new() };
+    let (ends, aliases, passed_on) = (vec![0; n_values], vec![None; n_values], vec![None; n_values]);
+    let mut live = Live { starts, ends, aliases, passed_on, arrivals: Vec::new() };
     for id in (0..facts.len()).map(InstrId::new) {
         live.values(id).for_each(|value| live.ends[value] = id.index());
     }
@@ -67,9 +71,15 @@ pub fn live(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Live {
     let mut arrivals = BTreeMap::new();
     for (id, instr) in computation.iter().rev() {
         live.read(module, comp, facts, (id, instr));
-        arrive(&live, instr, id, facts, &mut arrivals);
+        arrive(&live, (module, comp), (id, instr), facts, &mut arrivals);
     }
     live.arrivals = arrivals.into_values().collect();
+    for (id, _) in computation.iter().filter(|(_, instr)| instr.op == Opcode::While) {
+        for value in live.values(id).filter(|&value| live.aliases[value].is_some()) {
+            let buffer = live.buffer(value);
+            live.passed_on[buffer] = Some(id.index());
+        }
+    }
     live
 }
 
@@ -79,16 +89,30 @@ impl Live {
         let own = self.values(id);
         let operands: Vec<usize> = instr.operands.iter().flat_map(|&operand| self.values(operand)).collect();
         for (index, &operand) in operands.iter().enumerate() {
-            let name = own_leaf(module, comp, instr, index, &facts[id.index()]);
-            let end = match name {
-                Naming::Leaf(leaf) => {
-                    self.aliases[own.start + leaf] = Some(operand);
-                    self.ends[own.start + leaf]
-                }
-                Naming::All => own.clone().map(|value| self.ends[value]).max().unwrap_or(id.index()),
-                Naming::Nothing => id.index(),
-            };
-            self.ends[operand] = self.ends[operand].max(end);
+            if let Naming::Leaf(leaf) = own_leaf(module, comp, instr, index, &facts[id.index()]) {
+                self.aliases[own.start + leaf] = Some(operand);
+            }
+            let end = self.end_of_read(module, comp, facts, (id, instr), index);
+            self.ends[operand] = self.ends[operand].max(end.unwrap_or(0));
+        }
+    }
+
+    /// The last instruction that needs the `index`-th leaf of an instruction's operands for what that makes of
+    /// it; none if it makes nothing of it.
+    fn end_of_read(
+        &self,
+        module: &Module,
+        comp: CompId,
+        facts: &[InstrFacts],
+        (id, instr): (InstrId, &Instr),
+        index: usize,
+    ) -> Option<usize> {
+        let own = self.values(id);
+        match own_leaf(module, comp, instr, index, &facts[id.index()]) {
+            Naming::Leaf(leaf) => Some(self.ends[own.start + leaf]),
+            Naming::All => own.map(|value| self.ends[value]).max(),
+            // An element is none of the other parts.
+            Naming::Nothing => (instr.op != Opcode::GetTupleElement).then_some(id.index()),
         }
     }
 }
@@ -170,8 +194,8 @@ pub fn is_passed_on(module: &Module, instr: &Instr, leaf: usize) -> bool {
 /// Notes the operands that come from another stage; readers are met last to first.
 fn arrive(
     live: &Live,
-    instr: &Instr,
-    id: InstrId,
+    (module, comp): (&Module, CompId),
+    (id, instr): (InstrId, &Instr),
     facts: &[InstrFacts],
     found: &mut BTreeMap<(usize, usize), Arrival>,
 ) {
@@ -179,16 +203,22 @@ fn arrive(
         return;
     }
     let own = &facts[id.index()];
-    let mut reads = own.reads.iter();
-    for &operand in &instr.operands {
-        let maker = &facts[operand.index()];
-        for (leaf, made) in maker.leaves.iter().enumerate() {
-            let bytes = reads.next().copied().unwrap_or(maker.bytes[leaf]);
-            if made.stage != own.stage {
-                let arrival = Arrival { maker: operand, leaf, stage: own.stage, bytes, last: id.index() };
-                found.entry((live.values(operand).start + leaf, own.stage)).or_insert(arrival);
-            }
+    let leaves =
+        instr.operands.iter().flat_map(|&it| (0..facts[it.index()].leaves.len()).map(move |leaf| (it, leaf)));
+    for (index, (operand, leaf)) in leaves.enumerate() {
+        let (maker, leaf) = origin(module.comp(comp), operand, leaf);
+        let made = &facts[maker.index()];
+        if made.leaves[leaf].stage == own.stage {
+            continue;
         }
+        let bytes = own.reads.get(index).copied().unwrap_or(made.bytes[leaf]);
+        let last = live.end_of_read(module, comp, facts, (id, instr), index).unwrap_or(id.index());
+        let (first, stage) = (id.index(), own.stage);
+        let arrival = Arrival { maker, leaf, stage, bytes, first, last };
+        let known = found.entry((live.values(maker).start + leaf, stage)).or_insert(arrival);
+        known.first = first;
+        known.last = known.last.max(last);
+        known.bytes = known.bytes.max(bytes);
     }
 }
 

@@ -1,5 +1,7 @@
 //! How much memory a plan needs, by liveness.
 
+mod in_flight;
+
 use super::*;
 use phzc_ir::parse;
 

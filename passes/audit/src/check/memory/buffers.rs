@@ -56,6 +56,8 @@ pub struct Buffer {
     pub is_permanent: bool,
     /// Whether it is a result of the computation.
     pub is_output: bool,
+    /// The last loop that passes it on as it is, which cannot write over it.
+    pub passed_on: Option<usize>,
     /// Per kind of task: the last instruction that makes or reads it.
     pub last: [Option<usize>; Kind::N],
 }
@@ -249,12 +251,7 @@ impl<'a> Finder<'a> {
             }
             Opcode::While => {
                 let carried = operands.into_iter().enumerate();
-                carried
-                    .map(|(leaf, before)| match is_passed_on(self.module, instr, leaf) {
-                        true => before,
-                        false => self.made(id, leaf),
-                    })
-                    .collect()
+                carried.map(|(leaf, before)| self.carried(id, leaf, before)).collect()
             }
             Opcode::Conditional => (0..n_leaves).map(|leaf| self.made(id, leaf)).collect(),
             _ if own.is_allocated => (0..n_leaves).map(|leaf| self.made(id, leaf)).collect(),
@@ -266,6 +263,15 @@ impl<'a> Finder<'a> {
                 vec![all; n_leaves]
             }
         }
+    }
+
+    /// A loop makes what it changes; the rest is what it starts from.
+    fn carried(&mut self, id: InstrId, leaf: usize, before: Roots) -> Roots {
+        if !is_passed_on(self.module, self.module.comp(self.comp).instr(id), leaf) {
+            return self.made(id, leaf);
+        }
+        before.iter().for_each(|&it| self.all[it as usize].passed_on = Some(id.index()));
+        before
     }
 
     /// A buffer of its own.

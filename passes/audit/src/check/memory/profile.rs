@@ -162,12 +162,19 @@ impl<'a> Sweep<'a> {
     /// The most that an instruction needs beyond what was, and what it leaves behind less what it frees.
     fn instr(&self, id: InstrId) -> (f64, f64) {
         let instr = self.module.comp(self.comp).instr(id);
-        let bytes = |list: &[usize]| list.iter().map(|&it| self.buffers.all[it].bytes).collect::<Vec<f64>>();
-        let (made, mut dying) = (bytes(&self.made[id.index()]), bytes(&self.dying[id.index()]));
+        let bytes = |it: &usize| self.buffers.all[*it].bytes;
+        let made: Vec<f64> = self.made[id.index()].iter().map(bytes).collect();
+        let is_in_use = |it: &&usize| {
+            let own = &self.buffers.all[**it];
+            own.maker == Some(id.index()) || own.passed_on == Some(id.index())
+        };
+        let (in_use, dying): (Vec<&usize>, Vec<&usize>) = self.dying[id.index()].iter().partition(is_in_use);
+        let in_use: f64 = in_use.into_iter().map(bytes).sum();
+        let mut dying: Vec<f64> = dying.into_iter().map(bytes).collect();
         let in_place = if is_in_place(instr) { overwritten(&made, &mut dying) } else { 0.0 };
         let more = made.iter().sum::<f64>() - in_place;
         let inside = control_flow(instr).iter().map(|it| self.inside[it.index()]).fold(0.0, f64::max);
-        (more + inside, more - dying.iter().sum::<f64>())
+        (more + inside, more - dying.iter().sum::<f64>() - in_use)
     }
 }
 

@@ -126,7 +126,8 @@ fn each_part_of_what_a_loop_of_another_stage_starts_from_arrives_once() {
         format!("{}.{} {} to {} of {}", names.0, it.leaf, it.bytes, names.1, it.stage)
     };
     let found: Vec<String> = live.arrivals.iter().map(arrival).collect();
-    assert_eq!(found, ["v.0 32 to o of 1", "s.0 4 to l of 1", "s.1 32 to l of 1", "s.2 32 to l of 1"]);
+    // The loop passes on the third part: its element `e` is that arrival.
+    assert_eq!(found, ["v.0 32 to o of 1", "s.0 4 to l of 1", "s.1 32 to l of 1", "s.2 32 to e of 1"]);
 }
 
 /// Whether a loop passes on each of the values that it carries, whose body ends with these lines.
