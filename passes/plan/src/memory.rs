@@ -16,6 +16,7 @@ mod describe;
 mod held;
 mod lasting;
 mod live;
+mod role;
 mod shared;
 mod sweep;
 #[cfg(test)]
@@ -31,8 +32,9 @@ use live::{Live, live};
 use phzc_cost::Cluster;
 use phzc_ir::{CompId, InstrId, Module, Result};
 use rayon::prelude::*;
+use role::roles;
 use shared::Shared;
-use sweep::{Sweep, roles};
+use sweep::Sweep;
 
 /// What one device of each stage needs, and what it has.
 #[derive(Clone, Debug, PartialEq)]

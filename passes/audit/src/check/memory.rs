@@ -5,7 +5,7 @@
 //! * A task is a stage's forward, backward or weight-gradient part for one microbatch; the update is one task
 //!   of a device group, after all microbatches. Tasks run in the order of `phzc_cost`'s replay of the
 //!   schedule. With one microbatch, and nothing put off, a group runs its instructions in the text's order.
-//! * An instruction's buffer is there from the instruction to its last reader (`buffers.rs`). What comes from
+//! * An instruction's buffer is there from the instruction to its last reader (`finder.rs`). What comes from
 //!   another stage is there from the start of the task that first reads it, and is off the sender's hands
 //!   when it is made and no other instruction there reads it.
 //! * Each microbatch has its own buffer, of its share of the bytes, of a value that depends on the step's
@@ -18,6 +18,7 @@
 //! one figure per task.
 
 mod buffers;
+mod finder;
 mod profile;
 #[cfg(test)]
 mod tests;

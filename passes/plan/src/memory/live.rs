@@ -97,8 +97,8 @@ impl Live {
         }
     }
 
-    /// The last instruction that needs the `index`-th leaf of an instruction's operands for what that makes of
-    /// it; none if it makes nothing of it.
+    /// The last instruction that needs the `index`-th leaf of an instruction's operands for what that makes
+    /// of it; none if it makes nothing of it.
     fn end_of_read(
         &self,
         module: &Module,

@@ -3,11 +3,12 @@
 use super::held::Held;
 use super::lasting::{Lasting, is_cut};
 use super::live::{Live, is_passed_on};
+use super::role::Role;
 use super::shared::Shared;
 use super::{StageMemory, in_flight};
 use crate::derive::{Aliased, Facts, InstrFacts, Nature, Phase, control_flow};
 use phzc_cost::Schedule;
-use phzc_ir::{CompId, FusionKind, Instr, InstrId, Key, Module, Opcode};
+use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode};
 
 /// A sweep of one device group.
 #[derive(Clone, Copy)]
@@ -29,31 +30,6 @@ pub struct Sweep<'a> {
     pub group: usize,
     /// Microbatches in flight.
     pub n_held: usize,
-}
-
-/// What a computation is to what runs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It has the parameters throughout.
-    Entry,
-    /// It may free what it is passed.
-    Body,
-    /// It leaves that to its caller.
-    Condition,
-    /// So does this, and it writes its results where the conditional has them.
-    Branch,
-}
-
-/// The role of every computation.
-pub fn roles(module: &Module) -> Vec<Role> {
-    let mut found = vec![Role::Branch; module.comps.len()];
-    for instr in module.comps.iter().flat_map(|comp| &comp.instrs).filter(|it| it.op == Opcode::While) {
-        for (key, role) in [(Key::Body, Role::Body), (Key::Condition, Role::Condition)] {
-            instr.comp(key).into_iter().for_each(|comp| found[comp.index()] = role);
-        }
-    }
-    found[module.entry.index()] = Role::Entry;
-    found
 }
 
 /// The peak of one computation, and where.

@@ -1,7 +1,7 @@
 //! The planner's figure is never below the replay's: what the planner admits, the judge admits.
 //!
-//! A step that is one task on one stage has the same figure in both. Otherwise the planner's closed form is an
-//! upper bound, for it
+//! A step that is one task on one stage has the same figure in both. Otherwise the planner's closed form is
+//! an upper bound, for it
 //!
 //! * keeps what is sent on the sender until the text's last reader on any stage has it, for every microbatch
 //!   in flight where that is in a backward part; the replay until it is sent;
@@ -86,7 +86,7 @@ fn the_planners_figure_of_random_placed_programs_is_never_below_the_replays() {
     for schedule in SCHEDULES {
         for (n_stages, n_microbatches) in [1, 2, 4].into_iter().flat_map(|s| [1, 2, 4, 8].map(|m| (s, m))) {
             let mut count = Count::default();
-            for seed in (0..40).filter(|_| n_stages > 1 || schedule != "interleaved:2") {
+            for seed in (0..20).filter(|_| n_stages > 1 || schedule != "interleaved:2") {
                 let module = placed(seed, n_stages, n_microbatches, schedule);
                 let what =
                     format!("program {seed} of {n_stages} stages, {schedule}, {n_microbatches} microbatches");
@@ -100,7 +100,6 @@ fn the_planners_figure_of_random_placed_programs_is_never_below_the_replays() {
                     }
                 }
             }
-            eprintln!("{schedule}, {n_stages} stages, {n_microbatches} microbatches: {count:?}");
             let is_exact = n_stages == 1 && n_microbatches == 1 && ["1f1b", "gpipe"].contains(&schedule);
             assert!(!is_exact || count.n_equal == count.n, "{schedule}: {count:?}");
         }
@@ -110,24 +109,23 @@ fn the_planners_figure_of_random_placed_programs_is_never_below_the_replays() {
 #[test]
 fn the_planners_figure_of_its_own_plans_is_never_below_the_replays() {
     let mut count = Count::default();
-    for (name, text) in [EXAMPLES[0], EXAMPLES[1], EXAMPLES[4]] {
-        for options in
-            ["stages=1,microbatches=1", "stages=2,microbatches=4", "stages=4,microbatches=4,recompute=all"]
-        {
-            let Ok(mut module) = passed(text, &format!("fuse,shard,place{{{options}}}"), &slow_8()) else {
-                continue;
-            };
-            for schedule in SCHEDULES {
-                plan_note::set(&mut module, &[("schedule", schedule.into())]);
-                // Device groups cannot share one stage.
-                if derive(&module).is_ok() {
-                    count.add(&format!("{name}, {options}, {schedule}"), &figures(&module, &slow_8()));
-                }
+    let plans = [
+        (EXAMPLES[0], "stages=1,microbatches=1"),
+        (EXAMPLES[0], "stages=2,microbatches=4"),
+        (EXAMPLES[1], "stages=2,microbatches=2,recompute=all"),
+    ];
+    for ((name, text), options) in plans {
+        let pipeline = format!("fuse,shard,place{{{options},max-plans=1}}");
+        let mut module = passed(text, &pipeline, &slow_8()).expect("it has a plan");
+        for schedule in SCHEDULES {
+            plan_note::set(&mut module, &[("schedule", schedule.into())]);
+            // Device groups cannot share one stage.
+            if derive(&module).is_ok() {
+                count.add(&format!("{name}, {options}, {schedule}"), &figures(&module, &slow_8()));
             }
         }
     }
-    eprintln!("{count:?}");
-    assert!(count.n > 20);
+    assert!(count.n >= 3 + 7 + 7);
 }
 
 #[test]

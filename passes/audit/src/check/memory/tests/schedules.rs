@@ -68,7 +68,7 @@ fn zero_bubble_holds_what_gradients_of_weights_read() {
 
 #[test]
 fn an_interleaved_group_holds_all_its_stages() {
-    // One group of both stages runs one microbatch of each in turn: weights and accumulators; `x` of the first
+    // One group of both stages runs a microbatch of each in turn: weights and accumulators; `x` of the first
     // waits for stage 1, which has `h`, `k` and `dk`.
     assert_eq!(step("0:;1:", 4, "interleaved:2", &TWO), [4.0 + 4.0 * Q]);
 }
