@@ -11,6 +11,9 @@ use phzc_ir::{Instr, InstrId, Module, Opcode};
 pub struct Lasting {
     /// Per value of the entry: the phase in which it is made, if it is one.
     since: Vec<Option<Phase>>,
+    /// Whether they are there from the start: another microbatch may have made them, or the text have part of
+    /// the update before them.
+    is_early: bool,
     /// Per arrival.
     pub arrivals: Vec<bool>,
     /// The last forward or backward instruction.
@@ -58,12 +61,14 @@ impl Lasting {
             !is_part && all[it.first].phase != all[it.last.min(all.len() - 1)].phase
         });
         let arrivals = arrivals.collect();
-        Some(Lasting { since, arrivals, last })
+        let is_early =
+            facts.header.n_microbatches > 1 || all[..last].iter().any(|own| own.phase == Phase::Update);
+        Some(Lasting { since, is_early, arrivals, last })
     }
 
-    /// The phase in which a value is made that outlives its task.
+    /// The phase in which a value is made that is there from the start.
     pub fn since(&self, value: usize) -> Option<Phase> {
-        self.since[value]
+        self.since[value].filter(|_| self.is_early)
     }
 
     /// When a value is freed that would be by the text's order after its last reader.

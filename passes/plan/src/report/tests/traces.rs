@@ -74,13 +74,13 @@ fn tasks_messages_updates_and_memory_are_events_at_their_time() {
     X 0.0 update 339.5 96.5
     C 0 memory of each device 0.0 {"bytes":96}
     C 1 memory of each device 0.0 {"bytes":48}
-    C 0 memory of each device 0.0 {"bytes":96}
-    C 0 memory of each device 48.5 {"bytes":96}
+    C 0 memory of each device 0.0 {"bytes":112}
+    C 0 memory of each device 48.5 {"bytes":144}
     C 1 memory of each device 80.8 {"bytes":48}
     C 1 memory of each device 161.8 {"bytes":48}
     C 1 memory of each device 161.8 {"bytes":48}
     C 1 memory of each device 242.8 {"bytes":48}
-    C 0 memory of each device 258.5 {"bytes":96}
+    C 0 memory of each device 258.5 {"bytes":112}
     C 0 memory of each device 339.5 {"bytes":96}
     "#);
 }
@@ -158,23 +158,23 @@ fn stages_that_share_devices_are_one_track() {
     X 0.0 update 469.5 160.8
     X 0.0 update 630.3 192.8
     X 1.0 update 469.5 64.3
-    C 0 memory of each device 0.0 {"bytes":144}
+    C 0 memory of each device 0.0 {"bytes":176}
     C 1 memory of each device 0.0 {"bytes":32}
-    C 0 memory of each device 0.0 {"bytes":144}
-    C 0 memory of each device 48.5 {"bytes":144}
+    C 0 memory of each device 0.0 {"bytes":176}
+    C 0 memory of each device 48.5 {"bytes":176}
     C 1 memory of each device 64.8 {"bytes":32}
     C 1 memory of each device 113.3 {"bytes":32}
-    C 0 memory of each device 129.5 {"bytes":144}
-    C 0 memory of each device 178.0 {"bytes":160}
+    C 0 memory of each device 129.5 {"bytes":176}
+    C 0 memory of each device 178.0 {"bytes":192}
     C 1 memory of each device 194.3 {"bytes":64}
     C 1 memory of each device 275.3 {"bytes":32}
     C 1 memory of each device 275.3 {"bytes":64}
     C 1 memory of each device 356.3 {"bytes":32}
-    C 0 memory of each device 291.5 {"bytes":144}
-    C 0 memory of each device 372.5 {"bytes":144}
+    C 0 memory of each device 291.5 {"bytes":176}
+    C 0 memory of each device 372.5 {"bytes":176}
     C 1 memory of each device 356.3 {"bytes":32}
     C 1 memory of each device 404.8 {"bytes":32}
-    C 0 memory of each device 421.0 {"bytes":144}
-    C 0 memory of each device 469.5 {"bytes":144}
+    C 0 memory of each device 421.0 {"bytes":176}
+    C 0 memory of each device 469.5 {"bytes":176}
     "#);
 }
