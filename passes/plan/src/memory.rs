@@ -8,9 +8,8 @@
 //! dies there. A loop adds the peak of its body beyond what it carries; a conditional that of its largest
 //! branch. With microbatches see [`crate::derive::Nature`]: the sweep has one, under way; what the others in
 //! flight keep is in `held.rs`, where devices hold several stages in `shared.rs`, and what all share, such as
-//! accumulators, in `lasting.rs`. `check` has its own figure, by a replay of all tasks, which is never larger.
-//! Bytes are those of XLA's unpadded buffers; fragmentation is in the device's
-//! usable fraction.
+//! accumulators, in `lasting.rs`. `check` has its own figure, by a replay of all tasks, which is never
+//! larger. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
 mod describe;
 mod held;

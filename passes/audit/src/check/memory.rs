@@ -1,6 +1,7 @@
 //! The judge's own figure of a plan's memory: a replay of every device group's tasks, buffer by buffer.
 //!
-//! Nothing of `phzc_plan::memory`, by which the planner chooses, is used; both read the same facts of the text.
+//! Nothing of `phzc_plan::memory`, by which the planner chooses, is used; both read the same facts of the
+//! text.
 //!
 //! * A task is a stage's forward, backward or weight-gradient part for one microbatch; the update is one task
 //!   of a device group, after all microbatches. Tasks run in the order of `phzc_cost`'s replay of the
@@ -9,13 +10,13 @@
 //!   another stage is there from the start of the task that first reads it, and is off the sender's hands
 //!   when it is made and no other instruction there reads it.
 //! * Each microbatch has its own buffer, of its share of the bytes, of a value that depends on the step's
-//!   data. What all microbatches make alike has one buffer while any of them needs it. An accumulator is there
-//!   from the start of the first task that adds to it.
+//!   data. What all microbatches make alike has one buffer while any of them needs it. An accumulator is
+//!   there from the start of the first task that adds to it.
 //! * Parameters live throughout, but for the step's data: a microbatch has its share from the first to the
 //!   last task that reads it.
 //!
-//! The sweep over a task's instructions is the same for every microbatch (`profile.rs`), so the replay adds up
-//! one figure per task.
+//! The sweep over a task's instructions is the same for every microbatch (`profile.rs`), so the replay adds
+//! up one figure per task.
 
 mod buffers;
 mod finder;

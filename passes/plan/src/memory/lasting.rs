@@ -1,6 +1,6 @@
 //! What a stage's microbatches share and keep from one task to another: accumulators, and what each would
-//! make alike. Where microbatches follow one another it is there from the first one's task to the last one's, or
-//! to the update; in the text's order alone it would begin where it is made.
+//! make alike. Where microbatches follow one another it is there from the first one's task to the last one's,
+//! or to the update; in the text's order alone it would begin where it is made.
 
 use super::live::Live;
 use crate::derive::{Facts, Nature, Phase, is_naming, put_off_of_plan};

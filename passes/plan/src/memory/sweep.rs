@@ -133,8 +133,8 @@ impl Sweep<'_> {
         state
     }
 
-    /// What an instruction makes that was not there from the start: bytes, and the last instruction that needs
-    /// them.
+    /// What an instruction makes that was not there from the start: bytes, and the last instruction that
+    /// needs them.
     fn made(&self, comp: CompId, live: &Live, id: InstrId, state: &State) -> Vec<Made> {
         let is_entry = comp == self.module.entry;
         if self.module.comp(comp).instr(id).op == Opcode::Parameter {

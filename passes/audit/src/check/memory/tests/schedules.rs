@@ -56,11 +56,12 @@ fn one_microbatch_has_no_accumulators() {
 
 #[test]
 fn zero_bubble_holds_what_gradients_of_weights_read() {
-    // One stage makes all gradients when it is idle: weights and accumulators, `x`, `h` and `k`, then `dk` too.
+    // One stage makes all gradients when it is idle: weights and accumulators, `x`, `h` and `k`, then `dk`
+    // too.
     let alone: Vec<_> = TWO.iter().map(|&(line, phase, _)| (line, phase, 0)).collect();
     assert_eq!(step("0:", 4, "zero-bubble", &alone), [4.0 + 4.0 * Q]);
-    // Of two the order is that of the tasks' times. Stage 0 has `x` of two at least, of each with `dh` at most;
-    // stage 1 puts off `g1` of one microbatch at most, for which `h` and `dk` wait.
+    // Of two the order is that of the tasks' times. Stage 0 has `x` of two at least, of each with `dh` at
+    // most; stage 1 puts off `g1` of one microbatch at most, for which `h` and `dk` wait.
     let found = step("0:;1:", 4, "zero-bubble", &TWO);
     assert!(found[0] >= 2.0 + 3.0 * Q && found[0] <= 2.0 + 4.0 * Q, "{found:?}");
     assert!(found[1] >= 2.0 + 3.0 * Q && found[1] <= 2.0 + 5.0 * Q, "{found:?}");
