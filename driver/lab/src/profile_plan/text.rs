@@ -98,7 +98,8 @@ fn cuts(plan: &PipelinePlan) -> String {
 
 /// What distinguishes a plan from the first one.
 fn differences(first: &PipelinePlan, other: &PipelinePlan) -> String {
-    let properties: [(&str, fn(&PipelinePlan) -> String); 8] = [
+    type Property = (&'static str, fn(&PipelinePlan) -> String);
+    let properties: [Property; 8] = [
         ("stages", |plan| plan.stages.len().to_string()),
         ("devices", |plan| listed(plan, |stage| stage.n_devices.to_string())),
         ("microbatch", |plan| plan.microbatch.to_string()),

@@ -93,7 +93,7 @@ impl<'a> Mixed<'a> {
     pub fn new(base: &'a Problem<'a>, is_alike: bool) -> Mixed<'a> {
         let of = &base.setting;
         let ways_of = |degrees: &Vec<Degrees>| {
-            let splits = degrees.iter().filter(|it| of.microbatch % it.data == 0).flat_map(|it| {
+            let splits = degrees.iter().filter(|it| of.microbatch.is_multiple_of(it.data)).flat_map(|it| {
                 let rows = of.machine.tables.splits(of.microbatch / it.data, it.tensor);
                 rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
             });
