@@ -57,6 +57,21 @@ impl Schedule {
     /// Every schedule in which each stage has a device group of its own.
     pub const ALL: [Schedule; 3] = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
 
+    /// Whether gradients of weights wait for idle moments, so that backward runs in two pieces.
+    pub fn defers_weight_gradients(self) -> bool {
+        self == Schedule::ZeroBubble
+    }
+
+    /// Seconds that the slowest stage waits for others, in those of one microbatch there: the pipeline's
+    /// bubble.
+    pub fn bubble(self, n_stages: usize) -> f64 {
+        match self {
+            Schedule::OneFOneB | Schedule::GPipe => (n_stages - 1) as f64,
+            Schedule::ZeroBubble => 0.0,
+            Schedule::Interleaved(n_chunks) => (self.n_groups(n_stages) - 1) as f64 / n_chunks as f64,
+        }
+    }
+
     /// How many stages a device group holds.
     pub fn n_chunks(self) -> usize {
         match self {

@@ -26,7 +26,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use deferred_wgrad::{Turn, put_off, put_off_of, put_off_of_plan};
+pub use deferred_wgrad::{Turn, deferred_by_schedule, put_off, put_off_of, put_off_of_plan};
 pub use header::{Header, header, is_planned};
 pub use listed::{known, listed};
 pub use loops::{Loops, OpStep, loops};

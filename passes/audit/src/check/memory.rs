@@ -26,9 +26,9 @@ mod tests;
 
 use buffers::{Buffers, Kind};
 use phzc_cost::schedule::Event;
-use phzc_cost::{Cluster, Pipeline, Schedule, Timeline};
+use phzc_cost::{Cluster, Pipeline, Timeline};
 use phzc_ir::{InstrId, Module};
-use phzc_plan::derive::{Facts, InstrFacts, Phase, put_off_of_plan};
+use phzc_plan::derive::{Facts, InstrFacts, Phase, deferred_by_schedule};
 use phzc_plan::report::pipeline_of;
 use profile::{Profile, Profiles};
 
@@ -54,16 +54,13 @@ pub fn replay(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<GroupPea
 
 /// Whether the step is cut into tasks: otherwise every group runs its part of the text once.
 fn is_cut(facts: &Facts) -> bool {
-    facts.header.n_microbatches > 1 || facts.header.schedule == Schedule::ZeroBubble
+    facts.header.n_microbatches > 1 || facts.header.schedule.defers_weight_gradients()
 }
 
 /// Which kind of task runs each instruction of the entry.
 fn kinds(module: &Module, facts: &Facts) -> Vec<Kind> {
     let own = &facts.comps[module.entry.index()];
-    let is_put_off = match facts.header.schedule {
-        Schedule::ZeroBubble => put_off_of_plan(module, facts),
-        _ => vec![false; own.len()],
-    };
+    let is_put_off = deferred_by_schedule(module, facts);
     let kind = |(own, is_put_off): (&InstrFacts, bool)| match own.phase {
         _ if !is_cut(facts) => Kind::Update,
         Phase::Forward => Kind::Forward,
@@ -80,9 +77,9 @@ fn timeline(module: &Module, facts: &Facts, cluster: &Cluster) -> Timeline {
     if !is_cut(facts) {
         return Timeline::default();
     }
-    let pipeline = match header.schedule {
-        Schedule::ZeroBubble => pipeline_of(module, facts, cluster),
-        _ => Pipeline {
+    let pipeline = match header.schedule.defers_weight_gradients() {
+        true => pipeline_of(module, facts, cluster),
+        false => Pipeline {
             forward_secs: vec![1.0; n_stages],
             backward_secs: vec![1.0; n_stages],
             weight_secs: Vec::new(),

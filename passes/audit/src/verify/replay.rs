@@ -282,7 +282,7 @@ fn when(local: &Module, plan: &Plan) -> Result<Vec<When>> {
         is_free.push(free);
         is_late.push(late);
     }
-    if plan.schedule == Schedule::ZeroBubble {
+    if plan.schedule.defers_weight_gradients() {
         split_backward(entry, &mut found);
     }
     Ok(found)

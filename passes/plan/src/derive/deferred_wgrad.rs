@@ -60,6 +60,15 @@ pub fn put_off_of_plan(module: &Module, facts: &Facts) -> Vec<bool> {
     put_off_of(module, facts, |id| own[id.index()].stage)
 }
 
+/// Per instruction of the entry: whether the plan's schedule defers it, as zero-bubble does with gradients of
+/// weights; other schedules defer nothing.
+pub fn deferred_by_schedule(module: &Module, facts: &Facts) -> Vec<bool> {
+    match facts.header.schedule.defers_weight_gradients() {
+        true => put_off_of_plan(module, facts),
+        false => vec![false; module.entry().instrs.len()],
+    }
+}
+
 /// The same where each instruction of the entry is on the stage that `stage` says.
 pub fn put_off_of(module: &Module, facts: &Facts, stage: impl Fn(InstrId) -> usize) -> Vec<bool> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);

@@ -8,10 +8,9 @@
 
 use super::origin::origin_by;
 use super::{
-    Facts, InstrFacts, Phase, Problem, is_move, is_naming, operand_origins, planned_comps, put_off_of_plan,
-    with_callees,
+    Facts, InstrFacts, Phase, Problem, deferred_by_schedule, is_move, is_naming, operand_origins,
+    planned_comps, with_callees,
 };
-use phzc_cost::Schedule;
 use phzc_cost::schedule::{Part, comes_before};
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::{Instr, InstrId, Module, Opcode, notes};
@@ -66,10 +65,7 @@ pub fn problems_of_moves(module: &Module, facts: &Facts) -> Vec<Problem> {
 
 /// Per instruction that reads what is made later: that it does, and what it reads.
 fn early(module: &Module, facts: &Facts) -> Vec<(Problem, InstrId)> {
-    let is_put_off = match facts.header.schedule {
-        Schedule::ZeroBubble => put_off_of_plan(module, facts),
-        _ => vec![false; module.entry().instrs.len()],
-    };
+    let is_put_off = deferred_by_schedule(module, facts);
     let mut order = Order { module, facts, when: Vec::new(), at_barriers: BTreeMap::new() };
     let mut found = Vec::new();
     for (id, instr) in module.entry().iter() {

@@ -12,7 +12,6 @@
 use super::lasting::is_cut;
 use super::live::{Arrival, Live, is_passed_on};
 use crate::derive::{Facts, InstrFacts, Nature, Phase, is_naming, operand_origins, put_off_of_plan};
-use phzc_cost::Schedule;
 use phzc_ir::{InstrId, Module, Opcode};
 use std::collections::BTreeSet;
 
@@ -43,11 +42,11 @@ struct Bytes {
 impl<'a> Held<'a> {
     /// What stages hold that have devices of their own; nothing of a step that is not cut into tasks.
     pub fn of_plan(module: &'a Module, facts: &'a Facts, live: &'a Live) -> Option<Held<'a>> {
-        let put_off = match facts.header.schedule {
-            Schedule::Interleaved(_) => return None,
-            Schedule::ZeroBubble => Held::new(module, facts, live),
-            Schedule::GPipe | Schedule::OneFOneB => None,
-        };
+        let schedule = facts.header.schedule;
+        if schedule.n_chunks() > 1 {
+            return None;
+        }
+        let put_off = schedule.defers_weight_gradients().then(|| Held::new(module, facts, live)).flatten();
         put_off.or_else(|| is_cut(facts).then(|| Held::in_one_piece(module, facts, live)))
     }
 

@@ -3,8 +3,7 @@
 //! or to the update; in the text's order alone it would begin where it is made.
 
 use super::live::Live;
-use crate::derive::{Facts, Nature, Phase, is_naming, put_off_of_plan};
-use phzc_cost::Schedule;
+use crate::derive::{Facts, Nature, Phase, deferred_by_schedule, is_naming};
 use phzc_ir::{Instr, InstrId, Module, Opcode};
 
 /// Such values.
@@ -22,7 +21,7 @@ pub struct Lasting {
 
 /// Whether a step is cut into tasks. Otherwise every stage runs its part of the text once, in order.
 pub fn is_cut(facts: &Facts) -> bool {
-    facts.header.n_microbatches > 1 || facts.header.schedule == Schedule::ZeroBubble
+    facts.header.n_microbatches > 1 || facts.header.schedule.defers_weight_gradients()
 }
 
 impl Lasting {
@@ -30,10 +29,7 @@ impl Lasting {
     pub fn new(module: &Module, facts: &Facts, live: &Live) -> Option<Lasting> {
         let all = &facts.comps[module.entry.index()];
         let last = all.iter().rposition(|own| own.phase != Phase::Update).filter(|_| is_cut(facts))?;
-        let put_off = match facts.header.schedule {
-            Schedule::ZeroBubble => put_off_of_plan(module, facts),
-            _ => vec![false; all.len()],
-        };
+        let put_off = deferred_by_schedule(module, facts);
         let read_by = |is_reader: &dyn Fn(usize) -> bool| {
             let reads = |(id, instr): (InstrId, &Instr)| !is_naming(instr) && is_reader(id.index());
             let is_reader: Vec<bool> = module.entry().iter().map(reads).collect();

@@ -124,12 +124,7 @@ impl Chain {
         let n_groups = self.schedule.n_groups(n_stages);
         let mean = self.least_secs().iter().sum::<f64>() / n_groups as f64;
         let update = self.update_secs.iter().sum::<f64>() / n_groups as f64;
-        let n_waits = match self.schedule {
-            Schedule::ZeroBubble => 0.0,
-            Schedule::Interleaved(n_chunks) => (n_groups - 1) as f64 / n_chunks as f64,
-            Schedule::OneFOneB | Schedule::GPipe => (n_stages - 1) as f64,
-        };
-        mean * (n_waits + n_microbatches as f64) + update
+        mean * (self.schedule.bubble(n_stages) + n_microbatches as f64) + update
     }
 
     /// The best cut into `n_stages` stages for `n_microbatches`; `None` when memory forbids all.

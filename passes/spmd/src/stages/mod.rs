@@ -23,7 +23,6 @@ pub use manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Out
 
 use crate::spmd;
 use layouts::Layouts;
-use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Module, Opcode, Result};
 use phzc_opt::inline;
 use phzc_plan::derive::{derive, is_planned};
@@ -63,7 +62,7 @@ pub fn stages(placed: &Module) -> Result<Stages> {
     let split = Split::new(
         &local,
         layouts,
-        when::when(local.entry(), facts.header.schedule == Schedule::ZeroBubble)?,
+        when::when(local.entry(), facts.header.schedule.defers_weight_gradients())?,
     );
     let pieces = split.pieces()?;
     let manifest = describe::manifest(&split, &pieces, &facts, (&timed, &timed_facts))?;

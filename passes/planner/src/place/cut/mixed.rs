@@ -4,7 +4,6 @@
 use super::order::{Times, step_secs};
 use super::table::StageTable;
 use super::{Chain, Cut, MS, TOLERANCE};
-use phzc_cost::Schedule;
 use phzc_solver::chain::{Effort, Solver, Span, Stages, search};
 use std::ops::RangeInclusive;
 
@@ -50,7 +49,7 @@ impl Mix<'_> {
         let all: Vec<Vec<f64>> = self.chains.iter().map(|(_, chain)| chain.least_secs()).collect();
         let least = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
         let (first, sum) = (&self.chains[0].1, (0..all[0].len()).map(least).sum::<f64>());
-        let waits = if first.schedule == Schedule::ZeroBubble { longest } else { sum.max(longest) };
+        let waits = if first.schedule.defers_weight_gradients() { longest } else { sum.max(longest) };
         waits + (self.n_microbatches as f64 - 1.0) * longest
     }
 
