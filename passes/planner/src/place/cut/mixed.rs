@@ -202,6 +202,7 @@ impl Stages for Mixed<'_> {
 mod tests {
     use super::*;
     use crate::testing::Random;
+    use phzc_cost::Schedule;
 
     const SIZES: [usize; 3] = [1, 2, 4];
     const N_MICROBATCHES: usize = 4;
