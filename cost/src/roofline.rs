@@ -15,12 +15,7 @@ use phzc_ir::Work;
 pub const FLOPS_PER_TRANSCENDENTAL: f64 = 8.0;
 
 impl Accelerator {
-    /// Seconds of one operation on the vector units of one device. Products are priced in `gemm.rs`.
-    pub fn op_secs(&self, work: &Work) -> f64 {
-        self.launch_secs + self.vector_secs(work).max(self.memory_secs(work.bytes))
-    }
-
-    /// Seconds of arithmetic on the vector units alone.
+    /// Seconds of arithmetic on the vector units alone. Products are priced in `gemm.rs`.
     pub fn vector_secs(&self, work: &Work) -> f64 {
         (work.flops + work.transcendentals * FLOPS_PER_TRANSCENDENTAL) / self.vector_rate()
     }
@@ -53,8 +48,7 @@ mod tests {
     #[test]
     fn an_addition_is_bound_by_memory() {
         let bytes = 3.0 * 4.0 * 1e8;
-        let secs = a100().op_secs(&work(1e8, bytes));
-        assert_eq!(secs, a100().launch_secs + a100().memory_secs(bytes));
+        assert!(a100().memory_secs(bytes) > a100().vector_secs(&work(1e8, bytes)));
     }
 
     #[test]
@@ -66,11 +60,10 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_takes_a_launch_and_the_longer_of_arithmetic_and_memory() {
-        let secs =
-            |flops, transcendentals, bytes| toy::device().op_secs(&Work { flops, transcendentals, bytes });
-        assert_eq!(secs(20.0, 3.0, 8.0), 1.0 + (20.0 + 3.0 * 8.0) / 2.0);
-        assert_eq!(secs(2.0, 0.0, 8.0), 1.0 + 8.0 / 4.0);
+    fn a_transcendental_function_takes_as_long_as_several_operations() {
+        let work = Work { flops: 20.0, transcendentals: 3.0, bytes: 8.0 };
+        assert_eq!(toy::device().vector_secs(&work), (20.0 + 3.0 * 8.0) / 2.0);
+        assert_eq!(toy::device().memory_secs(8.0), 8.0 / 4.0);
     }
 
     #[test]
@@ -82,9 +75,9 @@ mod tests {
     proptest! {
         #[test]
         fn more_work_never_takes_less_time(flops in 0.0..1e15, bytes in 0.0..1e11, more in 0.0..1e12) {
-            let secs = |flops, bytes| a100().op_secs(&work(flops, bytes));
-            prop_assert!(secs(flops + more, bytes) >= secs(flops, bytes));
-            prop_assert!(secs(flops, bytes + more) >= secs(flops, bytes));
+            let secs = |flops| a100().vector_secs(&work(flops, bytes));
+            prop_assert!(secs(flops + more) >= secs(flops));
+            prop_assert!(a100().memory_secs(bytes + more) >= a100().memory_secs(bytes));
         }
     }
 }

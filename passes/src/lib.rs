@@ -6,8 +6,8 @@
 //!         solver ←  planner ─┘          // knows no judge, and no judge knows it
 //! ```
 //!
-//! No pass does I/O, prints, or reads the environment; the text of the module is all the state
-//! that goes from one pass to the next.
+//! No pass does I/O, prints, or reads the environment. The text of the module is the state that goes from one
+//! pass to the next; what a pass hands on besides (`handed_on`) follows from it.
 
 pub mod estimate;
 pub mod registry;

@@ -53,7 +53,7 @@ pub struct Tensor {
     pub is_free: bool,
     /// The entry parameter that it is.
     pub param: Option<u32>,
-    /// How many tensors it stands for (see `copies`).
+    /// How many tensors it stands for (layer repetition).
     pub weight: f64,
 }
 
@@ -87,11 +87,11 @@ pub struct Node {
     pub rule: Rule,
     /// Executions per step.
     pub trips: f64,
-    /// FLOPs, transcendentals and bytes of one execution on one device.
+    /// FLOPs, transcendentals and bytes of one execution, all devices together.
     pub work: Work,
     /// A product of two tensors that sums over a loop: dot, convolution, gather, scatter.
     pub is_contraction: bool,
-    /// How many nodes it stands for (see `copies`).
+    /// How many nodes it stands for (layer repetition).
     pub weight: f64,
 }
 

@@ -33,7 +33,10 @@ fn time_is_kernels_and_collectives() {
     });
     // Half of the sums each: both operands are read in half, the result is written whole.
     let dot = device.gemm_secs(&Gemm::new(4096.0, 4096.0, 2048.0), "bf16", Role::Write);
-    let tanh = device.op_secs(&work(0.0, n, 4.0 * n));
+    let tanh = {
+        let work = work(0.0, n, 4.0 * n);
+        device.launch_secs + device.vector_secs(&work).max(device.memory_secs(work.bytes))
+    };
     let reduce = cluster.collective_secs(Collective::AllReduce, 2.0 * n, AxisGroup { size: 2, stride: 1 });
     assert!((plan.time_secs - dot - tanh - reduce).abs() < 1e-12);
     assert_eq!(

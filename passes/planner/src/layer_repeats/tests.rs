@@ -7,7 +7,7 @@ use super::representative_layers::{MIN_LAYERS, Short};
 use crate::plan_state::PlanState;
 use crate::shard::model::{Goal, Model};
 use crate::shard::planning_input::PlanningInput;
-use crate::shard::{decision::Decision, emit::emit, solve_on};
+use crate::shard::{decision::Decision, solve_on, write_layouts::emit};
 use phzc_cost::Cluster;
 use phzc_ir::{Mesh, Module};
 

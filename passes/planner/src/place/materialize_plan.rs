@@ -3,8 +3,8 @@
 use super::Problem;
 use crate::shard::Solved;
 use crate::shard::decision::Decision;
-use crate::shard::emit::emit;
 use crate::shard::model::{Input, Model};
+use crate::shard::write_layouts::emit;
 use phzc_ir::{CompId, InstrId, Module, notes};
 use phzc_plan::plan_note;
 

@@ -8,8 +8,8 @@
 //! For every stage count that divides the devices, `shard`'s choice is made again on a stage's devices; the
 //! chain of instructions, in forward order, is cut exactly; of the texts that result, the fastest that fits
 //! in memory, both as `check` and `estimate` see them, is kept. Then the chain is cut over the layouts of all
-//! sizes at once (`unequal`). One stage leaves the layouts as `shard` wrote them, if they fit. Precondition:
-//! `shard` has run.
+//! sizes at once (`heterogeneous_stages.rs`). One stage is not cut: it is as `shard` wrote it, if that fits
+//! and nothing is faster computed again. Precondition: `shard` has run.
 
 mod already_placed;
 mod candidate;

@@ -4,21 +4,25 @@
 //! h = f32[64,256] dot(x, w), …     →     h = f32[64,256] dot(x, w), …, sharding={devices=[2,4]<=[8]}
 //! ```
 //!
-//! Per block, every way to hand mesh axes to its loops is a strategy; strategies are priced (compute,
-//! collectives inside), pairs of blocks are priced (the cheapest reshard, a shortest path), and the best
-//! choice over all blocks is made exactly. Shardings that the program has are kept. Precondition: none; calls
-//! are inlined first.
+//! 1. Per block, every way to hand mesh axes to its loops is a strategy: `strategies.rs`, `splits.rs`.
+//! 2. Kernels are priced per strategy (`pricer.rs`), movements per pair of strategies of two blocks
+//!    (`edges.rs`, `move_price.rs`: a shortest path, `reshard_cost.rs`); `problem.rs` puts them together.
+//! 3. The best choice over all blocks and meshes is made exactly: `solve.rs`, then `passes/solver`.
+//! 4. It is settled what every tensor's layout is (`decision.rs`), and written: `write_layouts.rs`.
+//!
+//! Shardings that the program has are kept. Precondition: none; calls are inlined first.
 
 pub mod control;
 pub mod decision;
 mod edges;
-pub mod emit;
-mod enumerate;
+mod enumeration_report;
 pub mod explain;
 pub mod forbid;
 mod free;
+mod given;
 pub mod liveness;
 pub mod model;
+mod move_price;
 pub mod pins;
 mod planned;
 pub mod planning_input;
@@ -39,17 +43,18 @@ pub mod strategy_map;
 mod tests;
 mod tuple_needs;
 pub mod unique;
+pub mod write_layouts;
 mod zero;
 
 use crate::plan_state::PlanState;
 use control::Control;
 use decision::Decision;
-use emit::{emit, planned_comps};
 use forbid::Forbid;
+use given::{Given, has_shardings};
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, Sharding, TilingKind, counted, notes};
+use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
@@ -57,6 +62,7 @@ use planning_input::PlanningInput;
 pub use solve::{Open, Solved, solve_on, solve_over};
 use std::collections::BTreeSet;
 use unique::{Traits, Unique};
+use write_layouts::emit;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -148,126 +154,17 @@ fn tell(
     let map = strategy_map::describe(module, model, options.text("map") == "full");
     cx.artifacts.insert("strategy_map.txt".into(), map);
     if options.flag("enumerate") {
-        let text = enumerate::enumerate(module, model.input, &solved.mesh, goal)?;
+        let text = enumeration_report::enumerate(module, model.input, &solved.mesh, goal)?;
         cx.artifacts.insert("enumeration.txt".into(), text);
     }
     cx.explanations.extend(explain::explain(module, model, &solved.choice.option, &cx.explain)?);
     Ok(())
 }
 
-/// Layouts that the program has, and the meshes on which they can be read.
-pub struct Given {
-    meshes: Vec<Mesh>,
-    /// Per mesh: per computation and instruction, the layouts of its leaves.
-    layouts: Vec<Vec<Vec<Option<Vec<Layout>>>>>,
-}
-
-impl Given {
-    fn read(module: &Module, meshes: &[Mesh], n_devices: i64) -> Result<Given> {
-        let mut given = Given { meshes: Vec::new(), layouts: Vec::new() };
-        let mut candidates = meshes.to_vec();
-        if let Some(noted) = module.note(notes::MESH) {
-            candidates.insert(0, Mesh::parse(&noted)?);
-        } else if has_shardings(module) {
-            candidates.extend(finer_meshes(n_devices));
-        }
-        let mut failure = None;
-        for mesh in candidates {
-            match read_layouts(module, &mesh) {
-                Ok(layouts) if !given.meshes.contains(&mesh) => {
-                    given.meshes.push(mesh);
-                    given.layouts.push(layouts);
-                    if has_shardings(module) {
-                        break;
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => failure = Some(error),
-            }
-        }
-        match failure {
-            Some(error) if given.meshes.is_empty() => Err(error),
-            _ => Ok(given),
-        }
-    }
-
-    /// Keeps the meshes on which the pins can be; what they fix there.
-    fn pin(&mut self, module: &Module, pins: &[pins::Pin]) -> Result<Vec<pins::Fixed>> {
-        let resolved: Vec<_> = self.meshes.iter().map(|mesh| pins::resolve(pins, module, mesh)).collect();
-        let is_open: Vec<bool> = resolved.iter().map(Result::is_ok).collect();
-        let (mut meshes, mut layouts) = (is_open.iter(), is_open.iter());
-        self.meshes.retain(|_| meshes.next() == Some(&true));
-        self.layouts.retain(|_| layouts.next() == Some(&true));
-        // Pins mean the same on all meshes left; the last one has the most axes to explain a refusal with.
-        let none = || Err(Diagnostic::error("no mesh is possible"));
-        resolved
-            .into_iter()
-            .reduce(|first, next| if first.is_ok() { first } else { next })
-            .unwrap_or_else(none)
-    }
-
-    fn pinned(&self, mesh: usize, graph: &Graph) -> Vec<Option<Layout>> {
-        let of = |tensor: &phzc_analysis::graph::Tensor| {
-            let (comp, instr, leaf) = tensor.home;
-            self.layouts[mesh][comp.index()][instr.index()].as_ref()?.get(leaf as usize).copied()
-        };
-        graph.tensors.iter().map(of).collect()
-    }
-}
-
-fn has_shardings(module: &Module) -> bool {
-    module.comps.iter().flat_map(|comp| &comp.instrs).any(|instr| instr.sharding().is_some())
-}
-
-/// The layouts of every sharding in the module, or an error at the first that `mesh` cannot express.
-fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Vec<Vec<Option<Vec<Layout>>>>> {
-    let planned = planned_comps(module);
-    let mut layouts: Vec<Vec<Option<Vec<Layout>>>> =
-        module.comps.iter().map(|comp| vec![None; comp.instrs.len()]).collect();
-    for comp in planned {
-        for (id, instr) in module.comp(comp).iter() {
-            let Some(sharding) = instr.sharding() else { continue };
-            if is_unknown(sharding) {
-                continue;
-            }
-            let leaves = instr.shape.leaves();
-            let read = sharding.leaves(leaves.len()).into_iter().zip(&leaves).map(|(tiling, leaf)| {
-                Layout::from_tiling(tiling, leaf.as_array().map_or(0, |array| array.rank()), mesh)
-            });
-            let read: Option<Vec<Layout>> = read.collect();
-            if read.is_none() {
-                let error = Diagnostic::error(format!(
-                    "`{sharding}` is no layout on a cluster of {}",
-                    counted(mesh.n_devices() as usize, "device")
-                ));
-                return Err(error.at(instr.span).help(
-                    "plan for the device count that the program was sharded for, or remove its shardings",
-                ));
-            }
-            layouts[comp.index()][id.index()] = read;
-        }
-    }
-    Ok(layouts)
-}
-
-fn is_unknown(sharding: &Sharding) -> bool {
-    matches!(sharding, Sharding::Single(tiling) if tiling.kind == TilingKind::Unknown)
-}
-
 /// Every one- and two-axis mesh of `n` devices.
 pub fn meshes(n: i64) -> Vec<Mesh> {
     let pairs = (2..n).filter(|size| n % size == 0).map(|size| Mesh::new(&[size, n / size]));
     std::iter::once(Mesh::new(&[n])).chain(pairs).collect()
-}
-
-/// Meshes with more axes, on which more given shardings can be read.
-fn finer_meshes(n: i64) -> Vec<Mesh> {
-    let three = |a: i64| {
-        (2..n)
-            .filter(move |b| n % (a * b) == 0 && n / (a * b) > 1)
-            .map(move |b| Mesh::new(&[a, b, n / (a * b)]))
-    };
-    (2..n).filter(|a| n % a == 0).flat_map(three).collect()
 }
 
 /// What the model needs to know of the program.

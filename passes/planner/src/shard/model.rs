@@ -1,31 +1,26 @@
-//! The choice that `shard` makes, as a problem for the exact solver: blocks with their strategies,
-//! node costs (compute, collectives inside) and edge costs (reshards between blocks).
+//! What the choice of `shard` is about on one mesh: the strategies of every block, who reads what, and how
+//! values lie. Prices: `pricer.rs` (kernels), `move_price.rs` (movements), put together in `problem.rs`.
 
 use super::forbid::Forbid;
 use super::free::{self, Anchor};
 use super::remake::{MadeOf, made_of};
-use super::reshard_cost::{Reshards, Source, Step};
+use super::reshard_cost::{Reshards, Source};
 use super::sharding_request::Want;
 use super::splits::Splitter;
 use super::strategies::{Menu, Strategy, View, axes_on, kinds, layout, partial_axes};
 use super::unique::Unique;
-use super::zero::{gathers, ungathered};
+use super::zero::ungathered;
 use indexmap::IndexSet;
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::ClassId;
 use phzc_analysis::graph::is_shaped;
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
-use phzc_cost::{Cluster, Collective};
+use phzc_cost::Cluster;
 use phzc_ir::{Layout, Mesh, Opcode};
-use phzc_plan::pricing;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// A slice takes no time; of choices that take equally long, the one with fewer slices is better. In seconds,
-/// above the solver's tolerance and below what any report prints.
-pub(super) const SLICE_SECS: f64 = 1e-10;
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -306,56 +301,6 @@ impl<'a> Model<'a> {
     pub(super) fn wanted(&self, it: &Use, strategy: &Strategy) -> Want {
         let partial = if it.is_summand { partial_axes(strategy) } else { 0 };
         Want { layout: layout(strategy, &it.view), partial }
-    }
-
-    /// Seconds to bring a tensor from one layout to another, moved or made again.
-    pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
-        let moved = self.moved_secs(tensor, source, target);
-        match self.remade(tensor, source, target, moved) {
-            Some(remade) => remade.secs,
-            None => moved,
-        }
-    }
-
-    /// The same where it is moved.
-    pub(super) fn moved_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
-        let sums = source.partial & !target.partial;
-        if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
-            return f64::INFINITY;
-        }
-        let n_axes = self.mesh.n_axes();
-        if self.is_ungathered[tensor as usize] && gathers(source.layout, target.layout, n_axes) {
-            return f64::INFINITY;
-        }
-        let stays = source.layout == target.layout || self.input.is_stored[tensor as usize];
-        let spill_secs = if stays { 0.0 } else { self.spill_secs(tensor, source.layout, target.layout) };
-        let tensor = &self.input.graph.tensors[tensor as usize];
-        let (cluster, mesh) = (self.input.cluster, &self.mesh);
-        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
-        let secs = self.reshards.secs(source, target, (&tensor.dims, tensor.bytes), &price);
-        match secs {
-            None => f64::INFINITY,
-            Some(0.0) if source.layout == target.layout => 0.0,
-            // What is sliced is made where it is read.
-            Some(0.0) => SLICE_SECS,
-            Some(secs) => secs + spill_secs,
-        }
-    }
-
-    /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
-    pub(super) fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
-        let (device, bytes) =
-            (&self.input.cluster.accelerator, self.input.graph.tensors[tensor as usize].bytes);
-        let pass = |layout: Layout| device.memory_secs(bytes / layout.n_tiles(&self.mesh) as f64);
-        device.launch_secs + pass(source) + pass(target)
-    }
-
-    /// The cheapest steps between two layouts of a tensor.
-    pub fn steps(&mut self, tensor: TensorId, source: Source, target: Want) -> Vec<Step> {
-        let tensor = &self.input.graph.tensors[tensor as usize];
-        let (cluster, mesh) = (self.input.cluster, &self.mesh);
-        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
-        self.reshards.steps(source, target, (&tensor.dims, tensor.bytes), &price).unwrap_or_default()
     }
 
     /// The phase that a reading belongs to; handing over the entry's results is part of the update.

@@ -7,6 +7,7 @@ use phzc_analysis::graph::{Graph, TensorId};
 use phzc_ir::{
     CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, Mesh, Module, Result, Span, counted, nearest,
 };
+use phzc_plan::derive::planned_comps;
 use regex::Regex;
 
 /// A pattern of names, and the layout of what is called like that.
@@ -93,7 +94,7 @@ pub(super) fn resolve(pins: &[Pin], module: &Module, mesh: &Mesh) -> Result<Vec<
 
 /// The instructions whose value is an array.
 fn arrays(module: &Module) -> impl Iterator<Item = (CompId, InstrId, &Instr)> {
-    let comps = super::planned_comps(module).into_iter();
+    let comps = planned_comps(module).into_iter().rev();
     let all = comps.flat_map(|comp| module.comp(comp).iter().map(move |(id, instr)| (comp, id, instr)));
     all.filter(|(_, _, instr)| instr.shape.as_array().is_some())
 }

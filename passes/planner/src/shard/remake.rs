@@ -12,7 +12,8 @@
 //! again, gain nothing.
 
 use super::decision::through;
-use super::model::{Input, Model, SLICE_SECS};
+use super::model::{Input, Model};
+use super::move_price::SLICE_SECS;
 use super::reshard_cost::Source;
 use super::sharding_request::Want;
 use phzc_analysis::graph::{NodeId, NodeKind, TensorId, is_shaped};

@@ -6,7 +6,6 @@ mod totals;
 
 pub(super) use totals::totals;
 
-use super::emit::planned_comps;
 use super::model::Model;
 use super::splits::Splitter;
 use super::strategies::{Menu, Strategy, layout};
@@ -15,6 +14,7 @@ use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::NodeId;
 use phzc_ir::{Diagnostic, InstrId, Layout, Module, Result, nearest};
 use phzc_pass::explanation::{Considered, Explanation, Verdict};
+use phzc_plan::derive::planned_comps;
 
 /// Explains the instructions of these names.
 ///
@@ -76,7 +76,7 @@ fn explain_one(module: &Module, model: &mut Model, option: &[u32], name: &str) -
 /// The node of an instruction.
 fn find(module: &Module, model: &Model, name: &str) -> Result<NodeId> {
     let graph = model.input.graph;
-    let comps = planned_comps(module).into_iter();
+    let comps = planned_comps(module).into_iter().rev();
     let instrs =
         || comps.clone().flat_map(|comp| module.comp(comp).iter().map(move |(id, it)| (comp, id, it)));
     let found: Vec<(_, InstrId)> =

@@ -12,12 +12,11 @@ use indexmap::{IndexMap, IndexSet};
 use phzc_analysis::graph::{NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_cost::Collective;
-use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     Attr, CompId, Computation, Instr, InstrId, Key, Layout, Module, Opcode, Payload, Shape, Sharding, Tiling,
     Value, notes,
 };
-use phzc_plan::derive::{self, is_added};
+use phzc_plan::derive::{self, is_added, planned_comps};
 use phzc_plan::partial;
 use smallvec::SmallVec;
 
@@ -59,17 +58,6 @@ fn drop_replaced(comp: &mut Computation, replaced: &[(InstrId, InstrId)]) {
         }
     }
     comp.retain(&keep);
-}
-
-/// The entry and everything that it runs as control flow.
-pub fn planned_comps(module: &Module) -> Vec<CompId> {
-    let mut found = IndexSet::from([module.entry]);
-    let mut at = 0;
-    while let Some(&comp) = found.get_index(at) {
-        found.extend(module.comp(comp).instrs.iter().flat_map(control_comps));
-        at += 1;
-    }
-    found.into_iter().collect()
 }
 
 struct Writer<'w, 'm, 'a> {

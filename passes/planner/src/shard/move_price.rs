@@ -1,0 +1,66 @@
+//! What it takes to bring a tensor from one layout to another.
+
+use super::model::Model;
+use super::reshard_cost::{Source, Step};
+use super::sharding_request::Want;
+use super::zero::gathers;
+use phzc_analysis::graph::TensorId;
+use phzc_cost::Collective;
+use phzc_ir::Layout;
+use phzc_plan::pricing;
+
+/// A slice takes no time; of choices that take equally long, the one with fewer slices is better. In seconds,
+/// above the solver's tolerance and below what any report prints.
+pub(super) const SLICE_SECS: f64 = 1e-10;
+
+impl Model<'_> {
+    /// Seconds to bring a tensor from one layout to another, moved or made again.
+    pub(super) fn move_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let moved = self.moved_secs(tensor, source, target);
+        match self.remade(tensor, source, target, moved) {
+            Some(remade) => remade.secs,
+            None => moved,
+        }
+    }
+
+    /// The same where it is moved.
+    pub(super) fn moved_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let sums = source.partial & !target.partial;
+        if sums != 0 && source.layout == target.layout && self.input.forbid.forbids(Collective::AllReduce) {
+            return f64::INFINITY;
+        }
+        let n_axes = self.mesh.n_axes();
+        if self.is_ungathered[tensor as usize] && gathers(source.layout, target.layout, n_axes) {
+            return f64::INFINITY;
+        }
+        let stays = source.layout == target.layout || self.input.is_stored[tensor as usize];
+        let spill_secs = if stays { 0.0 } else { self.spill_secs(tensor, source.layout, target.layout) };
+        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (cluster, mesh) = (self.input.cluster, &self.mesh);
+        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
+        let secs = self.reshards.secs(source, target, (&tensor.dims, tensor.bytes), &price);
+        match secs {
+            None => f64::INFINITY,
+            Some(0.0) if source.layout == target.layout => 0.0,
+            // What is sliced is made where it is read.
+            Some(0.0) => SLICE_SECS,
+            Some(secs) => secs + spill_secs,
+        }
+    }
+
+    /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
+    pub(super) fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
+        let (device, bytes) =
+            (&self.input.cluster.accelerator, self.input.graph.tensors[tensor as usize].bytes);
+        let pass = |layout: Layout| device.memory_secs(bytes / layout.n_tiles(&self.mesh) as f64);
+        device.launch_secs + pass(source) + pass(target)
+    }
+
+    /// The cheapest steps between two layouts of a tensor.
+    pub fn steps(&mut self, tensor: TensorId, source: Source, target: Want) -> Vec<Step> {
+        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (cluster, mesh) = (self.input.cluster, &self.mesh);
+        let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
+        self.reshards.steps(source, target, (&tensor.dims, tensor.bytes), &price).unwrap_or_default()
+    }
+}
