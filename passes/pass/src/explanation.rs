@@ -120,3 +120,28 @@ pub struct LoopFact {
     /// Per mesh axis: its name, and why it cannot split the loop.
     pub refused: Vec<(String, String)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn term(part: Part, secs: f64) -> Term {
+        Term { what: String::new(), part, moves: Vec::new(), secs, times: 1.0 }
+    }
+
+    #[test]
+    fn a_strategy_takes_what_its_parts_take_together() {
+        let terms = vec![term(Part::Kernels, 2.0), term(Part::Inside, 3.0)];
+        let (operands, verdict) = (Vec::new(), Verdict::Chosen);
+        let result = String::new();
+        let it = Considered { name: None, operands, result, terms, memory_bytes: 0.0, verdict };
+        assert_eq!(it.secs(), 5.0);
+    }
+
+    #[test]
+    fn kernels_and_what_others_read_are_told_apart() {
+        let all = [Part::Kernels, Part::Inside, Part::Read(3), Part::Written].map(|part| term(part, 1.0));
+        assert_eq!(all.each_ref().map(Term::is_kernels), [true, false, false, false]);
+        assert_eq!(all.each_ref().map(Term::is_written), [false, false, false, true]);
+    }
+}

@@ -127,6 +127,30 @@ mod tests {
     }
 
     #[test]
+    fn an_observer_hears_what_changed_and_how_long_it_took() {
+        let pass = |run| &*Box::leak(Box::new(Pass { name: "sample", summary: "", options: &[], run }));
+        let renames: fn(&mut Module, &Options, &mut Context) -> phzc_ir::Result<Changed> = |module, _, _| {
+            module.name = "renamed".into();
+            Ok(Changed::Yes)
+        };
+        let steps = vec![Step::new(pass(|_, _, _| Ok(Changed::No))), Step::new(pass(renames))];
+        let mut module = parse("ENTRY e { ROOT x = f32[2] parameter(0) }").expect("legal");
+        let cluster = Cluster::named(DEFAULT_CLUSTER).expect("the default exists");
+        let (mut heard, now) = (Vec::new(), std::cell::Cell::new(0.0));
+        let clock = || {
+            now.set(2.0 * now.get() + 1.0);
+            now.get()
+        };
+        let mut observer = |it: Done| {
+            heard.push((it.n_done, it.changed, it.secs));
+            Ok(())
+        };
+        let mut hooks = Hooks { observer: &mut observer, clock: &clock };
+        run(&mut module, &Pipeline { steps }, &mut Context::new(&cluster), &mut hooks).expect("it runs");
+        assert_eq!(heard, [(0, true, 0.0), (1, false, 2.0), (2, true, 8.0)]);
+    }
+
+    #[test]
     fn a_pass_that_breaks_the_module_is_named() {
         let said = check(|module, _, _| {
             module.comps[0].instrs[1].operands.push(InstrId(0));

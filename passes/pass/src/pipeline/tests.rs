@@ -16,6 +16,26 @@ static SAMPLE: Pass = Pass {
     run: |_, _, _| Ok(Changed::No),
 };
 
+static WORDY: Pass = Pass {
+    name: "wordy",
+    summary: "for tests",
+    options: &[OptionInfo {
+        name: "word",
+        kind: OptionKind::Checked("letters", letters),
+        default: "",
+        help: "",
+    }],
+    run: |_, _, _| Ok(Changed::No),
+};
+
+/// The first character that is no letter is wrong.
+fn letters(text: &str) -> phzc_ir::Result<()> {
+    match text.find(|it: char| !it.is_ascii_alphabetic()) {
+        Some(at) => Err(Diagnostic::error("no letter").at(Span::new(at, at + 1))),
+        None => Ok(()),
+    }
+}
+
 static REGISTRY: Registry = Registry { passes: &[&DCE], aliases: &[] };
 
 static DCE: Pass = Pass { name: "dce", summary: "for tests", options: &[], run: |_, _, _| Ok(Changed::No) };
@@ -93,4 +113,43 @@ fn a_pipeline_prints_back_as_the_same_text() {
     let text = "dce,dce";
     assert_eq!(REGISTRY.pipeline(text).expect("both exist").to_string(), text);
     assert!(REGISTRY.pipeline(" ").expect("nothing is a pipeline").steps.is_empty());
+}
+
+/// What is wrong with a pipeline, and the words that the errors point at.
+fn pointed_at(text: &str) -> String {
+    static ALL: Registry = Registry { passes: &[&DCE, &SAMPLE, &WORDY], aliases: &[] };
+    let errors = ALL.pipeline(text).expect_err("it is wrong");
+    let word = |error: &Diagnostic| {
+        let span = error.span.expect("errors in a text have a place");
+        format!("{}: {:?}", error.message, &text[span.start as usize..span.end as usize])
+    };
+    errors.iter().map(word).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_error_inside_a_value_is_shown_where_it_is() {
+    assert_eq!(pointed_at("dce,wordy{word=ab1c}"), r#"no letter: "1""#);
+    assert_eq!(pointed_at("dce,wordy{word={ab1c}}"), r#"no letter: "1""#);
+    // With escapes, the whole value.
+    assert_eq!(pointed_at(r#"dce,wordy{word="a\\1"}"#), r#"no letter: "\"a\\\\1\"""#);
+}
+
+#[test]
+fn options_may_differ_but_not_repeat() {
+    assert_eq!(pointed_at("sample{n=2,exact=true,n=3}"), r#"option `n` of `sample` is given twice: "n""#);
+}
+
+#[test]
+fn what_was_expected_instead_is_shown_as_one_character() {
+    assert_eq!(pointed_at("dce é"), r#"expected `,` between two passes, found `é`: "é""#);
+    assert_eq!(pointed_at("sample{n"), r#"expected `=` after an option's name, found the end: """#);
+}
+
+#[test]
+fn an_option_reads_as_its_kind() {
+    let mut step = Step::new(&SAMPLE);
+    assert_eq!((step.options.int("n"), step.options.flag("exact")), (2, false));
+    step.options.values.insert("n", "7".into());
+    step.options.values.insert("exact", "true".into());
+    assert_eq!((step.options.int("n"), step.options.flag("exact")), (7, true));
 }
