@@ -64,3 +64,61 @@ pub fn fingerprint(module: &Module, graph: &Graph, blocks: &Blocks, block: Block
     members.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = "HloModule m
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  v = f32[8,8] parameter(2)
+  a = f32[8,8] tanh(x)
+  y = f32[8,8] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[8,8] tanh(y)
+  z = f32[8,8] dot(b, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT c = f32[8,8] exponential(z)
+}";
+
+    fn analysed() -> (Module, Graph, Blocks) {
+        let module = phzc_ir::parse(PROGRAM).expect("legal");
+        let graph = Graph::build(&module);
+        let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+        (module, graph, blocks)
+    }
+
+    #[test]
+    fn blocks_with_products_are_read_first() {
+        let (_, graph, blocks) = analysed();
+        let order = reading_order(&graph, &blocks);
+        let has_product: Vec<bool> =
+            order.iter().map(|&block| has_contraction(&graph, &blocks, block)).collect();
+        assert_eq!(has_product.iter().filter(|it| **it).count(), 2);
+        assert!(has_product[..2].iter().all(|it| *it), "{has_product:?}");
+    }
+
+    #[test]
+    fn blocks_are_alike_that_do_the_same_on_the_same_shapes() {
+        let (module, graph, blocks) = analysed();
+        let prints: Vec<u64> = (0..blocks.members.len() as BlockId)
+            .map(|block| fingerprint(&module, &graph, &blocks, block))
+            .collect();
+        let of = |name: &str| {
+            let node =
+                graph.nodes.iter().position(|node| &*module.comp(node.comp).instr(node.instr).name == name);
+            prints[blocks.block_of[node.expect("it is there")].expect("it has a block") as usize]
+        };
+        assert_eq!(of("y"), of("z"));
+        assert_eq!(of("w"), of("v"));
+        assert_ne!(of("b"), of("c"));
+        assert_ne!(of("y"), of("b"));
+    }
+
+    #[test]
+    fn products_in_a_row_are_one_segment() {
+        let (module, graph, blocks) = analysed();
+        let found = repeated_segment(&module, &graph, &blocks);
+        assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
+    }
+}

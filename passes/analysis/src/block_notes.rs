@@ -58,3 +58,55 @@ fn note_loops(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
     }
     changed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop of products.
+    const LOOP: &str = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
+body { p = (s32[], f32[8,8], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  w = f32[8,8] get-tuple-element(p), index=1
+  h = f32[8,8] get-tuple-element(p), index=2
+  k = f32[8,8] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = (s32[], f32[8,8], f32[8,8]) tuple(next, w, k) }
+condition { p = (s32[], f32[8,8], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT }
+ENTRY e {
+  x = f32[8,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  zero = s32[] constant(0)
+  t = (s32[], f32[8,8], f32[8,8]) tuple(zero, w, x)
+  l = (s32[], f32[8,8], f32[8,8]) while(t), condition=condition, body=body
+  y = f32[8,8] get-tuple-element(l), index=2
+  g = f32[8,8] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  v = f32[8,8] subtract(w, g)
+  ROOT out = (f32[8,8], f32[8,8]) tuple(v, y)
+}";
+
+    #[test]
+    fn a_loop_has_a_phase_as_its_values_have_and_everything_is_noted_once() {
+        let mut module = phzc_ir::parse(LOOP).expect("legal");
+        let graph = Graph::build(&module);
+        let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+        assert!(!is_noted(&module));
+        assert!(note(&mut module, &graph, &blocks));
+        assert!(is_noted(&module));
+        let phase = |name: &str| {
+            let instr = module.entry().instrs.iter().find(|instr| &*instr.name == name);
+            instr.expect("it is there").note(notes::PHASE).map(str::to_owned)
+        };
+        assert_eq!(["l", "g"].map(phase), ["fwd", "fwd"].map(|it| Some(it.to_owned())));
+        assert!(!note(&mut module.clone(), &graph, &blocks));
+        let mut without = module.clone();
+        let id = without.entry().instrs.iter().position(|instr| &*instr.name == "l").expect("a loop");
+        let entry = without.entry.index();
+        without.comps[entry].instrs[id].remove_note(notes::PHASE);
+        assert!(note(&mut without, &graph, &blocks), "a loop's note was missing");
+    }
+}
