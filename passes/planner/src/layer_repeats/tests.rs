@@ -147,3 +147,23 @@ fn a_plan_of_fewer_layers_tells_that_of_all() {
     let facts = phzc_plan::derive::derive(&whole).expect("its notes are legal");
     assert!(facts.problems.is_empty(), "{:?}", facts.problems);
 }
+
+#[test]
+fn what_a_layer_makes_again_all_layers_make_again() {
+    // Weights in half precision that have to be stored in parts are gathered as they are, and widened again.
+    let mut lines = vec!["x0 = f32[64,256] parameter(0)".to_owned()];
+    for at in 1..=24 {
+        lines.push(format!("w{at} = bf16[256,256] parameter({at})"));
+        lines.push(format!("u{at} = f32[256,256] convert(w{at})"));
+        let dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+        lines.push(format!("h{at} = f32[64,256] dot(x{}, u{at}), {dims}", at - 1));
+        lines.push(format!("x{at} = f32[64,256] tanh(h{at})"));
+    }
+    lines.push("ROOT out = f32[64,256] negate(x24)".to_owned());
+    let program = format!("HloModule m\n\nENTRY e {{\n  {}\n}}\n", lines.join("\n  "));
+    let lean = Cluster::from_toml(include_str!("../../../../tests/clusters/lean-8.toml")).expect("legal");
+    let pipeline = "fuse,shard{mesh=8,forbid=contract+rhs},check";
+    let plan = crate::testing::passed(&program, pipeline, &lean).expect("it fits");
+    let copies = plan.entry().instrs.iter().filter(|instr| instr.note("phzc.remade").is_some());
+    assert_eq!(copies.count(), 24);
+}
