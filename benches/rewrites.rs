@@ -11,10 +11,9 @@ use phzc_ir::{Module, text::parse};
 use phzc_passes::{plan_note, report};
 use std::path::{Path, PathBuf};
 
-/// What `shard{forbid=…}` takes away: movements (reference/cfp-alpa.md 7.4, M3 and M4), and copies made again
-/// in other layouts (P1 of these ops).
-const REWRITES: [&str; 5] =
-    ["all-to-all", "reduce-scatter", "collective-permute", "remake-broadcast", "remake-convert"];
+/// What `shard{forbid=…}` takes away: movements (reference/cfp-alpa.md 7.4, M3 and M4), and copies that are
+/// made again in other layouts (P1 of these ops).
+const REWRITES: [&str; 4] = ["all-to-all", "reduce-scatter", "collective-permute", "remake"];
 
 /// Plans that take longer by less are no evidence: the solver's tolerance.
 const NOTICED: f64 = 1e-6;

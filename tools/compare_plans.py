@@ -2,7 +2,7 @@
 """Compares the plans of two phzc binaries: tools/compare_plans.py OLD NEW [CLUSTER ...]
 
 Every program of examples/ and of ../shared/corpus, with the default passes: what the report says that a step takes,
-and whether the dumps are the same bytes. Exits with 1 if a plan of NEW takes longer by more than rounding.
+and whether the dumps are the same bytes. Exits with 1 if a plan of NEW takes longer by more than rounding, or is missing.
 """
 
 import json
@@ -34,6 +34,7 @@ def main():
             with tempfile.TemporaryDirectory() as folder:
                 found = [plan(binary, program, cluster, pathlib.Path(folder)) for binary in (old, new)]
             if None in found:
+                n_slower += found[0] is not None
                 print(f"{program.name:32}{cluster:10} {'no plan' if found == [None, None] else 'ONE HAS NO PLAN'}")
                 continue
             (before, text), (after, other) = found

@@ -42,7 +42,7 @@ pub fn cluster() -> Cluster {
 pub fn passed(module: &mut Module, pipeline: &str, cluster: &Cluster) -> Result<(), Diagnostic> {
     let mut cx = Context::new(cluster);
     for step in &phzc_passes::pipeline(pipeline).expect("a legal pipeline").steps {
-        (step.pass.run)(module, &step.options, &mut cx)?;
+        step.run(module, &mut cx)?;
     }
     Ok(())
 }

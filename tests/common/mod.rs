@@ -131,7 +131,7 @@ pub fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Re
     let mut module = original.clone();
     let mut cx = Context::new(cluster);
     for step in &phzc_passes::pipeline(pipeline).expect("a legal pipeline").steps {
-        (step.pass.run)(&mut module, &step.options, &mut cx)?;
+        step.run(&mut module, &mut cx)?;
     }
     Ok(module)
 }

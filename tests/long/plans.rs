@@ -35,7 +35,7 @@ pub fn passed(text: &str, pipeline: &str, cluster: &Cluster) -> Result<Module, D
     let mut module = parse(text).expect("a legal program");
     let mut cx = Context::new(cluster);
     for step in &phzc_passes::pipeline(pipeline).expect("a legal pipeline").steps {
-        (step.pass.run)(&mut module, &step.options, &mut cx)?;
+        step.run(&mut module, &mut cx)?;
     }
     Ok(module)
 }

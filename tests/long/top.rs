@@ -13,7 +13,7 @@ fn ranked(program: &str, options: &str) -> (Plan, Vec<Alternative>) {
     let steps =
         phzc_passes::pipeline(&format!("fuse,shard,place{{{options}}}")).expect("a legal pipeline").steps;
     for step in &steps {
-        (step.pass.run)(&mut module, &step.options, &mut cx).expect("a plan");
+        step.run(&mut module, &mut cx).expect("a plan");
     }
     (plan(&module, &cluster).expect("a placed module"), cx.alternatives)
 }

@@ -55,14 +55,13 @@ fn run_step(module: &mut Module, step: &Step, cx: &mut Context) -> Result<Change
     let name = step.pass.name;
     (cx.progress)(name);
     let before = cfg!(debug_assertions).then(|| print(module));
-    let ran = (step.pass.run)(module, &step.options, cx);
+    let ran = step.run(module, cx);
     let changed = ran.map_err(|error| vec![error.note(None, format!("in pass `{name}`"))])?;
     if before.is_some_and(|before| (before != print(module)) != (changed == Changed::Yes)) {
         return Err(vec![bug(name, &format!("it says `{changed:?}` to whether it changed the module"))]);
     }
     check(module, cx)
         .map_err(|errors| errors.into_iter().map(|error| broken(name, error)).collect::<Vec<_>>())?;
-    cx.handed_on.settle(changed == Changed::Yes);
     record(module, step, cx);
     Ok(changed)
 }

@@ -3,9 +3,9 @@
 //! A value runs to the next comma or closing brace. One that contains a comma, a space or a brace stands
 //! in braces of its own, `mesh={x=2,y=4}`, or in double quotes, `mesh="x=2,y=4"`, where `\"` is a quote.
 
-use crate::pass::{OptionInfo, OptionKind, Options, Pass};
+use crate::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use crate::pipeline_syntax::{self as syntax, RawOption, RawStep};
-use phzc_ir::{Diagnostic, Span, nearest};
+use phzc_ir::{Diagnostic, Module, Span, nearest};
 use std::fmt;
 
 /// Passes in the order in which they run.
@@ -112,6 +112,17 @@ impl Pipeline {
 }
 
 impl Step {
+    /// Runs the pass. What the pass before has handed on is gone if this one changes the module and hands on
+    /// nothing itself.
+    ///
+    /// # Errors
+    /// What the pass refuses.
+    pub fn run(&self, module: &mut Module, cx: &mut Context) -> phzc_ir::Result<Changed> {
+        let changed = (self.pass.run)(module, &self.options, cx)?;
+        cx.handed_on.settle(changed == Changed::Yes);
+        Ok(changed)
+    }
+
     /// The pass with its default options.
     pub fn new(pass: &'static Pass) -> Step {
         let values = pass.options.iter().map(|option| (option.name, option.default.to_owned())).collect();

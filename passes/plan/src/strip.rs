@@ -10,7 +10,7 @@ pub fn strip(module: &mut Module) {
     for comp in planned_comps(module) {
         let comp = &mut module.comps[comp.index()];
         let source = sources(comp);
-        let keep: Vec<bool> = comp.instrs.iter().map(|instr| !is_added(instr)).collect();
+        let keep: Vec<bool> = (0..source.len()).map(|at| source[at].index() == at).collect();
         for instr in &mut comp.instrs {
             instr.operands.iter_mut().for_each(|operand| *operand = source[operand.index()]);
             if instr.note(notes::GIVEN).is_none() {
@@ -30,7 +30,43 @@ fn sources(comp: &Computation) -> Vec<InstrId> {
     let mut source: Vec<InstrId> = (0..comp.instrs.len()).map(InstrId::new).collect();
     for (id, instr) in comp.iter().filter(|(_, instr)| is_added(instr)) {
         let original = instr.note(notes::REMADE).and_then(|name| named.get(name).copied());
-        source[id.index()] = original.unwrap_or_else(|| source[instr.operands[0].index()]);
+        // A note that somebody wrote where it means nothing stays.
+        if let Some(of) = original.or(instr.operands.first().copied()) {
+            source[id.index()] = source[of.index()];
+        }
     }
     source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strip;
+
+    /// What is left of a program's lines, names only.
+    fn left(lines: &str) -> Vec<String> {
+        let mut module = phzc_ir::parse(&format!("ENTRY e {{\n{lines}\n}}")).expect("legal");
+        strip(&mut module);
+        let line = |instr: &phzc_ir::Instr| {
+            let operands = instr.operands.iter().map(|&it| &*module.entry().instr(it).name);
+            format!("{}({})", instr.name, operands.collect::<Vec<_>>().join(","))
+        };
+        module.entry().instrs.iter().map(line).collect()
+    }
+
+    #[test]
+    fn readers_of_moved_values_and_of_copies_read_the_originals_again() {
+        let plan = r#"b = f32[8] parameter(0)
+            w = f32[8,8] broadcast(b), dimensions={1}
+            m = f32[8] custom-call(b), custom_call_target="Sharding", frontend_attributes={phzc.move="all-gather"}
+            c = f32[8,8] broadcast(m), dimensions={1}, frontend_attributes={phzc.remade="w"}
+            ROOT y = f32[8,8] add(w, c)"#;
+        assert_eq!(left(plan), ["b()", "w(b)", "y(w,w)"]);
+    }
+
+    #[test]
+    fn a_note_that_names_nothing_does_no_harm() {
+        let odd = r#"one = f32[] constant(1), frontend_attributes={phzc.remade="nothing"}
+            ROOT y = f32[] negate(one)"#;
+        assert_eq!(left(odd), ["one()", "y(one)"]);
+    }
 }

@@ -93,3 +93,19 @@ impl PlanState {
         PlanningInput::whole(program, graph, blocks, pinned, forbid)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn what_is_handed_on_is_gone_when_the_program_changes() {
+        let program = "ENTRY e {
+            x = f32[64,32] parameter(0)
+            dead = f32[64,32] tanh(x)
+            ROOT y = f32[64,32] negate(x)
+        }";
+        assert!(check("fuse,shard{mesh=8}", program).contains("dead"));
+        assert!(!check("fuse,dce,shard{mesh=8}", program).contains("dead"));
+    }
+}

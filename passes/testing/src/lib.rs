@@ -96,7 +96,7 @@ macro_rules! runs_passes {
             let mut module = phzc_ir::parse(text).expect("a legal program");
             let mut cx = phzc_pass::pass::Context::new(cluster);
             for step in &REGISTRY.pipeline(pipeline).expect("a legal pipeline").steps {
-                (step.pass.run)(&mut module, &step.options, &mut cx)?;
+                step.run(&mut module, &mut cx)?;
             }
             Ok(module)
         }

@@ -1,7 +1,6 @@
 //! Tests of pipelines as text, on a pass of their own: the registry's passes come and go.
 
 use super::*;
-use crate::pass::Changed;
 use insta::assert_snapshot;
 
 static SAMPLE: Pass = Pass {

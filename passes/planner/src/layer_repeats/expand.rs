@@ -239,10 +239,11 @@ impl<'a> Writer<'a> {
         new.operands[0] = from;
         new.name = self.names.derive(&new.name, "again");
         new.set_note(notes::REMADE, &whole.instr(original).name);
-        let reader = self.whole.instr(self.reader);
+        // As in the plan, of whose layers blocks have other numbers.
         let is_part = new.op.def().fusion == FusionKind::Free;
-        for key in [notes::BLOCK, notes::PHASE].into_iter().filter(|key| !is_part || *key == notes::PHASE) {
-            reader.note(key).into_iter().for_each(|text| new.set_note(key, text));
+        let block = whole.instr(self.reader).note(notes::BLOCK).filter(|_| !is_part);
+        for (key, text) in [(notes::BLOCK, block), (notes::PHASE, like.note(notes::PHASE))] {
+            text.into_iter().for_each(|text| new.set_note(key, text));
         }
         self.stages.note(&mut new, stage);
         let made = self.push(new, stage, Some(planned));

@@ -114,9 +114,7 @@ mod tests {
         let (mut module, cluster) = (module.clone(), cluster());
         let mut cx = Context::new(&cluster);
         let steps = crate::testing::pipeline(pipeline).expect("a legal pipeline").steps;
-        let ran = steps
-            .iter()
-            .try_for_each(|step| (step.pass.run)(&mut module, &step.options, &mut cx).map(|_| ()));
+        let ran = steps.iter().try_for_each(|step| step.run(&mut module, &mut cx).map(|_| ()));
         ran.expect_err("it cannot be placed").message
     }
 

@@ -20,7 +20,7 @@ pub(super) fn run(text: &str, pipeline: &str, cluster: &Cluster) -> (Module, Cha
     let mut module = parse(text).expect("examples are programs");
     let pipeline = crate::testing::pipeline(pipeline).expect("a legal pipeline");
     let mut cx = Context::new(cluster);
-    let ran = pipeline.steps.iter().map(|step| (step.pass.run)(&mut module, &step.options, &mut cx));
+    let ran = pipeline.steps.iter().map(|step| step.run(&mut module, &mut cx));
     let changed = ran.last().expect("there are passes").expect("examples have a plan");
     (module, changed)
 }
@@ -62,7 +62,7 @@ fn what_is_placed_is_not_placed_with_another_recomputation_or_schedule() {
     );
     let mut again = |passes: &str| {
         let step = &crate::testing::pipeline(passes).expect("a legal pipeline").steps[0];
-        (step.pass.run)(&mut placed, &step.options, &mut Context::new(&cluster()))
+        step.run(&mut placed, &mut Context::new(&cluster()))
     };
     assert_eq!(again("place{recompute=all}").ok(), Some(Changed::No));
     assert_eq!(again("place").ok(), Some(Changed::No));

@@ -28,15 +28,15 @@ pub(super) const OPTIONS: &[OptionInfo] = &[
         name: "forbid",
         kind: OptionKind::Checked(
             "all-gather, all-reduce, reduce-scatter, all-to-all, collective-permute, batch, lhs, rhs, contract, \
-             weights, zero1, zero3, remake-broadcast, remake-convert; several with `+` between",
+             weights, zero1, zero3, remake; several with `+` between",
             |text| Forbid::parse(text).map(drop),
         ),
         default: "",
         help: "what no plan may have: a collective; a split of the loops that only the left operand of a block's \
                forward product has (lhs), only the right one (rhs), both and the result (batch), both but not the \
                result (contract); parameters stored in parts, batches aside (weights); gathers of parameters after their \
-               update (zero1, which is ZeRO-1 and 2), or where they are read (zero3); copies of broadcasts and of \
-               conversions where another layout of them is needed (remake-broadcast, remake-convert)",
+               update (zero1, which is ZeRO-1 and 2), or where they are read (zero3); copies of what is \
+               larger than what it is made of, where another layout is needed (remake)",
     },
     OptionInfo {
         name: "map",

@@ -6,7 +6,7 @@ use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::NodeKind;
 use phzc_analysis::roles::{Role, roles};
 use phzc_cost::Collective;
-use phzc_ir::{Diagnostic, Opcode, Result, Span, nearest};
+use phzc_ir::{Diagnostic, Result, Span, nearest};
 use smallvec::SmallVec;
 
 /// What a word of the option forbids.
@@ -18,15 +18,15 @@ enum What {
     Role(Role),
     /// Parameters that do not run over the batch are stored whole.
     Weights,
-    /// Nothing that an op makes is made again where another layout is needed.
-    Remake(Opcode),
+    /// Nothing is made again where another layout of it is needed.
+    Remake,
     /// What replaces such a parameter is not gathered (1), or what it is made of where it is read (3):
     /// [`super::zero`].
     Zero(u8),
 }
 
 /// The words of the option, each a bit of [`Forbid`].
-const WORDS: [(&str, What); 14] = [
+const WORDS: [(&str, What); 13] = [
     ("all-gather", What::Move(Collective::AllGather)),
     ("all-reduce", What::Move(Collective::AllReduce)),
     ("reduce-scatter", What::Move(Collective::ReduceScatter)),
@@ -39,8 +39,7 @@ const WORDS: [(&str, What); 14] = [
     ("weights", What::Weights),
     ("zero1", What::Zero(1)),
     ("zero3", What::Zero(3)),
-    ("remake-broadcast", What::Remake(Opcode::Broadcast)),
-    ("remake-convert", What::Remake(Opcode::Convert)),
+    ("remake", What::Remake),
 ];
 
 /// What is forbidden; nothing by default.
@@ -76,9 +75,9 @@ impl Forbid {
         self.words().any(|(_, what)| what == What::Zero(stage))
     }
 
-    /// Whether values of an op may not be made again.
-    pub(super) fn forbids_remaking(self, op: Opcode) -> bool {
-        self.words().any(|(_, what)| what == What::Remake(op))
+    /// Whether nothing may be made again in another layout.
+    pub(super) fn forbids_remaking(self) -> bool {
+        self.words().any(|(_, what)| what == What::Remake)
     }
 
     /// The forbidden words.
@@ -114,7 +113,7 @@ impl Forbid {
     /// Per word: the loops of the block's menu (a bit each) that have to be whole.
     fn masks(self, input: &Input, block: BlockId, menu: &Menu) -> Vec<(&'static str, u8)> {
         let mask = |what: What| match what {
-            What::Move(_) | What::Zero(_) | What::Remake(_) => 0,
+            What::Move(_) | What::Zero(_) | What::Remake => 0,
             What::Role(role) => role_mask(input, block, menu, role),
             What::Weights => weight_mask(input, block, menu),
         };

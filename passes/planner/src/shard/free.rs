@@ -57,7 +57,7 @@ pub(super) fn by_block(anchors: &[Option<Anchor>], n_blocks: usize) -> Vec<Vec<N
 /// How loops that lie so in a node's result lie in an operand.
 pub(super) fn through(node: &Node, slot: usize, view: &View) -> View {
     let dim_of = |&dim: &u8| {
-        let factor = node.rule.results[0].get(usize::from(dim).checked_sub(1)?)?.first()?;
+        let factor = node.rule.results.first()?.get(usize::from(dim).checked_sub(1)?)?.first()?;
         node.rule.operands.get(slot)?.iter().position(|dim| dim.first() == Some(factor))
     };
     view.iter().map(|dim| dim_of(dim).map_or(0, |dim| dim as u8 + 1)).collect()
@@ -66,7 +66,7 @@ pub(super) fn through(node: &Node, slot: usize, view: &View) -> View {
 /// The loops that the maker of a result can split.
 fn legal(node: &Node, mut view: View) -> View {
     let is_pass = |dim: u8| {
-        let map = node.rule.results[0].get(usize::from(dim) - 1);
+        let map = node.rule.results.first().and_then(|map| map.get(usize::from(dim) - 1));
         let factor = map.and_then(|factors| factors.first());
         factor.is_some_and(|&factor| node.rule.factors[factor as usize].kind == FactorKind::Pass)
     };

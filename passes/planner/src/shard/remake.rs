@@ -7,9 +7,8 @@
 //! ```
 //!
 //! An op without a loop that it reduces commutes with every movement (rule P1 of [`super::rules`]), so of a
-//! row of such ops each operand is a place to move at, and the cheapest is a minimum over these. The ops are
-//! those that improve plans of real programs, as `cargo bench --bench rewrites` shows; the others, made
-//! again, gain nothing.
+//! row of such ops each operand is a place to move at, and the cheapest is a minimum over these. Only what is
+//! larger than what it is made of is worth it: broadcasts, conversions to wider types.
 
 use super::decision::through;
 use super::model::{Input, Model};
@@ -20,9 +19,6 @@ use phzc_analysis::graph::{NodeId, NodeKind, TensorId, is_shaped};
 use phzc_analysis::phase::Phase;
 use phzc_ir::{FactorKind, FusionKind, Layout, Opcode};
 use std::rc::Rc;
-
-/// The ops that are made again.
-const OPS: [Opcode; 2] = [Opcode::Broadcast, Opcode::Convert];
 
 /// How many ops in a row: a norm's scale is converted, given a dimension and spread.
 const MAX_OPS: usize = 4;
@@ -43,10 +39,20 @@ pub(super) struct Remade {
     pub at: usize,
 }
 
-/// Per tensor: what it can be made again of.
+/// Per tensor: what it can be made again of, as far as something of that is smaller.
 pub(super) fn made_of(input: &Input) -> Vec<Rc<[MadeOf]>> {
-    let none: Rc<[MadeOf]> = Rc::new([]);
-    let mut found: Vec<Rc<[MadeOf]>> = vec![none; input.graph.tensors.len()];
+    let bytes = |tensor: TensorId| input.graph.tensors[tensor as usize].bytes;
+    let rows = rows(input);
+    let worth = |(tensor, row): (TensorId, &Vec<MadeOf>)| -> Rc<[MadeOf]> {
+        let last = row.iter().rposition(|it| bytes(it.tensor) < bytes(tensor));
+        row[..last.map_or(0, |last| last + 1)].into()
+    };
+    (0..).zip(&rows).map(worth).collect()
+}
+
+/// Per tensor: the row of cheap ops that it is made by, the nearest first.
+fn rows(input: &Input) -> Vec<Vec<MadeOf>> {
+    let mut found: Vec<Vec<MadeOf>> = vec![Vec::new(); input.graph.tensors.len()];
     // Makers stand before readers, so what an operand is made of is known.
     for (reader, node) in (0..).zip(&input.graph.nodes).filter(|(reader, _)| is_cheap(input, *reader)) {
         let tensor = node.operands[0];
@@ -63,20 +69,25 @@ fn block_of(input: &Input, tensor: TensorId) -> Option<u32> {
     input.blocks.block_of[input.graph.tensors[tensor as usize].def as usize]
 }
 
-/// Whether an op may be done again: it moves or spreads one value, and no update works on sums of its
-/// results over microbatches, which would become sums of its operands.
+/// Whether an op can be done again for next to nothing: it fuses with its readers and makes one value of
+/// another, loop by loop. No update may work on sums of its results over microbatches, which would become
+/// sums of its operands.
 fn is_cheap(input: &Input, id: NodeId) -> bool {
     let (graph, node) = (input.graph, &input.graph.nodes[id as usize]);
     let phase = |id: NodeId| input.blocks.phases[id as usize];
-    let Some(op) = input.ops[id as usize].filter(|op| OPS.contains(op)) else { return false };
     let ([operand], [result]) = (&node.operands[..], &node.results[..]) else { return false };
-    let readers = graph.tensors[*result as usize].uses.iter().map(|&(reader, _)| phase(reader));
-    let is_summed = readers.max().is_some_and(|last| last == Phase::Update && phase(id) != last);
+    let made = &graph.tensors[*result as usize];
+    let fuses =
+        |op: Opcode| matches!(op.def().fusion, FusionKind::Free | FusionKind::View | FusionKind::Loop);
+    let last = made.uses.iter().map(|&(reader, _)| phase(reader)).max();
+    let is_summed = last == Some(Phase::Update) && phase(id) != Phase::Update;
     node.kind == NodeKind::Op
-        && !input.forbid.forbids_remaking(op)
+        && input.ops[id as usize].is_some_and(fuses)
+        && !input.forbid.forbids_remaking()
+        && node.work.transcendentals == 0.0
         && is_shaped(graph, *operand)
-        && !graph.tensors[*operand as usize].is_free
         && input.pinned[*result as usize].is_none()
+        && !node.rule.is_fallback
         && node.rule.factors.iter().all(|factor| factor.kind == FactorKind::Pass)
         && !is_summed
 }
@@ -110,12 +121,15 @@ impl Model<'_> {
     /// Seconds to keep an operand in memory that would else stay in registers: a copy that is no part of who
     /// reads it wherever that is, as a broadcast is, reads it there. What is moved is in memory anyway.
     fn kept_secs(&self, it: &MadeOf, from: Layout, to: Layout) -> f64 {
-        let op = self.input.ops[it.reader as usize];
-        let is_part = op.is_some_and(|op| op.def().fusion == FusionKind::Free);
-        match is_part || from != to || self.input.is_stored[it.tensor as usize] {
+        match self.is_part(it) || from != to || self.input.is_stored[it.tensor as usize] {
             true => 0.0,
             false => self.spill_secs(it.tensor, from, to),
         }
+    }
+
+    /// Whether a copy is a part of whoever reads it.
+    fn is_part(&self, it: &MadeOf) -> bool {
+        self.input.ops[it.reader as usize].is_some_and(|op| op.def().fusion == FusionKind::Free)
     }
 
     /// The layout of an operand with which its reader makes a result in this layout.
@@ -129,7 +143,8 @@ impl Model<'_> {
             let rule = &self.input.graph.nodes[it.reader as usize].rule;
             let dims = rule.operands[0].iter().chain(&rule.results[0]);
             let first = dims.map(|dim| dim.first().map_or(0, |&factor| u64::from(factor) + 1));
-            first.chain(self.figures_moved(it.tensor)).collect::<Vec<_>>()
+            let own = first.chain([u64::from(self.is_part(it))]);
+            own.chain(self.figures_moved(it.tensor)).collect::<Vec<_>>()
         };
         self.made_of[tensor as usize].iter().flat_map(figures).collect()
     }
@@ -144,11 +159,11 @@ mod tests {
     fn added(dtype: &str, made: &str, layout: &str, forbid: &str) -> String {
         let program = format!(
             "ENTRY e {{
-            x = {dtype}[64,512] parameter(0)
+            x = {dtype}[4096,512] parameter(0)
             narrow = {made}
-            y = {dtype}[64,512] add(x, wide)
-            v = {dtype}[64,512] multiply(wide, wide)
-            ROOT t = ({dtype}[64,512], {dtype}[64,512]) tuple(y, v)
+            y = {dtype}[4096,512] add(x, wide)
+            v = {dtype}[4096,512] multiply(wide, wide)
+            ROOT t = ({dtype}[4096,512], {dtype}[4096,512]) tuple(y, v)
         }}"
         );
         let pins = format!("pin={{^x$=[x,-]; ^y$=[x,-]; ^v$=[-,x]; ^narrow$={layout}}}");
@@ -160,16 +175,24 @@ mod tests {
 
     #[test]
     fn of_what_is_widened_the_operand_is_moved() {
-        let widened = "bf16[64,512] parameter(1)
-            wide = f32[64,512] convert(narrow)";
+        let widened = "bf16[4096,512] parameter(1)
+            wide = f32[4096,512] convert(narrow)";
         assert_eq!(added("f32", widened, "[-,x]", ""), "narrow.a2a wide.again");
-        assert_eq!(added("f32", widened, "[-,x]", ",forbid=remake-convert"), "wide.a2a");
+        assert_eq!(added("f32", widened, "[-,x]", ",forbid=remake"), "wide.a2a");
+    }
+
+    #[test]
+    fn ops_that_make_nothing_larger_are_made_again_where_one_behind_them_did() {
+        let row = "f32[512] parameter(1)
+            spread = f32[4096,512] broadcast(narrow), dimensions={1}
+            wide = f32[4096,512] negate(spread)";
+        assert_eq!(added("f32", row, "[x]", ""), "narrow.ag spread.again wide.again");
     }
 
     #[test]
     fn what_is_made_narrower_is_moved_itself() {
-        let narrowed = "f32[64,512] parameter(1)
-            wide = bf16[64,512] convert(narrow)";
+        let narrowed = "f32[4096,512] parameter(1)
+            wide = bf16[4096,512] convert(narrow)";
         assert_eq!(added("bf16", narrowed, "[-,x]", ""), "wide.a2a");
     }
 
@@ -177,7 +200,7 @@ mod tests {
     fn of_what_is_widened_and_spread_the_first_operand_is_moved() {
         let row = "bf16[512] parameter(1)
             exact = f32[512] convert(narrow)
-            wide = f32[64,512] broadcast(exact), dimensions={1}";
+            wide = f32[4096,512] broadcast(exact), dimensions={1}";
         assert_eq!(added("f32", row, "[x]", ""), "narrow.ag exact.again wide.again");
     }
 }

@@ -14,7 +14,7 @@ fn shard(module: &mut Module, mesh: &str, cluster: &Cluster) -> Changed {
 fn run_passes(module: &mut Module, pipeline: &str, cluster: &Cluster) -> Changed {
     let pipeline = crate::testing::pipeline(pipeline).expect("a legal pipeline");
     let mut cx = Context::new(cluster);
-    let ran = pipeline.steps.iter().map(|step| (step.pass.run)(module, &step.options, &mut cx));
+    let ran = pipeline.steps.iter().map(|step| step.run(module, &mut cx));
     ran.last().expect("there are passes").expect("every program has a plan")
 }
 

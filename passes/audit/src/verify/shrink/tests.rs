@@ -297,7 +297,7 @@ fn plan(module: &mut Module, pipeline: &str, cluster: &Cluster) {
     let pipeline = crate::testing::pipeline(pipeline).expect("a legal pipeline");
     let mut cx = Context::new(cluster);
     for step in &pipeline.steps {
-        (step.pass.run)(module, &step.options, &mut cx).expect("every program has a plan");
+        step.run(module, &mut cx).expect("every program has a plan");
     }
 }
 

@@ -1,26 +1,35 @@
 //! Copies of instructions whose values are made again in other layouts.
 
 use super::Writer;
+use crate::shard::remake::MadeOf;
 use phzc_analysis::graph::TensorId;
 use phzc_ir::{FusionKind, Instr, InstrId, Key, Layout, Sharding, Value, notes};
 use smallvec::SmallVec;
 
 impl Writer<'_, '_, '_> {
-    /// A value made again in a layout, of what stands `depth` ops before its maker's operand.
+    /// A tensor made again in a layout, of the operand at `depth` of what it can be made again of.
     pub(super) fn remake(&mut self, tensor: TensorId, layout: Layout, depth: usize) -> InstrId {
-        let it = self.decision.model.made_of[tensor as usize][0];
+        let row = self.decision.model.made_of[tensor as usize].clone();
+        let mut layouts = vec![layout];
+        for it in &row[..=depth] {
+            layouts.push(self.decision.model.through(it, layouts[layouts.len() - 1]));
+        }
+        let moved = self.moved_on(&row[depth], layouts[depth + 1]);
+        let ops = row[..=depth].iter().zip(&layouts).rev();
+        ops.fold(moved, |operand, (it, &layout)| self.copy(it, operand, layout))
+    }
+
+    /// An operand as its reader reads it, brought on to another layout.
+    fn moved_on(&mut self, it: &MadeOf, to: Layout) -> InstrId {
         let instr = self.decision.model.input.graph.nodes[it.reader as usize].instr;
-        let to = self.decision.model.through(&it, layout);
-        let operand = match depth {
-            0 => {
-                // As its maker reads it, and on from there.
-                let (read, need) = (self.operand(instr, 0), self.decision.need(it.reader, 0));
-                let steps = self.decision.model.steps(it.tensor, need.layout.into(), to.into());
-                self.moved_by(it.tensor, read, steps)
-            }
-            _ => self.remake(it.tensor, to, depth - 1),
-        };
-        let old = self.old().instr(instr);
+        let (read, need) = (self.operand(instr, 0), self.decision.need(it.reader, 0));
+        let steps = self.decision.model.steps(it.tensor, need.layout.into(), to.into());
+        self.moved_by(it.tensor, read, steps)
+    }
+
+    /// A copy of an op that reads `operand` and makes its result in this layout.
+    fn copy(&mut self, it: &MadeOf, operand: InstrId, layout: Layout) -> InstrId {
+        let old = self.old().instr(self.decision.model.input.graph.nodes[it.reader as usize].instr);
         let mut copy = Instr { operands: SmallVec::from_slice(&[operand]), ..old.clone() };
         copy.name = self.fresh(&format!("{}.again", old.name));
         let tiling = self.tiling_of(layout, &old.shape);
