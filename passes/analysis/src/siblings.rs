@@ -1,4 +1,4 @@
-//! Siblings: contractions that read one tensor, such as query, key and value, or gate and up. Each has a loop
+//! Siblings: contractions that read one tensor, such as query, key and value, or gate and up. Each has loops
 //! of its own; one mesh axis is to split them all, as Megatron's column-parallel layers do, so equal ones are
 //! tied.
 
@@ -12,26 +12,29 @@ pub struct Sibling<'a> {
     pub made: &'a ClassMap,
 }
 
-/// Ties the one dimension of each result that comes from elsewhere than the tensor read by both, if these are
-/// equal.
+/// Ties the dimensions of each result that come from elsewhere than the tensor read by both, if these have
+/// the same sizes in the same order: the columns of query, key and value; the batch and the sequence of
+/// products with one weight, of which the second may be a gradient that reads nothing else of the first
+/// because `jax.checkpoint` has made all its other operands again.
 ///
 /// Loops that meet in one op stay apart: `unify` refuses those.
 pub fn tie(classes: &mut Classes, a: &Sibling, b: &Sibling) {
-    if let (Some(mine), Some(other)) = (own_dim(classes, a), own_dim(classes, b)) {
-        let size = |dim: &[ClassId]| dim.iter().map(|&class| classes.size(class)).product::<i64>();
-        if size(&mine[0]) == size(&other[0]) {
-            classes.unify(&mine, &other);
-        }
+    let (mine, other) = (own_dims(classes, a), own_dims(classes, b));
+    let sizes = |dims: &ClassMap| -> Vec<i64> {
+        dims.iter().map(|dim| dim.iter().map(|&class| classes.size(class)).product()).collect()
+    };
+    if sizes(&mine) == sizes(&other) {
+        classes.unify(&mine, &other);
     }
 }
 
-/// The only dimension of the result that the operand does not have.
-fn own_dim(classes: &Classes, it: &Sibling) -> Option<ClassMap> {
+/// The dimensions of the result that the operand does not have.
+fn own_dims(classes: &Classes, it: &Sibling) -> ClassMap {
     let (read, made) = (classes.resolve(it.read), classes.resolve(it.made));
     let is_read = |class: &ClassId| read.iter().any(|dim| dim.contains(class));
     let mut own: ClassMap = made;
     own.retain(|dim| dim.iter().any(|&class| classes.size(class) > 1) && !dim.iter().any(is_read));
-    (own.len() == 1).then_some(own)
+    own
 }
 
 #[cfg(test)]
@@ -65,13 +68,20 @@ mod tests {
     }
 
     #[test]
-    fn a_result_with_two_dimensions_of_its_own_is_tied_to_none() {
-        let mut classes = Classes::default();
-        let a = classes.fresh_node([64, 32, 8, 16].into_iter());
-        let map = |at: &[usize]| -> ClassMap { at.iter().map(|&at| smallvec![a[at]]).collect() };
-        let (read, made) = (map(&[0, 1]), map(&[0, 2, 3]));
-        assert_eq!(own_dim(&classes, &Sibling { read: &read, made: &made }), None);
-        let made = map(&[0, 2]);
-        assert_eq!(own_dim(&classes, &Sibling { read: &read, made: &made }), Some(map(&[2])));
+    fn a_batch_and_a_sequence_are_tied_if_both_are_equal() {
+        let are_tied = |rows: [[i64; 2]; 2]| {
+            let mut classes = Classes::default();
+            let [a, b] = rows.map(|[batch, seq]| classes.fresh_node([32, 128, batch, seq].into_iter()));
+            let map =
+                |of: &[ClassId], at: &[usize]| -> ClassMap { at.iter().map(|&at| smallvec![of[at]]).collect() };
+            let (read, other_read) = (map(&a, &[0, 1]), map(&b, &[0, 1]));
+            classes.unify(&read, &other_read);
+            let (made, other_made) = (map(&a, &[2, 3, 1]), map(&b, &[2, 3, 0]));
+            let sibling = |read, made| Sibling { read, made };
+            tie(&mut classes, &sibling(&read, &made), &sibling(&other_read, &other_made));
+            [2, 3].map(|at| classes.find(a[at]) == classes.find(b[at]))
+        };
+        assert_eq!(are_tied([[8, 64], [8, 64]]), [true, true]);
+        assert_eq!(are_tied([[8, 64], [8, 16]]), [false, false]);
     }
 }

@@ -41,6 +41,26 @@ fn a_product_and_the_gradients_of_its_operands_are_one() {
 }
 
 #[test]
+fn a_gradient_of_what_is_made_again_has_the_loops_of_its_product() {
+    // `da` shares only the weight with `y`, as behind the barrier of `jax.checkpoint`.
+    let text = "HloModule m
+ENTRY e {
+  a = f32[8,64,32] parameter(0)
+  w = f32[32,128] parameter(1)
+  dy = f32[8,64,128] parameter(2)
+  y = f32[8,64,128] dot(a, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+  da = f32[8,64,32] dot(dy, w), lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  ROOT out = (f32[8,64,128], f32[8,64,32]) tuple(y, da)
+}";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let graph = Graph::build(&module);
+    let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+    let members = blocks.members.iter().find(|members| members.len() == 2).expect("y and da are one block");
+    let sizes: Vec<i64> = blocks.loops(members).iter().map(|&class| blocks.classes.size(class)).collect();
+    assert_eq!(sizes.iter().product::<i64>(), 8 * 64 * 32 * 128);
+}
+
+#[test]
 fn products_that_read_one_tensor_are_one_and_a_product_of_them_is_another() {
     let found = blocks(&format!(
         "ENTRY e {{
