@@ -1,6 +1,7 @@
 //! What the tests of the whole program share: running it in process and finding programs to run it on.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod bounds;
 pub mod changes;
 pub mod corrupt;
 pub mod judged;

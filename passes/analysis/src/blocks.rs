@@ -2,18 +2,21 @@
 //!
 //! A block is either a *contraction block* (a dot, its two backward dots and its siblings that read
 //! the same operand: they share all their loops) or a *glue block* (what lies between contractions:
-//! norms, activations, softmax, residual sums with their backward parts, or a weight with its
-//! optimizer update). Between blocks, and nowhere else, a tensor may change its layout.
+//! norms, activations, softmax, residual sums with their backward parts; a weight with its views; the
+//! update of a weight with its moments). Between blocks, and nowhere else, a tensor may change its layout.
+
+mod forms;
 
 use crate::classes::{ClassId, ClassMap, Classes, class_map};
 use crate::graph::{Graph, Node, NodeId, NodeKind, TensorId, is_shaped};
 use crate::linear::Sums;
 use crate::phase::{Phase, phases};
 use crate::siblings::{self, Sibling};
+use forms::{is_view, is_whole, levels, makes_alike};
 use indexmap::IndexMap;
 use petgraph::unionfind::UnionFind;
 use phzc_ir::ops::linear::Summands;
-use phzc_ir::{FactorKind, FusionKind, Module};
+use phzc_ir::{FusionKind, Module};
 use smallvec::SmallVec;
 
 /// A block's position in [`Blocks::members`].
@@ -95,52 +98,6 @@ fn use_map(graph: &Graph, node_classes: &[Vec<ClassId>], node: NodeId, slot: usi
     rule.operands.get(slot).map(|map| class_map(map, &node_classes[node as usize])).unwrap_or_default()
 }
 
-/// Depth in contractions of each tensor's value; `None` for chains that only reshape and spread one value.
-fn levels(graph: &Graph) -> Vec<Option<u32>> {
-    let mut levels: Vec<Option<u32>> = vec![None; graph.tensors.len()];
-    for node in &graph.nodes {
-        let mut inputs =
-            node.operands.iter().filter(|&&id| is_shaped(graph, id)).map(|&id| levels[id as usize]);
-        let deepest = inputs.clone().flatten().max();
-        let level = match node.kind {
-            NodeKind::Source => None,
-            NodeKind::Carry => inputs.next().flatten(),
-            _ if node.is_contraction => Some(deepest.unwrap_or(0) + 1),
-            _ if is_spread(graph, node) => deepest,
-            _ => Some(deepest.unwrap_or(0)),
-        };
-        node.results.iter().for_each(|&result| levels[result as usize] = level);
-    }
-    levels
-}
-
-/// A node with one shaped operand and no arithmetic: it only moves or repeats a value.
-fn is_spread(graph: &Graph, node: &Node) -> bool {
-    let shaped = node.operands.iter().filter(|&&id| is_shaped(graph, id)).count();
-    shaped == 1 && node.work.flops == 0.0 && node.work.transcendentals == 0.0
-}
-
-/// A node that cannot be split at all, such as an op without a rule: it keeps no other node whole.
-fn is_whole(node: &Node) -> bool {
-    let mut loops = node.rule.factors.iter().filter(|factor| factor.size > 1).peekable();
-    let is_stuck = |kind| matches!(kind, FactorKind::Permute | FactorKind::Replicate);
-    loops.peek().is_some() && loops.all(|factor| is_stuck(factor.kind))
-}
-
-/// A node that moves one value without repeating it: transpose, reshape, convert, slice.
-fn is_view(graph: &Graph, node: &Node) -> bool {
-    let mut shaped = node.operands.iter().filter(|&&id| is_shaped(graph, id));
-    match (shaped.next(), shaped.next(), node.results.first()) {
-        (Some(&operand), None, Some(&result)) if node.results.len() == 1 => {
-            let elements = |id: TensorId| {
-                graph.tensors[id as usize].dims.iter().map(|&size| size as f64).product::<f64>()
-            };
-            node.operands.len() == 1 && elements(result) == elements(operand)
-        }
-        _ => false,
-    }
-}
-
 struct Grower<'a> {
     graph: &'a Graph,
     pinned: &'a [bool],
@@ -220,6 +177,7 @@ impl Grower<'_> {
         if node.is_contraction
             || is_pinned
             || is_whole(node)
+            || self.is_gradient_times_weight(id)
             || !node.results.iter().any(|&result| is_shaped(self.graph, result))
         {
             return;
@@ -266,18 +224,44 @@ impl Grower<'_> {
         if home == Some(self.union.find(made.def)) {
             return true;
         }
-        let level = self.levels[tensor as usize];
-        if level.is_none() && self.is_stored(made.def) {
-            // A weight: its views and its own update stay with it, its uses do not.
-            let is_update = self.phases[node as usize] != Phase::Forward
-                && reader.results.iter().all(|&result| graph.tensors[result as usize].dims == made.dims);
-            return is_update || is_view(graph, reader) || reader.kind == NodeKind::Carry;
+        if self.is_weight(tensor) {
+            // Its views stay with it, its uses do not: nor does a loop, before which it may be gathered once,
+            // nor its update, which ZeRO has in other parts. What only updates read, such as a moment, lies
+            // as they do.
+            let is_moment = self.is_only_updated(tensor) && makes_alike(graph, reader, tensor);
+            return is_moment || is_view(graph, reader);
         }
+        let level = self.levels[tensor as usize];
         if self.phases[node as usize] == Phase::Forward {
             let own = reader.results.first().and_then(|&result| self.levels[result as usize]);
             return level.is_none() || own.is_none() || level == own;
         }
+        if self.phases[node as usize] == Phase::Update {
+            // One kernel updates a weight and its moments; the gradient may be made in other parts.
+            return self.phases[made.def as usize] == Phase::Update;
+        }
         home.is_none()
+    }
+
+    /// Whether a tensor is stored: a parameter or a view of one.
+    fn is_weight(&self, tensor: TensorId) -> bool {
+        let def = self.graph.tensors[tensor as usize].def;
+        self.levels[tensor as usize].is_none() && self.is_stored(def)
+    }
+
+    /// Whether a backward node works on a weight and on a gradient of its form, as where a batch norm's scale
+    /// is the factor. Sums over the batch stand before it, large values after it: it starts a block, as the
+    /// little between these is cheap to move.
+    fn is_gradient_times_weight(&self, id: NodeId) -> bool {
+        let node = &self.graph.nodes[id as usize];
+        let is_alike = |&it: &TensorId| self.is_weight(it) && makes_alike(self.graph, node, it);
+        self.phases[id as usize] == Phase::Backward && node.operands.iter().any(is_alike)
+    }
+
+    /// Whether nothing but updates reads a tensor.
+    fn is_only_updated(&self, tensor: TensorId) -> bool {
+        let mut readers = self.graph.tensors[tensor as usize].uses.iter();
+        readers.all(|&(reader, _)| self.phases[reader as usize] == Phase::Update)
     }
 
     /// Whether a node is a parameter or a view of one.
@@ -314,14 +298,15 @@ impl Grower<'_> {
         }
     }
 
-    /// An output that reuses a parameter's buffer has the parameter's layout.
+    /// What replaces a value that only updates read, in its buffer, has its layout.
     fn tie_outputs(&mut self) {
         for &(output, param) in &self.graph.aliases {
             let (out_def, param_def) =
                 (self.graph.tensors[output as usize].def, self.graph.tensors[param as usize].def);
             let is_open = is_shaped(self.graph, output)
                 && !self.pinned[output as usize]
-                && !self.pinned[param as usize];
+                && !self.pinned[param as usize]
+                && self.is_only_updated(param);
             let joins = self.sums.joins[out_def as usize];
             if out_def == param_def || !is_open || joins || self.graph.nodes[out_def as usize].is_contraction
             {

@@ -72,8 +72,9 @@ mod tests {
         let are_tied = |rows: [[i64; 2]; 2]| {
             let mut classes = Classes::default();
             let [a, b] = rows.map(|[batch, seq]| classes.fresh_node([32, 128, batch, seq].into_iter()));
-            let map =
-                |of: &[ClassId], at: &[usize]| -> ClassMap { at.iter().map(|&at| smallvec![of[at]]).collect() };
+            let map = |of: &[ClassId], at: &[usize]| -> ClassMap {
+                at.iter().map(|&at| smallvec![of[at]]).collect()
+            };
             let (read, other_read) = (map(&a, &[0, 1]), map(&b, &[0, 1]));
             classes.unify(&read, &other_read);
             let (made, other_made) = (map(&a, &[2, 3, 1]), map(&b, &[2, 3, 0]));

@@ -8,7 +8,7 @@ use crate::shard::planning_input::PlanningInput;
 use phzc_analysis::block_notes;
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::Graph;
-use phzc_ir::{Layout, Module, Result, notes};
+use phzc_ir::{Module, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::Context;
 use phzc_plan::derive::{is_added, is_planned};
@@ -80,17 +80,18 @@ impl PlanState {
         instrs.any(|instr| instr.note(notes::GIVEN).is_some())
     }
 
-    /// What layouts of the program are chosen for, some being given.
-    pub fn whole(&self, pinned: Vec<Option<Layout>>, forbid: Forbid) -> PlanningInput {
-        let (program, graph) = (&self.program, Arc::clone(&self.graph));
-        let blocks = match pinned.iter().all(Option::is_none) {
-            true => Arc::clone(&self.blocks),
-            false => {
-                let is_pinned: Vec<bool> = pinned.iter().map(Option::is_some).collect();
-                Arc::new(Blocks::build(program, &graph, &is_pinned))
-            }
-        };
-        PlanningInput::whole(program, graph, blocks, pinned, forbid)
+    /// The blocks of the program where some tensors stand alone.
+    pub fn blocks_beside(&self, alone: &[bool]) -> Arc<Blocks> {
+        match alone.contains(&true) {
+            true => Arc::new(Blocks::build(&self.program, &self.graph, alone)),
+            false => Arc::clone(&self.blocks),
+        }
+    }
+
+    /// What layouts of the program are chosen for, none being given.
+    pub fn whole(&self, forbid: Forbid) -> PlanningInput {
+        let pinned = vec![None; self.graph.tensors.len()];
+        PlanningInput::whole(&self.program, Arc::clone(&self.graph), Arc::clone(&self.blocks), pinned, forbid)
     }
 }
 

@@ -5,7 +5,8 @@ use super::*;
 /// The blocks of a program, each the names of its instructions in order; those of the tensors `pinned` stand
 /// alone.
 fn blocks_beside(text: &str, pinned: &[&str]) -> Vec<String> {
-    let module = phzc_ir::parse(&format!("HloModule m\n{text}")).expect("a legal program");
+    let header = if text.starts_with("HloModule") { "" } else { "HloModule m\n" };
+    let module = phzc_ir::parse(&format!("{header}{text}")).expect("a legal program");
     let graph = Graph::build(&module);
     let name = |id: NodeId| {
         let node = &graph.nodes[id as usize];
@@ -90,6 +91,45 @@ ENTRY e {{
 }}"
     ));
     assert_eq!(found, ["x", "w", "y", "s b n", "o", "out"]);
+}
+
+/// A step of one weight with momentum.
+const STEP: &str = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias), {1}: (2, {}, may-alias) }
+add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }
+ENTRY e {
+  x = f32[64,32] parameter(0)
+  w = f32[32,16] parameter(1)
+  m = f32[32,16] parameter(2)
+  h = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[64,16] tanh(h)
+  zero = f32[] constant(0)
+  loss = f32[] reduce(y, zero), dimensions={0,1}, to_apply=add
+  dw = f32[32,16] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  mn = f32[32,16] add(m, dw)
+  wn = f32[32,16] subtract(w, mn)
+  ROOT out = (f32[32,16], f32[32,16], f32[]) tuple(wn, mn, loss)
+}";
+
+#[test]
+fn an_update_is_one_block_with_its_moments_and_the_weight_is_another() {
+    let found = blocks(STEP);
+    assert_eq!(found, ["x", "w", "m mn wn", "h dw", "y", "loss"]);
+}
+
+#[test]
+fn a_weight_that_is_converted_is_a_weight() {
+    let found = blocks(
+        "ENTRY e {
+  x = bf16[64,32] parameter(0)
+  w = bf16[32,16] parameter(1)
+  b = f32[16] parameter(2)
+  c = bf16[16] convert(b)
+  y = bf16[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = bf16[64,16] broadcast(c), dimensions={1}
+  ROOT z = bf16[64,16] add(y, s)
+}",
+    );
+    assert_eq!(found, ["x", "w", "b c", "y", "s z"]);
 }
 
 #[test]

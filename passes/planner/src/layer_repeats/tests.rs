@@ -113,7 +113,7 @@ fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
     let relaxed = subject.relaxed(&cluster);
     let short = solve_on(subject.input(&cluster, &relaxed), &mesh, &goal).expect("legal");
     let state = PlanState::analysed(module.clone());
-    let whole = state.whole(vec![None; state.graph.tensors.len()], Default::default());
+    let whole = state.whole(Default::default());
     let best = solve_on(whole.input(&cluster, &[]), &mesh, &goal).expect("legal");
     [short.choice.cost, short.bound(), best.choice.cost]
 }

@@ -116,7 +116,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         handed_on => handed_on,
     };
     let short = short.filter(|subject| shows_cuts(subject, &state.program, cx.cluster));
-    let subject = short.unwrap_or_else(|| state.whole(vec![None; state.graph.tensors.len()], forbid));
+    let subject = short.unwrap_or_else(|| state.whole(forbid));
     let made = Made::new(options.int("max-plans") as usize);
     let problem = Problem {
         sharded: module,

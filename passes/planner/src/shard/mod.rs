@@ -61,6 +61,7 @@ use phzc_plan::derive::is_planned;
 use planning_input::PlanningInput;
 pub use solve::{Open, Solved, solve_on, solve_over};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use unique::{Traits, Unique};
 use write_layouts::emit;
 
@@ -132,10 +133,15 @@ fn whole(
     cx: &mut Context,
 ) -> Result<PlanningInput> {
     // Where several meshes are open, nothing is given but pins, which are the same on all.
-    let mut pinned = given.pinned(0, &state.graph);
+    let given = given.pinned(0, &state.graph);
+    let mut pinned = given.clone();
     pins::fix(fixed, &state.program, &state.graph, &mut pinned)?;
+    // A pin takes from the choices without it and adds none, so no plan under it is below their bound.
+    let alone = pins::stand_alone(&given, &pinned, &state.graph, &state.blocks);
+    let blocks = state.blocks_beside(&alone);
     cx.warnings.extend(pins::idle(fixed, &state.program, &state.graph));
-    Ok(state.whole(pinned, forbid))
+    let graph = Arc::clone(&state.graph);
+    Ok(PlanningInput::whole(&state.program, graph, blocks, pinned, forbid))
 }
 
 fn warn_of(module: &Module, subject: &PlanningInput, cx: &mut Context) {

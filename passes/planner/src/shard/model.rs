@@ -133,6 +133,8 @@ pub struct Model<'a> {
     pub(super) anchored: Vec<Vec<NodeId>>,
     /// Per tensor: what it can be made again of, the nearest first.
     pub(super) made_of: Vec<Rc<[MadeOf]>>,
+    /// Per tensor: whether its block has to make it in the layout that is given for it.
+    pub(super) made_as_given: Vec<bool>,
     pub(super) weights: [f64; 3],
 }
 
@@ -181,8 +183,10 @@ impl<'a> Model<'a> {
             made_of: made_of(&input),
             anchored: free::by_block(&anchors, blocks.members.len()),
             anchors,
+            made_as_given: Vec::new(),
             weights: [1.0; 3],
         };
+        model.made_as_given = model.made_as_given();
         model.collect_uses();
         model
     }

@@ -3,9 +3,13 @@
 use super::forbid::Forbid;
 use super::model::Model;
 use super::strategies::Strategy;
-use phzc_analysis::graph::{Graph, TensorId};
+use indexmap::IndexMap;
+use phzc_analysis::blocks::{BlockId, Blocks};
+use phzc_analysis::classes::ClassMap;
+use phzc_analysis::graph::Graph;
 use phzc_ir::{
-    CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, Mesh, Module, Result, Span, counted, nearest,
+    CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, MAX_AXES, Mesh, Module, Result, Span, counted,
+    nearest,
 };
 use phzc_plan::derive::planned_comps;
 use regex::Regex;
@@ -163,16 +167,63 @@ pub(super) fn fix(
     Ok(())
 }
 
+/// Per tensor: whether it stands alone, as its layout came with the program, or as it is pinned to one that
+/// its block cannot have together with those pinned before it.
+pub(super) fn stand_alone(
+    given: &[Option<Layout>],
+    pinned: &[Option<Layout>],
+    graph: &Graph,
+    blocks: &Blocks,
+) -> Vec<bool> {
+    let mut alone: Vec<bool> = given.iter().map(Option::is_some).collect();
+    let mut known: IndexMap<BlockId, Vec<(&ClassMap, Layout)>> = IndexMap::new();
+    for (tensor, layout) in (0..).zip(pinned).filter_map(|(tensor, it)| Some((tensor, (*it)?))) {
+        let def = graph.tensors[tensor as usize].def as usize;
+        let Some(block) = blocks.block_of[def].filter(|_| !alone[tensor as usize]) else { continue };
+        let (own, others) = ((blocks.def_map(tensor), layout), known.entry(block).or_default());
+        match others.iter().all(|&other| fits(own, other) && fits(other, own)) {
+            true => others.push(own),
+            false => alone[tensor as usize] = true,
+        }
+    }
+    alone
+}
+
+/// Whether a tensor of the same block can lie so where another one does: each axis splits the same loop.
+fn fits((map, layout): (&ClassMap, Layout), other: (&ClassMap, Layout)) -> bool {
+    let class = |map: &ClassMap, layout: Layout, axis: usize| {
+        layout.dim_of(axis).and_then(|dim| map.get(dim)?.first().copied())
+    };
+    (0..MAX_AXES).all(|axis| match (class(other.0, other.1, axis), class(map, layout, axis)) {
+        (None, _) => true,
+        (split, Some(own)) => split == Some(own),
+        (split, None) => !map.iter().any(|dim| dim.first().copied() == split),
+    })
+}
+
 impl Model<'_> {
-    /// Whether a value with a given layout has to be made in it. A movement right after its instruction
-    /// stands nowhere in the text: a partitioner moves the operands instead, and knows of nothing forbidden.
-    pub(super) fn must_be_made_so(&self, tensor: TensorId, given: Layout) -> bool {
-        let def = self.input.graph.tensors[tensor as usize].def as usize;
-        let is_alone = self.input.graph.nodes[def].results.len() == 1;
-        let menu = self.input.blocks.block_of[def].map(|block| &self.menus[block as usize]);
-        let can_be = |strategy: &Strategy| self.made(tensor, strategy).layout == given;
-        self.input.forbid != Forbid::default()
-            || (is_alone && menu.is_some_and(|menu| menu.strategies.iter().any(can_be)))
+    /// Per tensor: whether its block has to make it in the layout given for it. A movement right after its
+    /// instruction stands nowhere in the text: a partitioner moves the operands instead, and knows of nothing
+    /// forbidden. Of tensors that a block cannot make as given all together, the first ones count.
+    pub(super) fn made_as_given(&self) -> Vec<bool> {
+        let (graph, blocks) = (self.input.graph, self.input.blocks);
+        let mut found = vec![self.input.forbid != Forbid::default(); graph.tensors.len()];
+        let mut left: IndexMap<BlockId, Vec<Strategy>> = IndexMap::new();
+        for (tensor, given) in (0..).zip(self.input.pinned) {
+            let def = graph.tensors[tensor as usize].def as usize;
+            let (Some(given), Some(block), 1) = (given, blocks.block_of[def], graph.nodes[def].results.len())
+            else {
+                continue;
+            };
+            let left = left.entry(block).or_insert_with(|| self.menus[block as usize].strategies.clone());
+            let mut so = left.clone();
+            so.retain(|strategy| self.made(tensor, strategy).layout == *given);
+            if !so.is_empty() {
+                found[tensor as usize] = true;
+                *left = so;
+            }
+        }
+        found
     }
 }
 

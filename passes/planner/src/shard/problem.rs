@@ -160,7 +160,7 @@ impl Model<'_> {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
         let made = &self.input.graph.tensors[tensor as usize];
         let trips = self.input.graph.nodes[made.def as usize].trips * made.weight;
-        if source.layout != target.layout && self.must_be_made_so(tensor, target.layout) {
+        if source.layout != target.layout && self.made_as_given[tensor as usize] {
             return f64::INFINITY;
         }
         trips * self.move_secs(tensor, source, Want::of(target))

@@ -156,18 +156,19 @@ mod tests {
 
     /// What a plan adds for a reader along rows of `wide`, which another one reads along columns, as
     /// `narrow` is: what it moves and what it makes again.
-    fn added(dtype: &str, made: &str, layout: &str, forbid: &str) -> String {
+    fn added(dtype: &str, made: &str, narrow: &str, forbid: &str) -> String {
+        let made = made.replacen("parameter(1)", &format!("parameter(1), sharding={{devices={narrow}}}"), 1);
+        let (rows, columns) = ("sharding={devices=[8,1]<=[8]}", "sharding={devices=[1,8]<=[8]}");
         let program = format!(
             "ENTRY e {{
-            x = {dtype}[4096,512] parameter(0)
+            x = {dtype}[4096,512] parameter(0), {rows}
             narrow = {made}
-            y = {dtype}[4096,512] add(x, wide)
-            v = {dtype}[4096,512] multiply(wide, wide)
+            y = {dtype}[4096,512] add(x, wide), {rows}
+            v = {dtype}[4096,512] multiply(wide, wide), {columns}
             ROOT t = ({dtype}[4096,512], {dtype}[4096,512]) tuple(y, v)
         }}"
         );
-        let pins = format!("pin={{^x$=[x,-]; ^y$=[x,-]; ^v$=[-,x]; ^narrow$={layout}}}");
-        let plan = check(&format!("shard{{mesh=8,{pins}{forbid}}}"), &program);
+        let plan = check(&format!("shard{{mesh=8{forbid}}}"), &program);
         let name = |line: &str| line.trim().split(" = ").next().unwrap_or_default().to_owned();
         let is_added = |line: &&str| line.contains("phzc.move") || line.contains("phzc.remade");
         plan.lines().filter(is_added).map(name).collect::<Vec<_>>().join(" ")
@@ -177,8 +178,8 @@ mod tests {
     fn of_what_is_widened_the_operand_is_moved() {
         let widened = "bf16[4096,512] parameter(1)
             wide = f32[4096,512] convert(narrow)";
-        assert_eq!(added("f32", widened, "[-,x]", ""), "narrow.a2a wide.again");
-        assert_eq!(added("f32", widened, "[-,x]", ",forbid=remake"), "wide.a2a");
+        assert_eq!(added("f32", widened, "[1,8]<=[8]", ""), "narrow.a2a wide.again");
+        assert_eq!(added("f32", widened, "[1,8]<=[8]", ",forbid=remake"), "wide.a2a");
     }
 
     #[test]
@@ -186,14 +187,14 @@ mod tests {
         let row = "f32[512] parameter(1)
             spread = f32[4096,512] broadcast(narrow), dimensions={1}
             wide = f32[4096,512] negate(spread)";
-        assert_eq!(added("f32", row, "[x]", ""), "narrow.ag spread.again wide.again");
+        assert_eq!(added("f32", row, "[8]<=[8]", ""), "narrow.ag spread.again wide.again");
     }
 
     #[test]
     fn what_is_made_narrower_is_moved_itself() {
         let narrowed = "f32[4096,512] parameter(1)
             wide = bf16[4096,512] convert(narrow)";
-        assert_eq!(added("bf16", narrowed, "[-,x]", ""), "wide.a2a");
+        assert_eq!(added("bf16", narrowed, "[1,8]<=[8]", ""), "wide.a2a");
     }
 
     #[test]
@@ -201,6 +202,7 @@ mod tests {
         let row = "bf16[512] parameter(1)
             exact = f32[512] convert(narrow)
             wide = f32[4096,512] broadcast(exact), dimensions={1}";
-        assert_eq!(added("f32", row, "[x]", ""), "narrow.ag exact.again wide.again");
+        // What is spread is part of whoever reads it, so both readers may slice it as well.
+        assert_eq!(added("f32", row, "[8]<=[8]", ""), "narrow.ag exact.again wide.sl wide.sl.1");
     }
 }
