@@ -200,7 +200,7 @@ impl Machine {
             forward_ms += profile.forward_ms;
             backward_ms += profile.backward_ms + if choice.recompute { profile.forward_ms } else { 0.0 };
             if at > 0 {
-                forward_ms += self.reshard_ms(&stage.ops[at - 1], choice, profile.input_mib);
+                forward_ms += self.reshard_ms(stage.start + at, &stage.ops[at - 1], choice, profile.input_mib);
             }
         }
         [forward_ms, backward_ms]

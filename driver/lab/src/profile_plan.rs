@@ -5,6 +5,8 @@
 //! its figures and ours are the same numbers. `--cost own` adds what they leave out. See
 //! docs/profile-plan.md.
 
+#[cfg(test)]
+mod bound_tests;
 mod json;
 mod load;
 mod models;
@@ -167,7 +169,7 @@ pub fn run(args: &ProfilePlanArgs, io: &mut Io) -> Result<(), Failure> {
     let _ = io.stderr.write_all(render(None, &warnings, io.color).as_bytes());
     let machine = machine?;
     if let Some(path) = &args.price {
-        let plan = json::read(path, &machine)?;
+        let plan = json::read(path, &machine, models::family(&args.model))?;
         return write_stdout(io, &text::summary(&machine, &plan, None)?);
     }
     (io.progress)("looking for stages");

@@ -34,12 +34,30 @@ const CLOSE: f64 = 1e-9;
 /// How an operator runs: twice its way, plus one where it is recomputed.
 pub type Code = usize;
 
+/// Degrees and, if operators are laid out by it, the dimension that is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    degrees: Degrees,
+    algo: Option<u32>,
+}
+
+impl Class {
+    /// The class of a choice; ZeRO is told apart where all operators have to be alike.
+    fn of(machine: &Machine, choice: &OpChoice, is_alike: bool) -> Class {
+        let usual = OpChoice { algo: 0, ..*choice };
+        let is_usual = (0..machine.chain.len()).all(|op| machine.is_laid_out_alike(op, &usual, choice));
+        let zero = if is_alike { choice.zero } else { 0 };
+        let degrees = Degrees { tensor: choice.tensor, data: choice.data, zero };
+        Class { degrees, algo: (!is_usual).then_some(choice.algo) }
+    }
+}
+
 /// One split of all operators.
 pub struct Way {
     /// The choice, nothing recomputed.
     pub choice: OpChoice,
     /// What it has in common with the ways from which it is not told apart.
-    pub class: (u32, u32, Option<u32>),
+    pub class: Class,
     /// Per operator: what it takes.
     pub profiles: Vec<OpProfile>,
     /// Per operator: MiB that it keeps.
@@ -61,7 +79,7 @@ impl Way {
             [before, [false, true].map(|is_far| machine.send_after_ms(op, it.output_mib, is_far))]
         };
         let sends_ms = profiles.iter().enumerate().map(sends).collect();
-        let class = (choice.tensor, choice.data, is_alike.then_some(choice.zero));
+        let class = Class::of(machine, &choice, is_alike);
         Way { choice, class, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
     }
 }
@@ -95,7 +113,7 @@ impl<'a> Mixed<'a> {
         let ways_of = |degrees: &Vec<Degrees>| {
             let splits = degrees.iter().filter(|it| of.microbatch.is_multiple_of(it.data)).flat_map(|it| {
                 let rows = of.machine.tables.splits(of.microbatch / it.data, it.tensor);
-                rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
+                rows.map(|(algo, rows)| (it.choice(algo), rows))
             });
             let ways = splits.map(|(choice, rows)| Way::new(of, choice, rows, is_alike));
             with_moves(of.machine, ways.collect(), is_alike)
@@ -191,10 +209,13 @@ impl Way {
 fn with_moves(machine: &Machine, mut ways: Vec<Way>, is_alike: bool) -> Vec<Way> {
     let others: Vec<_> = ways.iter().map(|way| (way.choice, way.class)).collect();
     for way in &mut ways {
-        let from = |(choice, class): &(OpChoice, _)| {
-            let is_made = !is_alike || *class == way.class;
-            let ms = |it: &OpProfile| machine.reshard_ms(choice, &way.choice, it.input_mib);
-            way.profiles.iter().map(|it| if is_made { ms(it) } else { f64::INFINITY }).collect()
+        let from = |(choice, class): &(OpChoice, Class)| {
+            let is_made = !is_alike || class.degrees == way.class.degrees;
+            let ms = |(op, it): (usize, &OpProfile)| match is_made {
+                true => machine.reshard_ms(op, choice, &way.choice, it.input_mib),
+                false => f64::INFINITY,
+            };
+            way.profiles.iter().enumerate().map(ms).collect()
         };
         way.moves_ms = others.iter().map(from).collect();
     }

@@ -16,9 +16,6 @@ pub struct Space {
     pub max_tensor: u32,
     /// Samples of a microbatch that are tried.
     pub microbatches: Vec<u32>,
-    /// Whether an operator may be split along another than its usual dimension; unless splits are mixed,
-    /// along the fastest.
-    pub is_free: bool,
     /// Whether operators of one stage may be split in different ways.
     pub is_mixed: bool,
     /// What is forced or forbidden beside.
@@ -68,8 +65,8 @@ pub struct Found {
     pub bound_ms: f64,
     /// Whether the search's limit ended it: what was left is in the bound only.
     pub is_limited: bool,
-    /// Whether the plans of the space are those that split each operator along its fastest dimension only.
-    pub is_along_fastest: bool,
+    /// Whether the plans of the space are those that give all operators of a stage the same degrees.
+    pub is_alike: bool,
 }
 
 /// How a stage's devices are used.

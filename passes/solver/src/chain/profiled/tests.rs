@@ -58,7 +58,6 @@ pub(super) fn space(is_mixed: bool) -> Space {
         max_group: 2,
         max_tensor: 2,
         microbatches: vec![1, 2],
-        is_free: true,
         is_mixed,
         limits: Limits::default(),
     }
