@@ -122,3 +122,92 @@ impl Machine {
         layouts(a) == layouts(b)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aceso::tests::machine;
+    use crate::aceso::{OpChain, Repeat};
+    use std::collections::BTreeMap;
+
+    const LAYER: [&str; 14] = [
+        "encoder-embedding",
+        "enc-1st-layernorm",
+        "enc-attention-qkv",
+        "enc-attention-score",
+        "enc-attention-softmax",
+        "enc-attention-dropout",
+        "enc-attention-context",
+        "enc-attention-dense",
+        "enc-post-attention-dropout",
+        "enc-2nd-layernorm",
+        "enc-MLP-GEMM-1",
+        "enc-MLP-gelu",
+        "enc-MLP-GEMM-2",
+        "enc-post-MLP-dropout",
+    ];
+
+    /// One layer of GPT; an all-gather takes 1 ms a device and MiB, an all-to-all 100.
+    fn gpt() -> Machine {
+        let names: Vec<String> =
+            LAYER.into_iter().chain(["final-layernorm", "gpt-post-process"]).map(String::from).collect();
+        let mut machine = machine();
+        machine.chain = OpChain::new(&names, &[Repeat { first: 1, end: 14, n_layers: 1 }]);
+        let table = |ms: f64| {
+            let of = |n: u32| (n, BTreeMap::from([(8, ms * 8.0 * f64::from(n))]));
+            BTreeMap::from([2, 4].map(of))
+        };
+        (machine.tables.all_gather_ms, machine.tables.all_to_all_ms) = (table(1.0), table(100.0));
+        machine
+    }
+
+    fn choice(tensor: u32, data: u32, algo: u32) -> OpChoice {
+        OpChoice { tensor, data, algo, ..OpChoice::default() }
+    }
+
+    fn ms(op: &str, from: OpChoice, to: OpChoice) -> f64 {
+        let at = LAYER.iter().position(|name| *name == op).expect("an operator");
+        gpt().reshard_ms(at, &from, &to, 8.0)
+    }
+
+    #[test]
+    fn operators_split_alike_change_nothing() {
+        for op in 1..gpt().chain.len() {
+            for (tensor, data) in [(1, 4), (2, 2), (4, 1)] {
+                let own = choice(tensor, data, 0);
+                assert_eq!(gpt().reshard_ms(op, &own, &own, 8.0), 0.0, "{op}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_dimension_is_gathered_after_it_or_before_unless_one_device_has_all() {
+        // The layer norm's copies are cut into shares for rows, and what rows give is cut for the scores.
+        assert_eq!(ms("enc-attention-qkv", choice(4, 1, 0), choice(4, 1, 1)), 32.0);
+        assert_eq!(ms("enc-attention-score", choice(4, 1, 1), choice(4, 1, 0)), 32.0);
+        // Columns of the second product leave shares that the dropout needs in full.
+        assert_eq!(ms("enc-post-MLP-dropout", choice(2, 2, 1), choice(2, 2, 0)), 16.0);
+        assert_eq!(ms("enc-attention-qkv", choice(1, 4, 0), choice(1, 4, 1)), 0.0);
+    }
+
+    #[test]
+    fn more_replicas_cut_copies_and_exchange_shares() {
+        assert_eq!(ms("enc-2nd-layernorm", choice(4, 1, 0), choice(2, 2, 0)), 16.0);
+        assert_eq!(ms("enc-2nd-layernorm", choice(1, 4, 0), choice(4, 1, 0)), 32.0);
+        assert_eq!(ms("enc-MLP-gelu", choice(4, 1, 0), choice(2, 2, 0)), 2.0 * 1600.0);
+        assert_eq!(ms("enc-attention-dropout", choice(1, 4, 0), choice(4, 1, 0)), 2.0 * 3200.0);
+    }
+
+    #[test]
+    fn what_lies_alike_is_told_from_what_does_not() {
+        let is_alike = |op, a, b| gpt().is_laid_out_alike(op, &a, &b);
+        assert!(is_alike(2, choice(1, 2, 0), choice(1, 2, 1)) && !is_alike(2, choice(2, 1, 0), choice(2, 1, 1)));
+        assert!(is_alike(3, choice(2, 1, 0), choice(2, 1, 1)) && !is_alike(3, choice(2, 1, 0), choice(1, 2, 0)));
+    }
+
+    #[test]
+    fn of_other_models_samples_are_all_that_is_told_apart() {
+        let names = ["enc-1st-layernorm", "enc-attention-qkv", "dec-attention-qkv"].map(String::from);
+        assert_eq!(Form::all(&names), [[[Form::Samples; 2]; 2]; 3]);
+    }
+}

@@ -12,6 +12,8 @@ mod load;
 mod models;
 mod names;
 mod options;
+#[cfg(test)]
+mod price_tests;
 mod text;
 
 use models::Published;

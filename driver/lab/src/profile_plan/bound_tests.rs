@@ -13,7 +13,7 @@ struct Command {
 }
 
 /// Arguments for measured tables; says loudly when they are not there.
-fn arguments(options: &str) -> Option<ProfilePlanArgs> {
+pub(super) fn arguments(options: &str) -> Option<ProfilePlanArgs> {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/aceso/eurosys");
     if !dir.is_dir() {
         eprintln!("SKIPPED: no tables at ../shared/data/aceso, no bound is tried");
@@ -22,6 +22,12 @@ fn arguments(options: &str) -> Option<ProfilePlanArgs> {
     let db = dir.to_string_lossy().into_owned();
     let words = ["profile-plan", "--db", &db].into_iter().chain(options.split_whitespace());
     Some(Command::parse_from(words).args)
+}
+
+/// What plans are priced on.
+pub(super) fn machine_of(args: &ProfilePlanArgs) -> Machine {
+    let machine = machine(args, models::published(&args.model, &args.size), &mut Vec::new());
+    machine.unwrap_or_else(|_| panic!("no tables of {} {}", args.model, args.size))
 }
 
 /// Numbers that look random and are the same each time (Knuth's MMIX generator).
@@ -158,8 +164,7 @@ impl Plans<'_> {
 #[track_caller]
 fn no_plan_is_below(options: &str) {
     let Some(args) = arguments(options) else { return };
-    let machine = machine(&args, models::published(&args.model, &args.size), &mut Vec::new());
-    let machine = machine.unwrap_or_else(|_| panic!("no machine for {options}"));
+    let machine = machine_of(&args);
     let found = plans(&args, &machine).unwrap_or_else(|_| panic!("no plan for {options}"));
     let space = options::space(&args, &machine).unwrap_or_else(|_| panic!("no space for {options}"));
     let mut plans = Plans { machine: &machine, space, random: Random(7) };

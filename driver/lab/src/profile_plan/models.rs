@@ -24,7 +24,8 @@ pub(crate) struct Family {
     pub global_batch: u32,
     /// Copies of the parameters in memory, in units of their own precision.
     pub state_copies: f64,
-    /// Whether operators of one stage are split each its own way unless the options say otherwise.
+    /// Whether operators of one stage are split each its own way under the own cost too, unless the options
+    /// say otherwise.
     pub is_mixed: bool,
     /// Whether a rule says how its operators' inputs and outputs lie on devices.
     pub has_layouts: bool,

@@ -28,7 +28,7 @@ use super::memo::Memo;
 use super::{Best, Effort, Part, ROUNDING, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
 use layers::{Layers, ends_cheaper};
-use mixed::{Mixed, UNIFORM_EFFORT};
+use mixed::Mixed;
 use patterns::{Candidate, Use};
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
@@ -131,10 +131,7 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
     let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
         // 1F1B first: what it takes closes most of the others at once.
         let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
-        let effort = match space.is_mixed {
-            true => Effort { tolerance: UNIFORM_EFFORT.tolerance, ..space.limits.effort(UNIFORM_EFFORT) },
-            false => space.limits.effort(Effort::default()),
-        };
+        let effort = space.limits.effort(Effort::default());
         let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort);
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
         if mixed::is_needless(space, problems, &uniform) {

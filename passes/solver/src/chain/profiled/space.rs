@@ -49,10 +49,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// An effort of these limits; where they set none, that of the search.
+    /// An effort of these limits; where they set none, that of the search. A gap that is asked for does not
+    /// grow.
     pub(super) fn effort(&self, own: Effort) -> Effort {
         let max_plans = self.max_plans.unwrap_or(own.max_plans);
-        Effort { max_plans, tolerance: self.gap.unwrap_or(own.tolerance) }
+        match self.gap {
+            Some(tolerance) => Effort { max_plans, tolerance, patience: u64::MAX },
+            None => Effort { max_plans, ..own },
+        }
     }
 }
 
