@@ -1,7 +1,7 @@
 //! The flat chain of operators of a model whose layers repeat.
 
-use super::layout::Form;
 use super::OpChoice;
+use super::layout::Form;
 
 /// A part of the table's operators that the model has several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

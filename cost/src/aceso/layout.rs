@@ -40,8 +40,8 @@ pub(super) enum Change {
 impl Form {
     /// Per operator, and per dimension that is split: what it reads and what it writes.
     ///
-    /// Aceso's rules go by the names of its profiler, GPT's; where others are among them, samples are all that
-    /// is told apart, as in Wide-ResNet.
+    /// Aceso's rules go by the names of its profiler, GPT's; where others are among them, samples are all
+    /// that is told apart, as in Wide-ResNet.
     pub(super) fn all(names: &[String]) -> Vec<[[Form; 2]; 2]> {
         let known: Option<Vec<_>> =
             names.iter().map(|name| Some([Form::of(name, 0)?, Form::of(name, 1)?])).collect();
@@ -201,8 +201,12 @@ mod tests {
     #[test]
     fn what_lies_alike_is_told_from_what_does_not() {
         let is_alike = |op, a, b| gpt().is_laid_out_alike(op, &a, &b);
-        assert!(is_alike(2, choice(1, 2, 0), choice(1, 2, 1)) && !is_alike(2, choice(2, 1, 0), choice(2, 1, 1)));
-        assert!(is_alike(3, choice(2, 1, 0), choice(2, 1, 1)) && !is_alike(3, choice(2, 1, 0), choice(1, 2, 0)));
+        assert!(
+            is_alike(2, choice(1, 2, 0), choice(1, 2, 1)) && !is_alike(2, choice(2, 1, 0), choice(2, 1, 1))
+        );
+        assert!(
+            is_alike(3, choice(2, 1, 0), choice(2, 1, 1)) && !is_alike(3, choice(2, 1, 0), choice(1, 2, 0))
+        );
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub struct Machine {
     pub devices_per_node: usize,
     /// MiB that a device has.
     pub limit_mib: f64,
+    /// Whether memory is Aceso's to the letter: what the last recomputed run of a stage holds is forgotten if
+    /// its last operator but one shares buffers ([`Corrections`]).
+    pub forgets_last_run: bool,
     /// phzc's own cost instead of Aceso's.
     pub own: Option<Own>,
 }

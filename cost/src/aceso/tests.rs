@@ -48,6 +48,7 @@ pub(super) fn machine() -> Machine {
         global_batch: 8,
         devices_per_node: 2,
         limit_mib: 1e9,
+        forgets_last_run: false,
         own: None,
     }
 }

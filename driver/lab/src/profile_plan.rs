@@ -133,6 +133,10 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_enum, default_value = "aceso")]
     pub cost: CostMode,
 
+    /// What recomputed runs hold in Aceso's cost (only with --price)
+    #[arg(long, value_enum, default_value = "all", requires_if("strict", "price"))]
+    pub aceso_memory: AcesoMemory,
+
     /// Price this plan instead of looking for one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed", "stages", "tensor", "data", "group", "zero", "schedule", "top", "max_plans", "gap"])]
     pub price: Option<PathBuf>,
@@ -153,6 +157,15 @@ pub enum CostMode {
     Aceso,
     /// phzc's: with gradients' sums, the optimizer, transfers as measured, other schedules and ZeRO
     Own,
+}
+
+/// What recomputed runs hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum AcesoMemory {
+    /// Every run counts
+    All,
+    /// As Aceso's code has it, which forgets some runs at a stage's end
+    Strict,
 }
 
 /// How a plan is written.
@@ -213,6 +226,7 @@ fn machine(
         global_batch: global_batch.ok_or_else(missing)?,
         devices_per_node: args.gpus_per_node,
         limit_mib: args.memory_limit_mb,
+        forgets_last_run: args.aceso_memory == AcesoMemory::Strict && args.cost == CostMode::Aceso,
     })
 }
 

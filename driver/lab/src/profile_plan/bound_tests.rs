@@ -55,11 +55,17 @@ impl Plans<'_> {
     /// Ways to split an operator over some devices, those measured.
     fn choice(&mut self, microbatch: u32, n_devices: usize) -> OpChoice {
         let n = n_devices as u32;
-        let all = self.machine.tables.rows.keys().filter(|split| {
-            n.is_multiple_of(split.tensor) && split.batch * (n / split.tensor) == microbatch
-        });
+        let all =
+            self.machine.tables.rows.keys().filter(|split| {
+                n.is_multiple_of(split.tensor) && split.batch * (n / split.tensor) == microbatch
+            });
         let all: Vec<OpChoice> = all
-            .map(|it| OpChoice { tensor: it.tensor, data: n / it.tensor, algo: it.algo, ..OpChoice::default() })
+            .map(|it| OpChoice {
+                tensor: it.tensor,
+                data: n / it.tensor,
+                algo: it.algo,
+                ..OpChoice::default()
+            })
             .collect();
         let at = self.random.below(all.len());
         all.get(at).copied().unwrap_or_default()
@@ -91,7 +97,8 @@ impl Plans<'_> {
         let (mut plan, n_stages) = (plan.clone(), plan.stages.len());
         let at = self.random.below(n_stages);
         let n_ops = plan.stages[at].ops.len();
-        let (some, choice) = (self.random.range(n_ops), self.choice(plan.microbatch, plan.stages[at].n_devices));
+        let (some, choice) =
+            (self.random.range(n_ops), self.choice(plan.microbatch, plan.stages[at].n_devices));
         let is_mixed = self.space.is_mixed;
         match self.random.below(4) {
             0 => plan.stages[at].ops[some].iter_mut().for_each(|op| op.algo = choice.algo),
@@ -171,12 +178,16 @@ fn no_plan_is_below(options: &str) {
     let (best, bound_ms) = (&found[0].plan, found[0].bound_ms);
     let mut other = best.clone();
     other.stages.iter_mut().flat_map(|stage| &mut stage.ops).for_each(|op| op.algo = 1);
-    let mut least = [best.clone(), other].map(|plan| plans.least(plan, 1000)).into_iter().fold(f64::MAX, f64::min);
+    let mut least =
+        [best.clone(), other].map(|plan| plans.least(plan, 1000)).into_iter().fold(f64::MAX, f64::min);
     for _ in 0..30 {
         let start = plans.any();
         least = least.min(plans.least(start, 100));
     }
-    assert!(least >= bound_ms * (1.0 - 1e-9), "{options}: a plan of {least} ms, at least {bound_ms} was printed");
+    assert!(
+        least >= bound_ms * (1.0 - 1e-9),
+        "{options}: a plan of {least} ms, at least {bound_ms} was printed"
+    );
 }
 
 #[test]

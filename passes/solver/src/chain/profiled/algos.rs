@@ -19,7 +19,8 @@ pub(super) fn along(of: &Setting, degrees: Degrees, purpose: Use) -> Option<Vec<
         .collect();
     let (first, _) = splits.first()?;
     let of_op = |(op, &row): (usize, &usize)| {
-        let all = splits.iter().map(|(choice, rows)| (choice, machine.adjusted(op, &rows[row], choice, &of.step)));
+        let all =
+            splits.iter().map(|(choice, rows)| (choice, machine.adjusted(op, &rows[row], choice, &of.step)));
         match purpose {
             Use::Plan => all
                 .filter(|(choice, _)| machine.is_laid_out_alike(op, first, choice))

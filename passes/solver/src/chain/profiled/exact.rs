@@ -22,7 +22,7 @@ const CLOSE: f64 = 4e-4;
 const AT_ONCE: usize = 3;
 
 /// Ways of some operators after which a stage is left as it is known.
-const MAX_MADE: u64 = 20_000_000;
+const MAX_MADE: u64 = 4_000_000;
 
 /// What a level has.
 struct Found {

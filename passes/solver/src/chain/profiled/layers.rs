@@ -131,8 +131,13 @@ fn measured_alike(machine: &Machine) -> Vec<usize> {
     let mut known = IndexMap::new();
     let id = |op: usize| {
         let is_tied = tied.contains(&&op);
-        let key =
-            (row_ids[chain.rows[op]], chain.kept[op].to_bits(), chain.ends_runs[op], chain.forms[op], is_tied);
+        let key = (
+            row_ids[chain.rows[op]],
+            chain.kept[op].to_bits(),
+            chain.ends_runs[op],
+            chain.forms[op],
+            is_tied,
+        );
         *known.entry(key).or_insert(op)
     };
     (0..chain.len()).map(id).collect()

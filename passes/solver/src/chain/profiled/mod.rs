@@ -52,31 +52,10 @@ pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
         return found;
     }
     let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
-    let seed = seed(machine, space, &found);
+    let seed = interleave::seed(machine, space, &found);
     let mut found = interleave::by_price(machine, space, found, seed, ideal_ms);
     found.truncate(n_best);
     found
-}
-
-/// The plan that Aceso's cost takes for the best, which a search without regrouping may have passed over.
-fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
-    let limits = &space.limits;
-    let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
-    let measured = machine.tables.batches();
-    let microbatches = space.microbatches.iter().copied().filter(|size| measured.contains(size)).collect();
-    let groups: Vec<usize> = limits.groups.iter().copied().filter(|size| size.is_power_of_two()).collect();
-    let is_allowed = is_allowed && groups.is_empty() == limits.groups.is_empty();
-    let zero = limits.zero.first().copied().unwrap_or(0);
-    let limits =
-        Limits { groups, zero: vec![0], schedules: Vec::new(), gap: None, n_best: 1, ..limits.clone() };
-    let acesos = Machine { own: None, ..machine.clone() };
-    let mut plan =
-        best(&acesos, &Space { microbatches, limits, ..space.clone() }).filter(|_| is_allowed)?.plan;
-    for op in plan.stages.iter_mut().flat_map(|stage| &mut stage.ops) {
-        op.zero = if op.data > 1 { zero } else { 0 };
-    }
-    let first = found.first()?;
-    Some(Found { plan, ..first.clone() })
 }
 
 /// How many plans more are priced, with regrouping, where stages differ in their devices.
@@ -215,7 +194,8 @@ impl<'a> Shared<'a> {
         let layers = Layers::of(machine);
         let step = Step { microbatch, n_devices: space.n_devices, is_pipeline };
         let setting = Setting { machine, layers, microbatch, step, keeps_all: space.limits.keeps_all };
-        let (mut groups, mut degrees, mut splits, mut bounds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut groups, mut degrees, mut splits, mut bounds) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for size in space.group_sizes() {
             let own = space.degrees(size);
             let measured = |purpose: Use| {
