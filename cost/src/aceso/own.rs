@@ -159,8 +159,8 @@ impl OpTables {
         rates.last().map_or(f64::INFINITY, |rate| rate * MIB_PER_MS)
     }
 
-    /// Milliseconds of an all-gather of which each device has `piece_mib`; as a ring over the links where none
-    /// was measured.
+    /// Milliseconds of an all-gather of which each device has `piece_mib`; as a ring over the links where
+    /// none was measured.
     pub fn gather_ms(&self, n_devices: u32, piece_mib: f64) -> f64 {
         let ring_ms = || f64::from(n_devices.saturating_sub(1)) * self.transfer_ms(piece_mib, false);
         between_ms(self.all_gather_ms.get(&n_devices), piece_mib).unwrap_or_else(ring_ms)
