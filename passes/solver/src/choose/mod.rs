@@ -2,6 +2,7 @@
 //! says how far from least.
 
 mod bound_and_prune;
+mod contract;
 mod copies;
 mod descend;
 mod dual;
@@ -9,6 +10,7 @@ mod eliminate;
 mod ilp;
 mod kernel;
 mod lagrangian;
+mod memory;
 mod mix;
 mod order;
 mod plan;
@@ -20,8 +22,11 @@ mod star;
 #[cfg(test)]
 mod testing;
 mod tied;
+mod timed;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use ilp::{IlpError, choose_by_ilp};
@@ -39,7 +44,7 @@ pub struct Problem {
     pub edges: Vec<Edge>,
     /// Costs that more than two nodes share.
     pub stars: Vec<Star>,
-    /// The most that the chosen options' memory may add up to, in bytes.
+    /// The most that the chosen options' memory may add up to at any time, in bytes.
     pub memory_limit: Option<f64>,
 }
 
@@ -48,8 +53,32 @@ pub struct Problem {
 pub struct Node {
     /// Cost of each option; infinity or NaN forbids it.
     pub cost: Vec<f64>,
+    /// Memory of the options, over time.
+    pub usages: Vec<Usage>,
+}
+
+/// What a node's options hold on to for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Usage {
+    /// The times at which they do, counted in the caller's steps.
+    pub alive: Range<u32>,
     /// Memory of each option, in bytes.
-    pub memory: Vec<f64>,
+    pub bytes: Vec<f64>,
+}
+
+impl Node {
+    /// Options that hold on to their memory, in bytes, all the time.
+    pub fn new(cost: Vec<f64>, bytes: Vec<f64>) -> Self {
+        Self { cost, usages: vec![Usage { alive: 0..1, bytes }] }
+    }
+
+    /// Adds memory; what is held at the same times is one usage.
+    fn hold(&mut self, more: Usage) {
+        match self.usages.iter_mut().find(|usage| usage.alive == more.alive) {
+            Some(usage) => usage.bytes.iter_mut().zip(&more.bytes).for_each(|(sum, bytes)| *sum += bytes),
+            None => self.usages.push(more),
+        }
+    }
 }
 
 /// A cost that depends on the options of two nodes.
@@ -171,6 +200,7 @@ pub fn choose(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> 
     problem.check();
     match problem.memory_limit {
         None => unlimited(problem, limits),
+        Some(limit) if problem.is_timed() => timed::within(problem, limit),
         Some(limit) => lagrangian::within(problem, limit, limits),
     }
 }
@@ -237,14 +267,32 @@ impl Problem {
         self
     }
 
-    /// Memory of a choice, in bytes.
+    /// The most memory that a choice needs at any time, in bytes.
     pub fn memory(&self, option: &[u32]) -> f64 {
-        self.nodes.iter().zip(option).map(|(node, &o)| node.memory[o as usize]).sum()
+        let mut steps: BTreeMap<u32, f64> = BTreeMap::new();
+        for (node, &option) in self.nodes.iter().zip(option) {
+            for usage in node.usages.iter().filter(|usage| usage.alive.start < usage.alive.end) {
+                *steps.entry(usage.alive.start).or_default() += usage.bytes[option as usize];
+                *steps.entry(usage.alive.end).or_default() -= usage.bytes[option as usize];
+            }
+        }
+        let sums = steps.values().scan(0.0, |sum, step| {
+            *sum += step;
+            Some(*sum)
+        });
+        sums.fold(0.0, f64::max)
+    }
+
+    /// Whether memory is held at more than one time.
+    fn is_timed(&self) -> bool {
+        let mut usages = self.nodes.iter().flat_map(|node| &node.usages);
+        usages.any(|usage| usage.alive != (0..1))
     }
 
     fn check(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
-            assert_eq!(node.cost.len(), node.memory.len(), "node {index}: one memory per cost");
+            let is_whole = |usage: &Usage| usage.bytes.len() == node.cost.len();
+            assert!(node.usages.iter().all(is_whole), "node {index}: one memory per cost");
         }
         for (index, edge) in self.edges.iter().enumerate() {
             let sizes = [edge.a, edge.b].map(|node| self.nodes[node as usize].cost.len());
@@ -278,7 +326,7 @@ fn allowed(cost: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{brute_force, dense_problem, small_problem, transformer};
+    use super::testing::{brute_force, dense_problem, small_problem, timed_problem, transformer};
     use super::*;
 
     fn close(a: f64, b: f64) -> bool {
@@ -322,6 +370,49 @@ mod tests {
             }
         }
         assert!(optimal > 30, "only {optimal} proved best");
+    }
+
+    #[test]
+    fn within_a_limit_at_every_time_the_optimum_is_found() {
+        let (mut n_optimal, mut n_all) = (0, 0);
+        for problem in (0..1200).map(timed_problem).filter(|problem| problem.stars.is_empty()) {
+            let (best, _) = brute_force(&problem);
+            match choose(&problem, &Limits::default()) {
+                Ok(choice) => {
+                    let between = choice.lower_bound <= best + 1e-9 && best <= choice.cost + 1e-9;
+                    assert!(between, "{} <= {best} <= {}", choice.lower_bound, choice.cost);
+                    assert!(Some(choice.memory) <= problem.memory_limit);
+                    n_optimal += usize::from(close(choice.cost, best));
+                    n_all += 1;
+                }
+                Err(infeasible) => assert!(best == f64::INFINITY || !infeasible.proved),
+            }
+        }
+        assert!(n_all > 60 && 100 * n_optimal >= 97 * n_all, "{n_optimal} of {n_all} are best");
+    }
+
+    #[test]
+    fn a_problem_whose_choices_are_all_forbidden_has_none_however_it_is_searched() {
+        let differ = |row: usize, col: usize| if row == col { f64::INFINITY } else { 0.0 };
+        let table = Arc::new(Table::from_fn(2, 2, differ));
+        let ends = [(0, 1), (1, 2), (2, 0)];
+        let edge = |(a, b)| Edge { a, b, cost: table.clone() };
+        let nodes = vec![Node::new(vec![1.0, 1.0], vec![0.0, 0.0]); 3];
+        let problem = Problem { nodes, edges: ends.map(edge).to_vec(), ..Problem::default() };
+        let none = Infeasible { least_memory: f64::INFINITY, proved: true };
+        assert_eq!(choose(&problem, &Limits::default()), Err(none.clone()));
+        let reduced = reduce::reduce(&problem).expect("every option has a partner");
+        let found = bound_and_prune::minimise(&reduced, &Limits::default());
+        assert_eq!(found.err(), Some(none));
+    }
+
+    #[test]
+    fn memory_is_that_of_the_fullest_time() {
+        let usage = |alive, bytes: f64| Usage { alive, bytes: vec![bytes] };
+        let node = Node { cost: vec![1.0], usages: vec![usage(0..2, 3.0), usage(4..5, 1.0)] };
+        let other = Node { cost: vec![1.0], usages: vec![usage(2..4, 3.5), usage(1..3, 1.0)] };
+        let problem = Problem { nodes: vec![node, other], ..Problem::default() };
+        assert_eq!(problem.memory(&[0, 0]), 4.5);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::star::{Parts, Star};
-use super::{Edge, Infeasible, Node, Problem, Table, allowed};
+use super::{Edge, Infeasible, Node, Problem, Table, Usage, allowed};
 
 /// A problem on the options that can matter; options are indices into `kept`.
 #[derive(Clone)]
@@ -17,7 +17,9 @@ pub(super) struct Reduced {
     pub kept: Vec<Vec<u32>>,
     /// Cost per surviving option, folded edges included.
     pub cost: Vec<Vec<f64>>,
-    /// Memory per surviving option, in bytes.
+    /// What the surviving options need, when.
+    pub usages: Vec<Vec<Usage>>,
+    /// Per surviving option, the bytes of all usages together: what counts where all are held all the time.
     pub memory: Vec<Vec<f64>>,
     /// At most one per two nodes; each table is at least 2 by 2.
     pub pairs: Vec<Pair>,
@@ -37,10 +39,10 @@ impl Reduced {
     /// The same without what was dropped, as a problem to choose from again.
     pub fn problem(&self) -> Problem {
         let node =
-            |(cost, memory): (&Vec<f64>, &Vec<f64>)| Node { cost: cost.clone(), memory: memory.clone() };
+            |(cost, usages): (&Vec<f64>, &Vec<Usage>)| Node { cost: cost.clone(), usages: usages.clone() };
         let edge = |pair: &Pair| Edge { a: pair.a, b: pair.b, cost: pair.table.clone() };
         Problem {
-            nodes: self.cost.iter().zip(&self.memory).map(node).collect(),
+            nodes: self.cost.iter().zip(&self.usages).map(node).collect(),
             edges: self.pairs.iter().map(edge).collect(),
             stars: self.stars.clone(),
             memory_limit: None,
@@ -65,6 +67,12 @@ impl Reduced {
             |pair: &Pair| pair.table.at(option[pair.a as usize] as usize, option[pair.b as usize] as usize);
         let star = |star: &Star| star.form.cost(|member| option[star.members[member] as usize]);
         nodes.chain(self.pairs.iter().map(pair)).chain(self.stars.iter().map(star)).sum()
+    }
+
+    /// Per node and option: what its bytes cost, at a price per byte.
+    pub fn priced(&self, price: impl Fn(usize) -> f64) -> Vec<Vec<f64>> {
+        let of = |(node, bytes): (usize, &Vec<f64>)| bytes.iter().map(|bytes| price(node) * bytes).collect();
+        self.memory.iter().enumerate().map(of).collect()
     }
 
     /// A choice among the problem's options as one among the surviving; `None` if it takes another.
@@ -182,10 +190,17 @@ impl<'p> Work<'p> {
         self.kept[node].iter().zip(alive).filter_map(|(&option, alive)| alive.then_some(option)).collect()
     }
 
+    /// What the options of a node that are kept hold on to.
+    fn usages(&self, node: usize, kept: &[u32]) -> Vec<Usage> {
+        let of = |usage: &Usage| Usage { alive: usage.alive.clone(), bytes: pick(&usage.bytes, kept) };
+        self.problem.nodes[node].usages.iter().map(of).collect()
+    }
+
     fn finish(self) -> Reduced {
         let nodes = || self.kept.iter().enumerate();
-        let cost = nodes().map(|(node, kept)| pick(&self.cost[node], kept)).collect();
-        let memory = nodes().map(|(node, kept)| pick(&self.problem.nodes[node].memory, kept)).collect();
+        let cost: Vec<Vec<f64>> = nodes().map(|(node, kept)| pick(&self.cost[node], kept)).collect();
+        let usages: Vec<Vec<Usage>> = nodes().map(|(node, kept)| self.usages(node, kept)).collect();
+        let memory = cost.iter().zip(&usages).map(|(cost, usages)| together(usages, cost.len())).collect();
         let mut tables = Tables::default();
         let shrunk: Vec<_> =
             self.links.iter().map(|link| (link.a, link.b, tables.shrink(&self, link))).collect();
@@ -195,7 +210,7 @@ impl<'p> Work<'p> {
             Star { members: star.members.clone(), form: parts.part(&star.form, &kept) }
         };
         let stars = self.problem.stars.iter().map(star).collect();
-        let mut reduced = Reduced { kept: self.kept, cost, memory, pairs: Vec::new(), stars };
+        let mut reduced = Reduced { kept: self.kept, cost, usages, memory, pairs: Vec::new(), stars };
         for (a, b, table) in shrunk {
             if !fold(&mut reduced.cost, a as usize, b as usize, &table.values) {
                 reduced.pairs.push(Pair { a, b, table });
@@ -208,6 +223,15 @@ impl<'p> Work<'p> {
 /// The values of the options that are kept.
 pub(super) fn pick<T: Copy>(values: &[T], kept: &[u32]) -> Vec<T> {
     kept.iter().map(|&option| values[option as usize]).collect()
+}
+
+/// Per option of a node: the bytes of all its usages.
+pub(super) fn together(usages: &[Usage], n_options: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; n_options];
+    for usage in usages {
+        sums.iter_mut().zip(&usage.bytes).for_each(|(sum, bytes)| *sum += bytes);
+    }
+    sums
 }
 
 /// Per node: the stars that it is a member of, and which.
@@ -233,8 +257,8 @@ fn merge_edges(problem: &Problem) -> Vec<Link<'_>> {
 /// end.
 struct Profile {
     cost: Vec<f64>,
-    /// All zero where no limit makes memory matter.
-    memory: Vec<f64>,
+    /// Per usage, what each option needs; none where no limit makes memory matter.
+    memory: Vec<Vec<f64>>,
     rows: Vec<f64>,
     width: usize,
     /// Where in a row each edge begins and ends.
@@ -263,7 +287,8 @@ impl Profile {
             }
         }
         let limited = work.problem.memory_limit.is_some();
-        let memory = |&o: &u32| if limited { work.problem.nodes[node].memory[o as usize] } else { 0.0 };
+        let usages = if limited { work.problem.nodes[node].usages.as_slice() } else { &[] };
+        let memory = usages.iter().map(|usage| pick(&usage.bytes, kept)).collect();
         let cost = pick(&work.cost[node], kept);
         let cheapest = cheapest(&rows, width, &spans);
         let star = |&(star, member): &(u32, usize)| {
@@ -272,7 +297,7 @@ impl Profile {
             kept.iter().map(|&o| (form.place[member][o as usize], most[o as usize])).collect()
         };
         let stars = work.stars_of[node].iter().map(star).collect();
-        Self { cost, memory: kept.iter().map(memory).collect(), rows, width, spans, cheapest, stars }
+        Self { cost, memory, rows, width, spans, cheapest, stars }
     }
 
     /// What stars may cost more with `j` than with `i`, at most.
@@ -300,7 +325,7 @@ impl Profile {
         let spots = &self.cheapest[i * self.spans.len()..][..self.spans.len()];
         // Where `i` is at its best it usually wins, and this settles the question without the whole row.
         let at_best: f64 = spots.iter().map(|&at| saving(mine[at], other[at])).sum();
-        if self.memory[j] > self.memory[i] || own + at_best < 0.0 {
+        if own + at_best < 0.0 || self.memory.iter().any(|bytes| bytes[j] > bytes[i]) {
             return false;
         }
         let worst = |&(start, end): &(usize, usize)| {
