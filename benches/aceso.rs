@@ -1,7 +1,8 @@
 //! Plans from Aceso's own tables under Aceso's own cost, against what its search finds, what it published and
 //! the uniform grid; and what the full space brings under phzc's own cost.
 //!
-//! The figures to beat are those of reference/aceso.md, section 13: the lowest of each row, seconds.
+//! The figures to beat are those of reference/aceso.md, section 13: the lowest of each row, seconds; of T5-6B
+//! to 22B what Aceso's search finds in 40 CPU s.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -26,9 +27,9 @@ const ROWS: [Row; 24] = [
     Row("wrn-6.8B", "eurosys", "resnet", "6_8B", 0, 16, 45.670, 83.81),
     Row("wrn-13B", "eurosys", "resnet", "13B", 0, 32, 47.600, 81.82),
     Row("t5-3B", "eurosys", "t5", "3B", 24, 4, 161.91914, 237.93),
-    Row("t5-6B", "eurosys", "t5", "6B", 24, 8, 241.58727, 241.59),
-    Row("t5-11B", "eurosys", "t5", "11B", 24, 16, 267.97815, 267.98),
-    Row("t5-22B", "eurosys", "t5", "22B", 48, 32, 273.87049, 273.87),
+    Row("t5-6B", "eurosys", "t5", "6B", 24, 8, 167.270, 241.59),
+    Row("t5-11B", "eurosys", "t5", "11B", 24, 16, 169.540, 267.98),
+    Row("t5-22B", "eurosys", "t5", "22B", 48, 32, 185.270, 273.87),
     Row("8 layers", "eurosys", "gpt", "scale-layer", 8, 8, 4.35199, 5.03),
     Row("16 layers", "eurosys", "gpt", "scale-layer", 16, 8, 6.85484, 8.44),
     Row("32 layers", "eurosys", "gpt", "scale-layer", 32, 8, 12.680, 14.11),

@@ -134,7 +134,7 @@ fn a_file_whose_name_is_no_tables_is_not_read_and_named() {
     let others = [
         "m_2_mbs2_tp1_algo0.csv",
         "prim_m_2_all_gather_2gpus.csv",
-        "prim_m_1_all_to_all_2gpus.csv",
+        "prim_m_1_reduce_scatter_2gpus.csv",
         "plan.json",
     ];
     for name in wrong.iter().chain(&meant).chain(&others) {

@@ -57,6 +57,8 @@ pub struct OpTables {
     pub rows: BTreeMap<OpSplit, Vec<OpProfile>>,
     /// Per number of devices: milliseconds of an all-gather by whole MiB that a device sends.
     pub all_gather_ms: BTreeMap<u32, BTreeMap<i64, f64>>,
+    /// Per number of devices: milliseconds of an all-to-all by whole MiB that a device sends.
+    pub all_to_all_ms: BTreeMap<u32, BTreeMap<i64, f64>>,
     /// Per number of devices: milliseconds of an all-reduce by whole MiB that are reduced.
     pub all_reduce_ms: BTreeMap<u32, BTreeMap<i64, f64>>,
     /// GiB/s of messages of 1, 2, 4, ... MiB within a node.
@@ -85,10 +87,12 @@ impl OpTables {
 
     /// Milliseconds of an all-gather as Aceso looks it up: at the size in whole MiB, or at one less.
     pub fn all_gather_ms(&self, n_devices: u32, mib: f64) -> f64 {
-        let size = mib.round_ties_even() as i64;
-        let found = self.all_gather_ms.get(&n_devices);
-        let found = found.and_then(|table| table.get(&size).or_else(|| table.get(&(size - 1))));
-        found.copied().unwrap_or(UNMEASURED_MS)
+        looked_up_ms(self.all_gather_ms.get(&n_devices), mib)
+    }
+
+    /// The same of an all-to-all.
+    pub fn all_to_all_ms(&self, n_devices: u32, mib: f64) -> f64 {
+        looked_up_ms(self.all_to_all_ms.get(&n_devices), mib)
     }
 
     /// The splits that were measured for a replica's microbatch and a tensor-parallel degree, with their
@@ -105,6 +109,12 @@ impl OpTables {
         batches.dedup();
         batches
     }
+}
+
+fn looked_up_ms(table: Option<&BTreeMap<i64, f64>>, mib: f64) -> f64 {
+    let size = mib.round_ties_even() as i64;
+    let found = table.and_then(|table| table.get(&size).or_else(|| table.get(&(size - 1))));
+    found.copied().unwrap_or(UNMEASURED_MS)
 }
 
 #[cfg(test)]

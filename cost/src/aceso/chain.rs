@@ -1,5 +1,8 @@
 //! The flat chain of operators of a model whose layers repeat.
 
+use super::OpChoice;
+use super::layout::Form;
+
 /// A part of the table's operators that the model has several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat {
@@ -44,6 +47,8 @@ pub struct OpChain {
     pub ends_runs: Vec<bool>,
     /// Per operator: whether a layer that repeats, or what comes after the last one, begins with it.
     pub starts_layer: Vec<bool>,
+    /// Per operator, and per dimension that is split: what it reads and what it writes.
+    pub forms: Vec<[[Form; 2]; 2]>,
 }
 
 impl OpChain {
@@ -61,6 +66,8 @@ impl OpChain {
             }
             row = end;
         }
+        let forms = Form::all(names);
+        chain.forms = chain.rows.iter().map(|&row| forms[row]).collect();
         chain
     }
 
@@ -70,6 +77,12 @@ impl OpChain {
         self.kept.push(Corrections::factor(name));
         self.ends_runs.push(ends_runs);
         self.starts_layer.push(starts_layer || ends_runs);
+    }
+
+    /// What an operator reads and what it writes.
+    pub(super) fn form(&self, op: usize, choice: &OpChoice) -> [Form; 2] {
+        let forms = self.forms.get(op).copied().unwrap_or_default();
+        forms[choice.algo.min(1) as usize]
     }
 
     /// How many operators there are.

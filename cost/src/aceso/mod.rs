@@ -8,6 +8,7 @@
 //! out, other schedules ([`PlanSchedule`]), and transfers as they were measured.
 
 mod chain;
+mod layout;
 mod order;
 mod own;
 mod plan;
@@ -15,6 +16,7 @@ mod plan;
 mod tests;
 
 pub use chain::{Corrections, OpChain, Repeat};
+pub use layout::Form;
 pub use order::{MAX_CHUNKS, PlanSchedule};
 pub use own::{MAX_ZERO, Own, Step};
 pub use plan::{OpChoice, PipelinePlan, StageChoice, StageCost, StageParts};
@@ -36,6 +38,9 @@ pub struct Machine {
     pub devices_per_node: usize,
     /// MiB that a device has.
     pub limit_mib: f64,
+    /// Whether memory is Aceso's to the letter: what the last recomputed run of a stage holds is forgotten if
+    /// its last operator but one shares buffers ([`Corrections`]).
+    pub forgets_last_run: bool,
     /// phzc's own cost instead of Aceso's.
     pub own: Option<Own>,
 }
@@ -44,19 +49,5 @@ impl Machine {
     /// Microbatches of a step.
     pub fn n_microbatches(&self, microbatch: u32) -> f64 {
         f64::from(self.global_batch / microbatch)
-    }
-
-    /// Milliseconds of bringing an operator's input from the layout of the one before to its own: the samples
-    /// are gathered or scattered over as many devices as their numbers of replicas differ by, one way in the
-    /// forward part, the other in the backward part.
-    pub fn reshard_ms(&self, from: &OpChoice, to: &OpChoice, input_mib: f64) -> f64 {
-        if (from.tensor, from.data) == (to.tensor, to.data) {
-            return 0.0;
-        }
-        if self.own.is_some() {
-            return self.own_reshard_ms(from, to, input_mib);
-        }
-        let ratio = from.data.max(to.data) / from.data.min(to.data).max(1);
-        self.tables.all_gather_ms(ratio, input_mib)
     }
 }

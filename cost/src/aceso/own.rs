@@ -17,6 +17,7 @@
 //! backward part does not hide, and of a gather its forward part. What happens once a step is spread over its
 //! microbatches, so that a stage's time for one is a sum over operators.
 
+use super::layout::Change;
 use super::{Machine, OpChoice};
 use crate::profile::{OpProfile, OpTables};
 use std::collections::BTreeMap;
@@ -119,14 +120,14 @@ impl Machine {
         }
     }
 
-    /// Milliseconds of a change of layout, the gathered part of which is in the table by what one device has
-    /// of it.
-    pub(super) fn own_reshard_ms(&self, from: &OpChoice, to: &OpChoice, input_mib: f64) -> f64 {
-        let (less, more) = (from.data.min(to.data), from.data.max(to.data));
-        let ratio = more.div_ceil(less.max(1));
-        // Fewer replicas gather the forward value; more gather its gradient, of which each has its input.
-        let piece_mib = if to.data < from.data { input_mib / f64::from(ratio) } else { input_mib };
-        self.tables.gather_ms(ratio, piece_mib)
+    /// Milliseconds of a change of layout: fewer parts are gathered forward, more of them have their
+    /// gradients gathered, of which each device has its input.
+    pub(super) fn own_change_ms(&self, change: Change, input_mib: f64) -> f64 {
+        match change {
+            Change::Gather(n) => self.tables.gather_ms(n, input_mib / f64::from(n)),
+            Change::Scatter(n) => self.tables.gather_ms(n, input_mib),
+            Change::Exchange(n) => 2.0 * self.tables.exchange_ms(n, input_mib),
+        }
     }
 }
 
@@ -158,23 +159,19 @@ impl OpTables {
         rates.last().map_or(f64::INFINITY, |rate| rate * MIB_PER_MS)
     }
 
-    /// Milliseconds of an all-gather of which each device has `piece_mib`: between the measured sizes, by the
-    /// last one's rate beyond them, and as a ring over the links where none was measured.
+    /// Milliseconds of an all-gather of which each device has `piece_mib`; as a ring over the links where
+    /// none was measured.
     pub fn gather_ms(&self, n_devices: u32, piece_mib: f64) -> f64 {
-        let table = self.all_gather_ms.get(&n_devices);
-        let measured =
-            |(size, ms): (&i64, &f64)| (*size > 0 && *ms < FAILED_MS).then_some((*size as f64, *ms));
-        let points: Vec<(f64, f64)> = table.into_iter().flatten().filter_map(measured).collect();
-        let Some(&(most_mib, most_ms)) = points.last() else {
-            return f64::from(n_devices.saturating_sub(1)) * self.transfer_ms(piece_mib, false);
-        };
-        if piece_mib >= most_mib {
-            return most_ms * piece_mib / most_mib;
-        }
-        let above = points.partition_point(|point| point.0 <= piece_mib);
-        let (mib, ms) = points[above];
-        let (low_mib, low_ms) = if above > 0 { points[above - 1] } else { (0.0, 0.0) };
-        low_ms + (ms - low_ms) * (piece_mib - low_mib) / (mib - low_mib)
+        let ring_ms = || f64::from(n_devices.saturating_sub(1)) * self.transfer_ms(piece_mib, false);
+        between_ms(self.all_gather_ms.get(&n_devices), piece_mib).unwrap_or_else(ring_ms)
+    }
+
+    /// Milliseconds of an all-to-all of which each device has `piece_mib`; where none was measured each sends
+    /// all but its own part over the links.
+    fn exchange_ms(&self, n_devices: u32, piece_mib: f64) -> f64 {
+        let sent_mib = piece_mib * (1.0 - 1.0 / f64::from(n_devices.max(1)));
+        let measured = between_ms(self.all_to_all_ms.get(&n_devices), piece_mib);
+        measured.unwrap_or_else(|| self.transfer_ms(sent_mib, false))
     }
 
     /// Milliseconds per MiB of a large all-reduce of so many devices: by the largest that was measured, else
@@ -194,6 +191,21 @@ impl OpTables {
         let measured = if is_far { None } else { reduced.or_else(gathered) };
         measured.unwrap_or_else(|| ring_share(n_devices) / self.link_mib_per_ms(is_far))
     }
+}
+
+/// Milliseconds of a collective: between the measured sizes, by the last one's rate beyond them; `None` where
+/// none was measured.
+fn between_ms(table: Option<&BTreeMap<i64, f64>>, piece_mib: f64) -> Option<f64> {
+    let measured = |(size, ms): (&i64, &f64)| (*size > 0 && *ms < FAILED_MS).then_some((*size as f64, *ms));
+    let points: Vec<(f64, f64)> = table.into_iter().flatten().filter_map(measured).collect();
+    let &(most_mib, most_ms) = points.last()?;
+    if piece_mib >= most_mib {
+        return Some(most_ms * piece_mib / most_mib);
+    }
+    let above = points.partition_point(|point| point.0 <= piece_mib);
+    let (mib, ms) = points[above];
+    let (low_mib, low_ms) = if above > 0 { points[above - 1] } else { (0.0, 0.0) };
+    Some(low_ms + (ms - low_ms) * (piece_mib - low_mib) / (mib - low_mib))
 }
 
 #[cfg(test)]

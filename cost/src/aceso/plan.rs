@@ -200,7 +200,8 @@ impl Machine {
             forward_ms += profile.forward_ms;
             backward_ms += profile.backward_ms + if choice.recompute { profile.forward_ms } else { 0.0 };
             if at > 0 {
-                forward_ms += self.reshard_ms(&stage.ops[at - 1], choice, profile.input_mib);
+                forward_ms +=
+                    self.reshard_ms(stage.start + at, &stage.ops[at - 1], choice, profile.input_mib);
             }
         }
         [forward_ms, backward_ms]
@@ -215,10 +216,12 @@ impl Machine {
             let next = stage.ops.get(at + 1);
             let own_mib = profile.activation_mib * self.chain.kept[op];
             let runs_on = stage.ops[at].recompute && next.is_some_and(|next| next.recompute);
-            run_mib = if runs_on { run_mib + own_mib } else { 0.0 };
-            peak_mib = peak_mib.max(run_mib);
+            run_mib += if runs_on { own_mib } else { 0.0 };
             // The last operator of a run keeps its result, and so does the last of a layer.
             if !runs_on || self.chain.ends_runs[op + 1] {
+                let is_forgotten =
+                    self.forgets_last_run && next.is_none() && at > 0 && self.chain.kept[op - 1] != 1.0;
+                peak_mib = peak_mib.max(if is_forgotten { 0.0 } else { run_mib });
                 (kept_mib, run_mib) = (kept_mib + own_mib, 0.0);
             }
             if next.is_some() {

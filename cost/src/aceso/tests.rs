@@ -48,6 +48,7 @@ pub(super) fn machine() -> Machine {
         global_batch: 8,
         devices_per_node: 2,
         limit_mib: 1e9,
+        forgets_last_run: false,
         own: None,
     }
 }
@@ -200,7 +201,7 @@ fn an_interleaved_device_holds_the_parts_of_its_stages() {
 
 #[test]
 fn a_change_of_replicas_is_a_gather_over_their_ratio() {
-    let ms = |from: OpChoice, to: OpChoice| machine().reshard_ms(&from, &to, 8.0);
+    let ms = |from: OpChoice, to: OpChoice| machine().reshard_ms(1, &from, &to, 8.0);
     assert_eq!(ms(choice(2), choice(2)), 0.0);
     assert_eq!([ms(choice(1), choice(2)), ms(choice(4), choice(2))], [7.0, 7.0]);
     assert_eq!(ms(choice(2), OpChoice { tensor: 2, ..choice(4) }), 7.0);
@@ -210,7 +211,7 @@ fn a_change_of_replicas_is_a_gather_over_their_ratio() {
 
 #[test]
 fn the_own_cost_gathers_pieces_forward_and_gradients_backward() {
-    let ms = |from, to| own_machine().reshard_ms(&choice(from), &choice(to), 8.0);
+    let ms = |from, to| own_machine().reshard_ms(1, &choice(from), &choice(to), 8.0);
     // Half the replicas: each has a half of the 8 MiB; twice as many: each has 8 MiB of the gradient.
     let between = 3.0 + (7.0 - 3.0) * (4.0 - 2.0) / (8.0 - 2.0);
     assert_eq!([ms(2, 1), ms(1, 2)], [between, 7.0]);

@@ -5,11 +5,15 @@
 //! its figures and ours are the same numbers. `--cost own` adds what they leave out. See
 //! docs/profile-plan.md.
 
+#[cfg(test)]
+mod bound_tests;
 mod json;
 mod load;
 mod models;
 mod names;
 mod options;
+#[cfg(test)]
+mod price_tests;
 mod text;
 
 use models::Published;
@@ -129,6 +133,10 @@ pub struct ProfilePlanArgs {
     #[arg(long, value_enum, default_value = "aceso")]
     pub cost: CostMode,
 
+    /// What recomputed runs hold in Aceso's cost (only with --price)
+    #[arg(long, value_enum, default_value = "all", requires_if("strict", "price"))]
+    pub aceso_memory: AcesoMemory,
+
     /// Price this plan instead of looking for one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["gpus", "emit", "output", "microbatches", "mixed", "stages", "tensor", "data", "group", "zero", "schedule", "top", "max_plans", "gap"])]
     pub price: Option<PathBuf>,
@@ -151,6 +159,15 @@ pub enum CostMode {
     Own,
 }
 
+/// What recomputed runs hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum AcesoMemory {
+    /// Every run counts
+    All,
+    /// As Aceso's code has it, which forgets some runs at a stage's end
+    Strict,
+}
+
 /// How a plan is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum PlanFormat {
@@ -167,7 +184,7 @@ pub fn run(args: &ProfilePlanArgs, io: &mut Io) -> Result<(), Failure> {
     let _ = io.stderr.write_all(render(None, &warnings, io.color).as_bytes());
     let machine = machine?;
     if let Some(path) = &args.price {
-        let plan = json::read(path, &machine)?;
+        let plan = json::read(path, &machine, models::family(&args.model))?;
         return write_stdout(io, &text::summary(&machine, &plan, None)?);
     }
     (io.progress)("looking for stages");
@@ -209,6 +226,7 @@ fn machine(
         global_batch: global_batch.ok_or_else(missing)?,
         devices_per_node: args.gpus_per_node,
         limit_mib: args.memory_limit_mb,
+        forgets_last_run: args.aceso_memory == AcesoMemory::Strict && args.cost == CostMode::Aceso,
     })
 }
 

@@ -28,7 +28,16 @@ fn machine(own: Option<Own>) -> Machine {
     }
     tables.all_reduce_ms.insert(2, BTreeMap::from([(8, 4.0), (64, 16.0), (128, 1e6)]));
     tables.all_gather_ms.insert(2, BTreeMap::from([(4, 2.0), (8, 3.0)]));
-    Machine { tables, chain, state_copies: 8.0, global_batch: 8, devices_per_node: 2, limit_mib: 1e9, own }
+    Machine {
+        tables,
+        chain,
+        state_copies: 8.0,
+        global_batch: 8,
+        devices_per_node: 2,
+        limit_mib: 1e9,
+        forgets_last_run: false,
+        own,
+    }
 }
 
 fn own() -> Own {

@@ -1,5 +1,6 @@
 //! What one stage of three measured operators takes and keeps, and where its neighbours are.
 
+use super::super::OpChain;
 use super::super::tests::{choice, machine, own_machine, plan};
 use super::*;
 
@@ -46,6 +47,18 @@ fn what_runs_again_is_kept_at_the_end_of_its_run_only_and_held_while_it_runs() {
     assert_eq!(kept(&layers, &[0, 1, 2]), [44.0, 30.0]);
     let plain = parts(&machine(), &recomputed(&[]));
     assert_eq!(parts(&machine(), &recomputed(&[0, 2])).backward_ms, plain.backward_ms + 1.0 + 4.0);
+}
+
+#[test]
+fn aceso_forgets_a_run_at_a_stages_end_behind_an_operator_that_shares_buffers() {
+    let strict = Machine { forgets_last_run: true, ..machine() };
+    let spare = |machine: &Machine, at: &[usize]| parts(machine, &recomputed(at)).spare_mib - 22.0;
+    assert_eq!([spare(&machine(), &[0, 1, 2]), spare(&strict, &[0, 1, 2])], [40.0, 0.0]);
+    // One that ends before is not forgotten.
+    assert_eq!([spare(&machine(), &[0, 1]), spare(&strict, &[0, 1])], [10.0, 10.0]);
+    // Neither is one behind an operator with buffers of its own.
+    let plain = OpChain::new(&["in", "middle", "out"].map(String::from), &[]);
+    assert_eq!(spare(&Machine { chain: plain, ..strict }, &[0, 1, 2]), 30.0);
 }
 
 #[test]

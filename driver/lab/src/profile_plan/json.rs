@@ -1,7 +1,7 @@
 //! The plan as Aceso's runtime reads it (`reference/aceso.md`, section 10), written and read back.
 
 use super::ProfilePlanArgs;
-use super::models::Published;
+use super::models::{Family, Published};
 use phzc_cost::aceso::{MAX_ZERO, Machine, OpChoice, PipelinePlan, PlanSchedule, StageChoice};
 use phzc_io::Failure;
 use phzc_io::files;
@@ -75,9 +75,16 @@ fn is_mixed(stage: &StageChoice) -> bool {
 }
 
 /// Reads a plan for a model.
-pub(crate) fn read(path: &Path, machine: &Machine) -> std::result::Result<PipelinePlan, Failure> {
+pub(crate) fn read(
+    path: &Path,
+    machine: &Machine,
+    family: Option<&Family>,
+) -> std::result::Result<PipelinePlan, Failure> {
     let text = files::read(path, MAX_BYTES)?;
-    let plan = parse(&text).and_then(|plan| checked(plan, machine));
+    let has_layouts = family.is_some_and(|it| it.has_layouts);
+    let plan = parse(&text)
+        .and_then(|plan| checked(plan, machine))
+        .and_then(|plan| if has_layouts { Ok(plan) } else { unmixed(plan) });
     plan.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))
 }
 
@@ -139,6 +146,20 @@ fn checked(plan: PlanJson, machine: &Machine) -> Result<PipelinePlan> {
         StageChoice { start: start - own[stage], n_devices: plan.num_gpus[stage], ops }
     });
     Ok(PipelinePlan { microbatch: plan.micro_batch_size, schedule, stages: stages.collect() })
+}
+
+/// The plan if no stage changes its degrees: what that takes is not known for its model.
+fn unmixed(plan: PipelinePlan) -> Result<PipelinePlan> {
+    let changes = |stage: &StageChoice| {
+        stage.ops.windows(2).any(|pair| (pair[0].tensor, pair[0].data) != (pair[1].tensor, pair[1].data))
+    };
+    match plan.stages.iter().position(changes) {
+        Some(stage) => {
+            Err(Diagnostic::error(format!("operators of stage {stage} are split in different ways"))
+                .help("what changes of layout inside a stage take is known for gpt and resnet only"))
+        }
+        None => Ok(plan),
+    }
 }
 
 /// Per stage and operator: its ZeRO stage.

@@ -71,6 +71,9 @@ fn addition(stem: &str, model: &str, size: &str) -> Option<Add> {
     if let Some(n) = of_devices("all_gather") {
         return Some(Box::new(move |table, tables| add_collective(table, n, &mut tables.all_gather_ms)));
     }
+    if let Some(n) = of_devices("all_to_all") {
+        return Some(Box::new(move |table, tables| add_collective(table, n, &mut tables.all_to_all_ms)));
+    }
     if let Some(n) = of_devices("all_reduce") {
         return Some(Box::new(move |table, tables| add_collective(table, n, &mut tables.all_reduce_ms)));
     }

@@ -24,8 +24,11 @@ pub(crate) struct Family {
     pub global_batch: u32,
     /// Copies of the parameters in memory, in units of their own precision.
     pub state_copies: f64,
-    /// Whether operators may be split each its own way.
+    /// Whether operators of one stage are split each its own way under the own cost too, unless the options
+    /// say otherwise.
     pub is_mixed: bool,
+    /// Whether a rule says how its operators' inputs and outputs lie on devices.
+    pub has_layouts: bool,
     /// Operators that share one parameter.
     pub tied: &'static [&'static str],
 }
@@ -46,6 +49,7 @@ const FAMILIES: [Family; 3] = [
         global_batch: 1024,
         state_copies: MIXED_PRECISION_COPIES,
         is_mixed: false,
+        has_layouts: true,
         tied: &["encoder-embedding", "gpt-post-process"],
     },
     Family {
@@ -53,6 +57,7 @@ const FAMILIES: [Family; 3] = [
         global_batch: 1024,
         state_copies: MIXED_PRECISION_COPIES,
         is_mixed: false,
+        has_layouts: false,
         tied: &["encoder-embedding", "decoder-embedding", "t5-post-process"],
     },
     Family {
@@ -60,6 +65,7 @@ const FAMILIES: [Family; 3] = [
         global_batch: 1536,
         state_copies: ONE_PRECISION_COPIES,
         is_mixed: true,
+        has_layouts: true,
         tied: &[],
     },
 ];

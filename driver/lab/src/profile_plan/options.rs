@@ -121,9 +121,8 @@ fn tied(args: &ProfilePlanArgs, tables: &OpTables, chain: &OpChain) -> Result<Ve
 
 /// The space of plans.
 pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::Result<Space, Failure> {
-    let family = models::family(&args.model);
     let (n_devices, is_own) = (args.gpus.unwrap_or(1), machine.own.is_some());
-    let is_mixed = is_mixed(args)?;
+    let is_mixed = is_mixed(args, machine)?;
     let stages = args.stages.unwrap_or(StageRange { least: 1, most: args.max_stages });
     if stages.least > n_devices || stages.least > machine.chain.len() {
         let message =
@@ -149,7 +148,6 @@ pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::R
         max_group: args.gpus_per_node.min(models::MAX_GROUP),
         max_tensor: args.gpus_per_node.min(models::MAX_GROUP) as u32,
         microbatches: Vec::new(),
-        is_free: family.is_some_and(|it| it.is_mixed),
         is_mixed,
         limits,
     };
@@ -157,16 +155,23 @@ pub(super) fn space(args: &ProfilePlanArgs, machine: &Machine) -> std::result::R
     Ok(space)
 }
 
+/// Longer chains take minutes with operators split each its own way.
+const MAX_MIXED: usize = 2000;
+
 /// Whether operators of one stage may be split in different ways: only where a rule says what the changes of
 /// layout take.
-fn is_mixed(args: &ProfilePlanArgs) -> Result<bool> {
-    let has_rule = models::family(&args.model).is_some_and(|it| it.is_mixed);
-    if args.mixed == Some(true) && !has_rule {
+fn is_mixed(args: &ProfilePlanArgs, machine: &Machine) -> Result<bool> {
+    let family = models::family(&args.model);
+    if args.mixed == Some(true) && !family.is_some_and(|it| it.has_layouts) {
         let message = format!("what changes of layout inside a stage take is not known for `{}`", args.model);
         return Err(Diagnostic::error(message)
             .help("leave --mixed out: all operators of a stage are split alike then"));
     }
-    Ok(args.mixed.unwrap_or(has_rule))
+    let is_usual = |it: &models::Family| match &machine.own {
+        Some(_) => it.is_mixed,
+        None => it.has_layouts && machine.chain.len() <= MAX_MIXED,
+    };
+    Ok(args.mixed.unwrap_or(family.is_some_and(is_usual)))
 }
 
 /// Whether what is forced was measured.

@@ -38,7 +38,7 @@ pub(super) fn summary(
         let gap = 100.0 * (1.0 - found.bound_ms / cost.ms).max(0.0);
         let stop = if found.is_limited { ", stop=limit" } else { "" };
         text += &format!(", at least {:.3} ms (gap {gap:.2} %{stop})", found.bound_ms);
-        text += if found.is_along_fastest { ", each operator split along its fastest dimension" } else { "" };
+        text += if found.is_alike { ", operators of a stage of the same degrees" } else { "" };
     }
     text += &format!("\nmicrobatch {}, {} stages", plan.microbatch, plan.stages.len());
     if machine.own.is_some() {

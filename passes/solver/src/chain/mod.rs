@@ -106,6 +106,10 @@ pub trait Stages: Sync {
     fn refined(&self, span: &Span, _cap: f64, _effort: usize) -> [f64; 2] {
         [self.lower_ms(span), f64::INFINITY]
     }
+    /// What was done so far to know what stages take, in steps of about a tenth of a microsecond.
+    fn work(&self) -> u64 {
+        0
+    }
     /// How often the slowest stage's time counts beside the sum of all: microbatches less one.
     fn rounds(&self) -> f64;
 }

@@ -14,13 +14,16 @@ use super::{Side, Solver, Span, Stages};
 pub struct Effort {
     /// Nodes of which plans are made.
     pub max_plans: usize,
-    /// Relative gap at which a plan is called best.
+    /// Relative gap at which a plan is called best, before much work was done.
     pub tolerance: f64,
+    /// Work ([`Stages::work`]) with which the gap grows by that of the beginning; a search without a plan
+    /// ends after [`GIVE_UP`] times as much.
+    pub patience: u64,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { max_plans: usize::MAX, tolerance: TOLERANCE }
+        Effort { max_plans: usize::MAX, tolerance: TOLERANCE, patience: u64::MAX }
     }
 }
 
@@ -50,6 +53,8 @@ pub struct Best {
 
 /// Two plans this close are equally good.
 pub const TOLERANCE: f64 = 1e-4;
+/// See [`Effort::patience`].
+const GIVE_UP: u64 = 2;
 /// Nodes of which plans with coarse cuts are made.
 const MAX_COARSE: usize = 2;
 /// Relative width to which a node's cap is narrowed.
@@ -94,7 +99,7 @@ pub fn search<S: Stages>(solvers: &[Solver<S>], known: Option<f64>, effort: Effo
     let mut best = Best { cost, bound: f64::INFINITY, problem: None, spans: Vec::new(), stop: Stop::Done };
     let coarse: Vec<Solver<S>> = solvers.iter().filter_map(Solver::coarse).collect();
     if coarse.len() == solvers.len() {
-        let effort = Effort { max_plans: effort.max_plans.min(MAX_COARSE), tolerance: effort.tolerance };
+        let effort = Effort { max_plans: effort.max_plans.min(MAX_COARSE), ..effort };
         let first = searched(&coarse, best.clone(), effort, Goal::Plan);
         best = Best { bound: f64::INFINITY, stop: Stop::Done, ..first };
     }
@@ -111,14 +116,14 @@ enum Goal {
 }
 
 fn searched<S: Stages>(solvers: &[Solver<S>], best: Best, effort: Effort, goal: Goal) -> Best {
-    let tolerance = effort.tolerance;
-    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, tolerance, goal };
+    let begun = work(solvers);
+    let mut search = Search { solvers, open: nodes(solvers), best, n_plans: 0, effort, begun, goal };
     while let Some(at) = search.next() {
         if search.open[at].bound >= search.goal() {
             break;
         }
         let is_begun = goal == Goal::Plan && search.open[at].parts.is_some();
-        if search.n_plans >= effort.max_plans && !is_begun {
+        if search.n_plans >= effort.max_plans && !is_begun || search.is_vain() {
             search.best.stop = Stop::Limit;
             break;
         }
@@ -126,6 +131,10 @@ fn searched<S: Stages>(solvers: &[Solver<S>], best: Best, effort: Effort, goal: 
     }
     let open = search.open.iter().map(|node| node.bound).fold(search.best.bound, f64::min);
     Best { bound: open.min(search.best.cost), ..search.best }
+}
+
+fn work<S: Stages>(solvers: &[Solver<S>]) -> u64 {
+    solvers.iter().map(|solver| solver.stages.work()).sum()
 }
 
 fn nodes<S: Stages>(solvers: &[Solver<S>]) -> Vec<Node> {
@@ -150,7 +159,9 @@ pub(super) struct Search<'a, 's, S> {
     open: Vec<Node>,
     best: Best,
     n_plans: usize,
-    tolerance: f64,
+    effort: Effort,
+    /// Work that was done before.
+    begun: u64,
     goal: Goal,
 }
 
@@ -180,7 +191,14 @@ impl<S: Stages> Search<'_, '_, S> {
 
     /// A plan at this cost would be no better.
     pub(super) fn goal(&self) -> f64 {
-        self.best.cost * (1.0 - self.tolerance)
+        let done = (work(self.solvers) - self.begun) as f64 / self.effort.patience as f64;
+        self.best.cost * (1.0 - (self.effort.tolerance * (1.0 + done)).min(1.0))
+    }
+
+    /// Whether so much was done without a plan that none is looked for any more.
+    fn is_vain(&self) -> bool {
+        let done = work(self.solvers) - self.begun;
+        self.best.cost.is_infinite() && done / GIVE_UP > self.effort.patience
     }
 
     fn advance(&mut self, at: usize) {
@@ -328,7 +346,7 @@ impl<S: Stages> Search<'_, '_, S> {
                 return None;
             }
         }
-        while high - low > 0.5 * WIDTH.max(self.tolerance) * high {
+        while high - low > 0.5 * WIDTH.max(self.effort.tolerance) * high {
             let middle = 0.5 * (low + high);
             match is_feasible(middle) {
                 true => high = middle,

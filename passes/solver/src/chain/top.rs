@@ -159,6 +159,9 @@ impl<S: Stages> Stages for Within<'_, S> {
     fn refined(&self, span: &Span, cap: f64, effort: usize) -> [f64; 2] {
         self.all.stages.refined(span, cap, effort)
     }
+    fn work(&self) -> u64 {
+        self.all.stages.work()
+    }
     fn rounds(&self) -> f64 {
         self.all.stages.rounds()
     }

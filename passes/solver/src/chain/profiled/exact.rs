@@ -21,12 +21,17 @@ const CLOSE: f64 = 4e-4;
 /// the next ones short.
 const AT_ONCE: usize = 3;
 
+/// Ways of some operators after which a stage is left as it is known.
+const MAX_MADE: u64 = 4_000_000;
+
 /// What a level has.
 struct Found {
     /// Its fastest way below a time.
     way: Option<(f64, Vec<Code>)>,
     /// Whether no ways were left out that promised less.
     is_exact: bool,
+    /// Ways of some operators that were made.
+    n_made: u64,
 }
 
 /// What is known of a stage.
@@ -35,6 +40,8 @@ pub struct Solved {
     pub lower_ms: f64,
     /// A way.
     pub way: Option<(f64, Vec<Code>)>,
+    /// Ways of some operators that were made.
+    pub n_made: u64,
 }
 
 /// The fastest way of a stage that takes no less than `lower_ms`, if it takes no more than `cap_ms`.
@@ -49,16 +56,20 @@ pub fn solve(
 ) -> Solved {
     let searches: Vec<Search> =
         (0..LEVELS.len()).into_par_iter().map(|level| Search::new(of, span, level, lower_ms)).collect();
-    let (mut rise, mut most_ms, mut is_exact) = (RISE.0, lower_ms, true);
+    let (mut rise, mut most_ms, mut is_exact, mut n_made) = (RISE.0, lower_ms, true, 0);
     while most_ms < cap_ms {
         most_ms = (most_ms * (1.0 + rise)).min(cap_ms);
         rise *= RISE.1;
         let mut best: Option<(f64, Vec<Code>)> = None;
         for some in searches.chunks(AT_ONCE) {
+            if n_made > MAX_MADE {
+                return Solved { lower_ms, way: best, n_made };
+            }
             let most_ms = best.as_ref().map_or(most_ms, |best| best.0);
             let found: Vec<Found> = some.par_iter().map(|search| search.run(most_ms, max_labels)).collect();
             for found in found {
                 is_exact &= found.is_exact;
+                n_made += found.n_made;
                 best = found.way.into_iter().chain(best).min_by(|a, b| a.0.total_cmp(&b.0));
             }
         }
@@ -67,10 +78,10 @@ pub fn solve(
             lower_ms = lower_ms.max(least_ms * (1.0 - CLOSE));
         }
         if best.is_some() || !is_exact && !is_way_wanted {
-            return Solved { lower_ms, way: best };
+            return Solved { lower_ms, way: best, n_made };
         }
     }
-    Solved { lower_ms, way: None }
+    Solved { lower_ms, way: None, n_made }
 }
 
 /// A way of the operators so far.
@@ -118,16 +129,19 @@ impl<'a> Search<'a> {
             let values = first.iter().map(|label| self.value(self.span.start, label, price));
             values.fold(f64::INFINITY, f64::min)
         };
-        let bounds: Vec<f64> = (0..self.completion.prices.len()).map(bound_ms).collect();
-        around(&self.completion.prices, &bounds)
+        // The last one is no neighbour: it only says whether the stage can fit.
+        let prices = &self.completion.prices[..self.completion.prices.len() - 1];
+        let bounds: Vec<f64> = (0..prices.len()).map(bound_ms).collect();
+        around(prices, &bounds)
     }
 
     /// The fastest way of the level below a time.
     fn run(&self, most_ms: f64, max_labels: usize) -> Found {
-        let (mut layers, mut is_exact): (Vec<Vec<Label>>, bool) = (Vec::new(), true);
+        let (mut layers, mut is_exact, mut n_made): (Vec<Vec<Label>>, bool, u64) = (Vec::new(), true, 0);
         for op in self.span.start..self.span.end {
             let mut possible: Vec<(f64, Label)> = Vec::new();
             let mut keep = |label: Label| {
+                n_made += 1;
                 let least_ms = self.least_ms(op, &label, most_ms);
                 possible.extend((least_ms <= most_ms).then_some((least_ms, label)));
             };
@@ -138,7 +152,7 @@ impl<'a> Search<'a> {
                 }
             }
             if possible.is_empty() {
-                return Found { way: None, is_exact };
+                return Found { way: None, is_exact, n_made };
             }
             let mut kept = self.undominated(op, &possible);
             if kept.len() > max_labels {
@@ -148,7 +162,7 @@ impl<'a> Search<'a> {
             }
             layers.push(kept.into_iter().map(|(_, label)| label).collect());
         }
-        Found { way: self.best(&layers, most_ms), is_exact }
+        Found { way: self.best(&layers, most_ms), is_exact, n_made }
     }
 
     fn first(&self, op: usize) -> Vec<Label> {

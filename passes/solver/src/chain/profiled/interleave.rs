@@ -5,9 +5,30 @@
 //! the slowest stage takes the least; then each group recomputes the operators that save the most bytes for
 //! their time, all layers' alike, until it fits. That is tried, and nothing is proved by it.
 
-use super::{Found, Space};
+use super::{Found, Limits, Space, best};
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, PlanSchedule, StageChoice};
 use phzc_cost::profile::OpProfile;
+
+/// The plan that Aceso's cost takes for the best, which a search without regrouping may have passed over.
+pub fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
+    let limits = &space.limits;
+    let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
+    let measured = machine.tables.batches();
+    let microbatches = space.microbatches.iter().copied().filter(|size| measured.contains(size)).collect();
+    let groups: Vec<usize> = limits.groups.iter().copied().filter(|size| size.is_power_of_two()).collect();
+    let is_allowed = is_allowed && groups.is_empty() == limits.groups.is_empty();
+    let zero = limits.zero.first().copied().unwrap_or(0);
+    let limits =
+        Limits { groups, zero: vec![0], schedules: Vec::new(), gap: None, n_best: 1, ..limits.clone() };
+    let acesos = Machine { own: None, ..machine.clone() };
+    let mut plan =
+        best(&acesos, &Space { microbatches, limits, ..space.clone() }).filter(|_| is_allowed)?.plan;
+    for op in plan.stages.iter_mut().flat_map(|stage| &mut stage.ops) {
+        op.zero = if op.data > 1 { zero } else { 0 };
+    }
+    let first = found.first()?;
+    Some(Found { plan, ..first.clone() })
+}
 
 /// The found plans and interleaved ones made of them, the cheapest first; no interleaved one takes less than
 /// `ideal_ms`.

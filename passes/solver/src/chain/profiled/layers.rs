@@ -116,8 +116,8 @@ fn counts(class: &[usize], wanted: usize) -> Vec<usize> {
     counts
 }
 
-/// Per operator the first one that was measured the same under every split, keeps as much of it, and shares
-/// no parameter with others.
+/// Per operator the first one that was measured the same under every split, keeps as much of it, is laid out
+/// alike and shares no parameter with others.
 fn measured_alike(machine: &Machine) -> Vec<usize> {
     let (chain, tied) = (&machine.chain, machine.own.iter().flat_map(|own| &own.tied).collect::<Vec<_>>());
     let mut rows = IndexMap::new();
@@ -131,7 +131,13 @@ fn measured_alike(machine: &Machine) -> Vec<usize> {
     let mut known = IndexMap::new();
     let id = |op: usize| {
         let is_tied = tied.contains(&&op);
-        let key = (row_ids[chain.rows[op]], chain.kept[op].to_bits(), chain.ends_runs[op], is_tied);
+        let key = (
+            row_ids[chain.rows[op]],
+            chain.kept[op].to_bits(),
+            chain.ends_runs[op],
+            chain.forms[op],
+            is_tied,
+        );
         *known.entry(key).or_insert(op)
     };
     (0..chain.len()).map(id).collect()

@@ -13,19 +13,25 @@ use indexmap::IndexMap;
 use phzc_cost::aceso::{Machine, OpChoice, PipelinePlan, StageChoice};
 use phzc_cost::profile::OpProfile;
 use rustc_hash::FxBuildHasher;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 /// How hard to look among mixed stages: their bounds are loose where a recomputed run holds much.
-pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 5e-3 };
-/// How hard to look among uniform ones before: what is found is only to be beaten.
-pub const UNIFORM_EFFORT: Effort = Effort { max_plans: 4, tolerance: 1e-2 };
+pub const EFFORT: Effort = Effort { max_plans: usize::MAX, tolerance: 2.5e-3, patience: 4_000_000 };
 /// Plans of stages whose operators are split alike are looked for more closely where their bound is further
 /// below, relatively.
 const NEAR: f64 = 1e-2;
 /// So many operators at most, unless a gap is asked for: more can take minutes.
-const MAX_UNITS: usize = 64;
+const MAX_UNITS: usize = 2000;
+/// The same under the own cost, which has more schedules and numbers of stages to look at.
+const MAX_OWN_UNITS: usize = 64;
 /// Ways of a stage's first operators that are looked at, at first and where that is too few.
-const MAX_LABELS: [usize; 2] = [400, 4000];
+const MAX_LABELS: [usize; 2] = [400, 1500];
+/// What an operator of a bound takes, in ways of operators.
+const SWEEP_WORK: u64 = 20;
+/// By how much a price is above all others at which nothing is bought.
+const PROHIBITIVE: f64 = 1e6;
 /// Stages are not looked at that take so many times their bound.
 const MAX_RISE: f64 = 8.0;
 /// Ways this close to the best one with operators split alike are no better.
@@ -34,12 +40,30 @@ const CLOSE: f64 = 1e-9;
 /// How an operator runs: twice its way, plus one where it is recomputed.
 pub type Code = usize;
 
+/// Degrees and, if operators are laid out by it, the dimension that is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    degrees: Degrees,
+    algo: Option<u32>,
+}
+
+impl Class {
+    /// The class of a choice; ZeRO is told apart where all operators have to be alike.
+    fn of(machine: &Machine, choice: &OpChoice, is_alike: bool) -> Class {
+        let usual = OpChoice { algo: 0, ..*choice };
+        let is_usual = (0..machine.chain.len()).all(|op| machine.is_laid_out_alike(op, &usual, choice));
+        let zero = if is_alike { choice.zero } else { 0 };
+        let degrees = Degrees { tensor: choice.tensor, data: choice.data, zero };
+        Class { degrees, algo: (!is_usual).then_some(choice.algo) }
+    }
+}
+
 /// One split of all operators.
 pub struct Way {
     /// The choice, nothing recomputed.
     pub choice: OpChoice,
     /// What it has in common with the ways from which it is not told apart.
-    pub class: (u32, u32, Option<u32>),
+    pub class: Class,
     /// Per operator: what it takes.
     pub profiles: Vec<OpProfile>,
     /// Per operator: MiB that it keeps.
@@ -61,7 +85,7 @@ impl Way {
             [before, [false, true].map(|is_far| machine.send_after_ms(op, it.output_mib, is_far))]
         };
         let sends_ms = profiles.iter().enumerate().map(sends).collect();
-        let class = (choice.tensor, choice.data, is_alike.then_some(choice.zero));
+        let class = Class::of(machine, &choice, is_alike);
         Way { choice, class, profiles, kept_mib, sends_ms, moves_ms: Vec::new() }
     }
 }
@@ -69,6 +93,8 @@ impl Way {
 /// One microbatch size.
 pub struct Mixed<'a> {
     base: &'a Problem<'a>,
+    /// Whether all operators of a stage have the same degrees.
+    is_alike: bool,
     /// Per group.
     ways: Vec<Vec<Way>>,
     /// Per group, and per operator before: the sum of what each takes at least, nothing recomputed.
@@ -78,13 +104,17 @@ pub struct Mixed<'a> {
     sweeps: Mutex<IndexMap<Span, Arc<Mutex<Sweep>>, FxBuildHasher>>,
     /// The fastest ways of stages that were solved.
     ways_of: Mutex<IndexMap<Span, (f64, Vec<Code>), FxBuildHasher>>,
+    /// Ways of some operators, and operators of bounds, that were made.
+    work: AtomicU64,
 }
 
 /// Whether no mixed stages are looked for: they cannot be much faster, or it would take too long.
 pub fn is_needless(space: &Space, problems: &[Problem], uniform: &Best) -> bool {
     let gap = space.limits.gap;
     let is_near = uniform.cost * (1.0 - gap.unwrap_or(NEAR)) <= uniform.bound;
-    let is_long = gap.is_none() && problems.iter().any(|it| it.n_units() > MAX_UNITS);
+    let is_own = problems.iter().any(|it| it.setting.machine.own.is_some());
+    let most = if is_own { MAX_OWN_UNITS } else { MAX_UNITS };
+    let is_long = gap.is_none() && problems.iter().any(|it| it.n_units() > most);
     !space.is_mixed && (is_near || is_long || uniform.stop == Stop::Limit)
 }
 
@@ -95,7 +125,7 @@ impl<'a> Mixed<'a> {
         let ways_of = |degrees: &Vec<Degrees>| {
             let splits = degrees.iter().filter(|it| of.microbatch.is_multiple_of(it.data)).flat_map(|it| {
                 let rows = of.machine.tables.splits(of.microbatch / it.data, it.tensor);
-                rows.filter(|(algo, _)| of.is_free || *algo == 0).map(|(algo, rows)| (it.choice(algo), rows))
+                rows.map(|(algo, rows)| (it.choice(algo), rows))
             });
             let ways = splits.map(|(choice, rows)| Way::new(of, choice, rows, is_alike));
             with_moves(of.machine, ways.collect(), is_alike)
@@ -103,12 +133,18 @@ impl<'a> Mixed<'a> {
         let ways: Vec<Vec<Way>> = base.degrees.iter().map(ways_of).collect();
         let prices = prices(&ways);
         let least_ms = ways.iter().map(|ways| least_before(ways, base.n_units())).collect();
-        Mixed { base, ways, least_ms, prices, sweeps: Mutex::default(), ways_of: Mutex::default() }
+        let (sweeps, ways_of, work) = Default::default();
+        Mixed { base, is_alike, ways, least_ms, prices, sweeps, ways_of, work }
     }
 
     pub(super) fn ways(&self, n_devices: usize) -> &[Way] {
         let at = self.base.groups.iter().position(|&group| group == n_devices);
         at.map_or(&[], |at| &self.ways[at])
+    }
+
+    /// Whether all ways of some devices have the same degrees.
+    fn is_single(&self, n_devices: usize) -> bool {
+        self.ways(n_devices).windows(2).all(|pair| pair[0].class.degrees == pair[1].class.degrees)
     }
 
     pub(super) fn is_free(&self, op: usize) -> bool {
@@ -130,11 +166,16 @@ impl<'a> Mixed<'a> {
 
     /// No way of a placed stage takes fewer milliseconds.
     fn bound_ms(&self, span: &Span) -> f64 {
+        if self.is_alike || self.is_single(span.n_devices) {
+            return self.base.shared.ms(*span, Side::Lower, f64::INFINITY);
+        }
         let key = Span { start: 0, ..*span };
         let make =
             || Arc::new(Mutex::new(Sweep::new(span.end, self.prices(span), self.ways(span.n_devices))));
         let sweep = lock(&self.sweeps).entry(key).or_insert_with(make).clone();
-        lock(&sweep).lower_ms(self, span)
+        let (ms, n_made) = lock(&sweep).lower_ms(self, span);
+        self.work.fetch_add(n_made * SWEEP_WORK, Relaxed);
+        ms
     }
 
     /// What is known of a stage that is asked to take no more than some milliseconds.
@@ -143,6 +184,7 @@ impl<'a> Mixed<'a> {
         let alike_ms = self.base.shared.ms(*placed, Side::Upper, f64::INFINITY);
         let most_ms = cap_ms.min(alike_ms * (1.0 + CLOSE)).min(lower_ms * MAX_RISE);
         let solved = solve(self, placed, [lower_ms, most_ms], MAX_LABELS[effort.min(1)], effort > 0);
+        self.work.fetch_add(solved.n_made, Relaxed);
         if let Some(way) = &solved.way {
             let mut ways_of = lock(&self.ways_of);
             if ways_of.get(placed).is_none_or(|known| way.0 < known.0) {
@@ -191,10 +233,13 @@ impl Way {
 fn with_moves(machine: &Machine, mut ways: Vec<Way>, is_alike: bool) -> Vec<Way> {
     let others: Vec<_> = ways.iter().map(|way| (way.choice, way.class)).collect();
     for way in &mut ways {
-        let from = |(choice, class): &(OpChoice, _)| {
-            let is_made = !is_alike || *class == way.class;
-            let ms = |it: &OpProfile| machine.reshard_ms(choice, &way.choice, it.input_mib);
-            way.profiles.iter().map(|it| if is_made { ms(it) } else { f64::INFINITY }).collect()
+        let from = |(choice, class): &(OpChoice, Class)| {
+            let is_made = !is_alike || class.degrees == way.class.degrees;
+            let ms = |(op, it): (usize, &OpProfile)| match is_made {
+                true => machine.reshard_ms(op, choice, &way.choice, it.input_mib),
+                false => f64::INFINITY,
+            };
+            way.profiles.iter().enumerate().map(ms).collect()
         };
         way.moves_ms = others.iter().map(from).collect();
     }
@@ -212,8 +257,8 @@ fn least_before(ways: &[Way], n_ops: usize) -> Vec<f64> {
     std::iter::once(0.0).chain((0..n_ops).map(after)).collect()
 }
 
-/// Nothing, and prices at which operators begin to be recomputed: of all ways and operators, every so
-/// many-th.
+/// Nothing; prices at which operators begin to be recomputed: of all ways and operators, every so many-th;
+/// and one at which a stage that cannot fit takes for ever.
 fn prices(ways: &[Vec<Way>]) -> [f64; N_PRICES] {
     let mut all: Vec<f64> = Vec::new();
     for way in ways.iter().flatten() {
@@ -222,8 +267,10 @@ fn prices(ways: &[Vec<Way>]) -> [f64; N_PRICES] {
         all.extend(priced.map(|(pair, kept_mib)| (pair[0].forward_ms + pair[1].forward_ms) / kept_mib));
     }
     all.sort_by(f64::total_cmp);
-    let at = |index: usize| all.get(index * all.len().saturating_sub(1) / N_PRICES).copied();
-    std::array::from_fn(|price| price.checked_sub(1).and_then(at).unwrap_or(0.0))
+    let at = |index: usize| all.get(index * all.len().saturating_sub(1) / (N_PRICES - 1)).copied();
+    let mut prices = std::array::from_fn(|price| price.checked_sub(1).and_then(at).unwrap_or(0.0));
+    prices[N_PRICES - 1] = PROHIBITIVE * all.last().copied().unwrap_or(1.0);
+    prices
 }
 
 impl Stages for Mixed<'_> {
@@ -285,6 +332,9 @@ impl Stages for Mixed<'_> {
         let alike_ms = self.base.shared.ms(placed, Side::Upper, f64::INFINITY);
         let upper_ms = solved.way.map_or(alike_ms, |way| way.0.min(alike_ms));
         [solved.lower_ms * scale, upper_ms * scale]
+    }
+    fn work(&self) -> u64 {
+        self.work.load(Relaxed)
     }
     fn rounds(&self) -> f64 {
         self.base.rounds()

@@ -4,6 +4,7 @@
 //! or for each its own way (`mixed`, which pays for what changes between them); which operators are
 //! recomputed is chosen by time per byte saved.
 
+mod algos;
 mod caps;
 mod completion;
 mod exact;
@@ -27,8 +28,8 @@ use super::memo::Memo;
 use super::{Best, Effort, Part, ROUNDING, Side, Solver, Span, Stages, Stop, Twin, Within, ranked};
 use caps::Cap;
 use layers::{Layers, ends_cheaper};
-use mixed::{Mixed, UNIFORM_EFFORT};
-use patterns::Candidate;
+use mixed::Mixed;
+use patterns::{Candidate, Use};
 use phzc_cost::aceso::{Machine, PipelinePlan, PlanSchedule, StageChoice, Step};
 use phzc_cost::profile::OpProfile;
 use rayon::prelude::*;
@@ -51,31 +52,10 @@ pub fn top(machine: &Machine, space: &Space) -> Vec<Found> {
         return found;
     }
     let ideal_ms = shared.iter().map(Shared::ideal_ms).fold(f64::INFINITY, f64::min);
-    let seed = seed(machine, space, &found);
+    let seed = interleave::seed(machine, space, &found);
     let mut found = interleave::by_price(machine, space, found, seed, ideal_ms);
     found.truncate(n_best);
     found
-}
-
-/// The plan that Aceso's cost takes for the best, which a search without regrouping may have passed over.
-fn seed(machine: &Machine, space: &Space, found: &[Found]) -> Option<Found> {
-    let limits = &space.limits;
-    let is_allowed = limits.schedules.is_empty() || limits.schedules.contains(&PlanSchedule::OneFOneB);
-    let measured = machine.tables.batches();
-    let microbatches = space.microbatches.iter().copied().filter(|size| measured.contains(size)).collect();
-    let groups: Vec<usize> = limits.groups.iter().copied().filter(|size| size.is_power_of_two()).collect();
-    let is_allowed = is_allowed && groups.is_empty() == limits.groups.is_empty();
-    let zero = limits.zero.first().copied().unwrap_or(0);
-    let limits =
-        Limits { groups, zero: vec![0], schedules: Vec::new(), gap: None, n_best: 1, ..limits.clone() };
-    let acesos = Machine { own: None, ..machine.clone() };
-    let mut plan =
-        best(&acesos, &Space { microbatches, limits, ..space.clone() }).filter(|_| is_allowed)?.plan;
-    for op in plan.stages.iter_mut().flat_map(|stage| &mut stage.ops) {
-        op.zero = if op.data > 1 { zero } else { 0 };
-    }
-    let first = found.first()?;
-    Some(Found { plan, ..first.clone() })
 }
 
 /// How many plans more are priced, with regrouping, where stages differ in their devices.
@@ -130,10 +110,7 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
     let found = ranked(problems.len(), are_enough, |parts: &[Part]| {
         // 1F1B first: what it takes closes most of the others at once.
         let is_first = |part: &Part| problems[part.problem].schedule == PlanSchedule::OneFOneB;
-        let effort = match space.is_mixed {
-            true => Effort { tolerance: UNIFORM_EFFORT.tolerance, ..space.limits.effort(UNIFORM_EFFORT) },
-            false => space.limits.effort(Effort::default()),
-        };
+        let effort = space.limits.effort(Effort::default());
         let uniform = Within::best_in_turn(&solvers, parts, is_first, None, effort);
         let plan = uniform.problem.map(|at| problems[parts[at].problem].plan(&uniform));
         if mixed::is_needless(space, problems, &uniform) {
@@ -141,8 +118,7 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
         }
         let effort = space.limits.effort(mixed::EFFORT);
         let mut found = Within::best_in_turn(&mixed_solvers, parts, is_first, Some(uniform.cost), effort);
-        // Uniform stages are split along the fastest dimensions: no bound where there are others.
-        found.bound = found.bound.max(if space.is_mixed || space.is_free { 0.0 } else { uniform.bound });
+        found.bound = found.bound.max(if space.is_mixed { 0.0 } else { uniform.bound });
         match found.problem {
             Some(at) => {
                 let plan = mixed[parts[at].problem].plan(&found);
@@ -155,7 +131,7 @@ fn ranked_plans(problems: &[Problem], space: &Space, n_best: usize) -> Vec<Found
         plan,
         bound_ms: best.bound,
         is_limited: best.stop == Stop::Limit,
-        is_along_fastest: space.is_free && !space.is_mixed,
+        is_alike: !space.is_mixed,
     });
     found.collect()
 }
@@ -166,7 +142,6 @@ pub struct Setting<'a> {
     layers: Layers,
     microbatch: u32,
     step: Step,
-    is_free: bool,
     keeps_all: bool,
 }
 
@@ -205,8 +180,10 @@ pub struct Shared<'a> {
     groups: Vec<usize>,
     /// Per group: how its devices can be used.
     degrees: Vec<Vec<Degrees>>,
-    /// Per group: its splits.
+    /// Per group: its splits, of plans.
     splits: Vec<Vec<Uniform>>,
+    /// Per group: what no split of a plan is below.
+    bounds: Vec<Vec<Uniform>>,
     busy: Vec<f64>,
     /// Per side: what stages take, whatever the schedule that has so many microbatches in flight there.
     memo: [Memo; 2],
@@ -216,17 +193,21 @@ impl<'a> Shared<'a> {
     fn new(machine: &'a Machine, space: &Space, microbatch: u32, is_pipeline: bool) -> Shared<'a> {
         let layers = Layers::of(machine);
         let step = Step { microbatch, n_devices: space.n_devices, is_pipeline };
-        let (is_free, keeps_all) = (space.is_free, space.limits.keeps_all);
-        let setting = Setting { machine, layers, microbatch, step, is_free, keeps_all };
-        let (mut groups, mut degrees, mut splits) = (Vec::new(), Vec::new(), Vec::new());
+        let setting = Setting { machine, layers, microbatch, step, keeps_all: space.limits.keeps_all };
+        let (mut groups, mut degrees, mut splits, mut bounds) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for size in space.group_sizes() {
             let own = space.degrees(size);
-            let measured: Vec<Uniform> = own.iter().filter_map(|&it| Uniform::new(&setting, it)).collect();
-            let measured = undominated(measured);
-            if !measured.is_empty() {
+            let measured = |purpose: Use| {
+                let all = own.iter().filter_map(|&it| Uniform::new(&setting, it, purpose));
+                undominated(all.collect())
+            };
+            let [plans, least] = [Use::Plan, Use::Bound].map(measured);
+            if !plans.is_empty() {
                 groups.push(size);
                 degrees.push(own);
-                splits.push(measured);
+                splits.push(plans);
+                bounds.push(least);
             }
         }
         let mut shared = Shared {
@@ -234,12 +215,13 @@ impl<'a> Shared<'a> {
             groups,
             degrees,
             splits,
+            bounds,
             busy: vec![0.0],
             setting,
             memo: Default::default(),
         };
         for op in 0..machine.chain.len() {
-            let each = shared.splits.iter().flatten().map(|split| split.busy(op));
+            let each = shared.bounds.iter().flatten().map(|split| split.busy(op));
             let least = each.fold(f64::INFINITY, f64::min);
             shared.busy.push(shared.busy[op] + least);
         }
@@ -263,7 +245,7 @@ impl<'a> Shared<'a> {
     }
 
     fn made_ms(&self, placed: &Span, side: Side, cap_ms: f64) -> f64 {
-        let (splits, most_ms) = (self.splits(placed.n_devices).iter(), cap_ms.next_up());
+        let (splits, most_ms) = (self.splits(placed.n_devices, side).iter(), cap_ms.next_up());
         let ms = splits.fold(most_ms, |least, split| match side {
             Side::Lower => split.lower_ms(&self.setting, placed, least),
             // Recomputation only adds to it.
@@ -275,13 +257,14 @@ impl<'a> Shared<'a> {
 
     /// Milliseconds of a stage's operators alone, nothing recomputed, as if it fitted.
     fn operators_ms(&self, span: &Span) -> f64 {
-        let splits = self.splits(span.n_devices).iter();
+        let splits = self.splits(span.n_devices, Side::Lower).iter();
         splits.map(|split| split.operators_ms(span)).fold(f64::INFINITY, f64::min)
     }
 
-    fn splits(&self, n_devices: usize) -> &[Uniform] {
+    fn splits(&self, n_devices: usize, side: Side) -> &[Uniform] {
         let at = self.groups.iter().position(|&group| group == n_devices);
-        at.map_or(&[], |at| &self.splits[at])
+        let splits = if side == Side::Lower { &self.bounds } else { &self.splits };
+        at.map_or(&[], |at| &splits[at])
     }
 }
 
@@ -314,7 +297,7 @@ impl Problem<'_> {
     fn stage(&self, span: &Span) -> StageChoice {
         let placed = self.placed(span);
         let ms = |split: &&Uniform| split.upper_ms(&self.setting, &placed, f64::INFINITY).0;
-        let best = self.splits(span.n_devices).iter().min_by(|a, b| ms(a).total_cmp(&ms(b)));
+        let best = self.splits(span.n_devices, Side::Upper).iter().min_by(|a, b| ms(a).total_cmp(&ms(b)));
         best.expect("a stage has a measured split").stage(&self.setting, &placed)
     }
 
@@ -369,10 +352,8 @@ impl Stages for Problem<'_> {
     }
     fn is_better_end(&self, a: usize, b: usize) -> bool {
         let at = |kind: usize| self.setting.layers.example[kind];
-        self.splits
-            .iter()
-            .flatten()
-            .all(|split| ends_cheaper(self.setting.machine, &split.profiles, at(a), at(b)))
+        let mut splits = self.splits.iter().chain(&self.bounds).flatten();
+        splits.all(|split| ends_cheaper(self.setting.machine, &split.profiles, at(a), at(b)))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
         self.ms_within(span, Side::Lower, f64::INFINITY)

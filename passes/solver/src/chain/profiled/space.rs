@@ -16,9 +16,6 @@ pub struct Space {
     pub max_tensor: u32,
     /// Samples of a microbatch that are tried.
     pub microbatches: Vec<u32>,
-    /// Whether an operator may be split along another than its usual dimension; unless splits are mixed,
-    /// along the fastest.
-    pub is_free: bool,
     /// Whether operators of one stage may be split in different ways.
     pub is_mixed: bool,
     /// What is forced or forbidden beside.
@@ -52,10 +49,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// An effort of these limits; where they set none, that of the search.
+    /// An effort of these limits; where they set none, that of the search. A gap that is asked for does not
+    /// grow.
     pub(super) fn effort(&self, own: Effort) -> Effort {
         let max_plans = self.max_plans.unwrap_or(own.max_plans);
-        Effort { max_plans, tolerance: self.gap.unwrap_or(own.tolerance) }
+        match self.gap {
+            Some(tolerance) => Effort { max_plans, tolerance, patience: u64::MAX },
+            None => Effort { max_plans, ..own },
+        }
     }
 }
 
@@ -68,8 +69,8 @@ pub struct Found {
     pub bound_ms: f64,
     /// Whether the search's limit ended it: what was left is in the bound only.
     pub is_limited: bool,
-    /// Whether the plans of the space are those that split each operator along its fastest dimension only.
-    pub is_along_fastest: bool,
+    /// Whether the plans of the space are those that give all operators of a stage the same degrees.
+    pub is_alike: bool,
 }
 
 /// How a stage's devices are used.

@@ -13,8 +13,8 @@
 use super::super::Span;
 use super::mixed::{Mixed, Way};
 
-/// Prices that are tried; the first is nothing.
-pub const N_PRICES: usize = 8;
+/// Prices that are tried; the first is nothing, the last more than any stage that fits has to pay.
+pub const N_PRICES: usize = 9;
 /// A figure per price.
 type Priced = [f64; N_PRICES];
 const NEVER: Priced = [f64::INFINITY; N_PRICES];
@@ -50,12 +50,13 @@ impl Sweep {
         Sweep { start: end, prices, classes, values, least_reserved: [0.0; 2], bounds: Vec::new() }
     }
 
-    /// No way of a stage takes fewer milliseconds.
-    pub fn lower_ms(&mut self, of: &Mixed, span: &Span) -> f64 {
+    /// No way of a stage takes fewer milliseconds; and how many operators were added to know it.
+    pub fn lower_ms(&mut self, of: &Mixed, span: &Span) -> (f64, u64) {
+        let n_made = self.start.saturating_sub(span.start) as u64;
         while self.start > span.start {
             self.advance(of, span);
         }
-        self.bounds[span.end - 1 - span.start]
+        (self.bounds[span.end - 1 - span.start], n_made)
     }
 
     /// Adds one operator in front.

@@ -35,7 +35,16 @@ pub(super) fn machine(sizes: &[(u8, u8)], n_layers: usize, limit_mib: f64) -> Ma
     tables.all_gather_ms.insert(2, BTreeMap::from([(2, 0.2), (4, 0.3)]));
     let chain = OpChain::new(&names, &[Repeat { first: 1, end: 4, n_layers }]);
     tables.names = names;
-    Machine { tables, chain, state_copies: 8.0, global_batch: 16, devices_per_node: 2, limit_mib, own: None }
+    Machine {
+        tables,
+        chain,
+        state_copies: 8.0,
+        global_batch: 16,
+        devices_per_node: 2,
+        limit_mib,
+        forgets_last_run: false,
+        own: None,
+    }
 }
 
 /// The same model, its operators reserving amounts as different as their sizes.
@@ -58,7 +67,6 @@ pub(super) fn space(is_mixed: bool) -> Space {
         max_group: 2,
         max_tensor: 2,
         microbatches: vec![1, 2],
-        is_free: true,
         is_mixed,
         limits: Limits::default(),
     }

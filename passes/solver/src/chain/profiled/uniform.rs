@@ -1,6 +1,7 @@
 //! Stages whose operators are all split alike: their times by sums over operators, recomputation by layers.
 
 use super::super::Span;
+use super::algos::along;
 use super::fill::{Piece, Shares, Slope, divided_ms, slopes, whole_ms};
 use super::layers::Layers;
 use super::patterns::{Candidate, Edge, Patterns, Use, hull_patterns, patterns};
@@ -15,12 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// One split of all operators.
 pub struct Uniform {
-    /// Devices that share each sample.
-    tensor: u32,
-    /// Replicas.
-    data: u32,
-    /// What replicas share.
-    zero: u32,
+    degrees: Degrees,
     /// Per operator: the dimension that is split.
     algo: Vec<u32>,
     /// Per operator: what it takes.
@@ -88,20 +84,8 @@ type Recomputed = Option<(usize, Vec<Shares>)>;
 
 impl Uniform {
     /// The split over `tensor * data` devices, if it was measured.
-    pub fn new(of: &Setting, Degrees { tensor, data, zero }: Degrees) -> Option<Uniform> {
-        let (chain, microbatch) = (&of.machine.chain, of.microbatch);
-        let batch = (microbatch % data == 0).then_some(microbatch / data)?;
-        let splits: Vec<_> =
-            of.machine.tables.splits(batch, tensor).filter(|(algo, _)| of.is_free || *algo == 0).collect();
-        let fastest = |&row: &usize| {
-            let own = splits.iter().map(|(algo, rows)| (*algo, rows[row]));
-            own.min_by(|a, b| a.1.both_ms().total_cmp(&b.1.both_ms()))
-        };
-        let (algo, profiles): (Vec<u32>, Vec<OpProfile>) =
-            chain.rows.iter().map(fastest).collect::<Option<Vec<_>>>()?.into_iter().unzip();
-        let choice = OpChoice { tensor, data, zero, ..OpChoice::default() };
-        let adjusted = |(op, row): (usize, &OpProfile)| of.machine.adjusted(op, row, &choice, &of.step);
-        let profiles: Vec<OpProfile> = profiles.iter().enumerate().map(adjusted).collect();
+    pub fn new(of: &Setting, degrees: Degrees, purpose: Use) -> Option<Uniform> {
+        let (algo, profiles): (Vec<u32>, Vec<OpProfile>) = along(of, degrees, purpose)?.into_iter().unzip();
         let n_ops = profiles.len();
         let candidates: Vec<Candidate> = (0..n_ops).map(|op| of.candidate(op, &profiles[op])).collect();
         let reserved: [fn(&OpProfile) -> f64; 2] =
@@ -117,9 +101,7 @@ impl Uniform {
             reserved: reserved.map(|value| RangeMax::new(profiles.iter().map(value).collect())),
             whole,
             caps,
-            tensor,
-            data,
-            zero,
+            degrees,
             algo,
             profiles,
             candidates,
@@ -130,7 +112,7 @@ impl Uniform {
 
     /// Devices times milliseconds of one operator.
     pub(super) fn busy(&self, op: usize) -> f64 {
-        f64::from(self.tensor * self.data) * self.profiles[op].both_ms()
+        f64::from(self.degrees.tensor * self.degrees.data) * self.profiles[op].both_ms()
     }
 
     /// Whether it takes no more than another one of the same devices in anything that counts.
@@ -142,7 +124,7 @@ impl Uniform {
                 && own.forward_reserved_mib <= other.forward_reserved_mib
                 && own.backward_reserved_mib <= other.backward_reserved_mib
         };
-        (self.tensor, self.data) == (other.tensor, other.data)
+        (self.degrees.tensor, self.degrees.data) == (other.degrees.tensor, other.degrees.data)
             && self.profiles.iter().zip(&other.profiles).all(is_no_more)
     }
 
@@ -269,11 +251,8 @@ impl Uniform {
             self.mark(&of.layers, span, cap, &shares, &mut recomputed);
         }
         let choice = |op: usize| OpChoice {
-            tensor: self.tensor,
-            data: self.data,
-            algo: self.algo[op],
             recompute: recomputed[op - span.start],
-            zero: self.zero,
+            ..self.degrees.choice(self.algo[op])
         };
         StageChoice {
             start: span.start,
