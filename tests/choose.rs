@@ -5,7 +5,7 @@ mod common;
 use common::{phzc, scratch};
 use serde_json::{Value, json};
 
-/// Two nodes that are alive together for a while, a cheap pair of options that is too large, and one that fits.
+/// Two nodes that are alive together for a while: a cheap pair of options is too large, a dear one fits.
 fn instance(usage_limit: u64) -> Vec<u8> {
     let text = json!({"problem": {"name": "pair", "usage_limit": usage_limit,
         "nodes": {"intervals": [[0, 4], [2, 6], [5, 9]], "costs": [[1, 5], [1, 9], [0]],

@@ -62,7 +62,8 @@ impl Base {
         rows.iter().map(near).sum()
     }
 
-    /// A part as a problem of its own. What `option` takes stays possible, at `penalty` where it is forbidden.
+    /// A part as a problem of its own. What `option` takes stays possible, at `penalty` where it is
+    /// forbidden.
     pub fn problem(&self, part: &Part, option: &[u32], penalty: f64) -> Problem {
         let mut problem = Problem { stars: self.stars.clone(), ..Problem::default() };
         for (node, usages) in self.usages.iter().enumerate() {

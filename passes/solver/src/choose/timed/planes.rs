@@ -1,5 +1,5 @@
-//! The last of the way to the highest bound: every choice seen bounds the bound from above by a plane, and the
-//! next prices are the best under all planes, near the best so far.
+//! The last of the way to the highest bound: every choice seen bounds it from above by a plane, and the next
+//! prices are the best under all planes, near the best so far.
 //!
 //! Cutting planes in a trust region (Marsten, Hogan, Blankenship, "The boxstep method for large-scale
 //! optimization", Operations Research 1975).
@@ -77,12 +77,12 @@ pub(super) fn collect(prices: &mut Prices, memory: &Memory, dual: &mut Dual) {
     dual.restore(&state);
 }
 
-/// The times at which a choice exceeds the room most.
+/// The times at which a choice exceeds the room most, none beside another.
 fn peaks(excess: &[f64]) -> Vec<usize> {
-    let before = |time: usize| if time == 0 { f64::NEG_INFINITY } else { excess[time - 1] };
-    let after = |time: usize| excess.get(time + 1).copied().unwrap_or(f64::NEG_INFINITY);
+    let at =
+        |time: Option<usize>| time.and_then(|time| excess.get(time)).copied().unwrap_or(f64::NEG_INFINITY);
     let is_peak =
-        |&time: &usize| excess[time] > 0.0 && excess[time] > before(time) && excess[time] >= after(time);
+        |&time: &usize| excess[time] > at(time.checked_sub(1)).max(0.0) && excess[time] >= at(Some(time + 1));
     let mut peaks: Vec<usize> = (0..excess.len()).filter(is_peak).collect();
     peaks.sort_by(|&p, &q| excess[q].total_cmp(&excess[p]).then(p.cmp(&q)));
     peaks.truncate(N_PEAKS);

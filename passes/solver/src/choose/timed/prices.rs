@@ -1,8 +1,9 @@
 //! The price of a byte at every time: found so that the bound is high, and the choice at the prices nearly
 //! fits.
 //!
-//! The volume algorithm (Barahona, Anbil, "The volume algorithm: producing primal solutions with a subgradient
-//! method", Mathematical Programming 2000) over the messages of `dual`, which are kept from price to price.
+//! The volume algorithm (Barahona, Anbil, "The volume algorithm: producing primal solutions with a
+//! subgradient method", Mathematical Programming 2000) over the messages of `dual`, which are kept from price
+//! to price.
 
 use super::super::Usage;
 use super::super::dual::Dual;
@@ -88,7 +89,7 @@ impl<'m> Prices<'m> {
             return;
         }
         self.n_vain += 1;
-        if self.n_vain % PATIENCE == 0 {
+        if self.n_vain.is_multiple_of(PATIENCE) {
             self.step *= STEPS[1];
         }
     }
