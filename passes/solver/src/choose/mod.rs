@@ -208,7 +208,10 @@ pub fn choose(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> 
 }
 
 fn unlimited(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> {
-    let found = eliminate::minimise(problem, limits)?;
+    let found = match problem.is_timed() {
+        true => timed::unlimited(problem, limits)?,
+        false => eliminate::minimise(problem, limits)?,
+    };
     let cost = problem.cost(&found.option);
     if cost == f64::INFINITY {
         return Err(Infeasible { least_memory: f64::INFINITY, proved: false });

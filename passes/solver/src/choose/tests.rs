@@ -80,6 +80,18 @@ fn a_problem_whose_choices_are_all_forbidden_has_none_however_it_is_searched() {
 }
 
 #[test]
+fn without_a_limit_nodes_that_follow_others_change_nothing() {
+    for seed in 0..400 {
+        let problem = Problem { memory_limit: None, ..timed_problem(seed) };
+        let (best, _) = brute_force(&problem);
+        match choose(&problem, &Limits::default()) {
+            Ok(choice) => assert!(close(choice.cost, best), "seed {seed}: {} for {best}", choice.cost),
+            Err(infeasible) => assert!(best == f64::INFINITY && infeasible.proved, "seed {seed}"),
+        }
+    }
+}
+
+#[test]
 fn memory_is_that_of_the_fullest_time() {
     let usage = |alive, bytes: f64| Usage { alive, bytes: vec![bytes] };
     let node = Node { cost: vec![1.0], usages: vec![usage(0..2, 3.0), usage(4..5, 1.0)] };

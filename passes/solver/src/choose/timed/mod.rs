@@ -10,6 +10,7 @@ use super::bound_and_prune::minimise_from;
 use super::contract::Contracted;
 use super::descend::Moves;
 use super::dual::Dual;
+use super::eliminate::{Found, minimise};
 use super::ilp::choose_from;
 use super::lagrangian::solver;
 use super::memory::Memory;
@@ -73,6 +74,15 @@ pub(super) fn within(problem: &Problem, limit: f64) -> Result<Choice, Infeasible
         stop: if is_optimal { Stop::Optimal } else { Stop::MemoryGap },
         evaluations: search.evaluations,
     })
+}
+
+/// The cheapest choice, however much memory it needs.
+pub(super) fn unlimited(problem: &Problem, limits: &Limits) -> Result<Found, Infeasible> {
+    let layers = layers(problem)?;
+    let reduced = &layers.last().expect("a problem is reduced once at least").reduced;
+    let found = minimise(&reduced.problem(), limits)?;
+    let option = layers.iter().rev().fold(found.option, |option, layer| layer.expand(&option));
+    Ok(Found { option, ..found })
 }
 
 /// A problem without followers, reduced.
