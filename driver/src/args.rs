@@ -89,7 +89,7 @@ pub struct Args {
 pub enum Command {
     /// Fit the devices' sustained clocks to measured training runs
     Calibrate(CalibrateArgs),
-    /// Choose a strategy per node of a graph within a memory limit at every time (contest instances)
+    /// Choose a strategy per node of a graph, memory limited at every time
     Choose(ChooseArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
