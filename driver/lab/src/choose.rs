@@ -69,7 +69,9 @@ fn one(args: &ChooseArgs, input: &Path, io: &mut Io) -> Result<(), Failure> {
         }
     };
     drop(text);
+    (io.progress)(&format!("choosing strategies of {name}"));
     let found = choose(&problem, &Limits::default());
+    (io.progress)("");
     let choice = found.as_ref().ok();
     let line = Line {
         instance: &name,

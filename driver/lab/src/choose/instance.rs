@@ -10,6 +10,8 @@ use serde::Deserialize;
 
 /// A cost from here on forbids.
 const FORBIDDEN: f64 = 1e18;
+/// The solver counts a node's strategies in 16 bits.
+const MAX_STRATEGIES: usize = 1 << 16;
 
 #[derive(Deserialize)]
 struct File {
@@ -88,6 +90,12 @@ fn check(problem: &Text) -> std::result::Result<(), String> {
     for (node, (costs, usages)) in costs.iter().zip(usages).enumerate() {
         if costs.is_empty() || costs.len() != usages.len() {
             return Err(format!("node {node} has {} costs and {} usages", costs.len(), usages.len()));
+        }
+        if costs.len() > MAX_STRATEGIES {
+            return Err(format!(
+                "node {node} has {} strategies, at most {MAX_STRATEGIES} can be",
+                costs.len()
+            ));
         }
         if strange(costs) || strange(usages) {
             return Err(format!("node {node} has a cost or usage below zero"));

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::lagrangian::least_memory;
-use super::memory::Memory;
+use super::memory::{self, Memory};
 use super::reduce::{Pair, Reduced, reduce};
 use super::solver::{Column, Program, Row, SolveError, Solver};
 use super::star::Star;
@@ -113,16 +113,15 @@ fn start(reduced: &Reduced, option: &[u32]) -> Vec<f64> {
 
 /// At no time more than there is, the limit being `LIMIT`: bytes beside ones would be badly scaled, and a
 /// solver's tolerances are absolute.
-fn add_memory(program: &mut Program, starts: &[u32], memory: &Memory, limit: f64) {
+fn add_memory(program: &mut Program, starts: &[u32], over_time: &Memory, limit: f64) {
     let unit = if limit > 0.0 { limit / LIMIT } else { 1.0 };
-    let mut rows: Vec<Row> = memory.room.iter().map(|room| Row::at_most(room / unit, Vec::new())).collect();
-    for (&start, usages) in starts.iter().zip(&memory.held) {
+    let mut rows: Vec<Row> =
+        over_time.room.iter().map(|room| Row::at_most(room / unit, Vec::new())).collect();
+    for (&start, usages) in starts.iter().zip(&over_time.held) {
         for usage in usages {
             let terms = (start..).zip(&usage.bytes).filter(|(_, bytes)| **bytes != 0.0);
             let terms: Vec<(u32, f64)> = terms.map(|(column, bytes)| (column, bytes / unit)).collect();
-            rows[usage.alive.start as usize..usage.alive.end as usize]
-                .iter_mut()
-                .for_each(|row| row.terms.extend(&terms));
+            rows[memory::rows(&usage.alive)].iter_mut().for_each(|row| row.terms.extend(&terms));
         }
     }
     for row in &mut rows {

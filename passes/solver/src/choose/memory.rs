@@ -152,7 +152,7 @@ impl Memory {
 }
 
 /// A range of times as one of indices.
-fn rows(alive: &Range<u32>) -> Range<usize> {
+pub(super) fn rows(alive: &Range<u32>) -> Range<usize> {
     alive.start as usize..alive.end as usize
 }
 

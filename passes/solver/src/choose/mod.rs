@@ -14,6 +14,7 @@ mod memory;
 mod mix;
 mod order;
 mod plan;
+mod random;
 mod reduce;
 mod solver;
 #[cfg(feature = "ilp")]

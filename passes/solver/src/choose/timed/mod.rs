@@ -28,6 +28,8 @@ const BEYOND: f64 = 2.0;
 const SMALL_GAP: f64 = 0.02;
 /// Message passes at each of them.
 const FIRST_PASSES: usize = 8;
+/// Message passes before options are excluded.
+const LAST_PASSES: usize = 40;
 /// Rounds of the search at each of them.
 const FIRST_ROUNDS: usize = 4;
 /// Entries of a part's tables, at first and at last.
@@ -146,6 +148,8 @@ struct Search<'s> {
     best: Point,
     /// No choice costs less.
     bound: f64,
+    /// The bound that options and pairs keep a choice away from, which may be lower.
+    bound_of_excess: f64,
     /// What a byte beyond the limit costs.
     byte_cost: f64,
     /// Entries of the parts chosen from.
@@ -162,6 +166,7 @@ impl<'s> Search<'s> {
             limit,
             best: none,
             bound: f64::NEG_INFINITY,
+            bound_of_excess: f64::NEG_INFINITY,
             byte_cost: 0.0,
             work: 0,
             evaluations: 0,
@@ -174,7 +179,7 @@ impl<'s> Search<'s> {
         let mut prices = Prices::new(self.reduced, self.memory);
         prices.raise(&mut dual);
         planes::polish(&mut prices, self.memory, &mut dual);
-        self.bound = prices.bound;
+        (self.bound, self.bound_of_excess) = (prices.bound, prices.bound);
         self.byte_cost = BEYOND * prices.best.iter().sum::<f64>();
         if let Some((_, option)) = prices.fitting.take() {
             self.consider(option);
@@ -182,7 +187,9 @@ impl<'s> Search<'s> {
         if self.best.option.is_empty() || self.gap() > SMALL_GAP * self.bound.abs() {
             self.first(&mut dual, &prices);
         }
-        prices.bound_at(&mut dual, &prices.best, 40);
+        // The messages of the highest bound may be lost: what they exclude now is above the bound that they give.
+        self.bound_of_excess = prices.bound_at(&mut dual, &prices.best, LAST_PASSES);
+        self.bound = self.bound.max(self.bound_of_excess);
         let base = Base::new(self.reduced, &mut dual);
         self.evaluations += dual.evaluations;
         self.improve(&base, &mut Neighborhoods::new(&base, self.memory, &prices.best, &dual.sizes()));
@@ -253,9 +260,9 @@ impl<'s> Search<'s> {
         point
     }
 
-    /// How far from the bound the best choice is.
+    /// How far an option or a pair may keep a choice away from the bound that is still better than the best.
     fn gap(&self) -> f64 {
-        let known = self.best.cost - self.bound;
+        let known = self.best.cost - self.bound_of_excess;
         if self.best.fits() { known.max(0.0) } else { known.max(UNKNOWN_GAP * self.bound.abs()) }
     }
 
@@ -308,10 +315,9 @@ impl<'s> Search<'s> {
         }
         self.work += n_used;
         let before = self.best.cost;
-        if let Some((_, bound)) = self.choose(base, &part, MAX_LAST_NODES) {
-            // What was left out is no better than the best choice before.
-            self.bound = self.bound.max(bound.map_or(self.best.cost, |bound| bound.min(before)));
-        }
+        let Some((_, bound)) = self.choose(base, &part, MAX_LAST_NODES) else { return false };
+        // What was left out is no better than the best choice before.
+        self.bound = self.bound.max(bound.map_or(self.best.cost, |bound| bound.min(before)));
         true
     }
 

@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::memory::Memory;
+use super::super::random::Random;
 use super::base::{Base, Part};
 
 /// Places that a part grows from, at most.
-const N_SEEDS: u64 = 4;
+const N_SEEDS: usize = 4;
 
 /// The nodes' neighbors, and where to grow parts from.
 pub(super) struct Neighborhoods {
@@ -17,7 +18,7 @@ pub(super) struct Neighborhoods {
     scarce: Vec<Vec<u32>>,
     /// Nodes with more than one option.
     open: Vec<u32>,
-    random: u64,
+    random: Random,
 }
 
 impl Neighborhoods {
@@ -35,7 +36,7 @@ impl Neighborhoods {
             holds.map(|(node, _)| node).collect()
         };
         let open = (0..sizes.len() as u32).filter(|&node| sizes[node as usize] > 1).collect();
-        Self { near, scarce: times.map(holds).collect(), open, random: 0 }
+        Self { near, scarce: times.map(holds).collect(), open, random: Random(0) }
     }
 
     /// Grows a part of `option` from some nodes to about `n_entries`, with the options no further from the
@@ -76,19 +77,11 @@ impl Neighborhoods {
 
     /// Nodes to grow from: some that hold memory when it is scarce, or any one.
     fn seeds(&mut self) -> Vec<u32> {
-        let n_seeds = 1 + self.below(N_SEEDS);
-        let time = self.below(1 + self.scarce.len() as u64) as usize;
+        let n_seeds = 1 + self.random.below(N_SEEDS);
+        let time = self.random.below(1 + self.scarce.len());
         let from = self.scarce.get(time).cloned().filter(|nodes| !nodes.is_empty());
         let from = from.unwrap_or_else(|| self.open.clone());
-        (0..n_seeds).map(|_| from[self.below(from.len() as u64) as usize]).collect()
-    }
-
-    /// splitmix64: the same numbers on every machine.
-    fn below(&mut self, n: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        (0..n_seeds).map(|_| from[self.random.below(from.len())]).collect()
     }
 }
 

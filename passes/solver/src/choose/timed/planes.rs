@@ -51,7 +51,7 @@ pub(super) fn polish(prices: &mut Prices, memory: &Memory, dual: &mut Dual) {
 }
 
 /// Collects planes until the bound is near them.
-pub(super) fn collect(prices: &mut Prices, memory: &Memory, dual: &mut Dual) {
+fn collect(prices: &mut Prices, memory: &Memory, dual: &mut Dual) {
     let mut times: BTreeSet<usize> = (0..memory.room.len()).filter(|&time| prices.best[time] > 0.0).collect();
     let mean = prices.best.iter().sum::<f64>() / times.len().max(1) as f64;
     let (mut planes, mut reach, mut next) = (Vec::new(), REACH[0], prices.best.clone());
