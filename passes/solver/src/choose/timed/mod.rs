@@ -187,7 +187,7 @@ impl<'s> Search<'s> {
         if self.best.option.is_empty() || self.gap() > SMALL_GAP * self.bound.abs() {
             self.first(&mut dual, &prices);
         }
-        // The messages of the highest bound may be lost: what they exclude now is above the bound that they give.
+        // The messages of the highest bound may be lost; those that are left exclude from their own bound on.
         self.bound_of_excess = prices.bound_at(&mut dual, &prices.best, LAST_PASSES);
         self.bound = self.bound.max(self.bound_of_excess);
         let base = Base::new(self.reduced, &mut dual);
