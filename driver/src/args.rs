@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use phzc_frontends::ReadArgs;
 use phzc_lab::calibrate::CalibrateArgs;
+use phzc_lab::choose::ChooseArgs;
 use phzc_lab::phaze_plan::PhazePlanArgs;
 use phzc_lab::profile_plan::ProfilePlanArgs;
 use phzc_lab::validate::ValidateArgs;
@@ -88,6 +89,8 @@ pub struct Args {
 pub enum Command {
     /// Fit the devices' sustained clocks to measured training runs
     Calibrate(CalibrateArgs),
+    /// Choose a strategy per node of a graph, memory limited at every time
+    Choose(ChooseArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
     /// Run a program on one machine and print a digest of its results

@@ -24,7 +24,7 @@ pub use phzc_frontends as frontend;
 pub use phzc_io::progress::on_terminal;
 pub use phzc_io::render::Source;
 pub use phzc_io::{Failure, Io};
-pub use phzc_lab::{calibrate, phaze_plan, profile_plan, validate};
+pub use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, validate};
 
 use args::Args;
 use std::ffi::OsString;

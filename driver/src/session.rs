@@ -8,7 +8,7 @@ use phzc_frontends::{Program, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
-use phzc_lab::{calibrate, phaze_plan, profile_plan, validate};
+use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, validate};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::{Context, Done, Pipeline, estimate, report};
@@ -18,6 +18,7 @@ use std::path::Path;
 pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
     match &args.command {
         Some(Command::Calibrate(args)) => return calibrate::run(args, io),
+        Some(Command::Choose(args)) => return choose::run(args, io),
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),

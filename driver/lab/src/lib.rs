@@ -1,7 +1,8 @@
 //! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's
-//! placements.
+//! placements, the contest's choices.
 
 pub mod calibrate;
+pub mod choose;
 pub mod phaze_plan;
 pub mod profile_plan;
 pub mod validate;

@@ -111,7 +111,7 @@ impl Model<'_> {
         let members = &self.input.blocks.members[block as usize];
         let mut cost = vec![0.0; strategies.len()];
         members.iter().for_each(|&node| self.add_node(node, strategies, &mut cost));
-        Variable { cost, memory: self.memory(members, strategies) }
+        Variable::new(cost, self.memory(members, strategies))
     }
 
     fn weight(&self, node: NodeId) -> f64 {

@@ -17,7 +17,7 @@ pub struct Effort {
     /// Relative gap at which a plan is called best, before much work was done.
     pub tolerance: f64,
     /// Work ([`Stages::work`]) with which the gap grows by that of the beginning; a search without a plan
-    /// ends after [`GIVE_UP`] times as much.
+    /// ends after `GIVE_UP` times as much.
     pub patience: u64,
 }
 

@@ -20,18 +20,28 @@ pub(super) const SMALL: u64 = 1 << 24;
 
 /// The cheapest choice among the options of `reduced`, which is too large to be eliminated as it is.
 pub(super) fn minimise(reduced: &Reduced, limits: &Limits) -> Result<Found, Infeasible> {
-    let mut search = Search::new(reduced, limits);
+    let dual = Dual::new(reduced, Moves::new(reduced).most());
+    minimise_from(reduced, dual, limits)
+}
+
+/// The same from messages that are known.
+pub(super) fn minimise_from<'r>(
+    reduced: &'r Reduced,
+    dual: Dual<'r>,
+    limits: &Limits,
+) -> Result<Found, Infeasible> {
+    let mut search = Search::new(reduced, dual, limits);
     let mut n_tried = search.n_options();
     for _ in 0..limits.max_rounds {
         let rise = search.round();
         if search.gap() <= TOLERANCE || search.drop_beaten() {
-            return Ok(search.found(true));
+            return search.finish(true);
         }
         let has_ended = rise < LEAST_RISE;
         if has_ended || 2 * search.n_options() <= n_tried {
             n_tried = search.n_options();
             if search.eliminate_all(SMALL) {
-                return Ok(search.found(true));
+                return search.finish(true);
             }
         }
         if has_ended {
@@ -39,10 +49,7 @@ pub(super) fn minimise(reduced: &Reduced, limits: &Limits) -> Result<Found, Infe
         }
     }
     let is_exact = search.polish();
-    match search.best.1.is_finite() {
-        true => Ok(search.found(is_exact)),
-        false => Err(Infeasible { least_memory: f64::INFINITY, proved: false }),
-    }
+    search.finish(is_exact)
 }
 
 /// The search under way.
@@ -58,9 +65,8 @@ struct Search<'r> {
 }
 
 impl<'r> Search<'r> {
-    fn new(reduced: &'r Reduced, limits: &'r Limits) -> Self {
+    fn new(reduced: &'r Reduced, dual: Dual<'r>, limits: &'r Limits) -> Self {
         let moves = Moves::new(reduced);
-        let dual = Dual::new(reduced, moves.most());
         let best = (Vec::new(), f64::INFINITY);
         Self { reduced, limits, moves, dual, best, bound: f64::NEG_INFINITY, evaluations: 0 }
     }
@@ -163,6 +169,14 @@ impl<'r> Search<'r> {
             self.consider(&rest.expand(&found.option));
         }
         true
+    }
+
+    /// What was found; where every choice seen is forbidden, all are if that is exact.
+    fn finish(self, exact: bool) -> Result<Found, Infeasible> {
+        match self.best.1.is_finite() {
+            true => Ok(self.found(exact)),
+            false => Err(Infeasible { least_memory: f64::INFINITY, proved: exact }),
+        }
     }
 
     fn found(self, exact: bool) -> Found {

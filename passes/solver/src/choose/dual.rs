@@ -14,6 +14,7 @@ use super::reduce::{Reduced, pick};
 use super::star::{Form, Parts};
 
 /// The bound under way: what is left at the nodes, and what their costs in common were given.
+#[derive(Clone)]
 pub(super) struct Dual<'r> {
     reduced: &'r Reduced,
     /// Per node: its options that are still in, as positions in `reduced`.
@@ -25,13 +26,23 @@ pub(super) struct Dual<'r> {
     left: Vec<Vec<f64>>,
     /// Per cost in common: what each member gave it, per option.
     given: Vec<Vec<Vec<f64>>>,
-    /// Per node: cost of a byte.
-    price: Vec<f64>,
+    /// Per node and option of `reduced`: what its bytes cost.
+    added: Vec<Vec<f64>>,
+    /// Per node and option still in: by what a choice with it costs more than others, as last seen.
+    pub marginals: Vec<Vec<f64>>,
     /// Table entries evaluated.
     pub evaluations: u64,
 }
 
+/// Messages to go back to.
+pub(super) struct State {
+    left: Vec<Vec<f64>>,
+    given: Vec<Vec<Vec<f64>>>,
+    added: Vec<Vec<f64>>,
+}
+
 /// A cost of several nodes; infinity is replaced by a cost that no choice worth having has.
+#[derive(Clone)]
 enum Common {
     /// The table with the second member's options as columns, and with the first's.
     Pair([Arc<Table>; 2]),
@@ -67,19 +78,37 @@ impl<'r> Dual<'r> {
             commons: commons(reduced, most),
             left: reduced.cost.clone(),
             given,
-            price: vec![0.0; reduced.cost.len()],
+            added: reduced.cost.iter().map(|cost| vec![0.0; cost.len()]).collect(),
+            marginals: reduced.cost.clone(),
             evaluations: 0,
         }
     }
 
-    /// Gives each byte another price, by node.
-    pub fn set_prices(&mut self, price: impl Fn(usize) -> f64) {
+    /// Gives the options' memory other prices: per node and option of `reduced`, what its bytes cost.
+    pub fn set_prices(&mut self, added: Vec<Vec<f64>>) {
         for (node, left) in self.left.iter_mut().enumerate() {
-            let more = price(node) - self.price[node];
-            self.price[node] += more;
-            let bytes = self.kept[node].iter().map(|&option| self.reduced.memory[node][option as usize]);
-            left.iter_mut().zip(bytes).for_each(|(left, bytes)| *left += more * bytes);
+            let more =
+                self.kept[node].iter().map(|&o| added[node][o as usize] - self.added[node][o as usize]);
+            left.iter_mut().zip(more).for_each(|(left, more)| *left += more);
         }
+        self.added = added;
+    }
+
+    /// What was given so far, at which prices.
+    pub fn state(&self) -> State {
+        State { left: self.left.clone(), given: self.given.clone(), added: self.added.clone() }
+    }
+
+    /// Goes back to a state that had the same options.
+    pub fn restore(&mut self, state: &State) {
+        self.left.clone_from(&state.left);
+        self.given.clone_from(&state.given);
+        self.added.clone_from(&state.added);
+    }
+
+    /// Options of each node of `reduced`.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.reduced.cost.iter().map(Vec::len).collect()
     }
 
     /// One pass forth and one back; returns the bound that they reach, bytes at their price included.
@@ -97,6 +126,7 @@ impl<'r> Dual<'r> {
         let behind: Vec<End> = near.iter().copied().filter(|end| ends(end)[0] as usize != node).collect();
         let ahead: Vec<End> = near.iter().copied().filter(|end| ends(end)[1] as usize != node).collect();
         behind.iter().for_each(|&end| self.take(node, end));
+        self.marginals[node].clone_from(&self.left[node]);
         let share = 1.0 / ahead.len().max(behind.len()).max(1) as f64;
         for end in &ahead {
             let given = &mut self.given[end.common as usize][end.member as usize];
@@ -158,9 +188,36 @@ impl<'r> Dual<'r> {
         excess
     }
 
+    /// Per node and option still in: its cost, with what pairs were given, and without its bytes'.
+    pub fn node_costs(&self) -> Vec<Vec<f64>> {
+        let mut costs = self.left.clone();
+        for (node, costs) in costs.iter_mut().enumerate() {
+            let added = self.kept[node].iter().map(|&option| self.added[node][option as usize]);
+            costs.iter_mut().zip(added).for_each(|(cost, added)| *cost -= added);
+        }
+        for (star, given) in self.reduced.stars.iter().zip(&self.given[self.reduced.pairs.len()..]) {
+            for (&node, given) in star.members.iter().zip(given) {
+                costs[node as usize].iter_mut().zip(given).for_each(|(cost, given)| *cost += given);
+            }
+        }
+        costs
+    }
+
+    /// The table of a pair with what it was given, on the options still in. With `node_costs` the choices
+    /// cost what they cost before; after a pass no entry is negative, and no choice that takes an entry is
+    /// closer to the bound than that.
+    pub fn pair_costs(&self, pair: usize) -> Table {
+        let it = &self.reduced.pairs[pair];
+        let [rows, cols] = [&self.kept[it.a as usize], &self.kept[it.b as usize]];
+        let [a, b] = [&self.given[pair][0], &self.given[pair][1]];
+        let cost = |row: usize, col: usize| it.table.at(rows[row] as usize, cols[col] as usize);
+        Table::from_fn(rows.len(), cols.len(), |row, col| cost(row, col) + a[row] + b[col])
+    }
+
     /// Goes on with some of the options only: per node, positions in `kept`.
     pub fn restrict(&mut self, keep: &[Vec<u32>]) {
         for (node, keep) in keep.iter().enumerate() {
+            self.marginals[node] = pick(&self.marginals[node], keep);
             self.left[node] = pick(&self.left[node], keep);
             self.kept[node] = pick(&self.kept[node], keep);
         }
@@ -186,10 +243,8 @@ impl<'r> Dual<'r> {
     pub fn decode(&mut self) -> Vec<u32> {
         let mut fixed: Vec<Option<u32>> = vec![None; self.left.len()];
         for node in 0..self.left.len() {
-            let own = |&option: &u32| {
-                let (cost, bytes) = (&self.reduced.cost[node], &self.reduced.memory[node]);
-                cost[option as usize] + self.price[node] * bytes[option as usize]
-            };
+            let own =
+                |&option: &u32| self.reduced.cost[node][option as usize] + self.added[node][option as usize];
             let mut cost: Vec<f64> = self.kept[node].iter().map(own).collect();
             for end in self.near[node].clone() {
                 let least = self.least_given(end, &fixed);

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::lagrangian::least_memory;
+use super::memory::{self, Memory};
 use super::reduce::{Pair, Reduced, reduce};
 use super::solver::{Column, Program, Row, SolveError, Solver};
 use super::star::Star;
@@ -14,6 +15,9 @@ use super::{Choice, Infeasible, Limits, Problem, Stop};
 
 /// Largest cost in the program, whatever the unit of the problem: solver tolerances are absolute.
 const LARGEST_COST: f64 = 1e3;
+
+/// The memory limit in the program: what a solver lets pass is then below a byte where the limit is 1 GB.
+const LIMIT: f64 = 1e3;
 
 /// Why an integer program gave no choice.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,9 +44,20 @@ impl std::error::Error for IlpError {}
 /// # Panics
 /// If an edge names a missing node, or a table's or a node's sizes disagree.
 pub fn choose_by_ilp(problem: &Problem, solver: &dyn Solver) -> Result<Choice, IlpError> {
+    choose_from(problem, solver, None)
+}
+
+/// The same from a choice that is known, if it takes no option that needs not be considered.
+pub(super) fn choose_from(
+    problem: &Problem,
+    solver: &dyn Solver,
+    known: Option<&[u32]>,
+) -> Result<Choice, IlpError> {
     problem.check();
     let reduced = reduce(problem).map_err(IlpError::Infeasible)?;
-    let (program, scale) = program(problem, &reduced);
+    let (mut program, scale) = program(problem, &reduced);
+    let known = known.and_then(|known| reduced.restrict(known)).filter(|_| reduced.stars.is_empty());
+    program.start = known.map(|known| start(&reduced, &known));
     let solution = solver.solve(&program).map_err(|error| match error {
         SolveError::Infeasible => IlpError::Infeasible(too_large(problem)),
         SolveError::Failed(reason) => IlpError::Failed(reason),
@@ -77,15 +92,47 @@ fn program(problem: &Problem, reduced: &Reduced) -> (Program, f64) {
     reduced.pairs.iter().for_each(|pair| add_pair(&mut program, reduced, &starts, pair, scale));
     reduced.stars.iter().for_each(|star| add_star(&mut program, &starts, star, scale));
     if let Some(limit) = problem.memory_limit {
-        let memory = reduced.memory.iter().flatten().zip(0..).filter(|(memory, _)| **memory != 0.0);
-        // In units of the limit: bytes beside ones would be badly scaled.
-        let unit = if limit > 0.0 { limit } else { 1.0 };
-        program.rows.push(Row::at_most(
-            limit / unit,
-            memory.map(|(memory, column)| (column, memory / unit)).collect(),
-        ));
+        add_memory(&mut program, &starts, &Memory::new(&reduced.usages, limit), limit);
     }
     (program, scale)
+}
+
+/// The columns of a choice among surviving options.
+fn start(reduced: &Reduced, option: &[u32]) -> Vec<f64> {
+    let mut values = Vec::new();
+    for (costs, &option) in reduced.cost.iter().zip(option) {
+        values.extend((0..costs.len()).map(|at| f64::from(u8::from(at == option as usize))));
+    }
+    for pair in &reduced.pairs {
+        let taken = option[pair.a as usize] as usize * pair.table.cols + option[pair.b as usize] as usize;
+        let entries = pair.table.values.iter().enumerate().filter(|(_, cost)| cost.is_finite());
+        values.extend(entries.map(|(at, _)| f64::from(u8::from(at == taken))));
+    }
+    values
+}
+
+/// At no time more than there is, the limit being `LIMIT`: bytes beside ones would be badly scaled, and a
+/// solver's tolerances are absolute.
+fn add_memory(program: &mut Program, starts: &[u32], over_time: &Memory, limit: f64) {
+    let unit = if limit > 0.0 { limit / LIMIT } else { 1.0 };
+    let mut rows: Vec<Row> =
+        over_time.room.iter().map(|room| Row::at_most(room / unit, Vec::new())).collect();
+    for (&start, usages) in starts.iter().zip(&over_time.held) {
+        for usage in usages {
+            let terms = (start..).zip(&usage.bytes).filter(|(_, bytes)| **bytes != 0.0);
+            let terms: Vec<(u32, f64)> = terms.map(|(column, bytes)| (column, bytes / unit)).collect();
+            rows[memory::rows(&usage.alive)].iter_mut().for_each(|row| row.terms.extend(&terms));
+        }
+    }
+    for row in &mut rows {
+        row.terms.sort_by_key(|(column, _)| *column);
+        row.terms.dedup_by(|next, first| {
+            let is_same = next.0 == first.0;
+            first.1 += if is_same { next.1 } else { 0.0 };
+            is_same
+        });
+    }
+    program.rows.extend(rows);
 }
 
 /// One 0/1 column per option; of each node exactly one is 1. Returns each node's first column.

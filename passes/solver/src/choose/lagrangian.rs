@@ -11,7 +11,7 @@ use super::eliminate::{Found, QUICK, eliminate_all, minimise};
 use super::ilp::choose_by_ilp;
 use super::mix::mix;
 use super::plan::Plan;
-use super::reduce::{Reduced, reduce};
+use super::reduce::{Reduced, reduce, together};
 use super::{Choice, Infeasible, Limits, Problem, Stop, TOLERANCE, Table, relative_gap};
 
 /// How many places for a cut `splice` tries.
@@ -51,7 +51,8 @@ pub(super) fn least_memory(problem: &Problem, limits: &Limits) -> Result<Found, 
     let mut sizes = problem.clone();
     sizes.memory_limit = None;
     for node in &mut sizes.nodes {
-        node.cost.iter_mut().zip(&node.memory).for_each(|(cost, &bytes)| *cost = price(*cost, bytes));
+        let memory = together(&node.usages, node.cost.len());
+        node.cost.iter_mut().zip(&memory).for_each(|(cost, &bytes)| *cost = price(*cost, bytes));
     }
     for edge in &mut sizes.edges {
         let table = edge.cost.clone();
@@ -66,13 +67,13 @@ pub(super) fn least_memory(problem: &Problem, limits: &Limits) -> Result<Found, 
 }
 
 #[cfg(feature = "ilp")]
-fn solver() -> super::Highs {
-    super::Highs { max_nodes: Some(MAX_SOLVER_NODES) }
+pub(super) fn solver(max_nodes: u64) -> super::Highs {
+    super::Highs { max_nodes: Some(max_nodes) }
 }
 
 #[cfg(not(feature = "ilp"))]
-fn solver() -> super::MicroLp {
-    super::MicroLp { max_nodes: Some(MAX_SOLVER_NODES) }
+pub(super) fn solver(max_nodes: u64) -> super::MicroLp {
+    super::MicroLp { max_nodes: Some(max_nodes) }
 }
 
 /// A choice among surviving options.
@@ -178,7 +179,7 @@ impl<'s> Search<'s> {
     /// at least; `None` where the bound at that price proves the best choice. Raises the bound, if it can.
     fn near(&mut self, price: f64, share: f64) -> Option<Vec<Vec<u32>>> {
         let best = self.best.as_ref().map(|best| best.cost)?;
-        self.dual.set_prices(|_| price);
+        self.dual.set_prices(self.reduced.priced(|_| price));
         let n_passes = if share < 1.0 { 1 } else { LAST_PASSES };
         let bound = (0..n_passes).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
         self.bound = self.bound.max(bound - price * self.limit);
@@ -226,7 +227,7 @@ impl<'s> Search<'s> {
 
     fn solve_rest(&mut self, kept: &[Vec<u32>]) {
         let rest = Problem { memory_limit: Some(self.limit), ..self.reduced.on(kept) };
-        let Ok(found) = choose_by_ilp(&rest, &solver()) else { return };
+        let Ok(found) = choose_by_ilp(&rest, &solver(MAX_SOLVER_NODES)) else { return };
         self.evaluations += found.evaluations;
         let point = self.point(found.option);
         self.record(&point);
@@ -329,7 +330,7 @@ impl<'s> Search<'s> {
 
     /// The same by passing messages, from where they were left at another price.
     fn by_messages(&mut self, price: &impl Fn(usize) -> f64) -> (Vec<u32>, f64) {
-        self.dual.set_prices(price);
+        self.dual.set_prices(self.reduced.priced(price));
         let bound = (0..PASSES).fold(f64::NEG_INFINITY, |bound, _| self.dual.pass().max(bound));
         let mut option = self.dual.decode();
         self.evaluations += Moves::new(&self.priced).descend_a_little(&mut option);

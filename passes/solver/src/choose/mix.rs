@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_saves_most_per_byte_is_taken_while_it_fits() {
-        let node = |saved: f64, bytes: f64| Node { cost: vec![10.0, 10.0 - saved], memory: vec![0.0, bytes] };
+        let node = |saved: f64, bytes: f64| Node::new(vec![10.0, 10.0 - saved], vec![0.0, bytes]);
         let problem = Problem {
             nodes: vec![node(1.0, 4.0), node(3.0, 4.0), node(4.0, 8.0), node(-1.0, 1.0)],
             memory_limit: Some(9.0),

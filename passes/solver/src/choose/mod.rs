@@ -2,6 +2,7 @@
 //! says how far from least.
 
 mod bound_and_prune;
+mod contract;
 mod copies;
 mod descend;
 mod dual;
@@ -9,9 +10,11 @@ mod eliminate;
 mod ilp;
 mod kernel;
 mod lagrangian;
+mod memory;
 mod mix;
 mod order;
 mod plan;
+mod random;
 mod reduce;
 mod solver;
 #[cfg(feature = "ilp")]
@@ -19,9 +22,14 @@ mod solver_highs;
 mod star;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tied;
+mod timed;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use ilp::{IlpError, choose_by_ilp};
@@ -39,7 +47,7 @@ pub struct Problem {
     pub edges: Vec<Edge>,
     /// Costs that more than two nodes share.
     pub stars: Vec<Star>,
-    /// The most that the chosen options' memory may add up to, in bytes.
+    /// The most that the chosen options' memory may add up to at any time, in bytes.
     pub memory_limit: Option<f64>,
 }
 
@@ -48,8 +56,32 @@ pub struct Problem {
 pub struct Node {
     /// Cost of each option; infinity or NaN forbids it.
     pub cost: Vec<f64>,
+    /// Memory of the options, over time.
+    pub usages: Vec<Usage>,
+}
+
+/// What a node's options hold on to for a while.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Usage {
+    /// The times at which they do, counted in the caller's steps.
+    pub alive: Range<u32>,
     /// Memory of each option, in bytes.
-    pub memory: Vec<f64>,
+    pub bytes: Vec<f64>,
+}
+
+impl Node {
+    /// Options that hold on to their memory, in bytes, all the time.
+    pub fn new(cost: Vec<f64>, bytes: Vec<f64>) -> Self {
+        Self { cost, usages: vec![Usage { alive: 0..1, bytes }] }
+    }
+
+    /// Adds memory; what is held at the same times is one usage.
+    fn hold(&mut self, more: Usage) {
+        match self.usages.iter_mut().find(|usage| usage.alive == more.alive) {
+            Some(usage) => usage.bytes.iter_mut().zip(&more.bytes).for_each(|(sum, bytes)| *sum += bytes),
+            None => self.usages.push(more),
+        }
+    }
 }
 
 /// A cost that depends on the options of two nodes.
@@ -171,12 +203,16 @@ pub fn choose(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> 
     problem.check();
     match problem.memory_limit {
         None => unlimited(problem, limits),
+        Some(limit) if problem.is_timed() => timed::within(problem, limit),
         Some(limit) => lagrangian::within(problem, limit, limits),
     }
 }
 
 fn unlimited(problem: &Problem, limits: &Limits) -> Result<Choice, Infeasible> {
-    let found = eliminate::minimise(problem, limits)?;
+    let found = match problem.is_timed() {
+        true => timed::unlimited(problem, limits)?,
+        false => eliminate::minimise(problem, limits)?,
+    };
     let cost = problem.cost(&found.option);
     if cost == f64::INFINITY {
         return Err(Infeasible { least_memory: f64::INFINITY, proved: false });
@@ -237,14 +273,32 @@ impl Problem {
         self
     }
 
-    /// Memory of a choice, in bytes.
+    /// The most memory that a choice needs at any time, in bytes.
     pub fn memory(&self, option: &[u32]) -> f64 {
-        self.nodes.iter().zip(option).map(|(node, &o)| node.memory[o as usize]).sum()
+        let mut steps: BTreeMap<u32, f64> = BTreeMap::new();
+        for (node, &option) in self.nodes.iter().zip(option) {
+            for usage in node.usages.iter().filter(|usage| usage.alive.start < usage.alive.end) {
+                *steps.entry(usage.alive.start).or_default() += usage.bytes[option as usize];
+                *steps.entry(usage.alive.end).or_default() -= usage.bytes[option as usize];
+            }
+        }
+        let sums = steps.values().scan(0.0, |sum, step| {
+            *sum += step;
+            Some(*sum)
+        });
+        sums.fold(0.0, f64::max)
+    }
+
+    /// Whether memory is held at more than one time.
+    fn is_timed(&self) -> bool {
+        let mut usages = self.nodes.iter().flat_map(|node| &node.usages);
+        usages.any(|usage| usage.alive != (0..1))
     }
 
     fn check(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
-            assert_eq!(node.cost.len(), node.memory.len(), "node {index}: one memory per cost");
+            let is_whole = |usage: &Usage| usage.bytes.len() == node.cost.len();
+            assert!(node.usages.iter().all(is_whole), "node {index}: one memory per cost");
         }
         for (index, edge) in self.edges.iter().enumerate() {
             let sizes = [edge.a, edge.b].map(|node| self.nodes[node as usize].cost.len());
@@ -274,92 +328,4 @@ impl Table {
 /// NaN forbids, as infinity does.
 fn allowed(cost: f64) -> f64 {
     if cost.is_nan() { f64::INFINITY } else { cost }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::testing::{brute_force, dense_problem, small_problem, transformer};
-    use super::*;
-
-    fn close(a: f64, b: f64) -> bool {
-        a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
-    }
-
-    #[test]
-    fn elimination_finds_what_brute_force_finds() {
-        for seed in 0..500 {
-            let problem = small_problem(seed);
-            let (best, _) = brute_force(&problem);
-            match choose(&problem, &Limits::default()) {
-                Ok(choice) => {
-                    assert!(close(choice.cost, best), "seed {seed}: {} instead of {best}", choice.cost);
-                    assert_eq!(choice.stop, Stop::Optimal);
-                }
-                Err(infeasible) => assert!(best == f64::INFINITY && infeasible.proved, "seed {seed}"),
-            }
-        }
-    }
-
-    #[test]
-    fn the_optimum_under_a_memory_limit_lies_between_bound_and_cost() {
-        let mut optimal = 0;
-        for seed in 0..500 {
-            let mut problem = small_problem(seed);
-            problem.memory_limit = Some(30.0 * problem.nodes.len() as f64);
-            let (best, least) = brute_force(&problem);
-            match choose(&problem, &Limits::default()) {
-                Ok(choice) => {
-                    let between =
-                        choice.lower_bound <= best * (1.0 + 1e-9) && best <= choice.cost * (1.0 + 1e-9);
-                    assert!(between, "seed {seed}: {} <= {best} <= {}", choice.lower_bound, choice.cost);
-                    assert!(Some(choice.memory) <= problem.memory_limit, "seed {seed}");
-                    optimal += usize::from(choice.stop == Stop::Optimal);
-                }
-                Err(infeasible) => {
-                    assert_eq!(best, f64::INFINITY, "seed {seed}");
-                    assert_eq!(infeasible, Infeasible { least_memory: least, proved: true }, "seed {seed}");
-                }
-            }
-        }
-        assert!(optimal > 30, "only {optimal} proved best");
-    }
-
-    #[test]
-    fn message_passing_finds_what_brute_force_finds_or_says_how_far_it_is() {
-        let (mut n_exact, mut n_all) = (0, 0);
-        for problem in (0..300).map(small_problem).chain((0..100).map(|seed| dense_problem(seed, 7, 4))) {
-            let (best, _) = brute_force(&problem);
-            let Ok(choice) = choose(&problem, &Limits { max_table: 0, ..Limits::default() }) else {
-                continue;
-            };
-            assert!(choice.lower_bound <= best + 1e-9 && best <= choice.cost + 1e-9, "{choice:?} for {best}");
-            assert!(close(choice.cost, best) || choice.stop == Stop::Width);
-            n_exact += usize::from(choice.stop == Stop::Optimal);
-            n_all += 1;
-        }
-        assert!(2 * n_exact > n_all, "{n_exact} of {n_all} proved best");
-    }
-
-    #[test]
-    fn a_problem_of_96_layers_with_two_hubs_is_solved_to_the_optimum() {
-        let choice = choose(&transformer(96, 6), &Limits::default()).unwrap();
-        assert_eq!(choice.stop, Stop::Optimal);
-        assert_eq!(choice.gap(), 0.0);
-    }
-
-    #[test]
-    fn a_table_that_was_made_before_is_the_table() {
-        let problem = transformer(12, 5);
-        let mut apart = problem.clone();
-        apart.edges.iter_mut().for_each(|edge| edge.cost = Arc::new(Table::clone(&edge.cost)));
-        assert_eq!(choose(&problem, &Limits::default()), choose(&apart, &Limits::default()));
-    }
-
-    #[test]
-    fn the_same_problem_gives_the_same_choice() {
-        let mut problem = transformer(8, 4);
-        problem.memory_limit = Some(40.0 * 48.0);
-        let limits = Limits { max_table: 1 << 10, ..Limits::default() };
-        assert_eq!(choose(&problem, &limits), choose(&problem, &limits));
-    }
 }

@@ -1,6 +1,8 @@
 //! Shrinks a problem without changing its optimum: edges merged, options that another beats dropped, constant
 //! tables folded away.
 
+mod profile;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +10,8 @@ use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::star::{Parts, Star};
-use super::{Edge, Infeasible, Node, Problem, Table, allowed};
+use super::{Edge, Infeasible, Node, Problem, Table, Usage, allowed};
+use profile::Profile;
 
 /// A problem on the options that can matter; options are indices into `kept`.
 #[derive(Clone)]
@@ -17,7 +20,9 @@ pub(super) struct Reduced {
     pub kept: Vec<Vec<u32>>,
     /// Cost per surviving option, folded edges included.
     pub cost: Vec<Vec<f64>>,
-    /// Memory per surviving option, in bytes.
+    /// What the surviving options need, when.
+    pub usages: Vec<Vec<Usage>>,
+    /// Per surviving option, the bytes of all usages together: what counts where all are held all the time.
     pub memory: Vec<Vec<f64>>,
     /// At most one per two nodes; each table is at least 2 by 2.
     pub pairs: Vec<Pair>,
@@ -37,10 +42,10 @@ impl Reduced {
     /// The same without what was dropped, as a problem to choose from again.
     pub fn problem(&self) -> Problem {
         let node =
-            |(cost, memory): (&Vec<f64>, &Vec<f64>)| Node { cost: cost.clone(), memory: memory.clone() };
+            |(cost, usages): (&Vec<f64>, &Vec<Usage>)| Node { cost: cost.clone(), usages: usages.clone() };
         let edge = |pair: &Pair| Edge { a: pair.a, b: pair.b, cost: pair.table.clone() };
         Problem {
-            nodes: self.cost.iter().zip(&self.memory).map(node).collect(),
+            nodes: self.cost.iter().zip(&self.usages).map(node).collect(),
             edges: self.pairs.iter().map(edge).collect(),
             stars: self.stars.clone(),
             memory_limit: None,
@@ -65,6 +70,12 @@ impl Reduced {
             |pair: &Pair| pair.table.at(option[pair.a as usize] as usize, option[pair.b as usize] as usize);
         let star = |star: &Star| star.form.cost(|member| option[star.members[member] as usize]);
         nodes.chain(self.pairs.iter().map(pair)).chain(self.stars.iter().map(star)).sum()
+    }
+
+    /// Per node and option: what its bytes cost, at a price per byte.
+    pub fn priced(&self, price: impl Fn(usize) -> f64) -> Vec<Vec<f64>> {
+        let of = |(node, bytes): (usize, &Vec<f64>)| bytes.iter().map(|bytes| price(node) * bytes).collect();
+        self.memory.iter().enumerate().map(of).collect()
     }
 
     /// A choice among the problem's options as one among the surviving; `None` if it takes another.
@@ -182,10 +193,17 @@ impl<'p> Work<'p> {
         self.kept[node].iter().zip(alive).filter_map(|(&option, alive)| alive.then_some(option)).collect()
     }
 
+    /// What the options of a node that are kept hold on to.
+    fn usages(&self, node: usize, kept: &[u32]) -> Vec<Usage> {
+        let of = |usage: &Usage| Usage { alive: usage.alive.clone(), bytes: pick(&usage.bytes, kept) };
+        self.problem.nodes[node].usages.iter().map(of).collect()
+    }
+
     fn finish(self) -> Reduced {
         let nodes = || self.kept.iter().enumerate();
-        let cost = nodes().map(|(node, kept)| pick(&self.cost[node], kept)).collect();
-        let memory = nodes().map(|(node, kept)| pick(&self.problem.nodes[node].memory, kept)).collect();
+        let cost: Vec<Vec<f64>> = nodes().map(|(node, kept)| pick(&self.cost[node], kept)).collect();
+        let usages: Vec<Vec<Usage>> = nodes().map(|(node, kept)| self.usages(node, kept)).collect();
+        let memory = cost.iter().zip(&usages).map(|(cost, usages)| together(usages, cost.len())).collect();
         let mut tables = Tables::default();
         let shrunk: Vec<_> =
             self.links.iter().map(|link| (link.a, link.b, tables.shrink(&self, link))).collect();
@@ -195,7 +213,7 @@ impl<'p> Work<'p> {
             Star { members: star.members.clone(), form: parts.part(&star.form, &kept) }
         };
         let stars = self.problem.stars.iter().map(star).collect();
-        let mut reduced = Reduced { kept: self.kept, cost, memory, pairs: Vec::new(), stars };
+        let mut reduced = Reduced { kept: self.kept, cost, usages, memory, pairs: Vec::new(), stars };
         for (a, b, table) in shrunk {
             if !fold(&mut reduced.cost, a as usize, b as usize, &table.values) {
                 reduced.pairs.push(Pair { a, b, table });
@@ -208,6 +226,15 @@ impl<'p> Work<'p> {
 /// The values of the options that are kept.
 pub(super) fn pick<T: Copy>(values: &[T], kept: &[u32]) -> Vec<T> {
     kept.iter().map(|&option| values[option as usize]).collect()
+}
+
+/// Per option of a node: the bytes of all its usages.
+pub(super) fn together(usages: &[Usage], n_options: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; n_options];
+    for usage in usages {
+        sums.iter_mut().zip(&usage.bytes).for_each(|(sum, bytes)| *sum += bytes);
+    }
+    sums
 }
 
 /// Per node: the stars that it is a member of, and which.
@@ -227,107 +254,6 @@ fn merge_edges(problem: &Problem) -> Vec<Link<'_>> {
         link.parts.push((&edge.cost, edge.a > edge.b));
     }
     links.into_values().collect()
-}
-
-/// A node's options side by side: own cost, memory, and the cost of every edge for every option at its other
-/// end.
-struct Profile {
-    cost: Vec<f64>,
-    /// All zero where no limit makes memory matter.
-    memory: Vec<f64>,
-    rows: Vec<f64>,
-    width: usize,
-    /// Where in a row each edge begins and ends.
-    spans: Vec<(usize, usize)>,
-    /// Per option and edge, where the option is at its cheapest.
-    cheapest: Vec<usize>,
-    /// Per star: each option's place, and what it may add at most (`Form::most_added`).
-    stars: Vec<Vec<(u16, [f64; 2])>>,
-}
-
-impl Profile {
-    fn new(work: &Work, node: usize) -> Self {
-        let kept = &work.kept[node];
-        let links: Vec<&Link> = work.links_of[node].iter().map(|&link| &work.links[link as usize]).collect();
-        let ends = links.iter().scan(0, |end, link| {
-            let start = *end;
-            *end += work.kept[link.other(node)].len();
-            Some((start, *end))
-        });
-        let spans: Vec<(usize, usize)> = ends.collect();
-        let width = spans.last().map_or(0, |span| span.1);
-        let mut rows = Vec::with_capacity(kept.len() * width);
-        for &option in kept {
-            for link in &links {
-                link.append(node, option, &work.kept[link.other(node)], &mut rows);
-            }
-        }
-        let limited = work.problem.memory_limit.is_some();
-        let memory = |&o: &u32| if limited { work.problem.nodes[node].memory[o as usize] } else { 0.0 };
-        let cost = pick(&work.cost[node], kept);
-        let cheapest = cheapest(&rows, width, &spans);
-        let star = |&(star, member): &(u32, usize)| {
-            let form = &work.problem.stars[star as usize].form;
-            let most = form.most_added(member);
-            kept.iter().map(|&o| (form.place[member][o as usize], most[o as usize])).collect()
-        };
-        let stars = work.stars_of[node].iter().map(star).collect();
-        Self { cost, memory: kept.iter().map(memory).collect(), rows, width, spans, cheapest, stars }
-    }
-
-    /// What stars may cost more with `j` than with `i`, at most.
-    fn most_added(&self, j: usize, i: usize) -> f64 {
-        let added = |star: &Vec<(u16, [f64; 2])>| {
-            if star[i].0 == star[j].0 { 0.0 } else { star[i].1[0] + star[j].1[1] }
-        };
-        self.stars.iter().map(added).sum()
-    }
-
-    fn row(&self, option: usize) -> &[f64] {
-        &self.rows[option * self.width..][..self.width]
-    }
-
-    /// Whether every edge leaves the option some finite cost.
-    fn possible(&self, i: usize) -> bool {
-        let row = self.row(i);
-        self.spans.iter().all(|&(start, end)| row[start..end].iter().any(|&cost| cost < f64::INFINITY))
-    }
-
-    /// Whether `j` costs no more than `i` whatever the other nodes take (dead-end elimination).
-    fn beats(&self, j: usize, i: usize) -> bool {
-        let own = self.cost[i] - self.cost[j] - self.most_added(j, i);
-        let (mine, other) = (self.row(i), self.row(j));
-        let spots = &self.cheapest[i * self.spans.len()..][..self.spans.len()];
-        // Where `i` is at its best it usually wins, and this settles the question without the whole row.
-        let at_best: f64 = spots.iter().map(|&at| saving(mine[at], other[at])).sum();
-        if self.memory[j] > self.memory[i] || own + at_best < 0.0 {
-            return false;
-        }
-        let worst = |&(start, end): &(usize, usize)| {
-            mine[start..end].iter().zip(&other[start..end]).fold(f64::INFINITY, |least, (&m, &o)| {
-                let saved = saving(m, o);
-                if saved < least { saved } else { least }
-            })
-        };
-        own + self.spans.iter().map(worst).sum::<f64>() >= 0.0
-    }
-}
-
-/// What taking `other` instead of `mine` saves.
-fn saving(mine: f64, other: f64) -> f64 {
-    if mine == f64::INFINITY { f64::INFINITY } else { mine - other }
-}
-
-fn cheapest(rows: &[f64], width: usize, spans: &[(usize, usize)]) -> Vec<usize> {
-    let mut spots = Vec::new();
-    for row in rows.chunks_exact(width.max(1)) {
-        spots.extend(
-            spans.iter().map(|&(start, end)| {
-                (start..end).min_by(|&p, &q| row[p].total_cmp(&row[q])).unwrap_or(start)
-            }),
-        );
-    }
-    spots
 }
 
 /// Which tables a link sums, and which options are kept on its two sides.

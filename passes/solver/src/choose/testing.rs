@@ -2,23 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Edge, Form, Node, Problem, Star, Table};
-
-/// splitmix64: the same numbers on every machine.
-pub(super) struct Random(pub u64);
+use super::random::Random;
+use super::{Edge, Form, Node, Problem, Star, Table, Usage};
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
     /// In [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
@@ -45,7 +32,7 @@ fn edge(random: &mut Random, nodes: &[Node], a: usize, b: usize) -> Edge {
 
 fn node(random: &mut Random, options: usize) -> Node {
     let cost = (0..options).map(|_| random.cost()).collect();
-    Node { cost, memory: (0..options).map(|_| (random.unit() * 100.0).round()).collect() }
+    Node::new(cost, (0..options).map(|_| (random.unit() * 100.0).round()).collect())
 }
 
 fn small_node(random: &mut Random) -> Node {
@@ -68,6 +55,37 @@ pub(super) fn small_problem(seed: u64) -> Problem {
     let edges = ends.into_iter().map(|(a, b)| edge(&mut random, &nodes, a, b)).collect();
     let stars = (0..random.below(3)).map(|_| star(&mut random, &nodes)).collect();
     Problem { nodes, edges, stars, memory_limit: None }
+}
+
+/// The same with memory that is held for a while, several times by some nodes, nodes that follow others, and
+/// a limit that binds.
+pub(super) fn timed_problem(seed: u64) -> Problem {
+    let (mut problem, mut random) = (small_problem(seed), Random(seed ^ 0x5eed));
+    for node in &mut problem.nodes {
+        let n_options = node.cost.len();
+        let usage = |random: &mut Random| {
+            let start = random.below(6) as u32;
+            let bytes = (0..n_options).map(|_| random.below(8) as f64).collect();
+            Usage { alive: start..start + random.below(5) as u32, bytes }
+        };
+        node.usages = (0..1 + random.below(3)).map(|_| usage(&mut random)).collect();
+    }
+    for a in 0..problem.nodes.len() as u32 {
+        let b = random.below(problem.nodes.len()) as u32;
+        let n = problem.nodes[a as usize].cost.len();
+        if a != b && problem.nodes[b as usize].cost.len() == n && random.below(2) == 0 {
+            let turn = random.below(n);
+            let at = |row: usize, col: usize| (row + turn) % n == col;
+            let cost = Arc::new(Table::from_fn(
+                n,
+                n,
+                |row, col| if at(row, col) { row as f64 } else { f64::INFINITY },
+            ));
+            problem.edges.push(Edge { a, b, cost });
+        }
+    }
+    problem.memory_limit = Some(4.0 + random.below(14) as f64);
+    problem
 }
 
 /// A maker and up to three readers.
@@ -94,7 +112,7 @@ fn star(random: &mut Random, nodes: &[Node]) -> Star {
 pub(super) fn dense_problem(seed: u64, n: usize, options: usize) -> Problem {
     let mut random = Random(seed);
     let mut costs = |count: usize| (0..count).map(|_| random.unit()).collect::<Vec<f64>>();
-    let nodes: Vec<Node> = (0..n).map(|_| Node { cost: costs(options), memory: costs(options) }).collect();
+    let nodes: Vec<Node> = (0..n).map(|_| Node::new(costs(options), costs(options))).collect();
     let mut edges = Vec::new();
     for (a, b) in (0..n as u32).flat_map(|a| (a + 1..n as u32).map(move |b| (a, b))) {
         let cost = Arc::new(Table { rows: options, cols: options, values: costs(options * options) });
@@ -109,9 +127,8 @@ pub(super) fn transformer(layers: usize, hub_options: usize) -> Problem {
     const OPTIONS: [usize; 6] = [20, 26, 32, 38, 44, 50];
     let mut random = Random(7);
     let kinds: Vec<Node> = OPTIONS.iter().map(|&options| node(&mut random, options)).collect();
-    let hub = |random: &mut Random| Node {
-        cost: (0..hub_options).map(|_| random.unit()).collect(),
-        memory: vec![0.0; hub_options],
+    let hub = |random: &mut Random| {
+        Node::new((0..hub_options).map(|_| random.unit()).collect(), vec![0.0; hub_options])
     };
     let mut nodes = vec![hub(&mut random), hub(&mut random)];
     nodes.extend((0..layers).flat_map(|_| kinds.clone()));

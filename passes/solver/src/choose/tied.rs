@@ -11,11 +11,11 @@ impl Problem {
     #[must_use]
     pub fn tied(mut self, tied: &[u32]) -> Problem {
         for (node, &to) in tied.iter().enumerate().filter(|(node, to)| *node != **to as usize) {
-            let own = std::mem::replace(&mut self.nodes[node], Node { cost: vec![0.0], memory: vec![0.0] });
+            let own = std::mem::replace(&mut self.nodes[node], Node { cost: vec![0.0], usages: Vec::new() });
             let home = &mut self.nodes[to as usize];
             assert_eq!(own.cost.len(), home.cost.len(), "node {node} has the options of node {to}");
             home.cost.iter_mut().zip(&own.cost).for_each(|(sum, cost)| *sum += cost);
-            home.memory.iter_mut().zip(&own.memory).for_each(|(sum, bytes)| *sum += bytes);
+            own.usages.into_iter().for_each(|usage| home.hold(usage));
         }
         let to = |node: u32| tied[node as usize];
         let edges = self.edges.into_iter();
