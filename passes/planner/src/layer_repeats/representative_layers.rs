@@ -83,7 +83,7 @@ impl Short {
     /// The same from layers whose ends may be anywhere.
     pub(super) fn counted(module: &Module, copies: Copies) -> Option<(Short, Graph, Blocks)> {
         (copies.n() >= MIN_LAYERS).then_some(())?;
-        let mut ends = Ends::new(module.entry(), copies);
+        let mut ends = Ends::new(module, copies);
         for _ in 0..MAX_ROUNDS {
             let copies = ends.copies()?;
             (copies.n() >= MIN_LAYERS).then_some(())?;

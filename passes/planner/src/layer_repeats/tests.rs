@@ -9,7 +9,8 @@ use crate::shard::model::{Goal, Model};
 use crate::shard::planning_input::PlanningInput;
 use crate::shard::{decision::Decision, solve_on, write_layouts::emit};
 use phzc_cost::Cluster;
-use phzc_ir::{Mesh, Module};
+use phzc_ir::{Aliased, InstrId, Mesh, Module};
+use phzc_plan::derive::aliased;
 
 fn names(module: &Module, layer: usize) -> Vec<String> {
     let copies = Copies::find(module).expect("layers repeat");
@@ -53,8 +54,18 @@ fn what_was_counted_to_a_neighbour_is_put_right() {
             let (short, ..) = Short::counted(&module, wrong).unwrap_or_else(|| panic!("{kind} by {by}"));
             assert!(phzc_ir::verify(&short.module).is_empty(), "{kind} by {by}");
             assert!(n_dots(&short.module) <= 6 * 3, "{kind} by {by}");
+            assert!(updates_are_at_home(&short), "{kind} by {by}");
         }
     }
+}
+
+/// Whether each donated parameter of a short program is in the layer of the result that takes its buffer.
+fn updates_are_at_home(short: &Short) -> bool {
+    let (module, root) = (&short.module, short.module.entry().root());
+    let place = |id: InstrId| short.layer_of[short.whole_of[id.index()].index()];
+    let is_at_home = |it: &Aliased| place(it.param) == place(root.operands[it.output]);
+    let aliases = aliased(module);
+    !aliases.is_empty() && aliases.iter().all(is_at_home)
 }
 
 /// Layers without a loss, and a head of so many columns that reads what layer `at` of them makes.

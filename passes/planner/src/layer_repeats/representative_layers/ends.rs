@@ -7,7 +7,8 @@
 //! for all of them.
 
 use crate::layer_repeats::Copies;
-use phzc_ir::{Computation, InstrId};
+use phzc_ir::{Computation, InstrId, Module};
+use phzc_plan::derive::{aliased, origins};
 use std::collections::BTreeMap;
 
 /// How often all limits are looked at: rows of one layer follow from each other in much fewer steps.
@@ -26,8 +27,9 @@ pub struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// What the order of the program asks for.
-    pub fn new(comp: &'a Computation, base: Copies) -> Ends<'a> {
+    /// What the order of the program and its donated buffers ask for.
+    pub fn new(module: &'a Module, base: Copies) -> Ends<'a> {
+        let comp = module.entry();
         let mut row = vec![None; comp.instrs.len()];
         let mut ends: Vec<[InstrId; 2]> = Vec::new();
         let is_first = |id: &InstrId| base.of[id.index()].is_some() && base.prev[id.index()].is_none();
@@ -52,7 +54,19 @@ impl<'a> Ends<'a> {
                 found.limit(own, read, least, most);
             }
         }
+        found.donated(module);
         found
+    }
+
+    /// A result that takes a parameter's buffer has to be laid out as that one: they are in one layer.
+    fn donated(&mut self, module: &Module) {
+        let makers = origins(self.comp, self.comp.root);
+        for alias in aliased(module) {
+            let (maker, _) = makers[alias.output];
+            if let (Some(own), Some(param)) = (self.at(maker), self.at(alias.param)) {
+                self.limit(own, param, 0, 0);
+            }
+        }
     }
 
     /// An instruction's row, and its layer before it is moved.
