@@ -26,15 +26,17 @@ pub fn aliased(module: &Module) -> Vec<Aliased> {
 /// The same, or what is wrong about each.
 pub fn alias_entries(module: &Module) -> Vec<Result<Aliased, String>> {
     let root = &module.entry().root().shape;
+    // One list for all entries: a training step has hundreds of them.
+    let (starts, params) = (root.part_starts(), module.entry().params());
     let pair = |text: &str| {
         let form =
             || format!("`{ALIAS}` has `{text}`, which is no `{{output}}: (parameter, {{index}}, may-alias)`");
         let (output, reused) = text.split_once(':').ok_or_else(form)?;
         let output = index(output).ok_or_else(form)?;
         let (number, at) = parameter(reused, true).ok_or_else(form)?;
-        let output = array_at(root, &output)
+        let output = array_at(root, &starts, &output)
             .ok_or_else(|| format!("`{ALIAS}` has `{text}`, but the result has no such array"))?;
-        let (param, leaf) = array_of(module, number, &at).ok_or_else(|| {
+        let (param, leaf) = array_of(module, &params, number, &at).ok_or_else(|| {
             format!("`{ALIAS}` has `{text}`, but there is no such parameter or no such array in it")
         })?;
         Ok(Aliased { output, param, leaf })
@@ -58,10 +60,11 @@ pub fn retain_aliases(module: &mut Module, is_kept: impl Fn(&Module, Aliased) ->
 
 /// The header's `buffer_donor={ (0, {}), … }`: parameters and their leaves, or what is wrong about each.
 pub fn donor_entries(module: &Module) -> Vec<Result<(InstrId, usize), String>> {
+    let params = module.entry().params();
     let donor = |text: &str| {
         let (number, at) = parameter(text, false)
             .ok_or_else(|| format!("`{DONOR}` has `{text}`, which is no `(parameter, {{index}})`"))?;
-        array_of(module, number, &at).ok_or_else(|| {
+        array_of(module, &params, number, &at).ok_or_else(|| {
             format!("`{DONOR}` has `{text}`, but there is no such parameter or no such array in it")
         })
     };
@@ -106,13 +109,14 @@ fn index(text: &str) -> Option<Vec<usize>> {
     inside.split(',').map(|part| part.trim().parse().ok()).collect()
 }
 
-fn array_of(module: &Module, number: usize, at: &[usize]) -> Option<(InstrId, usize)> {
-    let param = *module.entry().params().get(number)?;
-    Some((param, array_at(&module.entry().instr(param).shape, at)?))
+fn array_of(module: &Module, params: &[InstrId], number: usize, at: &[usize]) -> Option<(InstrId, usize)> {
+    let param = *params.get(number)?;
+    let shape = &module.entry().instr(param).shape;
+    Some((param, array_at(shape, &shape.part_starts(), at)?))
 }
 
-/// The leaf at a tuple index, if it is one.
-fn array_at(shape: &Shape, at: &[usize]) -> Option<usize> {
-    let (leaf, found) = shape.leaf_at(&shape.part_starts(), at)?;
+/// The leaf at a tuple index of a shape, whose parts start at these leaves, if it is one.
+fn array_at(shape: &Shape, starts: &[usize], at: &[usize]) -> Option<usize> {
+    let (leaf, found) = shape.leaf_at(starts, at)?;
     (!matches!(found, Shape::Tuple(_))).then_some(leaf)
 }

@@ -6,14 +6,14 @@ use phzc_analysis::graph::Graph;
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_pass::pass::Options;
 use phzc_plan::derive::{Facts, derive};
-use phzc_plan::microbatch::{after_all, most_parts, on_time_axis};
+use phzc_plan::microbatch::{after_all, most_parts, on_time_axis, on_time_axis_alone};
 use phzc_plan::plan_note;
 
-/// The microbatch counts to try.
+/// The microbatch counts to try: one, where the program cannot run in several however it is laid out.
 ///
 /// # Errors
 /// When the count that the user wants does not divide the batch.
-pub fn counts(graph: &Graph, options: &Options) -> Result<Vec<usize>> {
+pub fn counts(module: &Module, graph: &Graph, options: &Options) -> Result<Vec<usize>> {
     let (batch, wanted) = (batch_size(graph), options.int("microbatches") as usize);
     if wanted > 0 && !batch.is_multiple_of(wanted) {
         let error = Diagnostic::error(format!("{wanted} microbatches do not divide a batch of {batch}"));
@@ -26,7 +26,16 @@ pub fn counts(graph: &Graph, options: &Options) -> Result<Vec<usize>> {
     }
     let powers = std::iter::successors(Some(1), |count| Some(count * 2))
         .take_while(|count| *count <= batch && batch.is_multiple_of(*count));
-    Ok(if wanted > 0 { vec![wanted] } else { powers.collect() })
+    let is_open = wanted == 0 && batch.is_multiple_of(2) && can_run_in(module, 2);
+    Ok(if is_open { powers.collect() } else { vec![wanted.max(1)] })
+}
+
+/// Whether no microbatch needs a sum over all of them, such as a norm's over the batch or a random stream's
+/// state.
+fn can_run_in(module: &Module, n_microbatches: usize) -> bool {
+    let mut cut = module.clone();
+    plan_note::set(&mut cut, &[("n_microbatches", n_microbatches.into())]);
+    on_time_axis_alone(&cut).and_then(|timed| after_all(&timed, &derive(&timed)?)).is_ok()
 }
 
 impl Problem<'_> {

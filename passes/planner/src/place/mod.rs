@@ -122,7 +122,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         sharded: module,
         plain: &state.program,
         cluster: cx.cluster,
-        counts: microbatches::counts(&subject.graph, options)?,
+        counts: microbatches::counts(subject.module(&state.program), &subject.graph, options)?,
         subject: &subject,
         is_given,
         recompute: Recompute::parse(options.text("recompute")),
