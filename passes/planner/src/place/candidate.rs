@@ -2,6 +2,7 @@
 
 use super::Made;
 use phzc_ir::{Diagnostic, Module, Result};
+use phzc_plan::derive::header;
 use phzc_plan::plan_note;
 use phzc_plan::report::Plan;
 
@@ -142,35 +143,31 @@ impl Staged {
     }
 }
 
-/// The fastest placement, with a bound over all that were tried, or `floor_secs` if it computes something
-/// again: that may save so much traffic that it beats all plans which do not.
+/// The fastest placement, with a bound over all that may be chosen.
 ///
 /// # Errors
 /// Why there is none.
 pub fn pick(
     tried: impl Iterator<Item = Evaluated>,
-    floor_secs: impl Fn() -> f64,
+    bound_secs: impl Fn(&Placement) -> f64,
     is_limited: bool,
 ) -> Result<Placement> {
-    let (mut best, mut refusal, mut bound): (Option<Placement>, Option<Diagnostic>, f64) =
-        (None, None, f64::INFINITY);
+    let (mut best, mut refusal): (Option<Placement>, Option<Diagnostic>) = (None, None);
     for result in tried {
         match result {
             Evaluated::Placed(found) => {
-                bound = bound.min(found.lower_bound_secs);
                 if best.as_ref().is_none_or(|best| found.time_secs < best.time_secs) {
                     best = Some(*found);
                 }
             }
             Evaluated::Impossible(error) | Evaluated::TooLarge(error) => refusal = refusal.or(Some(error)),
-            Evaluated::Slower(secs) => bound = bound.min(secs),
-            Evaluated::Worse => {}
+            Evaluated::Slower(_) | Evaluated::Worse => {}
         }
     }
     let mut best =
         best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
     best.is_limited = is_limited;
-    best.note(if best.is_again { bound.min(floor_secs()) } else { bound });
+    best.note(bound_secs(&best));
     Ok(best)
 }
 
@@ -179,6 +176,12 @@ impl Placement {
     pub fn lower_bound_secs(&self) -> f64 {
         let noted = plan_note::read(&self.text).get("lower_bound_secs").and_then(serde_json::Value::as_f64);
         noted.unwrap_or(0.0)
+    }
+
+    /// Whether its stages have different numbers of devices.
+    pub fn is_unequal(&self) -> bool {
+        let meshes = header(&self.text).map(|header| header.meshes).unwrap_or_default();
+        meshes.iter().any(|mesh| mesh.n_devices() != meshes[0].n_devices())
     }
 
     /// Whether it computes something again.

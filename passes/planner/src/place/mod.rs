@@ -44,9 +44,7 @@ use neighborhood_search::Neighborhood;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, notes};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
-use phzc_plan::derive::derive;
 use phzc_plan::plan_note;
-use phzc_plan::report;
 use rayon::prelude::*;
 use representative_check::shows_cuts;
 use schedule::Wanted;
@@ -234,23 +232,6 @@ impl Problem<'_> {
         self.made.n_instrs.load(Ordering::Relaxed) > MAX_WRITTEN || self.made.is_limited()
     }
 
-    /// No placement takes less, whatever it computes again: its products, or `T >= B t_j + u_j >= sum_j
-    /// (g_j/D) (B t_j + u_j)` with stages on `g_j` of `D` devices, per block what is least over all `g`.
-    fn floor_secs(&self) -> f64 {
-        let n_devices = self.cluster.n_devices();
-        let (module, n_alike) = match &self.subject.short {
-            Some(short) => (&short.module, short.n_alike()),
-            None => (self.plain, vec![1.0; self.plain.entry().instrs.len()]),
-        };
-        let facts = derive(module);
-        let products =
-            facts.map_or(0.0, |facts| report::products_secs(module, &facts, self.cluster, &n_alike));
-        let mut sizes: Vec<usize> = (1..=n_devices).filter(|&size| n_devices.is_multiple_of(size)).collect();
-        sizes.extend(self.groups.sizes());
-        let blocks = self.subject.floors_whatever_is_again(self.cluster, &sizes);
-        products.max(blocks.iter().sum::<f64>() / n_devices as f64)
-    }
-
     /// The numbers of stages to try, `wanted` or any (0): one stage, and several.
     fn stage_counts(&self, wanted: usize) -> Result<(Vec<usize>, Vec<usize>)> {
         let n_devices = self.cluster.n_devices();
@@ -331,7 +312,9 @@ impl Problem<'_> {
         let is_open =
             !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
         let some = if is_open { &all[..] } else { &many[..] };
-        let sketched = if is_long { early } else { self.sketched_all(&alone, some, self.may_save() * best) };
+        let least = self.least_all(&many, best);
+        let some: Vec<usize> = some.iter().copied().filter(|count| is_open_at(&least, *count, best)).collect();
+        let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
@@ -339,14 +322,19 @@ impl Problem<'_> {
         tried.extend(self.otherwise(&others, &sketches, &tried));
         if self.may_be_unequal(wanted) {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
-            tried.push(Evaluated::Slower(self.unequal_floor_secs()));
         }
         if self.is_late() && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| alone.unstaged()));
         }
-        let found = pick(tried.into_iter(), || self.floor_secs(), self.made.is_limited());
+        let bound = |best: &Placement| self.bound_secs(best, &one, &least, &many);
+        let found = pick(tried.into_iter(), bound, self.made.is_limited());
         found.map_err(|error| self.groups.explained(error))
     }
+}
+
+/// Whether a number of stages may beat a plan.
+fn is_open_at(least: &[(usize, f64)], count: usize, best_secs: f64) -> bool {
+    least.iter().all(|&(other, secs)| other != count || secs < best_secs)
 }
 
 /// The layouts that were found, and those that need less memory where these need much.

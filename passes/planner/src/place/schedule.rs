@@ -9,6 +9,7 @@ use super::Problem;
 use super::candidate::Staged;
 use super::chain::Layers;
 use super::cut::Chain;
+use super::interleave::CHUNKS;
 use phzc_cost::Schedule;
 use phzc_ir::Module;
 use phzc_plan::derive::Facts;
@@ -47,6 +48,16 @@ impl Wanted {
     /// What a cut is made for.
     fn of_cut(self) -> Schedule {
         if let Wanted::This(schedule) = self { schedule } else { Schedule::OneFOneB }
+    }
+
+    /// Every schedule that may be chosen.
+    pub fn all(self) -> Vec<Schedule> {
+        let interleaved = CHUNKS.map(Schedule::Interleaved);
+        match self {
+            Wanted::Fastest => Schedule::ALL.into_iter().chain(interleaved).collect(),
+            Wanted::Interleaved => interleaved.to_vec(),
+            Wanted::This(schedule) => vec![schedule],
+        }
     }
 
     /// The share of 1F1B's least time, every stage once and the slowest for each further microbatch, that no

@@ -7,9 +7,8 @@ use super::evaluate_candidate::Draft;
 use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::{LONG, Problem, materialize_plan};
-use crate::shard::control::asked_mesh;
 use crate::shard::model::{Goal, Input, Model};
-use crate::shard::{Solved, meshes, solve_on, solve_over};
+use crate::shard::{Solved, solve_on, solve_over};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh};
 use phzc_plan::derive::derive;
@@ -252,15 +251,8 @@ impl<'p> Stages<'p> {
             self.problem.floors.add(n_devices, self.share, &blocks);
             blocks.iter().sum()
         };
-        let all = self.meshes().into_iter();
+        let all = self.problem.meshes(n_devices).into_iter();
         all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
-    }
-
-    /// The meshes of a stage's devices; of all devices the one that `shard` was asked for.
-    fn meshes(&self) -> Vec<Mesh> {
-        let n_devices = self.cluster.n_devices() as i64;
-        let asked = asked_mesh(self.problem.sharded, n_devices).filter(|_| self.n_stages == 1);
-        asked.map_or_else(|| meshes(n_devices), |mesh| vec![mesh])
     }
 
     fn goal(&self, limit_bytes: Option<f64>) -> Goal {

@@ -10,7 +10,7 @@ use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Layout, Module};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A program with what the model needs to know of it.
 pub struct PlanningInput {
@@ -26,6 +26,8 @@ pub struct PlanningInput {
     /// Graphs in which layers count less often, so that no plan of the program costs less than all of them
     /// together.
     relaxed: Vec<(Graph, Facts)>,
+    /// The facts for bounds over plans that compute values again, once these are asked for.
+    bare: OnceLock<Vec<Facts>>,
 }
 
 impl PlanningInput {
@@ -38,7 +40,7 @@ impl PlanningInput {
         forbid: Forbid,
     ) -> PlanningInput {
         let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(forbid);
-        PlanningInput { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new() }
+        PlanningInput { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new(), bare: OnceLock::new() }
     }
 
     /// A program without layouts that has many equal layers: fewer stand for them.
@@ -58,7 +60,8 @@ impl PlanningInput {
         short.weigh(&mut graph, Weigh::Plan);
         let facts = facts(&graph);
         let (graph, blocks) = (Arc::new(graph), Arc::new(blocks));
-        Some(PlanningInput { graph, blocks, facts, tied: Some(tied), relaxed, short: Some(short) })
+        let (tied, short, bare) = (Some(tied), Some(short), OnceLock::new());
+        Some(PlanningInput { graph, blocks, facts, tied, relaxed, short, bare })
     }
 
     /// The program that layouts are chosen for, `whole` if none stands for it.
@@ -95,6 +98,22 @@ impl PlanningInput {
             }
         }
         least
+    }
+
+    /// Inputs whose least costs no plan of the program is below together; of what no plan can do without, if it
+    /// may compute values `again`.
+    pub fn bounding<'a>(&'a self, cluster: &'a Cluster, again: bool) -> Vec<Input<'a>> {
+        let graphs = || match &self.relaxed[..] {
+            [] => vec![(&*self.graph, &self.facts)],
+            relaxed => relaxed.iter().map(|(graph, facts)| (graph, facts)).collect(),
+        };
+        let without = |(graph, facts): (&Graph, &Facts)| facts.whatever_is_again(graph, &self.blocks);
+        let bare = again.then(|| self.bare.get_or_init(|| graphs().into_iter().map(without).collect()));
+        let input = |(at, (graph, facts)): (usize, (&'a Graph, &'a Facts))| {
+            let facts = bare.map_or(facts, |bare| &bare[at]);
+            facts.input(graph, &self.blocks, cluster)
+        };
+        graphs().into_iter().enumerate().map(input).collect()
     }
 
     /// The whole program as a plan of what stands for it says.

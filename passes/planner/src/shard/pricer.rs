@@ -4,9 +4,10 @@ use super::free::{self, Anchor};
 use super::model::Model;
 use super::strategies::{Menu, Strategy, View, axes_on, layout, node_loops, span};
 use phzc_analysis::blocks::Blocks;
-use phzc_analysis::classes::ClassMap;
+use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
-use phzc_ir::{DType, FusionKind, Opcode, Part, Product, Work};
+use phzc_analysis::phase::Phase;
+use phzc_ir::{DType, FactorId, FusionKind, Opcode, Part, Product, Work};
 use phzc_plan::pricing::{Kernel, Local, kernel, op_secs};
 use smallvec::SmallVec;
 
@@ -17,8 +18,10 @@ pub struct NodePricer {
     dtype: DType,
     trips: f64,
     work: Work,
+    /// Microbatches that it runs for one by one.
+    n_parts: f64,
     loops: u8,
-    /// The whole product, with the loops of each part of it.
+    /// The product of one microbatch, with the loops of each part of it.
     product: Option<(Product, [(Part, u8); 3])>,
     /// Bytes of each operand in memory (0 for others), and how the loops lie in it.
     read: SmallVec<[(f64, View); 4]>,
@@ -51,6 +54,7 @@ impl NodePricer {
             dtype: first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype),
             trips: node.trips * node.weight,
             work: node.work,
+            n_parts: batch_factor(model, id).map_or(1.0, |_| input.n_microbatches as f64),
             loops: views.loops(),
             product: op
                 .filter(|op| op.def().fusion == FusionKind::Matrix)
@@ -73,12 +77,13 @@ impl NodePricer {
         let parallel = span(axes_on(strategy, self.loops), &model.mesh);
         let work =
             Work { bytes: op.def().touch.bytes(&operands, result, writes), ..self.work * (1.0 / parallel) };
+        let work = work * (1.0 / self.n_parts);
         let product = self.product.map(|(whole, loops)| {
             let devices = |mask| span(axes_on(strategy, mask), &model.mesh);
             loops.into_iter().fold(whole, |product, (part, mask)| product.split(part, devices(mask)))
         });
         let local = Local { work, product, kernel: self.kernel, dtype: self.dtype };
-        self.trips * op_secs(model.input.cluster, &local)
+        self.n_parts * self.trips * op_secs(model.input.cluster, &local)
     }
 }
 
@@ -126,7 +131,23 @@ impl<'m> Views<'m> {
     }
 }
 
-/// A node's product on one device, and the loops of its menu that run over each part of it.
+/// A node's loop over the batch, if it runs for one microbatch after the other: what comes after all of them
+/// runs once.
+fn batch_factor(model: &Model, id: NodeId) -> Option<FactorId> {
+    let (blocks, input) = (model.input.blocks, &model.input);
+    if input.n_microbatches == 1 || blocks.phases[id as usize] == Phase::Update {
+        return None;
+    }
+    let is_over_batch = |class: ClassId| {
+        let mut leaves = SmallVec::new();
+        blocks.classes.leaves(class, &mut leaves);
+        leaves.iter().any(|leaf| input.batch.contains(leaf))
+    };
+    (0..).zip(&blocks.node_classes[id as usize]).find(|(_, class)| is_over_batch(**class)).map(|it| it.0)
+}
+
+/// A node's product on one device and one microbatch, and the loops of its menu that run over each part of
+/// it.
 fn product(model: &Model, id: NodeId, menu: Option<&Menu>) -> Option<(Product, [(Part, u8); 3])> {
     let (blocks, rule) = (model.input.blocks, &model.input.graph.nodes[id as usize].rule);
     let mask = |part: Part| {
@@ -137,5 +158,8 @@ fn product(model: &Model, id: NodeId, menu: Option<&Menu>) -> Option<(Product, [
             .for_each(|(_, &class)| blocks.classes.leaves(class, &mut classes));
         (part, menu.map_or(0, |menu| menu.mask(&classes)))
     };
-    Some((Product::of(rule)?, [Part::Batch, Part::Rows, Part::Columns].map(mask)))
+    let n_parts = model.input.n_microbatches as f64;
+    let whole = Product::of(rule)?;
+    let one = batch_factor(model, id).map_or(whole, |batch| whole.split(rule.part(batch), n_parts));
+    Some((one, [Part::Batch, Part::Rows, Part::Columns].map(mask)))
 }

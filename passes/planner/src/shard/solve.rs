@@ -118,11 +118,48 @@ fn relaxed_bound(input: Input, model: Model, goal: &Goal) -> Option<f64> {
     for relaxed in input.relaxed {
         let mut model = Model::new(relaxed.alike(&input), &mesh);
         model.reshards = reshards;
-        let problem = Problem { memory_limit: None, ..model.problem(goal) };
-        bound += choose(&problem, &Limits::default()).ok()?.lower_bound;
+        bound += free_bound(&mut model, goal)?;
         reshards = model.reshards;
     }
     Some(bound)
+}
+
+/// No choice costs less, however much memory it needs; `None` when none is legal.
+fn free_bound(model: &mut Model, goal: &Goal) -> Option<f64> {
+    let problem = Problem { memory_limit: None, ..model.problem(goal) };
+    Some(choose(&problem, &Limits::default()).ok()?.lower_bound)
+}
+
+/// What no plan takes less than.
+#[derive(Clone, Copy, Debug)]
+pub struct Least {
+    /// Seconds of everything, or more than was to be beaten.
+    pub secs: f64,
+    /// Of these, seconds of forward and backward; movements left out.
+    pub work_secs: [f64; 2],
+}
+
+/// What no plan on a mesh takes less than, as none is below the best choices of these inputs together, each
+/// phase times its weight; movements left out where that says enough: `is_enough`. `None` when none is legal.
+pub fn least_secs(
+    inputs: &[Input],
+    mesh: &Mesh,
+    weight: f64,
+    is_enough: impl Fn(&Least) -> bool,
+) -> Option<Least> {
+    let mut models: Vec<Model> = inputs.iter().map(|&input| Model::new(input, mesh)).collect();
+    let mut floor = |weights: [f64; 3]| {
+        let goal = Goal { weights, memory_bytes: None };
+        models.iter_mut().flat_map(|model| model.floors(&goal)).sum::<f64>()
+    };
+    let work_secs = [floor([weight, 0.0, 0.0]), floor([0.0, weight, 0.0])];
+    let goal = Goal { weights: [weight; 3], memory_bytes: None };
+    let least = Least { secs: floor(goal.weights), work_secs };
+    if is_enough(&least) {
+        return Some(least);
+    }
+    let bounds = models.iter_mut().map(|model| free_bound(model, &goal));
+    Some(Least { secs: bounds.sum::<Option<f64>>()?, work_secs })
 }
 
 /// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
