@@ -78,22 +78,21 @@ impl Schedule {
     /// * GPipe, 1F1B: their closed forms, a maximum being at least the mean.
     /// * Zero-bubble, of a microbatch's `f_j`, `i_j` and `w_j` on group `j`: group `j` waits for `sum_{k<j} f_k`
     ///   and then has `B t_j` to do; and before its first input gradient, which waits for `sum_k f_k +
-    ///   sum_{k>j} i_k`, it does at most `S - j` forwards. The mean of both over all groups leaves
-    ///   `(S-1)/2S sum f`. One microbatch ends with group `j`'s weight gradient, after all forwards and the
-    ///   input gradients down to it: their mean has each forward whole.
-    /// * Interleaved with `V` stages in each group: one microbatch runs alone. Of several, equal stages wait for
-    ///   `(S-1)/V` of a microbatch; stages of the worst sizes for no less than half of it, by the least of a
-    ///   linear program over all sizes (a test solves it).
+    ///   sum_{k>j} i_k`, it does at most `min(B, S - j)` forwards. The mean over all groups of the second has
+    ///   each forward once where `B < S`, that of both `(S-1)/2S sum f` besides the work.
+    /// * Interleaved with `V` stages in each group: a microbatch goes through all stages and back. Equal stages
+    ///   wait for `(S-1)/V` of a microbatch, stages of the worst sizes for no less than half of it: the least of
+    ///   a linear program over all sizes (a test looks for a counterexample).
     pub fn least_secs(self, n_groups: usize, n_microbatches: usize, work_secs: [f64; 2]) -> f64 {
         let [forward_secs, backward_secs] = work_secs;
         let (groups, parts) = (n_groups as f64, n_microbatches as f64);
         let (all_secs, n_others) = (forward_secs + backward_secs, groups - 1.0);
         let waited_secs = match self {
             Schedule::GPipe | Schedule::OneFOneB => n_others / parts * all_secs,
-            Schedule::ZeroBubble if n_microbatches == 1 => n_others * forward_secs,
-            Schedule::ZeroBubble => n_others / (2.0 * parts) * forward_secs,
-            Schedule::Interleaved(_) if n_microbatches == 1 => n_others * all_secs,
-            Schedule::Interleaved(n_chunks) => n_others / (2.0 * n_chunks as f64 * parts) * all_secs,
+            Schedule::ZeroBubble => (n_others / (2.0 * parts)).max(groups / parts - 1.0) * forward_secs,
+            Schedule::Interleaved(n_chunks) => {
+                (n_others / (2.0 * n_chunks as f64 * parts)).max(groups / parts - 1.0) * all_secs
+            }
         };
         (all_secs + waited_secs) / groups
     }

@@ -84,6 +84,34 @@ pub fn stored_whatever_is_again(
     is_needed.collect()
 }
 
+/// Who reads for a value that is made again: the first node after the forward part that needs it, and the
+/// bytes that it reads at least.
+pub type Remade = Option<(NodeId, f64)>;
+
+/// Per tensor that is in memory unless it is made again ([`stored_whatever_is_again`]): it is read then, or
+/// what it is made of, once at least. Where that is made again too, it is of one and the same copy.
+pub fn remade(graph: &Graph, blocks: &Blocks, is_stored: &[bool], is_needed: &[bool]) -> Vec<Remade> {
+    let mut bytes = vec![0.0_f64; graph.tensors.len()];
+    let mut is_covered = vec![false; graph.tensors.len()];
+    let mut found = vec![None; graph.tensors.len()];
+    for node in &graph.nodes {
+        let in_registers = |id: TensorId| !is_needed[id as usize];
+        let made_of = node.operands.iter().map(|&id| bytes[id as usize]).fold(0.0, f64::max);
+        let is_of_copy = node.operands.iter().any(|&id| in_registers(id) && is_covered[id as usize]);
+        for &result in &node.results {
+            let (at, tensor) = (result as usize, &graph.tensors[result as usize]);
+            let whole = if tensor.is_free { 0.0 } else { tensor.bytes };
+            let is_remade = is_stored[at] && !is_needed[at];
+            bytes[at] = if is_needed[at] { whole } else { made_of.min(whole) };
+            is_covered[at] = !is_needed[at] && (is_remade || is_of_copy);
+            let is_late = |&reader: &NodeId| blocks.phases[reader as usize] != Phase::Forward;
+            let reader = tensor.uses.iter().map(|&(reader, _)| reader).filter(is_late).min();
+            found[at] = reader.filter(|_| is_remade && !is_of_copy).map(|reader| (reader, bytes[at]));
+        }
+    }
+    found
+}
+
 /// Per tensor: whether it is alive at the node where stored bytes peak (whole tensors, one device).
 ///
 /// Parameters live throughout; an output that reuses a parameter's buffer needs none of its own.

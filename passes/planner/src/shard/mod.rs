@@ -62,6 +62,7 @@ use planning_input::PlanningInput;
 pub use solve::{Least, least_secs, Open, Solved, solve_on, solve_over};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use liveness::Remade;
 use unique::{Traits, Unique};
 use write_layouts::emit;
 
@@ -174,10 +175,12 @@ pub fn meshes(n: i64) -> Vec<Mesh> {
 }
 
 /// What the model needs to know of the program.
+#[derive(Clone)]
 pub struct Facts {
     pinned: Vec<Option<Layout>>,
     ops: Vec<Option<Opcode>>,
     is_stored: Vec<bool>,
+    remade: Vec<Remade>,
     is_live: Vec<bool>,
     batch: BTreeSet<ClassId>,
     unique: Unique,
@@ -192,23 +195,24 @@ impl Facts {
         let is_stored = liveness::stored(graph, blocks, &ops);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
         let batch = batch_loops(graph, blocks);
-        let traits =
-            Traits { pinned: &pinned, ops: &ops, is_stored: &is_stored, is_live: &is_live, batch: &batch };
-        let unique = Unique::find(graph, blocks, &traits);
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
-        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid, n_condition_runs }
+        let (remade, unique) = (vec![None; graph.tensors.len()], Unique::default());
+        let facts = Facts { pinned, ops, is_stored, remade, is_live, batch, unique, forbid, n_condition_runs };
+        Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }
 
     /// The same facts for what no plan can do without, whatever it computes again.
     #[must_use]
     pub fn whatever_is_again(&self, graph: &Graph, blocks: &Blocks) -> Facts {
         let is_stored = liveness::stored_whatever_is_again(graph, blocks, &self.ops, &self.is_stored);
-        let Facts { pinned, ops, is_live, batch, .. } = self;
-        let unique =
-            Unique::find(graph, blocks, &Traits { pinned, ops, is_stored: &is_stored, is_live, batch });
-        let (pinned, ops, is_live, batch) = (pinned.clone(), ops.clone(), is_live.clone(), batch.clone());
-        let (forbid, n_condition_runs) = (self.forbid, self.n_condition_runs);
-        Facts { pinned, ops, is_stored, is_live, batch, unique, forbid, n_condition_runs }
+        let remade = liveness::remade(graph, blocks, &self.is_stored, &is_stored);
+        let facts = Facts { is_stored, remade, unique: Unique::default(), ..self.clone() };
+        Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
+    }
+
+    fn traits(&self) -> Traits<'_> {
+        let Facts { pinned, ops, is_stored, remade, is_live, batch, .. } = self;
+        Traits { pinned, ops, is_stored, remade, is_live, batch }
     }
 
     /// The same facts, with some strategies forbidden.
@@ -226,6 +230,7 @@ impl Facts {
             pinned: &self.pinned,
             ops: &self.ops,
             is_stored: &self.is_stored,
+            remade: &self.remade,
             is_live: &self.is_live,
             unique: &self.unique,
             batch: &self.batch,

@@ -3,6 +3,7 @@
 
 use super::forbid::Forbid;
 use super::free::{self, Anchor};
+use super::liveness::Remade;
 use super::remake::{MadeOf, made_of};
 use super::reshard_cost::{Reshards, Source};
 use super::sharding_request::Want;
@@ -37,6 +38,8 @@ pub struct Input<'a> {
     pub ops: &'a [Option<Opcode>],
     /// Whether each tensor is written to memory.
     pub is_stored: &'a [bool],
+    /// Per tensor: who reads something for it where it is made again.
+    pub remade: &'a [Remade],
     /// Whether each tensor is alive when most memory is in use.
     pub is_live: &'a [bool],
     /// Which blocks are copies of which.

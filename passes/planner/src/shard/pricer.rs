@@ -38,7 +38,11 @@ impl NodePricer {
         let is_stored = |id: TensorId| input.is_stored[id as usize];
         let views = Views::new(model, id);
         let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
-            let bytes = if is_stored(operand) { graph.tensors[operand as usize].bytes } else { 0.0 };
+            let remade = input.remade[operand as usize].filter(|(reader, _)| *reader == id);
+            let bytes = match is_stored(operand) {
+                true => graph.tensors[operand as usize].bytes,
+                false => remade.map_or(0.0, |(_, bytes)| bytes),
+            };
             (bytes, views.read(slot))
         });
         let made = node

@@ -4,6 +4,7 @@
 //! same sizes, with loops tied alike. A block's menu, its kernels' seconds and its bytes follow from nothing
 //! else. Who reads its results is no part of that: edges are priced by the ends that they join (`edges.rs`).
 
+use super::liveness::Remade;
 use super::strategies::Menu;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 /// Which blocks and tensors are copies of earlier ones.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Unique {
     /// Per block: the first that is equal to it, which may be itself.
     pub first: Vec<BlockId>,
@@ -31,6 +32,7 @@ pub(super) struct Traits<'a> {
     pub pinned: &'a [Option<Layout>],
     pub ops: &'a [Option<Opcode>],
     pub is_stored: &'a [bool],
+    pub remade: &'a [Remade],
     pub is_live: &'a [bool],
     pub batch: &'a BTreeSet<ClassId>,
 }
@@ -121,6 +123,8 @@ impl Describer<'_> {
         (node.operands.len(), node.results.len()).hash(out);
         for (slot, &operand) in node.operands.iter().enumerate() {
             self.value(operand, self.blocks.use_map(id, slot), out);
+            let remade = self.traits.remade[operand as usize].filter(|(reader, _)| *reader == id);
+            remade.map(|(_, bytes)| bytes.to_bits()).hash(out);
         }
         for &result in &node.results {
             self.value(result, self.blocks.def_map(result), out);
