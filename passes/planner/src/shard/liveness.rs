@@ -89,24 +89,32 @@ pub fn stored_whatever_is_again(
 pub type Remade = Option<(NodeId, f64)>;
 
 /// Per tensor that is in memory unless it is made again ([`stored_whatever_is_again`]): it is read then, or
-/// what it is made of, once at least. Where that is made again too, it is of one and the same copy.
+/// what of its operands is in memory; where none is, what these are made of, if no other copy reads that.
 pub fn remade(graph: &Graph, blocks: &Blocks, is_stored: &[bool], is_needed: &[bool]) -> Vec<Remade> {
-    let mut bytes = vec![0.0_f64; graph.tensors.len()];
-    let mut is_covered = vec![false; graph.tensors.len()];
+    let bytes = |id: TensorId| match graph.tensors[id as usize].is_free {
+        true => 0.0,
+        false => graph.tensors[id as usize].bytes,
+    };
+    let mut least = vec![0.0_f64; graph.tensors.len()];
+    let mut is_of_copy = vec![false; graph.tensors.len()];
     let mut found = vec![None; graph.tensors.len()];
     for node in &graph.nodes {
-        let in_registers = |id: TensorId| !is_needed[id as usize];
-        let made_of = node.operands.iter().map(|&id| bytes[id as usize]).fold(0.0, f64::max);
-        let is_of_copy = node.operands.iter().any(|&id| in_registers(id) && is_covered[id as usize]);
+        let (mut direct, mut deepest, mut is_shared) = (0.0, 0.0_f64, false);
+        for (slot, &operand) in node.operands.iter().enumerate() {
+            let is_first = !node.operands[..slot].contains(&operand);
+            direct += if is_needed[operand as usize] && is_first { bytes(operand) } else { 0.0 };
+            deepest = deepest.max(least[operand as usize]);
+            is_shared |= is_of_copy[operand as usize];
+        }
+        let read = if is_shared { direct } else { direct.max(deepest) };
         for &result in &node.results {
-            let (at, tensor) = (result as usize, &graph.tensors[result as usize]);
-            let whole = if tensor.is_free { 0.0 } else { tensor.bytes };
+            let at = result as usize;
             let is_remade = is_stored[at] && !is_needed[at];
-            bytes[at] = if is_needed[at] { whole } else { made_of.min(whole) };
-            is_covered[at] = !is_needed[at] && (is_remade || is_of_copy);
-            let is_late = |&reader: &NodeId| blocks.phases[reader as usize] != Phase::Forward;
-            let reader = tensor.uses.iter().map(|&(reader, _)| reader).filter(is_late).min();
-            found[at] = reader.filter(|_| is_remade && !is_of_copy).map(|reader| (reader, bytes[at]));
+            least[at] = if is_needed[at] { bytes(result) } else { deepest.min(bytes(result)) };
+            is_of_copy[at] = !is_needed[at] && (is_remade || is_shared);
+            let uses = graph.tensors[at].uses.iter().map(|&(reader, _)| reader);
+            let late = uses.filter(|&reader| blocks.phases[reader as usize] != Phase::Forward).min();
+            found[at] = late.filter(|_| is_remade).map(|reader| (reader, read.min(bytes(result))));
         }
     }
     found
