@@ -77,7 +77,37 @@ fn proportional(mut pipeline: Pipeline) -> Pipeline {
     pipeline
 }
 
+/// The work of all stages, forward and backward, of all microbatches.
+fn work_secs(pipeline: &Pipeline) -> [f64; 2] {
+    [&pipeline.forward_secs, &pipeline.backward_secs]
+        .map(|secs| secs.iter().sum::<f64>() * pipeline.n_microbatches as f64)
+}
+
+#[test]
+fn equal_stages_of_1f1b_take_the_least_that_any_stages_take() {
+    let pipeline = uniform(4, 8);
+    let least = |schedule: Schedule| schedule.least_secs(4, 8, work_secs(&pipeline));
+    assert_eq!(Schedule::ALL.map(least), [33.0, 33.0, 24.0 + 1.5]);
+    // Two microbatches pass eight stages one after the other.
+    assert_eq!(Schedule::Interleaved(2).least_secs(4, 2, work_secs(&uniform(8, 2))), 24.0);
+}
+
 proptest! {
+    #[test]
+    fn no_step_takes_less_than_its_work_allows(pipeline in any_pipeline(), n_chunks in 2_usize..5) {
+        let work = work_secs(&pipeline);
+        for schedule in Schedule::ALL {
+            let least = schedule.least_secs(pipeline.n_stages(), pipeline.n_microbatches, work);
+            prop_assert!(least <= pipeline.step_secs(schedule) * (1.0 + 1e-9), "{schedule}");
+        }
+        if pipeline.n_stages().is_multiple_of(n_chunks) {
+            let schedule = Schedule::Interleaved(n_chunks);
+            let n_groups = schedule.n_groups(pipeline.n_stages());
+            let least = schedule.least_secs(n_groups, pipeline.n_microbatches, work);
+            prop_assert!(least <= pipeline.step_secs(schedule) * (1.0 + 1e-9), "{schedule}");
+        }
+    }
+
     #[test]
     fn the_closed_form_of_gpipe_is_exact(pipeline in any_pipeline()) {
         let (closed, replayed) = (pipeline.step_secs(Schedule::GPipe), pipeline.simulate(Schedule::GPipe).step_secs());

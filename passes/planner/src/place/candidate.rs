@@ -30,10 +30,8 @@ pub struct Placement {
 /// What became of one stage count.
 pub enum Evaluated {
     Placed(Box<Placement>),
-    /// It provably takes no less than another count.
-    Worse,
-    /// It seems to take longer than another count; no plan like it takes less than so many seconds.
-    Slower(f64),
+    /// It takes longer than another count, provably or as it seems.
+    Slower,
     /// No plan that was tried fits in memory.
     TooLarge(Diagnostic),
     Impossible(Diagnostic),
@@ -56,11 +54,11 @@ impl Evaluated {
         }
     }
 
-    /// Keeps only the bound of a placement that another one beats: texts of many layers are large.
+    /// Drops a placement that another one beats: texts of many layers are large.
     pub fn drop_slower(&mut self, best_secs: f64) {
         match self {
             Evaluated::Placed(placement) if placement.time_secs > best_secs => {
-                *self = Evaluated::Slower(placement.lower_bound_secs);
+                *self = Evaluated::Slower;
             }
             _ => {}
         }
@@ -161,7 +159,7 @@ pub fn pick(
                 }
             }
             Evaluated::Impossible(error) | Evaluated::TooLarge(error) => refusal = refusal.or(Some(error)),
-            Evaluated::Slower(_) | Evaluated::Worse => {}
+            Evaluated::Slower => {}
         }
     }
     let mut best =

@@ -46,13 +46,13 @@ impl Problem<'_> {
     pub fn as_sharded(&self) -> Evaluated {
         let (usable, bound) = (self.cluster.accelerator.usable_bytes(), self.noted_bound());
         if self.recompute == Recompute::All {
-            return Evaluated::Slower(bound.lower_bound_secs);
+            return Evaluated::Slower;
         }
         match self.measured(self.sharded.clone(), (1, 1), None) {
             Ok(staged) if staged.peak_bytes() <= usable => {
                 Evaluated::Placed(Box::new(staged.placed(1, bound)))
             }
-            _ => Evaluated::Slower(bound.lower_bound_secs),
+            _ => Evaluated::Slower,
         }
     }
 

@@ -313,7 +313,8 @@ impl Problem<'_> {
             !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
         let some = if is_open { &all[..] } else { &many[..] };
         let least = self.least_all(&many, best);
-        let some: Vec<usize> = some.iter().copied().filter(|count| is_open_at(&least, *count, best)).collect();
+        let some: Vec<usize> =
+            some.iter().copied().filter(|count| is_open_at(&least, *count, best)).collect();
         let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);

@@ -1,4 +1,5 @@
-//! What no stage on some number of devices takes less than, block by block.
+//! What no plan takes less than: on stages with equal numbers of devices per number of microbatches, and block
+//! by block on stages of several sizes.
 
 use super::candidate::Placement;
 use super::{Problem, Recompute};
@@ -39,7 +40,6 @@ impl StageLowerBounds {
     }
 }
 
-/// What no plan on stages with equal numbers of devices takes less than.
 impl Problem<'_> {
     /// No plan on `n_groups` equal device groups takes less, whatever layouts, cuts, microbatches, schedule
     /// and recomputation it has of those that may be chosen; infinite if none is legal. A bound of `to_beat`
@@ -64,7 +64,13 @@ impl Problem<'_> {
 
     /// No plan with these numbers of stages takes less, `one` and `many`: of each that is not known yet, what
     /// is needed. Stages with different numbers of devices count where the best plan has them.
-    pub(super) fn bound_secs(&self, best: &Placement, one: &[usize], known: &[(usize, f64)], many: &[usize]) -> f64 {
+    pub(super) fn bound_secs(
+        &self,
+        best: &Placement,
+        one: &[usize],
+        known: &[(usize, f64)],
+        many: &[usize],
+    ) -> f64 {
         let is_new = |count: &usize| !known.iter().any(|(other, _)| other == count);
         let new: Vec<usize> = many.iter().copied().filter(is_new).collect();
         let of_one = one.iter().map(|_| match best.is_again() {
@@ -81,8 +87,7 @@ impl Problem<'_> {
         let n_devices = self.cluster.n_devices() / n_groups;
         let cluster = self.cluster.submesh(n_devices);
         let inputs = self.subject.bounding(&cluster, self.recompute != Recompute::Never);
-        let inputs: Vec<Input> =
-            inputs.into_iter().map(|input| Input { n_microbatches, ..input }).collect();
+        let inputs: Vec<Input> = inputs.into_iter().map(|input| Input { n_microbatches, ..input }).collect();
         let is_enough = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least) >= to_beat;
         let meshes = self.meshes(n_devices);
         let weight = 1.0 / n_groups as f64;

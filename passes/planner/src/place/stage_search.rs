@@ -88,10 +88,9 @@ impl Problem<'_> {
         let noted = if n_stages == 1 { self.noted_bound().lower_bound_secs } else { 0.0 };
         let floor = self.subject.short.as_ref().map(|_| stages.fill * least.max(noted));
         let Some(free) = stages.solve(fewest, &floors, None) else {
-            return Err(match floor {
-                _ if to_beat.is_infinite() => Evaluated::Impossible(illegal()),
-                Some(floor) => Evaluated::Slower(floor),
-                None => Evaluated::Worse,
+            return Err(match to_beat.is_infinite() {
+                true => Evaluated::Impossible(illegal()),
+                false => Evaluated::Slower,
             });
         };
         let bound = Bound {
@@ -179,7 +178,7 @@ impl<'p> Sketch<'p> {
         let is_better = self.promised_secs() < best_secs && !self.stages.problem.is_spent();
         match is_better || best_secs.is_infinite() {
             true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
-            false => Evaluated::Slower(self.bound.lower_bound_secs),
+            false => Evaluated::Slower,
         }
     }
 

@@ -51,6 +51,7 @@ use control::Control;
 use decision::Decision;
 use forbid::Forbid;
 use given::{Given, has_shardings};
+use liveness::Remade;
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
 use phzc_cost::Cluster;
@@ -59,10 +60,9 @@ use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
 use planning_input::PlanningInput;
-pub use solve::{Least, least_secs, Open, Solved, solve_on, solve_over};
+pub use solve::{Least, Open, Solved, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use liveness::Remade;
 use unique::{Traits, Unique};
 use write_layouts::emit;
 
@@ -197,7 +197,8 @@ impl Facts {
         let batch = batch_loops(graph, blocks);
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
         let (remade, unique) = (vec![None; graph.tensors.len()], Unique::default());
-        let facts = Facts { pinned, ops, is_stored, remade, is_live, batch, unique, forbid, n_condition_runs };
+        let facts =
+            Facts { pinned, ops, is_stored, remade, is_live, batch, unique, forbid, n_condition_runs };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }
 

@@ -2,8 +2,7 @@
 
 use super::Facts;
 use super::forbid::Forbid;
-use super::meshes;
-use super::model::{Goal, Input, Model};
+use super::model::Input;
 use crate::layer_repeats::expand::{Stages, expand};
 use crate::layer_repeats::representative_layers::{Short, Weigh};
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -40,7 +39,15 @@ impl PlanningInput {
         forbid: Forbid,
     ) -> PlanningInput {
         let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(forbid);
-        PlanningInput { short: None, graph, blocks, facts, tied: None, relaxed: Vec::new(), bare: OnceLock::new() }
+        PlanningInput {
+            short: None,
+            graph,
+            blocks,
+            facts,
+            tied: None,
+            relaxed: Vec::new(),
+            bare: OnceLock::new(),
+        }
     }
 
     /// A program without layouts that has many equal layers: fewer stand for them.
@@ -79,25 +86,6 @@ impl PlanningInput {
     pub fn input<'a>(&'a self, cluster: &'a Cluster, relaxed: &'a [Input<'a>]) -> Input<'a> {
         let input = self.facts.input(&self.graph, &self.blocks, cluster);
         Input { tied: self.tied.as_deref(), relaxed, ..input }
-    }
-
-    /// Per block: seconds of all devices together that no plan takes less than with it on one of some numbers
-    /// of devices, whatever it computes again; layouts move for free.
-    pub fn floors_whatever_is_again(&self, cluster: &Cluster, sizes: &[usize]) -> Vec<f64> {
-        let facts = self.facts.whatever_is_again(&self.graph, &self.blocks);
-        let mut least = vec![f64::INFINITY; self.blocks.members.len()];
-        for &size in sizes {
-            let own = cluster.submesh(size);
-            for mesh in meshes(size as i64) {
-                let mut model = Model::new(facts.input(&self.graph, &self.blocks, &own), &mesh);
-                let floors = model.floors(&Goal { weights: [1.0; 3], memory_bytes: None });
-                least
-                    .iter_mut()
-                    .zip(floors)
-                    .for_each(|(least, floor)| *least = least.min(size as f64 * floor));
-            }
-        }
-        least
     }
 
     /// Inputs whose least costs no plan of the program is below together; of what no plan can do without, if it
