@@ -5,11 +5,21 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::{plan_note, report};
 
-/// Pipelines whose searches are restricted; a restriction stands at `RESTRICTION`.
-pub const SPACES: [&str; 3] = [
+/// Pipelines whose searches are restricted; a restriction stands at `RESTRICTION`, options of `place` at
+/// `OPTIONS`.
+pub const SPACES: [&str; 4] = [
     "fuse,shard{mesh=2x4RESTRICTION}",
     "fuse,shard{mesh=autoRESTRICTION}",
     "fuse,shard{mesh=2x4RESTRICTION},place{stages=1}",
+    "fuse,shard,placeOPTIONS",
+];
+
+/// Options of `place`, of each of which a run has one value or none.
+const OPTIONS: [(&str, &[&str]); 4] = [
+    ("stages", &["1", "2", "4", "8"]),
+    ("microbatches", &["1", "2", "4", "8"]),
+    ("schedule", &["gpipe", "1f1b", "zero-bubble", "interleaved"]),
+    ("recompute", &["never", "all"]),
 ];
 
 /// What a run may be forbidden.
@@ -41,10 +51,12 @@ pub struct Found {
 pub fn restricted(module: &Module, n_runs: usize, cluster: &Cluster, random: &mut Random) -> Found {
     let mut found = Found::default();
     for space in SPACES {
-        let passes = |restriction: &str| space.replace("RESTRICTION", restriction);
-        let Ok(free) = secs(module, &passes(""), cluster) else { continue };
+        let passes = |restriction: &str, options: &str| {
+            space.replace("RESTRICTION", restriction).replace("OPTIONS", options)
+        };
+        let Ok(free) = secs(module, &passes("", ""), cluster) else { continue };
         for _ in 0..n_runs {
-            let restricted = passes(&restriction(module, random));
+            let restricted = passes(&restriction(module, random), &options(random));
             let Ok(run) = secs(module, &restricted, cluster) else { continue };
             found.n_planned += 1;
             let short = 1.0 - run.planned.min(run.reported) / free.bound;
@@ -79,6 +91,17 @@ fn restriction(module: &Module, random: &mut Random) -> String {
     let is_forbidding = n_pins == 0 || random.below(4) == 0;
     let forbidden = is_forbidding.then(|| format!(",forbid={}", random.pick(&FORBIDDEN)));
     pinned + &forbidden.unwrap_or_default()
+}
+
+/// Some options of `place`.
+fn options(random: &mut Random) -> String {
+    let mut chosen = Vec::new();
+    for (key, values) in OPTIONS {
+        if random.below(2) == 0 {
+            chosen.push(format!("{key}={}", random.pick(values)));
+        }
+    }
+    if chosen.is_empty() { String::new() } else { format!("{{{}}}", chosen.join(",")) }
 }
 
 /// A pin of some instruction of the entry or of what it calls: each axis of two on a dimension or on none.

@@ -5,8 +5,10 @@ use super::candidate::Evaluated;
 use super::stage_search::Sketch;
 use super::{LONG, Problem, Recompute};
 
-/// How many layouts are tried otherwise.
-const MAX_OTHERWISE: usize = 2;
+/// How many layouts are tried otherwise at least, and of shorter texts: as many as have so many instructions
+/// together.
+const MIN_OTHERWISE: usize = 2;
+const MAX_INSTRS: usize = 10_000;
 
 /// A problem with less open.
 pub struct Neighborhood<'a> {
@@ -50,8 +52,9 @@ impl Problem<'_> {
         sketches: &[Sketch<'s>],
         tried: &[Evaluated],
     ) -> Vec<Evaluated> {
-        let is_short = self.sharded.entry().instrs.len() <= LONG;
-        let some = &sketches[..sketches.len().min(if is_short { MAX_OTHERWISE } else { 0 })];
+        let n_instrs = self.sharded.entry().instrs.len();
+        let most = if n_instrs <= LONG { MIN_OTHERWISE.max(MAX_INSTRS / n_instrs) } else { 0 };
+        let some = &sketches[..sketches.len().min(most)];
         let best = tried.iter().min_by(|a, b| a.time_secs().total_cmp(&b.time_secs()));
         let counts =
             best.and_then(Evaluated::n_microbatches).map(|count| others.beside(count)).unwrap_or_default();

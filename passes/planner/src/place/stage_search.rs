@@ -3,7 +3,7 @@
 use super::candidate::{Bound, Evaluated};
 use super::chain::Layers;
 use super::cut::Chain;
-use super::evaluate_candidate::Draft;
+use super::evaluate_candidate::{Draft, GUESSED};
 use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::{LONG, Problem, materialize_plan};
@@ -41,6 +41,8 @@ pub struct Sketch<'p> {
     bound: Bound,
     /// How many stages each device group holds in its best cut.
     n_chunks: usize,
+    /// The number of microbatches of that cut.
+    n_cut_for: usize,
     /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
     pub secs: f64,
 }
@@ -52,6 +54,8 @@ struct Estimate {
     /// The number of microbatches that would be better, if the layouts do not allow it.
     n_microbatches: Option<usize>,
     n_chunks: usize,
+    /// The number of microbatches of that cut.
+    n_cut_for: usize,
 }
 
 /// The layouts for one number of stages.
@@ -114,7 +118,15 @@ impl Problem<'_> {
         let stages = Stages::on(self, n_devices, n_stages, f64::INFINITY);
         let solved = stages.solve(n_microbatches, &stages.floors(n_microbatches), None)?;
         let bound = Bound { lower_bound_secs: 0.0, stop: String::new() };
-        Some(Sketch { stages, solved, n_microbatches, bound, n_chunks: 1, secs: f64::INFINITY })
+        Some(Sketch {
+            stages,
+            solved,
+            n_microbatches,
+            bound,
+            n_chunks: 1,
+            n_cut_for: n_microbatches,
+            secs: f64::INFINITY,
+        })
     }
 }
 
@@ -153,9 +165,6 @@ impl<'p> Limited<'p> {
 
 /// Cuts are made for 1F1B; schedules that fill its bubbles take this share of its time, or not much less.
 const FILLED: f64 = 0.9;
-
-/// The same where a text costs little, so that more are worth one.
-const FILLED_AT_BEST: f64 = 0.7;
 
 impl<'p> Sketch<'p> {
     /// Devices of a stage.
@@ -202,7 +211,7 @@ impl<'p> Sketch<'p> {
         let is_long = self.stages.problem.sharded.entry().instrs.len() > LONG;
         match is_open {
             true if is_long => FILLED * self.secs,
-            true => FILLED_AT_BEST * self.secs,
+            true => GUESSED * filled(self.stages.n_stages, self.n_cut_for) * self.secs,
             false => self.secs,
         }
     }
@@ -272,6 +281,7 @@ impl<'p> Stages<'p> {
             n_microbatches,
             bound: bound.clone(),
             n_chunks: found.n_chunks,
+            n_cut_for: found.n_cut_for,
             secs: found.secs,
         };
         let mut found = vec![sketch(solved, fewest, first)];
@@ -303,8 +313,9 @@ impl<'p> Stages<'p> {
             let (n_stages, limits) = (self.n_stages * n_chunks, Limits::new(usable));
             let problem = problem.chunked(n_chunks);
             let (fastest, wanted) = problem.fastest(&mut layers, n_stages, &limits, &allowed);
-            let secs = fastest.map_or(f64::INFINITY, |(cut, _)| cut.step_secs);
-            Estimate { secs, n_microbatches: wanted, n_chunks }
+            let (secs, n_cut_for) =
+                fastest.map_or((f64::INFINITY, n_microbatches), |it| (it.0.step_secs, it.1));
+            Estimate { secs, n_microbatches: wanted, n_chunks, n_cut_for }
         };
         let all = chunks.iter().map(estimate);
         all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
@@ -358,6 +369,13 @@ impl<'p> Stages<'p> {
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
         }
     }
+}
+
+/// The share of 1F1B's time that zero-bubble takes for equal stages, a gradient of weights as long as a forward:
+/// `(3B + S - 1) / 3(B + S - 1)` (Qi et al., ICLR 2024, table 2 for ZB-H1).
+fn filled(n_stages: usize, n_microbatches: usize) -> f64 {
+    let (n_others, parts) = ((n_stages - 1) as f64, n_microbatches as f64);
+    (3.0 * parts + n_others) / (3.0 * (parts + n_others))
 }
 
 fn illegal() -> Diagnostic {
