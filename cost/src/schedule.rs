@@ -72,17 +72,18 @@ impl Schedule {
         }
     }
 
-    /// Seconds that no step takes less than, however its work is divided over the stages of `S` device groups:
-    /// `forward_secs` and `backward_secs` of `B` microbatches on all groups together, updates left out.
+    /// Seconds that no step takes less than, however its work is divided over the stages of `S` device
+    /// groups: forward and backward seconds of `B` microbatches on all groups together, updates left out.
     ///
     /// * GPipe, 1F1B: their closed forms, a maximum being at least the mean.
-    /// * Zero-bubble, of a microbatch's `f_j`, `i_j` and `w_j` on group `j`: group `j` waits for `sum_{k<j} f_k`
-    ///   and then has `B t_j` to do; and before its first input gradient, which waits for `sum_k f_k +
-    ///   sum_{k>j} i_k`, it does at most `min(B, S - j)` forwards. The mean over all groups of the second has
-    ///   each forward once where `B < S`, that of both `(S-1)/2S sum f` besides the work.
-    /// * Interleaved with `V` stages in each group: a microbatch goes through all stages and back. Equal stages
-    ///   wait for `(S-1)/V` of a microbatch, stages of the worst sizes for no less than half of it: the least of
-    ///   a linear program over all sizes (a test looks for a counterexample).
+    /// * Zero-bubble, of a microbatch's `f_j`, `i_j` and `w_j` on group `j`: group `j` waits for
+    ///   `sum_{k<j} f_k` and then has `B t_j` to do; and before its first input gradient, which waits for
+    ///   `sum_k f_k + sum_{k>j} i_k`, it does at most `min(B, S - j)` forwards. The mean over all groups of
+    ///   the second has each forward once where `B < S`, that of both `(S-1)/2S sum f` besides the work.
+    /// * Interleaved with `V` stages in each group: a microbatch goes through all stages and back. Equal
+    ///   stages wait for `(S-1)/V` of a microbatch, stages of the worst sizes for no less than half of it:
+    ///   the least of a linear program over all sizes, solved for up to 8 groups, 4 stages in each and 32
+    ///   microbatches (a test looks for a counterexample).
     pub fn least_secs(self, n_groups: usize, n_microbatches: usize, work_secs: [f64; 2]) -> f64 {
         let [forward_secs, backward_secs] = work_secs;
         let (groups, parts) = (n_groups as f64, n_microbatches as f64);

@@ -1,5 +1,5 @@
-//! What no plan takes less than: on stages with equal numbers of devices per number of microbatches, and block
-//! by block on stages of several sizes.
+//! What no plan takes less than: on stages with equal numbers of devices per number of microbatches, and
+//! block by block on stages of several sizes.
 
 use super::candidate::Placement;
 use super::{Problem, Recompute};

@@ -371,8 +371,8 @@ impl<'p> Stages<'p> {
     }
 }
 
-/// The share of 1F1B's time that zero-bubble takes for equal stages, a gradient of weights as long as a forward:
-/// `(3B + S - 1) / 3(B + S - 1)` (Qi et al., ICLR 2024, table 2 for ZB-H1).
+/// The share of 1F1B's time that zero-bubble takes for equal stages, a gradient of weights as long as a
+/// forward: `(3B + S - 1) / 3(B + S - 1)` ([`phzc_cost::Pipeline::step_secs`]).
 fn filled(n_stages: usize, n_microbatches: usize) -> f64 {
     let (n_others, parts) = ((n_stages - 1) as f64, n_microbatches as f64);
     (3.0 * parts + n_others) / (3.0 * (parts + n_others))

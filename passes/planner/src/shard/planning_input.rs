@@ -88,20 +88,22 @@ impl PlanningInput {
         Input { tied: self.tied.as_deref(), relaxed, ..input }
     }
 
-    /// Inputs whose least costs no plan of the program is below together; of what no plan can do without, if it
-    /// may compute values `again`.
+    /// Inputs whose least costs no plan of the program is below together; of what no plan can do without, if
+    /// it may compute values `again`.
     pub fn bounding<'a>(&'a self, cluster: &'a Cluster, again: bool) -> Vec<Input<'a>> {
-        let graphs = || match &self.relaxed[..] {
+        let all = self.bounding_facts();
+        let bare = |(graph, facts): &(&Graph, &Facts)| facts.whatever_is_again(graph, &self.blocks);
+        let bare = again.then(|| self.bare.get_or_init(|| all.iter().map(bare).collect()));
+        let facts = all.iter().enumerate().map(|(at, it)| (it.0, bare.map_or(it.1, |bare| &bare[at])));
+        facts.map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
+    }
+
+    /// What these inputs are of.
+    fn bounding_facts(&self) -> Vec<(&Graph, &Facts)> {
+        match &self.relaxed[..] {
             [] => vec![(&*self.graph, &self.facts)],
             relaxed => relaxed.iter().map(|(graph, facts)| (graph, facts)).collect(),
-        };
-        let without = |(graph, facts): (&Graph, &Facts)| facts.whatever_is_again(graph, &self.blocks);
-        let bare = again.then(|| self.bare.get_or_init(|| graphs().into_iter().map(without).collect()));
-        let input = |(at, (graph, facts)): (usize, (&'a Graph, &'a Facts))| {
-            let facts = bare.map_or(facts, |bare| &bare[at]);
-            facts.input(graph, &self.blocks, cluster)
-        };
-        graphs().into_iter().enumerate().map(input).collect()
+        }
     }
 
     /// The whole program as a plan of what stands for it says.
