@@ -167,3 +167,52 @@ fn last_uses(graph: &Graph) -> Vec<NodeId> {
     graph.outputs.iter().for_each(|&output: &TensorId| ends[output as usize] = end);
     ends
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phzc_ir::text::parse;
+
+    /// A product `h`, of which `a`, and of that `b`; backward reads all three.
+    const PROGRAM: &str = "HloModule m, input_output_alias={ {0}: (1, {}, may-alias) }
+        ENTRY e {
+        x = f32[64,32] parameter(0)
+        w = f32[32,64] parameter(1)
+        h = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        a = f32[64,64] tanh(h)
+        b = f32[64,64] multiply(a, a)
+        loss = f32[64,64] add(b, a)
+        ab = f32[64,64] multiply(loss, b)
+        g = f32[64,64] multiply(ab, a)
+        dw = f32[32,64] dot(x, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+        new = f32[32,64] subtract(w, dw)
+        ROOT out = (f32[32,64]) tuple(new)
+    }";
+
+    #[test]
+    fn a_copy_reads_what_it_is_made_of_unless_another_copy_does() {
+        let module = parse(PROGRAM).expect("legal");
+        let graph = Graph::build(&module);
+        let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+        let tensor = |name: &str| {
+            let entry = module.entry();
+            let (id, _) = entry.iter().find(|(_, instr)| &*instr.name == name).expect("it is there");
+            graph.values[module.entry.index()][id.index()][0] as usize
+        };
+        let mut phases = blocks;
+        // What comes after the loss is backward.
+        for node in 0..graph.nodes.len() {
+            phases.phases[node] = if node >= graph.tensors[tensor("ab")].def as usize {
+                Phase::Backward
+            } else {
+                Phase::Forward
+            };
+        }
+        let is_stored = vec![true; graph.tensors.len()];
+        let mut is_needed = is_stored.clone();
+        (is_needed[tensor("a")], is_needed[tensor("b")]) = (false, false);
+        let found = remade(&graph, &phases, &is_stored, &is_needed);
+        let bytes = |name: &str| found[tensor(name)].map(|(_, bytes)| bytes);
+        assert_eq!([bytes("h"), bytes("a"), bytes("b")], [None, Some(64.0 * 64.0 * 4.0), Some(0.0)]);
+    }
+}
