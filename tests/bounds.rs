@@ -1,5 +1,5 @@
-//! A pin or a prohibition takes from the choices that there are without it, so no plan under one takes less
-//! than the bound that the same passes print without: `cargo bench --bench bounds`, in small.
+//! A pin, a prohibition or an option takes from the choices that there are without it, so no plan under one
+//! takes less than the bound that the same passes print without: `cargo bench --bench bounds`, in small.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Random, program as text, root};
 use phzc_cost::Cluster;
 
 #[test]
-fn no_plan_under_pins_and_prohibitions_is_below_the_bound_without_them() {
+fn no_plan_under_pins_prohibitions_and_options_is_below_the_bound_without_them() {
     let cluster = Cluster::named("a100-8").expect("it is built in");
     let mut random = Random(1);
     for name in ["mlp", "gpt_scan", "moe"] {

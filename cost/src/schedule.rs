@@ -83,7 +83,7 @@ impl Schedule {
     /// * Interleaved with `V` stages in each group: a microbatch goes through all stages and back. Equal
     ///   stages wait for `(S-1)/V` of a microbatch, stages of the worst sizes for no less than half of it:
     ///   the least of a linear program over all sizes, solved for up to 8 groups, 4 stages in each and 32
-    ///   microbatches (a test looks for a counterexample).
+    ///   microbatches. A test looks for worse sizes by descent.
     pub fn least_secs(self, n_groups: usize, n_microbatches: usize, work_secs: [f64; 2]) -> f64 {
         let [forward_secs, backward_secs] = work_secs;
         let (groups, parts) = (n_groups as f64, n_microbatches as f64);

@@ -92,6 +92,47 @@ fn equal_stages_of_1f1b_take_the_least_that_any_stages_take() {
     assert_eq!(Schedule::Interleaved(2).least_secs(4, 2, work_secs(&uniform(8, 2))), 24.0);
 }
 
+/// Sizes of stages whose step takes least for its work, by descent from equal ones: the step's seconds, and
+/// those that no step takes less than.
+fn worst_sizes(schedule: Schedule, n_groups: usize, n_microbatches: usize) -> (f64, f64) {
+    let n_stages = n_groups * schedule.n_chunks();
+    let mut best = uniform(n_stages, n_microbatches);
+    best.weight_secs = vec![1.0; n_stages];
+    let least = |it: &Pipeline| schedule.least_secs(n_groups, n_microbatches, work_secs(it));
+    let ratio = |it: &Pipeline| it.step_secs(schedule) / least(it);
+    let mut state = 1_u64;
+    // Lehmer's generator (Park and Miller, CACM 1988).
+    let mut random = |n: u64| {
+        state = state * 48_271 % 2_147_483_647;
+        (state % n) as usize
+    };
+    for _ in 0..3000 {
+        let mut next = best.clone();
+        let (stage, factor) = (random(n_stages as u64), [0.0, 0.5, 0.9, 1.1, 2.0][random(5)]);
+        match random(3) {
+            0 => next.forward_secs[stage] *= factor,
+            1 => next.backward_secs[stage] *= factor,
+            _ => next.weight_secs[stage] *= factor,
+        }
+        next.weight_secs[stage] = next.weight_secs[stage].min(next.backward_secs[stage]);
+        best = if ratio(&next) < ratio(&best) { next } else { best };
+    }
+    (best.step_secs(schedule), least(&best))
+}
+
+#[test]
+fn no_sizes_of_stages_wait_less_than_the_least() {
+    let interleaved = [2, 3, 4].map(Schedule::Interleaved);
+    for schedule in interleaved.into_iter().chain(Schedule::ALL) {
+        for (n_groups, n_microbatches) in [(2, 1), (2, 2), (2, 8), (4, 2), (4, 4), (3, 9)] {
+            let (secs, least) = worst_sizes(schedule, n_groups, n_microbatches);
+            let what = format!("{schedule}, {n_groups} groups, {n_microbatches} microbatches");
+            assert!(least <= secs * (1.0 + 1e-9), "{what}: {secs} for {least}");
+            assert!(secs < 1.6 * least, "{what}: {secs} for {least} is no bound worth its name");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_step_takes_less_than_its_work_allows(pipeline in any_pipeline(), n_chunks in 2_usize..5) {

@@ -176,6 +176,11 @@ impl Placement {
         noted.unwrap_or(0.0)
     }
 
+    /// Whether it is of the plans that `shard` bounds: one stage, the whole batch, each value made once.
+    pub fn is_plain(&self) -> bool {
+        self.n_stages == 1 && !self.is_eased
+    }
+
     /// Whether its stages have different numbers of devices.
     pub fn is_unequal(&self) -> bool {
         let meshes = header(&self.text).map(|header| header.meshes).unwrap_or_default();

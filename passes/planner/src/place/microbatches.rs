@@ -72,3 +72,36 @@ impl Problem<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::can_run_in;
+
+    /// Whether a step can run in two microbatches whose values are shifted by `shift`.
+    fn can_be_split(shift: &str) -> bool {
+        let text = format!(
+            "HloModule m, input_output_alias={{ {{0}}: (1, {{}}, may-alias) }}
+            add {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }}
+            ENTRY e {{
+            x = f32[64,32] parameter(0)
+            w = f32[32,16] parameter(1)
+            zero = f32[] constant(0)
+            h = f32[64,16] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+            {shift}
+            y = f32[64,16] add(h, b)
+            dw = f32[32,16] dot(x, y), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+            new = f32[32,16] subtract(w, dw)
+            ROOT out = (f32[32,16]) tuple(new)
+            }}"
+        );
+        can_run_in(&phzc_ir::parse(&text).expect("legal"), 2)
+    }
+
+    #[test]
+    fn a_sum_over_the_batch_that_each_sample_needs_forbids_microbatches() {
+        assert!(can_be_split("b = f32[64,16] tanh(h)"));
+        let summed = "s = f32[16] reduce(h, zero), dimensions={0}, to_apply=add
+            b = f32[64,16] broadcast(s), dimensions={1}";
+        assert!(!can_be_split(summed));
+    }
+}

@@ -48,7 +48,6 @@ use phzc_plan::plan_note;
 use rayon::prelude::*;
 use representative_check::shows_cuts;
 use schedule::Wanted;
-use stage_lower_bounds::StageLowerBounds;
 use stage_search::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -127,7 +126,6 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         schedule: Wanted::parse(options.text("schedule")),
         groups: Groups::read(options.text("groups"), cx.cluster)?,
         made: &made,
-        floors: &StageLowerBounds::default(),
     };
     (cx.progress)("place: trying stage counts");
     let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
@@ -161,8 +159,6 @@ struct Problem<'a> {
     recompute: Recompute,
     schedule: Wanted,
     groups: Groups,
-    /// Of blocks on all numbers of devices that were looked at.
-    floors: &'a StageLowerBounds,
     /// The texts that were written so far.
     made: &'a Made,
 }

@@ -5,55 +5,25 @@ use super::candidate::Placement;
 use super::{Problem, Recompute};
 use crate::shard::control::asked_mesh;
 use crate::shard::model::Input;
-use crate::shard::{Least, least_secs, meshes};
-use phzc_cost::Schedule;
+use crate::shard::{Least, block_floors, least_secs, meshes};
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
-/// Per number of devices, per block: its part of the least seconds of a step in which all devices are as busy
-/// as those that run it.
-#[derive(Default)]
-pub struct StageLowerBounds(Mutex<BTreeMap<usize, Vec<f64>>>);
-
-impl StageLowerBounds {
-    /// Adds what is known of the blocks on one mesh; of several meshes each block has its least.
-    pub fn add(&self, n_devices: usize, share: f64, blocks: &[f64]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = all.entry(n_devices).or_insert_with(|| vec![f64::INFINITY; blocks.len()]);
-        own.iter_mut().zip(blocks).for_each(|(own, block)| *own = own.min(share * block));
-    }
-
-    /// Whether something is known of stages on so many devices.
-    pub fn has(&self, n_devices: usize) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&n_devices)
-    }
-
-    /// Seconds of a step with every block on that of these numbers of devices on which it takes least.
-    pub fn least_secs(&self, sizes: &[usize]) -> f64 {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known: Vec<&Vec<f64>> = sizes.iter().filter_map(|size| all.get(size)).collect();
-        let n_blocks = known.first().map_or(0, |blocks| blocks.len());
-        let least = |block: usize| known.iter().map(|blocks| blocks[block]).fold(f64::INFINITY, f64::min);
-        (0..n_blocks).map(least).sum()
-    }
-}
 
 impl Problem<'_> {
     /// No plan on `n_groups` equal device groups takes less, whatever layouts, cuts, microbatches, schedule
     /// and recomputation it has of those that may be chosen; infinite if none is legal. A bound of `to_beat`
     /// or more is as good as any.
     pub(super) fn least_secs(&self, n_groups: usize, to_beat: f64) -> f64 {
-        let first = self.least_with(n_groups, self.counts[0], to_beat);
+        let (first_secs, first) = self.least_with(n_groups, self.counts[0], to_beat);
         let others = if n_groups == 1 { &[] } else { &self.counts[1..] };
         // To run in more microbatches takes no less work: more launches of smaller kernels.
         let least = |&count: &usize| match self.with_bubbles(n_groups, count, &first) {
             secs if secs >= to_beat => secs,
-            _ => self.with_bubbles(n_groups, count, &self.least_with(n_groups, count, to_beat)),
+            _ => self.least_with(n_groups, count, to_beat).0,
         };
         let all = others.par_iter().map(least).collect::<Vec<f64>>();
-        all.into_iter().fold(self.with_bubbles(n_groups, self.counts[0], &first), f64::min)
+        all.into_iter().fold(first_secs, f64::min)
     }
 
     /// The same of several numbers of groups, once there is a plan to beat.
@@ -73,34 +43,59 @@ impl Problem<'_> {
     ) -> f64 {
         let is_new = |count: &usize| !known.iter().any(|(other, _)| other == count);
         let new: Vec<usize> = many.iter().copied().filter(is_new).collect();
-        let of_one = one.iter().map(|_| match best.is_again() {
-            true => self.least_secs(1, best.time_secs),
-            false => self.noted_bound().lower_bound_secs,
+        let of_one = one.iter().map(|_| match best.is_plain() {
+            true => self.noted_bound().lower_bound_secs,
+            false => self.least_secs(1, best.time_secs),
         });
         let unequal = best.is_unequal().then(|| self.unequal_floor_secs());
         let of_many = known.iter().copied().chain(self.least_all(&new, best.time_secs)).map(|it| it.1);
         of_one.chain(of_many).chain(unequal).fold(f64::INFINITY, f64::min)
     }
 
-    /// The mean work of a device group, over the meshes of a stage.
-    fn least_with(&self, n_groups: usize, n_microbatches: usize, to_beat: f64) -> Least {
+    /// A step's least seconds by the best of a stage's meshes; and of the mean work of a device group the
+    /// least of all meshes, each figure by itself: with more microbatches another mesh may be the best.
+    fn least_with(&self, n_groups: usize, n_microbatches: usize, to_beat: f64) -> (f64, Least) {
         let n_devices = self.cluster.n_devices() / n_groups;
         let cluster = self.cluster.submesh(n_devices);
-        let inputs = self.subject.bounding(&cluster, self.recompute != Recompute::Never);
-        let inputs: Vec<Input> = inputs.into_iter().map(|input| Input { n_microbatches, ..input }).collect();
-        let is_enough = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least) >= to_beat;
+        let inputs = self.bounding(&cluster, n_microbatches);
+        let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
+        let of_mesh = |mesh: &Mesh| {
+            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| with_bubbles(least) >= to_beat)
+        };
         let meshes = self.meshes(n_devices);
-        let weight = 1.0 / n_groups as f64;
-        let all = meshes.par_iter().filter_map(|mesh| least_secs(&inputs, mesh, weight, is_enough));
-        let all: Vec<(f64, Least)> =
-            all.map(|least| (self.with_bubbles(n_groups, n_microbatches, &least), least)).collect();
-        let least = all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        least.map_or(Least { secs: f64::INFINITY, work_secs: [0.0; 2] }, |it| it.1)
+        let all: Vec<Least> = meshes.par_iter().filter_map(of_mesh).collect();
+        let secs = all.iter().map(with_bubbles).fold(f64::INFINITY, f64::min);
+        let none = Least { secs: f64::INFINITY, work_secs: [f64::INFINITY; 2] };
+        (secs, all.into_iter().fold(none, Least::min))
+    }
+
+    /// What bounds are taken from.
+    fn bounding<'a>(&'a self, cluster: &'a Cluster, n_microbatches: usize) -> Vec<Input<'a>> {
+        let inputs = self.subject.bounding(cluster, self.recompute != Recompute::Never);
+        inputs.into_iter().map(|input| Input { n_microbatches, ..input }).collect()
+    }
+
+    /// No plan takes less whose stages have different numbers of devices, each block in one of them. `T >=
+    /// max_j B t_j + u_j >= sum_j (g_j/D) (B t_j + u_j)` with stages on `g_j` of `D` devices: per block what
+    /// is least over sizes and meshes; layouts move for free.
+    fn unequal_floor_secs(&self) -> f64 {
+        let of_size = |&size: &usize| {
+            let (cluster, share) =
+                (self.cluster.submesh(size), size as f64 / self.cluster.n_devices() as f64);
+            let inputs = self.bounding(&cluster, self.counts[0]);
+            let of_meshes = self.meshes(size).into_iter().map(|mesh| block_floors(&inputs, &mesh, share));
+            of_meshes.reduce(each_least).unwrap_or_default()
+        };
+        let all: Vec<Vec<f64>> = self.groups.sizes().par_iter().map(of_size).collect();
+        all.into_iter().reduce(each_least).unwrap_or_default().iter().sum()
     }
 
     /// Mean work with what groups wait for one another, by the schedule that waits least.
     fn with_bubbles(&self, n_groups: usize, n_microbatches: usize, least: &Least) -> f64 {
         let work_secs = least.work_secs.map(|secs| secs * n_groups as f64);
+        if least.secs.is_infinite() {
+            return least.secs;
+        }
         let waited = |schedule: Schedule| {
             schedule.least_secs(n_groups, n_microbatches, work_secs) - least.work_secs.iter().sum::<f64>()
         };
@@ -114,4 +109,9 @@ impl Problem<'_> {
         let asked = asked_mesh(self.sharded, n_devices as i64).filter(|_| is_all);
         asked.map_or_else(|| meshes(n_devices as i64), |mesh| vec![mesh])
     }
+}
+
+/// The lesser of two figures for each block.
+fn each_least(a: Vec<f64>, b: Vec<f64>) -> Vec<f64> {
+    a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect()
 }

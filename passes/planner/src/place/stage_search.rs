@@ -13,7 +13,6 @@ use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh};
 use phzc_plan::derive::derive;
 use phzc_solver::choose::Stop;
-use rayon::prelude::*;
 
 /// The search over one number of stages.
 #[derive(Clone)]
@@ -25,8 +24,6 @@ struct Stages<'p> {
     weights: [f64; 3],
     /// The share of a weighted sum below which no schedule falls.
     fill: f64,
-    /// The share of the work that no stage can wait for: the least that the slowest one takes.
-    share: f64,
     /// Seconds of a step that a plan must beat, as weighted sums have them.
     to_beat: f64,
 }
@@ -130,22 +127,6 @@ impl Problem<'_> {
     }
 }
 
-impl Problem<'_> {
-    /// No plan takes less whose stages have different numbers of devices, each block in one of them. `T >=
-    /// max_j B t_j >= sum_j (g_j/D) B t_j` with stages on `g_j` of `D` devices: per block what is least over
-    /// sizes.
-    pub fn unequal_floor_secs(&self) -> f64 {
-        let n_devices = self.cluster.n_devices();
-        let sizes = self.groups.sizes();
-        let is_new = |size: &&usize| !self.floors.has(**size);
-        sizes.par_iter().filter(is_new).for_each(|&size| {
-            let stages = Stages::on(self, size, n_devices.div_ceil(size), f64::INFINITY);
-            stages.floors(self.fewest_and_most().0);
-        });
-        self.floors.least_secs(&sizes)
-    }
-}
-
 impl<'p> Sketched<'p> {
     /// Seconds of the best cut of these; infinite if none fits.
     pub fn secs(&self) -> f64 {
@@ -239,9 +220,8 @@ impl<'p> Stages<'p> {
         let (stages, most) = (n_stages as f64, problem.fewest_and_most().1 as f64);
         let weight = (stages + most - 1.0) / (most * stages);
         let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
-        let share = most / (stages + most - 1.0);
         let weights = [weight, weight, 1.0 / stages];
-        Stages { problem, cluster, n_stages, weights, fill, share, to_beat: to_beat / fill }
+        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill }
     }
 
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
@@ -253,13 +233,8 @@ impl<'p> Stages<'p> {
     /// equal layers are laid out alike or not.
     fn floors(&self, n_microbatches: usize) -> Vec<(Mesh, f64)> {
         let goal = self.goal(None);
-        let n_devices = self.cluster.n_devices();
-        let floor = |mesh: &Mesh| {
-            let blocks = Model::new(self.input(n_microbatches), mesh).floors(&goal);
-            self.problem.floors.add(n_devices, self.share, &blocks);
-            blocks.iter().sum()
-        };
-        let all = self.problem.meshes(n_devices).into_iter();
+        let floor = |mesh: &Mesh| Model::new(self.input(n_microbatches), mesh).floors(&goal).iter().sum();
+        let all = self.problem.meshes(self.cluster.n_devices()).into_iter();
         all.map(|mesh| (mesh.clone(), floor(&mesh))).collect()
     }
 

@@ -60,7 +60,7 @@ use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
 use planning_input::PlanningInput;
-pub use solve::{Least, Open, Solved, least_secs, solve_on, solve_over};
+pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use unique::{Traits, Unique};

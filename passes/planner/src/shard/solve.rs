@@ -139,6 +139,25 @@ pub struct Least {
     pub work_secs: [f64; 2],
 }
 
+impl Least {
+    /// The lesser of each figure.
+    pub fn min(self, other: Least) -> Least {
+        let [forward_secs, backward_secs] = self.work_secs;
+        let [other_forward_secs, other_backward_secs] = other.work_secs;
+        let work_secs = [forward_secs.min(other_forward_secs), backward_secs.min(other_backward_secs)];
+        Least { secs: self.secs.min(other.secs), work_secs }
+    }
+}
+
+/// Per block: what no plan on a mesh takes less for it than, in all these inputs together, times a weight;
+/// movements left out.
+pub fn block_floors(inputs: &[Input], mesh: &Mesh, weight: f64) -> Vec<f64> {
+    let goal = Goal { weights: [weight; 3], memory_bytes: None };
+    let floors = inputs.iter().map(|&input| Model::new(input, mesh).floors(&goal));
+    let sum = |a: Vec<f64>, b: Vec<f64>| a.into_iter().zip(b).map(|(a, b)| a + b).collect();
+    floors.reduce(sum).unwrap_or_default()
+}
+
 /// What no plan on a mesh takes less than, as none is below the best choices of these inputs together, each
 /// phase times its weight; movements left out where that says enough: `is_enough`. `None` when none is legal.
 pub fn least_secs(
