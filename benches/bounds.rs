@@ -1,5 +1,5 @@
 //! Whether a bound holds: plans of 20 programs under random pins, prohibitions and options of `place`, each
-//! against the lower bound that a run of the same passes prints without them. Exits with 1 if some plan is below.
+//! against the lower bound that a run of the same passes prints without. Exits with 1 if some plan is below.
 //!
 //! `cargo bench --bench bounds -- 10` makes 10 runs for each program and pipeline instead of 4.
 
