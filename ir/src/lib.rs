@@ -27,6 +27,7 @@ pub mod shape;
 pub mod sharding;
 pub mod text;
 pub mod trip;
+pub mod unstacked;
 pub mod verify;
 pub mod view;
 pub mod work;

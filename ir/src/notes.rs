@@ -17,6 +17,8 @@ pub const SPMD: &str = "phzc.spmd";
 pub const PARTITIONER: &str = "phzc.partitioner";
 /// Of the header: the task of a stage that the module is.
 pub const TASK: &str = "phzc.task";
+/// Of the header: the parameters and results that have become one per layer: `parameters=3x12;results=1x12`.
+pub const UNSTACKED: &str = "phzc.unstacked";
 /// Of an instruction: the number of its ParallelBlock.
 pub const BLOCK: &str = "phzc.block";
 /// Of an instruction: `fwd`, `bwd` or `upd`.

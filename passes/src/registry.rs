@@ -3,7 +3,7 @@
 use crate::estimate;
 use phzc_audit::check;
 use phzc_ir::Diagnostic;
-use phzc_opt::{dce, grad, inline, optimizer, simplify};
+use phzc_opt::{dce, grad, inline, optimizer, simplify, unroll};
 use phzc_pass::pass::Pass;
 use phzc_pass::pipeline::{Alias, Pipeline, Registry};
 use phzc_planner::{fuse, place, shard};
@@ -16,6 +16,7 @@ pub static PASSES: &[&Pass] = &[
     &grad::PASS,
     &optimizer::PASS,
     &simplify::PASS,
+    &unroll::PASS,
     &fuse::PASS,
     &shard::PASS,
     &place::PASS,

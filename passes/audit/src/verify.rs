@@ -13,6 +13,7 @@ mod far;
 mod one_mesh;
 pub mod pieces;
 pub mod replay;
+mod restack;
 pub mod shrink;
 #[cfg(test)]
 mod tests;
@@ -176,6 +177,7 @@ pub fn verify(
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
+    let original = &restack::restacked(original, planned)?;
     same_signature(original, planned)?;
     let mut both = [original.clone(), planned.clone()];
     inline::flatten(&mut both[0]).map_err(Failed::of_program)?;

@@ -7,3 +7,4 @@ pub mod optimizer;
 pub mod simplify;
 #[cfg(test)]
 mod testing;
+pub mod unroll;

@@ -7,5 +7,6 @@ phzc_testing::runs_passes!(
     crate::inline::PASS,
     crate::grad::PASS,
     crate::optimizer::PASS,
-    crate::simplify::PASS
+    crate::simplify::PASS,
+    crate::unroll::PASS
 );

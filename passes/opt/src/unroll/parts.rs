@@ -1,0 +1,162 @@
+//! Stacks written as one value per layer, of which each is one of the first dimension.
+
+use super::stacks::{is_total, part};
+use phzc_ir::attr::SliceDim;
+use phzc_ir::edit::Names;
+use phzc_ir::unstacked::{Split, Unstacked};
+use phzc_ir::{Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Value, notes};
+
+/// What stands for an instruction of before.
+enum Now {
+    One(InstrId),
+    Parts(Vec<InstrId>),
+}
+
+impl Now {
+    /// What has become of the parameter or result of this number.
+    fn split(&self, number: usize) -> Option<Split> {
+        match self {
+            Now::Parts(parts) => Some(Split { number, n_parts: parts.len() }),
+            Now::One(_) => None,
+        }
+    }
+}
+
+/// Writes the parts of stacks, in the signature of the program too.
+pub(super) fn write(module: &mut Module, is_stack: &[bool]) {
+    let before = module.clone();
+    let entry = before.entry();
+    let mut draft = Draft { before: &before, names: Names::of(entry), instrs: Vec::new(), now: Vec::new() };
+    let mut unstacked = Unstacked::default();
+    for (id, instr) in entry.iter() {
+        let now = draft.written(id, instr, is_stack[id.index()]);
+        let number = instr.param_number().map(|number| number as usize);
+        unstacked.parameters.extend(number.and_then(|number| now.split(number)));
+        draft.now.push(now);
+    }
+    unstacked.parameters.sort_unstable_by_key(|it| it.number);
+    let results = entry.root().operands.iter().enumerate();
+    unstacked.results = results.filter_map(|(number, id)| draft.now[id.index()].split(number)).collect();
+    let root = draft.whole(entry.root);
+    let comp = &mut module.comps[before.entry.index()];
+    (comp.instrs, comp.root) = (draft.instrs, root);
+    number_parameters(comp);
+    if !unstacked.is_empty() {
+        unstacked.rewrite_header(module, &before);
+        module.set_note(notes::UNSTACKED, &unstacked.to_string());
+    }
+}
+
+/// Numbers the parameters by their old numbers, and parts by layer.
+fn number_parameters(comp: &mut Computation) {
+    let mut all: Vec<(u32, usize)> =
+        comp.instrs.iter().enumerate().filter_map(|(at, instr)| Some((instr.param_number()?, at))).collect();
+    all.sort_unstable();
+    for (number, (_, at)) in all.into_iter().enumerate() {
+        comp.instrs[at].payload = Payload::Parameter(number as u32);
+    }
+}
+
+struct Draft<'m> {
+    before: &'m Module,
+    names: Names,
+    instrs: Vec<Instr>,
+    now: Vec<Now>,
+}
+
+impl Draft<'_> {
+    fn written(&mut self, id: InstrId, instr: &Instr, is_stack: bool) -> Now {
+        let entry = self.before.entry();
+        if !is_stack {
+            return Now::One(self.one(id, instr));
+        }
+        match (instr.op, part(entry, instr)) {
+            (Opcode::DynamicUpdateSlice, Some(at)) => {
+                let update = self.whole(instr.operands[1]);
+                let mut parts = self.parts(instr.operands[0]).expect("what trips write is a stack").to_vec();
+                parts[at as usize] = update;
+                Now::Parts(parts)
+            }
+            _ => Now::Parts(self.each(instr)),
+        }
+    }
+
+    /// What is no stack, though it may read some.
+    fn one(&mut self, id: InstrId, instr: &Instr) -> InstrId {
+        let entry = self.before.entry();
+        let read = instr.operands.first().copied();
+        let of_stack = read.and_then(|read| self.parts(read)).map(<[InstrId]>::to_vec);
+        match (instr.op, of_stack) {
+            (Opcode::Slice, Some(parts)) => parts[part(entry, instr).expect("a part is read") as usize],
+            (Opcode::Reduce, Some(parts)) if is_total(self.before, id) => self.reduced(instr, &parts),
+            _ if id == entry.root => {
+                let operands: Vec<InstrId> = instr.operands.iter().flat_map(|&id| self.all(id)).collect();
+                let shape = |id: &InstrId| self.instrs[id.index()].shape.clone();
+                let shape = Shape::Tuple(operands.iter().map(shape).collect());
+                self.push(Instr { operands: operands.into(), shape, ..instr.clone() })
+            }
+            _ => {
+                let operands = instr.operands.iter().map(|&id| self.whole(id)).collect();
+                self.push(Instr { operands, ..instr.clone() })
+            }
+        }
+    }
+
+    /// The sum of all parts: each part's begins with those before.
+    fn reduced(&mut self, instr: &Instr, parts: &[InstrId]) -> InstrId {
+        let mut so_far = self.whole(instr.operands[1]);
+        for (layer, &part) in parts.iter().enumerate() {
+            let name = self.names.derive(&instr.name, &layer.to_string());
+            let operands = [part, so_far].into_iter().collect();
+            so_far = self.push(Instr { name, operands, ..instr.clone() });
+        }
+        so_far
+    }
+
+    /// An op on stacks, once per part.
+    fn each(&mut self, instr: &Instr) -> Vec<InstrId> {
+        let n_parts = instr.shape.as_array().expect("a stack is an array").dims[0] as usize;
+        let mut one = instr.clone();
+        if let Shape::Array(array) = &mut one.shape {
+            array.dims[0] = 1;
+        }
+        if let Some(Value::Slices(slices)) = instr.attr(Key::Slice) {
+            let mut slices = slices.clone();
+            slices[0] = SliceDim { start: 0, limit: 1, stride: 1 };
+            one.set_attr(Key::Slice, Value::Slices(slices));
+        }
+        let made = (0..n_parts).map(|layer| {
+            let name = self.names.derive(&instr.name, &layer.to_string());
+            let operands = instr.operands.iter().map(|&id| self.layer(id, layer)).collect();
+            self.push(Instr { name, operands, ..one.clone() })
+        });
+        made.collect()
+    }
+
+    fn push(&mut self, instr: Instr) -> InstrId {
+        self.instrs.push(instr);
+        InstrId::new(self.instrs.len() - 1)
+    }
+
+    fn parts(&self, id: InstrId) -> Option<&[InstrId]> {
+        match &self.now[id.index()] {
+            Now::Parts(parts) => Some(parts),
+            Now::One(_) => None,
+        }
+    }
+
+    fn whole(&self, id: InstrId) -> InstrId {
+        match self.now[id.index()] {
+            Now::One(id) => id,
+            Now::Parts(_) => unreachable!("a stack is read in parts"),
+        }
+    }
+
+    fn layer(&self, id: InstrId, layer: usize) -> InstrId {
+        self.parts(id).map_or_else(|| self.whole(id), |parts| parts[layer])
+    }
+
+    fn all(&self, id: InstrId) -> Vec<InstrId> {
+        self.parts(id).map_or_else(|| vec![self.whole(id)], <[InstrId]>::to_vec)
+    }
+}
