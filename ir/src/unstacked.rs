@@ -36,11 +36,6 @@ impl Unstacked {
         parsed.map(Some).ok_or_else(|| format!("the note `{}=\"{text}\"` names no layers", notes::UNSTACKED))
     }
 
-    /// Whether all are as they were.
-    pub fn is_empty(&self) -> bool {
-        self.parameters.is_empty() && self.results.is_empty()
-    }
-
     /// The numbers that a parameter has now.
     pub fn params_of(&self, number: usize) -> Range<usize> {
         numbers(&self.parameters, number)
@@ -53,6 +48,9 @@ impl Unstacked {
 
     /// Rewrites the header of `module`, whose parameters and results are those of `before` in parts.
     pub fn rewrite_header(&self, module: &mut Module, before: &Module) {
+        if *self == Unstacked::default() {
+            return;
+        }
         let number = |id| before.entry().instr(id).param_number().expect("a parameter") as usize;
         let aliases = aliased(before).into_iter().flat_map(|alias| {
             let pairs = self.results_of(alias.output).zip(self.params_of(number(alias.param)));

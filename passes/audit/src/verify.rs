@@ -26,8 +26,9 @@ use phzc_ir::eval::{Array, Inputs, Options, Value, run};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
 use phzc_ir::trip::trip_count;
-use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted};
+use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted, notes};
 use phzc_opt::inline;
+use phzc_opt::unroll::unrolled;
 use phzc_plan::derive::{Problem, aliases, derive, listed};
 use pieces::Pieces;
 use widen::widen;
@@ -169,6 +170,9 @@ fn most_trips(program: &Module) -> Option<u64> {
 
 /// Runs a program and its plan on the same inputs. Where it makes sense all floats are widened first.
 ///
+/// A plan of unrolled loops ([`phzc_opt::unroll`]) is one of the unrolled program; that has to compute what
+/// the program does, which is shown first.
+///
 /// # Errors
 /// When the two are not a program and its plan, the plan cannot be lowered or replayed, or an instruction
 /// cannot be evaluated.
@@ -177,7 +181,26 @@ pub fn verify(
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
-    let original = &restack::restacked(original, planned)?;
+    if planned.note(notes::UNSTACKED).is_none() || original.note(notes::UNSTACKED).is_some() {
+        return verify_alike(original, planned, settings);
+    }
+    let Some(unrolled) = unrolled(original).map_err(Failed::of_program)? else {
+        let error = Diagnostic::error("the plan is of unrolled loops, and the program has none over layers");
+        return Err(error.help("give a program and the plan that phzc made of it").into());
+    };
+    let joined = verify_alike(&restack::restacked(original, &unrolled)?, &unrolled, settings)?;
+    match joined.verdict() {
+        Verdict::Equal => verify_alike(&unrolled, planned, settings),
+        _ => Ok(joined),
+    }
+}
+
+/// The same for a plan that keeps the program's loops.
+fn verify_alike(
+    original: &Module,
+    planned: &Module,
+    settings: &Settings,
+) -> std::result::Result<Verified, Failed> {
     same_signature(original, planned)?;
     let mut both = [original.clone(), planned.clone()];
     inline::flatten(&mut both[0]).map_err(Failed::of_program)?;

@@ -41,10 +41,8 @@ pub(super) fn write(module: &mut Module, is_stack: &[bool]) {
     let comp = &mut module.comps[before.entry.index()];
     (comp.instrs, comp.root) = (draft.instrs, root);
     number_parameters(comp);
-    if !unstacked.is_empty() {
-        unstacked.rewrite_header(module, &before);
-        module.set_note(notes::UNSTACKED, &unstacked.to_string());
-    }
+    unstacked.rewrite_header(module, &before);
+    module.set_note(notes::UNSTACKED, &unstacked.to_string());
 }
 
 /// Numbers the parameters by their old numbers, and parts by layer.

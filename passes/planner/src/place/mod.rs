@@ -17,6 +17,7 @@ mod chain;
 pub mod cut;
 mod device_groups;
 mod evaluate_candidate;
+mod forms;
 mod heterogeneous_stages;
 mod interleave;
 mod limits;
@@ -40,6 +41,7 @@ use crate::shard::planning_input::PlanningInput;
 use already_placed::placed;
 use candidate::{Evaluated, Placement, pick};
 use device_groups::Groups;
+use forms::{Form, Found};
 use neighborhood_search::Neighborhood;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, notes};
@@ -106,17 +108,35 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     if let Some(placed) = placed(module, options, cx.cluster)? {
         return Ok(placed);
     }
-    let mut state = PlanState::of(module, cx)?;
-    let (is_given, forbid, input) = (state.is_given(), forbidden(module), state.input.take());
+    let state = PlanState::of(module, cx)?;
+    let made = Made::new(options.int("max-plans") as usize);
+    let found = forms::best(Form { sharded: module, state }, options, cx, &made)?;
+    let mut best = found.best?;
+    cx.alternatives = found.alternatives;
+    if options.text("recompute") != "auto" {
+        plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
+    }
+    let is_same = best.text == *module;
+    *module = best.text;
+    Ok(if is_same { Changed::No } else { Changed::Yes })
+}
+
+/// The best placement of one form of the program, and other plans if asked for; a plan that takes `to_beat`
+/// or longer is of no use.
+///
+/// # Errors
+/// When the options fit no plan.
+fn search(mut form: Form, options: &Options, cx: &mut Context, made: &Made, to_beat: f64) -> Result<Found> {
+    let (sharded, state) = (form.sharded, &mut form.state);
+    let (is_given, forbid, input) = (state.is_given(), forbidden(sharded), state.input.take());
     let short = match input.filter(|input| input.short.is_some()) {
         None if !is_given => PlanningInput::short(&state.program, forbid),
         handed_on => handed_on,
     };
     let short = short.filter(|subject| shows_cuts(subject, &state.program, cx.cluster));
     let subject = short.unwrap_or_else(|| state.whole(forbid));
-    let made = Made::new(options.int("max-plans") as usize);
     let problem = Problem {
-        sharded: module,
+        sharded,
         plain: &state.program,
         cluster: cx.cluster,
         counts: microbatches::counts(subject.module(&state.program), &subject.graph, options)?,
@@ -125,21 +145,18 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         recompute: Recompute::parse(options.text("recompute")),
         schedule: Wanted::parse(options.text("schedule")),
         groups: Groups::read(options.text("groups"), cx.cluster)?,
-        made: &made,
+        made,
+        to_beat,
     };
     (cx.progress)("place: trying stage counts");
     let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
-    let mut best = problem.best(n_stages)?;
-    if n_best > 1 {
+    let mut found = problem.best(n_stages)?;
+    if n_best > 1 && found.best.is_ok() {
         (cx.progress)("place: ranking plans");
-        (best, cx.alternatives) = problem.ranked(best, n_stages, n_best);
+        let (best, alternatives) = problem.ranked(found.best?, n_stages, n_best);
+        found = Found { best: Ok(best), alternatives, ..found };
     }
-    if problem.recompute != Recompute::Auto {
-        plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
-    }
-    let is_same = best.text == *module;
-    *module = best.text;
-    Ok(if is_same { Changed::No } else { Changed::Yes })
+    Ok(found)
 }
 
 /// What placement decides over.
@@ -161,6 +178,8 @@ struct Problem<'a> {
     groups: Groups,
     /// The texts that were written so far.
     made: &'a Made,
+    /// A plan that takes so many seconds or more is of no use.
+    to_beat: f64,
 }
 
 /// What has been written so far.
@@ -295,7 +314,7 @@ impl Problem<'_> {
     }
 
     /// The best placement on `wanted` stages, or on any number of them (0).
-    fn best(&self, wanted: usize) -> Result<Placement> {
+    fn best(&self, wanted: usize) -> Result<Found> {
         let (one, many) = self.stage_counts(wanted)?;
         let (alone, others, all) = (self.alone(), Neighborhood::of(self), [&one[..], &many].concat());
         let unsketched = || -> Vec<Evaluated> { one.iter().map(|_| alone.one_stage()).collect() };
@@ -304,7 +323,7 @@ impl Problem<'_> {
             true => rayon::join(unsketched, || self.sketched_all(&alone, &all, f64::INFINITY)),
             false => (unsketched(), Vec::new()),
         };
-        let best = tried.iter().map(Evaluated::time_secs).fold(f64::INFINITY, f64::min);
+        let best = tried.iter().map(Evaluated::time_secs).fold(self.to_beat, f64::min);
         let is_open =
             !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
         let some = if is_open { &all[..] } else { &many[..] };
@@ -325,7 +344,12 @@ impl Problem<'_> {
         }
         let bound = |best: &Placement| self.bound_secs(best, &one, &least, &many);
         let found = pick(tried.into_iter(), bound, self.made.is_limited());
-        found.map_err(|error| self.groups.explained(error))
+        let lower_bound_secs = match &found {
+            Ok(best) => best.lower_bound_secs(),
+            Err(_) => self.unbeaten_secs(&all, &least),
+        };
+        let best = found.map_err(|error| self.groups.explained(error));
+        Ok(Found { best, lower_bound_secs, alternatives: Vec::new() })
     }
 }
 

@@ -52,6 +52,14 @@ impl Problem<'_> {
         of_one.chain(of_many).chain(unequal).fold(f64::INFINITY, f64::min)
     }
 
+    /// No plan with these numbers of stages takes less, where none was found that beats `to_beat`.
+    pub(super) fn unbeaten_secs(&self, all: &[usize], known: &[(usize, f64)]) -> f64 {
+        let is_new = |count: &usize| !known.iter().any(|(other, _)| other == count);
+        let new: Vec<usize> = all.iter().copied().filter(is_new).collect();
+        let bounds = known.iter().copied().chain(self.least_all(&new, self.to_beat));
+        bounds.map(|it| it.1).fold(self.to_beat, f64::min)
+    }
+
     /// A step's least seconds by the best of a stage's meshes; and of the mean work of a device group the
     /// least of all meshes, each figure by itself: with more microbatches another mesh may be the best.
     fn least_with(&self, n_groups: usize, n_microbatches: usize, to_beat: f64) -> (f64, Least) {

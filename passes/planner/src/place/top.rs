@@ -44,7 +44,7 @@ impl Problem<'_> {
             let placement = self.only(&made, next.n_microbatches, next.schedule).best(next.n_stages);
             self.made.join(&made);
             // What does not fit, or cannot be cut so, is no alternative.
-            let Ok(placement) = placement else { continue };
+            let Ok(placement) = placement.and_then(|found| found.best) else { continue };
             let one = self.found(placement);
             if next.schedule == Wanted::Fastest {
                 open.extend(other_schedules(&one, next.secs));
@@ -104,7 +104,7 @@ impl Problem<'_> {
     /// The same problem with one number of microbatches, by one schedule.
     fn only<'m>(&'m self, made: &'m Made, n_microbatches: Option<usize>, schedule: Wanted) -> Problem<'m> {
         let counts = n_microbatches.map_or_else(|| self.counts.clone(), |count| vec![count]);
-        Problem { counts, schedule, made, ..self.clone() }
+        Problem { counts, schedule, made, to_beat: f64::INFINITY, ..self.clone() }
     }
 
     fn alternative(&self, found: &Found) -> Alternative {

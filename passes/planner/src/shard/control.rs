@@ -115,6 +115,16 @@ pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
     steps.into_iter().filter(|step| step.name == super::PASS.name).map(asked).collect()
 }
 
+/// The options of `shard` for another form of the program: what the user asked of this one's plan.
+pub fn asked_again(module: &Module) -> Options {
+    let asked = |option: &OptionInfo| {
+        let is_asked = matches!(option.name, "mesh" | "forbid");
+        let text = is_asked.then(|| history(module, option.name).pop()).flatten();
+        (option.name, text.unwrap_or_else(|| option.default.to_owned()))
+    };
+    Options { values: OPTIONS.iter().map(asked).collect() }
+}
+
 /// The mesh that the program's plan was asked to have, if one was.
 pub fn asked_mesh(module: &Module, n_devices: i64) -> Option<Mesh> {
     let text = history(module, "mesh").pop().filter(|text| text != "auto")?;

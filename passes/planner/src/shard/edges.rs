@@ -147,7 +147,7 @@ impl<'e> Edges<'e> {
         if from == block {
             let cost = &mut nodes[from as usize].cost;
             for ((cost, &source), &target) in cost.iter_mut().zip(&**sources).zip(&**targets) {
-                *cost += trips * model.move_secs(tensor, source, target);
+                *cost += model.moves_secs(trips, tensor, source, target);
             }
             return;
         }
@@ -180,7 +180,7 @@ fn table(model: &mut Model, tensor: TensorId, trips: f64, sources: &[Source], ta
     let mut values = Vec::with_capacity(sources.len() * targets.len());
     for &source in sources {
         for &target in targets {
-            let secs = || trips * model.move_secs(tensor, source, target);
+            let secs = || model.moves_secs(trips, tensor, source, target);
             values.push(*known.entry((source, target)).or_insert_with(secs));
         }
     }

@@ -23,6 +23,12 @@ impl Model<'_> {
         }
     }
 
+    /// The same so many times; none is possible that cannot be done once.
+    pub(super) fn moves_secs(&mut self, trips: f64, tensor: TensorId, source: Source, target: Want) -> f64 {
+        let secs = self.move_secs(tensor, source, target);
+        if secs.is_infinite() { secs } else { trips * secs }
+    }
+
     /// The same where it is moved.
     pub(super) fn moved_secs(&mut self, tensor: TensorId, source: Source, target: Want) -> f64 {
         let sums = source.partial & !target.partial;

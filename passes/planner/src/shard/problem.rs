@@ -163,7 +163,7 @@ impl Model<'_> {
         if source.layout != target.layout && self.made_as_given[tensor as usize] {
             return f64::INFINITY;
         }
-        trips * self.move_secs(tensor, source, Want::of(target))
+        self.moves_secs(trips, tensor, source, Want::of(target))
     }
 
     /// Bytes per device of the block's tensors that are alive at the peak.

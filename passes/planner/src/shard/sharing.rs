@@ -78,8 +78,8 @@ fn form(model: &mut Model, it: &Shared) -> Form {
     let (mut each, mut only) = (Vec::new(), Vec::new());
     for (&(source, made), home) in sources.iter().zip(&home) {
         for &target in &targets {
-            let apart = it.trips * model.move_secs(it.tensor, source, target);
-            let shared = made.map(|(made, _)| it.trips * model.move_secs(it.tensor, made, target));
+            let apart = model.moves_secs(it.trips, it.tensor, source, target);
+            let shared = made.map(|(made, _)| model.moves_secs(it.trips, it.tensor, made, target));
             each.push(apart);
             only.push(shared.map_or(apart, |shared| shared.min(home + apart)));
         }
