@@ -39,6 +39,7 @@ mod tuples;
 use crate::dce::remove_dead;
 use crate::inline;
 use draft::Draft;
+pub(crate) use equal::Known;
 use phzc_ir::effects::effects;
 use phzc_ir::{Module, Result};
 use phzc_pass::pass::{Changed, Context, Options, Pass};

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
 /// The instructions so far, by hash.
-pub(super) struct Known<'a> {
+pub(crate) struct Known<'a> {
     /// Per computation whether it has an effect.
     acts: &'a [bool],
     by_hash: IndexMap<u64, SmallVec<[InstrId; 1]>, FxBuildHasher>,

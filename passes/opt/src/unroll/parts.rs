@@ -1,8 +1,10 @@
 //! Stacks written as one value per layer, of which each is one of the first dimension.
 
 use super::stacks::{is_total, part};
+use crate::simplify::Known;
 use phzc_ir::attr::SliceDim;
 use phzc_ir::edit::Names;
+use phzc_ir::ops::literal::splat;
 use phzc_ir::unstacked::{Split, Unstacked};
 use phzc_ir::{Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Value, notes};
 
@@ -26,7 +28,13 @@ impl Now {
 pub(super) fn write(module: &mut Module, is_stack: &[bool]) {
     let before = module.clone();
     let entry = before.entry();
-    let mut draft = Draft { before: &before, names: Names::of(entry), instrs: Vec::new(), now: Vec::new() };
+    let mut draft = Draft {
+        before: &before,
+        names: Names::of(entry),
+        instrs: Vec::new(),
+        now: Vec::new(),
+        known: Known::new(&[]),
+    };
     let mut unstacked = Unstacked::default();
     for (id, instr) in entry.iter() {
         let now = draft.written(id, instr, is_stack[id.index()]);
@@ -60,6 +68,7 @@ struct Draft<'m> {
     names: Names,
     instrs: Vec<Instr>,
     now: Vec<Now>,
+    known: Known<'m>,
 }
 
 impl Draft<'_> {
@@ -111,7 +120,7 @@ impl Draft<'_> {
         so_far
     }
 
-    /// An op on stacks, once per part.
+    /// An op on stacks, once per part; what is made of no stack, once for all.
     fn each(&mut self, instr: &Instr) -> Vec<InstrId> {
         let n_parts = instr.shape.as_array().expect("a stack is an array").dims[0] as usize;
         let mut one = instr.clone();
@@ -123,6 +132,10 @@ impl Draft<'_> {
             slices[0] = SliceDim { start: 0, limit: 1, stride: 1 };
             one.set_attr(Key::Slice, Value::Slices(slices));
         }
+        if instr.operands.iter().all(|&id| self.parts(id).is_none()) && instr.op != Opcode::Parameter {
+            let operands = instr.operands.iter().map(|&id| self.whole(id)).collect();
+            return vec![self.push(Instr { operands, ..one }); n_parts];
+        }
         let made = (0..n_parts).map(|layer| {
             let name = self.names.derive(&instr.name, &layer.to_string());
             let operands = instr.operands.iter().map(|&id| self.layer(id, layer)).collect();
@@ -131,9 +144,64 @@ impl Draft<'_> {
         made.collect()
     }
 
-    fn push(&mut self, instr: Instr) -> InstrId {
+    fn push(&mut self, mut instr: Instr) -> InstrId {
+        // The first trip adds to an empty stack.
+        if let (Opcode::Add, &[a, b]) = (instr.op, &instr.operands[..])
+            && let Some(at) = [a, b].iter().position(|&id| self.is_zero(id))
+        {
+            return [b, a][at];
+        }
+        if self.is_view(&instr) {
+            let first = self.first_of_views(instr.operands[0], &instr.shape);
+            if self.instrs[first.index()].shape == instr.shape {
+                return first;
+            }
+            if instr.op == Opcode::Reshape {
+                instr.operands[0] = first;
+            }
+        }
+        let hash = if is_shared(instr.op) { self.known.hash(&instr) } else { None };
+        if let Some(known) = hash.and_then(|hash| self.known.find(hash, &instr, &self.instrs)) {
+            return known;
+        }
         self.instrs.push(instr);
-        InstrId::new(self.instrs.len() - 1)
+        let id = InstrId::new(self.instrs.len() - 1);
+        hash.into_iter().for_each(|hash| self.known.insert(hash, id));
+        id
+    }
+
+    /// What a chain of views began with, or the last of them that has a shape: a trip puts a value on a stack
+    /// as a part, and another one takes it off.
+    fn first_of_views(&self, mut id: InstrId, wanted: &Shape) -> InstrId {
+        loop {
+            let instr = &self.instrs[id.index()];
+            if instr.shape == *wanted || !self.is_view(instr) {
+                return id;
+            }
+            id = instr.operands[0];
+        }
+    }
+
+    /// Whether all elements are the constant zero.
+    fn is_zero(&self, id: InstrId) -> bool {
+        let instr = &self.instrs[id.index()];
+        match (instr.op, splat(instr)) {
+            (Opcode::Broadcast, _) => self.is_zero(instr.operands[0]),
+            (_, Some(literal)) => literal.parse::<f64>() == Ok(0.0),
+            _ => false,
+        }
+    }
+
+    /// Whether an instruction only writes the same elements, in the same order, with other dimensions.
+    fn is_view(&self, instr: &Instr) -> bool {
+        let of = |shape: &Shape| shape.as_array().map(|array| array.n_elements());
+        let is_ordered = instr.ints(Key::Dimensions).windows(2).all(|pair| pair[0] < pair[1]);
+        let is_kept = |id: &InstrId| of(&self.instrs[id.index()].shape) == of(&instr.shape);
+        match instr.op {
+            Opcode::Reshape => instr.sharding().is_none(),
+            Opcode::Broadcast => is_ordered && instr.operands.first().is_some_and(is_kept),
+            _ => false,
+        }
     }
 
     fn parts(&self, id: InstrId) -> Option<&[InstrId]> {
@@ -157,4 +225,11 @@ impl Draft<'_> {
     fn all(&self, id: InstrId) -> Vec<InstrId> {
         self.parts(id).map_or_else(|| vec![self.whole(id)], <[InstrId]>::to_vec)
     }
+}
+
+/// Ops that are written once where trips do the same: masks, and weights as products want them, which a loop
+/// makes in its forward trips and once more in its backward trips.
+fn is_shared(op: Opcode) -> bool {
+    use Opcode::{Broadcast, Compare, Constant, Convert, Iota, Reshape, Slice, Transpose};
+    matches!(op, Broadcast | Compare | Constant | Convert | Iota | Reshape | Slice | Transpose)
 }

@@ -136,11 +136,11 @@ impl Draft<'_> {
             let is_plain = tuple.op == Opcode::Tuple && instr.sharding().is_none();
             return is_plain.then(|| tuple.operands.get(instr.int(Key::Index)? as usize).copied()).flatten();
         }
-        let shape = instr.shape.as_array().filter(|shape| shape.rank() == 0 && is_integer(shape.dtype))?;
-        let literal = match (&instr.payload, instr.op) {
-            (Payload::Literal(literal), _) => literal.clone(),
-            (_, Opcode::Constant) => return None,
-            _ => self.folded(instr)?,
+        let shape = instr.shape.as_array().filter(|shape| shape.rank() == 0 && instr.sharding().is_none())?;
+        let literal = match &instr.payload {
+            Payload::Literal(literal) => literal.clone(),
+            _ if is_integer(shape.dtype) => self.folded(instr)?,
+            _ => return None,
         };
         let key = format!("{:?} {literal}", shape.dtype);
         if let Some(&known) = self.constants.get(&key) {
