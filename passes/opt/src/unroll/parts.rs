@@ -120,7 +120,7 @@ impl Draft<'_> {
         so_far
     }
 
-    /// An op on stacks, once per part; what is made of no stack, once for all.
+    /// An op on stacks, once per part.
     fn each(&mut self, instr: &Instr) -> Vec<InstrId> {
         let n_parts = instr.shape.as_array().expect("a stack is an array").dims[0] as usize;
         let mut one = instr.clone();
@@ -131,10 +131,6 @@ impl Draft<'_> {
             let mut slices = slices.clone();
             slices[0] = SliceDim { start: 0, limit: 1, stride: 1 };
             one.set_attr(Key::Slice, Value::Slices(slices));
-        }
-        if instr.operands.iter().all(|&id| self.parts(id).is_none()) && instr.op != Opcode::Parameter {
-            let operands = instr.operands.iter().map(|&id| self.whole(id)).collect();
-            return vec![self.push(Instr { operands, ..one }); n_parts];
         }
         let made = (0..n_parts).map(|layer| {
             let name = self.names.derive(&instr.name, &layer.to_string());

@@ -4,9 +4,14 @@
 //! planned a second time, as `unroll` writes it; that plan is taken if it is worth the longer text.
 
 use super::candidate::Placement;
-use super::{Made, search};
+use super::device_groups::Groups;
+use super::microbatches;
+use super::representative_check::shows_cuts;
+use super::schedule::Wanted;
+use super::{Made, Problem, Recompute};
 use crate::plan_state::PlanState;
-use crate::shard::control::asked_again;
+use crate::shard::control::{asked_again, forbidden};
+use crate::shard::planning_input::PlanningInput;
 use crate::{fuse, shard};
 use phzc_ir::{Module, Result, notes};
 use phzc_opt::unroll::unrolled;
@@ -34,25 +39,38 @@ impl Found {
     fn time_secs(&self) -> f64 {
         self.best.as_ref().map_or(f64::INFINITY, |best| best.time_secs)
     }
+
+    /// The plan that keeps its loops, if it takes less than `to_beat`; with the bound of both.
+    fn or_kept(self, kept: Found, to_beat: f64) -> Found {
+        let lower_bound_secs = self.lower_bound_secs.min(kept.lower_bound_secs);
+        let mut found = if kept.time_secs() < to_beat { kept } else { self };
+        if let Ok(best) = &mut found.best {
+            best.note(lower_bound_secs);
+        }
+        Found { lower_bound_secs, ..found }
+    }
 }
 
-/// The best placement of all forms.
+/// The best placement of all forms. Only an unrolled one is cut into stages, where there is one.
 ///
 /// # Errors
 /// Why there is none.
 pub(super) fn best(written: Form, options: &Options, cx: &mut Context, made: &Made) -> Result<Found> {
+    let n_stages = options.int("stages") as usize;
     let other = if written.state.is_given() { None } else { unrolled_form(&written, cx)? };
-    let found = search(written, options, cx, made, f64::INFINITY)?;
-    let Some((sharded, state)) = other else { return Ok(found) };
-    let to_beat = WORTH * found.time_secs();
-    let unrolled = search(Form { sharded: &sharded, state }, options, cx, made, to_beat)?;
-    let lower_bound_secs = found.lower_bound_secs.min(unrolled.lower_bound_secs);
-    let is_worth = unrolled.time_secs() < to_beat;
-    let mut found = if is_worth { unrolled } else { found };
-    if let Ok(best) = &mut found.best {
-        best.note(lower_bound_secs);
+    let Some((sharded, state)) = other else {
+        return search(written, n_stages, options, cx, made, f64::INFINITY);
+    };
+    let unrolled = search(Form { sharded: &sharded, state }, n_stages, options, cx, made, f64::INFINITY)?;
+    if n_stages > 1 || made.is_limited() {
+        return Ok(unrolled);
     }
-    Ok(Found { lower_bound_secs, ..found })
+    let to_beat = unrolled.time_secs() / WORTH;
+    match search(written, 1, options, cx, made, to_beat) {
+        Ok(kept) => Ok(unrolled.or_kept(kept, to_beat)),
+        // Options that no single stage has: groups of devices, interleaved stages.
+        Err(_) => Ok(unrolled),
+    }
 }
 
 /// The unrolled form with `shard`'s layouts, and its state; none where the program has no loop over layers.
@@ -71,4 +89,49 @@ fn unrolled_form(written: &Form, cx: &Context) -> Result<Option<(Module, PlanSta
     (shard::PASS.run)(&mut program, &asked_again(written.sharded), &mut own)?;
     let state = PlanState::of(&program, &mut own)?;
     Ok(Some((program, state)))
+}
+
+/// The best placement of one form of the program on so many stages, or any number of them (0), and other
+/// plans if asked for; a plan that takes `to_beat` or longer is of no use.
+///
+/// # Errors
+/// When the options fit no plan.
+fn search(
+    mut form: Form,
+    n_stages: usize,
+    options: &Options,
+    cx: &mut Context,
+    made: &Made,
+    to_beat: f64,
+) -> Result<Found> {
+    let (sharded, state) = (form.sharded, &mut form.state);
+    let (is_given, forbid, input) = (state.is_given(), forbidden(sharded), state.input.take());
+    let short = match input.filter(|input| input.short.is_some()) {
+        None if !is_given => PlanningInput::short(&state.program, forbid),
+        handed_on => handed_on,
+    };
+    let short = short.filter(|subject| shows_cuts(subject, &state.program, cx.cluster));
+    let subject = short.unwrap_or_else(|| state.whole(forbid));
+    let problem = Problem {
+        sharded,
+        plain: &state.program,
+        cluster: cx.cluster,
+        counts: microbatches::counts(subject.module(&state.program), &subject.graph, options)?,
+        subject: &subject,
+        is_given,
+        recompute: Recompute::parse(options.text("recompute")),
+        schedule: Wanted::parse(options.text("schedule")),
+        groups: Groups::read(options.text("groups"), cx.cluster)?,
+        made,
+        to_beat,
+    };
+    (cx.progress)("place: trying stage counts");
+    let n_best = options.int("top") as usize;
+    let mut found = problem.best(n_stages)?;
+    if n_best > 1 && found.best.is_ok() {
+        (cx.progress)("place: ranking plans");
+        let (best, alternatives) = problem.ranked(found.best?, n_stages, n_best);
+        found = Found { best: Ok(best), alternatives, ..found };
+    }
+    Ok(found)
 }

@@ -36,7 +36,6 @@ pub mod top;
 mod units;
 
 use crate::plan_state::PlanState;
-use crate::shard::control::forbidden;
 use crate::shard::planning_input::PlanningInput;
 use already_placed::placed;
 use candidate::{Evaluated, Placement, pick};
@@ -48,7 +47,6 @@ use phzc_ir::{Diagnostic, Module, Result, notes};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::plan_note;
 use rayon::prelude::*;
-use representative_check::shows_cuts;
 use schedule::Wanted;
 use stage_search::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,44 +117,6 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let is_same = best.text == *module;
     *module = best.text;
     Ok(if is_same { Changed::No } else { Changed::Yes })
-}
-
-/// The best placement of one form of the program, and other plans if asked for; a plan that takes `to_beat`
-/// or longer is of no use.
-///
-/// # Errors
-/// When the options fit no plan.
-fn search(mut form: Form, options: &Options, cx: &mut Context, made: &Made, to_beat: f64) -> Result<Found> {
-    let (sharded, state) = (form.sharded, &mut form.state);
-    let (is_given, forbid, input) = (state.is_given(), forbidden(sharded), state.input.take());
-    let short = match input.filter(|input| input.short.is_some()) {
-        None if !is_given => PlanningInput::short(&state.program, forbid),
-        handed_on => handed_on,
-    };
-    let short = short.filter(|subject| shows_cuts(subject, &state.program, cx.cluster));
-    let subject = short.unwrap_or_else(|| state.whole(forbid));
-    let problem = Problem {
-        sharded,
-        plain: &state.program,
-        cluster: cx.cluster,
-        counts: microbatches::counts(subject.module(&state.program), &subject.graph, options)?,
-        subject: &subject,
-        is_given,
-        recompute: Recompute::parse(options.text("recompute")),
-        schedule: Wanted::parse(options.text("schedule")),
-        groups: Groups::read(options.text("groups"), cx.cluster)?,
-        made,
-        to_beat,
-    };
-    (cx.progress)("place: trying stage counts");
-    let (n_stages, n_best) = (options.int("stages") as usize, options.int("top") as usize);
-    let mut found = problem.best(n_stages)?;
-    if n_best > 1 && found.best.is_ok() {
-        (cx.progress)("place: ranking plans");
-        let (best, alternatives) = problem.ranked(found.best?, n_stages, n_best);
-        found = Found { best: Ok(best), alternatives, ..found };
-    }
-    Ok(found)
 }
 
 /// What placement decides over.

@@ -15,7 +15,8 @@ impl Writer<'_> {
         let (mut tilings, mut partials) = (Vec::new(), Vec::new());
         let operands: Vec<InstrId> = new.operands.to_vec();
         for (at, operand) in operands.into_iter().enumerate() {
-            let home = if roots.len() > 1 { self.stages.of[operand.index()] } else { stage };
+            // A new parameter is brought where the old one lies, which is the stage that makes it.
+            let home = self.stages.of[operand.index()];
             let own = &roots[self.stages.plan_of[home]];
             new.operands[at] = self.value(own.instr.operands[places[at]], Some(operand), home);
             let leaves = own.leaves(places[at]);
