@@ -2,7 +2,8 @@
 
 use super::after;
 use crate::testing::check;
-use phzc_ir::{Module, notes, parse, print};
+use phzc_ir::eval::{Array, Options as Run, Value, run};
+use phzc_ir::{DType, Module, notes, parse, print};
 
 /// A program of these float parameters, of one integer `n` and of a loss that depends on all floats.
 fn program(params: &[&str]) -> Module {
@@ -89,4 +90,75 @@ fn a_parameter_that_nothing_depends_on_has_zeros() {
     let module = after(&parse(text).expect("a program"), "grad{wrt=w}");
     let said = print(&module);
     assert!(said.contains("constant(0)") && !said.contains("cosine"), "{said}");
+}
+
+/// The results of a program after `grad{wrt=x}` at `x = 0.5`. Its loops take the sine of their second element
+/// three times; its instructions follow `start`, the first state of one.
+fn with_loops(instrs: &str) -> Vec<f64> {
+    let text = format!(
+        "body {{ s = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 c = f32[] get-tuple-element(s), index=1
+          one = s32[] constant(1) n = s32[] add(i, one) d = f32[] sine(c) ROOT r = (s32[], f32[]) tuple(n, d) }}
+        condition {{ s = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(3)
+          ROOT r = pred[] compare(i, n), direction=LT }}
+        ENTRY e {{ x = f32[] parameter(0) o = s32[] constant(0) start = (s32[], f32[]) tuple(o, x) {instrs} }}"
+    );
+    let module = after(&parse(&text).expect("a program"), "grad{wrt=x}");
+    let half = Array::from_vec(DType::F32, &[], vec![0.5_f32]).expect("a scalar");
+    let made = run(&module, &[Value::Array(half)], &Run::default()).expect("it can be run");
+    made.leaves().iter().map(|it| it.to_f64_vec()[0]).collect()
+}
+
+/// The sine of the sine of the sine of 0.5, and its slope.
+fn third_sine() -> [f64; 2] {
+    let (first, second) = (0.5f64.sin(), 0.5f64.sin().sin());
+    [second.sin(), 0.5f64.cos() * first.cos() * second.cos()]
+}
+
+fn is_near(found: &[f64], wanted: [f64; 2]) -> bool {
+    found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-6)
+}
+
+#[test]
+fn a_loss_may_be_an_element_of_a_loop() {
+    let made = with_loops("ROOT end = (s32[], f32[]) while(start), condition=condition, body=body");
+    assert_eq!((made.len(), made[0]), (3, 3.0));
+    assert!(is_near(&made[1..], third_sine()), "{made:?}");
+}
+
+#[test]
+fn a_loss_may_come_after_a_reader_of_a_whole_loop() {
+    let made = with_loops(
+        "end = (s32[], f32[]) while(start), condition=condition, body=body
+        held = (s32[], f32[]) opt-barrier(end) y = f32[] get-tuple-element(held), index=1
+        ROOT loss = f32[] negate(y)",
+    );
+    let [value, slope] = third_sine();
+    assert!(made.len() == 2 && is_near(&made, [-value, -slope]), "{made:?}");
+}
+
+/// The entry's instructions after `x = f32[2,3]`, and what is said of the one without a derivative.
+#[rustfmt::skip]
+const UNKNOWN: &[(&str, &str)] = &[
+    ("r = f32[2] reduce(x, zero), dimensions={1}, to_apply=twice", "its computation is no sum"),
+    ("i = f32[] reduce(x, zero), dimensions={0,1}, to_apply=add r = f32[2] reduce(x, i), dimensions={1}, to_apply=max", "its initial value depends"),
+    ("r = f32[2,1] reduce-window(x, zero), window={size=1x3}, to_apply=twice", "its computation is no sum"),
+    ("i = f32[] reduce(x, zero), dimensions={0,1}, to_apply=add r = f32[2,1] reduce-window(x, i), window={size=1x3}, to_apply=add", "its initial value depends"),
+    ("i = s32[1] constant({0}) u = f32[1,3] slice(x), slice={[0:1],[0:3]} r = f32[2,3] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=max", "its computation is no sum"),
+    ("i = s32[1] constant({0}) u = f32[1,3] slice(x), slice={[0:1],[0:3]} r = f32[2,3] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=set", "its computation is no sum"),
+];
+
+#[test]
+fn ops_without_a_derivative_are_refused() {
+    let shared = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+        max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
+        set { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+        twice { a = f32[] parameter(0) b = f32[] parameter(1) c = f32[] add(a, b) ROOT r = f32[] add(c, b) }";
+    for (instrs, wanted) in UNKNOWN {
+        let params = "x = f32[2,3] parameter(0) zero = f32[] constant(0)";
+        let loss = "s = f32[] convert(zero) t = f32[6] reshape(r) ROOT l = f32[] reduce(t, s), dimensions={0}, to_apply=add";
+        let n = if instrs.contains("f32[2,3] scatter") { 6 } else { 2 };
+        let loss = loss.replace("f32[6]", &format!("f32[{n}]"));
+        let said = check("grad{wrt=all}", &format!("{shared} ENTRY e {{ {params} {instrs} {loss} }}"));
+        assert!(said.contains(wanted), "{instrs}: {said}");
+    }
 }

@@ -55,6 +55,9 @@ const ARMS: &[(&str, &str)] = &[
 /// What no rule may touch, and why.
 #[rustfmt::skip]
 const NEAR: &[(&str, &str)] = &[
+    ("NaN is neither greater nor not greater", "x: f32[]; y: f32[]; c = pred[] compare(x, y), direction=GT; ROOT r = pred[] not(c)"),
+    ("NaN is not less or equal", "x: f32[]; y: f32[]; c = pred[] compare(x, y), direction=LE; ROOT r = pred[] not(c)"),
+    ("NaN is not greater or equal", "x: f32[]; y: f32[]; c = pred[] compare(x, y), direction=GE; ROOT r = pred[] not(c)"),
     ("the other extreme", "x: s8[]; z = s8[] constant(127); ROOT r = s8[] maximum(x, z)"),
     ("-1 / x is not -x", "x: f32[]; m = f32[] constant(-1); ROOT r = f32[] divide(m, x)"),
     ("one negative factor", "x: f32[]; y: f32[]; n = f32[] negate(x); ROOT r = f32[] multiply(n, y)"),
