@@ -5,7 +5,7 @@ pub mod layer_repeats;
 pub mod place;
 pub mod plan_state;
 #[cfg(test)]
-mod plans;
+mod plan_tests;
 pub mod shard;
 pub mod stop;
 #[cfg(test)]

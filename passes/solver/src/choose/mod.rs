@@ -7,7 +7,7 @@ mod copies;
 mod descend;
 mod dual;
 #[cfg(test)]
-mod effort;
+mod effort_tests;
 mod eliminate;
 mod ilp;
 mod kernel;

@@ -8,7 +8,7 @@ mod algos;
 mod caps;
 mod completion;
 #[cfg(test)]
-mod effort;
+mod effort_tests;
 mod exact;
 mod fill;
 mod interleave;
