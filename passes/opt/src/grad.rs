@@ -46,7 +46,7 @@ use activity::{Activity, Leaves};
 use phzc_ir::build::Builder;
 use phzc_ir::{InstrId, Module, Result};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
-use scope::Scope;
+use scope::{Scope, leaf_shape};
 use std::rc::Rc;
 use trips::Loops;
 
@@ -76,9 +76,10 @@ pub static PASS: Pass = Pass {
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     inline::flatten(module)?;
     module.put_entry_last();
+    // Before the loss is looked up: instructions get other numbers.
+    outputs::expose_loops(module);
     let loss = choice::loss(module, options.text("loss"))?;
     let wrt = choice::wrt(module, options.text("wrt"), &mut cx.warnings)?;
-    outputs::expose_loops(module);
     let loops = Rc::new(Loops::of(module));
     let (comp, root, n) = (module.entry, module.entry().root, module.entry().instrs.len());
     let is_wanted = |number: u32| wrt.iter().any(|param| param.number == number);
@@ -88,7 +89,8 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         Leaves::from_elem(is_wanted(number), leaves[number as usize])
     });
     let mut scope = Scope::new(comp, n, None, active, loops);
-    let one = b.scalar(b.dtype(loss.id), 1.0);
+    let dtype = leaf_shape(&b.instr(loss.id).shape, loss.leaf).dtype;
+    let one = b.scalar(dtype, 1.0);
     scope.give(&mut b, (loss.id, loss.leaf), one);
     scope.sweep(&mut b)?;
     let gradients: Vec<(u32, InstrId)> =

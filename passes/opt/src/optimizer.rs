@@ -179,9 +179,13 @@ fn header(module: &mut Module, donated: &[(usize, usize)]) {
 mod tests {
     use crate::testing::check;
     use insta::assert_snapshot;
+    use phzc_ir::eval::{Array, Options as Run, Value, run};
+    use phzc_ir::{DType, parse};
 
     const LOSS: &str = "HloModule m
 ENTRY e { w = f32[4] parameter(0) x = f32[4] parameter(1) ROOT loss = f32[] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }";
+
+    const LOSS_OF_W: &str = "ENTRY e { w = f32[] parameter(0) ROOT loss = f32[] sine(w) }";
 
     #[test]
     fn plain_descent_takes_a_rate_of_the_gradient_off() {
@@ -226,6 +230,54 @@ ENTRY e { w = f32[4] parameter(0) x = f32[4] parameter(1) ROOT loss = f32[] dot(
           ROOT tuple.11 = (f32[], f32[4], f32[4]) tuple(loss, subtract.10, add.6)
         }
         "#);
+    }
+
+    /// What a step makes of `w²` at 2, of its second moment 4 and its first 1, in its second step: loss, `w`,
+    /// both moments, steps.
+    fn second_step(options: &str) -> Vec<f64> {
+        let text = "ENTRY e { w = f64[] parameter(0) ROOT loss = f64[] multiply(w, w) }";
+        let options = format!("grad{{wrt=w}},optimizer{{{options},lr=0.1,beta1=0.5,beta2=0.75,eps=0.5}}");
+        let module = parse(&check(&options, text)).expect("what was printed");
+        let number =
+            |value: f64| Value::Array(Array::from_vec(DType::F64, &[], vec![value]).expect("a scalar"));
+        let steps = Value::Array(Array::from_vec(DType::S32, &[], vec![1]).expect("a scalar"));
+        let made = run(&module, &[number(2.0), number(1.0), number(4.0), steps], &Run::default());
+        made.expect("it can be run").leaves().iter().map(|array| array.to_f64_vec()[0]).collect()
+    }
+
+    #[test]
+    fn adam_divides_the_corrected_moments() {
+        let (m, v) = (0.5 * 1.0 + 0.5 * 4.0, 0.75 * 4.0 + 0.25 * 16.0);
+        let update = (m / 0.75) / ((v / 0.4375f64).sqrt() + 0.5);
+        assert_eq!(second_step("kind=adam"), [4.0, 2.0 - 0.1 * update, m, v, 2.0]);
+        assert_eq!(second_step("kind=adamw,decay=0.25"), [4.0, 2.0 - 0.1 * (update + 0.25 * 2.0), m, v, 2.0]);
+    }
+
+    #[test]
+    fn states_are_of_32_bits_or_more() {
+        for (dtype, state) in [("bf16", "f32"), ("f32", "f32"), ("f64", "f64")] {
+            let text =
+                format!("ENTRY e {{ w = {dtype}[] parameter(0) ROOT loss = {dtype}[] multiply(w, w) }}");
+            let made = check("grad{wrt=w},optimizer{kind=momentum}", &text);
+            assert!(made.contains(&format!("m.w = {state}[] parameter(1)")), "{made}");
+        }
+    }
+
+    #[test]
+    fn a_decay_of_1_forgets_nothing() {
+        assert_snapshot!(check("grad,optimizer{kind=momentum,momentum=1}", LOSS), @"error: `momentum` of `optimizer` must be a number from 0 to below 1, got `1`; in pass `optimizer`");
+        assert_snapshot!(check("grad,optimizer{kind=adam,beta2=-0.5}", LOSS), @"error: `beta2` of `optimizer` must be a number from 0 to below 1, got `-0.5`; in pass `optimizer`");
+    }
+
+    #[test]
+    fn a_parameter_is_updated_once() {
+        let twice = "ENTRY e { w = f32[] parameter(0) a = f32[] sine(w), frontend_attributes={phzc.grad=\"0\"} \
+                     b = f32[] cosine(w), frontend_attributes={phzc.grad=\"0\"} ROOT r = (f32[], f32[]) tuple(a, b) }";
+        assert_snapshot!(check("optimizer", twice), @"error: `w` has two gradients; in pass `optimizer`; add the losses up, and differentiate their sum");
+        let none = twice.replace("\"0\"", "\"1\"");
+        assert_snapshot!(check("optimizer", &none), @r#"error: the note `phzc.grad="1"` of `a` names no parameter; in pass `optimizer`"#);
+        let done = format!("HloModule m, input_output_alias={{ {{0}}: (0, {{}}, may-alias) }}\n{LOSS_OF_W}");
+        assert_snapshot!(check("grad,optimizer", &done), @"error: `w` is updated already; in pass `optimizer`; give the forward program, not a whole step");
     }
 
     #[test]

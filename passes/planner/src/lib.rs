@@ -4,6 +4,8 @@ pub mod fuse;
 pub mod layer_repeats;
 pub mod place;
 pub mod plan_state;
+#[cfg(test)]
+mod plan_tests;
 pub mod shard;
 pub mod stop;
 #[cfg(test)]

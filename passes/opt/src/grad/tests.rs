@@ -1,6 +1,8 @@
 //! Every rule against central differences, in 64-bit floats.
 
+mod choice;
 mod control;
+mod shapes;
 
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::build::Builder;

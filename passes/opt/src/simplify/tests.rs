@@ -1,5 +1,6 @@
 //! Every rule on the smallest program that shows it, and programs that no rule may touch.
 
+mod arms;
 mod cases;
 mod random;
 mod stays;

@@ -1,5 +1,7 @@
 //! The search against all plans of small chains.
 
+mod effort;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -6,6 +6,8 @@ mod contract;
 mod copies;
 mod descend;
 mod dual;
+#[cfg(test)]
+mod effort_tests;
 mod eliminate;
 mod ilp;
 mod kernel;

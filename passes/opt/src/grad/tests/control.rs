@@ -1,6 +1,7 @@
 //! Loops and branches against central differences.
 
 use super::check_program;
+use crate::testing::check;
 use phzc_ir::build::Builder;
 use phzc_ir::trip::trip_count;
 use phzc_ir::{CompId, DType, InstrId, Module, Opcode, Shape, print};
@@ -36,6 +37,12 @@ fn n_loops(module: &Module) -> usize {
     loops.inspect(|&(comp, id)| assert!(trip_count(module, comp, id).is_some())).count()
 }
 
+/// What the forward loops stack for the backward ones.
+fn stacks(module: &Module) -> Vec<&str> {
+    let names = module.comps.iter().flat_map(|comp| comp.instrs.iter().map(|instr| &*instr.name));
+    names.filter_map(|name| Some(name.split_once(".stack.")?.0)).collect()
+}
+
 #[test]
 fn loops_over_a_carry() {
     let module = check_loop(
@@ -55,6 +62,39 @@ fn loops_over_slices() {
         ROOT r = (s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3]) tuple(next, f, w, ms, xs)",
     );
     assert_eq!(n_loops(&module), 2);
+    assert_eq!(stacks(&module), ["f", "t", "c"], "b is read again");
+}
+
+#[test]
+fn what_is_cheap_is_computed_again_and_another_form_is_not_stacked() {
+    let module = check_loop(
+        "n = f64[] convert(i) k = f64[2,3] broadcast(n), dimensions={} t = f64[2,3] tanh(c) u = f64[3,2] transpose(t), dimensions={1,0}
+        q = f64[3,2] multiply(u, u) v = f64[2,3] reshape(q) f = f64[2,3] multiply(v, k)
+        ROOT r = (s32[], f64[2,3], f64[3,2], f64[3,2,3], f64[3,2,3]) tuple(next, f, w, ys, xs)",
+    );
+    assert_eq!(stacks(&module), ["t"]);
+}
+
+#[test]
+fn loops_that_never_run_or_run_too_often_are_refused() {
+    let said = |n: i64| {
+        check(
+            "grad{wrt=x}",
+            &format!(
+                "body {{ s = (s32[], f32[4294967296]) parameter(0) i = s32[] get-tuple-element(s), index=0 c = f32[4294967296] get-tuple-element(s), index=1
+                  one = s32[] constant(1) n = s32[] add(i, one) d = f32[4294967296] sine(c) ROOT r = (s32[], f32[4294967296]) tuple(n, d) }}
+                condition {{ s = (s32[], f32[4294967296]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant({n})
+                  ROOT r = pred[] compare(i, n), direction=LT }}
+                ENTRY e {{ x = f32[4294967296] parameter(0) o = s32[] constant(0) start = (s32[], f32[4294967296]) tuple(o, x)
+                  end = (s32[], f32[4294967296]) while(start), condition=condition, body=body c = f32[4294967296] get-tuple-element(end), index=1
+                  ROOT loss = f32[] dot(c, c), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}} }}"
+            ),
+        )
+    };
+    assert!(said(0).contains("it never runs"), "{}", said(0));
+    assert!(said(1).contains("stack"), "{}", said(1));
+    let many = said(2_000_000_000);
+    assert!(many.contains("what its trips make cannot be stacked"), "{many}");
 }
 
 #[test]

@@ -7,6 +7,8 @@
 mod algos;
 mod caps;
 mod completion;
+#[cfg(test)]
+mod effort_tests;
 mod exact;
 mod fill;
 mod interleave;

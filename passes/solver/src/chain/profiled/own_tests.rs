@@ -5,7 +5,7 @@ use super::*;
 use phzc_cost::aceso::{OpChoice, Own};
 use proptest::prelude::*;
 
-fn own(sizes: &[(u8, u8)], limit_mib: f64, is_overlapped: bool) -> Machine {
+pub(super) fn own(sizes: &[(u8, u8)], limit_mib: f64, is_overlapped: bool) -> Machine {
     let machine = machine(sizes, 2, limit_mib);
     let tied = vec![0, machine.chain.len() - 1];
     Machine { own: Some(Own { is_overlapped, memory_mib_per_ms: 50.0, tied }), ..machine }
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-const SIZES: [(u8, u8); 5] = [(2, 20), (3, 10), (1, 25), (2, 15), (4, 5)];
+pub(super) const SIZES: [(u8, u8); 5] = [(2, 20), (3, 10), (1, 25), (2, 15), (4, 5)];
 
 fn found(limits: Limits) -> Option<PipelinePlan> {
     best(&own(&SIZES, 1e6, false), &limited(limits, false)).map(|found| found.plan)
