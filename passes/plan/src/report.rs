@@ -15,7 +15,7 @@ mod tensors;
 mod tests;
 mod trace;
 
-pub use costs::{Cost, costs_of};
+pub use costs::{Bound, Cost, InstrCosts, costs_of};
 pub use price::products_secs;
 pub use trace::trace;
 
