@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use phzc_cost::Cluster;
 use phzc_io::{Failure, Io, deliver, files};
 use phzc_ir::{Diagnostic, Module, print};
-use phzc_passes::derive::{Facts, is_planned};
+use phzc_passes::derive::Facts;
 use phzc_passes::{report, stages};
 use serde::Deserialize;
 use std::path::Path;
@@ -53,10 +53,10 @@ pub(crate) fn emit(
             Ok(Emitted::Files(modules.chain([manifest]).collect()))
         }
         (Emit::Trace, Some(facts)) => Ok(Emitted::Text(report::trace(module, facts, cluster))),
-        (_, Some(facts)) if is_planned(module) => {
+        (_, Some(facts)) if remarks::is_priced(module) => {
             Ok(Emitted::Text(remarks::with_facts(module, facts, cluster)))
         }
-        _ => Ok(Emitted::Text(print(module))),
+        _ => Ok(Emitted::Text(remarks::text(module, cluster)?)),
     }
 }
 

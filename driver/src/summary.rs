@@ -6,6 +6,8 @@ use phzc_io::units::{bytes, percent, secs};
 use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage};
 
+mod parallelism;
+
 /// Collectives that are listed; the rest is summed up.
 const MAX_COLLECTIVES: usize = 8;
 /// Tensors that are listed.
@@ -40,7 +42,7 @@ fn headline(plan: &Plan) -> String {
     if plan.stages.len() > 1 || plan.n_microbatches > 1 {
         out += &format!(", {}, schedule {}", counted(plan.n_microbatches, "microbatch"), plan.schedule);
     }
-    out + "\n" + &planner(plan)
+    out + "\n" + &planner(plan) + &parallelism::text(plan)
 }
 
 /// What the planner says of its plan, in its own model, and how far the final text is from that.

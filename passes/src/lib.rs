@@ -16,7 +16,9 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use phzc_analysis::{batch, blocks, classes, graph, linear, merged, phase, repeats, roles, segments};
+pub use phzc_analysis::{
+    batch, block_notes, blocks, classes, graph, linear, merged, phase, repeats, roles, segments,
+};
 pub use phzc_audit::{check, verify};
 pub use phzc_opt::{dce, grad, inline, optimizer, simplify};
 pub use phzc_pass::manager::{Done, Hooks};

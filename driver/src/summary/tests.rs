@@ -18,6 +18,7 @@ fn sample() -> Plan {
         update_secs: 3e-4,
         memory_bytes: 9e10 / (1.0 + first as f64),
         parameter_bytes: 1e9,
+        parallelism: None,
     };
     let used = |index: usize| CollectiveUse {
         kind: "all-reduce".to_owned(),

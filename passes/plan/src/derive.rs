@@ -44,7 +44,9 @@ pub use sums::{is_linear, left, reductions};
 use crate::pricing::{AxisMask, Kernel};
 use ops::Deriver;
 use phzc_cost::Collective;
-use phzc_ir::{CompId, DType, InstrId, Layout, Module, Opcode, Product, Result, Work, flops};
+use phzc_ir::{
+    CompId, DType, FactorId, InstrId, Layout, MAX_AXES, Module, Opcode, Product, Result, Work, flops,
+};
 use smallvec::SmallVec;
 
 /// What the text of a module says about its plan.
@@ -75,6 +77,8 @@ pub struct InstrFacts {
     pub natures: SmallVec<[Nature; 1]>,
     /// Mesh axes that split its loops.
     pub axes: AxisMask,
+    /// Per mesh axis, the loop of its rule that it splits.
+    pub split: [Option<FactorId>; MAX_AXES],
     /// What one device does in one execution: flops of its part, bytes between memory and cores.
     pub work: Work,
     /// The loops of the product that it is, one device's part.

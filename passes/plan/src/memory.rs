@@ -11,6 +11,7 @@
 //! accumulators, in `lasting.rs`. `check` has its own figure, by a replay of all tasks, which is never
 //! larger. Bytes are those of XLA's unpadded buffers; fragmentation is in the device's usable fraction.
 
+mod by_instr;
 mod describe;
 mod held;
 mod lasting;
@@ -21,6 +22,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+pub use by_instr::memory_by_instr;
 pub use describe::{amount, at_peak, largest_at_peak};
 pub use shared::GroupMemory;
 

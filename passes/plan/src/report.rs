@@ -7,6 +7,7 @@
 //! ([`crate::derive::Nature`]).
 
 mod costs;
+mod parallelism;
 pub mod price;
 mod recompute;
 mod sends;
@@ -15,7 +16,8 @@ mod tensors;
 mod tests;
 mod trace;
 
-pub use costs::{Cost, costs_of};
+pub use costs::{Bound, Cost, InstrCosts, costs_of};
+pub use parallelism::Parallelism;
 pub use price::products_secs;
 pub use trace::trace;
 
@@ -101,6 +103,8 @@ pub struct Stage {
     /// Bytes of parameters among them.
     #[serde(serialize_with = "whole")]
     pub parameter_bytes: f64,
+    /// How it is parallel, in people's words; `None` where it has no product of the forward part.
+    pub parallelism: Option<Parallelism>,
 }
 
 /// All collectives of one kind over the same axes in one stage.
@@ -181,6 +185,13 @@ pub fn to_json(plan: &Plan) -> String {
 
 /// The figures of facts that are known already.
 pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
+    let mut plan = figures_of(module, facts, cluster);
+    parallelism::fill(module, facts, &mut plan.stages);
+    plan
+}
+
+/// The same without what only people read: how stages are parallel.
+pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let prices = price::stages(module, facts, cluster);
     let sends = sends::sends(module, facts, cluster);
     let header = &facts.header;
@@ -245,6 +256,7 @@ fn stages(
         n_in_flight: in_flight[index],
         memory_bytes: memory.stages[index].peak_bytes,
         parameter_bytes: memory.stages[index].parameter_bytes,
+        parallelism: None,
     };
     prices.iter().enumerate().map(stage).collect()
 }

@@ -103,7 +103,7 @@ impl Deriver<'_> {
         let partial: SmallVec<[AxisMask; 4]> = operands.iter().map(|(leaf, _)| leaf.partial).collect();
         let left = sums::left(&partial, &facts.leaves);
         let loops = loops(&rule, &arriving, (&results, left), &mesh);
-        facts.axes = loops.axes();
+        (facts.axes, facts.split) = (loops.axes(), loops.split);
         let n_parts: f64 = crate::pricing::axes_of(facts.axes).map(|axis| mesh.sizes[axis] as f64).product();
         facts.work = Work { bytes: 0.0, ..(view.instr.op.def().work)(view) * (1.0 / n_parts) };
         facts.product = product(view.instr.op, &rule, &loops, &mesh);

@@ -77,13 +77,24 @@ impl Sweep<'_> {
     }
 
     fn comp(&self, comp: CompId) -> Peak {
-        let Some(live) = &self.lives[comp.index()] else { return Peak::default() };
+        let mut peak = Peak::default();
+        self.walk(comp, &mut |id, bytes, _| {
+            if bytes > peak.bytes {
+                peak = Peak { bytes, at: Some(id) };
+            }
+        });
+        peak
+    }
+
+    /// Visits every instruction of a computation with the bytes in use while it runs, and how many of them
+    /// are inside the loop or the branches that it is.
+    pub fn walk(&self, comp: CompId, visit: &mut dyn FnMut(InstrId, f64, f64)) {
+        let Some(live) = &self.lives[comp.index()] else { return };
         let is_entry = comp == self.module.entry;
         let held = self.held.filter(|_| is_entry);
         let others_bytes = held.map_or(0.0, |held| held.others_bytes(self.group, self.n_held));
         let mut state = self.start(comp, live);
         state.now += others_bytes;
-        let mut peak = Peak::default();
         for (id, instr) in self.module.comp(comp).iter() {
             let made = self.made(comp, live, id, &state);
             let dying = &mut state.dying[id.index()];
@@ -92,14 +103,10 @@ impl Sweep<'_> {
             made.iter().for_each(|&(bytes, end, is_in_use)| state.free(bytes, end, is_in_use));
             let inside = if self.runs(comp, id) { self.inside(instr) } else { 0.0 };
             let others = if is_entry { self.others_bytes(id) - self.not_yet_bytes(id, &state) } else { 0.0 };
-            let all = state.now + inside + others;
-            if all > peak.bytes {
-                peak = Peak { bytes: all, at: Some(id) };
-            }
+            visit(id, state.now + inside + others, inside);
             state.now -= state.dying[id.index()].iter().sum::<f64>() + state.in_use[id.index()];
             state.now -= if held.is_some_and(|held| held.last == id.index()) { others_bytes } else { 0.0 };
         }
-        peak
     }
 
     /// What is there before the first instruction: parameters, arrivals, and what lasts.
@@ -191,18 +198,19 @@ impl Sweep<'_> {
     }
 
     /// Whether the group runs an instruction: all that a loop or a branch runs is of the stage that runs it.
-    fn runs(&self, comp: CompId, id: InstrId) -> bool {
+    pub fn runs(&self, comp: CompId, id: InstrId) -> bool {
         comp != self.module.entry || self.is_here(self.facts.comps[comp.index()][id.index()].stage)
     }
 
     /// What a loop's body or a branch needs beyond what it is passed.
     fn inside(&self, instr: &Instr) -> f64 {
-        let beyond = |comp: CompId| {
-            let params = self.module.comp(comp).params();
-            let passed: f64 = params.iter().map(|&id| self.own_bytes(comp, id, None)).sum();
-            (self.comp(comp).bytes - passed).max(0.0)
-        };
+        let beyond = |comp: CompId| (self.comp(comp).bytes - self.passed_bytes(comp)).max(0.0);
         control_flow(instr).into_iter().map(beyond).fold(0.0, f64::max)
+    }
+
+    /// Bytes that a loop's body or a branch is passed.
+    pub fn passed_bytes(&self, comp: CompId) -> f64 {
+        self.module.comp(comp).params().iter().map(|&id| self.own_bytes(comp, id, None)).sum()
     }
 
     fn own_bytes(&self, comp: CompId, id: InstrId, end: Option<usize>) -> f64 {

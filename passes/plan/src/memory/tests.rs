@@ -1,5 +1,6 @@
 //! How much memory a plan needs, by liveness.
 
+mod by_instr;
 mod in_flight;
 
 use super::*;

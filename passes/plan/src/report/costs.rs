@@ -1,53 +1,105 @@
-//! What single instructions take: the figures that dumps carry as remarks.
+//! What single instructions cost: the figures that dumps carry as remarks.
 
 use super::price::{first_dtype, local, op_runs, step_runs};
-use crate::derive::{Facts, Step, planned_comps};
-use crate::pricing::{self, AxisMask};
+use crate::derive::{Facts, InstrFacts, Nature, Step, planned_comps};
+use crate::memory::memory_by_instr;
+use crate::pricing::{self, AxisMask, Kernel, Local};
 use phzc_cost::{Cluster, Collective};
 use phzc_ir::{CompId, InstrId, Module};
-use std::collections::BTreeMap;
 
-/// Instructions that take a smaller share of all work have no entry: nobody looks for their time.
-const MIN_SHARE: f64 = 1e-3;
+/// What an instruction costs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InstrCosts {
+    /// What takes time: the kernel first, then the collectives.
+    pub parts: Vec<Cost>,
+    /// Bytes of its value on one device, of one microbatch.
+    pub value_bytes: f64,
+    /// Bytes in use on one device while it runs.
+    pub memory_bytes: f64,
+}
 
 /// A kernel or a collective of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// The collective and the mesh axes that it goes over; `None` for the kernel.
-    pub collective: Option<(Collective, AxisMask)>,
+    /// What it takes its time for.
+    pub bound: Bound,
     /// How often in one step: loops and microbatches multiplied out.
     pub times: u64,
     /// Seconds of one time.
     pub secs: f64,
+    /// Bytes of one time on one device: a kernel's memory traffic, a collective's message.
+    pub bytes: f64,
 }
 
-/// The costs of every instruction that takes a noticeable part of the step: the kernel first.
-pub fn costs_of(module: &Module, facts: &Facts, cluster: &Cluster) -> BTreeMap<(CompId, InstrId), Vec<Cost>> {
-    let total = |costs: &[Cost]| costs.iter().map(|cost| cost.secs * cost.times as f64).sum::<f64>();
-    let mut found = BTreeMap::new();
+/// What bounds a kernel, or that it is a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The matrix units.
+    Matrix,
+    /// The vector units.
+    Vector,
+    /// Memory traffic.
+    Memory,
+    /// Its launch, which takes longer than the rest.
+    Launch,
+    /// The collective and the mesh axes that it goes over.
+    Collective(Collective, AxisMask),
+}
+
+/// The costs of every instruction, by computation; none of computations that ops apply to scalars.
+pub fn costs_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<Vec<InstrCosts>> {
+    let memory = memory_by_instr(module, facts);
+    let mut found = vec![Vec::new(); module.comps.len()];
     for comp in planned_comps(module) {
-        for id in (0..module.comp(comp).instrs.len()).map(InstrId::new) {
-            found.insert((comp, id), costs(module, facts, cluster, comp, id));
-        }
+        let ids = (0..module.comp(comp).instrs.len()).map(InstrId::new);
+        let costs = |id: InstrId| InstrCosts {
+            parts: parts(module, facts, cluster, comp, id),
+            value_bytes: value_bytes(facts, &facts.comps[comp.index()][id.index()]),
+            memory_bytes: memory[comp.index()][id.index()],
+        };
+        found[comp.index()] = ids.map(costs).collect();
     }
-    let least = MIN_SHARE * found.values().map(|costs| total(costs)).sum::<f64>();
-    found.retain(|_, costs| total(costs) > 0.0 && total(costs) >= least);
     found
 }
 
-fn costs(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: InstrId) -> Vec<Cost> {
+fn parts(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: InstrId) -> Vec<Cost> {
     let (instr, own) = (module.comp(comp).instr(id), &facts.comps[comp.index()][id.index()]);
     let executions = facts.executions[comp.index()];
     let (op, moved) = (op_runs(facts, comp, id, instr), step_runs(facts, own));
-    let dtype = first_dtype(module, comp, instr);
-    let secs = pricing::op_secs(cluster, &local(own, dtype, op));
-    let kernel = Cost { collective: None, times: (op.times * executions) as u64, secs };
+    let local = local(own, first_dtype(module, comp, instr), op);
+    let kernel = Cost {
+        bound: bound(cluster, &local),
+        times: (op.times * executions) as u64,
+        secs: pricing::op_secs(cluster, &local),
+        bytes: local.work.bytes,
+    };
     let mesh = &facts.header.meshes[own.stage];
     let collective = |step: &Step| Cost {
-        collective: Some((step.kind, step.axes)),
+        bound: Bound::Collective(step.kind, step.axes),
         times: (moved.times * executions) as u64,
         secs: pricing::collective_secs(cluster, mesh, step.kind, step.axes, step.bytes * moved.share),
+        bytes: step.bytes * moved.share,
     };
     let all = std::iter::once(kernel).chain(own.steps.iter().map(collective));
     all.filter(|cost| cost.secs > 0.0).collect()
+}
+
+fn bound(cluster: &Cluster, local: &Local) -> Bound {
+    let device = &cluster.accelerator;
+    let (compute_secs, memory_secs) =
+        (pricing::compute_secs(cluster, local), device.memory_secs(local.work.bytes));
+    let is_launched = matches!(local.kernel, Kernel::Vector | Kernel::Matrix);
+    match local.kernel {
+        _ if is_launched && device.launch_secs > compute_secs.max(memory_secs) => Bound::Launch,
+        _ if compute_secs < memory_secs => Bound::Memory,
+        Kernel::Matrix => Bound::Matrix,
+        Kernel::Nothing | Kernel::Fused | Kernel::Vector => Bound::Vector,
+    }
+}
+
+/// Of what is there once per microbatch a part.
+fn value_bytes(facts: &Facts, own: &InstrFacts) -> f64 {
+    let n_parts = facts.header.n_microbatches as f64;
+    let share = |nature: Option<&Nature>| if nature == Some(&Nature::Part) { 1.0 / n_parts } else { 1.0 };
+    own.bytes.iter().enumerate().map(|(leaf, bytes)| bytes * share(own.natures.get(leaf))).sum()
 }

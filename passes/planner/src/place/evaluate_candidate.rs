@@ -327,7 +327,7 @@ impl Problem<'_> {
             self.schedule.note(&mut text);
         }
         let facts = derive(&text)?;
-        let plan = report::plan_of(&text, &facts, self.cluster);
+        let plan = report::figures_of(&text, &facts, self.cluster);
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
         let is_limited = cut.as_ref().is_some_and(|cut| cut.is_limited);
         let time_secs = plan.time_secs;

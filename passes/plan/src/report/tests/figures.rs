@@ -213,32 +213,35 @@ fn a_collective_over_a_part_of_the_batch_is_priced_per_microbatch_and_one_over_a
     let costs = costs_of(&module, &facts, &cluster);
     let of = |name: &str| {
         let (id, _) = module.entry().iter().find(|(_, it)| &*it.name == name).expect("it is there");
-        costs.get(&(module.entry, id)).cloned().unwrap_or_default()
+        costs[module.entry.index()][id.index()].clone()
     };
-    let kernel = |times, secs| Cost { collective: None, times, secs };
-    let moved = |kind, times, secs| Cost { collective: Some((kind, 1)), times, secs };
-    assert_eq!(of("all"), [moved(Collective::AllGather, 2, gather_secs)]);
-    assert_eq!(of("h"), [kernel(2, 128.5)]);
-    assert_eq!(of("s"), [kernel(2, 40.5), moved(Collective::AllReduce, 1, reduce_secs)]);
-    assert_eq!(of("v"), [kernel(1, 48.5)]);
-    assert_eq!(of("x"), []);
+    let kernel = |times, secs, bytes| Cost { bound: Bound::Memory, times, secs, bytes };
+    let moved = |kind, times, secs, bytes| Cost { bound: Bound::Collective(kind, 1), times, secs, bytes };
+    assert_eq!(of("all").parts, [moved(Collective::AllGather, 2, gather_secs, 64.0)]);
+    assert_eq!(of("h").parts, [kernel(2, 128.5, 128.0)]);
+    assert_eq!(of("s").parts, [kernel(2, 40.5, 40.0), moved(Collective::AllReduce, 1, reduce_secs, 16.0)]);
+    assert_eq!(of("v").parts, [kernel(1, 48.5, 48.0)]);
+    assert_eq!(of("x").parts, []);
+    // Of one microbatch: half of what a device has of `x`, and of all of it; sums and results are whole.
+    assert_eq!(["x", "all", "h", "s", "v"].map(|name| of(name).value_bytes), [32.0, 64.0, 128.0, 16.0, 16.0]);
+    let memory_bytes = costs[module.entry.index()].iter().map(|it| it.memory_bytes).fold(0.0, f64::max);
+    assert_eq!(memory_bytes, plan.stages[0].memory_bytes);
 }
 
 #[test]
-fn what_takes_less_than_a_thousandth_of_all_has_no_remark() {
-    let text = |n: usize| {
-        format!(
-            "HloModule m\nENTRY e {{ a = f32[4] parameter(0) b = f32[4] exponential(a) \
-             c = f32[{n}] parameter(1) d = f32[{n}] exponential(c) ROOT t = (f32[4], f32[{n}]) tuple(b, d) }}"
-        )
+fn a_kernel_is_bounded_by_its_units_its_traffic_or_its_launch() {
+    let bound = |size: usize, instr: &str| {
+        let text = format!(
+            "HloModule m\nENTRY e {{ a = bf16[{size},{size}] parameter(0) ROOT b = bf16[{size},{size}] {instr} }}"
+        );
+        let module = parse(&text).expect("legal");
+        let costs = costs_of(&module, &derive(&module).expect("no notes"), &cluster());
+        costs[module.entry.index()][1].parts[0].bound
     };
-    let n_named = |n: usize| {
-        let module = parse(&text(n)).expect("legal");
-        let facts = derive(&module).expect("no notes");
-        costs_of(&module, &facts, &one_byte_a_second()).len()
-    };
-    // 32.5 seconds of about 31 000, and of about 34 000.
-    assert_eq!((n_named(3_900), n_named(4_300)), (2, 1));
+    let product = "dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let of = |instr: &str| [64, 8192].map(|size| bound(size, instr));
+    assert_eq!(of("negate(a)"), [Bound::Launch, Bound::Memory]);
+    assert_eq!(of(product), [Bound::Launch, Bound::Matrix]);
 }
 
 #[test]
@@ -267,9 +270,8 @@ fn collectives_that_the_plan_does_not_mention_are_counted_as_often_as_they_run()
     assert_eq!((plan.n_implicit_collectives, counts), (5, vec![("all-gather", 5, 80.0)]));
     // A remark on `n` says so of its kernel and of its collective.
     let costs = costs_of(&module, &derive(&module).expect("a legal header"), &one_byte_a_second());
-    let times = |costs: &[Cost]| costs.iter().map(|cost| cost.times).collect::<Vec<_>>();
-    let found: Vec<Vec<u64>> = costs.values().map(|costs| times(costs)).filter(|it| it.len() > 1).collect();
-    assert_eq!(found, [[5, 5]]);
+    let times = costs.iter().flatten().map(|it| it.parts.iter().map(|cost| cost.times).collect::<Vec<_>>());
+    assert_eq!(times.filter(|it| it.len() > 1).collect::<Vec<_>>(), [[5, 5]]);
 }
 
 #[test]

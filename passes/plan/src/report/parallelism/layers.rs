@@ -1,0 +1,69 @@
+//! Layers per stage: the stretch of forward products that repeats.
+
+use crate::derive::{Facts, Phase, control_flow, is_added};
+use phzc_analysis::repeats::repeats;
+use phzc_ir::{CompId, FusionKind, Instr, Key, Module};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+
+/// Products that are compared at most, loops written out.
+const MAX_PRODUCTS: usize = 8192;
+
+/// Per stage: how many of the layers are in it, to a thousandth, for a cut may go through one. `None` where
+/// stretches of products that are alike, side by side, are less than half of all.
+pub fn layers(module: &Module, facts: &Facts) -> Option<Vec<f64>> {
+    let mut products = Vec::new();
+    collect(module, facts, module.entry, &mut products);
+    if products.len() > MAX_PRODUCTS {
+        return None;
+    }
+    let hashes: Vec<u64> = products.iter().map(|(hash, _)| *hash).collect();
+    let copies = repeats(&hashes);
+    let (_, first) = copies.first()?;
+    let n_repeated = first.len() * (copies.len() + 1);
+    // Query, key and value alone are no layers.
+    if 2 * n_repeated < products.len() {
+        return None;
+    }
+    let mut counts = vec![0.0; facts.header.meshes.len()];
+    for layer in std::iter::once(first).chain(copies.iter().map(|(copy, _)| copy)) {
+        let share = 1.0 / layer.len() as f64;
+        products[layer.clone()].iter().for_each(|&(_, stage)| counts[stage] += share);
+    }
+    Some(counts.into_iter().map(|count: f64| (count * 1e3).round() / 1e3).collect())
+}
+
+/// Forward products with their stages, as often as loops run them.
+fn collect(module: &Module, facts: &Facts, comp: CompId, found: &mut Vec<(u64, usize)>) {
+    for (id, instr) in module.comp(comp).iter() {
+        let own = &facts.comps[comp.index()][id.index()];
+        if own.phase != Phase::Forward || is_added(instr) || found.len() > MAX_PRODUCTS {
+            continue;
+        }
+        if instr.op.def().fusion == FusionKind::Matrix {
+            found.push((fingerprint(module, comp, instr), own.stage));
+        }
+        let start = found.len();
+        for callee in control_flow(instr).into_iter().filter(|&it| instr.comp(Key::Condition) != Some(it)) {
+            collect(module, facts, callee, found);
+            let n_times = facts.executions[callee.index()] / facts.executions[comp.index()].max(1.0);
+            let once = found[start..].to_vec();
+            let n_times = if once.is_empty() { 1 } else { (n_times as usize).clamp(1, MAX_PRODUCTS + 1) };
+            (1..n_times)
+                .take_while(|time| time * once.len() <= MAX_PRODUCTS)
+                .for_each(|_| found.extend(&once));
+        }
+    }
+}
+
+/// What layers that are alike have in common: op, types and sizes.
+fn fingerprint(module: &Module, comp: CompId, instr: &Instr) -> u64 {
+    let mut hasher = FxHasher::default();
+    instr.op.as_str().hash(&mut hasher);
+    let operands = instr.operands.iter().map(|&id| &module.comp(comp).instr(id).shape);
+    for array in operands.chain([&instr.shape]).filter_map(|shape| shape.as_array()) {
+        array.dtype.as_str().hash(&mut hasher);
+        array.dims.hash(&mut hasher);
+    }
+    hasher.finish()
+}
