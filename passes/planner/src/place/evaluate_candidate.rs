@@ -322,7 +322,7 @@ impl Problem<'_> {
         if cut.is_none() {
             materialize_plan::head(&mut text, n_stages, n_microbatches);
         }
-        self.made.add(text.entry().instrs.len());
+        self.control.written(text.entry().instrs.len());
         if n_stages > 1 {
             self.schedule.note(&mut text);
         }
