@@ -263,3 +263,6 @@ fn short(secs: f64) -> String {
         secs => format!("{:.2} us", 1e6 * secs),
     }
 }
+
+#[cfg(test)]
+mod tests;
