@@ -101,8 +101,9 @@ impl Problem<'_> {
         let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
         let of_mesh = |mesh: &Mesh| {
             // Who waits no longer for plans has a weaker bound soon.
-            let is_enough = |least: &Least| with_bubbles(least) >= to_beat || self.control.is_interrupted();
-            least_secs(&inputs, mesh, 1.0 / n_groups as f64, is_enough)
+            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| {
+                with_bubbles(least) >= to_beat || self.control.is_interrupted()
+            })
         };
         let meshes = self.meshes(n_devices);
         let all: Vec<Least> = meshes.par_iter().filter_map(of_mesh).collect();
