@@ -21,6 +21,7 @@ mod heterogeneous_stages;
 mod interleave;
 mod limits;
 mod materialize_plan;
+mod memory_ladder;
 mod microbatches;
 mod neighborhood_search;
 mod position;
@@ -252,7 +253,8 @@ impl Problem<'_> {
             // What is read as it was made is tried first: computing again is to be faster.
             false if self.counts[0] == 1 => match self.evaluated(|| self.as_sharded()) {
                 first if self.control.ends() => first,
-                first => first.or_faster(self.evaluated(|| self.unstaged())),
+                first @ Evaluated::Placed(_) => first.or_faster(self.evaluated(|| self.unstaged())),
+                _ => self.evaluated(|| self.unstaged().or_faster(self.with_less_memory())),
             },
             false => self.evaluated(|| self.unstaged()),
         }
