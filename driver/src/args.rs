@@ -54,6 +54,11 @@ pub struct Args {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub top: Option<u32>,
 
+    /// End the search once the best plan is so many percent above the lower bound, at most; short for
+    /// `place{gap=…}`
+    #[arg(long, value_name = "PERCENT")]
+    pub gap: Option<String>,
+
     /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules,
     /// docs/stages.md
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]

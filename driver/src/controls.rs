@@ -15,6 +15,7 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         ("--pin", shard::PASS.name, !args.pins.is_empty()),
         ("--explain", shard::PASS.name, !args.explain.is_empty()),
         ("--top", place::PASS.name, args.top.is_some()),
+        ("--gap", place::PASS.name, args.gap.is_some()),
     ];
     for (option, pass, _) in asked.iter().filter(|(.., is_given)| *is_given) {
         if !pipeline.steps.iter().any(|step| step.pass.name == *pass) {
@@ -28,13 +29,31 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         steps(&mut pipeline, shard::PASS.name).for_each(|step| add_pin(step, pin));
     }
     if let Some(top) = args.top {
-        if steps(&mut pipeline, place::PASS.name).any(|step| step.options.int("top") > 1) {
-            let error = Diagnostic::error("`--top` and `place{top=…}` say how many plans to list");
-            return Err(wrong("--passes", &args.passes, vec![error.help("leave one of them out")]));
-        }
-        steps(&mut pipeline, place::PASS.name).for_each(|step| set(step, "top", &top.to_string()));
+        place_with(args, &mut pipeline, ("top", "1"), "say how many plans to list", &top.to_string())?;
+    }
+    if let Some(gap) = &args.gap {
+        place::percent(gap).map_err(|error| wrong("--gap", gap, vec![error]))?;
+        place_with(args, &mut pipeline, ("gap", "0"), "say when the search ends", gap)?;
     }
     Ok(pipeline)
+}
+
+/// Sets an option of `place` that has an argument of the same name, unless it is set already: not what it is
+/// by default.
+fn place_with(
+    args: &Args,
+    pipeline: &mut Pipeline,
+    (option, default): (&'static str, &str),
+    purpose: &str,
+    value: &str,
+) -> Result<(), Failure> {
+    let pass = place::PASS.name;
+    if steps(pipeline, pass).any(|step| step.options.text(option) != default) {
+        let error = Diagnostic::error(format!("`--{option}` and `{pass}{{{option}=…}}` {purpose}"));
+        return Err(wrong("--passes", &args.passes, vec![error.help("leave one of them out")]));
+    }
+    steps(pipeline, pass).for_each(|step| set(step, option, value));
+    Ok(())
 }
 
 /// The steps that run a pass.

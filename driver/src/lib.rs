@@ -17,13 +17,17 @@ mod help;
 mod npz;
 mod remarks;
 mod session;
+mod signals;
 mod summary;
 mod verify;
 
 pub use phzc_frontends as frontend;
+pub use phzc_io::interrupt::Interrupt;
 pub use phzc_io::progress::on_terminal;
 pub use phzc_io::render::Source;
 pub use phzc_io::{Failure, Io};
+pub use signals::on_ctrl_c;
+
 pub use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, validate};
 
 use args::Args;

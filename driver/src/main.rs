@@ -1,6 +1,6 @@
 //! The `phzc` binary: hands the process' streams and arguments to the driver.
 
-use phzc_driver::{Io, on_terminal, run};
+use phzc_driver::{Interrupt, Io, on_ctrl_c, on_terminal, run};
 use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -23,12 +23,16 @@ fn main() -> ExitCode {
     keep_memory();
     let start = Instant::now();
     let is_terminal = stderr().is_terminal();
+    let interrupt = Interrupt::default();
+    // Without a handler Ctrl-C ends the process, as it does anyway while there is no plan.
+    let _ = on_ctrl_c(&interrupt);
     let mut io = Io {
         stdin: &mut stdin().lock(),
         stdout: &mut stdout().lock(),
         stderr: &mut stderr(),
         color: is_terminal,
         progress: if is_terminal { &on_terminal } else { &|_| {} },
+        interrupt: &interrupt,
         clock: &|| start.elapsed().as_secs_f64(),
     };
     ExitCode::from(run(std::env::args_os(), &mut io))

@@ -11,6 +11,7 @@ use phzc_ir::{Diagnostic, Module};
 use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, validate};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
+use phzc_passes::pass::Interrupt;
 use phzc_passes::{Context, Done, Pipeline, estimate, report};
 use std::path::Path;
 
@@ -61,7 +62,10 @@ fn compile(
     let dumps = Dumps::open(args, pipeline)?;
     let explain = args.explain.clone();
     let wants_artifacts = dumps.is_some();
-    let mut cx = Context { progress: io.progress, explain, wants_artifacts, ..Context::new(&cluster) };
+    let (progress, requests) = (io.progress, io.interrupt);
+    let (is_requested, has_plan) = (|| requests.is_requested(), || requests.has_result());
+    let interrupt = Interrupt { is_requested: &is_requested, has_plan: &has_plan };
+    let mut cx = Context { progress, interrupt, explain, wants_artifacts, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");

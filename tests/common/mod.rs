@@ -14,7 +14,7 @@ pub use phzc_testing::Random;
 
 use flate2::read::GzDecoder;
 use phzc_cost::Cluster;
-use phzc_driver::Io;
+use phzc_driver::{Interrupt, Io};
 use phzc_ir::Module;
 use phzc_passes::Context;
 use std::ffi::OsString;
@@ -39,6 +39,7 @@ pub fn phzc(args: &[impl AsRef<str>], stdin: &[u8]) -> Outcome {
         stderr: &mut stderr,
         color: false,
         progress: &|_| {},
+        interrupt: &Interrupt::default(),
         clock: &|| 0.0,
     };
     let args = args.iter().map(|arg| OsString::from(arg.as_ref()));

@@ -2,11 +2,13 @@
 //! their place.
 
 pub mod files;
+pub mod interrupt;
 pub mod json;
 pub mod progress;
 pub mod render;
 pub mod units;
 
+use interrupt::Interrupt;
 use phzc_ir::Diagnostic;
 use render::Source;
 use std::io::{Read, Write};
@@ -24,6 +26,8 @@ pub struct Io<'a> {
     pub color: bool,
     /// Called with a phrase when long work advances.
     pub progress: &'a (dyn Fn(&str) + Sync),
+    /// Whether the user wants the search to end.
+    pub interrupt: &'a Interrupt,
     /// Seconds since some fixed moment.
     pub clock: &'a dyn Fn() -> f64,
 }

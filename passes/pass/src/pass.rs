@@ -103,6 +103,22 @@ pub struct Context<'a> {
     pub alternatives: Vec<Alternative>,
     /// Called with a short phrase when long work advances.
     pub progress: &'a (dyn Fn(&str) + Sync),
+    /// What the user may ask for while a search runs.
+    pub interrupt: Interrupt<'a>,
+}
+
+/// A request to end a search early, which the caller hears of: passes read no signals.
+#[derive(Clone, Copy)]
+pub struct Interrupt<'a> {
+    /// Whether the best plan so far will do; asked between candidates.
+    pub is_requested: &'a (dyn Fn() -> bool + Sync),
+    /// Called once there is a plan that such a request would leave.
+    pub has_plan: &'a (dyn Fn() + Sync),
+}
+
+impl Interrupt<'_> {
+    /// Nobody interrupts.
+    pub const NEVER: Interrupt<'static> = Interrupt { is_requested: &|| false, has_plan: &|| {} };
 }
 
 impl<'a> Context<'a> {
@@ -118,6 +134,7 @@ impl<'a> Context<'a> {
             explanations: Vec::new(),
             alternatives: Vec::new(),
             progress: &|_| {},
+            interrupt: Interrupt::NEVER,
         }
     }
 }

@@ -29,7 +29,15 @@ pub static STOPS: &[StopInfo] = &[
     },
     StopInfo {
         name: "limit",
-        meaning: "as many plans have been made as `place{max-plans=…}` allows; another one may be up to the gap faster",
+        meaning: "as many candidates are evaluated as `place{max-plans=…}` allows; another plan may be up to the gap faster",
+    },
+    StopInfo {
+        name: "gap",
+        meaning: "the plan is as near to the bound as `--gap` asks for; another one may be up to the gap faster",
+    },
+    StopInfo {
+        name: "interrupted",
+        meaning: "the user ended the search (Ctrl-C); another plan may be up to the gap faster",
     },
 ];
 

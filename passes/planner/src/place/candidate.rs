@@ -1,6 +1,6 @@
 //! What became of the stage counts, and the best of them.
 
-use super::Made;
+use super::search_control::{End, SearchControl};
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_plan::derive::header;
 use phzc_plan::plan_note;
@@ -23,8 +23,8 @@ pub struct Placement {
     /// Whether it computes something again, or has microbatches.
     pub is_eased: bool,
     is_again: bool,
-    /// Whether more plans would have been made, had that been allowed.
-    pub is_limited: bool,
+    /// Why more plans were not made, had there been any.
+    pub end: Option<End>,
 }
 
 /// What became of one stage count.
@@ -62,12 +62,6 @@ impl Evaluated {
             }
             _ => {}
         }
-    }
-
-    /// The faster of two, unless no more texts may be made.
-    pub fn or_else_faster(self, made: &Made, other: impl FnOnce() -> Evaluated) -> Evaluated {
-        let is_done = made.is_limited() && matches!(self, Evaluated::Placed(_));
-        if is_done { self } else { self.or_faster(other()) }
     }
 
     /// The faster of two; of equal ones the first.
@@ -125,7 +119,6 @@ impl Staged {
         let n_microbatches = plan.n_microbatches;
         let is_eased = is_again || n_microbatches > 1;
         let cut_secs = plan.time_secs;
-        let is_limited = false;
         Placement {
             text,
             time_secs,
@@ -136,7 +129,7 @@ impl Staged {
             n_microbatches,
             is_eased,
             is_again,
-            is_limited,
+            end: None,
         }
     }
 }
@@ -147,8 +140,8 @@ impl Staged {
 /// Why there is none.
 pub fn pick(
     tried: impl Iterator<Item = Evaluated>,
-    bound_secs: impl Fn(&Placement) -> f64,
-    is_limited: bool,
+    bound_secs: impl FnOnce(&Placement) -> f64,
+    control: &SearchControl,
 ) -> Result<Placement> {
     let (mut best, mut refusal): (Option<Placement>, Option<Diagnostic>) = (None, None);
     for result in tried {
@@ -164,8 +157,9 @@ pub fn pick(
     }
     let mut best =
         best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
-    best.is_limited = is_limited;
-    best.note(bound_secs(&best));
+    let bound_secs = bound_secs(&best);
+    best.end = control.ended();
+    best.note(bound_secs);
     Ok(best)
 }
 
@@ -192,23 +186,32 @@ impl Placement {
         self.is_again
     }
 
-    /// Adds what was decided to the plan's note.
-    pub(super) fn note(&mut self, bound_secs: f64) {
+    /// Whether it is the whole batch on all devices.
+    fn is_whole(&self) -> bool {
+        let plan = plan_note::read(&self.text);
+        self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1)
+    }
+
+    /// Seconds of a step in the model that bounds it. What `shard` planned is the whole batch on all devices,
+    /// each value made once: nothing else is of its model.
+    pub(super) fn planned_secs(&self) -> f64 {
         let plan = plan_note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
-        let is_whole = self.n_stages == 1 && plan.get("n_microbatches").is_some_and(|count| *count == 1);
-        // What `shard` planned is the whole batch on all devices, each value made once: nothing else is of
-        // its model.
-        let planned_secs = noted.filter(|_| is_whole && !self.is_eased).unwrap_or(self.time_secs);
+        noted.filter(|_| self.is_whole() && !self.is_eased).unwrap_or(self.time_secs)
+    }
+
+    /// Adds what was decided to the plan's note.
+    pub(super) fn note(&mut self, bound_secs: f64) {
+        let (is_whole, planned_secs) = (self.is_whole(), self.planned_secs());
         let bound_secs = bound_secs.min(planned_secs);
         let gap = (planned_secs - bound_secs) / planned_secs;
         let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
-        let stop = match is_own_bound {
+        let stop = match (self.end, is_own_bound) {
             _ if is_whole && gap <= 1e-9 => "optimal",
-            _ if self.is_limited => "limit",
-            true if self.is_eased => "memory-gap",
-            true => self.stop.as_str(),
-            false => "stages-open",
+            (Some(end), _) => end.as_str(),
+            (None, true) if self.is_eased => "memory-gap",
+            (None, true) => self.stop.as_str(),
+            (None, false) => "stages-open",
         };
         let gap = if gap <= 1e-9 { 0.0 } else { gap };
         let figures = [

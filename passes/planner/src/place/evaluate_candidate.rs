@@ -162,7 +162,13 @@ impl Problem<'_> {
     ///
     /// The chain only estimates memory. When no cut fits by its estimate, there is none, but of a `new` text
     /// the one that needs least is tried all the same.
-    fn cut(&self, draft: &Draft, n_stages: usize, limits: &Limits, is_new: bool) -> Result<Option<Staged>> {
+    pub(super) fn cut(
+        &self,
+        draft: &Draft,
+        n_stages: usize,
+        limits: &Limits,
+        is_new: bool,
+    ) -> Result<Option<Staged>> {
         let text = &draft.text;
         if draft.is_whole && self.subject.short.is_some() && self.counts[0] == 1 {
             // As `shard` left it; if that needs too much, what stands for it is laid out anew.
@@ -322,7 +328,7 @@ impl Problem<'_> {
         if cut.is_none() {
             materialize_plan::head(&mut text, n_stages, n_microbatches);
         }
-        self.made.add(text.entry().instrs.len());
+        self.control.written(text.entry().instrs.len());
         if n_stages > 1 {
             self.schedule.note(&mut text);
         }

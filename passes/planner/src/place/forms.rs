@@ -8,7 +8,8 @@ use super::device_groups::Groups;
 use super::microbatches;
 use super::representative_check::shows_cuts;
 use super::schedule::Wanted;
-use super::{Made, Problem, Recompute};
+use super::search_control::SearchControl;
+use super::{Problem, Recompute};
 use crate::plan_state::PlanState;
 use crate::shard::control::{asked_again, forbidden};
 use crate::shard::planning_input::PlanningInput;
@@ -17,6 +18,8 @@ use phzc_ir::{Module, Result, notes};
 use phzc_opt::unroll::unrolled;
 use phzc_pass::alternative::Alternative;
 use phzc_pass::pass::{Context, Options};
+use phzc_plan::plan_note;
+use serde_json::Value;
 
 /// A plan of unrolled loops takes at most so much of the seconds of one that keeps them: the rest is worth a
 /// text as many times longer as there are layers.
@@ -40,10 +43,10 @@ impl Found {
         self.best.as_ref().map_or(f64::INFINITY, |best| best.time_secs)
     }
 
-    /// The plan that keeps its loops, if it takes less than `to_beat`; with the bound of both.
-    fn or_kept(self, kept: Found, to_beat: f64) -> Found {
-        let lower_bound_secs = self.lower_bound_secs.min(kept.lower_bound_secs);
-        let mut found = if kept.time_secs() < to_beat { kept } else { self };
+    /// The same, with what bounds the plans of another form.
+    fn bounded(self, bound_secs: f64) -> Found {
+        let lower_bound_secs = self.lower_bound_secs.min(bound_secs);
+        let mut found = self;
         if let Ok(best) = &mut found.best {
             best.note(lower_bound_secs);
         }
@@ -55,19 +58,30 @@ impl Found {
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn best(written: Form, options: &Options, cx: &mut Context, made: &Made) -> Result<Found> {
+pub(super) fn best(
+    written: Form,
+    options: &Options,
+    cx: &mut Context,
+    control: &SearchControl,
+) -> Result<Found> {
     let n_stages = options.int("stages") as usize;
     let other = if written.state.is_given() { None } else { unrolled_form(&written, cx)? };
     let Some((sharded, state)) = other else {
-        return search(written, n_stages, options, cx, made, f64::INFINITY);
+        return search(written, n_stages, options, cx, control, f64::INFINITY);
     };
-    let unrolled = search(Form { sharded: &sharded, state }, n_stages, options, cx, made, f64::INFINITY)?;
-    if n_stages > 1 || made.is_limited() {
-        return Ok(unrolled);
+    let kept_secs = plan_note::read(written.sharded).get("lower_bound_secs").and_then(Value::as_f64);
+    let kept_secs = kept_secs.filter(|_| n_stages <= 1).unwrap_or(f64::INFINITY);
+    control.bounded_beside(kept_secs);
+    let form = Form { sharded: &sharded, state };
+    let unrolled = search(form, n_stages, options, cx, control, f64::INFINITY)?;
+    if n_stages > 1 || control.ended().is_some() {
+        return Ok(unrolled.bounded(kept_secs));
     }
+    control.bounded_beside(unrolled.lower_bound_secs);
     let to_beat = unrolled.time_secs() / WORTH;
-    match search(written, 1, options, cx, made, to_beat) {
-        Ok(kept) => Ok(unrolled.or_kept(kept, to_beat)),
+    match search(written, 1, options, cx, control, to_beat) {
+        Ok(kept) if kept.time_secs() < to_beat => Ok(kept.bounded(unrolled.lower_bound_secs)),
+        Ok(kept) => Ok(unrolled.bounded(kept.lower_bound_secs)),
         // Options that no single stage has: groups of devices, interleaved stages.
         Err(_) => Ok(unrolled),
     }
@@ -101,7 +115,7 @@ fn search(
     n_stages: usize,
     options: &Options,
     cx: &mut Context,
-    made: &Made,
+    control: &SearchControl,
     to_beat: f64,
 ) -> Result<Found> {
     let (sharded, state) = (form.sharded, &mut form.state);
@@ -122,7 +136,7 @@ fn search(
         recompute: Recompute::parse(options.text("recompute")),
         schedule: Wanted::parse(options.text("schedule")),
         groups: Groups::read(options.text("groups"), cx.cluster)?,
-        made,
+        control,
         to_beat,
     };
     (cx.progress)("place: trying stage counts");

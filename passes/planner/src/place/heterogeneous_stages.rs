@@ -87,7 +87,10 @@ impl Problem<'_> {
             let help = "ask for a number of stages that divides the devices";
             Some(Evaluated::Impossible(Diagnostic::error(message).help(help)))
         };
-        self.unequal(sketches, wanted, tried).or_else(none)
+        self.control.know(1);
+        let found = self.unequal(sketches, wanted, tried);
+        found.as_ref().map_or_else(|| self.control.skipped(), |found| self.control.evaluated(found));
+        found.or_else(none)
     }
 
     fn unequal(&self, sketches: &[Sketch], wanted: usize, tried: &[Evaluated]) -> Option<Evaluated> {

@@ -22,12 +22,14 @@ mod heterogeneous_stages;
 mod interleave;
 mod limits;
 mod materialize_plan;
+mod memory_ladder;
 mod microbatches;
 mod neighborhood_search;
 mod position;
 mod recompute;
 mod representative_check;
 mod schedule;
+mod search_control;
 mod stage_lower_bounds;
 mod stage_search;
 #[cfg(test)]
@@ -43,11 +45,14 @@ use device_groups::Groups;
 use forms::{Form, Found};
 use neighborhood_search::Neighborhood;
 use phzc_cost::{Cluster, Schedule};
-use phzc_ir::{Diagnostic, Module, Result, notes};
+use phzc_ir::{Diagnostic, Module, Result, counted, notes};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::plan_note;
 use rayon::prelude::*;
 use schedule::Wanted;
+pub use search_control::percent;
+use search_control::{End, SearchControl};
+use stage_lower_bounds::LowerBounds;
 use stage_search::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -86,12 +91,8 @@ pub static PASS: Pass = Pass {
             default: "1",
             help: "how many plans to list, the best first: each has other numbers of stages or microbatches, or another schedule",
         },
-        OptionInfo {
-            name: "max-plans",
-            kind: OptionKind::Int { min: 0, max: 1 << 20 },
-            default: "0",
-            help: "once a plan fits, no more texts are made than so many; 0 is no limit",
-        },
+        search_control::MAX_PLANS,
+        search_control::GAP,
         device_groups::OPTION,
     ],
     run,
@@ -107,12 +108,16 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Ok(placed);
     }
     let state = PlanState::of(module, cx)?;
-    let made = Made::new(options.int("max-plans") as usize);
-    let found = forms::best(Form { sharded: module, state }, options, cx, &made)?;
+    let control = SearchControl::new(options, cx);
+    let found = forms::best(Form { sharded: module, state }, options, cx, &control)?;
     let mut best = found.best?;
     cx.alternatives = found.alternatives;
     if options.text("recompute") != "auto" {
         plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
+    }
+    if control.ended() == Some(End::Interrupted) {
+        let n_candidates = counted(control.n_evaluated(), "candidate");
+        cx.warnings.push(Diagnostic::warning(format!("interrupted: the best plan of {n_candidates}")));
     }
     let is_same = best.text == *module;
     *module = best.text;
@@ -136,41 +141,10 @@ struct Problem<'a> {
     recompute: Recompute,
     schedule: Wanted,
     groups: Groups,
-    /// The texts that were written so far.
-    made: &'a Made,
+    /// How far the search is, and what ends it early.
+    control: &'a SearchControl<'a>,
     /// A plan that takes so many seconds or more is of no use.
     to_beat: f64,
-}
-
-/// What has been written so far.
-struct Made {
-    /// Instructions of all texts.
-    n_instrs: AtomicUsize,
-    n_texts: AtomicUsize,
-    /// The most texts that the user allows; 0 is no limit.
-    most_texts: usize,
-}
-
-impl Made {
-    fn new(most_texts: usize) -> Made {
-        Made { n_instrs: AtomicUsize::new(0), n_texts: AtomicUsize::new(0), most_texts }
-    }
-
-    fn add(&self, n_instrs: usize) {
-        self.n_instrs.fetch_add(n_instrs, Ordering::Relaxed);
-        self.n_texts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Adds what has been written for a part of the search.
-    fn join(&self, other: &Made) {
-        self.n_instrs.fetch_add(other.n_instrs.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.n_texts.fetch_add(other.n_texts.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    /// Whether as many texts have been made as the user allows.
-    fn is_limited(&self) -> bool {
-        self.most_texts > 0 && self.n_texts.load(Ordering::Relaxed) >= self.most_texts
-    }
 }
 
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text
@@ -204,7 +178,7 @@ impl Recompute {
 impl Problem<'_> {
     /// Whether so much has been written that a text which fits must do.
     fn is_spent(&self) -> bool {
-        self.made.n_instrs.load(Ordering::Relaxed) > MAX_WRITTEN || self.made.is_limited()
+        self.control.n_instrs() > MAX_WRITTEN || self.control.ends()
     }
 
     /// The numbers of stages to try, `wanted` or any (0): one stage, and several.
@@ -254,11 +228,23 @@ impl Problem<'_> {
     /// All devices as one stage.
     fn one_stage(&self) -> Evaluated {
         match self.is_late() {
-            true => self.as_sharded(),
+            true => self.evaluated(|| self.as_sharded()),
             // What is read as it was made is tried first: computing again is to be faster.
-            false if self.counts[0] == 1 => self.as_sharded().or_else_faster(self.made, || self.unstaged()),
-            false => self.unstaged(),
+            false if self.counts[0] == 1 => match self.evaluated(|| self.as_sharded()) {
+                first if self.control.ends() => first,
+                first @ Evaluated::Placed(_) => first.or_faster(self.evaluated(|| self.unstaged())),
+                _ => self.evaluated(|| self.unstaged().or_faster(self.with_less_memory())),
+            },
+            false => self.evaluated(|| self.unstaged()),
         }
+    }
+
+    /// One candidate more, evaluated.
+    fn evaluated(&self, evaluate: impl FnOnce() -> Evaluated) -> Evaluated {
+        self.control.know(1);
+        let found = evaluate();
+        self.control.evaluated(&found);
+        found
     }
 
     /// Layouts for some numbers of stages, each unless it provably takes `best_secs` or longer; one stage is
@@ -270,7 +256,13 @@ impl Problem<'_> {
         best_secs: f64,
     ) -> Vec<(usize, std::result::Result<Sketched<'p>, Evaluated>)> {
         let problem = |count: usize| if count == 1 { alone } else { self };
-        counts.par_iter().map(|&count| (count, problem(count).sketched(count, best_secs))).collect()
+        let n_done = AtomicUsize::new(0);
+        let sketched = |&count: &usize| {
+            let sketched = problem(count).sketched(count, best_secs);
+            self.control.laid_out(n_done.fetch_add(1, Ordering::Relaxed) + 1, counts.len());
+            (count, sketched)
+        };
+        counts.par_iter().map(sketched).collect()
     }
 
     /// The best placement on `wanted` stages, or on any number of them (0).
@@ -278,44 +270,62 @@ impl Problem<'_> {
         let (one, many) = self.stage_counts(wanted)?;
         let (alone, others, all) = (self.alone(), Neighborhood::of(self), [&one[..], &many].concat());
         let unsketched = || -> Vec<Evaluated> { one.iter().map(|_| alone.one_stage()).collect() };
+        let mut bounds = LowerBounds::new(&one, &many);
         let is_long = self.is_late() && !self.is_given && self.sharded.entry().instrs.len() > LONG;
+        let is_long = is_long && !self.control.may_end();
         let (mut tried, early) = match is_long {
             true => rayon::join(unsketched, || self.sketched_all(&alone, &all, f64::INFINITY)),
             false => (unsketched(), Vec::new()),
         };
+        tried.iter().for_each(|tried| bounds.learn(self, tried));
         let best = tried.iter().map(Evaluated::time_secs).fold(self.to_beat, f64::min);
         let is_open =
             !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
         let some = if is_open { &all[..] } else { &many[..] };
-        let least = self.least_all(&many, best);
-        let some: Vec<usize> =
-            some.iter().copied().filter(|count| is_open_at(&least, *count, best)).collect();
+        let some: Vec<usize> = some.iter().copied().filter(|count| bounds.is_open_at(*count, best)).collect();
         let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
-        let best = try_all(&mut sketches, best, &mut tried);
-        tried.extend(self.otherwise(&others, &sketches, &tried));
+        let best = self.try_all(&mut sketches, best, &mut tried, &mut bounds);
+        tried.extend(self.otherwise(&others, &sketches, &tried, &mut bounds));
         if self.may_be_unequal(wanted) {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
         }
         if self.is_late() && best.is_infinite() && self.recompute != Recompute::All {
-            tried.extend(one.iter().map(|_| alone.unstaged()));
+            tried.extend(one.iter().map(|_| alone.evaluated(|| alone.unstaged())));
         }
-        let bound = |best: &Placement| self.bound_secs(best, &one, &least, &many);
-        let found = pick(tried.into_iter(), bound, self.made.is_limited());
+        let bound = |best: &Placement| bounds.of_all(self, best);
+        let found = pick(tried.into_iter(), bound, self.control);
         let lower_bound_secs = match &found {
             Ok(best) => best.lower_bound_secs(),
-            Err(_) => self.unbeaten_secs(&all, &least),
+            Err(_) => bounds.unbeaten(self),
         };
         let best = found.map_err(|error| self.groups.explained(error));
         Ok(Found { best, lower_bound_secs, alternatives: Vec::new() })
     }
-}
 
-/// Whether a number of stages may beat a plan.
-fn is_open_at(least: &[(usize, f64)], count: usize, best_secs: f64) -> bool {
-    least.iter().all(|&(other, secs)| other != count || secs < best_secs)
+    /// Tries sketches, those that promise most first; seconds of the best placement so far.
+    fn try_all(
+        &self,
+        sketches: &mut [Sketch],
+        mut best: f64,
+        tried: &mut Vec<Evaluated>,
+        bounds: &mut LowerBounds,
+    ) -> f64 {
+        sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+        self.control.know(sketches.len());
+        for sketch in &*sketches {
+            let found = sketch.tried(best);
+            if found.time_secs() < best {
+                bounds.learn(self, &found);
+                best = found.time_secs();
+            }
+            tried.push(found);
+            tried.iter_mut().for_each(|tried| tried.drop_slower(best));
+        }
+        best
+    }
 }
 
 /// The layouts that were found, and those that need less memory where these need much.
@@ -353,16 +363,4 @@ fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
     let some: Vec<Limited> = all.into_iter().enumerate().filter(is_worth).map(|(_, it)| it.1).collect();
     let found: Vec<Vec<Sketch>> = some.par_iter().map(Limited::sketches).collect();
     found.into_iter().flatten().collect()
-}
-
-/// Tries sketches, those that promise most first; seconds of the best placement so far.
-fn try_all(sketches: &mut [Sketch], mut best: f64, tried: &mut Vec<Evaluated>) -> f64 {
-    sketches.sort_by(|a, b| a.secs.total_cmp(&b.secs));
-    for sketch in &*sketches {
-        let found = sketch.tried(best);
-        best = best.min(found.time_secs());
-        tried.push(found);
-        tried.iter_mut().for_each(|tried| tried.drop_slower(best));
-    }
-    best
 }

@@ -2,6 +2,7 @@
 //! percent or two off.
 
 use super::candidate::Evaluated;
+use super::stage_lower_bounds::LowerBounds;
 use super::stage_search::Sketch;
 use super::{LONG, Problem, Recompute};
 
@@ -51,6 +52,7 @@ impl Problem<'_> {
         others: &'s Neighborhood<'s>,
         sketches: &[Sketch<'s>],
         tried: &[Evaluated],
+        bounds: &mut LowerBounds,
     ) -> Vec<Evaluated> {
         let n_instrs = self.sharded.entry().instrs.len();
         let most = if n_instrs <= LONG { MIN_OTHERWISE.max(MAX_INSTRS / n_instrs) } else { 0 };
@@ -67,9 +69,18 @@ impl Problem<'_> {
                 .collect::<Vec<_>>()
         };
         let mut found: Vec<Evaluated> = Vec::new();
-        for sketch in some.iter().flat_map(|sketch| [again(sketch), recounted(sketch)].concat()) {
-            let known = tried.iter().chain(&found).map(Evaluated::time_secs).fold(f64::INFINITY, f64::min);
-            found.push(sketch.tried(known));
+        for sketch in some {
+            let beside = [again(sketch), recounted(sketch)].concat();
+            self.control.know(beside.len());
+            for sketch in beside {
+                let known =
+                    tried.iter().chain(&found).map(Evaluated::time_secs).fold(f64::INFINITY, f64::min);
+                let evaluated = sketch.tried(known);
+                if evaluated.time_secs() < known {
+                    bounds.learn(self, &evaluated);
+                }
+                found.push(evaluated);
+            }
         }
         found
     }

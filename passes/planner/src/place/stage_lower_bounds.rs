@@ -1,7 +1,7 @@
 //! What no plan takes less than: on stages with equal numbers of devices per number of microbatches, and
 //! block by block on stages of several sizes.
 
-use super::candidate::Placement;
+use super::candidate::{Evaluated, Placement};
 use super::{Problem, Recompute};
 use crate::shard::control::asked_mesh;
 use crate::shard::model::Input;
@@ -9,6 +9,78 @@ use crate::shard::{Least, block_floors, least_secs, meshes};
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
+
+/// What is known of the least seconds of every number of device groups.
+pub struct LowerBounds {
+    /// Whether one group is among them.
+    has_one: bool,
+    many: Vec<usize>,
+    known: Vec<(usize, f64)>,
+}
+
+impl LowerBounds {
+    /// Of these numbers, nothing yet.
+    pub fn new(one: &[usize], many: &[usize]) -> LowerBounds {
+        LowerBounds { has_one: !one.is_empty(), many: many.to_vec(), known: Vec::new() }
+    }
+
+    /// Works out what bounds all plans now that there is one to beat.
+    pub fn learn(&mut self, problem: &Problem, best: &Evaluated) {
+        if let Evaluated::Placed(best) = best {
+            self.add(problem, best);
+            problem.control.bounded(self.least(problem, best));
+        }
+    }
+
+    /// Whether a number of groups may beat a plan.
+    pub fn is_open_at(&self, n_groups: usize, best_secs: f64) -> bool {
+        self.of(n_groups).is_none_or(|secs| secs < best_secs)
+    }
+
+    /// No plan with these numbers of groups takes less. Stages with different numbers of devices count where
+    /// the best plan has them.
+    pub fn of_all(&mut self, problem: &Problem, best: &Placement) -> f64 {
+        self.add(problem, best);
+        let unequal = best.is_unequal().then(|| problem.unequal_floor_secs());
+        unequal.into_iter().fold(self.least(problem, best), f64::min)
+    }
+
+    /// No plan with these numbers of groups takes less, where none was found that beats the problem's.
+    pub fn unbeaten(&mut self, problem: &Problem) -> f64 {
+        if problem.to_beat.is_infinite() {
+            return 0.0;
+        }
+        let all = self.has_one.then_some(1).into_iter().chain(self.many.iter().copied());
+        let new: Vec<usize> = all.filter(|count| self.of(*count).is_none()).collect();
+        self.known.extend(problem.least_all(&new, problem.to_beat));
+        self.known.iter().map(|it| it.1).fold(problem.to_beat, f64::min)
+    }
+
+    fn of(&self, n_groups: usize) -> Option<f64> {
+        self.known.iter().find(|(known, _)| *known == n_groups).map(|it| it.1)
+    }
+
+    /// Adds what is needed to bound plans that beat one; of one group `shard` has bounded its own kind.
+    fn add(&mut self, problem: &Problem, best: &Placement) {
+        let needs_one = self.has_one && !best.is_plain();
+        let all = needs_one.then_some(1).into_iter().chain(self.many.iter().copied());
+        let new: Vec<usize> = all.filter(|count| self.of(*count).is_none()).collect();
+        if !new.is_empty() {
+            problem.control.bounding();
+            self.known.extend(problem.least_all(&new, best.time_secs));
+        }
+    }
+
+    /// The least of what is known; of one group what `shard` noted, if the plan is of its kind.
+    fn least(&self, problem: &Problem, best: &Placement) -> f64 {
+        let of_one = match self.has_one && best.is_plain() {
+            true => Some(problem.noted_bound().lower_bound_secs),
+            false => self.of(1),
+        };
+        let of_many = self.many.iter().filter_map(|&count| self.of(count));
+        of_many.chain(of_one).fold(f64::INFINITY, f64::min)
+    }
+}
 
 impl Problem<'_> {
     /// No plan on `n_groups` equal device groups takes less, whatever layouts, cuts, microbatches, schedule
@@ -19,45 +91,16 @@ impl Problem<'_> {
         let others = if n_groups == 1 { &[] } else { &self.counts[1..] };
         // To run in more microbatches takes no less work: more launches of smaller kernels.
         let least = |&count: &usize| match self.with_bubbles(n_groups, count, &first) {
-            secs if secs >= to_beat => secs,
+            secs if secs >= to_beat || self.control.is_interrupted() => secs,
             _ => self.least_with(n_groups, count, to_beat).0,
         };
         let all = others.par_iter().map(least).collect::<Vec<f64>>();
         all.into_iter().fold(first_secs, f64::min)
     }
 
-    /// The same of several numbers of groups, once there is a plan to beat.
-    pub(super) fn least_all(&self, n_groups: &[usize], to_beat: f64) -> Vec<(usize, f64)> {
-        let some = if to_beat.is_finite() { n_groups } else { &[] };
-        some.par_iter().map(|&count| (count, self.least_secs(count, to_beat))).collect()
-    }
-
-    /// No plan with these numbers of stages takes less, `one` and `many`: of each that is not known yet, what
-    /// is needed. Stages with different numbers of devices count where the best plan has them.
-    pub(super) fn bound_secs(
-        &self,
-        best: &Placement,
-        one: &[usize],
-        known: &[(usize, f64)],
-        many: &[usize],
-    ) -> f64 {
-        let is_new = |count: &usize| !known.iter().any(|(other, _)| other == count);
-        let new: Vec<usize> = many.iter().copied().filter(is_new).collect();
-        let of_one = one.iter().map(|_| match best.is_plain() {
-            true => self.noted_bound().lower_bound_secs,
-            false => self.least_secs(1, best.time_secs),
-        });
-        let unequal = best.is_unequal().then(|| self.unequal_floor_secs());
-        let of_many = known.iter().copied().chain(self.least_all(&new, best.time_secs)).map(|it| it.1);
-        of_one.chain(of_many).chain(unequal).fold(f64::INFINITY, f64::min)
-    }
-
-    /// No plan with these numbers of stages takes less, where none was found that beats `to_beat`.
-    pub(super) fn unbeaten_secs(&self, all: &[usize], known: &[(usize, f64)]) -> f64 {
-        let is_new = |count: &usize| !known.iter().any(|(other, _)| other == count);
-        let new: Vec<usize> = all.iter().copied().filter(is_new).collect();
-        let bounds = known.iter().copied().chain(self.least_all(&new, self.to_beat));
-        bounds.map(|it| it.1).fold(self.to_beat, f64::min)
+    /// The same of several numbers of groups.
+    fn least_all(&self, n_groups: &[usize], to_beat: f64) -> Vec<(usize, f64)> {
+        n_groups.par_iter().map(|&count| (count, self.least_secs(count, to_beat))).collect()
     }
 
     /// A step's least seconds by the best of a stage's meshes; and of the mean work of a device group the
@@ -68,7 +111,10 @@ impl Problem<'_> {
         let inputs = self.bounding(&cluster, n_microbatches);
         let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
         let of_mesh = |mesh: &Mesh| {
-            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| with_bubbles(least) >= to_beat)
+            // Who waits no longer for plans has a weaker bound soon.
+            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| {
+                with_bubbles(least) >= to_beat || self.control.is_interrupted()
+            })
         };
         let meshes = self.meshes(n_devices);
         let all: Vec<Least> = meshes.par_iter().filter_map(of_mesh).collect();

@@ -81,6 +81,9 @@ impl Problem<'_> {
     ///
     /// Layouts are chosen as if memory did not matter: microbatches and recomputation may make room.
     pub fn sketched(&self, n_stages: usize, to_beat: f64) -> Result<Sketched<'_>, Evaluated> {
+        if self.control.ends() {
+            return Err(Evaluated::Slower);
+        }
         let fewest = self.fewest_and_most().0;
         let stages = Stages::new(self, n_stages, to_beat);
         let floors = stages.floors(fewest);
@@ -165,11 +168,15 @@ impl<'p> Sketch<'p> {
 
     /// The best placement, unless the estimate is no better than what is known.
     pub fn tried(&self, best_secs: f64) -> Evaluated {
-        let is_better = self.promised_secs() < best_secs && !self.stages.problem.is_spent();
-        match is_better || best_secs.is_infinite() {
-            true => self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks),
-            false => Evaluated::Slower,
+        let problem = self.stages.problem;
+        let is_better = self.promised_secs() < best_secs && !problem.is_spent();
+        if !is_better && (best_secs.is_finite() || problem.control.ends()) {
+            problem.control.skipped();
+            return Evaluated::Slower;
         }
+        let found = self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks);
+        problem.control.evaluated(&found);
+        found
     }
 
     /// The same for a problem that differs in what is computed again.

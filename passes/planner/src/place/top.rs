@@ -3,7 +3,8 @@
 
 use super::candidate::Placement;
 use super::schedule::Wanted;
-use super::{Made, Problem, Recompute};
+use super::search_control::SearchControl;
+use super::{Problem, Recompute};
 use phzc_cost::Schedule;
 use phzc_pass::alternative::Alternative;
 use phzc_plan::report::{self, Plan};
@@ -38,16 +39,19 @@ impl Problem<'_> {
     pub(super) fn ranked(&self, best: Placement, wanted: usize, k: usize) -> (Placement, Vec<Alternative>) {
         let bound = best.lower_bound_secs();
         let mut found = vec![self.found(best)];
-        let mut open = self.candidates(wanted);
-        while let Some(next) = next(&mut open, &found, k).filter(|_| !self.made.is_limited()) {
-            let made = Made::new(0);
-            let placement = self.only(&made, next.n_microbatches, next.schedule).best(next.n_stages);
-            self.made.join(&made);
+        let mut open = if self.control.ends() { Vec::new() } else { self.candidates(wanted) };
+        self.control.know(open.len());
+        while let Some(next) = next(&mut open, &found, k).filter(|_| !self.control.ends()) {
+            let part = self.control.part();
+            let placement = self.only(&part, next.n_microbatches, next.schedule).best(next.n_stages);
+            self.control.join(&part);
             // What does not fit, or cannot be cut so, is no alternative.
             let Ok(placement) = placement.and_then(|found| found.best) else { continue };
             let one = self.found(placement);
             if next.schedule == Wanted::Fastest {
-                open.extend(other_schedules(&one, next.secs));
+                let others = other_schedules(&one, next.secs);
+                self.control.know(others.len());
+                open.extend(others);
             }
             match found.iter_mut().find(|other| other.key == one.key) {
                 Some(other) if other.plan.time_secs <= one.plan.time_secs => {}
@@ -59,7 +63,7 @@ impl Problem<'_> {
         found.truncate(k);
         let all = found.iter().map(|found| self.alternative(found)).collect();
         let mut first = found.swap_remove(0).placement;
-        first.is_limited |= self.made.is_limited();
+        first.end = self.control.ended();
         first.note(bound.min(first.lower_bound_secs()));
         (first, all)
     }
@@ -88,7 +92,7 @@ impl Problem<'_> {
             let (schedule, n_microbatches) = (self.schedule, Some(n_microbatches));
             let secs = match n_stages {
                 1 => 0.0,
-                _ => self.only(&Made::new(0), n_microbatches, schedule).sketched_secs(n_stages),
+                _ => self.only(&self.control.part(), n_microbatches, schedule).sketched_secs(n_stages),
             };
             Candidate { n_stages, n_microbatches, schedule, secs }
         };
@@ -102,9 +106,14 @@ impl Problem<'_> {
     }
 
     /// The same problem with one number of microbatches, by one schedule.
-    fn only<'m>(&'m self, made: &'m Made, n_microbatches: Option<usize>, schedule: Wanted) -> Problem<'m> {
+    fn only<'m>(
+        &'m self,
+        control: &'m SearchControl<'m>,
+        n_microbatches: Option<usize>,
+        schedule: Wanted,
+    ) -> Problem<'m> {
         let counts = n_microbatches.map_or_else(|| self.counts.clone(), |count| vec![count]);
-        Problem { counts, schedule, made, to_beat: f64::INFINITY, ..self.clone() }
+        Problem { counts, schedule, control, to_beat: f64::INFINITY, ..self.clone() }
     }
 
     fn alternative(&self, found: &Found) -> Alternative {
