@@ -1,3 +1,5 @@
+//! Loops over layers, their stacks, and what stays as it is.
+
 use crate::testing::check;
 use insta::assert_snapshot;
 

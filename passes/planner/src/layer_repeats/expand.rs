@@ -289,7 +289,7 @@ impl<'a> Writer<'a> {
         if let Some(block) = source.note(notes::BLOCK).map(str::to_owned) {
             new.set_note(notes::BLOCK, &block);
         }
-        // The forward part goes to later stages only: what an earlier one reads, it reads in its backward part.
+        // Forward goes to later stages only: what an earlier one reads, it reads in its backward part.
         let home = source.note(notes::STAGE).and_then(|stage| stage.parse::<usize>().ok());
         let phase = self.whole.instr(self.reader).note(notes::PHASE).filter(|_| home > Some(stage));
         phase.into_iter().for_each(|phase| new.set_note(notes::PHASE, phase));

@@ -148,8 +148,7 @@ mod tests {
         let refusal =
             |options: &str| error(&program, &format!("fuse,shard,place{{{options},schedule=interleaved:4}}"));
         assert_eq!(refusal("stages=1"), "an interleaved schedule needs several device groups");
-        let loops = parse(EXAMPLES[3].1).expect("a program");
-        let found = error(&loops, "fuse,shard,place{stages=4,schedule=interleaved:4}");
-        assert!(found.contains("not into 16"), "{found}");
+        let found = refusal("stages=8");
+        assert!(found.contains("not into 32"), "{found}");
     }
 }

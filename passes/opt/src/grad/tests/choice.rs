@@ -46,7 +46,7 @@ fn data_are_told_by_their_names() {
     assert_eq!(by(&["params.w", "b", "params.x"], "params"), "params.w params.x");
 }
 
-/// Options, the entry's instructions after `x = f32[2]`, `n = s32[]` and `s = f32[]`, and what is said of them.
+/// Options, the entry's instructions after `x = f32[2]`, `n = s32[]` and `s = f32[]`, and what is said.
 #[rustfmt::skip]
 const REFUSED: &[(&str, &str, &str)] = &[
     ("", "ROOT y = f32[2] sine(x)", "no output is a scalar float"),
