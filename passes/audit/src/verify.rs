@@ -188,7 +188,9 @@ pub fn verify(
         let error = Diagnostic::error("the plan is of unrolled loops, and the program has none over layers");
         return Err(error.help("give a program and the plan that phzc made of it").into());
     };
-    let joined = verify_alike(&restack::restacked(original, &unrolled)?, &unrolled, settings)?;
+    // A trip's instructions have no counterparts in the loop, so this is no matter of pieces.
+    let whole = Settings { by_pieces: false, ..settings.clone() };
+    let joined = verify_alike(&restack::restacked(original, &unrolled)?, &unrolled, &whole)?;
     match joined.verdict() {
         Verdict::Equal => verify_alike(&unrolled, planned, settings),
         _ => Ok(joined),

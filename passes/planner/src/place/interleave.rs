@@ -148,7 +148,11 @@ mod tests {
         let refusal =
             |options: &str| error(&program, &format!("fuse,shard,place{{{options},schedule=interleaved:4}}"));
         assert_eq!(refusal("stages=1"), "an interleaved schedule needs several device groups");
-        let found = refusal("stages=8");
-        assert!(found.contains("not into 32"), "{found}");
+        let layer = "ENTRY e { x = f32[64,32] parameter(0) w = f32[32,32] parameter(1)
+            y = f32[64,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+            ROOT z = f32[64,32] tanh(y) }";
+        let layer = parse(layer).expect("a program");
+        let found = error(&layer, "fuse,shard,place{stages=4,schedule=interleaved:4}");
+        assert!(found.contains("not into 16"), "{found}");
     }
 }
