@@ -182,10 +182,15 @@ impl<'m> Reader<'m> {
     fn start(&mut self, comp: &'m Computation, instr: &Instr, element: usize) -> Option<i128> {
         let (&state, is_tuple) = (instr.operands.first()?, matches!(instr.shape, Shape::Tuple(_)));
         let path: &[usize] = if is_tuple { &[element] } else { &[] };
-        self.met_outside = false;
-        match self.value(&Frame::Around(comp), state, path) {
+        let met_before = std::mem::take(&mut self.met_outside);
+        let value = self.value(&Frame::Around(comp), state, path);
+        let is_outside = std::mem::replace(&mut self.met_outside, met_before);
+        match value {
             Some(start) if start.element.is_none() => Some(start.offset),
-            None if self.met_outside => Some(0),
+            None if is_outside => {
+                self.met_outside = true;
+                Some(0)
+            }
             _ => None,
         }
     }
@@ -331,6 +336,26 @@ mod tests {
     #[test]
     fn a_start_from_outside_is_taken_as_zero() {
         assert_eq!(check("m, seven", "add(i, one)", "copy(n)", "compare(i, ten), direction=LT"), Some(10));
+    }
+
+    #[test]
+    fn a_counter_with_a_start_or_a_bound_from_outside_is_none() {
+        let counter_of = |start: &str, n: &str| {
+            let text = format!(
+                "body {{ t = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0
+                    n = s32[] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+                    ROOT r = (s32[], s32[]) tuple(j, n) }}
+                cond {{ t = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0
+                    n = s32[] get-tuple-element(t), index=1 ROOT r = pred[] compare(i, n), direction=LT }}
+                ENTRY e {{ m = s32[] parameter(0) zero = s32[] constant(0) seven = s32[] constant(7)
+                    u = (s32[], s32[]) tuple({start}, {n})
+                    ROOT w = (s32[], s32[]) while(u), condition=cond, body=body }}"
+            );
+            let module = crate::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+            counter(&module, module.entry, module.entry().root).map(|counter| counter.n_trips)
+        };
+        assert_eq!(counter_of("zero", "seven"), Some(7));
+        assert_eq!([counter_of("m", "seven"), counter_of("zero", "m")], [None, None]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod restack;
 pub mod shrink;
 #[cfg(test)]
 mod tests;
+mod unrolled;
 mod widen;
 
 pub use compare::Output;
@@ -28,7 +29,6 @@ use phzc_ir::text::shape_text;
 use phzc_ir::trip::trip_count;
 use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted, notes};
 use phzc_opt::inline;
-use phzc_opt::unroll::unrolled;
 use phzc_plan::derive::{Problem, aliases, derive, listed};
 use pieces::Pieces;
 use widen::widen;
@@ -168,10 +168,8 @@ fn most_trips(program: &Module) -> Option<u64> {
     loops.map(|(comp, id, _)| trip_count(program, comp, id)).try_fold(0, |most, trips| Some(most.max(trips?)))
 }
 
-/// Runs a program and its plan on the same inputs. Where it makes sense all floats are widened first.
-///
-/// A plan of unrolled loops ([`phzc_opt::unroll`]) is one of the unrolled program; that has to compute what
-/// the program does, which is shown first.
+/// Runs a program and its plan on the same inputs. Where it makes sense all floats are widened first. A plan
+/// of unrolled loops is compared in two steps ([`unrolled`]).
 ///
 /// # Errors
 /// When the two are not a program and its plan, the plan cannot be lowered or replayed, or an instruction
@@ -181,19 +179,10 @@ pub fn verify(
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
-    if planned.note(notes::UNSTACKED).is_none() || original.note(notes::UNSTACKED).is_some() {
-        return verify_alike(original, planned, settings);
-    }
-    let Some(unrolled) = unrolled(original).map_err(Failed::of_program)? else {
-        let error = Diagnostic::error("the plan is of unrolled loops, and the program has none over layers");
-        return Err(error.help("give a program and the plan that phzc made of it").into());
-    };
-    // A trip's instructions have no counterparts in the loop, so this is no matter of pieces.
-    let whole = Settings { by_pieces: false, ..settings.clone() };
-    let joined = verify_alike(&restack::restacked(original, &unrolled)?, &unrolled, &whole)?;
-    match joined.verdict() {
-        Verdict::Equal => verify_alike(&unrolled, planned, settings),
-        _ => Ok(joined),
+    let is_unrolled = |module: &Module| module.note(notes::UNSTACKED).is_some();
+    match is_unrolled(planned) && !is_unrolled(original) {
+        true => unrolled::verify(original, planned, settings),
+        false => verify_alike(original, planned, settings),
     }
 }
 

@@ -48,13 +48,14 @@ fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
 /// # Errors
 /// When it grows too long as its calls are inlined.
 pub fn unrolled(module: &Module) -> Result<Option<Module>> {
-    if module.note(notes::UNSTACKED).is_some() || !is_flat(module) {
+    if module.note(notes::UNSTACKED).is_some() {
         return Ok(None);
     }
     let mut flat = module.clone();
     inline::flatten(&mut flat)?;
+    dce::remove_dead(&mut flat);
     let loops = loops::over_layers(&flat);
-    if loops.is_empty() {
+    if loops.is_empty() || !is_flat(&flat) {
         return Ok(None);
     }
     let by_trip = trips::written(&mut flat, &loops);
@@ -66,12 +67,13 @@ pub fn unrolled(module: &Module) -> Result<Option<Module>> {
     Ok(Some(flat))
 }
 
-/// Whether the program takes arrays, and returns a tuple of arrays.
+/// Whether the program takes arrays, and returns a tuple of arrays in no given layout.
 fn is_flat(module: &Module) -> bool {
     let entry = module.entry();
     let root = entry.root();
     let is_array = |shape: &Shape| shape.as_array().is_some_and(|array| array.dynamic == 0);
     root.op == Opcode::Tuple
+        && root.sharding().is_none()
         && root.shape.parts().iter().all(is_array)
         && entry.params().iter().all(|&id| is_array(&entry.instr(id).shape))
         && entry.instrs.iter().all(|instr| entry.control_predecessors(instr).next().is_none())

@@ -6,7 +6,7 @@ use phzc_ir::trip::counter;
 use phzc_ir::{Computation, Instr, InstrId, Key, Module, Opcode, Shape};
 
 /// No loop with more trips is unrolled: the deepest published models have a few hundred layers.
-const MAX_TRIPS: u64 = 1024;
+pub(super) const MAX_TRIPS: u64 = 1024;
 
 /// Nor is one whose trips, written one after another, are more instructions than this: those of a GPT with
 /// as many layers.
@@ -19,7 +19,9 @@ pub(super) fn over_layers(module: &Module) -> IndexMap<InstrId, u64> {
     let found = loops.filter_map(|(id, instr)| {
         let n_trips = counter(module, module.entry, id)?.n_trips;
         let body = module.comp(instr.comp(Key::Body)?);
-        let is_pure = !body.instrs.iter().any(|it| has_side_effect(it) || calls_any(it, &acts));
+        let is_ordered = |it: &Instr| body.control_predecessors(it).next().is_some();
+        let is_bound = |it: &Instr| has_side_effect(it) || calls_any(it, &acts) || is_ordered(it);
+        let is_pure = !body.instrs.iter().any(is_bound);
         let is_short = (2..=MAX_TRIPS).contains(&n_trips)
             && n_trips * body.instrs.len() as u64 <= MAX_INSTRS
             && matches!(instr.shape, Shape::Tuple(_));

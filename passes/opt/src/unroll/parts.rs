@@ -104,8 +104,25 @@ impl Draft<'_> {
             }
             _ => {
                 let operands = instr.operands.iter().map(|&id| self.whole(id)).collect();
-                self.push(Instr { operands, ..instr.clone() })
+                let new = Instr { operands, ..instr.clone() };
+                self.added_to_nothing(instr, &new).unwrap_or_else(|| self.push(new))
             }
+        }
+    }
+
+    /// What is added to a part of a stack that nothing has been written to: the first trip does.
+    fn added_to_nothing(&self, old: &Instr, new: &Instr) -> Option<InstrId> {
+        let is_sum = new.op == Opcode::Add && new.sharding().is_none();
+        let (&[a, b], &[old_a, old_b]) = (&new.operands[..], &old.operands[..]) else { return None };
+        let is_empty = |old: InstrId, new: InstrId| {
+            let instr = self.before.entry().instr(old);
+            let is_part = instr.op == Opcode::Slice && self.parts(instr.operands[0]).is_some();
+            is_sum && is_part && self.is_zero(new)
+        };
+        match (is_empty(old_a, a), is_empty(old_b, b)) {
+            (true, _) => Some(b),
+            (_, true) => Some(a),
+            _ => None,
         }
     }
 
@@ -141,12 +158,6 @@ impl Draft<'_> {
     }
 
     fn push(&mut self, mut instr: Instr) -> InstrId {
-        // The first trip adds to an empty stack.
-        if let (Opcode::Add, &[a, b]) = (instr.op, &instr.operands[..])
-            && let Some(at) = [a, b].iter().position(|&id| self.is_zero(id))
-        {
-            return [b, a][at];
-        }
         if self.is_view(&instr) {
             let first = self.first_of_views(instr.operands[0], &instr.shape);
             if self.instrs[first.index()].shape == instr.shape {

@@ -4,6 +4,7 @@
 //! petgraph's), and so are a parameter and the result that takes its buffer. They are stacks if trips read
 //! or write parts of them, and everything else that reads or makes them treats all parts alike.
 
+use super::loops::MAX_TRIPS;
 use petgraph::unionfind::UnionFind;
 use phzc_ir::alias::aliased;
 use phzc_ir::attr::SliceDim;
@@ -21,7 +22,8 @@ pub(super) fn part(comp: &Computation, instr: &Instr) -> Option<i64> {
             let starts = instr.operands[2..].iter().map(|id| scalar_int(comp.instr(*id)));
             let (array, update) = (dims(&instr.operands[0])?, dims(&instr.operands[1])?);
             let starts: Vec<i64> = starts.collect::<Option<_>>()?;
-            let first = starts.first()?.clamp(&0, &(array.first()? - 1)).to_owned();
+            let last = array.first().filter(|&&n_parts| n_parts > 0)? - 1;
+            let first = starts.first()?.clamp(&0, &last).to_owned();
             (array, (first, update.to_vec()))
         }
         _ => return None,
@@ -71,11 +73,11 @@ impl Ties<'_> {
         match instr.op {
             Opcode::Parameter => {}
             Opcode::Tuple if id == entry.root => {}
-            Opcode::Slice if is_by_trip && part(entry, instr).is_some() => {
+            Opcode::Slice if is_by_trip && self.is_layers(instr) => {
                 self.is_part[instr.operands[0].index()] = true;
                 self.is_whole[id.index()] = true;
             }
-            Opcode::DynamicUpdateSlice if is_by_trip && part(entry, instr).is_some() => {
+            Opcode::DynamicUpdateSlice if is_by_trip && self.is_layers(instr) => {
                 self.union.union(id.index(), instr.operands[0].index());
                 self.is_part[id.index()] = true;
                 self.whole(&instr.operands[1..]);
@@ -88,6 +90,14 @@ impl Ties<'_> {
                 self.whole(&instr.operands);
             }
         }
+    }
+
+    /// Whether an instruction reads or writes one of a stack's parts, of which there are no more than layers.
+    fn is_layers(&self, instr: &Instr) -> bool {
+        let entry = self.module.entry();
+        let stack = entry.instr(instr.operands[0]).shape.as_array();
+        let is_stack = stack.is_some_and(|array| array.dims.first().is_some_and(|&n| n <= MAX_TRIPS as i64));
+        is_stack && part(entry, instr).is_some()
     }
 
     fn whole(&mut self, ids: &[InstrId]) {
@@ -118,7 +128,7 @@ impl Ties<'_> {
                 }
             }
         }
-        self.is_whole[id.index()] |= !is_made_of_parts;
+        self.is_whole[id.index()] |= !is_made_of_parts || instr.shape.as_array().is_none();
     }
 
     /// A parameter and the result that takes its buffer are stacks together.
@@ -127,6 +137,8 @@ impl Ties<'_> {
         for alias in aliased(self.module) {
             if let Some(output) = entry.root().operands.get(alias.output) {
                 self.union.union(alias.param.index(), output.index());
+                let is_alike = entry.instr(alias.param).shape.same_type(&entry.instr(*output).shape);
+                self.is_whole[output.index()] |= !is_alike;
             }
         }
     }

@@ -66,7 +66,7 @@ fn a_sum_over_all_of_a_stack_is_added_up_layer_by_layer() {
 fn a_stack_that_is_needed_whole_stays_one() {
     let text = layers(
         "turned = f32[8,2,8] transpose(w), dimensions={1,0,2}",
-        "(f32[8,2,8], f32[2,8,8]) tuple(turned, w)",
+        "(f32[8,2,8], f32[2,8,8], f32[4,8]) tuple(turned, w, y)",
     );
     let unrolled = check("unroll", &text);
     assert!(unrolled.contains("w = f32[2,8,8] parameter(0)") && !unrolled.contains("while"), "{unrolled}");
@@ -81,4 +81,41 @@ fn a_loop_that_hands_nothing_on_through_a_contraction_stays() {
         "k = f32[4,8] iota(), iota_dimension=0 zero = s32[] constant(0)\n  one",
     );
     assert!(check("unroll", &apart).contains("while"));
+}
+
+/// The loop of [`layers`], with an instruction after it that nobody reads or that is odd.
+fn beside(after: &str) -> String {
+    let text = layers(after, "(f32[4,8], f32[2,8,8]) tuple(y, w)");
+    check("unroll", &text)
+}
+
+#[test]
+fn what_nobody_reads_keeps_no_stack_whole() {
+    let turned = beside("turned = f32[8,2,8] transpose(w), dimensions={1,0,2}");
+    assert!(turned.contains("parameters=0x2") && !turned.contains("transpose"), "{turned}");
+}
+
+#[test]
+fn an_array_with_more_rows_than_layers_stays_one() {
+    let text = layers("new = f32[2,8,8] add(w, w)", "(f32[4,8], f32[2,8,8]) tuple(y, new)");
+    let long = text.replace("f32[2,8,8]", "f32[2000,8,8]");
+    let unrolled = check("unroll", &long.replace("constant(2)", "constant(3)"));
+    assert!(unrolled.contains("w = f32[2000,8,8] parameter(0)"), "{unrolled}");
+}
+
+#[test]
+fn a_result_in_a_given_layout_keeps_the_loop() {
+    let text = layers("", "(f32[4,8], f32[2,8,8]) tuple(y, w), sharding={{replicated},{replicated}}");
+    assert!(check("unroll", &text).contains("while"));
+}
+
+#[test]
+fn a_sum_with_a_zero_of_the_program_s_own_stays() {
+    let zeros = beside("zeros = f32[4,8] broadcast(none), dimensions={}\n  sum = f32[4,8] add(y, zeros)");
+    assert!(!zeros.contains("add("), "nobody reads it");
+    let text = layers(
+        "zeros = f32[4,8] broadcast(none), dimensions={}\n  sum = f32[4,8] add(y, zeros)",
+        "(f32[4,8], f32[2,8,8]) tuple(sum, w)",
+    );
+    assert!(check("unroll", &text).contains("add(h.t1, zeros)"));
 }
