@@ -167,7 +167,7 @@ impl Draft<'_> {
                 instr.operands[0] = first;
             }
         }
-        let hash = if is_shared(instr.op) { self.known.hash(&instr) } else { None };
+        let hash = if self.is_shared(&instr) { self.known.hash(&instr) } else { None };
         if let Some(known) = hash.and_then(|hash| self.known.find(hash, &instr, &self.instrs)) {
             return known;
         }
@@ -186,6 +186,19 @@ impl Draft<'_> {
                 return id;
             }
             id = instr.operands[0];
+        }
+    }
+
+    /// Whether it is written once where trips do the same: masks, and weights as products want them, which a
+    /// loop makes in its forward trips and once more in its backward trips. Copies of a scalar are made where
+    /// they are read: one that all layers share would keep them together.
+    fn is_shared(&self, instr: &Instr) -> bool {
+        use Opcode::{Broadcast, Compare, Constant, Convert, Iota, Reshape, Slice, Transpose};
+        let is_array =
+            |id: &InstrId| self.instrs[id.index()].shape.as_array().is_some_and(|it| it.rank() > 0);
+        match instr.op {
+            Broadcast => instr.operands.first().is_some_and(is_array),
+            op => matches!(op, Compare | Constant | Convert | Iota | Reshape | Slice | Transpose),
         }
     }
 
@@ -232,11 +245,4 @@ impl Draft<'_> {
     fn all(&self, id: InstrId) -> Vec<InstrId> {
         self.parts(id).map_or_else(|| vec![self.whole(id)], <[InstrId]>::to_vec)
     }
-}
-
-/// Ops that are written once where trips do the same: masks, and weights as products want them, which a loop
-/// makes in its forward trips and once more in its backward trips.
-fn is_shared(op: Opcode) -> bool {
-    use Opcode::{Broadcast, Compare, Constant, Convert, Iota, Reshape, Slice, Transpose};
-    matches!(op, Broadcast | Compare | Constant | Convert | Iota | Reshape | Slice | Transpose)
 }
