@@ -185,14 +185,10 @@ impl<'m> Reader<'m> {
         let met_before = std::mem::take(&mut self.met_outside);
         let value = self.value(&Frame::Around(comp), state, path);
         let is_outside = std::mem::replace(&mut self.met_outside, met_before);
-        match value {
-            Some(start) if start.element.is_none() => Some(start.offset),
-            None if is_outside => {
-                self.met_outside = true;
-                Some(0)
-            }
-            _ => None,
-        }
+        let constant = value.filter(|start| start.element.is_none()).map(|start| start.offset);
+        let is_taken = value.is_none() && is_outside;
+        self.met_outside |= is_taken;
+        constant.or(is_taken.then_some(0))
     }
 
     /// The value at `path` inside `id`'s value.
@@ -341,21 +337,19 @@ mod tests {
     #[test]
     fn a_counter_with_a_start_or_a_bound_from_outside_is_none() {
         let counter_of = |start: &str, n: &str| {
+            let state = "t = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0
+                n = s32[] get-tuple-element(t), index=1";
             let text = format!(
-                "body {{ t = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0
-                    n = s32[] get-tuple-element(t), index=1 one = s32[] constant(1) j = s32[] add(i, one)
-                    ROOT r = (s32[], s32[]) tuple(j, n) }}
-                cond {{ t = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0
-                    n = s32[] get-tuple-element(t), index=1 ROOT r = pred[] compare(i, n), direction=LT }}
+                "body {{ {state} one = s32[] constant(1) j = s32[] add(i, one) ROOT r = (s32[], s32[]) tuple(j, n) }}
+                cond {{ {state} ROOT r = pred[] compare(i, n), direction=LT }}
                 ENTRY e {{ m = s32[] parameter(0) zero = s32[] constant(0) seven = s32[] constant(7)
-                    u = (s32[], s32[]) tuple({start}, {n})
-                    ROOT w = (s32[], s32[]) while(u), condition=cond, body=body }}"
+                    u = (s32[], s32[]) tuple({start}, {n}) ROOT w = (s32[], s32[]) while(u), condition=cond, body=body }}"
             );
             let module = crate::parse(&text).unwrap_or_else(|error| panic!("{error}"));
             counter(&module, module.entry, module.entry().root).map(|counter| counter.n_trips)
         };
-        assert_eq!(counter_of("zero", "seven"), Some(7));
-        assert_eq!([counter_of("m", "seven"), counter_of("zero", "m")], [None, None]);
+        assert_eq!(["zero", "m"].map(|start| counter_of(start, "seven")), [Some(7), None]);
+        assert_eq!(counter_of("zero", "m"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Plans of unrolled loops ([`phzc_opt::unroll`]): the unrolled program computes what the program does, and the
-//! plan what the unrolled program does.
+//! Plans of unrolled loops ([`phzc_opt::unroll`]): the unrolled program computes what the program does, and
+//! the plan what the unrolled program does.
 
 use super::restack::restacked;
 use super::{Failed, Settings, Verdict, Verified, verify_alike};

@@ -85,8 +85,8 @@ impl Problem<'_> {
             return;
         }
         let pipeline = staged.plan.pipeline();
-        // 1F1B's closed form is an estimate, mostly from above: like is compared with like. Of stages that are
-        // unlike it may be from below; the report has it all the same.
+        // 1F1B's closed form is an estimate, mostly from above: like is compared with like. Of stages that
+        // are unlike it may be from below; the report has it all the same.
         let replayed_secs = pipeline.simulate(Schedule::OneFOneB).step_secs();
         let to_beat = (1.0 - FASTER) * replayed_secs.min(pipeline.step_secs(Schedule::OneFOneB));
         let others = [Schedule::ZeroBubble, Schedule::GPipe];
