@@ -169,7 +169,7 @@ fn most_trips(program: &Module) -> Option<u64> {
 }
 
 /// Runs a program and its plan on the same inputs. Where it makes sense all floats are widened first. A plan
-/// of unrolled loops is compared in two steps ([`unrolled`]).
+/// of unrolled loops is compared in two steps (`verify/unrolled.rs`).
 ///
 /// # Errors
 /// When the two are not a program and its plan, the plan cannot be lowered or replayed, or an instruction
