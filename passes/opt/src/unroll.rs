@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A loop over layers (`lax.scan`) counts its trips, hands an array on from trip to trip through a
-//! contraction, and reads its weights from stacks, a part per trip ([`loops`]). A stack that is read and
-//! written by such parts, and else only by ops that treat all parts alike, becomes its parts ([`stacks`]),
+//! contraction, and reads its weights from stacks, a part per trip (`loops.rs`). A stack that is read and
+//! written by such parts, and else only by ops that treat all parts alike, becomes its parts (`stacks.rs`),
 //! parameters and results of the program too; the header's note `phzc.unstacked` says which. Calls are
 //! inlined first. `place` plans this form of a program beside the one that is given, since a loop cannot be
 //! cut into stages.
