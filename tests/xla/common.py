@@ -58,6 +58,15 @@ def expect(phzc):
         sys.exit(f"tests/xla: no {phzc}: build it first (cargo build --release)")
 
 
+def unrolled(args, program, folder):
+    """The program as a plan of its unrolled loops takes and returns it; `phzc verify` shows that both compute the same."""
+    path = folder / "unrolled.ir"
+    error = call([args.phzc, program, "--passes", "unroll", "-q", "-o", path], args.timeout)
+    if error:
+        raise RuntimeError(f"phzc --passes unroll: {error}")
+    return path
+
+
 def show(rows, head):
     """A table on standard output: columns as wide as their widest cell."""
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]

@@ -58,3 +58,25 @@ def aliases(module):
     """Number of the result -> number of the array whose buffer it reuses, of programs that take and return flat arrays."""
     found = re.findall(r"\{(\d*)\}:\s*\((\d+),\s*\{\}", module.header)
     return {int(output or 0): int(parameter) for output, parameter in found}
+
+
+class Layers:
+    """What a plan of unrolled loops takes and returns, by its note: stacks of the program, layer by layer."""
+
+    def __init__(self, text):
+        note = re.search(r'phzc\.unstacked="parameters=([^;"]*);results=([^"]*)"', text)
+        pairs = [dict(map(int, pair.split("x")) for pair in part.split(",") if pair) for part in note.groups()] if note else [{}, {}]
+        self.parameters, self.results = pairs
+
+    def split(self, arrays):
+        parts = [np.split(array, self.parameters.get(number, 1)) if number in self.parameters else [array]
+                 for number, array in enumerate(arrays)]
+        return [part for all_of_one in parts for part in all_of_one]
+
+    def join(self, results):
+        rest, joined = list(results), []
+        while rest:
+            n = self.results.get(len(joined))
+            joined.append(np.concatenate(rest[:n]) if n else rest[0])
+            rest = rest[n or 1:]
+        return joined

@@ -179,9 +179,10 @@ def judge_run(path, phzc, seed=1, tolerance=1e-4, program=None, reference=None):
     single = xla.Program(xla.unsharded(plain), 1)
     program = program or xla.Program(text, module.devices)
     given, fresh = (feed.inputs(phzc, reference or path, seed + step) for step in range(2))
-    whole, parts = single.run(given), program.run(given)
+    layers = feed.Layers(text)
+    whole, parts = single.run(given), layers.join(program.run(layers.split(given)))
     second = feed.Second(hlo.parse(plain), given, whole, fresh)
-    steps = [(whole, parts), (single.run(second.inputs(whole)), program.run(second.inputs(parts)))]
+    steps = [(whole, parts), (single.run(second.inputs(whole)), layers.join(program.run(layers.split(second.inputs(parts)))))]
     errors = []
     for want, got in (pair for step in steps for pair in zip(*step, strict=True)):
         if want.shape != got.shape:
