@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use phzc_ir::effects::{calls_any, effects, has_side_effect};
 use phzc_ir::trip::counter;
-use phzc_ir::{Computation, Instr, InstrId, Key, Module, Opcode, Shape};
+use phzc_ir::{Computation, FusionKind, Instr, InstrId, Key, Module, Opcode, Shape};
 
 /// No loop with more trips is unrolled: the deepest published models have a few hundred layers.
 pub(super) const MAX_TRIPS: u64 = 1024;
@@ -61,7 +61,7 @@ fn hands_on(body: &Computation, elements: &[Option<bool>]) -> bool {
             _ => &instr.operands[..],
         };
         let reads_it = reads.iter().any(|id| is_reached[id.index()]);
-        let contracts = matches!(instr.op, Opcode::Dot | Opcode::Convolution)
+        let contracts = instr.op.def().fusion == FusionKind::Matrix
             || instr.called().next().is_some() && !matches!(instr.op, Opcode::Reduce | Opcode::Map);
         if reads_it && contracts {
             return true;

@@ -14,7 +14,7 @@ use crate::plan_state::PlanState;
 use crate::shard::control::{asked_again, forbidden};
 use crate::shard::planning_input::PlanningInput;
 use crate::{fuse, shard};
-use phzc_ir::{Module, Result, notes};
+use phzc_ir::{Diagnostic, Module, Result, notes};
 use phzc_opt::unroll::unrolled;
 use phzc_pass::alternative::Alternative;
 use phzc_pass::pass::{Context, Options};
@@ -88,7 +88,7 @@ pub(super) fn best(
 }
 
 /// The unrolled form with `shard`'s layouts, and its state; none where the program has no loop over layers.
-fn unrolled_form(written: &Form, cx: &Context) -> Result<Option<(Module, PlanState)>> {
+fn unrolled_form(written: &Form, cx: &mut Context) -> Result<Option<(Module, PlanState)>> {
     let mut program = written.state.program.clone();
     for key in [notes::MESH, notes::PLAN, notes::CLUSTER] {
         program.remove_note(key);
@@ -100,7 +100,11 @@ fn unrolled_form(written: &Form, cx: &Context) -> Result<Option<(Module, PlanSta
     (cx.progress)("place: layouts of unrolled loops");
     let mut own = Context { wants_artifacts: false, progress: cx.progress, ..Context::new(cx.cluster) };
     (fuse::PASS.run)(&mut program, &Options::default(), &mut own)?;
-    (shard::PASS.run)(&mut program, &asked_again(written.sharded), &mut own)?;
+    if let Err(error) = (shard::PASS.run)(&mut program, &asked_again(written.sharded), &mut own) {
+        let message = format!("loops over layers are planned as they are, not unrolled: {}", error.message);
+        cx.warnings.push(Diagnostic::warning(message));
+        return Ok(None);
+    }
     let state = PlanState::of(&program, &mut own)?;
     Ok(Some((program, state)))
 }
