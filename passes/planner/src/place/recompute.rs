@@ -5,16 +5,19 @@
 //! products. What runs hand on is always saved.
 
 mod cut;
+mod readers;
 pub mod rematerialize;
 pub mod rewrite;
 
-use cut::Value;
+use cut::{Seconds, Value};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::{InstrId, Module, Opcode, Shape};
 use phzc_plan::derive::{Facts, Nature, Phase, control_flow, is_naming, operand_origins, origins};
+use phzc_plan::pricing::Kernel;
 use phzc_plan::report::price::StagePrice;
+use readers::Readers;
 use rustc_hash::FxBuildHasher;
 
 /// One choice of what a run computes again.
@@ -22,7 +25,7 @@ use rustc_hash::FxBuildHasher;
 pub struct Point {
     /// Instructions of the entry that run again.
     pub again: Vec<InstrId>,
-    /// Seconds of one microbatch that this takes.
+    /// Seconds of one microbatch that this takes more than to save all; below 0 where it takes less.
     pub secs: f64,
     /// Bytes of the whole batch, on one device, that need not be saved.
     pub saved_bytes: f64,
@@ -44,7 +47,8 @@ pub fn points(
     for id in (0..run_of.len()).map(InstrId::new).filter(|id| program.is_candidate[id.index()]) {
         runs[run_of[id.index()]].push(id);
     }
-    runs.iter().map(|own| cut::hull(&program.values(cluster, own))).collect()
+    let readers = Readers::of(module, facts);
+    runs.iter().map(|own| cut::hull(&program.values(cluster, &readers, own))).collect()
 }
 
 /// Who reads the values of the entry.
@@ -90,19 +94,20 @@ impl<'a> Program<'a> {
     }
 
     /// The values of a run, and those that are handed to it which nobody would save otherwise.
-    fn values(&self, cluster: &Cluster, own: &[InstrId]) -> Vec<Value> {
+    fn values(&self, cluster: &Cluster, readers: &Readers, own: &[InstrId]) -> Vec<Value> {
         let entry = self.module.entry();
         let mut at: IndexMap<InstrId, usize, FxBuildHasher> =
             own.iter().enumerate().map(|(index, &id)| (id, index)).collect();
-        let mut values: Vec<Value> = own.iter().map(|&id| self.value(cluster, id)).collect();
+        let mut values: Vec<Value> = own.iter().map(|&id| self.value(cluster, readers, id)).collect();
         for (index, &id) in own.iter().enumerate() {
             for (maker, _) in operand_origins(entry, entry.instr(id)) {
                 let is_saved = self.is_wanted[maker.index()] && !self.is_candidate[maker.index()];
                 if is_saved || self.part_bytes(maker) == 0.0 || entry.instr(maker).op == Opcode::Parameter {
+                    values[index].secs.again += self.read_secs(cluster, maker);
                     continue;
                 }
                 let place = *at.entry(maker).or_insert_with(|| {
-                    values.push(self.given(maker));
+                    values.push(self.given(cluster, maker));
                     values.len() - 1
                 });
                 values[index].operands.push(place);
@@ -112,24 +117,44 @@ impl<'a> Program<'a> {
     }
 
     /// What another run hands on.
-    fn given(&self, id: InstrId) -> Value {
+    fn given(&self, cluster: &Cluster, id: InstrId) -> Value {
+        let secs = Seconds { read: self.read_secs(cluster, id), ..Seconds::default() };
         let bytes = Some(self.part_bytes(id));
-        Value { id, secs: None, bytes, is_wanted: false, operands: Vec::new() }
+        Value { id, can_run_again: false, secs, bytes, is_wanted: false, operands: Vec::new() }
     }
 
-    fn value(&self, cluster: &Cluster, id: InstrId) -> Value {
-        let mut price = StagePrice::default();
-        let entry = self.module.entry;
-        price.instr(self.module, self.facts, cluster, (entry, id, self.module.entry().instr(id)));
+    fn value(&self, cluster: &Cluster, readers: &Readers, id: InstrId) -> Value {
         let is_wanted = self.is_wanted[id.index()] && self.is_candidate[id.index()];
-        let is_allocated = self.facts.comps[entry.index()][id.index()].is_allocated;
-        Value {
-            id,
-            secs: Some(price.forward_secs),
-            bytes: (is_allocated || !is_wanted).then(|| self.part_bytes(id)),
-            is_wanted,
-            operands: Vec::new(),
+        let is_allocated = self.facts.comps[self.module.entry.index()][id.index()].is_allocated;
+        let bytes = (is_allocated || !is_wanted).then(|| self.part_bytes(id));
+        let secs = self.secs(cluster, readers, id);
+        Value { id, can_run_again: true, secs, bytes, is_wanted, operands: Vec::new() }
+    }
+
+    /// What a value takes that is saved, or computed again: of a kernel that fuses, traffic and launches.
+    fn secs(&self, cluster: &Cluster, readers: &Readers, id: InstrId) -> Seconds {
+        let (entry, read) = (self.module.entry, self.read_secs(cluster, id));
+        let own = &self.facts.comps[entry.index()][id.index()];
+        let mut price = StagePrice::default();
+        price.instr(self.module, self.facts, cluster, (entry, id, self.module.entry().instr(id)));
+        if matches!(own.kernel, Kernel::Nothing | Kernel::Matrix) {
+            return Seconds { save: 0.0, again: price.forward_secs, read };
         }
+        let n_parts = self.facts.header.n_microbatches as f64;
+        let compute = cluster.accelerator.vector_secs(&own.work) / n_parts;
+        let written = read + cluster.accelerator.launch_secs;
+        let readers = readers.of_value(self.module, self.facts, id);
+        let forward = if readers.forward_keeps { 0.0 } else { written + readers.n_forward as f64 * read };
+        let late = readers.n_late as f64 * read;
+        let again = compute + if readers.late_keeps { written + late } else { 0.0 };
+        Seconds { save: forward + late, again, read }
+    }
+
+    /// Seconds to read a value, or to write it, for one microbatch.
+    fn read_secs(&self, cluster: &Cluster, id: InstrId) -> f64 {
+        let own = &self.facts.comps[self.module.entry.index()][id.index()];
+        let bytes = if own.in_memory { own.bytes.iter().sum::<f64>() } else { self.part_bytes(id) };
+        cluster.accelerator.memory_secs(bytes) / self.facts.header.n_microbatches as f64
     }
 
     /// Bytes of the parts that there are of a value, for the whole batch.

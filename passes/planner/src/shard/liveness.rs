@@ -62,8 +62,8 @@ fn region(graph: &Graph, blocks: &Blocks, node: usize) -> (Option<BlockId>, Phas
     (blocks.block_of[node], if is_free { Phase::Forward } else { blocks.phases[node] })
 }
 
-/// The same where the backward part may make any value of the forward part again, next to who reads it: what
-/// no plan can do without.
+/// Per tensor: whether its late readers need it in memory even if the backward part may make any value of the
+/// forward part again, next to who reads it.
 pub fn stored_whatever_is_again(
     graph: &Graph,
     blocks: &Blocks,
@@ -82,6 +82,53 @@ pub fn stored_whatever_is_again(
         is_stored[id] && (phase(tensor.def) != Phase::Forward || !is_late || is_own)
     });
     is_needed.collect()
+}
+
+/// What no plan can do without in memory: what is needed whatever is made again, and what forward stores for
+/// its own readers, be it read or made again later.
+pub fn stored_by_all(
+    graph: &Graph,
+    blocks: &Blocks,
+    ops: &[Option<Opcode>],
+    is_stored: &[bool],
+    is_needed: &[bool],
+) -> Vec<bool> {
+    let is_kept = kept(graph, blocks, is_stored, is_needed);
+    let mut is_in_memory = is_needed.to_vec();
+    for (id, node) in graph.nodes.iter().enumerate().filter(|(id, _)| is_kept[*id]) {
+        let Some(op) = ops[id].filter(|_| blocks.phases[id] == Phase::Forward) else { continue };
+        let is_view = op.def().fusion == FusionKind::View
+            && node.operands.first().is_some_and(|&operand| is_in_memory[operand as usize]);
+        for &result in node.results.iter().filter(|&&result| is_stored[result as usize]) {
+            let kept = graph.tensors[result as usize].uses.iter().filter(|(reader, _)| {
+                is_kept[*reader as usize] && blocks.phases[*reader as usize] == Phase::Forward
+            });
+            let reader = |&(reader, _): &(NodeId, u32)| Reader {
+                op: ops[reader as usize].unwrap_or(Opcode::Tuple),
+                is_same_region: region(graph, blocks, reader as usize) == region(graph, blocks, id),
+            };
+            is_in_memory[result as usize] |= is_view || is_materialised(op, kept.map(reader));
+        }
+    }
+    is_in_memory
+}
+
+/// Per node: whether it runs where its own phase has it, whatever is made again: something that runs needs
+/// what it makes.
+fn kept(graph: &Graph, blocks: &Blocks, is_stored: &[bool], is_needed: &[bool]) -> Vec<bool> {
+    let mut is_output = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
+    let mut is_kept = vec![true; graph.nodes.len()];
+    for (id, node) in graph.nodes.iter().enumerate().rev() {
+        let is_wanted = |&result: &TensorId| {
+            let is_remade = is_stored[result as usize] && !is_needed[result as usize];
+            let mut readers = graph.tensors[result as usize].uses.iter().map(|&(reader, _)| reader as usize);
+            is_output[result as usize]
+                || readers.any(|it| is_kept[it] && (blocks.phases[it] == Phase::Forward || !is_remade))
+        };
+        is_kept[id] = blocks.phases[id] != Phase::Forward || node.results.iter().any(is_wanted);
+    }
+    is_kept
 }
 
 /// Who reads for a value that is made again: the first node after the forward part that needs it, and the

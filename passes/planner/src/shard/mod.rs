@@ -205,8 +205,10 @@ impl Facts {
     /// The same facts for what no plan can do without, whatever it computes again.
     #[must_use]
     pub fn whatever_is_again(&self, graph: &Graph, blocks: &Blocks) -> Facts {
-        let is_stored = liveness::stored_whatever_is_again(graph, blocks, &self.ops, &self.is_stored);
-        let remade = liveness::remade(graph, blocks, &self.is_stored, &is_stored);
+        let (ops, is_stored) = (&self.ops, &self.is_stored);
+        let is_needed = liveness::stored_whatever_is_again(graph, blocks, ops, is_stored);
+        let remade = liveness::remade(graph, blocks, is_stored, &is_needed);
+        let is_stored = liveness::stored_by_all(graph, blocks, ops, is_stored, &is_needed);
         let facts = Facts { is_stored, remade, unique: Unique::default(), ..self.clone() };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }

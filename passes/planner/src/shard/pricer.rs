@@ -36,12 +36,14 @@ impl NodePricer {
         let node = &graph.nodes[id as usize];
         let op = (node.kind == NodeKind::Op).then_some(input.ops[id as usize]).flatten();
         let is_stored = |id: TensorId| input.is_stored[id as usize];
-        let views = Views::new(model, id);
+        let (views, is_late) = (Views::new(model, id), input.blocks.phases[id as usize] != Phase::Forward);
         let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
-            let remade = input.remade[operand as usize].filter(|(reader, _)| *reader == id);
-            let bytes = match is_stored(operand) {
-                true => graph.tensors[operand as usize].bytes,
-                false => remade.map_or(0.0, |(_, bytes)| bytes),
+            let whole = if is_stored(operand) { graph.tensors[operand as usize].bytes } else { 0.0 };
+            // Backward reads a value, or what its copy is made of, once for all of its readers.
+            let bytes = match input.remade[operand as usize].filter(|_| is_late) {
+                Some((reader, _)) if reader != id => 0.0,
+                Some((_, bytes)) => bytes,
+                None => whole,
             };
             (bytes, views.read(slot))
         });

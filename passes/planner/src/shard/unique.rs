@@ -123,8 +123,8 @@ impl Describer<'_> {
         (node.operands.len(), node.results.len()).hash(out);
         for (slot, &operand) in node.operands.iter().enumerate() {
             self.value(operand, self.blocks.use_map(id, slot), out);
-            let remade = self.traits.remade[operand as usize].filter(|(reader, _)| *reader == id);
-            remade.map(|(_, bytes)| bytes.to_bits()).hash(out);
+            let remade = self.traits.remade[operand as usize];
+            remade.map(|(reader, bytes)| (reader == id).then_some(bytes.to_bits())).hash(out);
         }
         for &result in &node.results {
             self.value(result, self.blocks.def_map(result), out);

@@ -1,9 +1,11 @@
 //! The hull of one run, point by point: what to save and what to compute again, as minimum cuts.
 //!
-//! At a price per byte, a value that is needed is saved (its bytes) or computed again (its seconds), which
-//! needs its operands. With `a` "is needed" and `r` "is computed again" on the source's side, that is a cut:
-//! `source → a` where the backward part reads it, `a → r` its bytes, `r → sink` its seconds, `r → a'` for
-//! each operand. Prices between two points are tried until there is nothing between them.
+//! At a price per byte, a value that is needed is saved (its bytes, the seconds to write and read it) or
+//! computed again (its seconds), which needs its operands and reads those that are saved. With `a` "is
+//! needed" and `r` "is computed again" on the source's side, that is a cut: `source → a` where the backward
+//! part reads it, `a → r` what saving takes, `r → sink` what computing takes, and for each operand `r → a'`
+//! without limit and `r → r'` the seconds to read it. At no price it is the fastest choice, saved bytes being
+//! free. Prices between two points are tried until there is nothing between them.
 
 use super::Point;
 use petgraph::Direction;
@@ -16,8 +18,10 @@ use phzc_ir::InstrId;
 #[derive(Clone, Debug)]
 pub struct Value {
     pub id: InstrId,
-    /// Seconds to compute it again; `None` if that cannot be.
-    pub secs: Option<f64>,
+    /// Whether it can be computed again.
+    pub can_run_again: bool,
+    /// What it takes in either case, of one microbatch.
+    pub secs: Seconds,
     /// Bytes of the whole batch to save it; `None` if it has no memory of its own, so that its operands are
     /// saved instead.
     pub bytes: Option<f64>,
@@ -27,6 +31,17 @@ pub struct Value {
     pub operands: Vec<usize>,
 }
 
+/// Seconds of what may be done with a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seconds {
+    /// To write it for the backward part, and there to read it.
+    pub save: f64,
+    /// To compute it again, saved operands that might be computed again left out.
+    pub again: f64,
+    /// To read it once, where something is computed again of it.
+    pub read: f64,
+}
+
 /// The most points of a run.
 const MAX_POINTS: usize = 8;
 /// A point must lie so far below the line between its neighbours, relative to the seconds between them.
@@ -34,19 +49,23 @@ const BEND: f64 = 0.02;
 /// Capacities of a graph add up to less than this, so that sums are exact.
 const TOTAL: f64 = 1e15;
 
-/// The corners of the lower hull, from none again to the least bytes.
+/// The corners of the lower hull: none again, the fastest, and on to the least bytes.
 pub fn hull(values: &[Value]) -> Vec<Point> {
     let none = Point::default();
     let bytes: f64 = values.iter().filter_map(|value| value.bytes).sum();
-    let secs: f64 = values.iter().filter_map(|value| value.secs).sum();
+    let secs: f64 = values.iter().map(|it| it.secs.save + it.secs.again + it.secs.read).sum();
     if bytes <= 0.0 || !values.iter().any(|value| value.is_wanted) {
         return vec![none];
     }
-    // So dear that a thousandth of all bytes is worth all seconds.
-    let least = point(values, 1e3 * secs.max(1e-9) / bytes);
-    let mut corners = vec![none.clone()];
-    if least.saved_bytes > 0.0 {
-        between(values, &none, &least, &mut corners);
+    // So cheap, and so dear, that a thousandth of all seconds, and of all bytes, is worth all of the others.
+    let [fast, least] = [1e-3, 1e3].map(|price| point(values, price * secs.max(1e-9) / bytes));
+    let mut corners = vec![none];
+    if fast.secs < 0.0 && fast.saved_bytes > 0.0 {
+        corners.push(fast);
+    }
+    let low = corners[corners.len() - 1].clone();
+    if least.saved_bytes > low.saved_bytes {
+        between(values, &low, &least, &mut corners);
         corners.push(least);
     }
     corners
@@ -79,10 +98,22 @@ fn point(values: &[Value], price: f64) -> Point {
     let saved: f64 = saved.filter_map(|at| values[at].bytes).sum();
     Point {
         again: chosen().map(|value| value.id).collect(),
-        secs: chosen().filter(|value| value.bytes.is_some()).filter_map(|value| value.secs).sum(),
+        secs: secs(values, &is_again) - secs(values, &vec![false; values.len()]),
         saved_bytes: wanted().filter_map(|value| value.bytes).sum::<f64>() - saved,
         again_bytes: chosen().filter(|value| value.is_wanted).filter_map(|value| value.bytes).sum(),
     }
+}
+
+/// What a choice takes: every value that is needed is saved, or computed again of its operands.
+fn secs(values: &[Value], is_again: &[bool]) -> f64 {
+    let is_made = |at: usize| is_again[at] || values[at].bytes.is_none();
+    let read = |&operand: &usize| if is_made(operand) { 0.0 } else { values[operand].secs.read };
+    let one = |(value, at): (&Value, usize)| match is_made(at) {
+        true => value.secs.again + value.operands.iter().map(read).sum::<f64>(),
+        false => value.secs.save,
+    };
+    let is_needed = needed(values, is_again);
+    values.iter().zip(0..).filter(|(_, at)| is_needed[*at]).map(one).sum()
 }
 
 /// What has no memory of its own is copied only for what it is made of.
@@ -116,8 +147,11 @@ const SINK: usize = 1;
 
 impl Network {
     fn new(values: &[Value], price: f64) -> Network {
-        let worth = values.iter().map(|it| it.secs.unwrap_or(0.0) + price * it.bytes.unwrap_or(0.0));
-        let all: f64 = worth.sum();
+        let worth = values.iter().map(|it| {
+            let reads = 1.0 + it.operands.len() as f64;
+            it.secs.save + it.secs.again + reads * it.secs.read + price * it.bytes.unwrap_or(0.0)
+        });
+        let all: f64 = worth.sum::<f64>() * (1.0 + values.len() as f64);
         let capacity = |secs: f64| (secs * TOTAL / all.max(1e-30)) as u64;
         let (never, mut graph) = (2 * TOTAL as u64, DiGraph::new());
         (0..2 + 2 * values.len()).for_each(|_| _ = graph.add_node(()));
@@ -129,14 +163,20 @@ impl Network {
             if value.is_wanted {
                 edge(SOURCE, needed, never);
             }
-            let saved = value.bytes.map_or(never, |bytes| capacity(price * bytes));
-            let Some(secs) = value.secs else {
+            let saved = value.bytes.map_or(never, |bytes| capacity(price * bytes + value.secs.save));
+            if !value.can_run_again {
                 edge(needed, SINK, saved);
                 continue;
-            };
+            }
             edge(needed, again, saved);
-            edge(again, SINK, if value.bytes.is_some() { capacity(secs) } else { 0 });
-            value.operands.iter().for_each(|&operand| edge(again, 2 + 2 * operand, never));
+            // What is always saved is read in any case.
+            let given = value.operands.iter().map(|&it| &values[it]).filter(|it| !it.can_run_again);
+            edge(again, SINK, capacity(value.secs.again + given.map(|it| it.secs.read).sum::<f64>()));
+            for &operand in &value.operands {
+                let is_open = values[operand].can_run_again && values[operand].bytes.is_some();
+                edge(again, 2 + 2 * operand, never);
+                edge(again, 3 + 2 * operand, if is_open { capacity(values[operand].secs.read) } else { 0 });
+            }
         }
         Network { graph }
     }
@@ -145,7 +185,7 @@ impl Network {
     fn is_again(&self, values: &[Value]) -> Vec<bool> {
         let (_, flows) = dinics(&self.graph, NodeIndex::new(SOURCE), NodeIndex::new(SINK));
         let reached = self.reached(&flows);
-        (0..values.len()).map(|at| values[at].secs.is_some() && reached[3 + 2 * at]).collect()
+        (0..values.len()).map(|at| values[at].can_run_again && reached[3 + 2 * at]).collect()
     }
 
     /// The nodes that the source still reaches, past a flow.
@@ -171,11 +211,12 @@ impl Network {
 mod tests {
     use super::*;
 
-    /// A chain of values: seconds, bytes, whether the backward part reads it.
+    /// A chain of values: seconds to compute again, bytes, whether the backward part reads it.
     fn chain(values: &[(f64, f64, bool)]) -> Vec<Value> {
-        let value = |(at, &(secs, bytes, is_wanted)): (usize, &(f64, f64, bool))| Value {
+        let value = |(at, &(again, bytes, is_wanted)): (usize, &(f64, f64, bool))| Value {
             id: InstrId::new(at),
-            secs: Some(secs),
+            can_run_again: true,
+            secs: Seconds { again, ..Seconds::default() },
             bytes: Some(bytes),
             is_wanted,
             operands: at.checked_sub(1).into_iter().collect(),
@@ -187,15 +228,10 @@ mod tests {
     fn brute(values: &[Value], price: f64) -> f64 {
         let cost = |mask: u32| {
             let is_again: Vec<bool> =
-                (0..values.len()).map(|at| mask >> at & 1 == 1 && values[at].secs.is_some()).collect();
+                (0..values.len()).map(|at| mask >> at & 1 == 1 && values[at].can_run_again).collect();
             let is_needed = needed(values, &is_again);
-            let one = |at: usize| match (is_needed[at], is_again[at]) {
-                (_, true) if values[at].bytes.is_some() => values[at].secs.unwrap_or(0.0),
-                (_, true) => 0.0,
-                (true, false) => price * values[at].bytes.unwrap_or(0.0),
-                (false, false) => 0.0,
-            };
-            (0..values.len()).map(one).sum::<f64>()
+            let saved = (0..values.len()).filter(|&at| is_needed[at] && !is_again[at]);
+            secs(values, &is_again) + price * saved.filter_map(|at| values[at].bytes).sum::<f64>()
         };
         (0..1 << values.len()).map(cost).fold(f64::INFINITY, f64::min)
     }
@@ -211,8 +247,19 @@ mod tests {
     #[test]
     fn an_operand_that_would_be_saved_for_it_is_no_gain() {
         let mut values = chain(&[(10.0, 100.0, false), (1.0, 100.0, true)]);
-        values[0].secs = None;
+        values[0].can_run_again = false;
         assert_eq!(hull(&values).len(), 1);
+    }
+
+    #[test]
+    fn what_is_faster_made_than_read_is_a_corner_of_its_own() {
+        // A product, and a long chain's end: written and read in 6 seconds, or made of the product that is read
+        // in 2.
+        let mut values = chain(&[(10.0, 100.0, true), (1.0, 50.0, true)]);
+        (values[0].secs.save, values[0].secs.read, values[1].secs.save) = (2.0, 2.0, 6.0);
+        let points = hull(&values);
+        let figures: Vec<(f64, f64)> = points.iter().map(|point| (point.secs, point.saved_bytes)).collect();
+        assert_eq!(figures, [(0.0, 0.0), (-3.0, 50.0), (3.0, 150.0)]);
     }
 
     #[test]
@@ -227,16 +274,19 @@ mod tests {
             let mut values: Vec<Value> = Vec::new();
             for at in 0..n {
                 let operands = (0..at).filter(|_| random(3) == 0).collect();
-                let secs = (random(5) > 0).then_some(random(20) as f64);
-                let bytes = (secs.is_none() || random(4) > 0).then_some(random(30) as f64);
+                let can_run_again = random(5) > 0;
+                let [save, again, read] = [20, 20, 10].map(|most| random(most) as f64);
+                let secs = Seconds { save, again, read };
+                let bytes = (!can_run_again || random(4) > 0).then_some(random(30) as f64);
                 let is_wanted = random(2) == 0;
-                values.push(Value { id: InstrId::new(at), secs, bytes, is_wanted, operands });
+                values.push(Value { id: InstrId::new(at), can_run_again, secs, bytes, is_wanted, operands });
             }
             let price = 0.1 * (1 + random(20)) as f64;
             let base: f64 =
                 values.iter().filter(|value| value.is_wanted).filter_map(|value| value.bytes).sum();
             let found = point(&values, price);
-            let cost = found.secs + price * (base - found.saved_bytes);
+            let none_secs = secs(&values, &vec![false; n]);
+            let cost = none_secs + found.secs + price * (base - found.saved_bytes);
             assert!((cost - brute(&values, price)).abs() < 1e-6, "{cost} {values:?}");
         }
     }

@@ -86,10 +86,11 @@ impl Again {
 /// So many choices of a run are tried at most: each takes a text.
 const MAX_TRIED: usize = 4;
 
-/// The first, the last, and evenly many between them.
+/// None, the next, which is the fastest where that is another, and evenly many on to the last.
 fn thinned(points: Vec<Point>) -> Vec<Point> {
     let n = points.len().min(MAX_TRIED);
-    (0..n).map(|at| points[at * (points.len() - 1) / (n - 1).max(1)].clone()).collect()
+    let place = |at: usize| if at == 0 { 0 } else { 1 + (at - 1) * (points.len() - 2) / (n - 2).max(1) };
+    (0..n).map(|at| points[place(at)].clone()).collect()
 }
 
 /// Of points in the order of their first figure: those on the lower hull, the first and the last among them.
