@@ -6,7 +6,7 @@
 
 use super::cut::{Chain, Level};
 use super::position::positions;
-use super::recompute::rematerialize::Again;
+use super::recompute::rematerialize::{Again, Asked};
 use super::recompute::rewrite::Marks;
 use super::recompute::{Point, is_free, points};
 use super::units::Units;
@@ -32,7 +32,9 @@ pub struct Layers<'a> {
     is_put_off: Vec<Vec<bool>>,
     units: Units,
     crossings: Vec<Crossing>,
-    /// What runs of the text's units can compute again, once that has been asked for.
+    /// Per run of the text's units: the corners of what it can compute again, once that has been asked for.
+    points: Option<Vec<Vec<Point>>>,
+    /// The same, tried out.
     again: Option<Again>,
 }
 
@@ -108,7 +110,7 @@ impl<'a> Layers<'a> {
         let crossings = crossings(module, &facts, &entry, units.starts.len());
         let is_put_off = with_callees(module, put_off_of(module, &facts, |id| entry[id.index()]));
         let layer_of = with_callees(module, entry);
-        Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, again: None }
+        Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, points: None, again: None }
     }
 
     /// What the text says.
@@ -164,10 +166,11 @@ impl<'a> Layers<'a> {
     }
 
     /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per
-    /// byte.
-    pub fn levels(&mut self, n_microbatches: usize) -> Vec<Level> {
+    /// byte. Where only gains are asked for, others may be missing.
+    pub fn levels(&mut self, n_microbatches: usize, asked: Asked) -> Vec<Level> {
         self.facts.header.n_microbatches = n_microbatches;
-        let mut again = self.again.take().unwrap_or_else(|| self.again(n_microbatches));
+        let known = self.again.take().filter(|again| again.asked >= asked);
+        let mut again = known.unwrap_or_else(|| self.again(n_microbatches, asked));
         let secs = again.secs((self.module, &self.facts), self.cluster, n_microbatches);
         let share = 1.0 / n_microbatches as f64;
         let mut levels: Vec<(f64, Level)> = Vec::new();
@@ -188,12 +191,15 @@ impl<'a> Layers<'a> {
     }
 
     /// What each run can compute again, tried out on the text.
-    fn again(&self, n_microbatches: usize) -> Again {
+    fn again(&mut self, n_microbatches: usize, asked: Asked) -> Again {
         let (module, runs) = (self.module, &self.units.runs);
         let run = |unit: &usize| runs.partition_point(|run| run.end <= *unit);
         let run_of: Vec<usize> = self.layers().iter().map(run).collect();
-        let points = points(module, &self.facts, self.cluster, &run_of, runs.len());
-        let mut again = Again::new(points, run_of);
+        let points = self
+            .points
+            .take()
+            .unwrap_or_else(|| points(module, &self.facts, self.cluster, &run_of, runs.len()));
+        let mut again = Again::new(&points, run_of, asked);
         for depth in 1..again.n_depths() {
             let depths: Vec<usize> = again.points.iter().map(|points| depth.min(points.len() - 1)).collect();
             let depth_of: Vec<usize> = (0..self.units.starts.len()).map(|unit| depths[run(&unit)]).collect();
@@ -202,13 +208,14 @@ impl<'a> Layers<'a> {
             again.tried(module, &marks);
         }
         again.keep_hulls((module, &self.facts), self.cluster, n_microbatches);
+        self.points = Some(points);
         again
     }
 
     /// What is computed again when each layer does so up to some level, of instructions like those of the
     /// text in some layers.
     pub fn marks(&self, again: &[usize], source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
-        self.marks_at(self.points(), again, source)
+        self.marks_at(self.tried(), again, source)
     }
 
     fn marks_at(
@@ -225,11 +232,11 @@ impl<'a> Layers<'a> {
     /// Adds what is to be done of an instruction like one of the text's, when its layer computes things again
     /// up to some level.
     pub fn mark(&self, id: InstrId, level: usize, marks: &mut Marks) {
-        self.mark_at(self.points(), id, level, marks);
+        self.mark_at(self.tried(), id, level, marks);
     }
 
     /// What runs can compute again, level by level; nothing unless that has been asked for.
-    fn points(&self) -> &[Vec<Point>] {
+    fn tried(&self) -> &[Vec<Point>] {
         self.again.as_ref().map_or(&[], |again| &again.points)
     }
 

@@ -5,6 +5,7 @@ use super::candidate::{Bound, Evaluated, Staged};
 use super::chain::Layers;
 use super::cut::{Chain, Cut};
 use super::limits::{Leanest, Limits, Texts};
+use super::recompute::rematerialize::Asked;
 use super::recompute::rewrite::rewrite;
 use super::{Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, expand};
@@ -39,6 +40,8 @@ pub(super) struct Draft {
     pub is_whole: bool,
     /// What the choice of its layouts took its memory to be, if that is known.
     pub memory_bytes: Option<f64>,
+    /// The numbers of microbatches that its layouts allow, if that has been asked ([`Problem::counts_for`]).
+    pub allowed: Option<Vec<usize>>,
 }
 
 impl Problem<'_> {
@@ -72,7 +75,7 @@ impl Problem<'_> {
 
     /// All devices as one stage: `shard`'s plan as it stands if it fits, else one that needs less memory.
     pub fn unstaged(&self) -> Evaluated {
-        let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None };
+        let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None, allowed: None };
         let mesh =
             self.sharded.note(notes::MESH).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
@@ -83,7 +86,7 @@ impl Problem<'_> {
             let mut text = materialize_plan::sharded(self, input, &solved);
             plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             let is_whole = self.subject.short.is_none();
-            Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory) })
+            Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory), allowed: None })
         };
         let (fewest, most) = self.fewest_and_most();
         let bound = self.noted_bound();
@@ -182,18 +185,19 @@ impl Problem<'_> {
         if n_stages == 1 && self.counts[0] == 1 && self.recompute != Recompute::All {
             // One stage waits for nobody: to cut the batch only saves memory.
             let mut chain = self.chain(&mut layers, 1);
-            self.ease(&mut layers, &mut chain, 1);
+            self.ease(&mut layers, &mut chain, 1, Asked::Gains);
             let whole = chain.cut(1, 1, f64::INFINITY);
             if let Some(whole) = whole.filter(|whole| whole.memory_bytes <= limits.of(1)) {
                 return self.written(draft, &layers, whole, (1, 1)).map(Some);
             }
         }
-        let allowed = self.counts_for(text, layers.facts()).unwrap_or_default();
+        let asked = || self.counts_for(text, layers.facts()).unwrap_or_default();
+        let allowed = draft.allowed.clone().unwrap_or_else(asked);
         let (fastest, _) = self.fastest(&mut layers, n_stages, limits, &allowed);
         let mut leanest = || {
             let most = self.counts.iter().rev().copied().find(|count| is_new && allowed.contains(count))?;
             let mut chain = self.chain(&mut layers, most);
-            self.ease(&mut layers, &mut chain, most);
+            self.ease(&mut layers, &mut chain, most, Asked::All);
             Some((chain.leanest(n_stages, most)?, most))
         };
         let Some((cut, count)) = fastest.or_else(&mut leanest) else { return Ok(None) };
@@ -244,7 +248,7 @@ impl Problem<'_> {
         let count = self.counts[0];
         let mut chain = self.chain(layers, count);
         let plain_secs = chain.floor_secs(n_stages, count);
-        self.ease(layers, &mut chain, count);
+        self.ease(layers, &mut chain, count, Asked::Gains);
         if plain_secs > 0.0 { chain.floor_secs(n_stages, count) / plain_secs } else { 1.0 }
     }
 
@@ -257,10 +261,11 @@ impl Problem<'_> {
         limits: &Limits,
     ) -> Option<Cut> {
         let usable = limits.of(n_microbatches);
-        self.ease(layers, &mut chain, n_microbatches);
         if self.recompute == Recompute::All {
+            self.ease(layers, &mut chain, n_microbatches, Asked::All);
             return chain.cut(n_stages, n_microbatches, usable);
         }
+        self.ease(layers, &mut chain, n_microbatches, Asked::Gains);
         let free = chain.cut(n_stages, n_microbatches, f64::INFINITY)?;
         if free.memory_bytes <= SAFE * usable {
             return Some(free);
@@ -273,13 +278,14 @@ impl Problem<'_> {
         if free.memory_bytes <= limit_bytes {
             return Some(free);
         }
+        self.ease(layers, &mut chain, n_microbatches, Asked::All);
         chain.cut(n_stages, n_microbatches, limit_bytes)
     }
 
     /// Lets the layers of a chain compute again what they may, or must.
-    pub(super) fn ease(&self, layers: &mut Layers, chain: &mut Chain, n_microbatches: usize) {
+    pub(super) fn ease(&self, layers: &mut Layers, chain: &mut Chain, n_microbatches: usize, asked: Asked) {
         if self.recompute != Recompute::Never {
-            chain.levels = layers.levels(n_microbatches);
+            chain.levels = layers.levels(n_microbatches, asked);
             chain.is_all_again = self.recompute == Recompute::All;
         }
     }

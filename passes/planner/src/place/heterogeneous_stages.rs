@@ -12,6 +12,7 @@ use super::cut::mixed::{Mix, MixedCut};
 use super::evaluate_candidate::{Draft, GUESSED, SAFE, too_few_layers};
 use super::limits::{Limits, Texts};
 use super::position::free;
+use super::recompute::rematerialize::Asked;
 use super::recompute::rewrite::{Marks, rewrite};
 use super::stage_search::Sketch;
 use super::units::{CUTS_PER_LAYER, MAX_UNITS};
@@ -234,7 +235,7 @@ impl Problem<'_> {
             return None;
         }
         for ((_, layers), (_, chain)) in open.iter_mut().zip(&mut chains) {
-            self.ease(layers, chain, count);
+            self.ease(layers, chain, count, Asked::All);
         }
         let mix = self.mix(&chains, space);
         if mix.floor_secs() >= to_beat {

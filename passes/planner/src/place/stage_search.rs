@@ -40,6 +40,8 @@ pub struct Sketch<'p> {
     n_chunks: usize,
     /// The number of microbatches of that cut.
     n_cut_for: usize,
+    /// The numbers of microbatches that the layouts allow, where that has been asked.
+    allowed: Option<Vec<usize>>,
     /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
     pub secs: f64,
 }
@@ -53,6 +55,8 @@ struct Estimate {
     n_chunks: usize,
     /// The number of microbatches of that cut.
     n_cut_for: usize,
+    /// The numbers of microbatches that the layouts allow.
+    allowed: Vec<usize>,
 }
 
 /// The layouts for one number of stages.
@@ -125,6 +129,7 @@ impl Problem<'_> {
             bound,
             n_chunks: 1,
             n_cut_for: n_microbatches,
+            allowed: None,
             secs: f64::INFINITY,
         })
     }
@@ -163,7 +168,7 @@ impl<'p> Sketch<'p> {
 
     /// The program in its layouts, not yet cut.
     pub fn draft(&self) -> Draft {
-        self.stages.draft(self.stages.input(self.n_microbatches), &self.solved)
+        self.stages.draft(self.stages.input(self.n_microbatches), &self.solved, self.allowed.clone())
     }
 
     /// The best placement, unless the estimate is no better than what is known.
@@ -174,7 +179,7 @@ impl<'p> Sketch<'p> {
             problem.control.skipped();
             return Evaluated::Slower;
         }
-        let found = self.stages.cut(self.n_microbatches, &self.solved, self.bound.clone(), self.n_chunks);
+        let found = self.stages.cut(self);
         problem.control.evaluated(&found);
         found
     }
@@ -212,7 +217,7 @@ impl<'p> Sketch<'p> {
         if !is_open || self.bound.lower_bound_secs >= best_secs || self.secs > HOPELESS * best_secs {
             return None;
         }
-        let (secs, n_chunks) = self.stages.interleaved(self.n_microbatches, &self.solved, best_secs)?;
+        let (secs, n_chunks) = self.stages.interleaved(self, best_secs)?;
         Some(Sketch { n_chunks, secs, ..self.clone() })
     }
 }
@@ -264,6 +269,7 @@ impl<'p> Stages<'p> {
             bound: bound.clone(),
             n_chunks: found.n_chunks,
             n_cut_for: found.n_cut_for,
+            allowed: Some(found.allowed),
             secs: found.secs,
         };
         let mut found = vec![sketch(solved, fewest, first)];
@@ -286,7 +292,7 @@ impl<'p> Stages<'p> {
     /// holds.
     fn estimate(&self, n_microbatches: usize, solved: &Solved, chunks: &[usize]) -> Estimate {
         let problem = self.problem;
-        let draft = self.draft(self.input(n_microbatches), solved);
+        let draft = self.draft(self.input(n_microbatches), solved, None);
         let facts = derive(&draft.text).expect("the header's notes are the planner's own");
         let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
         let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
@@ -297,7 +303,7 @@ impl<'p> Stages<'p> {
             let (fastest, wanted) = problem.fastest(&mut layers, n_stages, &limits, &allowed);
             let (secs, n_cut_for) =
                 fastest.map_or((f64::INFINITY, n_microbatches), |it| (it.0.step_secs, it.1));
-            Estimate { secs, n_microbatches: wanted, n_chunks, n_cut_for }
+            Estimate { secs, n_microbatches: wanted, n_chunks, n_cut_for, allowed: allowed.clone() }
         };
         let all = chunks.iter().map(estimate);
         all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
@@ -305,12 +311,12 @@ impl<'p> Stages<'p> {
 
     /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its
     /// seconds, and how many stages.
-    fn interleaved(&self, n_microbatches: usize, solved: &Solved, best_secs: f64) -> Option<(f64, usize)> {
-        let problem = self.problem;
-        let draft = self.draft(self.input(n_microbatches), solved);
+    fn interleaved(&self, sketch: &Sketch, best_secs: f64) -> Option<(f64, usize)> {
+        let (problem, draft) = (self.problem, sketch.draft());
         let facts = derive(&draft.text).expect("the header's notes are the planner's own");
         let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
-        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let asked = || problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
+        let allowed = draft.allowed.clone().unwrap_or_else(asked);
         let mut open: Vec<(f64, usize, usize, Chain)> = Vec::new();
         for count in allowed {
             let plain = problem.chain(&mut layers, count);
@@ -334,21 +340,22 @@ impl<'p> Stages<'p> {
         found
     }
 
-    fn cut(&self, n_microbatches: usize, solved: &Solved, bound: Bound, n_chunks: usize) -> Evaluated {
-        let draft = self.draft(self.input(n_microbatches), solved);
-        let n_stages = self.n_stages * n_chunks;
-        self.problem.chunked(n_chunks).within_memory(n_stages, draft, bound, |limit, moves_again| {
-            let input = Input { moves_again, ..self.input(n_microbatches) };
-            let again = solve_on(input, &solved.mesh, &self.goal(Some(limit)));
-            again.map(|again| self.draft(input, &again))
+    fn cut(&self, sketch: &Sketch) -> Evaluated {
+        let (n_stages, n_chunks) = (self.n_stages * sketch.n_chunks, sketch.n_chunks);
+        let (problem, bound) = (self.problem.chunked(n_chunks), sketch.bound.clone());
+        problem.within_memory(n_stages, sketch.draft(), bound, |limit, moves_again| {
+            let input = Input { moves_again, ..self.input(sketch.n_microbatches) };
+            let again = solve_on(input, &sketch.solved.mesh, &self.goal(Some(limit)));
+            again.map(|again| self.draft(input, &again, None))
         })
     }
 
-    fn draft(&self, input: Input, solved: &Solved) -> Draft {
+    fn draft(&self, input: Input, solved: &Solved, allowed: Option<Vec<usize>>) -> Draft {
         Draft {
             text: materialize_plan::sharded(self.problem, input, solved),
             is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
+            allowed,
         }
     }
 }

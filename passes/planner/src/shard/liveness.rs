@@ -236,30 +236,51 @@ mod tests {
         ROOT out = (f32[32,64]) tuple(new)
     }";
 
-    #[test]
-    fn a_copy_reads_what_it_is_made_of_unless_another_copy_does() {
+    /// The program's graph, its blocks with all after the loss as backward, and tensors by name.
+    fn graph() -> (Module, Graph, Blocks) {
         let module = parse(PROGRAM).expect("legal");
         let graph = Graph::build(&module);
-        let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
-        let tensor = |name: &str| {
-            let entry = module.entry();
-            let (id, _) = entry.iter().find(|(_, instr)| &*instr.name == name).expect("it is there");
-            graph.values[module.entry.index()][id.index()][0] as usize
-        };
-        let mut phases = blocks;
-        // What comes after the loss is backward.
-        for node in 0..graph.nodes.len() {
-            phases.phases[node] = if node >= graph.tensors[tensor("ab")].def as usize {
-                Phase::Backward
-            } else {
-                Phase::Forward
-            };
+        let mut blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+        let first = graph.tensors[tensor(&module, &graph, "ab")].def as usize;
+        for (node, phase) in blocks.phases.iter_mut().enumerate() {
+            *phase = if node >= first { Phase::Backward } else { Phase::Forward };
         }
+        (module, graph, blocks)
+    }
+
+    fn tensor(module: &Module, graph: &Graph, name: &str) -> usize {
+        let (id, _) = module.entry().iter().find(|(_, instr)| &*instr.name == name).expect("it is there");
+        graph.values[module.entry.index()][id.index()][0] as usize
+    }
+
+    #[test]
+    fn a_copy_reads_what_it_is_made_of_unless_another_copy_does() {
+        let (module, graph, blocks) = graph();
+        let at = |name: &str| tensor(&module, &graph, name);
         let is_stored = vec![true; graph.tensors.len()];
         let mut is_needed = is_stored.clone();
-        (is_needed[tensor("a")], is_needed[tensor("b")]) = (false, false);
-        let found = remade(&graph, &phases, &is_stored, &is_needed);
-        let bytes = |name: &str| found[tensor(name)].map(|(_, bytes)| bytes);
+        (is_needed[at("a")], is_needed[at("b")]) = (false, false);
+        let found = remade(&graph, &blocks, &is_stored, &is_needed);
+        let bytes = |name: &str| found[at(name)].map(|(_, bytes)| bytes);
         assert_eq!([bytes("h"), bytes("a"), bytes("b")], [None, Some(64.0 * 64.0 * 4.0), Some(0.0)]);
+    }
+
+    #[test]
+    fn forward_stores_what_another_block_of_it_reads_unless_only_copies_need_that() {
+        let (module, graph, mut blocks) = graph();
+        let at = |name: &str| tensor(&module, &graph, name);
+        let ops = opcodes(&module, &graph);
+        let is_stored = vec![true; graph.tensors.len()];
+        let mut is_needed = is_stored.clone();
+        (is_needed[at("a")], is_needed[at("b")]) = (false, false);
+        let stored = |blocks: &Blocks, is_needed: &[bool]| {
+            let found = stored_by_all(&graph, blocks, &ops, &is_stored, is_needed);
+            [found[at("a")], found[at("b")]]
+        };
+        assert_eq!(stored(&blocks, &is_needed), [false, false]);
+        blocks.block_of[graph.tensors[at("loss")].def as usize] = Some(1000);
+        assert_eq!(stored(&blocks, &is_needed), [true, true]);
+        is_needed[at("loss")] = false;
+        assert_eq!(stored(&blocks, &is_needed), [false, false]);
     }
 }
