@@ -111,9 +111,10 @@ impl Problem<'_> {
         let inputs = self.bounding(&cluster, n_microbatches);
         let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
         let of_mesh = |mesh: &Mesh| {
-            // Who waits no longer for plans has a weaker bound soon.
-            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| {
-                with_bubbles(least) >= to_beat || self.control.is_interrupted()
+            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| match self.control.is_interrupted() {
+                // Who waits no longer for plans has a weaker bound soon.
+                true => f64::NEG_INFINITY,
+                false => to_beat - (with_bubbles(least) - least.secs),
             })
         };
         let meshes = self.meshes(n_devices);

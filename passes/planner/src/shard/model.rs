@@ -21,7 +21,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Layout, Mesh, Opcode};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -135,7 +135,7 @@ pub struct Model<'a> {
     pub(super) anchors: Vec<Option<Anchor>>,
     pub(super) anchored: Vec<Vec<NodeId>>,
     /// Per tensor: what it can be made again of, the nearest first.
-    pub(super) made_of: Vec<Rc<[MadeOf]>>,
+    pub(super) made_of: Vec<Arc<[MadeOf]>>,
     /// Per tensor: whether its block has to make it in the layout that is given for it.
     pub(super) made_as_given: Vec<bool>,
     pub(super) weights: [f64; 3],

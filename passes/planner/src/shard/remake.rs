@@ -18,7 +18,7 @@ use super::sharding_request::Want;
 use phzc_analysis::graph::{NodeId, NodeKind, TensorId, is_shaped};
 use phzc_analysis::phase::Phase;
 use phzc_ir::{FactorKind, FusionKind, Layout, Opcode};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// How many ops in a row: a norm's scale is converted, given a dimension and spread.
 const MAX_OPS: usize = 4;
@@ -40,10 +40,10 @@ pub(super) struct Remade {
 }
 
 /// Per tensor: what it can be made again of, as far as something of that is smaller.
-pub(super) fn made_of(input: &Input) -> Vec<Rc<[MadeOf]>> {
+pub(super) fn made_of(input: &Input) -> Vec<Arc<[MadeOf]>> {
     let bytes = |tensor: TensorId| input.graph.tensors[tensor as usize].bytes;
     let rows = rows(input);
-    let worth = |(tensor, row): (TensorId, &Vec<MadeOf>)| -> Rc<[MadeOf]> {
+    let worth = |(tensor, row): (TensorId, &Vec<MadeOf>)| -> Arc<[MadeOf]> {
         let last = row.iter().rposition(|it| bytes(it.tensor) < bytes(tensor));
         row[..last.map_or(0, |last| last + 1)].into()
     };

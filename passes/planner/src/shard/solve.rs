@@ -2,7 +2,7 @@
 
 use super::model::{Goal, Input, Model};
 use phzc_ir::Mesh;
-use phzc_solver::choose::{Choice, Limits, Problem, Stop, choose, relative_gap};
+use phzc_solver::choose::{Choice, Limits, Node, Problem, Stop, choose, relative_gap};
 use rayon::prelude::*;
 
 /// Why a search stopped that looked at equal layers only as laid out alike.
@@ -66,19 +66,42 @@ pub struct Open {
     bound: f64,
 }
 
+/// A mesh with what is chosen on it.
+struct Stated<'a> {
+    model: Model<'a>,
+    problem: Problem,
+    /// No choice costs less: every block's fastest, movements left out.
+    floor: f64,
+}
+
+impl<'a> Stated<'a> {
+    fn new(input: Input<'a>, mesh: &Mesh, goal: &Goal) -> Stated<'a> {
+        let mut model = Model::new(input, mesh);
+        let problem = model.problem(goal);
+        let least = |node: &Node| node.cost.iter().copied().fold(f64::INFINITY, f64::min);
+        let floor = problem.nodes.iter().map(least).sum();
+        Stated { model, problem, floor }
+    }
+
+    /// The bound of a mesh; `None` when no choice on it is legal. A bound of `enough` says that it is no
+    /// better than another mesh: its best choice does not matter then.
+    fn bounded(mut self, input: Input<'a>, goal: &Goal, enough: f64) -> Option<Open> {
+        let limit = self.problem.memory_limit.take();
+        let free = choose(&self.problem, &Limits { enough, ..Limits::default() }).ok()?;
+        self.problem.memory_limit = limit;
+        let mesh = self.model.mesh.clone();
+        let bound = match input.relaxed {
+            [] => free.lower_bound,
+            _ => relaxed_bound(input, self.model, goal)?.min(free.lower_bound),
+        };
+        Some(Open { mesh, problem: self.problem, free, bound })
+    }
+}
+
 impl Open {
     /// The bound of a mesh; `None` when no choice on it is legal.
     pub fn new(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Open> {
-        let mut model = Model::new(input, mesh);
-        let mut problem = model.problem(goal);
-        let limit = problem.memory_limit.take();
-        let free = choose(&problem, &Limits::default()).ok()?;
-        problem.memory_limit = limit;
-        let bound = match input.relaxed {
-            [] => free.lower_bound,
-            _ => relaxed_bound(input, model, goal)?.min(free.lower_bound),
-        };
-        Some(Open { mesh: mesh.clone(), problem, free, bound })
+        Stated::new(input, mesh, goal).bounded(input, goal, f64::INFINITY)
     }
 
     /// No plan on the mesh takes less, in weighted seconds.
@@ -105,6 +128,12 @@ impl Open {
         Some(Solved { mesh: self.mesh, choice, fits, free_bound, is_free })
     }
 
+    /// The bound at which another mesh is no better than the best choice on this one.
+    fn beaten_at(&self) -> f64 {
+        let fits = self.problem.memory_limit.is_none_or(|limit| self.free.memory <= limit);
+        if fits { self.free.cost * (1.0 + 2.0 * ROUNDING) } else { f64::INFINITY }
+    }
+
     /// Whether no choice on this mesh can be better than one that is known.
     fn is_beaten(&self, known: &Solved) -> bool {
         known.fits && self.bound() > known.choice.cost * (1.0 + ROUNDING)
@@ -118,16 +147,16 @@ fn relaxed_bound(input: Input, model: Model, goal: &Goal) -> Option<f64> {
     for relaxed in input.relaxed {
         let mut model = Model::new(relaxed.alike(&input), &mesh);
         model.reshards = reshards;
-        bound += free_bound(&mut model, goal)?;
+        bound += free_bound(&mut model, goal, &Limits::default())?;
         reshards = model.reshards;
     }
     Some(bound)
 }
 
 /// No choice costs less, however much memory it needs; `None` when none is legal.
-fn free_bound(model: &mut Model, goal: &Goal) -> Option<f64> {
+fn free_bound(model: &mut Model, goal: &Goal, limits: &Limits) -> Option<f64> {
     let problem = Problem { memory_limit: None, ..model.problem(goal) };
-    Some(choose(&problem, &Limits::default()).ok()?.lower_bound)
+    Some(choose(&problem, limits).ok()?.lower_bound)
 }
 
 /// What no plan takes less than.
@@ -158,27 +187,36 @@ pub fn block_floors(inputs: &[Input], mesh: &Mesh, weight: f64) -> Vec<f64> {
     floors.reduce(sum).unwrap_or_default()
 }
 
+/// A bound so near the best choice is as good as that choice's own cost: to prove the rest takes most of the
+/// time.
+const NEAR: f64 = 1e-3;
+
 /// What no plan on a mesh takes less than, as none is below the best choices of these inputs together, each
-/// phase times its weight; movements left out where that says enough: `is_enough`. `None` when none is legal.
+/// phase times its weight; movements left out where the seconds are `enough` without them. `None` when none
+/// is legal.
 pub fn least_secs(
     inputs: &[Input],
     mesh: &Mesh,
     weight: f64,
-    is_enough: impl Fn(&Least) -> bool,
+    enough: impl Fn(&Least) -> f64,
 ) -> Option<Least> {
     let mut models: Vec<Model> = inputs.iter().map(|&input| Model::new(input, mesh)).collect();
-    let mut floor = |weights: [f64; 3]| {
+    let mut floors = |weights: [f64; 3]| -> Vec<f64> {
         let goal = Goal { weights, memory_bytes: None };
-        models.iter_mut().flat_map(|model| model.floors(&goal)).sum::<f64>()
+        models.iter_mut().map(|model| model.floors(&goal).iter().sum()).collect()
     };
-    let work_secs = [floor([weight, 0.0, 0.0]), floor([0.0, weight, 0.0])];
+    let work_secs = [[weight, 0.0, 0.0], [0.0, weight, 0.0]].map(|it| floors(it).iter().sum());
     let goal = Goal { weights: [weight; 3], memory_bytes: None };
-    let least = Least { secs: floor(goal.weights), work_secs };
-    if is_enough(&least) {
-        return Some(least);
+    let all = floors(goal.weights);
+    let mut least = Least { secs: all.iter().sum(), work_secs };
+    let enough = enough(&least);
+    for (model, floor) in models.iter_mut().zip(all) {
+        if least.secs < enough {
+            let limits = Limits { enough: enough - (least.secs - floor), gap: NEAR, ..Limits::default() };
+            least.secs += free_bound(model, &goal, &limits)? - floor;
+        }
     }
-    let bounds = models.iter_mut().map(|model| free_bound(model, &goal));
-    Some(Least { secs: bounds.sum::<Option<f64>>()?, work_secs })
+    Some(least)
 }
 
 /// The best choice on one mesh; the one with least memory when none fits; `None` when none is legal.
@@ -189,14 +227,13 @@ pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
 /// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh.
 /// `None` when none is legal, or all provably take `to_beat` weighted seconds or longer.
 pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> Option<Solved> {
-    let bounded: Vec<Option<Open>> = meshes.par_iter().map(|mesh| Open::new(input, mesh, goal)).collect();
-    let mut open: Vec<(usize, Open)> =
-        bounded.into_iter().enumerate().filter_map(|(at, it)| Some((at, it?))).collect();
+    let mut open = bounded(input, meshes, goal, to_beat);
     open.sort_by(|(_, a), (_, b)| a.bound().total_cmp(&b.bound()));
     let bound = open.first().map(|(_, it)| it.bound()).filter(|bound| *bound < to_beat)?;
     let mut best: Option<(usize, Solved)> = None;
     for (at, it) in open {
-        if best.as_ref().is_some_and(|(_, best)| it.is_beaten(best)) {
+        let is_beaten = best.as_ref().is_some_and(|(_, best)| it.is_beaten(best));
+        if is_beaten || it.bound() >= to_beat {
             break;
         }
         let Some(solved) = it.solve(input) else { continue };
@@ -208,4 +245,19 @@ pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> O
     let (_, mut best) = best?;
     best.free_bound = best.free_bound.min(bound);
     Some(best)
+}
+
+/// The meshes on which something is legal, by their places in the list, with their bounds: of all but the
+/// most promising one no more than says that they are no better.
+fn bounded(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> Vec<(usize, Open)> {
+    let stated = meshes.par_iter().map(|mesh| Stated::new(input, mesh, goal));
+    let mut stated: Vec<(usize, Stated)> = stated.collect::<Vec<_>>().into_iter().enumerate().collect();
+    stated.sort_by(|(_, a), (_, b)| a.floor.total_cmp(&b.floor));
+    let mut rest = stated.into_iter();
+    let first = rest.next().and_then(|(at, it)| Some((at, it.bounded(input, goal, f64::INFINITY)?)));
+    let enough = first.as_ref().map_or(to_beat, |(_, first)| to_beat.min(first.beaten_at()));
+    let others = rest.collect::<Vec<_>>().into_par_iter();
+    let others = others.map(|(at, it)| Some((at, it.bounded(input, goal, enough)?)));
+    let others: Vec<Option<(usize, Open)>> = others.collect();
+    first.into_iter().chain(others.into_iter().flatten()).collect()
 }

@@ -37,6 +37,9 @@ pub(super) fn minimise_from<'r>(
         if search.gap() <= TOLERANCE || search.drop_beaten() {
             return search.finish(true);
         }
+        if search.is_enough() {
+            return search.finish(false);
+        }
         let has_ended = rise < LEAST_RISE;
         if has_ended || 2 * search.n_options() <= n_tried {
             n_tried = search.n_options();
@@ -77,6 +80,11 @@ impl<'r> Search<'r> {
 
     fn gap(&self) -> f64 {
         relative_gap(self.best.1, self.bound)
+    }
+
+    /// Whether the limits ask for no more than is known.
+    fn is_enough(&self) -> bool {
+        self.best.1.is_finite() && (self.bound >= self.limits.enough || self.gap() <= self.limits.gap)
     }
 
     /// Passes messages and looks at the choice they suggest; returns by how much the bound rose, relatively.

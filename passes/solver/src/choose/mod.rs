@@ -118,11 +118,15 @@ pub struct Limits {
     pub max_evaluations: u64,
     /// Rounds of message passing where an elimination would be too large.
     pub max_rounds: usize,
+    /// A lower bound of so much ends these, once there is a choice.
+    pub enough: f64,
+    /// So does a gap between the best choice seen and the lower bound, relative to that choice.
+    pub gap: f64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60 }
+        Self { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60, enough: f64::INFINITY, gap: 0.0 }
     }
 }
 
