@@ -283,6 +283,11 @@ impl<'p> Stages<'p> {
 
     fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)], limit: Option<f64>) -> Option<Solved> {
         let goal = self.goal(limit);
+        let is_shards = (n_microbatches, goal.weights, limit) == (1, [1.0; 3], None);
+        let is_all = self.cluster.n_devices() == self.problem.cluster.n_devices();
+        if let Some(known) = self.problem.subject.free.as_ref().filter(|_| is_shards && is_all) {
+            return Some(known.clone()).filter(|known| known.bound() < self.to_beat);
+        }
         let open = floors.iter().filter(|(_, floor)| *floor < self.to_beat);
         let open: Vec<Mesh> = open.map(|(mesh, _)| mesh.clone()).collect();
         solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)

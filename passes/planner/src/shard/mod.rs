@@ -116,7 +116,8 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     }
     drop(relaxed);
     if state.is_of(module) {
-        cx.handed_on.put(PlanState { input: Some(subject), ..state });
+        let input = subject.with_free(Some(solved).filter(|it| it.is_free));
+        cx.handed_on.put(PlanState { input: Some(input), ..state });
     }
     // The note of the plan is new.
     Ok(Changed::Yes)

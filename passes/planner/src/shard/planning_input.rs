@@ -3,6 +3,7 @@
 use super::Facts;
 use super::forbid::Forbid;
 use super::model::Input;
+use super::solve::Solved;
 use crate::layer_repeats::expand::{Stages, expand};
 use crate::layer_repeats::representative_layers::{Short, Weigh};
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -27,6 +28,8 @@ pub struct PlanningInput {
     relaxed: Vec<(Graph, Facts)>,
     /// The facts for bounds over plans that compute values again, once these are asked for.
     bare: OnceLock<Vec<Facts>>,
+    /// The best layouts on all devices were there memory enough, once `shard` has chosen them.
+    pub free: Option<Solved>,
 }
 
 impl PlanningInput {
@@ -47,6 +50,7 @@ impl PlanningInput {
             tied: None,
             relaxed: Vec::new(),
             bare: OnceLock::new(),
+            free: None,
         }
     }
 
@@ -68,7 +72,13 @@ impl PlanningInput {
         let facts = facts(&graph);
         let (graph, blocks) = (Arc::new(graph), Arc::new(blocks));
         let (tied, short, bare) = (Some(tied), Some(short), OnceLock::new());
-        Some(PlanningInput { graph, blocks, facts, tied, relaxed, short, bare })
+        Some(PlanningInput { graph, blocks, facts, tied, relaxed, short, bare, free: None })
+    }
+
+    /// The same, with the best layouts were there memory enough, if they are known.
+    #[must_use]
+    pub fn with_free(self, free: Option<Solved>) -> PlanningInput {
+        PlanningInput { free, ..self }
     }
 
     /// The program that layouts are chosen for, `whole` if none stands for it.

@@ -187,9 +187,10 @@ pub fn block_floors(inputs: &[Input], mesh: &Mesh, weight: f64) -> Vec<f64> {
     floors.reduce(sum).unwrap_or_default()
 }
 
-/// A bound so near the best choice is as good as that choice's own cost: to prove the rest takes most of the
-/// time.
+/// A bound so near the best choice, relatively, is as good as that choice's own cost, and one that rises by
+/// less in a round comes no nearer: to prove the rest takes most of the time.
 const NEAR: f64 = 1e-3;
+const LEAST_RISE: f64 = 2e-4;
 
 /// What no plan on a mesh takes less than, as none is below the best choices of these inputs together, each
 /// phase times its weight; movements left out where the seconds are `enough` without them. `None` when none
@@ -212,7 +213,8 @@ pub fn least_secs(
     let enough = enough(&least);
     for (model, floor) in models.iter_mut().zip(all) {
         if least.secs < enough {
-            let limits = Limits { enough: enough - (least.secs - floor), gap: NEAR, ..Limits::default() };
+            let enough = enough - (least.secs - floor);
+            let limits = Limits { enough, gap: NEAR, least_rise: LEAST_RISE, ..Limits::default() };
             least.secs += free_bound(model, &goal, &limits)? - floor;
         }
     }

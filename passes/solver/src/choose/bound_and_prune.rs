@@ -10,8 +10,6 @@ use super::{Infeasible, Limits, TOLERANCE, relative_gap};
 
 /// Message passes between two looks at the choice that they suggest.
 const PASSES: usize = 8;
-/// A bound that rises by less in a round, relatively, has come to its end.
-const LEAST_RISE: f64 = 1e-7;
 /// How often `polish` starts again with a better choice.
 const MAX_POLISHES: usize = 6;
 /// Table entries that an elimination may evaluate at any time; it then is about as fast as a round of
@@ -40,7 +38,7 @@ pub(super) fn minimise_from<'r>(
         if search.is_enough() {
             return search.finish(false);
         }
-        let has_ended = rise < LEAST_RISE;
+        let has_ended = rise < limits.least_rise;
         if has_ended || 2 * search.n_options() <= n_tried {
             n_tried = search.n_options();
             if search.eliminate_all(SMALL) {

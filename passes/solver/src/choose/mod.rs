@@ -122,11 +122,20 @@ pub struct Limits {
     pub enough: f64,
     /// So does a gap between the best choice seen and the lower bound, relative to that choice.
     pub gap: f64,
+    /// And a bound that rises by less in a round, relatively.
+    pub least_rise: f64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_table: 1 << 22, max_evaluations: 1 << 28, max_rounds: 60, enough: f64::INFINITY, gap: 0.0 }
+        Self {
+            max_table: 1 << 22,
+            max_evaluations: 1 << 28,
+            max_rounds: 60,
+            enough: f64::INFINITY,
+            gap: 0.0,
+            least_rise: 1e-7,
+        }
     }
 }
 
