@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The plan of an example, what was shown of the search, and the warnings; interrupted once there have been
 /// so many plans.
 fn search(options: &str, n_plans: usize) -> (Module, Vec<String>, Vec<String>) {
-    let (mut module, cluster) = (parse(EXAMPLES[0].1).expect("a program"), cluster());
+    let (mut module, cluster) = (parse(EXAMPLES[2].1).expect("a program"), cluster());
     let (shown, found) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     let progress = |phrase: &str| shown.lock().expect("no panic").push(phrase.to_owned());
     let is_requested = || found.load(Ordering::SeqCst) >= n_plans;
