@@ -4,6 +4,7 @@
 use crate::testing::pipeline;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, parse, print};
+use phzc_pass::explanation::{Considered, Explanation, Term, Verdict};
 use phzc_pass::manager::{Hooks, run};
 use phzc_pass::pass::Context;
 use std::fs;
@@ -48,8 +49,8 @@ fn cluster(program: &str) -> Cluster {
     }
 }
 
-/// What the passes of the first line make of a program, and the files that they write.
-fn planned(program: &str) -> Result<(Module, Vec<String>), Vec<Diagnostic>> {
+/// What the passes of the first line make of a program, the files that they write and what they explain.
+fn planned(program: &str) -> Result<(Module, Vec<String>, Vec<Explanation>), Vec<Diagnostic>> {
     let (mut module, cluster) = (parse(program).map_err(|error| vec![error])?, cluster(program));
     let mut cx = Context::new(&cluster);
     cx.explain = option(program, "--explain").map(str::to_owned).into_iter().collect();
@@ -60,20 +61,24 @@ fn planned(program: &str) -> Result<(Module, Vec<String>), Vec<Diagnostic>> {
     }
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
     run(&mut module, &pipeline, &mut cx, &mut hooks)?;
-    Ok((module, cx.artifacts.into_values().collect()))
+    Ok((module, cx.artifacts.into_values().collect(), cx.explanations))
 }
 
-/// The lines of a text without what the report says of each, and without the notes of what ran.
+/// The lines of a text without what the report says of each, and without the figures of the plan: how many
+/// choices were evaluated depends on the solver that is linked.
 fn lines(text: &str) -> Vec<String> {
-    let is_code = |line: &&str| !line.starts_with("//");
-    let bare = |line: &str| line.split(" // ").next().unwrap_or(line).trim_end().to_owned();
-    text.lines().filter(is_code).map(bare).filter(|line| !line.is_empty()).collect()
+    let bare = |line: &str| {
+        let code = line.split(" // ").next().unwrap_or(line).trim_end();
+        let (head, plan) = code.split_once("phzc.plan=").unwrap_or((code, ""));
+        head.to_owned() + plan.split_once("}\"").map_or("", |(_, rest)| rest)
+    };
+    text.lines().filter(|line| !line.starts_with("//")).map(bare).filter(|line| !line.is_empty()).collect()
 }
 
 /// What of a golden file's program comes out otherwise than its snapshot says.
 fn differences(program: &str, snapshot: &str) -> Vec<String> {
     match planned(program) {
-        Ok((module, artifacts)) => {
+        Ok((module, artifacts, _)) => {
             let known = lines(snapshot);
             let is_shown = !program.lines().next().is_some_and(|run| run.contains("-o /dev/null"));
             let mut made: Vec<String> = artifacts
@@ -96,10 +101,79 @@ fn differences(program: &str, snapshot: &str) -> Vec<String> {
 fn programs_come_out_as_their_golden_files_say() {
     for dir in ["fuse", "shard", "place"] {
         for (name, program, snapshot) in golden(dir) {
-            let d = differences(&program, &snapshot);
-            if !d.is_empty() {
-                eprintln!("{dir}/{name}: {d:#?}");
-            }
+            assert_eq!(differences(&program, &snapshot), Vec::<String>::new(), "{dir}/{name}");
         }
     }
+}
+
+/// The explanation of a golden file of `shard`.
+fn explanation(name: &str) -> Explanation {
+    let all = golden("shard");
+    let (_, program, _) = all.iter().find(|(own, ..)| own == name).expect("a golden file");
+    planned(program).expect("a plan").2.pop().expect("an explanation")
+}
+
+#[test]
+fn a_strategy_is_explained_by_its_parts_and_what_became_of_it() {
+    let it = explanation("explained");
+    assert_eq!((&*it.name, &*it.mesh, it.n_others), ("y", "x=8", 0));
+    let secs: Vec<f64> = it.strategies.iter().map(Considered::secs).collect();
+    for (row, secs_more) in it.strategies[1..3].iter().zip(&secs[1..]) {
+        let Verdict::Dearer(more) = row.verdict else { panic!("{:?}", row.verdict) };
+        assert!((more - (secs_more - secs[0])).abs() < 1e-12, "{more}");
+    }
+    assert_eq!(
+        (&it.strategies[0].verdict, &it.strategies[3].verdict),
+        (&Verdict::Chosen, &Verdict::Forbidden("lhs"))
+    );
+    let layouts: Vec<String> =
+        it.strategies.iter().map(|row| format!("{} -> {}", row.operands.join(" "), row.result)).collect();
+    assert_eq!(
+        layouts,
+        ["[-,x] [x,-] -> [-,-]", "[-,-] [-,x] -> [-,x]", "[-,-] [-,-] -> [-,-]", "[x,-] [-,-] -> [x,-]"]
+    );
+    let terms = |row: usize| {
+        let term = |term: &Term| {
+            let moves =
+                term.moves.iter().map(|it| format!(" {} {} {}", it.kind, it.axes.join(","), it.bytes));
+            format!("{}{}", term.what, moves.collect::<String>())
+        };
+        it.strategies[row].terms.iter().map(term).collect::<Vec<_>>()
+    };
+    assert_eq!(terms(0), ["kernels of the block", "`y` for `z` reduce-scatter x 4096"]);
+    assert_eq!(
+        terms(1)[1..],
+        [
+            "`w2` for `y` all-to-all x 65536",
+            "`a` for `y` all-gather x 131072",
+            "`y` for `z` all-to-all x 512",
+        ]
+    );
+    assert_eq!(
+        terms(2)[1..],
+        ["`w2` for `y` all-gather x 524288", "`a` for `y` all-gather x 131072", "`y` for `z`",]
+    );
+}
+
+#[test]
+fn loops_that_no_axis_can_split_are_explained() {
+    let facts = |name: &str| {
+        let all = explanation(name).loops.into_iter();
+        all.map(|it| format!("{}, {}: {:?}", it.place, it.size, it.refused)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        facts("explained_loops"),
+        [
+            "dimension 0 of `s`, 12: [(\"x\", \"12 does not divide into 8 parts\")]",
+            "dimension 1 of `s`, 64: []",
+            "dimension 2 of `s`, 128: [(\"x\", \"`s` needs it whole\")]",
+        ]
+    );
+    assert_eq!(
+        facts("explained_minor"),
+        [
+            "dimension 0 of `y`, 3: [(\"x\", \"3 does not divide into 8 parts\")]",
+            "dimension 0 of `y`, 8: [(\"x\", \"it is the minor part of a dimension of `y`: its tiles would not be contiguous\")]",
+        ]
+    );
 }

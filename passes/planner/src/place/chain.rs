@@ -383,3 +383,6 @@ fn part_bytes(facts: &Facts, comp: CompId, id: InstrId) -> f64 {
     let parts = own.bytes.iter().zip(&own.natures).filter(|(_, nature)| **nature == Nature::Part);
     parts.map(|(bytes, _)| bytes).sum()
 }
+
+#[cfg(test)]
+mod tests;
