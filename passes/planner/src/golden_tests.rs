@@ -1,9 +1,9 @@
 //! The golden files of `fuse`, `shard` and `place`, by this crate's passes alone: the program that comes out,
 //! the files beside it and the errors are in the snapshot. How these are shown is the driver's: `tests/golden.rs`.
 
-use crate::testing::pipeline;
+use crate::testing::{EXAMPLES, pipeline};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, parse, print};
+use phzc_ir::{Diagnostic, Module, Opcode, parse, print};
 use phzc_pass::explanation::{Considered, Explanation, Term, Verdict};
 use phzc_pass::manager::{Hooks, run};
 use phzc_pass::pass::Context;
@@ -75,20 +75,32 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().filter(|line| !line.starts_with("//")).map(bare).filter(|line| !line.is_empty()).collect()
 }
 
+/// The lines of a snapshot that these passes make: the program that is written out, or the dumps.
+fn shown(program: &str, snapshot: &str) -> Vec<String> {
+    let (out, rest) = snapshot.split_once("--- stderr ---").unwrap_or((snapshot, ""));
+    let out = out.split_once("HloModule").map_or(String::new(), |(_, out)| format!("HloModule{out}"));
+    let dumps = rest.split_once("--- exit code ---\n0\n").map_or("", |(_, dumps)| dumps);
+    let input = lines(&parse(program).map(|module| print(&module)).unwrap_or_default());
+    let mut all = lines(&out);
+    // What is dumped of the report is the driver's.
+    let files = dumps.split("\n--- ").filter(|file| !file.starts_with("plan.json"));
+    let files = files.filter_map(|file| file.split_once(" ---\n"));
+    all.extend(files.flat_map(|(_, text)| lines(text)).filter(|line| !input.contains(line)));
+    all
+}
+
 /// What of a golden file's program comes out otherwise than its snapshot says.
 fn differences(program: &str, snapshot: &str) -> Vec<String> {
     match planned(program) {
         Ok((module, artifacts, _)) => {
-            let known = lines(snapshot);
-            let is_shown = !program.lines().next().is_some_and(|run| run.contains("-o /dev/null"));
-            let mut made: Vec<String> = artifacts
-                .iter()
-                .filter(|_| snapshot.contains("_input.ir ---"))
-                .flat_map(|it| lines(it))
-                .collect();
-            made.extend(lines(&print(&module)).into_iter().filter(|_| is_shown));
-            made.retain(|line| !known.contains(line));
-            made
+            let known = shown(program, snapshot);
+            let has_dumps = snapshot.contains("_input.ir ---");
+            let files = artifacts.iter().filter(|_| has_dumps).flat_map(|file| lines(file));
+            let is_shown = has_dumps || snapshot.starts_with("---\nsource: tests/golden.rs\n---\nHloModule");
+            let module = if is_shown { lines(&print(&module)) } else { Vec::new() };
+            let made: Vec<String> = files.chain(module).collect();
+            let more = made.iter().filter(|line| !snapshot.contains(&***line) && !known.contains(line));
+            more.chain(known.iter().filter(|line| !made.contains(line))).cloned().collect()
         }
         Err(errors) => {
             let messages = errors.into_iter().map(|error| error.message);
@@ -176,4 +188,41 @@ fn loops_that_no_axis_can_split_are_explained() {
             "dimension 0 of `y`, 8: [(\"x\", \"it is the minor part of a dimension of `y`: its tiles would not be contiguous\")]",
         ]
     );
+}
+
+#[test]
+fn what_is_said_of_a_strategy_holds_against_the_chosen_one() {
+    let (mut module, cluster) = (parse(EXAMPLES[0].1).expect("a program"), crate::testing::slow_8());
+    let mut cx = Context::new(&cluster);
+    let is_large = |instr: &&phzc_ir::Instr| {
+        let n_elements = instr.shape.as_array().map_or(0.0, |array| array.n_elements());
+        n_elements > 8.0
+            && matches!(instr.op, Opcode::Dot | Opcode::Tanh | Opcode::Maximum | Opcode::Multiply)
+    };
+    cx.explain = module.entry().instrs.iter().filter(is_large).map(|instr| instr.name.to_string()).collect();
+    for step in &pipeline("fuse,shard{mesh=2x4}").expect("a legal pipeline").steps {
+        step.run(&mut module, &mut cx).expect("a plan");
+    }
+    for it in &cx.explanations {
+        let rows = &it.strategies;
+        let secs = |at: usize| rows[at].secs();
+        assert!(rows[0].verdict == Verdict::Chosen, "{}", it.name);
+        assert!(rows[1..].is_sorted_by(|a, b| a.secs() <= b.secs()), "{}", it.name);
+        for (at, row) in rows.iter().enumerate().skip(1) {
+            match row.verdict {
+                Verdict::Dominated(other) => {
+                    assert!(other != at && rows[other].memory_bytes <= row.memory_bytes, "{} {at}", it.name);
+                    assert!(secs(other) <= secs(at) * (1.0 + 1e-9), "{} {at}: {other}", it.name);
+                }
+                Verdict::Dearer(more) => {
+                    assert!(more >= 0.0 && more == secs(at) - secs(0), "{} {at}", it.name)
+                }
+                Verdict::TooLarge(less, bytes) => {
+                    assert!(less > 0.0 && bytes > 0.0 && less == secs(0) - secs(at), "{} {at}", it.name);
+                }
+                Verdict::Chosen | Verdict::Forbidden(_) => panic!("{} {at}", it.name),
+            }
+        }
+    }
+    assert!(cx.explanations.len() > 40, "{}", cx.explanations.len());
 }
