@@ -182,6 +182,19 @@ fn a_plan_that_computes_again_is_not_called_best_for_beating_plans_that_do_not()
 }
 
 #[test]
+fn with_more_memory_one_stage_of_a_loop_takes_no_longer() {
+    let (mut cluster, mut bytes, mut before_secs) = (cluster(), f64::INFINITY, 0.0);
+    for at in 0..5 {
+        let placed = planned(DENSE[3].1, "fuse,shard,place{stages=1}", &cluster);
+        let plan = report::plan(&placed, &cluster).expect("a placed module");
+        assert!(plan.time_secs >= before_secs * 0.999, "limit {at}: {} after {before_secs}", plan.time_secs);
+        before_secs = f64::max(plan.time_secs, before_secs);
+        bytes = if at == 0 { plan.stages[0].memory_bytes } else { 0.81 * bytes };
+        cluster.accelerator.hbm_bytes = 0.99 * bytes / cluster.accelerator.usable;
+    }
+}
+
+#[test]
 fn a_plan_for_less_memory_fits_in_it() {
     for (name, program) in DENSE {
         let peak = |hbm_bytes: f64| {

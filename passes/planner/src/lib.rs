@@ -1,6 +1,8 @@
 //! The planner: blocks, strategies and resharding, layer repeats, stages, microbatches, recomputation.
 
 pub mod fuse;
+#[cfg(test)]
+mod golden_tests;
 pub mod layer_repeats;
 pub mod place;
 pub mod plan_state;

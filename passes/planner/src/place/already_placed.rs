@@ -48,3 +48,52 @@ pub fn placed(module: &Module, options: &Options, cluster: &Cluster) -> Result<O
     }
     Ok(Some(Changed::No))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{passed, pipeline};
+    use phzc_cost::Cluster;
+    use phzc_pass::pass::Context;
+
+    const PROGRAM: &str = include_str!("../../../../tests/golden/place/unequal_groups.ir");
+
+    fn cluster() -> Cluster {
+        let text = include_str!("../../../../tests/clusters/small-memory-4.toml");
+        Cluster::from_toml(text).expect("a legal cluster")
+    }
+
+    /// What `place` says with some options to a program that was placed with others.
+    fn said(before: &str, options: &str) -> String {
+        let cluster = cluster();
+        let placed = passed(PROGRAM, &format!("fuse,shard,place{{{before}}}"), &cluster);
+        let (mut placed, mut cx) = (placed.expect("a plan"), Context::new(&cluster));
+        let step = &pipeline(&format!("place{{{options}}}")).expect("a legal pipeline").steps[0];
+        let said = step.run(&mut placed, &mut cx).map(|changed| format!("{changed:?}"));
+        said.unwrap_or_else(|error| {
+            error.message.trim_start_matches("the program has been placed already, ").to_owned()
+        })
+    }
+
+    #[test]
+    fn what_is_placed_keeps_its_stages_microbatches_and_sizes() {
+        let before = "stages=3,microbatches=4,schedule=zero-bubble";
+        for options in ["", "stages=3", "microbatches=4", "schedule=zero-bubble", "groups=1+2", "top=1"] {
+            assert_eq!(said(before, options), "No", "{options}");
+        }
+        assert_eq!(said(before, "stages=2"), "with stages=3");
+        assert_eq!(said(before, "microbatches=8"), "with microbatches=4");
+        assert_eq!(said(before, "schedule=gpipe"), "with schedule=zero-bubble");
+        assert_eq!(said(before, "recompute=all"), "with recompute=auto");
+        assert_eq!(said(before, "groups=equal"), "its stages have 1, 1, 2 devices");
+        assert_eq!(said(before, "groups=1"), "its stages have 1, 1, 2 devices");
+        assert_eq!(said(before, "top=2"), "no other plans are looked for");
+    }
+
+    #[test]
+    fn one_stage_has_no_schedule_and_no_size() {
+        let before = "stages=1,microbatches=1";
+        for options in ["schedule=gpipe", "groups=equal", "groups=1+2"] {
+            assert_eq!(said(before, options), "No", "{options}");
+        }
+    }
+}

@@ -224,3 +224,6 @@ impl Placement {
         plan_note::set(&mut self.text, &figures);
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

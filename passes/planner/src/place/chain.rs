@@ -4,7 +4,7 @@
 //! All figures are those of the text: what a layer takes is what [`phzc_plan::report`] says its instructions
 //! take.
 
-use super::cut::{Chain, Level};
+use super::cut::{Chain, Cut, Level};
 use super::position::positions;
 use super::recompute::rematerialize::{Again, Asked};
 use super::recompute::rewrite::Marks;
@@ -34,8 +34,8 @@ pub struct Layers<'a> {
     crossings: Vec<Crossing>,
     /// Per run of the text's units: the corners of what it can compute again, once that has been asked for.
     points: Option<Vec<Vec<Point>>>,
-    /// The same, tried out.
-    again: Option<Again>,
+    /// The same, tried out: gains, and all.
+    again: [Option<Again>; 2],
 }
 
 /// Bytes of values that cross the boundary before a layer, on one device.
@@ -110,7 +110,17 @@ impl<'a> Layers<'a> {
         let crossings = crossings(module, &facts, &entry, units.starts.len());
         let is_put_off = with_callees(module, put_off_of(module, &facts, |id| entry[id.index()]));
         let layer_of = with_callees(module, entry);
-        Layers { module, cluster, facts, layer_of, is_put_off, units, crossings, points: None, again: None }
+        Layers {
+            module,
+            cluster,
+            facts,
+            layer_of,
+            is_put_off,
+            units,
+            crossings,
+            points: None,
+            again: [None, None],
+        }
     }
 
     /// What the text says.
@@ -151,6 +161,7 @@ impl<'a> Layers<'a> {
             levels: Vec::new(),
             runs: self.units.whole_runs(),
             is_all_again: false,
+            asked: Asked::default(),
         }
     }
 
@@ -169,7 +180,7 @@ impl<'a> Layers<'a> {
     /// byte. Where only gains are asked for, others may be missing.
     pub fn levels(&mut self, n_microbatches: usize, asked: Asked) -> Vec<Level> {
         self.facts.header.n_microbatches = n_microbatches;
-        let known = self.again.take().filter(|again| again.asked >= asked);
+        let known = self.again[asked as usize].take();
         let mut again = known.unwrap_or_else(|| self.again(n_microbatches, asked));
         let secs = again.secs((self.module, &self.facts), self.cluster, n_microbatches);
         let share = 1.0 / n_microbatches as f64;
@@ -185,7 +196,7 @@ impl<'a> Layers<'a> {
                 levels.push((price, Level { kind, secs, bytes, again_bytes: pair[1].again_bytes * share }));
             }
         }
-        self.again = Some(again);
+        self.again[asked as usize] = Some(again);
         levels.sort_by(|a, b| a.0.total_cmp(&b.0));
         levels.into_iter().map(|(_, level)| level).collect()
     }
@@ -212,10 +223,10 @@ impl<'a> Layers<'a> {
         again
     }
 
-    /// What is computed again when each layer does so up to some level, of instructions like those of the
-    /// text in some layers.
-    pub fn marks(&self, again: &[usize], source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
-        self.marks_at(self.tried(), again, source)
+    /// What is computed again when each layer does so up to the level of a cut, of instructions like those of
+    /// the text in some layers.
+    pub fn marks(&self, cut: &Cut, source: impl Iterator<Item = (InstrId, usize)>) -> Marks {
+        self.marks_at(self.tried(cut.asked), &cut.again, source)
     }
 
     fn marks_at(
@@ -231,13 +242,13 @@ impl<'a> Layers<'a> {
 
     /// Adds what is to be done of an instruction like one of the text's, when its layer computes things again
     /// up to some level.
-    pub fn mark(&self, id: InstrId, level: usize, marks: &mut Marks) {
-        self.mark_at(self.tried(), id, level, marks);
+    pub fn mark(&self, id: InstrId, (asked, level): (Asked, usize), marks: &mut Marks) {
+        self.mark_at(self.tried(asked), id, level, marks);
     }
 
     /// What runs can compute again, level by level; nothing unless that has been asked for.
-    fn tried(&self) -> &[Vec<Point>] {
-        self.again.as_ref().map_or(&[], |again| &again.points)
+    fn tried(&self, asked: Asked) -> &[Vec<Point>] {
+        self.again[asked as usize].as_ref().map_or(&[], |again| &again.points)
     }
 
     fn mark_at(&self, points: &[Vec<Point>], id: InstrId, level: usize, marks: &mut Marks) {
@@ -390,3 +401,6 @@ fn part_bytes(facts: &Facts, comp: CompId, id: InstrId) -> f64 {
     let parts = own.bytes.iter().zip(&own.natures).filter(|(_, nature)| **nature == Nature::Part);
     parts.map(|(bytes, _)| bytes).sum()
 }
+
+#[cfg(test)]
+mod tests;

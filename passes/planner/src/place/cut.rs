@@ -5,6 +5,7 @@ pub mod mixed;
 mod order;
 mod table;
 
+use super::recompute::rematerialize::Asked;
 use phzc_cost::Schedule;
 use phzc_solver::chain::{Effort, Solver, search};
 use std::ops::Range;
@@ -41,6 +42,8 @@ pub struct Chain {
     pub levels: Vec<Level>,
     /// Whether all of that is computed again, be there memory enough or not.
     pub is_all_again: bool,
+    /// Which levels there are.
+    pub asked: Asked,
 }
 
 /// One more thing that the backward part of a run of layers can compute again, after those of its kind that
@@ -68,8 +71,10 @@ pub struct Cut {
     pub step_secs: f64,
     /// Bytes of the device that needs most.
     pub memory_bytes: f64,
-    /// Per layer: how many of its run's levels it computes again.
+    /// Per layer: how many of its run's levels it computes again, of those that were asked for.
     pub again: Vec<usize>,
+    /// Which levels.
+    pub asked: Asked,
     /// Whether the memory limit has a say in it.
     pub is_limited: bool,
 }
@@ -146,7 +151,8 @@ impl Chain {
         let memory_bytes = table.memory_bytes(&starts);
         let again = table.again(&starts);
         let step_secs = table.step_secs(&starts);
-        Some(Cut { starts, step_secs, memory_bytes, again, is_limited: limit_bytes.is_finite() })
+        let (asked, is_limited) = (self.asked, limit_bytes.is_finite());
+        Some(Cut { starts, step_secs, memory_bytes, again, asked, is_limited })
     }
 
     /// The best among the cuts whose largest stage needs least memory.
@@ -189,6 +195,7 @@ mod tests {
             levels: Vec::new(),
             runs: Vec::new(),
             is_all_again: false,
+            asked: Asked::default(),
         }
     }
 

@@ -189,4 +189,43 @@ mod tests {
         assert_eq!(message("3"), "stages with `groups=3` devices cannot use all 16 of `a100-8x2`");
         assert_eq!(message("4+x"), "`x` is no number of devices");
     }
+
+    #[test]
+    fn an_option_says_which_sizes_stages_may_have_and_is_noted() {
+        let read = |text: &str| groups(text, "a100-8").expect("legal");
+        let facts = |text: &str| {
+            let it = read(text);
+            (it.is_equal(), it.is_asked(), it.noted())
+        };
+        assert_eq!(facts("any"), (false, false, String::new()));
+        assert_eq!(facts("equal"), (true, false, ",groups=equal".to_owned()));
+        assert_eq!(facts("4"), (true, true, ",groups=4".to_owned()));
+        assert_eq!(facts("4+2+2"), (false, true, ",groups=2+4".to_owned()));
+        assert!(read("4+2").has(2) && !read("4+2").has(1) && read("equal").has(1));
+    }
+
+    #[test]
+    fn stages_have_sizes_that_the_option_allows() {
+        let allows = |text: &str, sizes: &[usize]| groups(text, "a100-8").expect("legal").allows(sizes);
+        assert!(allows("any", &[4, 2, 2]) && allows("any", &[4, 4]));
+        assert!(allows("equal", &[4, 4]) && !allows("equal", &[4, 2, 2]));
+        assert!(allows("4+2", &[4, 2, 2]) && !allows("4+2", &[4, 3, 1]) && !allows("4+2", &[8]));
+    }
+
+    #[test]
+    fn a_sum_has_parts_that_repeat() {
+        assert_eq!([1, 3, 6, 7, 8].map(|total| is_sum(total, &[3, 4])), [false, true, true, true, true]);
+        assert!(!is_sum(5, &[3, 4]) && !is_sum(2, &[3]));
+    }
+
+    #[test]
+    fn who_asks_for_too_much_hears_why() {
+        let it = groups("4", "a100-8").expect("legal");
+        let message = |n_stages: usize| it.no_count(n_stages).message;
+        assert_eq!(message(0), "no number of stages has as many devices in each as `groups` says");
+        assert_eq!(message(9), "9 stages need as many devices, there are 8");
+        assert_eq!(message(8), "8 stages do not divide 8 devices evenly, or not as `groups` says");
+        let help = it.explained(Diagnostic::error("too large")).help.expect("with help");
+        assert_eq!(help, "`groups` makes 2 stages at least: allow other numbers of devices");
+    }
 }

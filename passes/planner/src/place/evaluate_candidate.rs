@@ -286,6 +286,7 @@ impl Problem<'_> {
     pub(super) fn ease(&self, layers: &mut Layers, chain: &mut Chain, n_microbatches: usize, asked: Asked) {
         if self.recompute != Recompute::Never {
             chain.levels = layers.levels(n_microbatches, asked);
+            chain.asked = asked;
             chain.is_all_again = self.recompute == Recompute::All;
         }
     }
@@ -304,7 +305,7 @@ impl Problem<'_> {
             if cut.is_again() {
                 let all = layers.layers().iter().enumerate();
                 let own = all.map(|(id, &layer)| (InstrId::new(id), layer));
-                rewrite(&mut found, &layers.marks(&cut.again, own));
+                rewrite(&mut found, &layers.marks(&cut, own));
             }
             return self.measured(found, (n_stages, n_microbatches), Some(cut));
         };
@@ -319,7 +320,7 @@ impl Problem<'_> {
         if cut.is_again() {
             let like = |source: &Source| source.like.expect("one plan hands nothing over");
             let own = sources.iter().map(|source| (like(source), layer_of[source.reader.index()]));
-            rewrite(&mut found, &layers.marks(&cut.again, own));
+            rewrite(&mut found, &layers.marks(&cut, own));
         }
         self.measured(found, (n_stages, n_microbatches), Some(cut))
     }

@@ -101,3 +101,6 @@ impl Limits {
         limit
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,4 +104,31 @@ mod tests {
             b = f32[64,16] broadcast(s), dimensions={1}";
         assert!(!can_be_split(summed));
     }
+
+    #[test]
+    fn powers_of_two_that_divide_the_batch_are_tried_or_what_is_asked_for() {
+        use phzc_analysis::graph::Graph;
+        use phzc_pass::pass::Options;
+        let counts = |batch: i64, wanted: usize| {
+            let text = format!(
+                "HloModule m, input_output_alias={{ {{0}}: (1, {{}}, may-alias) }}
+                ENTRY e {{
+                x = f32[{batch},32] parameter(0)
+                w = f32[32,16] parameter(1)
+                y = f32[{batch},16] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+                dw = f32[32,16] dot(x, y), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+                new = f32[32,16] subtract(w, dw)
+                ROOT out = (f32[32,16]) tuple(new)
+                }}"
+            );
+            let module = phzc_ir::parse(&text).expect("legal");
+            let options = Options { values: [("microbatches", wanted.to_string())].into_iter().collect() };
+            super::counts(&module, &Graph::build(&module), &options).map_err(|error| error.message)
+        };
+        assert_eq!(counts(8, 0), Ok(vec![1, 2, 4, 8]));
+        assert_eq!(counts(12, 0), Ok(vec![1, 2, 4]));
+        assert_eq!(counts(7, 0), Ok(vec![1]));
+        assert_eq!(counts(12, 3), Ok(vec![3]));
+        assert_eq!(counts(12, 5), Err("5 microbatches do not divide a batch of 12".to_owned()));
+    }
 }

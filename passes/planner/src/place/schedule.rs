@@ -151,4 +151,34 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_word_says_which_schedules_may_be_chosen() {
+        use super::Wanted;
+        let this = Wanted::This;
+        assert_eq!(["auto", "interleaved"].map(Wanted::parse), [Wanted::Fastest, Wanted::Interleaved]);
+        assert_eq!(Wanted::parse("gpipe"), this(Schedule::GPipe));
+        assert_eq!(Wanted::parse("interleaved:3"), this(Schedule::Interleaved(3)));
+        let interleaved = [2, 3, 4].map(Schedule::Interleaved);
+        assert_eq!(Wanted::Interleaved.all(), interleaved);
+        assert_eq!(Wanted::Fastest.all(), [&Schedule::ALL[..], &interleaved].concat());
+        assert_eq!(this(Schedule::GPipe).all(), [Schedule::GPipe]);
+        assert_eq!(this(Schedule::GPipe).of_cut(), Schedule::GPipe);
+        assert_eq!(Wanted::Fastest.of_cut(), Schedule::OneFOneB);
+        assert!(Wanted::Fastest.is_open() && !Wanted::Interleaved.is_open());
+        let is_interleaved = |word: &str| Wanted::parse(word).is_interleaved();
+        assert!(is_interleaved("interleaved") && is_interleaved("interleaved:4") && !is_interleaved("1f1b"));
+        let chunks = |word: &str| Wanted::parse(word).chunks().to_vec();
+        assert_eq!([chunks("auto"), chunks("interleaved:2")], [[1], [2]]);
+        assert_eq!([chunks("interleaved:3"), chunks("interleaved:4")], [[3], [4]]);
+        assert_eq!(chunks("interleaved"), [2, 3, 4]);
+    }
+
+    #[test]
+    fn an_interleaved_schedule_needs_groups() {
+        use super::Wanted;
+        let allows = |word: &str, n_devices, wanted| Wanted::parse(word).allows(n_devices, wanted).is_ok();
+        assert!(allows("interleaved", 4, 2) && allows("interleaved", 4, 0) && allows("1f1b", 1, 1));
+        assert!(!allows("interleaved", 4, 1) && !allows("interleaved:2", 1, 0));
+    }
 }

@@ -375,3 +375,30 @@ fn filled(n_stages: usize, n_microbatches: usize) -> f64 {
 fn illegal() -> Diagnostic {
     Diagnostic::error("no layout of this program is legal on a stage's devices")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::filled;
+    use phzc_cost::{Pipeline, Schedule};
+
+    #[test]
+    fn zero_bubble_takes_its_share_of_the_time_of_equal_stages() {
+        for (n_stages, n_microbatches) in [(2, 4), (4, 8), (3, 3), (1, 5)] {
+            let thirds = vec![1.0; n_stages];
+            let pipeline = Pipeline {
+                forward_secs: thirds.clone(),
+                backward_secs: vec![2.0; n_stages],
+                weight_secs: thirds,
+                send_secs: vec![0.0; n_stages - 1],
+                n_microbatches,
+            };
+            let [plain, zero] = [Schedule::OneFOneB, Schedule::ZeroBubble].map(|it| pipeline.step_secs(it));
+            let share = filled(n_stages, n_microbatches);
+            assert!(
+                (zero / plain - share).abs() < 1e-9,
+                "{n_stages}, {n_microbatches}: {share} {}",
+                zero / plain
+            );
+        }
+    }
+}

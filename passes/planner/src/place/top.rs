@@ -155,3 +155,6 @@ fn next(open: &mut Vec<Candidate>, found: &[Found], k: usize) -> Option<Candidat
     let is_worth = found.get(k - 1).is_none_or(|last| open[least].secs < last.plan.time_secs);
     is_worth.then(|| open.remove(least))
 }
+
+#[cfg(test)]
+mod tests;

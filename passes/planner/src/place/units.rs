@@ -177,3 +177,6 @@ fn starts(
     }
     best.into_iter().flatten()
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,7 +105,7 @@ fn is_unknown(sharding: &Sharding) -> bool {
 }
 
 /// Meshes with more axes, on which more given shardings can be read.
-fn finer_meshes(n: i64) -> Vec<Mesh> {
+pub(super) fn finer_meshes(n: i64) -> Vec<Mesh> {
     let three = |a: i64| {
         (2..n)
             .filter(move |b| n % (a * b) == 0 && n / (a * b) > 1)

@@ -283,4 +283,53 @@ mod tests {
         is_needed[at("loss")] = false;
         assert_eq!(stored(&blocks, &is_needed), [false, false]);
     }
+
+    #[test]
+    fn most_is_alive_where_forward_hands_over_to_backward() {
+        let module = parse(PROGRAM).expect("legal");
+        let graph = Graph::build(&module);
+        let ops = opcodes(&module, &graph);
+        let is_stored = vec![true; graph.tensors.len()];
+        let alive = live_at_peak(&graph, &is_stored, &ops);
+        let entry = module.entry();
+        let names = entry.iter().filter(|(id, _)| {
+            let tensors = &graph.values[module.entry.index()][id.index()];
+            tensors.len() == 1 && alive[tensors[0] as usize]
+        });
+        let names: Vec<&str> = names.map(|(_, instr)| &*instr.name).collect();
+        // At `loss` there are `a`, `b` and it; at `ab` that too, and `h` is gone since `a`.
+        assert_eq!(names, ["x", "w", "a", "b", "loss"]);
+        let last: Vec<NodeId> = last_uses(&graph);
+        let node = |name: &str| {
+            let at = entry.instrs.iter().position(|instr| &*instr.name == name).expect("it is there");
+            graph.tensors[graph.values[module.entry.index()][at][0] as usize].def
+        };
+        let last_of = |name: &str| {
+            let at = entry.instrs.iter().position(|instr| &*instr.name == name).expect("it is there");
+            last[graph.values[module.entry.index()][at][0] as usize]
+        };
+        assert_eq!([last_of("h"), last_of("a"), last_of("b")], [node("a"), node("g"), node("ab")]);
+        let end = graph.nodes.len() as NodeId - 1;
+        assert_eq!([last_of("x"), last_of("w"), last_of("new")], [end; 3]);
+    }
+
+    #[test]
+    fn a_loop_s_condition_runs_once_more_than_its_body_unless_it_names_a_value() {
+        let runs = |condition: &str| {
+            let text = format!(
+                "HloModule m
+                body {{ p = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(p), index=0
+                v = f32[4] get-tuple-element(p), index=1 one = s32[] constant(1) next = s32[] add(i, one)
+                w = f32[4] add(v, v) ROOT t = (s32[], f32[4]) tuple(next, w) }}
+                condition {{ p = (s32[], f32[4]) parameter(0) i = s32[] get-tuple-element(p), index=0
+                n = s32[] constant(6) {condition} }}
+                ENTRY e {{ zero = s32[] constant(0) x = f32[4] parameter(0)
+                init = (s32[], f32[4]) tuple(zero, x)
+                out = (s32[], f32[4]) while(init), condition=condition, body=body
+                ROOT y = f32[4] get-tuple-element(out), index=1 }}"
+            );
+            condition_runs(&parse(&text).expect("legal"))
+        };
+        assert_eq!(runs("ROOT c = pred[] compare(i, n), direction=LT"), 7.0);
+    }
 }

@@ -50,7 +50,7 @@ impl Solved {
 
     /// Whether this is better than another choice: what fits comes first, then cost, or memory where nothing
     /// fits.
-    fn is_better(&self, other: &Solved) -> bool {
+    pub(super) fn is_better(&self, other: &Solved) -> bool {
         let weight = |it: &Solved| if it.fits { it.choice.cost } else { it.choice.memory };
         if self.fits == other.fits { weight(self) < weight(other) } else { self.fits }
     }

@@ -86,3 +86,87 @@ fn with_input(text: &str, link_bytes_per_sec: f64, property: impl FnOnce(Input))
     let facts = Facts::new(&module, &graph, &blocks, vec![None; graph.tensors.len()]);
     property(facts.input(&graph, &blocks, &cluster));
 }
+
+/// Two products, of which the second reads a bias that is widened and spread.
+const WIDE: &str = "ENTRY e {
+    x = f32[64,32] parameter(0)
+    w = f32[32,64] parameter(1)
+    b = f32[64] parameter(2)
+    h = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    wide = f32[64,64] broadcast(b), dimensions={1}
+    ROOT y = f32[64,64] add(h, wide)
+}";
+
+#[test]
+fn a_value_that_leaves_registers_is_written_in_one_layout_and_read_in_another() {
+    with_input(WIDE, 5e9, |input| {
+        let (model, device) = (Model::new(input, &Mesh::new(&[8])), &input.cluster.accelerator);
+        let [whole, rows] = [Layout::default(), Layout::default().with(0, Some(0))];
+        // `h` has 64 by 64 elements of four bytes; a device has an eighth of its rows.
+        let h = input.graph.tensors.iter().position(|it| it.dims[..] == [64, 64] && it.param.is_none());
+        let bytes = 64.0 * 64.0 * 4.0;
+        let wanted = device.launch_secs + device.memory_secs(bytes) + device.memory_secs(bytes / 8.0);
+        let found = model.spill_secs(h.expect("a product") as u32, whole, rows);
+        assert!((found - wanted).abs() < 1e-15, "{found} {wanted}");
+    });
+}
+
+#[test]
+fn what_fits_is_better_than_what_does_not_and_of_both_what_takes_less() {
+    with_input(WIDE, 5e9, |input| {
+        let goal = Goal { weights: [1.0; 3], memory_bytes: None };
+        let solved = solve_on(input, &Mesh::new(&[8]), &goal).expect("a plan");
+        let with = |fits: bool, cost: f64, memory: f64| Solved {
+            fits,
+            choice: phzc_solver::choose::Choice { cost, memory, ..solved.choice.clone() },
+            ..solved.clone()
+        };
+        let is_better =
+            |a: (bool, f64, f64), b: (bool, f64, f64)| with(a.0, a.1, a.2).is_better(&with(b.0, b.1, b.2));
+        assert!(
+            is_better((true, 9.0, 9.0), (false, 1.0, 1.0)) && !is_better((false, 1.0, 1.0), (true, 9.0, 9.0))
+        );
+        assert!(
+            is_better((true, 1.0, 9.0), (true, 2.0, 1.0)) && !is_better((true, 2.0, 1.0), (true, 2.0, 9.0))
+        );
+        assert!(
+            is_better((false, 9.0, 1.0), (false, 1.0, 2.0))
+                && !is_better((false, 1.0, 2.0), (false, 9.0, 2.0))
+        );
+        let bounded = |free_bound: f64| Solved { free_bound, ..with(true, 4.0, 1.0) };
+        assert_eq!(bounded(1.0).bound(), 1.0_f64.min(solved.choice.lower_bound));
+    });
+}
+
+#[test]
+fn given_shardings_are_read_on_meshes_of_three_axes_too() {
+    let sizes = |n: i64| given::finer_meshes(n).iter().map(|mesh| mesh.sizes.to_vec()).collect::<Vec<_>>();
+    assert_eq!(sizes(8), [[2, 2, 2]]);
+    assert_eq!(sizes(12), [[2, 2, 3], [2, 3, 2], [3, 2, 2]]);
+    assert!(sizes(7).is_empty() && sizes(4).is_empty());
+}
+
+#[test]
+fn a_mesh_that_is_none_is_refused() {
+    let cluster = cluster(8, 1e9, 5e9);
+    let error = |mesh: &str| {
+        let mut module = parse(WIDE).expect("a legal program");
+        let pipeline = crate::testing::pipeline(&format!("shard{{mesh={mesh}}}"));
+        match pipeline {
+            Err(errors) => errors[0].to_string(),
+            Ok(it) => it.steps[0].run(&mut module, &mut Context::new(&cluster)).expect_err("no mesh").message,
+        }
+    };
+    for mesh in ["0x8", "x", "2x2x2x1x1", "2xa"] {
+        assert!(error(mesh).contains("mesh"), "{}", error(mesh));
+    }
+    assert!(error("2x2").contains('8'), "{}", error("2x2"));
+    for mesh in ["8", "2x4", "2x2x2", "1x2x2x2"] {
+        let mut module = parse(WIDE).expect("a legal program");
+        assert_eq!(
+            run_passes(&mut module, &format!("shard{{mesh={mesh}}}"), &cluster),
+            Changed::Yes,
+            "{mesh}"
+        );
+    }
+}

@@ -117,6 +117,7 @@ impl Mix<'_> {
             step_secs: step_secs(&times, self.n_microbatches, self.chains[0].1.schedule),
             memory_bytes: bytes.fold(0.0, f64::max),
             again,
+            asked: self.chains[0].1.asked,
             is_limited: self.limit_bytes.is_finite(),
         };
         MixedCut { cut, chain_of }
@@ -299,5 +300,66 @@ mod tests {
             n_found += usize::from(found.is_some());
         }
         assert!(n_found > 75 && n_alike > 100, "{n_found} found, {n_alike} of 150 as by brute force");
+    }
+
+    /// Two layers whose figures are whole: devices busy with the first for 4 s, or 3 s on two at once.
+    fn two_sizes(schedule: Schedule) -> [(usize, Chain); 2] {
+        let of = |secs: [f64; 2]| Chain {
+            secs: secs.to_vec(),
+            update_secs: vec![1.0; 2],
+            forward_secs: vec![0.0; 2],
+            weight_secs: vec![0.0; 2],
+            fixed_bytes: vec![0.0; 2],
+            flight_bytes: vec![0.0; 2],
+            send_secs: vec![0.0; 2],
+            kind: vec![0, 1],
+            schedule,
+            ..Chain::default()
+        };
+        [(1, of([4.0, 6.0])), (2, of([1.5, 5.0]))]
+    }
+
+    fn mix(chains: &[(usize, Chain)]) -> Mix<'_> {
+        let n_stages = 2..=6;
+        Mix {
+            chains,
+            n_devices: 4,
+            domains: &[2, 4],
+            n_stages,
+            n_microbatches: 3,
+            limit_bytes: f64::INFINITY,
+        }
+    }
+
+    #[test]
+    fn no_cut_takes_less_than_equally_busy_devices() {
+        // Three and six seconds of one device are 2.25 s of four, a microbatch alone 1.5 s and 5 s.
+        let floor = |schedule| mix(&two_sizes(schedule)).floor_secs();
+        assert_eq!(floor(Schedule::OneFOneB), 6.5 + 2.0 * 2.25);
+        assert_eq!(floor(Schedule::ZeroBubble), 3.0 * 2.25);
+        // With half of the update: five seconds, for one on two devices has two such halves, and 6.5 s.
+        assert_eq!(busy(&two_sizes(Schedule::OneFOneB), 0.5), [0.0, 4.0, 4.0 + 6.5]);
+    }
+
+    #[test]
+    fn numbers_of_stages_that_equal_sizes_have_are_searched_alone() {
+        assert_eq!(mix(&two_sizes(Schedule::OneFOneB)).ranges(), [2..=2, 3..=3, 4..=4, 5..=6]);
+    }
+
+    #[test]
+    fn stages_lie_in_one_node_or_have_whole_ones() {
+        let chains = two_sizes(Schedule::OneFOneB);
+        let mixed = Mixed {
+            mix: &mix(&chains),
+            n_stages: 2..=6,
+            tables: Vec::new(),
+            groups: vec![1, 2],
+            busy: vec![0.0, 2.0],
+        };
+        let allowed = [(0, 1), (1, 1), (0, 2), (2, 2), (0, 4)].map(|(first, n)| mixed.is_allowed(first, n));
+        let refused = [(1, 2), (0, 3), (1, 3)].map(|(first, n)| mixed.is_allowed(first, n));
+        assert_eq!((allowed, refused), ([true; 5], [false; 3]));
+        assert_eq!((mixed.min_stages(), mixed.max_stages(), mixed.rounds()), (2, 6, 2.0));
+        assert_eq!(mixed.busy_before(1), 2.0 * MS);
     }
 }

@@ -77,3 +77,6 @@ pub fn of_groups(of_stages: impl Iterator<Item = f64>, n_stages: usize, schedule
     of_stages.enumerate().for_each(|(stage, figure)| sums[stage % n_groups] += figure);
     sums.into_iter().fold(0.0, f64::max)
 }
+
+#[cfg(test)]
+mod tests;

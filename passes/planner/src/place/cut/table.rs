@@ -308,3 +308,6 @@ impl Stages for StageTable<'_> {
         self.n_microbatches as f64 - 1.0
     }
 }
+
+#[cfg(test)]
+mod tests;

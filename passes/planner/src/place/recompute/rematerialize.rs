@@ -12,9 +12,10 @@ use phzc_plan::derive::{Facts, derive, planned_comps, with_callees};
 use phzc_plan::report::price::StagePrice;
 
 /// Which choices are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asked {
     /// What is faster than to save all.
+    #[default]
     Gains,
     /// What saves memory, too.
     All,
@@ -22,8 +23,6 @@ pub enum Asked {
 
 /// What runs can compute again, and texts in which they do.
 pub struct Again {
-    /// What was asked for.
-    pub asked: Asked,
     /// Per run: its choices, from none to all, each saving more per second than the next adds.
     pub points: Vec<Vec<Point>>,
     /// Per run and choice: the text in which it is taken, 0 being the one without any.
@@ -46,7 +45,7 @@ impl Again {
     pub fn new(points: &[Vec<Point>], run_of: Vec<usize>, asked: Asked) -> Again {
         let points: Vec<Vec<Point>> = points.iter().map(|points| thinned(points, asked)).collect();
         let text_of = points.iter().map(|points| (0..points.len()).collect()).collect();
-        Again { asked, points, text_of, run_of, texts: Vec::new() }
+        Again { points, text_of, run_of, texts: Vec::new() }
     }
 
     /// The most choices that a run has.
@@ -82,16 +81,12 @@ impl Again {
         self.text_of.iter().enumerate().map(of_run).collect()
     }
 
-    /// Drops choices that others, a part of the runs each, beat; not the first, which are the same whatever was
-    /// asked for.
+    /// Drops choices that others, a part of the runs each, beat.
     pub fn keep_hulls(&mut self, text: (&Module, &Facts), cluster: &Cluster, n_microbatches: usize) {
         let secs = self.secs(text, cluster, n_microbatches);
         for (run, secs) in secs.iter().enumerate() {
             let at = |choice: usize| (self.points[run][choice].saved_bytes, secs[choice]);
-            let mut kept = lower_hull(secs.len(), at);
-            kept.extend(1..secs.len().min(FIRST));
-            kept.sort_unstable();
-            kept.dedup();
+            let kept = lower_hull(secs.len(), at);
             self.points[run] = kept.iter().map(|&choice| self.points[run][choice].clone()).collect();
             self.text_of[run] = kept;
         }
@@ -100,15 +95,16 @@ impl Again {
 
 /// So many choices of a run are tried at most: each takes a text.
 const MAX_TRIED: usize = 4;
-/// So many are its first: none, and what is fastest.
-const FIRST: usize = 2;
+/// So many are its first: none, what seems fastest, and the next, which may be.
+const FIRST: usize = 3;
 
-/// None, the next, which is the fastest where that is another, and, of all, evenly many on to the last.
+/// None, the fastest where that is another, the next, and, of all, evenly many on to the last.
 fn thinned(points: &[Point], asked: Asked) -> Vec<Point> {
     let most = if asked == Asked::All { MAX_TRIED } else { FIRST };
     let n = points.len().min(most);
     let n_later = n.saturating_sub(FIRST).max(1);
-    let place = |at: usize| if at < FIRST { at } else { 1 + (at - 1) * (points.len() - FIRST) / n_later };
+    let place =
+        |at: usize| if at < FIRST { at } else { at + (points.len() - n) * (at + 1 - FIRST) / n_later };
     (0..n).map(|at| points[place(at)].clone()).collect()
 }
 

@@ -1,16 +1,14 @@
 //! Searches that end early, counted in candidates.
 
 use super::super::tests::{EXAMPLES, cluster};
+use super::*;
 use phzc_ir::{Module, parse, print};
-use phzc_pass::pass::{Context, Interrupt};
 use phzc_plan::plan_note;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The plan of an example, what was shown of the search, and the warnings; interrupted once there have been
 /// so many plans.
 fn search(options: &str, n_plans: usize) -> (Module, Vec<String>, Vec<String>) {
-    let (mut module, cluster) = (parse(EXAMPLES[0].1).expect("a program"), cluster());
+    let (mut module, cluster) = (parse(EXAMPLES[2].1).expect("a program"), cluster());
     let (shown, found) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     let progress = |phrase: &str| shown.lock().expect("no panic").push(phrase.to_owned());
     let is_requested = || found.load(Ordering::SeqCst) >= n_plans;
@@ -114,4 +112,94 @@ fn a_gap_is_percent() {
     for value in ["120", "-1", "much"] {
         assert_eq!(error(value), "expected percent from 0 to 100, such as 0.5", "{value}");
     }
+}
+
+/// A control with these options, and what it shows.
+fn controlled(options: &[(&'static str, &str)], property: impl FnOnce(&SearchControl, &Mutex<Vec<String>>)) {
+    let (cluster, shown) = (cluster(), Mutex::new(Vec::new()));
+    let progress = |phrase: &str| shown.lock().expect("no panic").push(phrase.to_owned());
+    let values = options.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+    let cx = Context { progress: &progress, ..Context::new(&cluster) };
+    property(&SearchControl::new(&Options { values }, &cx), &shown);
+}
+
+fn placed(secs: f64) -> Evaluated {
+    Evaluated::Placed(Box::new(super::super::candidate::tests::placed(secs, secs)))
+}
+
+#[test]
+fn progress_is_counted_and_shows_the_best_plan_and_its_bound() {
+    controlled(&[], |control, shown| {
+        control.know(4);
+        control.evaluated(&placed(2.5));
+        control.evaluated(&placed(4e-3));
+        control.evaluated(&placed(5.0));
+        control.skipped();
+        control.bounded(3e-3);
+        control.bounded_beside(4e-6);
+        control.bounded(3e-3);
+        control.laid_out(2, 3);
+        control.bounding();
+        let shown = shown.lock().expect("no panic").clone();
+        assert_eq!(
+            shown[..4],
+            [
+                "place: 0 of 4 candidates",
+                "place: 1 of 4 candidates, best 2.50 s",
+                "place: 2 of 4 candidates, best 4.00 ms",
+                "place: 3 of 4 candidates, best 4.00 ms",
+            ]
+        );
+        assert_eq!(
+            shown[4..],
+            [
+                "place: 4 of 4 candidates, best 4.00 ms",
+                "place: 4 of 4 candidates, best 4.00 ms, bound 3.00 ms, gap 25.0 %",
+                "place: 4 of 4 candidates, best 4.00 ms, bound 4.00 us, gap 99.9 %",
+                "place: layouts 2 of 3, best 4.00 ms, bound 4.00 us, gap 99.9 %",
+                "place: lower bound, best 4.00 ms, bound 4.00 us, gap 99.9 %",
+            ]
+        );
+        assert_eq!((control.n_evaluated(), control.may_end(), control.ended()), (3, false, None));
+    });
+}
+
+#[test]
+fn options_end_a_search_once_there_is_a_plan() {
+    controlled(&[("max-plans", "2")], |control, _| {
+        assert!(control.may_end());
+        control.evaluated(&Evaluated::Slower);
+        control.evaluated(&Evaluated::Slower);
+        assert!(!control.ends());
+        control.evaluated(&placed(1.0));
+        assert!(control.ends() && control.ended() == Some(End::Limit));
+    });
+    controlled(&[("gap", "25")], |control, _| {
+        assert!(control.may_end());
+        control.evaluated(&placed(4.0));
+        assert!(!control.ends());
+        control.bounded(2.9);
+        assert!(!control.ends());
+        control.bounded(3.0);
+        assert!(control.ends() && control.ended() == Some(End::Gap));
+    });
+}
+
+#[test]
+fn a_part_of_a_search_counts_as_one_candidate_and_is_ended_by_the_user_alone() {
+    controlled(&[("max-plans", "1")], |control, shown| {
+        control.know(2);
+        let part = control.part();
+        part.evaluated(&placed(1.0));
+        part.evaluated(&placed(1.0));
+        part.written(30);
+        assert!(!part.may_end() && !part.ends());
+        control.written(12);
+        control.join(&part);
+        assert_eq!((control.n_evaluated(), control.n_instrs()), (2, 42));
+        assert_eq!(
+            shown.lock().expect("no panic").last().map(String::as_str),
+            Some("place: 1 of 2 candidates")
+        );
+    });
 }

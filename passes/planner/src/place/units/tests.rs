@@ -1,0 +1,85 @@
+//! Units of small chains, worked out by hand.
+
+use super::*;
+
+fn crossings(up: &[f64]) -> Vec<Crossing> {
+    up.iter().map(|&up| Crossing { up, down: 0.5 * up }).collect()
+}
+
+fn starts_in(secs: &[f64], up: &[f64], positions: Range<usize>, n: usize) -> Vec<usize> {
+    starts(secs, &crossings(up), positions, n, |_| true).collect()
+}
+
+#[test]
+fn each_span_of_equal_time_starts_where_least_crosses() {
+    let up = [0.0, 3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 2.0];
+    assert_eq!(starts_in(&[1.0; 8], &up, 0..8, 2), [2, 7]);
+    // The first position of a part of a chain may be one, that of a chain is none.
+    assert_eq!(starts_in(&[1.0; 8], &up, 4..8, 2), [5, 7]);
+    // The first takes half of the time: its span ends with it.
+    assert_eq!(starts_in(&[4.0, 1.0, 1.0, 1.0, 1.0], &up, 0..5, 2), [2]);
+    // What takes no time at the end is in no span of its own.
+    assert_eq!(starts_in(&[1.0, 1.0, 0.0, 0.0], &[9.0, 9.0, 1.0, 1.0], 0..4, 1), [1]);
+    assert!(starts_in(&[1.0; 4], &up, 0..4, 0).is_empty());
+}
+
+#[test]
+fn both_ways_count_where_least_is_to_cross() {
+    let all = [[9.0, 9.0], [1.0, 5.0], [3.0, 1.0], [2.0, 3.0]].map(|[up, down]| Crossing { up, down });
+    assert_eq!(starts(&[1.0; 4], &all, 0..4, 1, |_| true).collect::<Vec<_>>(), [2]);
+    assert_eq!(starts(&[1.0; 4], &all, 0..4, 1, |at| at != 2).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn as_many_units_as_their_time_holds() {
+    let up = [0.0, 3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 2.0];
+    let of = |unit_secs| starts_of(&[1.0; 8], &crossings(&up), 4..8, unit_secs);
+    assert_eq!((of(2.0), of(4.0), of(5.0)), (vec![5, 7], vec![7], vec![]));
+}
+
+#[test]
+fn a_text_that_stands_for_itself_has_each_unit_once() {
+    let (secs, up) = (vec![1.0; 4], crossings(&[0.0, 1.0, 1.0, 1.0]));
+    let units = Units::whole(&secs, &up);
+    assert_eq!((&units.starts[..], &units.of[..]), (&[0, 1, 2, 3][..], &[0, 1, 2, 3][..]));
+    assert_eq!(units.whole_runs(), (0..4).map(|unit| (unit..unit + 1, unit)).collect::<Vec<_>>());
+    assert_eq!(units.unit(3, Some(2), 9), 3);
+    assert_eq!(units.at(vec![0, 5, 6, 7]).starts, [0, 5, 6, 7]);
+}
+
+#[test]
+fn runs_are_divided_where_no_more_crosses_than_close_by() {
+    let runs = |up: &[f64]| runs(&(0..up.len()).collect::<Vec<_>>(), &crossings(up));
+    assert_eq!(runs(&[0.0, 4.0, 4.0, 1.0, 4.0, 4.0]), [0..3, 3..6]);
+    // Up to a quarter more is as little, more is not; four units on is not close by.
+    assert_eq!(runs(&[0.0, 4.0, 1.25, 1.0, 4.0, 4.0]), [0..2, 2..3, 3..6]);
+    assert_eq!(runs(&[0.0, 4.0, 1.3, 1.0, 4.0, 4.0]), [0..3, 3..6]);
+    assert_eq!(runs(&[0.0, 1.0, 9.0, 9.0, 9.0, 2.0, 9.0]), [0..1, 1..5, 5..7]);
+}
+
+/// A unit before the layers, two per layer in four rows, and one after, of seven layers.
+fn layered() -> Units {
+    let rows = [vec![1, 2], vec![3, 4], vec![5, 6], vec![7, 8]];
+    Units::of_rows(&[0], &rows, &[9], (2, 3))
+}
+
+#[test]
+fn the_second_layer_stands_for_those_in_between() {
+    let units = layered();
+    assert_eq!(units.starts, (0..10).collect::<Vec<_>>());
+    assert_eq!(units.of, [0, 1, 2, 3, 4, 3, 4, 3, 4, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(units.runs.len(), 10);
+    assert_eq!(units.whole_runs()[5], (5..6, 3));
+    // Unit 3 is the second layer's first: seven layers have it at 3, 5, 7, 9; what follows is six units on.
+    let of_layer = |unit, layer| units.unit(unit, Some(layer), 7);
+    assert_eq!([of_layer(1, 0), of_layer(3, 1), of_layer(3, 2), of_layer(3, 4)], [1, 3, 5, 9]);
+    assert_eq!([of_layer(5, 5), of_layer(7, 6)], [11, 13]);
+    assert_eq!([units.unit(0, None, 7), units.unit(4, None, 7), units.unit(9, None, 7)], [0, 4, 15]);
+}
+
+#[test]
+fn rows_out_of_order_are_no_units() {
+    let rows = [vec![1, 2], vec![3, 4], vec![4, 6], vec![7, 8]];
+    let units = Units::of_rows(&[0], &rows, &[9], (2, 3));
+    assert_eq!((units.starts, units.of, units.runs), (vec![0], vec![0], vec![0..1]));
+}
