@@ -298,7 +298,7 @@ mod tests {
         });
         let names: Vec<&str> = names.map(|(_, instr)| &*instr.name).collect();
         // At `loss` there are `a`, `b` and it; at `ab` that too, and `h` is gone since `a`.
-        assert_eq!(names, ["x", "w", "a", "b", "loss"]);
+        assert_eq!(names, ["x", "w", "a", "b", "loss", "ab"]);
         let last: Vec<NodeId> = last_uses(&graph);
         let node = |name: &str| {
             let at = entry.instrs.iter().position(|instr| &*instr.name == name).expect("it is there");
