@@ -8,11 +8,13 @@ use crate::attr::Key;
 use crate::diag::counted;
 use crate::eval::collective as eval;
 use crate::fusion::FusionKind;
+use crate::module::Instr;
 use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule};
 use crate::shape::{ArrayShape, Shape};
 use crate::view::View;
 use crate::work::Work;
+use std::ops::Range;
 
 /// `all-reduce`: every array alone.
 pub const ALL_REDUCE: OpDef =
@@ -49,8 +51,31 @@ pub const START: OpDef =
         .evaluated_jointly(eval::start);
 /// The second half of an asynchronous op.
 pub const DONE: OpDef =
-    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque)
+    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Control)
         .evaluated_jointly(eval::done);
+
+/// The leaves of a `-start`'s value that are its result; the others are its operands and contexts. None of
+/// other ops.
+pub fn started_leaves(instr: &Instr) -> Option<Range<usize>> {
+    use Opcode::{
+        AllGatherStart, AllReduceStart, AsyncStart, AsyncUpdate, CollectivePermuteStart, CopyStart,
+    };
+    let parts = instr.shape.parts();
+    let part = match instr.op {
+        AllReduceStart => return Some(0..instr.shape.n_leaves()),
+        CopyStart => 0,
+        AllGatherStart | AsyncStart | AsyncUpdate | CollectivePermuteStart => 1,
+        _ => return None,
+    };
+    let start = parts.iter().take(part).map(Shape::n_leaves).sum();
+    Some(start..start + parts.get(part).map_or(0, Shape::n_leaves))
+}
+
+/// Whether an opcode hands out what a `-start` has begun.
+pub fn is_done(op: Opcode) -> bool {
+    use Opcode::{AllGatherDone, AllReduceDone, AsyncDone, CollectivePermuteDone, CopyDone};
+    matches!(op, AllGatherDone | AllReduceDone | AsyncDone | CollectivePermuteDone | CopyDone)
+}
 
 fn arrays<'a>(view: &View<'a>) -> Result<Vec<&'a ArrayShape>, String> {
     (0..view.n_operands()).map(|index| view.array(index)).collect()

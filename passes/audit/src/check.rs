@@ -26,12 +26,14 @@ mod tests;
 use memory::GroupPeak;
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, counted};
+use phzc_ir::{Diagnostic, Module, Result, Severity, counted};
+use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::{
     BatchSplit, Facts, Problem, batch_splits_of, derive, is_planned, known, listed, order,
 };
 use phzc_plan::memory::{amount, largest_at_peak};
+use phzc_plan::partitioned::partitioned;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -47,6 +49,12 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    if let Some(partitioned) = partitioned(module) {
+        cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
+        let short = as_it_stands(module, cx.cluster)?;
+        cx.warnings.extend(short);
+        return Ok(Changed::No);
+    }
     let mut facts = derive(module)?;
     let is_strict = match options.text("strict") {
         "auto" => is_planned(module),
@@ -97,6 +105,14 @@ fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -
             "`{name}` splits a batch dimension of {size} over {n_tiles} devices, each of {n} microbatches cannot be split so"
         ),
     }
+}
+
+/// A warning where a partitioned program needs more memory than there is: it is not for us to refuse it.
+fn as_it_stands(module: &Module, cluster: &Cluster) -> Result<Option<Diagnostic>> {
+    let mut flat = module.clone();
+    inline::flatten(&mut flat)?;
+    let short = fits(&flat, &derive(&flat)?, cluster).err();
+    Ok(short.map(|error| Diagnostic { severity: Severity::Warning, ..error }))
 }
 
 /// Whether every stage's devices have the memory that they need.

@@ -5,6 +5,7 @@ pub mod derive;
 pub mod memory;
 pub mod microbatch;
 pub mod partial;
+pub mod partitioned;
 pub mod plan_note;
 pub mod pricing;
 pub mod report;

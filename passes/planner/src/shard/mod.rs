@@ -59,6 +59,7 @@ use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
+use phzc_plan::partitioned::partitioned;
 use planning_input::PlanningInput;
 pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
@@ -75,6 +76,10 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    if let Some(partitioned) = partitioned(module) {
+        cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
+        return Ok(Changed::No);
+    }
     let n_devices = cx.cluster.n_devices() as i64;
     let control = Control::read(options, n_devices)?;
     if is_planned(module) {
