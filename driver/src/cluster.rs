@@ -47,7 +47,7 @@ fn usual(module: &Module) -> phzc_ir::Result<Cluster> {
         return Ok(usual);
     }
     let per_node = (1..=usual.n_devices()).rev().find(|n| n_devices.is_multiple_of(*n)).unwrap_or(1);
-    let kind = &usual.accelerator.name;
+    let kind = DEFAULT_CLUSTER.rsplit_once('-').map_or(DEFAULT_CLUSTER, |(kind, _)| kind);
     match n_devices / per_node {
         1 => Cluster::named(&format!("{kind}-{per_node}")),
         n_nodes => Cluster::named(&format!("{kind}-{per_node}x{n_nodes}")),

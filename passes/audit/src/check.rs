@@ -32,7 +32,7 @@ use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::{
     BatchSplit, Facts, Problem, batch_splits_of, derive, is_planned, known, listed, order,
 };
-use phzc_plan::memory::{amount, largest_at_peak};
+use phzc_plan::memory::{amount, largest_at_peak, remedy};
 use phzc_plan::partitioned::partitioned;
 
 /// The pass.
@@ -134,6 +134,7 @@ fn too_large(module: &Module, facts: &Facts, it: &GroupPeak, group: usize, clust
     let header = &facts.header;
     let whose = match (header.interleaving(), header.meshes.len()) {
         (Some(_), _) => format!("device group {group} "),
+        (None, 1) if !is_planned(module) => "the program ".to_owned(),
         (None, 1) => "the plan ".to_owned(),
         (None, _) => format!("stage {group} "),
     };
@@ -151,5 +152,5 @@ fn too_large(module: &Module, facts: &Facts, it: &GroupPeak, group: usize, clust
         Some(largest) => error.note(None, largest),
         None => error,
     };
-    error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
+    error.help(remedy(cluster, header.n_devices(), it.peak_bytes))
 }

@@ -20,6 +20,7 @@ pub mod explain;
 pub mod forbid;
 mod free;
 mod given;
+pub mod illegal;
 pub mod liveness;
 pub mod model;
 mod move_price;
@@ -51,6 +52,7 @@ use control::Control;
 use decision::Decision;
 use forbid::Forbid;
 use given::{Given, has_shardings};
+use illegal::illegal;
 use liveness::Remade;
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
@@ -108,7 +110,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let input = subject.input(cx.cluster, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
-        return Err(illegal(forbid));
+        return Err(illegal(program, "this cluster", forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
     tell(program, &mut model, &solved, (&goal, options), cx)?;
@@ -286,14 +288,6 @@ fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
     }
     for it in fixed {
         module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, "1");
-    }
-}
-
-fn illegal(forbid: Forbid) -> Diagnostic {
-    let error = Diagnostic::error("no layout of this program is legal on this cluster");
-    match forbid == Forbid::default() {
-        true => error,
-        false => error.help(format!("forbid less than `{}`", forbid.text())),
     }
 }
 
