@@ -63,6 +63,7 @@ pub fn started_leaves(instr: &Instr) -> Option<Range<usize>> {
     let parts = instr.shape.parts();
     let part = match instr.op {
         AllReduceStart => return Some(0..instr.shape.n_leaves()),
+        AllGatherStart | CollectivePermuteStart if parts.is_empty() => return Some(0..1),
         CopyStart => 0,
         AllGatherStart | AsyncStart | AsyncUpdate | CollectivePermuteStart => 1,
         _ => return None,
@@ -231,6 +232,24 @@ mod tests {
         assert_eq!(error(empty), "`all-gather` along dimension 0 cannot make f32[8] of f32[0]");
         let permute = "x: f32[2]; ROOT y = f32[3] collective-permute(x), source_target_pairs={}";
         assert_eq!(error(permute), "`collective-permute` makes f32[2], not f32[3]");
+    }
+
+    #[test]
+    fn a_start_s_result_is_beside_its_operands() {
+        let of = |root: &str| {
+            let text = format!("x: f32[2]; y: f32[2]; ROOT z = {root}");
+            crate::ops::check::with_root(&text, |view| super::started_leaves(view.instr))
+        };
+        let gather = ", replica_groups={}, dimensions={0}";
+        assert_eq!(of(&format!("(f32[2], f32[8]) all-gather-start(x){gather}")), Some(1..2));
+        assert_eq!(
+            of(&format!("((f32[2], f32[2]), (f32[8], f32[8])) all-gather-start(x, y){gather}")),
+            Some(2..4)
+        );
+        assert_eq!(of(&format!("f32[8] all-gather-start(x){gather}")), Some(0..1));
+        assert_eq!(of("(f32[2], f32[2], u32[]) copy-start(x)"), Some(0..1));
+        assert_eq!(of("f32[2] all-reduce-start(x), to_apply=add"), Some(0..1));
+        assert_eq!(of("f32[2] add(x, y)"), None);
     }
 
     #[test]

@@ -20,15 +20,9 @@ use std::collections::BTreeMap;
 /// More devices than this are in no program.
 const MAX_DEVICES: usize = 1 << 20;
 
-/// Custom calls of programs whose values are global, at least in part.
-const OF_GLOBAL_PROGRAMS: [&str; 6] = [
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "xla.sdy.GlobalToLocalShape",
-    "xla.sdy.LocalToGlobalShape",
-    "xla.sdy.FuncResultSharding",
-];
+/// How custom calls begin of programs whose values are global, at least in part.
+const OF_GLOBAL_PROGRAMS: [&str; 4] =
+    ["Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy."];
 
 /// What is known of a partitioned program.
 #[derive(Clone, Debug)]
@@ -115,8 +109,9 @@ fn has_global_values(module: &Module) -> bool {
     };
     instrs(module).any(|(comp, id, instr)| {
         let is_border = instr.op == Opcode::Parameter || id == module.comp(comp).root;
-        let target = instr.word(Key::CustomCallTarget);
-        target.is_some_and(|target| OF_GLOBAL_PROGRAMS.contains(&target)) || (!is_border && is_tiled(instr))
+        let target = instr.word(Key::CustomCallTarget).unwrap_or_default();
+        let is_global_call = OF_GLOBAL_PROGRAMS.iter().any(|begin| target.starts_with(begin));
+        is_global_call || (!is_border && is_tiled(instr))
     })
 }
 

@@ -190,7 +190,9 @@ fn started(instr: &Instr, own: Range<usize>, index: usize) -> Naming {
 fn done(comp: &Computation, instr: &Instr, index: usize) -> Option<Naming> {
     let start = comp.instr(*instr.operands.first()?);
     let own = started_leaves(start).filter(|_| is_done(instr.op))?;
-    Some(if own.contains(&index) { Naming::Leaf(index - own.start) } else { Naming::Nothing })
+    let leaf =
+        index.checked_sub(own.start).filter(|&leaf| own.contains(&index) && leaf < instr.shape.n_leaves());
+    Some(leaf.map_or(Naming::Nothing, Naming::Leaf))
 }
 
 /// Whether a loop's body returns a carried leaf as it got it.

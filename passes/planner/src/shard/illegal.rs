@@ -14,7 +14,7 @@ pub fn illegal(module: &Module, on: &str, forbid: Forbid) -> Diagnostic {
         Some(first) => {
             let (n, name) = (instrs().filter(is_given).count(), &first.name);
             let span = (first.span != Span::default()).then_some(first.span);
-            error.note(span, format!("{} given, the first by `{name}`", counted(n, "layout")))
+            error.note(span, format!("it has {}, the first of `{name}`", counted(n, "given layout")))
         }
     };
     match forbid == Forbid::default() {

@@ -138,7 +138,9 @@ impl<'a> Finder<'a> {
             op if is_done(op) => {
                 let start = self.module.comp(self.comp).instr(instr.operands[0]);
                 let own = started_leaves(start).unwrap_or(0..n_leaves);
-                operands.into_iter().skip(own.start).take(n_leaves).collect()
+                let mut handed: Vec<Roots> = operands.into_iter().skip(own.start).take(n_leaves).collect();
+                handed.resize(n_leaves, Roots::new());
+                handed
             }
             Opcode::While => {
                 let carried = operands.into_iter().enumerate();
