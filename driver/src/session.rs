@@ -91,8 +91,8 @@ fn compile(
     emit::emit(args, &module, priced.as_ref(), &cluster)
 }
 
-/// The program as it is priced, with its facts: if it has a plan or is partitioned, or if `estimate`, `--plan`
-/// or a trace ask for figures.
+/// The program as it is priced, with its facts: if it has a plan or is partitioned, or if `estimate`,
+/// `--plan` or a trace ask for figures.
 fn priced<'m>(
     args: &Args,
     pipeline: &Pipeline,

@@ -8,21 +8,6 @@ use crate::notes;
 use crate::opcode::Opcode;
 use crate::trip::trip_count;
 
-/// What the text says: the user's count, then XLA's, `{"known_trip_count":{"n":"12"}}`, bare or in a quoted
-/// string.
-pub(crate) fn noted_trips(instr: &Instr) -> Option<u64> {
-    if let Some(given) = instr.note(notes::TRIPS).and_then(|text| text.parse().ok()) {
-        return Some(given);
-    }
-    let (Value::Raw(text) | Value::Str(text)) = instr.attr(Key::BackendConfig)? else { return None };
-    let (_, rest) = text.split_once("known_trip_count")?;
-    let (_, rest) = rest.split_once('{')?;
-    let (_, rest) = rest.split_once('n')?;
-    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '}');
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    digits[..end].parse().ok()
-}
-
 /// The loops that the entry reaches and whose trip count nobody says, in program order.
 pub fn unknown_loops(module: &Module) -> Vec<(CompId, InstrId)> {
     let is_reached = reached(module);
@@ -57,18 +42,22 @@ pub fn unknown_trips(instr: &Instr) -> Diagnostic {
 /// Where an instruction comes from, as its metadata says: `jit(f)/while at model.py:12`.
 pub fn source(instr: &Instr) -> Option<String> {
     let Some(Value::Raw(text)) = instr.attr(Key::Metadata) else { return None };
-    let after = |key: &str| text.split_once(key).map(|(_, rest)| rest);
-    let quoted = |key: &str| after(key).and_then(|rest| rest.split('"').next()).filter(|it| !it.is_empty());
-    let line = || after("source_line=").map(|rest| rest.split([' ', '}']).next().unwrap_or_default());
-    let place = quoted("source_file=\"").map(|file| match line() {
-        Some(line) => format!("{file}:{line}"),
-        None => file.to_owned(),
-    });
-    match (quoted("op_name=\""), place) {
+    let place =
+        after(text, "source_file=\"", &['"']).map(|file| match after(text, "source_line=", &[' ', '}']) {
+            Some(line) => format!("{file}:{line}"),
+            None => file.to_owned(),
+        });
+    match (after(text, "op_name=\"", &['"']), place) {
         (Some(name), Some(place)) => Some(format!("it is `{name}` at {place}")),
         (Some(name), None) => Some(format!("it is `{name}`")),
         (None, place) => place.map(|place| format!("it is at {place}")),
     }
+}
+
+/// What stands behind a key, up to one of some ends.
+fn after<'t>(text: &'t str, key: &str, ends: &[char]) -> Option<&'t str> {
+    let (_, rest) = text.split_once(key)?;
+    rest.split(ends).next().filter(|found| !found.is_empty())
 }
 
 /// Notes how often a loop runs. A name that inlining has made, `call.loop`, means the loop of its last part.

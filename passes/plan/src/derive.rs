@@ -29,7 +29,6 @@ mod tests;
 pub use deferred_wgrad::{Turn, deferred_by_schedule, put_off, put_off_of, put_off_of_plan};
 pub use header::{Header, header, is_planned};
 pub use listed::{known, listed};
-pub use local::{kind, message_bytes};
 pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};

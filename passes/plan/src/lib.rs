@@ -1,6 +1,7 @@
 //! What a plan's text says: layouts and movements, microbatches, memory, and the one price that planner and
 //! report share.
 
+mod collectives;
 pub mod derive;
 pub mod memory;
 pub mod microbatch;

@@ -7,12 +7,12 @@
 
 mod mesh;
 
-use crate::derive::{kind, known, message_bytes};
+use crate::collectives::{groups, kind, message_bytes};
 use mesh::mesh_of;
 use phzc_cost::Cluster;
 use phzc_ir::device_groups::{Devices, is_collective, listed};
 use phzc_ir::{
-    CompId, Diagnostic, Instr, InstrId, Key, Mesh, Module, Opcode, Result, Sharding, TilingKind, View,
+    CompId, Diagnostic, Instr, InstrId, Key, Mesh, Module, Opcode, Result, Sharding, Span, TilingKind, View,
     counted, notes,
 };
 use std::collections::BTreeMap;
@@ -92,7 +92,8 @@ impl Partitioned {
             Opcode::PartitionId | Opcode::ReplicaId => format!("`{}` asks which device runs it", instr.name),
             _ => format!("`{}` is a collective over several devices", instr.name),
         };
-        diagnostic.note(known(instr.span), what)
+        let is_placed = instr.span != Span::default();
+        diagnostic.note(is_placed.then_some(instr.span), what)
     }
 }
 
@@ -168,15 +169,6 @@ fn is_manual(module: &Module) -> Option<(CompId, InstrId)> {
         sharding.is_some_and(|it| it.leaves(1).iter().all(|tiling| tiling.kind == TilingKind::Manual))
     };
     params.iter().all(is_manual).then(|| Some((module.entry, *params.first()?))).flatten()
-}
-
-/// The devices that meet in a collective; as its text has them, where that is no complete list.
-pub fn groups(devices: Devices, instr: &Instr) -> Vec<Vec<usize>> {
-    let found = match instr.attr(Key::SourceTargetPairs) {
-        Some(_) => devices.pairs(instr),
-        None => devices.groups(instr),
-    };
-    found.unwrap_or_else(|_| listed(instr))
 }
 
 /// The groups of all collectives, pairs left out: those over which most bytes go first.

@@ -1,11 +1,10 @@
 //! Collectives that a device's program has as instructions of its own.
 
 use super::Step;
-use crate::partitioned::groups;
+use crate::collectives::{groups, kind, message_bytes};
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
 use phzc_ir::device_groups::Devices;
-use phzc_ir::ops::collective::started_leaves;
 use phzc_ir::{DType, Instr, Key, Mesh, Opcode, Shape, Value, View};
 use std::collections::BTreeMap;
 
@@ -58,37 +57,6 @@ fn wrapped<'m>(view: &View<'m>) -> Option<View<'m>> {
     let instrs = &view.comp(comp).instrs;
     let instr = instrs.iter().find(|instr| kind(instr.op).is_some())?;
     Some(View { comps: view.comps, instrs, instr })
-}
-
-/// Message bytes of a collective on one device, in NCCL's convention.
-pub fn message_bytes(view: &View) -> f64 {
-    let operands = || (0..view.n_operands()).filter_map(|index| view.operand_shape(index));
-    match view.instr.op {
-        Opcode::AllGather => view.instr.shape.bytes(),
-        Opcode::AllGatherStart => {
-            let range = started_leaves(view.instr).unwrap_or_default();
-            view.instr.shape.leaves()[range].iter().map(|leaf| leaf.bytes()).sum()
-        }
-        // The others are where it is read and written.
-        Opcode::CollectivePermute | Opcode::CollectivePermuteStart | Opcode::RaggedAllToAll => {
-            operands().next().map_or(0.0, Shape::bytes)
-        }
-        _ => operands().map(Shape::bytes).sum(),
-    }
-}
-
-/// The collective of an opcode. A broadcast is one to many what a permute is one to one.
-pub fn kind(op: Opcode) -> Option<Collective> {
-    match op {
-        Opcode::AllReduce | Opcode::AllReduceStart => Some(Collective::AllReduce),
-        Opcode::AllGather | Opcode::AllGatherStart => Some(Collective::AllGather),
-        Opcode::ReduceScatter => Some(Collective::ReduceScatter),
-        Opcode::AllToAll | Opcode::RaggedAllToAll => Some(Collective::AllToAll),
-        Opcode::CollectivePermute | Opcode::CollectivePermuteStart | Opcode::CollectiveBroadcast => {
-            Some(Collective::Permute)
-        }
-        _ => None,
-    }
 }
 
 /// The axes along which some device lies elsewhere than the first.

@@ -3,8 +3,8 @@
 use super::forbid::Forbid;
 use phzc_ir::{Diagnostic, Instr, Module, Span, counted, notes};
 
-/// The error that no layout is legal `on` some devices: without given layouts and prohibitions every value may
-/// be whole on every device, so these are what to change.
+/// The error that no layout is legal `on` some devices: without given layouts and prohibitions every value
+/// may be whole on every device, so these are what to change.
 pub fn illegal(module: &Module, on: &str, forbid: Forbid) -> Diagnostic {
     let error = Diagnostic::error(format!("no layout of this program is legal on {on}"));
     let instrs = || module.comps.iter().flat_map(|comp| &comp.instrs);
