@@ -5,6 +5,7 @@ use phzc_io::render::Source;
 use phzc_io::{Failure, files};
 use phzc_ir::{Diagnostic, Module, notes};
 use phzc_passes::derive::is_planned;
+use phzc_passes::partitioned::partitioned;
 use phzc_passes::{Pipeline, place, shard};
 use std::path::Path;
 
@@ -15,7 +16,7 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
         return if is_file { from_file(Path::new(name)) } else { Ok(Cluster::named(name)?) };
     }
     match module.note(notes::CLUSTER) {
-        None => Ok(Cluster::named(DEFAULT_CLUSTER)?),
+        None => Ok(usual(module)?),
         Some(noted) => Cluster::named(&noted).map_err(|_| unknown_note(&noted).into()),
     }
 }
@@ -36,6 +37,21 @@ pub(crate) fn changed(
         return Err(Diagnostic::error(message).help(help));
     }
     Ok(Some(Diagnostic::warning(message)))
+}
+
+/// The default; for a program that is partitioned already, as many devices of its kind as it is for.
+fn usual(module: &Module) -> phzc_ir::Result<Cluster> {
+    let usual = Cluster::named(DEFAULT_CLUSTER)?;
+    let n_devices = partitioned(module).map_or(usual.n_devices(), |it| it.devices.n_devices());
+    if n_devices == usual.n_devices() {
+        return Ok(usual);
+    }
+    let per_node = (1..=usual.n_devices()).rev().find(|n| n_devices.is_multiple_of(*n)).unwrap_or(1);
+    let kind = DEFAULT_CLUSTER.rsplit_once('-').map_or(DEFAULT_CLUSTER, |(kind, _)| kind);
+    match n_devices / per_node {
+        1 => Cluster::named(&format!("{kind}-{per_node}")),
+        n_nodes => Cluster::named(&format!("{kind}-{per_node}x{n_nodes}")),
+    }
 }
 
 fn unknown_note(noted: &str) -> Diagnostic {

@@ -9,6 +9,7 @@ use phzc_ir::{Diagnostic, Module, print};
 use phzc_passes::derive::Facts;
 use phzc_passes::{report, stages};
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// What says how modules fit together.
@@ -36,15 +37,15 @@ pub(crate) enum Emitted {
     Files(Vec<(String, String)>),
 }
 
-/// Makes what the command line asks for; `facts` are there if the program is planned or figures are asked
-/// for.
+/// Makes what the command line asks for; `priced` is there if the program is planned or figures are asked
+/// for: the program as it is priced, and its facts.
 pub(crate) fn emit(
     args: &Args,
     module: &Module,
-    facts: Option<&Facts>,
+    priced: Option<&(Facts, Cow<Module>)>,
     cluster: &Cluster,
 ) -> Result<Emitted, Failure> {
-    match (args.emit, facts) {
+    match (args.emit, priced) {
         (Emit::Stages, _) => {
             let cut = stages::stages(module)?;
             let text = |(name, module): &(String, Module)| (format!("{name}.hlo"), print(module));
@@ -52,8 +53,8 @@ pub(crate) fn emit(
             let manifest = (MANIFEST.to_owned(), stages::to_json(&cut.manifest));
             Ok(Emitted::Files(modules.chain([manifest]).collect()))
         }
-        (Emit::Trace, Some(facts)) => Ok(Emitted::Text(report::trace(module, facts, cluster))),
-        (_, Some(facts)) if remarks::is_priced(module) => {
+        (Emit::Trace, Some((facts, priced))) => Ok(Emitted::Text(report::trace(priced, facts, cluster))),
+        (_, Some((facts, _))) if remarks::is_priced(module) => {
             Ok(Emitted::Text(remarks::with_facts(module, facts, cluster)))
         }
         _ => Ok(Emitted::Text(remarks::text(module, cluster)?)),

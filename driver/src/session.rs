@@ -9,10 +9,12 @@ use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
 use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, validate};
-use phzc_passes::derive::{derive, is_planned};
+use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
+use phzc_passes::partitioned::partitioned;
 use phzc_passes::pass::Interrupt;
 use phzc_passes::{Context, Done, Pipeline, estimate, report};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Does what the command line says.
@@ -72,13 +74,9 @@ fn compile(
     let warnings = render(Some(source), &cx.warnings, io.color);
     say(args, io, &warnings);
     let secs_per_pass = ran?;
-    // `estimate`, `--plan` and traces ask for the figures of any program.
-    let is_asked = args.plan.is_some()
-        || args.emit == Emit::Trace
-        || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
-    let facts = if is_asked || is_planned(&module) { Some(derive(&module)?) } else { None };
-    if let Some(facts) = &facts {
-        let plan = report::plan_of(&module, facts, &cluster);
+    let priced = priced(args, pipeline, &module)?;
+    if let Some((facts, priced)) = &priced {
+        let plan = report::plan_of(priced, facts, &cluster);
         let json = report::to_json(&plan);
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
@@ -90,7 +88,26 @@ fn compile(
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
     say(args, io, &summary::passes(&secs_per_pass));
-    emit::emit(args, &module, facts.as_ref(), &cluster)
+    emit::emit(args, &module, priced.as_ref(), &cluster)
+}
+
+/// The program as it is priced, with its facts: if it has a plan or is partitioned, or if `estimate`,
+/// `--plan` or a trace ask for figures.
+fn priced<'m>(
+    args: &Args,
+    pipeline: &Pipeline,
+    module: &'m Module,
+) -> phzc_ir::Result<Option<(Facts, Cow<'m, Module>)>> {
+    let is_asked = args.plan.is_some()
+        || args.emit == Emit::Trace
+        || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name)
+        || partitioned(module).is_some();
+    let priced = match is_planned(module) {
+        true => Cow::Borrowed(module),
+        false if is_asked => Cow::Owned(estimate::priced(module)?),
+        false => return Ok(None),
+    };
+    Ok(Some((derive(&priced)?, priced)))
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.

@@ -123,6 +123,10 @@ fn collectives(plan: &Plan) -> String {
         let rest: f64 = uses[MAX_COLLECTIVES..].iter().map(|one| one.time_secs).sum();
         out += &format!("and {} more: {}\n", uses.len() - MAX_COLLECTIVES, secs(rest));
     }
+    let hidden_secs: f64 = uses.iter().map(|one| one.hidden_secs).sum();
+    if hidden_secs > 0.0 {
+        out += &format!("{} of that beside computation, where it takes no time\n", secs(hidden_secs));
+    }
     if plan.n_implicit_collectives > 0 {
         out += &format!("{} of them are left to the partitioner\n", plan.n_implicit_collectives);
     }

@@ -39,6 +39,8 @@ pub const PARTIAL: &str = "phzc.partial";
 pub const GIVEN: &str = "phzc.given";
 /// Of an instruction: the number of the parameter whose gradient it is.
 pub const GRAD: &str = "phzc.grad";
+/// Of a loop: how often it runs, as the user said.
+pub const TRIPS: &str = "phzc.trips";
 /// Of a device's parameter or result: the layout of the whole value.
 pub const GLOBAL: &str = "phzc.global";
 

@@ -1,27 +1,31 @@
-//! Trip counts of `while` loops: noted by XLA, or read off a counter with constant start, step and bound.
+//! Trip counts of `while` loops: noted by XLA or the user, or read off a counter with constant start, step
+//! and bound.
 
-use crate::attr::{Key, Value};
+mod noted;
+
+use crate::attr::Key;
 use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
 use crate::ops::literal::scalar_int;
 use crate::shape::Shape;
+use noted::noted_trips;
 
 /// Instructions that are looked at before a loop counts as unknown.
 const MAX_STEPS: u32 = 1000;
 
 /// How often the loop's body runs, if that can be told.
 ///
-/// `backend_config`'s `known_trip_count` is taken at its word. Otherwise the condition must compare an
-/// element of the loop's state, to which the body adds a constant, with a constant (or with an element that
-/// the body leaves alone). A start that the enclosing computation is passed from outside is taken as 0,
-/// which is what loops over a range start from.
+/// What the user gave, then `backend_config`'s `known_trip_count`, is taken at its word. Otherwise the
+/// condition must compare an element of the loop's state, to which the body adds a constant, with a
+/// constant (or with an element that the body leaves alone). A start that the enclosing computation is passed
+/// from outside is taken as 0, which is what loops over a range start from.
 pub fn trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
     let comp = module.comp(comp);
     let instr = comp.instr(id);
     if instr.op != Opcode::While {
         return None;
     }
-    known_trip_count(instr).or_else(|| counted(module, comp, instr).map(|(counter, _)| counter.n_trips))
+    noted_trips(instr).or_else(|| counted(module, comp, instr).map(|(counter, _)| counter.n_trips))
 }
 
 /// What a loop counts with.
@@ -42,17 +46,6 @@ pub fn counter(module: &Module, comp: CompId, id: InstrId) -> Option<Counter> {
     let comp = module.comp(comp);
     let (counter, is_exact) = counted(module, comp, comp.instr(id))?;
     is_exact.then_some(counter)
-}
-
-/// `{"known_trip_count":{"n":"12"}}`, bare or in a quoted string.
-fn known_trip_count(instr: &Instr) -> Option<u64> {
-    let (Value::Raw(text) | Value::Str(text)) = instr.attr(Key::BackendConfig)? else { return None };
-    let (_, rest) = text.split_once("known_trip_count")?;
-    let (_, rest) = rest.split_once('{')?;
-    let (_, rest) = rest.split_once('n')?;
-    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '}');
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    digits[..end].parse().ok()
 }
 
 /// An integer of the form `state[element] + offset`, or `offset` alone.

@@ -10,6 +10,7 @@ pub mod zoo;
 use phzc_io::render::Source;
 use phzc_io::{Failure, Io, files};
 use phzc_ir::eval::Array;
+use phzc_ir::loops::give_trips;
 use phzc_ir::{Diagnostic, Module};
 use std::path::Path;
 
@@ -19,6 +20,9 @@ pub struct ReadArgs {
     /// Size of a dimension that the program only names: `batch=8`
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = named_size)]
     pub dims: Vec<(String, i64)>,
+    /// How often a loop runs, where the program does not say: `while.3=100`
+    #[arg(long = "trips", value_name = "LOOP=N", value_parser = named_count)]
+    pub trips: Vec<(String, u64)>,
 }
 
 /// A format that programs come in.
@@ -98,7 +102,11 @@ pub fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program, Failur
         Reader::Binary(read) => read(bytes, &options).map_err(|error| named(path, error)),
     };
     match read {
-        Ok((module, weights)) => Ok(Program { module, source, weights }),
+        Ok((mut module, weights)) => {
+            let mut given = args.trips.iter();
+            given.try_for_each(|(name, n_trips)| give_trips(&mut module, name, *n_trips))?;
+            Ok(Program { module, source, weights })
+        }
         Err(error) => Err(Failure::new(Some(source), error)),
     }
 }
@@ -134,6 +142,13 @@ fn shown(path: &Path) -> String {
 /// A file in a sentence.
 fn quoted(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", path.display()) }
+}
+
+/// The name of a loop, and how often it runs.
+fn named_count(text: &str) -> Result<(String, u64), String> {
+    let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
+    let count = parts.and_then(|(name, n)| Some((name.trim_start_matches('%').to_owned(), n.parse().ok()?)));
+    count.ok_or_else(|| "expected a loop and how often it runs, such as while.3=100".to_owned())
 }
 
 /// A name and a size from 1 up.

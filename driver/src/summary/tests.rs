@@ -27,6 +27,7 @@ fn sample() -> Plan {
         count: 2,
         bytes: 1e6,
         time_secs: 1e-5 * index as f64,
+        hidden_secs: 0.0,
     };
     let tensor = BigTensor {
         name: "w".to_owned(),

@@ -43,7 +43,7 @@ fn leaf_shape<'a>(joint: &Joint<'a>) -> &'a Shape {
 }
 
 fn check_lanes(joint: &Joint) -> Result<()> {
-    match joint.n_lanes == joint.machine.devices.len() {
+    match joint.n_lanes == joint.machine.devices.n_devices() {
         true => Ok(()),
         false => Err(Diagnostic::error("a computation of scalars cannot communicate")),
     }

@@ -1,11 +1,11 @@
 //! Running computations: instruction by instruction, all devices together, values dropped after their last
 //! use.
 
-use super::devices::Devices;
 use super::plan::Plan;
 use super::value::sizes;
 use super::{Call, Evaluation, Lanes, Options, Value, literal};
 use crate::attr::Key;
+use crate::device_groups::Devices;
 use crate::diag::{Diagnostic, Result};
 use crate::dtype::Class;
 use crate::module::{CompId, Instr, InstrId, Module, Payload};

@@ -48,7 +48,7 @@ pub(crate) fn set_dimension_size(call: &Call, mut args: Vec<Value>) -> Result<Va
 /// `partition-id`, `replica-id`.
 pub(crate) fn device_id(joint: &Joint, _: Vec<Lanes>) -> Result<Lanes> {
     let devices = joint.machine.devices;
-    if joint.n_lanes != devices.len() {
+    if joint.n_lanes != devices.n_devices() {
         return Err(Diagnostic::error("a computation of scalars cannot ask for its device"));
     }
     let number = |lane: usize| match joint.view.instr.op {

@@ -8,11 +8,13 @@ use crate::attr::Key;
 use crate::diag::counted;
 use crate::eval::collective as eval;
 use crate::fusion::FusionKind;
+use crate::module::Instr;
 use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule};
 use crate::shape::{ArrayShape, Shape};
 use crate::view::View;
 use crate::work::Work;
+use std::ops::Range;
 
 /// `all-reduce`: every array alone.
 pub const ALL_REDUCE: OpDef =
@@ -49,8 +51,32 @@ pub const START: OpDef =
         .evaluated_jointly(eval::start);
 /// The second half of an asynchronous op.
 pub const DONE: OpDef =
-    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque)
+    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Control)
         .evaluated_jointly(eval::done);
+
+/// The leaves of a `-start`'s value that are its result; the others are its operands and contexts. None of
+/// other ops.
+pub fn started_leaves(instr: &Instr) -> Option<Range<usize>> {
+    use Opcode::{
+        AllGatherStart, AllReduceStart, AsyncStart, AsyncUpdate, CollectivePermuteStart, CopyStart,
+    };
+    let parts = instr.shape.parts();
+    let part = match instr.op {
+        AllReduceStart => return Some(0..instr.shape.n_leaves()),
+        AllGatherStart | CollectivePermuteStart if parts.is_empty() => return Some(0..1),
+        CopyStart => 0,
+        AllGatherStart | AsyncStart | AsyncUpdate | CollectivePermuteStart => 1,
+        _ => return None,
+    };
+    let start = parts.iter().take(part).map(Shape::n_leaves).sum();
+    Some(start..start + parts.get(part).map_or(0, Shape::n_leaves))
+}
+
+/// Whether an opcode hands out what a `-start` has begun.
+pub fn is_done(op: Opcode) -> bool {
+    use Opcode::{AllGatherDone, AllReduceDone, AsyncDone, CollectivePermuteDone, CopyDone};
+    matches!(op, AllGatherDone | AllReduceDone | AsyncDone | CollectivePermuteDone | CopyDone)
+}
 
 fn arrays<'a>(view: &View<'a>) -> Result<Vec<&'a ArrayShape>, String> {
     (0..view.n_operands()).map(|index| view.array(index)).collect()
@@ -206,6 +232,24 @@ mod tests {
         assert_eq!(error(empty), "`all-gather` along dimension 0 cannot make f32[8] of f32[0]");
         let permute = "x: f32[2]; ROOT y = f32[3] collective-permute(x), source_target_pairs={}";
         assert_eq!(error(permute), "`collective-permute` makes f32[2], not f32[3]");
+    }
+
+    #[test]
+    fn a_start_s_result_is_beside_its_operands() {
+        let of = |root: &str| {
+            let text = format!("x: f32[2]; y: f32[2]; ROOT z = {root}");
+            crate::ops::check::with_root(&text, |view| super::started_leaves(view.instr))
+        };
+        let gather = ", replica_groups={}, dimensions={0}";
+        assert_eq!(of(&format!("(f32[2], f32[8]) all-gather-start(x){gather}")), Some(1..2));
+        assert_eq!(
+            of(&format!("((f32[2], f32[2]), (f32[8], f32[8])) all-gather-start(x, y){gather}")),
+            Some(2..4)
+        );
+        assert_eq!(of(&format!("f32[8] all-gather-start(x){gather}")), Some(0..1));
+        assert_eq!(of("(f32[2], f32[2], u32[]) copy-start(x)"), Some(0..1));
+        assert_eq!(of("f32[2] all-reduce-start(x), to_apply=add"), Some(0..1));
+        assert_eq!(of("f32[2] add(x, y)"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the result of a `conditional` is one tensor with a `Join` node over the branches' roots.
 
 use indexmap::IndexMap;
+use phzc_ir::loops::unknown_trips;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     CompId, DType, Diagnostic, Dims, FactorKind, InstrId, Key, Module, Opcode, Payload, Rule, Shape, View,
@@ -303,9 +304,7 @@ impl Builder<'_> {
         let instr = self.module.comp(comp).instr(id);
         let count = phzc_ir::trip::trip_count(self.module, comp, id);
         if count.is_none() {
-            let warning =
-                Diagnostic::warning(format!("the trip count of `{}` is unknown; costs assume 1", instr.name));
-            self.graph.unknown_loops.push(warning.at(instr.span));
+            self.graph.unknown_loops.push(unknown_trips(instr));
         }
         let inner = trips * count.unwrap_or(1).max(1) as f64;
         let first = self.operand_leaves(comp, id);

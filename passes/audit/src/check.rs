@@ -26,12 +26,14 @@ mod tests;
 use memory::GroupPeak;
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, counted};
+use phzc_ir::{Diagnostic, Module, Result, Severity, counted};
+use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::{
     BatchSplit, Facts, Problem, batch_splits_of, derive, is_planned, known, listed, order,
 };
-use phzc_plan::memory::{amount, largest_at_peak};
+use phzc_plan::memory::{amount, largest_at_peak, remedy};
+use phzc_plan::partitioned::partitioned;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -47,6 +49,12 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    if let Some(partitioned) = partitioned(module) {
+        cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
+        let short = as_it_stands(module, cx.cluster)?;
+        cx.warnings.extend(short);
+        return Ok(Changed::No);
+    }
     let mut facts = derive(module)?;
     let is_strict = match options.text("strict") {
         "auto" => is_planned(module),
@@ -99,6 +107,14 @@ fn uneven(name: &str, BatchSplit { size, n_tiles, .. }: &BatchSplit, n: usize) -
     }
 }
 
+/// A warning where a partitioned program needs more memory than there is: it is not for us to refuse it.
+fn as_it_stands(module: &Module, cluster: &Cluster) -> Result<Option<Diagnostic>> {
+    let mut flat = module.clone();
+    inline::flatten(&mut flat)?;
+    let short = fits(&flat, &derive(&flat)?, cluster).err();
+    Ok(short.map(|error| Diagnostic { severity: Severity::Warning, ..error }))
+}
+
 /// Whether every stage's devices have the memory that they need.
 fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
     let n_needed = facts.header.n_devices();
@@ -118,6 +134,7 @@ fn too_large(module: &Module, facts: &Facts, it: &GroupPeak, group: usize, clust
     let header = &facts.header;
     let whose = match (header.interleaving(), header.meshes.len()) {
         (Some(_), _) => format!("device group {group} "),
+        (None, 1) if !is_planned(module) => "the program ".to_owned(),
         (None, 1) => "the plan ".to_owned(),
         (None, _) => format!("stage {group} "),
     };
@@ -135,5 +152,5 @@ fn too_large(module: &Module, facts: &Facts, it: &GroupPeak, group: usize, clust
         Some(largest) => error.note(None, largest),
         None => error,
     };
-    error.help("use more devices, devices with more memory, a smaller batch or more microbatches")
+    error.help(remedy(cluster, header.n_devices(), it.peak_bytes))
 }

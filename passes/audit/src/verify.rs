@@ -30,6 +30,7 @@ use phzc_ir::trip::trip_count;
 use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted, notes};
 use phzc_opt::inline;
 use phzc_plan::derive::{Problem, aliases, derive, listed};
+use phzc_plan::partitioned::partitioned;
 use pieces::Pieces;
 use widen::widen;
 
@@ -179,11 +180,22 @@ pub fn verify(
     planned: &Module,
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
+    refuse_partitioned(original).map_err(Failed::of_program)?;
+    refuse_partitioned(planned)?;
     let is_unrolled = |module: &Module| module.note(notes::UNSTACKED).is_some();
     match is_unrolled(planned) && !is_unrolled(original) {
         true => unrolled::verify(original, planned, settings),
         false => verify_alike(original, planned, settings),
     }
+}
+
+/// A partitioned program has no plan, and is none of a program with global values.
+fn refuse_partitioned(module: &Module) -> Result<()> {
+    let Some(partitioned) = partitioned(module) else { return Ok(()) };
+    let n_devices = counted(partitioned.devices.n_devices(), "device");
+    let message = format!("the program is partitioned already, for {n_devices}: there is no plan to compare");
+    let error = partitioned.shown(module, Diagnostic::error(message));
+    Err(error.help("verify a plan of the program as it was before XLA's partitioner; `phzc eval --devices` runs this one"))
 }
 
 /// The same for a plan that keeps the program's loops.

@@ -122,6 +122,13 @@ impl Interrupt<'_> {
 }
 
 impl<'a> Context<'a> {
+    /// Adds a warning, unless it has been given already.
+    pub fn warn_once(&mut self, warning: Diagnostic) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
     /// A context that shows no progress.
     pub fn new(cluster: &'a Cluster) -> Context<'a> {
         Context {

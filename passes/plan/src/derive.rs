@@ -41,9 +41,12 @@ pub use read::{element_start, local_bytes};
 pub use scatter::{Readers, sliced_layout};
 pub use sums::{is_linear, left, reductions};
 
+use crate::partitioned::partitioned;
 use crate::pricing::{AxisMask, Kernel};
+use local::GroupAxes;
 use ops::Deriver;
 use phzc_cost::Collective;
+use phzc_ir::device_groups::Devices;
 use phzc_ir::{
     CompId, DType, FactorId, InstrId, Layout, MAX_AXES, Module, Opcode, Product, Result, Work, flops,
 };
@@ -142,7 +145,9 @@ pub fn derive(module: &Module) -> Result<Facts> {
     let header = header(module)?;
     let executions = flops::multiplicities(module, flops::Runs::Trips);
     let comps = vec![Vec::new(); module.comps.len()];
-    let mut deriver = Deriver { module, facts: Facts { header, comps, executions, problems: Vec::new() } };
+    let groups = GroupAxes::new(devices(module, &header));
+    let facts = Facts { header, comps, executions, problems: Vec::new() };
+    let mut deriver = Deriver { module, facts, groups };
     for comp in planned_comps(module) {
         deriver.comp(comp);
     }
@@ -154,6 +159,12 @@ pub fn derive(module: &Module) -> Result<Facts> {
     micro::natures(module, &mut deriver.facts);
     deriver.facts.problems.sort_by_key(|problem| (problem.comp, problem.instr));
     Ok(deriver.facts)
+}
+
+/// The devices that run a module.
+fn devices(module: &Module, header: &Header) -> Devices {
+    let flat = Devices { n_replicas: 1, n_partitions: header.n_devices(), first: None };
+    partitioned(module).map_or(flat, |it| it.devices)
 }
 
 /// The entry and all that it runs as loops and branches, callees first.

@@ -23,7 +23,7 @@ mod sweep;
 mod tests;
 
 pub use by_instr::memory_by_instr;
-pub use describe::{amount, at_peak, largest_at_peak};
+pub use describe::{amount, at_peak, largest_at_peak, remedy};
 pub use shared::GroupMemory;
 
 use crate::derive::{Facts, aliased, derive};

@@ -7,6 +7,7 @@
 //! ([`crate::derive::Nature`]).
 
 mod costs;
+mod overlap;
 mod parallelism;
 pub mod price;
 mod recompute;
@@ -123,6 +124,9 @@ pub struct CollectiveUse {
     pub bytes: f64,
     /// Seconds in one step.
     pub time_secs: f64,
+    /// The part of them that runs beside computation and takes no time: of asynchronous collectives.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hidden_secs: f64,
 }
 
 /// Seconds of one step on the slowest stage; they add up to `time_secs`.
@@ -154,6 +158,10 @@ pub struct BigTensor {
     /// Bytes of one of them on one device.
     #[serde(serialize_with = "whole")]
     pub bytes: f64,
+}
+
+fn is_zero(secs: &f64) -> bool {
+    *secs == 0.0
 }
 
 /// Bytes in JSON: an integer, as in every other tool (shares of a batch can leave fractions).
@@ -262,6 +270,15 @@ fn stages(
 }
 
 impl Breakdown {
+    fn times(self, share: f64) -> Breakdown {
+        Breakdown {
+            compute_secs: share * self.compute_secs,
+            memory_bound_secs: share * self.memory_bound_secs,
+            collective_secs: share * self.collective_secs,
+            bubble_secs: share * self.bubble_secs,
+        }
+    }
+
     fn add(&mut self, other: &Breakdown) {
         self.compute_secs += other.compute_secs;
         self.memory_bound_secs += other.memory_bound_secs;

@@ -34,6 +34,7 @@ use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::listed;
 use phzc_plan::derive::{Facts, Problem, derive, planned_comps};
+use phzc_plan::partitioned::partitioned;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -43,7 +44,11 @@ pub static PASS: Pass = Pass {
     run,
 };
 
-fn run(module: &mut Module, _: &Options, _: &mut Context) -> Result<Changed> {
+fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
+    if let Some(partitioned) = partitioned(module) {
+        cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
+        return Ok(Changed::No);
+    }
     if module.note(notes::SPMD).is_some() {
         return Ok(Changed::No);
     }

@@ -51,7 +51,8 @@ fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut 
     let is_alias = kind == FusionKind::Control || (kind == FusionKind::View && reads_memory);
     own.in_memory = (wanted || is_alias) && !(is_constant && is_scalar);
     own.is_allocated = own.in_memory && (!is_alias || is_constant || instr.op == Opcode::Parameter);
-    let is_collective = super::local::kind(instr.op).is_some() && !own.steps.is_empty();
+    let talks = crate::collectives::kind(instr.op).is_some() || instr.op == Opcode::AsyncStart;
+    let is_collective = talks && !own.steps.is_empty();
     own.kernel =
         if is_move(instr) || is_collective { Kernel::Nothing } else { kernel(op, wanted, reads_memory) };
 }

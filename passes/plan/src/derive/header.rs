@@ -1,5 +1,6 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
+use crate::partitioned::partitioned;
 use phzc_cost::Schedule;
 use phzc_cost::schedule::Interleaving;
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted, notes};
@@ -32,7 +33,8 @@ pub fn is_planned(module: &Module) -> bool {
     module.note(notes::PLAN).is_some()
 }
 
-/// Reads the header's notes. Without a mesh note all partitions are one axis.
+/// Reads the header's notes. Without a mesh note all partitions are one axis, but those of a partitioned
+/// program.
 ///
 /// # Errors
 /// When a note cannot be read.
@@ -45,17 +47,22 @@ pub fn header(module: &Module) -> Result<Header> {
         return Err(bad(notes::PLAN, "it is no object"));
     }
     let n_microbatches = n_microbatches(&plan)?;
+    let partitioned = partitioned(module);
     let meshes = match (module.note(notes::STAGES), module.note(notes::MESH)) {
         (Some(stages), _) => stage_meshes(&stages)?,
         (None, Some(mesh)) => vec![Mesh::parse(&mesh)?],
-        (None, None) => vec![flat_mesh(module)?],
+        (None, None) => {
+            vec![partitioned.as_ref().map_or_else(|| flat_mesh(module), |it| Ok(it.mesh.clone()))?]
+        }
     };
     let n_devices = |mesh: &Mesh| mesh.sizes.iter().try_fold(1i64, |all, &size| all.checked_mul(size));
     if !meshes.iter().all(|mesh| n_devices(mesh).is_some_and(|n_devices| n_devices <= MAX_DEVICES)) {
         return Err(Diagnostic::error(format!("the plan's mesh has more than {MAX_DEVICES} devices")));
     }
-    agree(module, &meshes)?;
-    let is_local = module.note(notes::SPMD).is_some();
+    if partitioned.is_none() {
+        agree(module, &meshes)?;
+    }
+    let is_local = partitioned.is_some() || module.note(notes::SPMD).is_some();
     // Its microbatches are one batch.
     let n_microbatches = if is_local { 1 } else { n_microbatches };
     let schedule = schedule(&plan)?;

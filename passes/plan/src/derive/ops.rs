@@ -1,9 +1,10 @@
 //! Facts about the instructions of one computation after another: each op's loops, work and collectives.
 
+use super::local::GroupAxes;
 use super::loops::{Loops, OpStep, loops};
 use super::moves::moves;
 use super::read::{Reader, local_bytes};
-use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, local, scatter, sums};
+use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, scatter, sums};
 use crate::partial::names;
 use crate::pricing::AxisMask;
 use phzc_cost::Collective;
@@ -17,6 +18,8 @@ use smallvec::SmallVec;
 pub struct Deriver<'a> {
     pub module: &'a Module,
     pub facts: Facts,
+    /// Who meets in the collectives of a device's program.
+    pub groups: GroupAxes<'a>,
 }
 
 impl Deriver<'_> {
@@ -67,7 +70,8 @@ impl Deriver<'_> {
             _ => {
                 self.rule(comp, id, &view, facts);
                 if self.facts.header.is_local {
-                    facts.steps.extend(local::collective(&view, &self.facts.header.meshes[facts.stage]));
+                    let mesh = &self.facts.header.meshes[facts.stage];
+                    facts.steps.extend(self.groups.collective(&view, mesh));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::{Facts, InstrFacts, Leaf, Phase};
 use crate::partial;
 use crate::pricing::{AxisMask, axes_of};
+use phzc_ir::ops::collective::started_leaves;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
     ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles, Tiling, TilingKind,
@@ -41,7 +42,15 @@ impl<'m> Reader<'m> {
                 .as_array()
                 .map_or(0.0, |array| local_bytes(array, leaf.layout, &facts.header.meshes[leaf.stage]))
         };
-        let bytes = shapes.iter().zip(&leaves).map(local).collect();
+        let mut bytes: SmallVec<[f64; 1]> = shapes.iter().zip(&leaves).map(local).collect();
+        if let Some(own) = started_leaves(instr) {
+            // The others are its operands' buffers.
+            bytes
+                .iter_mut()
+                .enumerate()
+                .filter(|(leaf, _)| !own.contains(leaf))
+                .for_each(|(_, it)| *it = 0.0);
+        }
         (InstrFacts { leaves, bytes, stage, phase, ..InstrFacts::default() }, found)
     }
 
@@ -53,11 +62,15 @@ impl<'m> Reader<'m> {
         facts: &Facts,
         found: &mut Found,
     ) -> SmallVec<[Leaf; 1]> {
+        if facts.header.is_local {
+            // Shapes are local; what shardings there are tell of the global values.
+            return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
+        }
         let shapes = instr.shape.leaves();
         let tilings = instr.sharding().map(|sharding| sharding.leaves(shapes.len())).unwrap_or_default();
         if tilings.len() != shapes.len() {
             let is_missing = instr.sharding().is_none();
-            if is_missing && (facts.header.is_local || facts.header.n_devices() == 1) {
+            if is_missing && facts.header.n_devices() == 1 {
                 return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
             }
             let what = if is_missing {

@@ -5,6 +5,7 @@ mod headers;
 mod moving;
 mod natures;
 mod order;
+mod partitioned;
 mod regions;
 mod steps;
 mod work;

@@ -3,6 +3,7 @@
 use super::sweep::Sweep;
 use super::{in_flight, with_sweep};
 use crate::derive::Facts;
+use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module, Opcode};
 
 /// How many values of a peak are listed.
@@ -51,6 +52,18 @@ pub fn largest_at_peak(module: &Module, facts: &Facts, stage: usize) -> Option<S
     let n_more = all.len().saturating_sub(MAX_LARGEST);
     let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
     (!all.is_empty()).then(|| format!("at its peak there are {}{more}", largest.join(", ")))
+}
+
+/// What would make a program fit that needs so many bytes on each of some devices.
+pub fn remedy(cluster: &Cluster, n_devices: usize, peak_bytes: f64) -> String {
+    let all_bytes = peak_bytes * n_devices as f64;
+    let n_enough = (all_bytes / cluster.accelerator.usable_bytes()).ceil();
+    format!(
+        "use more devices (were all of it split evenly, {n_enough} of `{}` could hold it), devices with more \
+         memory, a smaller batch, more microbatches (`place{{microbatches=N}}`) or recomputation \
+         (`place{{recompute=all}}`)",
+        cluster.accelerator.name
+    )
 }
 
 /// Bytes as text, in decimal units as devices' datasheets have them.

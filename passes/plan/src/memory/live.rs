@@ -1,7 +1,8 @@
 //! Last readers of the values of one computation, leaf by leaf.
 
 use crate::derive::{InstrFacts, element_start, is_naming, origin};
-use phzc_ir::{CompId, Instr, InstrId, Key, Module, Opcode};
+use phzc_ir::ops::collective::{is_done, started_leaves};
+use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -168,12 +169,30 @@ fn own_leaf(module: &Module, comp: CompId, instr: &Instr, index: usize, own: &In
                 .filter(|&leaf| leaf < own.leaves.len())
                 .map_or(Naming::Nothing, Naming::Leaf)
         }
+        _ if let Some(own) = started_leaves(instr) => started(instr, own, index),
+        _ if let Some(named) = done(module.comp(comp), instr, index) => named,
         Opcode::While if is_passed_on(module, instr, index) => Naming::Leaf(index),
         Opcode::While | Opcode::Conditional => Naming::Nothing,
         _ if !own.in_memory => Naming::All,
         _ if !own.is_allocated && own.leaves.len() == 1 && index == 0 => Naming::Leaf(0),
         _ => Naming::Nothing,
     }
+}
+
+/// A `-start` carries its operands' buffers beside its result.
+fn started(instr: &Instr, own: Range<usize>, index: usize) -> Naming {
+    let leaf = if own.start > 0 { index } else { own.end + index };
+    let is_carried = !own.contains(&leaf) && leaf < instr.shape.n_leaves();
+    if is_carried { Naming::Leaf(leaf) } else { Naming::Nothing }
+}
+
+/// A `-done` hands out the result of its `-start`.
+fn done(comp: &Computation, instr: &Instr, index: usize) -> Option<Naming> {
+    let start = comp.instr(*instr.operands.first()?);
+    let own = started_leaves(start).filter(|_| is_done(instr.op))?;
+    let leaf =
+        index.checked_sub(own.start).filter(|&leaf| own.contains(&index) && leaf < instr.shape.n_leaves());
+    Some(leaf.map_or(Naming::Nothing, Naming::Leaf))
 }
 
 /// Whether a loop's body returns a carried leaf as it got it.

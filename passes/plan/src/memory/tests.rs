@@ -1,5 +1,6 @@
 //! How much memory a plan needs, by liveness.
 
+mod asynchronous;
 mod by_instr;
 mod in_flight;
 

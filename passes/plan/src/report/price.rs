@@ -1,6 +1,6 @@
 //! Seconds of each stage: every instruction and every collective, times how often it runs.
 
-use super::{Breakdown, CollectiveUse};
+use super::{Breakdown, CollectiveUse, overlap};
 use crate::derive::{Facts, InstrFacts, Nature, Phase, Step, planned_comps, put_off_of_plan, with_callees};
 use crate::pricing::{self, Kernel, Local, axes_of};
 use phzc_cost::{Cluster, Collective};
@@ -31,6 +31,7 @@ struct Total {
     count: f64,
     bytes: f64,
     secs: f64,
+    hidden_secs: f64,
 }
 
 /// How a part of an instruction runs: `times` per step, each on a `share` of the batch.
@@ -46,17 +47,19 @@ pub(super) struct Runs {
 /// The price of every stage.
 pub fn stages(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<StagePrice> {
     let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
+    let hidden = overlap::hidden(module, facts, cluster);
     let is_put_off = with_callees(module, put_off_of_plan(module, facts));
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
             let price = &mut prices[facts.comps[comp.index()][id.index()].stage];
-            price.instr_put_off(
-                module,
-                facts,
-                cluster,
-                (comp, id, instr),
-                is_put_off[comp.index()][id.index()],
-            );
+            let of = (comp, id, instr);
+            match hidden.get(&(comp, id)) {
+                Some(&share) => price.partly_hidden(module, facts, cluster, of, share),
+                None => {
+                    let is_put_off = is_put_off[comp.index()][id.index()];
+                    price.instr_put_off(module, facts, cluster, of, is_put_off);
+                }
+            }
         }
     }
     prices
@@ -156,6 +159,38 @@ impl StagePrice {
         self.weight_secs += if is_put_off { self.backward_secs - before_secs } else { 0.0 };
     }
 
+    /// Adds an asynchronous instruction, a share of whose time is hidden beside computation.
+    fn partly_hidden(
+        &mut self,
+        module: &Module,
+        facts: &Facts,
+        cluster: &Cluster,
+        instr: (CompId, InstrId, &Instr),
+        share: f64,
+    ) {
+        let mut alone = StagePrice::default();
+        alone.instr(module, facts, cluster, instr);
+        let shown = 1.0 - share;
+        self.n_instrs += alone.n_instrs;
+        self.forward_secs += shown * alone.forward_secs;
+        self.backward_secs += shown * alone.backward_secs;
+        self.update_secs += shown * alone.update_secs;
+        self.breakdown.add(&alone.breakdown.times(shown));
+        for (key, own) in alone.collectives {
+            let total = self.collectives.entry(key).or_default();
+            total.count += own.count;
+            total.bytes += own.bytes;
+            total.secs += own.secs;
+            total.hidden_secs += share * own.secs;
+        }
+    }
+
+    /// Seconds per step, without waiting.
+    pub fn busy_secs(&self, facts: &Facts) -> f64 {
+        let n_times = facts.header.n_microbatches as f64;
+        n_times * (self.forward_secs + self.backward_secs) + self.update_secs
+    }
+
     /// Adds an instruction of the stage: its kernel and its collectives.
     pub fn instr(
         &mut self,
@@ -219,6 +254,7 @@ impl StagePrice {
             count: total.count as u64,
             bytes: total.bytes,
             time_secs: total.secs,
+            hidden_secs: total.hidden_secs,
         };
         self.collectives.iter().map(name).collect()
     }

@@ -91,6 +91,7 @@ fn uses(
             count: 0,
             bytes: 0.0,
             time_secs: 0.0,
+            hidden_secs: 0.0,
         };
         for (boundary, it) in [onwards, back].into_iter().flatten() {
             sum.count += it.count as u64;

@@ -52,6 +52,7 @@ fn time_is_kernels_and_collectives() {
             count: 1,
             bytes: 2.0 * n,
             time_secs: reduce,
+            hidden_secs: 0.0,
         }]
     );
 }

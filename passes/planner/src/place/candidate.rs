@@ -155,12 +155,16 @@ pub fn pick(
             Evaluated::Slower => {}
         }
     }
-    let mut best =
-        best.ok_or_else(|| refusal.unwrap_or_else(|| Diagnostic::error("no stage count is possible")))?;
+    let mut best = best.ok_or_else(|| refusal.unwrap_or_else(no_stage_count))?;
     let bound_secs = bound_secs(&best);
     best.end = control.ended();
     best.note(bound_secs);
     Ok(best)
+}
+
+fn no_stage_count() -> Diagnostic {
+    let error = Diagnostic::error("no stage count is possible");
+    error.help("leave `stages`, `microbatches` and `groups` of `place` open, or `forbid` less")
 }
 
 impl Placement {

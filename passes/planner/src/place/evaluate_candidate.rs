@@ -12,8 +12,8 @@ use crate::layer_repeats::expand::{Source, Stages, expand};
 use crate::shard::model::{Goal, Input};
 use crate::shard::solve_on;
 use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted, notes};
-use phzc_plan::derive::derive;
-use phzc_plan::memory::{amount, largest_at_peak};
+use phzc_plan::derive::{derive, known};
+use phzc_plan::memory::{amount, largest_at_peak, memory_of, remedy};
 use phzc_plan::plan_note;
 use phzc_plan::report;
 use phzc_solver::choose::Stop;
@@ -355,12 +355,18 @@ impl Problem<'_> {
         let (needed, usable) = (amount(leanest.peak_bytes), amount(device.usable_bytes()));
         let text =
             format!("the program needs {needed} on each device, `{}` has {usable} to use", device.name);
-        let error = Diagnostic::error(text).help("plan for more devices, or for devices with more memory");
-        let largest = leanest.text.as_ref().and_then(|(text, stage)| {
-            let facts = derive(text).expect("the header's notes are the planner's own");
-            largest_at_peak(text, &facts, *stage)
-        });
-        largest.into_iter().fold(error, |error, largest| error.note(None, largest))
+        let help = remedy(self.cluster, self.cluster.n_devices(), leanest.peak_bytes);
+        let error = Diagnostic::error(text).help(help);
+        let Some((text, stage)) = &leanest.text else { return error };
+        let facts = derive(text).expect("the header's notes are the planner's own");
+        let at = memory_of(text, &facts, self.cluster).stages[*stage].at.map(|id| text.entry().instr(id));
+        let error = match at {
+            Some(peak) => error.note(known(peak.span), format!("most is in use at `{}`", peak.name)),
+            None => error,
+        };
+        largest_at_peak(text, &facts, *stage)
+            .into_iter()
+            .fold(error, |error, largest| error.note(None, largest))
     }
 }
 

@@ -1,6 +1,8 @@
 //! The numbers of microbatches that are worth trying.
 
 use super::Problem;
+use crate::shard::forbid::Forbid;
+use crate::shard::illegal::illegal;
 use phzc_analysis::batch::batch_size;
 use phzc_analysis::graph::Graph;
 use phzc_ir::{Diagnostic, Module, Result};
@@ -42,7 +44,7 @@ impl Problem<'_> {
     /// Why no number of microbatches is possible with the layouts of a text.
     pub(super) fn refusal(&self, text: &Module) -> Diagnostic {
         let counts = derive(text).and_then(|facts| self.counts_for(text, &facts));
-        counts.err().unwrap_or_else(|| Diagnostic::error("no layout of this program is legal"))
+        counts.err().unwrap_or_else(|| illegal(text, "this cluster", Forbid::default()))
     }
 
     /// The microbatch counts that leave every device a whole sample of each; more than one only if the

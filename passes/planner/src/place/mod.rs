@@ -47,6 +47,7 @@ use neighborhood_search::Neighborhood;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, counted, notes};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
+use phzc_plan::partitioned::partitioned;
 use phzc_plan::plan_note;
 use rayon::prelude::*;
 use schedule::Wanted;
@@ -99,6 +100,10 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    if let Some(partitioned) = partitioned(module) {
+        cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
+        return Ok(Changed::No);
+    }
     if module.note(notes::MESH).is_none() {
         return Err(
             Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes fuse,shard,place`")

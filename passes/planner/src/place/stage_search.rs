@@ -7,10 +7,12 @@ use super::evaluate_candidate::{Draft, GUESSED};
 use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::{LONG, Problem, materialize_plan};
+use crate::shard::forbid::Forbid;
+use crate::shard::illegal::illegal;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, solve_on, solve_over};
 use phzc_cost::{Cluster, Schedule};
-use phzc_ir::{Diagnostic, Mesh};
+use phzc_ir::Mesh;
 use phzc_plan::derive::derive;
 use phzc_solver::choose::Stop;
 
@@ -97,7 +99,7 @@ impl Problem<'_> {
         let floor = self.subject.short.as_ref().map(|_| stages.fill * least.max(noted));
         let Some(free) = stages.solve(fewest, &floors, None) else {
             return Err(match to_beat.is_infinite() {
-                true => Evaluated::Impossible(illegal()),
+                true => Evaluated::Impossible(illegal(self.sharded, "a stage's devices", Forbid::default())),
                 false => Evaluated::Slower,
             });
         };
@@ -370,10 +372,6 @@ impl<'p> Stages<'p> {
 fn filled(n_stages: usize, n_microbatches: usize) -> f64 {
     let (n_others, parts) = ((n_stages - 1) as f64, n_microbatches as f64);
     (3.0 * parts + n_others) / (3.0 * (parts + n_others))
-}
-
-fn illegal() -> Diagnostic {
-    Diagnostic::error("no layout of this program is legal on a stage's devices")
 }
 
 #[cfg(test)]

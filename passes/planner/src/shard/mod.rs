@@ -20,6 +20,7 @@ pub mod explain;
 pub mod forbid;
 mod free;
 mod given;
+pub mod illegal;
 pub mod liveness;
 pub mod model;
 mod move_price;
@@ -51,6 +52,7 @@ use control::Control;
 use decision::Decision;
 use forbid::Forbid;
 use given::{Given, has_shardings};
+use illegal::illegal;
 use liveness::Remade;
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
@@ -59,6 +61,7 @@ use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
+use phzc_plan::partitioned::partitioned;
 use planning_input::PlanningInput;
 pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
@@ -75,6 +78,10 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    if let Some(partitioned) = partitioned(module) {
+        cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
+        return Ok(Changed::No);
+    }
     let n_devices = cx.cluster.n_devices() as i64;
     let control = Control::read(options, n_devices)?;
     if is_planned(module) {
@@ -103,7 +110,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let input = subject.input(cx.cluster, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
-        return Err(illegal(forbid));
+        return Err(illegal(program, "this cluster", forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
     tell(program, &mut model, &solved, (&goal, options), cx)?;
@@ -284,14 +291,6 @@ fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
     }
     for it in fixed {
         module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, "1");
-    }
-}
-
-fn illegal(forbid: Forbid) -> Diagnostic {
-    let error = Diagnostic::error("no layout of this program is legal on this cluster");
-    match forbid == Forbid::default() {
-        true => error,
-        false => error.help(format!("forbid less than `{}`", forbid.text())),
     }
 }
 

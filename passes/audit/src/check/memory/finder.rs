@@ -3,10 +3,12 @@
 //! registers is read wherever all that it is made of is.
 
 use super::buffers::{Buffer, Kind};
+use phzc_ir::ops::collective::{is_done, started_leaves};
 use phzc_ir::{CompId, Instr, InstrId, Key, Module, Opcode, aliased};
 use phzc_plan::derive::{Facts, InstrFacts, Nature, element_start, is_naming, origin};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Buffers that must be there for a value to be read.
 type Roots = SmallVec<[u32; 2]>;
@@ -132,6 +134,14 @@ impl<'a> Finder<'a> {
                 let start = element_start(instr, &self.module.comp(self.comp).instr(instr.operands[0]).shape);
                 operands.into_iter().skip(start).take(n_leaves).collect()
             }
+            _ if let Some(started) = started_leaves(instr) => self.started(id, started, &operands),
+            op if is_done(op) => {
+                let start = self.module.comp(self.comp).instr(instr.operands[0]);
+                let own = started_leaves(start).unwrap_or(0..n_leaves);
+                let mut handed: Vec<Roots> = operands.into_iter().skip(own.start).take(n_leaves).collect();
+                handed.resize(n_leaves, Roots::new());
+                handed
+            }
             Opcode::While => {
                 let carried = operands.into_iter().enumerate();
                 carried.map(|(leaf, before)| self.carried(id, leaf, before)).collect()
@@ -146,6 +156,18 @@ impl<'a> Finder<'a> {
                 vec![all; n_leaves]
             }
         }
+    }
+
+    /// A `-start` makes its result, and carries its operands' buffers until its `-done`.
+    fn started(&mut self, id: InstrId, own: Range<usize>, operands: &[Roots]) -> Vec<Roots> {
+        let carried = |leaf: usize| if own.start > 0 { leaf } else { leaf.wrapping_sub(own.end) };
+        let n_leaves = self.own(id).leaves.len();
+        let leaf = |leaf: usize| match operands.get(carried(leaf)) {
+            _ if own.contains(&leaf) => self.made(id, leaf),
+            Some(roots) => roots.clone(),
+            None => Roots::new(),
+        };
+        (0..n_leaves).map(leaf).collect()
     }
 
     /// A loop makes what it changes; the rest is what it starts from.

@@ -55,6 +55,22 @@ fn a_buffer_is_freed_after_its_last_reader() {
 }
 
 #[test]
+fn the_operand_of_asynchronous_work_is_in_use_until_it_is_done_and_its_result_is_one_buffer() {
+    let beside = |work: &str| {
+        let text = format!(
+            "HloModule m, num_partitions=2\nENTRY e {{ {A}\n{}\n
+            s = (f32[16,16], f32[16,16]) collective-permute-start(b), channel_id=1, source_target_pairs={{{{0,1}},{{1,0}}}}
+            {work}\np = f32[16,16] collective-permute-done(s)\nROOT t = (f32[16,16], f32[16,16]) tuple(p, b) }}",
+            dot("b", "a, a")
+        );
+        let module = phzc_ir::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let facts = derive(&module).expect("a legal header");
+        replay(&module, &facts, &default_cluster())[0].peak_bytes / 1024.0
+    };
+    assert_eq!([beside(""), beside(&dot("c", "a, a"))], [3.0, 4.0]);
+}
+
+#[test]
 fn parameters_are_there_before_the_text_names_them() {
     assert_eq!(alone("", "", &[A, "d = a a", "e = d d", "f = e e", B, "ROOT g = f b"]), 4.0);
 }

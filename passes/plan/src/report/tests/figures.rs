@@ -116,6 +116,7 @@ fn each_stage_s_sends_are_counted_onwards_and_back() {
         count: 2,
         bytes: 32.0,
         time_secs: 2.0 * each_secs,
+        hidden_secs: 0.0,
     };
     assert_eq!(plan.collectives, [sends(0), sends(1)]);
 }

@@ -1,6 +1,7 @@
 //! Which devices there are, and which of them a collective brings together.
 
-use super::mesh;
+mod mesh;
+
 use crate::attr::{Key, Value};
 use crate::diag::{Diagnostic, Result};
 use crate::module::{Instr, Module};
@@ -9,8 +10,10 @@ use crate::sharding::iota_ids;
 
 /// The devices of a run: replicas of partitions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Devices {
+pub struct Devices {
+    /// Replicas: devices of different ones share no partition.
     pub n_replicas: usize,
+    /// Partitions of each replica.
     pub n_partitions: usize,
     /// The first device, where these are a part of those that the program is for.
     pub first: Option<usize>,
@@ -30,10 +33,15 @@ enum Mode {
 }
 
 impl Devices {
-    /// `n` devices, in as many replicas as the header says.
+    /// `n` devices, in as many replicas as the header says; without it, all are replicas of a program whose
+    /// groups count replicas.
+    ///
+    /// # Errors
+    /// When the replicas cannot share the devices.
     pub fn of(module: &Module, n: usize, first: Option<usize>) -> Result<Devices> {
         let replicas = module.attr("replica_count").and_then(|text| text.trim().parse::<usize>().ok());
-        let n_replicas = if n == 1 { 1 } else { replicas.unwrap_or(1).max(1) };
+        let implied = || if counts_replicas(module) { n.max(1) } else { 1 };
+        let n_replicas = if n == 1 { 1 } else { replicas.unwrap_or_else(implied).max(1) };
         if n == 0 || !n.is_multiple_of(n_replicas) {
             return Err(Diagnostic::error(format!("{n_replicas} replicas cannot share {n} devices")));
         }
@@ -44,11 +52,14 @@ impl Devices {
     }
 
     /// Number of devices.
-    pub fn len(self) -> usize {
+    pub fn n_devices(self) -> usize {
         self.n_replicas * self.n_partitions
     }
 
     /// The groups of devices that an all-reduce, all-gather or their kin brings together.
+    ///
+    /// # Errors
+    /// When the text is no list of groups, or names a device twice, none that is, or not all.
     pub fn groups(self, instr: &Instr) -> Result<Vec<Vec<usize>>> {
         let has_channel = instr.int(Key::ChannelId).is_some();
         let is_flat = matches!(instr.attr(Key::UseGlobalDeviceIds), Some(Value::Bool(true)));
@@ -80,7 +91,7 @@ impl Devices {
 
     /// Whether each device is named; an error if one is named twice.
     fn check_once<'a>(self, devices: impl Iterator<Item = &'a usize>, twice: &str) -> Result<Vec<bool>> {
-        let mut is_named = vec![false; self.len()];
+        let mut is_named = vec![false; self.n_devices()];
         for &device in devices {
             if std::mem::replace(&mut is_named[device], true) {
                 return Err(Diagnostic::error(format!("device {device} {twice}")));
@@ -92,7 +103,7 @@ impl Devices {
     /// The groups of the devices that run, which are counted from the first of them.
     fn own(self, groups: Vec<Vec<usize>>) -> Result<Vec<Vec<usize>>> {
         let Some(first) = self.first else { return Ok(groups) };
-        let runs = |id: &usize| (first..first + self.len()).contains(id);
+        let runs = |id: &usize| (first..first + self.n_devices()).contains(id);
         let is_torn = |group: &Vec<usize>| group.iter().any(runs) && !group.iter().all(runs);
         if groups.iter().any(is_torn) {
             return Err(Diagnostic::error("a collective needs devices that do not run"));
@@ -102,6 +113,9 @@ impl Devices {
     }
 
     /// Pairs of devices that a `collective-permute` copies between.
+    ///
+    /// # Errors
+    /// When the text is no list of pairs, names a device that is none, or two sources of one.
     pub fn pairs(self, instr: &Instr) -> Result<Vec<Vec<usize>>> {
         let text = match instr.attr(Key::SourceTargetPairs) {
             Some(Value::Raw(text)) => text.trim(),
@@ -125,7 +139,7 @@ impl Devices {
         let n_ids = match mode {
             Mode::Replicas | Mode::Both => replicas,
             Mode::Partitions => partitions,
-            Mode::Flat => self.len(),
+            Mode::Flat => self.n_devices(),
         };
         if groups.iter().all(Vec::is_empty) {
             groups = vec![(0..n_ids).collect()];
@@ -145,6 +159,33 @@ impl Devices {
             }
         })
     }
+}
+
+/// The groups or pairs of an instruction as its text numbers them; none where it lists none.
+pub fn listed(instr: &Instr) -> Vec<Vec<usize>> {
+    let text = [Key::ReplicaGroups, Key::SourceTargetPairs].into_iter().find_map(|key| instr.attr(key));
+    match text {
+        Some(Value::Raw(text)) => parse_groups(text.trim()).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether some collective has devices meet that are replicas of each other, and none others.
+fn counts_replicas(module: &Module) -> bool {
+    let mut collectives = module.comps.iter().flat_map(|comp| &comp.instrs).filter(|it| is_collective(it.op));
+    let has_partitions = module.attr("num_partitions").is_some();
+    let is_of_replicas = |instr: &Instr| instr.int(Key::ChannelId).is_none() && !listed(instr).is_empty();
+    !has_partitions && collectives.clone().next().is_some() && collectives.all(is_of_replicas)
+}
+
+/// Whether an opcode has devices talk to each other.
+pub fn is_collective(op: Opcode) -> bool {
+    use Opcode::{
+        AllGather, AllGatherStart, AllReduce, AllReduceStart, AllToAll, CollectiveBroadcast,
+        CollectivePermute, CollectivePermuteStart, RaggedAllToAll, ReduceScatter,
+    };
+    matches!(op, AllGather | AllGatherStart | AllReduce | AllReduceStart | AllToAll | CollectiveBroadcast)
+        || matches!(op, CollectivePermute | CollectivePermuteStart | RaggedAllToAll | ReduceScatter)
 }
 
 /// Every group `n` times: the devices that its ids are in each of the `n`.
@@ -186,7 +227,7 @@ fn iota_groups(text: &str) -> Option<Vec<Vec<usize>>> {
 }
 
 /// `[2,4]T(1,0)`: so many devices in order, reshaped and transposed.
-pub(super) fn iota(text: &str) -> Option<Vec<usize>> {
+fn iota(text: &str) -> Option<Vec<usize>> {
     let (reshape, perm) = text.split_once('T').unwrap_or((text, ""));
     let reshape = numbers(reshape)?;
     let perm: Vec<u8> = match perm {

@@ -9,7 +9,7 @@ struct Piece {
 }
 
 /// The groups: devices that differ along the named axes alone.
-pub(crate) fn groups(text: &str) -> Option<Vec<Vec<usize>>> {
+pub fn groups(text: &str) -> Option<Vec<Vec<usize>>> {
     let (axes, rest) = text.strip_prefix("mesh[")?.split_once(']')?;
     let axes: Vec<(&str, usize)> = axes.split(',').map(axis).collect::<Option<_>>()?;
     let (order, pieces) = rest.rsplit_once('{')?;
@@ -48,7 +48,7 @@ fn devices(text: &str, n: usize) -> Option<Vec<usize>> {
     };
     let list = list.strip_suffix(')')?;
     let ids: Vec<usize> = match list.strip_prefix('[') {
-        Some(_) => super::devices::iota(list)?,
+        Some(_) => super::iota(list)?,
         None => list.split(',').map(|id| id.trim().parse().ok()).collect::<Option<_>>()?,
     };
     (ids.len() == n).then_some(ids)
