@@ -76,9 +76,11 @@ fn compile(
     let is_asked = args.plan.is_some()
         || args.emit == Emit::Trace
         || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
-    let facts = if is_asked || is_planned(&module) { Some(derive(&module)?) } else { None };
+    let completed = if is_asked { estimate::completed(&module, &cluster).0 } else { None };
+    let priced = completed.as_ref().unwrap_or(&module);
+    let facts = if is_asked || is_planned(&module) { Some(derive(priced)?) } else { None };
     if let Some(facts) = &facts {
-        let plan = report::plan_of(&module, facts, &cluster);
+        let plan = report::plan_of(priced, facts, &cluster);
         let json = report::to_json(&plan);
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
@@ -90,7 +92,12 @@ fn compile(
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
     say(args, io, &summary::passes(&secs_per_pass));
-    emit::emit(args, &module, facts.as_ref(), &cluster)
+    // Only figures are of the completed program: what is written is the user's.
+    let (shown, facts) = match args.emit {
+        Emit::Trace => (priced, facts.as_ref()),
+        _ => (&module, facts.as_ref().filter(|_| completed.is_none())),
+    };
+    emit::emit(args, shown, facts, &cluster)
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.

@@ -3,10 +3,14 @@
 //! The module does not change: the figures follow from its text. [`phzc_plan::report`] has the formulas'
 //! places.
 
-use phzc_ir::{Module, Result};
+use phzc_cost::Cluster;
+use phzc_ir::annotations::{self, is_border, is_manual};
+use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result, counted, notes};
 use phzc_pass::pass::{Changed, Context, Options, Pass};
+use phzc_pass::pipeline::Step;
+use phzc_plan::derive::{is_naming, is_planned, planned_comps};
 use phzc_plan::report::plan_json;
-use phzc_planner::fuse;
+use phzc_planner::{fuse, shard};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -17,11 +21,64 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
-    let mut noted = module.clone();
+    let (completed, warning) = completed(module, cx.cluster);
+    cx.warnings.extend(warning);
+    let mut noted = completed.unwrap_or_else(|| module.clone());
     fuse::ensure_noted(&mut noted)?;
     let json = plan_json(&noted, cx.cluster)?;
     cx.artifacts.insert("plan.json".to_owned(), json);
     Ok(Changed::No)
+}
+
+/// A program that its author sharded in part, on the devices of these shardings: what they leave open is laid
+/// out as `shard` would. Nothing for any other program; what the user should know about it.
+pub fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<Diagnostic>) {
+    let n_devices = annotations::n_devices(module).filter(|&n| n > 1).map(|n| n as usize);
+    let Some(n_devices) = n_devices.filter(|_| is_open(module)) else { return (None, None) };
+    let as_it_is = |why: String| (None, Some(Diagnostic::warning(format!("priced as it is written: {why}"))));
+    let devices = counted(n_devices, "device");
+    if n_devices > cluster.n_devices() {
+        let (name, there) = (&cluster.name, cluster.n_devices());
+        return as_it_is(format!(
+            "its shardings are over {devices}, `{name}` has {there}; name a larger `--cluster`"
+        ));
+    }
+    let (part, mut planned) = (cluster.submesh(n_devices), module.clone());
+    let mut cx = Context { wants_artifacts: false, ..Context::new(&part) };
+    match Step::new(&shard::PASS).run(&mut planned, &mut cx) {
+        Ok(_) => {
+            let message = format!(
+                "the program is sharded in part, over {devices}: the rest is laid out as `shard` would, which is not \
+                 what a partitioner's propagation makes of it"
+            );
+            (Some(planned), Some(Diagnostic::warning(message)))
+        }
+        Err(error) => as_it_is(error.message),
+    }
+}
+
+/// Whether a program is whole, has no plan, and computes values of which it does not say how they are
+/// sharded.
+fn is_open(module: &Module) -> bool {
+    let is_foreign =
+        is_planned(module) || [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
+    let instrs = || planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
+    let is_local = |instr: &Instr| {
+        instr.sharding().is_some_and(is_manual) || is_border(instr) || is_collective(instr.op)
+    };
+    let is_silent =
+        |instr: &Instr| instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant;
+    !is_foreign && !instrs().any(is_local) && instrs().any(is_silent)
+}
+
+/// Whether devices talk: then the program is one device's already.
+fn is_collective(op: Opcode) -> bool {
+    use Opcode::{
+        AllGather, AllGatherStart, AllReduce, AllReduceStart, AllToAll, CollectivePermute,
+        CollectivePermuteStart, ReduceScatter,
+    };
+    let starts = matches!(op, AllGatherStart | AllReduceStart | CollectivePermuteStart);
+    starts || matches!(op, AllGather | AllReduce | AllToAll | CollectivePermute | ReduceScatter)
 }
 
 #[cfg(test)]

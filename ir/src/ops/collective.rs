@@ -47,6 +47,8 @@ pub const ALL_TO_ALL: OpDef =
 pub const START: OpDef =
     OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque)
         .evaluated_jointly(eval::start);
+/// `async-start`: what it wraps may take nothing.
+pub const ASYNC_START: OpDef = OpDef { arity: Arity::AtLeast(0), ..START };
 /// The second half of an asynchronous op.
 pub const DONE: OpDef =
     OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Opaque)
