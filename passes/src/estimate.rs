@@ -3,14 +3,14 @@
 //! The module does not change: the figures follow from its text. [`phzc_plan::report`] has the formulas'
 //! places.
 
+use crate::propagate;
 use phzc_cost::Cluster;
 use phzc_ir::annotations::{self, is_border, is_manual};
 use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result, counted, notes};
 use phzc_pass::pass::{Changed, Context, Options, Pass};
-use phzc_pass::pipeline::Step;
 use phzc_plan::derive::{is_naming, is_planned, planned_comps};
 use phzc_plan::report::plan_json;
-use phzc_planner::{fuse, shard};
+use phzc_planner::fuse;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -30,8 +30,8 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     Ok(Changed::No)
 }
 
-/// A program that its author sharded in part, on the devices of these shardings: what they leave open is laid
-/// out as `shard` would. Nothing for any other program; what the user should know about it.
+/// A program that its author sharded in part, on the devices of these shardings: what they leave open is
+/// propagated. Nothing for any other program; what the user should know about it.
 pub fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<Diagnostic>) {
     let n_devices = annotations::n_devices(module).filter(|&n| n > 1).map(|n| n as usize);
     let Some(n_devices) = n_devices.filter(|_| is_open(module)) else { return (None, None) };
@@ -43,15 +43,12 @@ pub fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<
             "its shardings are over {devices}, `{name}` has {there}; name a larger `--cluster`"
         ));
     }
-    let (part, mut planned) = (cluster.submesh(n_devices), module.clone());
-    let mut cx = Context { wants_artifacts: false, ..Context::new(&part) };
-    match Step::new(&shard::PASS).run(&mut planned, &mut cx) {
-        Ok(_) => {
+    match propagate::complete(module, n_devices as i64) {
+        Ok(completed) => {
             let message = format!(
-                "the program is sharded in part, over {devices}: the rest is laid out as `shard` would, which is not \
-                 what a partitioner's propagation makes of it"
+                "the program is sharded in part, over {devices}: the rest is propagated, much as a partitioner does"
             );
-            (Some(planned), Some(Diagnostic::warning(message)))
+            (Some(completed), Some(Diagnostic::warning(message)))
         }
         Err(error) => as_it_is(error.message),
     }

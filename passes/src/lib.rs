@@ -10,6 +10,7 @@
 //! pass to the next; what a pass hands on besides (`handed_on`) follows from it.
 
 pub mod estimate;
+pub mod propagate;
 pub mod registry;
 #[cfg(test)]
 mod testing;

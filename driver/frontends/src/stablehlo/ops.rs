@@ -43,6 +43,11 @@ pub(super) const RETURNS: &[&str] =
 
 const DYNAMIC: &str =
     "shapes that are known at run time only are not read; lower the program for inputs of fixed sizes";
+/// The refusal of a region that is one device's part.
+pub(super) fn manual(op: &Op) -> phzc_ir::Diagnostic {
+    op.error(format!("`{}` is not read", op.name)).help(MANUAL)
+}
+
 const MANUAL: &str = "it is one device's part already (`shard_map`): plan the program without it, or lower it with \
                       GSPMD and price it as it is";
 const QUANTIZED: &str = "quantized types have no counterpart in HLO";

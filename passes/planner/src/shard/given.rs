@@ -3,7 +3,7 @@
 use super::pinned::Pinned;
 use super::pins;
 use phzc_analysis::graph::Graph;
-use phzc_ir::annotations::{is_manual, open_dims};
+use phzc_ir::annotations::{is_border, is_manual, open_dims};
 use phzc_ir::sharding::{Devices, LastDims};
 use phzc_ir::{
     Diagnostic, Layout, Mesh, Module, Result, Shape, Sharding, Tiles, Tiling, TilingKind, counted, notes,
@@ -22,6 +22,7 @@ pub(super) struct Given {
 
 impl Given {
     pub(super) fn read(module: &Module, meshes: &[Mesh], n_devices: i64) -> Result<Given> {
+        refuse_regions(module)?;
         let mut given = Given { meshes: Vec::new(), layouts: Vec::new() };
         let mut candidates = meshes.to_vec();
         if let Some(noted) = module.note(notes::MESH) {
@@ -73,8 +74,37 @@ impl Given {
     }
 }
 
+/// The mesh of most axes on which a program's own shardings can be read, and what they give each tensor.
+///
+/// # Errors
+/// At a sharding that no mesh expresses.
+pub fn given_layouts(module: &Module, graph: &Graph, n_devices: i64) -> Result<(Mesh, Vec<Option<Layout>>)> {
+    let meshes = super::meshes(n_devices).into_iter().chain(finer_meshes(n_devices));
+    let mut readable: Vec<Mesh> = meshes.filter(|mesh| read_layouts(module, mesh).is_ok()).collect();
+    readable.sort_by_key(|mesh| std::cmp::Reverse(mesh.n_axes()));
+    readable.truncate(1);
+    let given = Given::read(module, &readable, n_devices)?;
+    let pinned = given.pinned(0, graph).into_iter().map(|pinned| Some(pinned?.layout)).collect();
+    Ok((given.meshes[0].clone(), pinned))
+}
+
 pub(super) fn has_shardings(module: &Module) -> bool {
     module.comps.iter().flat_map(|comp| &comp.instrs).any(|instr| instr.sharding().is_some())
+}
+
+/// What to do about a region that is one device's part.
+const REGION_HELP: &str =
+    "plan the program without its `shard_map`, or price it as it is: `--passes estimate`";
+
+/// Errors at the border of a region that is one device's part already: nothing around it says how it lies.
+fn refuse_regions(module: &Module) -> Result<()> {
+    let instrs = planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
+    let Some(border) = instrs.into_iter().find(|instr| is_border(instr)) else { return Ok(()) };
+    let message = format!(
+        "`{}` is the border of one device's part (`shard_map`), which no plan can change",
+        border.name
+    );
+    Err(Diagnostic::error(message).at(border.span).help(REGION_HELP))
 }
 
 /// The layouts of every sharding in the module, or an error at the first that `mesh` cannot express.
@@ -148,10 +178,9 @@ fn unreadable(tiling: &Tiling, mesh: &Mesh) -> Diagnostic {
     let there = counted(mesh.n_devices() as usize, "device");
     let drop = "drop it with `--ignore-shardings=NAME`";
     let (why, help) = match &tiling.kind {
-        _ if is_manual(&Sharding::Single(tiling.clone())) => (
-            "is one device's part, which no plan can change".to_owned(),
-            "plan the program without its `shard_map`, or price it as it is: `--passes estimate`".to_owned(),
-        ),
+        _ if is_manual(&Sharding::Single(tiling.clone())) => {
+            ("is one device's part, which no plan can change".to_owned(), REGION_HELP.to_owned())
+        }
         TilingKind::Tiled(tiles) if tiles.n_devices().is_some_and(|n| n == mesh.n_devices()) => (
             "is no layout on a mesh of up to four axes in the order of the devices".to_owned(),
             format!("number the devices in the order of the mesh, or {drop}"),

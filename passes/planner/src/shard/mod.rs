@@ -51,6 +51,7 @@ use crate::plan_state::PlanState;
 use control::Control;
 use decision::Decision;
 use forbid::Forbid;
+pub use given::given_layouts;
 use given::{Given, has_shardings};
 use liveness::Remade;
 use model::{Goal, Input, Model};
