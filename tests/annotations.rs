@@ -61,6 +61,19 @@ fn replaced(line: &str, old: &str, new: &str) -> String {
     out + &line[at..]
 }
 
+/// The text without the numbers in names, which count a reader's instructions, and without widths of columns.
+fn unnumbered(text: &str) -> Vec<String> {
+    let is_name = |word: &str| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let word = |word: &str| -> String {
+        let parts = word.split('.').filter(|part| !part.starts_with(|c: char| c.is_ascii_digit()));
+        if is_name(word) { parts.collect::<Vec<_>>().join(".") } else { word.to_owned() }
+    };
+    let line = |line: &str| {
+        line.split([' ', ',', '(', ')']).filter(|it| !it.is_empty()).map(word).collect::<Vec<_>>()
+    };
+    text.lines().map(|it| line(it).join(" ")).collect()
+}
+
 fn planned(arguments: &[&str], text: &str) -> Outcome {
     phzc(&[&["-"], &SLOW[..], arguments].concat(), text.as_bytes())
 }
@@ -71,8 +84,8 @@ fn constraints_of_typed_keys_change_no_plan() {
         let text = fs::read_to_string(&path).expect("text");
         let [with, without] = [text.clone(), unconstrained(&text)].map(|text| planned(&[], &text));
         assert_eq!((with.code, without.code), (0, 0), "{}: {}", path.display(), with.stderr);
-        assert_eq!(with.stdout, without.stdout, "{}", path.display());
-        assert_eq!(with.stderr, without.stderr, "{}", path.display());
+        assert!(unnumbered(&with.stdout) == unnumbered(&without.stdout), "{}", path.display());
+        assert_eq!(unnumbered(&with.stderr), unnumbered(&without.stderr), "{}", path.display());
         assert!(!with.stdout.contains("phzc.given"), "{}", path.display());
     }
 }

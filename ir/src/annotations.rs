@@ -212,9 +212,8 @@ mod tests {
         assert_eq!(without_idle(", num_partitions=2", &open("0,1")), ["k()", "y(k)"]);
         assert_eq!(without_idle(", num_partitions=2", &open("1")), ["k()", "c*(k)", "y(c)"]);
         let shardy = |dims: &str| {
-            let note = format!(
-                "sharding={{replicated}}, frontend_attributes={{xla.sdy.sharding=\"#sdy.sharding_per_value<[<{dims}>]>\"}}"
-            );
+            let text = format!("#sdy.sharding_per_value<[<{dims}>]>");
+            let note = format!("sharding={{replicated}}, frontend_attributes={{{SHARDY}=\"{text}\"}}");
             let lines = KEY.replace("u32[2]", "u32[2,4]").replace("sharding={replicated}", &note);
             without_idle(", num_partitions=2", &lines).len()
         };

@@ -210,3 +210,17 @@ fn located(error: Diagnostic, instr: &Instr, comp: &str) -> Diagnostic {
     }
     error.at(instr.span).note(None, format!("in `{}` of computation `{comp}`", instr.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn what_no_memory_is_for_is_an_error() {
+        let room = |n_elements: i64| check_room(&Shape::array(DType::F32, &[n_elements]), 8);
+        assert!(room(1 << 20).is_ok());
+        let error = room(1 << 60).expect_err("no machine has it");
+        assert!(error.message.starts_with("there is no memory for 36893488147.4 GB"), "{error}");
+    }
+}

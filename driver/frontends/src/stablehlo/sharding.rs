@@ -253,7 +253,8 @@ mod tests {
     fn read(mesh: &str, sharding: &str) -> String {
         let text = format!(
             "module @m {{ sdy.mesh @m = <{mesh}>
-              func.func public @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@m, {sharding}>}}) -> tensor<8x8xf32> {{
+              func.func public @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@m, {sharding}>}})
+                -> tensor<8x8xf32> {{
                 return %a : tensor<8x8xf32> }} }}"
         );
         let module = crate::stablehlo::read(&text).expect("legal");

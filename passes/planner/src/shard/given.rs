@@ -74,16 +74,12 @@ impl Given {
     }
 }
 
-/// The mesh of most axes on which a program's own shardings can be read, and what they give each tensor.
+/// The first mesh on which a program's own shardings can be read, and what they give each tensor.
 ///
 /// # Errors
 /// At a sharding that no mesh expresses.
 pub fn given_layouts(module: &Module, graph: &Graph, n_devices: i64) -> Result<(Mesh, Vec<Option<Layout>>)> {
-    let meshes = super::meshes(n_devices).into_iter().chain(finer_meshes(n_devices));
-    let mut readable: Vec<Mesh> = meshes.filter(|mesh| read_layouts(module, mesh).is_ok()).collect();
-    readable.sort_by_key(|mesh| std::cmp::Reverse(mesh.n_axes()));
-    readable.truncate(1);
-    let given = Given::read(module, &readable, n_devices)?;
+    let given = Given::read(module, &super::meshes(n_devices), n_devices)?;
     let pinned = given.pinned(0, graph).into_iter().map(|pinned| Some(pinned?.layout)).collect();
     Ok((given.meshes[0].clone(), pinned))
 }
@@ -109,7 +105,7 @@ fn refuse_regions(module: &Module) -> Result<()> {
 
 /// The layouts of every sharding in the module, or an error at the first that `mesh` cannot express.
 fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Layouts> {
-    let planned = planned_comps(module);
+    let (planned, mut reader) = (planned_comps(module), Reader { mesh, seen: Vec::new() });
     let mut layouts: Layouts = module.comps.iter().map(|comp| vec![None; comp.instrs.len()]).collect();
     for comp in planned {
         for (id, instr) in module.comp(comp).iter() {
@@ -120,9 +116,8 @@ fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Layouts> {
             let leaves = instr.shape.leaves();
             let read = sharding.leaves(leaves.len()).into_iter().zip(&leaves);
             let open = open_dims(instr);
-            let read = read.map(|(tiling, leaf)| {
-                Ok(Pinned::leaving(read_layout(tiling, leaf, mesh)?, open.iter().copied()))
-            });
+            let read = read
+                .map(|(tiling, leaf)| Ok(Pinned::leaving(reader.read(tiling, leaf)?, open.iter().copied())));
             let read: Result<Vec<Pinned>> = read.collect();
             layouts[comp.index()][id.index()] = Some(read.map_err(|error| error.at(instr.span))?);
         }
@@ -130,23 +125,41 @@ fn read_layouts(module: &Module, mesh: &Mesh) -> Result<Layouts> {
     Ok(layouts)
 }
 
-/// The layout of one array.
-///
-/// # Errors
-/// The mesh cannot express it, or it splits a dimension into unequal parts.
-fn read_layout(tiling: &Tiling, leaf: &Shape, mesh: &Mesh) -> Result<Layout> {
-    let dims = leaf.as_array().map(|array| array.dims.clone()).unwrap_or_default();
-    let extended = extended(tiling, mesh.n_devices());
-    let tiling = extended.as_ref().unwrap_or(tiling);
-    let layout = Layout::from_tiling(tiling, dims.len(), mesh).ok_or_else(|| unreadable(tiling, mesh))?;
-    match (0..dims.len()).find(|&dim| dims[dim] % layout.tiles(dim, mesh) != 0) {
-        None => Ok(layout),
-        Some(dim) => {
-            let (size, tiles) = (dims[dim], layout.tiles(dim, mesh));
-            let message = format!("`{tiling}` splits dimension {dim}, of size {size}, into {tiles} parts");
-            let help = "pad the dimension to a multiple, or drop the sharding: `--ignore-shardings=NAME`";
-            Err(Diagnostic::error(message).help(help))
+/// Reads tilings; programs have few different ones, so those seen are kept.
+struct Reader<'m> {
+    mesh: &'m Mesh,
+    seen: Vec<(&'m TilingKind, usize, Option<Layout>)>,
+}
+
+impl<'m> Reader<'m> {
+    /// The layout of one array.
+    ///
+    /// # Errors
+    /// The mesh cannot express it, or it splits a dimension into unequal parts.
+    fn read(&mut self, tiling: &'m Tiling, leaf: &Shape) -> Result<Layout> {
+        let (mesh, dims) = (self.mesh, leaf.as_array().map(|array| array.dims.clone()).unwrap_or_default());
+        let layout = self.layout(tiling, dims.len()).ok_or_else(|| unreadable(tiling, mesh))?;
+        match (0..dims.len()).find(|&dim| dims[dim] % layout.tiles(dim, mesh) != 0) {
+            None => Ok(layout),
+            Some(dim) => {
+                let (size, tiles) = (dims[dim], layout.tiles(dim, mesh));
+                let message =
+                    format!("`{tiling}` splits dimension {dim}, of size {size}, into {tiles} parts");
+                let help = "pad the dimension to a multiple, or drop the sharding: `--ignore-shardings=NAME`";
+                Err(Diagnostic::error(message).help(help))
+            }
         }
+    }
+
+    fn layout(&mut self, tiling: &'m Tiling, rank: usize) -> Option<Layout> {
+        let same = |it: &&(&TilingKind, usize, Option<Layout>)| it.1 == rank && *it.0 == tiling.kind;
+        if let Some((.., layout)) = self.seen.iter().find(same) {
+            return *layout;
+        }
+        let extended = extended(tiling, self.mesh.n_devices());
+        let layout = Layout::from_tiling(extended.as_ref().unwrap_or(tiling), rank, self.mesh);
+        self.seen.push((&tiling.kind, rank, layout));
+        layout
     }
 }
 
