@@ -9,8 +9,9 @@ mod common;
 use common::mutate::{case, for_secs};
 use common::program;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
-use phzc_ir::{Diagnostic, parse, print, verify};
+use phzc_ir::{Diagnostic, Module, eval, parse, print, verify};
 use phzc_passes::registry::REGISTRY;
+use phzc_passes::verify::Settings;
 use phzc_passes::{Context, Hooks, Pipeline, manager};
 
 /// Cases of a plain `cargo test`.
@@ -47,6 +48,57 @@ fn gradients_are_made_or_refused() {
     assert!(n_made as u64 > N_CASES / 100, "mutations that are never legal test little: {n_made}");
 }
 
+#[test]
+fn plans_are_run_or_refused() {
+    let seeds = seeds();
+    let n_cases = N_CASES / 2;
+    let n_run = (0..n_cases).filter(|&number| case("runs", &seeds, number, run_whole)).count();
+    eprintln!("{n_cases} cases from {} programs, {n_run} of them planned and run", seeds.len());
+    assert!(n_run as u64 > n_cases / 100, "mutations that are never run test little: {n_run}");
+}
+
+#[test]
+#[ignore = "takes ten minutes"]
+fn plans_are_run_or_refused_for_ten_minutes() {
+    let seeds = seeds();
+    let (n_cases, n_run) = for_secs(600, |number| case("runs", &seeds, number, run_whole));
+    eprintln!("{n_cases} cases from {} programs, {n_run} of them planned and run, no finding", seeds.len());
+}
+
+/// What a user may do with a program: run it, plan it on one and on two axes, prove the plan whole or in
+/// pieces, and run the program of each device. Whether all that came to its end.
+fn run_whole(text: &str) -> bool {
+    let Ok(program) = parse(text) else { return false };
+    if !verify(&program).is_empty() {
+        return false;
+    }
+    let options =
+        eval::Options { max_array_bytes: MAX_ARRAY_BYTES, max_trips: 1000, ..eval::Options::default() };
+    let run = |module: &Module, n_devices: usize| {
+        let inputs = eval::inputs_within(module, 1, &options)?;
+        eval::eval(module, &vec![inputs; n_devices], &options)
+    };
+    let is_small = run(&program, 1).is_ok();
+    let pipelines = ["fuse,shard{mesh=8},place", "fuse,shard{mesh=2x4},place,estimate"];
+    let mut n_whole = 0;
+    for pipeline in pipelines {
+        let mut plan = program.clone();
+        if !examine_module(&mut plan, &phzc_passes::pipeline(pipeline).expect("all are known")) || !is_small {
+            continue;
+        }
+        for by_pieces in [false, true] {
+            let settings = Settings { by_pieces, ..Settings::default() };
+            n_whole += usize::from(phzc_passes::verify::verify(&program, &plan, &settings).is_ok());
+        }
+        let lowered = examine_module(&mut plan, &phzc_passes::pipeline("spmd").expect("it is known"));
+        n_whole += usize::from(lowered && run(&plan, 8).is_ok());
+    }
+    n_whole > 0
+}
+
+/// Arrays of mutated programs that are run.
+const MAX_ARRAY_BYTES: f64 = 1e7;
+
 fn is_differentiated(path: &std::path::Path) -> bool {
     path.components().any(|part| matches!(part.as_os_str().to_str(), Some("grad" | "optimizer")))
 }
@@ -69,13 +121,24 @@ fn examine_with(text: &str, pipeline: &Pipeline) -> bool {
     if !verify(&module).is_empty() {
         return false;
     }
+    examine_module(&mut module, pipeline);
+    true
+}
+
+/// Whether the passes came to their end; what one of them broke is a finding.
+fn examine_module(module: &mut Module, pipeline: &Pipeline) -> bool {
     let cluster = Cluster::named(DEFAULT_CLUSTER).expect("the default exists");
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
-    let ran = manager::run(&mut module, pipeline, &mut Context::new(&cluster), &mut hooks);
+    let ran = manager::run(module, pipeline, &mut Context::new(&cluster), &mut hooks);
     let is_bug = |error: &Diagnostic| error.help.as_ref().is_some_and(|help| help.contains("bug in phzc"));
     match ran {
-        Ok(()) => assert!(parse(&print(&module)).is_ok(), "the plan does not parse"),
-        Err(errors) => assert!(!errors.iter().any(is_bug), "{errors:?}"),
+        Ok(()) => {
+            assert!(parse(&print(module)).is_ok(), "the plan does not parse");
+            true
+        }
+        Err(errors) => {
+            assert!(!errors.iter().any(is_bug), "{errors:?}");
+            false
+        }
     }
-    true
 }

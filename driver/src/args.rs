@@ -41,6 +41,17 @@ pub struct Args {
     #[arg(long, value_name = "CLUSTER")]
     pub cluster: Option<String>,
 
+    /// Ignore the shardings that the program brings, or those of the instructions whose names match; short for
+    /// the pass `unshard`
+    #[arg(
+        long,
+        value_name = "REGEX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub ignore_shardings: Option<String>,
+
     /// Fix the layout of what a pattern of names matches: `^w1$=[x,-]`; short for `shard{pin=…}`
     #[arg(long = "pin", value_name = "PATTERN=LAYOUT")]
     pub pins: Vec<String>,

@@ -5,7 +5,7 @@ use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
-use phzc_passes::{Pipeline, Step, place};
+use phzc_passes::{Pipeline, Step, place, unshard};
 
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
@@ -23,6 +23,12 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
             let error = error.help("add it: `--passes fuse,shard,place`");
             return Err(wrong("--passes", &args.passes, vec![error]));
         }
+    }
+    if let Some(names) = &args.ignore_shardings {
+        unshard::pattern(names).map_err(|error| wrong("--ignore-shardings", names, vec![error]))?;
+        let mut step = Step::new(&unshard::PASS);
+        set(&mut step, "match", names);
+        pipeline.steps.insert(0, step);
     }
     for pin in &args.pins {
         pins::parse(pin).map_err(|error| wrong("--pin", pin, vec![error]))?;

@@ -4,6 +4,7 @@ use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Emit, Emitted};
 use crate::{alternatives, cluster, controls, convert, eval, explain, generate, help, summary, verify};
+use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
@@ -74,7 +75,7 @@ fn compile(
     let warnings = render(Some(source), &cx.warnings, io.color);
     say(args, io, &warnings);
     let secs_per_pass = ran?;
-    let priced = priced(args, pipeline, &module)?;
+    let priced = priced(args, pipeline, &module, &cluster)?;
     if let Some((facts, priced)) = &priced {
         let plan = report::plan_of(priced, facts, &cluster);
         let json = report::to_json(&plan);
@@ -91,12 +92,13 @@ fn compile(
     emit::emit(args, &module, priced.as_ref(), &cluster)
 }
 
-/// The program as it is priced, with its facts: if it has a plan or is partitioned, or if `estimate`,
+/// The program as it is priced, with its facts, what is written being the user's: if it has a plan or is partitioned, or if `estimate`,
 /// `--plan` or a trace ask for figures.
 fn priced<'m>(
     args: &Args,
     pipeline: &Pipeline,
     module: &'m Module,
+    cluster: &Cluster,
 ) -> phzc_ir::Result<Option<(Facts, Cow<'m, Module>)>> {
     let is_asked = args.plan.is_some()
         || args.emit == Emit::Trace
@@ -104,7 +106,7 @@ fn priced<'m>(
         || partitioned(module).is_some();
     let priced = match is_planned(module) {
         true => Cow::Borrowed(module),
-        false if is_asked => Cow::Owned(estimate::priced(module)?),
+        false if is_asked => Cow::Owned(estimate::priced(module, cluster)?.0),
         false => return Ok(None),
     };
     Ok(Some((derive(&priced)?, priced)))

@@ -42,7 +42,7 @@ fn headline(plan: &Plan) -> String {
     if plan.stages.len() > 1 || plan.n_microbatches > 1 {
         out += &format!(", {}, schedule {}", counted(plan.n_microbatches, "microbatch"), plan.schedule);
     }
-    out + "\n" + &planner(plan) + &parallelism::text(plan)
+    out + "\n" + &planner(plan) + &given(plan) + &parallelism::text(plan)
 }
 
 /// What the planner says of its plan, in its own model, and how far the final text is from that.
@@ -57,6 +57,17 @@ fn planner(plan: &Plan) -> String {
         out += &format!("report: the final text takes {}\n", compared(plan.time_secs, planned));
     }
     out
+}
+
+/// How many layouts no plan was free to choose.
+fn given(plan: &Plan) -> String {
+    match plan.n_given_layouts {
+        0 => String::new(),
+        n => format!(
+            "given: {} of the program or of pins restricted the search (--ignore-shardings)\n",
+            counted(n, "layout")
+        ),
+    }
 }
 
 /// `12.3 % more than planned`.

@@ -4,6 +4,7 @@
 //! no other function panics on the module.
 
 pub mod alias;
+pub mod annotations;
 pub mod attr;
 pub mod axes;
 pub mod build;

@@ -149,7 +149,7 @@ opcodes! {
     Asin "asin" elementwise::TRANSCENDENTAL,
     Asinh "asinh" elementwise::TRANSCENDENTAL,
     AsyncDone "async-done" collective::DONE,
-    AsyncStart "async-start" collective::START,
+    AsyncStart "async-start" collective::ASYNC_START,
     AsyncUpdate "async-update" collective::START,
     Atan2 "atan2" elementwise::TRANSCENDENTAL_BINARY,
     Atanh "atanh" elementwise::TRANSCENDENTAL,

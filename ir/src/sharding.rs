@@ -86,6 +86,14 @@ impl Tiling {
 }
 
 impl Sharding {
+    /// The layouts as they are written.
+    pub fn all(&self) -> &[Tiling] {
+        match self {
+            Sharding::Single(tiling) => std::slice::from_ref(tiling),
+            Sharding::Tuple(tilings) => tilings,
+        }
+    }
+
     /// The layouts of the leaves; a single layout counts for all of `n_leaves`.
     pub fn leaves(&self, n_leaves: usize) -> Vec<&Tiling> {
         match self {

@@ -3,8 +3,12 @@
 //! The module does not change: the figures follow from its text. [`phzc_plan::report`] has the formulas'
 //! places.
 
-use phzc_ir::{Diagnostic, Instr, Module, Result, counted, loops, notes};
+use crate::propagate;
+use phzc_cost::Cluster;
+use phzc_ir::annotations::{self, is_border, is_manual};
+use phzc_ir::{Diagnostic, Instr, Module, Opcode, Result, counted, loops, notes};
 use phzc_pass::pass::{Changed, Context, Options, Pass};
+use phzc_plan::derive::{is_naming, is_planned, planned_comps};
 use phzc_plan::partitioned::{n_sharded_over, partitioned};
 use phzc_plan::report;
 use phzc_planner::fuse;
@@ -24,22 +28,25 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     if let Some(partitioned) = partitioned(module) {
         cx.warnings.extend(partitioned.fits(module, cx.cluster)?);
     }
-    let plan = report::plan(&priced(module)?, cx.cluster)?;
-    cx.warnings.extend(sharded_over_more(module, plan.n_devices));
+    let (priced, said) = priced(module, cx.cluster)?;
+    let plan = report::plan(&priced, cx.cluster)?;
+    cx.warnings.extend(said.or_else(|| sharded_over_more(module, plan.n_devices)));
     let unknown = unknown_trips(module, plan.time_secs, cx)?;
     cx.warnings.extend(unknown);
     cx.artifacts.insert("plan.json".to_owned(), report::to_json(&plan));
     Ok(Changed::No)
 }
 
-/// The program as it is priced: what it calls is in its place, and it has phases.
+/// The program as it is priced: what it calls is in its place, it has phases, and what shardings leave open is
+/// propagated; with what the user should know about that.
 ///
 /// # Errors
 /// Those of inlining.
-pub fn priced(module: &Module) -> Result<Module> {
-    let mut priced = module.clone();
+pub fn priced(module: &Module, cluster: &Cluster) -> Result<(Module, Option<Diagnostic>)> {
+    let (completed, said) = completed(module, cluster);
+    let mut priced = completed.unwrap_or_else(|| module.clone());
     fuse::ensure_noted(&mut priced)?;
-    Ok(priced)
+    Ok((priced, said))
 }
 
 /// A warning where shardings are for more devices than the program is priced on.
@@ -65,12 +72,49 @@ fn unknown_trips(module: &Module, time_secs: f64, cx: &Context) -> Result<Vec<Di
         if index < MAX_PRICED_LOOPS {
             let mut twice = module.clone();
             twice.comps[comp.index()].instrs[id.index()].set_note(notes::TRIPS, "2");
-            let more_secs = report::plan(&priced(&twice)?, cx.cluster)?.time_secs - time_secs;
+            let more_secs = report::plan(&priced(&twice, cx.cluster)?.0, cx.cluster)?.time_secs - time_secs;
             warning = warning.note(None, format!("each further trip adds {:.4} ms", more_secs * 1e3));
         }
         found.push(warning);
     }
     Ok(found)
+}
+
+/// A program that its author sharded in part, on the devices of these shardings: what they leave open is
+/// propagated. Nothing for any other program; what the user should know about it.
+fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<Diagnostic>) {
+    let n_devices = annotations::n_devices(module).filter(|&n| n > 1).map(|n| n as usize);
+    let Some(n_devices) = n_devices.filter(|_| is_open(module)) else { return (None, None) };
+    let as_it_is = |why: String| (None, Some(Diagnostic::warning(format!("priced as it is written: {why}"))));
+    let devices = counted(n_devices, "device");
+    if n_devices > cluster.n_devices() {
+        let (name, there) = (&cluster.name, cluster.n_devices());
+        return as_it_is(format!(
+            "its shardings are over {devices}, `{name}` has {there}; name a larger `--cluster`"
+        ));
+    }
+    match propagate::complete(module, n_devices as i64) {
+        Ok(completed) => {
+            let message = format!(
+                "the program is sharded in part, over {devices}: the rest is propagated, much as a partitioner does"
+            );
+            (Some(completed), Some(Diagnostic::warning(message)))
+        }
+        Err(error) => as_it_is(error.message),
+    }
+}
+
+/// Whether a program is whole, has no plan, and computes values of which it does not say how they are
+/// sharded.
+fn is_open(module: &Module) -> bool {
+    let is_foreign =
+        is_planned(module) || [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
+    let instrs = || planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
+    let is_local = |instr: &Instr| instr.sharding().is_some_and(is_manual) || is_border(instr);
+    let is_silent =
+        |instr: &Instr| instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant;
+    let is_one_device_s = is_foreign || partitioned(module).is_some();
+    !is_one_device_s && !instrs().any(is_local) && instrs().any(is_silent)
 }
 
 #[cfg(test)]

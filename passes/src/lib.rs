@@ -10,6 +10,7 @@
 //! pass to the next; what a pass hands on besides (`handed_on`) follows from it.
 
 pub mod estimate;
+pub mod propagate;
 pub mod registry;
 #[cfg(test)]
 mod testing;
@@ -20,7 +21,7 @@ pub use phzc_analysis::{
     batch, block_notes, blocks, classes, graph, linear, merged, phase, repeats, roles, segments,
 };
 pub use phzc_audit::{check, verify};
-pub use phzc_opt::{dce, grad, inline, optimizer, simplify};
+pub use phzc_opt::{dce, grad, inline, optimizer, simplify, unshard};
 pub use phzc_pass::manager::{Done, Hooks};
 pub use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 pub use phzc_pass::pipeline::{Alias, Pipeline, Registry, Step};

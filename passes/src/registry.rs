@@ -3,7 +3,7 @@
 use crate::estimate;
 use phzc_audit::check;
 use phzc_ir::Diagnostic;
-use phzc_opt::{dce, grad, inline, optimizer, simplify, unroll};
+use phzc_opt::{dce, grad, inline, optimizer, simplify, unroll, unshard};
 use phzc_pass::pass::Pass;
 use phzc_pass::pipeline::{Alias, Pipeline, Registry};
 use phzc_planner::{fuse, place, shard};
@@ -11,6 +11,7 @@ use phzc_spmd::spmd;
 
 /// Every pass, in the order in which a reader meets them.
 pub static PASSES: &[&Pass] = &[
+    &unshard::PASS,
     &dce::PASS,
     &inline::PASS,
     &grad::PASS,

@@ -51,6 +51,7 @@ fn sample() -> Plan {
         n_microbatches: 4,
         schedule: "1f1b".to_owned(),
         n_implicit_collectives: 2,
+        n_given_layouts: 0,
         stages: vec![stage(0), stage(4)],
         collectives: (0..10).map(used).collect(),
         breakdown: Breakdown {

@@ -1,7 +1,7 @@
 //! Inputs that follow from a seed, for one step of a program and for the next.
 
 use super::draw::{Drawing, Stream};
-use super::machine::check_size;
+use super::machine::{check_room, check_size};
 use super::role::{Role, role};
 use super::trace::Trace;
 use super::value::{Array, Value, sizes};
@@ -133,7 +133,8 @@ impl<'a> Inputs<'a> {
         }
         let mut drawn: Vec<Array> = Vec::new();
         for (index, (leaf, &scale)) in self.leaves.iter().zip(scales).enumerate() {
-            let checked = check_size(&Shape::Array(leaf.shape.clone()), options);
+            let shape = Shape::Array(leaf.shape.clone());
+            let checked = check_size(&shape, options).and_then(|()| check_room(&shape, 1));
             let dims = checked.and_then(|()| sizes(&leaf.shape.dims)).map_err(|error| error.at(leaf.span))?;
             let state = seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(index as u64);
             let draw = |attempt: u64| {

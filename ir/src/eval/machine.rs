@@ -101,6 +101,7 @@ impl<'a> Machine<'a> {
         });
         let operands: Vec<Lanes> = operands.collect::<Result<_>>()?;
         check_size(&instr.shape, self.options)?;
+        check_room(&instr.shape, n_lanes)?;
         if let Payload::Literal(text) = &instr.payload {
             let constant =
                 plan.constant(id, || literal::parse(text, &instr.shape, self.options.fill_elided))?;
@@ -148,6 +149,25 @@ pub(crate) fn check_size(shape: &Shape, options: &Options) -> Result<()> {
     Err(Diagnostic::error(format!("an array of {gigabytes:.1} GB is above the limit of {limit:.1} GB")))
 }
 
+/// Errors where the system would not give the memory for a value on all lanes, and as much again to make it
+/// in: what fails within an operation ends the process.
+pub(crate) fn check_room(shape: &Shape, n_lanes: usize) -> Result<()> {
+    let mut bytes = 0f64;
+    shape.for_each_leaf(&mut |leaf| bytes += leaf.as_array().map_or(0.0, stored_bytes));
+    let wanted = 2.0 * bytes * n_lanes as f64;
+    if wanted < LARGE_BYTES {
+        return Ok(());
+    }
+    let mut probe = Vec::<u8>::new();
+    probe.try_reserve_exact((wanted + LARGE_BYTES) as usize).map_err(|_| {
+        let message = format!("there is no memory for {:.1} GB", bytes * n_lanes as f64 / 1e9);
+        Diagnostic::error(message).help("run on smaller sizes (`phzc convert --shrink`) or on fewer devices")
+    })
+}
+
+/// Values of fewer bytes are made without asking for memory first.
+const LARGE_BYTES: f64 = 16e6;
+
 /// Bytes of the array in the evaluator's storage; infinite where a size is not fixed.
 fn stored_bytes(shape: &ArrayShape) -> f64 {
     let width = match shape.dtype.class() {
@@ -189,4 +209,18 @@ fn located(error: Diagnostic, instr: &Instr, comp: &str) -> Diagnostic {
         return error;
     }
     error.at(instr.span).note(None, format!("in `{}` of computation `{comp}`", instr.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn what_no_memory_is_for_is_an_error() {
+        let room = |n_elements: i64| check_room(&Shape::array(DType::F32, &[n_elements]), 8);
+        assert!(room(1 << 20).is_ok());
+        let error = room(1 << 60).expect_err("no machine has it");
+        assert!(error.message.starts_with("there is no memory for 36893488147.4 GB"), "{error}");
+    }
 }

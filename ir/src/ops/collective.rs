@@ -49,6 +49,8 @@ pub const ALL_TO_ALL: OpDef =
 pub const START: OpDef =
     OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque)
         .evaluated_jointly(eval::start);
+/// `async-start`: what it wraps may take nothing.
+pub const ASYNC_START: OpDef = OpDef { arity: Arity::AtLeast(0), infer: infer_async_start, ..START };
 /// The second half of an asynchronous op.
 pub const DONE: OpDef =
     OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Control)
@@ -96,6 +98,14 @@ fn infer_permute(view: &View) -> Inferred {
         Ok(None)
     } else {
         infer_same(view)
+    }
+}
+
+/// The shape is as written: operands, result, contexts.
+fn infer_async_start(view: &View) -> Inferred {
+    match view.instr.shape.parts() {
+        [Shape::Tuple(_), _, ..] => Ok(None),
+        _ => Err("`async-start` makes a tuple: of its operands' tuple, its result, contexts".to_owned()),
     }
 }
 

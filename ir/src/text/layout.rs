@@ -125,6 +125,10 @@ fn parse_iota(cursor: &mut Cursor) -> Result<Devices> {
         }
         return Ok(Devices::Iota { reshape, perm: SmallVec::from_slice(&[0]) });
     }
+    if rank == 1 {
+        let error = Diagnostic::error("a device list of one dimension has no transposition");
+        return Err(error.at(Span::new(start, cursor.at)).help("leave `T(0)` out"));
+    }
     let perm = parse_list(cursor, b'(', b')')?;
     let mut sorted = perm.clone();
     sorted.sort_unstable();

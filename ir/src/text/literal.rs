@@ -9,6 +9,9 @@ use crate::diag::{Diagnostic, Result, Span, counted};
 use crate::dtype::{Class, DType};
 use crate::shape::{ArrayShape, Shape};
 
+/// Elements of an array that a number may stand for: the literal is kept as text.
+const MAX_FROM_NUMBER: i64 = 1 << 20;
+
 /// Reads the literal of a value of `shape`.
 pub(super) fn parse_literal(cursor: &mut Cursor, shape: &Shape, depth: usize) -> Result<Box<str>> {
     cursor.skip_space();
@@ -53,7 +56,36 @@ fn write_array(cursor: &mut Cursor, array: &ArrayShape, out: &mut String) -> Res
     if array.dims.is_empty() {
         return write_element(cursor, array.dtype, out);
     }
+    if cursor.peek() != b'{' && is_written_out(array) {
+        return write_first(cursor, array, out);
+    }
     write_dims(cursor, array, out)
+}
+
+/// Whether a number can stand for an array: it has elements, and not more than a text would have.
+fn is_written_out(array: &ArrayShape) -> bool {
+    let n_elements = array.dims.iter().try_fold(1i64, |n, &size| n.checked_mul(size));
+    array.dtype.class() != Class::Complex && n_elements.is_some_and(|n| (1..=MAX_FROM_NUMBER).contains(&n))
+}
+
+/// A number in place of an array is the first element: XLA leaves all others at zero.
+fn write_first(cursor: &mut Cursor, array: &ArrayShape, out: &mut String) -> Result<()> {
+    let mut first = String::new();
+    write_element(cursor, array.dtype, &mut first)?;
+    let zero = if array.dtype.class() == Class::Bool { "false" } else { "0" };
+    write_zeros(&array.dims, &first, zero, out);
+    Ok(())
+}
+
+/// An array whose first element is this, all others zero.
+fn write_zeros(dims: &[i64], first: &str, zero: &str, out: &mut String) {
+    let Some((&size, inner)) = dims.split_first() else { return out.push_str(first) };
+    out.push('{');
+    for at in 0..size {
+        out.push_str(if at > 0 { ", " } else { "" });
+        write_zeros(inner, if at > 0 { zero } else { first }, zero, out);
+    }
+    out.push('}');
 }
 
 /// The nested braces of an array, one counter per open dimension.
@@ -76,9 +108,13 @@ fn write_dims(cursor: &mut Cursor, array: &ArrayShape, out: &mut String) -> Resu
             continue;
         }
         if counts[open] > 0 {
-            cursor.expect(b',')?;
-            out.push_str(", ");
+            // XLA reads `{1 2}` and `{1, 2,}` too.
+            while cursor.eat(b',') {}
             cursor.skip_space();
+            if cursor.peek() == b'}' {
+                continue;
+            }
+            out.push_str(", ");
         }
         counts[open] += 1;
         if open + 1 < rank {
@@ -121,7 +157,13 @@ fn write_scalar(cursor: &mut Cursor, class: Class, dtype: DType, out: &mut Strin
     let start = cursor.at;
     let text = scalar_text(cursor);
     let legal = match class {
-        Class::Bool => matches!(text, "true" | "false" | "0" | "1"),
+        Class::Bool if matches!(text, "true" | "false" | "0" | "1") => true,
+        // Every other number is true.
+        Class::Bool if is_integer(text, DType::S64) => {
+            out.push_str("true");
+            return Ok(());
+        }
+        Class::Bool => false,
         Class::Signed | Class::Unsigned => is_integer(text, dtype),
         Class::Float | Class::Complex => is_float(text),
     };
@@ -164,9 +206,9 @@ fn is_integer(text: &str, dtype: DType) -> bool {
 }
 
 fn is_float(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
     match unsigned.as_bytes().first() {
-        Some(b'0'..=b'9' | b'.') => is_decimal(unsigned.as_bytes()),
+        Some(b'0'..=b'9') => is_decimal(unsigned.as_bytes()),
         Some(b'n') => unsigned == "nan" || is_nan_payload(unsigned),
         _ => unsigned == "inf",
     }
@@ -221,27 +263,14 @@ mod tests {
 
     #[test]
     fn floats_are_decimal_numbers_infinities_and_nans() {
-        for text in [
-            "1",
-            "1.",
-            ".5",
-            "-1.5",
-            "+2",
-            "1e5",
-            "1e+5",
-            "1E-05",
-            "2.5e10",
-            "inf",
-            "-inf",
-            "nan",
-            "-nan",
-            "nan(0x7fC0)",
-        ] {
+        for text in
+            ["1", "1.", "-1.5", "1e5", "1e+5", "1E-05", "2.5e10", "inf", "-inf", "nan", "-nan", "nan(0x7fC0)"]
+        {
             assert!(is_float(text), "{text}");
         }
         for text in [
-            "", ".", "-", "e5", "1e", "1e+", "1.5.2", "1ex", "1e5.0", "1x", "infx", "nanx", "nan(7)",
-            "nan(0x)", "nan(0xg)", "--1", ".e5",
+            "", ".", ".5", "+2", "-", "e5", "1e", "1e+", "1.5.2", "1ex", "1e5.0", "1x", "infx", "nanx",
+            "nan(7)", "nan(0x)", "nan(0xg)", "--1", ".e5",
         ] {
             assert!(!is_float(text), "{text}");
         }
@@ -276,6 +305,18 @@ mod tests {
         );
         assert_eq!([kept("pred[2]", "{0, true}"), kept("f32[]", "-nan(0x7f)")], ["{0, true}", "-nan(0x7f)"]);
         assert_eq!(kept("b(f32[])", "1"), "1");
+        assert_eq!([kept("f32[2]", "{1 2}"), kept("f32[2]", "{1, 2,}")], ["{1, 2}", "{1, 2}"]);
+        assert_eq!(kept("pred[3]", "{2, -1, 0}"), "{true, true, 0}");
+    }
+
+    #[test]
+    fn a_number_is_the_first_element_of_an_array_of_zeros() {
+        assert_eq!(kept("f32[2,3]", "7.5"), "{{7.5, 0, 0}, {0, 0, 0}}");
+        assert_eq!(kept("pred[2]", "true"), "{true, false}");
+        assert_eq!(kept("(s8[2], f32[1,1])", "(-1, 2)"), "({-1, 0}, {{2}})");
+        assert!(kept("f32[0]", "1").starts_with("expected `{`, found `1`"));
+        assert!(kept("f32[2097152]", "1").starts_with("expected `{`, found `1`"));
+        assert!(kept("c64[2]", "(1, 2)").starts_with("expected `{`, found `(`"));
     }
 
     #[test]
@@ -283,10 +324,10 @@ mod tests {
         assert_eq!(kept("f32[2]", "{1}"), "expected 2 elements in this dimension, found 1 @ }");
         assert_eq!(kept("f32[1]", "{1, 2}"), "expected 1 element in this dimension, found 2 @ }");
         assert_eq!(kept("f32[2,1]", "{{1}, {}}"), "expected 1 element in this dimension, found 0 @ }");
-        assert_eq!(kept("f32[1]", "{1 2}"), "expected `,`, found `2` @ 2");
+        assert_eq!(kept("f32[1]", "{1 2}"), "expected 1 element in this dimension, found 2 @ }");
         assert_eq!(kept("f32[1,1]", "{1}"), "expected `{`, found `1` @ 1");
         assert_eq!(kept("s8[]", "300"), "`300` is no `s8` literal @ 300");
-        assert_eq!(kept("pred[]", "2"), "`2` is no `pred` literal @ 2");
+        assert_eq!(kept("pred[]", "yes"), "`yes` is no `pred` literal @ yes");
         assert_eq!(kept("f32[]", "(1, 2)"), "expected a `f32` literal, found `(` @ (");
         assert_eq!(kept("token[]", "1"), "expected an array or tuple literal, found `1` @ 1");
         assert_eq!(kept("(f32[], f32[])", "(1 2)"), "expected `,`, found `2` @ 2");

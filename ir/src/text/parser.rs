@@ -9,11 +9,11 @@ use crate::nearest;
 use crate::opcode::Opcode;
 use crate::shape::Shape;
 use crate::view::View;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-type Names<'a, Id> = IndexMap<&'a str, Id, FxBuildHasher>;
+type ByName<'a, Id> = IndexMap<&'a str, Id, FxBuildHasher>;
 
 /// Reads a module. The first syntax error stops it; [`crate::verify()`] finds what the grammar cannot.
 ///
@@ -24,14 +24,14 @@ pub fn parse(text: &str) -> Result<Module> {
         return Err(Diagnostic::error("the program is larger than 4 GiB"));
     }
     let parser =
-        Parser { cursor: Cursor::new(text), comps: Vec::new(), names: Names::default(), entry: None };
+        Parser { cursor: Cursor::new(text), comps: Vec::new(), names: ByName::default(), entry: None };
     parser.module()
 }
 
 pub(super) struct Parser<'a> {
     pub cursor: Cursor<'a>,
     comps: Vec<Computation>,
-    names: Names<'a, CompId>,
+    names: ByName<'a, CompId>,
     entry: Option<CompId>,
 }
 
@@ -39,8 +39,10 @@ pub(super) struct Parser<'a> {
 #[derive(Default)]
 struct Body<'a> {
     instrs: Vec<Instr>,
-    names: Names<'a, InstrId>,
+    names: ByName<'a, InstrId>,
     root: Option<InstrId>,
+    /// Operands that are written where they are read: they have no names in the text.
+    unnamed: Vec<InstrId>,
 }
 
 impl<'a> Parser<'a> {
@@ -150,6 +152,7 @@ impl<'a> Parser<'a> {
                 Diagnostic::error(format!("computation `{}` has no instructions", clip(name))).at(span)
             );
         };
+        name_unnamed(&mut body);
         let id = CompId::new(self.comps.len());
         if self.names.insert(name, id).is_some() {
             let error = Diagnostic::error(format!("computation `{}` is defined twice", clip(name)));
@@ -170,7 +173,7 @@ impl<'a> Parser<'a> {
         let shape = if starts_shape(&self.cursor) { Some(parse_shape(&mut self.cursor, 0)?) } else { None };
         let (op, wrapped) = self.opcode()?;
         self.cursor.expect(b'(')?;
-        let (operands, payload) = self.arguments(op, shape.as_ref(), body)?;
+        let (operands, payload) = self.arguments(op, shape.as_ref(), body, depth)?;
         let payload = wrapped.map_or(payload, Payload::Wrapped);
         let mut attrs = Vec::new();
         while self.cursor.eat(b',') {
@@ -233,7 +236,8 @@ impl<'a> Parser<'a> {
         &mut self,
         op: Opcode,
         shape: Option<&Shape>,
-        body: &Body,
+        body: &mut Body<'a>,
+        depth: usize,
     ) -> Result<(SmallVec<[InstrId; 3]>, Payload)> {
         let mut operands = SmallVec::new();
         let payload = match op {
@@ -250,7 +254,7 @@ impl<'a> Parser<'a> {
                 None => return Err(self.cursor.expected("the constant's shape before `constant`")),
             },
             _ => {
-                self.operand_list(body, &mut operands)?;
+                self.operand_list(body, &mut operands, depth)?;
                 return Ok((operands, Payload::None));
             }
         };
@@ -258,32 +262,76 @@ impl<'a> Parser<'a> {
         Ok((operands, payload))
     }
 
-    fn operand_list(&mut self, body: &Body, operands: &mut SmallVec<[InstrId; 3]>) -> Result<()> {
-        while !self.cursor.eat(b')') {
-            if !operands.is_empty() {
-                self.cursor.expect(b',')?;
+    fn operand_list(
+        &mut self,
+        body: &mut Body<'a>,
+        operands: &mut SmallVec<[InstrId; 3]>,
+        depth: usize,
+    ) -> Result<()> {
+        loop {
+            // XLA takes a comma before the first and after the last one too.
+            while self.cursor.eat(b',') {}
+            if self.cursor.eat(b')') {
+                return Ok(());
             }
+            operands.push(self.operand(body, depth)?);
             self.cursor.skip_space();
-            let start = self.cursor.at;
-            let shape =
-                if starts_shape(&self.cursor) { Some(parse_shape(&mut self.cursor, 0)?) } else { None };
-            let name = self.cursor.name("an operand's name")?;
-            let span = Span::new(start, self.cursor.at);
-            let Some(&id) = body.names.get(name) else {
-                let error = Diagnostic::error(format!("`{}` is not defined before its use", clip(name)));
-                return Err(error.at(span));
-            };
-            let defined = &body.instrs[id.index()];
-            if shape.is_some_and(|shape| !shape.same_type(&defined.shape)) {
-                let error = Diagnostic::error(format!(
-                    "operand `{}` has another shape than written here",
-                    clip(name)
-                ));
-                return Err(error.at(span).note(Some(defined.span), "defined here"));
+            if self.cursor.peek() != b',' {
+                return self.cursor.expect(b')');
             }
-            operands.push(id);
         }
-        Ok(())
+    }
+
+    /// A name, its shape before it or not; or an instruction without attributes, written in place.
+    fn operand(&mut self, body: &mut Body<'a>, depth: usize) -> Result<InstrId> {
+        self.cursor.skip_space();
+        let start = self.cursor.at;
+        let shape = if starts_shape(&self.cursor) { Some(parse_shape(&mut self.cursor, 0)?) } else { None };
+        self.cursor.skip_space();
+        let place = self.cursor.at;
+        let name = self.cursor.name("an operand's name")?;
+        let span = Span::new(start, self.cursor.at);
+        let mut ahead = self.cursor.clone();
+        if ahead.eat(b'(') {
+            self.cursor.at = place;
+            return self.unnamed(shape, start, body, depth + 1);
+        }
+        let Some(&id) = body.names.get(name) else {
+            let error = Diagnostic::error(format!("`{}` is not defined before its use", clip(name)));
+            return Err(error.at(span));
+        };
+        let defined = &body.instrs[id.index()];
+        if shape.is_some_and(|shape| !shape.same_type(&defined.shape)) {
+            let error =
+                Diagnostic::error(format!("operand `{}` has another shape than written here", clip(name)));
+            return Err(error.at(span).note(Some(defined.span), "defined here"));
+        }
+        Ok(id)
+    }
+
+    /// `s8[4] parameter(0)` where an operand's name could be: XLA takes no attributes there.
+    fn unnamed(
+        &mut self,
+        shape: Option<Shape>,
+        start: usize,
+        body: &mut Body<'a>,
+        depth: usize,
+    ) -> Result<InstrId> {
+        if depth > MAX_DEPTH {
+            let error = Diagnostic::error(format!("operands may nest {MAX_DEPTH} deep"));
+            return Err(error.at(Span::new(start, self.cursor.at)));
+        }
+        let (op, wrapped) = self.opcode()?;
+        self.cursor.expect(b'(')?;
+        let (operands, payload) = self.arguments(op, shape.as_ref(), body, depth)?;
+        let payload = wrapped.map_or(payload, Payload::Wrapped);
+        let span = Span::new(start, self.cursor.at);
+        let instr = Instr { op, operands, payload, span, ..Instr::nothing(span) };
+        let shape = shape.map_or_else(|| self.infer(&instr, body), Ok)?;
+        let id = InstrId::new(body.instrs.len());
+        body.unnamed.push(id);
+        body.instrs.push(Instr { name: "".into(), shape, ..instr });
+        Ok(id)
     }
 
     /// A computation's name, or a body written in place.
@@ -324,5 +372,24 @@ impl<'a> Parser<'a> {
             comps.push(self.comp_ref(depth)?);
         }
         Ok(comps)
+    }
+}
+
+/// Gives operands that were written in place the names that XLA gives them, as far as they are free.
+fn name_unnamed(body: &mut Body) {
+    if body.unnamed.is_empty() {
+        return;
+    }
+    let taken: IndexSet<Box<str>> = body.instrs.iter().map(|instr| instr.name.clone()).collect();
+    let mut next: IndexMap<Opcode, usize> = IndexMap::new();
+    for id in std::mem::take(&mut body.unnamed) {
+        let instr = &mut body.instrs[id.index()];
+        let number = next.entry(instr.op).or_default();
+        while instr.name.is_empty() {
+            let suffix = if *number == 0 { String::new() } else { format!(".{number}") };
+            let name = format!("{}.anon{suffix}", instr.op.as_str());
+            *number += 1;
+            instr.name = if taken.contains(name.as_str()) { "".into() } else { name.into() };
+        }
     }
 }

@@ -17,7 +17,11 @@ pub(super) fn starts_shape(cursor: &Cursor) -> bool {
         return true;
     }
     let word = ahead.word();
-    !word.is_empty() && (ahead.peek() == b'[' || (word == "b" && ahead.peek() == b'('))
+    if word == "b" && ahead.peek() == b'(' {
+        return true;
+    }
+    ahead.skip_space();
+    !word.is_empty() && ahead.peek() == b'['
 }
 
 pub(super) fn parse_shape(cursor: &mut Cursor, depth: usize) -> Result<Shape> {
@@ -87,7 +91,7 @@ fn parse_array(cursor: &mut Cursor, dtype: DType) -> Result<ArrayShape> {
             cursor.expect(b',')?;
         }
     }
-    let layout = if cursor.peek() == b'{' { parse_layout(cursor, dims.len())? } else { None };
+    let layout = parse_layout(cursor, dims.len())?;
     Ok(ArrayShape { dtype, dims, dynamic, layout })
 }
 
@@ -99,6 +103,7 @@ fn parse_dim(cursor: &mut Cursor) -> Result<(i64, bool)> {
     }
     let is_dynamic = cursor.peek() == b'<' && cursor.peek_at(1) == b'=';
     cursor.at += if is_dynamic { 2 } else { 0 };
+    cursor.skip_space();
     if !cursor.peek().is_ascii_digit() {
         return Err(cursor.expected("a dimension size"));
     }
@@ -107,12 +112,15 @@ fn parse_dim(cursor: &mut Cursor) -> Result<(i64, bool)> {
 
 /// `{1,0:T(8,128)}`. A brace that opens no layout (a computation's body) is left alone.
 fn parse_layout(cursor: &mut Cursor, rank: usize) -> Result<Option<PhysicalLayout>> {
-    let next = cursor.peek_at(1);
-    if !(next.is_ascii_digit() || next == b':') {
+    let mut ahead = cursor.clone();
+    ahead.skip_space();
+    let start = ahead.at;
+    let is_braced = ahead.eat(b'{');
+    ahead.skip_space();
+    if !is_braced || !(ahead.peek().is_ascii_digit() || ahead.peek() == b':') {
         return Ok(None);
     }
-    let start = cursor.at;
-    cursor.at += 1;
+    *cursor = ahead;
     let mut minor_to_major = SmallVec::new();
     while cursor.peek().is_ascii_digit() {
         let dim = cursor.int()?;
@@ -124,6 +132,10 @@ fn parse_layout(cursor: &mut Cursor, rank: usize) -> Result<Option<PhysicalLayou
         minor_to_major.push(dim as u8);
         if !cursor.eat(b',') {
             break;
+        }
+        cursor.skip_space();
+        if !cursor.peek().is_ascii_digit() {
+            return Err(cursor.expected("a dimension"));
         }
     }
     let tail = if cursor.eat(b':') { Some(parse_tail(cursor)?) } else { None };

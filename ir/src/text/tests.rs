@@ -144,3 +144,53 @@ fn signatures_and_operands_in_the_long_form_are_read() {
     assert_eq!(print_instr(&module, module.entry(), module.entry().root()), "r = f32[8]{0} add(x, x)");
     assert!(parse("ENTRY e (x: f33[8]) -> f32[8] { ROOT x = f32[8] parameter(0) }").is_err());
 }
+
+/// The entry's lines as they are printed, or what is said.
+fn lines(body: &str) -> Vec<String> {
+    match parse(&format!("ENTRY e {{\n{body}\n}}")) {
+        Ok(module) => {
+            let text = print(&module);
+            let body = text.lines().skip_while(|line| !line.starts_with("ENTRY")).skip(1);
+            body.take_while(|line| *line != "}").map(|line| line.trim().to_owned()).collect()
+        }
+        Err(error) => vec![error.message],
+    }
+}
+
+#[test]
+fn operands_may_be_written_in_place() {
+    assert_eq!(
+        lines("ROOT r = f32[4] add(f32[4] abs(f32[4] parameter(1)), f32[4] parameter(0))"),
+        [
+            "parameter.anon = f32[4] parameter(1)",
+            "abs.anon = f32[4] abs(parameter.anon)",
+            "parameter.anon.1 = f32[4] parameter(0)",
+            "ROOT r = f32[4] add(abs.anon, parameter.anon.1)"
+        ]
+    );
+    assert_eq!(
+        lines("abs.anon = f32[4] parameter(0) ROOT r = f32[4] negate(abs(abs.anon))"),
+        [
+            "abs.anon = f32[4] parameter(0)",
+            "abs.anon.1 = f32[4] abs(abs.anon)",
+            "ROOT r = f32[4] negate(abs.anon.1)"
+        ]
+    );
+    assert_eq!(lines("ROOT r = f32[4] negate(parameter(0))"), ["`parameter` needs its result shape written"]);
+    let deep = format!("ROOT r = f32[] negate({}f32[] parameter(0){})", "abs(".repeat(80), ")".repeat(80));
+    assert_eq!(lines(&deep), ["operands may nest 64 deep"]);
+}
+
+#[test]
+fn commas_and_blanks_are_read_as_xla_reads_them() {
+    let sum = ["p = f32[4] parameter(0)", "ROOT r = f32[4] add(p, p)"];
+    for list in ["p, p,", ",p,, p", " p , p "] {
+        assert_eq!(lines(&format!("p = f32[4] parameter(0) ROOT r = f32[4] add({list})")), sum, "{list}");
+    }
+    assert_eq!(lines("p = f32[4] parameter(0) ROOT r = f32[4] add(p p)"), ["expected `)`, found `p`"]);
+    let param = ["ROOT p = f32[2,3]{0,1} parameter(0)"];
+    for shape in ["f32 [ 2 , 3 ] { 0 , 1 }", "f32[2,3] {0,1}", "f32[2,3]{ 0, 1 }"] {
+        assert_eq!(lines(&format!("ROOT p = {shape} parameter(0)")), param, "{shape}");
+    }
+    assert_eq!(lines("ROOT p = f32[<= 2] parameter(0)"), ["ROOT p = f32[<=2] parameter(0)"]);
+}

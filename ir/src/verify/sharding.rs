@@ -58,15 +58,17 @@ fn check_list(list: &[i64], n_devices: i64) -> Result<(), String> {
     if list.len() as i64 != n_devices {
         return Err(format!("needs {}, got {}", counted(n_devices as usize, "device"), list.len()));
     }
-    let mut seen = vec![false; list.len()];
-    for &device in list {
-        match usize::try_from(device).ok().and_then(|device| seen.get_mut(device)) {
-            Some(seen) if !*seen => *seen = true,
-            Some(_) => return Err(format!("names device {device} twice")),
-            None => return Err(format!("names device {device} of {n_devices}")),
-        }
+    // A mesh may be a part of the devices, in any order.
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    match (
+        sorted.iter().find(|device| !(0..MAX_DEVICES).contains(*device)),
+        sorted.windows(2).find(|it| it[0] == it[1]),
+    ) {
+        (Some(device), _) => Err(format!("names device {device}, which cannot be")),
+        (None, Some(twice)) => Err(format!("names device {} twice", twice[0])),
+        (None, None) => Ok(()),
     }
-    Ok(())
 }
 
 fn check_iota(reshape: &[i64], perm: &[u8], n_devices: i64) -> Result<(), String> {

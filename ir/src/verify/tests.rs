@@ -91,7 +91,8 @@ fn shardings_fit_their_arrays() {
     }
     assert_eq!(sharding("(f32[8], s32[])", "{{devices=[2]0,1}, {replicated}}"), "");
     assert_eq!(sharding("f32[8]", "{devices=[2,4]<=[8]}"), "needs 1 tile count, got 2");
-    assert_eq!(sharding("f32[8]", "{devices=[2]0,2}"), "names device 2 of 2");
+    assert_eq!(sharding("f32[8]", "{devices=[2]5,2}"), "");
+    assert_eq!(sharding("f32[8]", "{devices=[2]0,-2}"), "names device -2, which cannot be");
     assert_eq!(sharding("f32[8]", "{devices=[2]0,0}"), "names device 0 twice");
     assert_eq!(sharding("f32[8]", "{devices=[4]<=[2]}"), "needs 4 devices after `<=`");
     assert_eq!(sharding("f32[8]", "{devices=[4000000000]<=[4000000000]}"), "spans more than 1048576 devices");
@@ -272,7 +273,7 @@ fn shardings_name_devices_that_can_be() {
     );
     assert!(
         of("{devices=[2,1]0,0}").contains("names device 0 twice")
-            && of("{devices=[2,1]0,2}").contains("names device 2 of 2")
+            && of("{devices=[2,1]0,-2}").contains("names device -2, which cannot be")
     );
     assert!(
         of("{devices=[2,1]0}").contains("needs 2 devices, got 1")

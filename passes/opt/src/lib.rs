@@ -8,3 +8,4 @@ pub mod simplify;
 #[cfg(test)]
 mod testing;
 pub mod unroll;
+pub mod unshard;

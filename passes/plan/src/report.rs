@@ -25,7 +25,7 @@ pub use trace::trace;
 use crate::derive::{Facts, derive};
 use crate::memory::memory_of;
 use phzc_cost::{Cluster, Pipeline, Schedule};
-use phzc_ir::{Module, Result};
+use phzc_ir::{Module, Result, notes};
 use price::StagePrice;
 use serde::Serialize;
 
@@ -60,6 +60,9 @@ pub struct Plan {
     pub schedule: String,
     /// Collectives that the plan does not mention and a partitioner would insert.
     pub n_implicit_collectives: u64,
+    /// Instructions whose layouts the program or a pin has given: no plan is free to choose them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub n_given_layouts: usize,
     /// Pipeline stages, first to last.
     pub stages: Vec<Stage>,
     /// Communication, one entry per kind, axes and stage.
@@ -225,11 +228,24 @@ pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         n_microbatches: header.n_microbatches,
         schedule: facts.header.schedule.to_string(),
         n_implicit_collectives: n_implicit,
+        n_given_layouts: n_given_layouts(module),
         stages: stages(module, facts, cluster, (&prices, &sends)),
         collectives,
         breakdown,
         tensors: tensors::largest(module, facts),
     }
+}
+
+/// Whether a count need not be written.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// The instructions that were sharded before anything was planned.
+fn n_given_layouts(module: &Module) -> usize {
+    let instrs = module.comps.iter().flat_map(|comp| &comp.instrs);
+    instrs.filter(|instr| instr.note(notes::GIVEN).is_some()).count()
 }
 
 /// The planner's plan against the planner's bound: the report's own time is of another model.

@@ -8,7 +8,7 @@
 //! of the notes: first the blocks that hold contractions, which alone the file lists, then all others.
 //! Precondition: none; calls are inlined first.
 
-use crate::plan_state::PlanState;
+use crate::plan_state::{PlanState, flatten};
 use phzc_analysis::block_list::{bare_instr, fingerprints, listed, reading_order};
 use phzc_analysis::block_notes::{is_noted, note};
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -18,7 +18,6 @@ use phzc_analysis::repeats::repeats;
 use phzc_analysis::roles::image;
 use phzc_analysis::segments::{self, Listed};
 use phzc_ir::{Module, Result};
-use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
 use std::fmt::Write;
@@ -33,7 +32,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
-    let flattened = inline::flatten(module)?;
+    let flattened = flatten(module)?;
     let state = PlanState::analysed(module.clone());
     if cx.wants_artifacts {
         describe(module, &state.graph, &state.blocks, cx);
@@ -55,7 +54,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
 /// Those of inlining.
 pub fn ensure_noted(module: &mut Module) -> Result<()> {
     if !is_noted(module) {
-        inline::flatten(module)?;
+        flatten(module)?;
         let PlanState { graph, blocks, .. } = PlanState::analysed(module.clone());
         note(module, &graph, &blocks);
     }

@@ -8,12 +8,22 @@ use crate::shard::planning_input::PlanningInput;
 use phzc_analysis::block_notes;
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::Graph;
-use phzc_ir::{Module, Result, notes};
+use phzc_ir::{Module, Result, annotations, notes};
 use phzc_opt::inline;
-use phzc_pass::pass::Context;
+use phzc_pass::pass::{Changed, Context};
 use phzc_plan::derive::{is_added, is_planned};
 use phzc_plan::strip::strip;
 use std::sync::Arc;
+
+/// Inlines all calls; of a program without a plan, takes out constraints that restrict nothing.
+///
+/// # Errors
+/// Those of inlining.
+pub fn flatten(module: &mut Module) -> Result<Changed> {
+    let is_dropped = !is_planned(module) && annotations::drop_idle(module);
+    let flattened = inline::flatten(module)?;
+    Ok(if is_dropped { Changed::Yes } else { flattened })
+}
 
 /// The program that is planned, and what is known of it.
 pub struct PlanState {
@@ -50,7 +60,7 @@ impl PlanState {
             let instrs = program.comps.iter_mut().flat_map(|comp| &mut comp.instrs);
             instrs.for_each(|instr| instr.remove_note(notes::STRATEGY));
         }
-        inline::flatten(&mut program)?;
+        flatten(&mut program)?;
         let mut state = PlanState::analysed(program);
         if !block_notes::is_noted(&state.program) {
             block_notes::note(&mut state.program, &state.graph, &state.blocks);

@@ -1,6 +1,7 @@
 //! The short forms of operations: one reader for all but the few that have blocks or signatures of their own.
 
 use super::ast::{Arg, Attr, Op, Region};
+use super::ops::manual;
 use super::parse::Parser;
 use phzc_ir::{Result, Shape};
 use smallvec::SmallVec;
@@ -12,6 +13,7 @@ impl<'a> Parser<'a> {
             "module" | "builtin.module" => self.module(op),
             "func.func" => self.function(op),
             "sdy.mesh" => self.mesh(op),
+            "sdy.manual_computation" => Err(manual(op)),
             "stablehlo.while" => self.while_op(op),
             "stablehlo.reduce" => self.reduce(op),
             _ => self.clauses(op),

@@ -24,6 +24,7 @@ pub mod illegal;
 pub mod liveness;
 pub mod model;
 mod move_price;
+mod pinned;
 pub mod pins;
 mod planned;
 pub mod planning_input;
@@ -51,17 +52,19 @@ use crate::plan_state::PlanState;
 use control::Control;
 use decision::Decision;
 use forbid::Forbid;
+pub use given::given_layouts;
 use given::{Given, has_shardings};
 use illegal::illegal;
 use liveness::Remade;
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Layout, Mesh, Module, Opcode, Result, notes};
+use phzc_ir::{Diagnostic, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
 use phzc_plan::partitioned::partitioned;
+pub use pinned::Pinned;
 use planning_input::PlanningInput;
 pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
@@ -185,7 +188,7 @@ pub fn meshes(n: i64) -> Vec<Mesh> {
 /// What the model needs to know of the program.
 #[derive(Clone)]
 pub struct Facts {
-    pinned: Vec<Option<Layout>>,
+    pinned: Vec<Option<Pinned>>,
     ops: Vec<Option<Opcode>>,
     is_stored: Vec<bool>,
     remade: Vec<Remade>,
@@ -198,7 +201,7 @@ pub struct Facts {
 
 impl Facts {
     /// The facts, given some layouts.
-    pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Layout>>) -> Facts {
+    pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Pinned>>) -> Facts {
         let ops = liveness::opcodes(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);

@@ -1,6 +1,7 @@
 //! What the choice of `shard` is about on one mesh: the strategies of every block, who reads what, and how
 //! values lie. Prices: `pricer.rs` (kernels), `move_price.rs` (movements), put together in `problem.rs`.
 
+use super::Pinned;
 use super::forbid::Forbid;
 use super::free::{self, Anchor};
 use super::liveness::Remade;
@@ -18,7 +19,7 @@ use phzc_analysis::graph::is_shaped;
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_cost::Cluster;
-use phzc_ir::{Layout, Mesh, Opcode};
+use phzc_ir::{Mesh, Opcode};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub struct Input<'a> {
     /// The devices.
     pub cluster: &'a Cluster,
     /// Layouts that are given, per tensor.
-    pub pinned: &'a [Option<Layout>],
+    pub pinned: &'a [Option<Pinned>],
     /// Per node: its opcode, if it is an instruction.
     pub ops: &'a [Option<Opcode>],
     /// Whether each tensor is written to memory.
@@ -295,7 +296,7 @@ impl<'a> Model<'a> {
     pub fn settled(&self, tensor: TensorId, strategy: &Strategy) -> Source {
         let made = self.made(tensor, strategy);
         match self.input.pinned[tensor as usize] {
-            Some(pinned) => pinned.into(),
+            Some(pinned) => pinned.of(made.layout).into(),
             None if self.deferred[tensor as usize].is_some() => made,
             None => {
                 let kept = if self.is_shared[tensor as usize] { 0 } else { partial_axes(strategy) };

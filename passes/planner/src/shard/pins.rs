@@ -2,6 +2,7 @@
 
 use super::forbid::Forbid;
 use super::model::Model;
+use super::pinned::Pinned;
 use super::strategies::Strategy;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -11,6 +12,7 @@ use phzc_ir::{
     CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, MAX_AXES, Mesh, Module, Result, Span, counted,
     nearest,
 };
+use phzc_opt::unshard;
 use phzc_plan::derive::planned_comps;
 use regex::Regex;
 
@@ -59,14 +61,7 @@ fn pin(text: &str, start: usize) -> Result<Pin> {
         let own = error.span.unwrap_or_default();
         error.at(span(split + 1 + own.start as usize, split + 1 + own.end as usize))
     })?;
-    let pattern = Regex::new(pattern).map_err(|error| {
-        let last =
-            error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let error = Diagnostic::error(format!("`{pattern}` is no regular expression: {last}"));
-        error
-            .at(span(0, split))
-            .help("a `.`, `+`, `(` or `[` that stands for itself needs a backslash before it")
-    })?;
+    let pattern = unshard::pattern(pattern).map_err(|error| error.at(span(0, split)))?;
     Ok(Pin { text: text.to_owned(), pattern, layout })
 }
 
@@ -150,18 +145,18 @@ pub(super) fn fix(
     fixed: &[Fixed],
     module: &Module,
     graph: &Graph,
-    pinned: &mut [Option<Layout>],
+    pinned: &mut [Option<Pinned>],
 ) -> Result<()> {
     for it in fixed {
         let Some(&tensor) = graph.values[it.comp.index()][it.instr.index()].first() else { continue };
         let instr = module.comp(it.comp).instr(it.instr);
         match pinned[tensor as usize] {
-            Some(given) if given != it.layout => {
+            Some(given) if given.of(it.layout) != it.layout => {
                 let message = format!("a pin gives `{}` another layout than it has already", instr.name);
                 let help = "drop the pin, or the `sharding={…}`: two names of one value have one layout";
                 return Err(Diagnostic::error(message).at(instr.span).help(help));
             }
-            _ => pinned[tensor as usize] = Some(it.layout),
+            _ => pinned[tensor as usize] = Some(it.layout.into()),
         }
     }
     Ok(())
@@ -170,14 +165,14 @@ pub(super) fn fix(
 /// Per tensor: whether it stands alone, as its layout came with the program, or as it is pinned to one that
 /// its block cannot have together with those pinned before it.
 pub(super) fn stand_alone(
-    given: &[Option<Layout>],
-    pinned: &[Option<Layout>],
+    given: &[Option<Pinned>],
+    pinned: &[Option<Pinned>],
     graph: &Graph,
     blocks: &Blocks,
 ) -> Vec<bool> {
     let mut alone: Vec<bool> = given.iter().map(Option::is_some).collect();
     let mut known: IndexMap<BlockId, Vec<(&ClassMap, Layout)>> = IndexMap::new();
-    for (tensor, layout) in (0..).zip(pinned).filter_map(|(tensor, it)| Some((tensor, (*it)?))) {
+    for (tensor, layout) in (0..).zip(pinned).filter_map(|(tensor, it)| Some((tensor, (*it)?.layout))) {
         let def = graph.tensors[tensor as usize].def as usize;
         let Some(block) = blocks.block_of[def].filter(|_| !alone[tensor as usize]) else { continue };
         let (own, others) = ((blocks.def_map(tensor), layout), known.entry(block).or_default());
@@ -217,7 +212,10 @@ impl Model<'_> {
             };
             let left = left.entry(block).or_insert_with(|| self.menus[block as usize].strategies.clone());
             let mut so = left.clone();
-            so.retain(|strategy| self.made(tensor, strategy).layout == *given);
+            so.retain(|strategy| {
+                let made = self.made(tensor, strategy).layout;
+                given.of(made) == made
+            });
             if !so.is_empty() {
                 found[tensor as usize] = true;
                 *left = so;

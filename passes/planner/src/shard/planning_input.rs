@@ -1,15 +1,15 @@
 //! What layouts are chosen for: the program as it is, or with fewer of its equal layers.
 
-use super::Facts;
 use super::forbid::Forbid;
 use super::model::Input;
 use super::solve::Solved;
+use super::{Facts, Pinned};
 use crate::layer_repeats::expand::{Stages, expand};
 use crate::layer_repeats::representative_layers::{Short, Weigh};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
-use phzc_ir::{Layout, Module};
+use phzc_ir::Module;
 use std::sync::{Arc, OnceLock};
 
 /// A program with what the model needs to know of it.
@@ -38,7 +38,7 @@ impl PlanningInput {
         module: &Module,
         graph: Arc<Graph>,
         blocks: Arc<Blocks>,
-        pinned: Vec<Option<Layout>>,
+        pinned: Vec<Option<Pinned>>,
         forbid: Forbid,
     ) -> PlanningInput {
         let facts = Facts::new(module, &graph, &blocks, pinned).forbidding(forbid);

@@ -4,13 +4,14 @@
 //! same sizes, with loops tied alike. A block's menu, its kernels' seconds and its bytes follow from nothing
 //! else. Who reads its results is no part of that: edges are priced by the ends that they join (`edges.rs`).
 
+use super::Pinned;
 use super::liveness::Remade;
 use super::strategies::Menu;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, TensorId};
-use phzc_ir::{Layout, Opcode};
+use phzc_ir::Opcode;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub struct Unique {
 
 /// What blocks are compared by, beside the graph.
 pub(super) struct Traits<'a> {
-    pub pinned: &'a [Option<Layout>],
+    pub pinned: &'a [Option<Pinned>],
     pub ops: &'a [Option<Opcode>],
     pub is_stored: &'a [bool],
     pub remade: &'a [Remade],

@@ -63,8 +63,16 @@ pub(super) fn sharding_constraint<'a>(
         return Err(op.error("`sdy.sharding_constraint` needs a sharding such as `<@mesh, [{\"x\"}]>`"));
     };
     let rank = cx.array(op, operands, 0)?.rank();
-    let sharding = sharding::from_shardy(cx.file, text, rank).map_err(|message| op.error(message))?;
+    let meant = sharding::from_shardy(cx.file, text, rank).map_err(|message| op.error(message))?;
+    // Typed random keys are constrained to a mesh without devices: that says nothing.
+    let Some(meant) = meant.filter(|it| !it.is_open(rank)) else { return Ok(Made::One(operands[0])) };
     let target = attr(Key::CustomCallTarget, Value::Str("Sharding".into()));
-    let sharding = attr(Key::Sharding, Value::Sharding(Box::new(sharding)));
-    cx.emit(op, Opcode::CustomCall, operands, vec![target, sharding])
+    let sharding = attr(Key::Sharding, Value::Sharding(Box::new(meant.sharding)));
+    let mut attrs = vec![target, sharding];
+    if !meant.open.is_empty() {
+        let dims: Vec<String> = meant.open.iter().map(ToString::to_string).collect();
+        let config = format!("\"unspecified_dims=[{}]\"", dims.join(","));
+        attrs.push(attr(Key::BackendConfig, Value::Raw(config.into())));
+    }
+    cx.emit(op, Opcode::CustomCall, operands, attrs)
 }
