@@ -1,5 +1,6 @@
 //! The golden files of `fuse`, `shard` and `place`, by this crate's passes alone: the program that comes out,
-//! the files beside it and the errors are in the snapshot. How these are shown is the driver's: `tests/golden.rs`.
+//! the files beside it and the errors are in the snapshot. How these are shown is the driver's:
+//! `tests/golden.rs`.
 
 use crate::testing::{EXAMPLES, pipeline};
 use phzc_cost::Cluster;

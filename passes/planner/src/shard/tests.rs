@@ -121,20 +121,18 @@ fn what_fits_is_better_than_what_does_not_and_of_both_what_takes_less() {
             choice: phzc_solver::choose::Choice { cost, memory, ..solved.choice.clone() },
             ..solved.clone()
         };
-        let is_better =
-            |a: (bool, f64, f64), b: (bool, f64, f64)| with(a.0, a.1, a.2).is_better(&with(b.0, b.1, b.2));
-        assert!(
-            is_better((true, 9.0, 9.0), (false, 1.0, 1.0)) && !is_better((false, 1.0, 1.0), (true, 9.0, 9.0))
-        );
-        assert!(
-            is_better((true, 1.0, 9.0), (true, 2.0, 1.0)) && !is_better((true, 2.0, 1.0), (true, 2.0, 9.0))
-        );
-        assert!(
-            is_better((false, 9.0, 1.0), (false, 1.0, 2.0))
-                && !is_better((false, 1.0, 2.0), (false, 9.0, 2.0))
-        );
-        let bounded = |free_bound: f64| Solved { free_bound, ..with(true, 4.0, 1.0) };
-        assert_eq!(bounded(1.0).bound(), 1.0_f64.min(solved.choice.lower_bound));
+        let is_better = |a: [f64; 2], a_fits, b: [f64; 2], b_fits| {
+            with(a_fits, a[0], a[1]).is_better(&with(b_fits, b[0], b[1]))
+        };
+        assert!(is_better([9.0, 9.0], true, [1.0, 1.0], false));
+        assert!(!is_better([1.0, 1.0], false, [9.0, 9.0], true));
+        // Of what fits the cost counts, of what does not the memory.
+        for (fits, less, more) in [(true, [1.0, 9.0], [2.0, 1.0]), (false, [9.0, 1.0], [1.0, 2.0])] {
+            assert!(is_better(less, fits, more, fits) && !is_better(more, fits, less, fits));
+            assert!(!is_better(less, fits, less, fits));
+        }
+        let bounded = Solved { free_bound: 0.0, ..with(true, 4.0, 1.0) };
+        assert_eq!((bounded.bound(), bounded.gap()), (0.0, 1.0));
     });
 }
 

@@ -241,3 +241,6 @@ fn mark(machine: &Machine, plan: &mut PipelinePlan, group: usize, row: usize, mo
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
