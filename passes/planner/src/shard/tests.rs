@@ -2,7 +2,7 @@
 
 use super::*;
 use phzc_cost::Cluster;
-use phzc_ir::{parse, print};
+use phzc_ir::{Layout, parse, print};
 use phzc_testing::program::{cluster, for_programs, mesh_text, n_devices};
 
 /// Runs `fuse,shard`.
