@@ -92,8 +92,8 @@ fn compile(
     emit::emit(args, &module, priced.as_ref(), &cluster)
 }
 
-/// The program as it is priced, with its facts, what is written being the user's: if it has a plan or is partitioned, or if `estimate`,
-/// `--plan` or a trace ask for figures.
+/// The program as it is priced, with its facts: if it has a plan or is partitioned, or if `estimate`,
+/// `--plan` or a trace ask for figures. What is written stays the user's.
 fn priced<'m>(
     args: &Args,
     pipeline: &Pipeline,

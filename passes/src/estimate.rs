@@ -37,8 +37,8 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     Ok(Changed::No)
 }
 
-/// The program as it is priced: what it calls is in its place, it has phases, and what shardings leave open is
-/// propagated; with what the user should know about that.
+/// The program as it is priced: what it calls is in its place, it has phases, and what shardings leave open
+/// is propagated; with what the user should know about that.
 ///
 /// # Errors
 /// Those of inlining.
@@ -109,12 +109,15 @@ fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<Diag
 fn is_open(module: &Module) -> bool {
     let is_foreign =
         is_planned(module) || [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
-    let instrs = || planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
-    let is_local = |instr: &Instr| instr.sharding().is_some_and(is_manual) || is_border(instr);
+    if is_foreign || partitioned(module).is_some() {
+        return false;
+    }
+    let comps = planned_comps(module).into_iter();
+    let instrs: Vec<&Instr> = comps.flat_map(|comp| &module.comp(comp).instrs).collect();
+    let is_local = |instr: &&Instr| instr.sharding().is_some_and(is_manual) || is_border(instr);
     let is_silent =
-        |instr: &Instr| instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant;
-    let is_one_device_s = is_foreign || partitioned(module).is_some();
-    !is_one_device_s && !instrs().any(is_local) && instrs().any(is_silent)
+        |instr: &&Instr| instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant;
+    !instrs.iter().any(is_local) && instrs.iter().any(is_silent)
 }
 
 #[cfg(test)]

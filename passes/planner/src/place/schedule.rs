@@ -106,6 +106,13 @@ impl Problem<'_> {
     }
 }
 
+/// The share of 1F1B's time that zero-bubble takes for equal stages, a gradient of weights as long as a
+/// forward: `(3B + S - 1) / 3(B + S - 1)` ([`phzc_cost::Pipeline::step_secs`]).
+pub fn filled(n_stages: usize, n_microbatches: usize) -> f64 {
+    let (n_others, parts) = ((n_stages - 1) as f64, n_microbatches as f64);
+    (3.0 * parts + n_others) / (3.0 * (parts + n_others))
+}
+
 #[cfg(test)]
 mod tests {
     use phzc_cost::{Pipeline, Schedule};
@@ -180,5 +187,26 @@ mod tests {
         let allows = |word: &str, n_devices, wanted| Wanted::parse(word).allows(n_devices, wanted).is_ok();
         assert!(allows("interleaved", 4, 2) && allows("interleaved", 4, 0) && allows("1f1b", 1, 1));
         assert!(!allows("interleaved", 4, 1) && !allows("interleaved:2", 1, 0));
+    }
+
+    #[test]
+    fn zero_bubble_takes_its_share_of_the_time_of_equal_stages() {
+        for (n_stages, n_microbatches) in [(2, 4), (4, 8), (3, 3), (1, 5)] {
+            let thirds = vec![1.0; n_stages];
+            let pipeline = Pipeline {
+                forward_secs: thirds.clone(),
+                backward_secs: vec![2.0; n_stages],
+                weight_secs: thirds,
+                send_secs: vec![0.0; n_stages - 1],
+                n_microbatches,
+            };
+            let [plain, zero] = [Schedule::OneFOneB, Schedule::ZeroBubble].map(|it| pipeline.step_secs(it));
+            let share = super::filled(n_stages, n_microbatches);
+            assert!(
+                (zero / plain - share).abs() < 1e-9,
+                "{n_stages}, {n_microbatches}: {share} {}",
+                zero / plain
+            );
+        }
     }
 }

@@ -206,7 +206,7 @@ impl<'p> Sketch<'p> {
         let is_long = self.stages.problem.sharded.entry().instrs.len() > LONG;
         match is_open {
             true if is_long => FILLED * self.secs,
-            true => GUESSED * filled(self.stages.n_stages, self.n_cut_for) * self.secs,
+            true => GUESSED * super::schedule::filled(self.stages.n_stages, self.n_cut_for) * self.secs,
             false => self.secs,
         }
     }
@@ -363,40 +363,6 @@ impl<'p> Stages<'p> {
             is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
             allowed,
-        }
-    }
-}
-
-/// The share of 1F1B's time that zero-bubble takes for equal stages, a gradient of weights as long as a
-/// forward: `(3B + S - 1) / 3(B + S - 1)` ([`phzc_cost::Pipeline::step_secs`]).
-fn filled(n_stages: usize, n_microbatches: usize) -> f64 {
-    let (n_others, parts) = ((n_stages - 1) as f64, n_microbatches as f64);
-    (3.0 * parts + n_others) / (3.0 * (parts + n_others))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::filled;
-    use phzc_cost::{Pipeline, Schedule};
-
-    #[test]
-    fn zero_bubble_takes_its_share_of_the_time_of_equal_stages() {
-        for (n_stages, n_microbatches) in [(2, 4), (4, 8), (3, 3), (1, 5)] {
-            let thirds = vec![1.0; n_stages];
-            let pipeline = Pipeline {
-                forward_secs: thirds.clone(),
-                backward_secs: vec![2.0; n_stages],
-                weight_secs: thirds,
-                send_secs: vec![0.0; n_stages - 1],
-                n_microbatches,
-            };
-            let [plain, zero] = [Schedule::OneFOneB, Schedule::ZeroBubble].map(|it| pipeline.step_secs(it));
-            let share = filled(n_stages, n_microbatches);
-            assert!(
-                (zero / plain - share).abs() < 1e-9,
-                "{n_stages}, {n_microbatches}: {share} {}",
-                zero / plain
-            );
         }
     }
 }

@@ -106,9 +106,10 @@ fn point(values: &[Value], price: f64) -> Point {
 
 /// What a choice takes: every value that is needed is saved, or computed again of its operands.
 fn secs(values: &[Value], is_again: &[bool]) -> f64 {
-    let is_made = |at: usize| is_again[at] || values[at].bytes.is_none();
-    let read = |&operand: &usize| if is_made(operand) { 0.0 } else { values[operand].secs.read };
-    let one = |(value, at): (&Value, usize)| match is_made(at) {
+    let is_made: Vec<bool> =
+        values.iter().zip(is_again).map(|(value, again)| *again || value.bytes.is_none()).collect();
+    let read = |&operand: &usize| if is_made[operand] { 0.0 } else { values[operand].secs.read };
+    let one = |(value, at): (&Value, usize)| match is_made[at] {
         true => value.secs.again + value.operands.iter().map(read).sum::<f64>(),
         false => value.secs.save,
     };
@@ -253,8 +254,8 @@ mod tests {
 
     #[test]
     fn what_is_faster_made_than_read_is_a_corner_of_its_own() {
-        // A product, and a long chain's end: written and read in 6 seconds, or made of the product that is read
-        // in 2.
+        // A product, and a long chain's end: written and read in 6 seconds, or made of the product, which is
+        // read in 2.
         let mut values = chain(&[(10.0, 100.0, true), (1.0, 50.0, true)]);
         (values[0].secs.save, values[0].secs.read, values[1].secs.save) = (2.0, 2.0, 6.0);
         let points = hull(&values);
