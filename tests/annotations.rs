@@ -1,8 +1,8 @@
 //! Shardings that programs bring: what restricts nothing changes no plan, the rest is obeyed, dropped on
 //! request, or refused with a remedy.
 //!
-//! `tests/annotations/` is written by `tools/typed_keys.py`: steps with dropout by typed random keys, which JAX
-//! constrains to a mesh without devices.
+//! `tests/annotations/` is written by `tools/typed_keys.py`: steps with dropout by typed random keys, which
+//! JAX constrains to a mesh without devices.
 
 mod common;
 

@@ -57,15 +57,19 @@ pub fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<
 /// Whether a program is whole, has no plan, and computes values of which it does not say how they are
 /// sharded.
 fn is_open(module: &Module) -> bool {
-    let is_foreign =
-        is_planned(module) || [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
+    let is_foreign = [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
     let instrs = || planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
-    let is_local = |instr: &Instr| {
-        instr.sharding().is_some_and(is_manual) || is_border(instr) || is_collective(instr.op)
-    };
-    let is_silent =
-        |instr: &Instr| instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant;
-    !is_foreign && !instrs().any(is_local) && instrs().any(is_silent)
+    !is_foreign && !is_planned(module) && !instrs().any(is_local) && instrs().any(is_silent)
+}
+
+/// Whether an instruction is about one device's part.
+fn is_local(instr: &Instr) -> bool {
+    instr.sharding().is_some_and(is_manual) || is_border(instr) || is_collective(instr.op)
+}
+
+/// Whether an instruction makes a value without a sharding.
+fn is_silent(instr: &Instr) -> bool {
+    instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant
 }
 
 /// Whether devices talk: then the program is one device's already.
