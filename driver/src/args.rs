@@ -41,8 +41,8 @@ pub struct Args {
     #[arg(long, value_name = "CLUSTER")]
     pub cluster: Option<String>,
 
-    /// Ignore the shardings that the program brings, or those of the instructions whose names match; short
-    /// for the pass `unshard`
+    /// Ignore the shardings that the program brings, or those of instructions whose names match; short for
+    /// `unshard`
     #[arg(
         long,
         value_name = "REGEX",

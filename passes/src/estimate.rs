@@ -107,17 +107,20 @@ fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<Diag
 /// Whether a program is whole, has no plan, and computes values of which it does not say how they are
 /// sharded.
 fn is_open(module: &Module) -> bool {
-    let is_foreign =
-        is_planned(module) || [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
-    if is_foreign || partitioned(module).is_some() {
-        return false;
-    }
-    let comps = planned_comps(module).into_iter();
-    let instrs: Vec<&Instr> = comps.flat_map(|comp| &module.comp(comp).instrs).collect();
-    let is_local = |instr: &&Instr| instr.sharding().is_some_and(is_manual) || is_border(instr);
-    let is_silent =
-        |instr: &&Instr| instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant;
-    !instrs.iter().any(is_local) && instrs.iter().any(is_silent)
+    let is_foreign = [notes::SPMD, notes::PARTITIONER].iter().any(|key| module.note(key).is_some());
+    let instrs = || planned_comps(module).into_iter().flat_map(|comp| &module.comp(comp).instrs);
+    let is_one_device_s = is_foreign || is_planned(module) || partitioned(module).is_some();
+    !is_one_device_s && !instrs().any(is_local) && instrs().any(is_silent)
+}
+
+/// Whether an instruction is about one device's part.
+fn is_local(instr: &Instr) -> bool {
+    instr.sharding().is_some_and(is_manual) || is_border(instr)
+}
+
+/// Whether an instruction makes a value without a sharding.
+fn is_silent(instr: &Instr) -> bool {
+    instr.sharding().is_none() && !is_naming(instr) && instr.op != Opcode::Constant
 }
 
 #[cfg(test)]

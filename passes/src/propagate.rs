@@ -91,8 +91,8 @@ impl Propagation<'_> {
         self.loops_of_axes(node, map, layout, dim).into_iter().find(|(own, _)| *own == axis).map(|(_, of)| of)
     }
 
-    /// The loops that the axes of a dimension split, major to minor: an axis takes of a loop what those
-    /// before it have left.
+    /// The loops that the axes of a dimension split, major to minor: an axis takes what those before it have
+    /// left of a loop.
     fn loops_of_axes(
         &self,
         node: &Node,

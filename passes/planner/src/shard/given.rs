@@ -157,9 +157,20 @@ impl<'m> Reader<'m> {
             return *layout;
         }
         let extended = extended(tiling, self.mesh.n_devices());
-        let layout = Layout::from_tiling(extended.as_ref().unwrap_or(tiling), rank, self.mesh);
+        let whole = extended.as_ref().unwrap_or(tiling);
+        let layout = if is_whole(tiling) { Layout::from_tiling(whole, rank, self.mesh) } else { None };
         self.seen.push((&tiling.kind, rank, layout));
         layout
+    }
+}
+
+/// Whether the devices beside a tile hold copies of it, and neither parts nor summands.
+fn is_whole(tiling: &Tiling) -> bool {
+    match &tiling.kind {
+        TilingKind::Tiled(Tiles { last: LastDims::Types(types), .. }) => {
+            types.iter().all(|it| &**it == "replicated")
+        }
+        _ => true,
     }
 }
 
