@@ -100,7 +100,7 @@ fn the_fastest_is_picked_or_the_first_refusal() {
     let all = [3.0, 2.0, 4.0, 2.0].map(|secs| Evaluated::Placed(Box::new(placed(secs, secs))));
     let first = [refusal("no"), Evaluated::Slower];
     let best = pick(first.into_iter().chain(all), |best| 0.5 * best.time_secs, &control);
-    let best = best.ok().expect("there are plans");
+    let Ok(best) = best else { panic!("there are plans") };
     assert_eq!((best.time_secs, best.lower_bound_secs()), (2.0, 1.0));
     let none = pick([refusal("too few"), refusal("other")].into_iter(), |_| 0.0, &control);
     assert_eq!(none.err().map(|error| error.message), Some("too few".to_owned()));

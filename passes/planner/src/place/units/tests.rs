@@ -81,5 +81,6 @@ fn the_second_layer_stands_for_those_in_between() {
 fn rows_out_of_order_are_no_units() {
     let rows = [vec![1, 2], vec![3, 4], vec![4, 6], vec![7, 8]];
     let units = Units::of_rows(&[0], &rows, &[9], (2, 3));
-    assert_eq!((units.starts, units.of, units.runs), (vec![0], vec![0], vec![0..1]));
+    assert_eq!((&units.starts[..], &units.of[..]), (&[0][..], &[0][..]));
+    assert_eq!(units.whole_runs(), [(0..1, 0)]);
 }
