@@ -276,8 +276,8 @@ impl<'a> Parser<'a> {
             }
             operands.push(self.operand(body, depth)?);
             self.cursor.skip_space();
-            if self.cursor.peek() != b',' {
-                return self.cursor.expect(b')');
+            if !matches!(self.cursor.peek(), b',' | b')') {
+                return Err(self.cursor.expected("`,` or `)`"));
             }
         }
     }
