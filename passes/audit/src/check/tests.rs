@@ -85,6 +85,6 @@ fn a_program_that_does_not_fit_says_by_how_much() {
         a = f32[100000,400000] parameter(0), sharding={devices=[2,1]<=[2]}
         ROOT b = f32[100000,400000] negate(a), sharding={devices=[2,1]<=[2]}
         }";
-    assert_snapshot!(run_on("auto", PLANNED, text), @"error: the plan needs 160.0 GB on each device, a100-80 has 77.3 GB to use; 80.0 GB of it are parameters; most is in use at `b`; at its peak there are `a` 80.0 GB, `b` 80.0 GB; use more devices, devices with more memory, a smaller batch or more microbatches");
+    assert_snapshot!(run_on("auto", PLANNED, text), @"error: the plan needs 160.0 GB on each device, a100-80 has 77.3 GB to use; 80.0 GB of it are parameters; most is in use at `b`; at its peak there are `a` 80.0 GB, `b` 80.0 GB; use more devices (were all of it split evenly, 5 of `a100-80` could hold it), devices with more memory, a smaller batch, more microbatches (`place{microbatches=N}`) or recomputation (`place{recompute=all}`)");
     assert_snapshot!(run_on("auto", "frontend_attributes={phzc.mesh=\"x=16\"}", "ENTRY e { ROOT a = f32[] parameter(0), sharding={replicated} }"), @"error: the plan is for 16 devices, `a100-8` has 8; plan again for this cluster");
 }
