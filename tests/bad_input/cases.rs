@@ -153,7 +153,7 @@ fn deep() -> Vec<Case> {
         ),
         body(
             "deep operands",
-            "`negate` is not defined",
+            "operands may nest 64 deep",
             &format!("ROOT z = f32[2,3] negate({}", "negate(".repeat(DEEP)),
         ),
         text("deep calls", "more than 256 deep", calls()),
