@@ -7,7 +7,9 @@ const MAX_SILENT: usize = 10;
 
 /// Whether a program was refused because it is one device's part already.
 fn is_one_device_s(error: &str) -> bool {
-    error.contains("communicates already") || error.contains("asks for the device")
+    ["communicates already", "asks for the device", "is partitioned already"]
+        .iter()
+        .any(|it| error.contains(it))
 }
 
 #[test]
