@@ -187,7 +187,7 @@ fn commas_and_blanks_are_read_as_xla_reads_them() {
     for list in ["p, p,", ",p,, p", " p , p "] {
         assert_eq!(lines(&format!("p = f32[4] parameter(0) ROOT r = f32[4] add({list})")), sum, "{list}");
     }
-    assert_eq!(lines("p = f32[4] parameter(0) ROOT r = f32[4] add(p p)"), ["expected `)`, found `p`"]);
+    assert_eq!(lines("p = f32[4] parameter(0) ROOT r = f32[4] add(p p)"), ["expected `,` or `)`, found `p`"]);
     let param = ["ROOT p = f32[2,3]{0,1} parameter(0)"];
     for shape in ["f32 [ 2 , 3 ] { 0 , 1 }", "f32[2,3] {0,1}", "f32[2,3]{ 0, 1 }"] {
         assert_eq!(lines(&format!("ROOT p = {shape} parameter(0)")), param, "{shape}");
