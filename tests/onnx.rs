@@ -122,6 +122,8 @@ fn what_cannot_be_read_is_named() {
     );
     let misused = one_node("Reshape", 17);
     check_error(&misused, &["--dim", "batch=8"], "node `n` (`Reshape`, opset 17): input 1 is missing");
+    let loss = one_node("SoftmaxCrossEntropyLoss", 17);
+    check_error(&loss, &["--dim", "batch=8"], "input 0 must have a dimension of samples and one of classes");
     check_error(&one_node("Relu", 11), &["--dim", "batch=8"], "opset 11 is older than 13");
 }
 

@@ -218,6 +218,15 @@ impl Peaks {
         };
         found.unwrap_or(self.f32)
     }
+
+    /// Whether the device has units for 16-bit floats of a dtype; all others count as there.
+    pub fn is_native(&self, dtype_key: &str) -> bool {
+        match dtype_key {
+            "bf16" => self.bf16.is_some(),
+            "f16" => self.f16.is_some(),
+            _ => true,
+        }
+    }
 }
 
 fn keyed_citations<'de, D: Deserializer<'de>>(

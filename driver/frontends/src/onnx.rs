@@ -11,6 +11,7 @@ mod elementwise;
 mod generate;
 mod graph;
 mod index;
+mod loss;
 mod matmul;
 mod movement;
 mod node;

@@ -15,10 +15,12 @@
 //!   every device has its part of each.
 //! * A device's memory suffices, by a replay of its tasks (`memory`); the planner's own figure
 //!   ([`phzc_plan::memory`]) only says in a message what fills it.
+//! * What is legal and yet probably not meant is a warning (`advice`).
 //!
 //! Precondition: calls and fusions are inlined. The module does not change.
 
 mod accumulate;
+mod advice;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -70,6 +72,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Err(error);
     }
     cx.warnings.extend(listed(module, &warnings, Diagnostic::warning));
+    cx.warnings.extend(advice::advice(module, &facts, cx.cluster));
     fits(module, &facts, cx.cluster)?;
     Ok(Changed::No)
 }

@@ -122,30 +122,36 @@ pub(super) fn group(cx: &mut Cx) -> Result<InstrId> {
     per_feature_affine(cx, made, factors[0], factors[1])
 }
 
-/// x less its largest along the attribute `axis`, which is returned too, and the sum of what that is to the
-/// power of e.
-fn exponents(cx: &mut Cx) -> Result<(InstrId, InstrId, InstrId, usize)> {
-    let x = cx.input(0)?;
+/// x less its largest along a dimension, what that is to the power of e, and the sum of it.
+fn exponents(cx: &mut Cx, x: InstrId, axis: usize) -> Result<[InstrId; 3]> {
     expect_floats(cx, x)?;
-    let axis = cx.attr_axis(x, -1)?;
     let largest = cx.b.max_of(x, &[axis]);
     let largest = cx.spread(largest, x, &[axis]);
     let lowered = cx.b.sub(x, largest);
     let power = cx.b.exp(lowered);
     let sum = cx.b.sum(power, &[axis]);
-    Ok((lowered, power, sum, axis))
+    Ok([lowered, power, sum])
 }
 
 /// eˣ over its sum.
 pub(super) fn softmax(cx: &mut Cx) -> Result<InstrId> {
-    let (_, power, sum, axis) = exponents(cx)?;
+    let x = cx.input(0)?;
+    let axis = cx.attr_axis(x, -1)?;
+    let [_, power, sum] = exponents(cx, x, axis)?;
     let sum = cx.spread(sum, power, &[axis]);
     Ok(cx.b.div(power, sum))
 }
 
 /// The logarithm of the same.
 pub(super) fn log_softmax(cx: &mut Cx) -> Result<InstrId> {
-    let (lowered, _, sum, axis) = exponents(cx)?;
+    let x = cx.input(0)?;
+    let axis = cx.attr_axis(x, -1)?;
+    log_softmax_along(cx, x, axis)
+}
+
+/// The same along a given dimension.
+pub(super) fn log_softmax_along(cx: &mut Cx, x: InstrId, axis: usize) -> Result<InstrId> {
+    let [lowered, _, sum] = exponents(cx, x, axis)?;
     let log = cx.b.log(sum);
     let log = cx.spread(log, lowered, &[axis]);
     Ok(cx.b.sub(lowered, log))

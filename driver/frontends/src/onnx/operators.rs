@@ -3,7 +3,8 @@
 use super::node::{Cx, Value};
 use super::proto::Node;
 use super::{
-    activation, convolution, elementwise, generate, index, matmul, movement, normalize, pool, reduce, select,
+    activation, convolution, elementwise, generate, index, loss, matmul, movement, normalize, pool, reduce,
+    select,
 };
 use Lowering::{Branch, Many, One};
 use phzc_ir::{InstrId, Opcode, Result};
@@ -112,6 +113,7 @@ const OPERATORS: &[(&str, Lowering)] = &[
     ("Mod", One(elementwise::modulo)),
     ("Mul", One(|cx| elementwise::combine(cx, Opcode::Multiply))),
     ("Neg", One(|cx| elementwise::map(cx, Opcode::Negate))),
+    ("NegativeLogLikelihoodLoss", One(loss::negative_log_likelihood)),
     ("NonZero", Many(generate::non_zero)),
     ("Not", One(|cx| elementwise::map(cx, Opcode::Not))),
     ("OneHot", One(generate::one_hot)),
@@ -146,6 +148,7 @@ const OPERATORS: &[(&str, Lowering)] = &[
     ("Size", Many(generate::size)),
     ("Slice", One(movement::slice)),
     ("Softmax", One(normalize::softmax)),
+    ("SoftmaxCrossEntropyLoss", Many(loss::softmax_cross_entropy)),
     ("Softplus", One(activation::softplus)),
     ("Softsign", One(activation::softsign)),
     ("SpaceToDepth", One(movement::space_to_depth)),

@@ -88,3 +88,24 @@ fn a_program_that_does_not_fit_says_by_how_much() {
     assert_snapshot!(run_on("auto", PLANNED, text), @"error: the plan needs 160.0 GB on each device, a100-80 has 77.3 GB to use; 80.0 GB of it are parameters; most is in use at `b`; at its peak there are `a` 80.0 GB, `b` 80.0 GB; use more devices (were all of it split evenly, 5 of `a100-80` could hold it), devices with more memory, a smaller batch, more microbatches (`place{microbatches=N}`) or recomputation (`place{recompute=all}`)");
     assert_snapshot!(run_on("auto", "frontend_attributes={phzc.mesh=\"x=16\"}", "ENTRY e { ROOT a = f32[] parameter(0), sharding={replicated} }"), @"error: the plan is for 16 devices, `a100-8` has 8; plan again for this cluster");
 }
+
+#[test]
+fn what_is_probably_not_meant_is_a_warning() {
+    let text = |dtype: &str, product: &str, read: &str| {
+        format!(
+            "ENTRY e {{
+             x = {dtype}[6,8] parameter(0), sharding={{replicated}}
+             w = {dtype}[8,8] parameter(1), sharding={{replicated}}
+             unread = f32[4] parameter(2), sharding={{replicated}}
+             read = f32[4] negate({read}), sharding={{replicated}}
+             h = {dtype}[6,8] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{{product}}}
+             ROOT out = (f32[4], {dtype}[6,8]) tuple(read, h), sharding={{{{replicated}}, {{{product}}}}}
+             }}"
+        )
+    };
+    let whole = text("f32", "replicated", "unread");
+    assert_snapshot!(run_on("auto", PLANNED, &whole), @"");
+    assert_snapshot!(run_on("auto", PLANNED, &text("f32", "devices=[1,2]<=[2]", "unread")), @"");
+    let one = text("f32", "devices=[1,2]<=[2]", "unread").replace("negate(unread)", "constant({1,2,3,4})");
+    assert_snapshot!(run_on("auto", PLANNED, &one), @"");
+}

@@ -71,13 +71,14 @@ impl Form {
         least
     }
 
-    /// Per set of readers (a bit each) and place: what their options there cost together.
-    fn sums(&self, readers: &[usize], own: &[&[f64]]) -> Vec<Vec<f64>> {
-        let mut sums = vec![vec![0.0; self.n_wanted]];
+    /// Per set of readers (a bit each) and place: what their options there cost together, set after set.
+    fn sums(&self, readers: &[usize], own: &[&[f64]]) -> Vec<f64> {
+        let mut sums = Vec::with_capacity(self.n_wanted << readers.len());
+        sums.resize(self.n_wanted, 0.0);
         for &reader in readers {
             let least = self.least_by_place(reader, own[reader], self.n_wanted);
-            for set in 0..sums.len() {
-                sums.push(sums[set].iter().zip(&least).map(|(sum, cost)| sum + cost).collect());
+            for at in 0..sums.len() {
+                sums.push(sums[at] + least[at % self.n_wanted]);
             }
         }
         sums
@@ -88,11 +89,11 @@ impl Form {
     }
 
     /// Per set of readers: the least cost of bringing the value from one place to wherever they want it.
-    fn parts(&self, source: usize, sums: &[Vec<f64>]) -> Vec<f64> {
+    fn parts(&self, source: usize, sums: &[f64]) -> Vec<f64> {
         let each = self.row(&self.each, source);
-        let together: Vec<f64> = sums.iter().map(|sums| least_sum(each, sums)).collect();
-        let mut parts = vec![0.0; sums.len()];
-        for set in 1..sums.len() {
+        let together: Vec<f64> = self.sets(sums).map(|sums| least_sum(each, sums)).collect();
+        let mut parts = vec![0.0; together.len()];
+        for set in 1..together.len() {
             let first = set & set.wrapping_neg();
             let mut least = f64::INFINITY;
             // The set that shares a place with the first reader, over all subsets of the others.
@@ -110,26 +111,29 @@ impl Form {
         parts
     }
 
-    fn least_at(&self, source: usize, sums: &[Vec<f64>]) -> f64 {
-        let all = sums.len() - 1;
-        let apart = self.home[source] + self.parts(source, sums)[all];
-        apart.min(least_sum(self.row(&self.only, source), &sums[all]))
+    /// What `sums` says of every set of readers; of all readers last.
+    fn sets<'s>(&self, sums: &'s [f64]) -> impl DoubleEndedIterator<Item = &'s [f64]> + use<'s> {
+        sums.chunks_exact(self.n_wanted)
+    }
+
+    fn least_at(&self, source: usize, sums: &[f64]) -> f64 {
+        let parts = self.parts(source, sums);
+        let apart = self.home[source] + parts[parts.len() - 1];
+        self.sets(sums)
+            .next_back()
+            .map_or(apart, |all| apart.min(least_sum(self.row(&self.only, source), all)))
     }
 
     /// Per place that one more reader wants: the least cost.
-    fn least_wanted(&self, sources: &[f64], sums: &[Vec<f64>]) -> Vec<f64> {
-        let all = sums.len() - 1;
+    fn least_wanted(&self, sources: &[f64], sums: &[f64]) -> Vec<f64> {
         let mut least = vec![f64::INFINITY; self.n_wanted];
         for (source, own) in sources.iter().enumerate().filter(|(_, own)| **own < f64::INFINITY) {
             let parts = self.parts(source, sums);
-            lower(&mut least, self.row(&self.only, source), &sums[all], *own);
-            for (set, sums) in sums.iter().enumerate() {
-                lower(
-                    &mut least,
-                    self.row(&self.each, source),
-                    sums,
-                    own + self.home[source] + parts[all ^ set],
-                );
+            let [each, only] = [&self.each, &self.only].map(|costs| self.row(costs, source));
+            self.sets(sums).next_back().iter().for_each(|all| lower(&mut least, only, all, *own));
+            // The readers that are not in the set want other places.
+            for (sums, others) in self.sets(sums).zip(parts.iter().rev()) {
+                lower(&mut least, each, sums, own + self.home[source] + others);
             }
         }
         least
@@ -168,7 +172,25 @@ impl Form {
     /// The form on some options only, per member.
     fn part(&self, kept: &[&[u32]]) -> Form {
         let pick = |(place, kept): (&Vec<u16>, &&[u32])| kept.iter().map(|&at| place[at as usize]).collect();
-        Form { place: self.place.iter().zip(kept).map(pick).collect(), ..self.clone() }
+        self.at(self.place.iter().zip(kept).map(pick).collect())
+    }
+
+    /// The form with its members at some of its places, and no others.
+    fn at(&self, mut place: Vec<Vec<u16>>) -> Form {
+        let homes = numbered(&mut place[..1]);
+        let wanted = numbered(&mut place[1..]);
+        let pick = |costs: &[f64]| {
+            let row = |&home: &u16| wanted.iter().map(move |&at| (home, at));
+            let at = |(home, at): (u16, u16)| self.row(costs, usize::from(home))[usize::from(at)];
+            homes.iter().flat_map(row).map(at).collect()
+        };
+        Form {
+            n_wanted: wanted.len(),
+            home: homes.iter().map(|&home| self.home[usize::from(home)]).collect(),
+            each: pick(&self.each),
+            only: pick(&self.only),
+            place,
+        }
     }
 
     /// The form with other costs.
@@ -177,9 +199,9 @@ impl Form {
         Form { home: map(&self.home), each: map(&self.each), only: map(&self.only), ..self.clone() }
     }
 
-    /// The form where costs from `most` on count as `most`.
+    /// The form where costs from `most` on count as `most`, without places where no option is.
     pub(super) fn at_most(&self, most: f64) -> Form {
-        self.with(|cost| if cost < most { cost } else { most })
+        self.at(self.place.clone()).with(|cost| if cost < most { cost } else { most })
     }
 
     /// All costs over axes of these sizes, the last varying fastest; a member's option is the index along its
@@ -215,8 +237,31 @@ impl Parts {
     }
 }
 
+/// Numbers the places of some members anew, without gaps; returns what they were called.
+fn numbered(place: &mut [Vec<u16>]) -> Vec<u16> {
+    let mut used: Vec<u16> = place.iter().flatten().copied().collect();
+    used.sort_unstable();
+    used.dedup();
+    for place in place.iter_mut().flatten() {
+        *place = used.partition_point(|used| used < place) as u16;
+    }
+    used
+}
+
+/// How many minima are taken side by side: as many as a vector of the processor holds, twice.
+const LANES: usize = 4;
+
 fn least_sum(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a + b).fold(f64::INFINITY, f64::min)
+    let mut lanes = [f64::INFINITY; LANES];
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a + b).fold(f64::INFINITY, f64::min);
+    for (a, b) in a.zip(b) {
+        for lane in 0..LANES {
+            let sum = a[lane] + b[lane];
+            lanes[lane] = if sum < lanes[lane] { sum } else { lanes[lane] };
+        }
+    }
+    lanes.into_iter().fold(rest, f64::min)
 }
 
 fn lower(least: &mut [f64], a: &[f64], b: &[f64], base: f64) {
