@@ -1,6 +1,6 @@
-//! What searches over stages look at and find. The other tests say that a plan is right; a candidate too many,
-//! a bound that is looser or a tie that falls otherwise shows here alone. Searches are reproducible: a line
-//! that changes is a change of behaviour, to be read before it is taken over.
+//! What searches over stages look at and find. The other tests say that a plan is right; a candidate too
+//! many, a bound that is looser or a tie that falls otherwise shows here alone. Searches are reproducible: a
+//! line that changes is a change of behaviour, to be read before it is taken over.
 
 use super::forms::{Form, best};
 use super::search_control::SearchControl;

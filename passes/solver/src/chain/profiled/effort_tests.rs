@@ -64,8 +64,8 @@ fn plans_under_own_costs() {
 }
 
 /// What is said of every stage of some machines, added up: the bound that takes no time, the bound, and the
-/// way that is found, of those that seem to fit; then the same of mixed stages, what was done for them, and what
-/// a closer look says.
+/// way that is found, of those that seem to fit; then the same of mixed stages, what was done for them, and
+/// what a closer look says.
 fn stages(of: impl Fn(f64) -> Machine, space: &Space) -> String {
     let (mut sums, mut n_none, mut work) = ([0.0; 7], [0; 7], 0);
     let mut add = |at: usize, ms: f64| match ms < 1e5 {

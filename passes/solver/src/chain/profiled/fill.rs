@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_rest_is_saved_by_the_best_change_of_one_layer_or_two() {
-        // One layer goes on to its second pattern in three milliseconds, or the two others save four each in four.
+        // One layer goes on to its second pattern in three milliseconds; two others would take four.
         let (ms, shares) = whole_ms(&pieces(), 38.0).expect("it can be saved");
         assert_eq!((ms, &shares[1]), (6.0, &vec![(0, 2)]));
         let mut all: Vec<(usize, usize)> = shares[0].clone();
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(all, [(1, 2), (2, 1)]);
         // Four MiB more are cheaper saved by a layer of the other kind.
         assert_eq!(whole_ms(&pieces(), 34.0), Some((5.0, vec![vec![(1, 3)], vec![(0, 1), (1, 1)]])));
-        // A pattern above the hull is taken where it is enough: seven MiB in five milliseconds, not ten in nine.
+        // A pattern above the hull is taken where it is enough: seven MiB in five milliseconds.
         let above = [piece(&[(0.0, 0.0), (7.0, 5.0), (10.0, 6.0)], &[0, 2], 1)];
         assert_eq!(whole_ms(&above, 7.0), Some((5.0, vec![vec![(1, 1)]])));
         assert_eq!(whole_ms(&above, 8.0), Some((6.0, vec![vec![(2, 1)]])));
