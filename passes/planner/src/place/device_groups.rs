@@ -180,6 +180,8 @@ mod tests {
         assert_eq!(sizes("any", "a100-6"), [1, 2, 3, 4]);
         assert_eq!(sizes("any", "a100-8x4"), [1, 2, 4, 8, 16]);
         assert_eq!(sizes("8+24", "a100-8x4"), [8, 24]);
+        let of = |n_devices, per_node| Groups { wanted: Wanted::Any, n_devices, per_node }.sizes();
+        assert_eq!([of(9, 3), of(15, 3)], [vec![1, 2, 3, 6], vec![1, 2, 3, 6, 12]]);
     }
 
     #[test]
@@ -188,6 +190,8 @@ mod tests {
         assert_eq!(message("12+4"), "no stage can have 12 devices of `a100-8x2`");
         assert_eq!(message("3"), "stages with `groups=3` devices cannot use all 16 of `a100-8x2`");
         assert_eq!(message("4+x"), "`x` is no number of devices");
+        let span = |text: &str| groups(text, "a100-8").expect_err("it cannot").span;
+        assert_eq!([span("4+2+x"), span("4+0+12")], [Some(Span::new(4, 5)), Some(Span::new(2, 3))]);
     }
 
     #[test]

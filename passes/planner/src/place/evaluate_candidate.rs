@@ -390,3 +390,6 @@ pub(super) fn too_few_layers(n_layers: usize, n_stages: usize) -> Diagnostic {
     Diagnostic::error(format!("the program can be cut into {most} at most, not into {n_stages}"))
         .help("a loop is never cut: unroll it, or ask for fewer stages")
 }
+
+#[cfg(test)]
+mod tests;

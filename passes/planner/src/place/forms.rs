@@ -14,6 +14,7 @@ use crate::plan_state::PlanState;
 use crate::shard::control::{asked_again, forbidden};
 use crate::shard::planning_input::PlanningInput;
 use crate::{fuse, shard};
+use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, notes};
 use phzc_opt::unroll::unrolled;
 use phzc_pass::alternative::Alternative;
@@ -122,27 +123,8 @@ fn search(
     control: &SearchControl,
     to_beat: f64,
 ) -> Result<Found> {
-    let (sharded, state) = (form.sharded, &mut form.state);
-    let (is_given, forbid, input) = (state.is_given(), forbidden(sharded), state.input.take());
-    let short = match input.filter(|input| input.short.is_some()) {
-        None if !is_given => PlanningInput::short(&state.program, forbid),
-        handed_on => handed_on,
-    };
-    let short = short.filter(|subject| shows_cuts(subject, &state.program, cx.cluster));
-    let subject = short.unwrap_or_else(|| state.whole(forbid));
-    let problem = Problem {
-        sharded,
-        plain: &state.program,
-        cluster: cx.cluster,
-        counts: microbatches::counts(subject.module(&state.program), &subject.graph, options)?,
-        subject: &subject,
-        is_given,
-        recompute: Recompute::parse(options.text("recompute")),
-        schedule: Wanted::parse(options.text("schedule")),
-        groups: Groups::read(options.text("groups"), cx.cluster)?,
-        control,
-        to_beat,
-    };
+    let subject = subject(&mut form, cx.cluster);
+    let problem = problem(&form, &subject, options, (cx.cluster, control), to_beat)?;
     (cx.progress)("place: trying stage counts");
     let n_best = options.int("top") as usize;
     let mut found = problem.best(n_stages)?;
@@ -152,4 +134,43 @@ fn search(
         found = Found { best: Ok(best), alternatives, ..found };
     }
     Ok(found)
+}
+
+/// What layouts are chosen for: the program, or one with fewer of its equal layers.
+pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> PlanningInput {
+    let (sharded, state) = (form.sharded, &mut form.state);
+    let (is_given, forbid, input) = (state.is_given(), forbidden(sharded), state.input.take());
+    let short = match input.filter(|input| input.short.is_some()) {
+        None if !is_given => PlanningInput::short(&state.program, forbid),
+        handed_on => handed_on,
+    };
+    let short = short.filter(|subject| shows_cuts(subject, &state.program, cluster));
+    short.unwrap_or_else(|| state.whole(forbid))
+}
+
+/// The problem that the options pose.
+///
+/// # Errors
+/// When they do not fit the program or the cluster.
+pub(super) fn problem<'a>(
+    form: &'a Form,
+    subject: &'a PlanningInput,
+    options: &Options,
+    (cluster, control): (&'a Cluster, &'a SearchControl<'a>),
+    to_beat: f64,
+) -> Result<Problem<'a>> {
+    let Form { sharded, state } = form;
+    Ok(Problem {
+        sharded,
+        plain: &state.program,
+        cluster,
+        counts: microbatches::counts(subject.module(&state.program), &subject.graph, options)?,
+        subject,
+        is_given: state.is_given(),
+        recompute: Recompute::parse(options.text("recompute")),
+        schedule: Wanted::parse(options.text("schedule")),
+        groups: Groups::read(options.text("groups"), cluster)?,
+        control,
+        to_beat,
+    })
 }

@@ -367,26 +367,4 @@ fn marks(sizes: &Sizes, sources: &[Source], level: impl Fn(&Source) -> usize) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use phzc_ir::parse;
-
-    #[test]
-    fn sizes_are_as_far_apart_as_their_ratio() {
-        assert_eq!((far(4, 4), far(4, 2)), (0.0, far(1, 2)));
-        assert!(far(8, 1) > far(4, 1) && (far(8, 1) - 8.0_f64.ln()).abs() < 1e-12);
-    }
-
-    const PROGRAM: &str = "ENTRY e { x = f32[4] parameter(0) c = f32[] constant(2)
-        wide = f32[4] broadcast(c), dimensions={} t = (f32[4], f32[4]) tuple(x, wide)
-        v = f32[4] get-tuple-element(t), index=0 y = f32[4] multiply(v, wide)
-        ROOT out = (f32[4], f32[4]) tuple(y, x) }";
-
-    #[test]
-    fn arrays_of_constants_are_free() {
-        let module = parse(PROGRAM).expect("legal");
-        let is_free = free_arrays(&module);
-        let names = module.entry().iter().filter(|(id, _)| is_free[id.index()]);
-        assert_eq!(names.map(|(_, instr)| &*instr.name).collect::<Vec<_>>(), ["c", "wide"]);
-    }
-}
+mod tests;

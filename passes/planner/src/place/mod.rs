@@ -16,6 +16,8 @@ mod candidate;
 mod chain;
 pub mod cut;
 mod device_groups;
+#[cfg(test)]
+mod effort_tests;
 mod evaluate_candidate;
 mod forms;
 mod heterogeneous_stages;

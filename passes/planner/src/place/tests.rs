@@ -1,7 +1,10 @@
 //! `place` on the example programs: what the cut claims is what the text says.
 
 use super::chain::Layers;
-use super::{Changed, materialize_plan};
+use super::forms::{Form, problem, subject};
+use super::search_control::SearchControl;
+use super::{Changed, Problem, materialize_plan};
+use crate::plan_state::PlanState;
 use phzc_cost::Cluster;
 use phzc_ir::{Module, parse};
 use phzc_pass::pass::Context;
@@ -27,6 +30,24 @@ pub(super) fn run(text: &str, pipeline: &str, cluster: &Cluster) -> (Module, Cha
 
 pub(super) fn cluster() -> Cluster {
     Cluster::named("a100-4").expect("a known cluster")
+}
+
+/// Shows the problem that these options of `place` pose.
+pub(super) fn with_problem(
+    mut module: Module,
+    cluster: &Cluster,
+    options: &str,
+    property: impl FnOnce(&Problem),
+) {
+    let steps = crate::testing::pipeline(&format!("fuse,shard,place{{{options}}}")).expect("legal").steps;
+    let mut cx = Context::new(cluster);
+    steps[..2].iter().for_each(|step| _ = step.run(&mut module, &mut cx).expect("layouts"));
+    let state = PlanState::of(&module, &mut cx).expect("layouts");
+    let control = SearchControl::new(&steps[2].options, &cx);
+    let mut form = Form { sharded: &module, state };
+    let subject = subject(&mut form, cluster);
+    let problem = problem(&form, &subject, &steps[2].options, (cluster, &control), f64::INFINITY);
+    property(&problem.expect("options that fit"));
 }
 
 #[test]

@@ -136,3 +136,32 @@ pub fn forbidden(module: &Module) -> Forbid {
     let last = history(module, "forbid").pop().unwrap_or_default();
     Forbid::parse(&last).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that has been through these passes.
+    fn planned_by(passes: &str) -> Module {
+        let mut module = phzc_ir::parse("ENTRY e { ROOT x = f32[4] parameter(0) }").expect("legal");
+        module.set_note(notes::PASSES, passes);
+        module
+    }
+
+    #[test]
+    fn a_program_remembers_the_mesh_that_was_asked_for_last() {
+        let asked = |passes: &str| asked_mesh(&planned_by(passes), 8).map(|mesh| mesh.to_string());
+        assert_eq!([asked("fuse,shard"), asked("shard{mesh=auto}"), asked("")], [None, None, None]);
+        assert_eq!(asked("shard{mesh=2x4}"), Some("x=2,y=4".to_owned()));
+        assert_eq!(asked("shard{mesh=8},shard{mesh=2x4}"), Some("x=2,y=4".to_owned()));
+        assert_eq!(asked("shard{mesh=2x2}"), None);
+    }
+
+    #[test]
+    fn another_form_is_asked_for_what_this_one_was() {
+        let options = asked_again(&planned_by("fuse,shard{mesh=2x4,forbid=weights,map=full}"));
+        assert_eq!(["mesh", "forbid"].map(|name| options.text(name)), ["2x4", "weights"]);
+        assert_eq!(options.text("map"), asked_again(&planned_by("shard")).text("map"));
+        assert_eq!(asked_again(&planned_by("fuse")).text("mesh"), "auto");
+    }
+}

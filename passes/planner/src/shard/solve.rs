@@ -263,3 +263,57 @@ fn bounded(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> Vec<(usi
     let others: Vec<Option<(usize, Open)>> = others.collect();
     first.into_iter().chain(others.into_iter().flatten()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A choice that costs 2 and needs 8 bytes, and nothing bounds but that cost.
+    fn solved() -> Solved {
+        let choice = Choice {
+            option: vec![0],
+            cost: 2.0,
+            memory: 8.0,
+            lower_bound: 2.0,
+            stop: Stop::Optimal,
+            evaluations: 0,
+        };
+        Solved { mesh: Mesh::new(&[2]), choice, fits: true, free_bound: 2.0, is_free: true }
+    }
+
+    fn costing(cost: f64, memory: f64, fits: bool) -> Solved {
+        Solved { choice: Choice { cost, memory, ..solved().choice }, fits, ..solved() }
+    }
+
+    #[test]
+    fn what_fits_is_better_then_what_costs_less_or_where_nothing_fits_needs_less() {
+        let is_better = |a: (f64, f64, bool), b: (f64, f64, bool)| {
+            costing(a.0, a.1, a.2).is_better(&costing(b.0, b.1, b.2))
+        };
+        for (better, worse) in [
+            ((2.0, 9.0, true), (3.0, 8.0, true)),
+            ((3.0, 8.0, false), (2.0, 9.0, false)),
+            ((3.0, 9.0, true), (2.0, 8.0, false)),
+        ] {
+            assert!(is_better(better, worse) && !is_better(worse, better), "{better:?} {worse:?}");
+            assert!(!is_better(better, better), "{better:?}");
+        }
+    }
+
+    #[test]
+    fn a_choice_is_optimal_where_nothing_else_bounds_it() {
+        assert_eq!((solved().stop(), solved().gap()), ("optimal", 0.0));
+        let alike = Solved { free_bound: 1.5, ..solved() };
+        assert_eq!((alike.stop(), alike.bound(), alike.gap()), ("layers-alike", 1.5, 0.25));
+        assert_eq!(Solved { is_free: false, ..alike }.stop(), "memory-gap");
+        let wide = Solved { choice: Choice { stop: Stop::Width, ..solved().choice }, ..solved() };
+        assert_eq!(wide.stop(), "width");
+    }
+
+    #[test]
+    fn of_two_bounds_each_figure_is_the_lesser() {
+        let least = |secs, work_secs| Least { secs, work_secs };
+        let found = least(3.0, [1.0, 2.0]).min(least(2.0, [1.5, 0.5]));
+        assert_eq!((found.secs, found.work_secs), (2.0, [1.0, 0.5]));
+    }
+}

@@ -309,4 +309,23 @@ mod tests {
         assert_eq!(alpa(&[second], 2).text, "S1R = S1R x RR @ {1}");
         assert_eq!(alpa(&[first, second], 2).text, "S0S1R = S0S1R x RR @ {0,1}");
     }
+
+    #[test]
+    fn strategies_are_listed_in_the_order_of_alpa_s_enumeration() {
+        let all: [&[Role]; 12] = [
+            &[Left, Right],
+            &[Left, Contracted],
+            &[Contracted, Right],
+            &[Contracted],
+            &[Batch],
+            &[Batch, Batch],
+            &[Batch, Left],
+            &[Batch, Right],
+            &[Batch, Contracted],
+            &[],
+            &[Left],
+            &[Left, Contracted, Right],
+        ];
+        assert_eq!(all.map(form), [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 10, 10]);
+    }
 }

@@ -86,7 +86,7 @@ impl<S: Stages> Solver<'_, S> {
         let [low, high] = [part.caps[0], part.caps[1].min(most)];
         let reach = self.front_reach(n_stages, high);
         let most_ms = (goal - low * self.stages.rounds()) * ROUNDING;
-        let least = self.least_sum_of(n_stages, high, Side::Lower, Some(&reach), most_ms);
+        let least = self.least_sum_of(n_stages, high, Side::Lower, &reach, most_ms);
         let Some((sum_ms, spans)) = least else {
             return Vec::new();
         };

@@ -305,8 +305,8 @@ impl<S: Stages> Search<'_, '_, S> {
             true => solver.cap_of(node.n_stages, self.best.cost),
             false => MAX_CAP,
         };
-        let reach = solver.reach(node.n_stages, cap);
-        while let Some((sum_ms, spans)) = solver.least_sum(node.n_stages, cap, Side::Upper, reach.as_ref()) {
+        let reach = solver.front_reach(node.n_stages, cap);
+        while let Some((sum_ms, spans)) = solver.least_sum(node.n_stages, cap, Side::Upper, &reach) {
             let longest_ms = spans.iter().map(|&span| solver.ms(span, Side::Upper)).fold(0.0, f64::max);
             let cost = solver.cost(&spans, Side::Upper);
             self.keep(node.problem, cost, spans);
@@ -321,10 +321,10 @@ impl<S: Stages> Search<'_, '_, S> {
     fn found(&self, node: &Node) -> Option<(f64, Vec<Span>)> {
         let solver = &self.solvers[node.problem];
         let cap = self.upper_cap(node)?;
-        let reach = solver.reach(node.n_stages, cap * SLACKS[1]);
+        let reach = solver.front_reach(node.n_stages, cap * SLACKS[1]);
         let plans = SLACKS
             .iter()
-            .filter_map(|slack| solver.least_sum(node.n_stages, cap * slack, Side::Upper, reach.as_ref()));
+            .filter_map(|slack| solver.least_sum(node.n_stages, cap * slack, Side::Upper, &reach));
         let costs = plans.map(|(_, spans)| (solver.cost(&spans, Side::Upper), spans));
         costs.min_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -332,10 +332,7 @@ impl<S: Stages> Search<'_, '_, S> {
     /// The least cap at which a plan can be made of ways that were found, if it can beat the best.
     fn upper_cap(&self, node: &Node) -> Option<f64> {
         let solver = &self.solvers[node.problem];
-        let is_feasible = |cap: f64| match solver.stages.is_swept() {
-            true => solver.least_sum(node.n_stages, cap, Side::Upper, None).is_some(),
-            false => solver.is_feasible(node.n_stages, cap, Side::Upper),
-        };
+        let is_feasible = |cap: f64| solver.is_feasible(node.n_stages, cap, Side::Upper);
         if self.best.cost.is_finite() && !is_feasible(solver.cap_of(node.n_stages, self.best.cost)) {
             return None;
         }
@@ -369,9 +366,9 @@ impl<S: Stages> Search<'_, '_, S> {
         }
         let n_parts = if solver.stages.n_units() > MAX_WIDE { 1 } else { N_PARTS };
         let end = |part: usize| node.low + (cap - node.low) * part as f64 / n_parts as f64;
-        let reach = solver.reach(node.n_stages, cap);
+        let reach = solver.front_reach(node.n_stages, cap);
         let of_part = |part: usize| {
-            let least = solver.least_sum(node.n_stages, end(part + 1), Side::Lower, reach.as_ref());
+            let least = solver.least_sum(node.n_stages, end(part + 1), Side::Lower, &reach);
             end(part) * rounds + least.map_or(f64::INFINITY, |found| found.0)
         };
         let least = (0..n_parts).map(of_part).fold(goal, f64::min);

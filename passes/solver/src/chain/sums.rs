@@ -23,52 +23,16 @@ type Labels = BTreeMap<usize, BTreeMap<usize, Label>>;
 /// looks at all.
 const MAX_MISSES: usize = 32;
 
-/// How often stages are made for a plan, where ways are dear; and sums of bounds that are this close to one
-/// of ways are not made.
-const MAX_MADE: usize = 60;
-const CLOSE: f64 = 0.999;
-
 impl<S: Stages> Solver<'_, S> {
-    /// How far stages reach from the front, for least sums under this cap and lower ones; not known where
-    /// bounds of other ends are dear.
-    pub(super) fn reach(&self, n_stages: usize, cap: f64) -> Option<Reach> {
-        (!self.stages.is_swept()).then(|| self.front_reach(n_stages, cap))
-    }
-
     /// The least sum with its stages, the chain's order; `None` where no plan stays below the cap.
-    ///
-    /// Where stages are swept, bounds are cheap and ways are dear: those of the stages with the least sum by
-    /// what is known are made, until none is missing or [`MAX_MADE`] times; what was made by then is the
-    /// answer.
     pub(super) fn least_sum(
         &self,
         n_stages: usize,
         cap: f64,
         side: Side,
-        reach: Option<&Reach>,
+        reach: &Reach,
     ) -> Option<(f64, Vec<Span>)> {
-        if side == Side::Lower || !self.stages.is_swept() {
-            return self.least_sum_of(n_stages, cap, side, reach, f64::INFINITY);
-        }
-        let mut best: Option<(f64, Vec<Span>)> = None;
-        for _ in 0..MAX_MADE {
-            let (sum_ms, spans) = self.least_sum_of(n_stages, cap, side, reach, f64::INFINITY)?;
-            let is_known = spans.iter().all(|&span| self.known_ms(span).is_some());
-            let ms: Vec<f64> = spans.iter().map(|&span| self.ms(span, side)).collect();
-            let made_ms: f64 = ms.iter().sum();
-            if ms.iter().all(|&ms| ms <= cap) && best.as_ref().is_none_or(|best| made_ms < best.0) {
-                best = Some((made_ms, spans));
-            }
-            if is_known || best.as_ref().is_some_and(|best| sum_ms > best.0 * CLOSE) {
-                break;
-            }
-        }
-        best
-    }
-
-    /// What a way takes, if it was made.
-    fn known_ms(&self, span: Span) -> Option<f64> {
-        self.rows(&span, Side::Upper).known(&span)
+        self.least_sum_of(n_stages, cap, side, reach, f64::INFINITY)
     }
 
     /// The same; `None` too where no sum is up to `most_ms`.
@@ -77,7 +41,7 @@ impl<S: Stages> Solver<'_, S> {
         n_stages: usize,
         cap: f64,
         side: Side,
-        reach: Option<&Reach>,
+        reach: &Reach,
         most_ms: f64,
     ) -> Option<(f64, Vec<Span>)> {
         let start = Label { sum_ms: 0.0, end: self.stages.n_units(), used_after: 0 };
@@ -88,10 +52,7 @@ impl<S: Stages> Solver<'_, S> {
             let starts = |(total, steps): (usize, Vec<(usize, usize)>)| {
                 let mut found = BTreeMap::new();
                 let rest = self.stages.n_devices() - total;
-                let last = match reach {
-                    Some(reach) => *reach.get(&(left, rest))?,
-                    None => self.last_busy(left, rest, cap),
-                };
+                let last = *reach.get(&(left, rest))?;
                 for (used, n_devices) in steps {
                     for (&end, label) in &before[&used] {
                         let stage = self.span(left, end, used, n_devices, in_flight);
@@ -124,14 +85,6 @@ impl<S: Stages> Solver<'_, S> {
         let n_left = stages.count() as f64;
         let idle = (cap * (self.stages.n_devices() - used) as f64 - busy).max(0.0) / least;
         (busy / most).max(cap * n_left - idle) / ROUNDING
-    }
-
-    /// The last unit before which all can be done on some devices.
-    fn last_busy(&self, n_stages: usize, n_devices: usize, cap: f64) -> usize {
-        let most_busy = cap * n_devices as f64 * ROUNDING;
-        let is_done = |unit: usize| self.stages.busy_before(unit) <= most_busy;
-        let units = if n_stages == 0 { 0 } else { self.stages.n_units() };
-        (0..units).take_while(|&unit| is_done(unit)).last().unwrap_or(0)
     }
 
     /// All starts of a stage from its least, `stage.start`, to `last`.
@@ -167,7 +120,6 @@ impl<S: Stages> Solver<'_, S> {
             }
             let ms = match side {
                 Side::Lower => lower_ms,
-                Side::Upper if self.stages.is_swept() => self.known_ms(span).unwrap_or(lower_ms),
                 Side::Upper => self.within(&self.rows(&span, side), span, side, cap),
             };
             if ms <= cap && after.sum_ms + ms < known_ms {

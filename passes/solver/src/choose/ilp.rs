@@ -279,4 +279,19 @@ mod tests {
         assert_eq!(option(&problem), option(&small));
         assert_eq!(option(&small), Ok(choose(&small, &Limits::default()).unwrap().option));
     }
+
+    #[test]
+    fn bytes_make_the_same_program_in_any_unit() {
+        let problem = Problem { memory_limit: Some(4096.0), ..small_problem(4) };
+        let program = |unit: f64| {
+            let mut problem =
+                Problem { memory_limit: problem.memory_limit.map(|limit| limit * unit), ..problem.clone() };
+            let usages = problem.nodes.iter_mut().flat_map(|node| &mut node.usages);
+            usages.flat_map(|usage| &mut usage.bytes).for_each(|bytes| *bytes *= unit);
+            super::program(&problem, &reduce(&problem).expect("legal")).0.rows
+        };
+        let rows = program(1.0);
+        assert!(rows.last().is_some_and(|row| !row.terms.is_empty()));
+        assert_eq!([program(1024.0), program(0.5)], [rows.clone(), rows]);
+    }
 }

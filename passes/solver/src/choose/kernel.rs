@@ -185,3 +185,42 @@ fn lower_by_two(least: &mut [f64], best: &mut [u64], row: &[f64], sum: &[f64], b
         *best = if less { x } else { *best };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The node of step 0, of two options, eliminated from tables over it and the node of step 1.
+    fn eliminated(own: [f64; 2], tables: &[[f64; 4]]) -> (Vec<f64>, Vec<u16>) {
+        let inputs: Vec<Factor> = tables.iter().map(|values| Factor { scope: &[0, 1], values }).collect();
+        eliminate(&own, &inputs, &[1], &[2, 2])
+    }
+
+    #[test]
+    fn each_entry_is_the_least_sum_and_of_equal_ones_the_first() {
+        let (a, b) = ([1.0, 5.0, 2.0, 3.0], [0.5, 0.5, 0.0, 4.0]);
+        assert_eq!(eliminated([0.0, 1.0], &[a]), (vec![1.0, 4.0], vec![0, 1]));
+        assert_eq!(eliminated([0.0, 1.0], &[a, b]), (vec![1.5, 5.5], vec![0, 0]));
+        for n_tables in 1..4 {
+            assert_eq!(
+                eliminated([2.0; 2], &vec![[1.0; 4]; n_tables]),
+                (vec![2.0 + n_tables as f64; 2], vec![0; 2])
+            );
+        }
+    }
+
+    #[test]
+    fn a_large_table_is_the_same_however_many_threads_fill_it() {
+        let (n, values) = (64, |at: usize| ((at * 7919) % 1009) as f64);
+        let tables: Vec<Vec<f64>> =
+            (1..3).map(|by| (0..n * n * n).map(|at| values(at * by)).collect()).collect();
+        let inputs: Vec<Factor> = tables.iter().map(|values| Factor { scope: &[0, 1, 2], values }).collect();
+        let own: Vec<f64> = (0..n).map(values).collect();
+        let (least, first) = eliminate(&own, &inputs, &[1, 2], &[n; 3]);
+        for entry in (0..n * n).step_by(97) {
+            let cost = |x: usize| own[x] + tables[0][x * n * n + entry] + tables[1][x * n * n + entry];
+            let best = (0..n).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).expect("options");
+            assert_eq!((least[entry], first[entry] as usize), (cost(best), best), "{entry}");
+        }
+    }
+}

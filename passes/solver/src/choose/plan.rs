@@ -153,3 +153,28 @@ impl Tables {
         self.stars.entry((Arc::as_ptr(&star.form), axes.clone())).or_insert_with(values).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_eliminated_within_limits_that_its_tables_just_keep() {
+        // Two, three and four options: tables of three and four entries, and the cost.
+        let of = |max_table: usize, max_evaluations: u64| {
+            let limits = Limits { max_table, max_evaluations, ..Limits::default() };
+            steps(&[2, 3, 4], &[vec![0, 1], vec![1, 2]], &limits).map(|(steps, evaluations)| {
+                (steps.into_iter().map(|step| (step.inputs, step.scope)).collect::<Vec<_>>(), evaluations)
+            })
+        };
+        let wanted = vec![(vec![0], vec![1]), (vec![1, 2], vec![2]), (vec![3], vec![])];
+        assert_eq!(of(4, 22), Some((wanted, 2 * 3 + 3 * 4 + 4)));
+        assert_eq!([of(3, 22), of(4, 21)], [None, None]);
+    }
+
+    #[test]
+    fn every_two_members_are_a_couple_but_one_with_itself() {
+        assert_eq!(couples(&[1, 2, 1]).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
+        assert_eq!(couples(&[4, 5, 6]).collect::<Vec<_>>(), [(4, 5), (4, 6), (5, 6)]);
+    }
+}

@@ -168,3 +168,37 @@ fn add_row(model: &mut microlp::Problem, columns: &[Variable], row: &Row) {
         model.add_constraint(terms(), ComparisonOp::Ge, row.lower);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_whole_where_they_must_be_and_cost_what_they_then_do() {
+        let column = |cost: f64, integer: bool| Column { cost, lower: 0.0, upper: 1.0, integer };
+        let program = Program { columns: vec![column(2.0, true), column(4.0, false)], ..Program::default() };
+        let found = |bound, optimal| program.solution(vec![0.75, 0.25], bound, optimal, 7);
+        let solution =
+            |bound, optimal| Solution { values: vec![1.0, 0.25], cost: 3.0, bound, optimal, nodes: 7 };
+        assert_eq!(found(1.0, true), solution(3.0, true));
+        assert_eq!([found(1.0, false), found(5.0, false)], [solution(1.0, false), solution(3.0, false)]);
+    }
+
+    #[test]
+    fn a_program_of_rows_of_every_kind_is_solved() {
+        let mut program = Program::default();
+        let column = |cost: f64| Column { cost, lower: 0.0, upper: 1.0, integer: true };
+        program.columns = vec![column(1.0), column(3.0), column(-2.0)];
+        program.rows = vec![
+            Row::equal(1.0, vec![(0, 1.0), (1, 1.0)]),
+            Row::at_most(1.0, vec![(0, 1.0), (2, 1.0)]),
+            Row { lower: 1.0, upper: f64::INFINITY, terms: vec![(1, 1.0), (2, 1.0)] },
+        ];
+        let found = MicroLp::default().solve(&program).expect("it has a solution");
+        // The first and the third exclude each other: 1 and -2 are not to be had together, 3 - 2 is.
+        assert_eq!((found.values, found.cost, found.optimal), (vec![0.0, 1.0, 1.0], 1.0, true));
+        assert_eq!(MicroLp::default().name(), "microlp");
+        program.rows.push(Row::at_most(0.0, vec![(1, 1.0)]));
+        assert_eq!(MicroLp::default().solve(&program), Err(SolveError::Infeasible));
+    }
+}

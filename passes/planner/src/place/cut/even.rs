@@ -97,6 +97,7 @@ impl StageTable<'_> {
 mod tests {
     use super::super::tests::chain;
     use super::super::{Chain, Cut};
+    use super::StageTable;
     use phzc_cost::Schedule;
 
     fn cut(chain: &Chain, n_stages: usize, n_microbatches: usize, limit_bytes: f64) -> Option<Cut> {
@@ -113,6 +114,45 @@ mod tests {
         // Stages of four layers, two on each of two groups: B V t + (p - 1) t.
         assert_eq!(found.starts, [0, 4, 8, 12]);
         assert!((found.step_secs - (8.0 * 2.0 + 1.0) * 4.0).abs() < 1e-9, "{}", found.step_secs);
+    }
+
+    /// A table of equal layers, so many of them.
+    fn with_table<T>(
+        secs: &[f64],
+        n_stages: usize,
+        n_microbatches: usize,
+        of: impl Fn(&StageTable) -> T,
+    ) -> T {
+        let chain = Chain { schedule: Schedule::Interleaved(2), ..chain(secs) };
+        of(&StageTable::new(&chain, n_stages, n_microbatches, f64::INFINITY))
+    }
+
+    #[test]
+    fn a_boundary_is_as_far_from_the_mean_as_its_layers_are_long() {
+        let starts = |secs: &[f64]| with_table(secs, 4, 8, |table| table.even_starts());
+        let long = [vec![6.0], vec![1.0; 18]].concat();
+        assert_eq!(starts(&long), Some(vec![0, 1, 7, 13]));
+        let reversed: Vec<f64> = long.into_iter().rev().collect();
+        assert_eq!(starts(&reversed), Some(vec![0, 6, 12, 18]));
+    }
+
+    #[test]
+    fn a_boundary_is_moved_either_way() {
+        let climbed = |starts: &[usize]| with_table(&[1.0; 16], 4, 8, |table| table.climbed(starts.to_vec()));
+        assert_eq!(climbed(&[0, 4, 8, 12]), [0, 4, 8, 12]);
+        for starts in [[0, 3, 8, 12], [0, 5, 8, 12]] {
+            assert_eq!(climbed(&starts), [0, 4, 8, 12], "{starts:?}");
+        }
+    }
+
+    #[test]
+    fn so_many_microbatches_are_replayed_as_follow_one_another() {
+        let secs = |n_microbatches| {
+            with_table(&[1.0; 6], 6, n_microbatches, |table| table.short_secs(&[0, 1, 2, 3, 4, 5]))
+        };
+        // Three groups of two stages of a second: B V t + (p - 1) t, for at most six microbatches.
+        assert!((secs(3) - (3.0 * 2.0 + 2.0)).abs() < 1e-9, "{}", secs(3));
+        assert!((secs(9) - (6.0 * 2.0 + 2.0)).abs() < 1e-9, "{}", secs(9));
     }
 
     #[test]

@@ -42,3 +42,12 @@ fn a_text_with_room_left_is_made_again_with_more_twice() {
     assert!(texts.add(staged(1.0, 101.0)));
     assert!(!texts.add(staged(1.0, 101.0)));
 }
+
+#[test]
+fn a_little_room_is_no_reason_for_another_text() {
+    let limited =
+        |memory_bytes: f64| Staged { is_limited: true, cut_bytes: 60.0, ..staged(1.0, memory_bytes) };
+    // The limit becomes 0.99 (60 + 100 - 58), less than 5 % more than before; or 0.99 (60 + 100 - 53).
+    assert!(!Texts::new(100.0).add(limited(58.0)));
+    assert!(Texts::new(100.0).add(limited(53.0)));
+}

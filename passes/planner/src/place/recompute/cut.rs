@@ -291,4 +291,36 @@ mod tests {
             assert!((cost - brute(&values, price)).abs() < 1e-6, "{cost} {values:?}");
         }
     }
+
+    /// Independent values, each saved with so many bytes or made again in so many seconds.
+    fn apart(values: &[(f64, f64)]) -> Vec<Value> {
+        let mut found = chain(&values.iter().map(|&(secs, bytes)| (secs, bytes, true)).collect::<Vec<_>>());
+        found.iter_mut().for_each(|value| value.operands.clear());
+        found
+    }
+
+    #[test]
+    fn the_corners_are_the_same_whatever_unit_seconds_and_bytes_have() {
+        for (second, byte) in [(1.0, 1.0), (1e5, 1.0), (1e-5, 1.0), (1.0, 1e6), (1e-5, 1e6)] {
+            let points = hull(&apart(&[(second, 100.0 * byte), (10.0 * second, 100.0 * byte)]));
+            let figures: Vec<(f64, f64)> = points
+                .iter()
+                .map(|point| ((point.secs / second).round(), point.saved_bytes / byte))
+                .collect();
+            assert_eq!(figures, [(0.0, 0.0), (1.0, 100.0), (11.0, 200.0)], "{second} {byte}");
+        }
+    }
+
+    #[test]
+    fn a_run_has_eight_points_at_most() {
+        let values: Vec<(f64, f64)> = (1..=14).map(|at| (f64::from(at * at), 10.0)).collect();
+        assert_eq!(hull(&apart(&values)).len(), 8);
+    }
+
+    #[test]
+    fn a_point_near_the_line_between_others_is_left_out() {
+        // A second more than the line from none to both would have, and a hundredth more.
+        assert_eq!(hull(&apart(&[(9.0, 100.0), (11.0, 100.0)])).len(), 3);
+        assert_eq!(hull(&apart(&[(9.99, 100.0), (10.01, 100.0)])).len(), 2);
+    }
 }

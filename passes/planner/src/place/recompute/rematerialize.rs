@@ -142,12 +142,24 @@ fn secs_of(
 
 #[cfg(test)]
 mod tests {
-    use super::lower_hull;
+    use super::*;
 
     #[test]
     fn a_choice_above_the_line_between_two_others_is_dropped() {
         let points = [(0.0, 5.0), (1.0, 6.0), (2.0, 3.0), (3.0, 3.5), (4.0, 9.0)];
         assert_eq!(lower_hull(points.len(), |at| points[at]), [0, 2, 3, 4]);
         assert_eq!(lower_hull(1, |_| (0.0, 1.0)), [0]);
+    }
+
+    #[test]
+    fn of_many_choices_none_the_first_two_and_the_last_are_tried() {
+        let point = |secs: f64| Point { secs, ..Point::default() };
+        let tried = |n: usize, asked: Asked| {
+            let points: Vec<Point> = (0..n).map(|at| point(at as f64)).collect();
+            thinned(&points, asked).iter().map(|point| point.secs as usize).collect::<Vec<_>>()
+        };
+        assert_eq!([tried(2, Asked::All), tried(3, Asked::All)], [vec![0, 1], vec![0, 1, 2]]);
+        assert_eq!([tried(4, Asked::All), tried(8, Asked::All)], [vec![0, 1, 2, 3], vec![0, 1, 2, 7]]);
+        assert_eq!([tried(2, Asked::Gains), tried(8, Asked::Gains)], [vec![0, 1], vec![0, 1, 2]]);
     }
 }

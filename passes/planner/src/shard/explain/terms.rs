@@ -130,3 +130,38 @@ impl Fixed {
         is_no_worse && is_better && self.border == other.border
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phzc_ir::Layout;
+
+    fn fixed(choice: u32, secs: f64, bytes: f64) -> Fixed {
+        Fixed { choice, secs, bytes, border: vec![(Source::default(), Want::default())] }
+    }
+
+    #[test]
+    fn what_is_no_worse_in_time_and_memory_dominates_and_of_equal_ones_the_first() {
+        let dominates =
+            |a: (u32, f64, f64), b: (u32, f64, f64)| fixed(a.0, a.1, a.2).dominates(&fixed(b.0, b.1, b.2));
+        let it = (1, 2.0, 2.0);
+        for (other, before, after) in [
+            ((2, 2.0, 2.0), true, false),
+            ((2, 1.0, 2.0), false, true),
+            ((2, 2.0, 1.0), false, true),
+            ((2, 3.0, 1.0), false, false),
+            ((0, 3.0, 2.0), true, false),
+            ((0, 2.0, 3.0), true, false),
+            ((1, 2.0, 2.0), false, false),
+        ] {
+            assert_eq!((dominates(it, other), dominates(other, it)), (before, after), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn strategies_that_neighbours_see_otherwise_do_not_dominate() {
+        let split = Want { layout: Layout::REPLICATED.with(0, Some(0)), partial: 0 };
+        let it = Fixed { border: vec![(Source::default(), split)], ..fixed(1, 2.0, 2.0) };
+        assert!(!fixed(0, 1.0, 1.0).dominates(&it));
+    }
+}

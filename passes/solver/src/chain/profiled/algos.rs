@@ -47,3 +47,37 @@ fn least(a: OpProfile, b: OpProfile) -> OpProfile {
         backward_reserved_mib: a.backward_reserved_mib.min(b.backward_reserved_mib),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_two_takes_no_less_than_the_faster_one() {
+        let of = |forward_ms, backward_ms, mib: f64| OpProfile {
+            forward_ms,
+            backward_ms,
+            input_mib: mib,
+            output_mib: 10.0 - mib,
+            weight_mib: mib,
+            state_mib: 10.0 - mib,
+            activation_mib: mib,
+            forward_reserved_mib: 10.0 - mib,
+            backward_reserved_mib: mib,
+        };
+        let (a, b) = (of(1.0, 5.0, 2.0), of(2.0, 3.0, 3.0));
+        let wanted = OpProfile {
+            forward_ms: 1.0,
+            backward_ms: 4.0,
+            input_mib: 2.0,
+            output_mib: 7.0,
+            weight_mib: 2.0,
+            state_mib: 7.0,
+            activation_mib: 2.0,
+            forward_reserved_mib: 7.0,
+            backward_reserved_mib: 2.0,
+        };
+        assert_eq!(format!("{:?}", least(a, b)), format!("{wanted:?}"));
+        assert_eq!(format!("{:?}", least(b, a)), format!("{wanted:?}"));
+    }
+}

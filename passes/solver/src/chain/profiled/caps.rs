@@ -86,3 +86,24 @@ fn spread(numbers: &[f64], most: usize) -> Vec<f64> {
     kept.dedup();
     kept.into_iter().map(|at| numbers[at]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_hold_sums_of_operators_that_follow_one_another() {
+        let op = |mib: f64| Candidate { ms: 1.0, mib, is_free: true };
+        let layers = [vec![op(1.0), op(2.0), op(4.0)], vec![op(0.0), op(3.0), op(8.0)]];
+        assert_eq!(run_sums(layers.iter().map(Vec::as_slice)), [1.0, 2.0, 3.0, 4.0, 6.0, 7.0, 8.0, 11.0]);
+    }
+
+    #[test]
+    fn of_many_numbers_some_are_kept_evenly_by_value() {
+        let numbers = [1.0, 2.0, 3.0, 4.0, 10.0, 11.0, 12.0, 20.0];
+        assert_eq!(spread(&numbers, 8), numbers);
+        assert_eq!(spread(&numbers, 4), [4.0, 10.0, 12.0, 20.0]);
+        assert_eq!(spread(&numbers, 2), [10.0, 20.0]);
+        assert_eq!(spread(&[1.0, 20.0, 20.5], 2), [1.0, 20.5]);
+    }
+}

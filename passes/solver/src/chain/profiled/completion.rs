@@ -125,3 +125,18 @@ pub fn around(prices: &[f64], bounds: &[f64]) -> Vec<f64> {
     all.dedup();
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_tried_between_the_neighbours_of_the_best_one() {
+        let all = around(&[0.0, 1.0, 2.0, 4.0], &[1.0, 3.0, 3.0, 2.0]);
+        // The first of the best ones is 1: eight parts from 0 to 2.
+        assert_eq!(all, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]);
+        let last = around(&[0.0, 1.0, 2.0], &[1.0, 2.0, 3.0]);
+        assert_eq!((last[0], last[1], last[2], last[9]), (0.0, 1.0, 1.375, 4.0));
+        assert_eq!(around(&[0.0, 0.0, 8.0], &[5.0, 5.0, 1.0])[..3], [0.0, 1.0, 2.0]);
+    }
+}

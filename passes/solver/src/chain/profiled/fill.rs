@@ -171,3 +171,86 @@ fn are_both_there(a: &Change, b: &Change, shares: &[Shares]) -> bool {
     let is_same = (a.piece, a.from) == (b.piece, b.from);
     !is_same || shares[a.piece].iter().any(|share| share.0 == a.from && share.1 >= 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Layers with patterns of so many MiB saved in so many milliseconds, some of them on the hull.
+    fn piece(points: &[(f64, f64)], hull: &[usize], n_layers: usize) -> Piece {
+        let point = |(at, &(saved_mib, ms)): (usize, &(f64, f64))| Pattern { saved_mib, ms, ops: at as u64 };
+        let points = points.iter().enumerate().map(point).collect();
+        Piece { patterns: Arc::new(Patterns { points, hull: hull.to_vec() }), n_layers }
+    }
+
+    /// Three layers that save ten MiB in a millisecond, ten more in three; and two that save four in two.
+    fn pieces() -> [Piece; 2] {
+        [
+            piece(&[(0.0, 0.0), (10.0, 1.0), (20.0, 4.0)], &[0, 1, 2], 3),
+            piece(&[(0.0, 0.0), (4.0, 2.0)], &[0, 1], 2),
+        ]
+    }
+
+    #[test]
+    fn steps_along_a_hull_have_their_price() {
+        let found: Vec<(f64, f64, f64)> =
+            slopes(&pieces()[0].patterns).map(|slope| (slope.ms_per_mib, slope.mib, slope.ms)).collect();
+        assert_eq!(found, [(0.1, 10.0, 1.0), (0.3, 10.0, 3.0)]);
+    }
+
+    #[test]
+    fn the_cheapest_bytes_are_saved_first_and_a_layer_may_be_divided() {
+        let of = |need_mib: f64, most_ms: f64| {
+            let steps: Vec<Vec<Slope>> =
+                pieces().iter().map(|piece| slopes(&piece.patterns).collect()).collect();
+            let mut pieces = [(&steps[0][..], 3.0), (&steps[1][..], 2.0)];
+            divided_ms(&mut pieces, need_mib, most_ms)
+        };
+        for (need_mib, ms) in
+            [(-1.0, 0.0), (0.0, 0.0), (5.0, 0.5), (30.0, 3.0), (35.0, 4.5), (60.0, 12.0), (68.0, 16.0)]
+        {
+            assert!((of(need_mib, 99.0) - ms).abs() < 1e-9, "{need_mib}: {}", of(need_mib, 99.0));
+        }
+        // Nothing saves more; and what takes too long takes that long.
+        assert_eq!([of(68.5, 99.0), of(60.0, 9.0), of(5.0, 0.25)], [99.0, 9.0, 0.25]);
+    }
+
+    #[test]
+    fn whole_layers_save_the_cheapest_bytes_first() {
+        let of = |need_mib: f64| whole_ms(&pieces(), need_mib);
+        assert_eq!(of(0.0), Some((0.0, vec![vec![(0, 3)], vec![(0, 2)]])));
+        assert_eq!(of(20.0), Some((2.0, vec![vec![(0, 1), (1, 2)], vec![(0, 2)]])));
+        // Five MiB more: the third layer's ten take a millisecond.
+        assert_eq!(of(25.0), Some((3.0, vec![vec![(1, 2), (1, 1)], vec![(0, 2)]])));
+        assert_eq!(of(68.0), Some((16.0, vec![vec![(2, 3)], vec![(1, 2)]])));
+        assert_eq!(of(68.1), None);
+    }
+
+    #[test]
+    fn the_rest_is_saved_by_the_best_change_of_one_layer_or_two() {
+        // One layer goes on to its second pattern in three milliseconds; two others would take four.
+        let (ms, shares) = whole_ms(&pieces(), 38.0).expect("it can be saved");
+        assert_eq!((ms, &shares[1]), (6.0, &vec![(0, 2)]));
+        let mut all: Vec<(usize, usize)> = shares[0].clone();
+        all.sort_unstable();
+        assert_eq!(all, [(1, 2), (2, 1)]);
+        // Four MiB more are cheaper saved by a layer of the other kind.
+        assert_eq!(whole_ms(&pieces(), 34.0), Some((5.0, vec![vec![(1, 3)], vec![(0, 1), (1, 1)]])));
+        // A pattern above the hull is taken where it is enough: seven MiB in five milliseconds.
+        let above = [piece(&[(0.0, 0.0), (7.0, 5.0), (10.0, 6.0)], &[0, 2], 1)];
+        assert_eq!(whole_ms(&above, 7.0), Some((5.0, vec![vec![(1, 1)]])));
+        assert_eq!(whole_ms(&above, 8.0), Some((6.0, vec![vec![(2, 1)]])));
+    }
+
+    #[test]
+    fn two_changes_need_two_layers() {
+        let of = |n_layers: usize| {
+            whole_ms(&[piece(&[(0.0, 0.0), (6.0, 1.0), (11.0, 8.0)], &[0, 2], n_layers)], 11.5)
+        };
+        assert_eq!(of(1), None);
+        let (ms, mut shares) = of(2).expect("two layers save twelve");
+        shares[0].sort_unstable();
+        // Each saves six; not eleven and six.
+        assert_eq!((ms, &shares[0][..]), (2.0, &[(1, 1), (1, 1)][..]));
+    }
+}

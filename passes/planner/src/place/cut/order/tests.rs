@@ -46,3 +46,13 @@ fn a_device_group_has_what_all_its_stages_have() {
     let of = |schedule| of_groups([1.0, 2.0, 4.0, 8.0].into_iter(), 4, schedule);
     assert_eq!((of(Schedule::OneFOneB), of(Schedule::Interleaved(2))), (8.0, 10.0));
 }
+
+#[test]
+fn all_but_the_slowest_fill_bubbles_twice_with_what_they_defer() {
+    let stages =
+        [times(10.0, 3.0, 3.0, 0.0, 0.0), times(9.0, 2.0, 1.0, 0.0, 0.0), times(4.0, 1.0, 2.0, 0.0, 0.0)];
+    // Deferred are 3, 1 and, no longer than a forward, 1 s: 2 s of the others, twice.
+    assert_eq!(step_secs(&stages, 2, Schedule::ZeroBubble), 23.0 + 10.0 - 2.0 * 2.0);
+    let stages = [stages[0], times(9.0, 2.0, 3.0, 0.0, 0.0), times(9.0, 4.0, 3.0, 0.0, 0.0)];
+    assert_eq!(step_secs(&stages, 2, Schedule::ZeroBubble), 28.0 + 10.0 - 2.0 * 5.0);
+}

@@ -151,3 +151,9 @@ fn no_cut_takes_less_than_equal_stages_would_with_all_that_recomputation_saves()
     let filled = Chain { schedule: Schedule::ZeroBubble, ..it };
     assert_eq!(filled.floor_secs(2, 3), 3.5 * 3.0 + 5.0);
 }
+
+#[test]
+fn in_a_long_chain_any_stage_may_send_out_of_its_node() {
+    let of = |n_layers: usize| is_far(&Chain { devices: [4, 4], ..chain(&vec![1.0; n_layers]) }, 2);
+    assert_eq!([of(1024), of(1025)], [[false; 2], [true; 2]]);
+}

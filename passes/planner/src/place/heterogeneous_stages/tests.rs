@@ -1,0 +1,80 @@
+//! Sizes of stages: which are worth a look, and what they must beat.
+
+use super::super::tests::{cluster, with_problem};
+use super::*;
+use phzc_cost::Cluster;
+use phzc_ir::parse;
+use phzc_testing::perceptron::perceptron;
+
+#[test]
+fn sizes_are_as_far_apart_as_their_ratio() {
+    assert_eq!((far(4, 4), far(4, 2)), (0.0, far(1, 2)));
+    assert!(far(8, 1) > far(4, 1) && (far(8, 1) - 8.0_f64.ln()).abs() < 1e-12);
+}
+
+const PROGRAM: &str = "ENTRY e { x = f32[4] parameter(0) c = f32[] constant(2)
+    wide = f32[4] broadcast(c), dimensions={} t = (f32[4], f32[4]) tuple(x, wide)
+    v = f32[4] get-tuple-element(t), index=0 y = f32[4] multiply(v, wide)
+    ROOT out = (f32[4], f32[4]) tuple(y, x) }";
+
+#[test]
+fn arrays_of_constants_are_free() {
+    let module = parse(PROGRAM).expect("legal");
+    let is_free = free_arrays(&module);
+    let names = module.entry().iter().filter(|(id, _)| is_free[id.index()]);
+    assert_eq!(names.map(|(_, instr)| &*instr.name).collect::<Vec<_>>(), ["c", "wide"]);
+}
+
+/// The perceptron's problem on a cluster.
+fn with(cluster: &Cluster, options: &str, property: impl FnOnce(&Problem)) {
+    with_problem(perceptron(14), cluster, options, property);
+}
+
+#[test]
+fn of_very_many_devices_stages_have_different_sizes_only_where_that_is_asked_for() {
+    // Of at most 48 units on 64 devices, and on 128.
+    for (name, is_huge) in [("a100-8x8", false), ("a100-8x16", true)] {
+        let cluster = Cluster::named(name).expect("built in");
+        with(&cluster, "max-plans=1", |problem| {
+            assert_eq!([0, 2, 3].map(|wanted| problem.is_huge(wanted)), [is_huge, is_huge, false], "{name}");
+        });
+        with(&cluster, "groups=8+16", |problem| assert!(!problem.is_huge(0)));
+    }
+}
+
+#[test]
+fn sizes_that_do_not_divide_the_devices_are_laid_out_for_themselves() {
+    with(&cluster(), "", |problem| {
+        let sizes =
+            |wanted: usize| problem.missing(&[], wanted).iter().map(Sketch::n_devices).collect::<Vec<_>>();
+        assert_eq!([sizes(0), sizes(2), sizes(3)], [vec![], vec![2, 1], vec![2, 1]]);
+        let known = [problem.laid_out(2).expect("layouts")];
+        let sizes: Vec<usize> = problem.missing(&known, 3).iter().map(Sketch::n_devices).collect();
+        assert_eq!(sizes, [1]);
+    });
+}
+
+/// Layouts on two devices that promise so many seconds.
+fn sketch<'p>(problem: &'p Problem, secs: f64) -> Sketch<'p> {
+    let mut found = problem.laid_out(2).expect("layouts");
+    found.secs = secs;
+    found
+}
+
+#[test]
+fn a_plan_with_other_sizes_must_be_faster_by_more_than_its_error() {
+    with(&cluster(), "", |problem| {
+        let sketch = |secs: f64| sketch(problem, secs);
+        assert!(
+            (problem.to_beat_secs(&[sketch(3.0), sketch(2.0)], &[Evaluated::Slower]) - 0.998 * 2.0).abs()
+                < 1e-12
+        );
+        let placed = Evaluated::Placed(Box::new(super::super::candidate::tests::placed(0.5, 0.5)));
+        // It takes twice that by the schedule that it is cut for.
+        assert!((problem.to_beat_secs(&[sketch(3.0)], &[placed]) - 0.998).abs() < 1e-12);
+        assert_eq!(problem.to_beat_secs(&[], &[]), f64::INFINITY);
+    });
+    with_problem(perceptron(40), &cluster(), "", |problem| {
+        assert!((problem.to_beat_secs(&[sketch(problem, 2.0)], &[]) - 0.98 * 2.0).abs() < 1e-12);
+    });
+}
