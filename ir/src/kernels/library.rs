@@ -149,14 +149,21 @@ impl<'a> Convolution<'a> {
             all.sort_unstable();
             sizes.len() == rank && all.into_iter().eq(0..rank)
         };
-        let size = |role: usize, at: fn(&LabelledDims) -> usize| self.sizes[role][at(self.labels[role])];
-        let (major, minor): (fn(&LabelledDims) -> usize, fn(&LabelledDims) -> usize) =
-            (|it| it.major, |it| it.minor);
         self.labels.iter().zip(&self.sizes).all(is_whole)
             && self.n_groups >= 1
-            && size(0, major) == size(2, major)
-            && size(1, major) == size(2, minor)
-            && size(1, minor).checked_mul(self.n_groups) == Some(size(0, minor))
+            && self.major(0) == self.major(2)
+            && self.major(1) == self.minor(2)
+            && self.minor(1).checked_mul(self.n_groups) == Some(self.minor(0))
+    }
+
+    /// Images, or output features of the kernel.
+    fn major(&self, role: usize) -> i64 {
+        self.sizes[role][self.labels[role].major]
+    }
+
+    /// Features, or input features of the kernel.
+    fn minor(&self, role: usize) -> i64 {
+        self.sizes[role][self.labels[role].minor]
     }
 }
 
@@ -173,8 +180,7 @@ pub(super) fn rule_convolution(view: &View) -> Option<Rule> {
         () if is_alone(view) => FactorKind::Reduce(Reducer::Add),
         () => FactorKind::Replicate,
     };
-    let sizes =
-        [it.sizes[0][it.labels[0].major], it.sizes[1][it.labels[1].minor], it.sizes[1][it.labels[1].major]];
+    let sizes = [it.major(0), it.minor(1), it.major(1)];
     let ids: Vec<FactorId> = (0..3).map(|at| rule.factor(sizes[at], kind(at))).collect();
     let maps = it.order.map(|role| {
         let (labels, own) = (it.labels[role], shared[role].map(|at| ids[at]));
