@@ -1,8 +1,8 @@
 //! What a whole program costs: the work of one instruction, of computations, of a module.
 //!
 //! Conventions are those of XLA's `HloCostAnalysis`, except where it knows less: loops can be counted
-//! with their trip counts, and an opaque custom-call counts 0 instead of -1. Of a conditional's branches
-//! the costliest counts, per quantity.
+//! with their trip counts, and a custom-call counts what its kernel's line says, else 0 instead of -1. Of a
+//! conditional's branches the costliest counts, per quantity.
 
 use crate::attr::{Key, Value};
 use crate::fusion::FusionKind;
@@ -185,11 +185,7 @@ impl Sum {
     /// The larger of each quantity.
     fn max(self, other: Sum) -> Sum {
         let (a, b) = (self.work, other.work);
-        let work = Work {
-            flops: a.flops.max(b.flops),
-            transcendentals: a.transcendentals.max(b.transcendentals),
-            bytes: a.bytes.max(b.bytes),
-        };
+        let work = a.max(b);
         Sum { work, contractions: self.contractions.max(other.contractions) }
     }
 }
@@ -220,7 +216,7 @@ fn sum(module: &Module, mode: Runs, unknown: &mut Vec<Box<str>>) -> Sum {
         let mut total = Sum::default();
         for (id, instr) in module.comps[index].iter() {
             let own = work(&View::new(module, comp, id));
-            let contractions = if is_contraction(instr.op) { own.flops } else { 0.0 };
+            let contractions = if is_contraction(instr.op) { own.flops } else { own.products };
             total.add(Sum { work: own, contractions }, 1.0);
             let (times, is_known) =
                 if instr.op == Opcode::While { runs(module, comp, id, mode) } else { (1.0, true) };

@@ -16,6 +16,7 @@ pub mod effects;
 pub mod eval;
 pub mod flops;
 pub mod fusion;
+pub mod kernels;
 pub mod layout;
 pub mod loops;
 pub mod module;

@@ -41,6 +41,8 @@ pub const GIVEN: &str = "phzc.given";
 pub const GRAD: &str = "phzc.grad";
 /// Of a loop: how often it runs, as the user said.
 pub const TRIPS: &str = "phzc.trips";
+/// Of a custom call: what the user's table says of its kernel, lines of TOML in one.
+pub const KERNEL: &str = "phzc.kernel";
 /// Of a device's parameter or result: the layout of the whole value.
 pub const GLOBAL: &str = "phzc.global";
 

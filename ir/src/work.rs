@@ -10,6 +10,8 @@ use std::ops::{Add, AddAssign, Mul};
 pub struct Work {
     /// Floating-point (or integer) operations.
     pub flops: f64,
+    /// Those of `flops` that matrix units do inside kernels of other ops: attention, products of libraries.
+    pub products: f64,
     /// Calls of exponential, logarithm, square root and their kin.
     pub transcendentals: f64,
     /// Bytes of operands read and results written.
@@ -26,6 +28,16 @@ impl Work {
     pub fn transcendentals(transcendentals: f64) -> Work {
         Work { transcendentals, ..Work::default() }
     }
+
+    /// The larger of each quantity.
+    pub fn max(self, other: Work) -> Work {
+        Work {
+            flops: self.flops.max(other.flops),
+            products: self.products.max(other.products),
+            transcendentals: self.transcendentals.max(other.transcendentals),
+            bytes: self.bytes.max(other.bytes),
+        }
+    }
 }
 
 impl Add for Work {
@@ -33,6 +45,7 @@ impl Add for Work {
     fn add(self, other: Work) -> Work {
         Work {
             flops: self.flops + other.flops,
+            products: self.products + other.products,
             transcendentals: self.transcendentals + other.transcendentals,
             bytes: self.bytes + other.bytes,
         }
@@ -50,6 +63,7 @@ impl Mul<f64> for Work {
     fn mul(self, times: f64) -> Work {
         Work {
             flops: self.flops * times,
+            products: self.products * times,
             transcendentals: self.transcendentals * times,
             bytes: self.bytes * times,
         }
@@ -62,10 +76,10 @@ mod tests {
 
     #[test]
     fn work_adds_up_and_is_repeated_part_by_part() {
-        let work = Work { flops: 1.0, transcendentals: 3.0, bytes: 5.0 };
-        assert_eq!(work * 2.0, Work { flops: 2.0, transcendentals: 6.0, bytes: 10.0 });
+        let work = Work { flops: 1.0, products: 0.5, transcendentals: 3.0, bytes: 5.0 };
+        assert_eq!(work * 2.0, Work { flops: 2.0, products: 1.0, transcendentals: 6.0, bytes: 10.0 });
         let mut sum = work + Work::flops(7.0);
         sum += Work::transcendentals(4.0);
-        assert_eq!(sum, Work { flops: 8.0, transcendentals: 7.0, bytes: 5.0 });
+        assert_eq!(sum, Work { flops: 8.0, products: 0.5, transcendentals: 7.0, bytes: 5.0 });
     }
 }

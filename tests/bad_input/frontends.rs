@@ -1,6 +1,6 @@
 //! Cases of programs in other forms than HLO text.
 
-use crate::cases::{Case, Input, text};
+use crate::cases::{Case, Input, command, text};
 
 /// How many levels deep the deep ones are.
 const DEEP: usize = 100_000;
@@ -23,6 +23,9 @@ pub fn bad() -> Vec<Case> {
     let deep_region = "\"stablehlo.case\"(%a) ({ ".repeat(DEEP);
     let recursive = "module { func.func @main() { call @main() : () -> () return } }";
     vec![
+        command("missing kernel table", 1, "no such file", &["--kernels", "none.toml"]),
+        command("directory as kernel table", 1, "is a directory", &["--kernels", "."]),
+        command("program as kernel table", 1, "expected", &["--kernels", "input"]),
         text("stablehlo cut off", "expected", "module @m {\n  func.func @main("),
         text("stablehlo without functions", "no function `@main`", "module {\n}\n"),
         text("stablehlo that calls itself", "`@main` calls itself", recursive),

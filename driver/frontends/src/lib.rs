@@ -4,6 +4,7 @@ mod element;
 mod hlo;
 pub mod hlo_proto;
 mod onnx;
+mod own_kernels;
 pub mod stablehlo;
 pub mod zoo;
 
@@ -12,7 +13,7 @@ use phzc_io::{Failure, Io, files};
 use phzc_ir::eval::Array;
 use phzc_ir::loops::give_trips;
 use phzc_ir::{Diagnostic, Module};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a program is read, whatever is done with it.
 #[derive(Debug, Default, clap::Args)]
@@ -23,6 +24,9 @@ pub struct ReadArgs {
     /// How often a loop runs, where the program does not say: `while.3=100`
     #[arg(long = "trips", value_name = "LOOP=N", value_parser = named_count)]
     pub trips: Vec<(String, u64)>,
+    /// Table of kernels that the program calls: their loops and their work (docs/kernels.md)
+    #[arg(long = "kernels", value_name = "FILE")]
+    pub kernels: Vec<PathBuf>,
 }
 
 /// A format that programs come in.
@@ -105,6 +109,7 @@ pub fn load(path: &Path, args: &ReadArgs, io: &mut Io) -> Result<Program, Failur
         Ok((mut module, weights)) => {
             let mut given = args.trips.iter();
             given.try_for_each(|(name, n_trips)| give_trips(&mut module, name, *n_trips))?;
+            own_kernels::describe(&mut module, &args.kernels)?;
             Ok(Program { module, source, weights })
         }
         Err(error) => Err(Failure::new(Some(source), error)),

@@ -119,6 +119,10 @@ pub(crate) fn custom_call(call: &Call, mut args: Vec<Value>) -> Result<Value> {
             | "MoveToHost"
             | "MoveToDevice"
             | "annotate_device_placement"
+            | "LayoutConstraint"
+            | "InspectSharding"
+            | "PinToDevice"
+            | "xla.megascale.provide_metadata"
     );
     let same = args.len() == 1 && args[0].has_shape(&call.view.instr.shape);
     if is_marker && same {

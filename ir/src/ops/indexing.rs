@@ -157,9 +157,10 @@ mod tests {
             rule(&body("o", "add")),
             "([a,b],[c,d,e],[c,d,b])->([a,b]) {a=100, b=16, c=4+, d=7+, e=1!}"
         );
+        // All devices but one start from zeros.
         assert_eq!(
             rule(&body("p", "add")),
-            "([a,b],[c,d,e],[c,d,b])->([a,b]) {a=100, b=16, c=4!, d=7!, e=1!}"
+            "([a,b],[c,d,e],[c,d,b])->([a,b]) {a=100, b=16, c=4+, d=7+, e=1!}"
         );
         assert_eq!(
             rule(&body("p", "max")),

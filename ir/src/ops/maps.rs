@@ -37,7 +37,8 @@ pub(crate) fn fallback(view: &View) -> Rule {
     Rule::replicated(&operands, &results)
 }
 
-fn operand_leaves<'a>(view: &View<'a>) -> Vec<&'a Shape> {
+/// The arrays of all operands, tuples taken apart.
+pub(crate) fn operand_leaves<'a>(view: &View<'a>) -> Vec<&'a Shape> {
     (0..view.n_operands()).flat_map(|index| view.operand(index).shape.leaves()).collect()
 }
 

@@ -5,7 +5,8 @@
 //!
 //! Three rules promise more than slicing the operands: a looked-up dimension of `gather`, an indexed
 //! dimension of `scatter` and an updated dimension of `dynamic-update-slice` may be split, and the op
-//! then has to subtract where the device's part starts and mask what falls outside.
+//! then has to subtract where the device's part starts and mask what falls outside. Where the look-ups of a
+//! `scatter` are split, one device starts from the array's own values ([`counted_once`]).
 
 pub mod collective;
 pub mod contract;
@@ -25,8 +26,8 @@ pub mod window;
 
 mod batch_norm;
 pub(crate) mod gather;
-mod maps;
-mod positions;
+pub(crate) mod maps;
+pub(crate) mod positions;
 mod read;
 pub(crate) mod reducer;
 pub(crate) mod scatter;
@@ -36,5 +37,6 @@ mod windowed;
 pub(crate) mod check;
 
 pub use reducer::reducer;
+pub use scatter::counted_once;
 
 pub(crate) use read::describe;

@@ -8,6 +8,7 @@ use crate::attr::Key;
 use crate::dtype::DType;
 use crate::eval::{control, source};
 use crate::fusion::FusionKind;
+use crate::kernels;
 use crate::opcode::{Arity, OpDef};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::Shape;
@@ -33,9 +34,9 @@ pub const CONSTANT: OpDef = idle(Arity::Exactly(0), |_| Ok(None), rule_constant,
 pub const IOTA: OpDef =
     idle(Arity::Exactly(0), infer_iota, |view| source(view, FactorKind::Pass), FusionKind::Free)
         .evaluated(source::iota);
-/// `custom-call`: whatever it does, it does it on whole arrays.
+/// `custom-call`: what its kernel's line says; else whatever it does, it does it on whole arrays.
 pub const CUSTOM_CALL: OpDef =
-    idle(Arity::AtLeast(0), infer_custom_call, rule_custom_call, FusionKind::Opaque)
+    OpDef::new(Arity::AtLeast(0), infer_custom_call, rule_custom_call, kernels::work, FusionKind::Opaque)
         .linear_in(linear::marker)
         .evaluated(control::custom_call);
 /// Transfers to and from elsewhere.
@@ -83,7 +84,10 @@ fn infer_custom_call(view: &View) -> Inferred {
 }
 
 fn rule_custom_call(view: &View) -> Rule {
-    if is_marker(view) { identity(view) } else { fallback(view) }
+    match is_marker(view) {
+        true => identity(view),
+        false => kernels::rule(view).unwrap_or_else(|| fallback(view)),
+    }
 }
 
 fn infer_get_dimension_size(view: &View) -> Inferred {

@@ -10,7 +10,7 @@ use crate::attr::Key;
 use crate::eval::gather as eval;
 use crate::fusion::{FusionKind, Touch};
 use crate::opcode::{Arity, OpDef};
-use crate::rule::{FactorKind, Rule, TensorMap};
+use crate::rule::{FactorKind, Reducer, Rule, TensorMap};
 use crate::shape::{ArrayShape, Shape};
 use crate::view::View;
 use crate::work::Work;
@@ -105,11 +105,16 @@ fn rule(view: &View) -> Rule {
     rule
 }
 
-/// Look-ups reduce if the combination is known and the array's own values are neutral in it.
+/// How the updates of a scatter combine with its array, where splitting the look-ups would count the array's
+/// own values several times: all devices but one start from neutral elements then.
+pub fn counted_once(view: &View, array: usize) -> Option<Reducer> {
+    common_reducer(view, Key::ToApply, view.n_operands() / 2)
+        .filter(|&reducer| !is_neutral(view, array, reducer))
+}
+
+/// Look-ups reduce if the combination is known.
 fn places(view: &View, rule: &mut Rule, lookup: &Lookup, array: &TensorMap, indices: &[i64]) -> TensorMap {
-    let n_arrays = view.n_operands() / 2;
-    let reducer = common_reducer(view, Key::ToApply, n_arrays)
-        .filter(|&reducer| (0..n_arrays).all(|index| is_neutral(view, index, reducer)));
+    let reducer = common_reducer(view, Key::ToApply, view.n_operands() / 2);
     let combine = reducer.map_or(FactorKind::Replicate, FactorKind::Reduce);
     let sizes = indices.iter().enumerate();
     sizes

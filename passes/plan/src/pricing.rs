@@ -68,8 +68,20 @@ pub fn compute_secs(cluster: &Cluster, local: &Local) -> f64 {
     match local.kernel {
         Kernel::Nothing => 0.0,
         Kernel::Matrix => product_secs(cluster, local),
-        Kernel::Fused | Kernel::Vector => cluster.accelerator.vector_secs(&local.work),
+        Kernel::Fused | Kernel::Vector => inner_products_secs(cluster, local) + vector_secs(cluster, local),
     }
+}
+
+/// Seconds of what a kernel of another kind does on the matrix units: attention, products of libraries.
+pub fn inner_products_secs(cluster: &Cluster, Local { work, dtype, .. }: &Local) -> f64 {
+    match work.products > 0.0 {
+        true => cluster.accelerator.shapeless_product_secs(work.products, matrix_dtype(*dtype)),
+        false => 0.0,
+    }
+}
+
+fn vector_secs(cluster: &Cluster, local: &Local) -> f64 {
+    cluster.accelerator.vector_secs(&local.work)
 }
 
 /// Products by the law of `phzc_cost::gemm`, which `phzc validate` holds against measurements.

@@ -72,7 +72,7 @@ pub fn products_secs(module: &Module, facts: &Facts, cluster: &Cluster, n_alike:
         let own = |(id, instr): (InstrId, &Instr)| {
             let own = &facts.comps[comp.index()][id.index()];
             let n_alike = if comp == module.entry { n_alike[id.index()] } else { 1.0 };
-            let flops = if own.kernel == Kernel::Matrix { own.work.flops } else { 0.0 };
+            let flops = if own.kernel == Kernel::Matrix { own.work.flops } else { own.work.products };
             n_alike * flops / pricing::products_per_sec(cluster, first_dtype(module, comp, instr))
         };
         facts.executions[comp.index()] * module.comp(comp).iter().map(own).sum::<f64>()

@@ -30,6 +30,7 @@ fn time_is_kernels_and_collectives() {
         flops,
         transcendentals,
         bytes,
+        ..phzc_ir::Work::default()
     });
     // Half of the sums each: both operands are read in half, the result is written whole.
     let dot = device.gemm_secs(&Gemm::new(4096.0, 4096.0, 2048.0), "bf16", Role::Write);

@@ -59,7 +59,7 @@ use liveness::Remade;
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Mesh, Module, Opcode, Result, notes};
+use phzc_ir::{Diagnostic, Key, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
@@ -297,17 +297,20 @@ fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
     }
 }
 
-/// One warning per opcode that has no rule of its own.
+/// One warning per opcode, or target of a custom call, that has no rule of its own.
 fn warn_fallbacks(module: &Module, graph: &Graph, cx: &mut Context) {
     let mut seen = indexmap::IndexSet::new();
     for (id, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.rule.is_fallback) {
         let Some(op) = graph.opcode(module, id as u32) else { continue };
-        if seen.insert(op) {
-            let instr = module.comp(node.comp).instr(node.instr);
-            let warning = Diagnostic::warning(format!(
-                "`{}` has no rule of its own; its tensors stay whole on every device",
-                op.as_str()
-            ));
+        let instr = module.comp(node.comp).instr(node.instr);
+        let target = instr.word(Key::CustomCallTarget).filter(|_| op == Opcode::CustomCall);
+        if seen.insert((op, target)) {
+            let whole = "has no rule of its own; its tensors stay whole on every device";
+            let warning = match target {
+                Some(target) => Diagnostic::warning(format!("the kernel `{target}` {whole}"))
+                    .help("say how it splits: `--kernels my.toml`, docs/kernels.md"),
+                None => Diagnostic::warning(format!("`{}` {whole}", op.as_str())),
+            };
             cx.warnings.push(warning.at(instr.span));
         }
     }

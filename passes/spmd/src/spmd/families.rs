@@ -52,16 +52,34 @@ impl Lowerer<'_> {
             let dim = dim as i64;
             *span = span.take().filter(|_| looked_up.contains(&dim) && indexed.contains(&dim));
         }
+        let mut operands = self.counted_once(op, operands);
         if spans.iter().all(Option::is_none) {
-            return self.plain(op, operands, shape);
+            return self.plain(op, &operands, shape);
         }
         let at = operands.len() / 2;
         let global = global_dims(&op.view, 0);
-        let mut operands = operands.to_vec();
         operands[at] = lookups::scatter_indices(self.build(), op.view.instr, operands[at], &global, &spans);
         let made = self.plain(op, &operands, shape);
         self.without_promises(made);
         made
+    }
+
+    /// The operands of a scatter whose look-ups are split: one device starts from the arrays' own values.
+    fn counted_once(&mut self, op: &Op, operands: &[InstrId]) -> Vec<InstrId> {
+        let n_arrays = operands.len() / 2;
+        let reduces = |factor: u32| matches!(op.rule.factors[factor as usize].kind, FactorKind::Reduce(_));
+        let spans = spans(op, &op.rule.operands[n_arrays], reduces);
+        let axes: Vec<usize> = spans.into_iter().flatten().flat_map(|span| span.axes).collect();
+        let mut operands = operands.to_vec();
+        if axes.is_empty() {
+            return operands;
+        }
+        for (at, operand) in operands.iter_mut().enumerate().take(n_arrays) {
+            if let Some(reducer) = phzc_ir::ops::counted_once(&op.view, at) {
+                *operand = lookups::on_first(self.build(), *operand, &axes, reducer);
+            }
+        }
+        operands
     }
 
     /// Indices that were moved are no longer sorted, nor unique outside of the array.

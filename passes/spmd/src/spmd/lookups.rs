@@ -6,7 +6,7 @@
 
 use super::build::Builder;
 use phzc_ir::attr::{PadDim, SliceDim};
-use phzc_ir::{Attr, DType, Dims, Instr, InstrId, Key, Opcode, Value};
+use phzc_ir::{Attr, DType, Dims, Instr, InstrId, Key, Opcode, Reducer, Value};
 
 /// A split dimension of the array that is looked up in.
 #[derive(Clone, Debug)]
@@ -149,6 +149,23 @@ pub fn masked(build: &mut Builder, instr: &Instr, gathered: InstrId, mask: Instr
     let zero = build.constant(dtype, zero(dtype));
     let zeros = build.broadcast(zero, &dims, &[]);
     build.array(Opcode::Select, &[mask, gathered, zeros], (dtype, &dims), Vec::new())
+}
+
+/// The value on the first device along these axes, elements that change nothing on the others.
+pub fn on_first(build: &mut Builder, value: InstrId, axes: &[usize], reducer: Reducer) -> InstrId {
+    let (dims, dtype) = (build.dims(value), build.dtype(value));
+    let (place, first) = (build.offset(axes, 1), build.int(DType::S32, 0));
+    let is_first = build.compare(place, first, "EQ");
+    let mask = build.broadcast(is_first, &dims, &[]);
+    let neutral = match (reducer, dtype.class()) {
+        (Reducer::Mul, phzc_ir::dtype::Class::Complex) => "(1, 0)",
+        (Reducer::Mul, phzc_ir::dtype::Class::Bool) => "true",
+        (Reducer::Mul, _) => "1",
+        _ => zero(dtype),
+    };
+    let neutral = build.constant(dtype, neutral);
+    let neutral = build.broadcast(neutral, &dims, &[]);
+    build.array(Opcode::Select, &[mask, value, neutral], (dtype, &dims), Vec::new())
 }
 
 fn zero(dtype: DType) -> &'static str {

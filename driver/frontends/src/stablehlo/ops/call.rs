@@ -47,10 +47,40 @@ pub(super) fn custom_call<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &
         _ => None,
     };
     attrs.extend(version.map(|version| attr(Key::ApiVersion, Value::Word(version.into()))));
-    if let Some(Attr::Str(config)) = op.attr(&["backend_config"]).filter(|config| config.word() != Some("")) {
-        attrs.push(attr(Key::BackendConfig, Value::Raw(format!("\"{config}\"").into())));
+    let configs = ["backend_config", "mhlo.backend_config"].iter().filter_map(|key| op.attr(&[key]));
+    attrs.extend(configs.filter_map(config).next());
+    if let Some(Attr::Text(rule)) = op.attr(&["sdy.sharding_rule"]) {
+        let rule = format!("\"#sdy.op_sharding_rule<{rule}>\"");
+        let notes = vec![("xla.sdy.sharding_rule".into(), rule.into())];
+        attrs.push(attr(Key::FrontendAttributes, Value::Notes(notes)));
     }
     cx.emit_all(op, Opcode::CustomCall, operands, attrs)
+}
+
+/// The configuration of a call: text, or `{name = 1 : i64, …}`.
+fn config(given: &Attr) -> Option<phzc_ir::Attr> {
+    let text = match given {
+        Attr::Str("") => return None,
+        Attr::Str(text) => format!("\"{text}\""),
+        Attr::Fields(fields) => {
+            let fields =
+                fields.iter().filter_map(|(name, value)| Some(format!("{name} = {}", plain(value)?)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+        _ => return None,
+    };
+    Some(attr(Key::BackendConfig, Value::Raw(text.into())))
+}
+
+/// A number or a word of a configuration; lists and the like are left out.
+fn plain(value: &Attr) -> Option<String> {
+    match value {
+        Attr::Bool(value) => Some(value.to_string()),
+        Attr::Int(value) => Some(format!("{value} : i64")),
+        Attr::Str(text) => Some(format!("\"{text}\"")),
+        Attr::Word(word) => Some((*word).to_owned()),
+        _ => None,
+    }
 }
 
 /// `sdy.sharding_constraint %x <@mesh, [{"x"}, {}]>`: XLA's call of the same meaning.

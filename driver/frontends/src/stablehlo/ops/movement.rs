@@ -1,14 +1,15 @@
 //! The same elements elsewhere.
 
-use crate::stablehlo::ast::{Attr, Op};
+use crate::stablehlo::ast::{Attr, Ints, Op};
 use crate::stablehlo::lower::{Lowerer, Made, attr, ints, result};
 use phzc_ir::attr::{PadDim, SliceDim};
-use phzc_ir::{InstrId, Key, Opcode, Result, Shape, Value};
+use phzc_ir::{ArrayShape, InstrId, Key, Opcode, Result, Shape, Value};
 
 /// `broadcast_in_dim %x, dims = [1]`: operand dimension `d` becomes dimension `dims[d]`, one of size 1 is
 /// repeated.
 ///
-/// As in XLA: only dimensions of size 1 added is a reshape; ones that are repeated are dropped before.
+/// As in XLA: only dimensions of size 1 added is a reshape; ones that are repeated are dropped before. HLO
+/// keeps the order of dimensions, so one that changes is a transpose before.
 pub(super) fn broadcast_in_dim<'a>(
     cx: &mut Lowerer<'a, '_>,
     op: &Op<'a>,
@@ -16,6 +17,7 @@ pub(super) fn broadcast_in_dim<'a>(
 ) -> Result<Made> {
     let (from, to) = (cx.array(op, operands, 0)?, result(op, 0)?);
     let dims = op.ints(&["dims", "broadcast_dimensions"])?;
+    let (x, from, dims) = in_order(cx, operands[0], from, dims)?;
     let fits = dims.len() == from.rank()
         && dims.windows(2).all(|pair| pair[0] < pair[1])
         && dims.iter().zip(&from.dims).all(|(&dim, &size)| {
@@ -25,25 +27,46 @@ pub(super) fn broadcast_in_dim<'a>(
                 .is_some_and(|&out| size == out || size == 1)
         });
     if !fits || from.dtype != to.dtype {
-        return Err(op.error(
-            "`broadcast_in_dim` needs an increasing list of the operand's places, of its sizes or 1",
-        ));
+        return Err(
+            op.error("`broadcast_in_dim` needs a list of the operand's places, each once, of its sizes or 1")
+        );
     }
     if from.dims == to.dims {
-        return Ok(Made::One(operands[0]));
+        return Ok(Made::One(x));
     }
     if from.n_elements() == to.n_elements() && !from.dims.is_empty() {
-        return cx.emit(op, Opcode::Reshape, &operands[..1], Vec::new());
+        return cx.emit(op, Opcode::Reshape, &[x], Vec::new());
     }
     let kept: Vec<usize> =
         (0..dims.len()).filter(|&dim| from.dims[dim] == to.dims[dims[dim] as usize]).collect();
-    let mut x = operands[0];
+    let mut x = x;
     if kept.len() < dims.len() {
         let sizes: Vec<i64> = kept.iter().map(|&dim| from.dims[dim]).collect();
         x = cx.b.try_shaped(Opcode::Reshape, &[x], Shape::array(from.dtype, &sizes), Vec::new())?;
     }
     let places = ints(Key::Dimensions, kept.iter().map(|&dim| dims[dim]));
     cx.emit(op, Opcode::Broadcast, &[x], vec![places])
+}
+
+/// The operand with its dimensions in the order of their places in the result.
+fn in_order(
+    cx: &mut Lowerer,
+    x: InstrId,
+    mut from: ArrayShape,
+    mut dims: Ints,
+) -> Result<(InstrId, ArrayShape, Ints)> {
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    order.sort_by_key(|&at| dims[at]);
+    if order.is_sorted() || dims.len() != from.rank() {
+        return Ok((x, from, dims));
+    }
+    let sizes: Vec<i64> = order.iter().map(|&at| from.dims[at]).collect();
+    let sorted = Shape::array(from.dtype, &sizes);
+    let order = ints(Key::Dimensions, order.iter().map(|&at| at as i64));
+    let x = cx.b.try_shaped(Opcode::Transpose, &[x], sorted, vec![order])?;
+    from.dims = sizes.into_iter().collect();
+    dims.sort_unstable();
+    Ok((x, from, dims))
 }
 
 /// `broadcast %x, sizes = [2]`: new dimensions in front.

@@ -65,6 +65,23 @@ fn indices_of_a_part_promise_neither_order_nor_that_they_differ() {
 }
 
 #[test]
+fn look_ups_that_are_split_count_an_array_s_own_values_once() {
+    for apply in ["add", "multiply"] {
+        let text = format!(
+            "combine {{ p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] {apply}(p, q) }}
+            ENTRY e {{
+            t = f32[16,32] parameter(0), sharding={WHOLE}
+            i = s32[8,1] parameter(1), sharding={ROWS_X}
+            u = f32[8,32] parameter(2), sharding={ROWS_X}
+            ROOT s = f32[16,32] scatter(t, i, u), update_window_dims={{1}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=combine, sharding={WHOLE}
+            }}"
+        );
+        joined(&text);
+        assert!(lowered(&text).contains("all-reduce("), "{}", lowered(&text));
+    }
+}
+
+#[test]
 fn updates_of_one_row_and_of_several_reach_the_devices_that_hold_them() {
     for (rows, columns) in [(1, 1), (3, 1), (3, 5)] {
         let text = format!(
