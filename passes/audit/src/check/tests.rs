@@ -91,21 +91,34 @@ fn a_program_that_does_not_fit_says_by_how_much() {
 
 #[test]
 fn what_is_probably_not_meant_is_a_warning() {
-    let text = |dtype: &str, product: &str, read: &str| {
-        format!(
+    let said = |layout: &str, read: &str| {
+        let text = format!(
             "ENTRY e {{
-             x = {dtype}[6,8] parameter(0), sharding={{replicated}}
-             w = {dtype}[8,8] parameter(1), sharding={{replicated}}
-             unread = f32[4] parameter(2), sharding={{replicated}}
-             read = f32[4] negate({read}), sharding={{replicated}}
-             h = {dtype}[6,8] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{{product}}}
-             ROOT out = (f32[4], {dtype}[6,8]) tuple(read, h), sharding={{{{replicated}}, {{{product}}}}}
+             x = f32[6,8] parameter(0), sharding={{replicated}}
+             w = f32[8,8] parameter(1), sharding={{{layout}}}
+             bias = f32[4] parameter(2), sharding={{replicated}}
+             read = f32[4] {read}, sharding={{replicated}}
+             h = f32[6,8] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{{layout}}}
+             ROOT out = (f32[4], f32[6,8]) tuple(read, h), sharding={{{{replicated}}, {{{layout}}}}}
              }}"
-        )
+        );
+        run_on("auto", PLANNED, &text)
     };
-    let whole = text("f32", "replicated", "unread");
-    assert_snapshot!(run_on("auto", PLANNED, &whole), @"");
-    assert_snapshot!(run_on("auto", PLANNED, &text("f32", "devices=[1,2]<=[2]", "unread")), @"");
-    let one = text("f32", "devices=[1,2]<=[2]", "unread").replace("negate(unread)", "constant({1,2,3,4})");
-    assert_snapshot!(run_on("auto", PLANNED, &one), @"");
+    let columns = "devices=[1,2]<=[2]";
+    assert_snapshot!(said(columns, "negate(bias)"), @"ok");
+    assert_snapshot!(said(columns, "constant({1,2,3,4})"), @"warning: 1 input is never read: `bias`; lower the program without what it does not use (`keep_unused=False` in JAX)");
+    assert_snapshot!(said("replicated", "negate(bias)"), @"warning: all 2 devices of stage 0 compute the same products; choose a batch, or widths, that the number of devices divides; or fewer devices");
+}
+
+#[test]
+fn products_in_floats_that_the_device_lacks_are_a_warning() {
+    let said = |cluster: &str| {
+        let text = "ENTRY e { x = bf16[8,8] parameter(0)
+            ROOT h = bf16[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+        let (module, cluster) = (parse(text).expect("legal"), Cluster::named(cluster).expect("known"));
+        let found = advice::advice(&module, &derive(&module).expect("legal"), &cluster);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert_snapshot!(said("v100-16-8"), @"`v100-16` has no units for bf16: 1 product is priced in wider floats; lower the program in floats that the device has units for");
+    assert_snapshot!(said("a100-8"), @"");
 }

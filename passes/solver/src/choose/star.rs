@@ -1,7 +1,7 @@
 //! A cost that one maker and several readers share: the maker's value is brought once to each place that a
 //! reader wants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most readers of one star: sets of readers are enumerated.
@@ -179,18 +179,19 @@ impl Form {
     fn at(&self, mut place: Vec<Vec<u16>>) -> Form {
         let homes = numbered(&mut place[..1]);
         let wanted = numbered(&mut place[1..]);
-        let pick = |costs: &[f64]| {
-            let row = |&home: &u16| wanted.iter().map(move |&at| (home, at));
-            let at = |(home, at): (u16, u16)| self.row(costs, usize::from(home))[usize::from(at)];
-            homes.iter().flat_map(row).map(at).collect()
-        };
         Form {
             n_wanted: wanted.len(),
-            home: homes.iter().map(|&home| self.home[usize::from(home)]).collect(),
-            each: pick(&self.each),
-            only: pick(&self.only),
+            home: homes.iter().map(|&home| self.home[home]).collect(),
+            each: self.among(&self.each, &homes, &wanted),
+            only: self.among(&self.only, &homes, &wanted),
             place,
         }
+    }
+
+    /// What bringing the value from some places to some costs, place after place.
+    fn among(&self, costs: &[f64], homes: &[usize], wanted: &[usize]) -> Vec<f64> {
+        let row = |&home: &usize| wanted.iter().map(move |&at| costs[home * self.n_wanted + at]);
+        homes.iter().flat_map(row).collect()
     }
 
     /// The form with other costs.
@@ -238,14 +239,13 @@ impl Parts {
 }
 
 /// Numbers the places of some members anew, without gaps; returns what they were called.
-fn numbered(place: &mut [Vec<u16>]) -> Vec<u16> {
-    let mut used: Vec<u16> = place.iter().flatten().copied().collect();
-    used.sort_unstable();
-    used.dedup();
+fn numbered(place: &mut [Vec<u16>]) -> Vec<usize> {
+    let used: BTreeSet<u16> = place.iter().flatten().copied().collect();
+    let used: Vec<u16> = used.into_iter().collect();
     for place in place.iter_mut().flatten() {
         *place = used.partition_point(|used| used < place) as u16;
     }
-    used
+    used.into_iter().map(usize::from).collect()
 }
 
 /// How many minima are taken side by side: as many as a vector of the processor holds, twice.

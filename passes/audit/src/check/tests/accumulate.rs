@@ -143,7 +143,8 @@ fn state_that_only_the_update_reads_is_no_data() {
             ("half = f32[] constant(0.5)", "fwd"),
             ("c = f32[4] broadcast(half), dimensions={}", "fwd"),
             ("f = f32[4] multiply(e, c)", phase),
-            ("v = f32[4] add(f, g)", "upd"),
+            ("fw = f32[4] add(f, w)", phase),
+            ("v = f32[4] add(fw, g)", "upd"),
             ("ROOT t = (f32[4]) tuple(v)", "upd"),
         ]
     };
