@@ -219,11 +219,13 @@ impl Peaks {
         found.unwrap_or(self.f32)
     }
 
-    /// Whether the device has units for 16-bit floats of a dtype; all others count as there.
+    /// Whether the device has units for narrow floats of a dtype; all other numbers count as there.
     pub fn is_native(&self, dtype_key: &str) -> bool {
         match dtype_key {
             "bf16" => self.bf16.is_some(),
             "f16" => self.f16.is_some(),
+            key if key.starts_with("f8") => self.f8.is_some(),
+            key if key.starts_with("f4") => self.f4.is_some(),
             _ => true,
         }
     }

@@ -54,21 +54,25 @@ pub(crate) fn emit(
             Ok(Emitted::Files(modules.chain([manifest]).collect()))
         }
         (Emit::Trace, Some((facts, priced))) => Ok(Emitted::Text(report::trace(priced, facts, cluster))),
-        (_, Some((facts, _))) if remarks::is_priced(module) => {
+        // What was completed to be priced has facts of its own.
+        (_, Some((facts, Cow::Borrowed(_)))) if remarks::is_priced(module) => {
             Ok(Emitted::Text(remarks::with_facts(module, facts, cluster)))
         }
         _ => Ok(Emitted::Text(remarks::text(module, cluster)?)),
     }
 }
 
-/// Errors, before any work is done, if there is nowhere to write several files to.
+/// Errors, before any work is done, if there is nowhere to write to.
 pub(crate) fn check(args: &Args) -> Result<(), Failure> {
-    if args.emit == Emit::Stages && directory(args).is_none() {
-        let error =
-            Diagnostic::error("`--emit stages` writes several files, but there is no directory for them");
-        return Err(Failure { code: 2, ..error.help("add `-o DIR`").into() });
+    match (args.emit, directory(args)) {
+        (Emit::Stages, None) => {
+            let error =
+                Diagnostic::error("`--emit stages` writes several files, but there is no directory for them");
+            Err(Failure { code: 2, ..error.help("add `-o DIR`").into() })
+        }
+        (Emit::Stages, Some(_)) | (_, None) => Ok(()),
+        (_, Some(path)) => files::check_parent(path).map_err(Failure::from),
     }
-    Ok(())
 }
 
 fn directory(args: &Args) -> Option<&Path> {

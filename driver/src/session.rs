@@ -75,7 +75,8 @@ fn compile(
     let warnings = render(Some(source), &cx.warnings, io.color);
     say(args, io, &warnings);
     let secs_per_pass = ran?;
-    let priced = priced(args, pipeline, &module, &cluster)?;
+    let (priced, said) = priced(args, pipeline, &module, &cluster)?;
+    say(args, io, &render(Some(source), said.as_slice(), io.color));
     if let Some((facts, priced)) = &priced {
         let plan = report::plan_of(priced, facts, &cluster);
         let json = report::to_json(&plan);
@@ -92,24 +93,32 @@ fn compile(
     emit::emit(args, &module, priced.as_ref(), &cluster)
 }
 
-/// The program as it is priced, with its facts: if it has a plan or is partitioned, or if `estimate`,
-/// `--plan` or a trace ask for figures. What is written stays the user's.
+/// A program as it is priced, and its facts.
+type Priced<'m> = (Facts, Cow<'m, Module>);
+
+/// The program as it is priced, if it has a plan or is partitioned, or if `estimate`, `--plan` or a trace ask
+/// for figures; with what `estimate` has not yet said of that. What is written stays the user's.
 fn priced<'m>(
     args: &Args,
     pipeline: &Pipeline,
     module: &'m Module,
     cluster: &Cluster,
-) -> phzc_ir::Result<Option<(Facts, Cow<'m, Module>)>> {
-    let is_asked = args.plan.is_some()
-        || args.emit == Emit::Trace
-        || pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name)
-        || partitioned(module).is_some();
-    let priced = match is_planned(module) {
-        true => Cow::Borrowed(module),
-        false if is_asked => Cow::Owned(estimate::priced(module, cluster)?.0),
-        false => return Ok(None),
+) -> phzc_ir::Result<(Option<Priced<'m>>, Option<Diagnostic>)> {
+    let is_estimated = pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
+    let partitioned = partitioned(module);
+    let is_asked = args.plan.is_some() || args.emit == Emit::Trace || is_estimated || partitioned.is_some();
+    let (priced, said) = match is_planned(module) {
+        true => (Cow::Borrowed(module), None),
+        false if is_asked => {
+            partitioned.map(|it| it.fits(module, cluster)).transpose()?;
+            let (priced, said) = estimate::priced(module, cluster)?;
+            (Cow::Owned(priced), said.filter(|_| !is_estimated))
+        }
+        false => return Ok((None, None)),
     };
-    Ok(Some((derive(&priced)?, priced)))
+    let facts = derive(&priced)?;
+    facts.header.fits(cluster)?;
+    Ok((Some((facts, priced)), said))
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.

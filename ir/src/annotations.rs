@@ -8,6 +8,7 @@ use crate::module::{Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
 use crate::sharding::{LastDims, Sharding, Tiling, TilingKind};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// The target of a call that constrains a value's sharding.
 pub const CONSTRAINT: &str = "Sharding";
@@ -82,7 +83,8 @@ pub fn drop_shardings(module: &mut Module, is_meant: impl Fn(&Instr) -> bool) ->
             instr.attrs.retain(|attr| attr.key != Key::Sharding);
             instr.remove_note(SHARDY);
         }
-        bypass(comp, |instr| (is_constraint(instr) || is_result_mark(instr)) && is_meant(instr));
+        let is_mark = |instr: &Instr| is_constraint(instr) || is_result_mark(instr);
+        bypass(comp, |instr| is_mark(instr) && is_meant(instr) && !instr.sharding().is_some_and(is_manual));
     }
     n_dropped
 }
@@ -140,7 +142,8 @@ fn is_result_mark(instr: &Instr) -> bool {
 
 /// Makes the readers of the instructions that are `out` read their operands, and takes them out.
 fn bypass(comp: &mut Computation, out: impl Fn(&Instr) -> bool) -> bool {
-    let keep: Vec<bool> = comp.instrs.iter().map(|instr| !is_out(comp, instr, &out)).collect();
+    let waited_for = comp.instrs.iter().flat_map(|instr| comp.control_predecessors(instr)).collect();
+    let keep: Vec<bool> = comp.instrs.iter().map(|instr| !is_out(comp, instr, &waited_for, &out)).collect();
     if keep.iter().all(|&keep| keep) {
         return false;
     }
@@ -158,11 +161,17 @@ fn bypass(comp: &mut Computation, out: impl Fn(&Instr) -> bool) -> bool {
 }
 
 /// Whether an instruction can go: its operand has its shape, and nothing waits for it by name.
-fn is_out(comp: &Computation, instr: &Instr, out: impl Fn(&Instr) -> bool) -> bool {
+fn is_out(
+    comp: &Computation,
+    instr: &Instr,
+    waited_for: &BTreeSet<&str>,
+    out: impl Fn(&Instr) -> bool,
+) -> bool {
     let is_alike = |id: &InstrId| comp.instr(*id).shape.same_type(&instr.shape);
     out(instr)
         && instr.operands.first().is_some_and(is_alike)
         && instr.attr(Key::ControlPredecessors).is_none()
+        && !waited_for.contains(&*instr.name)
 }
 
 #[cfg(test)]
@@ -201,6 +210,12 @@ mod tests {
         assert_eq!(without_idle("", &split), ["k*()", "c*(k)", "y(c)"]);
         let root = KEY.replace("ROOT y", "y").replace("c =", "ROOT c =");
         assert_eq!(without_idle("", &root), ["k()", "y(k)"]);
+    }
+
+    #[test]
+    fn what_another_instruction_waits_for_stays() {
+        let waited = KEY.replace("negate(c)", "negate(k), control-predecessors={c}");
+        assert_eq!(without_idle("", &waited), ["k()", "c*(k)", "y(k)"]);
     }
 
     #[test]

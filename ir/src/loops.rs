@@ -6,7 +6,7 @@ use crate::module::{CompId, Instr, InstrId, Module};
 use crate::nearest;
 use crate::notes;
 use crate::opcode::Opcode;
-use crate::trip::trip_count;
+use crate::trip::{own_trip_count, trip_count};
 
 /// The loops that the entry reaches and whose trip count nobody says, in program order.
 pub fn unknown_loops(module: &Module) -> Vec<(CompId, InstrId)> {
@@ -63,17 +63,37 @@ fn after<'t>(text: &'t str, key: &str, ends: &[char]) -> Option<&'t str> {
 /// Notes how often a loop runs. A name that inlining has made, `call.loop`, means the loop of its last part.
 ///
 /// # Errors
-/// When no loop has the name.
+/// When no loop has the name, the program itself says another count, or the count is 0.
 pub fn give_trips(module: &mut Module, name: &str, n_trips: u64) -> Result<()> {
     let is_loop = |instr: &&mut Instr| instr.op == Opcode::While;
     let own = |loop_name: &str| loop_name == name || name.ends_with(&format!(".{loop_name}"));
     let longest = loop_names(module).into_iter().filter(|it| own(it)).max_by_key(String::len);
     let Some(longest) = longest else { return Err(no_loop(module, name)) };
+    refuse_count(module, &longest, n_trips)?;
     let instrs = module.comps.iter_mut().flat_map(|comp| &mut comp.instrs).filter(is_loop);
     for instr in instrs.filter(|instr| *instr.name == *longest) {
         instr.set_note(notes::TRIPS, &n_trips.to_string());
     }
     Ok(())
+}
+
+/// Errors where a loop cannot run so often.
+fn refuse_count(module: &Module, name: &str, n_trips: u64) -> Result<()> {
+    let comps = (0..module.comps.len()).map(CompId::new);
+    let loops = comps.flat_map(|comp| module.comp(comp).iter().map(move |(id, instr)| (comp, id, instr)));
+    let mut own = loops
+        .filter(|(_, _, instr)| instr.op == Opcode::While && *instr.name == *name)
+        .filter_map(|(comp, id, instr)| Some((own_trip_count(module, comp, id)?, instr)));
+    match own.find(|(known, _)| *known != n_trips) {
+        Some((known, instr)) => {
+            let message = format!("`{name}` runs {}, as the program says", counted(known as usize, "time"));
+            Err(Diagnostic::error(message).at(instr.span).help("leave its `--trips` out"))
+        }
+        None if n_trips == 0 => {
+            Err(Diagnostic::error(format!("`{name}` must run once at least to have a price")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn loop_names(module: &Module) -> Vec<String> {
@@ -127,6 +147,16 @@ mod tests {
             assert_eq!(trip_count(&module, module.entry, module.entry().root), Some(7));
             assert!(unknown_loops(&module).is_empty());
         }
+    }
+
+    #[test]
+    fn a_count_that_the_program_says_is_not_contradicted() {
+        let mut known = module("backend_config={\"known_trip_count\":{\"n\":\"12\"}}");
+        assert_eq!(give_trips(&mut known, "rollout.3", 12), Ok(()));
+        let error = give_trips(&mut known, "rollout.3", 7).expect_err("another count").to_string();
+        assert_eq!(error, "`rollout.3` runs 12 times, as the program says; leave its `--trips` out");
+        let error = give_trips(&mut module("metadata={}"), "rollout.3", 0).expect_err("no count").to_string();
+        assert_eq!(error, "`rollout.3` must run once at least to have a price");
     }
 
     #[test]

@@ -8,18 +8,25 @@ use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
 use crate::ops::literal::scalar_int;
 use crate::shape::Shape;
-use noted::noted_trips;
+use noted::{given_trips, noted_trips};
 
 /// Instructions that are looked at before a loop counts as unknown.
 const MAX_STEPS: u32 = 1000;
 
-/// How often the loop's body runs, if that can be told.
-///
-/// What the user gave, then `backend_config`'s `known_trip_count`, is taken at its word. Otherwise the
-/// condition must compare an element of the loop's state, to which the body adds a constant, with a
-/// constant (or with an element that the body leaves alone). A start that the enclosing computation is passed
-/// from outside is taken as 0, which is what loops over a range start from.
+/// How often the loop's body runs, if that can be told: what the program says, or else the user
+/// (`--trips`). For prices: what changes a program goes by [`own_trip_count`].
 pub fn trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
+    let given = || given_trips(module.comp(comp).instr(id));
+    own_trip_count(module, comp, id).or_else(given)
+}
+
+/// How often the loop's body runs, by the program alone.
+///
+/// `backend_config`'s `known_trip_count` is taken at its word. Otherwise the condition must compare an
+/// element of the loop's state, to which the body adds a constant, with a constant (or with an element that
+/// the body leaves alone). A start that the enclosing computation is passed from outside is taken as 0, which
+/// is what loops over a range start from.
+pub fn own_trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
     let comp = module.comp(comp);
     let instr = comp.instr(id);
     if instr.op != Opcode::While {

@@ -16,16 +16,27 @@ fn protobuf(name: &'static str, says: &'static str, bytes: &[u8]) -> Case {
     Case { input: Input::Bytes(bytes.to_vec()), ..text(name, says, "") }
 }
 
+/// Tables of kernels that are none.
+fn kernels() -> [Case; 3] {
+    [
+        command("missing kernel table", 1, "no such file", &["--kernels", "none.toml"]),
+        command("directory as kernel table", 1, "is a directory", &["--kernels", "."]),
+        command("program as kernel table", 1, "expected", &["--kernels", "input"]),
+    ]
+}
+
 /// Everything that must fail.
 pub fn bad() -> Vec<Case> {
+    kernels().into_iter().chain(programs()).collect()
+}
+
+/// Programs that are none.
+fn programs() -> Vec<Case> {
     let deep_tuple = format!("%0 = stablehlo.custom_call @f() : () -> {}", "tuple<".repeat(DEEP));
     let deep_list = format!("%0 = stablehlo.transpose %a, dims = {}", "[".repeat(DEEP));
     let deep_region = "\"stablehlo.case\"(%a) ({ ".repeat(DEEP);
     let recursive = "module { func.func @main() { call @main() : () -> () return } }";
     vec![
-        command("missing kernel table", 1, "no such file", &["--kernels", "none.toml"]),
-        command("directory as kernel table", 1, "is a directory", &["--kernels", "."]),
-        command("program as kernel table", 1, "expected", &["--kernels", "input"]),
         text("stablehlo cut off", "expected", "module @m {\n  func.func @main("),
         text("stablehlo without functions", "no function `@main`", "module {\n}\n"),
         text("stablehlo that calls itself", "`@main` calls itself", recursive),

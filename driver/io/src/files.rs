@@ -15,6 +15,21 @@ pub const MAX_ARRAY_BYTES: u64 = 16 << 30;
 /// No cluster file is larger.
 pub const MAX_CLUSTER_BYTES: u64 = 1 << 20;
 
+/// Whether a file can be made: its directory must be there.
+///
+/// # Errors
+/// When it is not, before the work whose result it is to hold.
+pub fn check_parent(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+            let error =
+                Diagnostic::error(format!("cannot write `{}`: there is no such directory", path.display()));
+            Err(error.help(format!("make `{}` first", parent.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads a text file of at most `limit` bytes, unpacked if it is gzipped.
 pub fn read(path: &Path, limit: u64) -> Result<String> {
     text(read_unpacked(path, limit)?, &format!("`{}`", path.display()), limit)

@@ -4,12 +4,13 @@ use crate::attr::{Key, Value};
 use crate::module::Instr;
 use crate::notes;
 
-/// What the text says: the user's count, then XLA's, `{"known_trip_count":{"n":"12"}}`, bare or in a quoted
-/// string.
+/// What the user says, for prices alone.
+pub fn given_trips(instr: &Instr) -> Option<u64> {
+    instr.note(notes::TRIPS).and_then(|text| text.parse().ok())
+}
+
+/// What XLA says: `{"known_trip_count":{"n":"12"}}`, bare or in a quoted string.
 pub fn noted_trips(instr: &Instr) -> Option<u64> {
-    if let Some(given) = instr.note(notes::TRIPS).and_then(|text| text.parse().ok()) {
-        return Some(given);
-    }
     let (Value::Raw(text) | Value::Str(text)) = instr.attr(Key::BackendConfig)? else { return None };
     let (_, rest) = text.split_once("known_trip_count")?;
     let (_, rest) = rest.split_once('{')?;

@@ -28,7 +28,7 @@ mod tests;
 use memory::GroupPeak;
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, Severity, counted};
+use phzc_ir::{Diagnostic, Module, Result, Severity};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::{
@@ -115,17 +115,13 @@ fn as_it_stands(module: &Module, cluster: &Cluster) -> Result<Option<Diagnostic>
     let mut flat = module.clone();
     inline::flatten(&mut flat)?;
     let short = fits(&flat, &derive(&flat)?, cluster).err();
-    Ok(short.map(|error| Diagnostic { severity: Severity::Warning, ..error }))
+    let help = "partition it for more devices or a smaller batch, or plan the program as it was before";
+    Ok(short.map(|error| Diagnostic { severity: Severity::Warning, ..error.help(help) }))
 }
 
 /// Whether every stage's devices have the memory that they need.
 fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
-    let n_needed = facts.header.n_devices();
-    if n_needed > cluster.n_devices() {
-        let needed = counted(n_needed, "device");
-        let message = format!("the plan is for {needed}, `{}` has {}", cluster.name, cluster.n_devices());
-        return Err(Diagnostic::error(message).help("plan again for this cluster"));
-    }
+    facts.header.fits(cluster)?;
     let (groups, limit_bytes) = (memory::replay(module, facts, cluster), cluster.accelerator.usable_bytes());
     match groups.iter().position(|group| group.peak_bytes > limit_bytes) {
         Some(group) => Err(too_large(module, facts, &groups[group], group, cluster)),

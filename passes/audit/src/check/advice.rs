@@ -5,20 +5,26 @@ use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
 use phzc_ir::flops::is_contraction;
 use phzc_ir::{CompId, Diagnostic, Instr, Module, Opcode, counted};
-use phzc_plan::derive::{Facts, InstrFacts, known, planned_comps};
+use phzc_plan::derive::{Facts, InstrFacts, is_planned, known, planned_comps};
+use std::collections::BTreeMap;
 
-/// A product of the program, and what is known of it.
-type Product<'a> = (&'a Instr, &'a InstrFacts);
+/// A product of the program.
+struct Product<'a> {
+    instr: &'a Instr,
+    own: &'a InstrFacts,
+    /// What it multiplies.
+    dtype: &'static str,
+}
 
 /// Of more inputs than these, only the number is said.
 const MAX_NAMED: usize = 4;
 
-/// The warnings, none twice.
+/// The warnings.
 pub(super) fn advice(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<Diagnostic> {
     let products: Vec<Product> =
         planned_comps(module).into_iter().flat_map(|comp| products(module, facts, comp)).collect();
-    let n_stages = facts.header.meshes.len();
-    let whole = (0..n_stages).filter_map(|stage| whole(facts, &products, stage));
+    let planned_stages = if is_planned(module) { facts.header.meshes.len() } else { 0 };
+    let whole = (0..planned_stages).filter_map(|stage| whole(facts, &products, stage));
     missing_units(&products, cluster).into_iter().chain(unread(module)).chain(whole).collect()
 }
 
@@ -28,24 +34,26 @@ fn products<'a>(
     comp: CompId,
 ) -> impl Iterator<Item = Product<'a>> + use<'a> {
     let all = module.comp(comp).instrs.iter().zip(&facts.comps[comp.index()]);
-    all.filter(|(instr, _)| is_contraction(instr.op))
+    let product = move |(instr, own): (&'a Instr, &'a InstrFacts)| {
+        let first = module.comp(comp).instr(*instr.operands.first()?).shape.as_array()?;
+        is_contraction(instr.op).then_some(Product { instr, own, dtype: first.dtype.as_str() })
+    };
+    all.filter_map(product)
 }
 
-/// Products in floats that the device computes as wider ones.
-fn missing_units(products: &[Product], cluster: &Cluster) -> Option<Diagnostic> {
+/// Products in floats that the device computes as wider ones, by their type.
+fn missing_units(products: &[Product], cluster: &Cluster) -> Vec<Diagnostic> {
     let device = &cluster.accelerator;
-    let key = |instr: &Instr| instr.shape.as_array().map_or("f32", |array| array.dtype.as_str());
-    let lacking = |it: &&Product| !device.peak_flops_per_sec.is_native(key(it.0));
-    let all: Vec<&Product> = products.iter().filter(lacking).collect();
-    let (first, _) = all.first()?;
-    let dtype = key(first);
-    let message = format!(
-        "`{}` has no units for {dtype}: {} priced in wider floats",
-        device.name,
-        are(all.len(), "product")
-    );
-    let help = "lower the program in floats that the device has units for";
-    Some(warning(message, first, help))
+    let mut lacking: BTreeMap<&str, Vec<&Product>> = BTreeMap::new();
+    for it in products.iter().filter(|it| !device.peak_flops_per_sec.is_native(it.dtype)) {
+        lacking.entry(it.dtype).or_default().push(it);
+    }
+    let said = |(dtype, all): (&str, Vec<&Product>)| {
+        let all_are = are(all.len(), "product");
+        let message = format!("`{}` has no units for {dtype}: {all_are} priced in wider floats", device.name);
+        warning(message, all[0].instr, "lower the program in floats that the device has units for")
+    };
+    lacking.into_iter().map(said).collect()
 }
 
 /// Inputs that nothing reads: they take memory all the same.
@@ -66,15 +74,14 @@ fn unread(module: &Module) -> Option<Diagnostic> {
 /// A stage on several devices that splits none of its products.
 fn whole(facts: &Facts, products: &[Product], stage: usize) -> Option<Diagnostic> {
     let n_devices = facts.header.meshes[stage].n_devices();
-    let mut own = products.iter().filter(|(_, it)| it.stage == stage).peekable();
-    let (first, _) = **own.peek()?;
-    let is_split = own.any(|(_, it)| it.split.iter().any(Option::is_some));
-    if n_devices == 1 || is_split || facts.header.is_local {
+    let own: Vec<&Product> = products.iter().filter(|it| it.own.stage == stage).collect();
+    let is_split = own.iter().any(|it| it.own.split.iter().any(Option::is_some));
+    if n_devices == 1 || is_split {
         return None;
     }
     let message = format!("all {n_devices} devices of stage {stage} compute the same products");
     let help = "choose a batch, or widths, that the number of devices divides; or fewer devices";
-    Some(warning(message, first, help))
+    Some(warning(message, own.first()?.instr, help))
 }
 
 fn are(n: usize, noun: &str) -> String {

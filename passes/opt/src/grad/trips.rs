@@ -1,6 +1,6 @@
 //! How often the loops of a program run, and what they count with.
 
-use phzc_ir::trip::{counter, trip_count};
+use phzc_ir::trip::{counter, own_trip_count};
 use phzc_ir::{CompId, InstrId, Module, Opcode};
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ type Key = (CompId, InstrId);
 /// A counter: element of the state, first value, step.
 pub(super) type Counter = (usize, i64, i64);
 
-/// The loops whose number of trips is known.
+/// The loops whose number of trips the program says; what the user says may be a guess.
 #[derive(Debug, Default)]
 pub(super) struct Loops(BTreeMap<Key, (i64, Option<Counter>)>);
 
@@ -20,7 +20,7 @@ impl Loops {
         for (index, comp) in module.comps.iter().enumerate() {
             for (id, _) in comp.iter().filter(|(_, instr)| instr.op == Opcode::While) {
                 let key = (CompId::new(index), id);
-                let n_trips = trip_count(module, key.0, id).and_then(|n| i64::try_from(n).ok());
+                let n_trips = own_trip_count(module, key.0, id).and_then(|n| i64::try_from(n).ok());
                 let counter = counter(module, key.0, id).and_then(|it| {
                     Some((it.element, i64::try_from(it.start).ok()?, i64::try_from(it.step).ok()?))
                 });

@@ -1,8 +1,8 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
 use crate::partitioned::partitioned;
-use phzc_cost::Schedule;
 use phzc_cost::schedule::Interleaving;
+use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted, notes};
 use serde_json::Value;
 
@@ -141,6 +141,20 @@ impl Header {
     /// A number among the planner's figures.
     pub fn figure(&self, key: &str) -> Option<f64> {
         self.plan.get(key).and_then(Value::as_f64)
+    }
+
+    /// Whether a cluster has the devices that the plan is for.
+    ///
+    /// # Errors
+    /// When it has fewer.
+    pub fn fits(&self, cluster: &Cluster) -> Result<()> {
+        let n_there = cluster.n_devices();
+        if self.n_devices() <= n_there {
+            return Ok(());
+        }
+        let needed = counted(self.n_devices(), "device");
+        let message = format!("the plan is for {needed}, `{}` has {n_there}", cluster.name);
+        Err(Diagnostic::error(message).help("plan again for this cluster"))
     }
 
     /// Devices of all groups.

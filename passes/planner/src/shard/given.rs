@@ -187,8 +187,11 @@ fn extended(tiling: &Tiling, n_devices: i64) -> Option<Tiling> {
     let n_copies = if n_last == 0 { 1 } else { dims.pop()? };
     dims.push(n_copies * n_groups);
     let ids = tiles.device_ids();
-    // Which of the devices they are does not matter: all are equal.
-    let first = ids.iter().copied().min()?;
+    // Which of the devices they are does not matter, for all are equal, if they lie side by side.
+    let (first, last) = (ids.iter().copied().min()?, ids.iter().copied().max()?);
+    if last - first + 1 != n_given {
+        return None;
+    }
     let copies = |ids: &[i64]| -> Vec<i64> {
         (0..n_groups).flat_map(|group| ids.iter().map(move |id| group * n_given + id - first)).collect()
     };
@@ -205,7 +208,7 @@ fn unreadable(tiling: &Tiling, mesh: &Mesh) -> Diagnostic {
         _ if is_manual(&Sharding::Single(tiling.clone())) => {
             ("is one device's part, which no plan can change".to_owned(), REGION_HELP.to_owned())
         }
-        TilingKind::Tiled(tiles) if tiles.n_devices().is_some_and(|n| n == mesh.n_devices()) => (
+        TilingKind::Tiled(tiles) if tiles.n_devices().is_some_and(|n| mesh.n_devices() % n.max(1) == 0) => (
             "is no layout on a mesh of up to four axes in the order of the devices".to_owned(),
             format!("number the devices in the order of the mesh, or {drop}"),
         ),
@@ -251,7 +254,7 @@ mod tests {
             Some(Layout::REPLICATED.with(1, Some(0)))
         );
         assert_eq!(on("{devices=[2]6,7}"), Some(Layout::REPLICATED.with(2, Some(0))));
-        for other in ["{devices=[8]<=[8]}", "{devices=[3]<=[3]}", "{replicated}"] {
+        for other in ["{devices=[8]<=[8]}", "{devices=[3]<=[3]}", "{devices=[2]0,4}", "{replicated}"] {
             assert_eq!(extended(&tiling(other), 8), None, "{other}");
         }
     }

@@ -50,6 +50,10 @@ pub fn products<'a>(
             return None;
         }
         Product::of(&node.rule)?;
+        // A product without sums is no product of matrices: masks are made so.
+        let rule = &node.rule;
+        let mut loops = (0..rule.factors.len()).map(|at| (at as FactorId, rule.factors[at].size));
+        loops.find(|&(factor, size)| size > 1 && rule.part(factor) == Part::Sums)?;
         let is_data = [0, 1].map(|slot| labels.is_data[node.operands[slot] as usize]);
         let weight = match is_data {
             [true, true] => None,
