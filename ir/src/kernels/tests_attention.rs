@@ -124,7 +124,8 @@ fn attention_of_the_other_layout_splits_the_same_loops() {
     let body = call(&[q, k, k, SUMS, q, q], &format!("({GRADIENTS}, u8[0])"), &target);
     assert_eq!(
         maps(&body),
-        "([a,ed,f,b],[a,e,g,b],[a,e,g,c],[a,ed,f],[a,ed,f,c],[a,ed,f,c])->([a,ed,f,b],[a,e,g,b],[a,e,g,c],[h])"
+        "([a,ed,f,b],[a,e,g,b],[a,e,g,c],[a,ed,f],[a,ed,f,c],[a,ed,f,c])\
+         ->([a,ed,f,b],[a,e,g,b],[a,e,g,c],[h])"
     );
 }
 
