@@ -17,6 +17,8 @@ pub enum Formula {
 pub const CONFIG: &str = "config.";
 /// Brackets nest this deep at most.
 const MAX_DEPTH: usize = 32;
+/// Numbers and names at most: `1+1+…` is a tree as deep as it is long, and trees are walked by recursion.
+const MAX_TERMS: usize = 256;
 
 impl Formula {
     /// Reads a formula.
@@ -24,7 +26,7 @@ impl Formula {
     /// # Errors
     /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Formula, String> {
-        let mut reader = Reader { rest: text.trim(), depth: 0 };
+        let mut reader = Reader { rest: text.trim(), depth: 0, n_terms: 0 };
         let formula = reader.sum()?;
         match reader.rest {
             "" => Ok(formula),
@@ -67,6 +69,7 @@ impl Formula {
 struct Reader<'t> {
     rest: &'t str,
     depth: usize,
+    n_terms: usize,
 }
 
 impl Reader<'_> {
@@ -96,6 +99,10 @@ impl Reader<'_> {
     fn atom(&mut self) -> Result<Formula, String> {
         if self.rest.starts_with('(') {
             return self.bracket();
+        }
+        self.n_terms += 1;
+        if self.n_terms > MAX_TERMS {
+            return Err(format!("a formula has at most {MAX_TERMS} numbers and names"));
         }
         let is_inside = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '.';
         let end = self.rest.find(|char| !is_inside(char)).unwrap_or(self.rest.len());
@@ -154,5 +161,13 @@ mod tests {
         assert_eq!(value("4 b"), Err("expected `+`, `-`, `*` or `/` at `b`".to_owned()));
         assert_eq!(value("(b"), Err("expected `)` at ``".to_owned()));
         assert!(value(&"(".repeat(40)).is_err());
+    }
+
+    #[test]
+    fn is_no_longer_than_a_stack_is_deep() {
+        assert_eq!(value(&["1"; 256].join("+")), Ok(256.0));
+        let error = Err("a formula has at most 256 numbers and names".to_owned());
+        assert_eq!(value(&["1"; 257].join("+")), error);
+        assert_eq!(value(&["1"; 100_000].join("*")), error);
     }
 }

@@ -2,9 +2,11 @@
 //! cuDNN's from `dim_labels`.
 
 use crate::attr::{DimLabels, Key, LabelledDims, Value, WindowDim};
+use crate::dtype::DType;
 use crate::ops::maps::{dim, leaf_dims, operand_dims, operand_leaves, result_dims};
 use crate::ops::positions::valid_positions;
 use crate::rule::{FactorId, FactorKind, Reducer, Rule, TensorMap};
+use crate::shape::{ArrayShape, Shape};
 use crate::view::View;
 use crate::work::Work;
 use smallvec::SmallVec;
@@ -76,9 +78,11 @@ pub(super) fn rule_dot(view: &View, config: &str) -> Option<Rule> {
         shared.unwrap_or_else(|| rule.factor(size, FactorKind::Pass))
     });
     let right: Vec<FactorId> = right.collect();
-    let result = product.made().map(|(side, at)| dim(if side == 0 { left[at] } else { right[at] })).collect();
+    let result: TensorMap =
+        product.made().map(|(side, at)| dim(if side == 0 { left[at] } else { right[at] })).collect();
     let operands = [left, right].map(|ids| ids.into_iter().map(dim).collect());
-    Some(with_rest(view, rule, operands, result))
+    let columns = result.len().checked_sub(1);
+    with_rest(view, rule, operands, result, columns)
 }
 
 /// Whether all that a call reads besides two operands are scalars.
@@ -86,19 +90,45 @@ fn is_alone(view: &View) -> bool {
     operand_leaves(view).into_iter().skip(2).all(|leaf| leaf_dims(leaf).is_empty())
 }
 
-/// The rule with whatever else is read (scales, biases) and made (workspace), which is whole.
-fn with_rest(view: &View, mut rule: Rule, operands: [TensorMap; 2], result: TensorMap) -> Rule {
+/// The rule with whatever else is read and made. Tensors of the result's shape (a matrix that is added, a side
+/// input, what an epilogue keeps) are split as it is, and a vector (a bias) as the result's dimension
+/// `features`; scalars and scratch memory are whole. `None` if there is anything else: the call is whole then.
+fn with_rest(
+    view: &View,
+    mut rule: Rule,
+    operands: [TensorMap; 2],
+    result: TensorMap,
+    features: Option<usize>,
+) -> Option<Rule> {
+    let sizes = result_dims(view);
+    let vector = features.and_then(|at| Some((sizes.get(at)?, TensorMap::from_iter([result[at].clone()]))));
     rule.operands.extend(operands);
-    rule.results.push(result);
     for leaf in operand_leaves(view).into_iter().skip(2) {
-        let map = rule.fresh(leaf_dims(leaf), FactorKind::Replicate);
+        let map = match (leaf_dims(leaf), &vector) {
+            (own, _) if own.iter().all(|&size| size == 1) => rule.fresh(own, FactorKind::Replicate),
+            (own, _) if own == sizes => result.clone(),
+            ([own], Some((size, map))) if own == *size => map.clone(),
+            _ => return None,
+        };
         rule.operands.push(map);
     }
+    rule.results.push(result.clone());
     for leaf in view.instr.shape.leaves().into_iter().skip(1) {
-        let map = rule.fresh(leaf_dims(leaf), FactorKind::Replicate);
+        let map = match leaf_dims(leaf) {
+            own if is_scratch(leaf) => rule.fresh(own, FactorKind::Replicate),
+            own if own == sizes => result.clone(),
+            // The largest element of the result is known when all of it is.
+            _ => return None,
+        };
         rule.results.push(map);
     }
-    rule
+    Some(rule)
+}
+
+/// Whether a result is a library's scratch memory: a vector of bytes.
+fn is_scratch(leaf: &Shape) -> bool {
+    let is_bytes = |array: &ArrayShape| matches!(array.dtype, DType::S8 | DType::U8) && array.dims.len() == 1;
+    leaf.as_array().is_some_and(is_bytes)
 }
 
 /// A multiply and an add per element of the result and contracted index.
@@ -174,10 +204,13 @@ pub(super) fn rule_convolution(view: &View) -> Option<Rule> {
     // Per role: the loop of the major label, then that of the minor one.
     let shared = [[0, 1], [2, 1], [0, 2]];
     let result = it.order[2];
+    // A fused graph may do anything with the sum.
+    let is_plain = !super::target(view.instr)?.contains("Graph");
+    let adds_up = is_plain && is_alone(view);
     let kind = |loop_: usize| match () {
         () if it.n_groups > 1 && loop_ > 0 => FactorKind::Replicate,
         () if shared[result].contains(&loop_) => FactorKind::Pass,
-        () if is_alone(view) => FactorKind::Reduce(Reducer::Add),
+        () if adds_up => FactorKind::Reduce(Reducer::Add),
         () => FactorKind::Replicate,
     };
     let sizes = [it.major(0), it.minor(1), it.major(1)];
@@ -198,7 +231,8 @@ pub(super) fn rule_convolution(view: &View) -> Option<Rule> {
         map
     });
     let [first, second, made] = maps;
-    Some(with_rest(view, rule, [first, second], made))
+    let features = (result == 2).then_some(it.labels[2].minor);
+    with_rest(view, rule, [first, second], made, features)
 }
 
 /// XLA's rule: only positions at which the kernel meets an input element count; all three directions do the

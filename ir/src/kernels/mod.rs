@@ -1,8 +1,10 @@
 //! Kernels behind custom calls: the loops and the work of the targets that programs contain.
 //!
 //! A call is described by the first of: the note `phzc.kernel`, which `--kernels` writes; Shardy's own rule
-//! of the call (`sdy.sharding_rule`); the lines of `builtin.toml` for its target, the first that fits.
+//! of the call (`sdy.sharding_rule`); the lines of `builtin.toml` and `attention.toml` for its target. Of all
+//! these lines the first that fits counts.
 
+mod cache;
 mod formula;
 mod library;
 mod pattern;
@@ -17,9 +19,10 @@ use crate::ops::maps::{leaf_dims, operand_leaves};
 use crate::rule::{FactorKind, Reducer, Rule};
 use crate::view::View;
 use crate::work::Work;
+use cache::Cache;
 use pattern::Sizes;
-use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::cell::OnceCell;
+use std::sync::{Arc, LazyLock};
 
 pub use formula::Formula;
 pub use table::{Kernel, Loops, read};
@@ -28,9 +31,15 @@ pub use table::{Kernel, Loops, read};
 /// elements of the first operand and of the first result.
 pub(crate) const COUNTS: [&str; 3] = ["batch", "in", "out"];
 
-static BUILTIN: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
-    read(include_str!("builtin.toml")).unwrap_or_else(|error| panic!("builtin.toml: {error}"))
+static BUILTIN: LazyLock<Vec<Arc<Kernel>>> = LazyLock::new(|| {
+    let tables = [include_str!("builtin.toml"), include_str!("attention.toml")];
+    let kernels = tables.map(|text| read(text).unwrap_or_else(|error| panic!("a table of phzc's: {error}")));
+    kernels.into_iter().flatten().map(Arc::new).collect()
 });
+/// The lines of `phzc.kernel`, read once per text: rules and work are asked for again and again.
+static NOTED: Cache = Cache::new(|text| table::lines(text).unwrap_or_default());
+/// The line that Shardy's rule makes.
+static SHARDY: Cache = Cache::new(|text| shardy::kernel(text).into_iter().collect());
 
 /// The targets that are described, in the order of the table.
 pub fn known_targets() -> impl Iterator<Item = &'static str> {
@@ -67,7 +76,7 @@ pub(crate) fn rule(view: &View) -> Option<Rule> {
             let rule = pattern.rule((&call.operands, &call.results), sizes, kind);
             Some(Rule { is_fallback: pattern.is_silent(), ..rule })
         }
-        Loops::Dot => library::rule_dot(view, &call.config),
+        Loops::Dot => library::rule_dot(view, call.config()),
         Loops::Convolution => library::rule_convolution(view),
     }
 }
@@ -77,7 +86,7 @@ pub(crate) fn work(view: &View) -> Work {
     let Some(call) = Call::read(view) else { return Work::default() };
     let own = match &call.kernel.loops {
         Loops::Of(_) => Work::default(),
-        Loops::Dot => library::work_dot(view, &call.config),
+        Loops::Dot => library::work_dot(view, call.config()),
         Loops::Convolution => library::work_convolution(view),
     };
     let count = |formula: &Option<Formula>| {
@@ -85,7 +94,7 @@ pub(crate) fn work(view: &View) -> Work {
     };
     let products = count(&call.kernel.products) + own.products;
     let flops = count(&call.kernel.flops) + products;
-    let scale = call.kernel.scale.iter().filter(|(text, _)| call.config.contains(&**text));
+    let scale = call.kernel.scale.iter().filter(|(text, _)| call.config().contains(&**text));
     let scale: f64 = scale.map(|(_, times)| times).product();
     Work { flops, products, transcendentals: count(&call.kernel.transcendentals), bytes: 0.0 } * scale
 }
@@ -111,9 +120,9 @@ impl Kernel {
 
 /// A custom call with the line that describes it.
 struct Call<'a> {
-    kernel: Cow<'a, Kernel>,
-    /// Its configuration without quotes and blanks.
-    config: String,
+    instr: &'a Instr,
+    kernel: Arc<Kernel>,
+    config: OnceCell<String>,
     operands: Vec<&'a [i64]>,
     results: Vec<&'a [i64]>,
     sizes: Option<Sizes>,
@@ -121,27 +130,27 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn read(view: &View<'a>) -> Option<Call<'a>> {
-        let target = target(view.instr)?;
-        let noted = noted(view.instr);
-        if noted.is_none() && !BUILTIN.iter().any(|kernel| kernel.is_about(target)) {
-            return None;
-        }
-        let lines: Vec<Cow<'a, Kernel>> = match noted {
-            Some(lines) => lines.into_iter().map(Cow::Owned).collect(),
-            None => BUILTIN.iter().filter(|kernel| kernel.is_about(target)).map(Cow::Borrowed).collect(),
-        };
+        let mut lines = lines(view.instr).peekable();
+        lines.peek()?;
         let operands: Vec<&[i64]> = operand_leaves(view).into_iter().map(leaf_dims).collect();
         let results: Vec<&[i64]> = view.instr.shape.leaves().into_iter().map(leaf_dims).collect();
-        let config = config(view.instr);
-        lines.into_iter().find_map(|kernel| {
-            let is_meant = kernel.config.as_ref().is_none_or(|text| config.contains(&**text));
+        let config = OnceCell::new();
+        let (kernel, sizes) = lines.find_map(|kernel| {
+            let text = || config.get_or_init(|| self::config(view.instr));
+            let is_meant = kernel.config.as_ref().is_none_or(|wanted| text().contains(&**wanted));
             let sizes = match &kernel.loops {
+                _ if !is_meant => return None,
                 Loops::Of(pattern) => Some(pattern.sizes(&operands, &results)?),
                 Loops::Dot | Loops::Convolution => None,
             };
-            let (config, operands, results) = (config.clone(), operands.clone(), results.clone());
-            is_meant.then_some(Call { kernel, config, operands, results, sizes })
-        })
+            Some((kernel.clone(), sizes))
+        })?;
+        Some(Call { instr: view.instr, kernel, config, operands, results, sizes })
+    }
+
+    /// Its configuration without quotes and blanks.
+    fn config(&self) -> &str {
+        self.config.get_or_init(|| config(self.instr))
     }
 
     /// The value of a formula's name.
@@ -158,7 +167,7 @@ impl<'a> Call<'a> {
             }
             "in" => elements(&self.operands),
             "out" => elements(&self.results),
-            _ => name.strip_prefix(formula::CONFIG).and_then(|key| number(&self.config, key)).unwrap_or(0.0),
+            _ => name.strip_prefix(formula::CONFIG).and_then(|key| number(self.config(), key)).unwrap_or(0.0),
         }
     }
 }
@@ -167,12 +176,17 @@ fn product<'a>(sizes: impl Iterator<Item = &'a i64>) -> f64 {
     sizes.map(|&size| size as f64).product()
 }
 
-/// What a call says of itself.
-fn noted(instr: &Instr) -> Option<Vec<Kernel>> {
-    match instr.note(KERNEL) {
-        Some(text) => table::lines(text).ok(),
-        None => instr.note(shardy::NOTE).and_then(shardy::kernel).map(|kernel| vec![kernel]),
-    }
+/// The lines that are about a call: what it says of itself, then the table's.
+fn lines(instr: &Instr) -> impl Iterator<Item = Arc<Kernel>> {
+    let target = target(instr);
+    let note = |cache: &Cache, key: &str| {
+        let text = target.and_then(|_| instr.note(key));
+        text.map_or_else(|| Arc::from([]), |text| cache.lines(text))
+    };
+    let noted = [note(&NOTED, KERNEL), note(&SHARDY, shardy::NOTE)];
+    let noted = noted.into_iter().flat_map(|lines| (0..lines.len()).map(move |at| lines[at].clone()));
+    let builtin = BUILTIN.iter().filter(move |kernel| target.is_some_and(|target| kernel.is_about(target)));
+    noted.chain(builtin.cloned())
 }
 
 /// A call's configuration without quotes and blanks.
@@ -201,3 +215,7 @@ fn number(config: &str, key: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_attention;
+#[cfg(test)]
+mod tests_library;

@@ -2,8 +2,8 @@
 //!
 //! A side lists tensors. A tensor lists its dimensions: a name, `(k g)` for several loops in one dimension,
 //! major first, a number for a dimension of that size, `_` for one of any size; `...` stands for any number
-//! of leading dimensions. `*` is a tensor of any shape, and `...` at the end any number of these. Names have
-//! one size throughout; what has no name is whole.
+//! of leading dimensions. `*` is a tensor of any shape, and `...` at the end any number of these. `b?` of an
+//! operand is `b` or a dimension of size 1. Names have one size throughout; what has no name is whole.
 
 use crate::rule::{FactorId, FactorKind, Rule, TensorMap};
 use smallvec::SmallVec;
@@ -53,6 +53,8 @@ pub enum Dim {
     Size(i64),
     /// These loops, major to minor.
     Loops(Vec<Box<str>>),
+    /// These loops, or size 1 where one element serves all of their iterations.
+    LoopsOrOne(Vec<Box<str>>),
 }
 
 /// Sizes by name; those of leading dimensions are called `...0`, `...1` and so on.
@@ -66,20 +68,18 @@ impl Pattern {
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let (operands, results) =
             text.split_once("->").ok_or("a rule needs `->` between what it reads and what it makes")?;
-        Ok(Pattern { operands: side(operands)?, results: side(results)? })
+        let pattern = Pattern { operands: side(operands)?, results: side(results)? };
+        let has_one = |dim: &Dim| matches!(dim, Dim::LoopsOrOne(_));
+        match pattern.results.tensors.iter().flat_map(Tensor::dims).any(has_one) {
+            // A result of size 1 is made of all parts, so the loop is not split.
+            true => Err("`?` is for operands: write `1`, and the loop in `whole`".to_owned()),
+            false => Ok(pattern),
+        }
     }
 
     /// The names of a side's loops.
     fn names(side: &Side) -> impl Iterator<Item = &str> {
-        let dims = side.tensors.iter().flat_map(|tensor| match tensor {
-            Tensor::Dims { dims, .. } => &dims[..],
-            Tensor::Any => &[],
-        });
-        let loops = dims.flat_map(|dim| match dim {
-            Dim::Loops(names) => &names[..],
-            Dim::Any | Dim::Size(_) => &[],
-        });
-        loops.map(|name| &**name)
+        side.tensors.iter().flat_map(Tensor::names)
     }
 
     /// Whether an operand or a result has this loop.
@@ -96,6 +96,30 @@ impl Pattern {
     pub fn unmade(&self) -> Vec<&str> {
         let made: Vec<&str> = Pattern::names(&self.results).collect();
         Pattern::names(&self.operands).filter(|name| !made.contains(name)).collect()
+    }
+
+    /// The loops that two dimensions of one tensor have: they cannot be split in both.
+    pub fn repeated(&self) -> Vec<&str> {
+        let mut all = Vec::new();
+        for tensor in self.operands.tensors.iter().chain(&self.results.tensors) {
+            let names: Vec<&str> = tensor.names().collect();
+            all.extend(
+                names.iter().enumerate().filter(|(at, name)| names[..*at].contains(name)).map(|it| it.1),
+            );
+        }
+        all
+    }
+
+    /// Whether one side only has leading dimensions.
+    pub fn has_lone_batch(&self) -> bool {
+        let has_batch = |tensor: &Tensor| matches!(tensor, Tensor::Dims { has_batch: true, .. });
+        self.operands.tensors.iter().any(has_batch) != self.results.tensors.iter().any(has_batch)
+    }
+
+    /// The loops that no operand has.
+    pub fn unread(&self) -> Vec<&str> {
+        let read: Vec<&str> = Pattern::names(&self.operands).collect();
+        Pattern::names(&self.results).filter(|name| !read.contains(name)).collect()
     }
 
     /// The sizes of the loops where the tensors have these, if they fit.
@@ -131,6 +155,23 @@ impl Pattern {
         let made = self.results.maps(results, &ids, &mut rule);
         (rule.operands, rule.results) = (read, made);
         rule
+    }
+}
+
+impl Tensor {
+    fn dims(&self) -> &[Dim] {
+        match self {
+            Tensor::Dims { dims, .. } => dims,
+            Tensor::Any => &[],
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let loops = self.dims().iter().flat_map(|dim| match dim {
+            Dim::Loops(names) | Dim::LoopsOrOne(names) => &names[..],
+            Dim::Any | Dim::Size(_) => &[],
+        });
+        loops.map(|name| &**name)
     }
 }
 
@@ -180,7 +221,8 @@ impl Dim {
         let names = match self {
             Dim::Any => return Some(true),
             Dim::Size(wanted) => return (*wanted == size).then_some(true),
-            Dim::Loops(names) => names,
+            Dim::LoopsOrOne(_) if size == 1 => return Some(true),
+            Dim::Loops(names) | Dim::LoopsOrOne(names) => names,
         };
         let unknown: Vec<&Box<str>> = names.iter().filter(|name| !known.contains_key(*name)).collect();
         let rest: i64 = names.iter().filter_map(|name| known.get(name)).product();
@@ -194,8 +236,9 @@ impl Dim {
 
     fn factors(&self, size: i64, ids: &BTreeMap<&str, FactorId>, rule: &mut Rule) -> SmallVec<[FactorId; 2]> {
         match self {
+            Dim::LoopsOrOne(names) if size != 1 => names.iter().map(|name| ids[&**name]).collect(),
             Dim::Loops(names) => names.iter().map(|name| ids[&**name]).collect(),
-            Dim::Any | Dim::Size(_) => SmallVec::from_slice(&[rule.factor(size, FactorKind::Replicate)]),
+            _ => SmallVec::from_slice(&[rule.factor(size, FactorKind::Replicate)]),
         }
     }
 }
@@ -274,20 +317,29 @@ fn dim(text: &str) -> Result<(Dim, &str), String> {
         let names: Vec<&str> = names.split_whitespace().collect();
         let wrong = names.iter().find(|name| !is_name(name));
         return match (wrong, names.len()) {
-            (None, 1..=MAX_DIMS) => Ok((Dim::Loops(names.into_iter().map(Into::into).collect()), after)),
+            (None, 1..=MAX_DIMS) => Ok(loops(&names, after)),
             (Some(wrong), _) => Err(format!("expected the name of a loop, found `{}`", start(wrong))),
             (None, _) => Err("a dimension of several loops names one at least".to_owned()),
         };
     }
-    let end = text.find([' ', '(', ')', ',']).unwrap_or(text.len());
+    let end = text.find([' ', '(', ')', ',', '?']).unwrap_or(text.len());
     let (word, after) = text.split_at(end);
     match word {
         "_" => Ok((Dim::Any, after)),
-        _ if is_name(word) => Ok((Dim::Loops(vec![word.into()]), after)),
+        _ if is_name(word) => Ok(loops(&[word], after)),
         _ => match word.parse() {
             Ok(size) if size >= 0 => Ok((Dim::Size(size), after)),
             _ => Err(format!("expected a name, a size, `_` or `)` at `{}`", start(text))),
         },
+    }
+}
+
+/// A dimension of these loops, with the `?` that may follow.
+fn loops<'t>(names: &[&str], after: &'t str) -> (Dim, &'t str) {
+    let names = names.iter().map(|&name| name.into()).collect();
+    match after.strip_prefix('?') {
+        Some(after) => (Dim::LoopsOrOne(names), after),
+        None => (Dim::Loops(names), after),
     }
 }
 

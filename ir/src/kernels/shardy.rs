@@ -12,15 +12,27 @@ pub(super) fn kernel(text: &str) -> Option<Kernel> {
     let (operands, results) = maps.split_once("->").map(|(reads, makes)| (side(reads), side(makes)))?;
     let sums = listed(kinds, "reduction");
     let mut whole = [listed(kinds, "need_replication"), listed(kinds, "permutation")].concat();
-    let made: Vec<String> = results.iter().flatten().flat_map(|dim| names(dim)).collect();
-    // A factor that no result has and that is not summed is not split here.
-    let read = operands.iter().flatten().flat_map(|dim| names(dim));
-    whole.extend(read.filter(|name| !made.contains(name) && !sums.contains(name)));
+    let all = |side: &[Vec<String>]| side.iter().flatten().flat_map(|dim| names(dim)).collect::<Vec<_>>();
+    let (read, made) = (all(&operands), all(&results));
+    // A factor that one side lacks and that is not summed is not split here, nor one twice in a tensor.
+    let one_sided = read
+        .iter()
+        .filter(|name| !made.contains(name))
+        .chain(made.iter().filter(|name| !read.contains(name)));
+    whole.extend(one_sided.filter(|name| !sums.contains(name)).cloned());
+    whole.extend(operands.iter().chain(&results).flat_map(|dims| repeated(dims)));
     whole.sort();
     whole.dedup();
     let rule = format!("{} -> {}", written(&operands), written(&results));
     let line = format!("kernel=[{{rule='{rule}',whole=[{}],sums=[{}]}}]", quoted(&whole), quoted(&sums));
     lines(&line).ok()?.pop()
+}
+
+/// The names that a tensor has more than once.
+fn repeated(dims: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = dims.iter().flat_map(|dim| names(dim)).collect();
+    all.sort();
+    all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect()
 }
 
 /// The tensors of `([i, jk], [k])`, dimension by dimension.

@@ -5,6 +5,7 @@ use super::pattern::Pattern;
 use crate::diag::{Diagnostic, Result, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::iter;
 use toml::Spanned;
 
 /// One form of a kernel's call: which calls it describes, their loops and their work.
@@ -63,6 +64,8 @@ struct Line {
     target: Option<Targets>,
     config: Option<Spanned<String>>,
     rule: Option<Spanned<String>>,
+    #[serde(default)]
+    or: Vec<Spanned<String>>,
     like: Option<Spanned<String>>,
     #[serde(default)]
     whole: Vec<Spanned<String>>,
@@ -82,18 +85,39 @@ struct Line {
 /// # Errors
 /// The first thing that is wrong with it, with its place in `text`.
 pub fn read(text: &str) -> Result<Vec<Kernel>> {
-    let kernels = lines(text)?;
-    match kernels.iter().position(|kernel| kernel.targets.is_empty()) {
+    let file: File = toml::from_str(text).map_err(|error| diagnostic(&error))?;
+    let has_none = |line: &Line| match &line.target {
+        Some(Targets::Many(many)) => many.is_empty(),
+        Some(Targets::One(_)) => false,
+        None => true,
+    };
+    match file.kernel.iter().position(has_none) {
         Some(at) => Err(Diagnostic::error(format!("kernel {} of the table has no `target`", at + 1))
             .help("it is the `custom_call_target` of the calls that the kernel does")),
-        None => Ok(kernels),
+        None => all(file),
     }
 }
 
 /// Reads lines that need no targets, as those of a note.
 pub(super) fn lines(text: &str) -> Result<Vec<Kernel>> {
-    let file: File = toml::from_str(text).map_err(|error| diagnostic(&error))?;
-    file.kernel.into_iter().map(kernel).collect()
+    all(toml::from_str(text).map_err(|error| diagnostic(&error))?)
+}
+
+/// A kernel per rule of every line.
+fn all(file: File) -> Result<Vec<Kernel>> {
+    let mut kernels = Vec::new();
+    for line in file.kernel {
+        match (&line.rule, line.or.first()) {
+            (Some(rule), _) => {
+                for rule in iter::once(rule).chain(&line.or) {
+                    kernels.push(kernel(&line, Some(rule))?);
+                }
+            }
+            (None, Some(or)) => return Err(wrong(or, "`or` has further rules: give the first as `rule`")),
+            (None, None) => kernels.push(kernel(&line, None)?),
+        }
+    }
+    Ok(kernels)
 }
 
 fn diagnostic(error: &toml::de::Error) -> Diagnostic {
@@ -109,14 +133,15 @@ fn wrong(about: &Spanned<String>, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(message).at(Span::new(about.span().start, about.span().end))
 }
 
-fn kernel(line: Line) -> Result<Kernel> {
-    let text = one_line(&line)?;
+fn kernel(line: &Line, rule: Option<&Spanned<String>>) -> Result<Kernel> {
+    let text = one_line(line, rule)?;
     let targets = match &line.target {
         Some(Targets::One(one)) => vec![one.as_str().into()],
         Some(Targets::Many(many)) => many.iter().map(|it| it.as_str().into()).collect(),
         None => Vec::new(),
     };
-    let loops = loops(&line)?;
+    let loops = loops(line, rule)?;
+    check_scale(line)?;
     let names = |list: &[Spanned<String>]| list.iter().map(|it| it.get_ref().as_str().into()).collect();
     let formula = |text: &Option<Spanned<String>>| formula(text.as_ref(), &loops);
     Ok(Kernel {
@@ -133,8 +158,17 @@ fn kernel(line: Line) -> Result<Kernel> {
     })
 }
 
-fn loops(line: &Line) -> Result<Loops> {
-    match (&line.rule, &line.like) {
+/// Shares are counts too; NaN would not be read again as the note has it.
+fn check_scale(line: &Line) -> Result<()> {
+    match line.scale.iter().find(|(_, times)| !times.is_finite() || **times < 0.0) {
+        Some((name, times)) => Err(wrong(name, format!("`{times:?}` is no share of the work"))
+            .help("a share is a finite number, not below zero: 0.5 is half of the work")),
+        None => Ok(()),
+    }
+}
+
+fn loops(line: &Line, rule: Option<&Spanned<String>>) -> Result<Loops> {
+    match (rule, &line.like) {
         (Some(rule), None) => {
             let pattern = Pattern::parse(rule.get_ref()).map_err(|message| wrong(rule, message))?;
             check_names(line, rule, &pattern)?;
@@ -154,7 +188,8 @@ fn loops(line: &Line) -> Result<Loops> {
     }
 }
 
-/// Loops that are named are there, and what no result has is summed or whole.
+/// Loops that are named are there, and what no result has is summed or whole. What cannot be split is whole:
+/// a loop that no operand has, and one in two dimensions of a tensor.
 fn check_names(line: &Line, rule: &Spanned<String>, pattern: &Pattern) -> Result<()> {
     let named = || line.whole.iter().chain(&line.sums);
     if let Some(unknown) = named().find(|name| !pattern.has(name.get_ref())) {
@@ -169,9 +204,29 @@ fn check_names(line: &Line, rule: &Spanned<String>, pattern: &Pattern) -> Result
         let message = format!("`{}` is summed, but a result has it", made.get_ref());
         return Err(wrong(made, message));
     }
-    match pattern.unmade().into_iter().find(|name| named().all(|it| it.get_ref() != name)) {
-        Some(lost) => Err(wrong(rule, format!("no result has the loop `{lost}`"))
-            .help(format!("say sums = [\"{lost}\"] if parts add up, else whole = [\"{lost}\"]"))),
+    if let Some(lost) = pattern.unmade().into_iter().find(|name| named().all(|it| it.get_ref() != name)) {
+        return Err(wrong(rule, format!("no result has the loop `{lost}`"))
+            .help(format!("say sums = [\"{lost}\"] if parts add up, else whole = [\"{lost}\"]")));
+    }
+    check_splits(line, rule, pattern)
+}
+
+/// What is neither summed nor whole is in operands and results, once per tensor.
+fn check_splits(line: &Line, rule: &Spanned<String>, pattern: &Pattern) -> Result<()> {
+    let is_split = |name: &&str| line.whole.iter().all(|it| it.get_ref() != name);
+    let remedy = |name: &str| format!("say whole = [\"{name}\"]");
+    if let Some(made) = pattern.unread().into_iter().find(is_split) {
+        return Err(wrong(rule, format!("no operand has the loop `{made}`")).help(remedy(made)));
+    }
+    if pattern.has_lone_batch() {
+        return Err(wrong(rule, "the leading dimensions `...` are on one side only")
+            .help("they are split: name them where the other side lacks them, and say that they are whole"));
+    }
+    match pattern.repeated().into_iter().find(is_split) {
+        Some(twice) => {
+            let message = format!("two dimensions of one tensor have the loop `{twice}`");
+            Err(wrong(rule, message).help(remedy(twice)))
+        }
         None => Ok(()),
     }
 }
@@ -193,15 +248,15 @@ fn formula(text: Option<&Spanned<String>>, loops: &Loops) -> Result<Option<Formu
 }
 
 /// The form as an inline table; strings stay readable within a note, so they have no quotes of their own.
-fn one_line(line: &Line) -> Result<String> {
+fn one_line(line: &Line, rule: Option<&Spanned<String>>) -> Result<String> {
     let mut parts: Vec<String> = Vec::new();
     let texts = [
-        ("config", &line.config),
-        ("rule", &line.rule),
-        ("like", &line.like),
-        ("products", &line.products),
-        ("flops", &line.flops),
-        ("transcendentals", &line.transcendentals),
+        ("config", line.config.as_ref()),
+        ("rule", rule),
+        ("like", line.like.as_ref()),
+        ("products", line.products.as_ref()),
+        ("flops", line.flops.as_ref()),
+        ("transcendentals", line.transcendentals.as_ref()),
     ];
     for (key, text) in texts {
         if let Some(text) = text {

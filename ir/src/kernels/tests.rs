@@ -4,7 +4,7 @@ use super::*;
 use crate::ops::check::{module, rule, work};
 
 /// A call of these operands and this result.
-fn call(operands: &[&str], result: &str, rest: &str) -> String {
+pub(super) fn call(operands: &[&str], result: &str, rest: &str) -> String {
     let lines: Vec<String> =
         operands.iter().enumerate().map(|(at, shape)| format!("p{at}: {shape}")).collect();
     let names: Vec<String> = (0..operands.len()).map(|at| format!("p{at}")).collect();
@@ -31,79 +31,6 @@ fn matrices_are_whole_and_batches_pass() {
 fn the_largest_elements_are_found_row_by_row() {
     let body = call(&["bf16[64,8]"], "(bf16[64,2], s32[64,2])", "\"TopK\"");
     assert_eq!(rule(&body), "([a,c])->([a,b],[a,b]) {a=64, b=2!, c=8!}");
-}
-
-/// Transformer Engine's call with 8 query heads of 2 heads of keys.
-fn fused_attention(mask: i64) -> String {
-    call(
-        &["bf16[2,64,8,16]", "bf16[2,64,2,16]", "bf16[2,64,2,16]", "bf16[0]", "u32[2]"],
-        "(bf16[2,64,8,16], f32[2,8,64,1], u8[48])",
-        &format!(
-            "\"te_fused_attn_forward_ffi\", backend_config={{mask_type = {mask}:i64, qkv_layout = 9:i64}}"
-        ),
-    )
-}
-
-#[test]
-fn attention_splits_sequences_and_heads() {
-    assert_eq!(
-        rule(&fused_attention(0)),
-        "([a,f,ed,b],[a,g,e,b],[a,g,e,c],[h],[i])->([a,f,ed,c],[a,ed,f,j],[k]) \
-         {a=2, b=16!, c=16!, d=4, e=2, f=64!, g=64!, h=0!, i=2!, j=1!, k=48!}"
-    );
-}
-
-#[test]
-fn a_causal_kernel_does_half_of_the_work_on_the_matrix_units() {
-    let all = 4.0 * 2.0 * 8.0 * 64.0 * 64.0 * 16.0;
-    assert_eq!([work(&fused_attention(0)).products, work(&fused_attention(3)).products], [all, all / 2.0]);
-    assert_eq!(work(&fused_attention(0)).flops, all);
-    assert_eq!(work(&fused_attention(0)).transcendentals, 2.0 * 8.0 * 64.0 * 64.0);
-}
-
-#[test]
-fn the_layout_of_cudnn_s_attention_is_in_its_configuration() {
-    let attention = |q: &str, batch: &str| {
-        let config = format!("{{\"rhs_batch_dimensions\":[{batch}], \"mask_type\":\"NO_MASK\"}}");
-        let result = "(bf16[2,8,64,16], u8[0])";
-        rule(&call(&[q, q, q], result, &format!("\"__cudnn$fmhaSoftmax\", backend_config={config}")))
-    };
-    let [a, b] = [attention("bf16[2,64,8,16]", "\"0\",\"2\""), attention("bf16[2,8,64,16]", "\"0\",\"1\"")];
-    assert!(a.starts_with("([a,f,ed,b],[a,g,e,b],[a,g,e,c])->([a,ed,f,c],"), "{a}");
-    assert!(b.starts_with("([a,ed,f,b],[a,e,g,b],[a,e,g,c])->([a,ed,f,c],"), "{b}");
-}
-
-const DIMENSIONS: &str = "\"dot_dimension_numbers\":{\"lhs_contracting_dimensions\":[\"1\"],\
-    \"rhs_contracting_dimensions\":[\"0\"],\"lhs_batch_dimensions\":[],\"rhs_batch_dimensions\":[]}";
-
-#[test]
-fn products_of_cublas_are_products() {
-    let gemm = |epilogue: &str| {
-        let rest =
-            format!("\"__cublas$lt$matmul\", backend_config={{{DIMENSIONS},\"epilogue\":\"{epilogue}\"}}");
-        call(&["bf16[8,16]", "bf16[16,4]"], "(bf16[8,4], s8[64])", &rest)
-    };
-    assert_eq!(rule(&gemm("DEFAULT")), "([a,b],[b,c])->([a,c],[d]) {a=8, b=16+, c=4, d=64!}");
-    assert_eq!(work(&gemm("DEFAULT")).products, 2.0 * 8.0 * 16.0 * 4.0);
-    // What is done with the sum waits for all of it.
-    assert_eq!(rule(&gemm("GELU")), "([a,b],[b,c])->([a,c],[d]) {a=8, b=16!, c=4, d=64!}");
-}
-
-#[test]
-fn convolutions_of_cudnn_add_up_what_their_direction_adds_up() {
-    let conv = |target: &str, operands: [&str; 2], result: &str| {
-        let rest = format!("\"{target}\", window={{size=3 pad=1_1}}, dim_labels=b0f_0io->b0f");
-        call(&operands, &format!("(f32[{result}], u8[0])"), &rest)
-    };
-    let forward = conv("__cudnn$convForward", ["f32[8,32,3]", "f32[3,3,16]"], "8,32,16");
-    assert_eq!(
-        rule(&forward),
-        "([a,d,b],[e,b,c])->([a,f,c],[g]) {a=8, b=3+, c=16, d=32!, e=3!, f=32!, g=0!}"
-    );
-    assert_eq!(work(&forward).products, 2.0 * 8.0 * 3.0 * 16.0 * 94.0);
-    let of_kernel = conv("__cudnn$convBackwardFilter", ["f32[8,32,3]", "f32[8,32,16]"], "3,3,16");
-    assert!(rule(&of_kernel).starts_with("([a,d,b],[a,e,c])->([f,b,c],[g]) {a=8+, b=3, c=16"));
-    assert_eq!(work(&of_kernel).products, work(&forward).products);
 }
 
 #[test]
@@ -167,4 +94,69 @@ fn says_what_is_wrong_with_a_table() {
 fn every_line_of_the_table_has_targets() {
     assert!(known_targets().count() > 50);
     assert!(BUILTIN.iter().all(|kernel| !kernel.targets.is_empty()));
+}
+
+#[test]
+fn a_line_of_one_s_own_that_does_not_fit_leaves_phzc_s() {
+    let table = "[[kernel]]\ntarget = \"TopK\"\nconfig = \"never\"\nrule = \"... -> ...\"\n\
+                 [[kernel]]\ntarget = \"TopK\"\nrule = \"(b) -> (b)\"";
+    let body = call(&["bf16[64,8]"], "(bf16[64,2], s32[64,2])", "\"TopK\"");
+    let mut module = module(&body);
+    assert_eq!(describe(&mut module, &read(table).expect("legal")), 1);
+    let view = View::new(&module, module.entry, module.entry().root);
+    assert_eq!(super::rule(&view).map(|rule| rule.to_string()), Some(rule(&body)));
+    assert_eq!(super::work(&view).flops, 512.0);
+}
+
+#[test]
+fn a_line_may_have_several_rules() {
+    let table =
+        read("[[kernel]]\ntarget = \"f\"\nrule = \"(b) -> (b)\"\nor = [\"(b c) -> (b c)\"]").expect("legal");
+    let mut module = module(&call(&["f32[8,2]"], "f32[8,2]", "\"f\""));
+    assert_eq!((table.len(), describe(&mut module, &table)), (2, 1));
+    let view = View::new(&module, module.entry, module.entry().root);
+    assert_eq!(super::rule(&view).expect("noted").to_string(), "([a,b])->([a,b]) {a=8, b=2}");
+}
+
+#[test]
+fn loops_that_cannot_be_split_are_whole() {
+    let error = |line: &str| {
+        let error = read(&format!("[[kernel]]\ntarget = \"t\"\n{line}")).expect_err("wrong");
+        (error.message, error.help.unwrap_or_default())
+    };
+    let of = |message: &str, help: &str| (message.to_owned(), help.to_owned());
+    assert_eq!(
+        error("rule = \"(n n) -> (n n)\""),
+        of("two dimensions of one tensor have the loop `n`", "say whole = [\"n\"]")
+    );
+    assert_eq!(
+        error("rule = \"(b (n m) m) -> (b n m)\"\nwhole = [\"n\"]").0,
+        "two dimensions of one tensor have the loop `m`"
+    );
+    assert_eq!(
+        error("rule = \"(b d) -> (b n d)\""),
+        of("no operand has the loop `n`", "say whole = [\"n\"]")
+    );
+    assert_eq!(error("rule = \"(... d) -> (d)\"").0, "the leading dimensions `...` are on one side only");
+    assert!(read("[[kernel]]\ntarget = \"t\"\nrule = \"(n n) -> (n p)\"\nwhole = [\"n\", \"p\"]").is_ok());
+}
+
+#[test]
+fn shares_of_the_work_are_counts() {
+    let scale = |times: &str| {
+        let text = format!("[[kernel]]\ntarget = \"t\"\nrule = \"(b) -> (b)\"\nscale = {{ a = {times} }}");
+        read(&text).map(|kernels| kernels.len()).map_err(|error| error.message)
+    };
+    assert_eq!(scale("0.0"), Ok(1));
+    for (times, shown) in [("nan", "NaN"), ("inf", "inf"), ("-0.5", "-0.5")] {
+        assert_eq!(scale(times), Err(format!("`{shown}` is no share of the work")));
+    }
+}
+
+#[test]
+fn what_shardy_s_rule_has_once_is_whole() {
+    let text = "#sdy.op_sharding_rule<([i, j, j])->([i, k]) {i=4, j=2, k=3}, custom>";
+    let rest = format!("\"foo\", frontend_attributes={{xla.sdy.sharding_rule=\"{text}\"}}");
+    let body = call(&["f32[4,2,2]"], "f32[4,3]", &rest);
+    assert_eq!(rule(&body), "([a,b,b])->([a,c]) {a=4, b=2!, c=3!}");
 }
