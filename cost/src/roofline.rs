@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_transcendental_function_takes_as_long_as_several_operations() {
-        let work = Work { flops: 20.0, transcendentals: 3.0, bytes: 8.0 };
+        let work = Work { flops: 20.0, transcendentals: 3.0, bytes: 8.0, ..Work::default() };
         assert_eq!(toy::device().vector_secs(&work), (20.0 + 3.0 * 8.0) / 2.0);
         assert_eq!(toy::device().memory_secs(8.0), 8.0 / 4.0);
     }
