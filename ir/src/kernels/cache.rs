@@ -7,10 +7,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// As many texts are kept; others are read again each time.
 const MAX_TEXTS: usize = 4096;
 
+/// The lines of a text.
+type Lines = Arc<[Arc<Kernel>]>;
+
 /// What a text reads as.
 pub(super) struct Cache {
     read: fn(&str) -> Vec<Kernel>,
-    known: RwLock<BTreeMap<Box<str>, Arc<[Arc<Kernel>]>>>,
+    known: RwLock<BTreeMap<Box<str>, Lines>>,
 }
 
 impl Cache {
@@ -19,11 +22,11 @@ impl Cache {
     }
 
     /// The lines of a text; none if it is not legal.
-    pub(super) fn lines(&self, text: &str) -> Arc<[Arc<Kernel>]> {
+    pub(super) fn lines(&self, text: &str) -> Lines {
         // What is kept depends on the text alone, so a writer that panicked left nothing half done.
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(text).cloned();
         known.unwrap_or_else(|| {
-            let lines: Arc<[Arc<Kernel>]> = (self.read)(text).into_iter().map(Arc::new).collect();
+            let lines: Lines = (self.read)(text).into_iter().map(Arc::new).collect();
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             if known.len() < MAX_TEXTS {
                 known.insert(text.into(), lines.clone());

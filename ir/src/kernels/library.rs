@@ -90,9 +90,10 @@ fn is_alone(view: &View) -> bool {
     operand_leaves(view).into_iter().skip(2).all(|leaf| leaf_dims(leaf).is_empty())
 }
 
-/// The rule with whatever else is read and made. Tensors of the result's shape (a matrix that is added, a side
-/// input, what an epilogue keeps) are split as it is, and a vector (a bias) as the result's dimension
-/// `features`; scalars and scratch memory are whole. `None` if there is anything else: the call is whole then.
+/// The rule with whatever else is read and made. Tensors of the result's shape (a matrix that is added, a
+/// side input, what an epilogue keeps) are split as it is, and a vector (a bias) as the result's dimension
+/// `features`; scalars and scratch memory are whole. `None` if there is anything else: the call is whole
+/// then.
 fn with_rest(
     view: &View,
     mut rule: Rule,
