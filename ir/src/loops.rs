@@ -6,7 +6,7 @@ use crate::module::{CompId, Instr, InstrId, Module};
 use crate::nearest;
 use crate::notes;
 use crate::opcode::Opcode;
-use crate::trip::{own_trip_count, trip_count};
+use crate::trip::{said_trip_count, trip_count};
 
 /// The loops that the entry reaches and whose trip count nobody says, in program order.
 pub fn unknown_loops(module: &Module) -> Vec<(CompId, InstrId)> {
@@ -83,7 +83,7 @@ fn refuse_count(module: &Module, name: &str, n_trips: u64) -> Result<()> {
     let loops = comps.flat_map(|comp| module.comp(comp).iter().map(move |(id, instr)| (comp, id, instr)));
     let mut own = loops
         .filter(|(_, _, instr)| instr.op == Opcode::While && *instr.name == *name)
-        .filter_map(|(comp, id, instr)| Some((own_trip_count(module, comp, id)?, instr)));
+        .filter_map(|(comp, id, instr)| Some((said_trip_count(module, comp, id)?, instr)));
     match own.find(|(known, _)| *known != n_trips) {
         Some((known, instr)) => {
             let message = format!("`{name}` runs {}, as the program says", counted(known as usize, "time"));
@@ -157,6 +157,21 @@ mod tests {
         assert_eq!(error, "`rollout.3` runs 12 times, as the program says; leave its `--trips` out");
         let error = give_trips(&mut module("metadata={}"), "rollout.3", 0).expect_err("no count").to_string();
         assert_eq!(error, "`rollout.3` must run once at least to have a price");
+    }
+
+    #[test]
+    fn a_count_that_is_only_assumed_gives_way_to_the_user_s() {
+        let text =
+            "f { t = (s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0 one = s32[] constant(1)
+              j = s32[] add(i, one) ROOT u = (s32[]) tuple(j) }
+            g { t = (s32[]) parameter(0) i = s32[] get-tuple-element(t), index=0 n = s32[] constant(9)
+              ROOT c = pred[] compare(i, n), direction=LT }
+            ENTRY e { t = (s32[]) parameter(0) ROOT w = (s32[]) while(t), condition=g, body=f }";
+        let mut module = crate::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let count = |module: &Module| trip_count(module, module.entry, module.entry().root);
+        assert_eq!(count(&module), Some(9), "as if it began at 0");
+        assert_eq!(give_trips(&mut module, "w", 5), Ok(()));
+        assert_eq!(count(&module), Some(5));
     }
 
     #[test]

@@ -17,7 +17,15 @@ const MAX_STEPS: u32 = 1000;
 /// (`--trips`). For prices: what changes a program goes by [`own_trip_count`].
 pub fn trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
     let given = || given_trips(module.comp(comp).instr(id));
-    own_trip_count(module, comp, id).or_else(given)
+    said_trip_count(module, comp, id).or_else(given).or_else(|| own_trip_count(module, comp, id))
+}
+
+/// The same where nothing is assumed: XLA's `known_trip_count`, or a counter that starts at a constant.
+pub fn said_trip_count(module: &Module, comp: CompId, id: InstrId) -> Option<u64> {
+    let instr = module.comp(comp).instr(id);
+    let is_loop = instr.op == Opcode::While;
+    let counted = || counter(module, comp, id).map(|it| it.n_trips);
+    is_loop.then(|| noted_trips(instr).or_else(counted)).flatten()
 }
 
 /// How often the loop's body runs, by the program alone.

@@ -2,7 +2,6 @@
 //! reads, products that every device of a stage computes whole.
 
 use phzc_cost::Cluster;
-use phzc_ir::effects::has_side_effect;
 use phzc_ir::flops::is_contraction;
 use phzc_ir::{CompId, Diagnostic, Instr, Module, Opcode, counted};
 use phzc_plan::derive::{Facts, InstrFacts, is_planned, known, planned_comps};
@@ -63,7 +62,7 @@ fn unread(module: &Module) -> Option<Diagnostic> {
     comp.instrs.iter().flat_map(|instr| &instr.operands).for_each(|it| is_read[it.index()] = true);
     is_read[comp.root.index()] = true;
     let unread = comp.iter().filter(|(id, it)| it.op == Opcode::Parameter && !is_read[id.index()]);
-    let all: Vec<&Instr> = unread.map(|(_, instr)| instr).filter(|it| !has_side_effect(it)).collect();
+    let all: Vec<&Instr> = unread.map(|(_, instr)| instr).collect();
     let mut names: Vec<String> = all.iter().take(MAX_NAMED).map(|it| format!("`{}`", it.name)).collect();
     names.extend(all.get(MAX_NAMED).map(|_| format!("and {} more", all.len() - MAX_NAMED)));
     let message = format!("{} never read: {}", are(all.len(), "input"), names.join(", "));
