@@ -2,16 +2,13 @@
 //! and bound.
 
 mod noted;
+mod reader;
 
 use crate::attr::Key;
 use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
-use crate::ops::literal::scalar_int;
-use crate::shape::Shape;
 use noted::{given_trips, noted_trips};
-
-/// Instructions that are looked at before a loop counts as unknown.
-const MAX_STEPS: u32 = 1000;
+use reader::{Frame, Reader};
 
 /// How often the loop's body runs, if that can be told: what the program says, or else the user
 /// (`--trips`). For prices: what changes a program goes by [`own_trip_count`].
@@ -63,17 +60,10 @@ pub fn counter(module: &Module, comp: CompId, id: InstrId) -> Option<Counter> {
     is_exact.then_some(counter)
 }
 
-/// An integer of the form `state[element] + offset`, or `offset` alone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Linear {
-    element: Option<usize>,
-    offset: i128,
-}
-
 /// The counter, and whether its start is a constant rather than taken as one.
 fn counted(module: &Module, comp: &Computation, instr: &Instr) -> Option<(Counter, bool)> {
     let body = module.comp(instr.comp(Key::Body)?);
-    let mut reader = Reader { module, steps: 0, met_outside: false };
+    let mut reader = Reader::new(module);
     let condition = Frame::Loop(module.comp(instr.comp(Key::Condition)?));
     let (left, right, direction) = reader.comparison(&condition)?;
     let (counter, bound, direction) = match (left.element, right.element) {
@@ -131,144 +121,6 @@ fn count(start: i128, step: i128, bound: i128, direction: &str) -> Option<u64> {
         return None;
     }
     u64::try_from((distance + step - 1) / step).ok()
-}
-
-/// A computation being read: what its parameters stand for.
-#[derive(Clone, Copy)]
-enum Frame<'m, 'f> {
-    /// The loop's own: parameter 0 is the state.
-    Loop(&'m Computation),
-    /// Called from an instruction of another frame.
-    Call(&'m Computation, &'m Instr, &'f Frame<'m, 'f>),
-    /// Around the loop: parameters are not known.
-    Around(&'m Computation),
-}
-
-impl<'m> Frame<'m, '_> {
-    fn comp(&self) -> &'m Computation {
-        match *self {
-            Frame::Loop(comp) | Frame::Call(comp, ..) | Frame::Around(comp) => comp,
-        }
-    }
-}
-
-struct Reader<'m> {
-    module: &'m Module,
-    steps: u32,
-    /// Whether a parameter of the computation around the loop was met.
-    met_outside: bool,
-}
-
-impl<'m> Reader<'m> {
-    /// The sides and the direction of a condition that is a comparison, perhaps in a call.
-    fn comparison(&mut self, frame: &Frame<'m, '_>) -> Option<(Linear, Linear, &'m str)> {
-        self.step()?;
-        let instr = frame.comp().root();
-        match instr.op {
-            Opcode::Compare => {
-                let &[a, b] = instr.operands.as_slice() else { return None };
-                let direction = instr.word(Key::Direction)?;
-                Some((self.value(frame, a, &[])?, self.value(frame, b, &[])?, direction))
-            }
-            Opcode::Call | Opcode::Fusion => self.comparison(&Frame::Call(self.callee(instr)?, instr, frame)),
-            _ => None,
-        }
-    }
-
-    /// An element of what the body returns.
-    fn returned(&mut self, body: &'m Computation, element: usize) -> Option<Linear> {
-        let path: &[usize] = if matches!(body.root().shape, Shape::Tuple(_)) { &[element] } else { &[] };
-        self.value(&Frame::Loop(body), body.root, path)
-    }
-
-    fn is_kept(&mut self, body: &'m Computation, element: usize) -> bool {
-        self.returned(body, element) == Some(Linear { element: Some(element), offset: 0 })
-    }
-
-    /// An element of the state before the loop, if it is a constant or passed from outside (see
-    /// [`trip_count`]).
-    fn start(&mut self, comp: &'m Computation, instr: &Instr, element: usize) -> Option<i128> {
-        let (&state, is_tuple) = (instr.operands.first()?, matches!(instr.shape, Shape::Tuple(_)));
-        let path: &[usize] = if is_tuple { &[element] } else { &[] };
-        let met_before = std::mem::take(&mut self.met_outside);
-        let value = self.value(&Frame::Around(comp), state, path);
-        let is_outside = std::mem::replace(&mut self.met_outside, met_before);
-        let constant = value.filter(|start| start.element.is_none()).map(|start| start.offset);
-        let is_taken = value.is_none() && is_outside;
-        self.met_outside |= is_taken;
-        constant.or(is_taken.then_some(0))
-    }
-
-    /// The value at `path` inside `id`'s value.
-    fn value(&mut self, frame: &Frame<'m, '_>, id: InstrId, path: &[usize]) -> Option<Linear> {
-        self.step()?;
-        let instr = frame.comp().instr(id);
-        let operand = |index: usize| instr.operands.get(index).copied();
-        match instr.op {
-            Opcode::Constant if path.is_empty() => {
-                Some(Linear { element: None, offset: i128::from(scalar_int(instr)?) })
-            }
-            Opcode::Parameter => self.parameter(frame, instr, path),
-            Opcode::GetTupleElement => {
-                let index = usize::try_from(instr.int(Key::Index)?).ok()?;
-                self.value(frame, operand(0)?, &[&[index], path].concat())
-            }
-            Opcode::Tuple => {
-                let (&index, rest) = path.split_first()?;
-                self.value(frame, operand(index)?, rest)
-            }
-            Opcode::Call | Opcode::Fusion => {
-                let comp = self.callee(instr)?;
-                self.value(&Frame::Call(comp, instr, frame), comp.root, path)
-            }
-            Opcode::Copy | Opcode::Convert | Opcode::Bitcast | Opcode::Reshape | Opcode::OptBarrier => {
-                self.value(frame, operand(0)?, path)
-            }
-            Opcode::Add | Opcode::Subtract if path.is_empty() => {
-                let (a, b) = (self.value(frame, operand(0)?, path)?, self.value(frame, operand(1)?, path)?);
-                combine(instr.op, a, b)
-            }
-            _ => None,
-        }
-    }
-
-    fn parameter(&mut self, frame: &Frame<'m, '_>, instr: &Instr, path: &[usize]) -> Option<Linear> {
-        let number = instr.param_number()? as usize;
-        match frame {
-            Frame::Loop(_) => match path {
-                [] => Some(Linear { element: Some(0), offset: 0 }),
-                [element] => Some(Linear { element: Some(*element), offset: 0 }),
-                _ => None,
-            },
-            Frame::Call(_, call, caller) => self.value(caller, *call.operands.get(number)?, path),
-            Frame::Around(_) => {
-                self.met_outside = true;
-                None
-            }
-        }
-    }
-
-    fn callee(&self, instr: &Instr) -> Option<&'m Computation> {
-        let id = instr.comp(Key::ToApply).or_else(|| instr.comp(Key::Calls))?;
-        Some(self.module.comp(id))
-    }
-
-    fn step(&mut self) -> Option<()> {
-        self.steps += 1;
-        (self.steps <= MAX_STEPS).then_some(())
-    }
-}
-
-fn combine(op: Opcode, a: Linear, b: Linear) -> Option<Linear> {
-    match (op, a.element, b.element) {
-        (Opcode::Add, element, None) | (Opcode::Add, None, element) => {
-            Some(Linear { element, offset: a.offset.checked_add(b.offset)? })
-        }
-        (Opcode::Subtract, element, None) => {
-            Some(Linear { element, offset: a.offset.checked_sub(b.offset)? })
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
