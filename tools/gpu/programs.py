@@ -7,19 +7,19 @@ FOLDER holds `.hlo`, `.hlo.gz` or `.ir` texts. OUT gets `steps.tsv` (a row per p
 After SECONDS no further program is begun. Inputs are random, weights and moments positive and small.
 """
 
-import concurrent.futures
 import glob
 import gzip
 import os
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.93")
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -129,33 +129,42 @@ def measure(name, program, out):
     print(*row[:6], flush=True)
 
 
+def one(path, out):
+    """Compiles, says so, and measures when it is told to: nobody else may use the GPU meanwhile."""
+    name, text = read(path)
+    program = Program(text)
+    optimized = program.executable.hlo_modules()[0].to_string()
+    with gzip.open(out / f"{name}.opt.hlo.gz", "wt") as file:
+        file.write(optimized)
+    print("compiled", flush=True)
+    if sys.stdin.readline():
+        measure(name, program, out)
+
+
+def start(path, out):
+    command = [sys.executable, __file__, "--one", str(path), str(out)]
+    log = open(out / f"{path.name.split('.')[0]}.log", "w")
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
 def main():
+    if sys.argv[1] == "--one":
+        return one(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
     folder, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     deadline = time.time() + float(sys.argv[3] if len(sys.argv) > 3 else 1e9)
     out.mkdir(parents=True, exist_ok=True)
     (out / "steps.tsv").write_text("\t".join(COLUMNS) + "\n")
     paths = sorted((p for p in folder.iterdir() if p.is_file()), key=lambda p: p.stat().st_size)
-    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("THREADS", "8"))) as pool:
-        work = {}
-        for path in reversed(paths):
-            name, text = read(path)
-            work[name] = pool.submit(Program, text)
-        concurrent.futures.wait(work.values(), timeout=max(1.0, (deadline - time.time()) * 0.7))
-        for name, job in sorted(work.items(), key=lambda item: item[0]):
-            if time.time() > deadline or not job.done():
-                job.cancel()
-                print("not measured in time:", name, flush=True)
-                continue
-            try:
-                program = job.result()
-                text = program.executable.hlo_modules()[0].to_string()
-                gzip.open(out / f"{name}.opt.hlo.gz", "wt").write(text)
-                measure(name, program, out)
-            except Exception as error:  # noqa: BLE001: the others are measured all the same
-                print("failed:", name, str(error)[:300], flush=True)
-            work[name] = None
-            job = program = None
-    os._exit(0)
+    at_once = int(os.environ.get("PROGRAMS_AT_ONCE", "8"))
+    for first in range(0, len(paths), at_once):
+        batch = {path: start(path, out) for path in paths[first:first + at_once]}
+        compiled = {path: child.stdout.readline() for path, child in batch.items()}
+        for path, child in batch.items():
+            if compiled[path] and time.time() < deadline:
+                print(child.communicate("go\n")[0].strip(), flush=True)
+            else:
+                child.kill()
+                print("not measured:", path.name, flush=True)
 
 
 if __name__ == "__main__":
