@@ -30,13 +30,20 @@ struct Ratios {
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let is_wanted = |row: &Row| wanted.is_empty() || wanted.iter().any(|name| row.program.contains(name));
-    let cluster = Cluster::named("h200-1").expect("it is built in");
-    println!(
-        "{:24}{:>12}{:>12}{:>8}{:>14}{:>14}{:>8}",
-        "program", "measured ms", "report ms", "ratio", "measured MiB", "report MiB", "ratio"
-    );
-    let ratios: Vec<Ratios> =
-        rows("h200").iter().filter(|row| is_wanted(row)).filter_map(|row| line(row, &cluster)).collect();
+    for device in ["h100", "h200"] {
+        let cluster = Cluster::named(&format!("{device}-1")).expect("it is built in");
+        println!(
+            "{device:24}{:>12}{:>12}{:>8}{:>14}{:>14}{:>8}",
+            "measured ms", "report ms", "ratio", "measured MiB", "report MiB", "ratio"
+        );
+        let rows = rows(device);
+        let ratios: Vec<Ratios> =
+            rows.iter().filter(|row| is_wanted(row)).filter_map(|row| line(row, &cluster)).collect();
+        summary(&ratios);
+    }
+}
+
+fn summary(ratios: &[Ratios]) {
     let mean = |off: &dyn Fn(&Ratios) -> f64| {
         100.0 * ratios.iter().map(|it| (off(it) - 1.0).abs()).sum::<f64>() / ratios.len() as f64
     };
