@@ -30,17 +30,29 @@ struct Ratios {
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let is_wanted = |row: &Row| wanted.is_empty() || wanted.iter().any(|name| row.program.contains(name));
-    for device in ["h100", "h200"] {
+    for device in devices() {
         let cluster = Cluster::named(&format!("{device}-1")).expect("it is built in");
         println!(
             "{device:24}{:>12}{:>12}{:>8}{:>14}{:>14}{:>8}",
             "measured ms", "report ms", "ratio", "measured MiB", "report MiB", "ratio"
         );
-        let rows = rows(device);
+        let rows = rows(&device);
         let ratios: Vec<Ratios> =
             rows.iter().filter(|row| is_wanted(row)).filter_map(|row| line(row, &cluster)).collect();
-        summary(&ratios);
+        if !ratios.is_empty() {
+            summary(&ratios);
+        }
     }
+}
+
+/// The folders of `tests/measured`, named as devices.
+fn devices() -> Vec<String> {
+    let folders = std::fs::read_dir(root().join("tests/measured")).expect("it is part of the checkout");
+    let paths = folders.map(|entry| entry.expect("it can be read").path()).filter(|path| path.is_dir());
+    let mut names: Vec<String> =
+        paths.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+    names.sort();
+    names
 }
 
 fn summary(ratios: &[Ratios]) {
@@ -90,9 +102,9 @@ fn line(row: &Row, cluster: &Cluster) -> Option<Ratios> {
         println!("{:24}SKIPPED: no ../shared/{}", row.program, row.source);
         return None;
     };
-    let (priced, _) = estimate::priced(&module, cluster).ok()?;
-    let report = report::plan(&priced, cluster).ok()?;
-    let bytes = report.stages.first()?.memory_bytes;
+    let (priced, _) = estimate::priced(&module, cluster).unwrap_or_else(|error| panic!("{error}"));
+    let report = report::plan(&priced, cluster).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = report.stages[0].memory_bytes;
     let ratios = Ratios { time: report.time_secs / row.secs, memory: bytes / row.peak_bytes };
     println!(
         "{:24}{:12.3}{:12.3}{:8.2}{:14.0}{:14.0}{:8.2}",

@@ -4,7 +4,8 @@ Usage: python tools/gpu/kernels.py OUT [SECONDS]
 
 OUT gets one table per family: `gemm.tsv`, `attention.tsv`, `memory.tsv`, `launch.tsv`, `layer.tsv`. Kernels are
 captured in a CUDA graph of many copies and the graph is replayed, so that launches from the host do not
-count; a time is the median of replays. Operands rotate through more memory than the cache holds. After SECONDS
+count (attention backward, transfers and layers in mode `eager` are issued one by one); a time is the median of
+replays. Operands rotate through more memory than the cache holds. After SECONDS
 no further row is begun.
 """
 

@@ -2,9 +2,9 @@
 
 Usage: python tools/gpu/programs.py FOLDER OUT [SECONDS]
 
-FOLDER holds `.hlo`, `.hlo.gz` or `.ir` texts. OUT gets `steps.tsv` (a row per program), and per program
-`NAME.kernels.tsv.gz` (name and seconds of what ran) and `NAME.opt.hlo.gz` (the text after XLA's passes).
-After SECONDS no further program is begun. Inputs are random, weights and moments positive and small.
+FOLDER holds `.hlo`, `.hlo.gz` or `.ir` texts, as `sources.py` writes them from a table of programs. OUT gets
+`steps.tsv` (a row per program that ran), and per program `NAME.kernels.tsv.gz` (name and seconds of what ran),
+`NAME.opt.hlo.gz` (the text after XLA's passes) and `NAME.log`. After SECONDS no further program is begun. Inputs are random, weights and moments positive and small.
 """
 
 import glob
@@ -161,7 +161,8 @@ def main():
         compiled = {path: child.stdout.readline() for path, child in batch.items()}
         for path, child in batch.items():
             if compiled[path] and time.time() < deadline:
-                print(child.communicate("go\n")[0].strip(), flush=True)
+                said = child.communicate("go\n")[0].strip()
+                print(said if child.returncode == 0 else f"failed, see its log: {path.name}", flush=True)
             else:
                 child.kill()
                 print("not measured:", path.name, flush=True)
