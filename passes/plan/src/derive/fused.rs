@@ -2,8 +2,13 @@
 
 use super::InstrFacts;
 use super::ops::is_move;
-use crate::pricing::{Kernel, Reader, is_materialised, kernel};
-use phzc_ir::{CompId, FusionKind, Instr, InstrId, Module, Opcode, notes};
+use super::origin::operand_origins;
+use crate::pricing::{
+    Kernel, Part, Reader, Share, is_materialised, kernel, shared, shares, spans, stored_for_less, sums_rows,
+};
+use indexmap::IndexMap;
+use phzc_ir::notes::Phase;
+use phzc_ir::{CompId, Computation, FusionKind, Instr, InstrId, Module, Opcode, Touch};
 
 /// Fills in kernel, memory traffic and whether the value has memory of its own.
 pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
@@ -13,22 +18,86 @@ pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
     for (id, instr) in computation.iter() {
         ops.push(acts_as(instr, &ops, &facts[id.index()]));
         for &operand in &instr.operands {
-            let is_same_region = same_region(computation.instr(operand), facts, operand, instr, id);
+            let is_same_region = same_region(facts, operand, id);
             readers[operand.index()].push(Reader { op: ops[id.index()], is_same_region });
         }
     }
     readers[computation.root.index()].push(Reader { op: Opcode::Tuple, is_same_region: false });
+    let is_wanted = |id: usize| is_materialised(ops[id], readers[id].iter().copied());
+    let mut wanted: Vec<bool> = (0..facts.len()).map(is_wanted).collect();
+    place_all(computation, &ops, &wanted, facts);
+    let costly = stored_for_less(&parts(computation, &ops, facts));
+    wanted.iter_mut().zip(&costly).for_each(|(wanted, costly)| *wanted |= costly);
+    place_all(computation, &ops, &wanted, facts);
+    let shares = shares(&parts(computation, &ops, facts));
     for (id, instr) in computation.iter() {
-        let op = ops[id.index()];
-        let wanted = is_materialised(op, readers[id.index()].iter().copied());
-        let first = instr.operands.first();
-        let reads_memory = first.is_some_and(|first| facts[first.index()].in_memory);
-        place(instr, op, wanted, reads_memory, &mut facts[id.index()]);
-        let operands: Vec<f64> = operand_bytes(instr, facts, id);
+        let operands: Vec<f64> = operand_bytes(instr, facts, id, &shares[id.index()]);
         let own = &mut facts[id.index()];
         if own.kernel != Kernel::Nothing {
-            own.work.bytes = instr.op.def().touch.bytes(&operands, result_bytes(own), wanted);
+            own.kernel = shared(own.kernel, &shares[id.index()]);
+            own.work.bytes = instr.op.def().touch.bytes(&operands, result_bytes(own), wanted[id.index()]);
         }
+    }
+}
+
+fn place_all(comp: &Computation, ops: &[Opcode], wanted: &[bool], facts: &mut [InstrFacts]) {
+    for (id, instr) in comp.iter() {
+        let first = instr.operands.first();
+        let reads_memory = first.is_some_and(|first| facts[first.index()].in_memory);
+        place(instr, ops[id.index()], wanted[id.index()], reads_memory, &mut facts[id.index()]);
+    }
+}
+
+/// The computation as what decides about kernels sees it.
+fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> {
+    let mut regions: IndexMap<(usize, Phase), u32> = IndexMap::new();
+    let (mut names, mut parts) = (Names::default(), Vec::with_capacity(facts.len()));
+    for (id, instr) in comp.iter() {
+        let (own, fusion) = (&facts[id.index()], ops[id.index()].def().fusion);
+        let is_sent = is_move(instr) && !own.steps.is_empty();
+        let does_nothing = own.kernel == Kernel::Nothing && (fusion == FusionKind::Control || own.in_memory);
+        let is_name = does_nothing && !is_sent;
+        let operands = operand_origins(comp, instr).map(|(maker, leaf)| names.of(maker, leaf)).collect();
+        names.push(comp, id, is_name && !matches!(fusion, FusionKind::Control));
+        let next = regions.len() as u32;
+        let region = *regions.entry((own.stage, own.phase)).or_insert(next);
+        let (elements, made) = spans(comp, instr);
+        parts.push(Part {
+            fusion,
+            region,
+            elements,
+            made,
+            bytes: instr.shape.bytes(),
+            sums_rows: sums_rows(comp, instr),
+            reads_part: instr.op.def().touch == Touch::Part,
+            is_stored: own.in_memory,
+            is_name,
+            operands,
+        });
+    }
+    parts
+}
+
+/// Who makes the value that an instruction names.
+#[derive(Default)]
+struct Names {
+    /// Per instruction: the maker, and the number of its first leaf.
+    of: Vec<(u32, u32)>,
+    n_values: u32,
+}
+
+impl Names {
+    fn of(&self, maker: InstrId, leaf: usize) -> (u32, u32) {
+        let (maker, value) = self.of[maker.index()];
+        (maker, value + leaf as u32)
+    }
+
+    fn push(&mut self, comp: &Computation, id: InstrId, is_view: bool) {
+        let instr = comp.instr(id);
+        let named = operand_origins(comp, instr).next().filter(|_| is_view);
+        let own = (id.index() as u32, self.n_values);
+        self.n_values += instr.shape.n_leaves() as u32;
+        self.of.push(named.map_or(own, |(maker, leaf)| self.of(maker, leaf)));
     }
 }
 
@@ -39,9 +108,9 @@ fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
     source.filter(|op| is_slice && op.def().fusion == FusionKind::Free).unwrap_or(instr.op)
 }
 
-fn same_region(maker: &Instr, facts: &[InstrFacts], made: InstrId, reader: &Instr, read: InstrId) -> bool {
+fn same_region(facts: &[InstrFacts], made: InstrId, read: InstrId) -> bool {
     let (a, b) = (&facts[made.index()], &facts[read.index()]);
-    (a.stage, a.phase) == (b.stage, b.phase) && maker.note(notes::BLOCK) == reader.note(notes::BLOCK)
+    (a.stage, a.phase) == (b.stage, b.phase)
 }
 
 fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut InstrFacts) {
@@ -57,9 +126,10 @@ fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut 
         if is_move(instr) || is_collective { Kernel::Nothing } else { kernel(op, wanted, reads_memory) };
 }
 
-/// Bytes that one device reads of each operand; none of those that are not in memory.
-fn operand_bytes(instr: &Instr, facts: &[InstrFacts], id: InstrId) -> Vec<f64> {
-    let mut reads = facts[id.index()].reads.iter();
+/// Bytes that one device reads of each operand on an instruction's account; none of those that are not in
+/// memory.
+fn operand_bytes(instr: &Instr, facts: &[InstrFacts], id: InstrId, share: &Share) -> Vec<f64> {
+    let mut reads = facts[id.index()].reads.iter().zip(&share.reads).map(|(bytes, n)| bytes * f64::from(*n));
     let mut bytes = Vec::with_capacity(instr.operands.len());
     for operand in &instr.operands {
         let maker = &facts[operand.index()];

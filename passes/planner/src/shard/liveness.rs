@@ -1,12 +1,13 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
-use phzc_analysis::blocks::{BlockId, Blocks};
+use indexmap::IndexMap;
+use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, NodeId, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
-use phzc_ir::{CompId, FusionKind, Key, Module, Opcode};
+use phzc_ir::{CompId, FusionKind, Key, Module, Opcode, Rule, Touch};
 use phzc_plan::derive::{is_move, planned_comps};
-use phzc_plan::pricing::{Reader, is_materialised};
+use phzc_plan::pricing::{Part, Reader, Share, is_materialised, shares, stored_for_less};
 use std::collections::BTreeSet;
 
 /// Per node: what it does, if it is an instruction; a program's own change of layout is a view.
@@ -27,12 +28,19 @@ pub fn condition_runs(module: &Module) -> f64 {
     conditions.into_iter().filter(computes).map(|comp| runs[comp.index()]).sum()
 }
 
-/// Per tensor: whether it is in memory (`pricing::is_materialised`); a view is where its source is.
+/// Per tensor: whether it is in memory (`pricing::is_materialised` and `pricing::stored_for_less`); a view is where
+/// its source is.
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
+    let all = stored_but(graph, blocks, ops, &[]);
+    let costly = stored_for_less(&parts(graph, blocks, ops, &all));
+    stored_but(graph, blocks, ops, &costly)
+}
+
+/// The same, with the nodes whose results are in memory whoever reads them.
+fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], costly: &[bool]) -> Vec<bool> {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
-    let regions: Vec<(Option<BlockId>, Phase)> =
-        (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
+    let regions: Vec<Phase> = (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
     let mut is_stored = vec![true; graph.tensors.len()];
     for (id, node) in graph.nodes.iter().enumerate() {
         let Some(op) = ops[id] else { continue };
@@ -48,18 +56,79 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
                 && node.operands.first().is_some_and(|&operand| is_stored[operand as usize]);
             // A scalar constant is part of the instruction that reads it.
             let is_immediate = op == Opcode::Constant && graph.tensors[result as usize].dims.is_empty();
-            is_stored[result as usize] =
-                !is_immediate && (is_view || is_materialised(op, uses.map(reader).chain(output)));
+            let is_costly = costly.get(id).is_some_and(|costly| *costly);
+            let is_read = || is_materialised(op, uses.map(reader).chain(output));
+            is_stored[result as usize] = !is_immediate && (is_view || is_costly || is_read());
         }
     }
     is_stored
 }
 
-/// Where a node fuses: its block and its phase. What depends on constants only has no note of a phase.
-fn region(graph: &Graph, blocks: &Blocks, node: usize) -> (Option<BlockId>, Phase) {
+/// Per node: its share of the kernels that it runs in.
+pub fn kernel_shares(
+    graph: &Graph,
+    blocks: &Blocks,
+    ops: &[Option<Opcode>],
+    is_stored: &[bool],
+) -> Vec<Share> {
+    shares(&parts(graph, blocks, ops, is_stored))
+}
+
+/// The graph as what decides about kernels sees it.
+fn parts(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], is_stored: &[bool]) -> Vec<Part> {
+    let mut regions: IndexMap<(CompId, Phase), u32> = IndexMap::new();
+    let mut named: Vec<TensorId> = (0..graph.tensors.len() as TensorId).collect();
+    let mut parts = Vec::with_capacity(graph.nodes.len());
+    for (id, node) in graph.nodes.iter().enumerate() {
+        let fusion = ops[id].map_or(FusionKind::Control, |op| op.def().fusion);
+        let first = node.operands.first().filter(|&&operand| is_stored[operand as usize]);
+        let source = first.filter(|_| fusion == FusionKind::View);
+        let phase = region(graph, blocks, id);
+        let next = regions.len() as u32;
+        let (elements, made) = spans(graph, node, ops[id]);
+        let operand = |&operand: &TensorId| {
+            let value = named[operand as usize];
+            (graph.tensors[value as usize].def, value)
+        };
+        parts.push(Part {
+            fusion,
+            region: *regions.entry((node.comp, phase)).or_insert(next),
+            elements,
+            made,
+            bytes: node.results.iter().map(|&result| graph.tensors[result as usize].bytes).sum(),
+            sums_rows: ops[id] == Some(Opcode::Reduce) && keeps_major(&node.rule),
+            reads_part: ops[id].is_some_and(|op| op.def().touch == Touch::Part),
+            is_stored: node.results.iter().any(|&result| is_stored[result as usize]),
+            is_name: fusion == FusionKind::Control || source.is_some(),
+            operands: node.operands.iter().map(operand).collect(),
+        });
+        if let (Some(&source), Some(&result)) = (source, node.results.first()) {
+            named[result as usize] = named[source as usize];
+        }
+    }
+    parts
+}
+
+/// Elements that a node runs over, and those of its result.
+fn spans(graph: &Graph, node: &Node, op: Option<Opcode>) -> (f64, f64) {
+    let elements = |id: Option<&TensorId>| {
+        id.map_or(0.0, |&id| graph.tensors[id as usize].dims.iter().map(|&size| size as f64).product())
+    };
+    let made = elements(node.results.first());
+    (if op == Some(Opcode::Reduce) { elements(node.operands.first()) } else { made }, made)
+}
+
+/// Whether what is left of a reduction's first operand are its major-most dimensions.
+fn keeps_major(rule: &Rule) -> bool {
+    let (Some(operand), Some(result)) = (rule.operands.first(), rule.results.first()) else { return false };
+    operand.len() > result.len() && operand[..result.len()] == result[..]
+}
+
+/// Where a node fuses: its phase. What depends on constants only has no note of one.
+fn region(graph: &Graph, blocks: &Blocks, node: usize) -> Phase {
     let mut results = graph.nodes[node].results.iter();
     let is_free = results.all(|&result| graph.tensors[result as usize].is_free);
-    (blocks.block_of[node], if is_free { Phase::Forward } else { blocks.phases[node] })
+    if is_free { Phase::Forward } else { blocks.phases[node] }
 }
 
 /// Per tensor: whether its late readers need it in memory even if the backward part may make any value of the
