@@ -10,7 +10,7 @@
 
 mod kernels;
 
-pub use kernels::{Part, Share, shares, spans, stored_for_less, sums_rows};
+pub use kernels::{Input, Part, Share, elements, n_elements, shares, stored_for_less, sums_rows};
 
 use phzc_cost::{AxisGroup, Cluster, Collective, Gemm, Role};
 use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work};

@@ -4,11 +4,13 @@ use super::InstrFacts;
 use super::ops::is_move;
 use super::origin::operand_origins;
 use crate::pricing::{
-    Kernel, Part, Reader, Share, is_materialised, kernel, shared, shares, spans, stored_for_less, sums_rows,
+    Input, Kernel, Part, Reader, Share, elements, is_materialised, kernel, n_elements, shared, shares,
+    stored_for_less, sums_rows,
 };
 use indexmap::IndexMap;
 use phzc_ir::notes::Phase;
-use phzc_ir::{CompId, Computation, FusionKind, Instr, InstrId, Module, Opcode, Touch};
+use phzc_ir::{CompId, Computation, FusionKind, Instr, InstrId, Module, Opcode, Shape, Touch};
+use smallvec::SmallVec;
 
 /// Fills in kernel, memory traffic and whether the value has memory of its own.
 pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
@@ -54,19 +56,19 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
     let (mut names, mut parts) = (Names::default(), Vec::with_capacity(facts.len()));
     for (id, instr) in comp.iter() {
         let (own, fusion) = (&facts[id.index()], ops[id.index()].def().fusion);
-        let is_sent = is_move(instr) && !own.steps.is_empty();
+        let is_sent = !own.steps.is_empty();
         let does_nothing = own.kernel == Kernel::Nothing && (fusion == FusionKind::Control || own.in_memory);
         let is_name = does_nothing && !is_sent;
-        let operands = operand_origins(comp, instr).map(|(maker, leaf)| names.of(maker, leaf)).collect();
-        names.push(comp, id, is_name && !matches!(fusion, FusionKind::Control));
+        let operands =
+            operand_origins(comp, instr).map(|(maker, leaf)| names.of[maker.index()][leaf]).collect();
+        let is_view = is_name && fusion != FusionKind::Control;
+        names.push(comp, id, is_view, !is_name);
         let next = regions.len() as u32;
         let region = *regions.entry((own.stage, own.phase)).or_insert(next);
-        let (elements, made) = spans(comp, instr);
         parts.push(Part {
             fusion,
             region,
-            elements,
-            made,
+            elements: elements(comp, instr),
             bytes: instr.shape.bytes(),
             sums_rows: sums_rows(comp, instr),
             reads_part: instr.op.def().touch == Touch::Part,
@@ -78,34 +80,48 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
     parts
 }
 
-/// Who makes the value that an instruction names.
+/// The values that instructions stand for.
 #[derive(Default)]
 struct Names {
-    /// Per instruction: the maker, and the number of its first leaf.
-    of: Vec<(u32, u32)>,
+    /// Per instruction and leaf.
+    of: Vec<SmallVec<[Input; 1]>>,
     n_values: u32,
 }
 
 impl Names {
-    fn of(&self, maker: InstrId, leaf: usize) -> (u32, u32) {
-        let (maker, value) = self.of[maker.index()];
-        (maker, value + leaf as u32)
-    }
-
-    fn push(&mut self, comp: &Computation, id: InstrId, is_view: bool) {
+    /// Adds an instruction's own values, or those that it is a view of.
+    fn push(&mut self, comp: &Computation, id: InstrId, is_view: bool, is_made: bool) {
         let instr = comp.instr(id);
-        let named = operand_origins(comp, instr).next().filter(|_| is_view);
-        let own = (id.index() as u32, self.n_values);
-        self.n_values += instr.shape.n_leaves() as u32;
-        self.of.push(named.map_or(own, |(maker, leaf)| self.of(maker, leaf)));
+        let maker = is_made.then_some(id.index() as u32);
+        let of_view =
+            || operand_origins(comp, instr).next().map(|(maker, leaf)| self.of[maker.index()][leaf]);
+        let viewed = is_view.then(of_view).flatten();
+        let own = |(value, shape): (u32, &Shape)| Input {
+            maker,
+            value,
+            elements: n_elements(shape),
+            bytes: shape.bytes(),
+        };
+        let leaves = instr.shape.leaves();
+        let found = (self.n_values..)
+            .zip(leaves)
+            .map(|it| viewed.unwrap_or_else(|| own(it)))
+            .collect::<SmallVec<[Input; 1]>>();
+        self.n_values += found.len() as u32;
+        self.of.push(found);
     }
 }
 
-/// The opcode by which an instruction fuses: a slice of what is made where it is read is made there too.
+/// The opcode by which an instruction fuses: a slice of what is made where it is read is made there too, and is a
+/// view of anything else.
 fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
     let is_slice = is_move(instr) && own.steps.is_empty();
-    let source = instr.operands.first().map(|operand| before[operand.index()]);
-    source.filter(|op| is_slice && op.def().fusion == FusionKind::Free).unwrap_or(instr.op)
+    let source = instr.operands.first().map(|operand| before[operand.index()]).filter(|_| is_slice);
+    match source {
+        Some(op) if op.def().fusion == FusionKind::Free => op,
+        Some(_) => Opcode::Bitcast,
+        None => instr.op,
+    }
 }
 
 fn same_region(facts: &[InstrFacts], made: InstrId, read: InstrId) -> bool {

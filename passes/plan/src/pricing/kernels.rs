@@ -27,8 +27,6 @@ pub struct Part {
     pub region: u32,
     /// Elements that it runs over: of a reduction, those of its first operand.
     pub elements: f64,
-    /// Elements of its result.
-    pub made: f64,
     /// Bytes of its result.
     pub bytes: f64,
     /// Whether it reduces the minor-most dimensions only.
@@ -39,9 +37,21 @@ pub struct Part {
     pub is_stored: bool,
     /// Whether it does nothing: its value is an operand's, or there from the start.
     pub is_name: bool,
-    /// What it reads: the operation that makes it, and a number for the value, names seen through. A maker that
-    /// is not before it in the list is none of its kernels.
-    pub operands: SmallVec<[(u32, u32); 4]>,
+    /// What it reads, names seen through.
+    pub operands: SmallVec<[Input; 4]>,
+}
+
+/// A value that an operation reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Input {
+    /// The operation before it that makes the value; none if it is there from the start.
+    pub maker: Option<u32>,
+    /// The value's number.
+    pub value: u32,
+    /// Its elements.
+    pub elements: f64,
+    /// Its bytes.
+    pub bytes: f64,
 }
 
 /// What an operation has of the kernels that it runs in.
@@ -65,21 +75,31 @@ impl Part {
     }
 
     /// Whether it may run in the kernel that makes a value that it reads.
-    fn joins(&self, maker: &Part) -> bool {
-        let goes_on = maker.sums_rows || (maker.fusion != FusionKind::Root && maker.made == self.elements);
+    fn joins(&self, input: &Input, maker: &Part) -> bool {
+        let goes_on =
+            maker.sums_rows || (maker.fusion != FusionKind::Root && input.elements == self.elements);
         goes_on && self.region == maker.region && self.fuses() && maker.fuses()
+    }
+
+    /// What it reads that operations before it make.
+    fn made<'p>(&'p self, parts: &'p [Part]) -> impl Iterator<Item = (&'p Input, usize, &'p Part)> {
+        self.operands.iter().filter_map(|input| {
+            let maker = input.maker? as usize;
+            Some((input, maker, &parts[maker]))
+        })
     }
 }
 
-/// Elements that an operation runs over, and those of its result.
-pub fn spans(comp: &Computation, instr: &Instr) -> (f64, f64) {
-    let n_elements = |shape: Option<&Shape>| {
-        let leaves = shape.map(Shape::leaves).unwrap_or_default();
-        leaves.first().and_then(|leaf| leaf.as_array()).map_or(0.0, ArrayShape::n_elements)
-    };
-    let made = n_elements(Some(&instr.shape));
-    let first = instr.operands.first().map(|&operand| &comp.instr(operand).shape);
-    (if instr.op == Opcode::Reduce { n_elements(first) } else { made }, made)
+/// Elements that an operation runs over.
+pub fn elements(comp: &Computation, instr: &Instr) -> f64 {
+    let first = instr.operands.first().filter(|_| instr.op == Opcode::Reduce);
+    let shape = first.map_or(&instr.shape, |&operand| &comp.instr(operand).shape);
+    shape.leaves().first().map_or(0.0, |leaf| n_elements(leaf))
+}
+
+/// Elements of one array.
+pub fn n_elements(shape: &Shape) -> f64 {
+    shape.as_array().map_or(0.0, ArrayShape::n_elements)
 }
 
 /// Whether an operation reduces the minor-most dimensions of its first operand and no others.
@@ -130,13 +150,12 @@ fn read_by(parts: &[Part], sources: &[Sources], is_costly: &[bool], id: usize) -
             own.push((value, bytes));
         }
     };
-    for (slot, &(maker, value)) in part.operands.iter().enumerate().filter(|it| (it.1.0 as usize) < id) {
-        let made_by = &parts[maker as usize];
-        let is_in_memory = made_by.is_stored || is_costly[maker as usize];
-        match is_in_memory {
-            true if part.reads_part && slot == 0 => add(value, made_by.bytes.min(part.bytes)),
-            true => add(value, made_by.bytes),
-            false => sources[maker as usize].iter().for_each(|&(value, bytes)| add(value, bytes)),
+    for (slot, input) in part.operands.iter().enumerate() {
+        let maker = input.maker.map(|maker| maker as usize);
+        match maker.filter(|&maker| !parts[maker].is_stored && !is_costly[maker]) {
+            Some(maker) => sources[maker].iter().for_each(|&(value, bytes)| add(value, bytes)),
+            None if part.reads_part && slot == 0 => add(input.value, input.bytes.min(part.bytes)),
+            None => add(input.value, input.bytes),
         }
     }
     own
@@ -154,14 +173,16 @@ fn share(
     if !part.fuses() {
         return Share { reads: SmallVec::from_elem(1, part.operands.len()), launches: !part.is_name };
     }
-    let mut pays = |slot: usize, maker: u32, value: u32, kernel: u32| {
-        let is_here = parts[maker as usize].fuses() && kernels[maker as usize].contains(&kernel);
+    let mut pays = |slot: usize, input: &Input, kernel: u32| {
+        let makes = |maker: u32| parts[maker as usize].fuses() && kernels[maker as usize].contains(&kernel);
         let is_part = part.reads_part && slot == 0;
-        !is_here && (is_part || read.insert((kernel, value)))
+        !input.maker.is_some_and(makes) && (is_part || read.insert((kernel, input.value)))
     };
-    let reads = part.operands.iter().enumerate().map(|(slot, &(maker, value))| {
-        own.iter().filter(|&&kernel| pays(slot, maker, value, kernel)).count() as u8
-    });
+    let reads = part
+        .operands
+        .iter()
+        .enumerate()
+        .map(|(slot, input)| own.iter().filter(|&&kernel| pays(slot, input, kernel)).count() as u8);
     Share { reads: reads.collect(), launches: part.is_stored && begun.insert(own[0]) }
 }
 
@@ -174,9 +195,9 @@ fn kernels(parts: &[Part]) -> Vec<Set> {
             found[id] = SmallVec::from_elem(joined.find_mut(id as u32), 1);
         }
         let own = found[id].clone();
-        for &(maker, _) in part.operands.iter().filter(|&&(maker, _)| (maker as usize) < id) {
-            let of = &mut found[maker as usize];
-            if part.fuses() && !parts[maker as usize].is_stored {
+        for (_, maker, made_by) in part.made(parts) {
+            let of = &mut found[maker];
+            if part.fuses() && !made_by.is_stored {
                 let new = own.iter().filter(|kernel| !of.contains(kernel)).copied().collect::<Set>();
                 of.extend(new.into_iter().take(MAX_KERNELS.saturating_sub(of.len())));
             }
@@ -188,15 +209,13 @@ fn kernels(parts: &[Part]) -> Vec<Set> {
 /// Per operation: how many kernels have to run before its own, one after the other.
 fn levels(parts: &[Part]) -> Vec<u32> {
     let mut levels: Vec<u32> = Vec::with_capacity(parts.len());
-    for (id, part) in parts.iter().enumerate() {
-        let after = |&(maker, _): &(u32, u32)| {
-            let made_by = &parts[maker as usize];
-            let is_before = (maker as usize) < id && !made_by.is_name;
-            let ends = made_by.is_stored && !part.joins(made_by);
-            if is_before { levels[maker as usize] + u32::from(ends) } else { 0 }
+    for part in parts {
+        let after = |(input, maker, made_by): (&Input, usize, &Part)| {
+            let ends = made_by.is_stored && !part.joins(input, made_by);
+            levels[maker] + u32::from(ends)
         };
-        let level = part.operands.iter().map(after).max().unwrap_or(0);
-        levels.push(if part.is_name { 0 } else { level });
+        let level = part.made(parts).map(after).max().unwrap_or(0);
+        levels.push(level);
     }
     levels
 }
@@ -206,15 +225,16 @@ fn joined(parts: &[Part], levels: &[u32]) -> UnionFind<u32> {
     let mut joined = UnionFind::new(parts.len());
     let mut readers: IndexMap<(u32, u32, u32), u32, FxBuildHasher> = IndexMap::default();
     for (id, part) in parts.iter().enumerate().filter(|(_, part)| part.fuses()) {
-        for &(maker, value) in part.operands.iter().filter(|&&(maker, _)| (maker as usize) < id) {
-            let made_by = &parts[maker as usize];
-            if levels[maker as usize] == levels[id] && part.joins(made_by) {
-                joined.union(id as u32, maker);
+        for (input, maker, made_by) in part.made(parts) {
+            if levels[maker] == levels[id] && part.joins(input, made_by) {
+                joined.union(id as u32, maker as u32);
             }
-            if made_by.is_stored && made_by.made == part.elements && part.elements > 1.0 {
-                let first = *readers.entry((value, levels[id], part.region)).or_insert(id as u32);
-                joined.union(id as u32, first);
-            }
+        }
+        let is_whole = |input: &&Input| input.elements == part.elements && part.elements > 1.0;
+        let is_stored = |input: &&Input| input.maker.is_none_or(|maker| parts[maker as usize].is_stored);
+        for input in part.operands.iter().filter(is_whole).filter(is_stored) {
+            let first = *readers.entry((input.value, levels[id], part.region)).or_insert(id as u32);
+            joined.union(id as u32, first);
         }
     }
     joined
@@ -224,102 +244,99 @@ fn joined(parts: &[Part], levels: &[u32]) -> UnionFind<u32> {
 mod tests {
     use super::*;
 
-    fn part(fusion: FusionKind, elements: f64, is_stored: bool, operands: &[u32]) -> Part {
-        let operands = operands.iter().map(|&id| (id, id)).collect();
-        let made = if fusion == FusionKind::Root { 1.0 } else { elements };
-        let is_name = fusion == FusionKind::Control;
+    /// The values of an operation's operands: a number from 100 on is there from the start.
+    fn part(fusion: FusionKind, is_stored: bool, operands: &[u32]) -> Part {
+        let input = |&value: &u32| {
+            let maker = (value < 100).then_some(value);
+            Input { maker, value, elements: 8.0, bytes: 8.0 }
+        };
         Part {
             fusion,
             region: 0,
-            elements,
-            made,
-            bytes: made,
+            elements: 8.0,
+            bytes: 8.0,
             sums_rows: false,
             reads_part: false,
             is_stored,
-            is_name,
-            operands,
+            is_name: false,
+            operands: operands.iter().map(input).collect(),
         }
     }
 
-    fn source() -> Part {
-        part(FusionKind::Control, 8.0, true, &[])
-    }
-
     fn stored(operands: &[u32]) -> Part {
-        part(FusionKind::Loop, 8.0, true, operands)
+        part(FusionKind::Loop, true, operands)
     }
 
     fn fused(operands: &[u32]) -> Part {
-        part(FusionKind::Loop, 8.0, false, operands)
+        part(FusionKind::Loop, false, operands)
     }
 
-    /// Per operation that is no source: the kernels that read each operand on its account, `!` if one begins.
+    /// Per operation: the kernels that read each operand on its account, `!` if one begins.
     fn check(parts: &[Part], wanted: &[&str]) {
-        let line = |(part, share): (&Part, Share)| {
+        let line = |share: Share| {
             let reads: String = share.reads.iter().map(u8::to_string).collect();
-            (!part.is_name).then(|| format!("{reads}{}", if share.launches { "!" } else { "" }))
+            format!("{reads}{}", if share.launches { "!" } else { "" })
         };
-        let found: Vec<String> = parts.iter().zip(shares(parts)).filter_map(line).collect();
+        let found: Vec<String> = shares(parts).into_iter().map(line).collect();
         assert_eq!(found, wanted);
     }
 
     #[test]
     fn a_kernel_reads_its_input_once() {
-        check(&[source(), fused(&[0]), stored(&[0, 1])], &["1", "01!"]);
+        check(&[fused(&[100]), stored(&[100, 0])], &["1", "00!"]);
     }
 
     #[test]
     fn results_over_the_same_elements_are_made_by_one_kernel() {
-        check(&[source(), stored(&[0]), stored(&[0]), stored(&[1, 2])], &["1!", "0", "00"]);
+        check(&[stored(&[100]), stored(&[100]), stored(&[0, 1])], &["1!", "0", "00"]);
     }
 
     #[test]
     fn a_small_shared_input_joins_nothing() {
-        let small = Part { elements: 1.0, made: 1.0, ..source() };
-        check(&[small, stored(&[0]), stored(&[0])], &["1!", "1!"]);
+        let mut parts = [stored(&[100]), stored(&[100])];
+        parts.iter_mut().for_each(|part| part.operands[0].elements = 1.0);
+        check(&parts, &["1!", "1!"]);
     }
 
     #[test]
     fn a_product_between_them_parts_two_kernels() {
-        let product = part(FusionKind::Matrix, 8.0, true, &[0]);
-        check(&[source(), product, stored(&[0]), stored(&[0, 1])], &["1!", "1!", "11!"]);
+        let product = part(FusionKind::Matrix, true, &[100]);
+        check(&[product, stored(&[100]), stored(&[100, 0])], &["1!", "1!", "11!"]);
     }
 
     #[test]
     fn regions_share_no_kernel() {
-        let other = Part { region: 1, ..stored(&[0, 1]) };
-        check(&[source(), stored(&[0]), other], &["1!", "11!"]);
+        let other = Part { region: 1, ..stored(&[100, 0]) };
+        check(&[stored(&[100]), other], &["1!", "11!"]);
     }
 
     #[test]
     fn a_sum_over_rows_joins_its_readers_and_one_over_columns_parts_them() {
-        let sum = part(FusionKind::Root, 8.0, true, &[0]);
+        let sum = part(FusionKind::Root, true, &[100]);
         let rows = Part { sums_rows: true, ..sum.clone() };
-        check(&[source(), rows, stored(&[0, 1])], &["1!", "00"]);
-        check(&[source(), sum, stored(&[0, 1])], &["1!", "11!"]);
+        check(&[rows, stored(&[100, 0])], &["1!", "00"]);
+        check(&[sum, stored(&[100, 0])], &["1!", "11!"]);
     }
 
     #[test]
     fn what_two_kernels_need_is_made_in_both() {
-        let other = Part { region: 1, ..stored(&[1]) };
-        check(&[source(), fused(&[0]), stored(&[1]), other], &["2", "1!", "1!"]);
+        let other = Part { region: 1, ..stored(&[0]) };
+        check(&[fused(&[100]), stored(&[0]), other], &["2", "0!", "0!"]);
     }
 
     #[test]
     fn a_sum_that_many_kernels_read_goes_to_memory() {
-        let reader = |region: u32| Part { region, ..stored(&[2]) };
+        let reader = |region: u32| Part { region, ..stored(&[0]) };
         let read_by = |n: u32| {
-            let mut parts = vec![source(), source(), fused(&[0, 1])];
-            parts.extend((0..n).map(reader));
-            stored_for_less(&parts)[2]
+            let parts: Vec<Part> = [fused(&[100, 101])].into_iter().chain((0..n).map(reader)).collect();
+            stored_for_less(&parts)[0]
         };
         assert_eq!([1, 2, 3, 4].map(read_by), [false, false, false, true]);
     }
 
     #[test]
     fn parts_of_one_value_are_read_one_by_one() {
-        let slice = Part { reads_part: true, elements: 4.0, made: 4.0, ..stored(&[0]) };
-        check(&[source(), slice.clone(), slice], &["1!", "1!"]);
+        let slice = Part { reads_part: true, elements: 4.0, ..stored(&[100]) };
+        check(&[slice.clone(), slice], &["1!", "1!"]);
     }
 }

@@ -1,13 +1,13 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
-use indexmap::IndexMap;
+use super::kernels;
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, NodeId, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
-use phzc_ir::{CompId, FusionKind, Key, Module, Opcode, Rule, Touch};
+use phzc_ir::{CompId, FusionKind, Key, Module, Opcode};
 use phzc_plan::derive::{is_move, planned_comps};
-use phzc_plan::pricing::{Part, Reader, Share, is_materialised, shares, stored_for_less};
+use phzc_plan::pricing::{Reader, is_materialised};
 use std::collections::BTreeSet;
 
 /// Per node: what it does, if it is an instruction; a program's own change of layout is a view.
@@ -32,7 +32,7 @@ pub fn condition_runs(module: &Module) -> f64 {
 /// its source is.
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
     let all = stored_but(graph, blocks, ops, &[]);
-    let costly = stored_for_less(&parts(graph, blocks, ops, &all));
+    let costly = kernels::costly(graph, blocks, ops, &all);
     stored_but(graph, blocks, ops, &costly)
 }
 
@@ -64,68 +64,8 @@ fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], costly: &[
     is_stored
 }
 
-/// Per node: its share of the kernels that it runs in.
-pub fn kernel_shares(
-    graph: &Graph,
-    blocks: &Blocks,
-    ops: &[Option<Opcode>],
-    is_stored: &[bool],
-) -> Vec<Share> {
-    shares(&parts(graph, blocks, ops, is_stored))
-}
-
-/// The graph as what decides about kernels sees it.
-fn parts(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], is_stored: &[bool]) -> Vec<Part> {
-    let mut regions: IndexMap<(CompId, Phase), u32> = IndexMap::new();
-    let mut named: Vec<TensorId> = (0..graph.tensors.len() as TensorId).collect();
-    let mut parts = Vec::with_capacity(graph.nodes.len());
-    for (id, node) in graph.nodes.iter().enumerate() {
-        let fusion = ops[id].map_or(FusionKind::Control, |op| op.def().fusion);
-        let first = node.operands.first().filter(|&&operand| is_stored[operand as usize]);
-        let source = first.filter(|_| fusion == FusionKind::View);
-        let phase = region(graph, blocks, id);
-        let next = regions.len() as u32;
-        let (elements, made) = spans(graph, node, ops[id]);
-        let operand = |&operand: &TensorId| {
-            let value = named[operand as usize];
-            (graph.tensors[value as usize].def, value)
-        };
-        parts.push(Part {
-            fusion,
-            region: *regions.entry((node.comp, phase)).or_insert(next),
-            elements,
-            made,
-            bytes: node.results.iter().map(|&result| graph.tensors[result as usize].bytes).sum(),
-            sums_rows: ops[id] == Some(Opcode::Reduce) && keeps_major(&node.rule),
-            reads_part: ops[id].is_some_and(|op| op.def().touch == Touch::Part),
-            is_stored: node.results.iter().any(|&result| is_stored[result as usize]),
-            is_name: fusion == FusionKind::Control || source.is_some(),
-            operands: node.operands.iter().map(operand).collect(),
-        });
-        if let (Some(&source), Some(&result)) = (source, node.results.first()) {
-            named[result as usize] = named[source as usize];
-        }
-    }
-    parts
-}
-
-/// Elements that a node runs over, and those of its result.
-fn spans(graph: &Graph, node: &Node, op: Option<Opcode>) -> (f64, f64) {
-    let elements = |id: Option<&TensorId>| {
-        id.map_or(0.0, |&id| graph.tensors[id as usize].dims.iter().map(|&size| size as f64).product())
-    };
-    let made = elements(node.results.first());
-    (if op == Some(Opcode::Reduce) { elements(node.operands.first()) } else { made }, made)
-}
-
-/// Whether what is left of a reduction's first operand are its major-most dimensions.
-fn keeps_major(rule: &Rule) -> bool {
-    let (Some(operand), Some(result)) = (rule.operands.first(), rule.results.first()) else { return false };
-    operand.len() > result.len() && operand[..result.len()] == result[..]
-}
-
 /// Where a node fuses: its phase. What depends on constants only has no note of one.
-fn region(graph: &Graph, blocks: &Blocks, node: usize) -> Phase {
+pub(super) fn region(graph: &Graph, blocks: &Blocks, node: usize) -> Phase {
     let mut results = graph.nodes[node].results.iter();
     let is_free = results.all(|&result| graph.tensors[result as usize].is_free);
     if is_free { Phase::Forward } else { blocks.phases[node] }

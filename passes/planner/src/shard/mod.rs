@@ -21,6 +21,7 @@ pub mod forbid;
 mod free;
 mod given;
 pub mod illegal;
+mod kernels;
 pub mod liveness;
 pub mod model;
 mod move_price;
@@ -206,7 +207,7 @@ impl Facts {
     pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Pinned>>) -> Facts {
         let ops = liveness::opcodes(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
-        let shares = liveness::kernel_shares(graph, blocks, &ops, &is_stored);
+        let shares = kernels::kernel_shares(graph, blocks, &ops, &is_stored);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
         let batch = batch_loops(graph, blocks);
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
@@ -233,7 +234,7 @@ impl Facts {
         let is_needed = liveness::stored_whatever_is_again(graph, blocks, ops, is_stored);
         let remade = liveness::remade(graph, blocks, is_stored, &is_needed);
         let is_stored = liveness::stored_by_all(graph, blocks, ops, is_stored, &is_needed);
-        let shares = liveness::kernel_shares(graph, blocks, ops, &is_stored);
+        let shares = kernels::kernel_shares(graph, blocks, ops, &is_stored);
         let facts = Facts { is_stored, shares, remade, unique: Unique::default(), ..self.clone() };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }
