@@ -133,8 +133,10 @@ fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut 
     let kind = op.def().fusion;
     let is_constant = instr.op == Opcode::Constant;
     let is_scalar = instr.shape.as_array().is_some_and(|array| array.rank() == 0);
-    let is_alias = kind == FusionKind::Control || (kind == FusionKind::View && reads_memory);
-    own.in_memory = (wanted || is_alias) && !(is_constant && is_scalar);
+    let is_alias =
+        kind == FusionKind::Control || (kind == FusionKind::View && reads_memory && !is_move(instr));
+    let is_copy = is_move(instr) && reads_memory;
+    own.in_memory = (wanted || is_alias || is_copy) && !(is_constant && is_scalar);
     own.is_allocated = own.in_memory && (!is_alias || is_constant || instr.op == Opcode::Parameter);
     let talks = crate::collectives::kind(instr.op).is_some() || instr.op == Opcode::AsyncStart;
     let is_collective = talks && !own.steps.is_empty();

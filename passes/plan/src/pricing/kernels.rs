@@ -217,7 +217,24 @@ fn levels(parts: &[Part]) -> Vec<u32> {
         let level = part.made(parts).map(after).max().unwrap_or(0);
         levels.push(level);
     }
+    delay(parts, &mut levels);
     levels
+}
+
+/// Has what need not run yet run in the kernel of a later reader that it can join, readers first.
+fn delay(parts: &[Part], levels: &mut [u32]) {
+    // Per operation: the level of the last reader that may join it, and the last that all readers allow.
+    let mut bounds = vec![(0, u32::MAX); parts.len()];
+    for (id, part) in parts.iter().enumerate().rev() {
+        let (joinable, last) = bounds[id];
+        levels[id] = levels[id].max(joinable.min(last));
+        for (input, maker, made_by) in part.made(parts) {
+            let joins = part.joins(input, made_by) || !made_by.is_stored;
+            let (joinable, last) = &mut bounds[maker];
+            *joinable = (*joinable).max(if joins { levels[id] } else { 0 });
+            *last = (*last).min(levels[id] - u32::from(!joins));
+        }
+    }
 }
 
 /// Operations of one level that run over the same elements, one after the other or beside one another.
@@ -316,6 +333,15 @@ mod tests {
         let rows = Part { sums_rows: true, ..sum.clone() };
         check(&[rows, stored(&[100, 0])], &["1!", "00"]);
         check(&[sum, stored(&[100, 0])], &["1!", "11!"]);
+    }
+
+    #[test]
+    fn what_can_wait_runs_where_it_is_read() {
+        // The reader also needs a small value that is made first.
+        let small = Part { elements: 1.0, bytes: 1.0, ..stored(&[101]) };
+        let mut reader = stored(&[0, 1]);
+        reader.operands[1].elements = 1.0;
+        check(&[stored(&[100]), small, reader], &["1!", "1!", "01"]);
     }
 
     #[test]
