@@ -6,11 +6,11 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{phzc, plan, program as text, root};
+use common::{phzc, program as text, root};
 use phzc_cost::Cluster;
 use phzc_ir::Module;
 use phzc_ir::text::parse;
-use phzc_passes::report;
+use phzc_passes::{estimate, report};
 
 /// A row of `tests/measured/DEVICE/programs.tsv`.
 struct Row {
@@ -83,7 +83,7 @@ fn line(row: &Row, cluster: &Cluster) -> Option<Ratios> {
         println!("{:24}SKIPPED: no ../shared/{}", row.program, row.source);
         return None;
     };
-    let priced = plan(&module, "estimate", cluster).ok()?;
+    let (priced, _) = estimate::priced(&module, cluster).ok()?;
     let report = report::plan(&priced, cluster).ok()?;
     let bytes = report.stages.first()?.memory_bytes;
     let ratios = Ratios { time: report.time_secs / row.secs, memory: bytes / row.peak_bytes };

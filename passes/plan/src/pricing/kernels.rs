@@ -1,16 +1,16 @@
 //! Which operations run as one kernel, and which of them pays for what the kernel reads.
 //!
-//! XLA's priority and multi-output fusion, and its row-wise kernels for softmax and norms, by three rules over
-//! the graph. An operation whose value stays in registers runs in the kernels of its readers. Operations over
-//! as many elements join where one reads the other's value or both read a third's. A sum over rows joins its
-//! readers, for a row stays with the cores that have read it. An operation's level is one more than that of
-//! any operand that it does not join, and only operations of one level make a kernel, so that no kernel waits
-//! for its own result (but for one that comes back through a loop).
+//! What XLA's priority and multi-output fusion do, and its row-wise kernels for softmax and norms, by three rules
+//! over the graph. An operation whose value stays in registers runs in the kernels of its readers. Operations
+//! over as many elements join where one reads the other's value or both read a third's. A sum over rows joins
+//! its readers, for a row stays with the cores that have read it. An operation's level is one more than that of
+//! any operand that it does not join, or as late as readers that it can join allow; only operations of one
+//! level make a kernel, so that no kernel waits for its own result.
 //!
-//! What would be made again in several kernels goes to memory where that moves fewer bytes ([`stored_for_less`]).
-//! A kernel reads each of its inputs once: the first operation that reads it pays for all. What stays in
-//! registers is made, and what it reads is read, in every kernel that needs it. `tests/measured` holds this
-//! against what XLA's kernels of whole programs take.
+//! What would be made again in several kernels goes to memory where that moves fewer bytes
+//! ([`stored_for_less`]). A kernel reads each of its inputs once: the first operation that reads it pays for
+//! all. What stays in registers is made, and what it reads is read, in every kernel that needs it.
+//! `tests/measured` holds this against what XLA's kernels of whole programs take.
 
 use indexmap::{IndexMap, IndexSet};
 use petgraph::unionfind::UnionFind;
@@ -240,18 +240,20 @@ fn delay(parts: &[Part], levels: &mut [u32]) {
 /// Operations of one level that run over the same elements, one after the other or beside one another.
 fn joined(parts: &[Part], levels: &[u32]) -> UnionFind<u32> {
     let mut joined = UnionFind::new(parts.len());
-    let mut readers: IndexMap<(u32, u32, u32), u32, FxBuildHasher> = IndexMap::default();
+    let mut readers: IndexMap<(u32, u32, u32, u64), u32, FxBuildHasher> = IndexMap::default();
     for (id, part) in parts.iter().enumerate().filter(|(_, part)| part.fuses()) {
         for (input, maker, made_by) in part.made(parts) {
             if levels[maker] == levels[id] && part.joins(input, made_by) {
                 joined.union(id as u32, maker as u32);
             }
         }
-        let is_whole = |input: &&Input| input.elements == part.elements && part.elements > 1.0;
-        let is_stored = |input: &&Input| input.maker.is_none_or(|maker| parts[maker as usize].is_stored);
-        for input in part.operands.iter().filter(is_whole).filter(is_stored) {
-            let first = *readers.entry((input.value, levels[id], part.region)).or_insert(id as u32);
-            joined.union(id as u32, first);
+        for (slot, input) in part.operands.iter().enumerate() {
+            let is_stored = input.maker.is_none_or(|maker| parts[maker as usize].is_stored);
+            let is_part = part.reads_part && slot == 0;
+            if is_stored && part.elements > 1.0 && (is_part || input.elements == part.elements) {
+                let reads = (input.value, levels[id], part.region, part.elements.to_bits());
+                joined.union(id as u32, *readers.entry(reads).or_insert(id as u32));
+            }
         }
     }
     joined
@@ -361,8 +363,9 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_one_value_are_read_one_by_one() {
+    fn equal_parts_of_one_value_are_read_one_by_one_in_one_kernel() {
         let slice = Part { reads_part: true, elements: 4.0, ..stored(&[100]) };
-        check(&[slice.clone(), slice], &["1!", "1!"]);
+        let other = Part { elements: 2.0, ..slice.clone() };
+        check(&[slice.clone(), slice, other], &["1!", "1", "1!"]);
     }
 }

@@ -28,8 +28,8 @@ pub fn condition_runs(module: &Module) -> f64 {
     conditions.into_iter().filter(computes).map(|comp| runs[comp.index()]).sum()
 }
 
-/// Per tensor: whether it is in memory (`pricing::is_materialised` and `pricing::stored_for_less`); a view is where
-/// its source is.
+/// Per tensor: whether it is in memory (`pricing::is_materialised` and `::stored_for_less`); a view is where its
+/// source is.
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
     let all = stored_but(graph, blocks, ops, &[]);
     let costly = kernels::costly(graph, blocks, ops, &all);
