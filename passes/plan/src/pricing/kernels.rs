@@ -74,7 +74,8 @@ impl Part {
         matches!(self.fusion, Free | Loop | Root | View) && !self.is_name
     }
 
-    /// Whether it may run in the kernel that makes a value that it reads.
+    /// Whether it may run in the kernel that makes a value that it reads: what is made from little brings nobody
+    /// together.
     fn joins(&self, input: &Input, maker: &Part) -> bool {
         let goes_on =
             maker.sums_rows || (maker.fusion != FusionKind::Root && input.elements == self.elements);
