@@ -2,10 +2,14 @@
 //!
 //! An operation is a kernel of its own, a part of another kernel, or nothing at all. What XLA fuses is
 //! approximated by one local rule ([`is_materialised`]): an elementwise value stays in registers when all its
-//! readers are elementwise ops or reductions of the same region (same stage, phase and block). Memory traffic
-//! is then local too: an op pays for the operands that are in memory, and for its result if it goes there.
-//! Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::gemm`, `::roofline` and
-//! `::collective`.
+//! readers are elementwise ops or reductions of the same region (same stage and phase). Which values one kernel
+//! makes, and which op pays for what it reads, is in `pricing/kernels.rs`; an op pays for its own result if it
+//! goes to memory. Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::gemm`,
+//! `::roofline` and `::collective`.
+
+mod kernels;
+
+pub use kernels::{Input, Part, Share, elements, n_elements, shares, stored_for_less, sums_rows};
 
 use phzc_cost::{AxisGroup, Cluster, Collective, Gemm, Role};
 use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work};
@@ -22,6 +26,8 @@ pub enum Kernel {
     Nothing,
     /// Inside the kernel of its readers: no launch.
     Fused,
+    /// In a kernel that begins with another operation and writes this one's value too: no launch.
+    Joined,
     /// As a kernel on the vector units.
     Vector,
     /// As a kernel on the matrix units.
@@ -46,7 +52,7 @@ pub struct Local {
 pub struct Reader {
     /// What it does.
     pub op: Opcode,
-    /// Whether stage, phase and block are those of the value's maker.
+    /// Whether stage and phase are those of the value's maker.
     pub is_same_region: bool,
 }
 
@@ -57,7 +63,7 @@ pub fn op_secs(cluster: &Cluster, local: &Local) -> f64 {
     let device = &cluster.accelerator;
     let launch_secs = match local.kernel {
         Kernel::Nothing => return 0.0,
-        Kernel::Fused => 0.0,
+        Kernel::Fused | Kernel::Joined => 0.0,
         Kernel::Vector | Kernel::Matrix => device.launch_secs,
     };
     launch_secs + compute_secs(cluster, local).max(device.memory_secs(local.work.bytes))
@@ -68,7 +74,9 @@ pub fn compute_secs(cluster: &Cluster, local: &Local) -> f64 {
     match local.kernel {
         Kernel::Nothing => 0.0,
         Kernel::Matrix => product_secs(cluster, local),
-        Kernel::Fused | Kernel::Vector => inner_products_secs(cluster, local) + vector_secs(cluster, local),
+        Kernel::Fused | Kernel::Joined | Kernel::Vector => {
+            inner_products_secs(cluster, local) + vector_secs(cluster, local)
+        }
     }
 }
 
@@ -135,6 +143,11 @@ pub fn is_materialised(op: Opcode, readers: impl IntoIterator<Item = Reader>) ->
         FusionKind::Control | FusionKind::Root | FusionKind::Opaque | FusionKind::Matrix => true,
         FusionKind::View | FusionKind::Free | FusionKind::Loop => !readers.into_iter().all(fuses),
     }
+}
+
+/// The same in a kernel that the operation shares.
+pub fn shared(kernel: Kernel, share: &Share) -> Kernel {
+    if kernel == Kernel::Vector && !share.launches { Kernel::Joined } else { kernel }
 }
 
 /// How an operation runs; `reads_memory` says whether its first operand is in memory.

@@ -94,7 +94,7 @@ fn bound(cluster: &Cluster, local: &Local) -> Bound {
         _ if compute_secs < memory_secs => Bound::Memory,
         Kernel::Matrix => Bound::Matrix,
         _ if 2.0 * pricing::inner_products_secs(cluster, local) > compute_secs => Bound::Matrix,
-        Kernel::Nothing | Kernel::Fused | Kernel::Vector => Bound::Vector,
+        Kernel::Nothing | Kernel::Fused | Kernel::Joined | Kernel::Vector => Bound::Vector,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which tensors are written to memory, and which are alive when most memory is in use.
 
-use phzc_analysis::blocks::{BlockId, Blocks};
+use super::kernels;
+use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, NodeId, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
@@ -27,12 +28,19 @@ pub fn condition_runs(module: &Module) -> f64 {
     conditions.into_iter().filter(computes).map(|comp| runs[comp.index()]).sum()
 }
 
-/// Per tensor: whether it is in memory (`pricing::is_materialised`); a view is where its source is.
+/// Per tensor: whether it is in memory (`pricing::is_materialised` and `::stored_for_less`); a view is where its
+/// source is.
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
+    let all = stored_but(graph, blocks, ops, &[]);
+    let costly = kernels::costly(graph, blocks, ops, &all);
+    stored_but(graph, blocks, ops, &costly)
+}
+
+/// The same, with the nodes whose results are in memory whoever reads them.
+fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], costly: &[bool]) -> Vec<bool> {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
-    let regions: Vec<(Option<BlockId>, Phase)> =
-        (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
+    let regions: Vec<Phase> = (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
     let mut is_stored = vec![true; graph.tensors.len()];
     for (id, node) in graph.nodes.iter().enumerate() {
         let Some(op) = ops[id] else { continue };
@@ -48,18 +56,19 @@ pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<boo
                 && node.operands.first().is_some_and(|&operand| is_stored[operand as usize]);
             // A scalar constant is part of the instruction that reads it.
             let is_immediate = op == Opcode::Constant && graph.tensors[result as usize].dims.is_empty();
-            is_stored[result as usize] =
-                !is_immediate && (is_view || is_materialised(op, uses.map(reader).chain(output)));
+            let is_costly = costly.get(id).is_some_and(|costly| *costly);
+            let is_read = || is_materialised(op, uses.map(reader).chain(output));
+            is_stored[result as usize] = !is_immediate && (is_view || is_costly || is_read());
         }
     }
     is_stored
 }
 
-/// Where a node fuses: its block and its phase. What depends on constants only has no note of a phase.
-fn region(graph: &Graph, blocks: &Blocks, node: usize) -> (Option<BlockId>, Phase) {
+/// Where a node fuses: its phase. What depends on constants only has no note of one.
+pub(super) fn region(graph: &Graph, blocks: &Blocks, node: usize) -> Phase {
     let mut results = graph.nodes[node].results.iter();
     let is_free = results.all(|&result| graph.tensors[result as usize].is_free);
-    (blocks.block_of[node], if is_free { Phase::Forward } else { blocks.phases[node] })
+    if is_free { Phase::Forward } else { blocks.phases[node] }
 }
 
 /// Per tensor: whether its late readers need it in memory even if the backward part may make any value of the

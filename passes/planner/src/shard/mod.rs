@@ -21,6 +21,7 @@ pub mod forbid;
 mod free;
 mod given;
 pub mod illegal;
+mod kernels;
 pub mod liveness;
 pub mod model;
 mod move_price;
@@ -64,6 +65,7 @@ use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::is_planned;
 use phzc_plan::partitioned::partitioned;
+use phzc_plan::pricing::Share;
 pub use pinned::Pinned;
 use planning_input::PlanningInput;
 pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
@@ -191,6 +193,7 @@ pub struct Facts {
     pinned: Vec<Option<Pinned>>,
     ops: Vec<Option<Opcode>>,
     is_stored: Vec<bool>,
+    shares: Vec<Share>,
     remade: Vec<Remade>,
     is_live: Vec<bool>,
     batch: BTreeSet<ClassId>,
@@ -204,12 +207,23 @@ impl Facts {
     pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Pinned>>) -> Facts {
         let ops = liveness::opcodes(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
+        let shares = kernels::kernel_shares(graph, blocks, &ops, &is_stored);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
         let batch = batch_loops(graph, blocks);
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
         let (remade, unique) = (vec![None; graph.tensors.len()], Unique::default());
-        let facts =
-            Facts { pinned, ops, is_stored, remade, is_live, batch, unique, forbid, n_condition_runs };
+        let facts = Facts {
+            pinned,
+            ops,
+            is_stored,
+            shares,
+            remade,
+            is_live,
+            batch,
+            unique,
+            forbid,
+            n_condition_runs,
+        };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }
 
@@ -220,13 +234,14 @@ impl Facts {
         let is_needed = liveness::stored_whatever_is_again(graph, blocks, ops, is_stored);
         let remade = liveness::remade(graph, blocks, is_stored, &is_needed);
         let is_stored = liveness::stored_by_all(graph, blocks, ops, is_stored, &is_needed);
-        let facts = Facts { is_stored, remade, unique: Unique::default(), ..self.clone() };
+        let shares = kernels::kernel_shares(graph, blocks, ops, &is_stored);
+        let facts = Facts { is_stored, shares, remade, unique: Unique::default(), ..self.clone() };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }
 
     fn traits(&self) -> Traits<'_> {
-        let Facts { pinned, ops, is_stored, remade, is_live, batch, .. } = self;
-        Traits { pinned, ops, is_stored, remade, is_live, batch }
+        let Facts { pinned, ops, is_stored, shares, remade, is_live, batch, .. } = self;
+        Traits { pinned, ops, is_stored, shares, remade, is_live, batch }
     }
 
     /// The same facts, with some strategies forbidden.
@@ -244,6 +259,7 @@ impl Facts {
             pinned: &self.pinned,
             ops: &self.ops,
             is_stored: &self.is_stored,
+            shares: &self.shares,
             remade: &self.remade,
             is_live: &self.is_live,
             unique: &self.unique,

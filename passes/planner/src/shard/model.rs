@@ -20,6 +20,7 @@ use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_cost::Cluster;
 use phzc_ir::{Mesh, Opcode};
+use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct Input<'a> {
     pub ops: &'a [Option<Opcode>],
     /// Whether each tensor is written to memory.
     pub is_stored: &'a [bool],
+    /// Per node: its share of the kernels that it runs in.
+    pub shares: &'a [Share],
     /// Per tensor: who reads something for it where it is made again.
     pub remade: &'a [Remade],
     /// Whether each tensor is alive when most memory is in use.

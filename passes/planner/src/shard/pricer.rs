@@ -8,7 +8,7 @@ use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::{DType, FactorId, FusionKind, Opcode, Part, Product, Work};
-use phzc_plan::pricing::{Kernel, Local, kernel, op_secs};
+use phzc_plan::pricing::{Kernel, Local, kernel, op_secs, shared};
 use smallvec::SmallVec;
 
 /// A node's compute time as a function of the strategy.
@@ -35,6 +35,7 @@ impl NodePricer {
         let (graph, input) = (model.input.graph, &model.input);
         let node = &graph.nodes[id as usize];
         let op = (node.kind == NodeKind::Op).then_some(input.ops[id as usize]).flatten();
+        let share = &input.shares[id as usize];
         let is_stored = |id: TensorId| input.is_stored[id as usize];
         let (views, is_late) = (Views::new(model, id), input.blocks.phases[id as usize] != Phase::Forward);
         let read = node.operands.iter().enumerate().map(|(slot, &operand)| {
@@ -43,7 +44,7 @@ impl NodePricer {
             let bytes = match input.remade[operand as usize].filter(|_| is_late) {
                 Some((reader, _)) if reader != id => 0.0,
                 Some((_, bytes)) => bytes,
-                None => whole,
+                None => whole * f64::from(share.reads[slot]),
             };
             (bytes, views.read(slot))
         });
@@ -56,7 +57,7 @@ impl NodePricer {
         let writes = node.results.iter().any(|&result| is_stored(result));
         NodePricer {
             op,
-            kernel: op.map_or(Kernel::Nothing, |op| kernel(op, writes, reads_memory)),
+            kernel: op.map_or(Kernel::Nothing, |op| shared(kernel(op, writes, reads_memory), share)),
             dtype: first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype),
             trips: node.trips * node.weight,
             work: node.work,

@@ -12,6 +12,7 @@ use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, TensorId};
 use phzc_ir::Opcode;
+use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -33,6 +34,7 @@ pub(super) struct Traits<'a> {
     pub pinned: &'a [Option<Pinned>],
     pub ops: &'a [Option<Opcode>],
     pub is_stored: &'a [bool],
+    pub shares: &'a [Share],
     pub remade: &'a [Remade],
     pub is_live: &'a [bool],
     pub batch: &'a BTreeSet<ClassId>,
@@ -111,6 +113,8 @@ impl Describer<'_> {
     fn node(&self, id: NodeId, out: &mut Exact) {
         let node = &self.graph.nodes[id as usize];
         (node.kind, self.traits.ops[id as usize], self.blocks.phases[id as usize]).hash(out);
+        let share = &self.traits.shares[id as usize];
+        (&share.reads, share.launches).hash(out);
         for figure in [node.weight, node.trips, node.work.flops, node.work.transcendentals, node.work.bytes] {
             figure.to_bits().hash(out);
         }

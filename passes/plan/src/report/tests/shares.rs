@@ -72,8 +72,9 @@ fn only_what_is_put_off_of_a_stage_s_backward_part_is_a_gradient_of_a_weight() {
     );
     let plan = plan(&module, &one_byte_a_second()).expect("a legal header");
     let secs = |stage: usize| (plan.stages[stage].backward_secs, plan.stages[stage].weight_gradient_secs);
-    // Half of three arrays of 32 bytes each, and of two; `d` reads two and writes one.
-    assert_eq!([secs(0), secs(1)], [(48.5, 48.5), (48.5 + 32.5, 32.5)]);
+    // Half of three arrays of 32 bytes each, and of one: the kernel of `e` makes `g` too. `d` reads two and
+    // writes one.
+    assert_eq!([secs(0), secs(1)], [(48.5, 48.5), (48.5 + 16.0, 16.0)]);
 }
 
 /// Two stages on two devices each, the first of which gathers what it computes with.

@@ -1,6 +1,6 @@
 //! Who reads a value of the forward part, and whether it has to be in memory for them.
 
-use phzc_ir::{Instr, InstrId, Module, notes};
+use phzc_ir::{InstrId, Module};
 use phzc_plan::derive::{Facts, Phase, is_naming, operand_origins};
 use phzc_plan::pricing::{Reader, is_materialised};
 
@@ -36,14 +36,13 @@ impl Readers {
         Readers { of }
     }
 
-    /// Of one value; a copy of it is of its block.
+    /// Of one value.
     pub fn of_value(&self, module: &Module, facts: &Facts, id: InstrId) -> Reading {
         let (comp, own) = (module.entry(), &facts.comps[module.entry.index()]);
         let (maker, (mut forward, mut late)) = (comp.instr(id), (Vec::new(), Vec::new()));
         for &reader in &self.of[id.index()] {
-            let is_near = own[reader.index()].stage == own[id.index()].stage
-                && block(comp.instr(reader)) == block(maker);
-            let it = Reader { op: comp.instr(reader).op, is_same_region: is_near };
+            let is_same_region = own[reader.index()].stage == own[id.index()].stage;
+            let it = Reader { op: comp.instr(reader).op, is_same_region };
             if own[reader.index()].phase == Phase::Forward { &mut forward } else { &mut late }.push(it);
         }
         let (n_forward, n_late) = (forward.len(), late.len());
@@ -54,8 +53,4 @@ impl Readers {
             late_keeps: is_materialised(maker.op, late),
         }
     }
-}
-
-fn block(instr: &Instr) -> Option<&str> {
-    instr.note(notes::BLOCK)
 }
