@@ -8,7 +8,7 @@ mod common;
 use common::{phzc, root, scratch};
 use flate2::read::GzDecoder;
 use phzc_cost::Collective;
-use phzc_ir::{CompId, Key, Layout, Mesh, Module, Opcode, Sharding, Value};
+use phzc_ir::{CompId, Instr, Key, Layout, Mesh, Module, Opcode, Sharding, Value};
 use phzc_passes::batch::{data, has_batch};
 use phzc_passes::derive::{derive, planned_comps};
 use phzc_passes::graph::Graph;
@@ -83,13 +83,15 @@ struct Reduced {
     times: f64,
 }
 
-/// Every reduction of a gradient, and of other values without a batch dimension.
+/// Every reduction of a gradient, and of other arrays without a batch dimension.
 fn reduced(planned: &Module) -> Vec<Reduced> {
     let (graph, facts) = (Graph::build(planned), derive(planned).expect("a plan"));
     let has_batch = has_batch(&graph);
     let mut found = Vec::new();
     for comp in planned_comps(planned) {
-        for (id, instr) in planned.comp(comp).iter() {
+        let is_array = |instr: &Instr| instr.shape.as_array().is_none_or(|it| it.rank() > 0);
+        let arrays = planned.comp(comp).iter().filter(|(_, instr)| is_array(instr));
+        for (id, instr) in arrays {
             let of_batch = graph.values[comp.index()][id.index()].iter().any(|&it| has_batch[it as usize]);
             let steps = facts.comps[comp.index()][id.index()].steps.iter();
             let sums =

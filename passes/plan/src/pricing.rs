@@ -2,10 +2,10 @@
 //!
 //! An operation is a kernel of its own, a part of another kernel, or nothing at all. What XLA fuses is
 //! approximated by one local rule ([`is_materialised`]): an elementwise value stays in registers when all its
-//! readers are elementwise ops or reductions of the same region (same stage and phase). Which values one kernel
-//! makes, and which op pays for what it reads, is in `pricing/kernels.rs`; an op pays for its own result if it
-//! goes to memory. Seconds, bytes and operations throughout; the formulas are those of `phzc_cost::gemm`,
-//! `::roofline` and `::collective`.
+//! readers are elementwise ops or reductions of the same region (same stage and phase). Which values one
+//! kernel makes, and which op pays for what it reads, is in `pricing/kernels.rs`; an op pays for its own
+//! result if it goes to memory. Seconds, bytes and operations throughout; the formulas are those of
+//! `phzc_cost::gemm`, `::roofline` and `::collective`.
 
 mod kernels;
 

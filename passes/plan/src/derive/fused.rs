@@ -112,8 +112,8 @@ impl Names {
     }
 }
 
-/// The opcode by which an instruction fuses: a slice of what is made where it is read is made there too, and is
-/// a view of anything else.
+/// The opcode by which an instruction fuses: a slice of what is made where it is read is made there too, and
+/// is a view of anything else.
 fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
     let is_slice = is_move(instr) && own.steps.is_empty();
     let source = instr.operands.first().map(|operand| before[operand.index()]).filter(|_| is_slice);

@@ -1,11 +1,11 @@
 //! Which operations run as one kernel, and which of them pays for what the kernel reads.
 //!
-//! What XLA's priority and multi-output fusion do, and its row-wise kernels for softmax and norms, by three rules
-//! over the graph. An operation whose value stays in registers runs in the kernels of its readers. Operations
-//! over as many elements join where one reads the other's value or both read a third's. A sum over rows joins
-//! its readers, for a row stays with the cores that have read it. An operation's level is one more than that of
-//! any operand that it does not join, or as late as readers that it can join allow; only operations of one
-//! level make a kernel, so that no kernel waits for its own result.
+//! What XLA's priority and multi-output fusion do, and its row-wise kernels for softmax and norms, by three
+//! rules over the graph. An operation whose value stays in registers runs in the kernels of its readers.
+//! Operations over as many elements join where one reads the other's value or both read a third's. A sum over
+//! rows joins its readers, for a row stays with the cores that have read it. An operation's level is one more
+//! than that of any operand that it does not join, or as late as readers that it can join allow; only
+//! operations of one level make a kernel, so that no kernel waits for its own result.
 //!
 //! What would be made again in several kernels goes to memory where that moves fewer bytes
 //! ([`stored_for_less`]). A kernel reads each of its inputs once: the first operation that reads it pays for
@@ -74,8 +74,8 @@ impl Part {
         matches!(self.fusion, Free | Loop | Root | View) && !self.is_name
     }
 
-    /// Whether it may run in the kernel that makes a value that it reads: what is made from little brings nobody
-    /// together.
+    /// Whether it may run in the kernel that makes a value that it reads: what is made from little brings
+    /// nobody together.
     fn joins(&self, input: &Input, maker: &Part) -> bool {
         let goes_on =
             maker.sums_rows || (maker.fusion != FusionKind::Root && input.elements == self.elements);
@@ -125,7 +125,8 @@ pub fn shares(parts: &[Part]) -> Vec<Share> {
 /// Whether each value is in memory because making it in all kernels that read it would move more bytes than
 /// writing and reading it: XLA's priority fusion asks the same of every producer.
 ///
-/// Of `n` kernels with inputs of `s` bytes, `n s` against `s + (n + 1) bytes`.
+/// Of `n` kernels with inputs of `s` bytes, `n s` against `s + n bytes`: the first of them writes it. Where
+/// both are equal it is computed once.
 pub fn stored_for_less(parts: &[Part]) -> Vec<bool> {
     let kernels = kernels(parts);
     let mut found = vec![false; parts.len()];
@@ -133,7 +134,7 @@ pub fn stored_for_less(parts: &[Part]) -> Vec<bool> {
     for (id, part) in parts.iter().enumerate() {
         let own = if part.fuses() { read_by(parts, &sources, &found, id) } else { Sources::new() };
         let (n, read_bytes) = (kernels[id].len() as f64, own.iter().map(|it| it.1).sum::<f64>());
-        let is_dearer = n * read_bytes > read_bytes + (n + 1.0) * part.bytes || own.len() > MAX_KERNELS;
+        let is_dearer = n > 1.0 && n * read_bytes >= read_bytes + n * part.bytes || own.len() > MAX_KERNELS;
         found[id] = part.fusion == FusionKind::Loop && part.fuses() && !part.is_stored && is_dearer;
         sources.push(own);
     }
@@ -354,13 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_many_kernels_read_goes_to_memory() {
+    fn a_sum_that_two_kernels_read_goes_to_memory_and_what_is_made_of_one_value_does_not() {
         let reader = |region: u32| Part { region, ..stored(&[0]) };
-        let read_by = |n: u32| {
-            let parts: Vec<Part> = [fused(&[100, 101])].into_iter().chain((0..n).map(reader)).collect();
+        let read_by = |n: u32, operands: &[u32]| {
+            let parts: Vec<Part> = [fused(operands)].into_iter().chain((0..n).map(reader)).collect();
             stored_for_less(&parts)[0]
         };
-        assert_eq!([1, 2, 3, 4].map(read_by), [false, false, false, true]);
+        assert_eq!([1, 2, 3].map(|n| read_by(n, &[100, 101])), [false, true, true]);
+        assert_eq!([1, 2, 3].map(|n| read_by(n, &[100])), [false; 3]);
     }
 
     #[test]

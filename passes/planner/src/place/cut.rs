@@ -145,7 +145,8 @@ impl Chain {
                 let effort = Effort { tolerance: TOLERANCE, ..Effort::default() };
                 let best = search(&[Solver::new(&table)], None, effort);
                 best.problem?;
-                best.spans.iter().map(|span| span.start).collect()
+                let starts = best.spans.iter().map(|span| span.start).collect();
+                if self.schedule == Schedule::ZeroBubble { table.filled_starts(starts) } else { starts }
             }
         };
         let memory_bytes = table.memory_bytes(&starts);

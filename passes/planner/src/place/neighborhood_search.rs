@@ -2,18 +2,20 @@
 //! percent or two off.
 
 use super::candidate::Evaluated;
+use super::schedule::Wanted;
 use super::stage_lower_bounds::LowerBounds;
 use super::stage_search::Sketch;
 use super::{LONG, Problem, Recompute};
+use phzc_cost::Schedule;
 
 /// How many layouts are tried otherwise at least, and of shorter texts: as many as have so many instructions
 /// together.
 const MIN_OTHERWISE: usize = 2;
-const MAX_INSTRS: usize = 10_000;
+const MAX_INSTRS: usize = 20_000;
 
 /// A problem with less open.
 pub struct Neighborhood<'a> {
-    /// With nothing and with all computed again.
+    /// With nothing and with all computed again, and cut for zero-bubble.
     again: Vec<Problem<'a>>,
     /// With one number of microbatches.
     counts: Vec<Problem<'a>>,
@@ -23,7 +25,12 @@ impl<'a> Neighborhood<'a> {
     pub(super) fn of(problem: &Problem<'a>) -> Neighborhood<'a> {
         let is_open = problem.recompute == Recompute::Auto;
         let recomputes: &[Recompute] = if is_open { &[Recompute::Never, Recompute::All] } else { &[] };
-        let again = recomputes.iter().map(|&recompute| Problem { recompute, ..problem.clone() }).collect();
+        let again = recomputes.iter().map(|&recompute| Problem { recompute, ..problem.clone() });
+        let is_filled = |of: &&Problem| of.schedule == Wanted::Fastest && of.recompute != Recompute::All;
+        let fill = |of: &Problem<'a>| Problem { schedule: Wanted::This(Schedule::ZeroBubble), ..of.clone() };
+        let again: Vec<Problem<'a>> = again.collect();
+        let filled: Vec<_> = std::iter::once(problem).chain(&again).filter(is_filled).map(fill).collect();
+        let again = [again, filled].concat();
         let counts =
             problem.counts.iter().map(|&count| Problem { counts: vec![count], ..problem.clone() }).collect();
         Neighborhood { again, counts }
@@ -70,7 +77,8 @@ impl Problem<'_> {
         };
         let mut found: Vec<Evaluated> = Vec::new();
         for sketch in some {
-            let beside = [again(sketch), recounted(sketch)].concat();
+            let mut beside = [again(sketch), recounted(sketch)].concat();
+            beside.retain(|sketch| sketch.has_a_schedule());
             self.control.know(beside.len());
             for sketch in beside {
                 let known =

@@ -6,6 +6,7 @@ use super::cut::Chain;
 use super::evaluate_candidate::{Draft, GUESSED};
 use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
+use super::schedule::Wanted;
 use super::{LONG, Problem, materialize_plan};
 use crate::shard::forbid::Forbid;
 use crate::shard::illegal::illegal;
@@ -199,10 +200,18 @@ impl<'p> Sketch<'p> {
         self.stages.n_stages > 1
     }
 
+    /// Whether its stages can run in the schedule that is asked for: bubbles are filled between stages, each
+    /// on devices of its own.
+    pub fn has_a_schedule(&self) -> bool {
+        let fills = self.stages.problem.schedule == Wanted::This(Schedule::ZeroBubble);
+        !fills || self.stages.n_stages > 1 && self.n_chunks == 1
+    }
+
     /// What it may take once the schedule is chosen too.
     fn promised_secs(&self) -> f64 {
-        let is_open =
-            self.stages.problem.schedule.is_open() && self.stages.n_stages > 1 && self.n_chunks == 1;
+        let schedule = self.stages.problem.schedule;
+        let is_open = schedule.is_open() || schedule == Wanted::This(Schedule::ZeroBubble);
+        let is_open = is_open && self.stages.n_stages > 1 && self.n_chunks == 1;
         let is_long = self.stages.problem.sharded.entry().instrs.len() > LONG;
         match is_open {
             true if is_long => FILLED * self.secs,

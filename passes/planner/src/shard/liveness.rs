@@ -28,8 +28,8 @@ pub fn condition_runs(module: &Module) -> f64 {
     conditions.into_iter().filter(computes).map(|comp| runs[comp.index()]).sum()
 }
 
-/// Per tensor: whether it is in memory (`pricing::is_materialised` and `::stored_for_less`); a view is where its
-/// source is.
+/// Per tensor: whether it is in memory (`pricing::is_materialised` and `::stored_for_less`); a view is where
+/// its source is.
 pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
     let all = stored_but(graph, blocks, ops, &[]);
     let costly = kernels::costly(graph, blocks, ops, &all);
@@ -275,22 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn forward_stores_what_another_block_of_it_reads_unless_only_copies_need_that() {
-        let (module, graph, mut blocks) = graph();
+    fn forward_stores_what_a_product_of_it_reads_unless_only_copies_need_that() {
+        let (module, graph, blocks) = graph();
         let at = |name: &str| tensor(&module, &graph, name);
-        let ops = opcodes(&module, &graph);
+        let mut ops = opcodes(&module, &graph);
         let is_stored = vec![true; graph.tensors.len()];
         let mut is_needed = is_stored.clone();
         (is_needed[at("a")], is_needed[at("b")]) = (false, false);
-        let stored = |blocks: &Blocks, is_needed: &[bool]| {
-            let found = stored_by_all(&graph, blocks, &ops, &is_stored, is_needed);
+        let stored = |ops: &[Option<Opcode>], is_needed: &[bool]| {
+            let found = stored_by_all(&graph, &blocks, ops, &is_stored, is_needed);
             [found[at("a")], found[at("b")]]
         };
-        assert_eq!(stored(&blocks, &is_needed), [false, false]);
-        blocks.block_of[graph.tensors[at("loss")].def as usize] = Some(1000);
-        assert_eq!(stored(&blocks, &is_needed), [true, true]);
+        assert_eq!(stored(&ops, &is_needed), [false, false]);
+        ops[graph.tensors[at("loss")].def as usize] = Some(Opcode::Dot);
+        assert_eq!(stored(&ops, &is_needed), [true, true]);
         is_needed[at("loss")] = false;
-        assert_eq!(stored(&blocks, &is_needed), [false, false]);
+        assert_eq!(stored(&ops, &is_needed), [false, false]);
     }
 
     #[test]

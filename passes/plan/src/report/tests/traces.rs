@@ -120,7 +120,7 @@ fn stages_that_share_devices_are_one_track() {
         ],
     );
     assert_snapshot!(events(&module), @r#"
-    {"cluster":"test","n_microbatches":2,"schedule":"interleaved:2","step_us":823002948.985}
+    {"cluster":"test","n_microbatches":2,"schedule":"interleaved:2","step_us":807002948.985}
     M 0 process_name {"name":"stages 0, 2: devices 0-1, x=2"}
     M 0.0 thread_name {"name":"computes"}
     M 0.1 thread_name {"name":"sends"}
@@ -139,25 +139,25 @@ fn stages_that_share_devices_are_one_track() {
     X 1.0 forward 1 of stage 1 113.3 32.5 {"microbatch":1,"stage":1}
     b 1.1 activations 1 to stage 2 145.8
     e 1.1 activations 1 to stage 2 178.0
-    X 0.0 forward 0 of stage 2 129.5 48.5 {"microbatch":0,"stage":2}
-    b 0.1 activations 0 to stage 3 178.0
-    e 0.1 activations 0 to stage 3 194.3
-    X 0.0 forward 1 of stage 2 178.0 48.5 {"microbatch":1,"stage":2}
-    b 0.1 activations 1 to stage 3 226.5
-    e 0.1 activations 1 to stage 3 242.8
-    X 1.0 forward 0 of stage 3 194.3 32.5 {"microbatch":0,"stage":3}
-    X 1.0 backward 0 of stage 3 226.8 48.5 {"microbatch":0,"stage":3}
-    b 1.1 gradients 0 to stage 2 275.3
-    e 1.1 gradients 0 to stage 2 291.5
-    X 1.0 forward 1 of stage 3 275.3 32.5 {"microbatch":1,"stage":3}
-    X 1.0 backward 1 of stage 3 307.8 48.5 {"microbatch":1,"stage":3}
-    b 1.1 gradients 1 to stage 2 356.3
-    e 1.1 gradients 1 to stage 2 372.5
-    X 0.0 backward 0 of stage 0 372.5 48.5 {"microbatch":0,"stage":0}
-    X 0.0 backward 1 of stage 0 421.0 48.5 {"microbatch":1,"stage":0}
-    X 0.0 update 469.5 160.8
-    X 0.0 update 630.3 192.8
-    X 1.0 update 469.5 64.3
+    X 0.0 forward 0 of stage 2 129.5 32.5 {"microbatch":0,"stage":2}
+    b 0.1 activations 0 to stage 3 162.0
+    e 0.1 activations 0 to stage 3 178.3
+    X 0.0 forward 1 of stage 2 178.0 32.5 {"microbatch":1,"stage":2}
+    b 0.1 activations 1 to stage 3 210.5
+    e 0.1 activations 1 to stage 3 226.8
+    X 1.0 forward 0 of stage 3 178.3 32.5 {"microbatch":0,"stage":3}
+    X 1.0 backward 0 of stage 3 210.8 48.5 {"microbatch":0,"stage":3}
+    b 1.1 gradients 0 to stage 2 259.3
+    e 1.1 gradients 0 to stage 2 275.5
+    X 1.0 forward 1 of stage 3 259.3 32.5 {"microbatch":1,"stage":3}
+    X 1.0 backward 1 of stage 3 291.8 48.5 {"microbatch":1,"stage":3}
+    b 1.1 gradients 1 to stage 2 340.3
+    e 1.1 gradients 1 to stage 2 356.5
+    X 0.0 backward 0 of stage 0 356.5 48.5 {"microbatch":0,"stage":0}
+    X 0.0 backward 1 of stage 0 405.0 48.5 {"microbatch":1,"stage":0}
+    X 0.0 update 453.5 160.8
+    X 0.0 update 614.3 192.8
+    X 1.0 update 453.5 64.3
     C 0 memory of each device 0.0 {"bytes":176}
     C 1 memory of each device 0.0 {"bytes":32}
     C 0 memory of each device 0.0 {"bytes":176}
@@ -166,15 +166,15 @@ fn stages_that_share_devices_are_one_track() {
     C 1 memory of each device 113.3 {"bytes":32}
     C 0 memory of each device 129.5 {"bytes":176}
     C 0 memory of each device 178.0 {"bytes":192}
-    C 1 memory of each device 194.3 {"bytes":64}
-    C 1 memory of each device 275.3 {"bytes":32}
-    C 1 memory of each device 275.3 {"bytes":64}
-    C 1 memory of each device 356.3 {"bytes":32}
-    C 0 memory of each device 291.5 {"bytes":176}
-    C 0 memory of each device 372.5 {"bytes":176}
-    C 1 memory of each device 356.3 {"bytes":32}
-    C 1 memory of each device 404.8 {"bytes":32}
-    C 0 memory of each device 421.0 {"bytes":176}
-    C 0 memory of each device 469.5 {"bytes":176}
+    C 1 memory of each device 178.3 {"bytes":64}
+    C 1 memory of each device 259.3 {"bytes":32}
+    C 1 memory of each device 259.3 {"bytes":64}
+    C 1 memory of each device 340.3 {"bytes":32}
+    C 0 memory of each device 275.5 {"bytes":176}
+    C 0 memory of each device 356.5 {"bytes":176}
+    C 1 memory of each device 340.3 {"bytes":32}
+    C 1 memory of each device 388.8 {"bytes":32}
+    C 0 memory of each device 405.0 {"bytes":176}
+    C 0 memory of each device 453.5 {"bytes":176}
     "#);
 }

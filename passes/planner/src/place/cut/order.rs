@@ -58,7 +58,7 @@ pub fn replayed_secs(stages: &[Times], n_microbatches: usize, schedule: Schedule
     let pipeline = Pipeline {
         forward_secs: stages.iter().map(|it| it.forward_secs).collect(),
         backward_secs: stages.iter().map(|it| it.secs - it.forward_secs - it.send_secs).collect(),
-        weight_secs: Vec::new(),
+        weight_secs: stages.iter().map(|it| it.weight_secs).collect(),
         send_secs: stages[..n_sends].iter().map(|it| 0.5 * it.send_secs).collect(),
         n_microbatches,
     };
