@@ -4,7 +4,8 @@ Usage: python tools/gpu/programs.py FOLDER OUT [SECONDS]
 
 FOLDER holds `.hlo`, `.hlo.gz` or `.ir` texts, as `sources.py` writes them from a table of programs. OUT gets
 `steps.tsv` (a row per program that ran), and per program `NAME.kernels.tsv.gz` (name and seconds of what ran),
-`NAME.opt.hlo.gz` (the text after XLA's passes) and `NAME.log`. After SECONDS no further program is begun. Inputs are random, weights and moments positive and small.
+`NAME.opt.hlo.gz` (the text after XLA's passes) and `NAME.log`. After SECONDS no further program is begun. Inputs
+are random, weights and moments positive and small.
 """
 
 import glob
