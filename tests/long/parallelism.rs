@@ -31,7 +31,7 @@ const PIPELINES: &[&str] = &[
 ];
 
 /// Devices that compute slowly and talk fast: small programs are split in every way.
-const CLUSTERS: &[&str] = &[include_str!("../clusters/slow-8.toml")];
+const CLUSTER: &str = include_str!("../clusters/slow-8.toml");
 
 /// Values go past stages and to several of them: tied heads, an encoder's output, a mixture of experts.
 const GENERATED: &[&[&str]] = &[
@@ -62,15 +62,24 @@ fn programs() -> Vec<(String, String)> {
 }
 
 #[test]
+fn every_third_plan_of_a_small_program_computes_the_same() {
+    proven(3);
+}
+
+#[test]
+#[ignore = "takes five minutes"]
 fn plans_of_small_programs_compute_the_same() {
+    proven(1);
+}
+
+/// Verifies one of so many pipelines of each program, others for the next program.
+fn proven(one_of: usize) {
     let mut kinds = BTreeSet::new();
     let (mut n_plans, mut n_refused) = (0, 0);
-    for (name, text) in programs() {
-        for (cluster, pipeline) in
-            CLUSTERS.iter().flat_map(|it| PIPELINES.iter().map(move |other| (it, other)))
-        {
+    let cluster = Cluster::from_toml(CLUSTER).expect("a legal cluster");
+    for (at, (name, text)) in programs().into_iter().enumerate() {
+        for pipeline in PIPELINES.iter().skip(at % one_of).step_by(one_of) {
             let original = phzc_ir::parse(&text).expect("a legal program");
-            let cluster = Cluster::from_toml(cluster).expect("a legal cluster");
             let planned = match plan(&original, pipeline, &cluster) {
                 Ok(planned) => planned,
                 Err(error) => {

@@ -92,6 +92,8 @@ pub struct InstrFacts {
     pub in_memory: bool,
     /// Whether its value has memory of its own.
     pub is_allocated: bool,
+    /// Bytes that one device writes and reads beside its kernel ([`crate::pricing::spill_secs`]).
+    pub spilled_bytes: Option<[f64; 2]>,
     /// Bytes that one device reads of each operand leaf.
     pub reads: SmallVec<[f64; 3]>,
     /// Communication of one execution.

@@ -111,6 +111,12 @@ fn matrix_dtype(dtype: DType) -> &'static str {
     if dtype == DType::F32 { "tf32" } else { dtype.as_str() }
 }
 
+/// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
+pub fn spill_secs(cluster: &Cluster, [written_bytes, read_bytes]: [f64; 2]) -> f64 {
+    let device = &cluster.accelerator;
+    device.launch_secs + device.memory_secs(written_bytes) + device.memory_secs(read_bytes)
+}
+
 /// Seconds of one collective over the groups that `axes` of `mesh` span, all groups at once.
 ///
 /// `bytes` in NCCL's convention: an all-reduce's buffer, an all-gather's output, a reduce-scatter's input,

@@ -8,45 +8,152 @@ use crate::pricing::{
     stored_for_less, sums_rows,
 };
 use indexmap::IndexMap;
-use phzc_ir::notes::Phase;
+use phzc_ir::notes::{self, Phase};
 use phzc_ir::{CompId, Computation, FusionKind, Instr, InstrId, Module, Opcode, Shape, Touch};
 use smallvec::SmallVec;
 
 /// Fills in kernel, memory traffic and whether the value has memory of its own.
+///
+/// Kernels are those of the program without its changes of layout, as the planner's graph has it: what stays
+/// in registers there is copied out where it is moved ([`spilled`]). Memory is asked of the text as it is.
 pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
     let computation = module.comp(comp);
-    let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); facts.len()];
     let mut ops: Vec<Opcode> = Vec::with_capacity(facts.len());
     for (id, instr) in computation.iter() {
         ops.push(acts_as(instr, &ops, &facts[id.index()]));
-        for &operand in &instr.operands {
-            let is_same_region = same_region(facts, operand, id);
-            readers[operand.index()].push(Reader { op: ops[id.index()], is_same_region });
-        }
     }
-    readers[computation.root.index()].push(Reader { op: Opcode::Tuple, is_same_region: false });
-    let is_wanted = |id: usize| is_materialised(ops[id], readers[id].iter().copied());
-    let mut wanted: Vec<bool> = (0..facts.len()).map(is_wanted).collect();
-    place_all(computation, &ops, &wanted, facts);
-    let costly = stored_for_less(&parts(computation, &ops, facts));
-    wanted.iter_mut().zip(&costly).for_each(|(wanted, costly)| *wanted |= costly);
-    place_all(computation, &ops, &wanted, facts);
-    let shares = shares(&parts(computation, &ops, facts));
+    let costly = run_in_kernels(computation, &ops, facts);
+    let wanted = joined(wanted(computation, &ops, facts, |_| false), &costly);
     for (id, instr) in computation.iter() {
-        let operands: Vec<f64> = operand_bytes(instr, facts, id, &shares[id.index()]);
+        allocate(
+            instr,
+            ops[id.index()],
+            wanted[id.index()],
+            reads_memory(instr, facts),
+            &mut facts[id.index()],
+        );
+    }
+}
+
+/// Fills in kernels, their traffic and what is copied out of them. Answers with what is in memory because
+/// that moves fewer bytes than to make it again.
+fn run_in_kernels(comp: &Computation, ops: &[Opcode], facts: &mut [InstrFacts]) -> Vec<bool> {
+    let wanted = wanted(comp, ops, facts, is_move);
+    place_all(comp, ops, &wanted, facts);
+    let costly = stored_for_less(&parts(comp, ops, facts));
+    let wanted = joined(wanted, &costly);
+    place_all(comp, ops, &wanted, facts);
+    let (shares, spilled) = (shares(&parts(comp, ops, facts)), spilled(comp, ops, facts));
+    for (id, instr) in comp.iter() {
+        let (share, is_wanted) = (&shares[id.index()], wanted[id.index()]);
+        let operands: Vec<f64> = operand_bytes(instr, facts, id, share);
         let own = &mut facts[id.index()];
+        own.spilled_bytes = spilled[id.index()];
         if own.kernel != Kernel::Nothing {
-            own.kernel = shared(own.kernel, &shares[id.index()]);
-            own.work.bytes = instr.op.def().touch.bytes(&operands, result_bytes(own), wanted[id.index()]);
+            own.kernel = shared(own.kernel, share);
+            let (touch, result) = (instr.op.def().touch, result_bytes(own));
+            let updates = own.reads.get(touch.updates(own.reads.len())).unwrap_or_default();
+            own.work.bytes = touch.bytes(&operands, updates.iter().sum(), result, is_wanted);
         }
     }
+    costly
+}
+
+fn joined(mut wanted: Vec<bool>, costly: &[bool]) -> Vec<bool> {
+    wanted.iter_mut().zip(costly).for_each(|(wanted, costly)| *wanted |= costly);
+    wanted
+}
+
+/// Per instruction: whether its readers want its value in memory; what reads the value of an instruction that
+/// is `seen` through reads that one's operand.
+fn wanted(
+    comp: &Computation,
+    ops: &[Opcode],
+    facts: &[InstrFacts],
+    seen: impl Fn(&Instr) -> bool,
+) -> Vec<bool> {
+    let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); ops.len()];
+    let mut source: Vec<InstrId> = Vec::with_capacity(ops.len());
+    for (id, instr) in comp.iter() {
+        if seen(instr) {
+            source.push(source[instr.operands[0].index()]);
+            continue;
+        }
+        source.push(id);
+        for operand in &instr.operands {
+            let maker = source[operand.index()];
+            let is_same_region = same_region(facts, maker, id);
+            readers[maker.index()].push(Reader { op: ops[id.index()], is_same_region });
+        }
+    }
+    let root = source[comp.root.index()];
+    readers[root.index()].push(Reader { op: Opcode::Tuple, is_same_region: false });
+    let is_wanted = |(id, instr): (InstrId, &Instr)| {
+        !seen(instr) && is_materialised(ops[id.index()], readers[id.index()].iter().copied())
+    };
+    comp.iter().map(is_wanted).collect()
+}
+
+/// Per instruction: the bytes that one device writes and reads because a value that would stay in registers
+/// is moved, or copied where it is: once for each layout that it is read in.
+fn spilled(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Option<[f64; 2]>> {
+    let (moved, is_end) = (moved_from(comp, facts), ends_of_moves(comp));
+    let bytes = |id: InstrId| facts[id.index()].bytes.iter().sum::<f64>();
+    let spilled = |(id, instr): (InstrId, &Instr)| {
+        let source = moved[id.index()].filter(|_| is_end[id.index()]).map(|from| (from, id));
+        let kept = kept_for_a_copy(comp, instr, ops[id.index()]).map(|operand| (operand, operand));
+        let (from, to) = source.or(kept).filter(|(from, _)| !facts[from.index()].in_memory)?;
+        Some([bytes(from), bytes(to)])
+    };
+    comp.iter().map(spilled).collect()
+}
+
+/// Per instruction: what a collective brings from another layout, if it is a change of layout.
+fn moved_from(comp: &Computation, facts: &[InstrFacts]) -> Vec<Option<InstrId>> {
+    let mut source: Vec<(InstrId, bool)> = Vec::with_capacity(facts.len());
+    for (id, instr) in comp.iter().map(|(id, instr)| (id, is_move(instr).then_some(instr))) {
+        let (from, is_sent) = instr.map_or((id, false), |instr| source[instr.operands[0].index()]);
+        source.push((from, is_sent || instr.is_some() && !facts[id.index()].steps.is_empty()));
+    }
+    let layout = |id: InstrId| facts[id.index()].leaves.first().map(|leaf| leaf.layout);
+    let found = (0..facts.len()).map(InstrId::new).zip(source);
+    found.map(|(id, (from, is_sent))| (is_sent && layout(from) != layout(id)).then_some(from)).collect()
+}
+
+/// Per instruction: whether another reads it than one that changes its layout.
+fn ends_of_moves(comp: &Computation) -> Vec<bool> {
+    let mut is_end = vec![false; comp.instrs.len()];
+    is_end[comp.root.index()] = true;
+    for operand in comp.instrs.iter().filter(|instr| !is_move(instr)).flat_map(|instr| &instr.operands) {
+        is_end[operand.index()] = true;
+    }
+    is_end
+}
+
+/// The value that is read where it is to make a copy that is no part of its reader.
+fn kept_for_a_copy(comp: &Computation, instr: &Instr, op: Opcode) -> Option<InstrId> {
+    let is_copy = |instr: &Instr| instr.note(notes::REMADE).is_some();
+    let is_part = op.def().fusion == FusionKind::Free;
+    let operand = *instr.operands.first().filter(|_| is_copy(instr) && !is_part)?;
+    let source = comp.instr(operand);
+    (!is_copy(source) && !is_move(source)).then_some(operand)
+}
+
+fn reads_memory(instr: &Instr, facts: &[InstrFacts]) -> bool {
+    instr.operands.first().is_some_and(|first| facts[first.index()].in_memory)
 }
 
 fn place_all(comp: &Computation, ops: &[Opcode], wanted: &[bool], facts: &mut [InstrFacts]) {
     for (id, instr) in comp.iter() {
-        let first = instr.operands.first();
-        let reads_memory = first.is_some_and(|first| facts[first.index()].in_memory);
-        place(instr, ops[id.index()], wanted[id.index()], reads_memory, &mut facts[id.index()]);
+        let (op, wanted, reads_memory) = (ops[id.index()], wanted[id.index()], reads_memory(instr, facts));
+        let own = &mut facts[id.index()];
+        allocate(instr, op, wanted, reads_memory, own);
+        let talks = crate::collectives::kind(instr.op).is_some() || instr.op == Opcode::AsyncStart;
+        let is_collective = talks && !own.steps.is_empty();
+        own.kernel = match is_move(instr) || is_collective {
+            true => Kernel::Nothing,
+            false => kernel(op, wanted, reads_memory),
+        };
     }
 }
 
@@ -56,13 +163,13 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
     let (mut names, mut parts) = (Names::default(), Vec::with_capacity(facts.len()));
     for (id, instr) in comp.iter() {
         let (own, fusion) = (&facts[id.index()], ops[id.index()].def().fusion);
-        let is_sent = !own.steps.is_empty();
         let does_nothing = own.kernel == Kernel::Nothing && (fusion == FusionKind::Control || own.in_memory);
-        let is_name = does_nothing && !is_sent;
+        let (is_sent, is_move) = (!own.steps.is_empty(), is_move(instr));
+        let is_name = is_move || does_nothing && !is_sent;
         let operands =
             operand_origins(comp, instr).map(|(maker, leaf)| names.of[maker.index()][leaf]).collect();
-        let is_view = is_name && fusion != FusionKind::Control;
-        names.push(comp, id, is_view, !is_name);
+        let is_view = is_move || is_name && fusion != FusionKind::Control;
+        names.push(comp, id, [is_view, is_move && is_sent, !is_name]);
         let next = regions.len() as u32;
         let region = *regions.entry((own.stage, own.phase)).or_insert(next);
         parts.push(Part {
@@ -89,24 +196,18 @@ struct Names {
 }
 
 impl Names {
-    /// Adds an instruction's own values, or those that it is a view of.
-    fn push(&mut self, comp: &Computation, id: InstrId, is_view: bool, is_made: bool) {
+    /// Adds an instruction's own values, or those that it is a view of; a moved one is read for itself.
+    fn push(&mut self, comp: &Computation, id: InstrId, [is_view, is_moved, is_made]: [bool; 3]) {
         let instr = comp.instr(id);
         let maker = is_made.then_some(id.index() as u32);
-        let of_view =
-            || operand_origins(comp, instr).next().map(|(maker, leaf)| self.of[maker.index()][leaf]);
-        let viewed = is_view.then(of_view).flatten();
-        let own = |(value, shape): (u32, &Shape)| Input {
-            maker,
-            value,
-            elements: n_elements(shape),
-            bytes: shape.bytes(),
+        let origin = if is_view { operand_origins(comp, instr).next() } else { None };
+        let viewed = origin.map(|(maker, leaf)| self.of[maker.index()][leaf]);
+        let own = |(value, shape): (u32, &Shape)| match viewed {
+            Some(viewed) if is_moved => Input { value, is_moved, ..viewed },
+            Some(viewed) => viewed,
+            None => Input { maker, value, elements: n_elements(shape), bytes: shape.bytes(), is_moved },
         };
-        let leaves = instr.shape.leaves();
-        let found = (self.n_values..)
-            .zip(leaves)
-            .map(|it| viewed.unwrap_or_else(|| own(it)))
-            .collect::<SmallVec<[Input; 1]>>();
+        let found: SmallVec<[Input; 1]> = (self.n_values..).zip(instr.shape.leaves()).map(own).collect();
         self.n_values += found.len() as u32;
         self.of.push(found);
     }
@@ -129,7 +230,8 @@ fn same_region(facts: &[InstrFacts], made: InstrId, read: InstrId) -> bool {
     (a.stage, a.phase) == (b.stage, b.phase)
 }
 
-fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut InstrFacts) {
+/// Whether a value is in memory, and in memory of its own.
+fn allocate(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut InstrFacts) {
     let kind = op.def().fusion;
     let is_constant = instr.op == Opcode::Constant;
     let is_scalar = instr.shape.as_array().is_some_and(|array| array.rank() == 0);
@@ -138,10 +240,6 @@ fn place(instr: &Instr, op: Opcode, wanted: bool, reads_memory: bool, own: &mut 
     let is_copy = is_move(instr) && reads_memory;
     own.in_memory = (wanted || is_alias || is_copy) && !(is_constant && is_scalar);
     own.is_allocated = own.in_memory && (!is_alias || is_constant || instr.op == Opcode::Parameter);
-    let talks = crate::collectives::kind(instr.op).is_some() || instr.op == Opcode::AsyncStart;
-    let is_collective = talks && !own.steps.is_empty();
-    own.kernel =
-        if is_move(instr) || is_collective { Kernel::Nothing } else { kernel(op, wanted, reads_memory) };
 }
 
 /// Bytes that one device reads of each operand on an instruction's account; none of those that are not in

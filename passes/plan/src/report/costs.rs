@@ -80,7 +80,13 @@ fn parts(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: In
         secs: pricing::collective_secs(cluster, mesh, step.kind, step.axes, step.bytes * moved.share),
         bytes: step.bytes * moved.share,
     };
-    let all = std::iter::once(kernel).chain(own.steps.iter().map(collective));
+    let spilled = own.spilled_bytes.map(|bytes| {
+        let bytes = bytes.map(|bytes| bytes * moved.share);
+        let secs = pricing::spill_secs(cluster, bytes);
+        let times = (moved.times * executions) as u64;
+        Cost { bound: Bound::Memory, times, secs, bytes: bytes.iter().sum() }
+    });
+    let all = std::iter::once(kernel).chain(spilled).chain(own.steps.iter().map(collective));
     all.filter(|cost| cost.secs > 0.0).collect()
 }
 

@@ -204,6 +204,9 @@ impl StagePrice {
         let dtype = first_dtype(module, comp, instr);
         self.n_instrs += 1;
         self.kernel(own, dtype, cluster, op_runs(facts, comp, id, instr).times(executions), facts);
+        if let Some(bytes) = own.spilled_bytes {
+            self.spill(bytes, cluster, step_runs(facts, own).times(executions), facts);
+        }
         for step in &own.steps {
             self.collective(own, step, cluster, step_runs(facts, own).times(executions), facts);
         }
@@ -221,6 +224,12 @@ impl StagePrice {
             if is_compute { &mut self.breakdown.compute_secs } else { &mut self.breakdown.memory_bound_secs };
         *sum += secs * runs.times;
         self.add(secs * runs.times, runs.phase, facts);
+    }
+
+    fn spill(&mut self, bytes: [f64; 2], cluster: &Cluster, runs: Runs, facts: &Facts) {
+        let secs = runs.times * pricing::spill_secs(cluster, bytes.map(|bytes| bytes * runs.share));
+        self.breakdown.memory_bound_secs += secs;
+        self.add(secs, runs.phase, facts);
     }
 
     fn collective(&mut self, own: &InstrFacts, step: &Step, cluster: &Cluster, runs: Runs, facts: &Facts) {

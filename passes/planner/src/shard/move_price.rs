@@ -56,10 +56,9 @@ impl Model<'_> {
 
     /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
     pub(super) fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
-        let (device, bytes) =
-            (&self.input.cluster.accelerator, self.input.graph.tensors[tensor as usize].bytes);
-        let pass = |layout: Layout| device.memory_secs(bytes / layout.n_tiles(&self.mesh) as f64);
-        device.launch_secs + pass(source) + pass(target)
+        let bytes = self.input.graph.tensors[tensor as usize].bytes;
+        let local = |layout: Layout| bytes / layout.n_tiles(&self.mesh) as f64;
+        pricing::spill_secs(self.input.cluster, [local(source), local(target)])
     }
 
     /// The cheapest steps between two layouts of a tensor.

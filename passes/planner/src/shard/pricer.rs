@@ -25,6 +25,8 @@ pub struct NodePricer {
     product: Option<(Product, [(Part, u8); 3])>,
     /// Bytes of each operand in memory (0 for others), and how the loops lie in it.
     read: SmallVec<[(f64, View); 4]>,
+    /// Bytes of what is written in place, and how the loops lie in it.
+    updates: SmallVec<[(f64, View); 1]>,
     /// The same of each result, with whether it goes to memory.
     made: SmallVec<[(f64, View, bool); 1]>,
 }
@@ -48,6 +50,9 @@ impl NodePricer {
             };
             (bytes, views.read(slot))
         });
+        let updated = op.map_or(0..0, |op| op.def().touch.updates(node.operands.len()));
+        let updates =
+            updated.map(|slot| (graph.tensors[node.operands[slot] as usize].bytes, views.read(slot)));
         let made = node
             .results
             .iter()
@@ -67,6 +72,7 @@ impl NodePricer {
                 .filter(|op| op.def().fusion == FusionKind::Matrix)
                 .and_then(|_| product(model, id, views.menu)),
             read: read.collect(),
+            updates: updates.collect(),
             made: made.collect(),
         }
     }
@@ -82,8 +88,9 @@ impl NodePricer {
         let result = self.made.iter().map(|(bytes, view, _)| bytes / tiles(view)).sum();
         let writes = self.made.iter().any(|&(_, _, writes)| writes);
         let parallel = span(axes_on(strategy, self.loops), &model.mesh);
-        let work =
-            Work { bytes: op.def().touch.bytes(&operands, result, writes), ..self.work * (1.0 / parallel) };
+        let updates = self.updates.iter().map(|(bytes, view)| bytes / tiles(view)).sum();
+        let bytes = op.def().touch.bytes(&operands, updates, result, writes);
+        let work = Work { bytes, ..self.work * (1.0 / parallel) };
         let work = work * (1.0 / self.n_parts);
         let product = self.product.map(|(whole, loops)| {
             let devices = |mask| span(axes_on(strategy, mask), &model.mesh);
