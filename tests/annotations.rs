@@ -1,12 +1,12 @@
 //! Shardings that programs bring: what restricts nothing changes no plan, the rest is obeyed, dropped on
 //! request, or refused with a remedy.
 //!
-//! `tests/annotations/` is written by `tools/typed_keys.py`: steps with dropout by typed random keys, which
-//! JAX constrains to a mesh without devices.
+//! `tests/annotations/` is written by `tools/typed_keys.py` and `tools/flax_step.py`: steps with dropout by
+//! typed random keys, which JAX constrains to a mesh without devices.
 
 mod common;
 
-use common::{Outcome, phzc, root, scratch};
+use common::{Outcome, phzc, program, root, scratch};
 use std::fs;
 use std::path::PathBuf;
 
@@ -17,18 +17,28 @@ fn typed() -> Vec<PathBuf> {
     let files = fs::read_dir(root().join("tests/annotations")).expect("the programs are there");
     let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     paths.sort();
-    assert_eq!(paths.len(), 12, "three forms, two dialects, two partitioners");
+    assert_eq!(paths.len(), 14, "three forms, two dialects, two partitioners; and Flax, two dialects");
     paths
 }
 
-/// The text without its one constraint: its readers read what it hands on.
+/// The text without its constraints: their readers read what they hand on.
 fn unconstrained(text: &str) -> String {
-    let is_constraint =
-        |line: &&str| line.contains("harding") && line.contains(" = ") && !line.contains("HloModule");
-    let is_mesh = |line: &str| line.contains("sdy.mesh");
-    let lines: Vec<&str> = text.lines().filter(|line| is_constraint(line) && !is_mesh(line)).collect();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    let (name, call) = lines[0].trim().split_once(" = ").expect("a definition");
+    let is_constraint = |line: &str| {
+        line.contains("harding")
+            && line.contains(" = ")
+            && !["HloModule", "sdy.mesh"].iter().any(|it| line.contains(it))
+    };
+    let mut text = text.to_owned();
+    while let Some(at) = text.lines().position(is_constraint) {
+        text = without(&text, at);
+    }
+    text
+}
+
+/// The text without one line, a call that hands its operand on.
+fn without(text: &str, at: usize) -> String {
+    let dropped = text.lines().nth(at).expect("a line");
+    let (name, call) = dropped.trim().split_once(" = ").expect("a definition");
     let operand = match call.split_once("custom-call(") {
         Some((_, rest)) => rest.split(')').next().expect("an operand"),
         None => call.split('%').nth(1).and_then(|rest| rest.split([' ', ')']).next()).expect("an operand"),
@@ -37,8 +47,8 @@ fn unconstrained(text: &str) -> String {
     // Names are a function's own: `main` is the first of StableHLO's and the last of HLO's.
     let (mut is_inside, mut rest) = (false, String::new());
     for line in text.lines() {
-        is_inside = (is_inside || line == lines[0]) && !["  }", "}"].contains(&line);
-        if line != lines[0] {
+        is_inside = (is_inside || line == dropped) && !["  }", "}"].contains(&line);
+        if line != dropped {
             rest += &(if is_inside { replaced(line, name, &operand) } else { line.to_owned() } + "\n");
         }
     }
@@ -81,8 +91,10 @@ fn planned(arguments: &[&str], text: &str) -> Outcome {
 #[test]
 fn constraints_of_typed_keys_change_no_plan() {
     for path in typed() {
-        let text = fs::read_to_string(&path).expect("text");
-        let [with, without] = [text.clone(), unconstrained(&text)].map(|text| planned(&[], &text));
+        let text = program(&path);
+        let bare = unconstrained(&text);
+        assert!(bare.lines().count() < text.lines().count(), "{}: no constraint", path.display());
+        let [with, without] = [text, bare].map(|text| planned(&[], &text));
         assert_eq!((with.code, without.code), (0, 0), "{}: {}", path.display(), with.stderr);
         assert!(unnumbered(&with.stdout) == unnumbered(&without.stdout), "{}", path.display());
         assert_eq!(unnumbered(&with.stderr), unnumbered(&without.stderr), "{}", path.display());
@@ -93,14 +105,16 @@ fn constraints_of_typed_keys_change_no_plan() {
 #[test]
 fn the_plan_of_a_typed_program_is_proved() {
     let dir = scratch("annotations_typed");
-    let path = root().join("tests/annotations/plain.shardy.hlo");
-    let plan = dir.join("plan.ir");
-    let [model, plan] = [&path, &plan].map(|path| path.to_str().expect("UTF-8"));
-    let made = phzc(&[&[model, "-o", plan], &SLOW[..]].concat(), b"");
-    assert_eq!(made.code, 0, "{}", made.stderr);
-    for pieces in [&["verify", model, plan][..], &["verify", model, plan, "--pieces"]] {
-        let proved = phzc(pieces, b"");
-        assert_eq!(proved.code, 0, "{}{}", proved.stdout, proved.stderr);
+    for name in ["plain.shardy.hlo", "nnx.shardy.hlo.gz"] {
+        let path = root().join("tests/annotations").join(name);
+        let plan = dir.join("plan.ir");
+        let [model, plan] = [&path, &plan].map(|path| path.to_str().expect("UTF-8"));
+        let made = phzc(&[&[model, "-o", plan], &SLOW[..]].concat(), b"");
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        for pieces in [&["verify", model, plan][..], &["verify", model, plan, "--pieces"]] {
+            let proved = phzc(pieces, b"");
+            assert_eq!(proved.code, 0, "{}{}", proved.stdout, proved.stderr);
+        }
     }
 }
 

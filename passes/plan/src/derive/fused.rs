@@ -164,12 +164,12 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
     for (id, instr) in comp.iter() {
         let (own, fusion) = (&facts[id.index()], ops[id.index()].def().fusion);
         let does_nothing = own.kernel == Kernel::Nothing && (fusion == FusionKind::Control || own.in_memory);
-        let (is_sent, is_move) = (!own.steps.is_empty(), is_move(instr));
-        let is_name = is_move || does_nothing && !is_sent;
+        let is_move = is_move(instr);
+        let is_name = is_move || does_nothing && own.steps.is_empty();
         let operands =
             operand_origins(comp, instr).map(|(maker, leaf)| names.of[maker.index()][leaf]).collect();
         let is_view = is_move || is_name && fusion != FusionKind::Control;
-        names.push(comp, id, [is_view, is_move && is_sent, !is_name]);
+        names.push(comp, id, is_view, !is_name);
         let next = regions.len() as u32;
         let region = *regions.entry((own.stage, own.phase)).or_insert(next);
         parts.push(Part {
@@ -196,18 +196,20 @@ struct Names {
 }
 
 impl Names {
-    /// Adds an instruction's own values, or those that it is a view of; a moved one is read for itself.
-    fn push(&mut self, comp: &Computation, id: InstrId, [is_view, is_moved, is_made]: [bool; 3]) {
+    /// Adds an instruction's own values, or those that it is a view of.
+    fn push(&mut self, comp: &Computation, id: InstrId, is_view: bool, is_made: bool) {
         let instr = comp.instr(id);
         let maker = is_made.then_some(id.index() as u32);
         let origin = if is_view { operand_origins(comp, instr).next() } else { None };
         let viewed = origin.map(|(maker, leaf)| self.of[maker.index()][leaf]);
-        let own = |(value, shape): (u32, &Shape)| match viewed {
-            Some(viewed) if is_moved => Input { value, is_moved, ..viewed },
-            Some(viewed) => viewed,
-            None => Input { maker, value, elements: n_elements(shape), bytes: shape.bytes(), is_moved },
+        let own = |(value, shape): (u32, &Shape)| Input {
+            maker,
+            value,
+            elements: n_elements(shape),
+            bytes: shape.bytes(),
         };
-        let found: SmallVec<[Input; 1]> = (self.n_values..).zip(instr.shape.leaves()).map(own).collect();
+        let values = (self.n_values..).zip(instr.shape.leaves());
+        let found: SmallVec<[Input; 1]> = values.map(|it| viewed.unwrap_or_else(|| own(it))).collect();
         self.n_values += found.len() as u32;
         self.of.push(found);
     }

@@ -52,8 +52,6 @@ pub struct Input {
     pub elements: f64,
     /// Its bytes.
     pub bytes: f64,
-    /// Whether it is in another layout than it is made in: a kernel that makes it reads it all the same.
-    pub is_moved: bool,
 }
 
 /// What an operation has of the kernels that it runs in.
@@ -180,7 +178,7 @@ fn share(
     let mut pays = |slot: usize, input: &Input, kernel: u32| {
         let makes = |maker: u32| parts[maker as usize].fuses() && kernels[maker as usize].contains(&kernel);
         let is_part = part.reads_part && slot == 0;
-        (input.is_moved || !input.maker.is_some_and(makes)) && (is_part || read.insert((kernel, input.value)))
+        !input.maker.is_some_and(makes) && (is_part || read.insert((kernel, input.value)))
     };
     let reads = part
         .operands
@@ -271,7 +269,7 @@ mod tests {
     fn part(fusion: FusionKind, is_stored: bool, operands: &[u32]) -> Part {
         let input = |&value: &u32| {
             let maker = (value < 100).then_some(value);
-            Input { maker, value, elements: 8.0, bytes: 8.0, is_moved: false }
+            Input { maker, value, elements: 8.0, bytes: 8.0 }
         };
         Part {
             fusion,
@@ -312,13 +310,6 @@ mod tests {
     #[test]
     fn results_over_the_same_elements_are_made_by_one_kernel() {
         check(&[stored(&[100]), stored(&[100]), stored(&[0, 1])], &["1!", "0", "00"]);
-    }
-
-    #[test]
-    fn what_is_moved_is_read_by_the_kernel_that_makes_it() {
-        let mut reader = stored(&[0]);
-        (reader.operands[0].value, reader.operands[0].is_moved) = (200, true);
-        check(&[stored(&[100]), reader], &["1!", "1"]);
     }
 
     #[test]

@@ -302,7 +302,7 @@ impl Problem<'_> {
         if self.is_late() && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| alone.evaluated(|| alone.unstaged())));
         }
-        let bound = |best: &Placement| bounds.of_all(self, best);
+        let bound = |best: &Placement| bounds.of_all(self, best, self.may_be_unequal(wanted));
         let found = pick(tried.into_iter(), bound, self.control);
         let lower_bound_secs = match &found {
             Ok(best) => best.lower_bound_secs(),

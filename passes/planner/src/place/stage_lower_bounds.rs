@@ -2,6 +2,7 @@
 //! block by block on stages of several sizes.
 
 use super::candidate::{Evaluated, Placement};
+use super::search_control::End;
 use super::{Problem, Recompute};
 use crate::shard::control::asked_mesh;
 use crate::shard::model::Input;
@@ -38,10 +39,11 @@ impl LowerBounds {
     }
 
     /// No plan with these numbers of groups takes less. Stages with different numbers of devices count where
-    /// the best plan has them.
-    pub fn of_all(&mut self, problem: &Problem, best: &Placement) -> f64 {
+    /// the best plan has them, or where none was tried though there `may_be` some.
+    pub fn of_all(&mut self, problem: &Problem, best: &Placement, may_be: bool) -> f64 {
         self.add(problem, best);
-        let unequal = best.is_unequal().then(|| problem.unequal_floor_secs());
+        let counts = best.is_unequal() || may_be && problem.control.ended() == Some(End::Limit);
+        let unequal = counts.then(|| problem.unequal_floor_secs());
         unequal.into_iter().fold(self.least(problem, best), f64::min)
     }
 

@@ -64,7 +64,6 @@ fn input(graph: &Graph, before: &[Part], (id, node): (usize, &Node), value: Tens
         value,
         elements: n_elements(graph, value),
         bytes: tensor.bytes,
-        is_moved: false,
     }
 }
 

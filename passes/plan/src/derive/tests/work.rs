@@ -113,7 +113,8 @@ fn a_move_that_communicates_is_in_memory_and_a_slice_of_what_is_made_anywhere_is
         "part Nothing 0",
         "y Fused 64",
         "less+ Nothing 0",
-        "z+ Vector 128",
+        // Kernels are those without moves: what is brought back is `x`, which its kernel has read.
+        "z+ Vector 64",
     ];
     assert_eq!(found[..7], wanted);
 }
