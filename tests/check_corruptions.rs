@@ -6,6 +6,7 @@ mod common;
 use common::Random;
 use common::corrupt::{Kind, corrupted};
 use common::judged::{Planned, Truth, cluster, text};
+use rayon::prelude::*;
 
 const N_CASES: usize = 200;
 
@@ -25,23 +26,26 @@ fn what_cannot_run_is_refused_and_what_runs_and_equals_is_not() {
         Planned::new(name, &text(name).expect("an example"), pipeline, &cluster, true).expect("it has a plan")
     };
     let plans: Vec<Planned> = PLANS.iter().map(plan).collect();
-    let (mut n_refused, mut n_accepted) = (0, 0);
     let cases = (1 << 32..).filter_map(|number| {
         let mut random = Random(number);
         let planned = &plans[random.below(plans.len())];
         let kind = Kind::ALL[number as usize % Kind::ALL.len()];
         Some((number, kind, planned, corrupted(&planned.plan, kind, &mut random)?))
     });
-    for (number, kind, planned, (plan, what)) in cases.take(N_CASES) {
-        match (planned.refusal(&plan, &cluster), planned.truth(&plan, kind, &cluster)) {
-            (Some(_), Truth::Cannot(_)) => n_refused += 1,
-            (None, Truth::Runs) => n_accepted += 1,
-            (_, Truth::Unknown(_)) => {}
+    let cases: Vec<_> = cases.take(N_CASES).collect();
+    let refused = cases.par_iter().map(|(number, kind, planned, (plan, what))| {
+        match (planned.refusal(plan, &cluster), planned.truth(plan, *kind, &cluster)) {
+            (Some(_), Truth::Cannot(_)) => Some(true),
+            (None, Truth::Runs) => Some(false),
+            (_, Truth::Unknown(_)) => None,
             (refusal, truth) => {
                 panic!("case {number}: {}: {what}: check says {refusal:?}, verify {truth:?}", planned.name)
             }
         }
-    }
+    });
+    let refused: Vec<bool> = refused.collect::<Vec<_>>().into_iter().flatten().collect();
+    let n_refused = refused.iter().filter(|refused| **refused).count();
+    let n_accepted = refused.len() - n_refused;
     eprintln!("{n_refused} plans refused, {n_accepted} accepted");
     assert!(n_refused > N_CASES / 4 && n_accepted > N_CASES / 10, "{n_refused} {n_accepted}");
 }

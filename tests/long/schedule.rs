@@ -59,8 +59,10 @@ fn no_plan_by_any_schedule_beats_the_bound() {
             let bound = bound("").expect("it has a bound");
             for options in ["stages=2,microbatches=2", "stages=2,microbatches=4", "stages=4,microbatches=8"] {
                 for schedule in ["1f1b", "gpipe", "zero-bubble", "interleaved:2"] {
-                    // A loop over layers cannot be cut.
-                    if name.ends_with("scan") && schedule.starts_with("interleaved") {
+                    // A loop over layers cannot be cut, and the perceptron has seven kernels forward.
+                    let is_fine = schedule.starts_with("interleaved")
+                        && (name.ends_with("scan") || *name == "mlp" && options.starts_with("stages=4"));
+                    if is_fine {
                         continue;
                     }
                     let plan = placed(program, &format!("{options},schedule={schedule}"), &cluster);

@@ -51,9 +51,9 @@ impl<'a> Neighborhood<'a> {
 }
 
 impl Problem<'_> {
-    /// The sketches that promise most with nothing and with all computed again, and their numbers of stages
-    /// with half and twice as many microbatches as the best plan has: chains are for 1F1B, and a percent or
-    /// two off.
+    /// The sketches that promise most with nothing and with all computed again, with other numbers of stages
+    /// per device group, and their numbers of stages with half and twice as many microbatches as the best
+    /// plan has: chains are for 1F1B, and a percent or two off.
     pub(super) fn otherwise<'s>(
         &self,
         others: &'s Neighborhood<'s>,
@@ -77,7 +77,7 @@ impl Problem<'_> {
         };
         let mut found: Vec<Evaluated> = Vec::new();
         for sketch in some {
-            let mut beside = [again(sketch), recounted(sketch)].concat();
+            let mut beside = [again(sketch), recounted(sketch), sketch.rechunked()].concat();
             beside.retain(|sketch| sketch.has_a_schedule());
             self.control.know(beside.len());
             for sketch in beside {

@@ -42,7 +42,8 @@ impl LowerBounds {
     /// the best plan has them, or where none was tried though there `may_be` some.
     pub fn of_all(&mut self, problem: &Problem, best: &Placement, may_be: bool) -> f64 {
         self.add(problem, best);
-        let counts = best.is_unequal() || may_be && problem.control.ended() == Some(End::Limit);
+        let counts = best.is_unequal()
+            || may_be && matches!(problem.control.ended(), Some(End::Limit | End::Interrupted));
         let unequal = counts.then(|| problem.unequal_floor_secs());
         unequal.into_iter().fold(self.least(problem, best), f64::min)
     }

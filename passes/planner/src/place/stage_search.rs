@@ -155,6 +155,8 @@ impl<'p> Limited<'p> {
     }
 }
 
+/// Another number of stages per group may take this share of what is estimated for the best.
+const ALIKE: f64 = 0.97;
 /// Cuts are made for 1F1B; schedules that fill its bubbles take this share of its time, or not much less.
 const FILLED: f64 = 0.9;
 
@@ -205,6 +207,15 @@ impl<'p> Sketch<'p> {
     pub fn has_a_schedule(&self) -> bool {
         let fills = self.stages.problem.schedule == Wanted::This(Schedule::ZeroBubble);
         !fills || self.stages.n_stages > 1 && self.n_chunks == 1
+    }
+
+    /// The same with other numbers of stages per device group, where it has several: estimates of cuts do not
+    /// tell them apart.
+    pub fn rechunked(&self) -> Vec<Self> {
+        let schedule = self.stages.problem.schedule;
+        let allowed = if schedule.is_open() { &CHUNKS } else { schedule.chunks() };
+        let others = allowed.iter().filter(|&&other| self.n_chunks > 1 && other != self.n_chunks);
+        others.map(|&n_chunks| Sketch { n_chunks, secs: ALIKE * self.secs, ..self.clone() }).collect()
     }
 
     /// What it may take once the schedule is chosen too.

@@ -34,12 +34,9 @@ pub struct Units {
 
 impl Units {
     /// The units of a text that stands for itself: in each of some spans of equal time, from where least
-    /// crosses; of a text of few kernels each is one.
+    /// crosses.
     pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
-        let kernels: Vec<f64> = secs.iter().map(|&secs| f64::from(u8::from(secs > 0.0))).collect();
-        let n_kernels = kernels.iter().sum::<f64>() as usize;
-        let (weights, n) = if n_kernels > MAX_UNITS { (secs, MAX_UNITS) } else { (&*kernels, n_kernels) };
-        let starts = starts(weights, crossings, 0..secs.len(), n, |_| true);
+        let starts = starts(secs, crossings, 0..secs.len(), MAX_UNITS, |_| true);
         let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
         starts.dedup();
         Units { of: (0..starts.len()).collect(), runs: runs(&starts, crossings), starts, inner: None }
@@ -171,7 +168,7 @@ fn starts(
     let weight = |at: usize| crossings[at].up + crossings[at].down;
     let (mut done, is_inside) = (0.0, positions.start > 0);
     for at in positions {
-        let span = ((done * n as f64 / total) as usize).min(n - 1);
+        let span = ((done / total * n as f64) as usize).min(n - 1);
         let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
         if (is_inside || done > 0.0) && done < total && is_better && is_allowed(at) {
             best[span] = Some(at);

@@ -7,8 +7,8 @@
 //! 1. Per block, every way to hand mesh axes to its loops is a strategy: `strategies.rs`, `splits.rs`.
 //! 2. Kernels are priced per strategy (`pricer.rs`), movements per pair of strategies of two blocks
 //!    (`edges.rs`, `move_price.rs`: a shortest path, `reshard_cost.rs`); `problem.rs` puts them together.
-//! 3. The best choice over all blocks and meshes is made, exactly where that is not too wide (`stop` says so):
-//!    `solve.rs`, then `passes/solver`.
+//! 3. The best choice over all blocks and meshes is made, exactly where that is not too wide (`stop` says
+//!    so): `solve.rs`, then `passes/solver`.
 //! 4. It is settled what every tensor's layout is (`decision.rs`), and written: `write_layouts.rs`.
 //!
 //! Shardings that the program has are kept. Precondition: none; calls are inlined first.

@@ -38,12 +38,6 @@ fn as_many_units_as_their_time_holds() {
 }
 
 #[test]
-fn of_few_kernels_each_is_a_unit_however_short_it_is() {
-    let units = Units::whole(&[100.0, 1.0, 0.0, 1.0], &crossings(&[0.0, 1.0, 5.0, 1.0]));
-    assert_eq!(units.starts, [0, 1, 3]);
-}
-
-#[test]
 fn a_text_that_stands_for_itself_has_each_unit_once() {
     let (secs, up) = (vec![1.0; 4], crossings(&[0.0, 1.0, 1.0, 1.0]));
     let units = Units::whole(&secs, &up);
