@@ -2,7 +2,7 @@
 
 use super::InstrFacts;
 use super::ops::is_move;
-use super::origin::operand_origins;
+use super::origin::{is_naming, operand_origins};
 use crate::pricing::{
     Input, Kernel, Part, Reader, Share, elements, is_materialised, kernel, n_elements, shared, shares,
     stored_for_less, sums_rows,
@@ -166,8 +166,13 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
         let does_nothing = own.kernel == Kernel::Nothing && (fusion == FusionKind::Control || own.in_memory);
         let is_move = is_move(instr);
         let is_name = is_move || does_nothing && own.steps.is_empty();
-        let operands =
-            operand_origins(comp, instr).map(|(maker, leaf)| names.of[maker.index()][leaf]).collect();
+        let value = |(maker, leaf): (InstrId, usize)| names.of[maker.index()][leaf];
+        // Readers see through what only names values.
+        let operands = if is_naming(instr) {
+            SmallVec::new()
+        } else {
+            operand_origins(comp, instr).map(value).collect()
+        };
         let is_view = is_move || is_name && fusion != FusionKind::Control;
         names.push(comp, id, is_view, !is_name);
         let next = regions.len() as u32;

@@ -63,7 +63,8 @@ pub struct Share {
     pub launches: bool,
 }
 
-/// More kernels than these are not told apart: what so many need is read for these alone.
+/// More kernels, or inputs of one value, than these are not told apart: what so many kernels need is read for
+/// these alone, and what is made of so many inputs is in memory where several kernels read it.
 const MAX_KERNELS: usize = 16;
 
 type Set = SmallVec<[u32; 2]>;
@@ -134,7 +135,7 @@ pub fn stored_for_less(parts: &[Part]) -> Vec<bool> {
     for (id, part) in parts.iter().enumerate() {
         let own = if part.fuses() { read_by(parts, &sources, &found, id) } else { Sources::new() };
         let (n, read_bytes) = (kernels[id].len() as f64, own.iter().map(|it| it.1).sum::<f64>());
-        let is_dearer = n > 1.0 && n * read_bytes >= read_bytes + n * part.bytes || own.len() > MAX_KERNELS;
+        let is_dearer = n > 1.0 && (n * read_bytes >= read_bytes + n * part.bytes || own.len() > MAX_KERNELS);
         found[id] = part.fusion == FusionKind::Loop && part.fuses() && !part.is_stored && is_dearer;
         sources.push(own);
     }

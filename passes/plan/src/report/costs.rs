@@ -10,7 +10,7 @@ use phzc_ir::{CompId, InstrId, Module};
 /// What an instruction costs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstrCosts {
-    /// What takes time: the kernel first, then the collectives.
+    /// What takes time: the kernel first, then what is copied out of one to be moved, then the collectives.
     pub parts: Vec<Cost>,
     /// Bytes of its value on one device, of one microbatch.
     pub value_bytes: f64,

@@ -302,7 +302,8 @@ impl Problem<'_> {
         if self.is_late() && best.is_infinite() && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| alone.evaluated(|| alone.unstaged())));
         }
-        let bound = |best: &Placement| bounds.of_all(self, best, self.may_be_unequal(wanted));
+        let may_be_unequal = self.may_be_unequal(wanted) && !self.is_huge(wanted);
+        let bound = |best: &Placement| bounds.of_all(self, best, may_be_unequal);
         let found = pick(tried.into_iter(), bound, self.control);
         let lower_bound_secs = match &found {
             Ok(best) => best.lower_bound_secs(),

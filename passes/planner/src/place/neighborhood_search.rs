@@ -15,8 +15,10 @@ const MAX_INSTRS: usize = 20_000;
 
 /// A problem with less open.
 pub struct Neighborhood<'a> {
-    /// With nothing and with all computed again, and cut for zero-bubble.
+    /// With nothing and with all computed again.
     again: Vec<Problem<'a>>,
+    /// Cut for zero-bubble.
+    filled: Vec<Problem<'a>>,
     /// With one number of microbatches.
     counts: Vec<Problem<'a>>,
 }
@@ -29,11 +31,10 @@ impl<'a> Neighborhood<'a> {
         let is_filled = |of: &&Problem| of.schedule == Wanted::Fastest && of.recompute != Recompute::All;
         let fill = |of: &Problem<'a>| Problem { schedule: Wanted::This(Schedule::ZeroBubble), ..of.clone() };
         let again: Vec<Problem<'a>> = again.collect();
-        let filled: Vec<_> = std::iter::once(problem).chain(&again).filter(is_filled).map(fill).collect();
-        let again = [again, filled].concat();
+        let filled = std::iter::once(problem).chain(&again).filter(is_filled).map(fill).collect();
         let counts =
             problem.counts.iter().map(|&count| Problem { counts: vec![count], ..problem.clone() }).collect();
-        Neighborhood { again, counts }
+        Neighborhood { again, filled, counts }
     }
 
     /// Those with the next numbers of microbatches below and above this one.
@@ -67,8 +68,10 @@ impl Problem<'_> {
         let best = tried.iter().min_by(|a, b| a.time_secs().total_cmp(&b.time_secs()));
         let counts =
             best.and_then(Evaluated::n_microbatches).map(|count| others.beside(count)).unwrap_or_default();
-        let again =
-            |sketch: &Sketch<'s>| others.again.iter().map(|other| sketch.of(other)).collect::<Vec<_>>();
+        let again = |sketch: &Sketch<'s>| {
+            let filled = others.filled.iter().filter(|_| sketch.may_fill());
+            others.again.iter().chain(filled).map(|other| sketch.of(other)).collect::<Vec<_>>()
+        };
         let recounted = |sketch: &Sketch<'s>| {
             let all = counts.iter().filter(|_| sketch.is_cut());
             all.filter_map(|other| other.sketched(sketch.n_stages(), f64::INFINITY).ok())
@@ -77,8 +80,7 @@ impl Problem<'_> {
         };
         let mut found: Vec<Evaluated> = Vec::new();
         for sketch in some {
-            let mut beside = [again(sketch), recounted(sketch), sketch.rechunked()].concat();
-            beside.retain(|sketch| sketch.has_a_schedule());
+            let beside = [again(sketch), recounted(sketch), sketch.rechunked()].concat();
             self.control.know(beside.len());
             for sketch in beside {
                 let known =

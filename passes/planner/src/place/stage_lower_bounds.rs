@@ -39,7 +39,7 @@ impl LowerBounds {
     }
 
     /// No plan with these numbers of groups takes less. Stages with different numbers of devices count where
-    /// the best plan has them, or where none was tried though there `may_be` some.
+    /// the best plan has them, or where there `may_be` some and a limit or the user ended the search.
     pub fn of_all(&mut self, problem: &Problem, best: &Placement, may_be: bool) -> f64 {
         self.add(problem, best);
         let counts = best.is_unequal()

@@ -202,11 +202,9 @@ impl<'p> Sketch<'p> {
         self.stages.n_stages > 1
     }
 
-    /// Whether its stages can run in the schedule that is asked for: bubbles are filled between stages, each
-    /// on devices of its own.
-    pub fn has_a_schedule(&self) -> bool {
-        let fills = self.stages.problem.schedule == Wanted::This(Schedule::ZeroBubble);
-        !fills || self.stages.n_stages > 1 && self.n_chunks == 1
+    /// Whether its stages may fill their bubbles: between them, each on devices of its own.
+    pub fn may_fill(&self) -> bool {
+        self.stages.n_stages > 1 && self.n_chunks == 1
     }
 
     /// The same with other numbers of stages per device group, where it has several: estimates of cuts do not

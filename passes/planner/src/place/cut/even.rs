@@ -4,7 +4,7 @@
 //! What counts is what the stages of a group take together and how they follow one another, which no sum over
 //! stages shows; but where stages are equal, so are groups.
 
-use super::order::{replayed_secs, update_secs};
+use super::order::{of_groups, replayed_secs, update_secs};
 use super::table::StageTable;
 use std::ops::Range;
 
@@ -16,6 +16,8 @@ const MIN_REACH: usize = 16;
 /// Each move of a boundary is replayed, all stages of all microbatches: of more stages they are left as they
 /// are.
 const MAX_CLIMBED: usize = 64;
+/// The same for zero-bubble, whose boundaries are moved further.
+const MAX_FILLED: usize = 16;
 
 /// How often all boundaries are gone through.
 const MAX_SWEEPS: usize = 4;
@@ -69,7 +71,7 @@ impl StageTable<'_> {
     /// This cut or one of equal stages, boundaries moved as far as the replay finds that faster. Sums over
     /// stages, which 1F1B's cuts go by, do not tell with few microbatches how weight gradients fill bubbles.
     pub fn filled_starts(&self, starts: Vec<usize>) -> Vec<usize> {
-        if starts.len() > MAX_CLIMBED {
+        if starts.len() > MAX_FILLED {
             return starts;
         }
         let climbed = self.equal_starts().into_iter().chain([starts]).map(|it| self.climbed(it, MIN_REACH));
@@ -101,11 +103,14 @@ impl StageTable<'_> {
         starts
     }
 
-    /// Seconds of a step of no more microbatches than show how stages follow one another.
+    /// Seconds of a step, replayed with no more microbatches than show how stages follow one another; each
+    /// further one takes what the longest device group does.
     fn short_secs(&self, starts: &[usize]) -> f64 {
         let (schedule, times) = (self.schedule(), self.all_times(starts));
-        let n_microbatches = self.n_microbatches().min(2 * schedule.n_groups(starts.len()));
-        replayed_secs(&times, n_microbatches, schedule) + update_secs(&times, schedule)
+        let n_replayed = self.n_microbatches().min(2 * schedule.n_groups(starts.len()));
+        let longest = of_groups(times.iter().map(|it| it.secs), times.len(), schedule);
+        let others = (self.n_microbatches() - n_replayed) as f64 * longest;
+        replayed_secs(&times, n_replayed, schedule) + others + update_secs(&times, schedule)
     }
 }
 

@@ -55,10 +55,12 @@ pub fn replayed_secs(stages: &[Times], n_microbatches: usize, schedule: Schedule
         return f64::INFINITY;
     }
     let n_sends = stages.len() - 1;
+    // What recomputation gains may be taken from what is put off.
+    let backward_secs = |it: &Times| (it.secs - it.forward_secs - it.send_secs).max(0.0);
     let pipeline = Pipeline {
         forward_secs: stages.iter().map(|it| it.forward_secs).collect(),
-        backward_secs: stages.iter().map(|it| it.secs - it.forward_secs - it.send_secs).collect(),
-        weight_secs: stages.iter().map(|it| it.weight_secs).collect(),
+        backward_secs: stages.iter().map(backward_secs).collect(),
+        weight_secs: stages.iter().map(|it| it.weight_secs.min(backward_secs(it))).collect(),
         send_secs: stages[..n_sends].iter().map(|it| 0.5 * it.send_secs).collect(),
         n_microbatches,
     };
