@@ -84,7 +84,7 @@ fn all_found(one_program_of: usize, one_kind_of: usize) -> [usize; FAULTS.len()]
     for (at, path) in programs.step_by(one_program_of).enumerate() {
         let (name, original) = (stem(&path), parse(&program(&path)).expect("a legal program"));
         let is_proven = |plan: &Module| verdict(&original, plan, true) == Some(Verdict::Equal);
-        let kinds = || FAULTS.into_iter().enumerate().skip(at % one_kind_of).step_by(one_kind_of);
+        let kinds = || FAULTS.into_iter().enumerate().skip((at + 1) % one_kind_of).step_by(one_kind_of);
         let plans = [ON_ONE_MESH, IN_STAGES].map(|passes| {
             let is_asked_for = kinds().any(|(_, fault)| fault.1 == passes);
             is_asked_for.then(|| plan(&path, passes)).flatten().filter(is_proven)

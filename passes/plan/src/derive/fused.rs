@@ -23,7 +23,7 @@ pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
         ops.push(acts_as(instr, &ops, &facts[id.index()]));
     }
     let costly = run_in_kernels(computation, &ops, facts);
-    let wanted = joined(wanted(computation, &ops, facts, |_| false), &costly);
+    let wanted = either(wanted(computation, &ops, facts, |_| false), &costly);
     for (id, instr) in computation.iter() {
         allocate(
             instr,
@@ -41,7 +41,7 @@ fn run_in_kernels(comp: &Computation, ops: &[Opcode], facts: &mut [InstrFacts]) 
     let wanted = wanted(comp, ops, facts, is_move);
     place_all(comp, ops, &wanted, facts);
     let costly = stored_for_less(&parts(comp, ops, facts));
-    let wanted = joined(wanted, &costly);
+    let wanted = either(wanted, &costly);
     place_all(comp, ops, &wanted, facts);
     let (shares, spilled) = (shares(&parts(comp, ops, facts)), spilled(comp, ops, facts));
     for (id, instr) in comp.iter() {
@@ -59,7 +59,7 @@ fn run_in_kernels(comp: &Computation, ops: &[Opcode], facts: &mut [InstrFacts]) 
     costly
 }
 
-fn joined(mut wanted: Vec<bool>, costly: &[bool]) -> Vec<bool> {
+fn either(mut wanted: Vec<bool>, costly: &[bool]) -> Vec<bool> {
     wanted.iter_mut().zip(costly).for_each(|(wanted, costly)| *wanted |= costly);
     wanted
 }
@@ -108,16 +108,14 @@ fn spilled(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Opti
     comp.iter().map(spilled).collect()
 }
 
-/// Per instruction: what a collective brings from another layout, if it is a change of layout.
+/// Per instruction: what collectives bring there, if it is a change of layout or the sum of partial values.
 fn moved_from(comp: &Computation, facts: &[InstrFacts]) -> Vec<Option<InstrId>> {
     let mut source: Vec<(InstrId, bool)> = Vec::with_capacity(facts.len());
     for (id, instr) in comp.iter().map(|(id, instr)| (id, is_move(instr).then_some(instr))) {
         let (from, is_sent) = instr.map_or((id, false), |instr| source[instr.operands[0].index()]);
         source.push((from, is_sent || instr.is_some() && !facts[id.index()].steps.is_empty()));
     }
-    let layout = |id: InstrId| facts[id.index()].leaves.first().map(|leaf| leaf.layout);
-    let found = (0..facts.len()).map(InstrId::new).zip(source);
-    found.map(|(id, (from, is_sent))| (is_sent && layout(from) != layout(id)).then_some(from)).collect()
+    source.into_iter().map(|(from, is_sent)| is_sent.then_some(from)).collect()
 }
 
 /// Per instruction: whether another reads it than one that changes its layout.

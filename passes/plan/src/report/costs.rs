@@ -18,7 +18,7 @@ pub struct InstrCosts {
     pub memory_bytes: f64,
 }
 
-/// A kernel or a collective of an instruction.
+/// A kernel of an instruction, what is copied out of one to be moved, or a collective.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// What it takes its time for.
@@ -83,8 +83,9 @@ fn parts(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: In
     let spilled = own.spilled_bytes.map(|bytes| {
         let bytes = bytes.map(|bytes| bytes * moved.share);
         let secs = pricing::spill_secs(cluster, bytes);
-        let times = (moved.times * executions) as u64;
-        Cost { bound: Bound::Memory, times, secs, bytes: bytes.iter().sum() }
+        let is_short = cluster.accelerator.launch_secs > 0.5 * secs;
+        let bound = if is_short { Bound::Launch } else { Bound::Memory };
+        Cost { bound, times: (moved.times * executions) as u64, secs, bytes: bytes.iter().sum() }
     });
     let all = std::iter::once(kernel).chain(spilled).chain(own.steps.iter().map(collective));
     all.filter(|cost| cost.secs > 0.0).collect()

@@ -39,8 +39,8 @@ impl Model<'_> {
         if self.is_ungathered[tensor as usize] && gathers(source.layout, target.layout, n_axes) {
             return f64::INFINITY;
         }
-        let stays = source.layout == target.layout || self.input.is_stored[tensor as usize];
-        let spill_secs = if stays { 0.0 } else { self.spill_secs(tensor, source.layout, target.layout) };
+        let is_stored = self.input.is_stored[tensor as usize];
+        let spill_secs = if is_stored { 0.0 } else { self.spill_secs(tensor, source.layout, target.layout) };
         let tensor = &self.input.graph.tensors[tensor as usize];
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
