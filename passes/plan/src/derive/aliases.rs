@@ -6,7 +6,8 @@ use super::agree::describe;
 use super::{Facts, Leaf, Problem};
 use phzc_ir::text::shape_text;
 use phzc_ir::{Aliased, InstrId, Module, Shape, alias_entries, donor_entries};
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ALIAS: &str = "input_output_alias";
 const DONOR: &str = "buffer_donor";
@@ -15,6 +16,7 @@ const DONOR: &str = "buffer_donor";
 pub fn problems(module: &Module, facts: &Facts) -> Vec<Problem> {
     let (mut outputs, mut params) = (BTreeSet::new(), BTreeSet::new());
     let mut found: Vec<(bool, String)> = Vec::new();
+    let mut leaves = Leaves::new();
     for pair in alias_entries(module) {
         match pair {
             Err(message) => found.push((true, message)),
@@ -31,7 +33,7 @@ pub fn problems(module: &Module, facts: &Facts) -> Vec<Problem> {
                         format!("output {output} reuses the buffer of {reused}, as another output does");
                     found.push((true, format!("{message}: leave one of them out of `{ALIAS}`")));
                 }
-                found.extend(unlike(module, facts, alias, &reused));
+                found.extend(unlike(module, facts, &mut leaves, alias, &reused));
             }
         }
     }
@@ -62,11 +64,21 @@ fn part(module: &Module, leaf: usize, param: InstrId) -> String {
     }
 }
 
+/// The leaves of instructions' shapes, kept: those of a step's results are asked for once per parameter.
+type Leaves<'m> = BTreeMap<InstrId, SmallVec<[&'m Shape; 2]>>;
+
 /// Why an output does not fit the buffer that it reuses, and whether XLA would say so too.
-fn unlike(module: &Module, facts: &Facts, alias: Aliased, reused: &str) -> Option<(bool, String)> {
-    let of = |id: InstrId, leaf: usize| {
+fn unlike<'m>(
+    module: &'m Module,
+    facts: &Facts,
+    leaves: &mut Leaves<'m>,
+    alias: Aliased,
+    reused: &str,
+) -> Option<(bool, String)> {
+    let mut of = |id: InstrId, leaf: usize| {
         let own = &facts.comps[module.entry.index()][id.index()];
-        (module.entry().instr(id).shape.leaves()[leaf], own.leaves[leaf], own.bytes[leaf])
+        let shapes = leaves.entry(id).or_insert_with(|| module.entry().instr(id).shape.leaves());
+        (shapes[leaf], own.leaves[leaf], own.bytes[leaf])
     };
     let ((output, made, made_bytes), (param, held, held_bytes)) =
         (of(module.entry().root, alias.output), of(alias.param, alias.leaf));

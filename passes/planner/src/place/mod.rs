@@ -289,7 +289,7 @@ impl Problem<'_> {
         let is_open =
             !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
         let some = if is_open { &all[..] } else { &many[..] };
-        let some: Vec<usize> = some.iter().copied().filter(|count| bounds.is_open_at(*count, best)).collect();
+        let some = bounds.open(some, best);
         let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);

@@ -11,12 +11,32 @@ use phzc_cost::{Cluster, Schedule};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
-/// What is known of the least seconds of every number of device groups.
+/// What is known of the least seconds of every number of device groups and microbatches. Most is known of those
+/// that bound all plans: to know as much of the others takes long and says nothing.
 pub struct LowerBounds {
     /// Whether one group is among them.
     has_one: bool,
     many: Vec<usize>,
-    known: Vec<(usize, f64)>,
+    known: Vec<Bound>,
+}
+
+/// What no plan with some numbers of groups and microbatches takes less than.
+struct Bound {
+    n_groups: usize,
+    n_microbatches: usize,
+    secs: f64,
+    from: From,
+}
+
+/// What a bound is taken from.
+#[derive(PartialEq)]
+enum From {
+    /// Fewer microbatches, which take no more work: fewer launches of larger kernels.
+    Fewer,
+    /// Work without movements, per mesh of a group.
+    Work(Vec<f64>),
+    /// Work and movements: it rises no more.
+    All,
 }
 
 impl LowerBounds {
@@ -28,24 +48,23 @@ impl LowerBounds {
     /// Works out what bounds all plans now that there is one to beat.
     pub fn learn(&mut self, problem: &Problem, best: &Evaluated) {
         if let Evaluated::Placed(best) = best {
-            self.add(problem, best);
             problem.control.bounded(self.least(problem, best));
         }
     }
 
-    /// Whether a number of groups may beat a plan.
-    pub fn is_open_at(&self, n_groups: usize, best_secs: f64) -> bool {
-        self.of(n_groups).is_none_or(|secs| secs < best_secs)
+    /// Those of some numbers of groups that may beat a plan, as far as is known.
+    pub fn open(&self, n_groups: &[usize], best_secs: f64) -> Vec<usize> {
+        n_groups.iter().copied().filter(|&count| self.of(count) < best_secs).collect()
     }
 
     /// No plan with these numbers of groups takes less. Stages with different numbers of devices count where
     /// the best plan has them, or where there `may_be` some and a limit or the user ended the search.
     pub fn of_all(&mut self, problem: &Problem, best: &Placement, may_be: bool) -> f64 {
-        self.add(problem, best);
+        let least = self.least(problem, best);
         let counts = best.is_unequal()
             || may_be && matches!(problem.control.ended(), Some(End::Limit | End::Interrupted));
         let unequal = counts.then(|| problem.unequal_floor_secs());
-        unequal.into_iter().fold(self.least(problem, best), f64::min)
+        unequal.into_iter().fold(least, f64::min)
     }
 
     /// No plan with these numbers of groups takes less, where none was found that beats the problem's.
@@ -53,78 +72,128 @@ impl LowerBounds {
         if problem.to_beat.is_infinite() {
             return 0.0;
         }
-        let all = self.has_one.then_some(1).into_iter().chain(self.many.iter().copied());
-        let new: Vec<usize> = all.filter(|count| self.of(*count).is_none()).collect();
-        self.known.extend(problem.least_all(&new, problem.to_beat));
-        self.known.iter().map(|it| it.1).fold(problem.to_beat, f64::min)
+        self.raise(problem, self.has_one, problem.to_beat).min(problem.to_beat)
     }
 
-    fn of(&self, n_groups: usize) -> Option<f64> {
-        self.known.iter().find(|(known, _)| *known == n_groups).map(|it| it.1)
+    /// What is known of a number of groups; nothing where none of its plans is bounded.
+    fn of(&self, n_groups: usize) -> f64 {
+        let all = self.known.iter().filter(|it| it.n_groups == n_groups).map(|it| it.secs);
+        all.reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// Adds what is needed to bound plans that beat one; of one group `shard` has bounded its own kind.
-    fn add(&mut self, problem: &Problem, best: &Placement) {
-        let needs_one = self.has_one && !best.is_plain();
-        let all = needs_one.then_some(1).into_iter().chain(self.many.iter().copied());
-        let new: Vec<usize> = all.filter(|count| self.of(*count).is_none()).collect();
+    /// What all plans that beat one take at least; of one group what `shard` noted, if the plan is of its kind.
+    fn least(&mut self, problem: &Problem, best: &Placement) -> f64 {
+        let is_noted = self.has_one && best.is_plain();
+        let secs = self.raise(problem, self.has_one && !is_noted, best.time_secs);
+        if is_noted { secs.min(problem.noted_bound().lower_bound_secs) } else { secs }
+    }
+
+    /// Raises the least of the bounds until that rises no more, or all are as high as a plan to beat; bounds of
+    /// one group are asked for, or left out.
+    fn raise(&mut self, problem: &Problem, with_one: bool, to_beat: f64) -> f64 {
+        let is_new = |count: &usize| !self.known.iter().any(|it| it.n_groups == *count);
+        let all = with_one.then_some(1).into_iter().chain(self.many.iter().copied()).filter(is_new);
+        let new: Vec<Bound> = all.flat_map(|n_groups| problem.unknown(n_groups)).collect();
         if !new.is_empty() {
             problem.control.bounding();
-            self.known.extend(problem.least_all(&new, best.time_secs));
+            self.known.extend(new);
+        }
+        loop {
+            let asked = (0..self.known.len()).filter(|&at| with_one || self.known[at].n_groups > 1);
+            let least = asked.min_by(|&a, &b| self.known[a].secs.total_cmp(&self.known[b].secs));
+            let Some(at) = least else { return f64::INFINITY };
+            let it = &self.known[at];
+            if it.from == From::All || it.secs >= to_beat || problem.control.is_interrupted() {
+                return it.secs;
+            }
+            self.raise_one(problem, self.first_of(at), to_beat);
         }
     }
 
-    /// The least of what is known; of one group what `shard` noted, if the plan is of its kind.
-    fn least(&self, problem: &Problem, best: &Placement) -> f64 {
-        let of_one = match self.has_one && best.is_plain() {
-            true => Some(problem.noted_bound().lower_bound_secs),
-            false => self.of(1),
-        };
-        let of_many = self.many.iter().filter_map(|&count| self.of(count));
-        of_many.chain(of_one).fold(f64::INFINITY, f64::min)
+    /// What to raise for a bound: where fewer microbatches say something of it, those first that may bound all
+    /// plans themselves.
+    fn first_of(&self, at: usize) -> usize {
+        let it = &self.known[at];
+        if it.from != From::Fewer {
+            return at;
+        }
+        let own = self.known.iter().filter(|it| it.from != From::Fewer).map(|it| it.secs);
+        let least = own.fold(f64::INFINITY, f64::min);
+        let is_first =
+            |other: &Bound| other.from == From::Fewer && other.n_groups == it.n_groups && other.secs < least;
+        self.known.iter().position(is_first).unwrap_or(at)
+    }
+
+    /// Raises one bound, and with it those of more microbatches that can do nothing with less work.
+    fn raise_one(&mut self, problem: &Problem, at: usize, to_beat: f64) {
+        let it = &mut self.known[at];
+        let (n_groups, n_microbatches) = (it.n_groups, it.n_microbatches);
+        if let From::Work(of_meshes) = &it.from {
+            it.secs = it.secs.max(problem.with_moves(n_groups, n_microbatches, of_meshes, to_beat));
+            // One that was given up at the time to beat rises on when that rises.
+            if it.secs < to_beat {
+                it.from = From::All;
+            }
+            return;
+        }
+        let (of_meshes, work) = problem.work(n_groups, n_microbatches);
+        it.secs = of_meshes.iter().copied().fold(f64::INFINITY, f64::min).max(it.secs);
+        it.from = From::Work(of_meshes);
+        let has_more = |it: &&mut Bound| it.n_groups == n_groups && it.n_microbatches % n_microbatches == 0;
+        for it in self.known.iter_mut().filter(has_more) {
+            it.secs = it.secs.max(problem.with_bubbles(n_groups, it.n_microbatches, &work));
+        }
     }
 }
 
 impl Problem<'_> {
-    /// No plan on `n_groups` equal device groups takes less, whatever layouts, cuts, microbatches, schedule
-    /// and recomputation it has of those that may be chosen; infinite if none is legal. A bound of `to_beat`
-    /// or more is as good as any.
-    pub(super) fn least_secs(&self, n_groups: usize, to_beat: f64) -> f64 {
-        let (first_secs, first) = self.least_with(n_groups, self.counts[0], to_beat);
-        let others = if n_groups == 1 { &[] } else { &self.counts[1..] };
-        // To run in more microbatches takes no less work: more launches of smaller kernels.
-        let least = |&count: &usize| match self.with_bubbles(n_groups, count, &first) {
-            secs if secs >= to_beat || self.control.is_interrupted() => secs,
-            _ => self.least_with(n_groups, count, to_beat).0,
-        };
-        let all = others.par_iter().map(least).collect::<Vec<f64>>();
-        all.into_iter().fold(first_secs, f64::min)
+    /// Nothing is known of these yet. One group takes no less in more microbatches.
+    fn unknown(&self, n_groups: usize) -> Vec<Bound> {
+        let counts = if n_groups == 1 { &self.counts[..1] } else { &self.counts[..] };
+        let unknown =
+            |&n_microbatches: &usize| Bound { n_groups, n_microbatches, secs: 0.0, from: From::Fewer };
+        counts.iter().map(unknown).collect()
     }
 
-    /// The same of several numbers of groups.
-    fn least_all(&self, n_groups: &[usize], to_beat: f64) -> Vec<(usize, f64)> {
-        n_groups.par_iter().map(|&count| (count, self.least_secs(count, to_beat))).collect()
-    }
-
-    /// A step's least seconds by the best of a stage's meshes; and of the mean work of a device group the
+    /// A step's least seconds without movements per mesh of a stage; and of the mean work of a device group the
     /// least of all meshes, each figure by itself: with more microbatches another mesh may be the best.
-    fn least_with(&self, n_groups: usize, n_microbatches: usize, to_beat: f64) -> (f64, Least) {
-        let n_devices = self.cluster.n_devices() / n_groups;
-        let cluster = self.cluster.submesh(n_devices);
+    fn work(&self, n_groups: usize, n_microbatches: usize) -> (Vec<f64>, Least) {
+        let cluster = self.cluster.submesh(self.cluster.n_devices() / n_groups);
         let inputs = self.bounding(&cluster, n_microbatches);
-        let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
+        let none = Least { secs: f64::INFINITY, work_secs: [f64::INFINITY; 2] };
         let of_mesh = |mesh: &Mesh| {
-            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |least| match self.control.is_interrupted() {
+            least_secs(&inputs, mesh, 1.0 / n_groups as f64, |_| f64::NEG_INFINITY).unwrap_or(none)
+        };
+        let all: Vec<Least> = self.meshes(cluster.n_devices()).par_iter().map(of_mesh).collect();
+        let secs = all.iter().map(|least| self.with_bubbles(n_groups, n_microbatches, least)).collect();
+        (secs, all.into_iter().fold(none, Least::min))
+    }
+
+    /// A step's least seconds by the best of a stage's meshes, of which those without movements are known: of
+    /// the most promising mesh all that can be known below the seconds `to_beat`, of the others whether they are less.
+    fn with_moves(&self, n_groups: usize, n_microbatches: usize, work_secs: &[f64], to_beat: f64) -> f64 {
+        let cluster = self.cluster.submesh(self.cluster.n_devices() / n_groups);
+        let inputs = self.bounding(&cluster, n_microbatches);
+        let meshes = self.meshes(cluster.n_devices());
+        let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
+        let of_mesh = |at: usize, to_beat: f64| {
+            if work_secs[at] >= to_beat {
+                return work_secs[at];
+            }
+            let enough = |least: &Least| match self.control.is_interrupted() {
                 // Who waits no longer for plans has a weaker bound soon.
                 true => f64::NEG_INFINITY,
                 false => to_beat - (with_bubbles(least) - least.secs),
-            })
+            };
+            let least = least_secs(&inputs, &meshes[at], 1.0 / n_groups as f64, enough);
+            least.map_or(f64::INFINITY, |least| with_bubbles(&least))
         };
-        let meshes = self.meshes(n_devices);
-        let all: Vec<Least> = meshes.par_iter().filter_map(of_mesh).collect();
-        let secs = all.iter().map(with_bubbles).fold(f64::INFINITY, f64::min);
-        let none = Least { secs: f64::INFINITY, work_secs: [f64::INFINITY; 2] };
-        (secs, all.into_iter().fold(none, Least::min))
+        let mut order: Vec<usize> = (0..meshes.len()).collect();
+        order.sort_by(|&a, &b| work_secs[a].total_cmp(&work_secs[b]));
+        let Some((&first, others)) = order.split_first() else { return f64::INFINITY };
+        let secs = of_mesh(first, to_beat);
+        let others = others.par_iter().map(|&at| of_mesh(at, to_beat.min(secs)));
+        others.collect::<Vec<f64>>().into_iter().fold(secs, f64::min)
     }
 
     /// What bounds are taken from.

@@ -23,7 +23,7 @@ use phzc_ir::{Mesh, Opcode};
 use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What the model is built from.
 #[derive(Clone, Copy)]
@@ -142,6 +142,8 @@ pub struct Model<'a> {
     pub(super) made_of: Vec<Arc<[MadeOf]>>,
     /// Per tensor: whether its block has to make it in the layout that is given for it.
     pub(super) made_as_given: Vec<bool>,
+    /// Per node, once asked for: its seconds under each strategy of the block that lays it out.
+    pub(super) node_secs: Vec<OnceLock<Box<[f64]>>>,
     pub(super) weights: [f64; 3],
 }
 
@@ -191,6 +193,7 @@ impl<'a> Model<'a> {
             anchored: free::by_block(&anchors, blocks.members.len()),
             anchors,
             made_as_given: Vec::new(),
+            node_secs: vec![OnceLock::new(); graph.nodes.len()],
             weights: [1.0; 3],
         };
         model.made_as_given = model.made_as_given();

@@ -86,10 +86,12 @@ impl Model<'_> {
 
     /// Adds what a node takes under each strategy.
     fn add_node(&self, node: NodeId, strategies: &[Strategy], costs: &mut [f64]) {
-        let (weight, pricer) = (self.weight(node), NodePricer::new(self, node));
-        for (cost, strategy) in costs.iter_mut().zip(strategies) {
-            *cost += weight * pricer.secs(self, strategy);
-        }
+        let secs = self.node_secs[node as usize].get_or_init(|| {
+            let pricer = NodePricer::new(self, node);
+            strategies.iter().map(|strategy| pricer.secs(self, strategy)).collect()
+        });
+        let weight = self.weight(node);
+        costs.iter_mut().zip(secs).for_each(|(cost, secs)| *cost += weight * secs);
     }
 
     /// Weighted seconds of the nodes that nobody lays out (scalars), and of loops' conditions: whatever is
