@@ -320,7 +320,7 @@ impl Grower<'_> {
         }
     }
 
-    fn finish(self) -> Blocks {
+    fn finish(mut self) -> Blocks {
         let mut ids: IndexMap<NodeId, Vec<NodeId>> = IndexMap::new();
         let mut block_of = vec![None; self.graph.nodes.len()];
         for node in 0..self.graph.nodes.len() as NodeId {
@@ -337,6 +337,7 @@ impl Grower<'_> {
         }
         let members: Vec<Vec<NodeId>> = ids.into_values().collect();
         let is_linear = members.iter().map(|members| self.is_linear(members)).collect();
+        self.classes.shorten_all();
         let (def_maps, use_maps) = self.maps();
         Blocks {
             classes: self.classes,

@@ -49,6 +49,21 @@ impl Classes {
         class
     }
 
+    /// Lets a class and what it consists of point at their representatives: chains would grow with the layers.
+    fn shorten(&mut self, mut class: ClassId) {
+        let root = self.find(class);
+        while class != root {
+            class = std::mem::replace(&mut self.parent[class as usize], root);
+        }
+        self.parts[root as usize].into_iter().flatten().for_each(|part| self.shorten(part));
+    }
+
+    /// Lets every class point at its representative, which is never a later one.
+    pub fn shorten_all(&mut self) {
+        (0..self.parent.len())
+            .for_each(|class| self.parent[class] = self.parent[self.parent[class] as usize]);
+    }
+
     /// Number of classes so far, those that became others or were split included.
     pub fn n_classes(&self) -> usize {
         self.parent.len()
@@ -81,6 +96,7 @@ impl Classes {
 
     /// Makes two maps of one tensor equal; false, and nothing done, when that cannot be.
     pub fn unify(&mut self, a: &ClassMap, b: &ClassMap) -> bool {
+        a.iter().chain(b).flatten().for_each(|&class| self.shorten(class));
         let (a, b) = (self.resolve(a), self.resolve(b));
         if a.len() != b.len() {
             return false;

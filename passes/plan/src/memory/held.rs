@@ -26,6 +26,8 @@ pub struct Held<'a> {
     pub arrivals: Vec<bool>,
     /// The last backward instruction.
     pub last: usize,
+    /// What one microbatch has in each stage.
+    stages: Vec<Bytes>,
 }
 
 /// Bytes of one microbatch, on one device of a stage.
@@ -66,7 +68,7 @@ impl<'a> Held<'a> {
         }
         let is_read = |arrival: &Arrival| read.contains(&(arrival.maker, arrival.leaf, arrival.stage));
         let arrivals = live.arrivals.iter().map(is_read).collect();
-        Some(Held { module, facts, live, values, arrivals, last })
+        Some(Held { module, facts, live, values, arrivals, last, stages: Vec::new() }.summed())
     }
 
     /// The same where nothing is put off.
@@ -74,13 +76,13 @@ impl<'a> Held<'a> {
         let (values, arrivals) = (vec![false; live.ends.len()], vec![false; live.arrivals.len()]);
         let own = &facts.comps[module.entry.index()];
         let last = own.iter().rposition(|own| own.phase != Phase::Update).unwrap_or(0);
-        Held { module, facts, live, values, arrivals, last }
+        Held { module, facts, live, values, arrivals, last, stages: Vec::new() }.summed()
     }
 
     /// Bytes that one microbatch keeps in a stage between its forward and its backward part, or for the
     /// update.
     pub fn kept_bytes(&self, stage: usize) -> f64 {
-        let bytes = self.bytes(stage);
+        let bytes = self.stages[stage];
         bytes.saved + bytes.gradients
     }
 
@@ -108,7 +110,7 @@ impl<'a> Held<'a> {
     /// Bytes on a device of a stage with `n_held` microbatches in flight: the most that those which are not
     /// under way have, and the gradients of the one that is.
     pub fn others_bytes(&self, stage: usize, n_held: usize) -> f64 {
-        let (header, bytes) = (&self.facts.header, self.bytes(stage));
+        let (header, bytes) = (&self.facts.header, self.stages[stage]);
         let n_others = n_held.saturating_sub(1);
         let n_waiting = header.schedule.n_waiting(stage, header.meshes.len(), header.n_microbatches);
         let late_bytes = bytes.saved_for_late + bytes.gradients;
@@ -117,9 +119,10 @@ impl<'a> Held<'a> {
         own_bytes + n_waiting as f64 * bytes.saved + (n_others - n_waiting) as f64 * late_bytes
     }
 
-    /// What one microbatch has in a stage.
-    fn bytes(&self, stage: usize) -> Bytes {
-        let (mut bytes, own) = (Bytes::default(), self.own());
+    /// Adds up what one microbatch has in each stage.
+    fn summed(mut self) -> Held<'a> {
+        let own = self.own();
+        let mut stages = vec![Bytes::default(); self.facts.header.meshes.len()];
         for (id, instr) in self.module.entry().iter() {
             let (made, values) = (&own[id.index()], self.live.values(id));
             let has_memory = |leaf: usize| match instr.op {
@@ -127,23 +130,17 @@ impl<'a> Held<'a> {
                 Opcode::Conditional => true,
                 _ => made.is_allocated,
             };
-            for (leaf, value) in values.enumerate() {
-                if made.leaves[leaf].stage == stage && has_memory(leaf) {
-                    self.add(
-                        &mut bytes,
-                        (id, leaf, made.bytes[leaf]),
-                        self.live.ends[value],
-                        self.values[value],
-                    );
-                }
+            for (leaf, value) in values.enumerate().filter(|(leaf, _)| has_memory(*leaf)) {
+                let (sum, it) = (&mut stages[made.leaves[leaf].stage], (id, leaf, made.bytes[leaf]));
+                self.add(sum, it, self.live.ends[value], self.values[value]);
             }
         }
         for (arrival, &is_late) in self.live.arrivals.iter().zip(&self.arrivals) {
-            if arrival.stage == stage {
-                self.add(&mut bytes, (arrival.maker, arrival.leaf, arrival.bytes), arrival.last, is_late);
-            }
+            let it = (arrival.maker, arrival.leaf, arrival.bytes);
+            self.add(&mut stages[arrival.stage], it, arrival.last, is_late);
         }
-        bytes
+        self.stages = stages;
+        self
     }
 
     fn add(
