@@ -49,7 +49,8 @@ impl Classes {
         class
     }
 
-    /// Lets a class and what it consists of point at their representatives: chains would grow with the layers.
+    /// Lets a class and what it consists of point at their representatives: chains would grow with the
+    /// layers.
     fn shorten(&mut self, mut class: ClassId) {
         let root = self.find(class);
         while class != root {

@@ -11,8 +11,8 @@ use phzc_cost::{Cluster, Schedule};
 use phzc_ir::Mesh;
 use rayon::prelude::*;
 
-/// What is known of the least seconds of every number of device groups and microbatches. Most is known of those
-/// that bound all plans: to know as much of the others takes long and says nothing.
+/// What is known of the least seconds of every number of device groups and microbatches. Most is known of
+/// those that bound all plans: to know as much of the others takes long and says nothing.
 pub struct LowerBounds {
     /// Whether one group is among them.
     has_one: bool,
@@ -81,15 +81,16 @@ impl LowerBounds {
         all.reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// What all plans that beat one take at least; of one group what `shard` noted, if the plan is of its kind.
+    /// What all plans that beat one take at least; of one group what `shard` noted, if the plan is of its
+    /// kind.
     fn least(&mut self, problem: &Problem, best: &Placement) -> f64 {
         let is_noted = self.has_one && best.is_plain();
         let secs = self.raise(problem, self.has_one && !is_noted, best.time_secs);
         if is_noted { secs.min(problem.noted_bound().lower_bound_secs) } else { secs }
     }
 
-    /// Raises the least of the bounds until that rises no more, or all are as high as a plan to beat; bounds of
-    /// one group are asked for, or left out.
+    /// Raises the least of the bounds until that rises no more, or all are as high as a plan to beat; bounds
+    /// of one group are asked for, or left out.
     fn raise(&mut self, problem: &Problem, with_one: bool, to_beat: f64) -> f64 {
         let is_new = |count: &usize| !self.known.iter().any(|it| it.n_groups == *count);
         let all = with_one.then_some(1).into_iter().chain(self.many.iter().copied()).filter(is_new);
@@ -110,8 +111,8 @@ impl LowerBounds {
         }
     }
 
-    /// What to raise for a bound: where fewer microbatches say something of it, those first that may bound all
-    /// plans themselves.
+    /// What to raise for a bound: where fewer microbatches say something of it, those first that may bound
+    /// all plans themselves.
     fn first_of(&self, at: usize) -> usize {
         let it = &self.known[at];
         if it.from != From::Fewer {
@@ -170,23 +171,14 @@ impl Problem<'_> {
     }
 
     /// A step's least seconds by the best of a stage's meshes, of which those without movements are known: of
-    /// the most promising mesh all that can be known below the seconds `to_beat`, of the others whether they are less.
+    /// the most promising mesh all that can be known below the seconds `to_beat`, of the others whether they
+    /// are less.
     fn with_moves(&self, n_groups: usize, n_microbatches: usize, work_secs: &[f64], to_beat: f64) -> f64 {
         let cluster = self.cluster.submesh(self.cluster.n_devices() / n_groups);
-        let inputs = self.bounding(&cluster, n_microbatches);
-        let meshes = self.meshes(cluster.n_devices());
-        let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
-        let of_mesh = |at: usize, to_beat: f64| {
-            if work_secs[at] >= to_beat {
-                return work_secs[at];
-            }
-            let enough = |least: &Least| match self.control.is_interrupted() {
-                // Who waits no longer for plans has a weaker bound soon.
-                true => f64::NEG_INFINITY,
-                false => to_beat - (with_bubbles(least) - least.secs),
-            };
-            let least = least_secs(&inputs, &meshes[at], 1.0 / n_groups as f64, enough);
-            least.map_or(f64::INFINITY, |least| with_bubbles(&least))
+        let (inputs, meshes) = (self.bounding(&cluster, n_microbatches), self.meshes(cluster.n_devices()));
+        let of_mesh = |at: usize, to_beat: f64| match work_secs[at] >= to_beat {
+            true => work_secs[at],
+            false => self.on_mesh(n_groups, &inputs, &meshes[at], to_beat),
         };
         let mut order: Vec<usize> = (0..meshes.len()).collect();
         order.sort_by(|&a, &b| work_secs[a].total_cmp(&work_secs[b]));
@@ -194,6 +186,19 @@ impl Problem<'_> {
         let secs = of_mesh(first, to_beat);
         let others = others.par_iter().map(|&at| of_mesh(at, to_beat.min(secs)));
         others.collect::<Vec<f64>>().into_iter().fold(secs, f64::min)
+    }
+
+    /// A step's least seconds on one mesh, or more than `to_beat`.
+    fn on_mesh(&self, n_groups: usize, inputs: &[Input], mesh: &Mesh, to_beat: f64) -> f64 {
+        let n_microbatches = inputs[0].n_microbatches;
+        let with_bubbles = |least: &Least| self.with_bubbles(n_groups, n_microbatches, least);
+        let enough = |least: &Least| match self.control.is_interrupted() {
+            // Who waits no longer for plans has a weaker bound soon.
+            true => f64::NEG_INFINITY,
+            false => to_beat - (with_bubbles(least) - least.secs),
+        };
+        let least = least_secs(inputs, mesh, 1.0 / n_groups as f64, enough);
+        least.map_or(f64::INFINITY, |least| with_bubbles(&least))
     }
 
     /// What bounds are taken from.
