@@ -166,6 +166,32 @@ fn changed(name: &str, change: impl Fn(String) -> String) -> Vec<u8> {
 }
 
 #[test]
+fn older_archives_have_no_weights_that_are_read() {
+    let [path, made, weights] = ["old.pt2", "out.npz", "w.npz"].map(|name| scratch("torch_old").join(name));
+    let archive = changed("mlp", |text| text);
+    fs::write(&path, renamed(&archive)).expect("writable");
+    let given = text(&model("mlp").with_extension("in.npz"));
+    let outcome = phzc(&["eval", &text(&path), "--input", &given], b"");
+    assert!(outcome.stderr.contains("the program takes 6 arrays, the files hold 2"), "{}", outcome.stderr);
+    done(&["convert", &text(&model("mlp")), "--write-weights", &text(&weights), "-o", &text(&made)]);
+    done(&["eval", &text(&path), "--input", &given, "--input", &text(&weights), "-o", &text(&made)]);
+    check(&model("mlp"), &made);
+}
+
+/// The program of an archive in the place that PyTorch 2.5 had for it, and nothing else.
+fn renamed(archive: &[u8]) -> Vec<u8> {
+    let mut old = ZipArchive::new(Cursor::new(archive)).expect("an archive");
+    let name =
+        old.file_names().find(|name| name.ends_with("models/model.json")).expect("a program").to_owned();
+    let mut bytes = Vec::new();
+    old.by_name(&name).expect("an entry").read_to_end(&mut bytes).expect("it can be unpacked");
+    let mut new = ZipWriter::new(Cursor::new(Vec::new()));
+    new.start_file("serialized_exported_program.json", SimpleFileOptions::default()).expect("a file");
+    new.write_all(&bytes).expect("written");
+    new.finish().expect("an archive").into_inner()
+}
+
+#[test]
 fn all_operators_that_are_not_read_are_named_at_once() {
     let archive = changed("mlp", |text| {
         text.replace("aten.gelu.", "aten.frob.").replace("aten.mse_loss.", "aten.hinge.")

@@ -1,7 +1,7 @@
 //! The archive: a zip file with the program as JSON, and arrays beside it.
 //!
-//! PyTorch up to 2.7 writes `serialized_exported_program.json` and its arrays as Python pickles, which are not
-//! read; later versions write `models/model.json` and the arrays' bytes, with a list of them.
+//! PyTorch up to 2.7 writes `serialized_exported_program.json`, later versions `models/model.json`. Up to 2.8
+//! the arrays are Python pickles, which are not read; since then they are bytes, with a list of them.
 
 use super::schema::{Payload, Payloads, Program, Size};
 use super::sizes;

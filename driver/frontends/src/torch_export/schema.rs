@@ -86,9 +86,8 @@ pub enum Argument {
     AsFloats(Vec<Float>),
     AsBool(bool),
     AsString(String),
-    AsScalarType(i32),
     AsGraph(NestedGraph),
-    /// Of a kind that no operator here needs: a device, a memory format.
+    /// Of a kind that no operator here needs: an element type (the result says it), a device.
     #[serde(untagged)]
     Other(IgnoredAny),
 }
