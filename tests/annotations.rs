@@ -128,11 +128,15 @@ ENTRY e {
 }";
 
 #[test]
-fn the_summary_counts_what_restricted_the_search() {
+fn the_summary_says_what_restricted_the_search_and_what_that_costs() {
     let said = |arguments: &[&str]| planned(arguments, GIVEN).stderr;
-    assert!(said(&[]).contains("given: 2 layouts of the program"), "{}", said(&[]));
-    assert!(said(&["--ignore-shardings=^c$"]).contains("given: 1 layout of the program"));
-    assert!(!said(&["--ignore-shardings"]).contains("given:"));
+    let free = said(&["--ignore-shardings"]);
+    let free_secs = free.split(" per step").next().expect("a time");
+    let line =
+        format!("2 layouts restricted the search (w, c); without them (--ignore-shardings) {free_secs},");
+    assert!(said(&[]).contains(&line), "{line}\n{}", said(&[]));
+    assert!(said(&["--ignore-shardings=^c$"]).contains("given: 1 layout restricted the search (w)"));
+    assert!(!free.contains("given:"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod emit;
 mod eval;
 mod explain;
 mod generate;
+mod given;
 mod help;
 mod npz;
 mod remarks;

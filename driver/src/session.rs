@@ -3,7 +3,9 @@
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Emit, Emitted};
-use crate::{alternatives, cluster, controls, convert, eval, explain, generate, help, summary, verify};
+use crate::{
+    alternatives, cluster, controls, convert, eval, explain, generate, given, help, summary, verify,
+};
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
 use phzc_io::render::{Source, render};
@@ -14,6 +16,7 @@ use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
 use phzc_passes::pass::Interrupt;
+use phzc_passes::report::Plan;
 use phzc_passes::{Context, Done, Pipeline, estimate, report};
 use std::borrow::Cow;
 use std::path::Path;
@@ -70,6 +73,7 @@ fn compile(
     let interrupt = Interrupt { is_requested: &is_requested, has_plan: &has_plan };
     let mut cx = Context { progress, interrupt, explain, wants_artifacts, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
+    let original = given::is_possible(&module, pipeline).then(|| module.clone());
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);
@@ -77,12 +81,17 @@ fn compile(
     let secs_per_pass = ran?;
     let (priced, said) = priced(args, pipeline, &module, &cluster)?;
     say(args, io, &render(Some(source), said.as_slice(), io.color));
-    if let Some((facts, priced)) = &priced {
-        let plan = report::plan_of(priced, facts, &cluster);
+    if let Some(priced) = &priced {
+        let without_given = |plan: &Plan| {
+            let original = original.filter(|_| plan.n_given_layouts > 0);
+            original.and_then(|it| given::free_secs(it, pipeline, &cx))
+        };
+        let plan = reported(priced, &cluster, without_given);
+        (io.progress)("");
         let json = report::to_json(&plan);
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
-        say(args, io, &summary::plan(&plan));
+        say(args, io, &summary::plan(&plan, &given::text(&plan, &module)));
     }
     explained(&mut cx, io);
     ranked(&mut cx, io);
@@ -119,6 +128,17 @@ fn priced<'m>(
     let facts = derive(&priced)?;
     facts.header.fits(cluster)?;
     Ok((Some((facts, priced)), said))
+}
+
+/// What is said of a plan, with what it would take by the same search `without_given` layouts.
+fn reported(
+    (facts, priced): &Priced,
+    cluster: &Cluster,
+    without_given: impl FnOnce(&Plan) -> Option<f64>,
+) -> Plan {
+    let mut plan = report::plan_of(priced, facts, cluster);
+    plan.free_secs = without_given(&plan);
+    plan
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.

@@ -13,10 +13,10 @@ const MAX_COLLECTIVES: usize = 8;
 /// Tensors that are listed.
 const MAX_TENSORS: usize = 8;
 
-/// The plan as text.
-pub(crate) fn plan(plan: &Plan) -> String {
+/// The plan as text, with what is said of given layouts.
+pub(crate) fn plan(plan: &Plan, given: &str) -> String {
     let parts = [
-        headline(plan),
+        headline(plan, given),
         stages(&plan.stages, plan.memory_limit_bytes),
         breakdown(&plan.breakdown),
         collectives(plan),
@@ -32,7 +32,7 @@ pub(crate) fn passes(secs_per_pass: &[(&str, f64)]) -> String {
     if each.is_empty() { String::new() } else { format!("passes: {}\n", each.join(", ")) }
 }
 
-fn headline(plan: &Plan) -> String {
+fn headline(plan: &Plan, given: &str) -> String {
     let mut out = format!(
         "{} per step on {} of {}",
         secs(plan.time_secs),
@@ -42,7 +42,7 @@ fn headline(plan: &Plan) -> String {
     if plan.stages.len() > 1 || plan.n_microbatches > 1 {
         out += &format!(", {}, schedule {}", counted(plan.n_microbatches, "microbatch"), plan.schedule);
     }
-    out + "\n" + &planner(plan) + &given(plan) + &parallelism::text(plan)
+    out + "\n" + &planner(plan) + given + &parallelism::text(plan)
 }
 
 /// What the planner says of its plan, in its own model, and how far the final text is from that.
@@ -57,17 +57,6 @@ fn planner(plan: &Plan) -> String {
         out += &format!("report: the final text takes {}\n", compared(plan.time_secs, planned));
     }
     out
-}
-
-/// How many layouts no plan was free to choose.
-fn given(plan: &Plan) -> String {
-    match plan.n_given_layouts {
-        0 => String::new(),
-        n => format!(
-            "given: {} of the program or of pins restricted the search (--ignore-shardings)\n",
-            counted(n, "layout")
-        ),
-    }
 }
 
 /// `12.3 % more than planned`.

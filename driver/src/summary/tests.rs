@@ -52,6 +52,7 @@ fn sample() -> Plan {
         schedule: "1f1b".to_owned(),
         n_implicit_collectives: 2,
         n_given_layouts: 0,
+        free_secs: None,
         stages: vec![stage(0), stage(4)],
         collectives: (0..10).map(used).collect(),
         breakdown: Breakdown {
@@ -66,7 +67,7 @@ fn sample() -> Plan {
 
 #[test]
 fn shows_stages_time_communication_and_tensors() {
-    assert_snapshot!(plan(&sample()), @r"
+    assert_snapshot!(plan(&sample(), ""), @r"
     12.3 ms per step on 8 devices of a100-8, 4 microbatches, schedule 1f1b
     planner: planned 12.0 ms, lower bound 11.9 ms, gap 0.8 %, stop memory-gap
     report: the final text takes 2.5 % more than planned
@@ -98,7 +99,7 @@ fn shows_stages_time_communication_and_tensors() {
 #[test]
 fn the_report_and_the_planner_are_told_apart() {
     let one = Plan { n_devices: 1, n_microbatches: 1, planned_secs: Some(0.0123), ..sample() };
-    assert_snapshot!(headline(&one), @r"
+    assert_snapshot!(headline(&one, ""), @r"
     12.3 ms per step on 1 device of a100-8, 1 microbatch, schedule 1f1b
     planner: planned 12.3 ms, lower bound 11.9 ms, gap 0.8 %, stop memory-gap
     report: the final text takes as long as planned

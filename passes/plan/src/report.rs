@@ -63,6 +63,9 @@ pub struct Plan {
     /// Instructions whose layouts the program or a pin has given: no plan is free to choose them.
     #[serde(skip_serializing_if = "is_none")]
     pub n_given_layouts: usize,
+    /// Seconds of a step as planned without them, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_secs: Option<f64>,
     /// Pipeline stages, first to last.
     pub stages: Vec<Stage>,
     /// Communication, one entry per kind, axes and stage.
@@ -229,6 +232,7 @@ pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         schedule: facts.header.schedule.to_string(),
         n_implicit_collectives: n_implicit,
         n_given_layouts: n_given_layouts(module),
+        free_secs: None,
         stages: stages(module, facts, cluster, (&prices, &sends)),
         collectives,
         breakdown,

@@ -1,0 +1,71 @@
+//! What the layouts that a program brings, or that pins give, cost: the same search without them.
+
+use phzc_io::units::{percent, secs};
+use phzc_ir::{Module, counted, notes};
+use phzc_passes::derive::derive;
+use phzc_passes::manager::{self, Hooks};
+use phzc_passes::report::{self, Plan};
+use phzc_passes::{Context, Done, Pipeline, Step, shard, unshard};
+
+/// Names that are listed.
+const MAX_NAMES: usize = 3;
+
+/// Whether layouts may be given: to find what they cost takes the program as it was.
+pub(crate) fn is_possible(module: &Module, pipeline: &Pipeline) -> bool {
+    let mut instrs = module.comps.iter().flat_map(|comp| &comp.instrs);
+    let mut shards = pipeline.steps.iter().filter(|step| step.pass.name == shard::PASS.name);
+    let is_pinned = shards.clone().any(|step| !step.options.text("pin").is_empty());
+    module.note(notes::PLAN).is_none()
+        && shards.next().is_some()
+        && (is_pinned || instrs.any(|instr| instr.sharding().is_some()))
+}
+
+/// What is said of given layouts in the summary, with what the best plan takes without them; nothing where
+/// none is given.
+pub(crate) fn text(plan: &Plan, planned: &Module) -> String {
+    let instrs = || planned.comps.iter().flat_map(|comp| &comp.instrs);
+    let given = instrs().filter(|instr| instr.note(notes::GIVEN).is_some());
+    let mut names: Vec<&str> = given.take(MAX_NAMES).map(|instr| &*instr.name).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    if plan.n_given_layouts > MAX_NAMES {
+        names.push("…");
+    }
+    let n_given = counted(plan.n_given_layouts, "layout");
+    let free =
+        plan.free_secs.map_or_else(String::new, |free| format!("; {}", compared(plan.time_secs, free)));
+    format!("given: {n_given} restricted the search ({}){free}\n", names.join(", "))
+}
+
+fn compared(time_secs: f64, free_secs: f64) -> String {
+    let saved = percent((time_secs - free_secs) / time_secs);
+    match saved == percent(0.0) || free_secs > time_secs {
+        true => "no plan without them is faster".to_owned(),
+        false => format!("without them (--ignore-shardings) {}, {saved} less", secs(free_secs)),
+    }
+}
+
+/// Seconds of a step of a program as planned without given layouts; `None` where that has no plan or the
+/// user waits no longer.
+pub(crate) fn free_secs(mut module: Module, pipeline: &Pipeline, cx: &Context) -> Option<f64> {
+    let (progress, interrupt) = (cx.progress, cx.interrupt);
+    if (interrupt.is_requested)() {
+        return None;
+    }
+    (progress)("without given layouts");
+    let mut free = Context { progress, interrupt, ..Context::new(cx.cluster) };
+    let mut observer = |_: Done| Ok(());
+    let mut hooks = Hooks { observer: &mut observer, clock: &|| 0.0 };
+    manager::run(&mut module, &without(pipeline), &mut free, &mut hooks).ok()?;
+    let facts = derive(&module).ok()?;
+    Some(report::plan_of(&module, &facts, cx.cluster).time_secs)
+}
+
+/// The pipeline with nothing given.
+fn without(pipeline: &Pipeline) -> Pipeline {
+    let others = pipeline.steps.iter().filter(|step| step.pass.name != unshard::PASS.name);
+    let mut steps: Vec<Step> = [Step::new(&unshard::PASS)].into_iter().chain(others.cloned()).collect();
+    steps.iter_mut().filter_map(|step| step.options.values.get_mut("pin")).for_each(String::clear);
+    Pipeline { steps }
+}
