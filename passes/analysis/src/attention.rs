@@ -22,10 +22,9 @@ use crate::phase::Phase;
 use causal::is_causal;
 use flow::{Flow, Node};
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::ops::reducer::reducer;
 use phzc_ir::{
-    AttentionLoop, AttentionNote, AttentionProduct, CompId, Computation, InstrId, Key, Module, Opcode, Reducer,
-    View,
+    AttentionLoop, AttentionNote, AttentionProduct, CompId, Computation, FactorKind, InstrId, Module, Opcode,
+    Reducer, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,7 +111,8 @@ fn is_attention(module: &Module, comp: CompId, flow: &Flow) -> bool {
     let computation = module.comp(comp);
     let is_sum = |(&id, node): (&InstrId, &Node)| {
         let is_row = node.is_late && node.axes.is_some() && !node.is_scores();
-        let sums = || reducer(&View::new(module, comp, id), Key::ToApply, 0) == Some(Reducer::Sum);
+        let rule = || (computation.instr(id).op.def().rule)(&View::new(module, comp, id));
+        let sums = || rule().factors.iter().any(|it| it.kind == FactorKind::Reduce(Reducer::Add));
         is_row && computation.instr(id).op == Opcode::Reduce && sums()
     };
     let is_product = |node: &Node| node.is_late && node.loops.is_some() && node.axes.is_none();

@@ -48,7 +48,8 @@ use ops::Deriver;
 use phzc_cost::Collective;
 use phzc_ir::device_groups::Devices;
 use phzc_ir::{
-    AttentionNote, CompId, DType, FactorId, InstrId, Layout, MAX_AXES, Module, Opcode, Product, Result, Work, flops,
+    AttentionNote, CompId, DType, FactorId, InstrId, Layout, MAX_AXES, Module, Opcode, Product, Result, Work,
+    flops,
 };
 use smallvec::SmallVec;
 

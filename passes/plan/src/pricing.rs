@@ -128,7 +128,11 @@ fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -
 /// `phzc_cost::attention` says of the whole, softmax and launches included.
 ///
 /// The law is of bfloat16; other types take as much longer as their products do.
-fn attention_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local, is: AttentionProduct) -> f64 {
+fn attention_secs(
+    cluster: &Cluster,
+    Local { work, product, dtype, .. }: &Local,
+    is: AttentionProduct,
+) -> f64 {
     let (device, dtype) = (&cluster.accelerator, matrix_dtype(*dtype));
     let slower = device.tile_flops_per_sec("bf16") / device.tile_flops_per_sec(dtype);
     let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
@@ -194,11 +198,7 @@ pub fn axes_of(axes: AxisMask) -> impl Iterator<Item = usize> {
 ///
 /// A view of a value that is in memory anyway is in memory whatever this says. What a kernel of attention
 /// makes stays in its registers, unless others read it.
-pub fn is_materialised(
-    op: Opcode,
-    is_in_attention: bool,
-    readers: impl IntoIterator<Item = Reader>,
-) -> bool {
+pub fn is_materialised(op: Opcode, is_in_attention: bool, readers: impl IntoIterator<Item = Reader>) -> bool {
     let own = op.def().fusion;
     if is_in_attention && own != FusionKind::Free {
         return !readers.into_iter().all(|reader| reader.is_same_attention);

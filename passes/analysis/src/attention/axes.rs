@@ -36,10 +36,18 @@ pub fn is_by_element(instr: &Instr) -> bool {
 }
 
 /// The axes of a result by those of one operand; none if they cannot be told.
-pub fn through(comp: &Computation, instr: &Instr, slot: usize, axes: &Axes, key_sizes: &[i64]) -> Option<Axes> {
+pub fn through(
+    comp: &Computation,
+    instr: &Instr,
+    slot: usize,
+    axes: &Axes,
+    key_sizes: &[i64],
+) -> Option<Axes> {
     let (from, to) = (array(comp.instr(instr.operands[slot]))?, array(instr)?);
     match instr.op {
-        Opcode::Transpose => instr.ints(Key::Dimensions).iter().map(|&dim| axes.get(dim as usize).copied()).collect(),
+        Opcode::Transpose => {
+            instr.ints(Key::Dimensions).iter().map(|&dim| axes.get(dim as usize).copied()).collect()
+        }
         Opcode::Reshape | Opcode::Bitcast => regrouped(&from.dims, &to.dims, axes),
         Opcode::Broadcast => Some(repeated(instr, to, axes, key_sizes)),
         Opcode::Reduce if slot == 0 && instr.operands.len() == 2 => summed(instr, axes),
@@ -107,7 +115,8 @@ fn repeated(instr: &Instr, to: &ArrayShape, axes: &Axes, key_sizes: &[i64]) -> A
     let found: Axes = (0..to.dims.len()).map(of).collect();
     // The last is that of keys where queries are as many.
     let last = found.iter().enumerate().rposition(|(dim, axis)| is_new(dims, dim) && *axis == Axis::Key);
-    let keep = |(dim, axis): (usize, Axis)| match axis == Axis::Key && is_new(dims, dim) && Some(dim) != last {
+    let keep = |(dim, axis): (usize, Axis)| match axis == Axis::Key && is_new(dims, dim) && Some(dim) != last
+    {
         true => Axis::Other,
         false => axis,
     };

@@ -115,7 +115,8 @@ fn causal_by_positions_that_are_compared() {
   x = f32[2,4,6,10] add(s, bias)";
     assert_eq!(with(mask, bias), "s:qkd:causal bias x m mb d e z zb p o:qdk:causal");
     // Each key is compared with itself.
-    let other = mask.replace("i = s32[6,10] iota(), iota_dimension=0", "i = s32[6,10] iota(), iota_dimension=1");
+    let other =
+        mask.replace("i = s32[6,10] iota(), iota_dimension=0", "i = s32[6,10] iota(), iota_dimension=1");
     assert_eq!(with(&other, select), "s:qkd x m mb d e z zb p o:qdk");
 }
 
@@ -236,7 +237,8 @@ fn what_waits_for_another_kernel_is_left_as_it_is_written() {
   x = f32[2,4,6,10] add(s, tb)
   m = ",
     );
-    let less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }";
+    let less =
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }";
     let module = phzc_ir::parse(&format!("{COMPS}\n{less}\nENTRY main {{{text}\n}}")).expect("legal");
     let found = found_in(&module, module.entry, &[]);
     assert!(found.ends_with("; `sorted` is made of its values and read by it"), "{found}");

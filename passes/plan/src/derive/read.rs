@@ -6,8 +6,8 @@ use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::ops::collective::started_leaves;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
-    ArrayShape, AttentionNote, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles, Tiling, TilingKind,
-    Value, counted, notes,
+    ArrayShape, AttentionNote, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles,
+    Tiling, TilingKind, Value, counted, notes,
 };
 use smallvec::SmallVec;
 

@@ -14,12 +14,7 @@ pub fn costly(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) 
 }
 
 /// Per node: its share of the kernels that it runs in.
-pub fn kernel_shares(
-    graph: &Graph,
-    blocks: &Blocks,
-    ops: &[Does],
-    is_stored: &[bool],
-) -> Vec<Share> {
+pub fn kernel_shares(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<Share> {
     shares(&parts(graph, blocks, ops, is_stored))
 }
 

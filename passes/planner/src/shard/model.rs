@@ -19,7 +19,7 @@ use phzc_analysis::graph::is_shaped;
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_cost::Cluster;
-use phzc_ir::{Mesh, Opcode};
+use phzc_ir::Mesh;
 use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
