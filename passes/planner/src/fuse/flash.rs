@@ -129,10 +129,12 @@ fn recompute(module: &mut Module, state: &PlanState, again: &BTreeSet<InstrId>) 
     }
     let ids = || (0..module.entry().instrs.len()).map(InstrId::new);
     let is_data = |id| tensor(state, module.entry, id).is_some_and(|tensor| !tensor.is_free);
+    // Behind a barrier, a mask that is repeated for all heads would take memory.
+    let is_free = |id| is_data(id) && module.entry().instr(id).op.def().fusion == FusionKind::Free;
     let marks = Marks {
         is_again: ids().map(|id| again.contains(&id)).collect(),
         is_data: ids().map(is_data).collect(),
-        is_free: vec![false; ids().len()],
+        is_free: ids().map(is_free).collect(),
     };
     let has_shardings = module.entry().instrs.iter().any(|instr| instr.sharding().is_some());
     let known: BTreeSet<Box<str>> = module.entry().instrs.iter().map(|instr| instr.name.clone()).collect();
