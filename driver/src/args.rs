@@ -61,6 +61,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
+    /// What attention is priced as: as-written, op by op, or flash, one kernel; short for
+    /// `fuse{attention=…}`
+    #[arg(long, value_name = "HOW", value_parser = ["flash", "as-written"], hide_possible_values = true)]
+    pub attention: Option<String>,
+
     /// List the K best plans with what distinguishes them (plans.txt); short for `place{top=K}`
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub top: Option<u32>,
