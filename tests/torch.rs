@@ -149,7 +149,7 @@ fn an_open_dimension_is_named_with_its_range() {
 }
 
 /// The archive with its program changed.
-fn changed(name: &str, change: impl Fn(String) -> String) -> Vec<u8> {
+fn changed(name: &str, mut change: impl FnMut(String) -> String) -> Vec<u8> {
     let mut old = ZipArchive::new(File::open(model(name)).expect("it is there")).expect("an archive");
     let mut new = ZipWriter::new(Cursor::new(Vec::new()));
     for index in 0..old.len() {
