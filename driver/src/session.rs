@@ -70,6 +70,7 @@ fn compile(
     let interrupt = Interrupt { is_requested: &is_requested, has_plan: &has_plan };
     let mut cx = Context { progress, interrupt, explain, wants_artifacts, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
+    let before = args.unpartition.then(|| as_it_was(&module, &cluster));
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);
@@ -83,6 +84,7 @@ fn compile(
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
         say(args, io, &summary::plan(&plan));
+        before.iter().for_each(|before| say(args, io, &summary::before(before, &plan)));
     }
     explained(&mut cx, io);
     ranked(&mut cx, io);
@@ -119,6 +121,15 @@ fn priced<'m>(
     let facts = derive(&priced)?;
     facts.header.fits(cluster)?;
     Ok((Some((facts, priced)), said))
+}
+
+/// How long a partitioned program takes as it stands, on its devices of the cluster; or why that is not known.
+fn as_it_was(module: &Module, cluster: &Cluster) -> phzc_ir::Result<report::Plan> {
+    partitioned(module).map(|it| it.fits(module, cluster)).transpose()?;
+    let (priced, _) = estimate::priced(module, cluster)?;
+    let facts = derive(&priced)?;
+    facts.header.fits(cluster)?;
+    Ok(report::plan_of(&priced, &facts, cluster))
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.
