@@ -7,13 +7,13 @@
 //! d = f32[8,64] dot(x, g), …
 //! ```
 //!
-//! Every value of a device is read as a part of a whole array ([`tile`]): the text says it of parameters, factor
-//! rules carry it on. Collectives and slices that start where a device's tile does then change how a device sees
-//! a whole array, and are left out; ops are written on whole arrays, with the sizes of these. By induction over
-//! the program each device's value is the tile, or the summand, that it is said to be: nothing is guessed. What
-//! a parameter is whose text says nothing, and what a loop carries that starts as zeros, is supposed to be whole
-//! until a reader shows otherwise; then all is read again. What cannot be folded is named, and the program stays
-//! as it is.
+//! Every value of a device is read as a part of a whole array ([`tile`]): the text says it of parameters,
+//! factor rules carry it on. Collectives and slices that start where a device's tile does then change how a
+//! device sees a whole array, and are left out; ops are written on whole arrays, with the sizes of these. By
+//! induction over the program each device's value is the tile, or the summand, that it is said to be: nothing
+//! is guessed. What a parameter is whose text says nothing, and what a loop carries that starts as zeros, is
+//! supposed to be whole until a reader shows otherwise; then all is read again. What cannot be folded is
+//! named, and the program stays as it is.
 
 mod axes;
 mod collective;
@@ -85,10 +85,10 @@ fn whole(module: &Module, devices: Devices, mesh: &Mesh) -> Result<Module> {
     }
     let axes = Axes::of(mesh);
     let params = given::parameters(&local, &axes).map_err(refuse)?;
-    let results = given::results(&local, &axes).map_err(refuse)?;
+    let results = given::results(&local, &axes, &params).map_err(refuse)?;
     let (causes, opened) = (Vec::new(), BTreeMap::new());
     let mut program = Program { local: &local, whole: local.clone(), devices, mesh, axes, causes, opened };
-    let ran = read(&mut program, params, results.as_ref());
+    let ran = read(&mut program, params, &results);
     let (causes, mut whole) = (program.causes, program.whole);
     if !causes.is_empty() || ran.is_err() {
         return Err(named(&local, &causes));
@@ -105,7 +105,7 @@ fn whole(module: &Module, devices: Devices, mesh: &Mesh) -> Result<Module> {
 fn read(
     program: &mut Program,
     mut params: walk::Signature,
-    results: Option<&walk::Signature>,
+    results: &walk::Wanted,
 ) -> std::result::Result<(), Stop> {
     let entry = program.local.entry;
     for _ in 0..MAX_ROUNDS {
@@ -147,7 +147,7 @@ fn named(module: &Module, causes: &[(CompId, InstrId, String)]) -> Diagnostic {
         *kinds.entry(format!("`{op}` {}", without_names(why))).or_default() += 1;
     }
     for (kind, times) in kinds {
-        error = error.note(None, format!("{} more: {kind}", times));
+        error = error.note(None, format!("{times} more: {kind}"));
     }
     error.help("without `--unpartition` it is priced as it stands")
 }

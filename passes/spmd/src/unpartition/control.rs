@@ -20,7 +20,7 @@ impl<'a> Walk<'_, 'a> {
         }
         let lie = carried.iter().enumerate().map(|(leaf, tile)| opened(body, leaf, tile)).collect();
         let lie = self.settle(body, lie)?;
-        self.program.lower(condition, &lie, None)?;
+        self.program.lower(condition, &lie, &[])?;
         self.run(view, &[carried], &[&lie], &lie)
     }
 
@@ -32,7 +32,7 @@ impl<'a> Walk<'_, 'a> {
         }
         for _ in 0..MAX_ROUNDS {
             self.program.causes.truncate(n_causes);
-            match self.program.lower(body, &lie, None) {
+            match self.program.lower(body, &lie, &[]) {
                 Ok(left) => match carried_on(body, &lie, &left)? {
                     Some((origin, dim)) => lie[origin.leaf][origin.dim] = dim,
                     None => return Ok(lie),
@@ -54,13 +54,10 @@ impl<'a> Walk<'_, 'a> {
             .iter()
             .map(|leaves| leaves.iter().map(|tile| tile.all().into_iter().map(settled).collect()).collect())
             .collect();
-        let mut left: Option<Signature> = None;
+        let mut left = Signature::new();
         for (&branch, lie) in branches.iter().zip(&lie) {
-            left = Some(self.program.lower(branch, lie, left.as_ref())?);
-        }
-        let left = left.unwrap_or_default();
-        for (&branch, lie) in branches.iter().zip(&lie) {
-            self.program.lower(branch, lie, Some(&left))?;
+            let wanted: Vec<Option<Vec<Dim>>> = left.iter().cloned().map(Some).collect();
+            left = self.program.lower(branch, lie, &wanted)?;
         }
         let all: Vec<Vec<Tile>> = std::iter::once(vec![predicate]).chain(operands).collect();
         let scalar: Signature = vec![Vec::new()];

@@ -82,10 +82,24 @@ fn open(comp: CompId, leaf: usize, shape: &Shape) -> Vec<Dim> {
     dims.iter().enumerate().map(dim).collect()
 }
 
-/// How the entry's results lie, if the text says it of all.
+/// How the entry's results are to lie: as the text says it, or as the parameters whose buffers they reuse.
 ///
 /// # Errors
 /// As [`layouts`].
-pub fn results(module: &Module, axes: &Axes) -> Result<Option<Signature>, String> {
-    Ok(layouts(module.entry().root(), axes)?.into_iter().collect())
+pub fn results(module: &Module, axes: &Axes, params: &Signature) -> Result<Vec<Option<Vec<Dim>>>, String> {
+    let (entry, mut starts, mut n) = (module.entry(), Vec::new(), 0);
+    for id in entry.params() {
+        starts.push((id, n));
+        n += entry.instr(id).shape.n_leaves();
+    }
+    let mut found = layouts(entry.root(), axes)?;
+    for alias in phzc_ir::aliased(module) {
+        let start = starts.iter().find(|(id, _)| *id == alias.param).map_or(0, |(_, start)| *start);
+        let is_open = |part: &Part| matches!(part.kind, Kind::Open(_));
+        let param = &params[start + alias.leaf];
+        if found[alias.output].is_none() && !param.iter().flatten().any(is_open) {
+            found[alias.output] = Some(param.clone());
+        }
+    }
+    Ok(found)
 }

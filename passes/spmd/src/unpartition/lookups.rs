@@ -1,5 +1,5 @@
-//! Values that depend on the device and what becomes of them: tiles that start where the device's do, look-ups
-//! that count from there and the masks of those, shares that one device of several contributes.
+//! Values that depend on the device and what becomes of them: tiles that start where the device's do,
+//! look-ups that count from there and the masks of those, shares that one device of several contributes.
 
 use super::control::done;
 use super::tile::{Part, Tile, local};
@@ -268,18 +268,14 @@ impl<'a> Walk<'_, 'a> {
                 let Val::Guarded(tile, own) = kept else { return Ok(None) };
                 Ok((own.is(mask) && is_zero(zero)).then(|| Val::Tile(tile.clone())))
             }
-            [Val::Device(is_on), on, off] => {
-                let (Val::Tile(tile), zero, by) = (match (on, off) {
-                    (Val::Tile(_), Val::Tile(_)) if is_zero(2) => (on.clone(), 2, is_on.clone()),
-                    (Val::Tile(_), Val::Tile(_)) if is_zero(1) => {
-                        (off.clone(), 1, is_on.iter().map(|on| 1 - on).collect())
-                    }
-                    _ => return Ok(None),
-                }) else {
-                    return Ok(None);
+            [Val::Device(is_on), Val::Tile(on), Val::Tile(off)] => {
+                let negated: Vec<i64> = is_on.iter().map(|on| 1 - on).collect();
+                let kept = match (is_zero(2), is_zero(1)) {
+                    (true, _) => self.contributed(on.clone(), is_on),
+                    (_, true) => self.contributed(off.clone(), &negated),
+                    _ => None,
                 };
-                debug_assert!(is_zero(zero));
-                Ok(self.contributed(tile, &by).map(Val::Tile))
+                Ok(kept.map(Val::Tile))
             }
             _ => Ok(None),
         }

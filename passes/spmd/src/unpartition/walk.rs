@@ -46,6 +46,9 @@ pub enum Stop {
 /// The parts of each dimension of each leaf.
 pub type Signature = Vec<Vec<Dim>>;
 
+/// The same, of those leaves that are to lie in a certain way.
+pub type Wanted = [Option<Vec<Dim>>];
+
 /// What all computations share.
 pub struct Program<'a> {
     /// What each device runs, calls inlined.
@@ -75,12 +78,12 @@ pub struct Walk<'p, 'a> {
 
 impl<'a> Program<'a> {
     /// Reads a computation whose parameters' leaves lie like this and writes the whole one; how its root's
-    /// leaves lie. They are brought to `wanted` where that is given.
+    /// leaves lie. They are brought to what is wanted of them.
     pub fn lower(
         &mut self,
         comp: CompId,
         params: &Signature,
-        wanted: Option<&Signature>,
+        wanted: &Wanted,
     ) -> Result<Signature, Stop> {
         let local: &'a Module = self.local;
         let known = per_device(local, comp, self.axes.n_devices());
@@ -250,7 +253,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     /// Finishes the computation.
-    fn root(mut self, wanted: Option<&Signature>) -> Result<Signature, Stop> {
+    fn root(mut self, wanted: &Wanted) -> Result<Signature, Stop> {
         let old = self.local();
         self.build.start(old.root());
         let first = self.build.instrs.len();
@@ -268,7 +271,7 @@ impl<'a> Walk<'_, 'a> {
             if let Some(why) = unsummed(leaf) {
                 fail(&mut self, format!("result {at} {why}"));
             }
-            match self.placed(leaf, wanted.map(|wanted| &wanted[at])) {
+            match self.placed(leaf, wanted.get(at).and_then(Option::as_ref)) {
                 Ok((id, dims)) => (made.push(id), found.push(dims)),
                 Err(Stop::Cause(why)) => {
                     fail(&mut self, format!("result {at} {why}"));
