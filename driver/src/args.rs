@@ -52,6 +52,11 @@ pub struct Args {
     )]
     pub ignore_shardings: Option<String>,
 
+    /// Recover the program that XLA's partitioner has partitioned, and plan that; short for the pass
+    /// `unpartition`
+    #[arg(long)]
+    pub unpartition: bool,
+
     /// Fix the layout of what a pattern of names matches: `^w1$=[x,-]`; short for `shard{pin=…}`
     #[arg(long = "pin", value_name = "PATTERN=LAYOUT")]
     pub pins: Vec<String>,

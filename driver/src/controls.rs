@@ -5,7 +5,7 @@ use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
-use phzc_passes::{Pipeline, Step, fuse, place, unshard};
+use phzc_passes::{Pipeline, Step, fuse, place, unpartition, unshard};
 
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
@@ -30,6 +30,9 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         let mut step = Step::new(&unshard::PASS);
         set(&mut step, "match", names);
         pipeline.steps.insert(0, step);
+    }
+    if args.unpartition {
+        pipeline.steps.insert(0, Step::new(&unpartition::PASS));
     }
     for pin in &args.pins {
         pins::parse(pin).map_err(|error| wrong("--pin", pin, vec![error]))?;

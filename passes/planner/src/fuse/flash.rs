@@ -52,8 +52,7 @@ pub(super) fn write(module: &mut Module, state: &PlanState, found: &[Attention])
         }
     }
     let entry = fused.iter().filter(|it| it.comp == module.entry);
-    let again: BTreeSet<InstrId> =
-        entry.flat_map(|it| again(state, it, &phases[it.comp.index()])).collect();
+    let again: BTreeSet<InstrId> = entry.flat_map(|it| again(state, it, &phases[it.comp.index()])).collect();
     recompute(module, state, &again);
     !fused.is_empty()
 }
