@@ -52,6 +52,11 @@ pub struct Args {
     )]
     pub ignore_shardings: Option<String>,
 
+    /// Recover the program that XLA's partitioner has partitioned, and plan that; short for the pass
+    /// `unpartition`
+    #[arg(long)]
+    pub unpartition: bool,
+
     /// Fix the layout of what a pattern of names matches: `^w1$=[x,-]`; short for `shard{pin=…}`
     #[arg(long = "pin", value_name = "PATTERN=LAYOUT")]
     pub pins: Vec<String>,
@@ -60,6 +65,11 @@ pub struct Args {
     /// (explain.txt)
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
+
+    /// What attention is priced as: as-written, op by op, or flash, one kernel; short for
+    /// `fuse{attention=…}`
+    #[arg(long, value_name = "HOW", value_parser = ["flash", "as-written"], hide_possible_values = true)]
+    pub attention: Option<String>,
 
     /// List the K best plans with what distinguishes them (plans.txt); short for `place{top=K}`
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]

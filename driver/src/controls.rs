@@ -5,7 +5,7 @@ use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
-use phzc_passes::{Pipeline, Step, place, unshard};
+use phzc_passes::{Pipeline, Step, fuse, place, unpartition, unshard};
 
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
@@ -14,6 +14,7 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
     let asked = [
         ("--pin", shard::PASS.name, !args.pins.is_empty()),
         ("--explain", shard::PASS.name, !args.explain.is_empty()),
+        ("--attention", fuse::PASS.name, args.attention.is_some()),
         ("--top", place::PASS.name, args.top.is_some()),
         ("--gap", place::PASS.name, args.gap.is_some()),
     ];
@@ -30,9 +31,15 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         set(&mut step, "match", names);
         pipeline.steps.insert(0, step);
     }
+    if args.unpartition {
+        pipeline.steps.insert(0, Step::new(&unpartition::PASS));
+    }
     for pin in &args.pins {
         pins::parse(pin).map_err(|error| wrong("--pin", pin, vec![error]))?;
         steps(&mut pipeline, shard::PASS.name).for_each(|step| add_pin(step, pin));
+    }
+    if let Some(how) = &args.attention {
+        steps(&mut pipeline, fuse::PASS.name).for_each(|step| set(step, "attention", how));
     }
     if let Some(top) = args.top {
         place_with(args, &mut pipeline, ("top", "1"), "say how many plans to list", &top.to_string())?;

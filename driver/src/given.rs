@@ -5,7 +5,7 @@ use phzc_ir::{Module, counted, notes};
 use phzc_passes::derive::derive;
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::report::{self, Plan};
-use phzc_passes::{Context, Done, Pipeline, Step, shard, unshard};
+use phzc_passes::{Context, Done, Pipeline, Step, shard, unpartition, unshard};
 
 /// Names that are listed.
 const MAX_NAMES: usize = 3;
@@ -62,10 +62,12 @@ pub(crate) fn free_secs(mut module: Module, pipeline: &Pipeline, cx: &Context) -
     Some(report::plan_of(&module, &facts, cx.cluster).time_secs)
 }
 
-/// The pipeline with nothing given.
+/// The pipeline with nothing given, in the program that is planned: recovered first, if it is partitioned.
 fn without(pipeline: &Pipeline) -> Pipeline {
     let others = pipeline.steps.iter().filter(|step| step.pass.name != unshard::PASS.name);
-    let mut steps: Vec<Step> = [Step::new(&unshard::PASS)].into_iter().chain(others.cloned()).collect();
+    let mut steps: Vec<Step> = others.cloned().collect();
+    let at = steps.iter().take_while(|step| step.pass.name == unpartition::PASS.name).count();
+    steps.insert(at, Step::new(&unshard::PASS));
     steps.iter_mut().filter_map(|step| step.options.values.get_mut("pin")).for_each(String::clear);
     Pipeline { steps }
 }

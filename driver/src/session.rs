@@ -74,6 +74,7 @@ fn compile(
     let mut cx = Context { progress, interrupt, explain, wants_artifacts, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let original = given::is_possible(&module, pipeline).then(|| module.clone());
+    let before = args.unpartition.then(|| as_it_was(&module, &cluster));
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);
@@ -92,6 +93,7 @@ fn compile(
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
         say(args, io, &summary::plan(&plan, &given::text(&plan, &module)));
+        before.iter().for_each(|before| say(args, io, &summary::before(before, &plan)));
     }
     explained(&mut cx, io);
     ranked(&mut cx, io);
@@ -139,6 +141,15 @@ fn reported(
     let mut plan = report::plan_of(priced, facts, cluster);
     plan.free_secs = without_given(&plan);
     plan
+}
+
+/// How long a partitioned program takes as it stands, on its devices of the cluster; or why that is not known.
+fn as_it_was(module: &Module, cluster: &Cluster) -> phzc_ir::Result<report::Plan> {
+    partitioned(module).map(|it| it.fits(module, cluster)).transpose()?;
+    let (priced, _) = estimate::priced(module, cluster)?;
+    let facts = derive(&priced)?;
+    facts.header.fits(cluster)?;
+    Ok(report::plan_of(&priced, &facts, cluster))
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.

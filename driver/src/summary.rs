@@ -25,6 +25,23 @@ pub(crate) fn plan(plan: &Plan, given: &str) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).map(|part| part + "\n").collect()
 }
 
+/// How long the program took as it was partitioned, beside its plan.
+pub(crate) fn before(before: &phzc_ir::Result<Plan>, plan: &Plan) -> String {
+    let before = match before {
+        Ok(before) => before,
+        Err(error) => return format!("as it was partitioned: not compared, {}\n", error.message),
+    };
+    let (was, is) = (before.time_secs, plan.time_secs);
+    let share = percent((was - is).abs() / was);
+    let how = if is > was { "more" } else { "less" };
+    format!(
+        "as it was partitioned: {} per step on {}; this plan: {}, {share} {how}\n",
+        secs(was),
+        counted(before.n_devices, "device"),
+        secs(is)
+    )
+}
+
 /// How long each pass took.
 pub(crate) fn passes(secs_per_pass: &[(&str, f64)]) -> String {
     let each: Vec<String> =

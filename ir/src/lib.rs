@@ -5,6 +5,7 @@
 
 pub mod alias;
 pub mod annotations;
+pub mod attention;
 pub mod attr;
 pub mod axes;
 pub mod build;
@@ -37,6 +38,7 @@ pub mod view;
 pub mod work;
 
 pub use alias::{Aliased, alias_entries, aliased, donor_entries};
+pub use attention::{AttentionLoop, AttentionNote, AttentionProduct};
 pub use attr::{Attr, Key, Value};
 pub use axes::LayoutText;
 pub use diag::{Diagnostic, Result, Severity, Span, counted};

@@ -23,6 +23,8 @@ pub const UNSTACKED: &str = "phzc.unstacked";
 pub const BLOCK: &str = "phzc.block";
 /// Of an instruction: `fwd`, `bwd` or `upd`.
 pub const PHASE: &str = "phzc.phase";
+/// Of an instruction: the fused attention that it is part of ([`crate::AttentionNote`]).
+pub const ATTENTION: &str = "phzc.attention";
 /// Of an instruction: its pipeline stage.
 pub const STAGE: &str = "phzc.stage";
 /// Of an instruction in a program that devices of all stages run: its pipeline stage.

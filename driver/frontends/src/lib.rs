@@ -6,6 +6,7 @@ pub mod hlo_proto;
 mod onnx;
 mod own_kernels;
 pub mod stablehlo;
+mod torch_export;
 pub mod zoo;
 
 use phzc_io::render::Source;
@@ -51,6 +52,11 @@ type Binary = (Module, Option<Weights>);
 
 /// All formats; the first that recognises a file reads it. HLO text, the last, takes everything.
 const FRONTENDS: &[Frontend] = &[
+    Frontend {
+        name: "torch.export",
+        recognises: torch_export::recognises,
+        reader: Reader::Binary(torch_export::read),
+    },
     Frontend { name: "ONNX", recognises: onnx::recognises, reader: Reader::Binary(onnx::read) },
     Frontend {
         name: "HLO protobuf",
@@ -127,10 +133,12 @@ fn named(path: &Path, error: Diagnostic) -> Diagnostic {
 
 fn read(path: &Path, io: &mut Io) -> phzc_ir::Result<Vec<u8>> {
     let limit = files::MAX_BINARY_BYTES;
-    match path == Path::new("-") {
-        true => files::read_from(&mut *io.stdin, &quoted(path), limit),
-        false => files::read_unpacked(path, limit),
+    if path == Path::new("-") {
+        return files::read_from(&mut *io.stdin, &quoted(path), limit);
     }
+    // Of an archive its reader reads what it needs: the weights may be larger than the memory.
+    let first = files::first(path, torch_export::MAGIC.len())?;
+    if first == torch_export::MAGIC { Ok(first) } else { files::read_unpacked(path, limit) }
 }
 
 fn unknown(path: &Path) -> Diagnostic {

@@ -5,6 +5,7 @@
 //! depends on sizes alone is computed while converting: every size of an HLO program is fixed.
 
 mod activation;
+mod borrowed;
 mod control;
 mod convolution;
 mod elementwise;
@@ -22,6 +23,16 @@ mod proto;
 mod reduce;
 mod select;
 mod tensor;
+
+pub(crate) use borrowed::operator;
+pub(crate) use convolution::windowed;
+pub(crate) use graph::identifier;
+pub(crate) use index::{from_start, take};
+pub(crate) use matmul::dot;
+pub(crate) use node::{Cx as Plain, Value, axis, constant};
+pub(crate) use normalize::{standard, unit};
+pub(crate) use proto::Attribute;
+pub(crate) use tensor::{checked, from_bytes};
 
 use super::{Binary, Options, Weights};
 use phzc_ir::{Diagnostic, Result};

@@ -42,6 +42,22 @@ pub fn read_unpacked(path: &Path, limit: u64) -> Result<Vec<u8>> {
     read_from(file, &name, limit)
 }
 
+/// The first bytes of a file, at most so many; none of a pipe, which can be read only once.
+pub fn first(path: &Path, n: usize) -> Result<Vec<u8>> {
+    let file = opened(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata().is_ok_and(|meta| meta.is_file()) {
+        let read = file.take(n as u64).read_to_end(&mut bytes);
+        read.map_err(|error| unreadable(&format!("`{}`", path.display()), &error))?;
+    }
+    Ok(bytes)
+}
+
+/// Opens a file for one who reads parts of it.
+pub fn opened(path: &Path) -> Result<File> {
+    open(path).map_err(|error| unreadable(&format!("`{}`", path.display()), &error))
+}
+
 fn open(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     // Opening a directory succeeds on Unix, reading it fails with a stranger message.

@@ -13,6 +13,11 @@ pub fn is_noted(module: &Module) -> bool {
     module.entry().instrs.iter().any(is_noted)
 }
 
+/// Removes an instruction's notes of both.
+pub fn remove(instr: &mut Instr) {
+    [notes::BLOCK, notes::PHASE].iter().for_each(|key| instr.remove_note(key));
+}
+
 /// Notes block and phase on every instruction that has a block; says whether anything was new.
 pub fn note(module: &mut Module, graph: &Graph, blocks: &Blocks) -> bool {
     let mut numbers = vec![0; blocks.members.len()];

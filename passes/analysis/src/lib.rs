@@ -1,6 +1,7 @@
-//! What every pass asks of a program: its graph, batch dimensions, classes of dimensions, blocks, phases,
+//! What every pass asks of a program: its graph, attentions, batch dimensions, classes of dimensions, blocks, phases,
 //! repeated layers.
 
+pub mod attention;
 pub mod batch;
 pub mod block_list;
 pub mod block_notes;

@@ -48,7 +48,8 @@ use ops::Deriver;
 use phzc_cost::Collective;
 use phzc_ir::device_groups::Devices;
 use phzc_ir::{
-    CompId, DType, FactorId, InstrId, Layout, MAX_AXES, Module, Opcode, Product, Result, Work, flops,
+    AttentionNote, CompId, DType, FactorId, InstrId, Layout, MAX_AXES, Module, Opcode, Product, Result, Work,
+    flops,
 };
 use smallvec::SmallVec;
 
@@ -76,6 +77,8 @@ pub struct InstrFacts {
     pub stage: usize,
     /// The part of the step that it belongs to.
     pub phase: Phase,
+    /// The fused attention that it is part of.
+    pub attention: Option<AttentionNote>,
     /// How each leaf of its value relates to microbatches.
     pub natures: SmallVec<[Nature; 1]>,
     /// Mesh axes that split its loops.

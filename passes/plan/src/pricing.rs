@@ -4,15 +4,19 @@
 //! approximated by one local rule ([`is_materialised`]): an elementwise value stays in registers when all its
 //! readers are elementwise ops or reductions of the same region (same stage and phase). Which values one
 //! kernel makes, and which op pays for what it reads, is in `pricing/kernels.rs`; an op pays for its own
-//! result if it goes to memory. Seconds, bytes and operations throughout; the formulas are those of
+//! result if it goes to memory. What a note says is in a fused attention ([`AttentionNote`]) runs in its
+//! kernel: its products share the time of the whole, its values stay in registers, and only traffic with
+//! others is paid for besides. Seconds, bytes and operations throughout; the formulas are those of
 //! `phzc_cost::gemm`, `::roofline` and `::collective`.
 
 mod kernels;
 
 pub use kernels::{Input, Part, Share, elements, n_elements, shares, stored_for_less, sums_rows};
 
-use phzc_cost::{AxisGroup, Cluster, Collective, Gemm, Role};
-use phzc_ir::{DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work};
+use phzc_cost::{Attention, AxisGroup, Cluster, Collective, Gemm, Role};
+use phzc_ir::{
+    AttentionLoop, AttentionNote, AttentionProduct, DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work,
+};
 use smallvec::SmallVec;
 
 /// A set of mesh axes: bit `a` is axis `a`.
@@ -32,6 +36,8 @@ pub enum Kernel {
     Vector,
     /// As a kernel on the matrix units.
     Matrix,
+    /// In a kernel of fused attention, as one of its products or between them.
+    Attention(Option<AttentionProduct>),
 }
 
 /// What one device does of an operation in one execution.
@@ -54,6 +60,21 @@ pub struct Reader {
     pub op: Opcode,
     /// Whether stage and phase are those of the value's maker.
     pub is_same_region: bool,
+    /// Whether it is in the same fused attention as the maker, in the same region.
+    pub is_same_attention: bool,
+}
+
+impl Reader {
+    /// Whoever takes the results of a computation.
+    pub const OF_RESULTS: Reader =
+        Reader { op: Opcode::Tuple, is_same_region: false, is_same_attention: false };
+
+    /// A reader; `attentions` are those that maker and reader are part of.
+    pub fn new(op: Opcode, is_same_region: bool, attentions: [Option<AttentionNote>; 2]) -> Reader {
+        let [made, read] = attentions.map(|attention| attention.map(|it| it.number));
+        let is_same_attention = is_same_region && made.is_some() && made == read;
+        Reader { op, is_same_region, is_same_attention }
+    }
 }
 
 /// Seconds of one operation on one device.
@@ -63,7 +84,8 @@ pub fn op_secs(cluster: &Cluster, local: &Local) -> f64 {
     let device = &cluster.accelerator;
     let launch_secs = match local.kernel {
         Kernel::Nothing => return 0.0,
-        Kernel::Fused | Kernel::Joined => 0.0,
+        // The law of attention has its launches.
+        Kernel::Fused | Kernel::Joined | Kernel::Attention(_) => 0.0,
         Kernel::Vector | Kernel::Matrix => device.launch_secs,
     };
     launch_secs + compute_secs(cluster, local).max(device.memory_secs(local.work.bytes))
@@ -72,7 +94,8 @@ pub fn op_secs(cluster: &Cluster, local: &Local) -> f64 {
 /// The part of [`op_secs`] that is arithmetic, were memory and launches free.
 pub fn compute_secs(cluster: &Cluster, local: &Local) -> f64 {
     match local.kernel {
-        Kernel::Nothing => 0.0,
+        Kernel::Nothing | Kernel::Attention(None) => 0.0,
+        Kernel::Attention(Some(product)) => attention_secs(cluster, local, product),
         Kernel::Matrix => product_secs(cluster, local),
         Kernel::Fused | Kernel::Joined | Kernel::Vector => {
             inner_products_secs(cluster, local) + vector_secs(cluster, local)
@@ -100,6 +123,44 @@ fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -
     let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
     device.product_secs(&gemm, dtype, if sums_outside { Role::Accumulate } else { Role::Write })
 }
+
+/// A product's share of its attention: all products of one that is split alike take what the law of
+/// `phzc_cost::attention` says of the whole, softmax and launches included.
+///
+/// The law is of bfloat16; other types take as much longer as their products do.
+fn attention_secs(
+    cluster: &Cluster,
+    Local { work, product, dtype, .. }: &Local,
+    is: AttentionProduct,
+) -> f64 {
+    let (device, dtype) = (&cluster.accelerator, matrix_dtype(*dtype));
+    let slower = device.tile_flops_per_sec("bf16") / device.tile_flops_per_sec(dtype);
+    let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
+    let sizes = [product.rows, product.columns, product.sums(work.flops)];
+    let size = |of: AttentionLoop| {
+        is.loops.into_iter().zip(sizes).find(|(own, _)| *own == of).map_or(1.0, |(_, size)| size)
+    };
+    let attention = Attention {
+        batch: product.batch,
+        heads: 1.0,
+        kv_heads: 1.0,
+        q_len: size(AttentionLoop::Queries),
+        kv_len: size(AttentionLoop::Keys),
+        head_dim: size(AttentionLoop::Head),
+        is_causal: is.is_causal,
+        is_portable: false,
+    };
+    let (whole_secs, n_products) = match is.is_gradient {
+        true => (device.attention_backward_secs(&attention), BACKWARD_PRODUCTS),
+        false => (device.attention_secs(&attention), FORWARD_PRODUCTS),
+    };
+    slower.max(1.0) * whole_secs / n_products
+}
+
+/// Scores, and their product with values.
+const FORWARD_PRODUCTS: f64 = 2.0;
+/// Scores again, the gradients of values, of probabilities, of queries and of keys.
+const BACKWARD_PRODUCTS: f64 = 5.0;
 
 /// The flops per second that products of a type reach at most.
 pub fn products_per_sec(cluster: &Cluster, dtype: DType) -> f64 {
@@ -135,9 +196,13 @@ pub fn axes_of(axes: AxisMask) -> impl Iterator<Item = usize> {
 
 /// Whether a value has to be in memory for its readers' sake; a computation's root counts as read by `tuple`.
 ///
-/// A view of a value that is in memory anyway is in memory whatever this says.
-pub fn is_materialised(op: Opcode, readers: impl IntoIterator<Item = Reader>) -> bool {
+/// A view of a value that is in memory anyway is in memory whatever this says. What a kernel of attention
+/// makes stays in its registers, unless others read it.
+pub fn is_materialised(op: Opcode, is_in_attention: bool, readers: impl IntoIterator<Item = Reader>) -> bool {
     let own = op.def().fusion;
+    if is_in_attention && own != FusionKind::Free {
+        return !readers.into_iter().all(|reader| reader.is_same_attention);
+    }
     let fuses = |reader: Reader| {
         let takes = matches!(
             reader.op.def().fusion,
@@ -157,7 +222,16 @@ pub fn shared(kernel: Kernel, share: &Share) -> Kernel {
 }
 
 /// How an operation runs; `reads_memory` says whether its first operand is in memory.
-pub fn kernel(op: Opcode, is_materialised: bool, reads_memory: bool) -> Kernel {
+pub fn kernel(
+    op: Opcode,
+    attention: Option<AttentionNote>,
+    is_materialised: bool,
+    reads_memory: bool,
+) -> Kernel {
+    let is_view = op.def().fusion == FusionKind::View && reads_memory;
+    if let Some(attention) = attention.filter(|_| !is_view) {
+        return Kernel::Attention(attention.product);
+    }
     match (op.def().fusion, is_materialised) {
         (FusionKind::Control, _) | (FusionKind::Free, false) => Kernel::Nothing,
         (FusionKind::View, _) if reads_memory => Kernel::Nothing,

@@ -6,9 +6,14 @@
 //!
 //! Blocks and their repeats go to `blocks.txt` in CFP's format (reference/cfp-alpa.md 1.7), under the numbers
 //! of the notes: first the blocks that hold contractions, which alone the file lists, then all others.
+//! Attentions go to `attention.txt`; where they are to be kernels, `flash.rs` notes them and has the backward
+//! part make their scores again.
 //! Precondition: none; calls are inlined first.
 
+mod flash;
+
 use crate::plan_state::{PlanState, flatten};
+use crate::shard::control::texts_of;
 use phzc_analysis::block_list::{bare_instr, fingerprints, listed, reading_order};
 use phzc_analysis::block_notes::{is_noted, note};
 use phzc_analysis::blocks::{BlockId, Blocks};
@@ -17,8 +22,8 @@ use phzc_analysis::merged::{self, Joined};
 use phzc_analysis::repeats::repeats;
 use phzc_analysis::roles::image;
 use phzc_analysis::segments::{self, Listed};
-use phzc_ir::{Module, Result};
-use phzc_pass::pass::{Changed, Context, Options, Pass};
+use phzc_ir::{Diagnostic, Module, Result};
+use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 use phzc_plan::derive::is_planned;
 use std::fmt::Write;
 use std::ops::Range;
@@ -27,13 +32,27 @@ use std::ops::Range;
 pub static PASS: Pass = Pass {
     name: "fuse",
     summary: "groups ops that split alike without communication into ParallelBlocks; finds repeated layers",
-    options: &[],
+    options: &[OptionInfo {
+        name: ATTENTION,
+        kind: OptionKind::Choice(&[AS_WRITTEN, FLASH]),
+        default: AS_WRITTEN,
+        help: "flash: what attention.txt lists runs as one kernel forward and one backward, which makes the scores again; \
+               as-written: as other ops do",
+    }],
     run,
 };
 
-fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
+const ATTENTION: &str = "attention";
+const AS_WRITTEN: &str = "as-written";
+const FLASH: &str = "flash";
+
+fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
     let flattened = flatten(module)?;
-    let state = PlanState::analysed(module.clone());
+    let mut state = PlanState::analysed(module.clone());
+    let is_fused = attention(module, &state, options, cx)?;
+    if is_fused {
+        state = PlanState::analysed(module.clone());
+    }
     if cx.wants_artifacts {
         describe(module, &state.graph, &state.blocks, cx);
     }
@@ -45,7 +64,30 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     if !is_planned(module) {
         cx.handed_on.put(PlanState { program: module.clone(), ..state });
     }
-    Ok(if flattened == Changed::Yes || is_new { Changed::Yes } else { Changed::No })
+    Ok(if flattened == Changed::Yes || is_new || is_fused { Changed::Yes } else { Changed::No })
+}
+
+/// Lists attentions and, if asked for, has them be kernels; says whether that changed the program.
+fn attention(module: &mut Module, state: &PlanState, options: &Options, cx: &mut Context) -> Result<bool> {
+    let is_flash = options.text(ATTENTION) == FLASH;
+    if !cx.wants_artifacts && !is_flash {
+        return Ok(false);
+    }
+    let found = flash::found(state);
+    if !found.is_empty() {
+        cx.artifacts.insert("attention.txt".into(), flash::list(module, &found));
+    }
+    if is_flash && is_planned(module) && found.iter().any(|it| it.left.is_none()) {
+        let message = "the program has a plan already, in which attention is as written";
+        return Err(Diagnostic::error(message).help("plan the original program"));
+    }
+    Ok(is_flash && flash::write(module, state, &found))
+}
+
+/// The options of `fuse` for another form of the program: what the user asked of this one.
+pub fn asked_again(module: &Module) -> Options {
+    let text = texts_of(module, PASS.name, (ATTENTION, AS_WRITTEN)).pop();
+    Options { values: [(ATTENTION, text.unwrap_or_else(|| AS_WRITTEN.to_owned()))].into_iter().collect() }
 }
 
 /// Notes blocks and phases in a program that has none of either: whoever prices a program reads them.

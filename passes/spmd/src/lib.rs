@@ -5,3 +5,4 @@ pub mod spmd;
 pub mod stages;
 #[cfg(test)]
 mod testing;
+pub mod unpartition;

@@ -12,8 +12,8 @@
 //! every layout is there (`shard` does both), one stage. With several microbatches the whole batch is lowered
 //! as one.
 
-mod attrs;
-mod build;
+pub(crate) mod attrs;
+pub(crate) mod build;
 mod collectives;
 mod devices;
 mod families;

@@ -6,5 +6,6 @@ phzc_testing::runs_passes!(
     phzc_planner::fuse::PASS,
     phzc_planner::shard::PASS,
     phzc_planner::place::PASS,
-    crate::spmd::PASS
+    crate::spmd::PASS,
+    crate::unpartition::PASS
 );

@@ -88,7 +88,7 @@ fn convolution(
 }
 
 /// A window as an attribute, with the keys that say something.
-pub(super) fn windowed(dims: Vec<WindowDim>) -> Attr {
+pub(crate) fn windowed(dims: Vec<WindowDim>) -> Attr {
     let is_any = |test: fn(&WindowDim) -> bool| dims.iter().any(test);
     let keys = [
         (WindowKey::Size, true),
@@ -112,7 +112,7 @@ fn biased(cx: &mut Cx, x: InstrId) -> Result<InstrId> {
 
 impl Cx<'_> {
     /// One number per feature, as an array like `x`.
-    pub(super) fn per_feature(&mut self, values: InstrId, x: InstrId) -> Result<InstrId> {
+    pub(crate) fn per_feature(&mut self, values: InstrId, x: InstrId) -> Result<InstrId> {
         let (dims, own) = (self.b.dims(x), self.b.dims(values));
         match dims.get(1) == own.first() && own.len() == 1 {
             true => Ok(self.b.broadcast_like(values, x, &[1])),

@@ -1,7 +1,7 @@
 //! A graph as a computation: parameters, then node after node.
 
 use super::super::Options;
-use super::node::{Cx, Value, constant};
+use super::node::{Cx, Value};
 use super::operators::{Lowering, find};
 use super::proto::{Graph, Node, Tensor, ValueInfo};
 use super::{control, tensor};
@@ -45,7 +45,7 @@ pub(super) fn convert(graph: &Graph, opset: i64, options: &Options) -> Result<(M
     let weights = converter.initializers(graph)?;
     converter.nodes(graph)?;
     let outputs = converter.outputs(graph)?;
-    let ids: Vec<InstrId> = outputs.iter().map(|value| converter.made(value)).collect();
+    let ids: Vec<InstrId> = outputs.iter().map(|value| value.made(&mut converter.b)).collect();
     let root = if let [one] = ids[..] { one } else { converter.b.tuple(&ids) };
     Ok((converter.b.finish(root), weights))
 }
@@ -188,13 +188,6 @@ impl Converter<'_> {
         self.values.get(name).cloned().ok_or_else(unknown)
     }
 
-    fn made(&mut self, value: &Value) -> InstrId {
-        match value {
-            Value::Made(id) => *id,
-            Value::Known(array) => constant(&mut self.b, array),
-        }
-    }
-
     fn node(&mut self, node: &Node) -> Result<Vec<Value>> {
         let value = |name: &String| if name.is_empty() { Ok(None) } else { self.value(name).map(Some) };
         let inputs = node.input.iter().map(value).collect::<Result<Vec<_>>>()?;
@@ -286,7 +279,7 @@ fn id(value: &Value) -> Option<InstrId> {
 }
 
 /// A name as HLO allows it, and unlike those that the builder makes up: `add.7`.
-fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let mut made: String = name.chars().map(|c| if is_legal(c) { c } else { '_' }).collect();
     if !made.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {

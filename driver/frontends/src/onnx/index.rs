@@ -16,7 +16,7 @@ fn places(cx: &mut Cx, index: usize) -> Result<InstrId> {
 }
 
 /// Places that count from the end, the negative ones, as ones from the start.
-pub(super) fn from_start(cx: &mut Cx, places: InstrId, size: i64) -> InstrId {
+pub(crate) fn from_start(cx: &mut Cx, places: InstrId, size: i64) -> InstrId {
     let [zero, size] = [0, size].map(|bound| {
         let bound = cx.b.literal(INDEX, &[], &bound.to_string());
         cx.b.broadcast_like(bound, places, &[])
@@ -53,7 +53,7 @@ fn one_part(cx: &mut Cx, x: InstrId, axis: usize, at: i64) -> Result<InstrId> {
 }
 
 /// Parts along one dimension, at places within it.
-pub(super) fn take(cx: &mut Cx, x: InstrId, axis: usize, places: InstrId) -> Result<InstrId> {
+pub(crate) fn take(cx: &mut Cx, x: InstrId, axis: usize, places: InstrId) -> Result<InstrId> {
     let (rank, mut sizes) = (cx.b.rank(places), cx.b.dims(x));
     sizes[axis] = 1;
     let offsets: Vec<usize> = (0..axis).chain(axis + rank..sizes.len() - 1 + rank).collect();

@@ -6,7 +6,7 @@ use phzc_ir::build::dimensions;
 use phzc_ir::{Diagnostic, InstrId, Key, Opcode, Result};
 
 /// `dot`: batch dimensions, the left one's others, the right one's others.
-fn dot(
+pub(crate) fn dot(
     cx: &mut Cx,
     (lhs, rhs): (InstrId, InstrId),
     n_batch: usize,

@@ -9,18 +9,34 @@ use phzc_ir::{Attr, DType, Diagnostic, InstrId, Opcode, Result};
 
 /// A value of a graph.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     /// An instruction's.
     Made(InstrId),
     /// Known while converting: shapes, mostly. It becomes a constant only where an instruction reads it.
     Known(Array),
 }
 
+impl From<InstrId> for Value {
+    fn from(id: InstrId) -> Value {
+        Value::Made(id)
+    }
+}
+
+impl Value {
+    /// As an instruction.
+    pub fn made(&self, b: &mut Builder) -> InstrId {
+        match self {
+            Value::Made(id) => *id,
+            Value::Known(array) => constant(b, array),
+        }
+    }
+}
+
 /// A node that is being lowered.
 ///
 /// The builder's short methods panic on operands that do not fit, so lowerings check what a file says first,
 /// or call [`Cx::op`].
-pub(super) struct Cx<'a> {
+pub(crate) struct Cx<'a> {
     pub b: &'a mut Builder,
     pub node: &'a Node,
     /// Version of the operators.
@@ -41,10 +57,7 @@ impl Cx<'_> {
 
     /// An input as an instruction.
     pub fn input(&mut self, index: usize) -> Result<InstrId> {
-        match self.value(index)?.clone() {
-            Value::Made(id) => Ok(id),
-            Value::Known(array) => Ok(constant(self.b, &array)),
-        }
+        Ok(self.value(index)?.clone().made(self.b))
     }
 
     /// An input that may be left out.
@@ -122,9 +135,7 @@ impl Cx<'_> {
 
     /// A dimension: negative ones count from the end.
     pub fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
-        let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
-        let legal = usize::try_from(counted).ok().filter(|&axis| axis < rank);
-        legal.ok_or_else(|| Diagnostic::error(format!("axis {axis} of an array of rank {rank}")))
+        self::axis(axis, rank)
     }
 
     /// The attribute `axis` as a dimension of `x`.
@@ -212,6 +223,13 @@ impl Cx<'_> {
     }
 }
 
+/// A dimension: negative ones count from the end.
+pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize> {
+    let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
+    let legal = usize::try_from(counted).ok().filter(|&axis| axis < rank);
+    legal.ok_or_else(|| Diagnostic::error(format!("axis {axis} of an array of rank {rank}")))
+}
+
 /// The sizes that two arrays are broadcast to.
 pub(super) fn common(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
     let rank = a.len().max(b.len());
@@ -225,7 +243,7 @@ pub(super) fn common(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
 }
 
 /// A known array as a constant; one of equal elements as a scalar that is broadcast.
-pub(super) fn constant(b: &mut Builder, array: &Array) -> InstrId {
+pub(crate) fn constant(b: &mut Builder, array: &Array) -> InstrId {
     let dims: Vec<i64> = array.dims().iter().map(|&size| size as i64).collect();
     let zeros = vec![0; array.rank()];
     let first = array.slice(&zeros, &vec![1; array.rank()]).ok().filter(|_| !array.is_empty());

@@ -5,7 +5,7 @@ use super::node::{Cx, Value};
 use phzc_ir::{DType, Diagnostic, InstrId, Opcode, Result};
 
 /// Mean 0 and variance 1 along some dimensions; also the mean and 1/√(variance + ε).
-fn standard(cx: &mut Cx, x: InstrId, dims: &[usize], epsilon: f64) -> (InstrId, InstrId, InstrId) {
+pub(crate) fn standard(cx: &mut Cx, x: InstrId, dims: &[usize], epsilon: f64) -> (InstrId, InstrId, InstrId) {
     let mean = cx.b.mean(x, dims);
     let spread = cx.spread(mean, x, dims);
     let centred = cx.b.sub(x, spread);
@@ -14,7 +14,7 @@ fn standard(cx: &mut Cx, x: InstrId, dims: &[usize], epsilon: f64) -> (InstrId, 
 }
 
 /// Mean square 1 along some dimensions; also what it was multiplied by.
-fn unit(cx: &mut Cx, x: InstrId, dims: &[usize], epsilon: f64) -> (InstrId, InstrId) {
+pub(crate) fn unit(cx: &mut Cx, x: InstrId, dims: &[usize], epsilon: f64) -> (InstrId, InstrId) {
     let square = cx.b.square(x);
     let mean = cx.b.mean(square, dims);
     let shifted = cx.b.shift(mean, epsilon);

@@ -35,7 +35,7 @@ pub(super) fn dtype(code: i32) -> Result<DType> {
 }
 
 /// Sizes as they may be.
-pub(super) fn checked(dims: &[i64]) -> Result<()> {
+pub(crate) fn checked(dims: &[i64]) -> Result<()> {
     let product = dims.iter().try_fold(1i64, |product, &size| product.checked_mul(size.max(1)));
     match dims.iter().all(|&size| size >= 0) && product.is_some_and(|n| n <= MAX_ELEMENTS) {
         true => Ok(()),
@@ -81,7 +81,7 @@ fn external(tensor: &Tensor, model: &Path) -> Result<Vec<u8>> {
 }
 
 /// Elements as they lie in memory, little-endian.
-fn from_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Array> {
+pub(crate) fn from_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Option<Array> {
     let n: usize = dims.iter().product();
     if bytes.len() != n * (dtype.bits() as usize).div_ceil(8) {
         return None;

@@ -21,6 +21,10 @@ pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
     let mut ops: Vec<Opcode> = Vec::with_capacity(facts.len());
     for (id, instr) in computation.iter() {
         ops.push(acts_as(instr, &ops, &facts[id.index()]));
+        // A part of what attention has in registers is there too.
+        if is_move(instr) && facts[id.index()].steps.is_empty() {
+            facts[id.index()].attention = facts[instr.operands[0].index()].attention;
+        }
     }
     let costly = run_in_kernels(computation, &ops, facts);
     let wanted = either(wanted(computation, &ops, facts, |_| false), &costly);
@@ -82,14 +86,14 @@ fn wanted(
         source.push(id);
         for operand in &instr.operands {
             let maker = source[operand.index()];
-            let is_same_region = same_region(facts, maker, id);
-            readers[maker.index()].push(Reader { op: ops[id.index()], is_same_region });
+            readers[maker.index()].push(reader(facts, maker, (id, ops[id.index()])));
         }
     }
     let root = source[comp.root.index()];
-    readers[root.index()].push(Reader { op: Opcode::Tuple, is_same_region: false });
+    readers[root.index()].push(Reader::OF_RESULTS);
     let is_wanted = |(id, instr): (InstrId, &Instr)| {
-        !seen(instr) && is_materialised(ops[id.index()], readers[id.index()].iter().copied())
+        let (op, is_in_attention) = (ops[id.index()], facts[id.index()].attention.is_some());
+        !seen(instr) && is_materialised(op, is_in_attention, readers[id.index()].iter().copied())
     };
     comp.iter().map(is_wanted).collect()
 }
@@ -150,7 +154,7 @@ fn place_all(comp: &Computation, ops: &[Opcode], wanted: &[bool], facts: &mut [I
         let is_collective = talks && !own.steps.is_empty();
         own.kernel = match is_move(instr) || is_collective {
             true => Kernel::Nothing,
-            false => kernel(op, wanted, reads_memory),
+            false => kernel(op, own.attention, wanted, reads_memory),
         };
     }
 }
@@ -176,7 +180,7 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
         let next = regions.len() as u32;
         let region = *regions.entry((own.stage, own.phase)).or_insert(next);
         parts.push(Part {
-            fusion,
+            fusion: if own.attention.is_some() { FusionKind::Matrix } else { fusion },
             region,
             elements: elements(comp, instr),
             bytes: instr.shape.bytes(),
@@ -230,9 +234,10 @@ fn acts_as(instr: &Instr, before: &[Opcode], own: &InstrFacts) -> Opcode {
     }
 }
 
-fn same_region(facts: &[InstrFacts], made: InstrId, read: InstrId) -> bool {
+fn reader(facts: &[InstrFacts], made: InstrId, (read, op): (InstrId, Opcode)) -> Reader {
     let (a, b) = (&facts[made.index()], &facts[read.index()]);
-    (a.stage, a.phase) == (b.stage, b.phase)
+    let is_same_region = (a.stage, a.phase) == (b.stage, b.phase);
+    Reader::new(op, is_same_region, [a.attention, b.attention])
 }
 
 /// Whether a value is in memory, and in memory of its own.

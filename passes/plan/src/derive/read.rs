@@ -6,8 +6,8 @@ use crate::pricing::{AxisMask, axes_of};
 use phzc_ir::ops::collective::started_leaves;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
-    ArrayShape, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles, Tiling, TilingKind,
-    Value, counted, notes,
+    ArrayShape, AttentionNote, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Tiles,
+    Tiling, TilingKind, Value, counted, notes,
 };
 use smallvec::SmallVec;
 
@@ -35,7 +35,7 @@ impl<'m> Reader<'m> {
         let stages = leaf_stages(module, facts, comp, instr, stage);
         let sums = sums(noted(module, comp, instr), instr.shape.leaves().len(), &mut found);
         let leaves = self.leaves(instr, &stages, &sums, facts, &mut found);
-        let phase = phase(instr, &mut found);
+        let (phase, attention) = (phase(instr, &mut found), attention(instr, &mut found));
         let shapes = instr.shape.leaves();
         let local = |(shape, leaf): (&&Shape, &Leaf)| {
             shape
@@ -51,7 +51,7 @@ impl<'m> Reader<'m> {
                 .filter(|(leaf, _)| !own.contains(leaf))
                 .for_each(|(_, it)| *it = 0.0);
         }
-        (InstrFacts { leaves, bytes, stage, phase, ..InstrFacts::default() }, found)
+        (InstrFacts { leaves, bytes, stage, phase, attention, ..InstrFacts::default() }, found)
     }
 
     fn leaves(
@@ -189,6 +189,16 @@ fn phase(instr: &Instr, found: &mut Found) -> Phase {
         found.push((true, message));
     }
     Phase::parse(text)
+}
+
+fn attention(instr: &Instr, found: &mut Found) -> Option<AttentionNote> {
+    let text = note(instr, notes::ATTENTION, found)?;
+    let attention = AttentionNote::parse(text);
+    if attention.is_none() {
+        let message = format!("`{}` is in attention `{text}`: say `3`, or `3:qkd` of a product", instr.name);
+        found.push((true, message));
+    }
+    attention
 }
 
 fn stage(instr: &Instr, n_stages: usize, found: &mut Found) -> usize {

@@ -1,6 +1,7 @@
 //! Layouts in, communication out: one case per test.
 
 mod aliases;
+mod attention;
 mod headers;
 mod moving;
 mod natures;

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 /// An operation, as far as fusion is concerned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// How it fuses.
+    /// How it fuses; what is in a fused attention as a product does: with nobody.
     pub fusion: FusionKind,
     /// Operations of other regions share no kernel with it.
     pub region: u32,

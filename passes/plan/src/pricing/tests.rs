@@ -4,21 +4,34 @@ use super::*;
 use crate::testing::one_byte_a_second;
 
 fn reader(op: Opcode) -> Reader {
-    Reader { op, is_same_region: true }
+    Reader::new(op, true, [None; 2])
+}
+
+/// The same of another phase.
+fn late(op: Opcode) -> Reader {
+    Reader::new(op, false, [None; 2])
+}
+
+fn is_materialised(op: Opcode, readers: impl IntoIterator<Item = Reader>) -> bool {
+    super::is_materialised(op, false, readers)
+}
+
+fn kernel(op: Opcode, is_materialised: bool, reads_memory: bool) -> Kernel {
+    super::kernel(op, None, is_materialised, reads_memory)
 }
 
 #[test]
 fn an_elementwise_value_between_elementwise_ops_and_reductions_stays_in_registers() {
     assert!(!is_materialised(Opcode::Exponential, [reader(Opcode::Reduce), reader(Opcode::Divide)]));
     assert!(is_materialised(Opcode::Exponential, [reader(Opcode::Divide), reader(Opcode::Dot)]));
-    assert!(is_materialised(Opcode::Exponential, [Reader { op: Opcode::Divide, is_same_region: false }]));
+    assert!(is_materialised(Opcode::Exponential, [late(Opcode::Divide)]));
     assert!(is_materialised(Opcode::Exponential, [reader(Opcode::Tuple)]));
     assert!(is_materialised(Opcode::Reduce, [reader(Opcode::Add)]));
 }
 
 #[test]
 fn a_broadcast_is_made_where_it_is_read_in_any_region() {
-    assert!(!is_materialised(Opcode::Broadcast, [Reader { op: Opcode::Add, is_same_region: false }]));
+    assert!(!is_materialised(Opcode::Broadcast, [late(Opcode::Add)]));
     assert!(is_materialised(Opcode::Broadcast, [reader(Opcode::Tuple)]));
     assert_eq!(kernel(Opcode::Broadcast, false, true), Kernel::Nothing);
 }
@@ -118,4 +131,81 @@ fn an_op_runs_as_what_it_is() {
     assert_eq!(kernel(Opcode::Reduce, true, true), Kernel::Vector);
     assert_eq!(kernel(Opcode::Dot, false, true), Kernel::Matrix);
     assert_eq!(kernel(Opcode::Sort, true, true), Kernel::Vector);
+}
+
+/// A note by its text.
+fn attention(text: &str) -> Option<AttentionNote> {
+    AttentionNote::parse(text)
+}
+
+#[test]
+fn what_attention_makes_stays_in_registers_unless_others_read_it() {
+    let reader = |op, read: &str| Reader::new(op, true, [attention("1"), attention(read)]);
+    let is_materialised = |op, read| super::is_materialised(op, true, [reader(op, read)]);
+    assert!(!is_materialised(Opcode::Dot, "1:qdk"));
+    assert!(!is_materialised(Opcode::Reduce, "1"));
+    assert!(is_materialised(Opcode::Exponential, "2"));
+    assert!(is_materialised(Opcode::Exponential, ""));
+    let other_phase = Reader::new(Opcode::Multiply, false, [attention("1"); 2]);
+    assert!(super::is_materialised(Opcode::Exponential, true, [other_phase]));
+    let view = |reads_memory| super::kernel(Opcode::Reshape, attention("1"), true, reads_memory);
+    assert_eq!([view(true), view(false)], [Kernel::Nothing, Kernel::Attention(None)]);
+}
+
+/// Seconds of a product of 6 sequences and heads, 256 queries, 512 keys and heads of 64.
+fn attention_secs(cluster: &Cluster, note: &str, dtype: DType) -> f64 {
+    let product = attention(note).and_then(|it| it.product).expect("a product");
+    let sizes = product.loops.map(|of| match of {
+        AttentionLoop::Queries => 256.0,
+        AttentionLoop::Keys => 512.0,
+        AttentionLoop::Head => 64.0,
+    });
+    let [rows, columns, _] = sizes;
+    let flops = 2.0 * 6.0 * sizes.iter().product::<f64>();
+    op_secs(
+        cluster,
+        &Local {
+            work: Work { flops, ..Work::default() },
+            product: Some(Product { batch: 6.0, rows, columns, sums_outside: false }),
+            kernel: Kernel::Attention(Some(product)),
+            dtype,
+        },
+    )
+}
+
+#[test]
+fn the_products_of_an_attention_share_the_time_of_its_kernels() {
+    let cluster = Cluster::named("h100-8").expect("a known cluster");
+    let whole = |is_causal| Attention {
+        batch: 6.0,
+        heads: 1.0,
+        kv_heads: 1.0,
+        q_len: 256.0,
+        kv_len: 512.0,
+        head_dim: 64.0,
+        is_causal,
+        is_portable: false,
+    };
+    let sum = |notes: &[&str]| notes.iter().map(|it| attention_secs(&cluster, it, DType::Bf16)).sum::<f64>();
+    let device = &cluster.accelerator;
+    let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} against {b}");
+    close(sum(&["0:qkd", "0:qdk"]), device.attention_secs(&whole(false)));
+    close(sum(&["0:kqd:causal", "0:dqk:causal"]), device.attention_secs(&whole(true)));
+    let backward = ["0:qkd:gradient", "0:kqd:gradient", "0:kdq:gradient", "0:qdk:gradient", "0:dkq:gradient"];
+    close(sum(&backward), device.attention_backward_secs(&whole(false)));
+}
+
+#[test]
+fn attention_takes_as_much_longer_in_other_types_as_its_products() {
+    let cluster = Cluster::named("h100-8").expect("a known cluster");
+    let secs = |dtype| attention_secs(&cluster, "0:qkd", dtype);
+    assert_eq!(secs(DType::F32) / secs(DType::Bf16), 2.0);
+}
+
+#[test]
+fn what_is_between_the_products_of_an_attention_pays_for_traffic_only() {
+    let cluster = one_byte_a_second();
+    let work = Work { flops: 1e6, transcendentals: 1e6, bytes: 3.0, ..Work::default() };
+    let local = Local { work, product: None, kernel: Kernel::Attention(None), dtype: DType::F32 };
+    assert_eq!(op_secs(&cluster, &local), 3.0);
 }

@@ -99,8 +99,9 @@ fn bound(cluster: &Cluster, local: &Local) -> Bound {
     match local.kernel {
         _ if is_launched && device.launch_secs > compute_secs.max(memory_secs) => Bound::Launch,
         _ if compute_secs < memory_secs => Bound::Memory,
-        Kernel::Matrix => Bound::Matrix,
+        Kernel::Matrix | Kernel::Attention(Some(_)) => Bound::Matrix,
         _ if 2.0 * pricing::inner_products_secs(cluster, local) > compute_secs => Bound::Matrix,
+        Kernel::Attention(None) => Bound::Memory,
         Kernel::Nothing | Kernel::Fused | Kernel::Joined | Kernel::Vector => Bound::Vector,
     }
 }

@@ -14,6 +14,7 @@ use crate::plan_state::PlanState;
 use crate::shard::control::{asked_again, forbidden};
 use crate::shard::planning_input::PlanningInput;
 use crate::{fuse, shard};
+use phzc_analysis::block_notes;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result, notes};
 use phzc_opt::unroll::unrolled;
@@ -94,13 +95,16 @@ fn unrolled_form(written: &Form, cx: &mut Context) -> Result<Option<(Module, Pla
     for key in [notes::MESH, notes::PLAN, notes::CLUSTER] {
         program.remove_note(key);
     }
-    for instr in program.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
-        [notes::BLOCK, notes::PHASE].iter().for_each(|key| instr.remove_note(key));
+    for (index, comp) in program.comps.iter_mut().enumerate() {
+        comp.instrs.iter_mut().for_each(block_notes::remove);
+        // Layers that are a loop's are attentions of their own once they are unrolled.
+        let is_loop = index != program.entry.index();
+        comp.instrs.iter_mut().filter(|_| is_loop).for_each(|instr| instr.remove_note(notes::ATTENTION));
     }
     let Some(mut program) = unrolled(&program)? else { return Ok(None) };
     (cx.progress)("place: layouts of unrolled loops");
     let mut own = Context { wants_artifacts: false, progress: cx.progress, ..Context::new(cx.cluster) };
-    (fuse::PASS.run)(&mut program, &Options::default(), &mut own)?;
+    (fuse::PASS.run)(&mut program, &fuse::asked_again(written.sharded), &mut own)?;
     if let Err(error) = (shard::PASS.run)(&mut program, &asked_again(written.sharded), &mut own) {
         let message = format!("loops over layers are planned as they are, not unrolled: {}", error.message);
         cx.warnings.push(Diagnostic::warning(message));

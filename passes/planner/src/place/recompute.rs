@@ -137,7 +137,7 @@ impl<'a> Program<'a> {
         let own = &self.facts.comps[entry.index()][id.index()];
         let mut price = StagePrice::default();
         price.instr(self.module, self.facts, cluster, (entry, id, self.module.entry().instr(id)));
-        if matches!(own.kernel, Kernel::Nothing | Kernel::Matrix) {
+        if matches!(own.kernel, Kernel::Nothing | Kernel::Matrix | Kernel::Attention(_)) {
             return Seconds { save: 0.0, again: price.forward_secs, read };
         }
         let n_parts = self.facts.header.n_microbatches as f64;

@@ -105,14 +105,19 @@ fn no_mesh(text: &str) -> Diagnostic {
 
 /// The texts that earlier runs of `shard` were given for an option, as the module remembers them.
 pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
+    let default = OPTIONS.iter().find(|known| known.name == option).map_or("", |known| known.default);
+    texts_of(module, super::PASS.name, (option, default))
+}
+
+/// The same of any pass, for an option with this default.
+pub fn texts_of(module: &Module, pass: &str, (option, default): (&str, &str)) -> Vec<String> {
     let passes = module.note(notes::PASSES).unwrap_or_default();
     let steps = pipeline_syntax::parse(&passes).unwrap_or_default();
-    let default = OPTIONS.iter().find(|known| known.name == option).map_or("", |known| known.default);
     let asked = |step: RawStep| {
         let given = step.options.into_iter().find(|given| given.key == option);
         given.map_or(default.to_owned(), |given| given.value)
     };
-    steps.into_iter().filter(|step| step.name == super::PASS.name).map(asked).collect()
+    steps.into_iter().filter(|step| step.name == pass).map(asked).collect()
 }
 
 /// The options of `shard` for another form of the program: what the user asked of this one's plan.

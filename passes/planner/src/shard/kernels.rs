@@ -1,6 +1,6 @@
 //! The kernels that the planner's graph runs in, as prices have them.
 
-use super::liveness::region;
+use super::liveness::{Does, region};
 use indexmap::IndexMap;
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, TensorId};
@@ -9,27 +9,22 @@ use phzc_ir::{CompId, FusionKind, Opcode, Rule, Touch};
 use phzc_plan::pricing::{Input, Part, Share, shares, stored_for_less};
 
 /// Per node: whether its results are in memory because that moves fewer bytes than making them again.
-pub fn costly(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], is_stored: &[bool]) -> Vec<bool> {
+pub fn costly(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<bool> {
     stored_for_less(&parts(graph, blocks, ops, is_stored))
 }
 
 /// Per node: its share of the kernels that it runs in.
-pub fn kernel_shares(
-    graph: &Graph,
-    blocks: &Blocks,
-    ops: &[Option<Opcode>],
-    is_stored: &[bool],
-) -> Vec<Share> {
+pub fn kernel_shares(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<Share> {
     shares(&parts(graph, blocks, ops, is_stored))
 }
 
 /// The graph as what decides about kernels sees it.
-fn parts(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], is_stored: &[bool]) -> Vec<Part> {
+fn parts(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<Part> {
     let mut regions: IndexMap<(CompId, Phase), u32> = IndexMap::new();
     let mut viewed: Vec<TensorId> = (0..graph.tensors.len() as TensorId).collect();
     let mut parts: Vec<Part> = Vec::with_capacity(graph.nodes.len());
     for (id, node) in graph.nodes.iter().enumerate() {
-        let fusion = ops[id].map_or(FusionKind::Control, |op| op.def().fusion);
+        let fusion = ops[id].op.map_or(FusionKind::Control, |op| op.def().fusion);
         let first = node.operands.first().filter(|&&operand| is_stored[operand as usize]);
         let source = first.filter(|_| fusion == FusionKind::View);
         let next = regions.len() as u32;
@@ -37,12 +32,12 @@ fn parts(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], is_stored: &[bo
         let operand = |&operand: &TensorId| input(graph, &parts, (id, node), viewed[operand as usize]);
         let operands = node.operands.iter().map(operand).collect();
         parts.push(Part {
-            fusion,
+            fusion: if ops[id].attention.is_some() { FusionKind::Matrix } else { fusion },
             region,
-            elements: elements(graph, node, ops[id]),
+            elements: elements(graph, node, ops[id].op),
             bytes: node.results.iter().map(|&result| graph.tensors[result as usize].bytes).sum(),
-            sums_rows: ops[id] == Some(Opcode::Reduce) && keeps_major(&node.rule),
-            reads_part: ops[id].is_some_and(|op| op.def().touch == Touch::Part),
+            sums_rows: ops[id].op == Some(Opcode::Reduce) && keeps_major(&node.rule),
+            reads_part: ops[id].op.is_some_and(|op| op.def().touch == Touch::Part),
             is_stored: node.results.iter().any(|&result| is_stored[result as usize]),
             is_name: fusion == FusionKind::Control || source.is_some(),
             operands,

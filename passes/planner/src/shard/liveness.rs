@@ -5,18 +5,36 @@ use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, NodeId, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
-use phzc_ir::{CompId, FusionKind, Key, Module, Opcode};
+use phzc_ir::{AttentionNote, CompId, FusionKind, Key, Module, Opcode};
 use phzc_plan::derive::{is_move, planned_comps};
 use phzc_plan::pricing::{Reader, is_materialised};
 use std::collections::BTreeSet;
 
-/// Per node: what it does, if it is an instruction; a program's own change of layout is a view.
-pub fn opcodes(module: &Module, graph: &Graph) -> Vec<Option<Opcode>> {
-    let opcode = |(id, node): (NodeId, &Node)| match is_move(module.comp(node.comp).instr(node.instr)) {
-        true => graph.opcode(module, id).map(|_| Opcode::Bitcast),
-        false => graph.opcode(module, id),
+/// What a node does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Does {
+    /// Its opcode, if it is an instruction.
+    pub op: Option<Opcode>,
+    /// The fused attention that it is part of.
+    pub attention: Option<AttentionNote>,
+}
+
+/// What every node does; a program's own change of layout is a view.
+pub fn deeds(module: &Module, graph: &Graph) -> Vec<Does> {
+    let does = |(id, node): (NodeId, &Node)| {
+        let instr = module.comp(node.comp).instr(node.instr);
+        let op = graph.opcode(module, id).map(|op| if is_move(instr) { Opcode::Bitcast } else { op });
+        Does { op, attention: op.and_then(|_| AttentionNote::of(instr)) }
     };
-    (0..).zip(&graph.nodes).map(opcode).collect()
+    (0..).zip(&graph.nodes).map(does).collect()
+}
+
+impl Does {
+    /// A node as who reads this one's value.
+    fn read_by(&self, reader: &Does, is_same_region: bool) -> Reader {
+        let op = reader.op.unwrap_or(Opcode::Tuple);
+        Reader::new(op, is_same_region, [self.attention, reader.attention])
+    }
 }
 
 /// How often the conditions of loops run a kernel in one step: each is one, unless it only names a value.
@@ -30,34 +48,33 @@ pub fn condition_runs(module: &Module) -> f64 {
 
 /// Per tensor: whether it is in memory (`pricing::is_materialised` and `::stored_for_less`); a view is where
 /// its source is.
-pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>]) -> Vec<bool> {
+pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Does]) -> Vec<bool> {
     let all = stored_but(graph, blocks, ops, &[]);
     let costly = kernels::costly(graph, blocks, ops, &all);
     stored_but(graph, blocks, ops, &costly)
 }
 
 /// The same, with the nodes whose results are in memory whoever reads them.
-fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Option<Opcode>], costly: &[bool]) -> Vec<bool> {
+fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Does], costly: &[bool]) -> Vec<bool> {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
     let regions: Vec<Phase> = (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
     let mut is_stored = vec![true; graph.tensors.len()];
     for (id, node) in graph.nodes.iter().enumerate() {
-        let Some(op) = ops[id] else { continue };
+        let Some(op) = ops[id].op else { continue };
         for &result in &node.results {
             let uses = graph.tensors[result as usize].uses.iter();
-            let reader = |&(reader, _): &(NodeId, u32)| Reader {
-                op: ops[reader as usize].unwrap_or(Opcode::Tuple),
-                is_same_region: regions[reader as usize] == regions[id],
+            let reader = |&(reader, _): &(NodeId, u32)| {
+                ops[id].read_by(&ops[reader as usize], regions[reader as usize] == regions[id])
             };
-            let output =
-                is_output[result as usize].then_some(Reader { op: Opcode::Tuple, is_same_region: false });
+            let output = is_output[result as usize].then_some(Reader::OF_RESULTS);
             let is_view = op.def().fusion == FusionKind::View
                 && node.operands.first().is_some_and(|&operand| is_stored[operand as usize]);
             // A scalar constant is part of the instruction that reads it.
             let is_immediate = op == Opcode::Constant && graph.tensors[result as usize].dims.is_empty();
             let is_costly = costly.get(id).is_some_and(|costly| *costly);
-            let is_read = || is_materialised(op, uses.map(reader).chain(output));
+            let is_in_attention = ops[id].attention.is_some();
+            let is_read = || is_materialised(op, is_in_attention, uses.map(reader).chain(output));
             is_stored[result as usize] = !is_immediate && (is_view || is_costly || is_read());
         }
     }
@@ -76,18 +93,16 @@ pub(super) fn region(graph: &Graph, blocks: &Blocks, node: usize) -> Phase {
 pub fn stored_whatever_is_again(
     graph: &Graph,
     blocks: &Blocks,
-    ops: &[Option<Opcode>],
+    ops: &[Does],
     is_stored: &[bool],
 ) -> Vec<bool> {
     let phase = |node: NodeId| blocks.phases[node as usize];
     let is_needed = graph.tensors.iter().enumerate().map(|(id, tensor)| {
         let is_late = tensor.uses.iter().any(|&(reader, _)| phase(reader) != Phase::Forward);
-        let near = |&(reader, _): &(NodeId, u32)| Reader {
-            op: ops[reader as usize].unwrap_or(Opcode::Tuple),
-            is_same_region: true,
-        };
-        let is_own =
-            ops[tensor.def as usize].is_none_or(|op| is_materialised(op, tensor.uses.iter().map(near)));
+        let own = &ops[tensor.def as usize];
+        let near = |&(reader, _): &(NodeId, u32)| own.read_by(&ops[reader as usize], true);
+        let is_read = |op| is_materialised(op, own.attention.is_some(), tensor.uses.iter().map(near));
+        let is_own = own.op.is_none_or(is_read);
         is_stored[id] && (phase(tensor.def) != Phase::Forward || !is_late || is_own)
     });
     is_needed.collect()
@@ -98,25 +113,27 @@ pub fn stored_whatever_is_again(
 pub fn stored_by_all(
     graph: &Graph,
     blocks: &Blocks,
-    ops: &[Option<Opcode>],
+    ops: &[Does],
     is_stored: &[bool],
     is_needed: &[bool],
 ) -> Vec<bool> {
     let is_kept = kept(graph, blocks, is_stored, is_needed);
     let mut is_in_memory = is_needed.to_vec();
     for (id, node) in graph.nodes.iter().enumerate().filter(|(id, _)| is_kept[*id]) {
-        let Some(op) = ops[id].filter(|_| blocks.phases[id] == Phase::Forward) else { continue };
+        let Some(op) = ops[id].op.filter(|_| blocks.phases[id] == Phase::Forward) else { continue };
         let is_view = op.def().fusion == FusionKind::View
             && node.operands.first().is_some_and(|&operand| is_in_memory[operand as usize]);
         for &result in node.results.iter().filter(|&&result| is_stored[result as usize]) {
             let kept = graph.tensors[result as usize].uses.iter().filter(|(reader, _)| {
                 is_kept[*reader as usize] && blocks.phases[*reader as usize] == Phase::Forward
             });
-            let reader = |&(reader, _): &(NodeId, u32)| Reader {
-                op: ops[reader as usize].unwrap_or(Opcode::Tuple),
-                is_same_region: region(graph, blocks, reader as usize) == region(graph, blocks, id),
+            let reader = |&(reader, _): &(NodeId, u32)| {
+                let is_same_region = region(graph, blocks, reader as usize) == region(graph, blocks, id);
+                ops[id].read_by(&ops[reader as usize], is_same_region)
             };
-            is_in_memory[result as usize] |= is_view || is_materialised(op, kept.map(reader));
+            let is_in_attention = ops[id].attention.is_some();
+            is_in_memory[result as usize] |=
+                is_view || is_materialised(op, is_in_attention, kept.map(reader));
         }
     }
     is_in_memory
@@ -181,7 +198,7 @@ pub fn remade(graph: &Graph, blocks: &Blocks, is_stored: &[bool], is_needed: &[b
 /// Parameters live throughout; an output that reuses a parameter's buffer needs none of its own.
 /// A tensor that forward makes and backward reads is alive in between, which is what a memory
 /// limit acts on.
-pub fn live_at_peak(graph: &Graph, is_stored: &[bool], ops: &[Option<Opcode>]) -> Vec<bool> {
+pub fn live_at_peak(graph: &Graph, is_stored: &[bool], ops: &[Does]) -> Vec<bool> {
     let last_use = last_uses(graph);
     let mut is_alias = vec![false; graph.tensors.len()];
     graph.aliases.iter().for_each(|&(output, param)| is_alias[output as usize] = output != param);
@@ -278,16 +295,16 @@ mod tests {
     fn forward_stores_what_a_product_of_it_reads_unless_only_copies_need_that() {
         let (module, graph, blocks) = graph();
         let at = |name: &str| tensor(&module, &graph, name);
-        let mut ops = opcodes(&module, &graph);
+        let mut ops = deeds(&module, &graph);
         let is_stored = vec![true; graph.tensors.len()];
         let mut is_needed = is_stored.clone();
         (is_needed[at("a")], is_needed[at("b")]) = (false, false);
-        let stored = |ops: &[Option<Opcode>], is_needed: &[bool]| {
+        let stored = |ops: &[Does], is_needed: &[bool]| {
             let found = stored_by_all(&graph, &blocks, ops, &is_stored, is_needed);
             [found[at("a")], found[at("b")]]
         };
         assert_eq!(stored(&ops, &is_needed), [false, false]);
-        ops[graph.tensors[at("loss")].def as usize] = Some(Opcode::Dot);
+        ops[graph.tensors[at("loss")].def as usize].op = Some(Opcode::Dot);
         assert_eq!(stored(&ops, &is_needed), [true, true]);
         is_needed[at("loss")] = false;
         assert_eq!(stored(&ops, &is_needed), [false, false]);
@@ -297,7 +314,7 @@ mod tests {
     fn most_is_alive_where_forward_hands_over_to_backward() {
         let module = parse(PROGRAM).expect("legal");
         let graph = Graph::build(&module);
-        let ops = opcodes(&module, &graph);
+        let ops = deeds(&module, &graph);
         let is_stored = vec![true; graph.tensors.len()];
         let alive = live_at_peak(&graph, &is_stored, &ops);
         let entry = module.entry();

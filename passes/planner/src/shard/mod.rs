@@ -57,7 +57,7 @@ use forbid::Forbid;
 pub use given::given_layouts;
 use given::{Given, has_shardings};
 use illegal::illegal;
-use liveness::Remade;
+use liveness::{Does, Remade};
 use model::{Goal, Input, Model};
 use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
 use phzc_cost::Cluster;
@@ -192,7 +192,7 @@ pub fn meshes(n: i64) -> Vec<Mesh> {
 #[derive(Clone)]
 pub struct Facts {
     pinned: Vec<Option<Pinned>>,
-    ops: Vec<Option<Opcode>>,
+    ops: Vec<Does>,
     is_stored: Vec<bool>,
     shares: Vec<Share>,
     remade: Vec<Remade>,
@@ -206,7 +206,7 @@ pub struct Facts {
 impl Facts {
     /// The facts, given some layouts.
     pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Pinned>>) -> Facts {
-        let ops = liveness::opcodes(module, graph);
+        let ops = liveness::deeds(module, graph);
         let is_stored = liveness::stored(graph, blocks, &ops);
         let shares = kernels::kernel_shares(graph, blocks, &ops, &is_stored);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);

@@ -4,7 +4,7 @@
 use super::Pinned;
 use super::forbid::Forbid;
 use super::free::{self, Anchor};
-use super::liveness::Remade;
+use super::liveness::{Does, Remade};
 use super::remake::{MadeOf, made_of};
 use super::reshard_cost::{Reshards, Source};
 use super::sharding_request::Want;
@@ -19,7 +19,7 @@ use phzc_analysis::graph::is_shaped;
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_cost::Cluster;
-use phzc_ir::{Mesh, Opcode};
+use phzc_ir::Mesh;
 use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
@@ -36,8 +36,8 @@ pub struct Input<'a> {
     pub cluster: &'a Cluster,
     /// Layouts that are given, per tensor.
     pub pinned: &'a [Option<Pinned>],
-    /// Per node: its opcode, if it is an instruction.
-    pub ops: &'a [Option<Opcode>],
+    /// What each node does.
+    pub ops: &'a [Does],
     /// Whether each tensor is written to memory.
     pub is_stored: &'a [bool],
     /// Per node: its share of the kernels that it runs in.

@@ -36,7 +36,8 @@ impl NodePricer {
     pub fn new(model: &Model, id: NodeId) -> NodePricer {
         let (graph, input) = (model.input.graph, &model.input);
         let node = &graph.nodes[id as usize];
-        let op = (node.kind == NodeKind::Op).then_some(input.ops[id as usize]).flatten();
+        let does = input.ops[id as usize];
+        let op = does.op.filter(|_| node.kind == NodeKind::Op);
         let share = &input.shares[id as usize];
         let is_stored = |id: TensorId| input.is_stored[id as usize];
         let (views, is_late) = (Views::new(model, id), input.blocks.phases[id as usize] != Phase::Forward);
@@ -62,7 +63,9 @@ impl NodePricer {
         let writes = node.results.iter().any(|&result| is_stored(result));
         NodePricer {
             op,
-            kernel: op.map_or(Kernel::Nothing, |op| shared(kernel(op, writes, reads_memory), share)),
+            kernel: op.map_or(Kernel::Nothing, |op| {
+                shared(kernel(op, does.attention, writes, reads_memory), share)
+            }),
             dtype: first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype),
             trips: node.trips * node.weight,
             work: node.work,

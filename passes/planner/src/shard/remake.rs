@@ -82,7 +82,8 @@ fn is_cheap(input: &Input, id: NodeId) -> bool {
     let last = made.uses.iter().map(|&(reader, _)| phase(reader)).max();
     let is_summed = last == Some(Phase::Update) && phase(id) != Phase::Update;
     node.kind == NodeKind::Op
-        && input.ops[id as usize].is_some_and(fuses)
+        && input.ops[id as usize].op.is_some_and(fuses)
+        && input.ops[id as usize].attention.is_none()
         && !input.forbid.forbids_remaking()
         && node.work.transcendentals == 0.0
         && is_shaped(graph, *operand)
@@ -129,7 +130,7 @@ impl Model<'_> {
 
     /// Whether a copy is a part of whoever reads it.
     fn is_part(&self, it: &MadeOf) -> bool {
-        self.input.ops[it.reader as usize].is_some_and(|op| op.def().fusion == FusionKind::Free)
+        self.input.ops[it.reader as usize].op.is_some_and(|op| op.def().fusion == FusionKind::Free)
     }
 
     /// The layout of an operand with which its reader makes a result in this layout.

@@ -5,13 +5,12 @@
 //! else. Who reads its results is no part of that: edges are priced by the ends that they join (`edges.rs`).
 
 use super::Pinned;
-use super::liveness::Remade;
+use super::liveness::{Does, Remade};
 use super::strategies::Menu;
 use indexmap::IndexMap;
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, TensorId};
-use phzc_ir::Opcode;
 use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -32,7 +31,7 @@ pub struct Unique {
 /// What blocks are compared by, beside the graph.
 pub(super) struct Traits<'a> {
     pub pinned: &'a [Option<Pinned>],
-    pub ops: &'a [Option<Opcode>],
+    pub ops: &'a [Does],
     pub is_stored: &'a [bool],
     pub shares: &'a [Share],
     pub remade: &'a [Remade],
@@ -112,7 +111,8 @@ impl Describer<'_> {
 
     fn node(&self, id: NodeId, out: &mut Exact) {
         let node = &self.graph.nodes[id as usize];
-        (node.kind, self.traits.ops[id as usize], self.blocks.phases[id as usize]).hash(out);
+        let does = &self.traits.ops[id as usize];
+        (node.kind, does.op, does.attention.map(|it| it.product), self.blocks.phases[id as usize]).hash(out);
         let share = &self.traits.shares[id as usize];
         (&share.reads, share.launches).hash(out);
         for figure in [node.weight, node.trips, node.work.flops, node.work.transcendentals, node.work.bytes] {

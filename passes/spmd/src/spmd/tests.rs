@@ -1,8 +1,8 @@
 //! `spmd` on small programs: what it writes, and what it refuses.
 
-mod cases;
-mod compare;
-mod layouts;
+pub(crate) mod cases;
+pub(crate) mod compare;
+pub(crate) mod layouts;
 mod lookups;
 mod property;
 mod sums;

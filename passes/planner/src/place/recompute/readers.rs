@@ -42,15 +42,17 @@ impl Readers {
         let (maker, (mut forward, mut late)) = (comp.instr(id), (Vec::new(), Vec::new()));
         for &reader in &self.of[id.index()] {
             let is_same_region = own[reader.index()].stage == own[id.index()].stage;
-            let it = Reader { op: comp.instr(reader).op, is_same_region };
+            let attentions = [own[id.index()].attention, own[reader.index()].attention];
+            let it = Reader::new(comp.instr(reader).op, is_same_region, attentions);
             if own[reader.index()].phase == Phase::Forward { &mut forward } else { &mut late }.push(it);
         }
         let (n_forward, n_late) = (forward.len(), late.len());
+        let is_in_attention = own[id.index()].attention.is_some();
         Reading {
             n_forward,
-            forward_keeps: is_materialised(maker.op, forward),
+            forward_keeps: is_materialised(maker.op, is_in_attention, forward),
             n_late,
-            late_keeps: is_materialised(maker.op, late),
+            late_keeps: is_materialised(maker.op, is_in_attention, late),
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn values(
 }
 
 /// Small integers, of whatever type.
-fn integers(shape: &Shape, random: &mut Random) -> Array {
+pub fn integers(shape: &Shape, random: &mut Random) -> Array {
     let array = shape.as_array().expect("programs take arrays");
     let dims: Vec<usize> = array.dims.iter().map(|&size| size as usize).collect();
     let n: usize = dims.iter().product();
