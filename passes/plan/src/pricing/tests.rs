@@ -108,7 +108,7 @@ fn a_group_has_the_size_and_stride_of_its_axes_and_axes_of_no_mesh_are_none() {
 
 #[test]
 fn only_what_all_readers_take_in_stays_out_of_memory() {
-    let other = |op| Reader { op, is_same_region: false };
+    let other = |op| Reader::new(op, false, [None; 2]);
     // Made where they are read, whatever the region; a product takes in nothing.
     assert!(!is_materialised(Opcode::Iota, [other(Opcode::Add), reader(Opcode::Reshape)]));
     assert!(is_materialised(Opcode::Iota, [reader(Opcode::Dot)]));

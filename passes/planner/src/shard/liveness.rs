@@ -204,6 +204,7 @@ pub fn live_at_peak(graph: &Graph, is_stored: &[bool], ops: &[Does]) -> Vec<bool
     graph.aliases.iter().for_each(|&(output, param)| is_alias[output as usize] = output != param);
     let is_view = |id: usize| {
         ops[graph.tensors[id].def as usize]
+            .op
             .is_some_and(|op| matches!(op.def().fusion, FusionKind::View | FusionKind::Free))
     };
     let counts = |id: usize| is_stored[id] && !is_alias[id] && !is_view(id);
