@@ -68,11 +68,11 @@ fn the_report_takes_as_long_as_the_planner_says() {
     }
 }
 
-/// Bytes that a device needs for a step of sequences of a length.
+/// Bytes that one device needs for a step of sequences of a length.
 fn peak_bytes(attention: &str, length: &str) -> f64 {
     let options = ["--seq", length, "--global-batch", "8", "--vocab", "64"];
     let program = step("attention_memory", "gpt", &options);
-    let (_, figures) = planned(&program, attention, &["--passes", "fuse,shard{mesh=8}"]);
+    let (_, figures) = planned(&program, attention, &["--passes", "fuse,shard", "--cluster", "a100-1"]);
     figures["stages"][0]["memory_bytes"].as_f64().expect("a number")
 }
 
@@ -83,8 +83,8 @@ fn memory_grows_with_the_sequence_and_not_with_its_square() {
         (c - b) / (b - a)
     };
     let (flash, written) = (more("flash"), more("as-written"));
-    assert!(flash < 2.2, "the second doubling adds {flash} times the first");
-    assert!(written > 3.0, "the second doubling adds {written} times the first");
+    assert!((1.9..2.1).contains(&flash), "the second doubling adds {flash} times the first");
+    assert!(written > 3.9, "the second doubling adds {written} times the first");
 }
 
 #[test]
@@ -111,7 +111,8 @@ fn its_dumps_resume_to_the_bytes_of_the_whole_run() {
         let text = fs::read_to_string(dump).expect("a dump");
         let command = text.lines().next().and_then(|line| line.strip_prefix("// phzc ")).expect("a command");
         let dump_name = dump.to_string_lossy();
-        let mut args: Vec<&str> = command.split_whitespace().collect();
+        // Pipelines with options are quoted for a shell.
+        let mut args: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches('\'')).collect();
         args[0] = &dump_name;
         assert!(
             run(&[&args[..], &["-q"]].concat()) == whole,

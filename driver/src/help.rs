@@ -27,12 +27,13 @@ fn unknown(name: &str) -> Diagnostic {
 
 fn overview() -> String {
     let mut out = String::from("Passes:\n");
+    let width = REGISTRY.names().iter().map(|name| name.len()).max().unwrap_or_default() + 1;
     for pass in PASSES {
-        out += &format!("  {:<10} {}\n", pass.name, pass.summary);
+        out += &format!("  {:<width$} {}\n", pass.name, pass.summary);
     }
     out += "\nPipelines:\n";
     for alias in ALIASES {
-        out += &format!("  {:<10} {}\n{:13}{}\n", alias.name, alias.pipeline, "", alias.summary);
+        out += &format!("  {:<width$} {}\n  {:width$} {}\n", alias.name, alias.pipeline, "", alias.summary);
     }
     out += "\n`stop`, why the planner's search ended (all in its cost model, over the meshes and stage counts that it tries):\n";
     for stop in STOPS {

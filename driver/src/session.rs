@@ -143,7 +143,8 @@ fn reported(
     plan
 }
 
-/// How long a partitioned program takes as it stands, on its devices of the cluster; or why that is not known.
+/// How long a partitioned program takes as it stands, on its devices of the cluster; or why that is not
+/// known.
 fn as_it_was(module: &Module, cluster: &Cluster) -> phzc_ir::Result<report::Plan> {
     partitioned(module).map(|it| it.fits(module, cluster)).transpose()?;
     let (priced, _) = estimate::priced(module, cluster)?;

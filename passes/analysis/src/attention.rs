@@ -6,11 +6,11 @@
 //! dv = dot(p, do);  dp = dot(do, v);  ds = p (dp - sum(p dp));  dq = dot(ds, k);  dk = dot(ds, q)
 //! ```
 //!
-//! Found by the data's flow alone: what the scores become, element by element, by row, transposed or reshaped,
-//! up to products with other values, and what is made for these instructions alone, such as masks. It is an
-//! attention if an exponential of the scores is summed over the keys and multiplied by something, and if the
-//! products have batches, as products with weights have none. One loop over chunks of keys, with a running
-//! maximum and sum, is an attention per chunk.
+//! Found by the data's flow alone: what the scores become, element by element, by row, transposed or
+//! reshaped, up to products with other values, and what is made for these instructions alone, such as
+//! masks. It is an attention if an exponential of the scores is summed over the keys and multiplied by
+//! something, and if the products have batches, as products with weights have none. One loop over chunks of
+//! keys, with a running maximum and sum, is an attention per chunk.
 
 mod axes;
 mod causal;
@@ -108,15 +108,18 @@ fn readers(comp: &Computation) -> Vec<Vec<InstrId>> {
 
 /// Whether an exponential of scores is summed over the keys, and multiplied by values or their gradients.
 fn is_attention(module: &Module, comp: CompId, flow: &Flow) -> bool {
-    let computation = module.comp(comp);
     let is_sum = |(&id, node): (&InstrId, &Node)| {
         let is_row = node.is_late && node.axes.is_some() && !node.is_scores();
-        let rule = || (computation.instr(id).op.def().rule)(&View::new(module, comp, id));
-        let sums = || rule().factors.iter().any(|it| it.kind == FactorKind::Reduce(Reducer::Add));
-        is_row && computation.instr(id).op == Opcode::Reduce && sums()
+        is_row && module.comp(comp).instr(id).op == Opcode::Reduce && adds(&View::new(module, comp, id))
     };
     let is_product = |node: &Node| node.is_late && node.loops.is_some() && node.axes.is_none();
     flow.nodes.iter().any(is_sum) && flow.nodes.values().any(is_product)
+}
+
+/// Whether an instruction adds values up.
+fn adds(view: &View) -> bool {
+    let rule = (view.instr.op.def().rule)(view);
+    rule.factors.iter().any(|it| it.kind == FactorKind::Reduce(Reducer::Add))
 }
 
 fn attention(comp: &Computation, id: CompId, flow: &Flow, phases: &[Phase]) -> Attention {

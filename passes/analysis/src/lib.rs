@@ -1,5 +1,5 @@
-//! What every pass asks of a program: its graph, attentions, batch dimensions, classes of dimensions, blocks, phases,
-//! repeated layers.
+//! What every pass asks of a program: its graph, attentions, batch dimensions, classes of dimensions,
+//! blocks, phases, repeated layers.
 
 pub mod attention;
 pub mod batch;

@@ -8,6 +8,7 @@ pub mod place;
 pub mod plan_state;
 #[cfg(test)]
 mod plan_tests;
+mod recomputation;
 pub mod shard;
 pub mod stop;
 #[cfg(test)]

@@ -11,6 +11,17 @@ pub(super) fn matmul(cx: &mut Cx, left: &str, right: &str) -> Result<InstrId> {
     cx.onnx("MatMul", &[a.into(), b.into()], Vec::new())
 }
 
+/// `outer` and `ger`: the products of all pairs.
+pub(super) fn outer(cx: &mut Cx) -> Result<InstrId> {
+    let (a, b) = (cx.like_out("self")?, cx.like_out("vec2")?);
+    if [a, b].iter().any(|&x| cx.b.rank(x) != 1) {
+        return Err(Diagnostic::error("it takes two vectors"));
+    }
+    let n_rows = cx.b.dims(a)[0];
+    let rows = cx.plain().reshape(a, &[n_rows, 1])?;
+    cx.plain().binary(Opcode::Multiply, rows, b)
+}
+
 /// `addmm` and `baddbmm`: β·self + α·product.
 pub(super) fn add_product(cx: &mut Cx, left: &str, right: &str) -> Result<InstrId> {
     let (alpha, beta) = (cx.float("alpha", 1.0)?, cx.float("beta", 1.0)?);

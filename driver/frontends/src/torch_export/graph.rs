@@ -292,8 +292,9 @@ impl<'a> Converter<'a> {
                 // Numbers and `None`, which no device computes.
                 OutputSpec::UserOutput { .. } | OutputSpec::Token(_) => continue,
             };
-            let unknown = || Diagnostic::error(format!("nothing makes the result `{name}`"));
-            let value = self.scope.values.get(name).cloned().ok_or_else(unknown)?;
+            let Some(value) = self.scope.values.get(name).cloned() else {
+                return Err(Diagnostic::error(format!("nothing makes the result `{name}`")));
+            };
             if let Some(param) = changed(spec).and_then(|name| self.params.get(name)) {
                 aliases.push((ids.len(), param.index()));
             }

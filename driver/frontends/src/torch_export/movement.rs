@@ -70,6 +70,13 @@ pub(super) fn expand(cx: &mut Cx) -> Result<InstrId> {
     cx.plain().broadcast_to(x, &sizes)
 }
 
+/// `broadcast_tensors`: all in the sizes that they have together.
+pub(super) fn broadcast_tensors(cx: &mut Cx) -> Parts {
+    let all = cx.tensors("tensors")?;
+    let dims = cx.plain().common_dims(&all)?;
+    all.into_iter().map(|x| cx.plain().broadcast_to(x, &dims).map(Some)).collect()
+}
+
 /// `expand_as` and `view_as`.
 pub(super) fn like_other(cx: &mut Cx, is_view: bool) -> Result<InstrId> {
     let (x, other) = (cx.tensor("self")?, cx.tensor("other")?);

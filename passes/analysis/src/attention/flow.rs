@@ -87,19 +87,20 @@ impl<'a> Flow<'a> {
             slots.iter().copied().filter(|slot| known(slot).is_some_and(Node::is_scores)).collect();
         let is_late = slots.iter().any(|slot| known(slot).is_some_and(|node| node.is_late));
         let is_late = is_late || (instr.op == Opcode::Exponential && !scores.is_empty());
-        let axes = |slot: usize| known(&slot).and_then(|node| node.axes.as_ref());
         let node = Node { is_derived: true, is_late, ..Node::default() };
         let found = match (instr.op, &scores[..]) {
             _ if self.is_taken[id.index()] => None,
             (Opcode::Dot, [slot]) => {
-                let loops = axes(*slot).and_then(|axes| loops_from(comp, instr, *slot, axes));
+                let axes = known(slot).and_then(|node| node.axes.as_ref());
+                let loops = axes.and_then(|axes| loops_from(comp, instr, *slot, axes));
                 loops.map(|loops| Node { is_member: true, loops: Some(loops), ..node })
             }
             (Opcode::Dot, _) => None,
             _ if !is_array(instr) || !operands_fit(comp, instr) => None,
             _ => {
                 // What scores and rows become together lies as the scores.
-                let of = |slot: &usize| through(comp, instr, *slot, axes(*slot)?, &self.key_sizes);
+                let of =
+                    |slot: &usize| through(comp, instr, *slot, known(slot)?.axes.as_ref()?, &self.key_sizes);
                 let axes = scores.iter().chain(&slots).find_map(of);
                 let is_reduced = instr.op == Opcode::Reduce && !scores.is_empty();
                 let is_member = is_reduced || axes.as_ref().is_some_and(has_keys);

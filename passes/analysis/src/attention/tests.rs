@@ -113,7 +113,7 @@ fn causal_by_positions_that_are_compared() {
   none = f32[2,4,6,10] broadcast(zero), dimensions={}
   bias = f32[2,4,6,10] select(mask, none, least)
   x = f32[2,4,6,10] add(s, bias)";
-    assert_eq!(with(mask, bias), "s:qkd:causal bias x m mb d e z zb p o:qdk:causal");
+    assert_eq!(with(mask, bias), "s:qkd:causal x m mb d e z zb p o:qdk:causal");
     // Each key is compared with itself.
     let other =
         mask.replace("i = s32[6,10] iota(), iota_dimension=0", "i = s32[6,10] iota(), iota_dimension=1");

@@ -12,8 +12,8 @@
 //! What has one value per query (maxima, sums) stays saved, as kernels save it; so does a mask that is made
 //! of random bits, for the bits would take more.
 
-use crate::place::recompute::rewrite::{Marks, rewrite};
 use crate::plan_state::PlanState;
+use crate::recomputation::{Marks, rewrite};
 use phzc_analysis::attention::{Attention, Member, attentions};
 use phzc_analysis::block_notes;
 use phzc_analysis::graph::{NodeKind, Tensor};
@@ -98,18 +98,18 @@ fn again(state: &PlanState, attention: &Attention, phases: &[Phase]) -> BTreeSet
 /// Masks that are made of something as large that has to be saved, such as random bits.
 fn saved(state: &PlanState, attention: &Attention) -> BTreeSet<InstrId> {
     let comp = state.program.comp(attention.comp);
-    let is_part = |id: &InstrId| attention.members.iter().any(|member| member.id == *id);
     let is_made = |id: &InstrId| {
-        let instr = comp.instr(*id);
-        let is_free = tensor(state, attention.comp, *id).is_none_or(|tensor| tensor.is_free);
-        instr.op != Opcode::Parameter && instr.op.def().fusion != FusionKind::Free && !is_free
+        let (instr, tensor) = (comp.instr(*id), tensor(state, attention.comp, *id));
+        let is_free = tensor.is_none_or(|tensor| tensor.is_free);
+        let is_part = attention.members.iter().any(|member| member.id == *id);
+        instr.op != Opcode::Parameter && instr.op.def().fusion != FusionKind::Free && !is_free && !is_part
     };
     let mut found = BTreeSet::new();
     for member in attention.members.iter().filter(|it| it.is_scores && !it.is_derived && it.loops.is_none()) {
         let instr = comp.instr(member.id);
         let is_large = |id: &InstrId| comp.instr(*id).shape.bytes() >= instr.shape.bytes();
         let mut operands = instr.operands.iter();
-        if operands.any(|id| found.contains(id) || !is_part(id) && is_made(id) && is_large(id)) {
+        if operands.any(|id| found.contains(id) || is_made(id) && is_large(id)) {
             found.insert(member.id);
         }
     }
@@ -121,20 +121,25 @@ fn tensor(state: &PlanState, comp: CompId, id: InstrId) -> Option<&Tensor> {
     tensors.first().map(|&tensor| &state.graph.tensors[tensor as usize])
 }
 
+/// What is computed again, and what that needs.
+fn marks(module: &Module, state: &PlanState, again: &BTreeSet<InstrId>) -> Marks {
+    let is_data = |id| tensor(state, module.entry, id).is_some_and(|tensor| !tensor.is_free);
+    let mut marks = Marks::default();
+    for (id, instr) in module.entry().iter() {
+        marks.is_again.push(again.contains(&id));
+        marks.is_data.push(is_data(id));
+        // Behind a barrier, a mask that is repeated for all heads would take memory.
+        marks.is_free.push(is_data(id) && instr.op.def().fusion == FusionKind::Free);
+    }
+    marks
+}
+
 /// Has the backward part of the entry compute instructions again, as parts of its own kernels.
 fn recompute(module: &mut Module, state: &PlanState, again: &BTreeSet<InstrId>) {
     if again.is_empty() {
         return;
     }
-    let ids = || (0..module.entry().instrs.len()).map(InstrId::new);
-    let is_data = |id| tensor(state, module.entry, id).is_some_and(|tensor| !tensor.is_free);
-    // Behind a barrier, a mask that is repeated for all heads would take memory.
-    let is_free = |id| is_data(id) && module.entry().instr(id).op.def().fusion == FusionKind::Free;
-    let marks = Marks {
-        is_again: ids().map(|id| again.contains(&id)).collect(),
-        is_data: ids().map(is_data).collect(),
-        is_free: ids().map(is_free).collect(),
-    };
+    let marks = marks(module, state, again);
     let has_shardings = module.entry().instrs.iter().any(|instr| instr.sharding().is_some());
     let known: BTreeSet<Box<str>> = module.entry().instrs.iter().map(|instr| instr.name.clone()).collect();
     // The rewriter reads phases in the text.

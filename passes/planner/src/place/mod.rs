@@ -28,7 +28,7 @@ mod memory_ladder;
 mod microbatches;
 mod neighborhood_search;
 mod position;
-pub(crate) mod recompute;
+mod recompute;
 mod representative_check;
 mod schedule;
 mod search_control;

@@ -7,7 +7,6 @@
 mod cut;
 mod readers;
 pub mod rematerialize;
-pub mod rewrite;
 
 use cut::{Seconds, Value};
 use indexmap::IndexMap;

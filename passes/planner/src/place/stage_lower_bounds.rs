@@ -156,8 +156,8 @@ impl Problem<'_> {
         counts.iter().map(unknown).collect()
     }
 
-    /// A step's least seconds without movements per mesh of a stage; and of the mean work of a device group the
-    /// least of all meshes, each figure by itself: with more microbatches another mesh may be the best.
+    /// A step's least seconds without movements per mesh of a stage; and of the mean work of a device group
+    /// the least of all meshes, each figure by itself: with more microbatches another mesh may be the best.
     fn work(&self, n_groups: usize, n_microbatches: usize) -> (Vec<f64>, Least) {
         let cluster = self.cluster.submesh(self.cluster.n_devices() / n_groups);
         let inputs = self.bounding(&cluster, n_microbatches);

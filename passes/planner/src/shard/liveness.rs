@@ -100,9 +100,8 @@ pub fn stored_whatever_is_again(
     let is_needed = graph.tensors.iter().enumerate().map(|(id, tensor)| {
         let is_late = tensor.uses.iter().any(|&(reader, _)| phase(reader) != Phase::Forward);
         let own = &ops[tensor.def as usize];
-        let near = |&(reader, _): &(NodeId, u32)| own.read_by(&ops[reader as usize], true);
-        let is_read = |op| is_materialised(op, own.attention.is_some(), tensor.uses.iter().map(near));
-        let is_own = own.op.is_none_or(is_read);
+        let near = tensor.uses.iter().map(|&(reader, _)| own.read_by(&ops[reader as usize], true));
+        let is_own = own.op.is_none_or(|op| is_materialised(op, own.attention.is_some(), near));
         is_stored[id] && (phase(tensor.def) != Phase::Forward || !is_late || is_own)
     });
     is_needed.collect()

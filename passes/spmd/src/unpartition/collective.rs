@@ -66,8 +66,8 @@ impl<'a> Walk<'_, 'a> {
         Ok(tile)
     }
 
-    /// Why there are no summands to add up: the loop that makes a sum of what is added up is not split, as far
-    /// as is known.
+    /// Why there are no summands to add up: the loop that makes a sum of what is added up is not split, as
+    /// far as is known.
     fn unsplit(&self, mut id: InstrId, axes: &[usize]) -> Stop {
         while matches!(
             self.local().instr(id).op,

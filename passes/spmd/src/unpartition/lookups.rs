@@ -62,15 +62,17 @@ impl Mask {
 /// Whether two tiles are the same elements, leaving out along what they are equal.
 fn is_same(a: &Tile, b: &Tile) -> bool {
     let seen = |tile: &Tile| -> Vec<Vec<(usize, usize, Part)>> {
-        let place = |id: usize| {
-            let find = |(dim, ids): (usize, &Vec<usize>)| {
-                ids.iter().position(|&it| it == id).map(|at| (dim, at, tile.parts[id]))
-            };
-            tile.order.iter().enumerate().find_map(find)
-        };
-        tile.dims.iter().map(|dim| dim.iter().filter_map(|&id| place(id)).collect()).collect()
+        tile.dims.iter().map(|dim| dim.iter().filter_map(|&id| place(tile, id)).collect()).collect()
     };
     a.base == b.base && seen(a) == seen(b)
+}
+
+/// Where a part is in the whole array: its dimension, and the place in that.
+fn place(tile: &Tile, id: usize) -> Option<(usize, usize, Part)> {
+    let find = |(dim, ids): (usize, &Vec<usize>)| {
+        ids.iter().position(|&it| it == id).map(|at| (dim, at, tile.parts[id]))
+    };
+    tile.order.iter().enumerate().find_map(find)
 }
 
 impl<'a> Walk<'_, 'a> {

@@ -27,7 +27,11 @@ fn gathered_weights_and_split_rows_are_a_product_of_whole_arrays() {
         g = f32[16,64] all-gather(w), dimensions={{0}}, {ALL}
         ROOT d = f32[8,64] dot(x, g), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
     );
-    assert_snapshot!(recovered(&text), @"");
+    assert_snapshot!(recovered(&text), @"
+    x = f32[32,16] parameter(0)
+    w = f32[16,64] parameter(1)
+    ROOT d = f32[32,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ");
 }
 
 #[test]
@@ -38,7 +42,11 @@ fn summands_are_added_up_where_they_are_made() {
         d = f32[8,64] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
         ROOT r = f32[2,64] reduce-scatter(d), dimensions={{0}}, to_apply=add, {ALL}"
     );
-    assert_snapshot!(recovered(&text), @"");
+    assert_snapshot!(recovered(&text), @"
+    x = f32[8,16] parameter(0)
+    w = f32[16,64] parameter(1)
+    ROOT d = f32[8,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ");
 }
 
 #[test]
@@ -52,7 +60,13 @@ fn what_the_text_does_not_say_follows_from_readers() {
         g = f32[8,64] all-gather(b), dimensions={{0}}, {ALL}
         ROOT s = f32[8,64] add(r, g)"
     );
-    assert_snapshot!(recovered(&text), @"");
+    assert_snapshot!(recovered(&text), @"
+    x = f32[8,16] parameter(0)
+    w = f32[16,64] parameter(1)
+    b = f32[8,64] parameter(2)
+    d = f32[8,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ROOT s = f32[8,64] add(d, b)
+    ");
 }
 
 #[test]
@@ -64,7 +78,7 @@ fn an_exchange_is_no_change_of_the_whole_array() {
         t = f32[4,2,4] transpose(a), dimensions={{1,0,2}}
         ROOT y = f32[8,4] reshape(t)"
     );
-    assert_snapshot!(recovered(&text), @"");
+    assert_snapshot!(recovered(&text), @"ROOT x = f32[8,16] parameter(0)");
 }
 
 #[test]
@@ -77,7 +91,10 @@ fn a_slice_of_the_device_s_tile_is_the_array_itself() {
         z = s32[] constant(0)
         d = f32[2,16] dynamic-slice(x, s, z), dynamic_slice_sizes={2,16}
         ROOT n = f32[2,16] negate(d)";
-    assert_snapshot!(recovered(text), @"");
+    assert_snapshot!(recovered(text), @"
+    x = f32[8,16] parameter(0)
+    ROOT n = f32[8,16] negate(x)
+    ");
 }
 
 #[test]
@@ -104,7 +121,11 @@ fn look_ups_in_a_device_s_rows_are_look_ups_in_all() {
         s = f32[6,8] select(mask, g, n)
         ROOT r = f32[6,8] all-reduce(s), to_apply=add, {ALL}"
     );
-    assert_snapshot!(recovered(&text), @"");
+    assert_snapshot!(recovered(&text), @"
+    t = f32[16,8] parameter(0)
+    i = s32[6] parameter(1)
+    ROOT g.gather = f32[6,8] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}
+    ");
 }
 
 #[test]
@@ -118,7 +139,7 @@ fn counting_from_the_device_s_tile_is_counting_through() {
         b = s32[4] broadcast(m), dimensions={}
         j = s32[4] add(i, b)
         ROOT s = s32[4] multiply(x, j)";
-    assert_snapshot!(recovered(text), @"");
+    assert_snapshot!(recovered(text), @"error: the whole program is not recovered: 1 instruction cannot be folded; `s` reads `j`, which differs from device to device; in pass `unpartition`; without `--unpartition` it is priced as it stands");
 }
 
 #[test]
@@ -140,31 +161,70 @@ fn zeros_that_a_loop_fills_with_tiles_are_split_like_them() {
           ROOT c = pred[] compare(i, n), direction=LT }
         ENTRY e {
           x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+          g = f32[8] all-gather(x), dimensions={0}, channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true
           zero = f32[] constant(0)
           z = f32[3,4] broadcast(zero), dimensions={}
           i = s32[] constant(0)
           t = (s32[], f32[3,4], f32[4]) tuple(i, z, x)
           w = (s32[], f32[3,4], f32[4]) while(t), condition=cond, body=body
           ROOT s = f32[3,4] get-tuple-element(w), index=1 }";
-    assert_snapshot!(check("unpartition", text), @"");
+    assert_snapshot!(check("unpartition", text), @"
+    HloModule m
+
+    body {
+      p = (s32[], f32[3,8], f32[8]) parameter(0)
+      p.get-tuple-element = s32[] get-tuple-element(p), index=0
+      p.get-tuple-element1 = f32[3,8] get-tuple-element(p), index=1
+      p.get-tuple-element2 = f32[8] get-tuple-element(p), index=2
+      one = s32[] constant(1)
+      j = s32[] add(p.get-tuple-element, one)
+      zero = s32[] constant(0)
+      u.reshape = f32[1,8] reshape(p.get-tuple-element2)
+      u = f32[3,8] dynamic-update-slice(p.get-tuple-element1, u.reshape, p.get-tuple-element, zero)
+      ROOT t = (s32[], f32[3,8], f32[8]) tuple(j, u, p.get-tuple-element2)
+    }
+
+    cond {
+      p = (s32[], f32[3,8], f32[8]) parameter(0)
+      p.get-tuple-element = s32[] get-tuple-element(p), index=0
+      n = s32[] constant(3)
+      ROOT c = pred[] compare(p.get-tuple-element, n), direction=LT
+    }
+
+    ENTRY e {
+      x = f32[8] parameter(0)
+      zero = f32[] constant(0)
+      i = s32[] constant(0)
+      w.broadcast = f32[3,8] broadcast(zero), dimensions={}
+      w.tuple = (s32[], f32[3,8], f32[8]) tuple(i, w.broadcast, x)
+      w.while = (s32[], f32[3,8], f32[8]) while(w.tuple), condition=cond, body=body
+      ROOT w.get-tuple-element1 = f32[3,8] get-tuple-element(w.while), index=1
+    }
+    ");
 }
 
 #[test]
 fn what_cannot_be_folded_is_named() {
     let shift = "x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
         ROOT y = f32[8] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{1,2},{2,3}}";
-    assert_snapshot!(recovered(shift), @"");
+    assert_snapshot!(recovered(shift), @"error: the whole program is not recovered: 1 instruction cannot be folded; `y` sends to some devices only, as a halo or a shift does; in pass `unpartition`; without `--unpartition` it is priced as it stands");
     let twice = format!(
         "x = f32[8] parameter(0), sharding={{replicated}}
         r = f32[8] all-reduce(x), to_apply=add, {PAIRS}
         ROOT y = f32[8] negate(r)"
     );
-    assert_snapshot!(recovered(&twice), @"");
-    let diagonal = "x = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}
-        ROOT y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}";
-    assert_snapshot!(recovered(diagonal), @"");
-    let unsummed = "x = f32[8,2] parameter(0), sharding={devices=[1,4]<=[4]}
-        ROOT y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}, metadata={op_name=\"a\"}";
-    assert_snapshot!(recovered(unsummed), @"");
-    assert_snapshot!(recovered("x = f32[8] parameter(0), sharding={replicated} ROOT p = u32[] partition-id()"), @"");
+    assert_snapshot!(recovered(&twice), @"error: the whole program is not recovered: 1 instruction cannot be folded; `r` adds up what each of its devices has already; in pass `unpartition`; without `--unpartition` it is priced as it stands");
+    let diagonal = format!(
+        "x = f32[8,2] parameter(0), sharding={{devices=[4,1]<=[4]}}
+        g = f32[32,2] all-gather(x), dimensions={{0}}, {ALL}
+        ROOT y = f32[8,8] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}"
+    );
+    assert_snapshot!(recovered(&diagonal), @"error: the whole program is not recovered: 1 instruction cannot be folded; `y` is made of tiles of two dimensions on the same devices: the others are missing; in pass `unpartition`; without `--unpartition` it is priced as it stands");
+    let unsummed = format!(
+        "x = f32[8,2] parameter(0), sharding={{devices=[1,4]<=[4]}}
+        g = f32[8,8] all-gather(x), dimensions={{1}}, {ALL}
+        ROOT y = f32[8,8] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}"
+    );
+    assert_snapshot!(recovered(&unsummed), @"error: the whole program is not recovered: 1 instruction cannot be folded; `y` result 0 is one device's share of a sum that nothing adds up; in pass `unpartition`; without `--unpartition` it is priced as it stands");
+    assert_snapshot!(recovered("x = f32[8] parameter(0), sharding={replicated} ROOT p = u32[] partition-id()"), @"error: the whole program is not recovered: 1 instruction cannot be folded; `p` reads `p`, which differs from device to device; in pass `unpartition`; without `--unpartition` it is priced as it stands");
 }

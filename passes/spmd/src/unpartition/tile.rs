@@ -4,9 +4,9 @@
 //! whole f32[16,64] over x=2, y=4     one device: f32[8,16]     [x 8, y 16]: two dimensions of two parts each
 //! ```
 //!
-//! A part is whole on every device, or numbered by an axis, of which each device has one element. A device may
-//! see parts in another order than the whole array has them: reshapes, transposes and exchanges between devices
-//! change how it sees them, and nothing else.
+//! A part is whole on every device, or numbered by an axis, of which each device has one element. A device
+//! may see parts in another order than the whole array has them: reshapes, transposes and exchanges between
+//! devices change how it sees them, and nothing else.
 
 use phzc_ir::{CompId, InstrId, Reducer};
 use std::collections::BTreeMap;
@@ -193,7 +193,8 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// An array whose device's dimensions are made of these parts in the order in which the whole one has them.
+    /// An array whose device's dimensions are made of these parts in the order in which the whole one has
+    /// them.
     pub fn new(base: InstrId, dims: &[Dim]) -> Tile {
         let mut tile =
             Tile { base, order: Vec::new(), dims: Vec::new(), parts: Vec::new(), partial: BTreeMap::new() };

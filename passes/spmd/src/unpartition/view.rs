@@ -1,5 +1,5 @@
-//! What changes how a device sees a whole array, and not the array: reshapes, transposes, repetition, and tiles
-//! that come, go and change places.
+//! What changes how a device sees a whole array, and not the array: reshapes, transposes, repetition, and
+//! tiles that come, go and change places.
 
 use super::axes::Axes;
 use super::tile::{Dim, Kind, Part, Tile};

@@ -5,8 +5,8 @@ use super::*;
 const WHOLE: &str = "sharding={replicated}";
 const DOT: &str = "lhs_batch_dims={0}, rhs_batch_dims={0}";
 
-/// Kernel, bytes between memory and cores, `+` for memory of its own, and what is copied out of the kernel, of
-/// each instruction of a plan on two devices: text, phase and note.
+/// Kernel, bytes between memory and cores, `+` for memory of its own, and what is copied out of the kernel,
+/// of each instruction of a plan on two devices: text, phase and note.
 fn kernels(lines: &[(String, &str, &str)]) -> Vec<String> {
     let line = |(text, phase, note): &(String, &str, &str)| {
         let whole = if text.contains("sharding=") { String::new() } else { format!(", {WHOLE}") };
@@ -131,5 +131,5 @@ fn what_is_moved_inside_is_copied_out_and_what_is_sliced_inside_is_not() {
 #[test]
 fn a_note_that_cannot_be_read_is_a_problem() {
     let text = "ENTRY e { ROOT x = f32[2] parameter(0), frontend_attributes={phzc.attention=\"0:abc\"} }";
-    assert_eq!(facts("", text), "`x` is in attention `0:abc`: say `3`, or `3:qkd` of a product");
+    assert_eq!(facts(XY, text), "`x` is in attention `0:abc`: say `3`, or `3:qkd` of a product");
 }

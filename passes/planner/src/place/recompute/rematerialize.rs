@@ -5,7 +5,7 @@
 //! reading.
 
 use super::Point;
-use super::rewrite::{Marks, rewrite};
+use crate::recomputation::{Marks, rewrite};
 use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module};
 use phzc_plan::derive::{Facts, derive, planned_comps, with_callees};
