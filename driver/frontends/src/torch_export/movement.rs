@@ -312,6 +312,32 @@ pub(super) fn pixel_shuffle(cx: &mut Cx) -> Result<InstrId> {
     cx.onnx("DepthToSpace", &[x.into()], attributes)
 }
 
+/// `upsample_nearest1d` to `3d`, to whole multiples of the sizes: every element is repeated.
+pub(super) fn upsample_nearest(cx: &mut Cx) -> Result<InstrId> {
+    let (x, scales) = (cx.tensor("input")?, cx.floats("scale_factors"));
+    let n = if scales.is_empty() { cx.list("output_size")?.len() } else { scales.len() };
+    let own = cx.b.dims(x);
+    let Some(first) = own.len().checked_sub(n) else {
+        return Err(Diagnostic::error("its rank is too small"));
+    };
+    let scaled = |(size, scale): (&i64, &f64)| (*size as f64 * scale).floor() as i64;
+    let sizes: Vec<i64> = match scales.is_empty() {
+        true => cx.list("output_size")?,
+        false => own[first..].iter().zip(&scales).map(scaled).collect(),
+    };
+    let (mut apart, mut repeated) = (own[..first].to_vec(), own[..first].to_vec());
+    for (&from, &to) in own[first..].iter().zip(&sizes) {
+        if from <= 0 || to < from || to % from != 0 {
+            return Err(Diagnostic::error(format!("size {to} is no multiple of {from}")));
+        }
+        apart.extend([from, 1]);
+        repeated.extend([from, to / from]);
+    }
+    let x = cx.plain().reshape(x, &apart)?;
+    let x = cx.plain().broadcast_to(x, &repeated)?;
+    cx.plain().reshape(x, &[&own[..first], &sizes].concat())
+}
+
 /// `tril` and `triu`: zero on one side of a diagonal.
 pub(super) fn triangle(cx: &mut Cx, is_upper: bool) -> Result<InstrId> {
     let (x, diagonal) = (cx.tensor("self")?, cx.int("diagonal", 0)?);

@@ -138,6 +138,14 @@ impl Cx<'_> {
         Ok(self.number(name)?.unwrap_or(default))
     }
 
+    /// A list of numbers; empty if it is not given.
+    pub fn floats(&self, name: &str) -> Vec<f64> {
+        match self.arg(name) {
+            Some(Argument::AsFloats(all)) => all.iter().map(|number| number.0).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// A truth value, or what it is if it is not given.
     pub fn flag(&self, name: &str, default: bool) -> bool {
         match self.arg(name) {
