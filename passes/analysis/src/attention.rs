@@ -172,7 +172,7 @@ fn between(comp: &Computation, flow: &Flow, members: &[Member], phases: &[Phase]
         let first = own.next()?;
         // Per instruction that is made of members: the first on the way.
         let mut outside: BTreeMap<InstrId, InstrId> = BTreeMap::new();
-        for id in (first.index()..=own.last()?.index()).map(InstrId::new) {
+        for id in (first.index()..=own.next_back()?.index()).map(InstrId::new) {
             let operands = &comp.instr(id).operands;
             let from = operands.iter().find_map(|operand| outside.get(operand).copied());
             let is_made = || operands.iter().any(|&operand| is_here(operand));

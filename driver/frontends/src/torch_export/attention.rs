@@ -41,7 +41,7 @@ fn groups(cx: &Cx, [q, k, v]: [InstrId; 3]) -> Result<(i64, String)> {
     let wrong = || Diagnostic::error("the sizes of query, key and value do not fit");
     let [q, k, v] = [q, k, v].map(|x| (cx.b.dims(x), cx.b.dtype(x)));
     let rank = q.0.len();
-    if rank < 2 || rank > 8 || k.0.len() != rank || v.0.len() != rank || k.1 != q.1 || v.1 != q.1 {
+    if !(2..=8).contains(&rank) || k.0.len() != rank || v.0.len() != rank || k.1 != q.1 || v.1 != q.1 {
         return Err(wrong());
     }
     let heads = rank.checked_sub(3);

@@ -82,7 +82,7 @@ const OPERATORS: &[(&str, Lowering)] = &[
     ("_operator.add", Size(|all| of_two(all, |a, b| a.checked_add(b)))),
     ("_operator.and_", Nothing),
     ("_operator.eq", Nothing),
-    ("_operator.floordiv", Size(|all| of_two(all, |a, b| floor_divided(a, b)))),
+    ("_operator.floordiv", Size(|all| of_two(all, floor_divided))),
     ("_operator.ge", Nothing),
     ("_operator.gt", Nothing),
     ("_operator.le", Nothing),

@@ -7,10 +7,10 @@ use phzc_ir::{Attr, InstrId, Key, Opcode, Value};
 
 /// The file and the line of the model's source that made a node.
 pub(super) fn place(node: &Node) -> Option<(&str, u64)> {
-    let frames = node.metadata.get("stack_trace")?.lines().filter_map(frame);
+    let mut frames = node.metadata.get("stack_trace")?.lines().filter_map(frame);
     // The innermost of the model's own; PyTorch's modules call its functions.
     let is_own = |(file, _): &(&str, u64)| !file.contains("/torch/") && !file.starts_with('<');
-    frames.clone().filter(is_own).last().or_else(|| frames.last())
+    frames.clone().rfind(is_own).or_else(|| frames.next_back())
 }
 
 /// `File "model.py", line 12, in forward`.

@@ -140,7 +140,8 @@ impl LowerBounds {
         let (of_meshes, work) = problem.work(n_groups, n_microbatches);
         it.secs = of_meshes.iter().copied().fold(f64::INFINITY, f64::min).max(it.secs);
         it.from = From::Work(of_meshes);
-        let has_more = |it: &&mut Bound| it.n_groups == n_groups && it.n_microbatches % n_microbatches == 0;
+        let has_more =
+            |it: &&mut Bound| it.n_groups == n_groups && it.n_microbatches.is_multiple_of(n_microbatches);
         for it in self.known.iter_mut().filter(has_more) {
             it.secs = it.secs.max(problem.with_bubbles(n_groups, it.n_microbatches, &work));
         }

@@ -70,7 +70,7 @@ impl<'a> Walk<'_, 'a> {
         let leaves = self.leaves(view.instr.operands[0])?;
         let lie: Signature =
             leaves.iter().map(|tile| tile.all().into_iter().map(settled).collect()).collect();
-        let mut val = self.run(view, &[leaves.clone()], &[&lie], &lie)?;
+        let mut val = self.run(view, std::slice::from_ref(&leaves), &[&lie], &lie)?;
         restore(&mut val, &mut leaves.iter());
         Ok(val)
     }

@@ -71,14 +71,12 @@ fn what_the_text_does_not_say_follows_from_readers() {
 
 #[test]
 fn an_exchange_is_no_change_of_the_whole_array() {
-    let text = format!(
-        "x = f32[2,16] parameter(0), sharding={{devices=[4,1]<=[4]}}
+    let text = "x = f32[2,16] parameter(0), sharding={devices=[4,1]<=[4]}
         r = f32[2,4,4] reshape(x)
-        a = f32[2,4,4] all-to-all(r), dimensions={{1}}, channel_id=1, replica_groups={{{{0,1,2,3}}}}
-        t = f32[4,2,4] transpose(a), dimensions={{1,0,2}}
-        ROOT y = f32[8,4] reshape(t)"
-    );
-    assert_snapshot!(recovered(&text), @"ROOT x = f32[8,16] parameter(0)");
+        a = f32[2,4,4] all-to-all(r), dimensions={1}, channel_id=1, replica_groups={{0,1,2,3}}
+        t = f32[4,2,4] transpose(a), dimensions={1,0,2}
+        ROOT y = f32[8,4] reshape(t)";
+    assert_snapshot!(recovered(text), @"ROOT x = f32[8,16] parameter(0)");
 }
 
 #[test]

@@ -128,7 +128,7 @@ pub fn merge(a: &[Part], b: &[Part]) -> Result<Dim, Clash> {
         let next = match (left.head, right.head) {
             (None, None) => return Ok(made),
             (Some(x), Some(y)) if x.axis().is_some() && x == y => {
-                (left.take(1), right.take(1));
+                take(&mut left, &mut right, 1);
                 x
             }
             (Some(x), _) if x.axis().is_some() && right.stretches() => {
@@ -147,7 +147,7 @@ pub fn merge(a: &[Part], b: &[Part]) -> Result<Dim, Clash> {
                 let is_halved = x.size != y.size;
                 let one = if x.is_free() { y } else { x };
                 let one = if let (Kind::Open(_), Kind::Whole) = (one.kind, y.kind) { y } else { one };
-                (left.take(low), right.take(low));
+                take(&mut left, &mut right, low);
                 if is_halved { one.halved(low) } else { one }
             }
             // Only one element is left of what the other still has.
@@ -163,6 +163,11 @@ pub fn merge(a: &[Part], b: &[Part]) -> Result<Dim, Clash> {
         };
         made.push(next);
     }
+}
+
+fn take(left: &mut Rest, right: &mut Rest, size: i64) {
+    left.take(size);
+    right.take(size);
 }
 
 /// Which of two dimensions would have to be split like the other.
