@@ -7,7 +7,7 @@
 //! d = f32[8,64] dot(x, g), …
 //! ```
 //!
-//! Every value of a device is read as a part of a whole array ([`tile`]): the text says it of parameters,
+//! Every value of a device is read as a part of a whole array (`tile.rs`): the text says it of parameters,
 //! factor rules carry it on. Collectives and slices that start where a device's tile does then change how a
 //! device sees a whole array, and are left out; ops are written on whole arrays, with the sizes of these. By
 //! induction over the program each device's value is the tile, or the summand, that it is said to be: nothing
