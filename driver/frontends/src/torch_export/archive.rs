@@ -70,11 +70,7 @@ impl Archive {
     fn json<T: DeserializeOwned>(&mut self, name: &str) -> Result<T> {
         let bytes = self.bytes(name, files::MAX_TEXT_BYTES)?;
         let text = files::text(bytes, &format!("`{name}`"), files::MAX_TEXT_BYTES)?;
-        // Python's words for these numbers, which older versions write, are no JSON.
-        let text = ["-Infinity", "Infinity", "NaN"]
-            .iter()
-            .fold(text, |text, word| text.replace(&format!(": {word}"), &format!(": \"{word}\"")));
-        serde_json::from_str(&text).map_err(|error| damaged(&format!("`{name}`: {error}")))
+        serde_json::from_str(&quoted(&text)).map_err(|error| damaged(&format!("`{name}`: {error}")))
     }
 
     fn bytes(&mut self, name: &str, limit: u64) -> Result<Vec<u8>> {
@@ -153,6 +149,25 @@ fn gathered(storage: &[u8], size: usize, dims: &[i64], strides: &[i64], offset: 
         bytes.extend_from_slice(storage.get(start..start.checked_add(size)?)?);
     }
     Some(bytes)
+}
+
+/// Python's words for numbers that are not finite, which older versions write and JSON has not, as strings.
+fn quoted(text: &str) -> String {
+    let (mut made, mut is_string) = (String::with_capacity(text.len()), false);
+    for (at, part) in text.split('"').enumerate() {
+        made.push_str(if at > 0 { "\"" } else { "" });
+        if is_string {
+            made.push_str(part);
+            // The quote behind an escape is the string's own.
+            is_string = part.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+            continue;
+        }
+        let words = ["-Infinity", "Infinity", "NaN"];
+        let quote = |part: String, word: &&str| part.replace(&format!(": {word}"), &format!(": \"{word}\""));
+        made.push_str(&words.iter().fold(part.to_owned(), quote));
+        is_string = true;
+    }
+    made
 }
 
 fn damaged(what: &str) -> Diagnostic {

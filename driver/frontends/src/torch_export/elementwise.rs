@@ -26,6 +26,28 @@ pub(super) fn activation(cx: &mut Cx, op: &str, arguments: &[(&str, &str, f64)])
     named(cx, op, attributes)
 }
 
+/// `elu`: scale · (x above 0, else α (exp(x · input_scale) - 1)), so SELU too.
+pub(super) fn elu(cx: &mut Cx) -> Result<InstrId> {
+    let (alpha, scale) = (cx.float("alpha", 1.0)?, cx.float("scale", 1.0)?);
+    let input_scale = cx.float("input_scale", 1.0)?;
+    let x = cx.like_out("self")?;
+    let scaled = if input_scale == 1.0 { x } else { cx.b.scale(x, input_scale) };
+    let low = cx.op(Opcode::ExponentialMinusOne, &[scaled])?;
+    let low = if alpha == 1.0 { low } else { cx.b.scale(low, alpha) };
+    let zero = cx.b.full_like(x, 0.0);
+    let is_high = cx.b.compare(x, zero, "GT");
+    let made = cx.op(Opcode::Select, &[is_high, x, low])?;
+    Ok(if scale == 1.0 { made } else { cx.b.scale(made, scale) })
+}
+
+/// `round`, to whole numbers.
+pub(super) fn round(cx: &mut Cx) -> Result<InstrId> {
+    match cx.int("decimals", 0)? {
+        0 => map(cx, Opcode::RoundNearestEven),
+        n => Err(Diagnostic::error(format!("rounding to {n} decimals is not read, only to whole numbers"))),
+    }
+}
+
 /// Two operands, broadcast, in the type of the result.
 pub(super) fn combine(cx: &mut Cx, op: Opcode) -> Result<InstrId> {
     let dtype = cx.out()?;

@@ -8,7 +8,7 @@ use crate::shard::control::asked_mesh;
 use crate::shard::model::Input;
 use crate::shard::{Least, block_floors, least_secs, meshes};
 use phzc_cost::{Cluster, Schedule};
-use phzc_ir::Mesh;
+use phzc_ir::{Mesh, notes};
 use rayon::prelude::*;
 
 /// What is known of the least seconds of every number of device groups and microbatches. Most is known of
@@ -84,7 +84,7 @@ impl LowerBounds {
     /// What all plans that beat one take at least; of one group what `shard` noted, if the plan is of its
     /// kind.
     fn least(&mut self, problem: &Problem, best: &Placement) -> f64 {
-        let is_noted = self.has_one && best.is_plain();
+        let is_noted = self.has_one && best.is_plain() && problem.more_take_no_less();
         let secs = self.raise(problem, self.has_one && !is_noted, best.time_secs);
         if is_noted { secs.min(problem.noted_bound().lower_bound_secs) } else { secs }
     }
@@ -140,6 +140,9 @@ impl LowerBounds {
         let (of_meshes, work) = problem.work(n_groups, n_microbatches);
         it.secs = of_meshes.iter().copied().fold(f64::INFINITY, f64::min).max(it.secs);
         it.from = From::Work(of_meshes);
+        if !problem.more_take_no_less() {
+            return;
+        }
         let has_more =
             |it: &&mut Bound| it.n_groups == n_groups && it.n_microbatches.is_multiple_of(n_microbatches);
         for it in self.known.iter_mut().filter(has_more) {
@@ -149,9 +152,16 @@ impl LowerBounds {
 }
 
 impl Problem<'_> {
-    /// Nothing is known of these yet. One group takes no less in more microbatches.
+    /// Whether more microbatches take no less work. A kernel of fused attention may take less for half of a
+    /// batch: of its last wave of blocks fewer cores wait (`cost/src/attention.rs`).
+    fn more_take_no_less(&self) -> bool {
+        !self.sharded.comps.iter().flat_map(|comp| &comp.instrs).any(|it| it.note(notes::ATTENTION).is_some())
+    }
+
+    /// Nothing is known of these yet.
     fn unknown(&self, n_groups: usize) -> Vec<Bound> {
-        let counts = if n_groups == 1 { &self.counts[..1] } else { &self.counts[..] };
+        let is_one_enough = n_groups == 1 && self.more_take_no_less();
+        let counts = if is_one_enough { &self.counts[..1] } else { &self.counts[..] };
         let unknown =
             |&n_microbatches: &usize| Bound { n_groups, n_microbatches, secs: 0.0, from: From::Fewer };
         counts.iter().map(unknown).collect()

@@ -50,6 +50,9 @@ impl<'a> Walk<'_, 'a> {
         let predicate = self.tile(view, 0)?;
         let operands: Vec<Vec<Tile>> =
             view.instr.operands[1..].iter().map(|&id| self.leaves(id)).collect::<Result<_, _>>()?;
+        if let Some(why) = std::iter::once(&predicate).chain(operands.iter().flatten()).find_map(unsummed) {
+            return Err(Stop::Cause(format!("reads what {why}")));
+        }
         let lie: Vec<Signature> = operands
             .iter()
             .map(|leaves| leaves.iter().map(|tile| tile.all().into_iter().map(settled).collect()).collect())

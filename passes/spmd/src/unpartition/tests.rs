@@ -137,7 +137,11 @@ fn counting_from_the_device_s_tile_is_counting_through() {
         b = s32[4] broadcast(m), dimensions={}
         j = s32[4] add(i, b)
         ROOT s = s32[4] multiply(x, j)";
-    assert_snapshot!(recovered(text), @"error: the whole program is not recovered: 1 instruction cannot be folded; `s` reads `j`, which differs from device to device; in pass `unpartition`; without `--unpartition` it is priced as it stands");
+    assert_snapshot!(recovered(text), @"
+    x = s32[16] parameter(0)
+    j = s32[16] iota(), iota_dimension=0
+    ROOT s = s32[16] multiply(x, j)
+    ");
 }
 
 #[test]
@@ -225,4 +229,20 @@ fn what_cannot_be_folded_is_named() {
     );
     assert_snapshot!(recovered(&unsummed), @"error: the whole program is not recovered: 1 instruction cannot be folded; `y` result 0 is one device's share of a sum that nothing adds up; in pass `unpartition`; without `--unpartition` it is priced as it stands");
     assert_snapshot!(recovered("x = f32[8] parameter(0), sharding={replicated} ROOT p = u32[] partition-id()"), @"error: the whole program is not recovered: 1 instruction cannot be folded; `p` reads `p`, which differs from device to device; in pass `unpartition`; without `--unpartition` it is priced as it stands");
+}
+
+#[test]
+fn branches_do_not_read_shares_of_sums() {
+    let branches = "f { p = f32[8] parameter(0) ROOT e = f32[8] exponential(p) }
+        g { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }";
+    let text = format!(
+        "{HEAD}{branches} ENTRY e {{
+        x = f32[8,2] parameter(0), sharding={{devices=[1,4]<=[4]}}
+        zero = f32[] constant(0)
+        s = f32[8] reduce(x, zero), dimensions={{1}}, to_apply=add
+        i = s32[] parameter(1), sharding={{replicated}}
+        c = f32[8] conditional(i, s, s), branch_computations={{f, g}}
+        ROOT r = f32[8] all-reduce(c), to_apply=add, {ALL} }}"
+    );
+    assert_snapshot!(check("unpartition", &text), @"error: the whole program is not recovered: 1 instruction cannot be folded; `c` reads what is one device's share of a sum that nothing adds up; in pass `unpartition`; without `--unpartition` it is priced as it stands");
 }

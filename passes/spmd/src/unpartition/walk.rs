@@ -151,12 +151,9 @@ impl<'a> Walk<'_, 'a> {
     fn instr(&mut self, id: InstrId) -> Result<Val, Stop> {
         if let Some(known) = &self.known[id.index()] {
             let is_one = |own: &Vec<i64>| own.iter().all(|element| *element == own[0]);
-            let is_one = known.iter().all(|own| !own.is_empty() && is_one(own));
-            return Ok(if is_one {
-                Val::Device(known.iter().map(|own| own[0]).collect())
-            } else {
-                Val::Lost
-            });
+            if known.iter().all(|own| !own.is_empty() && is_one(own)) {
+                return Ok(Val::Device(known.iter().map(|own| own[0]).collect()));
+            }
         }
         let view = View::new(self.program.local, self.comp, id);
         match view.instr.op {
