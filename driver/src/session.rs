@@ -17,7 +17,7 @@ use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
 use phzc_passes::pass::Interrupt;
 use phzc_passes::report::Plan;
-use phzc_passes::{Context, Done, Pipeline, estimate, report};
+use phzc_passes::{Context, Done, Pipeline, estimate, report, unpartition};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -74,7 +74,8 @@ fn compile(
     let mut cx = Context { progress, interrupt, explain, wants_artifacts, ..Context::new(&cluster) };
     cx.warnings.extend(cluster::changed(&module, &cluster, pipeline)?);
     let original = given::is_possible(&module, pipeline).then(|| module.clone());
-    let before = args.unpartition.then(|| as_it_was(&module, &cluster));
+    let is_recovered = pipeline.steps.iter().any(|step| step.pass.name == unpartition::PASS.name);
+    let before = (is_recovered && partitioned(&module).is_some()).then(|| as_it_was(&module, &cluster));
     let ran = run_passes(&mut module, pipeline, &mut cx, dumps.as_ref(), io);
     (io.progress)("");
     let warnings = render(Some(source), &cx.warnings, io.color);

@@ -33,7 +33,7 @@ use archive::Archive;
 use phzc_ir::{Diagnostic, Result};
 use std::path::Path;
 
-/// The major versions of the schema that are read: PyTorch 2.4 and later.
+/// The major versions of the schema that are read: PyTorch 2.5 and later.
 const SCHEMAS: std::ops::RangeInclusive<i64> = 7..=8;
 
 /// Whether a file is one: it is a zip archive.

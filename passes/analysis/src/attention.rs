@@ -110,14 +110,19 @@ fn readers(comp: &Computation) -> Vec<Vec<InstrId>> {
 fn is_attention(module: &Module, comp: CompId, flow: &Flow) -> bool {
     let is_sum = |(&id, node): (&InstrId, &Node)| {
         let is_row = node.is_late && node.axes.is_some() && !node.is_scores();
-        is_row && module.comp(comp).instr(id).op == Opcode::Reduce && adds(&View::new(module, comp, id))
+        is_row && adds_scores(&View::new(module, comp, id), flow)
     };
     let is_product = |node: &Node| node.is_late && node.loops.is_some() && node.axes.is_none();
     flow.nodes.iter().any(is_sum) && flow.nodes.values().any(is_product)
 }
 
-/// Whether an instruction adds values up.
-fn adds(view: &View) -> bool {
+/// Whether an instruction adds scores up.
+fn adds_scores(view: &View, flow: &Flow) -> bool {
+    if view.instr.op != Opcode::Reduce
+        || !flow.nodes.get(&view.instr.operands[0]).is_some_and(Node::is_scores)
+    {
+        return false;
+    }
     let rule = (view.instr.op.def().rule)(view);
     rule.factors.iter().any(|it| it.kind == FactorKind::Reduce(Reducer::Add))
 }

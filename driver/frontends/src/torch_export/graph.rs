@@ -17,6 +17,13 @@ use std::collections::BTreeMap;
 /// Larger constants are parameters.
 const MAX_KNOWN: i64 = 1024;
 
+/// Whose an array is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Owner {
+    Caller,
+    Model,
+}
+
 struct Converter<'a> {
     b: Builder,
     scope: Scope,
@@ -25,8 +32,8 @@ struct Converter<'a> {
     metas: &'a BTreeMap<String, TensorMeta>,
     /// Names of instructions that are taken.
     taken: IndexSet<String>,
-    /// The parameters of the model by its own names, for those that a step changes.
-    params: IndexMap<&'a str, InstrId>,
+    /// Inputs and the model's own arrays, which may have the same names, for those that a step changes.
+    params: IndexMap<(Owner, &'a str), InstrId>,
     /// Of the last parameters: those of the model.
     weights: Vec<&'a str>,
 }
@@ -75,7 +82,7 @@ impl<'a> Converter<'a> {
             match arg {
                 Argument::AsTensor(Named { name }) => {
                     let id = self.parameter(name, name).map_err(|error| of_input(name, error))?;
-                    self.params.insert(name, id);
+                    self.params.insert((Owner::Caller, name), id);
                     self.scope.values.insert(name.clone(), Value::Made(id));
                 }
                 Argument::AsSymInt(_) => {
@@ -92,12 +99,12 @@ impl<'a> Converter<'a> {
     /// The model's own arrays: parameters of the program, and constants where they are few numbers that a
     /// step does not change.
     fn arrays(&mut self, signature: &'a Signature, archive: &mut Archive) -> Result<()> {
-        let changed: IndexSet<&str> = signature.output_specs.iter().filter_map(changed).collect();
+        let changed: IndexSet<(Owner, &str)> = signature.output_specs.iter().filter_map(changed).collect();
         for spec in &signature.input_specs {
             let (arg, name, may_be_known) = match spec {
                 InputSpec::Parameter { arg, parameter_name } => (arg, parameter_name, false),
                 InputSpec::Buffer { arg, buffer_name } => {
-                    (arg, buffer_name, !changed.contains(&**buffer_name))
+                    (arg, buffer_name, !changed.contains(&(Owner::Model, &**buffer_name)))
                 }
                 InputSpec::TensorConstant { arg, tensor_constant_name } => (arg, tensor_constant_name, true),
                 InputSpec::CustomObj { custom_obj_name } => {
@@ -107,14 +114,14 @@ impl<'a> Converter<'a> {
                 }
                 _ => continue,
             };
-            if !self.scope.read.contains(&arg.name) && !changed.contains(&**name) {
+            if !self.scope.read.contains(&arg.name) && !changed.contains(&(Owner::Model, &**name)) {
                 continue;
             }
             let value = match may_be_known && archive.has(name) && self.is_small(&arg.name)? {
                 true => Value::Known(archive.array(name)?),
                 false => {
                     let id = self.parameter(&arg.name, name).map_err(|error| of_input(name, error))?;
-                    self.params.insert(name, id);
+                    self.params.insert((Owner::Model, name), id);
                     self.weights.push(name);
                     Value::Made(id)
                 }
@@ -295,7 +302,7 @@ impl<'a> Converter<'a> {
             let Some(value) = self.scope.values.get(name).cloned() else {
                 return Err(Diagnostic::error(format!("nothing makes the result `{name}`")));
             };
-            if let Some(param) = changed(spec).and_then(|name| self.params.get(name)) {
+            if let Some(param) = changed(spec).and_then(|of| self.params.get(&of)) {
                 aliases.push((ids.len(), param.index()));
             }
             ids.push(value.made(&mut self.b));
@@ -307,12 +314,12 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The name of the input or array whose next value an output is.
-fn changed(spec: &OutputSpec) -> Option<&str> {
+/// The input or array whose next value an output is.
+fn changed(spec: &OutputSpec) -> Option<(Owner, &str)> {
     match spec {
         OutputSpec::BufferMutation { buffer_name: name, .. }
-        | OutputSpec::ParameterMutation { parameter_name: name, .. }
-        | OutputSpec::UserInputMutation { user_input_name: name, .. } => Some(name),
+        | OutputSpec::ParameterMutation { parameter_name: name, .. } => Some((Owner::Model, name)),
+        OutputSpec::UserInputMutation { user_input_name: name, .. } => Some((Owner::Caller, name)),
         _ => None,
     }
 }

@@ -127,13 +127,14 @@ fn is_new(dims: &[i64], dim: usize) -> bool {
     !dims.contains(&(dim as i64))
 }
 
-/// Axes of a reduction over all keys and nothing else.
+/// Axes of a reduction over all keys and nothing else, or of a row over dimensions of one element, as JAX
+/// writes the gradient of a row that is repeated.
 fn summed(instr: &Instr, axes: &Axes) -> Option<Axes> {
     let is_summed = |dim: usize| instr.ints(Key::Dimensions).contains(&(dim as i64));
     let (summed, kept): (Vec<_>, Vec<_>) = axes.iter().enumerate().partition(|(dim, _)| is_summed(*dim));
     let is_over_keys = summed.iter().all(|(_, axis)| matches!(axis, Axis::Key | Axis::One));
     let found: Axes = kept.into_iter().map(|(_, axis)| *axis).collect();
-    (is_over_keys && has_keys(axes) && !has_keys(&found)).then_some(found)
+    (is_over_keys && !has_keys(&found)).then_some(found)
 }
 
 /// The dimensions of one operand of a dot: batches, sums and the others.

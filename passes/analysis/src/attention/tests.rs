@@ -265,3 +265,17 @@ fn other_products_around_exponentials_are_none() {
     let text = format!("{HEADS}{}", SOFTMAX.replace("(x, ", "(s, ").replace("p = ", "ROOT p = "));
     assert_eq!(check(&text), "");
 }
+
+#[test]
+fn rows_that_are_summed_over_one_element_are_rows() {
+    // As JAX writes a gradient of the softmax's sum: with keys in a dimension of size 1, then without.
+    let text = format!("{HEADS}{}{OUTPUT}", SOFTMAX.replace("(x, ", "(s, ")).replace(
+        "\n  zb = f32[2,4,6,10] broadcast(z), dimensions={0,1,2}",
+        "
+  z1 = f32[2,4,6,1] reshape(z)
+  n1 = f32[2,4,6,1] negate(z1)
+  n = f32[2,4,6] reduce(n1, zero), dimensions={3}, to_apply=sum
+  zb = f32[2,4,6,10] broadcast(n), dimensions={0,1,2}",
+    );
+    assert_eq!(check(&text), "s:qkd m mb d e z z1 n1 n zb p o:qdk");
+}
