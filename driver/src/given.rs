@@ -1,11 +1,12 @@
 //! What the layouts that a program brings, or that pins give, cost: the same search without them.
 
 use phzc_io::units::{percent, secs};
+use phzc_ir::border::has_regions;
 use phzc_ir::{Module, counted, notes};
 use phzc_passes::derive::derive;
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::report::{self, Plan};
-use phzc_passes::{Context, Done, Pipeline, Step, shard, unpartition, unshard};
+use phzc_passes::{Context, Done, Pipeline, Step, fuse, shard, unmap, unpartition, unshard};
 
 /// Names that are listed.
 const MAX_NAMES: usize = 3;
@@ -62,11 +63,25 @@ pub(crate) fn free_secs(mut module: Module, pipeline: &Pipeline, cx: &Context) -
     Some(report::plan_of(&module, &facts, cx.cluster).time_secs)
 }
 
+/// Passes that make the program whole which is planned.
+const RECOVERING: [&str; 2] = [unpartition::PASS.name, unmap::PASS.name];
+
+/// The pipeline, with `unmap` first where a program that is to be planned has regions of one device's part.
+pub fn unmapped(pipeline: &Pipeline, module: &Module) -> Pipeline {
+    let mut steps = pipeline.steps.clone();
+    let has = |name: &str| pipeline.steps.iter().any(|step| step.pass.name == name);
+    let is_planned = has(fuse::PASS.name) || has(shard::PASS.name);
+    if is_planned && !has(unmap::PASS.name) && has_regions(module) {
+        steps.insert(0, Step::new(&unmap::PASS));
+    }
+    Pipeline { steps }
+}
+
 /// The pipeline with nothing given, in the program that is planned: recovered first, if it is partitioned.
 fn without(pipeline: &Pipeline) -> Pipeline {
     let others = pipeline.steps.iter().filter(|step| step.pass.name != unshard::PASS.name);
     let mut steps: Vec<Step> = others.cloned().collect();
-    let at = steps.iter().take_while(|step| step.pass.name == unpartition::PASS.name).count();
+    let at = steps.iter().take_while(|step| RECOVERING.contains(&step.pass.name)).count();
     steps.insert(at, Step::new(&unshard::PASS));
     steps.iter_mut().filter_map(|step| step.options.values.get_mut("pin")).for_each(String::clear);
     Pipeline { steps }

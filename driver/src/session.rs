@@ -65,6 +65,7 @@ fn compile(
     io: &mut Io,
 ) -> Result<Emitted, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
+    let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
     let explain = args.explain.clone();
     let wants_artifacts = dumps.is_some();

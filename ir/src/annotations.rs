@@ -48,8 +48,8 @@ fn is_on_no_mesh(instr: &Instr) -> bool {
     instr.note(SHARDY).is_some_and(|text| text.contains("<@empty_mesh,"))
 }
 
-/// Takes out what restricts no plan: constraints without a mesh or without a specified dimension, and the
-/// marks of a function's results, whose shardings the root has. Says whether there were any.
+/// Takes out what restricts no plan: constraints of scalars, without a mesh or without a specified dimension,
+/// and the marks of a function's results, whose shardings the root has. Says whether there were any.
 pub fn drop_idle(module: &mut Module) -> bool {
     let has_mesh = has_mesh(module);
     let is_idle = |instr: &Instr| {
@@ -59,7 +59,7 @@ pub fn drop_idle(module: &mut Module) -> bool {
         let is_whole = tilings.iter().all(|it| it.kind == TilingKind::Replicated);
         let is_open = is_whole && rank > 0 && (0..rank).all(|dim| open.contains(&dim));
         let is_unknown = tilings.iter().any(|it| it.kind == TilingKind::Unknown);
-        is_constraint(instr) && (is_open || is_unknown || !has_mesh || is_on_no_mesh(instr))
+        is_constraint(instr) && (rank == 0 || is_open || is_unknown || !has_mesh || is_on_no_mesh(instr))
     };
     let mut is_changed = false;
     for comp in &mut module.comps {

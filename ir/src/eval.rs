@@ -14,6 +14,7 @@
 pub(crate) mod batch_norm;
 pub(crate) mod binary;
 mod bits;
+pub(crate) mod border;
 pub(crate) mod collective;
 mod combine;
 pub(crate) mod contract;
@@ -55,6 +56,7 @@ pub use value::{Array, Buf, Data, Element, Sizes, Value};
 
 pub(crate) use machine::{Joint, Machine};
 
+use crate::border as regions;
 use crate::diag::{Diagnostic, Result};
 use crate::dtype::DType;
 use crate::module::{CompId, Module};
@@ -133,7 +135,9 @@ impl Default for Options {
 /// # Errors
 /// As [`eval`].
 pub fn run(module: &Module, inputs: &[Value], options: &Options) -> Result<Value> {
-    let mut results = eval(module, &[inputs.to_vec()], options)?;
+    // What regions of one device's part compute, their devices do together.
+    let n_devices = regions::n_devices(module).filter(|_| regions::has_regions(module)).unwrap_or(1);
+    let mut results = eval(module, &vec![inputs.to_vec(); n_devices], options)?;
     results.pop().ok_or_else(|| Diagnostic::error("the program made nothing"))
 }
 

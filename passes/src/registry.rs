@@ -7,11 +7,12 @@ use phzc_opt::{dce, grad, inline, optimizer, simplify, unroll, unshard};
 use phzc_pass::pass::Pass;
 use phzc_pass::pipeline::{Alias, Pipeline, Registry};
 use phzc_planner::{fuse, place, shard};
-use phzc_spmd::{spmd, unpartition};
+use phzc_spmd::{spmd, unmap, unpartition};
 
 /// Every pass, in the order in which a reader meets them.
 pub static PASSES: &[&Pass] = &[
     &unpartition::PASS,
+    &unmap::PASS,
     &unshard::PASS,
     &dce::PASS,
     &inline::PASS,

@@ -101,9 +101,24 @@ fn whole(arrays: &[&Array], layout: Layout, mesh: &Mesh) -> Result<Array> {
     if arrays.len() as i64 != mesh.n_devices() || arrays.iter().any(|array| array.dims() != first.dims()) {
         return Err(unlike());
     }
+    let starts = (0..arrays.len()).map(|device| corner(layout, first.dims(), device as i64, mesh));
+    let sizes = first.dims().iter().enumerate();
+    let dims: Sizes = sizes.map(|(dim, size)| size * layout.tiles(dim, mesh) as usize).collect();
+    assembled(arrays, starts, &dims)
+}
+
+/// The whole array of these sizes of which every device holds the part that starts there.
+///
+/// # Errors
+/// Devices that should hold the same part hold different ones.
+pub(super) fn assembled(
+    arrays: &[&Array],
+    starts: impl Iterator<Item = Sizes>,
+    dims: &Sizes,
+) -> Result<Array> {
+    let dtype = arrays.first().ok_or_else(unlike)?.dtype();
     let mut parts: Vec<(Sizes, &Array)> = Vec::new();
-    for (device, &array) in arrays.iter().enumerate() {
-        let start = corner(layout, first.dims(), device as i64, mesh);
+    for (device, (&array, start)) in arrays.iter().zip(starts).enumerate() {
         match parts.iter().find(|(other, _)| *other == start) {
             None => parts.push((start, array)),
             Some((_, other)) if same(other, array) => {}
@@ -113,10 +128,8 @@ fn whole(arrays: &[&Array], layout: Layout, mesh: &Mesh) -> Result<Array> {
             }
         }
     }
-    let sizes = first.dims().iter().enumerate();
-    let dims: Sizes = sizes.map(|(dim, size)| size * layout.tiles(dim, mesh) as usize).collect();
-    let data = each!(Data::zeros(first.dtype(), &dims), buf => filled(buf, &parts)?);
-    Ok(Array::exact(first.dtype(), data))
+    let data = each!(Data::zeros(dtype, dims), buf => filled(buf, &parts)?);
+    Ok(Array::exact(dtype, data))
 }
 
 /// Equal elements; NaN equals NaN.

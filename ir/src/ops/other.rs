@@ -6,7 +6,7 @@ use super::maps::{alike, all_replicated, fallback, identity, operand_dims, sourc
 use super::read::{Inferred, array, expect_scalar, like, one_dim, stated};
 use crate::attr::Key;
 use crate::dtype::DType;
-use crate::eval::{control, source};
+use crate::eval::{border, source};
 use crate::fusion::FusionKind;
 use crate::kernels;
 use crate::opcode::{Arity, OpDef};
@@ -38,7 +38,7 @@ pub const IOTA: OpDef =
 pub const CUSTOM_CALL: OpDef =
     OpDef::new(Arity::AtLeast(0), infer_custom_call, rule_custom_call, kernels::work, FusionKind::Opaque)
         .linear_in(linear::marker)
-        .evaluated(control::custom_call);
+        .evaluated_jointly(border::custom_call);
 /// Transfers to and from elsewhere.
 pub const OPAQUE: OpDef = idle(Arity::AtLeast(0), |_| Ok(None), fallback, FusionKind::Opaque);
 /// `outfeed`: makes a token.

@@ -5,4 +5,5 @@ pub mod spmd;
 pub mod stages;
 #[cfg(test)]
 mod testing;
+pub mod unmap;
 pub mod unpartition;

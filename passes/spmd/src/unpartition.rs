@@ -16,6 +16,7 @@
 //! named, and the program stays as it is.
 
 mod axes;
+pub(crate) mod border;
 mod collective;
 mod control;
 mod device;
@@ -30,6 +31,7 @@ mod view;
 mod walk;
 
 use axes::Axes;
+use border::Outside;
 use phzc_ir::device_groups::Devices;
 use phzc_ir::{CompId, Diagnostic, InstrId, Mesh, Module, Result, Span, counted, notes};
 use phzc_opt::{dce, inline};
@@ -86,18 +88,35 @@ fn whole(module: &Module, devices: Devices, mesh: &Mesh) -> Result<Module> {
     let axes = Axes::of(mesh);
     let params = given::parameters(&local, &axes).map_err(refuse)?;
     let results = given::results(&local, &axes, &params).map_err(refuse)?;
-    let (causes, opened) = (Vec::new(), BTreeMap::new());
-    let mut program = Program { local: &local, whole: local.clone(), devices, mesh, axes, causes, opened };
-    let ran = read(&mut program, params, &results);
-    let (causes, mut whole) = (program.causes, program.whole);
-    if !causes.is_empty() || ran.is_err() {
-        return Err(named(&local, &causes));
-    }
+    let help = "without `--unpartition` it is priced as it stands";
+    let folded = folded(&local, (devices, mesh), params, &results, Outside::new());
+    let mut whole =
+        folded.map_err(|causes| named(&local, "the whole program is not recovered", &causes).help(help))?;
     finish(&mut whole);
     let errors = phzc_ir::verify(&whole);
     match errors.into_iter().next() {
         Some(error) => Err(refuse(format!("what was folded is not legal: {error}"))),
         None => Ok(whole),
+    }
+}
+
+/// What cannot be folded, and why.
+pub(crate) type Causes = Vec<(CompId, InstrId, String)>;
+
+/// The program on whole arrays, or what is in the way.
+pub(crate) fn folded(
+    local: &Module,
+    (devices, mesh): (Devices, &Mesh),
+    params: walk::Signature,
+    results: &walk::Wanted,
+    outside: Outside,
+) -> std::result::Result<Module, Causes> {
+    let (causes, opened, axes) = (Vec::new(), BTreeMap::new(), Axes::of(mesh));
+    let mut program = Program { local, whole: local.clone(), devices, mesh, axes, causes, opened, outside };
+    let ran = read(&mut program, params, results);
+    match program.causes.is_empty() && ran.is_ok() {
+        true => Ok(program.whole),
+        false => Err(program.causes),
     }
 }
 
@@ -133,9 +152,9 @@ fn finish(whole: &mut Module) {
 }
 
 /// What is in the way, the first of it one by one, all of it by kind.
-fn named(module: &Module, causes: &[(CompId, InstrId, String)]) -> Diagnostic {
+pub(crate) fn named(module: &Module, what: &str, causes: &Causes) -> Diagnostic {
     let n = counted(causes.len().max(1), "instruction");
-    let mut error = Diagnostic::error(format!("the whole program is not recovered: {n} cannot be folded"));
+    let mut error = Diagnostic::error(format!("{what}: {n} cannot be folded"));
     for (comp, id, why) in causes.iter().take(MAX_SHOWN) {
         let instr = module.comp(*comp).instr(*id);
         let span = Some(instr.span).filter(|span| *span != Span::default());
@@ -149,7 +168,7 @@ fn named(module: &Module, causes: &[(CompId, InstrId, String)]) -> Diagnostic {
     for (kind, times) in kinds {
         error = error.note(None, format!("{times} more: {kind}"));
     }
-    error.help("without `--unpartition` it is priced as it stands")
+    error
 }
 
 /// A cause without the operand that it names.

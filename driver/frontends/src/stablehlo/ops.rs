@@ -8,6 +8,7 @@ mod control;
 mod elementwise;
 mod indexing;
 mod linalg;
+mod manual;
 mod movement;
 mod reduce;
 mod source;
@@ -43,8 +44,6 @@ pub(super) const RETURNS: &[&str] =
 
 const DYNAMIC: &str =
     "shapes that are known at run time only are not read; lower the program for inputs of fixed sizes";
-const MANUAL: &str = "it is one device's part already (`shard_map`): plan the program without it, or lower \
-                      it with GSPMD and price it as it is";
 const QUANTIZED: &str = "quantized types have no counterpart in HLO";
 
 /// Operations of StableHLO, without their dialect.
@@ -194,7 +193,7 @@ const OTHERS: &[(&str, Rule)] = &[
     ("mhlo.erf", Same(O::Erf)),
     ("mhlo.sinh", Same(O::Sinh)),
     ("mhlo.topk", By(chlo::top_k)),
-    ("sdy.manual_computation", Refused(MANUAL)),
+    ("sdy.manual_computation", By(manual::manual_computation)),
     ("sdy.sharding_constraint", By(call::sharding_constraint)),
 ];
 
@@ -220,11 +219,6 @@ pub(super) fn lower<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[Instr
         Some(Refused(why)) => Err(op.error(format!("`{}` is not read", op.name)).help(why)),
         None => Err(unknown(op)),
     }
-}
-
-/// The refusal of a region that is one device's part.
-pub(super) fn manual(op: &Op) -> phzc_ir::Diagnostic {
-    op.error(format!("`{}` is not read", op.name)).help(MANUAL)
 }
 
 fn unknown(op: &Op) -> phzc_ir::Diagnostic {

@@ -1,7 +1,6 @@
 //! The short forms of operations: one reader for all but the few that have blocks or signatures of their own.
 
 use super::ast::{Arg, Attr, Op, Region};
-use super::ops::manual;
 use super::parse::Parser;
 use phzc_ir::{Result, Shape};
 use smallvec::SmallVec;
@@ -13,7 +12,7 @@ impl<'a> Parser<'a> {
             "module" | "builtin.module" => self.module(op),
             "func.func" => self.function(op),
             "sdy.mesh" => self.mesh(op),
-            "sdy.manual_computation" => Err(manual(op)),
+            "sdy.manual_computation" => self.manual_computation(op),
             "stablehlo.while" => self.while_op(op),
             "stablehlo.reduce" => self.reduce(op),
             _ => self.clauses(op),
@@ -118,6 +117,48 @@ impl<'a> Parser<'a> {
         self.notes()?;
         op.loc = self.loc()?;
         Ok(())
+    }
+
+    /// `(%x) in_shardings=[<…>] out_shardings=[<…>] manual_axes={"x"} (%a: T) {…} : (T) -> T`.
+    fn manual_computation(&mut self, op: &mut Op<'a>) -> Result<()> {
+        self.cursor.expect(b'(')?;
+        while !self.cursor.eat(b')') {
+            op.operands.push(self.operand()?);
+            self.cursor.eat(b',');
+        }
+        op.span.end = self.cursor.at as u32;
+        for name in ["in_shardings", "out_shardings"] {
+            self.named(name)?;
+            self.cursor.expect(b'[')?;
+            let mut items = Vec::new();
+            while !self.cursor.eat(b']') {
+                self.cursor.skip_space();
+                items.push(Attr::Text(self.angle_text()?));
+                self.cursor.eat(b',');
+            }
+            op.attrs.push((name, Attr::List(items)));
+        }
+        self.named("manual_axes")?;
+        self.cursor.skip_space();
+        self.cursor.balanced()?;
+        let mut args = Vec::new();
+        self.cursor.expect(b'(')?;
+        self.args(&mut args)?;
+        self.cursor.skip_space();
+        let region = self.region()?;
+        op.regions.push(Region { args, ops: region.ops });
+        self.cursor.expect(b':')?;
+        op.types = self.op_types()?;
+        op.loc = self.loc()?;
+        Ok(())
+    }
+
+    /// `name=`.
+    fn named(&mut self, name: &str) -> Result<()> {
+        match self.cursor.eat_word(name) {
+            true => self.cursor.expect(b'='),
+            false => Err(self.cursor.expected(&format!("`{name}=`"))),
+        }
     }
 
     /// `(%a = %x, %b = %y) : T, T attributes {…} cond {…} do {…}`.

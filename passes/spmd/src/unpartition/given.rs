@@ -30,7 +30,11 @@ fn noted(text: &str) -> Option<Sharding> {
     parse(&text).ok()?.entry().root().sharding().cloned()
 }
 
-fn tiled(dims: &[i64], tiling: &Tiling, axes: &Axes) -> Result<Option<Vec<Dim>>, String> {
+/// The parts of a device's array of these sizes; `None` where the tiling is open.
+///
+/// # Errors
+/// As [`layouts`].
+pub fn tiled(dims: &[i64], tiling: &Tiling, axes: &Axes) -> Result<Option<Vec<Dim>>, String> {
     match &tiling.kind {
         TilingKind::Replicated => Ok(Some(dims.iter().map(|&size| super::view::whole(size)).collect())),
         TilingKind::Unknown => Ok(None),

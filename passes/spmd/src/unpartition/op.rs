@@ -2,7 +2,7 @@
 
 use super::place::place;
 use super::tile::{Dim, Kind, Part, Tile, local, merge};
-use super::walk::{Stop, Val, Walk, settled, stop, tiled, whole_shape};
+use super::walk::{HIDDEN, Stop, Val, Walk, settled, stop, tiled, whole_shape};
 use crate::spmd::attrs::{self, Sizes};
 use phzc_ir::ops::linear;
 use phzc_ir::{Dims, FactorKind, InstrId, Key, Opcode, Reducer, Rule, Shape, TensorMap, View};
@@ -81,6 +81,13 @@ fn loops(view: &View, rule: &Rule, leaves: &[&Tile], is_masked: bool) -> Result<
                         .map_err(|clash| stop(clash, "reads arrays that are split differently"))?,
                 });
             }
+        }
+    }
+    for (tile, map) in leaves.iter().zip(&rule.operands) {
+        let of = |factor: &u32| found[*factor as usize].clone().unwrap_or_default();
+        let dims: Vec<Dim> = map.iter().map(|dim| dim.iter().flat_map(of).collect()).collect();
+        if !tile.is_found_in(&dims) {
+            return Err(Stop::Cause(HIDDEN.to_owned()));
         }
     }
     let positional = positional(view, rule);

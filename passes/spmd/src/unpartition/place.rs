@@ -19,6 +19,7 @@ pub fn place(build: &mut Builder, tile: &Tile, wanted: &[Dim]) -> InstrId {
 /// Cuts the parts of a dimension as `wanted` has them.
 fn aligned(tile: &mut Tile, dim: usize, wanted: &[super::tile::Part]) -> Vec<Wanted> {
     let (mut found, mut at) = (Vec::new(), 0);
+    let hidden: Vec<usize> = tile.hidden().collect();
     for part in wanted {
         let own = tile.dims[dim].get(at).copied();
         let is_same = |id: usize| match (part.axis(), tile.parts[id].axis()) {
@@ -26,7 +27,8 @@ fn aligned(tile: &mut Tile, dim: usize, wanted: &[super::tile::Part]) -> Vec<Wan
             (a, b) => a == b,
         };
         let Some(id) = own.filter(|&id| is_same(id)) else {
-            found.push((part.size, None));
+            let of_axis = |id: &&usize| part.axis().is_some() && tile.parts[**id].axis() == part.axis();
+            found.push((part.size, hidden.iter().find(of_axis).copied()));
             continue;
         };
         if tile.parts[id].size != part.size {

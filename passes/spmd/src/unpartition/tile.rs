@@ -241,6 +241,38 @@ impl Tile {
         rest
     }
 
+    /// The same tile, the axes of each dimension in the order in which `wanted` has them. On a device they have
+    /// one element: it sees its array alike.
+    pub fn with_axes_as(&self, wanted: &[Dim]) -> Tile {
+        let mut tile = self.clone();
+        for (dim, wanted) in tile.dims.iter_mut().zip(wanted) {
+            let axis = |id: &usize| self.parts[*id].axis();
+            let own =
+                |part: &Part| dim.iter().copied().find(|id| axis(id).is_some() && axis(id) == part.axis());
+            let first: Vec<usize> = wanted.iter().filter_map(own).collect();
+            let is_led = wanted.iter().take(first.len()).all(|part| part.axis().is_some());
+            if is_led {
+                dim.retain(|id| !first.contains(id));
+                dim.splice(0..0, first);
+            }
+        }
+        tile
+    }
+
+    /// The parts that no dimension has: each device has one element of each, and is to find it by the axes of
+    /// whoever reads it.
+    pub fn hidden(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_seen = |id: &usize| self.dims.iter().any(|dim| dim.contains(id));
+        self.order.iter().flatten().copied().filter(move |id| !is_seen(id))
+    }
+
+    /// Whether all hidden parts are axes that some dimensions have.
+    pub fn is_found_in(&self, dims: &[Dim]) -> bool {
+        let has =
+            |axis: Option<usize>| dims.iter().flatten().any(|part| axis.is_some() && part.axis() == axis);
+        self.hidden().all(|id| has(self.parts[id].axis()))
+    }
+
     /// Whether an axis numbers a part of it.
     pub fn is_split_by(&self, axis: usize) -> bool {
         self.parts.iter().any(|part| part.axis() == Some(axis))

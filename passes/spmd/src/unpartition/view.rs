@@ -122,10 +122,9 @@ fn reshape(mut tile: Tile, from: &[i64], to: &[i64]) -> Result<Tile, Stop> {
         distribute(&mut tile, ids, &to[first..first + n], &mut made)?;
     }
     let left: Vec<usize> = old[i.min(old.len())..].iter().flatten().copied().collect();
-    match made.last_mut() {
-        Some(last) => last.extend(left),
-        None if left.is_empty() => {}
-        None => return Err(Stop::Cause("leaves no dimension that could be split".to_owned())),
+    // Without a dimension, axes are hidden: a reader's dimensions may have them.
+    if let Some(last) = made.last_mut() {
+        last.extend(left);
     }
     tile.dims = made;
     Ok(tile)

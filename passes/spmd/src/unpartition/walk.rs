@@ -1,11 +1,13 @@
 //! One computation, instruction by instruction: what each value is of a whole one.
 
 use super::axes::Axes;
+use super::border::Outside;
 use super::device::{PerDevice, per_device};
 use super::lookups::Mask;
 use super::place::{joint, place, sizes};
 use super::tile::{Clash, Dim, Kind, Origin, Part, Tile};
 use crate::spmd::build::Builder;
+use phzc_ir::annotations::is_border;
 use phzc_ir::device_groups::Devices;
 use phzc_ir::{
     ArrayShape, Attr, CompId, Computation, Instr, InstrId, Key, Mesh, Module, Opcode, Payload, Shape, Value,
@@ -28,6 +30,8 @@ pub enum Val {
     Mask(Mask),
     /// A part of a whole array where a mask holds, anything elsewhere.
     Guarded(Tile, Mask),
+    /// What devices hand from a region to another one, lying there as it lay here.
+    Handed(Tile, Vec<Dim>),
     /// Not known, for a reason that was given.
     Lost,
 }
@@ -65,6 +69,8 @@ pub struct Program<'a> {
     pub causes: Vec<(CompId, InstrId, String)>,
     /// Dimensions of parameters of which readers showed how they are split.
     pub opened: BTreeMap<Origin, Dim>,
+    /// Per instruction: whether its value is whole already, in a program with regions of one device's part.
+    pub outside: Outside,
 }
 
 /// A computation being read.
@@ -74,6 +80,8 @@ pub struct Walk<'p, 'a> {
     pub build: Builder<'a>,
     pub vals: Vec<Val>,
     pub known: PerDevice,
+    /// By whole array: the tiles that came out of a region as it, and how they lay at the border.
+    pub left: BTreeMap<InstrId, (Tile, Vec<Dim>)>,
 }
 
 impl<'a> Program<'a> {
@@ -83,7 +91,7 @@ impl<'a> Program<'a> {
         let local: &'a Module = self.local;
         let known = per_device(local, comp, self.axes.n_devices());
         let build = Builder::new(local.comp(comp), self.mesh);
-        let mut walk = Walk { program: self, comp, build, vals: Vec::new(), known };
+        let mut walk = Walk { program: self, comp, build, vals: Vec::new(), known, left: BTreeMap::new() };
         walk.parameters(params);
         walk.instrs()?;
         walk.root(wanted)
@@ -106,8 +114,10 @@ impl<'a> Walk<'_, 'a> {
             let own: Vec<Vec<Dim>> = leaves.by_ref().take(instr.shape.n_leaves()).cloned().collect();
             let shape = whole_shape(&instr.shape, &mut own.iter().cloned());
             let mut made = Instr { shape, operands: smallvec::SmallVec::new(), ..instr.clone() };
-            made.attrs.retain(|attr| attr.key != Key::Sharding);
-            made.remove_note(phzc_ir::notes::GLOBAL);
+            if !self.is_outside(id) {
+                made.attrs.retain(|attr| attr.key != Key::Sharding);
+                made.remove_note(phzc_ir::notes::GLOBAL);
+            }
             let base = self.build.push(made);
             self.vals[id.index()] = self.unpack(base, &mut own.into_iter());
         }
@@ -165,6 +175,9 @@ impl<'a> Walk<'_, 'a> {
                     _ => Err(Stop::Lost),
                 }
             }
+            _ if is_border(view.instr) => self.border(&view),
+            _ if self.is_passed(&view) => Ok(self.val(view.instr.operands[0])),
+            _ if self.is_as_it_is(id) => self.as_it_is(&view),
             Opcode::While => self.while_loop(&view),
             Opcode::Conditional => self.conditional(&view),
             Opcode::OptBarrier => self.barrier(&view),
@@ -201,6 +214,7 @@ impl<'a> Walk<'_, 'a> {
             Val::Device(_) => "differs from device to device",
             Val::Shifted(..) => "counts from where a device's tile starts",
             Val::Mask(_) => "says what falls into a device's tile",
+            Val::Handed(..) => "is no whole array: each device has a value of its own",
             Val::Guarded(..) => "is looked up in a device's tile, and not masked",
             Val::Tuple(_) => "is a tuple",
             Val::Lost if self.known[id.index()].is_some() => "differs from device to device",
@@ -235,10 +249,14 @@ impl<'a> Walk<'_, 'a> {
     pub fn placed(&mut self, tile: &Tile, wanted: Option<&Vec<Dim>>) -> Result<(InstrId, Vec<Dim>), Stop> {
         let own: Vec<Dim> = tile.all().into_iter().map(settled).collect();
         let wanted = wanted.unwrap_or(&own);
+        let tile = &tile.with_axes_as(wanted);
         let joint = joint(tile, wanted).map_err(|clash| stop(clash, "has another layout than is needed"))?;
         let axes = |dims: &[Dim]| dims.iter().map(|dim| tiled(dim)).collect::<Vec<_>>();
         if axes(&joint) != axes(wanted) {
             return Err(Stop::Cause("is split where it should be whole".to_owned()));
+        }
+        if !tile.is_found_in(&joint) {
+            return Err(Stop::Cause(HIDDEN.to_owned()));
         }
         let joint: Vec<Dim> = joint.into_iter().map(settled).collect();
         Ok((place(&mut self.build, tile, &joint), joint))
@@ -274,6 +292,9 @@ impl<'a> Walk<'_, 'a> {
         }
         let root = self.pack(&old.root().shape, &mut made.into_iter());
         self.build.finish(root, first);
+        if self.is_outside(old.root) && root.index() >= first {
+            self.build.instrs[root.index()].attrs.clone_from(&old.root().attrs);
+        }
         let thread = old.thread.clone();
         self.program.whole.comps[self.comp.index()] =
             Computation { name: old.name.clone(), instrs: self.build.instrs, root, thread };
@@ -292,6 +313,10 @@ impl<'a> Walk<'_, 'a> {
         made
     }
 }
+
+/// Why a value with hidden axes cannot be read.
+pub const HIDDEN: &str =
+    "reads a number of which each device has its own, and nothing else that is split like it";
 
 /// What a value is that devices have summands of.
 pub fn unsummed(tile: &Tile) -> Option<String> {

@@ -99,10 +99,13 @@ pub(super) fn sharding_constraint<'a>(
     let target = attr(Key::CustomCallTarget, Value::Str("Sharding".into()));
     let sharding = attr(Key::Sharding, Value::Sharding(Box::new(meant.sharding)));
     let mut attrs = vec![target, sharding];
-    if !meant.open.is_empty() {
-        let dims: Vec<String> = meant.open.iter().map(ToString::to_string).collect();
-        let config = format!("\"unspecified_dims=[{}]\"", dims.join(","));
-        attrs.push(attr(Key::BackendConfig, Value::Raw(config.into())));
-    }
+    attrs.extend(unspecified(&meant.open));
     cx.emit(op, Opcode::CustomCall, operands, attrs)
+}
+
+/// The dimensions that a partitioner may split further, as GSPMD notes them.
+pub(super) fn unspecified(open: &[usize]) -> Option<phzc_ir::Attr> {
+    let dims: Vec<String> = open.iter().map(ToString::to_string).collect();
+    let config = format!("\"unspecified_dims=[{}]\"", dims.join(","));
+    (!open.is_empty()).then(|| attr(Key::BackendConfig, Value::Raw(config.into())))
 }

@@ -3,7 +3,7 @@
 use super::reduce::reducer;
 use crate::stablehlo::ast::{Attr, Dense, Op};
 use crate::stablehlo::lower::{Lowerer, Made, attr, flag, ints};
-use phzc_ir::{InstrId, Key, Opcode, Result, Value};
+use phzc_ir::{InstrId, Key, Opcode, Result, Shape, Value};
 
 /// `"all_reduce"(%x) <{replica_groups, channel_handle, use_global_device_ids}> ({computation})`.
 pub(super) fn all_reduce<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
@@ -31,16 +31,34 @@ pub(super) fn reduce_scatter<'a>(
     cx.emit_all(op, Opcode::ReduceScatter, operands, attrs)
 }
 
-/// `"all_to_all"(%x) <{split_dimension, concat_dimension, split_count, replica_groups}>` with one dimension
-/// for both.
+/// `"all_to_all"(%x) <{split_dimension, concat_dimension, split_count, replica_groups}>`; where the two
+/// dimensions differ, what comes is moved from the one to the other, as XLA does.
 pub(super) fn all_to_all<'a>(cx: &mut Lowerer<'a, '_>, op: &Op<'a>, operands: &[InstrId]) -> Result<Made> {
     let (split, joined) = (op.need_int(&["split_dimension"])?, op.need_int(&["concat_dimension"])?);
-    if split != joined {
-        return Err(op.error("`all_to_all` is read where it splits and joins the same dimension"));
-    }
     let mut attrs = common(op)?;
     attrs.push(ints(Key::Dimensions, [split]));
-    cx.emit_all(op, Opcode::AllToAll, operands, attrs)
+    if split == joined {
+        return cx.emit_all(op, Opcode::AllToAll, operands, attrs);
+    }
+    let (array, n) = (cx.array(op, operands, 0)?, op.need_int(&["split_count"])?);
+    let (split, joined) = (split as usize, joined as usize);
+    let is_fine = n > 0 && split.max(joined) < array.rank() && array.dims[split] % n == 0;
+    if operands.len() > 1 || !is_fine {
+        return Err(op.error("`all_to_all` splits and joins one value, in equal parts"));
+    }
+    let shape = Shape::Array(array.clone());
+    let received = cx.b.try_shaped(Opcode::AllToAll, operands, shape, attrs)?;
+    // The parts as a dimension of their own, which becomes the major part of the other one.
+    let mut dims = array.dims.to_vec();
+    dims.splice(split..=split, [n, array.dims[split] / n]);
+    let parts =
+        cx.b.try_shaped(Opcode::Reshape, &[received], Shape::array(array.dtype, &dims), Vec::new())?;
+    let mut order: Vec<usize> = (0..dims.len()).filter(|&dim| dim != split).collect();
+    order.insert(joined, split);
+    let moved: Vec<i64> = order.iter().map(|&dim| dims[dim]).collect();
+    let attrs = vec![ints(Key::Dimensions, order.iter().map(|&dim| dim as i64))];
+    let moved = cx.b.try_shaped(Opcode::Transpose, &[parts], Shape::array(array.dtype, &moved), attrs)?;
+    cx.emit(op, Opcode::Reshape, &[moved], Vec::new())
 }
 
 /// `"collective_broadcast"(%x) <{replica_groups}>`.
