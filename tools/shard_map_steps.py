@@ -20,7 +20,7 @@ from jax.sharding import Mesh, PartitionSpec as P
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BOTH = Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "model"))
 ROW = Mesh(np.array(jax.devices()), ("data",))
-BATCH, WIDTH, WIDE, EXPERTS, WORDS, LAYERS = 64, 32, 128, 8, 96, 3
+BATCH, WIDTH, WIDE, EXPERTS, LAYERS = 64, 32, 128, 8, 3
 
 
 def f32(*shape):
@@ -87,15 +87,6 @@ def partly(x, w):
     return jax.lax.psum(jnp.tanh(x @ w).sum(0), "data")
 
 
-@mapped(BOTH, (P("data"), P("model")), P("data"))
-def rows(words, table):
-    """A vocabulary of which each device looks up its own rows."""
-    own = words - jax.lax.axis_index("model") * (WORDS // 4)
-    is_own = (own >= 0) & (own < WORDS // 4)
-    found = jnp.take(table, jnp.clip(own, 0, WORDS // 4 - 1), axis=0)
-    return jax.lax.psum(jnp.where(is_own[..., None], found, 0), "model")
-
-
 @mapped(BOTH, P("model"), P("model"))
 def ring(x):
     """Each device's tile to the next one."""
@@ -107,14 +98,14 @@ STACK = {"w1": f32(LAYERS, WIDTH, WIDE), "w2": f32(LAYERS, WIDE, WIDTH)}
 X = f32(BATCH, WIDTH)
 PROGRAMS = {
     "tensor": (descent(tensor), {**PAIR, "in": f32(WIDTH, WIDTH), "out": f32(WIDTH, WIDTH)}, X),
-    "layers": (descent(layers), STACK, X),
+    "layers": (layers, STACK, X),
+    "kept": (descent(layers), STACK, X),
     "remat": (descent(lambda params, x: layers(params, x, jax.checkpoint)), STACK, X),
     "fully": (descent(lambda w, x: jnp.mean(jnp.tanh(gathered(x, w)) ** 2)), f32(WIDTH, WIDTH), X),
     "mean": (lambda w, x: (w - 0.1 * averaged(w, x)[0], averaged(w, x)[1]), f32(WIDTH, WIDTH), X),
     "experts": (descent(lambda w, x: jnp.sum(experts(jnp.sin(x), w) ** 2)), f32(EXPERTS, WIDTH, WIDTH),
                 f32(BATCH, EXPERTS, WIDTH)),
     "partly": (lambda x, w: partly(2 * x, w).sum(), X, f32(WIDTH, WIDE)),
-    "rows": (lambda table, words: rows(words, table) ** 2, f32(WORDS, WIDTH), jnp.zeros(BATCH, jnp.int32)),
     "ring": (lambda x: ring(2 * x) + 1, X),
 }
 

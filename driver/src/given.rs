@@ -6,7 +6,7 @@ use phzc_ir::{Module, counted, notes};
 use phzc_passes::derive::derive;
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::report::{self, Plan};
-use phzc_passes::{Context, Done, Pipeline, Step, fuse, shard, unmap, unpartition, unshard};
+use phzc_passes::{Context, Done, Pipeline, Step, estimate, fuse, shard, unmap, unpartition, unshard};
 
 /// Names that are listed.
 const MAX_NAMES: usize = 3;
@@ -66,11 +66,12 @@ pub(crate) fn free_secs(mut module: Module, pipeline: &Pipeline, cx: &Context) -
 /// Passes that make the program whole which is planned.
 const RECOVERING: [&str; 2] = [unpartition::PASS.name, unmap::PASS.name];
 
-/// The pipeline, with `unmap` first where a program that is to be planned has regions of one device's part.
+/// The pipeline, with `unmap` first where a program that is to be planned or priced has regions of one
+/// device's part.
 pub fn unmapped(pipeline: &Pipeline, module: &Module) -> Pipeline {
     let mut steps = pipeline.steps.clone();
     let has = |name: &str| pipeline.steps.iter().any(|step| step.pass.name == name);
-    let is_planned = has(fuse::PASS.name) || has(shard::PASS.name);
+    let is_planned = [fuse::PASS.name, shard::PASS.name, estimate::PASS.name].into_iter().any(has);
     if is_planned && !has(unmap::PASS.name) && has_regions(module) {
         steps.insert(0, Step::new(&unmap::PASS));
     }

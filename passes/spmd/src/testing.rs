@@ -7,5 +7,6 @@ phzc_testing::runs_passes!(
     phzc_planner::shard::PASS,
     phzc_planner::place::PASS,
     crate::spmd::PASS,
-    crate::unpartition::PASS
+    crate::unpartition::PASS,
+    crate::unmap::PASS
 );

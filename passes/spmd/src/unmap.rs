@@ -63,8 +63,83 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     Ok(Changed::Yes)
 }
 
-const HELP: &str = "plan the program without its `shard_map`, or price it as it is: `--passes estimate`";
+const HELP: &str = "write that part on whole arrays, without `shard_map`";
 
 fn is_exit(instr: &Instr) -> bool {
     is_border(instr) && !goes_in(instr)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+    use insta::assert_snapshot;
+
+    /// The entry of the whole program, or why there is none.
+    fn whole(header: &str, entry: &str) -> String {
+        let text = check("unmap", &format!("HloModule m{header}\nENTRY e {{ {entry} }}"));
+        let Some((_, entry)) = text.split_once("ENTRY") else { return text };
+        entry.lines().filter(|line| line.starts_with("  ")).map(str::trim).collect::<Vec<_>>().join("\n")
+    }
+
+    const ROWS: &str =
+        "xs = f32[8,4] custom-call(x), custom_call_target=\"Sharding\", sharding={devices=[4,1]<=[4]}
+        l = f32[2,4] custom-call(xs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}";
+
+    #[test]
+    fn what_devices_do_to_their_rows_is_done_to_all_rows() {
+        let text = format!(
+            "x = f32[8,4] parameter(0)
+            {ROWS}
+            t = f32[2,4] tanh(l)
+            y = f32[8,4] custom-call(t), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[4,1]<=[4]}}
+            ROOT z = f32[8,4] negate(y)"
+        );
+        assert_snapshot!(whole("", &text), @"");
+    }
+
+    #[test]
+    fn shardys_borders_name_the_axes_of_a_mesh() {
+        let note = |key: &str, value: &str| {
+            format!(
+                "frontend_attributes={{xla.sdy.{key}=\"#sdy.sharding_per_value<[<@mesh, [{value}]>]>\",xla.sdy.manual_axes=\"#sdy<manual_axes{{\\\"x\\\"}}>\"}}"
+            )
+        };
+        let rows = "{\\\"x\\\"}, {}";
+        let text = format!(
+            "x = f32[8,4] parameter(0)
+            l = f32[2,4] custom-call(x), custom_call_target=\"xla.sdy.GlobalToLocalShape\", {}
+            t = f32[2,4] tanh(l)
+            ROOT y = f32[8,4] custom-call(t), custom_call_target=\"xla.sdy.LocalToGlobalShape\", {}",
+            note("in_shardings", rows),
+            note("out_shardings", rows)
+        );
+        let mesh = ", frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=4]>}}";
+        assert_snapshot!(whole(mesh, &text), @"");
+    }
+
+    #[test]
+    fn what_one_region_hands_to_another_lies_as_it_lay() {
+        // The same number on every device, as four copies of it.
+        let text = "x = f32[] parameter(0)
+            l = f32[] custom-call(x), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}
+            t = f32[] tanh(l)
+            o = f32[1] reshape(t)
+            h = f32[4] custom-call(o), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[4]<=[4]}
+            hs = f32[4] custom-call(h), custom_call_target=\"Sharding\", sharding={devices=[4]<=[4]}
+            i = f32[1] custom-call(hs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}
+            s = f32[] reshape(i)
+            ROOT y = f32[] custom-call(s), custom_call_target=\"SPMDShardToFullShape\", sharding={replicated}";
+        assert_snapshot!(whole("", text), @"");
+    }
+
+    #[test]
+    fn what_a_device_has_of_its_own_is_named() {
+        let text = format!(
+            "x = f32[8,4] parameter(0)
+            {ROWS}
+            next = f32[2,4] collective-permute(l), channel_id=1, source_target_pairs={{{{0,1}},{{1,2}},{{2,3}},{{3,0}}}}
+            ROOT y = f32[8,4] custom-call(next), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[4,1]<=[4]}}"
+        );
+        assert_snapshot!(whole("", &text), @"");
+    }
 }

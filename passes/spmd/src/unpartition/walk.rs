@@ -112,7 +112,10 @@ impl<'a> Walk<'_, 'a> {
             let instr = comp.instr(id);
             self.build.start(instr);
             let own: Vec<Vec<Dim>> = leaves.by_ref().take(instr.shape.n_leaves()).cloned().collect();
-            let shape = whole_shape(&instr.shape, &mut own.iter().cloned());
+            let shape = match self.is_outside(id) {
+                true => instr.shape.clone(),
+                false => whole_shape(&instr.shape, &mut own.iter().cloned()),
+            };
             let mut made = Instr { shape, operands: smallvec::SmallVec::new(), ..instr.clone() };
             if !self.is_outside(id) {
                 made.attrs.retain(|attr| attr.key != Key::Sharding);
