@@ -1,0 +1,18 @@
+//! Accelerators by Phaze's template, and what follows from one: area, the mapping of operators, their schedule.
+//!
+//! Phaze (Wang et al., ICML 2024) describes an accelerator by its tensor cores, its vector cores, a global
+//! buffer and its HBM. [`template`] has that description, [`area`] what it costs, [`space`] the accelerators
+//! Formulas, constants and reference rows are those of `reference/phaze.md`.
+//!
+//! This crate touches no file, prints nothing and reads no environment; the same input gives the same bytes.
+
+pub mod area;
+pub mod space;
+pub mod technology;
+pub mod template;
+#[cfg(test)]
+mod testing;
+
+pub use space::Space;
+pub use technology::Technology;
+pub use template::{Cores, Template};
