@@ -7,6 +7,7 @@
 //! This crate touches no file, prints nothing and reads no environment; the same input gives the same bytes.
 
 pub mod area;
+pub mod mapping;
 pub mod space;
 pub mod technology;
 pub mod template;

@@ -1,0 +1,84 @@
+//! Sunstone's mappings have Sunstone's cycles and energy.
+
+use super::cost::{
+    ARRAY, CORE, GLOBAL, GRID, HBM, N_LEVELS, REGISTERS, boundary, feed_cycles, least_pj, orders,
+};
+use super::nest::{COLUMNS, N_LOOPS, REDUCTION, ROWS, times, volume};
+use super::*;
+use crate::technology::Technology;
+use crate::template::{Cores, Template};
+use crate::testing::{is_close, reference_text};
+use serde_json::Value;
+
+/// A row of the reference: what was mapped on what, and the factors and cost that Sunstone found.
+pub struct Row {
+    pub nest: Nest,
+    pub machine: Machine,
+    pub factors: [Loops; N_LEVELS],
+    pub cost: Cost,
+}
+
+/// An accelerator in Phaze's mode; its vector cores and its HBM do not matter to a product.
+pub fn machine(n_tensor: u64, width: u64, depth: u64, global_mib: u64) -> Machine {
+    let cores = Cores { n_tensor, n_vector: 1, width, depth, global_bytes: global_mib << 20 };
+    let template = Template { cores, ..Template::preset("tpu-v4-proxy").expect("a preset") };
+    Machine::new(&template, &Technology::cacti_22nm(), Mode::Phaze).expect("sizes are known")
+}
+
+/// The rows of `sunstone_gemm_raw.jsonl`; none without the reference.
+pub fn rows() -> Vec<Row> {
+    let text = reference_text("sunstone_gemm_raw.jsonl").unwrap_or_default();
+    text.lines().filter(|line| line.starts_with('{')).map(row).collect()
+}
+
+fn row(line: &str) -> Row {
+    let value: Value = serde_json::from_str(line).expect("JSON");
+    let count = |key: &str| value[key].as_u64().expect("a count");
+    let number = |key: &str| value[key].as_f64().expect("a number");
+    let mut machine = machine(count("num"), count("w"), count("d"), count("glb"));
+    machine.words_per_cycle[1] = number("midbw");
+    let factors = std::array::from_fn(|level| {
+        let mut loops = [1; N_LOOPS];
+        for (name, at) in [("N", ROWS), ("C", REDUCTION), ("K", COLUMNS)] {
+            loops[at] = value["tiles"][level][name].as_u64().unwrap_or(1);
+        }
+        loops
+    });
+    let nest = Nest::product(count("M"), count("N"), count("K"));
+    let cost = Cost { cycles: number("cycles"), energy_pj: number("energy_pj") };
+    Row { nest, machine, factors, cost }
+}
+
+/// Sunstone's choice of orders: at each level, from the inside, the best energy-delay product so far.
+fn greedy_orders(nest: &Nest, machine: &Machine, mapping: &Mapping) -> [Order; 3] {
+    let tiles = [REGISTERS, CORE, GLOBAL].map(|level| mapping.tile(level));
+    let ones = [1; N_LOOPS];
+    let spatial = [mapping.factors[ARRAY], mapping.factors[GRID], ones];
+    let above = [mapping.factors[CORE], mapping.factors[GLOBAL], mapping.factors[HBM]];
+    let mut cycles = nest.macs() / volume(&times(&spatial[0], &spatial[1]));
+    let mut energy_pj = least_pj(nest, machine);
+    std::array::from_fn(|level| {
+        let priced = orders(nest).into_iter().map(|order| {
+            let tiles = [&tiles[level], &spatial[level], &above[level]];
+            let found = boundary(nest, machine, level, tiles, order);
+            let found_cycles = feed_cycles(machine, found.cycles, 1.0).max(cycles);
+            (order, found_cycles, energy_pj + found.energy_pj)
+        });
+        let best = priced.min_by(|a, b| (a.1 * a.2).total_cmp(&(b.1 * b.2))).expect("there are orders");
+        (cycles, energy_pj) = (best.1, best.2);
+        best.0
+    })
+}
+
+#[test]
+fn sunstone_s_mappings_have_sunstone_s_cycles_and_energy() {
+    for Row { nest, machine, factors, cost } in rows() {
+        let order = Order { stationary: Tensor::Input, slide: None };
+        let mut mapping = Mapping { factors, orders: [order; 3] };
+        mapping.orders = greedy_orders(&nest, &machine, &mapping);
+        mapping.check(&nest, &machine).expect("it fits");
+        let ours = mapping.price(&nest, &machine);
+        assert_eq!(ours.cycles, cost.cycles, "{nest:?} {factors:?}");
+        assert!(is_close(ours.energy_pj, cost.energy_pj, 1e-12), "{ours:?}, not {cost:?}");
+    }
+}
