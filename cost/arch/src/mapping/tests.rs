@@ -82,3 +82,29 @@ fn sunstone_s_mappings_have_sunstone_s_cycles_and_energy() {
         assert!(is_close(ours.energy_pj, cost.energy_pj, 1e-12), "{ours:?}, not {cost:?}");
     }
 }
+
+#[test]
+fn the_mapper_is_at_or_below_sunstone_on_every_row() {
+    let start = std::time::Instant::now();
+    let mut n_below = 0;
+    for Row { nest, machine, cost, .. } in rows() {
+        let t = std::time::Instant::now();
+        let (mapping, ours) = best(&nest, &machine, Objective::Edp).expect("it fits");
+        eprintln!(
+            "{:?} {:?} {:?} {} {}",
+            nest.sizes,
+            machine.array,
+            machine.grid,
+            t.elapsed().as_micros(),
+            ours.edp() / cost.edp()
+        );
+        mapping.check(&nest, &machine).expect("it fits");
+        let again = mapping.price(&nest, &machine);
+        assert!(
+            is_close(again.cycles, ours.cycles, 1e-12) && is_close(again.energy_pj, ours.energy_pj, 1e-12)
+        );
+        assert!(ours.edp() <= cost.edp() * (1.0 + 1e-12), "{ours:?}, not {cost:?}: {nest:?}");
+        n_below += usize::from(ours.edp() < cost.edp() * 0.999);
+    }
+    eprintln!("{n_below} rows below Sunstone, {} us", start.elapsed().as_micros());
+}

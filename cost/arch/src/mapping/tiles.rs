@@ -1,0 +1,116 @@
+//! Tiles of a nest: divisors of its loops, and those that are as large as a memory allows.
+
+use super::nest::{Loops, N_LOOPS, Nest};
+
+/// The loops of a nest that have an extent, with their divisors and their primes.
+#[derive(Clone, Debug)]
+pub(super) struct Tiles {
+    loops: Vec<Factors>,
+}
+
+#[derive(Clone, Debug)]
+struct Factors {
+    at: usize,
+    divisors: Vec<u64>,
+    primes: Vec<u64>,
+}
+
+impl Tiles {
+    /// Of a nest.
+    pub fn new(nest: &Nest) -> Tiles {
+        let of = |at: usize| {
+            let divisors = divisors(nest.sizes[at]);
+            Factors { at, primes: divisors.iter().copied().filter(|it| is_prime(*it)).collect(), divisors }
+        };
+        let mut loops: Vec<Factors> = (0..N_LOOPS).filter(|at| nest.sizes[*at] > 1).map(of).collect();
+        loops.sort_by_key(|factors| factors.divisors.len());
+        Tiles { loops }
+    }
+
+    /// Calls `visit` with every tile that divides `room` and fits; larger tiles fit where none smaller does not.
+    pub fn each(&self, room: &Loops, fits: &impl Fn(&Loops) -> bool, visit: &mut impl FnMut(&Loops)) {
+        let mut tile = [1; N_LOOPS];
+        if fits(&tile) {
+            descend(&self.loops, room, fits, visit, &mut tile);
+        }
+    }
+
+    /// The tiles that divide `room`, fit, and cannot take in another prime of it.
+    pub fn largest(&self, room: &Loops, fits: &impl Fn(&Loops) -> bool) -> Vec<Loops> {
+        if fits(room) {
+            return vec![*room];
+        }
+        let mut found = Vec::new();
+        self.each(room, fits, &mut |tile| {
+            let left = std::array::from_fn(|at| room[at] / tile[at]);
+            if !self.can_grow(tile, &left, 0, fits) {
+                found.push(*tile);
+            }
+        });
+        found
+    }
+
+    /// Whether a tile still fits with a prime of `left`, in a loop whose bit is not in `except`.
+    pub fn can_grow(&self, tile: &Loops, left: &Loops, except: u8, fits: &impl Fn(&Loops) -> bool) -> bool {
+        let growing =
+            self.loops.iter().rev().filter(|loops| left[loops.at] > 1 && except >> loops.at & 1 == 0);
+        growing.into_iter().any(|Factors { at, primes, .. }| {
+            let mut larger = *tile;
+            primes.iter().filter(|prime| left[*at].is_multiple_of(**prime)).any(|prime| {
+                larger[*at] = tile[*at] * prime;
+                fits(&larger)
+            })
+        })
+    }
+}
+
+fn descend(
+    loops: &[Factors],
+    room: &Loops,
+    fits: &impl Fn(&Loops) -> bool,
+    visit: &mut impl FnMut(&Loops),
+    tile: &mut Loops,
+) {
+    let Some((Factors { at, divisors, .. }, rest)) = loops.split_first() else { return visit(tile) };
+    for divisor in divisors.iter().take_while(|divisor| **divisor <= room[*at]) {
+        if !room[*at].is_multiple_of(*divisor) {
+            continue;
+        }
+        tile[*at] = *divisor;
+        if !fits(tile) {
+            break;
+        }
+        descend(rest, room, fits, visit, tile);
+    }
+    tile[*at] = 1;
+}
+
+fn divisors(number: u64) -> Vec<u64> {
+    let small: Vec<u64> =
+        (1..).take_while(|it| it * it <= number).filter(|it| number.is_multiple_of(*it)).collect();
+    let large = small.iter().rev().map(|it| number / it).filter(|it| it * it > number);
+    small.iter().copied().chain(large).collect()
+}
+
+fn is_prime(number: u64) -> bool {
+    number > 1 && (2..).take_while(|it| it * it <= number).all(|it| !number.is_multiple_of(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisors_rise_and_a_square_s_root_is_there_once() {
+        assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+    }
+
+    #[test]
+    fn the_largest_tiles_cannot_grow() {
+        let nest = Nest::product(6, 4, 1);
+        let largest = Tiles::new(&nest).largest(&nest.sizes, &|tile| tile.iter().product::<u64>() <= 6);
+        let mut sides: Vec<_> = largest.iter().map(|tile| (tile[1], tile[3])).collect();
+        sides.sort();
+        assert_eq!(sides, [(1, 4), (2, 2), (3, 2), (6, 1)]);
+    }
+}
