@@ -4,6 +4,9 @@
 //! front of (cores, cycles, energy), the inner one a front of (PEs, cycles, energy); tiles are visited from the
 //! least bound on, and only those that the bound does not exclude get an inner half.
 
+#[cfg(test)]
+mod tests;
+
 use super::cost::{Cost, Mapping, Order, feed_cycles, least_pj, orders};
 use super::feed::{Feed, feeds};
 use super::machine::Machine;

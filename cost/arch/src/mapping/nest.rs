@@ -96,7 +96,7 @@ impl Nest {
     pub fn words(&self, tensor: Tensor, tile: &Loops) -> f64 {
         let [b, n, c, k, p, q, r, s] = *tile;
         let words = match tensor {
-            Tensor::Input => b * n * c * ((p - 1) * self.strides[0] + r) * ((q - 1) * self.strides[1] + s),
+            Tensor::Input => b * n * c * swept(p, r, self.strides[0]) * swept(q, s, self.strides[1]),
             Tensor::Weight => b * c * k * r * s,
             Tensor::Output => b * n * k * p * q,
         };
@@ -125,6 +125,12 @@ impl Nest {
     }
 }
 
+/// Elements along one side under `steps` positions of a window; between windows smaller than a stride none is
+/// needed.
+fn swept(steps: u64, window: u64, stride: u64) -> u64 {
+    (steps - 1) * stride.min(window) + window
+}
+
 /// Product over all loops.
 pub fn volume(loops: &Loops) -> f64 {
     loops.iter().product::<u64>() as f64
@@ -146,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_window_makes_a_tile_of_the_input_larger() {
-        let nest = Nest { strides: [2, 1], ..Nest::convolution(1, [3, 4], [8, 8], [3, 3]) };
-        assert_eq!(nest.words(Tensor::Input, &nest.sizes), f64::from(3 * (7 * 2 + 3) * 10));
+        let nest = Nest { strides: [2, 4], ..Nest::convolution(1, [3, 4], [8, 8], [3, 3]) };
+        assert_eq!(nest.words(Tensor::Input, &nest.sizes), f64::from(3 * (7 * 2 + 3) * (8 * 3)));
     }
 
     #[test]
