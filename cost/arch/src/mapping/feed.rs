@@ -1,96 +1,116 @@
-//! The inner half of the mapper: registers and array of a core, for a tile that the core's buffer holds.
+//! The inner half of the mapper: what the registers and the array of a core make of a tile.
+//!
+//! The loops that do not index a tensor form its group: unrolled over the array, they share each of its words.
+//! Traffic and energy depend on an array's factors only over the three products of groups, so that bounds hold
+//! for all arrays with the same products.
 
-use super::cost::{Order, boundary, partner};
-use super::fit::{fit_axes, fit_registers};
+use super::cost::{Boundary, Order, crossing, partner};
 use super::machine::Machine;
-use super::nest::{Loops, N_LOOPS, Nest, over, volume};
-use super::tiles::Tiles;
+use super::nest::{BATCH, Loops, N_LOOPS, Nest, Tensor};
 
-/// How a core works on its tile.
+/// The registers' tile of a core's tile, in an order: what crosses per tensor without an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Feed {
-    /// PEs at work.
-    pub n_pes: f64,
-    /// Cycles of the boundary above the registers, from one feed.
-    pub cycles: f64,
-    /// Its energy.
-    pub energy_pj: f64,
-    /// The factors of the registers.
+    /// What the registers hold.
     pub registers: Loops,
-    /// The factors of the array.
-    pub array: Loops,
-    /// Outside the registers.
+    /// Outside them.
     pub order: Order,
+    /// Words out of the core's buffer, by tensor.
+    words: [f64; 3],
+}
+
+/// An array as far as it matters: products of the groups of the three tensors, and of all factors.
+///
+/// A partly chosen array has a range of each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shares {
+    /// At least.
+    pub least: [f64; 3],
+    /// At most.
+    pub most: [f64; 3],
+    /// All factors together, at most.
+    pub n_pes: f64,
 }
 
 impl Feed {
-    /// What it is judged by; less is better.
-    pub fn key(&self) -> [f64; 3] {
-        [-self.n_pes, self.cycles, self.energy_pj]
+    /// Of a tile of the registers, which divides that of the core.
+    pub fn new(nest: &Nest, core: &Loops, registers: &Loops, order: Order) -> Feed {
+        let above = std::array::from_fn(|at| core[at] / registers[at]);
+        let tiles = [registers, &[1; N_LOOPS], &above];
+        let words = Tensor::ALL.map(|tensor| crossing(nest, tensor, tiles, order).upper);
+        Feed { registers: *registers, order, words }
+    }
+
+    /// Whether a loop must stay out of the array: the window that slides does so step by step.
+    pub fn is_serial(&self, at: usize) -> bool {
+        self.order.slide.is_some_and(|slide| at == slide || at == partner(slide))
+    }
+
+    /// Cycles and energy of the boundary above the registers, at least; exact for one array.
+    ///
+    /// Where two groups divide what crosses, `a / x + b / y >= 2 sqrt(a b / (x y))`.
+    pub fn floor(&self, nest: &Nest, machine: &Machine, shares: &Shares) -> Boundary {
+        let [streamed, held, summed] = nest.roles.map(|tensor| tensor as usize);
+        let stationary = self.order.stationary as usize;
+        let upper = |at: usize| self.words[at] / if at == stationary { 1.0 } else { shares.most[at] };
+        let [first, second] = [(stationary + 1) % 3, (stationary + 2) % 3];
+        let split = shares.least_sum([first, second], [self.words[first], self.words[second]]);
+        let output_words = nest.output_words();
+        let reads = self.words[stationary] + split - output_words;
+        let held_lower = self.words[held] * if held == stationary { shares.least[held] } else { 1.0 };
+        let (macs, core) = (nest.macs(), machine.access[1]);
+        let sums_pj = core.write_pj * macs + core.read_pj * (macs - output_words);
+        let passing_pj = shares.least_sum([streamed, summed], [core.read_pj * macs, sums_pj]);
+        let held_pj = machine.access[0].write_pj * held_lower + core.read_pj * upper(held);
+        Boundary {
+            cycles: reads.max(upper(summed)) / machine.words_per_cycle[0],
+            energy_pj: held_pj + passing_pj,
+        }
     }
 }
 
-/// The ways to work on a tile, none worse than another.
-///
-/// Left out is what cannot be better: a smaller tile in the registers or the array than the loops in the core
-/// allow. In one case a smaller array can be: loops that keep the registers' operand in place, or slide the
-/// input's, save energy where they run one after the other.
-pub(super) fn feeds(
-    nest: &Nest,
-    machine: &Machine,
-    tiles: &Tiles,
-    orders: &[Order],
-    core: &Loops,
-) -> Vec<Feed> {
-    let mut front = Vec::new();
-    let fits_array = |tile: &Loops| fit_axes(tile, machine.array);
-    let fits_registers = |tile: &Loops| fit_registers(nest, machine, tile);
-    tiles.each(core, &fits_registers, &mut |registers| {
-        let room = over(core, registers);
-        tiles.each(&room, &fits_array, &mut |array| {
-            let left = over(&room, array);
-            if tiles.can_grow(registers, &left, 0, &fits_registers) {
-                return;
-            }
-            for order in orders {
-                let serial = serial_loops(nest, *order);
-                if !tiles.can_grow(array, &left, serial, &fits_array) {
-                    let found = boundary(nest, machine, 0, [registers, array, &left], *order);
-                    let (n_pes, cycles, energy_pj) = (volume(array), found.cycles, found.energy_pj);
-                    let feed = Feed {
-                        n_pes,
-                        cycles,
-                        energy_pj,
-                        registers: *registers,
-                        array: *array,
-                        order: *order,
-                    };
-                    insert(&mut front, feed, Feed::key);
-                }
-            }
-        });
-    });
-    front
-}
-
-/// The loops, as bits, that may be better one step after the other than side by side in the array.
-fn serial_loops(nest: &Nest, order: Order) -> u8 {
-    let held = nest.roles[1];
-    let in_place = (0..N_LOOPS).filter(|at| order.stationary == held && !held.has(*at));
-    in_place.fold(slide_loops(order), |bits, at| bits | 1 << at)
-}
-
-/// The loops, as bits, of the window that slides.
-pub(super) fn slide_loops(order: Order) -> u8 {
-    order.slide.map_or(0, |slide| 1 << slide | 1 << partner(slide))
-}
-
-/// Adds to what nothing in it dominates, and drops what it dominates.
-pub(super) fn insert<T>(front: &mut Vec<T>, new: T, key: impl Fn(&T) -> [f64; 3]) {
-    let own = key(&new);
-    let dominates = |a: &[f64; 3], b: &[f64; 3]| a.iter().zip(b).all(|(a, b)| a <= b);
-    if !front.iter().any(|known| dominates(&key(known), &own)) {
-        front.retain(|known| !dominates(&own, &key(known)));
-        front.push(new);
+impl Shares {
+    /// Of every array within `room` that has at most `n_pes` PEs.
+    pub fn within(room: &Loops, n_pes: f64) -> Shares {
+        let most = group_products(room).map(|product| product.min(n_pes));
+        Shares { least: [1.0; 3], most, n_pes }
     }
+
+    /// Of one array.
+    pub fn of(array: &Loops) -> Shares {
+        let products = group_products(array);
+        Shares {
+            least: products,
+            most: products,
+            n_pes: products.iter().product::<f64>() * array[BATCH] as f64,
+        }
+    }
+
+    /// Of the arrays that have the factors chosen so far, and in the other loops at most those of `room`.
+    pub fn between(chosen: &Loops, room: &Loops, n_pes: f64) -> Shares {
+        let least = group_products(chosen);
+        let rest = n_pes / (least.iter().product::<f64>() * chosen[BATCH] as f64);
+        let most = group_products(room);
+        let most = std::array::from_fn(|at| least[at] * most[at].min(rest));
+        Shares { least, most, n_pes }
+    }
+
+    /// The least `a / x + b / y`.
+    fn least_sum(&self, [first, second]: [usize; 2], [a, b]: [f64; 2]) -> f64 {
+        let apart = a / self.most[first] + b / self.most[second];
+        let third = 3 - first - second;
+        let both = self.n_pes / self.least[third];
+        // Most of the time one of the ranges is a point, and the root is not needed.
+        if self.most[first] * self.most[second] <= both {
+            apart
+        } else {
+            apart.max(2.0 * (a * b / both).sqrt())
+        }
+    }
+}
+
+/// By tensor: the product over the loops that do not index it.
+fn group_products(loops: &Loops) -> [f64; 3] {
+    let [_, n, c, k, p, q, r, s] = *loops;
+    [k as f64, (n * p * q) as f64, (c * r * s) as f64]
 }

@@ -146,6 +146,11 @@ pub fn over(left: &Loops, right: &Loops) -> Loops {
     std::array::from_fn(|at| left[at] / right[at])
 }
 
+/// Whether every entry divides that of the other.
+pub fn is_divisor(of: &Loops, whole: &Loops) -> bool {
+    of.iter().zip(whole).all(|(part, whole)| whole.is_multiple_of(*part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

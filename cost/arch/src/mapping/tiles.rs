@@ -50,6 +50,31 @@ impl Tiles {
         found
     }
 
+    /// The divisors of a loop, rising.
+    pub fn divisors(&self, at: usize) -> &[u64] {
+        self.loops.iter().find(|factors| factors.at == at).map_or(&[1], |factors| &factors.divisors)
+    }
+
+    /// The loops that have an extent, those with most divisors first.
+    pub fn loops(&self) -> Vec<usize> {
+        self.loops.iter().rev().map(|factors| factors.at).collect()
+    }
+
+    /// Calls `visit` with each loop, each prime in `room`, and the power of it in `room`, until it says no; whether
+    /// it never did.
+    pub fn each_prime(&self, room: &Loops, visit: &mut impl FnMut(usize, u64, u64) -> bool) -> bool {
+        self.loops.iter().filter(|factors| room[factors.at] > 1).all(|Factors { at, primes, .. }| {
+            let left = room[*at];
+            primes.iter().filter(|prime| left.is_multiple_of(**prime)).all(|prime| {
+                let mut part = *prime;
+                while (left / part).is_multiple_of(*prime) {
+                    part *= prime;
+                }
+                visit(*at, *prime, part)
+            })
+        })
+    }
+
     /// Whether a tile still fits with a prime of `left`, in a loop whose bit is not in `except`.
     pub fn can_grow(&self, tile: &Loops, left: &Loops, except: u8, fits: &impl Fn(&Loops) -> bool) -> bool {
         let growing =
