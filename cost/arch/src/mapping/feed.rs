@@ -5,14 +5,20 @@
 //! for all arrays with the same products.
 
 use super::cost::{Boundary, Order, crossing, partner};
+use super::fit::fit_registers;
 use super::machine::Machine;
-use super::nest::{BATCH, Loops, N_LOOPS, Nest, Tensor};
+use super::nest::{BATCH, Loops, N_LOOPS, Nest, Tensor, is_divisor, over};
+use super::tiles::Tiles;
 
 /// The registers' tile of a core's tile, in an order: what crosses per tensor without an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Feed {
     /// What the registers hold.
     pub registers: Loops,
+    /// Factors that the array has at least: without them the registers could hold more, which is never worse.
+    pub forced: Loops,
+    /// Cycles and energy of the boundary above the registers, at least.
+    pub floor: Boundary,
     /// Outside them.
     pub order: Order,
     /// Words out of the core's buffer, by tensor.
@@ -33,12 +39,22 @@ pub(super) struct Shares {
 }
 
 impl Feed {
-    /// Of a tile of the registers, which divides that of the core.
-    pub fn new(nest: &Nest, core: &Loops, registers: &Loops, order: Order) -> Feed {
-        let above = std::array::from_fn(|at| core[at] / registers[at]);
+    /// Of a tile of the registers, which divides that of the core, and an array that is no less than `forced`.
+    fn new(
+        nest: &Nest,
+        machine: &Machine,
+        core: &Loops,
+        [registers, forced]: [&Loops; 2],
+        order: Order,
+    ) -> Feed {
+        let above = over(core, registers);
         let tiles = [registers, &[1; N_LOOPS], &above];
         let words = Tensor::ALL.map(|tensor| crossing(nest, tensor, tiles, order).upper);
-        Feed { registers: *registers, order, words }
+        let floor = Boundary { cycles: 0.0, energy_pj: 0.0 };
+        let feed = Feed { registers: *registers, forced: *forced, floor, order, words };
+        let n_pes = (machine.array[0] * machine.array[1]) as f64;
+        let room = over(&above, forced);
+        Feed { floor: feed.floor(nest, machine, &Shares::between(forced, &room, n_pes)), ..feed }
     }
 
     /// Whether a loop must stay out of the array: the window that slides does so step by step.
@@ -70,12 +86,6 @@ impl Feed {
 }
 
 impl Shares {
-    /// Of every array within `room` that has at most `n_pes` PEs.
-    pub fn within(room: &Loops, n_pes: f64) -> Shares {
-        let most = group_products(room).map(|product| product.min(n_pes));
-        Shares { least: [1.0; 3], most, n_pes }
-    }
-
     /// Of one array.
     pub fn of(array: &Loops) -> Shares {
         let products = group_products(array);
@@ -107,6 +117,28 @@ impl Shares {
             apart.max(2.0 * (a * b / both).sqrt())
         }
     }
+}
+
+/// The ways to hold parts of a core's tile in the registers; `registers` are all tiles that they can hold.
+///
+/// A smaller tile than the loops in the core allow is never better and is left out.
+pub(super) fn feeds(
+    nest: &Nest,
+    machine: &Machine,
+    (tiles, orders): (&Tiles, &[Order]),
+    registers: &[Loops],
+    core: &Loops,
+) -> Vec<Feed> {
+    let n_pes = machine.array[0] * machine.array[1];
+    let fits = |tile: &Loops| fit_registers(nest, machine, tile);
+    let mut feeds = Vec::new();
+    for registers in registers.iter().filter(|tile| is_divisor(tile, core)) {
+        if let Some(forced) = tiles.forced(registers, &over(core, registers), n_pes, &fits) {
+            let of = |order: &Order| Feed::new(nest, machine, core, [registers, &forced], *order);
+            feeds.extend(orders.iter().map(of));
+        }
+    }
+    feeds
 }
 
 /// By tensor: the product over the loops that do not index it.

@@ -8,13 +8,14 @@
 mod tests;
 
 use super::cost::{Boundary, Cost, Mapping, Order, feed_cycles, least_pj, orders};
-use super::feed::{Feed, Shares};
+use super::feed::{Feed, Shares, feeds};
 use super::fit::{fit_axes, fit_core, fit_registers};
 use super::machine::Machine;
 use super::nest::{Loops, N_LOOPS, Nest, is_divisor, over, times};
-use super::refill::{Load, Refill, each_refill, loads};
+use super::refill::{Load, Refill, loads, refills};
 use super::tiles::Tiles;
 use phzc_ir::{Diagnostic, Result};
+use std::rc::Rc;
 
 /// What a mapping is chosen by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,8 +56,16 @@ struct Search<'a> {
     orders: Vec<Order>,
     /// What the registers hold, by all tiles that they can hold.
     registers: Vec<Loops>,
+    /// The tiles that the buffer of a core can hold.
+    cores: Vec<Core>,
     n_pes: f64,
     best: Option<Candidate>,
+}
+
+/// A tile of the buffer of a core, and the ways to work on it once they are known.
+struct Core {
+    tile: Loops,
+    feeds: Rc<[Feed]>,
 }
 
 /// A mapping by its steps.
@@ -74,71 +83,68 @@ type Score = (f64, f64);
 
 impl<'a> Search<'a> {
     fn new(nest: &'a Nest, machine: &'a Machine, objective: Objective) -> Search<'a> {
-        let (tiles, mut registers) = (Tiles::new(nest), Vec::new());
+        let (tiles, mut registers, mut cores) = (Tiles::new(nest), Vec::new(), Vec::new());
         tiles
             .each(&nest.sizes, &|tile| fit_registers(nest, machine, tile), &mut |tile| registers.push(*tile));
+        tiles.each(&nest.sizes, &|tile| fit_core(nest, machine, tile), &mut |tile| {
+            cores.push(Core { tile: *tile, feeds: Rc::default() });
+        });
         let n_pes = (machine.array[0] * machine.array[1]) as f64;
         let orders = orders(nest);
-        Search { nest, machine, objective, tiles, orders, registers, n_pes, best: None }
+        Search { nest, machine, objective, tiles, orders, registers, cores, n_pes, best: None }
     }
 
     fn run(&mut self) {
-        let mut cores = Vec::new();
-        let fits = |tile: &Loops| fit_core(self.nest, self.machine, tile);
-        self.tiles.each(&self.nest.sizes, &fits, &mut |tile| cores.push(*tile));
-        let floor = self.feed_floor(&self.nest.sizes);
+        let parts = (&self.tiles, self.orders.as_slice());
+        let relaxed = feeds(self.nest, self.machine, parts, &self.registers, &self.nest.sizes);
         let loads = loads(self.nest, self.machine, &self.tiles, &self.orders);
-        let bounded = loads.iter().map(|load| (self.score_of(load, None, (floor, self.n_pes)), load));
+        let bounded = loads.iter().map(|load| (self.bound(load, None, &relaxed), load));
         for (bound, load) in sorted(bounded.collect()) {
             if self.is_excluded(bound) {
                 break;
             }
-            self.refill(load, &cores);
+            self.refill(load);
         }
     }
 
     /// Goes through the ways to hand out what a load brings.
-    fn refill(&mut self, load: &Load, cores: &[Loops]) {
+    fn refill(&mut self, load: &Load) {
         let mut bounded = Vec::new();
-        let mut floor = ([0; N_LOOPS], Boundary { cycles: 0.0, energy_pj: 0.0 });
-        let parts = (&self.tiles, self.orders.as_slice());
-        each_refill(self.nest, self.machine, parts, cores, &load.tile, &mut |refill| {
-            if floor.0 != refill.core {
-                floor = (refill.core, self.feed_floor(&refill.core));
+        for at in 0..self.cores.len() {
+            let core = self.cores[at].tile;
+            if !is_divisor(&core, &load.tile) {
+                continue;
             }
-            let bound = self.score_of(load, Some(&refill), (floor.1, self.n_pes));
-            if !self.is_excluded(bound) {
-                bounded.push((bound, refill));
+            let parts = (&self.tiles, self.orders.as_slice());
+            let refills = refills(self.nest, self.machine, parts, &core, &load.tile);
+            if refills.is_empty() {
+                continue;
             }
-        });
-        for (bound, refill) in sorted(bounded) {
+            if self.cores[at].feeds.is_empty() {
+                self.cores[at].feeds = feeds(self.nest, self.machine, parts, &self.registers, &core).into();
+            }
+            let feeds = &self.cores[at].feeds;
+            let with_bounds = refills.into_iter().map(|it| (self.bound(load, Some(&it), feeds), it));
+            bounded.extend(with_bounds.filter(|it| !self.is_excluded(it.0)).map(|it| (it.0, (it.1, at))));
+        }
+        for (bound, (refill, at)) in sorted(bounded) {
             if self.is_excluded(bound) {
                 break;
             }
-            self.feed(load, &refill);
+            self.feed(load, &refill, &Rc::clone(&self.cores[at].feeds));
         }
     }
 
-    /// Goes through the registers' tiles of a core's tile.
-    fn feed(&mut self, load: &Load, refill: &Refill) {
-        let mut bounded = Vec::new();
-        for registers in self.registers.iter().filter(|tile| is_divisor(tile, &refill.core)) {
-            let shares = Shares::within(&over(&refill.core, registers), self.n_pes);
-            for order in &self.orders {
-                let feed = Feed::new(self.nest, &refill.core, registers, *order);
-                let floor = feed.floor(self.nest, self.machine, &shares);
-                let bound = self.score_of(load, Some(refill), (floor, self.n_pes));
-                if !self.is_excluded(bound) {
-                    bounded.push((bound, feed));
-                }
-            }
-        }
-        for (bound, feed) in sorted(bounded) {
+    /// Goes through the ways to work on a core's tile.
+    fn feed(&mut self, load: &Load, refill: &Refill, feeds: &[Feed]) {
+        let bounded =
+            feeds.iter().map(|feed| (self.score(load, Some(refill), (feed.floor, self.n_pes)), feed));
+        for (bound, feed) in sorted(bounded.filter(|it| !self.is_excluded(it.0)).collect()) {
             if self.is_excluded(bound) {
                 break;
             }
             let room = over(&refill.core, &feed.registers);
-            self.unroll((load, refill, &feed), &self.tiles.loops(), room, [1; N_LOOPS]);
+            self.unroll((load, refill, feed), &self.tiles.loops(), room, feed.forced);
         }
     }
 
@@ -153,12 +159,14 @@ impl<'a> Search<'a> {
             let mut array = array;
             array[*at] = self.tiles.divisors(*at)[index];
             let n_chosen = array.iter().product::<u64>() as f64;
-            if array[*at] > most || !room[*at].is_multiple_of(array[*at]) || n_chosen > self.n_pes {
+            let is_factor =
+                room[*at].is_multiple_of(array[*at]) && array[*at].is_multiple_of(feed.forced[*at]);
+            if array[*at] > most || !is_factor || n_chosen > self.n_pes {
                 continue;
             }
             let shares = Shares::between(&array, &left, self.n_pes);
             let floor = feed.floor(self.nest, self.machine, &shares);
-            if !self.is_excluded(self.score_of(load, Some(refill), (floor, shares.n_pes))) {
+            if !self.is_excluded(self.score(load, Some(refill), (floor, shares.n_pes))) {
                 self.unroll(steps, rest, left, array);
             }
         }
@@ -178,26 +186,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// No registers and array of a core take less for a tile.
-    fn feed_floor(&self, core: &Loops) -> Boundary {
-        let mut least = Boundary { cycles: f64::INFINITY, energy_pj: f64::INFINITY };
-        let shares = Shares::within(core, self.n_pes);
-        let fits = |tile: &Loops| fit_registers(self.nest, self.machine, tile);
-        for registers in self.registers.iter().filter(|tile| is_divisor(tile, core)) {
-            if self.tiles.can_grow(registers, &over(core, registers), 0, &fits) {
-                continue;
-            }
-            for order in &self.orders {
-                let floor =
-                    Feed::new(self.nest, core, registers, *order).floor(self.nest, self.machine, &shares);
-                least.cycles = least.cycles.min(floor.cycles);
-                least.energy_pj = least.energy_pj.min(floor.energy_pj);
-            }
-        }
-        least
+    /// No array makes these steps score less.
+    fn bound(&self, load: &Load, refill: Option<&Refill>, feeds: &[Feed]) -> Score {
+        let scores = feeds.iter().map(|feed| self.score(load, refill, (feed.floor, self.n_pes)));
+        scores.fold((f64::INFINITY, f64::INFINITY), |least, score| if score < least { score } else { least })
     }
 
-    fn score_of(&self, load: &Load, refill: Option<&Refill>, feed: (Boundary, f64)) -> Score {
+    fn score(&self, load: &Load, refill: Option<&Refill>, feed: (Boundary, f64)) -> Score {
         self.objective.score(self.cost(load, refill, feed))
     }
 

@@ -3,7 +3,7 @@
 use super::cost::{Boundary, Order, boundary, partner};
 use super::fit::{fit_axes, fit_core, fit_global};
 use super::machine::Machine;
-use super::nest::{Loops, N_LOOPS, Nest, is_divisor, over, times, volume};
+use super::nest::{Loops, N_LOOPS, Nest, over, times, volume};
 use super::tiles::Tiles;
 
 /// How the global buffer is filled.
@@ -56,52 +56,46 @@ fn loads_of(nest: &Nest, machine: &Machine, orders: &[Order], tile: &Loops) -> V
     front
 }
 
-/// Calls `visit` with the ways to hand out a tile of the global buffer; `cores` are all tiles that a core's
-/// buffer holds.
+/// The ways to hand out a tile of the global buffer in tiles of a core; none worse than another.
 ///
 /// Left out is what is never better: a smaller tile in a core than the loops in the global buffer allow, and
 /// fewer cores than loops allow that keep nothing in place.
-pub(super) fn each_refill(
+pub(super) fn refills(
     nest: &Nest,
     machine: &Machine,
     (tiles, orders): (&Tiles, &[Order]),
-    cores: &[Loops],
+    core: &Loops,
     global_tile: &Loops,
-    visit: &mut impl FnMut(Refill),
-) {
-    let fits_grid = |tile: &Loops| fit_axes(tile, machine.grid);
-    for core in cores.iter().filter(|core| is_divisor(core, global_tile)) {
-        let room = over(global_tile, core);
-        let Some(forced) = forced_grid(nest, machine, tiles, core, &room) else { continue };
-        let growable = over(&room, &forced);
-        tiles.each(&growable, &|grid| fits_grid(&times(&forced, grid)), &mut |grid| {
-            let (grid, global) = (times(&forced, grid), over(&growable, grid));
-            for order in orders {
-                if !tiles.can_grow(&grid, &global, serial_loops(*order), &fits_grid) {
-                    let cost = boundary(nest, machine, 1, [core, &grid, &global], *order);
-                    let n_cores = volume(&grid);
-                    visit(Refill { core: *core, grid, n_cores, global, order: *order, cost });
-                }
+) -> Vec<Refill> {
+    let mut front = Vec::new();
+    let room = over(global_tile, core);
+    let fits_core = |tile: &Loops| fit_core(nest, machine, tile);
+    let Some(forced) = tiles.forced(core, &room, machine.grid[0] * machine.grid[1], &fits_core) else {
+        return front;
+    };
+    let (fits_grid, growable) = (|tile: &Loops| fit_axes(tile, machine.grid), over(&room, &forced));
+    tiles.each(&growable, &|grid| fits_grid(&times(&forced, grid)), &mut |grid| {
+        let (grid, global) = (times(&forced, grid), over(&growable, grid));
+        for order in orders {
+            if !tiles.can_grow(&grid, &global, serial_loops(*order), &fits_grid) {
+                let cost = boundary(nest, machine, 1, [core, &grid, &global], *order);
+                let n_cores = volume(&grid);
+                insert(&mut front, Refill { core: *core, grid, n_cores, global, order: *order, cost });
             }
-        });
-    }
+        }
+    });
+    front
 }
 
-/// The factors that the grid must have so that a core's tile cannot grow: all of `room` in the primes by which
-/// it fits; `None` where those are too many.
-fn forced_grid(nest: &Nest, machine: &Machine, tiles: &Tiles, core: &Loops, room: &Loops) -> Option<Loops> {
-    let n_cores = machine.grid[0] * machine.grid[1];
-    let (mut forced, mut product) = ([1; N_LOOPS], 1);
-    let is_full = tiles.each_prime(room, &mut |at, prime, part| {
-        let mut larger = *core;
-        larger[at] *= prime;
-        if fit_core(nest, machine, &larger) {
-            forced[at] *= part;
-            product *= part;
-        }
-        product <= n_cores
-    });
-    is_full.then_some(forced)
+/// Adds to what nothing in it dominates, and drops what it dominates.
+fn insert(front: &mut Vec<Refill>, new: Refill) {
+    let dominates = |a: &Refill, b: &Refill| {
+        a.n_cores >= b.n_cores && a.cost.cycles <= b.cost.cycles && a.cost.energy_pj <= b.cost.energy_pj
+    };
+    if !front.iter().any(|known| dominates(known, &new)) {
+        front.retain(|known| !dominates(&new, known));
+        front.push(new);
+    }
 }
 
 /// The loops, as bits, that may be better one step after the other than side by side on the cores.

@@ -60,19 +60,30 @@ impl Tiles {
         self.loops.iter().rev().map(|factors| factors.at).collect()
     }
 
-    /// Calls `visit` with each loop, each prime in `room`, and the power of it in `room`, until it says no; whether
-    /// it never did.
-    pub fn each_prime(&self, room: &Loops, visit: &mut impl FnMut(usize, u64, u64) -> bool) -> bool {
-        self.loops.iter().filter(|factors| room[factors.at] > 1).all(|Factors { at, primes, .. }| {
-            let left = room[*at];
-            primes.iter().filter(|prime| left.is_multiple_of(**prime)).all(|prime| {
-                let mut part = *prime;
-                while (left / part).is_multiple_of(*prime) {
-                    part *= prime;
+    /// The factors that must lie beside a tile, of all in `room`, so that no loop after them could make it larger:
+    /// all powers of the primes with which it still fits. `None` where their product exceeds `most`.
+    pub fn forced(
+        &self,
+        tile: &Loops,
+        room: &Loops,
+        most: u64,
+        fits: &impl Fn(&Loops) -> bool,
+    ) -> Option<Loops> {
+        let (mut forced, mut product) = ([1; N_LOOPS], 1);
+        for Factors { at, primes, .. } in self.loops.iter().filter(|factors| room[factors.at] > 1) {
+            for prime in primes.iter().filter(|prime| room[*at].is_multiple_of(**prime)) {
+                let mut larger = *tile;
+                larger[*at] *= prime;
+                if fits(&larger) {
+                    let part = power_in(*prime, room[*at]);
+                    (forced[*at], product) = (forced[*at] * part, product * part);
                 }
-                visit(*at, *prime, part)
-            })
-        })
+                if product > most {
+                    return None;
+                }
+            }
+        }
+        Some(forced)
     }
 
     /// Whether a tile still fits with a prime of `left`, in a loop whose bit is not in `except`.
@@ -115,6 +126,15 @@ fn divisors(number: u64) -> Vec<u64> {
         (1..).take_while(|it| it * it <= number).filter(|it| number.is_multiple_of(*it)).collect();
     let large = small.iter().rev().map(|it| number / it).filter(|it| it * it > number);
     small.iter().copied().chain(large).collect()
+}
+
+/// The largest power of a prime that divides a number.
+fn power_in(prime: u64, number: u64) -> u64 {
+    let mut power = 1;
+    while (number / power).is_multiple_of(prime) {
+        power *= prime;
+    }
+    power
 }
 
 fn is_prime(number: u64) -> bool {
