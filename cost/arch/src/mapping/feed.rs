@@ -23,6 +23,8 @@ pub(super) struct Feed {
     pub order: Order,
     /// Words out of the core's buffer, by tensor.
     words: [f64; 3],
+    /// Of the tensors that are not stationary, less the first partial sums, at least.
+    pub shared_words: f64,
 }
 
 /// An array as far as it matters: products of the groups of the three tensors, and of all factors.
@@ -51,10 +53,12 @@ impl Feed {
         let tiles = [registers, &[1; N_LOOPS], &above];
         let words = Tensor::ALL.map(|tensor| crossing(nest, tensor, tiles, order).upper);
         let floor = Boundary { cycles: 0.0, energy_pj: 0.0 };
-        let feed = Feed { registers: *registers, forced: *forced, floor, order, words };
+        let feed = Feed { registers: *registers, forced: *forced, floor, order, words, shared_words: 0.0 };
         let n_pes = (machine.array[0] * machine.array[1]) as f64;
-        let room = over(&above, forced);
-        Feed { floor: feed.floor(nest, machine, &Shares::between(forced, &room, n_pes)), ..feed }
+        let shares = Shares::between(forced, &over(&above, forced), n_pes);
+        let all_words = shares.floor(order.stationary, words, [1.0; 3]);
+        let shared_words = all_words - words[order.stationary as usize] - nest.output_words();
+        Feed { floor: feed.floor(nest, machine, &shares), shared_words, ..feed }
     }
 
     /// Whether a loop must stay out of the array: the window that slides does so step by step.
@@ -69,10 +73,8 @@ impl Feed {
         let [streamed, held, summed] = nest.roles.map(|tensor| tensor as usize);
         let stationary = self.order.stationary as usize;
         let upper = |at: usize| self.words[at] / if at == stationary { 1.0 } else { shares.most[at] };
-        let [first, second] = [(stationary + 1) % 3, (stationary + 2) % 3];
-        let split = shares.least_sum([first, second], [self.words[first], self.words[second]]);
         let output_words = nest.output_words();
-        let reads = self.words[stationary] + split - output_words;
+        let reads = shares.floor(self.order.stationary, self.words, [1.0; 3]) - output_words;
         let held_lower = self.words[held] * if held == stationary { shares.least[held] } else { 1.0 };
         let (macs, core) = (nest.macs(), machine.access[1]);
         let sums_pj = core.write_pj * macs + core.read_pj * (macs - output_words);
@@ -103,6 +105,14 @@ impl Shares {
         let most = group_products(room);
         let most = std::array::from_fn(|at| least[at] * most[at].min(rest));
         Shares { least, most, n_pes }
+    }
+
+    /// Words by tensor, each weighed, that cross at least: those of the stationary tensor as they are, the others
+    /// shared by their groups.
+    pub fn floor(&self, stationary: Tensor, words: [f64; 3], weights: [f64; 3]) -> f64 {
+        let [own, first, second] = [0, 1, 2].map(|step| (stationary as usize + step) % 3);
+        let weighed = |at: usize| words[at] * weights[at];
+        weighed(own) + self.least_sum([first, second], [weighed(first), weighed(second)])
     }
 
     /// The least `a / x + b / y`.

@@ -11,11 +11,10 @@ use super::cost::{Boundary, Cost, Mapping, Order, feed_cycles, least_pj, orders}
 use super::feed::{Feed, Shares, feeds};
 use super::fit::{fit_axes, fit_core, fit_registers};
 use super::machine::Machine;
-use super::nest::{Loops, N_LOOPS, Nest, is_divisor, over, times};
-use super::refill::{Load, Refill, loads, refills};
+use super::nest::{Loops, Nest, Tensor, common, is_divisor, over, times, volume};
+use super::refill::{Load, Refill, loads, refill_floor, refills};
 use super::tiles::Tiles;
 use phzc_ir::{Diagnostic, Result};
-use std::rc::Rc;
 
 /// What a mapping is chosen by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,16 +55,16 @@ struct Search<'a> {
     orders: Vec<Order>,
     /// What the registers hold, by all tiles that they can hold.
     registers: Vec<Loops>,
-    /// The tiles that the buffer of a core can hold.
-    cores: Vec<Core>,
     n_pes: f64,
+    n_cores: f64,
     best: Option<Candidate>,
 }
 
-/// A tile of the buffer of a core, and the ways to work on it once they are known.
+/// A tile of the buffer of a core, and what filling it and working on it take at least.
 struct Core {
     tile: Loops,
-    feeds: Rc<[Feed]>,
+    refill: Boundary,
+    feed: Boundary,
 }
 
 /// A mapping by its steps.
@@ -83,62 +82,95 @@ type Score = (f64, f64);
 
 impl<'a> Search<'a> {
     fn new(nest: &'a Nest, machine: &'a Machine, objective: Objective) -> Search<'a> {
-        let (tiles, mut registers, mut cores) = (Tiles::new(nest), Vec::new(), Vec::new());
+        let (tiles, mut registers) = (Tiles::new(nest), Vec::new());
         tiles
             .each(&nest.sizes, &|tile| fit_registers(nest, machine, tile), &mut |tile| registers.push(*tile));
-        tiles.each(&nest.sizes, &|tile| fit_core(nest, machine, tile), &mut |tile| {
-            cores.push(Core { tile: *tile, feeds: Rc::default() });
-        });
-        let n_pes = (machine.array[0] * machine.array[1]) as f64;
+        let [n_pes, n_cores] = [machine.array, machine.grid].map(|sides| (sides[0] * sides[1]) as f64);
         let orders = orders(nest);
-        Search { nest, machine, objective, tiles, orders, registers, cores, n_pes, best: None }
+        Search { nest, machine, objective, tiles, orders, registers, n_pes, n_cores, best: None }
     }
 
     fn run(&mut self) {
-        let parts = (&self.tiles, self.orders.as_slice());
-        let relaxed = feeds(self.nest, self.machine, parts, &self.registers, &self.nest.sizes);
         let loads = loads(self.nest, self.machine, &self.tiles, &self.orders);
-        let bounded = loads.iter().map(|load| (self.bound(load, None, &relaxed), load));
+        let least = least(loads.iter().map(|load| load.cost));
+        let cores = self.cores(&loads);
+        let bounded = cores.iter().map(|core| {
+            let parts = [least, core.refill, core.feed];
+            (self.score(parts, [self.n_cores, self.n_pes]), core)
+        });
+        for (bound, core) in sorted(bounded.collect()) {
+            if self.is_excluded(bound) {
+                break;
+            }
+            self.hand_out(&loads, core);
+        }
+    }
+
+    /// The tiles of a core that some load may be handed out in: those that could not be larger, whatever the load.
+    fn cores(&self, loads: &[Load]) -> Vec<Core> {
+        let common_tile = loads.iter().fold(self.nest.sizes, |least, load| common(&least, &load.tile));
+        let fits = |tile: &Loops| fit_core(self.nest, self.machine, tile);
+        let (mut cores, relaxed) = (Vec::new(), self.relaxed_feeds());
+        self.tiles.each(&self.nest.sizes, &fits, &mut |tile| {
+            let room = over(&common_tile, &common(&common_tile, tile));
+            if self.tiles.forced(tile, &room, self.n_cores as u64, &fits).is_some() {
+                let refill = refill_floor(self.nest, self.machine, &self.orders, tile);
+                cores.push(Core { tile: *tile, refill, feed: self.feed_floor(tile, &relaxed) });
+            }
+        });
+        cores
+    }
+
+    /// By stationary tensor: the fewest words of the other two, and the least energy, whatever a core's tile.
+    fn relaxed_feeds(&self) -> [(f64, f64); 3] {
+        let mut relaxed = [(f64::INFINITY, f64::INFINITY); 3];
+        for feed in self.feeds(&self.nest.sizes) {
+            let (words, energy_pj) = &mut relaxed[feed.order.stationary as usize];
+            (*words, *energy_pj) = (words.min(feed.shared_words), energy_pj.min(feed.floor.energy_pj));
+        }
+        relaxed
+    }
+
+    /// What working on a tile takes at least: its stationary tensor is read once.
+    fn feed_floor(&self, tile: &Loops, relaxed: &[(f64, f64); 3]) -> Boundary {
+        let n_tiles = self.nest.macs() / volume(tile);
+        least(Tensor::ALL.into_iter().zip(relaxed).map(|(stationary, (shared_words, energy_pj))| {
+            let words = shared_words + self.nest.words(stationary, tile) * n_tiles;
+            Boundary { cycles: words / self.machine.words_per_cycle[0], energy_pj: *energy_pj }
+        }))
+    }
+
+    fn feeds(&self, core: &Loops) -> Vec<Feed> {
+        feeds(self.nest, self.machine, (&self.tiles, &self.orders), &self.registers, core)
+    }
+
+    /// Goes through the loads, and the ways to hand each out in one tile of a core.
+    fn hand_out(&mut self, loads: &[Load], core: &Core) {
+        let feeds = self.feeds(&core.tile);
+        let loads = loads.iter().filter(|load| is_divisor(&core.tile, &load.tile));
+        let bounded = loads.map(|load| (self.bound([load.cost, core.refill], self.n_cores, &feeds), load));
         for (bound, load) in sorted(bounded.collect()) {
             if self.is_excluded(bound) {
                 break;
             }
-            self.refill(load);
-        }
-    }
-
-    /// Goes through the ways to hand out what a load brings.
-    fn refill(&mut self, load: &Load) {
-        let mut bounded = Vec::new();
-        for at in 0..self.cores.len() {
-            let core = self.cores[at].tile;
-            if !is_divisor(&core, &load.tile) {
-                continue;
-            }
             let parts = (&self.tiles, self.orders.as_slice());
-            let refills = refills(self.nest, self.machine, parts, &core, &load.tile);
-            if refills.is_empty() {
-                continue;
+            let refills = refills(self.nest, self.machine, parts, &core.tile, &load.tile);
+            let bounded =
+                refills.into_iter().map(|it| (self.bound([load.cost, it.cost], it.n_cores, &feeds), it));
+            for (bound, refill) in sorted(bounded.collect()) {
+                if self.is_excluded(bound) {
+                    break;
+                }
+                self.feed(load, &refill, &feeds);
             }
-            if self.cores[at].feeds.is_empty() {
-                self.cores[at].feeds = feeds(self.nest, self.machine, parts, &self.registers, &core).into();
-            }
-            let feeds = &self.cores[at].feeds;
-            let with_bounds = refills.into_iter().map(|it| (self.bound(load, Some(&it), feeds), it));
-            bounded.extend(with_bounds.filter(|it| !self.is_excluded(it.0)).map(|it| (it.0, (it.1, at))));
-        }
-        for (bound, (refill, at)) in sorted(bounded) {
-            if self.is_excluded(bound) {
-                break;
-            }
-            self.feed(load, &refill, &Rc::clone(&self.cores[at].feeds));
         }
     }
 
     /// Goes through the ways to work on a core's tile.
     fn feed(&mut self, load: &Load, refill: &Refill, feeds: &[Feed]) {
-        let bounded =
-            feeds.iter().map(|feed| (self.score(load, Some(refill), (feed.floor, self.n_pes)), feed));
+        let bounded = feeds.iter().map(|feed| {
+            (self.score([load.cost, refill.cost, feed.floor], [refill.n_cores, self.n_pes]), feed)
+        });
         for (bound, feed) in sorted(bounded.filter(|it| !self.is_excluded(it.0)).collect()) {
             if self.is_excluded(bound) {
                 break;
@@ -166,7 +198,8 @@ impl<'a> Search<'a> {
             }
             let shares = Shares::between(&array, &left, self.n_pes);
             let floor = feed.floor(self.nest, self.machine, &shares);
-            if !self.is_excluded(self.score(load, Some(refill), (floor, shares.n_pes))) {
+            if !self.is_excluded(self.score([load.cost, refill.cost, floor], [refill.n_cores, shares.n_pes]))
+            {
                 self.unroll(steps, rest, left, array);
             }
         }
@@ -178,35 +211,32 @@ impl<'a> Search<'a> {
             return;
         }
         let shares = Shares::of(array);
-        let exact = (feed.floor(self.nest, self.machine, &shares), shares.n_pes);
-        let cost = self.cost(load, Some(refill), exact);
+        let exact = feed.floor(self.nest, self.machine, &shares);
+        let cost = self.cost([load.cost, refill.cost, exact], [refill.n_cores, shares.n_pes]);
         if !self.is_excluded(self.objective.score(cost)) {
             let (load, refill, feed, array) = (*load, *refill, *feed, *array);
             self.best = Some(Candidate { load, refill, feed, array, cost });
         }
     }
 
-    /// No array makes these steps score less.
-    fn bound(&self, load: &Load, refill: Option<&Refill>, feeds: &[Feed]) -> Score {
-        let scores = feeds.iter().map(|feed| self.score(load, refill, (feed.floor, self.n_pes)));
+    /// Nothing scores less with these boundaries from the outside and one of the feeds.
+    fn bound(&self, [load, refill]: [Boundary; 2], n_cores: f64, feeds: &[Feed]) -> Score {
+        let scores = feeds.iter().map(|feed| self.score([load, refill, feed.floor], [n_cores, self.n_pes]));
         scores.fold((f64::INFINITY, f64::INFINITY), |least, score| if score < least { score } else { least })
     }
 
-    fn score(&self, load: &Load, refill: Option<&Refill>, feed: (Boundary, f64)) -> Score {
-        self.objective.score(self.cost(load, refill, feed))
+    fn score(&self, boundaries: [Boundary; 3], units: [f64; 2]) -> Score {
+        self.objective.score(self.cost(boundaries, units))
     }
 
-    /// What the steps take together; without a refill, at least.
-    fn cost(&self, load: &Load, refill: Option<&Refill>, (feed, n_pes): (Boundary, f64)) -> Cost {
-        let (cores, none) = (&self.machine.grid, Boundary { cycles: 0.0, energy_pj: 0.0 });
-        let n_cores = refill.map_or((cores[0] * cores[1]) as f64, |refill| refill.n_cores);
-        let refill = refill.map_or(none, |refill| refill.cost);
+    /// What three boundaries take together, with so many cores and PEs at work.
+    fn cost(&self, [load, refill, feed]: [Boundary; 3], [n_cores, n_pes]: [f64; 2]) -> Cost {
         let compute_cycles = self.nest.macs() / (n_pes * n_cores);
         let feed_cycles = feed_cycles(self.machine, feed.cycles, n_cores);
         let least_pj = least_pj(self.nest, self.machine);
         Cost {
-            cycles: compute_cycles.max(feed_cycles).max(refill.cycles).max(load.cost.cycles),
-            energy_pj: least_pj + feed.energy_pj + refill.energy_pj + load.cost.energy_pj,
+            cycles: compute_cycles.max(feed_cycles).max(refill.cycles).max(load.cycles),
+            energy_pj: least_pj + feed.energy_pj + refill.energy_pj + load.energy_pj,
         }
     }
 
@@ -225,6 +255,15 @@ impl Candidate {
             orders: [feed.order, refill.order, load.order],
         }
     }
+}
+
+/// The least cycles and the least energy.
+fn least(boundaries: impl Iterator<Item = Boundary>) -> Boundary {
+    let most = Boundary { cycles: f64::INFINITY, energy_pj: f64::INFINITY };
+    boundaries.fold(most, |least, it| Boundary {
+        cycles: least.cycles.min(it.cycles),
+        energy_pj: least.energy_pj.min(it.energy_pj),
+    })
 }
 
 /// The least bound first; equal ones as they came.

@@ -146,6 +146,17 @@ pub fn over(left: &Loops, right: &Loops) -> Loops {
     std::array::from_fn(|at| left[at] / right[at])
 }
 
+/// Greatest common divisors, entry by entry.
+pub fn common(left: &Loops, right: &Loops) -> Loops {
+    std::array::from_fn(|at| {
+        let (mut large, mut small) = (left[at], right[at]);
+        while small > 0 {
+            (large, small) = (small, large % small);
+        }
+        large
+    })
+}
+
 /// Whether every entry divides that of the other.
 pub fn is_divisor(of: &Loops, whole: &Loops) -> bool {
     of.iter().zip(whole).all(|(part, whole)| whole.is_multiple_of(*part))

@@ -1,9 +1,10 @@
 //! The outer half of the mapper: grid of cores, core buffers, global buffer and HBM.
 
-use super::cost::{Boundary, Order, boundary, partner};
+use super::cost::{Boundary, Order, boundary, crossing, partner};
+use super::feed::Shares;
 use super::fit::{fit_axes, fit_core, fit_global};
 use super::machine::Machine;
-use super::nest::{Loops, N_LOOPS, Nest, over, times, volume};
+use super::nest::{Loops, N_LOOPS, Nest, Tensor, over, times, volume};
 use super::tiles::Tiles;
 
 /// How the global buffer is filled.
@@ -85,6 +86,28 @@ pub(super) fn refills(
         }
     });
     front
+}
+
+/// Cycles and energy of the boundary above the buffer of a core, at least, whatever the grid and the load.
+pub(super) fn refill_floor(nest: &Nest, machine: &Machine, orders: &[Order], core: &Loops) -> Boundary {
+    let room = over(&nest.sizes, core);
+    let shares = Shares::between(&[1; N_LOOPS], &room, (machine.grid[0] * machine.grid[1]) as f64);
+    let output_words = nest.output_words();
+    let (lower, upper) = (machine.access[1], machine.access[2]);
+    let mut least = Boundary { cycles: f64::INFINITY, energy_pj: f64::INFINITY };
+    for order in orders {
+        let tiles = [core, &[1; N_LOOPS], &room];
+        let words = Tensor::ALL.map(|tensor| crossing(nest, tensor, tiles, *order).upper);
+        let upper_words = shares.floor(order.stationary, words, [1.0; 3]);
+        let mut read_pj = [upper.read_pj; 3];
+        read_pj[nest.roles[2] as usize] += upper.write_pj;
+        let upper_pj = shares.floor(order.stationary, words, read_pj) - upper.read_pj * output_words;
+        let lower_pj = lower.write_pj * (words.iter().sum::<f64>() - output_words);
+        let cycles = (upper_words - output_words) / machine.words_per_cycle[1];
+        least.cycles = least.cycles.min(cycles);
+        least.energy_pj = least.energy_pj.min(upper_pj + lower_pj);
+    }
+    least
 }
 
 /// Adds to what nothing in it dominates, and drops what it dominates.

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::mapping::cost::{ARRAY, CORE, GLOBAL, GRID, HBM, N_LEVELS, REGISTERS, boundary};
-use crate::mapping::nest::Tensor;
-use crate::mapping::nest::{N_LOOPS, volume};
+use crate::mapping::nest::N_LOOPS;
 use crate::technology::Access;
 use crate::testing::is_close;
 
