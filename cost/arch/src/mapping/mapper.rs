@@ -60,11 +60,11 @@ struct Search<'a> {
     best: Option<Candidate>,
 }
 
-/// A tile of the buffer of a core, and what filling it and working on it take at least.
+/// A tile of the buffer of a core, and what filling it and, by stationary tensor, working on it take at least.
 struct Core {
     tile: Loops,
     refill: Boundary,
-    feed: Boundary,
+    feeds: [Boundary; 3],
 }
 
 /// A mapping by its steps.
@@ -95,8 +95,8 @@ impl<'a> Search<'a> {
         let least = least(loads.iter().map(|load| load.cost));
         let cores = self.cores(&loads);
         let bounded = cores.iter().map(|core| {
-            let parts = [least, core.refill, core.feed];
-            (self.score(parts, [self.n_cores, self.n_pes]), core)
+            let feeds = core.feeds.into_iter();
+            (self.bound([least, core.refill], self.n_cores, feeds), core)
         });
         for (bound, core) in sorted(bounded.collect()) {
             if self.is_excluded(bound) {
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
             let room = over(&common_tile, &common(&common_tile, tile));
             if self.tiles.forced(tile, &room, self.n_cores as u64, &fits).is_some() {
                 let refill = refill_floor(self.nest, self.machine, &self.orders, tile);
-                cores.push(Core { tile: *tile, refill, feed: self.feed_floor(tile, &relaxed) });
+                cores.push(Core { tile: *tile, refill, feeds: self.feed_floors(tile, &relaxed) });
             }
         });
         cores
@@ -131,38 +131,48 @@ impl<'a> Search<'a> {
         relaxed
     }
 
-    /// What working on a tile takes at least: its stationary tensor is read once.
-    fn feed_floor(&self, tile: &Loops, relaxed: &[(f64, f64); 3]) -> Boundary {
+    /// What working on a tile takes at least, by its stationary tensor, which is read once.
+    fn feed_floors(&self, tile: &Loops, relaxed: &[(f64, f64); 3]) -> [Boundary; 3] {
         let n_tiles = self.nest.macs() / volume(tile);
-        least(Tensor::ALL.into_iter().zip(relaxed).map(|(stationary, (shared_words, energy_pj))| {
+        Tensor::ALL.map(|stationary| {
+            let (shared_words, energy_pj) = relaxed[stationary as usize];
             let words = shared_words + self.nest.words(stationary, tile) * n_tiles;
-            Boundary { cycles: words / self.machine.words_per_cycle[0], energy_pj: *energy_pj }
-        }))
+            Boundary { cycles: words / self.machine.words_per_cycle[0], energy_pj }
+        })
     }
 
     fn feeds(&self, core: &Loops) -> Vec<Feed> {
         feeds(self.nest, self.machine, (&self.tiles, &self.orders), &self.registers, core)
     }
 
-    /// Goes through the loads, and the ways to hand each out in one tile of a core.
+    /// Goes through the loads that can be handed out in one tile of a core.
     fn hand_out(&mut self, loads: &[Load], core: &Core) {
         let feeds = self.feeds(&core.tile);
         let loads = loads.iter().filter(|load| is_divisor(&core.tile, &load.tile));
-        let bounded = loads.map(|load| (self.bound([load.cost, core.refill], self.n_cores, &feeds), load));
-        for (bound, load) in sorted(bounded.collect()) {
+        let floor = least(feeds.iter().map(|feed| feed.floor));
+        let bounded =
+            loads.map(|load| (self.score([load.cost, core.refill, floor], [self.n_cores, self.n_pes]), load));
+        for (bound, load) in sorted(bounded.filter(|it| !self.is_excluded(it.0)).collect()) {
             if self.is_excluded(bound) {
                 break;
             }
-            let parts = (&self.tiles, self.orders.as_slice());
-            let refills = refills(self.nest, self.machine, parts, &core.tile, &load.tile);
-            let bounded =
-                refills.into_iter().map(|it| (self.bound([load.cost, it.cost], it.n_cores, &feeds), it));
-            for (bound, refill) in sorted(bounded.collect()) {
-                if self.is_excluded(bound) {
-                    break;
-                }
-                self.feed(load, &refill, &feeds);
+            self.refill(load, core, &feeds);
+        }
+    }
+
+    /// Goes through the ways to hand out one load in one tile of a core.
+    fn refill(&mut self, load: &Load, core: &Core, feeds: &[Feed]) {
+        let parts = (&self.tiles, self.orders.as_slice());
+        let refills = refills(self.nest, self.machine, parts, &core.tile, &load.tile);
+        let bounded = refills.into_iter().map(|it| {
+            let floors = feeds.iter().map(|feed| feed.floor);
+            (self.bound([load.cost, it.cost], it.n_cores, floors), it)
+        });
+        for (bound, refill) in sorted(bounded.collect()) {
+            if self.is_excluded(bound) {
+                break;
             }
+            self.feed(load, &refill, feeds);
         }
     }
 
@@ -220,8 +230,13 @@ impl<'a> Search<'a> {
     }
 
     /// Nothing scores less with these boundaries from the outside and one of the feeds.
-    fn bound(&self, [load, refill]: [Boundary; 2], n_cores: f64, feeds: &[Feed]) -> Score {
-        let scores = feeds.iter().map(|feed| self.score([load, refill, feed.floor], [n_cores, self.n_pes]));
+    fn bound(
+        &self,
+        [load, refill]: [Boundary; 2],
+        n_cores: f64,
+        feeds: impl Iterator<Item = Boundary>,
+    ) -> Score {
+        let scores = feeds.map(|feed| self.score([load, refill, feed], [n_cores, self.n_pes]));
         scores.fold((f64::INFINITY, f64::INFINITY), |least, score| if score < least { score } else { least })
     }
 

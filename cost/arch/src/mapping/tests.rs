@@ -85,19 +85,10 @@ fn sunstone_s_mappings_have_sunstone_s_cycles_and_energy() {
 
 #[test]
 fn the_mapper_is_at_or_below_sunstone_on_every_row() {
-    let start = std::time::Instant::now();
-    let mut n_below = 0;
+    let (mut n_below, mut micros) = (0, Vec::new());
     for Row { nest, machine, cost, .. } in rows() {
-        let t = std::time::Instant::now();
         let (mapping, ours) = best(&nest, &machine, Objective::Edp).expect("it fits");
-        eprintln!(
-            "{:?} {:?} {:?} {} {}",
-            nest.sizes,
-            machine.array,
-            machine.grid,
-            t.elapsed().as_micros(),
-            ours.edp() / cost.edp()
-        );
+        micros.push(least_micros(|| best(&nest, &machine, Objective::Edp)));
         mapping.check(&nest, &machine).expect("it fits");
         let again = mapping.price(&nest, &machine);
         assert!(
@@ -106,5 +97,17 @@ fn the_mapper_is_at_or_below_sunstone_on_every_row() {
         assert!(ours.edp() <= cost.edp() * (1.0 + 1e-12), "{ours:?}, not {cost:?}: {nest:?}");
         n_below += usize::from(ours.edp() < cost.edp() * 0.999);
     }
-    eprintln!("{n_below} rows below Sunstone, {} us", start.elapsed().as_micros());
+    let sum_micros: u128 = micros.iter().sum();
+    micros.sort();
+    eprintln!("{n_below} of {} rows are below Sunstone, {sum_micros} us in all, {micros:?}", micros.len());
+}
+
+/// The fastest of a few runs; only printed, for a busy machine makes any limit fail.
+fn least_micros<T>(run: impl Fn() -> T) -> u128 {
+    let time = |_| {
+        let start = std::time::Instant::now();
+        std::hint::black_box(run());
+        start.elapsed().as_micros()
+    };
+    (0..3).map(time).min().unwrap_or(0)
 }
