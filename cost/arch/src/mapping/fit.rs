@@ -43,6 +43,6 @@ fn splits(factors: &[u64], product: u64, first: u64, sides: [u64; 2]) -> bool {
         return false;
     }
     let Some((factor, rest)) = factors.split_first() else { return product / first <= sides[1] };
-    let divisors = (1..=*factor).filter(|divisor| factor % divisor == 0);
+    let divisors = (1..=(*factor).min(sides[0] / first)).filter(|divisor| factor.is_multiple_of(*divisor));
     divisors.into_iter().any(|divisor| splits(rest, product, first * divisor, sides))
 }

@@ -12,9 +12,11 @@ use super::feed::{Feed, Shares, feeds};
 use super::fit::{fit_axes, fit_core, fit_registers};
 use super::machine::Machine;
 use super::nest::{Loops, Nest, Tensor, common, is_divisor, over, times, volume};
-use super::refill::{Load, Refill, loads, refill_floor, refills};
+use super::refill::{Load, Refill, load_floor, loads, refill_floor, refills};
 use super::tiles::Tiles;
 use phzc_ir::{Diagnostic, Result};
+
+const NO_MAPPING: &str = "a buffer holds not even one element of each operand";
 
 /// What a mapping is chosen by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +46,23 @@ pub fn best(nest: &Nest, machine: &Machine, objective: Objective) -> Result<(Map
     let mut search = Search::new(nest, machine, objective);
     search.run();
     let best = search.best.map(|best| (best.mapping(nest), best.cost));
-    best.ok_or_else(|| Diagnostic::error("a buffer holds not even one element of each operand"))
+    best.ok_or_else(|| Diagnostic::error(NO_MAPPING))
+}
+
+/// What every mapping takes at least, whatever its objective: cycles and energy each have a mapping of their own.
+///
+/// The array at its fullest, with the best registers; every tensor over every boundary once.
+///
+/// # Errors
+/// Where [`best`] has none.
+pub fn floor(nest: &Nest, machine: &Machine) -> Result<Cost> {
+    nest.check()?;
+    let search = Search::new(nest, machine, Objective::Latency);
+    let feed = least(search.feeds(&nest.sizes).iter().map(|feed| feed.floor));
+    let refill = refill_floor(nest, machine, &search.orders, &nest.sizes);
+    let cost = search.cost([load_floor(nest, machine), refill, feed], [search.n_cores, search.n_pes]);
+    let is_possible = cost.cycles.is_finite() && cost.energy_pj.is_finite();
+    is_possible.then_some(cost).ok_or_else(|| Diagnostic::error(NO_MAPPING))
 }
 
 struct Search<'a> {

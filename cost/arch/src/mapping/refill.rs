@@ -43,6 +43,12 @@ pub(super) fn loads(nest: &Nest, machine: &Machine, tiles: &Tiles, orders: &[Ord
     largest.iter().flat_map(|tile| loads_of(nest, machine, orders, tile)).collect()
 }
 
+/// What crosses from HBM at least: every tensor once.
+pub(super) fn load_floor(nest: &Nest, machine: &Machine) -> Boundary {
+    let order = Order { stationary: Tensor::Output, slide: None };
+    boundary(nest, machine, 2, [&nest.sizes, &[1; N_LOOPS], &[1; N_LOOPS]], order)
+}
+
 fn loads_of(nest: &Nest, machine: &Machine, orders: &[Order], tile: &Loops) -> Vec<Load> {
     let hbm = over(&nest.sizes, tile);
     let mut front: Vec<Load> = Vec::new();

@@ -111,3 +111,44 @@ fn least_micros<T>(run: impl Fn() -> T) -> u128 {
     };
     (0..3).map(time).min().unwrap_or(0)
 }
+
+/// The products of a row of the student's sweep, forward and backward; none for other operators.
+fn swept_products(op: &str, mbs: u64) -> Option<[Nest; 2]> {
+    let (heads, tokens, hidden, wide) = (32 * mbs, 4096, 4096, 11008);
+    let [rows, columns, reduction] = match op.split(' ').nth(1)? {
+        "q_proj" | "k_proj" | "v_proj" | "o_proj" => [tokens, hidden, hidden],
+        "attn.V" => [heads * tokens, 128, tokens],
+        "QK^T" => [heads * tokens, tokens, 128],
+        "gate_proj" | "up_proj" => [tokens, wide, hidden],
+        "down_proj" => [tokens, hidden, wide],
+        "rotary" => [64, tokens, 1],
+        "lm_head" => [tokens, 32000, hidden],
+        _ => return None,
+    };
+    Some([Nest::product(rows, columns, reduction), Nest::product(rows, reduction, columns)])
+}
+
+#[test]
+fn the_mapper_is_at_or_below_sunstone_in_the_student_s_sweep() {
+    let text = reference_text("llama2_7b_sl4096_sunstone_lablog.csv").unwrap_or_default();
+    let mut known = std::collections::BTreeMap::new();
+    let mut n_compared = 0;
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields[at].parse::<f64>().expect("a number");
+        let [mbs, n_tensor, width, depth, mib] = [0, 3, 4, 5, 6].map(|at| number(at) as u64);
+        let Some(products) = swept_products(fields[1], mbs) else { continue };
+        let mut machine = machine(n_tensor, width, depth, mib);
+        machine.words_per_cycle[1] = 4096.0;
+        for (nest, pass) in products.iter().zip(0..) {
+            let key = (n_tensor, width, mib, nest.sizes);
+            let ours =
+                *known.entry(key).or_insert_with(|| best(nest, &machine, Objective::Edp).expect("it fits").1);
+            // Their cycles are those of the mapping and of fused functions, at most 12 in all.
+            let theirs = Cost { cycles: number(7 + pass), energy_pj: number(9 + pass) * 1e12 };
+            assert!(ours.edp() <= theirs.edp() * (1.0 + 1e-9), "{ours:?}, not {theirs:?}: {line}");
+            n_compared += 1;
+        }
+    }
+    eprintln!("{n_compared} products of the sweep are at or below Sunstone");
+}

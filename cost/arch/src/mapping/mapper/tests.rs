@@ -144,6 +144,9 @@ fn check(nest: &Nest, machine: &Machine) {
             mapping.check(nest, machine).expect("the best mapping fits");
             let again = mapping.price(nest, machine);
             assert!(is_close(again.edp(), cost.edp(), 1e-12), "{again:?}, not {cost:?}");
+            let floor = floor(nest, machine).expect("there is a mapping");
+            let is_below = floor.cycles <= cost.cycles * (1.0 + 1e-12);
+            assert!(is_below && floor.energy_pj <= cost.energy_pj * (1.0 + 1e-12), "{floor:?}, not {cost:?}");
             objective.score(cost).0
         });
         let expected = brute_force(nest, machine, objective);
