@@ -1,5 +1,8 @@
 //! What tests share: the reference data beside the checkout.
 
+use crate::estimate::{Layer, Work};
+use crate::mapping::Nest;
+use crate::mapping::vector::Function;
 use serde_json::Value;
 
 /// A file of `../shared/data/phaze`; says loudly when it is not there.
@@ -69,4 +72,42 @@ fn compress(state: &mut [u32; 8], block: &[u8], constants: &[u32]) {
     for (total, word) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *total = total.wrapping_add(word);
     }
+}
+
+/// A layer of Llama-2-7B as Phaze extracts it, for one microbatch of 4096 tokens: attention and the gated
+/// perceptron, without the two rotary parts, and with the projection to words that Phaze takes along.
+pub fn llama_layer() -> Layer {
+    let (tokens, hidden, wide, scores) = (4096, 4096, 11008, 32 * 4096 * 4096);
+    let product = |rows, columns, reduction| Work::Contraction {
+        nest: Nest::product(rows, columns, reduction),
+        fused: Vec::new(),
+    };
+    let projection = || Some(product(tokens, hidden, hidden));
+    let fused = |nest, function| Work::Contraction { nest, fused: vec![function] };
+    let simple =
+        |output: u64| Work::Elementwise { function: Function::Simple, output, inputs: vec![output; 2] };
+    let norm = Work::Chain {
+        functions: vec![Function::Mean, Function::Simple, Function::Power],
+        output: tokens * hidden,
+    };
+    let ops = vec![
+        Some(norm.clone()),
+        projection(),
+        projection(),
+        projection(),
+        Some(fused(Nest::product(32 * tokens, tokens, 128), Function::Divide)),
+        Some(simple(scores)),
+        Some(Work::Softmax { rows: 32 * tokens, columns: tokens }),
+        Some(product(32 * tokens, 128, tokens)),
+        projection(),
+        Some(norm),
+        Some(fused(Nest::product(tokens, wide, hidden), Function::Sigmoid)),
+        Some(product(tokens, wide, hidden)),
+        Some(simple(tokens * wide)),
+        Some(product(tokens, hidden, wide)),
+        Some(product(tokens, 32000, hidden)),
+    ];
+    let attention = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (4, 5), (5, 6), (6, 7), (3, 7), (7, 8)];
+    let rest = [(8, 9), (9, 10), (9, 11), (10, 12), (11, 12), (12, 13), (13, 14)];
+    Layer { ops, edges: attention.into_iter().chain(rest).collect() }
 }

@@ -5,16 +5,17 @@
 //! `edp`); the machine's array, grid, register words, core words, `each` or `all` (operands), global words,
 //! words per cycle, `core` or `chip` (feed), picojoules of reads and writes by level and of a
 //! multiply-accumulate; the nest's sizes in the order `bnckpqrs`, strides, roles (`i`, `w`, `o`). An answer has
-//! the factors by level, innermost first, separated by `/`, then the three orders: the stationary tensor and,
+//! the factors by level, innermost first, separated by `/` (of loops that are padded, larger ones), then the three orders: the stationary tensor and,
 //! where a window slides, its loop. Numbers of one field are separated by commas.
 //!
 //! What a mapping takes is not stored: it is priced when it is looked up, and a line that does not fit its
 //! machine is as if it were absent.
 
-use super::cost::{Cost, Mapping, N_LEVELS, Order};
+use super::cost::{HBM, Mapping, N_LEVELS, Order};
 use super::machine::Machine;
 use super::mapper::Objective;
-use super::nest::{Loops, N_LOOPS, NAMES, Nest, Tensor};
+use super::nest::{Loops, NAMES, Nest, Tensor};
+use super::pad::Padded;
 use phzc_ir::{Diagnostic, Result, Span};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -30,11 +31,13 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A mapping and what it takes, if it is known.
-    pub fn get(&self, nest: &Nest, machine: &Machine, objective: Objective) -> Option<(Mapping, Cost)> {
-        let mapping = self.mappings.get(&question(nest, machine, objective))?;
-        let is_sound = nest.check().is_ok() && mapping.check(nest, machine).is_ok();
-        is_sound.then(|| (*mapping, mapping.price(nest, machine)))
+    /// A mapping, with its padded sizes and what it takes, if it is known.
+    pub fn get(&self, nest: &Nest, machine: &Machine, objective: Objective) -> Option<Padded> {
+        let mapping = *self.mappings.get(&question(nest, machine, objective))?;
+        let padded = Nest { sizes: mapping.tile(HBM), ..*nest };
+        let is_larger = padded.sizes.iter().zip(&nest.sizes).all(|(padded, size)| padded >= size);
+        let is_sound = is_larger && padded.check().is_ok() && mapping.check(&padded, machine).is_ok();
+        is_sound.then(|| Padded { nest: padded, mapping, cost: mapping.price(&padded, machine) })
     }
 
     /// Remembers a mapping.
@@ -131,15 +134,14 @@ fn mapping(text: &str) -> Option<Mapping> {
     let factors: Vec<Loops> = factors.split('/').map(loops).collect::<Option<_>>()?;
     let orders: Vec<Order> = orders.split(',').map(order).collect::<Option<_>>()?;
     let factors: [Loops; N_LEVELS] = factors.try_into().ok()?;
+    let all = factors.iter().flatten().try_fold(1_u64, |product, factor| product.checked_mul(*factor));
+    all.filter(|product| (1..=1 << 53).contains(product))?;
     Some(Mapping { factors, orders: orders.try_into().ok()? })
 }
 
-/// Extents above zero, small enough that no product of a sound mapping overflows before it is compared.
 fn loops(text: &str) -> Option<Loops> {
     let numbers: Vec<u64> = text.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    let loops: [u64; N_LOOPS] = numbers.try_into().ok()?;
-    let product = loops.iter().try_fold(1_u64, |product, factor| product.checked_mul(*factor));
-    product.filter(|product| (1..=1 << 53).contains(product)).map(|_| loops)
+    numbers.try_into().ok()
 }
 
 fn order(text: &str) -> Option<Order> {
@@ -175,7 +177,8 @@ mod tests {
         let again = Cache::from_text(&cache.to_text()).expect("it is ours");
         assert_eq!(again, cache);
         let known = again.get(&nest, &machine, Objective::Edp).expect("it is there");
-        assert_eq!(known, best(&nest, &machine, Objective::Edp).expect("it fits"));
+        let (mapping, cost) = best(&nest, &machine, Objective::Edp).expect("it fits");
+        assert_eq!(known, Padded { nest, mapping, cost });
     }
 
     #[test]
@@ -196,8 +199,8 @@ mod tests {
     #[test]
     fn a_mapping_that_does_not_fit_is_as_if_absent() {
         let (mut cache, nest, machine) = filled();
-        let (mut mapping, _) = cache.get(&nest, &machine, Objective::Edp).expect("it is there");
-        mapping.factors[0][1] *= 2;
+        let mut mapping = cache.get(&nest, &machine, Objective::Edp).expect("it is there").mapping;
+        mapping.factors[0][1] *= 1024;
         cache.insert(&nest, &machine, Objective::Edp, mapping);
         assert_eq!(cache.get(&nest, &machine, Objective::Edp), None);
     }

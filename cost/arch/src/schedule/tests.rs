@@ -9,7 +9,8 @@ fn layer(name: &str) -> Option<[Instance; 2]> {
     let graph = reference(&format!("llama2_mbs1_layer{name}_fused_graph.json"))?;
     let cycles = reference(&format!("llama2_mbs1_layer{name}_op_cycles_tc4x256_vc2.json"))?;
     let names: Vec<&String> = graph["nodes"].as_object().expect("nodes").keys().collect();
-    let at = |id: &Value| names.iter().position(|name| **name == id.to_string()).expect("a node");
+    let is_node = |name: &str, id: &Value| name.parse() == Ok(id.as_i64().expect("a number"));
+    let at = |id: &Value| names.iter().position(|name| is_node(name, id)).expect("a node");
     let edges: Vec<(usize, usize)> =
         graph["edges"].as_array().expect("edges").iter().map(|edge| (at(&edge[0]), at(&edge[1]))).collect();
     let [forward, backward] = ["fwd", "bwd"].map(|pass| {

@@ -1,0 +1,64 @@
+//! The search against one that estimates and places every accelerator.
+
+use super::*;
+use crate::mapping::{Cache, Mode};
+use crate::space::Exponents;
+use crate::technology::Technology;
+use crate::testing::llama_layer;
+
+/// One layer of Llama on a small space of accelerators.
+fn question(technology: &Technology) -> Question {
+    let space = Space {
+        n_tensor: Exponents { most: 3, least: 0 },
+        n_vector: Exponents { most: 1, least: 0 },
+        width: Exponents { most: 8, least: 6 },
+        depth: Exponents { most: 8, least: 7 },
+        global_bytes: Exponents { most: 27, least: 25 },
+        ..Space::phaze(technology).expect("sizes are known")
+    };
+    let microbatches = vec![(1, vec![llama_layer()])];
+    let models = vec![Model { name: "llama".to_owned(), weight: 1.0, microbatches }];
+    Question { space, models, hbm_bytes: vec![32 << 30, 80 << 30], recompute: vec![false, true] }
+}
+
+/// A pipeline of equal layers: more memory is faster, recomputing takes another forward pass and less memory.
+fn place(run: &Run, layers: &[Passes]) -> Option<f64> {
+    let again = if run.recompute { layers[0].forward } else { 0.0 };
+    let fits = run.recompute || run.hbm_bytes >= 80 << 30;
+    fits.then(|| 1.0 / (layers[0].forward + layers[0].backward + again))
+}
+
+#[test]
+fn bounds_exclude_no_accelerator_of_the_front() {
+    let technology = Technology::cacti_22nm();
+    let question = question(&technology);
+    let points = question.space.points(&technology).expect("sizes are known");
+    for mode in [Mode::Phaze, Mode::Native] {
+        let estimator = Estimator::new(&technology, mode, Cache::default());
+        let found = search(&question, &points, &estimator, &place, &mut |_, _| {}).expect("it can be priced");
+        let all = points.iter().map(|point| {
+            let template = question.space.template(point.cores);
+            let times = estimator.layer_secs(&template, &llama_layer()).expect("it can be priced");
+            candidate(&question, &place, *point, &[times])
+        });
+        assert_eq!(found.front, front(all.collect()));
+        assert!(found.n_estimated < found.n_points && found.n_points == points.len());
+        let most = found.front.iter().filter_map(|it| it.samples_per_sec).fold(0.0, f64::max);
+        assert_eq!(found.best[0].as_ref().and_then(|best| best.samples_per_sec), Some(most));
+        let counts = [found.n_points, found.n_estimated, found.n_placed, found.front.len()];
+        eprintln!("{mode:?}: accelerators, estimated, placed, in the front: {counts:?}");
+    }
+}
+
+#[test]
+fn parts_find_together_what_the_whole_finds() {
+    let technology = Technology::cacti_22nm();
+    let question = question(&technology);
+    let points = question.space.points(&technology).expect("sizes are known");
+    let estimator = Estimator::new(&technology, Mode::Phaze, Cache::default());
+    let of =
+        |points: &[Point]| search(&question, points, &estimator, &place, &mut |_, _| {}).expect("priced");
+    let whole = of(&points);
+    let together = merge((0..3).map(|at| of(&part(&points, at, 3))).collect(), 1);
+    assert_eq!((together.front, together.best), (whole.front, whole.best));
+}
