@@ -1,13 +1,13 @@
 //! What the operators of a layer take on an accelerator, and the layer with them.
 
-use crate::mapping::pad::Padded;
 use crate::mapping::vector::{self, Function, Passes};
 use crate::mapping::{Cache, Machine, Mode, Nest, Objective, best, best_padded, floor};
 use crate::schedule::{Instance, Op, Units};
 use crate::technology::Technology;
 use crate::template::{Cores, Template};
 use phzc_ir::Result;
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Nodes of branch and bound per schedule; past them the list's schedule stands, with its bound.
 const MAX_NODES: u32 = 200;
@@ -62,10 +62,15 @@ pub struct Estimator<'a> {
     technology: &'a Technology,
     mode: Mode,
     cache: Mutex<Cache>,
+    cycles: Mutex<BTreeMap<Key, f64>>,
 }
 
+/// What the cycles of a contraction depend on, with the mode and the technology of an estimator: sides of array and
+/// grid, words of the buffers, and words per cycle as bits.
+type Key = (Effort, Nest, [u64; 2], [u64; 2], [u64; 2], [u64; 3]);
+
 /// Whether an operator is priced, or bounded from below.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effort {
     Price,
     Bound,
@@ -74,7 +79,7 @@ enum Effort {
 impl<'a> Estimator<'a> {
     /// In a mode, with the mappings that are known already.
     pub fn new(technology: &'a Technology, mode: Mode, cache: Cache) -> Estimator<'a> {
-        Estimator { technology, mode, cache: Mutex::new(cache) }
+        Estimator { technology, mode, cache: Mutex::new(cache), cycles: Mutex::default() }
     }
 
     /// The mappings that are known by now.
@@ -194,26 +199,36 @@ impl<'a> Estimator<'a> {
     }
 
     fn cycles(&self, nest: &Nest, machine: &Machine, effort: Effort) -> Result<f64> {
-        if effort == Effort::Bound {
-            return Ok(floor(nest, machine)?.cycles);
+        let Machine { array, grid, core_words, global_words, words_per_cycle, .. } = machine;
+        let rates = words_per_cycle.map(f64::to_bits);
+        let key = (effort, *nest, *array, *grid, [*core_words, *global_words], rates);
+        if let Some(cycles) = held(&self.cycles).get(&key) {
+            return Ok(*cycles);
         }
-        let objective = if self.mode == Mode::Phaze { Objective::Edp } else { Objective::Latency };
-        if let Some(known) = self.known().get(nest, machine, objective) {
-            return Ok(known.cost.cycles);
-        }
-        let found = match self.mode {
-            Mode::Phaze => {
-                best(nest, machine, objective).map(|(mapping, cost)| Padded { nest: *nest, mapping, cost })
-            }
-            Mode::Native => best_padded(nest, machine, objective),
-        }?;
-        self.known().insert(nest, machine, objective, found.mapping);
-        Ok(found.cost.cycles)
+        let cycles = match effort {
+            Effort::Price => self.mapped_cycles(nest, machine)?,
+            Effort::Bound => floor(nest, machine)?.cycles,
+        };
+        held(&self.cycles).insert(key, cycles);
+        Ok(cycles)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mapped_cycles(&self, nest: &Nest, machine: &Machine) -> Result<f64> {
+        let objective = if self.mode == Mode::Phaze { Objective::Edp } else { Objective::Latency };
+        if let Some(known) = held(&self.cache).get(nest, machine, objective) {
+            return Ok(known.cost.cycles);
+        }
+        let (mapping, cost) = match self.mode {
+            Mode::Phaze => best(nest, machine, objective)?,
+            Mode::Native => best_padded(nest, machine, objective).map(|it| (it.mapping, it.cost))?,
+        };
+        held(&self.cache).insert(nest, machine, objective, mapping);
+        Ok(cost.cycles)
     }
+}
+
+fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -62,3 +62,20 @@ fn parts_find_together_what_the_whole_finds() {
     let together = merge((0..3).map(|at| of(&part(&points, at, 3))).collect(), 1);
     assert_eq!((together.front, together.best), (whole.front, whole.best));
 }
+
+/// Minutes of work; only prints what a search of Phaze's whole space takes.
+#[test]
+#[ignore = "the whole space takes minutes"]
+fn the_whole_space_for_a_layer_of_llama() {
+    let technology = Technology::cacti_22nm();
+    let space = Space::phaze(&technology).expect("sizes are known");
+    let question = Question { space, ..question(&technology) };
+    let points = question.space.points(&technology).expect("sizes are known");
+    for mode in [Mode::Phaze, Mode::Native] {
+        let start = std::time::Instant::now();
+        let estimator = Estimator::new(&technology, mode, Cache::default());
+        let found = search(&question, &points, &estimator, &place, &mut |_, _| {}).expect("it can be priced");
+        let counts = [found.n_points, found.n_estimated, found.n_placed, found.front.len()];
+        eprintln!("{mode:?}: {counts:?} in {:?}: {:?}", start.elapsed(), found.best[0]);
+    }
+}
