@@ -25,9 +25,9 @@ pub fn area_um2(cores: &Cores, technology: &Technology) -> Result<f64> {
 
 /// Power of the chip and its HBM with every unit at work in every cycle; dynamic, for no leakage is known.
 ///
-/// Per cycle: a MAC with one register read per PE, one word into each row and each column of an array from the
-/// core's buffer, as many words per core from the global buffer as its longer side has, and what the HBM
-/// delivers. The energies are the technology's; the rates are the `native` cost mode's.
+/// Per cycle: a MAC with one register read per PE, one word into each row and each column of an array from
+/// the core's buffer, as many words per core from the global buffer as its longer side has, and what the
+/// HBM delivers. The energies are the technology's; the rates are the `native` cost mode's.
 ///
 /// # Errors
 /// For buffer sizes that the technology lacks.

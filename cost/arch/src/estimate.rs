@@ -65,8 +65,8 @@ pub struct Estimator<'a> {
     cycles: Mutex<BTreeMap<Key, f64>>,
 }
 
-/// What the cycles of a contraction depend on, with the mode and the technology of an estimator: sides of array and
-/// grid, words of the buffers, and words per cycle as bits.
+/// What the cycles of a contraction depend on, with the mode and the technology of an estimator: sides of
+/// array and grid, words of the buffers, and words per cycle as bits.
 type Key = (Effort, Nest, [u64; 2], [u64; 2], [u64; 2], [u64; 3]);
 
 /// Whether an operator is priced, or bounded from below.
@@ -89,12 +89,12 @@ impl<'a> Estimator<'a> {
 
     /// Seconds of a layer's forward and backward pass.
     ///
-    /// `Phaze`'s backward pass lacks the weight's gradient and its mappings have the least energy-delay product;
-    /// `Native` has both gradients and pads for the least latency.
+    /// `Phaze`'s backward pass lacks the weight's gradient and its mappings have the least energy-delay
+    /// product; `Native` has both gradients and pads for the least latency.
     ///
     /// # Errors
-    /// For an accelerator without a core that an operator needs, for buffers that the technology lacks, and for
-    /// layers that are no order.
+    /// For an accelerator without a core that an operator needs, for buffers that the technology lacks, and
+    /// for layers that are no order.
     pub fn layer_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
         let [forward, backward] = self.instances(template, layer, Effort::Price)?;
         let secs = |instance: &Instance| instance.solve(MAX_NODES).cycles / template.clock_hz;
@@ -249,8 +249,8 @@ mod tests {
         [floor, priced]
     }
 
-    /// Phaze's layer takes 149,772,332 cycles forward and 128,233,530 backward (`reference/phaze.md`, section 8),
-    /// with Sunstone's mappings.
+    /// Phaze's layer takes 149,772,332 cycles forward and 128,233,530 backward (`reference/phaze.md`,
+    /// section 8), with Sunstone's mappings.
     #[test]
     fn a_layer_of_llama_takes_no_longer_than_with_sunstone_s_mappings() {
         let [_, ours] = secs(Mode::Phaze, &llama_layer());

@@ -7,6 +7,7 @@ mod fit;
 pub mod machine;
 pub mod mapper;
 pub mod nest;
+pub mod objective;
 pub mod pad;
 mod refill;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub mod vector;
 pub use cache::Cache;
 pub use cost::{Cost, Mapping, Order};
 pub use machine::{Machine, Mode};
-pub use mapper::{Objective, best, floor};
+pub use mapper::{best, floor};
 pub use nest::{Loops, Nest, Tensor};
+pub use objective::Objective;
 pub use pad::{Padded, best_padded};

@@ -130,7 +130,8 @@ impl Instance {
         Ok(Instance { ops, graph: self.graph.reversed(), ..*self })
     }
 
-    /// No schedule takes fewer cycles: the critical path, and the work of each kind of core between any two moments.
+    /// No schedule takes fewer cycles: the critical path, and the work of each kind of core between any two
+    /// moments.
     pub fn bound_cycles(&self) -> f64 {
         let (heads, tails) = (self.heads(), self.tails());
         let path = heads.iter().zip(&self.ops).map(|(head, op)| head + op.least_cycles());
@@ -152,8 +153,8 @@ impl Instance {
         list::improved(self)
     }
 
-    /// The shortest schedule, with the best proved bound: list scheduling, then branch and bound where the list's
-    /// makespan is above the bound.
+    /// The shortest schedule, with the best proved bound: list scheduling, then branch and bound where the
+    /// list's makespan is above the bound.
     ///
     /// `max_nodes` limits branch and bound; past it the best schedule so far is returned.
     pub fn solve(&self, max_nodes: u32) -> Schedule {

@@ -1,8 +1,9 @@
 //! The search over accelerators: which ones no other beats in throughput, area and power together.
 //!
-//! Throughput falls where any layer takes longer, so that an accelerator that is no faster in any layer, no smaller
-//! and no more frugal than another is out, whatever plans there are. Accelerators are visited from the smallest on;
-//! one whose least times another's times already beat is not even mapped. What is left is placed in every run.
+//! Throughput falls where any layer takes longer, so that an accelerator that is no faster in any layer, no
+//! smaller and no more frugal than another is out, whatever plans there are. Accelerators are visited from
+//! the smallest on; one whose least times another's times already beat is not even mapped. What is left is
+//! placed in every run.
 
 use crate::estimate::{Estimator, Layer};
 use crate::mapping::vector::Passes;
@@ -79,8 +80,8 @@ pub struct Found {
 /// Times of the layers, by model, microbatch and layer, in one list.
 type Times = Vec<Passes>;
 
-/// Searches. `place` gives the samples per second of the best plan of a run, from the seconds of its layers; more
-/// seconds must not give more. `progress` hears how many accelerators of how many are done.
+/// Searches. `place` gives the samples per second of the best plan of a run, from the seconds of its
+/// layers; more seconds must not give more. `progress` hears how many accelerators of how many are done.
 ///
 /// # Errors
 /// For a technology that lacks a buffer, and layers that cannot be priced.

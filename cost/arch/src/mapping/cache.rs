@@ -1,20 +1,21 @@
 //! Mappings that were found once, as text.
 //!
-//! The first line is `phzc-arch-mappings 1`, the format's name and version. Every other line is one mapping:
-//! `QUESTION = ANSWER`, lines in rising order. A question has, separated by spaces: the objective (`latency` or
-//! `edp`); the machine's array, grid, register words, core words, `each` or `all` (operands), global words,
-//! words per cycle, `core` or `chip` (feed), picojoules of reads and writes by level and of a
-//! multiply-accumulate; the nest's sizes in the order `bnckpqrs`, strides, roles (`i`, `w`, `o`). An answer has
-//! the factors by level, innermost first, separated by `/` (of loops that are padded, larger ones), then the three orders: the stationary tensor and,
-//! where a window slides, its loop. Numbers of one field are separated by commas.
+//! The first line is `phzc-arch-mappings 1`, the format's name and version. Every other line is one
+//! mapping: `QUESTION = ANSWER`, lines in rising order. A question has, separated by spaces: the objective
+//! (`latency` or `edp`); the machine's array, grid, register words, core words, `each` or `all` (operands),
+//! global words, words per cycle, `core` or `chip` (feed), picojoules of reads and writes by level and of a
+//! multiply-accumulate; the nest's sizes in the order `bnckpqrs`, strides, roles (`i`, `w`, `o`). An answer
+//! has the factors by level, innermost first, separated by `/` (of loops that are padded, larger ones),
+//! then the three orders: the stationary tensor and, where a window slides, its loop. Numbers of one field
+//! are separated by commas.
 //!
 //! What a mapping takes is not stored: it is priced when it is looked up, and a line that does not fit its
 //! machine is as if it were absent.
 
 use super::cost::{HBM, Mapping, N_LEVELS, Order};
 use super::machine::Machine;
-use super::mapper::Objective;
 use super::nest::{Loops, NAMES, Nest, Tensor};
+use super::objective::Objective;
 use super::pad::Padded;
 use phzc_ir::{Diagnostic, Result, Span};
 use std::collections::BTreeMap;

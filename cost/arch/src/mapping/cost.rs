@@ -146,8 +146,8 @@ pub(super) fn boundary(
     Boundary { cycles: reads.max(summed.upper) / words_per_cycle, energy_pj: moved(held) + passing_pj }
 }
 
-/// Energy of the two operands that pass the registers: every PE has its own from the core's buffer, those side
-/// by side that have the same share it.
+/// Energy of the two operands that pass the registers: every PE has its own from the core's buffer, those
+/// side by side that have the same share it.
 fn passing_pj(nest: &Nest, machine: &Machine, array: &Loops) -> f64 {
     let [streamed_copies, _, summed_copies] = nest.roles.map(|tensor| {
         let same = (0..N_LOOPS).filter(|at| !tensor.has(*at));
@@ -174,8 +174,8 @@ impl Mapping {
         self.factors[..=level].iter().fold([1; N_LOOPS], |tile, factors| times(&tile, factors))
     }
 
-    /// What it takes: `max(multiply-accumulates / PEs at work, words / (words per cycle))` over boundaries, and
-    /// the energy of all.
+    /// What it takes: `max(multiply-accumulates / PEs at work, words / (words per cycle))` over boundaries,
+    /// and the energy of all.
     ///
     /// Source: `reference/phaze.md`, section 2a.
     pub fn price(&self, nest: &Nest, machine: &Machine) -> Cost {

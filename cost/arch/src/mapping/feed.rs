@@ -1,8 +1,8 @@
 //! The inner half of the mapper: what the registers and the array of a core make of a tile.
 //!
-//! The loops that do not index a tensor form its group: unrolled over the array, they share each of its words.
-//! Traffic and energy depend on an array's factors only over the three products of groups, so that bounds hold
-//! for all arrays with the same products.
+//! The loops that do not index a tensor form its group: unrolled over the array, they share each of its
+//! words. Traffic and energy depend on an array's factors only over the three products of groups, so that
+//! bounds hold for all arrays with the same products.
 
 use super::cost::{Boundary, Order, crossing, partner};
 use super::fit::fit_registers;
@@ -41,7 +41,8 @@ pub(super) struct Shares {
 }
 
 impl Feed {
-    /// Of a tile of the registers, which divides that of the core, and an array that is no less than `forced`.
+    /// Of a tile of the registers, which divides that of the core, and an array that is no less than
+    /// `forced`.
     fn new(
         nest: &Nest,
         machine: &Machine,
@@ -107,8 +108,8 @@ impl Shares {
         Shares { least, most, n_pes }
     }
 
-    /// Words by tensor, each weighed, that cross at least: those of the stationary tensor as they are, the others
-    /// shared by their groups.
+    /// Words by tensor, each weighed, that cross at least: those of the stationary tensor as they are, the
+    /// others shared by their groups.
     pub fn floor(&self, stationary: Tensor, words: [f64; 3], weights: [f64; 3]) -> f64 {
         let [own, first, second] = [0, 1, 2].map(|step| (stationary as usize + step) % 3);
         let weighed = |at: usize| words[at] * weights[at];

@@ -51,8 +51,8 @@ impl Machine {
     /// The machine that a template is in a mode.
     ///
     /// `Native` corrects: buffers hold words, not bytes, half of them while the other half fills; a core's
-    /// buffer is shared by its operands; every core has its own feed, one word per row and column of its array;
-    /// HBM has the template's bandwidth; writes have their own energy.
+    /// buffer is shared by its operands; every core has its own feed, one word per row and column of its
+    /// array; HBM has the template's bandwidth; writes have their own energy.
     ///
     /// # Errors
     /// For buffer sizes that the technology lacks.

@@ -1,8 +1,8 @@
 //! The mapper: the best mapping of a contraction, exactly.
 //!
-//! Branch and bound from the outside to the inside: tiles of the global buffer, tiles of a core with the grid,
-//! tiles of the registers with an order, factors of the array. Each step visits the least bound first and stops
-//! at the first one that the incumbent excludes.
+//! Branch and bound from the outside to the inside: tiles of the global buffer, tiles of a core with the
+//! grid, tiles of the registers with an order, factors of the array. Each step visits the least bound first
+//! and stops at the first one that the incumbent excludes.
 
 #[cfg(test)]
 mod tests;
@@ -12,30 +12,12 @@ use super::feed::{Feed, Shares, feeds};
 use super::fit::{fit_axes, fit_core, fit_registers};
 use super::machine::Machine;
 use super::nest::{Loops, Nest, Tensor, common, is_divisor, over, times, volume};
+use super::objective::{Objective, Score};
 use super::refill::{Load, Refill, load_floor, loads, refill_floor, refills};
 use super::tiles::Tiles;
 use phzc_ir::{Diagnostic, Result};
 
 const NO_MAPPING: &str = "a buffer holds not even one element of each operand";
-
-/// What a mapping is chosen by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Objective {
-    /// Cycles, then energy.
-    Latency,
-    /// Energy times cycles, Phaze's choice, then cycles.
-    Edp,
-}
-
-impl Objective {
-    /// What is least in the best mapping.
-    pub fn score(self, cost: Cost) -> (f64, f64) {
-        match self {
-            Objective::Latency => (cost.cycles, cost.energy_pj),
-            Objective::Edp => (cost.edp(), cost.cycles),
-        }
-    }
-}
 
 /// The best mapping with factors that divide, and what it takes.
 ///
@@ -49,7 +31,8 @@ pub fn best(nest: &Nest, machine: &Machine, objective: Objective) -> Result<(Map
     best.ok_or_else(|| Diagnostic::error(NO_MAPPING))
 }
 
-/// What every mapping takes at least, whatever its objective: cycles and energy each have a mapping of their own.
+/// What every mapping takes at least, whatever its objective: cycles and energy each have a mapping of
+/// their own.
 ///
 /// The array at its fullest, with the best registers; every tensor over every boundary once.
 ///
@@ -78,7 +61,8 @@ struct Search<'a> {
     best: Option<Candidate>,
 }
 
-/// A tile of the buffer of a core, and what filling it and, by stationary tensor, working on it take at least.
+/// A tile of the buffer of a core, and what filling it and, by stationary tensor, working on it take at
+/// least.
 struct Core {
     tile: Loops,
     refill: Boundary,
@@ -94,9 +78,6 @@ struct Candidate {
     array: Loops,
     cost: Cost,
 }
-
-/// A score: least first, then second.
-type Score = (f64, f64);
 
 impl<'a> Search<'a> {
     fn new(nest: &'a Nest, machine: &'a Machine, objective: Objective) -> Search<'a> {
@@ -124,7 +105,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The tiles of a core that some load may be handed out in: those that could not be larger, whatever the load.
+    /// The tiles of a core that some load may be handed out in: those that could not be larger, whatever
+    /// the load.
     fn cores(&self, loads: &[Load]) -> Vec<Core> {
         let common_tile = loads.iter().fold(self.nest.sizes, |least, load| common(&least, &load.tile));
         let fits = |tile: &Loops| fit_core(self.nest, self.machine, tile);
@@ -165,11 +147,20 @@ impl<'a> Search<'a> {
 
     /// Goes through the loads that can be handed out in one tile of a core.
     fn hand_out(&mut self, loads: &[Load], core: &Core) {
+        let is_open = |load: &&Load| {
+            let floors = core.feeds.into_iter();
+            is_divisor(&core.tile, &load.tile)
+                && !self.is_excluded(self.bound([load.cost, core.refill], self.n_cores, floors))
+        };
+        let loads: Vec<&Load> = loads.iter().filter(is_open).collect();
+        if loads.is_empty() {
+            return;
+        }
         let feeds = self.feeds(&core.tile);
-        let loads = loads.iter().filter(|load| is_divisor(&core.tile, &load.tile));
         let floor = least(feeds.iter().map(|feed| feed.floor));
-        let bounded =
-            loads.map(|load| (self.score([load.cost, core.refill, floor], [self.n_cores, self.n_pes]), load));
+        let bounded = loads
+            .into_iter()
+            .map(|load| (self.score([load.cost, core.refill, floor], [self.n_cores, self.n_pes]), load));
         for (bound, load) in sorted(bounded.filter(|it| !self.is_excluded(it.0)).collect()) {
             if self.is_excluded(bound) {
                 break;

@@ -75,7 +75,8 @@ impl Nest {
         nest
     }
 
-    /// A convolution of `images`, `[input, output]` channels, `[rows, columns]` of its result and of its window.
+    /// A convolution of `images`, `[input, output]` channels, `[rows, columns]` of its result and of its
+    /// window.
     pub fn convolution(images: u64, channels: [u64; 2], output: [u64; 2], window: [u64; 2]) -> Nest {
         let ([c, k], [p, q], [r, s]) = (channels, output, window);
         Nest { sizes: [1, images, c, k, p, q, r, s], strides: [1, 1], roles: Tensor::ALL }

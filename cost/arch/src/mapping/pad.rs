@@ -2,8 +2,9 @@
 
 use super::cost::{Cost, Mapping};
 use super::machine::Machine;
-use super::mapper::{Objective, best, floor};
+use super::mapper::{best, floor};
 use super::nest::{Loops, N_LOOPS, Nest};
+use super::objective::Objective;
 use phzc_ir::Result;
 
 /// Extra iterations of a loop at most, as a part of it.

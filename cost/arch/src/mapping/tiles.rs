@@ -27,7 +27,8 @@ impl Tiles {
         Tiles { loops }
     }
 
-    /// Calls `visit` with every tile that divides `room` and fits; larger tiles fit where none smaller does not.
+    /// Calls `visit` with every tile that divides `room` and fits; larger tiles fit where none smaller does
+    /// not.
     pub fn each(&self, room: &Loops, fits: &impl Fn(&Loops) -> bool, visit: &mut impl FnMut(&Loops)) {
         let mut tile = [1; N_LOOPS];
         if fits(&tile) {
@@ -60,8 +61,9 @@ impl Tiles {
         self.loops.iter().rev().map(|factors| factors.at).collect()
     }
 
-    /// The factors that must lie beside a tile, of all in `room`, so that no loop after them could make it larger:
-    /// all powers of the primes with which it still fits. `None` where their product exceeds `most`.
+    /// The factors that must lie beside a tile, of all in `room`, so that no loop after them could make it
+    /// larger: all powers of the primes with which it still fits. `None` where their product exceeds
+    /// `most`.
     pub fn forced(
         &self,
         tile: &Loops,

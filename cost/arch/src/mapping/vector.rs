@@ -78,8 +78,8 @@ pub fn bound_by_bandwidth(cycles: f64, words: u64, words_per_cycle: f64) -> f64 
     cycles.max(words as f64 / words_per_cycle)
 }
 
-/// Cycles of functions fused behind a contraction. Phaze adds the latency of one element; `native` adds what the
-/// vector cores need beyond the contraction, with which they run side by side.
+/// Cycles of functions fused behind a contraction. Phaze adds the latency of one element; `native` adds
+/// what the vector cores need beyond the contraction, with which they run side by side.
 pub fn fused(contraction_cycles: f64, chain_cycles: f64, functions: &[Function], is_phaze: bool) -> f64 {
     let latency: f64 = functions.iter().map(|function| function.cycles().forward).sum();
     match is_phaze {

@@ -6,8 +6,8 @@
 
 use super::Instance;
 
-/// No schedule takes fewer cycles, given by operator: the cycles before it and after it at least, and whether it
-/// runs on all cores where that is decided.
+/// No schedule takes fewer cycles, given by operator: the cycles before it and after it at least, and
+/// whether it runs on all cores where that is decided.
 pub(super) fn work_cycles(
     instance: &Instance,
     before: &[f64],

@@ -1,14 +1,14 @@
 //! Branch and bound over schedules.
 //!
-//! A node decides for some operators whether they run on all cores, and adds orders of pairs. Each operator has a
-//! window between the longest path before it and the longest one after it below the incumbent's makespan; what
-//! windows exclude is decided without branching. A node whose earliest schedule breaks no rule is a schedule;
-//! otherwise the broken rule is branched on: an operator of a path that is too long on one core, or the orders of
-//! two operators that cannot run at once.
+//! A node decides for some operators whether they run on all cores, and adds orders of pairs. Each operator
+//! has a window between the longest path before it and the longest one after it below the incumbent's
+//! makespan; what windows exclude is decided without branching. A node whose earliest schedule breaks no
+//! rule is a schedule; otherwise the broken rule is branched on: an operator of a path that is too long on
+//! one core, or the orders of two operators that cannot run at once.
 
 use super::bound::work_cycles;
 use super::graph::Graph;
-use super::{Instance, Schedule, TOLERANCE, list};
+use super::{Instance, Op, Schedule, TOLERANCE, list};
 
 /// What is decided.
 #[derive(Clone)]
@@ -26,8 +26,8 @@ enum Step {
     Order(usize, usize),
 }
 
-/// A schedule at least as short as `incumbent`, and its bound; past `max_nodes` nodes the bound is that of the nodes
-/// that are left.
+/// A schedule at least as short as `incumbent`, and its bound; past `max_nodes` nodes the bound is that of
+/// the nodes that are left.
 pub(super) fn improve(instance: &Instance, incumbent: Schedule, max_nodes: u32) -> Schedule {
     let mut best = incumbent;
     let root = Node { graph: instance.graph.clone(), on_all: instance.ops.iter().map(|_| None).collect() };
@@ -42,9 +42,13 @@ pub(super) fn improve(instance: &Instance, incumbent: Schedule, max_nodes: u32) 
         n_nodes += 1;
         let Some((bound, windows)) = node.tighten(instance, limit(instance, &best)) else { continue };
         let schedule = node.earliest(instance, best.bound_cycles);
-        let steps = node.broken(instance, &windows, &schedule, limit(instance, &best));
+        let is_long = schedule.cycles >= limit(instance, &best);
+        let steps = match is_long {
+            true => node.shorten(instance, &schedule, limit(instance, &best)),
+            false => node.separate(instance, &windows, &schedule),
+        };
         open.extend(steps.iter().rev().map(|step| (bound, node.with(*step))));
-        if steps.is_empty() && schedule.cycles < best.cycles {
+        if !is_long && steps.is_empty() {
             // Open operators may do better on all cores: the node goes on below the new limit.
             best = schedule;
             open.push((bound, node));
@@ -84,12 +88,12 @@ impl Node {
 
     /// Cycles of each operator as decided, or at least.
     fn least_cycles(&self, instance: &Instance) -> Vec<f64> {
-        let of =
-            |(on_all, op): (&Option<bool>, &super::Op)| on_all.map_or(op.least_cycles(), |it| op.cycles(it));
+        let of = |(on_all, op): (&Option<bool>, &Op)| on_all.map_or(op.least_cycles(), |it| op.cycles(it));
         self.on_all.iter().zip(&instance.ops).map(of).collect()
     }
 
-    /// Decides what windows leave one choice for; `None` where they leave none, or else the bound and the windows.
+    /// Decides what windows leave one choice for; `None` where they leave none, or else the bound and the
+    /// windows.
     fn tighten(&mut self, instance: &Instance, limit: f64) -> Option<(f64, Windows)> {
         loop {
             let cycles = self.least_cycles(instance);
@@ -156,37 +160,42 @@ impl Node {
     /// Every operator at its earliest; those that are not decided run on one core.
     fn earliest(&self, instance: &Instance, bound_cycles: f64) -> Schedule {
         let on_all_cores: Vec<bool> = self.on_all.iter().map(|on_all| *on_all == Some(true)).collect();
-        let of = |(op, on_all): (&super::Op, &bool)| op.cycles(*on_all);
+        let of = |(op, on_all): (&Op, &bool)| op.cycles(*on_all);
         let cycles: Vec<f64> = instance.ops.iter().zip(&on_all_cores).map(of).collect();
         let starts = self.graph.longest(&cycles);
         let ends = starts.iter().zip(&cycles).map(|(start, cycles)| start + cycles);
         Schedule { cycles: ends.fold(0.0, f64::max), starts, on_all_cores, bound_cycles }
     }
 
-    /// The ways out of the first rule that the earliest schedule breaks; none where it is one below the limit.
-    fn broken(&self, instance: &Instance, windows: &Windows, schedule: &Schedule, limit: f64) -> Vec<Step> {
-        let cycles: Vec<f64> =
-            (0..instance.ops.len()).map(|at| instance.ops[at].cycles(schedule.on_all_cores[at])).collect();
-        if schedule.cycles >= limit {
-            let after = self.graph.longest_after(&cycles);
-            let is_late = |at: &usize| schedule.starts[*at] + cycles[*at] + after[*at] >= limit;
-            let open = (0..cycles.len()).filter(|at| self.on_all[*at].is_none()).filter(is_late);
-            let saved = |at: usize| instance.ops[at].one_core_cycles - instance.ops[at].all_cores_cycles;
-            let most = open.max_by(|a, b| saved(*a).total_cmp(&saved(*b)).then(b.cmp(a)));
-            return most.map_or(Vec::new(), |at| vec![Step::Cores(at, true), Step::Cores(at, false)]);
-        }
+    /// The ways to make the earliest schedule shorter than it is: an operator of a path that is too long on
+    /// all cores, or on one for good.
+    fn shorten(&self, instance: &Instance, schedule: &Schedule, limit: f64) -> Vec<Step> {
+        let of = |(op, on_all): (&Op, &bool)| op.cycles(*on_all);
+        let cycles: Vec<f64> = instance.ops.iter().zip(&schedule.on_all_cores).map(of).collect();
+        let after = self.graph.longest_after(&cycles);
+        let late = (0..cycles.len()).filter(|at| schedule.starts[*at] + cycles[*at] + after[*at] >= limit);
+        let saved = |at: usize| instance.ops[at].one_core_cycles - instance.ops[at].all_cores_cycles;
+        let open = late.filter(|at| self.on_all[*at].is_none());
+        let most = open.max_by(|a, b| saved(*a).total_cmp(&saved(*b)).then(b.cmp(a)));
+        most.map_or(Vec::new(), |at| vec![Step::Cores(at, true), Step::Cores(at, false)])
+    }
+
+    /// The orders, one of which has to hold, of operators that run at once and cannot; none where all can.
+    fn separate(&self, instance: &Instance, windows: &Windows, schedule: &Schedule) -> Vec<Step> {
         let meet = |a: usize, b: usize| {
-            schedule.starts[a] < schedule.starts[b] + cycles[b]
-                && schedule.starts[b] < schedule.starts[a] + cycles[a]
+            schedule.starts[a] < list::end(instance, schedule, b)
+                && schedule.starts[b] < list::end(instance, schedule, a)
         };
         let pairs = self.free_pairs().filter(|(a, b)| self.excludes(instance, *a, *b) && meet(*a, *b));
         let pair = pairs.max_by(|x, y| windows.either_order(*x).total_cmp(&windows.either_order(*y)));
-        let crowd = || list::crowd(instance, schedule).unwrap_or_default();
-        let crowd = pair.map_or_else(crowd, |(a, b)| vec![a, b]);
+        let crowd = match pair {
+            Some((a, b)) => vec![a, b],
+            None => list::crowd(instance, schedule).unwrap_or_default(),
+        };
         let ordered = crowd.iter().flat_map(|a| crowd.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-        let mut steps: Vec<(usize, usize)> = ordered.collect();
-        steps.sort_by(|x, y| schedule.starts[x.0].total_cmp(&schedule.starts[y.0]).then(x.cmp(y)));
-        steps.into_iter().map(|(a, b)| Step::Order(a, b)).collect()
+        let mut orders: Vec<(usize, usize)> = ordered.collect();
+        orders.sort_by(|x, y| schedule.starts[x.0].total_cmp(&schedule.starts[y.0]).then(x.cmp(y)));
+        orders.into_iter().map(|(a, b)| Step::Order(a, b)).collect()
     }
 }
 

@@ -6,7 +6,8 @@
 //! are none. Rows (3) to (11) and (18) of `reference/phaze.md`, section 4, in that order; (12) to (17) assign
 //! operators to single cores, which follows from their number.
 //!
-//! Windows from the incumbent's makespan make each row as tight as it can be and leave out pairs that they order.
+//! Windows from the incumbent's makespan make each row as tight as it can be and leave out pairs that they
+//! order.
 
 use super::{Instance, Schedule, list};
 use highs::{Col, HighsModelStatus, HighsSolutionStatus, RowProblem, Sense, SolvedModel};

@@ -44,8 +44,8 @@ fn keep(best: &mut Schedule, new: Schedule) -> bool {
     is_better
 }
 
-/// Places operators, the highest priority of those whose predecessors are placed first, each at the earliest time
-/// at which there are cores.
+/// Places operators, the highest priority of those whose predecessors are placed first, each at the
+/// earliest time at which there are cores.
 pub(super) fn place(
     instance: &Instance,
     priorities: &[f64],

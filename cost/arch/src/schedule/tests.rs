@@ -73,8 +73,8 @@ impl Random {
     }
 }
 
-/// The least makespan over all orders of placement and all choices of cores: some optimum starts every operator
-/// as early as those before it in its own order of starts let it.
+/// The least makespan over all orders of placement and all choices of cores: some optimum starts every
+/// operator as early as those before it in its own order of starts let it.
 fn brute_force(instance: &Instance) -> f64 {
     let n = instance.ops.len();
     let choices = (0..1_usize << n).map(|bits| (0..n).map(|at| bits >> at & 1 == 1).collect::<Vec<bool>>());
