@@ -232,40 +232,4 @@ fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::llama_layer;
-
-    fn secs(mode: Mode, layer: &Layer) -> [Passes; 2] {
-        let technology = Technology::cacti_22nm();
-        let template = Template::preset("wide-4x256").expect("a preset");
-        let estimator = Estimator::new(&technology, mode, Cache::default());
-        let floor = estimator.floor_secs(&template, layer).expect("it can be priced");
-        let priced = estimator.layer_secs(&template, layer).expect("it can be priced");
-        assert!(
-            floor.forward <= priced.forward && floor.backward <= priced.backward,
-            "{floor:?}, {priced:?}"
-        );
-        [floor, priced]
-    }
-
-    /// Phaze's layer takes 149,772,332 cycles forward and 128,233,530 backward (`reference/phaze.md`,
-    /// section 8), with Sunstone's mappings.
-    #[test]
-    fn a_layer_of_llama_takes_no_longer_than_with_sunstone_s_mappings() {
-        let [_, ours] = secs(Mode::Phaze, &llama_layer());
-        assert!(
-            ours.forward <= 149_772_332.0 / 1.05e9 && ours.backward <= 128_233_530.0 / 1.05e9,
-            "{ours:?}"
-        );
-    }
-
-    #[test]
-    fn native_mode_has_both_gradients_and_a_feed_per_core() {
-        let product = Work::Contraction { nest: Nest::product(4096, 4096, 4096), fused: Vec::new() };
-        let layer = Layer { ops: vec![Some(product)], edges: Vec::new() };
-        let [[_, native], [_, phaze]] = [Mode::Native, Mode::Phaze].map(|mode| secs(mode, &layer));
-        assert!(native.forward < phaze.forward, "{native:?}, {phaze:?}");
-        assert!(native.backward > 1.9 * native.forward && phaze.backward < 1.1 * phaze.forward);
-    }
-}
+mod tests;

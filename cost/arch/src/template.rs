@@ -117,6 +117,17 @@ impl Template {
         Template::read(text)
     }
 
+    /// The description that [`Self::read`] reads.
+    pub fn to_toml(&self) -> String {
+        let Cores { n_tensor, n_vector, width, depth, global_bytes } = self.cores;
+        let Template { name, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes, .. } = self;
+        let cores =
+            format!("n_tensor = {n_tensor}\nn_vector = {n_vector}\nwidth = {width}\ndepth = {depth}\n");
+        let memory = format!("global_bytes = {global_bytes}\nhbm_bytes = {hbm_bytes}\n");
+        let rates = format!("hbm_bytes_per_sec = {hbm_bytes_per_sec:e}\nclock_hz = {clock_hz:e}\n");
+        format!("name = {name:?}\n{cores}{memory}{rates}word_bytes = {word_bytes}\n")
+    }
+
     /// Floating-point operations per second of the tensor cores, at best.
     pub fn peak_flops_per_sec(&self) -> f64 {
         2.0 * self.cores.macs_per_cycle() as f64 * self.clock_hz
@@ -152,6 +163,12 @@ mod tests {
         for (name, _) in PRESETS {
             assert_eq!(Template::preset(name).expect("a preset").name, name);
         }
+    }
+
+    #[test]
+    fn a_description_reads_back_as_it_was() {
+        let proxy = Template::preset("tpu-v4-proxy").expect("a preset");
+        assert_eq!(Template::read(&proxy.to_toml()), Ok(proxy));
     }
 
     #[test]
