@@ -26,7 +26,7 @@ pub struct Model {
 }
 
 /// A way to run a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Run {
     /// Position of the model.
     pub model: usize,
@@ -52,7 +52,7 @@ pub struct Question {
 }
 
 /// An accelerator that no other beats in time, area and power together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Candidate {
     /// The accelerator.
     pub point: Point,
@@ -63,7 +63,7 @@ pub struct Candidate {
 }
 
 /// What a search found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Found {
     /// By area: no accelerator has more throughput with no more area and power.
     pub front: Vec<Candidate>,

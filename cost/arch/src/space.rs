@@ -39,7 +39,7 @@ pub struct Space {
 }
 
 /// An accelerator of a space.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Point {
     /// The accelerator.
     pub cores: Cores,

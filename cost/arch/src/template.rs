@@ -10,7 +10,7 @@ const PRESETS: [(&str, &str); 2] = [
 ];
 
 /// What a search over accelerators varies; its order is that of the fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Cores {
     /// Tensor cores.
     pub n_tensor: u64,

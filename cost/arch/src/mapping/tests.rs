@@ -152,3 +152,21 @@ fn the_mapper_is_at_or_below_sunstone_in_the_student_s_sweep() {
     }
     eprintln!("{n_compared} products of the sweep are at or below Sunstone");
 }
+
+/// Layers of ResNet-50, forward and both gradients.
+#[test]
+fn convolutions_of_a_network_are_mapped_above_the_floor() {
+    let machine = machine(8, 128, 128, 128);
+    let layers = [
+        Nest { strides: [2, 2], ..Nest::convolution(8, [3, 64], [112, 112], [7, 7]) },
+        Nest::convolution(32, [256, 256], [14, 14], [3, 3]),
+        Nest::convolution(32, [1024, 256], [14, 14], [1, 1]),
+    ];
+    for nest in layers.iter().flat_map(|nest| [[*nest].as_slice(), &nest.backward()].concat()) {
+        let (mapping, cost) = best(&nest, &machine, Objective::Edp).expect("it fits");
+        mapping.check(&nest, &machine).expect("it fits");
+        let floor = floor(&nest, &machine).expect("it fits");
+        assert!(floor.cycles <= cost.cycles && floor.energy_pj <= cost.energy_pj, "{floor:?}, {cost:?}");
+        eprintln!("{:?}: {} us", nest.sizes, least_micros(|| best(&nest, &machine, Objective::Edp)));
+    }
+}

@@ -59,7 +59,10 @@ fn parts_find_together_what_the_whole_finds() {
     let of =
         |points: &[Point]| search(&question, points, &estimator, &place, &mut |_, _| {}).expect("priced");
     let whole = of(&points);
-    let together = merge((0..3).map(|at| of(&part(&points, at, 3))).collect(), 1);
+    let parts = (0..3).map(|at| of(&part(&points, at, 3)));
+    let written = parts.map(|found| serde_json::to_string(&found).expect("it is written"));
+    let read = written.map(|text| serde_json::from_str(&text).expect("it is read"));
+    let together = merge(read.collect(), 1);
     assert_eq!((together.front, together.best), (whole.front, whole.best));
 }
 
