@@ -181,14 +181,15 @@ impl<'a> Estimator<'a> {
         let (passes, words) = match work {
             Work::Elementwise { function, output, inputs } => (
                 vector::elementwise(*function, *output, inputs, lanes.max(1)),
-                output + inputs.iter().sum::<u64>(),
+                inputs.iter().copied().fold(*output, u64::saturating_add),
             ),
             Work::Chain { functions, output } => {
-                (vector::chain(functions, *output, lanes.max(1)), 2 * output)
+                (vector::chain(functions, *output, lanes.max(1)), output.saturating_mul(2))
             }
-            Work::Softmax { rows, columns } => {
-                (vector::softmax(*rows, *columns, lanes.max(1)), 2 * rows.saturating_mul(*columns))
-            }
+            Work::Softmax { rows, columns } => (
+                vector::softmax(*rows, *columns, lanes.max(1)),
+                rows.saturating_mul(*columns).saturating_mul(2),
+            ),
             Work::Contraction { .. } => (Passes { forward: 0.0, backward: 0.0 }, 0),
         };
         let bounded = |cycles| vector::bound_by_bandwidth(cycles, words, machine.words_per_cycle[2]);

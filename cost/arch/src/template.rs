@@ -3,6 +3,9 @@
 use crate::technology::from_toml;
 use phzc_ir::{Diagnostic, Result};
 
+/// Cores, and PEs on a side, at most.
+const MAX_COUNT: u64 = 1 << 16;
+
 /// Presets by name, with their TOML.
 const PRESETS: [(&str, &str); 2] = [
     ("tpu-v4-proxy", include_str!("../presets/tpu-v4-proxy.toml")),
@@ -96,8 +99,9 @@ impl Template {
     /// # Errors
     /// For broken TOML, unknown or missing keys, and numbers that are not above zero.
     pub fn read(text: &str) -> Result<Template> {
-        let Text { n_tensor, n_vector, width, depth, global_bytes, .. } = from_toml(text)?;
-        let Text { name, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes, .. } = from_toml(text)?;
+        let text: Text = from_toml(text)?;
+        let Text { n_tensor, n_vector, width, depth, global_bytes, .. } = text;
+        let Text { name, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes, .. } = text;
         let cores = Cores { n_tensor, n_vector, width, depth, global_bytes };
         let template = Template { name, cores, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes };
         template.check()?;
@@ -147,8 +151,11 @@ impl Template {
         let rates = [("hbm_bytes_per_sec", self.hbm_bytes_per_sec), ("clock_hz", self.clock_hz)];
         let none = counts.iter().find(|(_, count)| *count == 0).map(|(key, _)| key);
         let senseless = rates.iter().find(|(_, rate)| !(rate.is_finite() && *rate > 0.0)).map(|(key, _)| key);
-        match none.or(senseless) {
-            Some(key) => Err(Diagnostic::error(format!("`{key}` has to be above zero"))),
+        if let Some(key) = none.or(senseless) {
+            return Err(Diagnostic::error(format!("`{key}` has to be above zero")));
+        }
+        match counts[..4].iter().find(|(_, count)| *count > MAX_COUNT) {
+            Some((key, _)) => Err(Diagnostic::error(format!("`{key}` has to be at most {MAX_COUNT}"))),
             None => Ok(()),
         }
     }
@@ -187,6 +194,13 @@ mod tests {
     fn a_template_without_a_clock_is_an_error() {
         let text = PRESETS[0].1.replace("1.05e9", "0.0");
         assert_eq!(Template::read(&text).expect_err("no clock").message, "`clock_hz` has to be above zero");
+    }
+
+    #[test]
+    fn more_cores_than_can_be_counted_are_an_error() {
+        let text = PRESETS[0].1.replace("n_tensor = 8", "n_tensor = 8_000_000");
+        let error = Template::read(&text).expect_err("too many");
+        assert_eq!(error.message, "`n_tensor` has to be at most 65536");
     }
 
     #[test]

@@ -194,25 +194,25 @@ impl<'a> Search<'a> {
             if self.is_excluded(bound) {
                 break;
             }
-            let room = over(&refill.core, &feed.registers);
+            let room = over(&over(&refill.core, &feed.registers), &feed.forced);
             self.unroll((load, refill, feed), &self.tiles.loops(), room, feed.forced);
         }
     }
 
-    /// Chooses the array's factors of `loops`; `room` has what they can be, `array` those chosen.
+    /// Chooses the array's factors of `loops`; `room` has what they can be beside the forced ones, `array`
+    /// those chosen.
     fn unroll(&mut self, steps: (&Load, &Refill, &Feed), loops: &[usize], room: Loops, array: Loops) {
         let (load, refill, feed) = steps;
         let Some((at, rest)) = loops.split_first() else { return self.judge(steps, &array) };
         let mut left = room;
         left[*at] = 1;
-        let most = if feed.is_serial(*at) { 1 } else { room[*at] };
         for index in (0..self.tiles.divisors(*at).len()).rev() {
+            let factor = self.tiles.divisors(*at)[index];
             let mut array = array;
-            array[*at] = self.tiles.divisors(*at)[index];
+            array[*at] = feed.forced[*at] * factor;
             let n_chosen = array.iter().product::<u64>() as f64;
-            let is_factor =
-                room[*at].is_multiple_of(array[*at]) && array[*at].is_multiple_of(feed.forced[*at]);
-            if array[*at] > most || !is_factor || n_chosen > self.n_pes {
+            let is_serial = feed.is_serial(*at) && array[*at] > 1;
+            if is_serial || !room[*at].is_multiple_of(factor) || n_chosen > self.n_pes {
                 continue;
             }
             let shares = Shares::between(&array, &left, self.n_pes);

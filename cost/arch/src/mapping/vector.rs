@@ -52,7 +52,8 @@ impl Function {
 /// An elementwise operator: forward over its result, backward over each of its inputs (elements of each).
 pub fn elementwise(function: Function, output: u64, inputs: &[u64], lanes: u64) -> Passes {
     let Passes { forward, backward } = function.cycles();
-    let backward_rounds: u64 = inputs.iter().map(|elements| elements.div_ceil(lanes)).sum();
+    let rounds = inputs.iter().map(|elements| elements.div_ceil(lanes));
+    let backward_rounds = rounds.fold(0, u64::saturating_add);
     Passes { forward: output.div_ceil(lanes) as f64 * forward, backward: backward_rounds as f64 * backward }
 }
 
@@ -68,7 +69,7 @@ pub fn chain(functions: &[Function], output: u64, lanes: u64) -> Passes {
 /// Softmax over `rows` rows of `columns`: a sum per row, an exponential and a division per element.
 pub fn softmax(rows: u64, columns: u64, lanes: u64) -> Passes {
     let rounds = rows.saturating_mul(columns).div_ceil(lanes) as f64;
-    let sums = (rows * columns.div_ceil(lanes)) as f64;
+    let sums = rows.saturating_mul(columns.div_ceil(lanes)) as f64;
     Passes { forward: sums + 10.0 + rounds * 10.0, backward: rounds * 2.0 }
 }
 
