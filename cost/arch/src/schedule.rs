@@ -7,6 +7,7 @@
 mod bound;
 mod branch;
 mod graph;
+#[cfg(feature = "ilp")]
 mod ilp;
 mod list;
 #[cfg(test)]
@@ -166,6 +167,7 @@ impl Instance {
     ///
     /// # Errors
     /// Where HiGHS fails.
+    #[cfg(feature = "ilp")]
     pub fn solve_program(&self, max_nodes: u32) -> Result<Schedule> {
         let schedule = self.list();
         if schedule.is_optimal() { Ok(schedule) } else { ilp::improve(self, schedule, max_nodes) }

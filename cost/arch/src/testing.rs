@@ -74,10 +74,12 @@ fn compress(state: &mut [u32; 8], block: &[u8], constants: &[u32]) {
     }
 }
 
-/// A layer of Llama-2-7B as Phaze extracts it, for one microbatch of 4096 tokens: attention and the gated
-/// perceptron, without the two rotary parts, and with the projection to words that Phaze takes along.
-pub fn llama_layer() -> Layer {
-    let (tokens, hidden, wide, scores) = (4096, 4096, 11008, 32 * 4096 * 4096);
+/// A layer of Llama-2-7B as Phaze extracts it, for a microbatch of so many samples of 4096 tokens: attention
+/// and the gated perceptron, without the two rotary parts, and with the projection to words that Phaze takes
+/// along. As in Phaze, projections have the rows of one sample.
+pub fn llama_layer(n_samples: u64) -> Layer {
+    let (tokens, hidden, wide, heads) = (4096, 4096, 11008, 32 * n_samples);
+    let scores = heads * tokens * tokens;
     let product = |rows, columns, reduction| Work::Contraction {
         nest: Nest::product(rows, columns, reduction),
         fused: Vec::new(),
@@ -88,22 +90,22 @@ pub fn llama_layer() -> Layer {
         |output: u64| Work::Elementwise { function: Function::Simple, output, inputs: vec![output; 2] };
     let norm = Work::Chain {
         functions: vec![Function::Mean, Function::Simple, Function::Power],
-        output: tokens * hidden,
+        output: n_samples * tokens * hidden,
     };
     let ops = vec![
         Some(norm.clone()),
         projection(),
         projection(),
         projection(),
-        Some(fused(Nest::product(32 * tokens, tokens, 128), Function::Divide)),
+        Some(fused(Nest::product(heads * tokens, tokens, 128), Function::Divide)),
         Some(simple(scores)),
-        Some(Work::Softmax { rows: 32 * tokens, columns: tokens }),
-        Some(product(32 * tokens, 128, tokens)),
+        Some(Work::Softmax { rows: heads * tokens, columns: tokens }),
+        Some(product(heads * tokens, 128, tokens)),
         projection(),
         Some(norm),
         Some(fused(Nest::product(tokens, wide, hidden), Function::Sigmoid)),
         Some(product(tokens, wide, hidden)),
-        Some(simple(tokens * wide)),
+        Some(simple(n_samples * tokens * wide)),
         Some(product(tokens, hidden, wide)),
         Some(product(tokens, 32000, hidden)),
     ];

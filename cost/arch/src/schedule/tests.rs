@@ -107,16 +107,14 @@ fn small_instances_get_the_shortest_of_all_schedules() {
     let mut random = Random(1);
     for _ in 0..60 {
         let instance = random.instance(5);
-        let (schedule, program) =
-            (instance.solve(10_000), instance.solve_program(10_000).expect("HiGHS works"));
+        let schedule = instance.solve(10_000);
         instance.check(&schedule).expect("a sound schedule");
-        instance.check(&program).expect("a sound schedule");
-        let expected = brute_force(&instance);
-        assert_eq!((schedule.cycles, program.cycles), (expected, expected), "{instance:?}");
-        assert!(schedule.is_optimal() && program.is_optimal(), "{schedule:?} {program:?}");
+        assert_eq!(schedule.cycles, brute_force(&instance), "{instance:?}");
+        assert!(schedule.is_optimal(), "{schedule:?}");
     }
 }
 
+#[cfg(feature = "ilp")]
 #[test]
 fn branch_and_bound_agrees_with_the_integer_program() {
     let mut random = Random(2);
@@ -124,6 +122,7 @@ fn branch_and_bound_agrees_with_the_integer_program() {
         let instance = random.instance(7);
         let (schedule, program) =
             (instance.solve(100_000), instance.solve_program(100_000).expect("HiGHS works"));
+        instance.check(&program).expect("a sound schedule");
         assert_eq!(schedule.cycles, program.cycles, "{instance:?}");
     }
 }

@@ -16,7 +16,7 @@ fn question(technology: &Technology) -> Question {
         global_bytes: Exponents { most: 27, least: 25 },
         ..Space::phaze(technology).expect("sizes are known")
     };
-    let microbatches = vec![(1, vec![llama_layer()])];
+    let microbatches = vec![(1, vec![llama_layer(1)])];
     let models = vec![Model { name: "llama".to_owned(), weight: 1.0, microbatches }];
     Question { space, models, hbm_bytes: vec![32 << 30, 80 << 30], recompute: vec![false, true] }
 }
@@ -38,7 +38,7 @@ fn bounds_exclude_no_accelerator_of_the_front() {
         let found = search(&question, &points, &estimator, &place, &mut |_, _| {}).expect("it can be priced");
         let all = points.iter().map(|point| {
             let template = question.space.template(point.cores);
-            let times = estimator.layer_secs(&template, &llama_layer()).expect("it can be priced");
+            let times = estimator.layer_secs(&template, &llama_layer(1)).expect("it can be priced");
             candidate(&question, &place, *point, &[times])
         });
         assert_eq!(found.front, front(all.collect()));
