@@ -130,8 +130,8 @@ fn phaze_s_layer_takes_no_longer_than_with_sunstone_s_mappings() {
     assert!(ours.forward <= 149_772_332.0 / 1.05e9 && ours.backward <= 128_233_530.0 / 1.05e9, "{ours:?}");
 }
 
-/// Nine accelerators, four microbatches and both modes took Phaze 4,189 seconds (`reference/phaze.md`, section
-/// 8), most of them for estimates.
+/// Nine accelerators, four microbatches and both modes took Phaze 4,189 seconds (`reference/phaze.md`,
+/// section 8), most of them for estimates.
 #[test]
 fn more_samples_take_longer_on_each_accelerator_of_the_student_s_sweep() {
     let technology = Technology::cacti_22nm();
@@ -143,9 +143,8 @@ fn more_samples_take_longer_on_each_accelerator_of_the_student_s_sweep() {
         for (n_tensor, side, mib) in small.into_iter().chain(large) {
             let cores = Cores { n_tensor, n_vector: 2, width: side, depth: side, global_bytes: mib << 20 };
             let template = Template { cores, ..wide() };
-            let times = [1, 2, 4, 8].map(|n_samples| {
-                estimator.layer_secs(&template, &llama_layer(n_samples)).expect("it can be priced")
-            });
+            let secs = |layer| estimator.layer_secs(&template, &layer).expect("it can be priced");
+            let times = [1, 2, 4, 8].map(|n_samples| secs(llama_layer(n_samples)));
             let is_rising = times.is_sorted_by(|a, b| a.forward < b.forward && a.backward < b.backward);
             assert!(is_rising, "{mode:?} {cores:?}: {times:?}");
         }
