@@ -50,35 +50,45 @@ fn border(joint: &Joint, args: &[Lanes]) -> Result<Lanes> {
 
 /// Where each device's tile starts; `leaf` is the shape on the other side of the border.
 fn corners(tiling: &Tiling, arrays: &[Array], leaf: &Shape, is_in: bool) -> Result<Vec<Sizes>> {
-    let (other, own) = (sizes(leaf), arrays[0].dims().iter().copied().collect());
+    let (other, own) = (sizes(leaf), arrays[0].dims().iter().copied().collect::<Sizes>());
     let (whole, part) = if is_in { (own, other) } else { (other, own) };
-    let tiles = match &tiling.kind {
-        TilingKind::Replicated => None,
-        TilingKind::Tiled(tiles) => Some(tiles),
-        _ => {
-            return Err(Diagnostic::error(format!("`{tiling}` is no layout at the border of a `shard_map`")));
-        }
-    };
-    let n_tiles = |dim: usize| tiles.map_or(1, |tiles| tiles.dims[dim] as usize);
-    let rank = whole.len();
-    let ids = tiles.map(crate::sharding::Tiles::device_ids);
-    let fits = part.len() == rank
-        && tiles.is_none_or(|tiles| tiles.dims.len() >= rank)
-        && ids.as_ref().is_none_or(|ids| ids.len() == arrays.len())
-        && (0..rank).all(|dim| part[dim] * n_tiles(dim) == whole[dim]);
-    if !fits {
+    let places = places(tiling, whole.len(), arrays.len())?;
+    let fits = |dim: usize| part.get(dim).is_some_and(|size| size * places.n_tiles[dim] == whole[dim]);
+    if part.len() != whole.len() || !(0..whole.len()).all(fits) {
         return Err(Diagnostic::error(format!("tiles `{tiling}` do not fit the values at this border")));
     }
-    let mut found = vec![Sizes::from_elem(0, rank); arrays.len()];
-    for (at, &device) in ids.iter().flatten().enumerate() {
-        let minor =
-            |dim: usize| tiles.map_or(1, |tiles| tiles.dims[dim + 1..].iter().product::<i64>() as usize);
-        let start = |dim: usize| at / minor(dim) % n_tiles(dim) * part[dim];
-        let corner = found.get_mut(device as usize);
-        *corner.ok_or_else(|| Diagnostic::error("a layout names a device that is not there"))? =
-            (0..rank).map(start).collect();
+    let start = |tile: Sizes| tile.iter().zip(&part).map(|(at, size)| at * size).collect();
+    Ok(places.of_devices.into_iter().map(start).collect())
+}
+
+/// Which tile each device has.
+struct Places {
+    /// Tiles of each dimension.
+    n_tiles: Sizes,
+    of_devices: Vec<Sizes>,
+}
+
+fn places(tiling: &Tiling, rank: usize, n_devices: usize) -> Result<Places> {
+    let wrong = || Diagnostic::error(format!("`{tiling}` is no layout at the border of a `shard_map`"));
+    let tiles = match &tiling.kind {
+        TilingKind::Replicated => {
+            let (n_tiles, first) = (Sizes::from_elem(1, rank), Sizes::from_elem(0, rank));
+            return Ok(Places { n_tiles, of_devices: vec![first; n_devices] });
+        }
+        TilingKind::Tiled(tiles) if tiles.dims.len() >= rank => tiles,
+        _ => return Err(wrong()),
+    };
+    let (ids, sizes) = (tiles.device_ids(), &tiles.dims);
+    let mut of_devices = vec![Sizes::new(); n_devices];
+    for (at, &device) in ids.iter().enumerate() {
+        let minor = |dim: usize| sizes[dim + 1..].iter().product::<i64>().max(1);
+        let tile = (0..rank).map(|dim| (at as i64 / minor(dim) % sizes[dim]) as usize).collect();
+        *usize::try_from(device).ok().and_then(|it| of_devices.get_mut(it)).ok_or_else(wrong)? = tile;
     }
-    Ok(found)
+    match ids.len() == n_devices {
+        true => Ok(Places { n_tiles: sizes[..rank].iter().map(|&n| n as usize).collect(), of_devices }),
+        false => Err(wrong()),
+    }
 }
 
 fn cut(array: &Array, start: &Sizes, leaf: &Shape) -> Result<Array> {

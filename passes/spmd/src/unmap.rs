@@ -94,7 +94,13 @@ mod tests {
             y = f32[8,4] custom-call(t), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[4,1]<=[4]}}
             ROOT z = f32[8,4] negate(y)"
         );
-        assert_snapshot!(whole("", &text), @"");
+        assert_snapshot!(whole("", &text), @r#"
+        x = f32[8,4] parameter(0)
+        xs = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        t = f32[8,4] tanh(xs)
+        y = f32[8,4] custom-call(t), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        ROOT z = f32[8,4] negate(y)
+        "#);
     }
 
     #[test]
@@ -114,7 +120,12 @@ mod tests {
             note("out_shardings", rows)
         );
         let mesh = ", frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=4]>}}";
-        assert_snapshot!(whole(mesh, &text), @"");
+        assert_snapshot!(whole(mesh, &text), @r#"
+        x = f32[8,4] parameter(0)
+        l = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        t = f32[8,4] tanh(l)
+        ROOT y = f32[8,4] custom-call(t), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        "#);
     }
 
     #[test]
@@ -129,7 +140,10 @@ mod tests {
             i = f32[1] custom-call(hs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}
             s = f32[] reshape(i)
             ROOT y = f32[] custom-call(s), custom_call_target=\"SPMDShardToFullShape\", sharding={replicated}";
-        assert_snapshot!(whole("", text), @"");
+        assert_snapshot!(whole("", text), @r#"
+        x = f32[] parameter(0)
+        ROOT t = f32[] tanh(x)
+        "#);
     }
 
     #[test]
@@ -140,6 +154,6 @@ mod tests {
             next = f32[2,4] collective-permute(l), channel_id=1, source_target_pairs={{{{0,1}},{{1,2}},{{2,3}},{{3,0}}}}
             ROOT y = f32[8,4] custom-call(next), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[4,1]<=[4]}}"
         );
-        assert_snapshot!(whole("", &text), @"");
+        assert_snapshot!(whole("", &text), @"error: a region of `shard_map` is not planned: 1 instruction cannot be folded; `next` rotates tiles; in pass `unmap`; write that part on whole arrays, without `shard_map`");
     }
 }

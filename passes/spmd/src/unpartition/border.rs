@@ -1,5 +1,5 @@
-//! Regions of one device's part (`shard_map`) in a program of whole arrays: what goes in is seen as tiles from
-//! there on, what comes out is the whole array that the tiles are of.
+//! Regions of one device's part (`shard_map`) in a program of whole arrays: what goes in is seen as tiles
+//! inside, what comes out is the whole array that the tiles are of.
 
 use super::given::tiled;
 use super::tile::{Dim, Tile, global};
@@ -48,8 +48,8 @@ impl<'a> Walk<'_, 'a> {
         self.is_outside(id) && !control_comps(self.local().instr(id)).into_iter().any(has_border)
     }
 
-    /// Whether an instruction only says how its operand is laid out, and that is nothing of the whole program:
-    /// inside of a region, and of what one region hands to another.
+    /// Whether an instruction only says how its operand is laid out, where the whole program has no such
+    /// value: inside of a region, and of what one region hands to another.
     pub fn is_passed(&self, view: &View) -> bool {
         let is_inside = |id: &InstrId| !self.is_outside(*id) || matches!(self.val(*id), Val::Handed(..));
         is_constraint(view.instr) && view.instr.operands.iter().all(is_inside)
@@ -154,7 +154,8 @@ impl<'a> Walk<'_, 'a> {
     /// A value that a constraint says how to lay out.
     fn constrained(&mut self, base: InstrId, lying: &Lying) -> InstrId {
         let shape = self.build.instrs[base.index()].shape.clone();
-        match is_constraint(&self.build.instrs[base.index()]) {
+        let is_scalar = shape.as_array().is_some_and(|array| array.dims.is_empty());
+        match is_scalar || is_constraint(&self.build.instrs[base.index()]) {
             true => base,
             false => self.build.add(Opcode::CustomCall, &[base], shape, constraint(lying)),
         }

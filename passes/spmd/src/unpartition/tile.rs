@@ -241,8 +241,8 @@ impl Tile {
         rest
     }
 
-    /// The same tile, the axes of each dimension in the order in which `wanted` has them. On a device they have
-    /// one element: it sees its array alike.
+    /// The same tile, the axes of each dimension in the order in which `wanted` has them. On a device they
+    /// have one element: it sees its array alike.
     pub fn with_axes_as(&self, wanted: &[Dim]) -> Tile {
         let mut tile = self.clone();
         for (dim, wanted) in tile.dims.iter_mut().zip(wanted) {

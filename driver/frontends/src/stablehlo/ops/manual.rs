@@ -6,8 +6,8 @@ use crate::stablehlo::sharding::from_shardy;
 use phzc_ir::shardy::Meant;
 use phzc_ir::{Attr as HloAttr, InstrId, Key, Opcode, Result, Sharding, Tiling, TilingKind, Value};
 
-/// `sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[…] manual_axes={"x"} (%a: T) {…}`:
-/// the operands' tiles go in, the whole arrays of the results' tiles come out.
+/// `sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[…] manual_axes={"x"} (%a: T)
+/// {…}`: the operands' tiles go in, the whole arrays of the results' tiles come out.
 pub(super) fn manual_computation<'a>(
     cx: &mut Lowerer<'a, '_>,
     op: &Op<'a>,
