@@ -89,7 +89,8 @@ pub(super) fn has_shardings(module: &Module) -> bool {
 }
 
 /// What to do about a region that is one device's part.
-const REGION_HELP: &str = "run `unmap` first: it writes the region as the whole arrays that it computes";
+const REGION_HELP: &str = "plan the program without its `shard_map`, or run `unmap` first: it writes regions as \
+                           the whole arrays that they compute";
 
 /// Errors at the border of a region that is one device's part already: nothing around it says how it lies.
 fn refuse_regions(module: &Module) -> Result<()> {
