@@ -7,6 +7,7 @@ use comfy_table::presets::NOTHING;
 use phzc_frontends::{Program, Weights, load};
 use phzc_io::render::render;
 use phzc_io::{Failure, Io, files, write_stdout};
+use phzc_ir::border;
 use phzc_ir::eval::{Array, Options, Value, eval, filled, inputs_within, n_elided};
 use phzc_ir::{Diagnostic, Module, Shape, verify};
 
@@ -54,7 +55,12 @@ fn ran(
     if args.inputs_only {
         return Ok((Vec::new(), Vec::new()));
     }
-    let per_device = vec![given; args.devices as usize];
+    let n_devices = match args.devices {
+        // What regions of one device's part compute, their devices do together.
+        1 if border::has_regions(module) => border::n_devices(module),
+        n_devices => n_devices as usize,
+    };
+    let per_device = vec![given; n_devices];
     let results = eval(module, &per_device, &options)?;
     Ok((results, remarks(args, module)))
 }

@@ -2,6 +2,7 @@
 
 use crate::annotations::{is_border, n_devices as n_sharded_over};
 use crate::attr::{Key, Value};
+use crate::device_groups::{is_collective, listed};
 use crate::module::{Instr, InstrId, Module};
 use crate::sharding::{Sharding, Tiling};
 use crate::shardy;
@@ -63,8 +64,13 @@ pub fn has_regions(module: &Module) -> bool {
     module.comps.iter().flat_map(|comp| &comp.instrs).any(is_border)
 }
 
-/// The devices of a program's regions, if the text says them.
-pub fn n_devices(module: &Module) -> Option<usize> {
-    let of_meshes = shardy::noted_meshes(module).into_iter().map(|mesh| mesh.n_devices()).max();
-    n_sharded_over(module).max(of_meshes).map(|n| n as usize).filter(|n| *n > 1)
+/// The devices of a program's regions: those of its meshes and tiles, those that the header counts, those
+/// that collectives name. One where all is whole and nothing communicates.
+pub fn n_devices(module: &Module) -> usize {
+    let of_meshes = shardy::noted_meshes(module).into_iter().map(|mesh| mesh.n_devices() as usize);
+    let of_tiles = n_sharded_over(module).map(|n| n as usize);
+    let counted = module.attr("num_partitions").and_then(|text| text.trim().parse().ok());
+    let instrs = module.comps.iter().flat_map(|comp| &comp.instrs).filter(|it| is_collective(it.op));
+    let named = instrs.flat_map(|it| listed(it).into_iter().flatten()).map(|device| device + 1);
+    of_meshes.chain(of_tiles).chain(counted).chain(named).fold(1, usize::max)
 }

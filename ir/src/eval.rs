@@ -136,7 +136,7 @@ impl Default for Options {
 /// As [`eval`].
 pub fn run(module: &Module, inputs: &[Value], options: &Options) -> Result<Value> {
     // What regions of one device's part compute, their devices do together.
-    let n_devices = regions::n_devices(module).filter(|_| regions::has_regions(module)).unwrap_or(1);
+    let n_devices = if regions::has_regions(module) { regions::n_devices(module) } else { 1 };
     let mut results = eval(module, &vec![inputs.to_vec(); n_devices], options)?;
     results.pop().ok_or_else(|| Diagnostic::error("the program made nothing"))
 }

@@ -31,9 +31,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     if !has_regions(module) {
         return Ok(Changed::No);
     }
-    let n_devices = n_devices(module).ok_or_else(|| {
-        Diagnostic::error("the borders of its `shard_map` do not say over which devices it is")
-    })?;
+    let n_devices = n_devices(module);
     let mut local = module.clone();
     annotations::drop_idle(&mut local);
     inline::flatten(&mut local)?;
@@ -44,8 +42,10 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     let results: Vec<_> = wholes(&entry.root().shape).into_iter().map(Some).collect();
     let devices = Devices { n_replicas: 1, n_partitions: n_devices, first: None };
     let mesh = Mesh::new(&[n_devices as i64]);
-    let folded = folded(&local, (devices, &mesh), params, &results, outside(&local));
     let refused = |causes| named(&local, "a region of `shard_map` is not planned", &causes).help(HELP);
+    let nested = |(comp, id)| refused(vec![(comp, id, "begins a region inside of another one".to_owned())]);
+    let outside = outside(&local).map_err(nested)?;
+    let folded = folded(&local, (devices, &mesh), params, &results, outside);
     let mut whole = folded.map_err(refused)?;
     dce::remove_dead(&mut whole);
     if let Some(error) = phzc_ir::verify(&whole).into_iter().next() {

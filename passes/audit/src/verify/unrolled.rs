@@ -3,18 +3,24 @@
 
 use super::restack::restacked;
 use super::{Failed, Settings, Verdict, Verified, verify_alike};
+use phzc_ir::border::has_regions;
 use phzc_ir::unstacked::Unstacked;
 use phzc_ir::{Diagnostic, Key, Module};
 use phzc_opt::{inline, unroll};
 
 /// As [`super::verify`].
 pub(super) fn verify(original: &Module, planned: &Module, settings: &Settings) -> Result<Verified, Failed> {
-    let Some(unrolled) = unroll::unrolled(original).map_err(Failed::of_program)? else {
+    let unrolled = unroll::unrolled(original).map_err(Failed::of_program)?;
+    let mut original = original.clone();
+    inline::flatten(&mut original).map_err(Failed::of_program)?;
+    let Some(unrolled) = unrolled else {
+        if has_regions(&original) {
+            // Its loops are of whole arrays only once `unmap` has run.
+            return verify_alike(&restacked(&original, planned)?, planned, settings);
+        }
         let error = Diagnostic::error("the plan is of unrolled loops, and the program has none over layers");
         return Err(error.help("give a program and the plan that phzc made of it").into());
     };
-    let mut original = original.clone();
-    inline::flatten(&mut original).map_err(Failed::of_program)?;
     if Unstacked::of(&unrolled) != Unstacked::of(planned) {
         // Passes before have changed what reads the stacks.
         return verify_alike(&restacked(&original, planned)?, planned, settings);

@@ -5,35 +5,43 @@ use super::given::tiled;
 use super::tile::{Dim, Tile, global};
 use super::view::whole;
 use super::walk::{Stop, Val, Walk, unsummed};
-use phzc_ir::annotations::{CONSTRAINT, is_border, is_constraint};
+use phzc_ir::annotations::{CONSTRAINT, is_border, is_constraint, open_dims};
 use phzc_ir::border::{Lying, goes_in, lying};
+use phzc_ir::device_groups::is_collective;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{Attr, CompId, InstrId, Key, Module, Opcode, Shape, Tiling, Value, View};
 
 /// Per computation and instruction: whether its value is whole because everything around it is.
 pub type Outside = Vec<Vec<bool>>;
 
-/// What is outside of all regions, in the entry and in what runs there. What follows from constants alone is
-/// not: the text does not say where it belongs.
-pub fn outside(module: &Module) -> Outside {
+/// What is outside of all regions, in the entry and in what runs there; or a region inside of another one.
+/// What follows from constants alone is not outside: the text does not say where it belongs.
+pub fn outside(module: &Module) -> Result<Outside, (CompId, InstrId)> {
     let mut found: Outside = module.comps.iter().map(|comp| vec![false; comp.instrs.len()]).collect();
-    let mut todo: Vec<CompId> = vec![module.entry];
-    while let Some(id) = todo.pop() {
+    let mut todo: Vec<(CompId, bool)> = vec![(module.entry, true)];
+    while let Some((id, is_called_outside)) = todo.pop() {
         let comp = module.comp(id);
-        for at in 0..comp.instrs.len() {
-            let instr = &comp.instrs[at];
-            let is_read = |operand: &InstrId| found[id.index()][operand.index()];
-            let is_outside = match is_border(instr) {
-                true => !goes_in(instr),
-                false => instr.op == Opcode::Parameter || instr.operands.iter().any(is_read),
-            };
-            found[id.index()][at] = is_outside;
-            if is_outside {
-                todo.extend(control_comps(instr));
+        let mut is_inside = vec![false; comp.instrs.len()];
+        for (at, instr) in comp.iter() {
+            let own = &mut found[id.index()];
+            let reads = |of: &[bool]| instr.operands.iter().any(|operand| of[operand.index()]);
+            let is_param = instr.op == Opcode::Parameter;
+            if is_border(instr) {
+                if goes_in(instr) && (reads(&is_inside) || !is_called_outside) {
+                    return Err((id, at));
+                }
+                (is_inside[at.index()], own[at.index()]) = (goes_in(instr), !goes_in(instr));
+            } else {
+                is_inside[at.index()] = reads(&is_inside) || is_param && !is_called_outside;
+                own[at.index()] = reads(own) || is_param && is_called_outside;
+            }
+            let is_outside = own[at.index()];
+            if is_outside || is_inside[at.index()] {
+                todo.extend(control_comps(instr).into_iter().map(|comp| (comp, is_outside)));
             }
         }
     }
-    found
+    Ok(found)
 }
 
 impl<'a> Walk<'_, 'a> {
@@ -57,6 +65,10 @@ impl<'a> Walk<'_, 'a> {
 
     /// An instruction on whole arrays, as it is.
     pub fn as_it_is(&mut self, view: &View<'a>) -> Result<Val, Stop> {
+        let asks = matches!(view.instr.op, Opcode::PartitionId | Opcode::ReplicaId);
+        if asks || is_collective(view.instr.op) {
+            return Err(Stop::Cause("is about devices, and outside of all regions".to_owned()));
+        }
         let mut made = view.instr.clone();
         for (&id, operand) in view.instr.operands.iter().zip(&mut made.operands) {
             *operand = self.all_of(id)?;
@@ -155,7 +167,11 @@ impl<'a> Walk<'_, 'a> {
     fn constrained(&mut self, base: InstrId, lying: &Lying) -> InstrId {
         let shape = self.build.instrs[base.index()].shape.clone();
         let is_scalar = shape.as_array().is_some_and(|array| array.dims.is_empty());
-        match is_scalar || is_constraint(&self.build.instrs[base.index()]) {
+        let said = &self.build.instrs[base.index()];
+        let is_said = is_constraint(said)
+            && said.sharding() == Some(&lying.sharding)
+            && open_dims(said).to_vec() == lying.open;
+        match is_scalar || is_said {
             true => base,
             false => self.build.add(Opcode::CustomCall, &[base], shape, constraint(lying)),
         }

@@ -30,6 +30,10 @@ pub(super) fn manual_computation<'a>(
     let name = cx.region_name();
     let comp = cx.region(region, &format!("manual_{name}"), op)?;
     let shape = cx.b.comps()[comp.index()].root().shape.clone();
+    let n_made = if outs.len() == 1 { 1 } else { shape.parts().len() };
+    if n_made != outs.len() || outs.len() == 1 && matches!(shape, phzc_ir::Shape::Tuple(_)) {
+        return Err(op.error("`sdy.manual_computation` needs a sharding per result"));
+    }
     let attrs = vec![attr(Key::ToApply, Value::Comp(comp))];
     let made = cx.b.try_shaped(Opcode::Call, &inner, shape, attrs)?;
     let mut results = Ids::new();
