@@ -147,6 +147,54 @@ mod tests {
     }
 
     #[test]
+    fn what_every_device_adds_to_its_rows_is_repeated() {
+        let text = format!(
+            "x = f32[8,4] parameter(0)
+            c = f32[2,4] parameter(1)
+            {ROWS}
+            k = f32[2,4] custom-call(c), custom_call_target=\"SPMDFullToShardShape\", sharding={{manual}}
+            s = f32[2,4] add(l, k)
+            ROOT y = f32[8,4] custom-call(s), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[4,1]<=[4]}}"
+        );
+        assert_snapshot!(whole("", &text), @r#"
+        x = f32[8,4] parameter(0)
+        c = f32[2,4] parameter(1)
+        xs = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        k = f32[2,4] custom-call(c), custom_call_target="Sharding", sharding={replicated}
+        s.broadcast = f32[2,2,2,4] broadcast(k), dimensions={2,3}
+        s.reshape = f32[8,4] reshape(s.broadcast)
+        s = f32[8,4] add(xs, s.reshape)
+        ROOT y = f32[8,4] custom-call(s), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        "#);
+    }
+
+    #[test]
+    fn a_border_is_given_beside_another_constraint() {
+        let text = "x = f32[8,4] parameter(0)
+            c = f32[8,4] custom-call(x), custom_call_target=\"Sharding\", sharding={devices=[1,4]<=[4]}
+            xs = f32[8,4] custom-call(c), custom_call_target=\"Sharding\", sharding={devices=[4,1]<=[4]}
+            l = f32[2,4] custom-call(xs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}
+            ROOT y = f32[8,4] custom-call(l), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[4,1]<=[4]}";
+        assert_snapshot!(whole("", text), @r#"
+        x = f32[8,4] parameter(0)
+        c = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
+        ROOT xs = f32[8,4] custom-call(c), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+        "#);
+    }
+
+    #[test]
+    fn a_region_inside_of_another_one_is_named() {
+        let text = format!(
+            "x = f32[8,4] parameter(0)
+            {ROWS}
+            i = f32[2,1] custom-call(l), custom_call_target=\"SPMDFullToShardShape\", sharding={{manual}}
+            o = f32[2,4] custom-call(i), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[1,4]<=[4]}}
+            ROOT y = f32[8,4] custom-call(o), custom_call_target=\"SPMDShardToFullShape\", sharding={{devices=[4,1]<=[4]}}"
+        );
+        assert_snapshot!(whole("", &text), @"error: a region of `shard_map` is not planned: 1 instruction cannot be folded; `i` begins a region inside of another one; in pass `unmap`; write that part on whole arrays, without `shard_map`");
+    }
+
+    #[test]
     fn what_a_device_has_of_its_own_is_named() {
         let text = format!(
             "x = f32[8,4] parameter(0)

@@ -84,6 +84,12 @@ impl<'a> Walk<'_, 'a> {
         Ok(self.unpack(base, &mut lie.into_iter()))
     }
 
+    /// Why a value is none that the whole program has: only another region could take it as it lies.
+    pub fn unwhole(&self, id: InstrId, why: &str) -> String {
+        let name = &self.local().instr(id).name;
+        format!("reads `{name}`, which is no whole array: what comes out of the region {why}")
+    }
+
     /// A value written as a whole one.
     fn all_of(&mut self, id: InstrId) -> Result<InstrId, Stop> {
         let shape = &self.local().instr(id).shape;
@@ -122,7 +128,7 @@ impl<'a> Walk<'_, 'a> {
     fn enter(&mut self, view: &View, index: usize, lying: &Lying, leaf: &Shape) -> Result<Val, Stop> {
         let (id, dims) = (view.instr.operands[index], self.split(&lying.tiling(), leaf)?);
         let handed = match self.val(id) {
-            Val::Handed(tile, lay) => Some((tile, lay)),
+            Val::Handed(tile, lay, _) => Some((tile, lay)),
             Val::Tile(tile) => self.left.get(&tile.base).cloned(),
             _ => None,
         };
@@ -148,7 +154,7 @@ impl<'a> Walk<'_, 'a> {
         };
         let base = match placed {
             Ok((base, _)) => self.constrained(base, lying),
-            Err(Stop::Cause(_)) => return Ok(Val::Handed(tile, dims)),
+            Err(Stop::Cause(why)) => return Ok(Val::Handed(tile, dims, why)),
             Err(stop) => return Err(stop),
         };
         self.left.insert(base, (tile, dims));

@@ -9,7 +9,7 @@
 //! devices change how it sees them, and nothing else.
 
 use phzc_ir::{CompId, InstrId, Reducer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A part of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,54 +89,70 @@ pub fn global(dim: &[Part]) -> i64 {
 }
 
 /// What is left of a dimension while it is read from its major end.
-struct Rest<'d> {
-    dim: &'d [Part],
-    head: Option<Part>,
+struct Rest {
+    dim: VecDeque<Part>,
     /// A free part was read last, or there was nothing at all.
     was_free: bool,
 }
 
-impl<'d> Rest<'d> {
-    fn new(dim: &'d [Part]) -> Rest<'d> {
-        Rest { dim: dim.get(1..).unwrap_or_default(), head: dim.first().copied(), was_free: dim.is_empty() }
+impl Rest {
+    fn new(dim: &[Part]) -> Rest {
+        Rest { dim: dim.iter().copied().collect(), was_free: dim.is_empty() }
+    }
+
+    fn head(&self) -> Option<Part> {
+        self.dim.front().copied()
     }
 
     /// Whether an axis may be put in here.
     fn stretches(&self) -> bool {
-        self.was_free || self.head.is_some_and(Part::is_free)
+        self.was_free || self.head().is_some_and(Part::is_free)
+    }
+
+    /// Whether all that is left is known to be equal on devices along axes that it does not name.
+    fn is_settled(&self) -> bool {
+        !self.dim.iter().any(|part| matches!(part.kind, Kind::Open(_)))
     }
 
     fn take(&mut self, size: i64) {
-        let Some(head) = self.head else { return };
+        let Some(head) = self.head() else { return };
         self.was_free = head.is_free();
         if head.axis().is_none() && head.size != size {
-            self.head = Some(head.halved(head.size / size));
+            self.dim[0] = head.halved(head.size / size);
         } else {
-            self.head = self.dim.first().copied();
-            self.dim = self.dim.get(1..).unwrap_or_default();
+            self.dim.pop_front();
+        }
+    }
+
+    /// Takes an axis if it is among those that come next: on a device they have one element each, so their
+    /// order does not matter to it.
+    fn take_axis(&mut self, axis: Part) {
+        let leading = self.dim.iter().take_while(|part| part.axis().is_some());
+        if let Some(at) = leading.into_iter().position(|part| *part == axis) {
+            self.was_free = false;
+            self.dim.remove(at);
         }
     }
 }
 
-/// A dimension that two arrays have in common, as finely cut as both need it.
+/// A dimension that two arrays have in common, as finely cut as both need it. What only one has a tile of,
+/// devices combine with the same part of the other: it is repeated along that axis.
 ///
 /// # Errors
-/// When one is split and the other is not, or otherwise.
+/// When sizes differ, or one may be split as the other is, but is not known to be.
 pub fn merge(a: &[Part], b: &[Part]) -> Result<Dim, Clash> {
     let (mut left, mut right, mut made) = (Rest::new(a), Rest::new(b), Dim::new());
     loop {
-        let next = match (left.head, right.head) {
+        let next = match (left.head(), right.head()) {
             (None, None) => return Ok(made),
-            (Some(x), Some(y)) if x.axis().is_some() && x == y => {
-                take(&mut left, &mut right, 1);
-                x
-            }
-            (Some(x), _) if x.axis().is_some() && right.stretches() => {
+            (Some(x), _) if x.axis().is_some() && (right.stretches() || right.is_settled()) => {
                 left.take(1);
+                right.take_axis(x);
                 x
             }
-            (_, Some(y)) if y.axis().is_some() && left.stretches() => {
+            (_, Some(y)) if y.axis().is_some() && (left.stretches() || left.is_settled()) => {
                 right.take(1);
+                left.take_axis(y);
                 y
             }
             (Some(x), Some(y)) if x.axis().is_none() && y.axis().is_none() => {
@@ -241,20 +257,17 @@ impl Tile {
         rest
     }
 
-    /// The same tile, the axes of each dimension in the order in which `wanted` has them. On a device they
-    /// have one element: it sees its array alike.
+    /// The same tile, axes in the dimensions and the order in which `wanted` has them: on a device they have
+    /// one element, so that it sees its array alike.
     pub fn with_axes_as(&self, wanted: &[Dim]) -> Tile {
         let mut tile = self.clone();
-        for (dim, wanted) in tile.dims.iter_mut().zip(wanted) {
-            let axis = |id: &usize| self.parts[*id].axis();
-            let own =
-                |part: &Part| dim.iter().copied().find(|id| axis(id).is_some() && axis(id) == part.axis());
-            let first: Vec<usize> = wanted.iter().filter_map(own).collect();
-            let is_led = wanted.iter().take(first.len()).all(|part| part.axis().is_some());
-            if is_led {
-                dim.retain(|id| !first.contains(id));
-                dim.splice(0..0, first);
-            }
+        for (at, wanted) in wanted.iter().enumerate().take(self.dims.len()) {
+            let axes: Vec<usize> = wanted.iter().map_while(|part| part.axis()).collect();
+            let of_axis =
+                |axis: &usize| (0..self.parts.len()).find(|&id| self.parts[id].axis() == Some(*axis));
+            let own: Vec<usize> = axes.iter().filter_map(of_axis).collect();
+            tile.dims.iter_mut().for_each(|dim| dim.retain(|id| !own.contains(id)));
+            tile.dims[at].splice(0..0, own);
         }
         tile
     }

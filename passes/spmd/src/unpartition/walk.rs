@@ -30,8 +30,9 @@ pub enum Val {
     Mask(Mask),
     /// A part of a whole array where a mask holds, anything elsewhere.
     Guarded(Tile, Mask),
-    /// What devices hand from a region to another one, lying there as it lay here.
-    Handed(Tile, Vec<Dim>),
+    /// What devices hand from a region to another one, lying there as it lay here; and why it is no whole
+    /// array.
+    Handed(Tile, Vec<Dim>, String),
     /// Not known, for a reason that was given.
     Lost,
 }
@@ -217,7 +218,7 @@ impl<'a> Walk<'_, 'a> {
             Val::Device(_) => "differs from device to device",
             Val::Shifted(..) => "counts from where a device's tile starts",
             Val::Mask(_) => "says what falls into a device's tile",
-            Val::Handed(..) => "is no whole array: each device has a value of its own",
+            Val::Handed(.., why) => return Err(Stop::Cause(self.unwhole(id, why))),
             Val::Guarded(..) => "is looked up in a device's tile, and not masked",
             Val::Tuple(_) => "is a tuple",
             Val::Lost if self.known[id.index()].is_some() => "differs from device to device",

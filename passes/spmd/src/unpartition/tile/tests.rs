@@ -36,14 +36,30 @@ fn what_is_the_same_everywhere_is_split_like_its_neighbour() {
 }
 
 #[test]
-fn split_and_whole_do_not_go_together_unless_the_whole_is_open() {
+fn what_devices_have_alike_is_repeated_along_the_axes_of_tiles() {
     let split = vec![axis(0), whole(4)];
-    assert_eq!(merge(&split, &[whole(4)]), Err(Clash::Layouts));
-    assert_eq!(merge(&split, &[axis(1), whole(4)]), Err(Clash::Layouts));
+    assert_eq!(merge(&split, &[whole(4)]), Ok(split.clone()));
+    assert_eq!(merge(&[whole(4)], &split), Ok(split.clone()));
+    assert_eq!(merge(&split, &[axis(1), whole(4)]), Ok(vec![axis(0), axis(1), whole(4)]));
+    assert_eq!(merge(&[axis(0), axis(1)], &[axis(1), axis(0)]), Ok(vec![axis(0), axis(1)]));
+    assert_eq!(merge(&split, &[whole(8)]), Err(Clash::Layouts));
+}
+
+#[test]
+fn what_may_be_split_is_asked_for() {
+    let split = vec![axis(0), whole(4)];
     let (origin, part) = open(4);
     assert_eq!(merge(&split, &[part]), Err(Clash::Open(origin, split.clone())));
     assert_eq!(merge(&[part], &split), Err(Clash::Open(origin, split)));
     assert_eq!(merge(&[part], &[whole(4)]), Ok(vec![whole(4)]));
+}
+
+#[test]
+fn axes_go_where_a_reader_has_them() {
+    let tile = Tile::new(InstrId::new(0), &[vec![axis(0), whole(4)], vec![axis(1)]]);
+    let moved = tile.with_axes_as(&[vec![axis(1), axis(0), whole(4)], vec![]]);
+    assert_eq!(moved.all(), [vec![axis(1), axis(0), whole(4)], vec![]]);
+    assert_eq!(moved.order, tile.order);
 }
 
 #[test]
