@@ -70,7 +70,7 @@ fn what_cannot_be_folded_is_named() {
     for (file, why) in [
         ("ring.gspmd.hlo", "rotates tiles"),
         ("ring.shardy.mlir", "rotates tiles"),
-        ("kept.shardy.hlo", "each device has a value of its own"),
+        ("kept.shardy.hlo", "is made of tiles of two dimensions on the same devices"),
     ] {
         let out = phzc(&[&[&*path(file)], &CLUSTER[..]].concat(), b"");
         assert_eq!(out.code, 1, "{file}");

@@ -11,7 +11,7 @@
 //! out as its author wrote it unless `--ignore-shardings` says otherwise. What cannot be folded is named.
 
 use super::unpartition::border::{outside, wholes};
-use super::unpartition::{folded, named};
+use super::unpartition::{Causes, folded, named};
 use phzc_ir::annotations::{self, is_border};
 use phzc_ir::border::{goes_in, has_regions, n_devices};
 use phzc_ir::device_groups::Devices;
@@ -36,17 +36,8 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     annotations::drop_idle(&mut local);
     inline::flatten(&mut local)?;
     dce::remove_dead(&mut local);
-    let entry = local.entry();
-    let of_all = |instrs: &mut dyn Iterator<Item = &Instr>| instrs.flat_map(|it| wholes(&it.shape)).collect();
-    let params: Vec<_> = of_all(&mut entry.params().into_iter().map(|id| entry.instr(id)));
-    let results: Vec<_> = wholes(&entry.root().shape).into_iter().map(Some).collect();
-    let devices = Devices { n_replicas: 1, n_partitions: n_devices, first: None };
-    let mesh = Mesh::new(&[n_devices as i64]);
     let refused = |causes| named(&local, "a region of `shard_map` is not planned", &causes).help(HELP);
-    let nested = |(comp, id)| refused(vec![(comp, id, "begins a region inside of another one".to_owned())]);
-    let outside = outside(&local).map_err(nested)?;
-    let folded = folded(&local, (devices, &mesh), params, &results, outside);
-    let mut whole = folded.map_err(refused)?;
+    let mut whole = on_whole_arrays(&local, n_devices).map_err(refused)?;
     dce::remove_dead(&mut whole);
     if let Some(error) = phzc_ir::verify(&whole).into_iter().next() {
         let message =
@@ -61,6 +52,17 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     )));
     *module = whole;
     Ok(Changed::Yes)
+}
+
+/// The program on whole arrays, or what is in the way.
+fn on_whole_arrays(local: &Module, n_devices: usize) -> std::result::Result<Module, Causes> {
+    let entry = local.entry();
+    let params = entry.params().into_iter().flat_map(|id| wholes(&entry.instr(id).shape)).collect();
+    let results: Vec<_> = wholes(&entry.root().shape).into_iter().map(Some).collect();
+    let nested = |(comp, id)| vec![(comp, id, "begins a region inside of another one".to_owned())];
+    let outside = outside(local).map_err(nested)?;
+    let devices = Devices { n_replicas: 1, n_partitions: n_devices, first: None };
+    folded(local, (devices, &Mesh::new(&[n_devices as i64])), params, &results, outside)
 }
 
 const HELP: &str = "write that part on whole arrays, without `shard_map`";
