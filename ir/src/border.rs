@@ -8,6 +8,9 @@ use crate::sharding::{Sharding, Tiling};
 use crate::shardy;
 use crate::view::View;
 
+/// More devices than this are in no program.
+const MAX_DEVICES: usize = 1 << 20;
+
 /// How a value lies at a border.
 #[derive(Clone, Debug)]
 pub struct Lying {
@@ -72,5 +75,6 @@ pub fn n_devices(module: &Module) -> usize {
     let counted = module.attr("num_partitions").and_then(|text| text.trim().parse().ok());
     let instrs = module.comps.iter().flat_map(|comp| &comp.instrs).filter(|it| is_collective(it.op));
     let named = instrs.flat_map(|it| listed(it).into_iter().flatten()).map(|device| device + 1);
-    of_meshes.chain(of_tiles).chain(counted).chain(named).fold(1, usize::max)
+    let all = of_meshes.chain(of_tiles).chain(counted).chain(named);
+    all.filter(|n| *n <= MAX_DEVICES).fold(1, usize::max)
 }
