@@ -1,11 +1,14 @@
 //! The contest's instances of intra-operator parallelism beside the checkout: cost, bound and CPU seconds of
 //! `phzc choose` next to what is published.
+//!
+//! `cargo bench --bench iopddl -- --unlimited M` chooses without a limit on memory, for instances with that in
+//! their names.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use common::root;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 /// What is published about an instance; a number is missing where nobody says it.
@@ -21,13 +24,16 @@ fn main() {
     let Ok(text) = std::fs::read_to_string(folder.join("results.csv")) else {
         return eprintln!("SKIPPED: nothing at ../shared/data/iopddl");
     };
+    let (options, wanted): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).filter(|arg| arg != "--bench").partition(|arg| arg == "--unlimited");
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|it| name.contains(it));
     println!(
         "instance         cost  best known / cost        bound  published bound      gap   CPU s (contest)"
     );
-    text.lines().skip(1).filter_map(published).for_each(|it| {
+    text.lines().skip(1).filter_map(published).filter(|it| is_wanted(&it.name)).for_each(|it| {
         let path = folder.join(format!("{}.json.gz", it.name));
         if path.exists() {
-            run(&it, path);
+            run(&it, &path, &options);
         }
     });
 }
@@ -43,9 +49,9 @@ fn published(line: &str) -> Option<Published> {
     })
 }
 
-fn run(it: &Published, path: PathBuf) {
-    let output = Command::new(env!("CARGO_BIN_EXE_phzc")).arg("choose").arg("--json").arg(path).output();
-    let output = output.expect("phzc runs");
+fn run(it: &Published, path: &Path, options: &[String]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phzc"));
+    let output = command.args(["choose", "--json"]).args(options).arg(path).output().expect("phzc runs");
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
     let number = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
     println!(

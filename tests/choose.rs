@@ -38,6 +38,12 @@ fn without_a_choice_that_fits_the_line_says_so() {
 }
 
 #[test]
+fn a_limit_is_ignored_on_request() {
+    let outcome = phzc(&["choose", "-", "--unlimited"], &instance(6));
+    assert!(outcome.stdout.starts_with("pair: cost 2, at least 2, gap 0.000 %, peak usage 12, "));
+}
+
+#[test]
 fn the_strategies_are_written_as_a_list() {
     let folder = scratch("choose_output");
     let path = folder.join("solution.json");

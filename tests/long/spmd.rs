@@ -8,7 +8,7 @@ mod compare;
 #[path = "../../passes/spmd/src/spmd/tests/layouts.rs"]
 mod layouts;
 
-use cases::{all_agree, own_rule, strategies};
+use cases::{all_agree, own_rule, padded, strategies};
 use layouts::annotate;
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Mesh, Module};
@@ -31,4 +31,10 @@ fn with_random_strategies_of_blocks() {
     let seen = all_agree("random strategies", N_CASES, plan);
     seen.assert_all_tried(N_CASES);
     assert!(seen.n_undone >= 100, "only {} sums are left undone", seen.n_undone);
+}
+
+#[test]
+fn with_short_shards() {
+    const N_CASES: u64 = 4_000;
+    all_agree("short shards", N_CASES, padded);
 }

@@ -29,6 +29,10 @@ pub struct ChooseArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Choose as if memory had no limit
+    #[arg(long)]
+    pub unlimited: bool,
+
     /// File for the strategy of each node, as a JSON list; for one instance
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -62,13 +66,16 @@ fn one(args: &ChooseArgs, input: &Path, io: &mut Io) -> Result<(), Failure> {
         false => files::read(input, MAX_BYTES)?,
     };
     let before = cpu_secs();
-    let (name, problem) = match instance::read(&text) {
+    let (name, mut problem) = match instance::read(&text) {
         Ok(found) => found,
         Err(error) => {
             return Err(Failure::new(Some(Source { name: input.display().to_string(), text }), error));
         }
     };
     drop(text);
+    if args.unlimited {
+        problem.memory_limit = None;
+    }
     (io.progress)(&format!("choosing strategies of {name}"));
     let found = choose(&problem, &Limits::default());
     (io.progress)("");

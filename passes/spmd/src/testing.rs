@@ -8,5 +8,6 @@ phzc_testing::runs_passes!(
     phzc_planner::place::PASS,
     crate::spmd::PASS,
     crate::unpartition::PASS,
-    crate::unmap::PASS
+    crate::unmap::PASS,
+    crate::pad::PASS
 );

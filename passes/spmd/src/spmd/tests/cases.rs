@@ -1,6 +1,7 @@
 //! Random programs, planned at random: whether the devices' parts join to what the whole program computes.
 
 use super::compare::difference;
+use super::layouts::annotate;
 use phzc_cost::Cluster;
 use phzc_ir::{Mesh, Module, Opcode, Rule, View, parse, print};
 use phzc_passes::blocks::Blocks;
@@ -13,6 +14,7 @@ use phzc_passes::shard::write_layouts::emit;
 use phzc_passes::{shard, spmd};
 use phzc_testing::Random;
 use phzc_testing::ops::program;
+use phzc_testing::program::cluster;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -61,6 +63,17 @@ impl Case {
             Err(error) => Some(format!("refused: {error}\n{}", print(&self.planned))),
         }
     }
+}
+
+/// Lengthens what the mesh does not divide; then shards at random.
+pub fn padded(module: &mut Module, mesh: &Mesh, random: &mut Random) {
+    let cluster = cluster(mesh.n_devices() as usize, 1e9, 1e9);
+    let pipeline = phzc_passes::pipeline("pad{waste=100}").expect("a legal pipeline");
+    let mut cx = phzc_passes::Context::new(&cluster);
+    pipeline.steps.iter().for_each(|step| {
+        step.run(module, &mut cx).expect("any program may be padded");
+    });
+    annotate(module, mesh, own_rule, random);
 }
 
 /// What so many cases tried; the first that differs ends the test.

@@ -2,7 +2,7 @@
 //! tests/long tries more of them.
 
 use super::Random;
-use super::cases::{MESHES, all_agree, own_rule, strategies};
+use super::cases::{MESHES, all_agree, own_rule, padded, strategies};
 use super::compare::values;
 use super::layouts::{RuleOf, annotate};
 use crate::spmd::parts;
@@ -23,6 +23,11 @@ fn with_random_strategies_of_blocks() {
     let plan =
         |module: &mut Module, mesh: &Mesh, random: &mut Random| strategies(module, mesh, &cluster, random);
     all_agree("random strategies", 100, plan);
+}
+
+#[test]
+fn with_short_shards() {
+    all_agree("short shards", 400, padded);
 }
 
 /// Of 60 random layouts, those by which the parts of a program do not join to the whole when planned and
