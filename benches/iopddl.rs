@@ -1,8 +1,8 @@
 //! The contest's instances of intra-operator parallelism beside the checkout: cost, bound and CPU seconds of
 //! `phzc choose` next to what is published.
 //!
-//! `cargo bench --bench iopddl -- --unlimited M` chooses without a limit on memory, for instances with that in
-//! their names.
+//! `cargo bench --bench iopddl -- --unlimited M` chooses without a limit on memory, for instances with that
+//! in their names.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -43,6 +43,9 @@ pub struct Accelerator {
     /// The same with a kernel that was not written for this generation of cores.
     #[serde(default, deserialize_with = "some_fraction")]
     pub portable_attention_efficiency: Option<f64>,
+    /// Fraction of the vector units' peak, which is of fused multiply-adds, that kernels of models reach.
+    #[serde(default = "usual_vector_efficiency", deserialize_with = "fraction")]
+    pub vector_efficiency: f64,
     /// Fraction of the clock of a short benchmark that power and heat leave in a training run.
     #[serde(default = "usual_sustained", deserialize_with = "fraction")]
     pub sustained: f64,
@@ -131,6 +134,12 @@ fn usual_sustained() -> f64 {
     Accelerator::USUAL_SUSTAINED
 }
 
+/// Vector units where no measurement is known: what plain loops reach on H100, and row-wise kernels about
+/// where units are half as wide for as many instructions.
+fn usual_vector_efficiency() -> f64 {
+    1.0 / 6.0
+}
+
 /// Context and communicators where no measurement is known: half a GB for a context with its kernels, as much
 /// for buffers.
 fn usual_outside_bytes() -> f64 {
@@ -148,7 +157,7 @@ fn usual_attention_tile_secs() -> f64 {
 }
 
 /// The keys that `[sources]` may cite.
-const CITED: [&str; 19] = [
+const CITED: [&str; 20] = [
     "peak_flops_per_sec",
     "vector_flops_per_sec",
     "matmul_efficiency",
@@ -157,6 +166,7 @@ const CITED: [&str; 19] = [
     "f8_efficiency",
     "attention_efficiency",
     "portable_attention_efficiency",
+    "vector_efficiency",
     "sustained",
     "tile_secs",
     "attention_tile_secs",

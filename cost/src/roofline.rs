@@ -17,7 +17,8 @@ pub const FLOPS_PER_TRANSCENDENTAL: f64 = 8.0;
 impl Accelerator {
     /// Seconds of arithmetic on the vector units alone. Products are priced in `gemm.rs`.
     pub fn vector_secs(&self, work: &Work) -> f64 {
-        (work.flops - work.products + work.transcendentals * FLOPS_PER_TRANSCENDENTAL) / self.vector_rate()
+        let operations = work.flops - work.products + work.transcendentals * FLOPS_PER_TRANSCENDENTAL;
+        operations / (self.vector_efficiency * self.vector_rate())
     }
 
     /// Operations per second of the vector units.

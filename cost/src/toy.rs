@@ -11,6 +11,7 @@ description = "a toy"
 peak_flops_per_sec = { f32 = 4.0, tf32 = 8.0, bf16 = 16.0 }
 vector_flops_per_sec = 2.0
 matmul_efficiency = 0.5
+vector_efficiency = 1.0
 sustained = 0.5
 tile_secs = 2.0
 attention_tile_secs = 3.0

@@ -66,6 +66,13 @@ impl Computation {
                 }
             }
         }
+        self.reorder(&order);
+    }
+
+    /// Puts the instruction at `order[k]` at place `k`.
+    pub fn reorder(&mut self, order: &[usize]) {
+        let mut rank = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, &index)| rank[index] = place as u32);
         let mut old: Vec<Option<Instr>> = std::mem::take(&mut self.instrs).into_iter().map(Some).collect();
         self.instrs = order.iter().filter_map(|&index| old[index].take()).collect();
         self.renumber(|id| InstrId(rank[id.index()]));

@@ -70,6 +70,12 @@ impl Phase {
         }
     }
 
+    /// The phase where one task runs forward and backward parts: they are one.
+    #[must_use]
+    pub fn in_one_task(self) -> Phase {
+        if self == Phase::Backward { Phase::Forward } else { self }
+    }
+
     /// The note's text.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -18,6 +18,7 @@
 //! inlined first. `place` plans this form of a program beside the one that is given, since a loop cannot be
 //! cut into stages.
 
+mod late;
 mod loops;
 mod parts;
 mod stacks;
@@ -64,6 +65,7 @@ pub fn unrolled(module: &Module) -> Result<Option<Module>> {
     dce::remove_dead(&mut flat);
     // Loops inside of a layer have had one body for all trips.
     inline::flatten(&mut flat)?;
+    late::put_backward_late(&mut flat);
     Ok(Some(flat))
 }
 

@@ -4,6 +4,10 @@ use phzc_ir::Module;
 use phzc_ir::notes;
 use serde_json::{Map, Value};
 
+/// The figure of a text whose phases are tasks of their own though it has one stage: it is to be cut into
+/// several, or fits into memory that way only.
+pub const IN_TASKS: &str = "in_tasks";
+
 /// What the planner has noted so far.
 pub fn read(module: &Module) -> Map<String, Value> {
     module.note(notes::PLAN).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -14,4 +18,12 @@ pub fn set(module: &mut Module, figures: &[(&str, Value)]) {
     let mut plan = read(module);
     plan.extend(figures.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
     module.set_note(notes::PLAN, &Value::Object(plan).to_string());
+}
+
+/// Takes a figure out.
+pub fn remove(module: &mut Module, key: &str) {
+    let mut plan = read(module);
+    if plan.remove(key).is_some() {
+        module.set_note(notes::PLAN, &Value::Object(plan).to_string());
+    }
 }

@@ -10,6 +10,8 @@
 //! As in `jax.checkpoint`, what the copies read passes a barrier together with a gradient: else XLA would see
 //! the same work twice, do it once, and save the value after all. What comes from another stage needs none.
 
+mod token;
+
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
 use phzc_ir::{
@@ -21,6 +23,7 @@ use phzc_plan::partial;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use token::narrowest;
 
 /// What is to be done, per instruction of the entry.
 #[derive(Clone, Debug, Default)]
@@ -216,6 +219,7 @@ impl Writer<'_> {
         let like = self.old.instr(*wanted.first().expect("something runs again")).clone();
         let gradient = reader.operands.iter().copied().find(|&operand| self.is_gradient(&like, operand));
         let gradient = gradient.or_else(|| self.latest.get(&stage(&like)).copied());
+        let gradient = gradient.map(|id| narrowest(self.old, id, |operand| self.is_gradient(&like, operand)));
         let mut all: Vec<InstrId> = inputs.iter().copied().chain(gradient).collect();
         if let [only] = all[..] {
             // XLA's converter to StableHLO refuses the sharding of a tuple of one.

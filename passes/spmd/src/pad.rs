@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The last shard is then short, as in GSPMD's programs (Xu et al. 2021, section 3.3): what is added to it is
-//! computed and thrown away. Where a loop reduces, it is masked first. Parameters and results keep their sizes.
+//! computed and dropped. Where a loop reduces, it is masked first. Parameters and results keep their size.
 //! Precondition: none; calls are inlined. What loops, branches and calls of other code read stays as it is.
 
 mod dims;

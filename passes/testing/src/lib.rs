@@ -38,8 +38,8 @@ pub fn one_byte_a_second() -> Cluster {
     };
     let device = "name = \"test\"\nper_node = 2\nnodes = 4\n[accelerator]\nname = \"slow\"\n\
         description = \"made up for tests\"\nsource = \"made up for tests\"\n\
-        peak_flops_per_sec = { f32 = 1e6, tf32 = 1e6 }\nmatmul_efficiency = 1.0\nhbm_bytes = 4096.0\n\
-        usable = 0.5\nhbm_bytes_per_sec = 1.0\nhbm_efficiency = 1.0\nlaunch_secs = 0.5\n\
+        peak_flops_per_sec = { f32 = 1e6, tf32 = 1e6 }\nmatmul_efficiency = 1.0\n\
+        vector_efficiency = 1.0\nhbm_bytes = 4096.0\nusable = 0.5\nhbm_bytes_per_sec = 1.0\nhbm_efficiency = 1.0\nlaunch_secs = 0.5\n\
         collective_launch_secs = 0.25\n";
     let text = format!("{device}{}{}", level("near", 2.0), level("far", 1.0));
     Cluster::from_toml(&text).expect("a legal cluster")

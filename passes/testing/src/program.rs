@@ -158,7 +158,7 @@ pub fn cluster(n_devices: usize, hbm_bytes: f64, link_bytes_per_sec: f64) -> Clu
     let text = format!(
         "name = \"test\"\nper_node = {n_devices}\n[accelerator]\nname = \"slow\"\ndescription = \"made up\"\n\
          source = \"made up\"\npeak_flops_per_sec = {{ f32 = 1e9, tf32 = 1e9 }}\nmatmul_efficiency = 1.0\n\
-         hbm_bytes = {hbm_bytes}\nusable = 1.0\nhbm_bytes_per_sec = 1e9\nhbm_efficiency = 1.0\n\
+         vector_efficiency = 1.0\nhbm_bytes = {hbm_bytes}\nusable = 1.0\nhbm_bytes_per_sec = 1e9\nhbm_efficiency = 1.0\n\
          launch_secs = 1e-9\ncollective_launch_secs = 1e-9\n[[levels]]\nname = \"link\"\nbytes_per_sec = {link_bytes_per_sec}\n\
          efficiency = 1.0\nlatency_secs = 1e-8\ntopology = \"switch\"\nsource = \"made up\"\n"
     );

@@ -16,7 +16,9 @@ use smallvec::SmallVec;
 ///
 /// Kernels are those of the program without its changes of layout, as the planner's graph has it: what stays
 /// in registers there is copied out where it is moved ([`spilled`]). Memory is asked of the text as it is.
-pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
+/// Where phases are no tasks of their own, kernels of the backward part make what they read of the forward
+/// part again as far as it fuses, as XLA has it; not where attention has a kernel in either.
+pub fn fuse(module: &Module, comp: CompId, in_tasks: bool, facts: &mut [InstrFacts]) {
     let computation = module.comp(comp);
     let mut ops: Vec<Opcode> = Vec::with_capacity(facts.len());
     for (id, instr) in computation.iter() {
@@ -26,8 +28,17 @@ pub fn fuse(module: &Module, comp: CompId, facts: &mut [InstrFacts]) {
             facts[id.index()].attention = facts[instr.operands[0].index()].attention;
         }
     }
-    let costly = run_in_kernels(computation, &ops, facts);
-    let wanted = either(wanted(computation, &ops, facts, |_| false), &costly);
+    let phases: Vec<Phase> = facts.iter().map(|own| own.phase).collect();
+    if !in_tasks && facts.iter().all(|own| own.attention.is_none()) {
+        facts.iter_mut().for_each(|own| own.phase = own.phase.in_one_task());
+    }
+    place_in_kernels(computation, &ops, facts);
+    facts.iter_mut().zip(phases).for_each(|(own, phase)| own.phase = phase);
+}
+
+fn place_in_kernels(computation: &Computation, ops: &[Opcode], facts: &mut [InstrFacts]) {
+    let costly = run_in_kernels(computation, ops, facts);
+    let wanted = either(wanted(computation, ops, facts, |_| false), &costly);
     for (id, instr) in computation.iter() {
         allocate(
             instr,
@@ -179,7 +190,7 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
         names.push(comp, id, is_view, !is_name);
         let next = regions.len() as u32;
         let region = *regions.entry((own.stage, own.phase)).or_insert(next);
-        parts.push(Part {
+        let part = Part {
             fusion: if own.attention.is_some() { FusionKind::Matrix } else { fusion },
             region,
             elements: elements(comp, instr),
@@ -189,7 +200,8 @@ fn parts(comp: &Computation, ops: &[Opcode], facts: &[InstrFacts]) -> Vec<Part> 
             is_stored: own.in_memory,
             is_name,
             operands,
-        });
+        };
+        parts.push(part.after(&parts));
     }
     parts
 }

@@ -1,6 +1,7 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
 use crate::partitioned::partitioned;
+use crate::plan_note;
 use phzc_cost::schedule::Interleaving;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted, notes};
@@ -22,6 +23,9 @@ pub struct Header {
     pub n_microbatches: usize,
     /// The order in which stages run them; 1F1B if the plan names none.
     pub schedule: Schedule,
+    /// Whether forward and backward parts run as tasks of their own: where there are several stages, or will
+    /// be.
+    pub in_tasks: bool,
     /// The planner's figures: an object, or null.
     pub plan: Value,
     /// Whether this is the program of each device.
@@ -67,7 +71,8 @@ pub fn header(module: &Module) -> Result<Header> {
     let n_microbatches = if is_local { 1 } else { n_microbatches };
     let schedule = schedule(&plan)?;
     share_evenly(&meshes, schedule)?;
-    Ok(Header { meshes, n_microbatches, schedule, plan, is_local })
+    let in_tasks = meshes.len() > 1 || plan.get(plan_note::IN_TASKS).is_some();
+    Ok(Header { meshes, n_microbatches, schedule, in_tasks, plan, is_local })
 }
 
 /// Errors unless the header says of the first stage's mesh, and of the largest stage's devices, what the

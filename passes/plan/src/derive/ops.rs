@@ -34,11 +34,11 @@ impl Deriver<'_> {
             self.op(comp, id, &mut facts);
             self.facts.comps[comp.index()].push(facts);
         }
-        let header = &self.facts.header;
+        let (header, in_tasks) = (&self.facts.header, self.facts.header.in_tasks);
         if !header.is_local && !is_gspmd(self.module) {
             scatter::join(self.module.comp(comp), &mut self.facts.comps[comp.index()], &header.meshes);
         }
-        fused::fuse(self.module, comp, &mut self.facts.comps[comp.index()]);
+        fused::fuse(self.module, comp, in_tasks, &mut self.facts.comps[comp.index()]);
     }
 
     fn report(&mut self, comp: CompId, instr: InstrId, found: Vec<(bool, String)>) {

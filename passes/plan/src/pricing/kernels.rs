@@ -29,7 +29,7 @@ pub struct Part {
     pub elements: f64,
     /// Bytes of its result.
     pub bytes: f64,
-    /// Whether it reduces the minor-most dimensions only.
+    /// Whether it reduces the minor-most dimensions only, or goes on with such sums, one per row.
     pub sums_rows: bool,
     /// Whether it reads a part of its first operand only.
     pub reads_part: bool,
@@ -81,6 +81,16 @@ impl Part {
         let goes_on =
             maker.sums_rows || (maker.fusion != FusionKind::Root && input.elements == self.elements);
         goes_on && self.region == maker.region && self.fuses() && maker.fuses()
+    }
+
+    /// The same of an operation that goes on with sums over rows as they are: a norm's square root.
+    #[must_use]
+    pub fn after(mut self, parts: &[Part]) -> Part {
+        let is_sum = |(input, _, maker): (&Input, usize, &Part)| {
+            maker.sums_rows && maker.region == self.region && input.elements == self.elements
+        };
+        self.sums_rows |= self.fuses() && self.fusion != FusionKind::Root && self.made(parts).any(is_sum);
+        self
     }
 
     /// What it reads that operations before it make.

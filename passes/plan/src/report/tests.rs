@@ -42,7 +42,12 @@ fn time_is_kernels_and_collectives() {
     assert!((plan.time_secs - dot - tanh - reduce).abs() < 1e-12);
     assert_eq!(
         plan.breakdown,
-        Breakdown { compute_secs: dot, memory_bound_secs: tanh, collective_secs: reduce, bubble_secs: 0.0 }
+        Breakdown {
+            compute_secs: dot + tanh,
+            memory_bound_secs: 0.0,
+            collective_secs: reduce,
+            bubble_secs: 0.0
+        }
     );
     assert_eq!(
         plan.collectives,

@@ -23,15 +23,11 @@ use guests::has_guests;
 use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, NodeId, Tensor, TensorId};
 use phzc_analysis::phase::{Phase, phases};
-use phzc_ir::{InstrId, Module, notes};
+use phzc_ir::{InstrId, Module};
 
 /// Programs with fewer layers, what is before and after the equal ones counted as one each, are planned as
 /// they are.
-pub const MIN_LAYERS: usize = 16;
-
-/// The same of loops that were unrolled: their layers are equal by construction, and the program is planned
-/// a second time, as it was written.
-const MIN_TRIPS: usize = 8;
+pub const MIN_LAYERS: usize = 8;
 
 /// How often the ends of layers are moved.
 const MAX_ROUNDS: usize = 4;
@@ -86,12 +82,11 @@ impl Short {
 
     /// The same from layers whose ends may be anywhere.
     pub(super) fn counted(module: &Module, copies: Copies) -> Option<(Short, Graph, Blocks)> {
-        let least = if module.note(notes::UNSTACKED).is_some() { MIN_TRIPS } else { MIN_LAYERS };
-        (copies.n() >= least).then_some(())?;
+        (copies.n() >= MIN_LAYERS).then_some(())?;
         let mut ends = Ends::new(module, copies);
         for _ in 0..MAX_ROUNDS {
             let copies = ends.copies()?;
-            (copies.n() >= least).then_some(())?;
+            (copies.n() >= MIN_LAYERS).then_some(())?;
             let short = cut(module, &copies).filter(Short::is_chain)?;
             let graph = Graph::build(&short.module);
             let blocks = Blocks::build(&short.module, &graph, &vec![false; graph.tensors.len()]);

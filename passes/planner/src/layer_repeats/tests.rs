@@ -122,10 +122,10 @@ fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
     let (mesh, goal) = (Mesh::parse(mesh).expect("a mesh"), Goal { weights: [1.0; 3], memory_bytes });
     let subject = PlanningInput::short(module, Default::default()).expect("layers repeat");
     let relaxed = subject.relaxed(&cluster);
-    let short = solve_on(subject.input(&cluster, &relaxed), &mesh, &goal).expect("legal");
+    let short = solve_on(subject.input(&cluster, false, &relaxed), &mesh, &goal).expect("legal");
     let state = PlanState::analysed(module.clone());
     let whole = state.whole(Default::default());
-    let best = solve_on(whole.input(&cluster, &[]), &mesh, &goal).expect("legal");
+    let best = solve_on(whole.input(&cluster, false, &[]), &mesh, &goal).expect("legal");
     [short.choice.cost, short.bound(), best.choice.cost]
 }
 
@@ -145,7 +145,7 @@ fn a_plan_of_fewer_layers_tells_that_of_all() {
     let subject = PlanningInput::short(&module, Default::default()).expect("layers repeat");
     let mesh = Mesh::parse("x=2,y=4").expect("a mesh");
     let goal = Goal { weights: [1.0; 3], memory_bytes: None };
-    let input = subject.input(&cluster, &[]);
+    let input = subject.input(&cluster, false, &[]);
     let solved = solve_on(input, &mesh, &goal).expect("legal");
     let mut planned = subject.module(&module).clone();
     let mut model = Model::new(input, &mesh);

@@ -9,12 +9,9 @@ use super::recompute::rematerialize::Asked;
 use super::{Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, expand};
 use crate::recomputation::rewrite;
-use crate::shard::model::{Goal, Input};
-use crate::shard::solve_on;
-use phzc_ir::{Diagnostic, InstrId, Mesh, Module, Result, counted, notes};
+use phzc_ir::{Diagnostic, InstrId, Module, Result, counted, notes};
 use phzc_plan::derive::{derive, known};
 use phzc_plan::memory::{amount, largest_at_peak, memory_of, remedy};
-use phzc_plan::plan_note;
 use phzc_plan::report;
 use phzc_solver::choose::Stop;
 
@@ -45,62 +42,6 @@ pub(super) struct Draft {
 }
 
 impl Problem<'_> {
-    /// All devices as one stage, as `shard` left it, if that fits.
-    pub fn as_sharded(&self) -> Evaluated {
-        let (usable, bound) = (self.cluster.accelerator.usable_bytes(), self.noted_bound());
-        if self.recompute == Recompute::All {
-            return Evaluated::Slower;
-        }
-        match self.measured(self.sharded.clone(), (1, 1), None) {
-            Ok(staged) if staged.peak_bytes() <= usable => {
-                Evaluated::Placed(Box::new(staged.placed(1, bound)))
-            }
-            _ => Evaluated::Slower,
-        }
-    }
-
-    /// Whether one stage is as `shard` left it, and memory had no say in that.
-    pub fn is_as_sharded(&self, tried: &Evaluated) -> bool {
-        let is_tight = self.noted_bound().stop == Stop::MemoryGap.as_str();
-        matches!(tried, Evaluated::Placed(placement) if !placement.is_eased && !is_tight)
-    }
-
-    /// The bound that `shard` noted.
-    pub(super) fn noted_bound(&self) -> Bound {
-        let plan = plan_note::read(self.sharded);
-        let stop = plan.get("stop").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-        let lower_bound_secs = plan.get("lower_bound_secs").and_then(serde_json::Value::as_f64);
-        Bound { lower_bound_secs: lower_bound_secs.unwrap_or(0.0), stop }
-    }
-
-    /// All devices as one stage: `shard`'s plan as it stands if it fits, else one that needs less memory.
-    pub fn unstaged(&self) -> Evaluated {
-        let draft = Draft { text: self.sharded.clone(), is_whole: true, memory_bytes: None, allowed: None };
-        let mesh =
-            self.sharded.note(notes::MESH).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
-        let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
-            let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
-            let input = self.subject.input(self.cluster, &[]);
-            let input = Input { n_microbatches, moves_again, ..input };
-            let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
-            let mut text = materialize_plan::sharded(self, input, &solved);
-            plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
-            let is_whole = self.subject.short.is_none();
-            Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory), allowed: None })
-        };
-        let (fewest, most) = self.fewest_and_most();
-        let bound = self.noted_bound();
-        let tried = self.within_memory(1, draft, bound.clone(), |limit, moves| again(fewest, limit, moves));
-        let is_worth_more = matches!(tried, Evaluated::TooLarge(_)) && most > fewest;
-        let usable = self.cluster.accelerator.usable_bytes();
-        match is_worth_more.then(|| again(most, usable, false)).flatten() {
-            Some(draft) => {
-                tried.or_faster(self.within_memory(1, draft, bound, |limit, moves| again(most, limit, moves)))
-            }
-            None => tried,
-        }
-    }
-
     /// The least and the largest number of microbatches to try.
     pub(super) fn fewest_and_most(&self) -> (usize, usize) {
         (self.counts.first().copied().unwrap_or(1), self.counts.last().copied().unwrap_or(1))

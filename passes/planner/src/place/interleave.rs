@@ -29,7 +29,7 @@ pub const CHUNKS: [usize; 3] = [2, 3, 4];
 
 /// How many sketches, those that promise most with one stage per group, are worth a look: each is cut for
 /// every number of microbatches, and of many layers a text takes seconds.
-const MAX_LOOKS: usize = 2;
+const MAX_LOOKS: usize = 4;
 
 /// By how much the best cut of a sketch may be slower than the best plan for several stages per group to be
 /// worth a try.

@@ -8,13 +8,22 @@ use crate::shard::write_layouts::emit;
 use phzc_ir::{CompId, InstrId, Module, notes};
 use phzc_plan::plan_note;
 
-/// The program in the layouts that were chosen from `input`, not yet cut.
-pub fn sharded(problem: &Problem, input: Input, solved: &Solved) -> Module {
+/// The program in the layouts that were chosen from `input`, not yet cut; its phases may be tasks of their
+/// own.
+pub fn sharded(problem: &Problem, input: Input, solved: &Solved, in_tasks: bool) -> Module {
     let mut module = problem.subject.module(problem.plain).clone();
     let mut model = Model::new(input, &solved.mesh);
     emit(&mut module, &mut Decision::new(&mut model, &solved.choice.option));
     module.set_note(notes::MESH, &solved.mesh.to_string());
+    note_tasks(&mut module, in_tasks);
     module
+}
+
+/// Notes whether phases are tasks of their own.
+pub fn note_tasks(module: &mut Module, in_tasks: bool) {
+    if in_tasks {
+        plan_note::set(module, &[(plan_note::IN_TASKS, true.into())]);
+    }
 }
 
 /// Notes the stages and the number of microbatches.
@@ -40,6 +49,9 @@ pub fn head_of(module: &mut Module, meshes: &[String], n_microbatches: usize) {
         let meshes: Vec<String> =
             meshes.iter().enumerate().map(|(at, mesh)| format!("{at}:{mesh}")).collect();
         module.set_note(notes::STAGES, &meshes.join(";"));
+    }
+    if meshes.len() > 1 {
+        plan_note::remove(module, plan_note::IN_TASKS);
     }
     let counts = [("n_stages", meshes.len().into()), ("n_microbatches", n_microbatches.into())];
     plan_note::set(module, &counts);

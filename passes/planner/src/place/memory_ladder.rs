@@ -51,9 +51,10 @@ impl Problem<'_> {
     /// The best layouts that need so little by `shard`'s sum.
     fn lean_draft(&self, limit_bytes: f64) -> Option<Draft> {
         let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit_bytes) };
-        let (input, meshes) = (self.subject.input(self.cluster, &[]), self.meshes(self.cluster.n_devices()));
+        let (input, meshes) =
+            (self.subject.input(self.cluster, false, &[]), self.meshes(self.cluster.n_devices()));
         let solved = solve_over(input, &meshes, &goal, f64::INFINITY).filter(|solved| solved.fits)?;
-        let mut text = materialize_plan::sharded(self, input, &solved);
+        let mut text = materialize_plan::sharded(self, input, &solved, false);
         plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
         Some(Draft { text, is_whole: true, memory_bytes: Some(solved.choice.memory), allowed: None })
     }

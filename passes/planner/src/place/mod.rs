@@ -27,6 +27,7 @@ mod materialize_plan;
 mod memory_ladder;
 mod microbatches;
 mod neighborhood_search;
+mod one_stage;
 mod position;
 mod recompute;
 mod representative_check;

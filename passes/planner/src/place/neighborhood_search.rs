@@ -19,42 +19,58 @@ pub struct Neighborhood<'a> {
     again: Vec<Problem<'a>>,
     /// Cut for zero-bubble.
     filled: Vec<Problem<'a>>,
-    /// With one number of microbatches.
-    counts: Vec<Problem<'a>>,
+    /// With one number of microbatches, and cut for zero-bubble too.
+    counts: Vec<(Problem<'a>, Option<Problem<'a>>)>,
 }
 
 impl<'a> Neighborhood<'a> {
     pub(super) fn of(problem: &Problem<'a>) -> Neighborhood<'a> {
         let is_open = problem.recompute == Recompute::Auto;
         let recomputes: &[Recompute] = if is_open { &[Recompute::Never, Recompute::All] } else { &[] };
-        let again = recomputes.iter().map(|&recompute| Problem { recompute, ..problem.clone() });
-        let is_filled = |of: &&Problem| of.schedule == Wanted::Fastest && of.recompute != Recompute::All;
-        let fill = |of: &Problem<'a>| Problem { schedule: Wanted::This(Schedule::ZeroBubble), ..of.clone() };
-        let again: Vec<Problem<'a>> = again.collect();
-        let filled = std::iter::once(problem).chain(&again).filter(is_filled).map(fill).collect();
-        let counts =
-            problem.counts.iter().map(|&count| Problem { counts: vec![count], ..problem.clone() }).collect();
-        Neighborhood { again, filled, counts }
+        let again: Vec<Problem<'a>> =
+            recomputes.iter().map(|&recompute| Problem { recompute, ..problem.clone() }).collect();
+        let filled = std::iter::once(problem).chain(&again).filter_map(filled_of).collect();
+        let one = |&count: &usize| {
+            let of = Problem { counts: vec![count], ..problem.clone() };
+            let filled = filled_of(&of);
+            (of, filled)
+        };
+        Neighborhood { again, filled, counts: problem.counts.iter().map(one).collect() }
     }
 
-    /// Those with the next numbers of microbatches below and above this one.
-    fn beside(&self, n_microbatches: usize) -> Vec<&Problem<'a>> {
-        let at = self.counts.iter().position(|it| it.counts[0] == n_microbatches);
-        let beside = |at: usize| {
-            [at.checked_sub(1), Some(at + 1)]
-                .into_iter()
-                .flatten()
-                .filter_map(|at| self.counts.get(at))
-                .collect()
-        };
-        at.map(beside).unwrap_or_default()
+    /// A sketch's number of stages with these many microbatches and those that it is cut for, half and twice
+    /// as many.
+    fn recounted<'s>(&'s self, sketch: &Sketch<'s>, n_microbatches: Option<usize>) -> Vec<Sketch<'s>> {
+        let own = sketch.n_cut_for();
+        let at = |count: &usize| self.counts.iter().position(|it| it.0.counts[0] == *count);
+        let places: Vec<usize> = [n_microbatches, Some(own)].iter().flatten().filter_map(at).collect();
+        let mut all = Vec::new();
+        for (at, (other, filled)) in self.counts.iter().enumerate().filter(|_| sketch.is_cut()) {
+            let is_near = places.iter().any(|place| place.abs_diff(at) <= 1);
+            if other.counts[0] == own || !is_near {
+                continue;
+            }
+            let found = other.sketched(sketch.n_stages(), f64::INFINITY).map(|it| it.found);
+            for found in found.unwrap_or_default() {
+                all.extend(filled.iter().filter(|_| found.may_fill()).map(|filled| found.of(filled)));
+                all.push(found);
+            }
+        }
+        all
     }
+}
+
+/// The same cut for zero-bubble, where schedules are open.
+fn filled_of<'a>(of: &Problem<'a>) -> Option<Problem<'a>> {
+    let is_open = of.schedule == Wanted::Fastest && of.recompute != Recompute::All;
+    is_open.then(|| Problem { schedule: Wanted::This(Schedule::ZeroBubble), ..of.clone() })
 }
 
 impl Problem<'_> {
     /// The sketches that promise most with nothing and with all computed again, with other numbers of stages
-    /// per device group, and their numbers of stages with half and twice as many microbatches as the best
-    /// plan has: chains are for 1F1B, and a percent or two off.
+    /// per device group, and their numbers of stages with as many microbatches as the best plan has, half
+    /// and twice as many, and half and twice as many as they were cut for: chains are for 1F1B, and a percent
+    /// or two off.
     pub(super) fn otherwise<'s>(
         &self,
         others: &'s Neighborhood<'s>,
@@ -66,21 +82,14 @@ impl Problem<'_> {
         let most = if n_instrs <= LONG { MIN_OTHERWISE.max(MAX_INSTRS / n_instrs) } else { 0 };
         let some = &sketches[..sketches.len().min(most)];
         let best = tried.iter().min_by(|a, b| a.time_secs().total_cmp(&b.time_secs()));
-        let counts =
-            best.and_then(Evaluated::n_microbatches).map(|count| others.beside(count)).unwrap_or_default();
+        let best_count = best.and_then(Evaluated::n_microbatches);
         let again = |sketch: &Sketch<'s>| {
             let filled = others.filled.iter().filter(|_| sketch.may_fill());
             others.again.iter().chain(filled).map(|other| sketch.of(other)).collect::<Vec<_>>()
         };
-        let recounted = |sketch: &Sketch<'s>| {
-            let all = counts.iter().filter(|_| sketch.is_cut());
-            all.filter_map(|other| other.sketched(sketch.n_stages(), f64::INFINITY).ok())
-                .flat_map(|it| it.found)
-                .collect::<Vec<_>>()
-        };
         let mut found: Vec<Evaluated> = Vec::new();
         for sketch in some {
-            let beside = [again(sketch), recounted(sketch), sketch.rechunked()].concat();
+            let beside = [again(sketch), others.recounted(sketch, best_count), sketch.rechunked()].concat();
             self.control.know(beside.len());
             for sketch in beside {
                 let known =

@@ -214,7 +214,8 @@ impl Problem<'_> {
 
     /// What bounds are taken from.
     fn bounding<'a>(&'a self, cluster: &'a Cluster, n_microbatches: usize) -> Vec<Input<'a>> {
-        let inputs = self.subject.bounding(cluster, self.recompute != Recompute::Never);
+        let in_tasks = cluster.n_devices() < self.cluster.n_devices();
+        let inputs = self.subject.bounding(cluster, in_tasks, self.recompute != Recompute::Never);
         inputs.into_iter().map(|input| Input { n_microbatches, ..input }).collect()
     }
 

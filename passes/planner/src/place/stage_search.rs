@@ -7,7 +7,7 @@ use super::evaluate_candidate::{Draft, GUESSED};
 use super::interleave::{CHUNKS, HOPELESS};
 use super::limits::Limits;
 use super::schedule::Wanted;
-use super::{LONG, Problem, materialize_plan};
+use super::{LONG, Problem, Recompute, materialize_plan};
 use crate::shard::forbid::Forbid;
 use crate::shard::illegal::illegal;
 use crate::shard::model::{Goal, Input, Model};
@@ -171,6 +171,11 @@ impl<'p> Sketch<'p> {
         self.stages.n_stages
     }
 
+    /// The number of microbatches of its best cut.
+    pub fn n_cut_for(&self) -> usize {
+        self.n_cut_for
+    }
+
     /// The program in its layouts, not yet cut.
     pub fn draft(&self) -> Draft {
         self.stages.draft(self.stages.input(self.n_microbatches), &self.solved, self.allowed.clone())
@@ -256,9 +261,14 @@ impl<'p> Stages<'p> {
         Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill }
     }
 
+    /// Whether phases are tasks of their own: of several stages, and where all is computed again.
+    fn in_tasks(&self) -> bool {
+        self.n_stages > 1 || self.problem.recompute == Recompute::All
+    }
+
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
     fn input(&self, n_microbatches: usize) -> Input<'_> {
-        Input { n_microbatches, ..self.problem.subject.input(&self.cluster, &[]) }
+        Input { n_microbatches, ..self.problem.subject.input(&self.cluster, self.in_tasks(), &[]) }
     }
 
     /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether
@@ -377,7 +387,7 @@ impl<'p> Stages<'p> {
 
     fn draft(&self, input: Input, solved: &Solved, allowed: Option<Vec<usize>>) -> Draft {
         Draft {
-            text: materialize_plan::sharded(self.problem, input, solved),
+            text: materialize_plan::sharded(self.problem, input, solved, self.in_tasks()),
             is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
             allowed,

@@ -1,37 +1,36 @@
 //! The kernels that the planner's graph runs in, as prices have them.
 
-use super::liveness::{Does, region};
+use super::liveness::Does;
 use indexmap::IndexMap;
-use phzc_analysis::blocks::Blocks;
 use phzc_analysis::graph::{Graph, Node, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::{CompId, FusionKind, Opcode, Rule, Touch};
 use phzc_plan::pricing::{Input, Part, Share, shares, stored_for_less};
 
 /// Per node: whether its results are in memory because that moves fewer bytes than making them again.
-pub fn costly(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<bool> {
-    stored_for_less(&parts(graph, blocks, ops, is_stored))
+pub fn costly(graph: &Graph, regions: &[Phase], ops: &[Does], is_stored: &[bool]) -> Vec<bool> {
+    stored_for_less(&parts(graph, regions, ops, is_stored))
 }
 
 /// Per node: its share of the kernels that it runs in.
-pub fn kernel_shares(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<Share> {
-    shares(&parts(graph, blocks, ops, is_stored))
+pub fn kernel_shares(graph: &Graph, regions: &[Phase], ops: &[Does], is_stored: &[bool]) -> Vec<Share> {
+    shares(&parts(graph, regions, ops, is_stored))
 }
 
 /// The graph as what decides about kernels sees it.
-fn parts(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Vec<Part> {
-    let mut regions: IndexMap<(CompId, Phase), u32> = IndexMap::new();
+fn parts(graph: &Graph, regions: &[Phase], ops: &[Does], is_stored: &[bool]) -> Vec<Part> {
+    let mut numbers: IndexMap<(CompId, Phase), u32> = IndexMap::new();
     let mut viewed: Vec<TensorId> = (0..graph.tensors.len() as TensorId).collect();
     let mut parts: Vec<Part> = Vec::with_capacity(graph.nodes.len());
     for (id, node) in graph.nodes.iter().enumerate() {
         let fusion = ops[id].op.map_or(FusionKind::Control, |op| op.def().fusion);
         let first = node.operands.first().filter(|&&operand| is_stored[operand as usize]);
         let source = first.filter(|_| fusion == FusionKind::View);
-        let next = regions.len() as u32;
-        let region = *regions.entry((node.comp, region(graph, blocks, id))).or_insert(next);
+        let next = numbers.len() as u32;
+        let region = *numbers.entry((node.comp, regions[id])).or_insert(next);
         let operand = |&operand: &TensorId| input(graph, &parts, (id, node), viewed[operand as usize]);
         let operands = node.operands.iter().map(operand).collect();
-        parts.push(Part {
+        let part = Part {
             fusion: if ops[id].attention.is_some() { FusionKind::Matrix } else { fusion },
             region,
             elements: elements(graph, node, ops[id].op),
@@ -41,7 +40,8 @@ fn parts(graph: &Graph, blocks: &Blocks, ops: &[Does], is_stored: &[bool]) -> Ve
             is_stored: node.results.iter().any(|&result| is_stored[result as usize]),
             is_name: fusion == FusionKind::Control || source.is_some(),
             operands,
-        });
+        };
+        parts.push(part.after(&parts));
         if let (Some(&source), Some(&result)) = (source, node.results.first()) {
             viewed[result as usize] = viewed[source as usize];
         }

@@ -48,17 +48,16 @@ pub fn condition_runs(module: &Module) -> f64 {
 
 /// Per tensor: whether it is in memory (`pricing::is_materialised` and `::stored_for_less`); a view is where
 /// its source is.
-pub fn stored(graph: &Graph, blocks: &Blocks, ops: &[Does]) -> Vec<bool> {
-    let all = stored_but(graph, blocks, ops, &[]);
-    let costly = kernels::costly(graph, blocks, ops, &all);
-    stored_but(graph, blocks, ops, &costly)
+pub fn stored(graph: &Graph, regions: &[Phase], ops: &[Does]) -> Vec<bool> {
+    let all = stored_but(graph, regions, ops, &[]);
+    let costly = kernels::costly(graph, regions, ops, &all);
+    stored_but(graph, regions, ops, &costly)
 }
 
 /// The same, with the nodes whose results are in memory whoever reads them.
-fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Does], costly: &[bool]) -> Vec<bool> {
+fn stored_but(graph: &Graph, regions: &[Phase], ops: &[Does], costly: &[bool]) -> Vec<bool> {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|&output| is_output[output as usize] = true);
-    let regions: Vec<Phase> = (0..graph.nodes.len()).map(|node| region(graph, blocks, node)).collect();
     let mut is_stored = vec![true; graph.tensors.len()];
     for (id, node) in graph.nodes.iter().enumerate() {
         let Some(op) = ops[id].op else { continue };
@@ -81,11 +80,17 @@ fn stored_but(graph: &Graph, blocks: &Blocks, ops: &[Does], costly: &[bool]) -> 
     is_stored
 }
 
-/// Where a node fuses: its phase. What depends on constants only has no note of one.
-pub(super) fn region(graph: &Graph, blocks: &Blocks, node: usize) -> Phase {
-    let mut results = graph.nodes[node].results.iter();
-    let is_free = results.all(|&result| graph.tensors[result as usize].is_free);
-    if is_free { Phase::Forward } else { blocks.phases[node] }
+/// Per node: where it fuses, which is its phase where that is a task of its own, or where attention has a
+/// kernel in either phase. What depends on constants only has no note of one.
+pub fn regions(graph: &Graph, blocks: &Blocks, ops: &[Does], in_tasks: bool) -> Vec<Phase> {
+    let attentive = graph.nodes.iter().zip(ops).filter(|(_, does)| does.attention.is_some());
+    let apart: BTreeSet<CompId> = attentive.map(|(node, _)| node.comp).collect();
+    let region = |(node, phase): (&Node, &Phase)| {
+        let is_free = node.results.iter().all(|&result| graph.tensors[result as usize].is_free);
+        let phase = if is_free { Phase::Forward } else { *phase };
+        if in_tasks || apart.contains(&node.comp) { phase } else { phase.in_one_task() }
+    };
+    graph.nodes.iter().zip(&blocks.phases).map(region).collect()
 }
 
 /// Per tensor: whether its late readers need it in memory even if the backward part may make any value of the
@@ -111,7 +116,7 @@ pub fn stored_whatever_is_again(
 /// its own readers, be it read or made again later.
 pub fn stored_by_all(
     graph: &Graph,
-    blocks: &Blocks,
+    (blocks, regions): (&Blocks, &[Phase]),
     ops: &[Does],
     is_stored: &[bool],
     is_needed: &[bool],
@@ -127,7 +132,7 @@ pub fn stored_by_all(
                 is_kept[*reader as usize] && blocks.phases[*reader as usize] == Phase::Forward
             });
             let reader = |&(reader, _): &(NodeId, u32)| {
-                let is_same_region = region(graph, blocks, reader as usize) == region(graph, blocks, id);
+                let is_same_region = regions[reader as usize] == regions[id];
                 ops[id].read_by(&ops[reader as usize], is_same_region)
             };
             let is_in_attention = ops[id].attention.is_some();
@@ -299,8 +304,9 @@ mod tests {
         let is_stored = vec![true; graph.tensors.len()];
         let mut is_needed = is_stored.clone();
         (is_needed[at("a")], is_needed[at("b")]) = (false, false);
+        let regions = regions(&graph, &blocks, &ops, true);
         let stored = |ops: &[Does], is_needed: &[bool]| {
-            let found = stored_by_all(&graph, &blocks, ops, &is_stored, is_needed);
+            let found = stored_by_all(&graph, (&blocks, &regions), ops, &is_stored, is_needed);
             [found[at("a")], found[at("b")]]
         };
         assert_eq!(stored(&ops, &is_needed), [false, false]);

@@ -59,7 +59,7 @@ use given::{Given, has_shardings};
 use illegal::illegal;
 use liveness::{Does, Remade};
 use model::{Goal, Input, Model};
-use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph};
+use phzc_analysis::{batch::batch_dims, blocks::Blocks, classes::ClassId, graph::Graph, phase::Phase};
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Key, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
@@ -113,7 +113,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let program = subject.module(&state.program);
     warn_of(program, &subject, cx);
     let relaxed = subject.relaxed(cx.cluster);
-    let input = subject.input(cx.cluster, &relaxed);
+    let input = subject.input(cx.cluster, false, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
         return Err(illegal(program, "this cluster", forbid));
@@ -201,14 +201,16 @@ pub struct Facts {
     unique: Unique,
     forbid: Forbid,
     n_condition_runs: f64,
+    regions: Vec<Phase>,
 }
 
 impl Facts {
     /// The facts, given some layouts.
     pub fn new(module: &Module, graph: &Graph, blocks: &Blocks, pinned: Vec<Option<Pinned>>) -> Facts {
         let ops = liveness::deeds(module, graph);
-        let is_stored = liveness::stored(graph, blocks, &ops);
-        let shares = kernels::kernel_shares(graph, blocks, &ops, &is_stored);
+        let regions = liveness::regions(graph, blocks, &ops, false);
+        let is_stored = liveness::stored(graph, &regions, &ops);
+        let shares = kernels::kernel_shares(graph, &regions, &ops, &is_stored);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
         let batch = batch_loops(graph, blocks);
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
@@ -224,7 +226,20 @@ impl Facts {
             unique,
             forbid,
             n_condition_runs,
+            regions,
         };
+        Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
+    }
+
+    /// The same facts for plans of several stages, whose forward and backward parts are tasks of their own.
+    #[must_use]
+    pub fn in_tasks(&self, graph: &Graph, blocks: &Blocks) -> Facts {
+        let regions = liveness::regions(graph, blocks, &self.ops, true);
+        let is_stored = liveness::stored(graph, &regions, &self.ops);
+        let shares = kernels::kernel_shares(graph, &regions, &self.ops, &is_stored);
+        let is_live = liveness::live_at_peak(graph, &is_stored, &self.ops);
+        let unique = Unique::default();
+        let facts = Facts { is_stored, shares, is_live, unique, regions, ..self.clone() };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }
 
@@ -234,8 +249,8 @@ impl Facts {
         let (ops, is_stored) = (&self.ops, &self.is_stored);
         let is_needed = liveness::stored_whatever_is_again(graph, blocks, ops, is_stored);
         let remade = liveness::remade(graph, blocks, is_stored, &is_needed);
-        let is_stored = liveness::stored_by_all(graph, blocks, ops, is_stored, &is_needed);
-        let shares = kernels::kernel_shares(graph, blocks, ops, &is_stored);
+        let is_stored = liveness::stored_by_all(graph, (blocks, &self.regions), ops, is_stored, &is_needed);
+        let shares = kernels::kernel_shares(graph, &self.regions, ops, &is_stored);
         let facts = Facts { is_stored, shares, remade, unique: Unique::default(), ..self.clone() };
         Facts { unique: Unique::find(graph, blocks, &facts.traits()), ..facts }
     }

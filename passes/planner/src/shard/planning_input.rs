@@ -21,13 +21,16 @@ pub struct PlanningInput {
     /// Its blocks.
     pub blocks: Arc<Blocks>,
     facts: Facts,
+    /// The same for plans of several stages, and of the graphs for bounds, once they are asked for.
+    in_tasks: OnceLock<Vec<Facts>>,
     /// Per block: the one that it is laid out as.
     tied: Option<Vec<BlockId>>,
     /// Graphs in which layers count less often, so that no plan of the program costs less than all of them
     /// together.
     relaxed: Vec<(Graph, Facts)>,
-    /// The facts for bounds over plans that compute values again, once these are asked for.
-    bare: OnceLock<Vec<Facts>>,
+    /// The facts for bounds over plans that compute values again, of one stage and of several, once these are
+    /// asked for.
+    bare: [OnceLock<Vec<Facts>>; 2],
     /// The best layouts on all devices were there memory enough, once `shard` has chosen them.
     pub free: Option<Solved>,
 }
@@ -48,8 +51,9 @@ impl PlanningInput {
             blocks,
             facts,
             tied: None,
+            in_tasks: OnceLock::new(),
             relaxed: Vec::new(),
-            bare: OnceLock::new(),
+            bare: Default::default(),
             free: None,
         }
     }
@@ -71,8 +75,9 @@ impl PlanningInput {
         short.weigh(&mut graph, Weigh::Plan);
         let facts = facts(&graph);
         let (graph, blocks) = (Arc::new(graph), Arc::new(blocks));
-        let (tied, short, bare) = (Some(tied), Some(short), OnceLock::new());
-        Some(PlanningInput { graph, blocks, facts, tied, relaxed, short, bare, free: None })
+        let (tied, short, in_tasks) = (Some(tied), Some(short), OnceLock::new());
+        let bare = Default::default();
+        Some(PlanningInput { graph, blocks, facts, in_tasks, tied, relaxed, short, bare, free: None })
     }
 
     /// The same, with the best layouts were there memory enough, if they are known.
@@ -92,28 +97,49 @@ impl PlanningInput {
         self.relaxed.iter().map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
     }
 
-    /// The model's input.
-    pub fn input<'a>(&'a self, cluster: &'a Cluster, relaxed: &'a [Input<'a>]) -> Input<'a> {
-        let input = self.facts.input(&self.graph, &self.blocks, cluster);
+    /// The model's input for plans of one stage, or of several, whose phases are tasks of their own.
+    pub fn input<'a>(&'a self, cluster: &'a Cluster, in_tasks: bool, relaxed: &'a [Input<'a>]) -> Input<'a> {
+        let facts = if in_tasks { &self.of_tasks()[0] } else { &self.facts };
+        let input = facts.input(&self.graph, &self.blocks, cluster);
         Input { tied: self.tied.as_deref(), relaxed, ..input }
     }
 
-    /// Inputs whose least costs no plan of the program is below together; of what no plan can do without, if
-    /// it may compute values `again`.
-    pub fn bounding<'a>(&'a self, cluster: &'a Cluster, again: bool) -> Vec<Input<'a>> {
-        let all = self.bounding_facts();
-        let bare = |(graph, facts): &(&Graph, &Facts)| facts.whatever_is_again(graph, &self.blocks);
-        let bare = again.then(|| self.bare.get_or_init(|| all.iter().map(bare).collect()));
-        let facts = all.iter().enumerate().map(|(at, it)| (it.0, bare.map_or(it.1, |bare| &bare[at])));
-        facts.map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
+    /// Inputs whose least costs no plan of the program is below together, of one stage or `in_tasks`; of what
+    /// no plan can do without, if it may compute values `again`.
+    pub fn bounding<'a>(&'a self, cluster: &'a Cluster, in_tasks: bool, again: bool) -> Vec<Input<'a>> {
+        let graphs = self.bounding_graphs();
+        let first = usize::from(graphs.len() > 1);
+        let own: Vec<&Facts> = match (in_tasks, first) {
+            (true, _) => self.of_tasks()[first..].iter().collect(),
+            (false, 0) => vec![&self.facts],
+            _ => self.relaxed.iter().map(|(_, facts)| facts).collect(),
+        };
+        let bare = || {
+            let all = graphs.iter().zip(&own);
+            all.map(|(graph, facts)| facts.whatever_is_again(graph, &self.blocks)).collect()
+        };
+        let all: Vec<&Facts> = match again {
+            true => self.bare[usize::from(in_tasks)].get_or_init(bare).iter().collect(),
+            false => own,
+        };
+        graphs.iter().zip(all).map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
     }
 
-    /// What these inputs are of.
-    fn bounding_facts(&self) -> Vec<(&Graph, &Facts)> {
+    /// What bounds are of.
+    fn bounding_graphs(&self) -> Vec<&Graph> {
         match &self.relaxed[..] {
-            [] => vec![(&*self.graph, &self.facts)],
-            relaxed => relaxed.iter().map(|(graph, facts)| (graph, facts)).collect(),
+            [] => vec![&*self.graph],
+            relaxed => relaxed.iter().map(|(graph, _)| graph).collect(),
         }
+    }
+
+    /// The facts of plans of several stages: of the program, then of the relaxed graphs.
+    fn of_tasks(&self) -> &[Facts] {
+        self.in_tasks.get_or_init(|| {
+            let relaxed = self.relaxed.iter().map(|(graph, facts)| (graph, facts));
+            let all = std::iter::once((&*self.graph, &self.facts)).chain(relaxed);
+            all.map(|(graph, facts)| facts.in_tasks(graph, &self.blocks)).collect()
+        })
     }
 
     /// The whole program as a plan of what stands for it says.

@@ -30,8 +30,8 @@ pub fn neutral(dtype: DType, reducer: Reducer) -> Option<String> {
     Some(text)
 }
 
-/// The value with `fill` from `size` on along `dim`. The mask is padded, not compared with a number, so that it
-/// stays right where `verify` runs smaller sizes.
+/// The value with `fill` from `size` on along `dim`. The mask is padded, not compared with a number, so that
+/// it stays right where `verify` runs smaller sizes.
 pub fn masked(build: &mut Builder, value: InstrId, dim: usize, size: i64, fill: &str) -> InstrId {
     let (dtype, dims) = (build.dtype(value), build.dims(value));
     let (yes, no) = (build.constant(DType::Pred, "true"), build.constant(DType::Pred, "false"));

@@ -152,7 +152,7 @@ fn what_would_be_too_long_stays_and_so_does_what_divides() {
     ");
 }
 
-/// A chain of products, of what is not zero at zero, and of sums and extremes that are taken off, in odd sizes.
+/// A chain of products, of what is not zero at zero, of sums and extremes that are taken off; in odd sizes.
 fn chain(random: &mut Random) -> String {
     let sizes = [3, 5, 7, 8, 13];
     let (mut params, mut body) = (String::new(), String::new());
@@ -170,11 +170,8 @@ fn chain(random: &mut Random) -> String {
                 let _ = writeln!(params, "w{at} = f32[{},{new}] parameter({n_params})", dims[dim]);
                 n_params += 1;
                 dims = [dims[1 - dim], new];
-                writeln!(
-                    body,
-                    "{to} = {} dot({from}, w{at}), lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{0}}",
-                    shape(dims)
-                )
+                let sums = format!("lhs_contracting_dims={{{dim}}}, rhs_contracting_dims={{0}}");
+                writeln!(body, "{to} = {} dot({from}, w{at}), {sums}", shape(dims))
             }
             2 => writeln!(body, "{to} = {now} cosine({from})"),
             3 => {
@@ -194,9 +191,9 @@ fn chain(random: &mut Random) -> String {
             }
         };
     }
+    let root = format!("ROOT out = (f32[{},{}]) tuple(v{n_ops})", dims[0], dims[1]);
     format!(
-        "{CALLS}ENTRY e {{ {params} zero = f32[] constant(0) low = f32[] constant(-inf)\n{body} ROOT out = (f32[{},{}]) tuple(v{n_ops}) }}",
-        dims[0], dims[1]
+        "{CALLS}ENTRY e {{ {params} zero = f32[] constant(0) low = f32[] constant(-inf)\n{body} {root} }}"
     )
 }
 

@@ -1,4 +1,4 @@
-//! The program with its longer dimensions: what an instruction reads is lengthened or cut to what it runs over.
+//! The program with its longer dimensions: what is read is lengthened, or cut to what its reader runs over.
 
 use super::dims::{Longer, Loop, Run, forwarded, is_forwarded, is_product, operand_leaf};
 use super::mask::{masked, neutral};
@@ -260,7 +260,7 @@ impl Writer<'_> {
         value
     }
 
-    /// Zeros where a product would sum up more: one kernel makes them, and what its readers read is one value.
+    /// Zeros where a product would sum up more: one kernel makes them, and all readers read one value.
     fn without_rest(&mut self, made: InstrId, run: &[Run]) -> InstrId {
         let mut value = made;
         for Run { it, .. } in run.iter().filter(|run| run.is_summed) {

@@ -220,7 +220,7 @@ fn a_collective_over_a_part_of_the_batch_is_priced_per_microbatch_and_one_over_a
     let moved = |kind, times, secs, bytes| Cost { bound: Bound::Collective(kind, 1), times, secs, bytes };
     assert_eq!(of("all").parts, [moved(Collective::AllGather, 2, gather_secs, 64.0)]);
     assert_eq!(of("h").parts, [kernel(2, 128.5, 128.0)]);
-    assert_eq!(of("s").parts, [kernel(2, 40.5, 40.0), moved(Collective::AllReduce, 1, reduce_secs, 16.0)]);
+    assert_eq!(of("s").parts, [kernel(2, 8.0, 8.0), moved(Collective::AllReduce, 1, reduce_secs, 16.0)]);
     assert_eq!(of("v").parts, [kernel(1, 48.5, 48.0)]);
     assert_eq!(of("x").parts, []);
     // Of one microbatch: half of what a device has of `x`, and of all of it; sums and results are whole.

@@ -85,5 +85,5 @@ fn options_narrow_the_problem() {
 fn a_program_that_fewer_layers_stand_for_is_measured_late() {
     with_problem(perceptron(40), &cluster(), "", |problem| assert!(problem.is_late()));
     with_problem(perceptron(40), &cluster(), "microbatches=4", |problem| assert!(!problem.is_late()));
-    with_problem(perceptron(14), &cluster(), "", |problem| assert!(!problem.is_late()));
+    with_problem(perceptron(7), &cluster(), "", |problem| assert!(!problem.is_late()));
 }

@@ -27,7 +27,7 @@ fn arrays_of_constants_are_free() {
 
 /// The perceptron's problem on a cluster.
 fn with(cluster: &Cluster, options: &str, property: impl FnOnce(&Problem)) {
-    with_problem(perceptron(14), cluster, options, property);
+    with_problem(perceptron(7), cluster, options, property);
 }
 
 #[test]
