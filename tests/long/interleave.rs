@@ -55,7 +55,7 @@ fn several_stages_per_group_are_taken_where_they_are_fastest() {
 }
 
 #[test]
-fn a_group_with_too_little_memory_computes_again() {
+fn a_group_with_too_little_memory_has_a_plan_that_is_no_slower_than_all_again() {
     // Activations are larger than weights.
     let program = layers().replace("[64,256]", "[4096,256]");
     let plan = |recompute: &str, cluster: &Cluster| {
@@ -68,7 +68,7 @@ fn a_group_with_too_little_memory_computes_again() {
     let tight = with_memory(lean + 0.1 * (large - lean));
     let between = plan("auto", &tight);
     assert!(peak_bytes(&between) <= tight.accelerator.usable_bytes());
+    assert!(between.time_secs <= all.time_secs, "{} s, all again {} s", between.time_secs, all.time_secs);
     let again = |plan: &Plan| plan.stages.iter().map(|stage| stage.recompute_secs).sum::<f64>();
-    let [none, some, most] = [&free, &between, &all].map(again);
-    assert!(none == 0.0 && some > 0.0 && some < most, "{none} {some} {most}");
+    assert!(again(&free) == 0.0 && again(&between) < again(&all));
 }

@@ -207,9 +207,11 @@ impl Placement {
     /// Adds what was decided to the plan's note.
     pub(super) fn note(&mut self, bound_secs: f64) {
         let (is_whole, planned_secs) = (self.is_whole(), self.planned_secs());
-        let bound_secs = bound_secs.min(planned_secs);
-        let gap = (planned_secs - bound_secs) / planned_secs;
-        let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(planned_secs);
+        // The report may have a shade less than the planner's sum: no plan is below its own bound.
+        let reached_secs = planned_secs.min(self.time_secs);
+        let bound_secs = bound_secs.min(reached_secs);
+        let gap = (reached_secs - bound_secs) / reached_secs;
+        let is_own_bound = is_whole && bound_secs >= self.lower_bound_secs.min(reached_secs);
         let stop = match (self.end, is_own_bound) {
             _ if is_whole && gap <= 1e-9 => "optimal",
             (Some(end), _) => end.as_str(),
