@@ -220,7 +220,7 @@ fn loops(view: &View) -> Vec<Loop> {
 /// A loop per dimension of what is handed on as it is.
 fn handed_on(view: &View) -> Vec<Loop> {
     let mut all = Vec::new();
-    for (leaf, (from, shape)) in forwarded(view).into_iter().zip(view.instr.shape.leaves()).enumerate() {
+    for (leaf, (from, shape)) in forwarded(view).zip(view.instr.shape.leaves()).enumerate() {
         let dims = shape.as_array().map_or(&[][..], |array| &array.dims);
         all.extend(dims.iter().enumerate().map(|(dim, &size)| Loop {
             size,
