@@ -56,7 +56,7 @@ fn read_rules(module: &Module) {
         for (id, instr) in comp.iter() {
             let view = View::new(module, CompId::new(index), id);
             let def = instr.op.def();
-            let _ = ((def.rule)(&view).to_string(), (def.work)(&view), (def.infer)(&view));
+            let _ = (phzc_ir::ops::split_rule(&view).to_string(), (def.work)(&view), (def.infer)(&view));
         }
     }
     phzc_ir::flops::totals(module);

@@ -51,7 +51,7 @@ pub use module::{CompId, Computation, HeaderAttr, Instr, InstrId, Module, Payloa
 pub use nearest::nearest;
 pub use opcode::Opcode;
 pub use product::{Part, Product};
-pub use rule::{Factor, FactorId, FactorKind, Reducer, Rule, TensorMap};
+pub use rule::{Factor, FactorId, FactorKind, Halo, Reducer, Rule, TensorMap};
 pub use shape::{ArrayShape, Dims, Shape};
 pub use sharding::{Sharding, Tiles, Tiling, TilingKind};
 pub use text::{parse, print, print_with};

@@ -23,7 +23,8 @@ pub enum FactorKind {
     Pass,
     /// A reduction: every device holds a partial result.
     Reduce(Reducer),
-    /// An exchange between neighbours (windows, slices, reversals): not split by phzc yet.
+    /// An exchange between neighbours (windows, slices, reversals): split where
+    /// [`split_rule`](crate::ops::split_rule) knows which elements.
     Permute,
     /// All of the dimension on every device.
     Replicate,
@@ -42,6 +43,19 @@ pub enum Reducer {
     Xor,
 }
 
+/// What the tiles of an operand lack along a loop that splits it: the edges of their neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Halo {
+    /// The operand's leaf.
+    pub operand: usize,
+    /// The loop, the outermost of its dimension.
+    pub factor: FactorId,
+    /// Elements of the tile before.
+    pub low: i64,
+    /// Elements of the tile behind.
+    pub high: i64,
+}
+
 /// A factor's position in [`Rule::factors`].
 pub type FactorId = u32;
 
@@ -57,6 +71,8 @@ pub struct Rule {
     pub operands: Vec<TensorMap>,
     /// One map per leaf of the result.
     pub results: Vec<TensorMap>,
+    /// What is exchanged along the loops that need their neighbours' elements.
+    pub halos: SmallVec<[Halo; 2]>,
     /// Whether this is the all-replicated rule of an op without a rule of its own.
     pub is_fallback: bool,
 }
@@ -79,6 +95,24 @@ impl Rule {
         rule.operands = operands.iter().map(|dims| rule.fresh(dims, FactorKind::Replicate)).collect();
         rule.results = results.iter().map(|dims| rule.fresh(dims, FactorKind::Replicate)).collect();
         rule
+    }
+
+    /// Elements of an operand, along the dimension of a halo, in so many iterations of its loop.
+    pub fn n_elements(&self, halo: &Halo, n_iterations: i64) -> i64 {
+        let mut dims = self.operands[halo.operand].iter();
+        let dim = dims.find(|dim| dim.first() == Some(&halo.factor));
+        let inner = dim.into_iter().flatten().skip(1);
+        inner.map(|&id| self.factors[id as usize].size).product::<i64>() * n_iterations
+    }
+
+    /// The fewest iterations of a loop that have all that the neighbours need; none where that is nothing.
+    pub fn least_tile(&self, factor: FactorId) -> Option<i64> {
+        let own = self.halos.iter().filter(|halo| halo.factor == factor);
+        let wanted = own.map(|halo| {
+            let (reach, size) = (halo.low.max(halo.high), self.n_elements(halo, 1).max(1));
+            reach / size + i64::from(reach % size != 0)
+        });
+        wanted.max().filter(|&least| least > 0)
     }
 
     /// Product of the factor sizes, the op's iteration count.

@@ -16,7 +16,7 @@ def programs(names):
     found, missing = [], []
     for name in names:
         stem = name.removesuffix(".ir")
-        places = [ROOT / "examples" / f"{stem}.ir"]
+        places = [HERE / "programs" / f"{stem}.ir", ROOT / "examples" / f"{stem}.ir"]
         if not name.endswith(".ir"):
             places += [CORPUS / f"{stem}.hlo", CORPUS / f"{stem}.hlo.gz"]
         # `gpt2_small.ir` is the example and `gpt2_small` the corpus program of that name

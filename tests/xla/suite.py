@@ -12,7 +12,7 @@ import common
 import hlo
 from common import CORPUS, HERE, call, programs, show
 
-QUICK = ("mlp", "gpt", "gpt_scan", "llama", "moe", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
+QUICK = ("mlp", "gpt", "gpt_scan", "llama", "moe", "stencil", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
 FULL = (*QUICK, "gpt2_small.ir", "gpt2_small", "gpt2_small_scan", "gpt2_small_fwd", "bert_large",
         "vit_b16", "resnet50", "t5_base", "llama_7b_scan", "moe_gshard", "gpt_1p3b")
 RUN_LIMIT = 32 << 20  # bytes of parameters up to which a program is also executed

@@ -21,14 +21,14 @@ pub const CONVOLUTION: OpDef = OpDef::new(Arity::Exactly(2), infer, rule, work, 
     .linear_in(linear::either)
     .evaluated(eval::convolution);
 
-fn labels<'a>(view: &View<'a>) -> Option<&'a DimLabels> {
+pub(super) fn labels<'a>(view: &View<'a>) -> Option<&'a DimLabels> {
     match view.instr.attr(Key::DimLabels) {
         Some(Value::DimLabels(labels)) => Some(labels),
         _ => None,
     }
 }
 
-fn window<'a>(view: &View<'a>) -> &'a [WindowDim] {
+pub(super) fn window<'a>(view: &View<'a>) -> &'a [WindowDim] {
     match view.instr.attr(Key::Window) {
         Some(Value::Window(window)) => &window.dims,
         _ => &[],

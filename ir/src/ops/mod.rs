@@ -6,7 +6,8 @@
 //! Three rules promise more than slicing the operands: a looked-up dimension of `gather`, an indexed
 //! dimension of `scatter` and an updated dimension of `dynamic-update-slice` may be split, and the op
 //! then has to subtract where the device's part starts and mask what falls outside. Where the look-ups of a
-//! `scatter` are split, one device starts from the array's own values ([`counted_once`]).
+//! `scatter` are split, one device starts from the array's own values ([`counted_once`]). What windows read
+//! beyond their tile is no part of these rules; [`split_rule`] adds it.
 
 pub mod collective;
 pub mod contract;
@@ -26,6 +27,7 @@ pub mod window;
 
 mod batch_norm;
 pub(crate) mod gather;
+mod halo;
 pub(crate) mod maps;
 pub(crate) mod positions;
 mod read;
@@ -36,6 +38,7 @@ mod windowed;
 #[cfg(test)]
 pub(crate) mod check;
 
+pub use halo::{local_padding, local_window, outside, split_rule};
 pub use reducer::reducer;
 pub use scatter::counted_once;
 

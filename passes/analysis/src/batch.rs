@@ -109,7 +109,8 @@ fn batch_factors(node: &Node, dims: &[u64], found: &mut Vec<bool>) -> bool {
             let outermost = loops.iter().find(|&&factor| factors[factor as usize].size > 1);
             if let Some(&factor) = outermost.filter(|_| dims[tensor as usize] >> dim & 1 == 1) {
                 let kind = factors[factor as usize].kind;
-                found[factor as usize] = matches!(kind, FactorKind::Pass | FactorKind::Reduce(_));
+                let is_apart = !node.rule.halos.iter().any(|halo| halo.factor == factor);
+                found[factor as usize] = is_apart && matches!(kind, FactorKind::Pass | FactorKind::Reduce(_));
             }
         }
     }

@@ -280,10 +280,9 @@ impl Builder<'_> {
 
     fn op(&mut self, comp: CompId, id: InstrId, trips: f64) -> Leaves {
         let view = View::new(self.module, comp, id);
-        let def = view.instr.op.def();
         let operands: SmallVec<[TensorId; 4]> = self.operand_leaves(comp, id).into_iter().collect();
         let results = self.result_tensors(comp, id);
-        let (rule, work) = ((def.rule)(&view), phzc_ir::flops::work(&view));
+        let (rule, work) = (phzc_ir::ops::split_rule(&view), phzc_ir::flops::work(&view));
         let node = Node {
             kind: NodeKind::Op,
             comp,

@@ -17,6 +17,7 @@ pub(crate) mod build;
 mod collectives;
 mod devices;
 mod families;
+mod halos;
 mod header;
 mod lookups;
 mod lower;
@@ -71,7 +72,7 @@ pub fn program(module: &Module, facts: &Facts) -> Result<Module> {
     if let Some(error) = listed(module, &problems, Diagnostic::error) {
         return Err(error.help("`shard` gives every instruction a layout that can be lowered"));
     }
-    parts(module, facts, |view| (view.instr.op.def().rule)(view))
+    parts(module, facts, phzc_ir::ops::split_rule)
 }
 
 /// The program of one device, by these factor rules.

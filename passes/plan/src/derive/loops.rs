@@ -37,6 +37,8 @@ pub struct OpStep {
     /// The axes along which the message is as many times as large as what one device has of the tensor: of an
     /// operand before an all-gather, of a result after all reduce-scatters.
     pub larger_along: AxisMask,
+    /// Of an exchange between neighbours: so many of so many elements of the operand's tile move.
+    pub halo: Option<(i64, i64)>,
     /// Whether the plan does not mention it.
     pub is_implicit: bool,
 }
@@ -44,7 +46,8 @@ pub struct OpStep {
 impl OpStep {
     /// Message bytes over the local bytes of the tensor.
     pub fn message_factor(&self, mesh: &Mesh) -> f64 {
-        axes_of(self.larger_along).map(|axis| mesh.sizes[axis] as f64).product()
+        let larger: f64 = axes_of(self.larger_along).map(|axis| mesh.sizes[axis] as f64).product();
+        self.halo.map_or(larger, |(moved, own)| larger * moved as f64 / own as f64)
     }
 }
 
@@ -52,6 +55,11 @@ impl Loops {
     /// The axes that split some loop.
     pub fn axes(&self) -> AxisMask {
         (0..MAX_AXES).filter(|&axis| self.split[axis].is_some()).fold(0, |mask, axis| mask | 1 << axis)
+    }
+
+    /// The major axis that splits a loop.
+    pub fn axis_of(&self, factor: FactorId) -> Option<usize> {
+        self.split.iter().position(|&split| split == Some(factor))
     }
 
     /// Into how many parts the op cuts a tensor with these factors.
@@ -92,6 +100,7 @@ pub fn loops(
     }
     judge.leave(left);
     judge.reductions();
+    judge.halos();
     judge.orders();
     judge.loops
 }
@@ -116,7 +125,7 @@ impl Judge<'_> {
     fn block(&mut self, axis: usize) {
         for index in 0..self.operands.len() {
             let Some(splits) = &mut self.operands[index] else { continue };
-            if let Some(why) = blocked(self.rule, splits[axis]) {
+            if let Some(why) = blocked(self.rule, splits, axis, self.mesh) {
                 splits[axis] = Split::Whole;
                 let problem =
                     format!("cannot work on operand {index} split on {}: {why}", name(self.mesh, axis));
@@ -125,7 +134,7 @@ impl Judge<'_> {
             }
         }
         for splits in &mut self.results {
-            if let Some(why) = blocked(self.rule, splits[axis]) {
+            if let Some(why) = blocked(self.rule, splits, axis, self.mesh) {
                 splits[axis] = Split::Whole;
                 self.loops
                     .problems
@@ -138,7 +147,7 @@ impl Judge<'_> {
         let axes = 1 << axis;
         let is_gathered = kind == Collective::AllGather && operand.is_some();
         let larger_along = if is_gathered { axes } else { 0 };
-        let step = OpStep { kind, axes, operand, result, larger_along, is_implicit: true };
+        let step = OpStep { kind, axes, operand, result, larger_along, halo: None, is_implicit: true };
         self.loops.steps.push(step);
     }
 
@@ -235,6 +244,7 @@ impl Judge<'_> {
                 operand: None,
                 result: index,
                 larger_along,
+                halo: None,
                 is_implicit: false,
             };
             // A scatter has what the later ones cut as a whole.
@@ -254,6 +264,30 @@ impl Judge<'_> {
             *by_loop.entry(self.loops.split[axis]).or_default() |= 1 << axis;
         }
         by_loop.into_values().collect()
+    }
+
+    /// Neighbours exchange the edges of their tiles, one direction after the other; those along a second
+    /// dimension with the corners, which the first has brought.
+    fn halos(&mut self) {
+        let mut wide: SmallVec<[(i64, i64); 2]> = SmallVec::from_elem((1, 1), self.rule.operands.len());
+        for halo in &self.rule.halos {
+            let Some(axis) = self.loops.axis_of(halo.factor) else { continue };
+            let n_own = self.rule.factors[halo.factor as usize].size / self.mesh.sizes[axis];
+            let (own, before) = (self.rule.n_elements(halo, n_own), wide[halo.operand]);
+            let of = |n: i64| (before.0.saturating_mul(n), before.1.saturating_mul(own));
+            for moved in [halo.low, halo.high].into_iter().filter(|&moved| moved > 0) {
+                self.loops.steps.push(OpStep {
+                    kind: Collective::Permute,
+                    axes: 1 << axis,
+                    operand: Some(halo.operand),
+                    result: 0,
+                    larger_along: 0,
+                    halo: Some(of(moved)),
+                    is_implicit: false,
+                });
+            }
+            wide[halo.operand] = of(own + halo.low + halo.high);
+        }
     }
 
     /// Where several axes split one loop, what a device has must contain what it needs: it may only be split
@@ -302,15 +336,27 @@ fn name(mesh: &Mesh, axis: usize) -> String {
     format!("`{}`", mesh.axis_name(axis))
 }
 
-/// Why a split cannot be worked with.
-fn blocked(rule: &Rule, split: Split) -> Option<&'static str> {
-    match split {
+/// Why an axis' split of a tensor cannot be worked with.
+fn blocked(rule: &Rule, splits: &[Split; MAX_AXES], axis: usize, mesh: &Mesh) -> Option<&'static str> {
+    match splits[axis] {
         Split::Whole => None,
         Split::Misfit => Some("the tiles do not follow the dimensions that are merged there"),
         Split::Loop(id) => match rule.factors[id as usize].kind {
-            FactorKind::Pass | FactorKind::Reduce(_) => None,
+            FactorKind::Pass | FactorKind::Reduce(_) => out_of_reach(rule, id, splits, mesh),
             FactorKind::Permute => Some("neighbours would have to exchange elements"),
             FactorKind::Replicate => Some("the dimension has to be whole"),
         },
+    }
+}
+
+/// Why a tile's neighbours along a loop, those before and behind it, do not have all that it needs.
+fn out_of_reach(rule: &Rule, id: FactorId, splits: &[Split; MAX_AXES], mesh: &Mesh) -> Option<&'static str> {
+    let least = rule.least_tile(id)?;
+    let mut axes = (0..mesh.n_axes()).filter(|&axis| splits[axis] == Split::Loop(id));
+    let size = rule.factors[id as usize].size / axes.next().map_or(1, |axis| mesh.sizes[axis]);
+    match axes.next() {
+        Some(_) => Some("its windows would reach over tiles of two axes"),
+        None if size < least => Some("its windows reach further than the next tile"),
+        None => None,
     }
 }

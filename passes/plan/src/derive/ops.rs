@@ -98,7 +98,7 @@ impl Deriver<'_> {
     }
 
     fn rule(&mut self, comp: CompId, id: InstrId, view: &View, facts: &mut InstrFacts) {
-        let rule = (view.instr.op.def().rule)(view);
+        let rule = phzc_ir::ops::split_rule(view);
         let mesh = self.facts.header.meshes[facts.stage].clone();
         let operands = self.operand_leaves(comp, view);
         let arriving: SmallVec<[Option<Layout>; 4]> =
@@ -115,6 +115,10 @@ impl Deriver<'_> {
         facts.reads = operands.iter().map(|(_, shape)| *shape).zip(&rule.operands).map(read).collect();
         let shapes = view.instr.shape.leaves();
         let message = |step: &OpStep| match step.operand {
+            Some(operand) if step.halo.is_some() => {
+                let (shape, n_tiles) = (operands[operand].1, loops.n_tiles(&rule.operands[operand], &mesh));
+                priced(step, shape, shape.bytes() / n_tiles, &mesh)
+            }
             Some(operand) => message(step, operands[operand].1, arriving[operand].unwrap_or_default(), &mesh),
             None => message(step, shapes[step.result], results[step.result], &mesh),
         };
@@ -175,8 +179,12 @@ fn movement(source: Leaf, target: Leaf, array: &ArrayShape, mesh: &Mesh) -> Vec<
 
 /// The collective that a step of an op is on a tensor of this shape and layout; none on tokens.
 fn message(step: &OpStep, shape: &Shape, layout: Layout, mesh: &Mesh) -> Option<Step> {
-    let array = shape.as_array()?;
-    let bytes = local_bytes(array, layout, mesh) * step.message_factor(mesh);
+    priced(step, shape, local_bytes(shape.as_array()?, layout, mesh), mesh)
+}
+
+/// The same of what is so many bytes on one device.
+fn priced(step: &OpStep, shape: &Shape, local_bytes: f64, mesh: &Mesh) -> Option<Step> {
+    let (array, bytes) = (shape.as_array()?, local_bytes * step.message_factor(mesh));
     let OpStep { kind, axes, is_implicit, .. } = *step;
     Some(Step { kind, axes, dtype: array.dtype, bytes, is_implicit })
 }

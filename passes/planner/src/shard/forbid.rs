@@ -1,7 +1,7 @@
 //! What the user forbids: kinds of communication, and kinds of strategies.
 
 use super::model::Input;
-use super::strategies::{Menu, Strategy, axes_on};
+use super::strategies::{Menu, Strategy, axes_on, least_tiles};
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::graph::NodeKind;
 use phzc_analysis::roles::{Role, roles};
@@ -113,6 +113,7 @@ impl Forbid {
     /// Per word: the loops of the block's menu (a bit each) that have to be whole.
     fn masks(self, input: &Input, block: BlockId, menu: &Menu) -> Vec<(&'static str, u8)> {
         let mask = |what: What| match what {
+            What::Move(Collective::Permute) => stencil_mask(input, block, menu),
             What::Move(_) | What::Zero(_) | What::Remake => 0,
             What::Role(role) => role_mask(input, block, menu, role),
             What::Weights => weight_mask(input, block, menu),
@@ -123,6 +124,12 @@ impl Forbid {
 
 fn word_of(strategy: &Strategy, masks: &[(&'static str, u8)]) -> Option<&'static str> {
     masks.iter().find(|(_, mask)| axes_on(strategy, *mask) != 0).map(|(word, _)| *word)
+}
+
+/// The loops along which a node reads its neighbours' edges.
+fn stencil_mask(input: &Input, block: BlockId, menu: &Menu) -> u8 {
+    let least = least_tiles(input.graph, input.blocks, block, &menu.loops);
+    least.iter().enumerate().map(|(at, &least)| u8::from(least > 0) << at).sum()
 }
 
 /// The loops that have a role in the block's first contraction, which is the forward one.

@@ -21,6 +21,7 @@ pub mod explain;
 pub mod forbid;
 mod free;
 mod given;
+mod halos;
 pub mod illegal;
 mod kernels;
 pub mod liveness;

@@ -1,6 +1,7 @@
 //! What a node costs under each strategy: gathered once, then asked for every strategy.
 
 use super::free::{self, Anchor};
+use super::halos::Exchanges;
 use super::model::Model;
 use super::strategies::{Menu, Strategy, View, axes_on, layout, node_loops, span};
 use phzc_analysis::blocks::Blocks;
@@ -29,6 +30,7 @@ pub struct NodePricer {
     updates: SmallVec<[(f64, View); 1]>,
     /// The same of each result, with whether it goes to memory.
     made: SmallVec<[(f64, View, bool); 1]>,
+    exchanges: Exchanges,
 }
 
 impl NodePricer {
@@ -77,11 +79,18 @@ impl NodePricer {
             read: read.collect(),
             updates: updates.collect(),
             made: made.collect(),
+            exchanges: Exchanges::new(model, id, |slot| views.read(slot)),
         }
     }
 
-    /// Seconds of all executions under a strategy, collectives left out.
+    /// Seconds of all executions under a strategy, with what windows fetch of other tiles; movements and
+    /// reductions are left out.
     pub fn secs(&self, model: &Model, strategy: &Strategy) -> f64 {
+        let exchange_secs = self.exchanges.secs(model, strategy, self.n_parts);
+        self.n_parts * self.trips * exchange_secs + self.kernel_secs(model, strategy)
+    }
+
+    fn kernel_secs(&self, model: &Model, strategy: &Strategy) -> f64 {
         let Some(op) = self.op.filter(|_| self.kernel != Kernel::Nothing) else { return 0.0 };
         let tiles = |view: &View| {
             if view.is_empty() { 1.0 } else { layout(strategy, view).n_tiles(&model.mesh) as f64 }

@@ -6,7 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId};
-use phzc_ir::{FactorKind, Layout, MAX_AXES, Mesh};
+use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Mesh};
 use smallvec::SmallVec;
 
 /// The most loops of one block that strategies may split; the others stay whole.
@@ -44,12 +44,19 @@ impl Menu {
         let sizes: Vec<i64> = loops.iter().map(|&class| size(class)).collect();
         let members = blocks.members[block as usize].iter();
         let kinds: IndexSet<Kinds> = members.map(|&node| kinds(graph, blocks, node, &loops)).collect();
+        let least = least_tiles(graph, blocks, block, &loops);
         let mut strategies: Vec<Strategy> = vec![[0; MAX_AXES]];
         for axis in 0..mesh.n_axes() {
             let mut extended = Vec::new();
             for strategy in &strategies {
-                let mut ways =
-                    common_ways(splitter, mesh.sizes[axis], &local(&sizes, strategy, mesh), &kinds);
+                let local = local(&sizes, strategy, mesh);
+                let mut ways = common_ways(splitter, mesh.sizes[axis], &local, &kinds);
+                ways.retain(|&choice| match (choice as usize).checked_sub(1) {
+                    Some(at) if least[at] > 0 => {
+                        local[at] / mesh.sizes[axis] >= least[at] && !strategy.contains(&choice)
+                    }
+                    _ => true,
+                });
                 ways.extend(blocks.is_linear[block as usize].then_some(PARTIAL));
                 extended.extend(ways.into_iter().map(|choice| {
                     let mut next = *strategy;
@@ -109,6 +116,37 @@ fn local(sizes: &[i64], strategy: &Strategy, mesh: &Mesh) -> SmallVec<[i64; MAX_
         local[choice as usize - 1] /= n_devices;
     }
     local
+}
+
+/// Per loop of a menu: the least part of it that has all that its neighbours read of it; 0 where they read
+/// nothing.
+pub(super) fn least_tiles(graph: &Graph, blocks: &Blocks, block: BlockId, loops: &[ClassId]) -> Vec<i64> {
+    let mut least = vec![0; loops.len()];
+    for &node in &blocks.members[block as usize] {
+        let rule = &graph.nodes[node as usize].rule;
+        for halo in &rule.halos {
+            let Some((at, inner)) = outermost(blocks, node, halo.factor, loops) else { continue };
+            let own = rule.least_tile(halo.factor).unwrap_or(0);
+            least[at] = least[at].max((own + inner - 1) / inner);
+        }
+    }
+    least
+}
+
+/// The loop of a menu that is the outermost of a factor's, and how many of the factor's iterations one of it
+/// is.
+pub(super) fn outermost(
+    blocks: &Blocks,
+    node: NodeId,
+    factor: FactorId,
+    loops: &[ClassId],
+) -> Option<(usize, i64)> {
+    let whole = blocks.node_classes[node as usize][factor as usize];
+    let mut leaves = SmallVec::new();
+    blocks.classes.leaves(whole, &mut leaves);
+    let first = leaves.first()?;
+    let at = loops.iter().position(|class| class == first)?;
+    Some((at, blocks.classes.size(whole) / blocks.classes.size(*first).max(1)))
 }
 
 /// The loops, counted as in a strategy, that one more axis may split in ops of all these kinds.

@@ -1,7 +1,7 @@
 //! Collectives as HLO writes them: explicit groups of partition ids, a channel each.
 
 use super::build::Builder;
-use super::devices::{Order, groups_text, pairs_text};
+use super::devices::{Order, groups_text, neighbours_text, pairs_text};
 use super::moves::along;
 use indexmap::IndexSet;
 use phzc_ir::{
@@ -76,6 +76,14 @@ impl Collectives {
     pub fn permute(&mut self, build: &mut Builder, value: InstrId, from: &Order, to: &Order) -> InstrId {
         let (dims, dtype) = (build.dims(value), build.dtype(value));
         let pairs = Value::Raw(pairs_text(from, to, build.mesh).into());
+        let attrs = vec![self.channel(), Attr { key: Key::SourceTargetPairs, value: pairs }];
+        build.array(Opcode::CollectivePermute, &[value], (dtype, &dims), attrs)
+    }
+
+    /// Hands a value to the next device along an axis, or to the one before; the first, or last, gets zeros.
+    pub fn shift(&mut self, build: &mut Builder, value: InstrId, axis: usize, step: i64) -> InstrId {
+        let (dims, dtype) = (build.dims(value), build.dtype(value));
+        let pairs = Value::Raw(neighbours_text(axis, step, build.mesh).into());
         let attrs = vec![self.channel(), Attr { key: Key::SourceTargetPairs, value: pairs }];
         build.array(Opcode::CollectivePermute, &[value], (dtype, &dims), attrs)
     }

@@ -57,6 +57,14 @@ pub fn pairs_text(from: &Order, to: &Order, mesh: &Mesh) -> String {
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
 
+/// `{{0,1},{1,2},…}`: from each device to its neighbour along an axis, not around its end.
+pub fn neighbours_text(axis: usize, step: i64, mesh: &Mesh) -> String {
+    let has_next = |device: &i64| (0..mesh.sizes[axis]).contains(&(mesh.coordinate(*device, axis) + step));
+    let pair = |device: i64| braced(&[device, device + step * mesh.stride(axis)]);
+    let pairs: Vec<String> = (0..mesh.n_devices()).filter(has_next).map(pair).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
 /// The index of a device's tile in each dimension.
 fn tile(device: i64, order: &Order, mesh: &Mesh) -> Vec<i64> {
     let digit = |index, &axis: &usize| index * mesh.sizes[axis] + mesh.coordinate(device, axis);

@@ -6,7 +6,7 @@ use super::collectives::Collectives;
 use super::operands::{natural, pieces};
 use super::reduce::{self, Reduction};
 use super::slices::{cut, whole};
-use super::{moves, refuse};
+use super::{halos, moves, refuse};
 use phzc_cost::Collective;
 use phzc_ir::{
     CompId, Computation, Dims, FactorKind, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload,
@@ -196,6 +196,7 @@ impl<'a> Lowerer<'a> {
         }
         let op = Op { view: *view, rule, loops, arriving, mesh };
         let operands = self.operands(&op)?;
+        let operands = halos::exchange(&mut self.build, self.collectives, &op, &operands);
         let made = self.part(&op, &operands)?;
         self.reduced(id, &op, made)
     }
@@ -249,7 +250,10 @@ impl<'a> Lowerer<'a> {
                 .and_then(|leaf| leaf.as_array())
                 .map_or_else(Dims::new, |it| it.dims.clone()),
         };
-        let attrs = attrs::local(instr, &sizes);
+        let mut attrs = attrs::local(instr, &sizes);
+        if let Some(read) = sizes.local.first() {
+            halos::narrow(op, &mut attrs, (read, &sizes.result));
+        }
         let made = self.build.add(instr.op, operands, shape, attrs);
         self.build.instrs[made.index()].payload = instr.payload.clone();
         made
@@ -257,7 +261,7 @@ impl<'a> Lowerer<'a> {
 
     /// What was made, leaf by leaf with its reductions done.
     fn reduced(&mut self, id: InstrId, op: &Op, made: InstrId) -> Result<InstrId> {
-        if self.own(id).steps.is_empty() {
+        if self.own(id).steps.iter().all(|step| step.kind == Collective::Permute) {
             return self.settled(id, op, made);
         }
         let shape = &op.view.instr.shape;

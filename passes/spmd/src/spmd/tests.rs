@@ -40,7 +40,7 @@ fn joined(text: &str) {
     let module = parse(&format!("HloModule m, num_partitions=8, {XY}\n{text}")).expect("legal");
     let facts = derive(&module).expect("a legal header");
     assert_eq!(facts.problems, [], "{text}");
-    let local = parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("legal");
+    let local = parts(&module, &facts, phzc_ir::ops::split_rule).expect("legal");
     assert_eq!(difference(&module, (&module, &facts), &local, &mut Random(7)), None, "{text}");
 }
 

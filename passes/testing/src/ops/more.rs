@@ -4,6 +4,18 @@ use super::{CONSTANTS, LARGE, Value, Writer, list, shape};
 use crate::Random;
 use std::fmt::Write;
 
+/// Windows over 8 positions, with how many results they make: of one element, overlapping, with steps between
+/// them or between elements, side by side, and over all (what is left of a gradient's are kernel positions).
+const WINDOWS: &[(&str, i64)] = &[
+    ("size=1", 8),
+    ("size=3 pad=1_1", 8),
+    ("size=3 stride=2 pad=0_1", 4),
+    ("size=3 pad=1_2 lhs_dilate=2", 16),
+    ("size=4 stride=4", 2),
+    ("size=8", 1),
+    ("size=8 pad=1_1", 3),
+];
+
 impl Writer {
     /// A slice at a computed place, or an update there.
     pub(super) fn dynamic(&mut self, random: &mut Random, value: &Value) {
@@ -83,14 +95,8 @@ impl Writer {
     pub(super) fn convolution(&mut self, random: &mut Random) {
         let (groups, inner, outer) = random.pick(&[(1, 4, 8), (2, 2, 2), (4, 1, 2), (4, 2, 1), (1, 8, 4)]);
         let is_batch = groups > 1 && random.below(3) == 0;
-        let (batch, window) =
-            (random.pick(&[4, 8]), random.pick(&["size=1", "size=3 pad=1_1", "size=4 stride=4", "size=8"]));
+        let (batch, (window, made)) = (random.pick(&[4, 8]), random.pick(WINDOWS));
         let size: i64 = window[5..6].parse().unwrap_or(1);
-        let made = match window {
-            "size=4 stride=4" => 2,
-            "size=8" => 1,
-            _ => 8,
-        };
         let features = if is_batch { inner } else { groups * inner };
         let x = self.parameter(&[batch * if is_batch { groups } else { 1 }, 8, features]);
         let kernel = self.parameter(&[size, inner, groups * outer]);

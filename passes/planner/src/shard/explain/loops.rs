@@ -1,7 +1,7 @@
 //! The loops of a block: where they run, and why an axis cannot split them.
 
 use crate::shard::model::Model;
-use crate::shard::strategies::Menu;
+use crate::shard::strategies::{Menu, least_tiles};
 use phzc_analysis::blocks::BlockId;
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{NodeId, TensorId};
@@ -62,6 +62,9 @@ fn reason(module: &Module, model: &Model, block: BlockId, class: ClassId, axis: 
     if let Some(tensor) = minor(model, block, class) {
         let name = name(module, model, model.input.graph.tensors[tensor as usize].def);
         return format!("it is the minor part of a dimension of `{name}`: its tiles would not be contiguous");
+    }
+    if least_tiles(model.input.graph, model.input.blocks, block, &[class]) != [0] {
+        return "windows along it reach further than the next tile, or over tiles of another axis".to_owned();
     }
     "the block has more loops than are tried, or an op that reduces along several kinds of them".to_owned()
 }

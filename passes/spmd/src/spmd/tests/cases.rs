@@ -25,7 +25,7 @@ const N_LAYOUTS: u64 = 4;
 
 /// The factor rule of an instruction's op.
 pub fn own_rule(view: &View) -> Rule {
-    (view.instr.op.def().rule)(view)
+    phzc_ir::ops::split_rule(view)
 }
 
 /// A program, planned at random.

@@ -59,7 +59,7 @@ fn with_kind(view: &View, op: Opcode, from: FactorKind, to: FactorKind) -> Rule 
 #[test]
 fn a_wrong_rule_is_found() {
     let pad = "ENTRY e { x = f32[8,8] parameter(0) h = f32[] constant(3) ROOT y = f32[8,8] pad(x, h), padding=-1_1x0_0 }";
-    let wrong: RuleOf = |view| with_kind(view, Opcode::Pad, FactorKind::Permute, FactorKind::Pass);
+    let wrong: RuleOf = |view| Rule { halos: Default::default(), ..own_rule(view) };
     assert_eq!(n_found(pad, own_rule), 0);
     assert!(n_found(pad, wrong) > 0, "a wrong pad is not found");
     // An initial value that counts would count on every device.
@@ -69,4 +69,18 @@ fn a_wrong_rule_is_found() {
         |view| with_kind(view, Opcode::Reduce, FactorKind::Replicate, FactorKind::Reduce(Reducer::Add));
     assert_eq!(n_found(sum, own_rule), 0);
     assert!(n_found(sum, wrong) > 0, "a wrong sum is not found");
+}
+
+#[test]
+fn windows_find_the_edges_and_corners_of_neighbouring_tiles() {
+    let convolution = "ENTRY e { x = f32[2,8,8,2] parameter(0) k = f32[3,3,2,2] parameter(1)
+        ROOT y = f32[2,8,8,2] convolution(x, k), window={size=3x3 pad=1_1x0_2}, dim_labels=b01f_01io->b01f }";
+    let pool = "max { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] maximum(p, q) }
+        ENTRY e { x = f32[8,8] parameter(0) h = f32[] constant(-inf)
+        ROOT y = f32[4,8] reduce-window(x, h), window={size=3x3 stride=2x1 pad=1_0x1_1}, to_apply=max }";
+    let without: RuleOf = |view| Rule { halos: Default::default(), ..own_rule(view) };
+    for text in [convolution, pool] {
+        assert_eq!(n_found(text, own_rule), 0);
+        assert!(n_found(text, without) > 0, "edges that are missing are not found");
+    }
 }

@@ -50,15 +50,14 @@ fn deferred(op: &str) -> String {
 fn assert_equal(body: &str) {
     let (module, facts) = program(body);
     assert_eq!(facts.problems, [], "{body}");
-    let local = parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("legal");
+    let local = parts(&module, &facts, phzc_ir::ops::split_rule).expect("legal");
     assert_eq!(difference(&module, (&module, &facts), &local, &mut Random(7)), None, "{body}");
 }
 
 /// The reason why a program is refused, which computes something else were it lowered.
 fn refused(body: &str) -> String {
     let (module, facts) = program(body);
-    let local =
-        parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("lowered all the same");
+    let local = parts(&module, &facts, phzc_ir::ops::split_rule).expect("lowered all the same");
     let found = values(&module, (&module, &facts), &local, &mut Random(7));
     assert!(!matches!(found, Ok(None)), "devices compute the same: {body}");
     facts.problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join("; ")
@@ -209,7 +208,7 @@ fn accumulated(first: &str) -> (Module, Facts) {
 fn what_a_loop_adds_up_from_zero_is_summed_after_it() {
     let (module, facts) = accumulated("z");
     assert_eq!(facts.problems, []);
-    let local = parts(&module, &facts, |view| (view.instr.op.def().rule)(view)).expect("legal");
+    let local = parts(&module, &facts, phzc_ir::ops::split_rule).expect("legal");
     assert_eq!(difference(&module, (&module, &facts), &local, &mut Random(7)), None);
     let body = local.comps.iter().find(|comp| &*comp.name == "body").expect("the loop's");
     assert!(body.instrs.iter().all(|instr| instr.op != Opcode::AllReduce));
