@@ -6,7 +6,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{phzc, scratch};
+use common::{peak_mib, phzc, scratch};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -56,8 +56,8 @@ fn row(layers: usize, devices: usize) {
     let stages = figures["stages"].as_array().map_or(&[][..], Vec::as_slice);
     let n_instrs: u64 = stages.iter().filter_map(|stage| stage["n_instrs"].as_u64()).sum();
     println!(
-        "{layers:>6} {devices:>8} {n_instrs:>13} {secs:>5.1} {:>6} {:>7} {:>13} {:>9.4} {:>7.1}{}",
-        peak_mib(),
+        "{layers:>6} {devices:>8} {n_instrs:>13} {secs:>5.1} {:>6.0} {:>7} {:>13} {:>9.4} {:>7.1}{}",
+        peak_mib("self").unwrap_or(f64::NAN),
         stages.len(),
         figures["n_microbatches"],
         figures["time_secs"].as_f64().unwrap_or(f64::NAN),
@@ -65,12 +65,4 @@ fn row(layers: usize, devices: usize) {
         if outcome.code == 0 { String::new() } else { format!("  {}", outcome.stderr) },
     );
     let _ = std::fs::remove_file(Path::new(&out));
-}
-
-/// The most memory that this process has had, where the system says so.
-fn peak_mib() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.map_or("?".to_owned(), |kib| (kib / 1024).to_string())
 }

@@ -6,13 +6,14 @@
 
 mod common;
 
-use common::mutate::{case, for_secs};
-use common::program;
+use common::mutate::{case, for_secs, until_said};
+use common::{peak_mib, program};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Diagnostic, Module, eval, parse, print, verify};
 use phzc_passes::registry::REGISTRY;
 use phzc_passes::verify::Settings;
 use phzc_passes::{Context, Hooks, Pipeline, manager};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Cases of a plain `cargo test`.
 const N_CASES: u64 = 1_000;
@@ -63,6 +64,21 @@ fn plans_are_run_or_refused_for_ten_minutes() {
     let seeds = seeds();
     let (n_cases, n_run) = for_secs(600, |number| case("runs", &seeds, number, run_whole));
     eprintln!("{n_cases} cases from {} programs, {n_run} of them planned and run, no finding", seeds.len());
+}
+
+#[test]
+#[ignore = "takes an hour"]
+fn a_hundred_thousand_legal_programs_are_run_or_refused() {
+    let seeds = seeds();
+    let n_run = AtomicU64::new(0);
+    let examine = |text: &str| {
+        n_run.fetch_add(u64::from(run_whole(text)), Ordering::Relaxed);
+        parse(text).is_ok_and(|program| verify(&program).is_empty())
+    };
+    let n_cases = until_said(100_000, |number| case("runs", &seeds, number, examine));
+    let (n_run, peak_mib) = (n_run.into_inner(), peak_mib("self").unwrap_or_default());
+    eprintln!("100,000 of {n_cases} cases are legal, {n_run} are planned and run, in {peak_mib:.0} MiB");
+    assert!(peak_mib < 4096.0);
 }
 
 /// What a user may do with a program: run it, plan it on one and on two axes, prove the plan whole or in

@@ -137,3 +137,10 @@ pub fn plan(original: &Module, pipeline: &str, cluster: &Cluster) -> phzc_ir::Re
     }
     Ok(module)
 }
+
+/// The most memory that a process (`self` or a number) has had, in MiB, where the system says so.
+pub fn peak_mib(process: &str) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+}

@@ -4,6 +4,7 @@ use super::Random;
 use phzc_ir::{DType, Opcode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// No case may take longer.
@@ -116,22 +117,34 @@ pub fn case(name: &str, seeds: &[String], number: u64, examine: impl Fn(&str) ->
 
 /// Tries cases on all cores for that long; how many there were, and of how many `case` said yes.
 pub fn for_secs(secs: u64, case: impl Fn(u64) -> bool + Sync) -> (u64, u64) {
-    let (start, n_threads) =
-        (Instant::now(), std::thread::available_parallelism().map_or(1, usize::from) as u64);
+    let start = Instant::now();
+    on_all_cores(|_| start.elapsed() < Duration::from_secs(secs), case)
+}
+
+/// Tries cases on all cores until `case` said yes to that many; how many there were.
+pub fn until_said(n_said: u64, case: impl Fn(u64) -> bool + Sync) -> u64 {
+    on_all_cores(|n_so_far| n_so_far < n_said, case).0
+}
+
+/// Tries cases while `goes_on`, which is told to how many `case` said yes; both counts.
+fn on_all_cores(goes_on: impl Fn(u64) -> bool + Sync, case: impl Fn(u64) -> bool + Sync) -> (u64, u64) {
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let n_said = AtomicU64::new(0);
     let worker = |first: u64| {
-        let mut counts = (0, 0);
-        while start.elapsed() < Duration::from_secs(secs) {
+        let mut n_cases = 0;
+        while goes_on(n_said.load(Ordering::Relaxed)) {
             // Numbers that a plain `cargo test` does not reach.
-            counts.1 += u64::from(case(1 << 32 | (first + counts.0 * n_threads)));
-            counts.0 += 1;
+            let said = case(1 << 32 | (first + n_cases * n_threads));
+            n_said.fetch_add(u64::from(said), Ordering::Relaxed);
+            n_cases += 1;
         }
-        counts
+        n_cases
     };
-    let sum = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
-    std::thread::scope(|scope| {
+    let n_cases = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..n_threads).map(|first| scope.spawn(move || worker(first))).collect();
-        workers.into_iter().map(|worker| worker.join().expect("no finding")).fold((0, 0), sum)
-    })
+        workers.into_iter().map(|worker| worker.join().expect("no finding")).sum()
+    });
+    (n_cases, n_said.into_inner())
 }
 
 fn mutated(seeds: &[String], random: &mut Random) -> String {

@@ -12,7 +12,7 @@ import common
 import hlo
 from common import CORPUS, HERE, call, programs, show
 
-QUICK = ("mlp", "gpt", "gpt_scan", "llama", "moe", "stencil", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
+QUICK = ("mlp", "gpt", "gpt_scan", "llama", "moe", "stencil", "uneven", "mlp_tiny", "llama_tiny", "moe_gshard_tiny")
 FULL = (*QUICK, "gpt2_small.ir", "gpt2_small", "gpt2_small_scan", "gpt2_small_fwd", "bert_large",
         "vit_b16", "resnet50", "t5_base", "llama_7b_scan", "moe_gshard", "gpt_1p3b")
 RUN_LIMIT = 32 << 20  # bytes of parameters up to which a program is also executed
@@ -20,6 +20,9 @@ NEAR = 0.10  # byte ratios further from 1 are listed
 COLUMNS = (("AR+RS", ("all-reduce", "reduce-scatter")), ("AG", ("all-gather",)),
            ("A2A", ("all-to-all",)), ("CP", ("collective-permute",)))
 
+
+# The passes that a program asks for in its first line, like golden files do.
+RUN = re.compile(r"// RUN: phzc %s --passes (\S+)")
 
 # A note on an instruction, with the comma that parts it from another.
 PARTIAL = re.compile(r',phzc\.partial="[^"]*"|phzc\.partial="[^"]*",?')
@@ -33,8 +36,9 @@ def judge(name, source, args, folder):
         program = folder / f"{source.name.removesuffix('.gz')}"
         program.write_bytes(gzip.decompress(source.read_bytes()))
     after, plan, verdict = folder / "after.ir", folder / "plan.json", folder / "verdict.json"
-    command = [args.phzc, program, "--passes", args.passes, "--cluster", args.cluster,
-               "-o", after, "--plan", plan]
+    asked = RUN.match(hlo.read_file(program))
+    command = [args.phzc, program, "--passes", asked[1] if asked else args.passes,
+               "--cluster", args.cluster, "-o", after, "--plan", plan]
     error = call(command, args.timeout)
     if error:
         return {"error": f"phzc: {error}"}

@@ -6,6 +6,7 @@ use phzc_analysis::graph::NodeId;
 use phzc_cost::Collective;
 use phzc_ir::Halo;
 use phzc_plan::pricing;
+use smallvec::SmallVec;
 
 /// One operand's edges along one loop of the menu.
 struct Exchange {
@@ -44,20 +45,20 @@ impl Exchanges {
 
     /// Seconds of one execution for one of `n_parts` microbatches.
     pub fn secs(&self, model: &Model, strategy: &Strategy, n_parts: f64) -> f64 {
-        let (mut secs, mut wide) = (0.0, 1.0);
-        for (index, it) in self.0.iter().enumerate() {
-            if index > 0 && self.0[index - 1].halo.operand != it.halo.operand {
-                wide = 1.0;
-            }
+        let mut secs = 0.0;
+        // A dimension's edges contain those of the operand's dimensions before it: the corners.
+        let n_operands = self.0.iter().map(|it| it.halo.operand + 1).max().unwrap_or(0);
+        let mut wide: SmallVec<[f64; 2]> = SmallVec::from_elem(1.0, n_operands);
+        for it in &self.0 {
             let Some(axis) = strategy.iter().position(|&choice| choice == it.choice) else { continue };
             let own = (it.n_elements / model.mesh.sizes[axis]) as f64;
             let bytes = it.bytes / n_parts / layout(strategy, &it.view).n_tiles(&model.mesh) as f64;
             for moved in [it.halo.low, it.halo.high].into_iter().filter(|&moved| moved > 0) {
-                let bytes = bytes * wide * moved as f64 / own;
+                let bytes = bytes * wide[it.halo.operand] * moved as f64 / own;
                 let (cluster, kind) = (model.input.cluster, Collective::Permute);
                 secs += pricing::collective_secs(cluster, &model.mesh, kind, 1 << axis, bytes);
             }
-            wide *= (own + (it.halo.low + it.halo.high) as f64) / own;
+            wide[it.halo.operand] *= (own + (it.halo.low + it.halo.high) as f64) / own;
         }
         secs
     }

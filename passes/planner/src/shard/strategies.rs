@@ -127,7 +127,7 @@ pub(super) fn least_tiles(graph: &Graph, blocks: &Blocks, block: BlockId, loops:
         for halo in &rule.halos {
             let Some((at, inner)) = outermost(blocks, node, halo.factor, loops) else { continue };
             let own = rule.least_tile(halo.factor).unwrap_or(0);
-            least[at] = least[at].max((own + inner - 1) / inner);
+            least[at] = least[at].max(own / inner + i64::from(own % inner != 0));
         }
     }
     least
