@@ -5,7 +5,7 @@ mod common;
 #[path = "partitioned/count.rs"]
 mod count;
 
-use common::{Outcome, files, phzc, program, root, scratch};
+use common::{Outcome, corpus, phzc, program, scratch, xla_bench};
 use count::Text;
 use phzc_cost::Cluster;
 use phzc_ir::flops::totals;
@@ -15,13 +15,9 @@ use std::path::{Path, PathBuf};
 
 /// The partitioned programs beside the checkout: those with collectives in their text.
 fn partitioned() -> Vec<PathBuf> {
-    let dirs = ["xla_bench", "corpus"].map(|dir| root().join("../shared").join(dir));
-    let all = dirs.iter().flat_map(|dir| files(dir));
-    let is_hlo = |path: &PathBuf| {
-        path.to_string_lossy().ends_with(".hlo") || path.to_string_lossy().ends_with(".hlo.gz")
-    };
+    let all = [xla_bench(), corpus()].concat();
     let found: Vec<PathBuf> =
-        all.filter(is_hlo).filter(|path| program(path).contains("replica_groups=")).collect();
+        all.into_iter().filter(|path| program(path).contains("replica_groups=")).collect();
     if found.is_empty() {
         eprintln!("SKIPPED: no partitioned programs at ../shared, 0 are priced");
     }

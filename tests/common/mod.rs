@@ -94,6 +94,11 @@ pub fn corpus() -> Vec<PathBuf> {
     found
 }
 
+/// XLA's own benchmarks beside the checkout.
+pub fn xla_bench() -> Vec<PathBuf> {
+    hlo(&root().join("../shared/xla_bench"))
+}
+
 /// Training steps that are hard to prove, written by `tools/hard_programs.py`.
 pub fn hard_programs() -> Vec<PathBuf> {
     hlo(&root().join("tests/hard_programs"))
@@ -143,4 +148,13 @@ pub fn peak_mib(process: &str) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+}
+
+/// CPU seconds of this process so far, its threads included; 0 where the system does not say.
+pub fn cpu_secs() -> f64 {
+    // Fields 14 and 15 of /proc/self/stat, in ticks of 10 ms; the second has the name, in brackets.
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit(") ").next().unwrap_or_default().split(' ');
+    let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
 }

@@ -147,7 +147,8 @@ fn on_all_cores(goes_on: impl Fn(u64) -> bool + Sync, case: impl Fn(u64) -> bool
     (n_cases, n_said.into_inner())
 }
 
-fn mutated(seeds: &[String], random: &mut Random) -> String {
+/// One of the seeds with one edit or a few.
+pub fn mutated(seeds: &[String], random: &mut Random) -> String {
     let mut text = seeds[random.below(seeds.len())].clone().into_bytes();
     let n_edits = 1 + random.below(2) * random.below(5);
     for _ in 0..n_edits {

@@ -172,7 +172,8 @@ def judge_program(source, mesh, args, folder):
     """Plans, lowers, runs; every failure becomes an `error` in the verdict."""
     folder.mkdir(parents=True, exist_ok=True)
     after, local, verdict = folder / "after.ir", folder / "local.ir", folder / "verdict.json"
-    passes = f"fuse,shard{{mesh={mesh}}}"
+    before = (suite.asked(source) or "").partition("fuse,")[0]
+    passes = f"{before}fuse,shard{{mesh={mesh}}}"
     common = ["--cluster", args.cluster, "--quiet"]
     error = (
         call([args.phzc, source, "--passes", passes, *common, "-o", after,

@@ -21,11 +21,17 @@ COLUMNS = (("AR+RS", ("all-reduce", "reduce-scatter")), ("AG", ("all-gather",)),
            ("A2A", ("all-to-all",)), ("CP", ("collective-permute",)))
 
 
-# The passes that a program asks for in its first line, like golden files do.
+# The first line of a program that asks for its passes, as golden files do.
 RUN = re.compile(r"// RUN: phzc %s --passes (\S+)")
 
 # A note on an instruction, with the comma that parts it from another.
 PARTIAL = re.compile(r',phzc\.partial="[^"]*"|phzc\.partial="[^"]*",?')
+
+
+def asked(program):
+    """The passes that a program's first line asks for."""
+    found = RUN.match(hlo.read_file(program))
+    return found[1] if found else None
 
 
 def judge(name, source, args, folder):
@@ -36,9 +42,8 @@ def judge(name, source, args, folder):
         program = folder / f"{source.name.removesuffix('.gz')}"
         program.write_bytes(gzip.decompress(source.read_bytes()))
     after, plan, verdict = folder / "after.ir", folder / "plan.json", folder / "verdict.json"
-    asked = RUN.match(hlo.read_file(program))
-    command = [args.phzc, program, "--passes", asked[1] if asked else args.passes,
-               "--cluster", args.cluster, "-o", after, "--plan", plan]
+    command = [args.phzc, program, "--passes", asked(program) or args.passes, "--cluster",
+               args.cluster, "-o", after, "--plan", plan]
     error = call(command, args.timeout)
     if error:
         return {"error": f"phzc: {error}"}
