@@ -53,7 +53,7 @@ pub const START: OpDef =
 pub const ASYNC_START: OpDef = OpDef { arity: Arity::AtLeast(0), infer: infer_async_start, ..START };
 /// The second half of an asynchronous op.
 pub const DONE: OpDef =
-    OpDef::new(Arity::Exactly(1), |_| Ok(None), fallback, |_| Work::default(), FusionKind::Control)
+    OpDef::new(Arity::Exactly(1), infer_done, fallback, |_| Work::default(), FusionKind::Control)
         .evaluated_jointly(eval::done);
 
 /// The leaves of a `-start`'s value that are its result; the others are its operands and contexts. None of
@@ -99,6 +99,22 @@ fn infer_permute(view: &View) -> Inferred {
     } else {
         infer_same(view)
     }
+}
+
+/// The part of its `-start`'s value that is the result.
+fn infer_done(view: &View) -> Inferred {
+    let Some(started) = view.operand_shape(0) else { return Ok(None) };
+    let parts = started.parts();
+    let part = match view.instr.op {
+        Opcode::AllReduceDone => return Ok(Some(started.clone())),
+        Opcode::AllGatherDone | Opcode::CollectivePermuteDone if parts.is_empty() => {
+            return Ok(Some(started.clone()));
+        }
+        Opcode::CopyDone => parts.first(),
+        _ => parts.get(1),
+    };
+    let op = view.instr.op.as_str();
+    part.cloned().map(Some).ok_or_else(|| format!("`{op}` needs the value of its `-start`"))
 }
 
 /// The shape is as written: operands, result, contexts.
@@ -242,6 +258,23 @@ mod tests {
         assert_eq!(error(empty), "`all-gather` along dimension 0 cannot make f32[8] of f32[0]");
         let permute = "x: f32[2]; ROOT y = f32[3] collective-permute(x), source_target_pairs={}";
         assert_eq!(error(permute), "`collective-permute` makes f32[2], not f32[3]");
+    }
+
+    #[test]
+    fn what_is_done_is_what_was_started() {
+        let done = |made: &str| {
+            error(&format!(
+                "x: f32[2]; s = (f32[2], f32[2], u32[]) collective-permute-start(x), source_target_pairs={{}}; \
+                 ROOT y = {made}"
+            ))
+        };
+        assert_eq!(done("f32[2] collective-permute-done(s)"), "");
+        assert_eq!(
+            done("f32[3] collective-permute-done(s)"),
+            "`collective-permute-done` makes f32[2], not f32[3]"
+        );
+        let other = "x: f32[2]; ROOT y = f32[2] copy-done(x)";
+        assert_eq!(error(other), "`copy-done` needs the value of its `-start`");
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub struct Layers<'a> {
     again: [Option<Again>; 2],
 }
 
+/// What the layers of a text gain by computing things again: dear to find out, small to keep.
+pub struct Gains {
+    points: Option<Vec<Vec<Point>>>,
+    again: Option<Again>,
+}
+
 impl<'a> Layers<'a> {
     /// Gathers the instructions of a plan into layers; `short` is what it is a plan of, if that stands for a
     /// longer program.
@@ -119,6 +125,21 @@ impl<'a> Layers<'a> {
         }
     }
 
+    /// What has been found out about gains, for another chain of the same text.
+    pub fn gains(&self) -> Gains {
+        Gains { points: self.points.clone(), again: self.again[0].as_ref().map(Again::without_texts) }
+    }
+
+    /// The same chain, told what another one of the same text has found out.
+    #[must_use]
+    pub fn knowing(mut self, gains: Option<&Gains>) -> Layers<'a> {
+        if let Some(gains) = gains {
+            self.points.clone_from(&gains.points);
+            self.again[0] = gains.again.as_ref().map(Again::without_texts);
+        }
+        self
+    }
+
     /// What the text says.
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -175,9 +196,14 @@ impl<'a> Layers<'a> {
     /// What the layers of a chain of so many microbatches can compute again, in the order of seconds per
     /// byte. Where only gains are asked for, others may be missing.
     pub fn levels(&mut self, n_microbatches: usize, asked: Asked) -> Vec<Level> {
+        let mut again = match self.again[asked as usize].take() {
+            Some(known) => match known.forgotten(n_microbatches) {
+                None => known,
+                Some(first) => self.again(first, asked),
+            },
+            None => self.again(n_microbatches, asked),
+        };
         self.facts.header.n_microbatches = n_microbatches;
-        let known = self.again[asked as usize].take();
-        let mut again = known.unwrap_or_else(|| self.again(n_microbatches, asked));
         let secs = again.secs((self.module, &self.facts), self.cluster, n_microbatches);
         let share = 1.0 / n_microbatches as f64;
         let mut levels: Vec<(f64, Level)> = Vec::new();
@@ -199,6 +225,7 @@ impl<'a> Layers<'a> {
 
     /// What each run can compute again, tried out on the text.
     fn again(&mut self, n_microbatches: usize, asked: Asked) -> Again {
+        self.facts.header.n_microbatches = n_microbatches;
         let (module, runs) = (self.module, &self.units.runs);
         let run = |unit: &usize| runs.partition_point(|run| run.end <= *unit);
         let run_of: Vec<usize> = self.layers().iter().map(run).collect();

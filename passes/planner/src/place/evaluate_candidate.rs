@@ -2,7 +2,7 @@
 //! memory.
 
 use super::candidate::{Bound, Evaluated, Staged};
-use super::chain::Layers;
+use super::chain::{Gains, Layers};
 use super::cut::{Chain, Cut};
 use super::limits::{Leanest, Limits, Texts};
 use super::recompute::rematerialize::Asked;
@@ -14,6 +14,7 @@ use phzc_plan::derive::{derive, known};
 use phzc_plan::memory::{amount, largest_at_peak, memory_of, remedy};
 use phzc_plan::report;
 use phzc_solver::choose::Stop;
+use std::sync::Arc;
 
 /// How many texts are made, with less and less memory to use, when the first turns out to need more than
 /// planned.
@@ -39,6 +40,8 @@ pub(super) struct Draft {
     pub memory_bytes: Option<f64>,
     /// The numbers of microbatches that its layouts allow, if that has been asked ([`Problem::counts_for`]).
     pub allowed: Option<Vec<usize>>,
+    /// What is known of its layers.
+    pub gains: Option<Arc<Gains>>,
 }
 
 impl Problem<'_> {
@@ -119,7 +122,8 @@ impl Problem<'_> {
             return is_new.then(|| self.measured(text.clone(), (1, 1), None)).transpose();
         }
         let short = self.subject.short.as_ref().filter(|_| !draft.is_whole);
-        let mut layers = Layers::new(text, derive(text)?, self.cluster, short);
+        let layers = Layers::new(text, derive(text)?, self.cluster, short);
+        let mut layers = layers.knowing(draft.gains.as_deref());
         if layers.n_layers() < n_stages {
             return Err(too_few_layers(layers.n_layers(), n_stages));
         }

@@ -56,7 +56,13 @@ impl Problem<'_> {
         let solved = solve_over(input, &meshes, &goal, f64::INFINITY).filter(|solved| solved.fits)?;
         let mut text = materialize_plan::sharded(self, input, &solved, false);
         plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
-        Some(Draft { text, is_whole: true, memory_bytes: Some(solved.choice.memory), allowed: None })
+        Some(Draft {
+            text,
+            is_whole: true,
+            memory_bytes: Some(solved.choice.memory),
+            allowed: None,
+            gains: None,
+        })
     }
 
     fn lean(&self, staged: Staged) -> Evaluated {

@@ -58,7 +58,7 @@ impl Problem<'_> {
     fn unstaged_by(&self, in_tasks: bool) -> Evaluated {
         let mut text = self.sharded.clone();
         materialize_plan::note_tasks(&mut text, in_tasks);
-        let draft = Draft { text, is_whole: true, memory_bytes: None, allowed: None };
+        let draft = Draft { text, is_whole: true, memory_bytes: None, allowed: None, gains: None };
         let mesh =
             self.sharded.note(notes::MESH).and_then(|mesh| Mesh::parse(&mesh).ok()).unwrap_or_default();
         let again = |n_microbatches: usize, limit: f64, moves_again: bool| {
@@ -69,7 +69,13 @@ impl Problem<'_> {
             let mut text = materialize_plan::sharded(self, input, &solved, in_tasks);
             plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             let is_whole = self.subject.short.is_none();
-            Some(Draft { text, is_whole, memory_bytes: Some(solved.choice.memory), allowed: None })
+            Some(Draft {
+                text,
+                is_whole,
+                memory_bytes: Some(solved.choice.memory),
+                allowed: None,
+                gains: None,
+            })
         };
         let (fewest, most) = self.fewest_and_most();
         let bound = self.noted_bound();

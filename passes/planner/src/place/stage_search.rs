@@ -1,21 +1,22 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
+mod estimate;
+
 use super::candidate::{Bound, Evaluated};
-use super::chain::Layers;
-use super::cut::Chain;
+use super::chain::Gains;
 use super::evaluate_candidate::{Draft, GUESSED};
 use super::interleave::{CHUNKS, HOPELESS};
-use super::limits::Limits;
 use super::schedule::Wanted;
 use super::{LONG, Problem, Recompute, materialize_plan};
 use crate::shard::forbid::Forbid;
 use crate::shard::illegal::illegal;
 use crate::shard::model::{Goal, Input, Model};
 use crate::shard::{Solved, solve_on, solve_over};
+use estimate::Estimate;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::Mesh;
-use phzc_plan::derive::derive;
 use phzc_solver::choose::Stop;
+use std::sync::Arc;
 
 /// The search over one number of stages.
 #[derive(Clone)]
@@ -45,21 +46,10 @@ pub struct Sketch<'p> {
     n_cut_for: usize,
     /// The numbers of microbatches that the layouts allow, where that has been asked.
     allowed: Option<Vec<usize>>,
+    /// What is known of its layers.
+    gains: Option<Arc<Gains>>,
     /// Seconds of a step of its best cut, by the chain's estimate; infinite where that sees none that fits.
     pub secs: f64,
-}
-
-/// The best cut in some layouts, as the chain has it.
-struct Estimate {
-    /// Seconds of a step; infinite where none fits.
-    secs: f64,
-    /// The number of microbatches that would be better, if the layouts do not allow it.
-    n_microbatches: Option<usize>,
-    n_chunks: usize,
-    /// The number of microbatches of that cut.
-    n_cut_for: usize,
-    /// The numbers of microbatches that the layouts allow.
-    allowed: Vec<usize>,
 }
 
 /// The layouts for one number of stages.
@@ -133,6 +123,7 @@ impl Problem<'_> {
             n_chunks: 1,
             n_cut_for: n_microbatches,
             allowed: None,
+            gains: None,
             secs: f64::INFINITY,
         })
     }
@@ -178,7 +169,8 @@ impl<'p> Sketch<'p> {
 
     /// The program in its layouts, not yet cut.
     pub fn draft(&self) -> Draft {
-        self.stages.draft(self.stages.input(self.n_microbatches), &self.solved, self.allowed.clone())
+        let draft = self.stages.draft(self.stages.input(self.n_microbatches), &self.solved);
+        Draft { allowed: self.allowed.clone(), gains: self.gains.clone(), ..draft }
     }
 
     /// The best placement, unless the estimate is no better than what is known.
@@ -199,7 +191,7 @@ impl<'p> Sketch<'p> {
     where
         'p: 's,
     {
-        Sketch { stages: Stages { problem, ..self.stages.clone() }, ..self.clone() }
+        Sketch { stages: Stages { problem, ..self.stages.clone() }, gains: None, ..self.clone() }
     }
 
     /// Whether it is one of several stages.
@@ -300,6 +292,7 @@ impl<'p> Stages<'p> {
             n_chunks: found.n_chunks,
             n_cut_for: found.n_cut_for,
             allowed: Some(found.allowed),
+            gains: Some(found.gains),
             secs: found.secs,
         };
         let mut found = vec![sketch(solved, fewest, first)];
@@ -323,74 +316,23 @@ impl<'p> Stages<'p> {
         solve_over(self.input(n_microbatches), &open, &goal, self.to_beat)
     }
 
-    /// What the chain takes the best cut in these layouts to take, by how many stages each device group
-    /// holds.
-    fn estimate(&self, n_microbatches: usize, solved: &Solved, chunks: &[usize]) -> Estimate {
-        let problem = self.problem;
-        let draft = self.draft(self.input(n_microbatches), solved, None);
-        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
-        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
-        let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
-        let usable = problem.cluster.accelerator.usable_bytes();
-        let estimate = |&n_chunks: &usize| {
-            let (n_stages, limits) = (self.n_stages * n_chunks, Limits::new(usable));
-            let problem = problem.chunked(n_chunks);
-            let (fastest, wanted) = problem.fastest(&mut layers, n_stages, &limits, &allowed);
-            let (secs, n_cut_for) =
-                fastest.map_or((f64::INFINITY, n_microbatches), |it| (it.0.step_secs, it.1));
-            Estimate { secs, n_microbatches: wanted, n_chunks, n_cut_for, allowed: allowed.clone() }
-        };
-        let all = chunks.iter().map(estimate);
-        all.min_by(|a, b| a.secs.total_cmp(&b.secs)).expect("a group holds a stage")
-    }
-
-    /// The best cut of those with several stages per device group, if it takes less than `best_secs`: its
-    /// seconds, and how many stages.
-    fn interleaved(&self, sketch: &Sketch, best_secs: f64) -> Option<(f64, usize)> {
-        let (problem, draft) = (self.problem, sketch.draft());
-        let facts = derive(&draft.text).expect("the header's notes are the planner's own");
-        let mut layers = Layers::new(&draft.text, facts, problem.cluster, problem.subject.short.as_ref());
-        let asked = || problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
-        let allowed = draft.allowed.clone().unwrap_or_else(asked);
-        let mut open: Vec<(f64, usize, usize, Chain)> = Vec::new();
-        for count in allowed {
-            let plain = problem.chain(&mut layers, count);
-            for n_chunks in CHUNKS {
-                let chain = Chain { schedule: Schedule::Interleaved(n_chunks), ..plain.clone() };
-                open.push((chain.floor_secs(self.n_stages * n_chunks, count), count, n_chunks, chain));
-            }
-        }
-        open.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let limits = Limits::new(problem.cluster.accelerator.usable_bytes());
-        let (mut best, mut found) = (best_secs, None);
-        for (floor, count, n_chunks, chain) in open {
-            if floor >= best {
-                break;
-            }
-            let cut = problem.cut_within(&mut layers, chain, (self.n_stages * n_chunks, count), &limits);
-            if let Some(cut) = cut.filter(|cut| cut.step_secs < best) {
-                (best, found) = (cut.step_secs, Some((cut.step_secs, n_chunks)));
-            }
-        }
-        found
-    }
-
     fn cut(&self, sketch: &Sketch) -> Evaluated {
         let (n_stages, n_chunks) = (self.n_stages * sketch.n_chunks, sketch.n_chunks);
         let (problem, bound) = (self.problem.chunked(n_chunks), sketch.bound.clone());
         problem.within_memory(n_stages, sketch.draft(), bound, |limit, moves_again| {
             let input = Input { moves_again, ..self.input(sketch.n_microbatches) };
             let again = solve_on(input, &sketch.solved.mesh, &self.goal(Some(limit)));
-            again.map(|again| self.draft(input, &again, None))
+            again.map(|again| self.draft(input, &again))
         })
     }
 
-    fn draft(&self, input: Input, solved: &Solved, allowed: Option<Vec<usize>>) -> Draft {
+    fn draft(&self, input: Input, solved: &Solved) -> Draft {
         Draft {
             text: materialize_plan::sharded(self.problem, input, solved, self.in_tasks()),
             is_whole: self.problem.subject.short.is_none(),
             memory_bytes: Some(solved.choice.memory / self.n_stages as f64),
-            allowed,
+            allowed: None,
+            gains: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use phzc_testing::perceptron::perceptron;
 
 fn draft(memory_bytes: Option<f64>) -> Draft {
     let text = parse("ENTRY e { ROOT x = f32[4] parameter(0) }").expect("legal");
-    Draft { text, is_whole: true, memory_bytes, allowed: None }
+    Draft { text, is_whole: true, memory_bytes, allowed: None, gains: None }
 }
 
 /// What comes after layouts taken to need `before` bytes, of 100 there are, whose text needed `least`: the

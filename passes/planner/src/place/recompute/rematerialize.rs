@@ -10,6 +10,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module};
 use phzc_plan::derive::{Facts, derive, planned_comps, with_callees};
 use phzc_plan::report::price::StagePrice;
+use std::collections::BTreeMap;
 
 /// Which choices are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub struct Again {
     /// Per instruction of the text's entry: its run.
     run_of: Vec<usize>,
     texts: Vec<Text>,
+    /// The number of microbatches that the choices were picked for.
+    n_first: usize,
+    /// Per number of microbatches that was asked for: seconds of one, per text and run.
+    by_text: BTreeMap<usize, Vec<Vec<f64>>>,
 }
 
 /// A text in which every run computes something again.
@@ -45,7 +50,22 @@ impl Again {
     pub fn new(points: &[Vec<Point>], run_of: Vec<usize>, asked: Asked) -> Again {
         let points: Vec<Vec<Point>> = points.iter().map(|points| thinned(points, asked)).collect();
         let text_of = points.iter().map(|points| (0..points.len()).collect()).collect();
-        Again { points, text_of, run_of, texts: Vec::new() }
+        Again { points, text_of, run_of, texts: Vec::new(), n_first: 1, by_text: BTreeMap::new() }
+    }
+
+    /// The same without its texts: they take megabytes.
+    pub fn without_texts(&self) -> Again {
+        let Again { points, text_of, run_of, n_first, by_text, .. } = self;
+        let (points, text_of, run_of) = (points.clone(), text_of.clone(), run_of.clone());
+        Again { points, text_of, run_of, texts: Vec::new(), n_first: *n_first, by_text: by_text.clone() }
+    }
+
+    /// The number of microbatches to begin anew with, where seconds for so many are not known and the texts
+    /// are gone.
+    pub fn forgotten(&self, n_microbatches: usize) -> Option<usize> {
+        let is_here = !self.texts.is_empty() || self.n_depths() <= 1;
+        let is_known = is_here || self.by_text.contains_key(&n_microbatches);
+        (!is_known).then_some(self.n_first)
     }
 
     /// The most choices that a run has.
@@ -69,13 +89,16 @@ impl Again {
         cluster: &Cluster,
         n_microbatches: usize,
     ) -> Vec<Vec<f64>> {
-        let n_runs = self.points.len();
-        let plain = secs_of((module, facts), cluster, &with_callees(module, self.run_of.clone()), n_runs);
-        let tried = self.texts.iter_mut().map(|text| {
-            text.facts.header.n_microbatches = n_microbatches;
-            secs_of((&text.module, &text.facts), cluster, &text.run_of, n_runs)
-        });
-        let by_text: Vec<Vec<f64>> = std::iter::once(plain).chain(tried).collect();
+        if !self.by_text.contains_key(&n_microbatches) {
+            let n_runs = self.points.len();
+            let plain = secs_of((module, facts), cluster, &with_callees(module, self.run_of.clone()), n_runs);
+            let tried = self.texts.iter_mut().map(|text| {
+                text.facts.header.n_microbatches = n_microbatches;
+                secs_of((&text.module, &text.facts), cluster, &text.run_of, n_runs)
+            });
+            self.by_text.insert(n_microbatches, std::iter::once(plain).chain(tried).collect());
+        }
+        let by_text = &self.by_text[&n_microbatches];
         let of_run =
             |(run, texts): (usize, &Vec<usize>)| texts.iter().map(|&text| by_text[text][run]).collect();
         self.text_of.iter().enumerate().map(of_run).collect()
@@ -83,6 +106,7 @@ impl Again {
 
     /// Drops choices that others, a part of the runs each, beat.
     pub fn keep_hulls(&mut self, text: (&Module, &Facts), cluster: &Cluster, n_microbatches: usize) {
+        self.n_first = n_microbatches;
         let secs = self.secs(text, cluster, n_microbatches);
         for (run, secs) in secs.iter().enumerate() {
             let at = |choice: usize| (self.points[run][choice].saved_bytes, secs[choice]);
