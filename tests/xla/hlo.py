@@ -66,10 +66,14 @@ class Module:
 
     @property
     def devices(self):
-        """The device count of the header, or of the first tiled sharding."""
+        """The device count of the header, of its Shardy meshes, or of the first tiled sharding."""
         named = re.search(r"num_partitions=(\d+)", self.header)
         if named and int(named[1]) > 1:
             return int(named[1])
+        meshes = [math.prod(int(n) for n in re.findall(r"=(\d+)", mesh))
+                  for mesh in re.findall(r"#sdy\.mesh<\[(.*?)\]", self.header)]
+        if max(meshes, default=1) > 1:
+            return max(meshes)
         for body in self.computations.values():
             for instr in body:
                 tiles = re.search(r"devices=\[([\d,]+)\]", instr.attrs.get("sharding", ""))

@@ -21,6 +21,8 @@ from jaxlib import _hlo, _jax  # noqa: E402
 import hlo  # noqa: E402
 
 PARTITIONED = "after_spmd-partitioning"
+# In the header of a program that was lowered for Shardy.
+MESHES = "xla.sdy.meshes="
 
 
 def parse(text):
@@ -33,10 +35,13 @@ class Program:
 
     def __init__(self, text, devices, optimize=False, extra=()):
         # jaxlib 0.10.2 compiles StableHLO only
-        proto = parse(shield_invariants(text)).as_serialized_hlo_module_proto()
+        is_shardy = MESHES in text
+        shielded = shardings_removed(text) if is_shardy else shield_invariants(text)
+        proto = parse(shielded).as_serialized_hlo_module_proto()
         folder = tempfile.mkdtemp(prefix="phzc-xla-")
         try:
             options = compile_options(devices, folder, optimize, extra)
+            options.executable_build_options.use_shardy_partitioner = is_shardy
             self.devices, start = jax.devices()[:devices], time.time()
             self.executable = self.devices[0].client.compile_and_load(
                 _jax.mlir.hlo_to_stablehlo(proto), _jax.DeviceList(tuple(self.devices)), options)
@@ -98,7 +103,6 @@ def compile_options(devices, folder, optimize, extra):
     options.num_replicas = build.num_replicas = 1
     options.num_partitions = build.num_partitions = devices
     build.use_spmd_partitioning = devices > 1
-    build.use_shardy_partitioner = False
     assignment = _jax.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
     options.device_assignment = build.device_assignment = assignment
     flags = list(extra)
@@ -114,9 +118,13 @@ def compile_options(devices, folder, optimize, extra):
 
 def unsharded(text):
     """The same program for one device: no shardings, no partitions."""
+    return re.sub(r"num_partitions=\d+", "num_partitions=1", shardings_removed(text))
+
+
+def shardings_removed(text):
+    """Without `sharding={…}`; of a program for Shardy these repeat its frontend attributes, and XLA would turn to GSPMD."""
     balanced = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
-    text = re.sub(r", sharding=" + balanced, "", text)
-    return re.sub(r"num_partitions=\d+", "num_partitions=1", text)
+    return re.sub(r", sharding=" + balanced, "", text)
 
 
 def shield_invariants(text):

@@ -21,6 +21,7 @@ mod origin;
 mod parts;
 mod read;
 mod scatter;
+mod shifts;
 mod split;
 mod sums;
 #[cfg(test)]

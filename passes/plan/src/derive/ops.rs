@@ -4,6 +4,7 @@ use super::local::GroupAxes;
 use super::loops::{Loops, OpStep, loops};
 use super::moves::moves;
 use super::read::{Reader, local_bytes};
+use super::shifts::{is_shift, shifts};
 use super::{Facts, InstrFacts, Leaf, Problem, Step, fused, scatter, sums};
 use crate::partial::names;
 use crate::pricing::AxisMask;
@@ -122,6 +123,11 @@ impl Deriver<'_> {
             Some(operand) => message(step, operands[operand].1, arriving[operand].unwrap_or_default(), &mesh),
             None => message(step, shapes[step.result], results[step.result], &mesh),
         };
+        if is_gspmd(self.module) && is_shift(view.instr) && arriving[0] == results.first().copied() {
+            let array = operands[0].1.as_array();
+            facts.steps.extend(array.into_iter().flat_map(|it| shifts(view.instr, it, results[0], &mesh)));
+            return;
+        }
         facts.steps.extend(loops.steps.iter().filter_map(message));
         let result = facts.leaves.first().map_or(0, |leaf| leaf.partial);
         let sums = sums::problems(view, &partial, result, &loops);

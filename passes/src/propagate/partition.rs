@@ -1,0 +1,168 @@
+//! What GSPMD's partitioner makes of an op whose operands and result have these layouts: the loops that it
+//! splits, the layouts in which it reads its operands, and the one in which its result comes about.
+
+use super::flow::Flow;
+use super::spread::refines;
+use phzc_analysis::graph::TensorId;
+use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Opcode, TensorMap};
+use phzc_plan::pricing::AxisMask;
+
+/// The layouts with which one op works.
+pub(super) struct Partition {
+    /// Per operand leaf.
+    pub(super) operands: Vec<Layout>,
+    /// Per operand leaf, the axes that cut the op into groups of devices before the operand is moved: what is
+    /// moved within groups is not shared with those that move it otherwise.
+    pub(super) groups: Vec<AxisMask>,
+    /// Of its first result, before it is brought to where it is wanted.
+    pub(super) result: Layout,
+}
+
+type Split = [Option<FactorId>; MAX_AXES];
+
+/// The partition of a node.
+pub(super) fn partition(flow: &Flow, node: usize, layouts: &[Layout]) -> Partition {
+    let of = Op { flow, node, layouts };
+    let wanted =
+        flow.graph.nodes[node].results.first().map_or(Layout::REPLICATED, |&id| layouts[id as usize]);
+    match flow.opcodes[node] {
+        Some(Opcode::Concatenate) => of.concatenation(wanted),
+        Some(Opcode::Reduce) => of.by(of.split_of_operand(0)),
+        Some(Opcode::Dot | Opcode::Convolution | Opcode::Gather | Opcode::Scatter) => of.by(of.product()),
+        _ => {
+            let partition = of.by(of.split_of_result());
+            Partition { result: wanted, ..partition }
+        }
+    }
+}
+
+struct Op<'a> {
+    flow: &'a Flow<'a>,
+    node: usize,
+    layouts: &'a [Layout],
+}
+
+impl Op<'_> {
+    fn split(&self, tensor: TensorId, map: &TensorMap) -> Split {
+        let mut split = [None; MAX_AXES];
+        let (loops, _) = self.flow.loops(self.flow.rule(self.node), map, self.layouts[tensor as usize]);
+        loops.into_iter().for_each(|(axis, of)| split[axis] = Some(of));
+        split
+    }
+
+    fn split_of_operand(&self, slot: usize) -> Split {
+        self.split(self.flow.graph.nodes[self.node].operands[slot], &self.flow.rule(self.node).operands[slot])
+    }
+
+    fn split_of_result(&self) -> Split {
+        match self.flow.graph.nodes[self.node].results.first() {
+            Some(&result) => self.split(result, &self.flow.rule(self.node).results[0]),
+            None => [None; MAX_AXES],
+        }
+    }
+
+    /// The layouts of an op whose loops are split like this.
+    fn by(&self, split: Split) -> Partition {
+        let (rule, node) = (self.flow.rule(self.node), &self.flow.graph.nodes[self.node]);
+        let loops: Vec<(usize, FactorId)> =
+            split.iter().enumerate().filter_map(|(axis, of)| Some((axis, (*of)?))).collect();
+        let layout = |(&id, map): (&TensorId, &TensorMap)| self.flow.layout_of(rule, (id, map), &loops);
+        let operands = node.operands.iter().zip(&rule.operands).map(layout).collect();
+        let result = node.results.iter().zip(&rule.results).map(layout).next().unwrap_or_default();
+        let groups = (0..node.operands.len()).map(|slot| self.groups(slot, split)).collect();
+        Partition { operands, groups, result }
+    }
+
+    /// A product is grouped by its batch loops first, by the loops that one operand has alone next, and in the
+    /// end by the sums that only one operand is split along.
+    fn groups(&self, slot: usize, split: Split) -> AxisMask {
+        let (rule, held) = (self.flow.rule(self.node), self.split_of_operand(slot));
+        let is_batch = |of: FactorId| rule.operands.iter().chain(&rule.results).all(|map| has(map, of));
+        let leaves = |axis: usize| held[axis].filter(|&of| split[axis] != Some(of));
+        let axes = || 0..self.flow.mesh.n_axes();
+        let is_last = axes().filter_map(leaves).any(|of| self.is_summed(of));
+        let is_before = |axis: &usize| {
+            split[*axis].is_some_and(|of| held[*axis] == Some(of) && (is_last || is_batch(of)))
+        };
+        axes().filter(is_before).fold(0, |mask, axis| mask | 1 << axis)
+    }
+
+    /// Pieces are put together whole: axes along their dimension split the first other one that they can.
+    fn concatenation(&self, wanted: Layout) -> Partition {
+        let (graph, mesh) = (self.flow.graph, self.flow.mesh);
+        let node = &graph.nodes[self.node];
+        let tensors: Vec<TensorId> = node.operands.iter().chain(&node.results).copied().collect();
+        let sizes = |id: TensorId| &graph.tensors[id as usize].dims;
+        let rank = sizes(node.results[0]).len();
+        let joined = (0..rank)
+            .find(|&dim| node.operands.iter().any(|&id| sizes(id)[dim] != sizes(node.results[0])[dim]));
+        let divides = |layout: Layout| tensors.iter().all(|&id| layout.divides(sizes(id), mesh));
+        let axes: Vec<usize> = joined.map(|dim| wanted.axes_of(dim).collect()).unwrap_or_default();
+        let onto = |dim: Option<usize>| axes.iter().fold(wanted, |layout, &axis| layout.with(axis, dim));
+        let mut others = (0..rank).filter(|&dim| Some(dim) != joined).map(|dim| onto(Some(dim)));
+        let made =
+            if axes.is_empty() { wanted } else { others.find(|&it| divides(it)).unwrap_or(onto(None)) };
+        let n = node.operands.len();
+        Partition { operands: vec![made; n], groups: vec![0; n], result: made }
+    }
+
+    /// The loops of a product, axis by axis.
+    fn product(&self) -> Split {
+        let operands: Vec<Split> =
+            (0..self.flow.rule(self.node).operands.len()).map(|slot| self.split_of_operand(slot)).collect();
+        let result = self.split_of_result();
+        let mut split = [None; MAX_AXES];
+        for axis in 0..self.flow.mesh.n_axes() {
+            let held: Vec<FactorId> = operands.iter().filter_map(|split| split[axis]).collect();
+            split[axis] = self.agreed(&held, result[axis]);
+        }
+        // Where the result is wanted otherwise than the operands lie, the smaller movement is made.
+        for axis in 0..self.flow.mesh.n_axes() {
+            if let (Some(own), Some(wanted)) = (split[axis], result[axis])
+                && own != wanted
+                && !self.is_summed(own)
+            {
+                let mut other = split;
+                other[axis] = Some(wanted);
+                if self.moved_bytes(other) < self.moved_bytes(split) {
+                    split = other;
+                }
+            }
+        }
+        split
+    }
+
+    /// Bytes that change hands, on one device, if the op's loops are split like this.
+    fn moved_bytes(&self, split: Split) -> f64 {
+        let (graph, mesh) = (self.flow.graph, self.flow.mesh);
+        let (node, partition) = (&graph.nodes[self.node], self.by(split));
+        let moved = |id: TensorId, from: Layout, to: Layout| match refines(to, from) {
+            true => 0.0,
+            false => graph.tensors[id as usize].bytes / from.n_tiles(mesh).min(to.n_tiles(mesh)) as f64,
+        };
+        let read = node.operands.iter().zip(&partition.operands);
+        let read: f64 = read.map(|(&id, &to)| moved(id, self.layouts[id as usize], to)).sum();
+        let result = node.results[0];
+        read + moved(result, partition.result, self.layouts[result as usize])
+    }
+
+    fn is_summed(&self, of: FactorId) -> bool {
+        matches!(self.flow.rule(self.node).factors[of as usize].kind, FactorKind::Reduce(_))
+    }
+
+    /// The loop of an axis: what the operands agree on, else what the result wants, else what is summed.
+    fn agreed(&self, held: &[FactorId], wanted: Option<FactorId>) -> Option<FactorId> {
+        let Some(&first) = held.first() else { return wanted };
+        if held.iter().all(|&of| of == first) {
+            return Some(first);
+        }
+        wanted
+            .filter(|of| held.contains(of))
+            .or_else(|| held.iter().copied().find(|&of| self.is_summed(of)))
+            .or(Some(first))
+    }
+}
+
+fn has(map: &TensorMap, of: FactorId) -> bool {
+    map.iter().any(|factors| factors.contains(&of))
+}
