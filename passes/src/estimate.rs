@@ -96,7 +96,7 @@ fn completed(module: &Module, cluster: &Cluster) -> (Option<Module>, Option<Diag
     match propagate::complete(module, n_devices as i64) {
         Ok(completed) => {
             let message = format!(
-                "the program is sharded in part, over {devices}: the rest is propagated, much as a partitioner does"
+                "the program is sharded in part, over {devices}: the rest is propagated as XLA's partitioner does"
             );
             (Some(completed), Some(Diagnostic::warning(message)))
         }

@@ -2,17 +2,22 @@
 //! layout, its partitioner's choices every change of layout.
 
 mod flow;
+mod idle;
 mod partition;
 mod reshard;
 mod spread;
 
 use flow::{Cuts, Flow};
+use partition::{Partition, partition};
 use phzc_analysis::graph::{Graph, TensorId};
 use phzc_ir::{Layout, MAX_AXES, Mesh, Module, Result, Tiling, notes};
 use phzc_planner::fuse;
 use phzc_planner::plan_state::flatten;
 use phzc_planner::shard::given_layouts;
 use spread::Propagation;
+
+/// The note of a program that was lowered for Shardy.
+const SHARDY_MESHES: &str = "xla.sdy.meshes";
 
 /// The program with a sharding for every value and every change of layout written down, on a mesh of its own
 /// shardings; the collectives that follow are those of GSPMD.
@@ -28,13 +33,17 @@ pub fn complete(module: &Module, n_devices: i64) -> Result<Module> {
         fix_ends(&module, &graph, &mut given);
         let flow = Flow::new(&module, &graph, &mesh);
         let mut propagation = Propagation::new(&flow, &given, outputs(&module, &graph, &mesh));
+        propagation.is_shardy = module.note(SHARDY_MESHES).is_some();
         propagation.run();
-        if let Some(finer) = refined(&mesh, &propagation.cuts) {
+        let Propagation { layouts, outputs, mut cuts, .. } = propagation;
+        let partitions: Vec<Partition> =
+            (0..graph.nodes.len()).map(|node| partition(&flow, node, &layouts)).collect();
+        cuts.extend(partitions.iter().filter_map(|it| it.cut));
+        if let Some(finer) = refined(&mesh, &cuts) {
             module.set_note(notes::MESH, &finer.to_string());
             continue;
         }
-        let (layouts, outputs) = (propagation.layouts, propagation.outputs);
-        reshard::write(&mut module, &flow, &layouts, &outputs);
+        reshard::write(&mut module, &flow, &layouts, &outputs, &partitions);
         break mesh;
     };
     module.set_note(notes::MESH, &mesh.to_string());
@@ -55,7 +64,9 @@ fn fix_ends(module: &Module, graph: &Graph, given: &mut [Option<Layout>]) {
     let is_array = module.entry().root().shape.as_array().is_some() && !is_left("output");
     let result = graph.outputs.iter().map(|&id| id as usize).filter(|_| is_array);
     let ends: Vec<usize> = params.chain(result).collect();
-    ends.into_iter().for_each(|id| drop(given[id].get_or_insert_default()));
+    for id in ends {
+        given[id].get_or_insert_default();
+    }
 }
 
 /// The layouts of the program's results: what its root says, and else whole on every device, as XLA hands

@@ -79,6 +79,34 @@ def layers(p, x):
     return jnp.mean(jax.lax.scan(layer, x, (p["up"], p["down"]))[0] ** 2)
 
 
+def idle(p, x):
+    """Weights split over the data axis: the model axis splits nothing."""
+    for name in ("w0", "w1"):
+        x = jnp.tanh(x @ p[name])
+    return jnp.mean(x**2)
+
+
+def zero(p, x):
+    """Megatron's two weights, split over both axes."""
+    for up, down in (("u0", "d0"), ("u1", "d1")):
+        x = x + within(jnp.tanh(x @ p[up]) @ p[down], "data")
+    return jnp.mean(x**2)
+
+
+def sequence(p, x):
+    """Sequence parallelism between the products of a Megatron block."""
+    x = within(x, "data", "model")
+    hidden = within(jnp.tanh(x @ p["up"]), "data", None, "model")
+    return jnp.mean((within(hidden @ p["down"], "data", "model") + x) ** 2)
+
+
+def embedding(p, tokens):
+    """A tied embedding whose vocabulary is split, looked up and scored."""
+    hidden = jnp.tanh(p["table"][tokens] @ p["w"])
+    scores = jax.nn.log_softmax(hidden @ p["table"].T)
+    return -jnp.mean(jnp.take_along_axis(scores, tokens[..., None], -1))
+
+
 # name -> loss, parameters with their shardings, the input's shape and sharding, the mesh.
 PROGRAMS = {
     "mlp": (mlp, {"up": (shape(64, 256), P(None, "model")), "down": (shape(256, 64), P("model", None))},
@@ -98,6 +126,15 @@ PROGRAMS = {
     "layers": (layers, {"up": (shape(4, 64, 256), P(None, None, "model")),
                         "down": (shape(4, 256, 64), P(None, "model", None))},
                (shape(32, 64), P("data")), MESH),
+    "idle": (idle, {name: (shape(128, 128), P("data", None)) for name in ("w0", "w1")},
+             (shape(64, 128), P("data")), MESH),
+    "zero": (zero, {"u0": (shape(64, 256), P("data", "model")), "d0": (shape(256, 64), P("model", "data")),
+                    "u1": (shape(64, 256), P("data", "model")), "d1": (shape(256, 64), P("model", "data"))},
+             (shape(32, 64), P("data")), MESH),
+    "sequence": (sequence, {"up": (shape(64, 256), P(None, "model")), "down": (shape(256, 64), P("model", None))},
+                 (shape(8, 32, 64), P("data", "model")), MESH),
+    "embedding": (embedding, {"table": (shape(512, 64), P("model", None)), "w": (shape(64, 64), P())},
+                  (shape(8, 32, dtype=jnp.int32), P("data")), MESH),
 }
 
 

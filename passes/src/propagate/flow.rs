@@ -27,12 +27,6 @@ impl<'a> Flow<'a> {
         self.shifted[node].as_ref().unwrap_or(&self.graph.nodes[node].rule)
     }
 
-    /// Whether the tiles of a node's operands are those of its result though its elements change places:
-    /// neighbours exchange them.
-    pub(super) fn is_shifted(&self, node: usize) -> bool {
-        self.shifted[node].is_some()
-    }
-
     /// Whether the op only hands elements on: GSPMD's first pass goes through these alone.
     pub(super) fn is_pass_through(&self, node: usize) -> bool {
         use Opcode::{Concatenate, Dot, DynamicSlice, DynamicUpdateSlice, Reshape, Transpose};

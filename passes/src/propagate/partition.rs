@@ -2,6 +2,7 @@
 //! splits, the layouts in which it reads its operands, and the one in which its result comes about.
 
 use super::flow::Flow;
+use super::idle::{Regrouped, regroup};
 use super::spread::refines;
 use phzc_analysis::graph::TensorId;
 use phzc_ir::{FactorId, FactorKind, Layout, MAX_AXES, Opcode, TensorMap};
@@ -10,15 +11,23 @@ use phzc_plan::pricing::AxisMask;
 /// The layouts with which one op works.
 pub(super) struct Partition {
     /// Per operand leaf.
-    pub(super) operands: Vec<Layout>,
-    /// Per operand leaf, the axes that cut the op into groups of devices before the operand is moved: what is
-    /// moved within groups is not shared with those that move it otherwise.
-    pub(super) groups: Vec<AxisMask>,
+    pub(super) operands: Vec<Way>,
+    /// An axis that should be two, with the size of the first.
+    pub(super) cut: Option<(usize, i64)>,
     /// Of its first result, before it is brought to where it is wanted.
     pub(super) result: Layout,
 }
 
-type Split = [Option<FactorId>; MAX_AXES];
+/// How an operand gets to where it is read. Operands that go the same way share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Way {
+    pub(super) to: Layout,
+    pub(super) via: Option<Layout>,
+    /// The axes that cut the op into groups of devices before the operand is moved.
+    pub(super) groups: AxisMask,
+}
+
+pub(super) type Split = [Option<FactorId>; MAX_AXES];
 
 /// The partition of a node.
 pub(super) fn partition(flow: &Flow, node: usize, layouts: &[Layout]) -> Partition {
@@ -28,7 +37,8 @@ pub(super) fn partition(flow: &Flow, node: usize, layouts: &[Layout]) -> Partiti
     match flow.opcodes[node] {
         Some(Opcode::Concatenate) => of.concatenation(wanted),
         Some(Opcode::Reduce) => of.by(of.split_of_operand(0)),
-        Some(Opcode::Dot | Opcode::Convolution | Opcode::Gather | Opcode::Scatter) => of.by(of.product()),
+        Some(Opcode::Dot) => of.dot(),
+        Some(Opcode::Convolution | Opcode::Gather | Opcode::Scatter) => of.by(of.product()),
         _ => {
             let partition = of.by(of.split_of_result());
             Partition { result: wanted, ..partition }
@@ -36,8 +46,8 @@ pub(super) fn partition(flow: &Flow, node: usize, layouts: &[Layout]) -> Partiti
     }
 }
 
-struct Op<'a> {
-    flow: &'a Flow<'a>,
+pub(super) struct Op<'a> {
+    pub(super) flow: &'a Flow<'a>,
     node: usize,
     layouts: &'a [Layout],
 }
@@ -67,24 +77,24 @@ impl Op<'_> {
         let loops: Vec<(usize, FactorId)> =
             split.iter().enumerate().filter_map(|(axis, of)| Some((axis, (*of)?))).collect();
         let layout = |(&id, map): (&TensorId, &TensorMap)| self.flow.layout_of(rule, (id, map), &loops);
-        let operands = node.operands.iter().zip(&rule.operands).map(layout).collect();
+        let operands = node.operands.iter().zip(&rule.operands).map(layout).enumerate();
+        let way = |(slot, to)| Way { to, via: None, groups: self.groups(slot, split) };
+        let operands = operands.map(way).collect();
         let result = node.results.iter().zip(&rule.results).map(layout).next().unwrap_or_default();
-        let groups = (0..node.operands.len()).map(|slot| self.groups(slot, split)).collect();
-        Partition { operands, groups, result }
+        Partition { operands, cut: None, result }
     }
 
-    /// A product is grouped by its batch loops first, by the loops that one operand has alone next, and in the
-    /// end by the sums that only one operand is split along.
+    /// A product is grouped by its batch loops first, then by loops of one operand that the result has as well,
+    /// and in the end by its sums.
     fn groups(&self, slot: usize, split: Split) -> AxisMask {
         let (rule, held) = (self.flow.rule(self.node), self.split_of_operand(slot));
         let is_batch = |of: FactorId| rule.operands.iter().chain(&rule.results).all(|map| has(map, of));
         let leaves = |axis: usize| held[axis].filter(|&of| split[axis] != Some(of));
         let axes = || 0..self.flow.mesh.n_axes();
         let is_last = axes().filter_map(leaves).any(|of| self.is_summed(of));
-        let is_before = |axis: &usize| {
-            split[*axis].is_some_and(|of| held[*axis] == Some(of) && (is_last || is_batch(of)))
-        };
-        axes().filter(is_before).fold(0, |mask, axis| mask | 1 << axis)
+        let is_before = |of: FactorId| is_batch(of) || is_last && !self.is_summed(of);
+        let is_kept = |axis: &usize| split[*axis].is_some_and(|of| held[*axis] == Some(of) && is_before(of));
+        axes().filter(is_kept).fold(0, |mask, axis| mask | 1 << axis)
     }
 
     /// Pieces are put together whole: axes along their dimension split the first other one that they can.
@@ -103,7 +113,29 @@ impl Op<'_> {
         let made =
             if axes.is_empty() { wanted } else { others.find(|&it| divides(it)).unwrap_or(onto(None)) };
         let n = node.operands.len();
-        Partition { operands: vec![made; n], groups: vec![0; n], result: made }
+        let way = Way { to: made, ..Way::default() };
+        Partition { operands: vec![way; n], cut: None, result: made }
+    }
+
+    fn dot(&self) -> Partition {
+        let mut split = self.product();
+        let held = [0, 1].map(|slot| self.split_of_operand(slot));
+        let Regrouped { via, cut } = regroup(self, &held, self.split_of_result(), &mut split);
+        let mut partition = Partition { cut, ..self.by(split) };
+        if let Some((slot, moved)) = via {
+            partition.operands[slot].via = Some(self.by(moved).operands[slot].to);
+        }
+        partition
+    }
+
+    pub(super) fn map(&self, slot: usize) -> &TensorMap {
+        &self.flow.rule(self.node).operands[slot]
+    }
+
+    /// Whether an operand can be split like this by all of the axes.
+    pub(super) fn is_whole(&self, slot: usize, split: Split) -> bool {
+        let layout = self.by(split).operands[slot].to;
+        (0..MAX_AXES).all(|axis| split[axis].is_none() || layout.dim_of(axis).is_some())
     }
 
     /// The loops of a product, axis by axis.
@@ -116,20 +148,19 @@ impl Op<'_> {
             let held: Vec<FactorId> = operands.iter().filter_map(|split| split[axis]).collect();
             split[axis] = self.agreed(&held, result[axis]);
         }
-        // Where the result is wanted otherwise than the operands lie, the smaller movement is made.
-        for axis in 0..self.flow.mesh.n_axes() {
-            if let (Some(own), Some(wanted)) = (split[axis], result[axis])
-                && own != wanted
-                && !self.is_summed(own)
-            {
-                let mut other = split;
-                other[axis] = Some(wanted);
-                if self.moved_bytes(other) < self.moved_bytes(split) {
-                    split = other;
-                }
-            }
+        (0..self.flow.mesh.n_axes()).fold(split, |split, axis| self.cheaper(split, axis, result[axis]))
+    }
+
+    /// Where the result is wanted along another loop than the operands lie, the smaller movement is made: theirs
+    /// or its own.
+    fn cheaper(&self, split: Split, axis: usize, wanted: Option<FactorId>) -> Split {
+        let is_summed = split[axis].is_some_and(|of| self.is_summed(of));
+        if split[axis].is_none() || wanted.is_none() || is_summed || split[axis] == wanted {
+            return split;
         }
-        split
+        let mut other = split;
+        other[axis] = wanted;
+        if self.moved_bytes(other) < self.moved_bytes(split) { other } else { split }
     }
 
     /// Bytes that change hands, on one device, if the op's loops are split like this.
@@ -141,12 +172,12 @@ impl Op<'_> {
             false => graph.tensors[id as usize].bytes / from.n_tiles(mesh).min(to.n_tiles(mesh)) as f64,
         };
         let read = node.operands.iter().zip(&partition.operands);
-        let read: f64 = read.map(|(&id, &to)| moved(id, self.layouts[id as usize], to)).sum();
+        let read: f64 = read.map(|(&id, way)| moved(id, self.layouts[id as usize], way.to)).sum();
         let result = node.results[0];
         read + moved(result, partition.result, self.layouts[result as usize])
     }
 
-    fn is_summed(&self, of: FactorId) -> bool {
+    pub(super) fn is_summed(&self, of: FactorId) -> bool {
         matches!(self.flow.rule(self.node).factors[of as usize].kind, FactorKind::Reduce(_))
     }
 
@@ -163,6 +194,6 @@ impl Op<'_> {
     }
 }
 
-fn has(map: &TensorMap, of: FactorId) -> bool {
+pub(super) fn has(map: &TensorMap, of: FactorId) -> bool {
     map.iter().any(|factors| factors.contains(&of))
 }

@@ -1,15 +1,13 @@
 //! Changes of layout, spelled out in the program as GSPMD's partitioner does them.
 
 use super::flow::Flow;
-use super::partition::partition;
+use super::partition::{Partition, Way};
 use phzc_analysis::graph::{NodeKind, TensorId};
 use phzc_ir::edit::Names;
 use phzc_ir::{
-    Attr, CompId, Instr, InstrId, Key, Layout, MAX_AXES, Mesh, Module, Opcode, Payload, Shape, Sharding,
-    Value,
+    Attr, CompId, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Shape, Sharding, Value,
 };
 use phzc_plan::derive::planned_comps;
-use phzc_plan::pricing::AxisMask;
 use std::collections::BTreeMap;
 
 /// The layouts that lie between two, the last included: what is dropped is gathered dimension by dimension,
@@ -19,8 +17,8 @@ fn path(from: Layout, to: Layout, mesh: &Mesh) -> Vec<Layout> {
     let goes = |axis: &usize| from.dim_of(*axis).is_some() && to.dim_of(*axis).is_none();
     let comes = |axis: &usize| from.dim_of(*axis).is_none() && to.dim_of(*axis).is_some();
     let (n_going, n_coming) = (axes.clone().filter(goes).count(), axes.clone().filter(comes).count());
-    let is_swap =
-        from.n_tiles(mesh) == to.n_tiles(mesh) && n_going > 0 && tiles(from, mesh) == tiles(to, mesh);
+    let is_finer = |dim: usize| to.tiles(dim, mesh) % from.tiles(dim, mesh) == 0;
+    let is_swap = n_coming > 0 && axes.clone().filter_map(|axis| from.dim_of(axis)).all(is_finer);
     if from == to || n_going == 0 || is_swap {
         return vec![to];
     }
@@ -40,16 +38,14 @@ fn path(from: Layout, to: Layout, mesh: &Mesh) -> Vec<Layout> {
     found
 }
 
-/// Per dimension the number of its tiles.
-fn tiles(layout: Layout, mesh: &Mesh) -> Vec<(usize, i64)> {
-    let mut dims: Vec<usize> = (0..MAX_AXES).filter_map(|axis| layout.dim_of(axis)).collect();
-    dims.sort_unstable();
-    dims.dedup();
-    dims.into_iter().map(|dim| (dim, layout.tiles(dim, mesh))).collect()
-}
-
 /// Writes every value's layout, and every change of it where it is read otherwise than it is made.
-pub(super) fn write(module: &mut Module, flow: &Flow, layouts: &[Layout], outputs: &[(TensorId, Layout)]) {
+pub(super) fn write(
+    module: &mut Module,
+    flow: &Flow,
+    layouts: &[Layout],
+    outputs: &[(TensorId, Layout)],
+    partitions: &[Partition],
+) {
     let nodes = flow.graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Op);
     let node_of: BTreeMap<(CompId, InstrId), usize> =
         nodes.map(|(index, node)| ((node.comp, node.instr), index)).collect();
@@ -58,6 +54,7 @@ pub(super) fn write(module: &mut Module, flow: &Flow, layouts: &[Layout], output
         let writer = Writer {
             flow,
             layouts,
+            partitions,
             comp,
             old: module.comp(comp).instrs.clone(),
             values: (0..module.comp(comp).instrs.len()).map(InstrId::new).collect(),
@@ -101,13 +98,15 @@ fn handed_on(module: &Module, flow: &Flow, layouts: &[Layout], outputs: &[(Tenso
 struct Writer<'a> {
     flow: &'a Flow<'a>,
     layouts: &'a [Layout],
+    /// Per node.
+    partitions: &'a [Partition],
     comp: CompId,
     old: Vec<Instr>,
     /// Who stands for each old instruction's value.
     values: Vec<InstrId>,
     new: Vec<(InstrId, Instr)>,
-    /// Per value and layout, and the groups of devices in which it is moved, the value brought to that layout.
-    made: BTreeMap<(InstrId, Layout, AxisMask), InstrId>,
+    /// Per value and way, the value brought there.
+    made: BTreeMap<(InstrId, Way), InstrId>,
     names: Names,
 }
 
@@ -117,10 +116,8 @@ impl Writer<'_> {
             let mut own = self.leaves(id);
             let mut operands = self.old[id.index()].operands.to_vec();
             if let Some(&node) = node_of.get(&(self.comp, id)) {
-                let partition = partition(self.flow, node, self.layouts);
-                let how: Vec<(Layout, AxisMask)> =
-                    partition.operands.iter().copied().zip(partition.groups).collect();
-                self.read(&mut operands, &how, id);
+                let partition = &self.partitions[node];
+                self.read(&mut operands, &partition.operands, id);
                 if own.len() == 1
                     && self.old[id.index()].shape.as_array().is_some()
                     && partition.result != own[0]
@@ -131,8 +128,8 @@ impl Writer<'_> {
             } else if let Some(leaves) = wanted.get(&(self.comp, id))
                 && self.old[id.index()].op == Opcode::Tuple
             {
-                let how: Vec<(Layout, AxisMask)> = leaves.iter().map(|&layout| (layout, 0)).collect();
-                self.read(&mut operands, &how, id);
+                let ways: Vec<Way> = leaves.iter().map(|&to| Way { to, ..Way::default() }).collect();
+                self.read(&mut operands, &ways, id);
                 own = leaves.clone();
             } else {
                 operands.iter_mut().for_each(|it| *it = self.values[it.index()]);
@@ -153,12 +150,12 @@ impl Writer<'_> {
     }
 
     /// Makes an instruction read its operands in these layouts, one per leaf.
-    fn read(&mut self, operands: &mut [InstrId], wanted: &[(Layout, AxisMask)], reader: InstrId) {
+    fn read(&mut self, operands: &mut [InstrId], wanted: &[Way], reader: InstrId) {
         let mut leaf = 0;
         for operand in operands {
             let leaves = self.leaves(*operand);
             *operand = match (leaves.as_slice(), wanted.get(leaf)) {
-                (&[own], Some(&wanted)) if own != wanted.0 && self.is_array(*operand) => {
+                (&[own], Some(&wanted)) if own != wanted.to && self.is_array(*operand) => {
                     self.moved(*operand, wanted, reader)
                 }
                 _ => self.values[operand.index()],
@@ -172,16 +169,20 @@ impl Writer<'_> {
     }
 
     /// A value in another layout, made right before its first reader.
-    fn moved(&mut self, value: InstrId, (to, groups): (Layout, AxisMask), reader: InstrId) -> InstrId {
-        if let Some(&made) = self.made.get(&(value, to, groups)) {
+    fn moved(&mut self, value: InstrId, way: Way, reader: InstrId) -> InstrId {
+        if let Some(&made) = self.made.get(&(value, way)) {
             return made;
         }
         let from = self.leaves(value)[0];
         let made = match self.is_uniform(value) {
-            true => self.again(value, to, reader),
-            false => self.chain(value, self.values[value.index()], (from, to), reader),
+            true => self.again(value, way.to, reader),
+            false => {
+                let (at, start) = (way.via.unwrap_or(from), self.values[value.index()]);
+                let start = if at == from { start } else { self.chain(value, start, (from, at), reader) };
+                self.chain(value, start, (at, way.to), reader)
+            }
         };
-        self.made.insert((value, to, groups), made);
+        self.made.insert((value, way), made);
         made
     }
 

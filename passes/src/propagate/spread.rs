@@ -15,6 +15,8 @@ pub(super) struct Propagation<'a> {
     pub(super) layouts: Vec<Layout>,
     /// Layouts in which the program's results are wanted.
     pub(super) outputs: Vec<(TensorId, Layout)>,
+    /// Whether Shardy propagates: it takes no tiling back, and every reader has constants of its own.
+    pub(super) is_shardy: bool,
     round: u8,
     /// Axes of which a part fits a loop.
     pub(super) cuts: Cuts,
@@ -31,6 +33,7 @@ impl<'a> Propagation<'a> {
             is_fixed: given.iter().map(Option::is_some).collect(),
             layouts: given.iter().map(|layout| layout.unwrap_or_default()).collect(),
             outputs,
+            is_shardy: false,
             round: 0,
             cuts: Cuts::new(),
         }
@@ -73,25 +76,26 @@ impl<'a> Propagation<'a> {
     }
 
     fn from_operands(&mut self, node: usize, leaf: usize, result: TensorId) -> bool {
-        let mut is_changed = false;
-        let mut candidates: Vec<Layout> = self.flow.graph.nodes[node]
-            .operands
-            .clone()
-            .iter()
-            .enumerate()
-            .map(|(slot, _)| self.of_result(node, slot, leaf))
-            .filter(|layout| !layout.is_replicated())
-            .collect();
+        let slots = 0..self.flow.graph.nodes[node].operands.len();
+        let slots = slots.filter(|&slot| !self.is_own_constant(node, slot)).collect::<Vec<_>>();
+        let offered = slots.into_iter().map(|slot| self.of_result(node, slot, leaf));
+        let mut candidates: Vec<Layout> = offered.filter(|layout| !layout.is_replicated()).collect();
         if self.round == 0 && self.flow.is_elementwise(node) {
             let tiles = |layout: Layout| layout.n_tiles(self.flow.mesh);
             let best = candidates.iter().copied().reduce(|a, b| if tiles(b) > tiles(a) { b } else { a });
             candidates = best.into_iter().collect();
         }
         let is_alone = self.flow.graph.nodes[node].operands.len() == 1 && self.n_readers(result) == 1;
-        for layout in candidates {
-            is_changed |= self.improve(result, layout, is_alone);
-        }
-        is_changed
+        candidates
+            .into_iter()
+            .fold(false, |is_changed, layout| self.improve(result, layout, is_alone) | is_changed)
+    }
+
+    /// Whether an operand is a constant that the reader has for itself, and that says nothing of where to split.
+    fn is_own_constant(&self, node: usize, slot: usize) -> bool {
+        let node = &self.flow.graph.nodes[node];
+        let is_free = |id: &TensorId| self.flow.graph.tensors[*id as usize].is_free;
+        self.is_shardy && is_free(&node.operands[slot]) && !node.results.iter().all(is_free)
     }
 
     /// Of a product's operands, the one whose tiling the reader wants is followed first, else the larger.
@@ -217,7 +221,7 @@ impl<'a> Propagation<'a> {
         let merged = merged.filter(|it| it.n_tiles(mesh) > layout.n_tiles(mesh) && it.divides(dims, mesh));
         let better = merged.or_else(|| {
             let is_finer = layout.n_tiles(mesh) > own.n_tiles(mesh);
-            (is_finer && (may_replace || refines(layout, own))).then_some(layout)
+            (is_finer && (!self.is_shardy && may_replace || refines(layout, own))).then_some(layout)
         });
         better.filter(|&better| better != own)
     }

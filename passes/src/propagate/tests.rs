@@ -106,7 +106,9 @@ fn two_key_heads_are_split_by_half_of_an_axis_of_four() {
 #[test]
 fn a_product_gathers_what_its_result_is_not_split_along_once_per_group() {
     let dot = |name: &str, weight: &str| {
-        format!("{name} = f32[64,64] dot(x, {weight}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{devices=[2,4]<=[8]}}\n")
+        format!(
+            "{name} = f32[64,64] dot(x, {weight}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{devices=[2,4]<=[8]}}\n"
+        )
     };
     let (_, steps) = completed(&format!(
         "e {{
