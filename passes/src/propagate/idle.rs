@@ -6,8 +6,8 @@ use phzc_ir::FactorId;
 /// What becomes of a product's loops.
 #[derive(Default)]
 pub(super) struct Regrouped {
-    /// An operand that idle axes split instead before it is gathered.
-    pub(super) via: Option<(usize, Split)>,
+    /// An operand that idle axes split instead before it is gathered, and how, step by step.
+    pub(super) via: Option<(usize, [Option<Split>; 2])>,
     /// An idle axis of which only a part is as large as the axis that it stands for: to be cut in two.
     pub(super) cut: Option<(usize, i64)>,
 }
@@ -23,6 +23,10 @@ pub(super) fn regroup(op: &Op, held: &[Split], wanted: Split, split: &mut Split)
     for axis in 0..op.flow.mesh.n_axes() {
         if let Some((slot, of)) = leaving(op, held, wanted, split, axis) {
             found.cut = cut(op, &idle, axis);
+            if has(op.map(slot), split[axis].unwrap_or(of)) {
+                found.via = swapped(op, (slot, of), held[slot], split, (axis, &idle));
+                return found;
+            }
             let mut moved = held[slot];
             moved[axis] = None;
             idle.iter().for_each(|&other| moved[other] = Some(of));
@@ -31,7 +35,7 @@ pub(super) fn regroup(op: &Op, held: &[Split], wanted: Split, split: &mut Split)
             }
             match op.is_summed(of) {
                 true => idle.iter().for_each(|&other| split[other] = Some(of)),
-                false => found.via = Some((slot, moved)),
+                false => found.via = Some((slot, [Some(moved), None])),
             }
             return found;
         }
@@ -48,10 +52,28 @@ pub(super) fn regroup(op: &Op, held: &[Split], wanted: Split, split: &mut Split)
     found
 }
 
-/// The operand that an axis leaves because the result is split along a loop that only the other operand has.
+/// An operand that an axis splits along the wrong loop of two: an idle axis of its size splits the other one,
+/// then they change places.
+fn swapped(
+    op: &Op,
+    (slot, of): (usize, FactorId),
+    held: Split,
+    split: &Split,
+    (axis, idle): (usize, &[usize]),
+) -> Option<(usize, [Option<Split>; 2])> {
+    let sizes = &op.flow.mesh.sizes;
+    let &other = idle.iter().find(|&&other| sizes[other] == sizes[axis])?;
+    let (mut first, mut second) = (held, held);
+    first[other] = split[axis];
+    (second[other], second[axis]) = (Some(of), split[axis]);
+    (op.is_whole(slot, first) && op.is_whole(slot, second)).then_some((slot, [Some(first), Some(second)]))
+}
+
+/// The operand that an axis leaves because the other operand and the result are split along another loop.
 fn leaving(op: &Op, held: &[Split], wanted: Split, split: &Split, axis: usize) -> Option<(usize, FactorId)> {
     let own = split[axis].filter(|&of| !op.is_summed(of) && wanted[axis] == Some(of))?;
-    let leaves = |slot: usize| held[slot][axis].filter(|&of| of != own && !has(op.map(slot), own));
+    let is_held = held.iter().any(|split| split[axis] == Some(own));
+    let leaves = |slot: usize| held[slot][axis].filter(|&of| is_held && of != own);
     (0..held.len()).find_map(|slot| Some((slot, leaves(slot)?)))
 }
 

@@ -22,7 +22,8 @@ pub(super) struct Partition {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Way {
     pub(super) to: Layout,
-    pub(super) via: Option<Layout>,
+    /// Layouts in between.
+    pub(super) via: [Option<Layout>; 2],
     /// The axes that cut the op into groups of devices before the operand is moved.
     pub(super) groups: AxisMask,
 }
@@ -78,7 +79,7 @@ impl Op<'_> {
             split.iter().enumerate().filter_map(|(axis, of)| Some((axis, (*of)?))).collect();
         let layout = |(&id, map): (&TensorId, &TensorMap)| self.flow.layout_of(rule, (id, map), &loops);
         let operands = node.operands.iter().zip(&rule.operands).map(layout).enumerate();
-        let way = |(slot, to)| Way { to, via: None, groups: self.groups(slot, split) };
+        let way = |(slot, to)| Way { to, via: [None; 2], groups: self.groups(slot, split) };
         let operands = operands.map(way).collect();
         let result = node.results.iter().zip(&rule.results).map(layout).next().unwrap_or_default();
         Partition { operands, cut: None, result }
@@ -123,7 +124,7 @@ impl Op<'_> {
         let Regrouped { via, cut } = regroup(self, &held, self.split_of_result(), &mut split);
         let mut partition = Partition { cut, ..self.by(split) };
         if let Some((slot, moved)) = via {
-            partition.operands[slot].via = Some(self.by(moved).operands[slot].to);
+            partition.operands[slot].via = moved.map(|split| Some(self.by(split?).operands[slot].to));
         }
         partition
     }
@@ -148,14 +149,16 @@ impl Op<'_> {
             let held: Vec<FactorId> = operands.iter().filter_map(|split| split[axis]).collect();
             split[axis] = self.agreed(&held, result[axis]);
         }
-        (0..self.flow.mesh.n_axes()).fold(split, |split, axis| self.cheaper(split, axis, result[axis]))
+        let is_agreed = |axis: usize| operands.iter().all(|held| held[axis] == operands[0][axis]);
+        let free = (0..self.flow.mesh.n_axes())
+            .filter(|&axis| !is_agreed(axis) || !split[axis].is_some_and(|of| self.is_summed(of)));
+        free.fold(split, |split, axis| self.cheaper(split, axis, result[axis]))
     }
 
     /// Where the result is wanted along another loop than the operands lie, the smaller movement is made: theirs
     /// or its own.
     fn cheaper(&self, split: Split, axis: usize, wanted: Option<FactorId>) -> Split {
-        let is_summed = split[axis].is_some_and(|of| self.is_summed(of));
-        if split[axis].is_none() || wanted.is_none() || is_summed || split[axis] == wanted {
+        if split[axis].is_none() || wanted.is_none() || split[axis] == wanted {
             return split;
         }
         let mut other = split;
@@ -173,8 +176,11 @@ impl Op<'_> {
         };
         let read = node.operands.iter().zip(&partition.operands);
         let read: f64 = read.map(|(&id, way)| moved(id, self.layouts[id as usize], way.to)).sum();
-        let result = node.results[0];
-        read + moved(result, partition.result, self.layouts[result as usize])
+        let (result, made) = (node.results[0], partition.result);
+        let is_partial = split.iter().flatten().any(|&of| self.is_summed(of));
+        let summed =
+            if is_partial { graph.tensors[result as usize].bytes / made.n_tiles(mesh) as f64 } else { 0.0 };
+        read + summed + moved(result, made, self.layouts[result as usize])
     }
 
     pub(super) fn is_summed(&self, of: FactorId) -> bool {

@@ -177,9 +177,11 @@ impl Writer<'_> {
         let made = match self.is_uniform(value) {
             true => self.again(value, way.to, reader),
             false => {
-                let (at, start) = (way.via.unwrap_or(from), self.values[value.index()]);
-                let start = if at == from { start } else { self.chain(value, start, (from, at), reader) };
-                self.chain(value, start, (at, way.to), reader)
+                let stops = way.via.into_iter().flatten().chain([way.to]);
+                let start = (self.values[value.index()], from);
+                let (made, _) = stops
+                    .fold(start, |(value_at, at), to| (self.chain(value, value_at, (at, to), reader), to));
+                made
             }
         };
         self.made.insert((value, way), made);
