@@ -49,6 +49,15 @@ pub struct Accelerator {
     /// Fraction of the clock of a short benchmark that power and heat leave in a training run.
     #[serde(default = "usual_sustained", deserialize_with = "fraction")]
     pub sustained: f64,
+    /// The same of training in 8-bit products, where it was measured; programs are planned with `sustained`.
+    #[serde(default, deserialize_with = "some_positive")]
+    pub f8_sustained: Option<f64>,
+    /// The same in 4-bit products.
+    #[serde(default, deserialize_with = "some_positive")]
+    pub f4_sustained: Option<f64>,
+    /// The year in which it came out.
+    #[serde(default, deserialize_with = "some_count")]
+    pub released: Option<usize>,
     /// Time to start and end one wave of tiles of a matrix product, in seconds.
     #[serde(default = "usual_tile_secs", deserialize_with = "positive")]
     pub tile_secs: f64,
@@ -157,7 +166,7 @@ fn usual_attention_tile_secs() -> f64 {
 }
 
 /// The keys that `[sources]` may cite.
-const CITED: [&str; 20] = [
+const CITED: [&str; 22] = [
     "peak_flops_per_sec",
     "vector_flops_per_sec",
     "matmul_efficiency",
@@ -168,6 +177,8 @@ const CITED: [&str; 20] = [
     "portable_attention_efficiency",
     "vector_efficiency",
     "sustained",
+    "f8_sustained",
+    "f4_sustained",
     "tile_secs",
     "attention_tile_secs",
     "l2_bytes_per_sec",
@@ -202,6 +213,16 @@ impl Accelerator {
     /// Whether training runs on it were measured and its sustained clock was fitted to them.
     pub fn is_fitted(&self) -> bool {
         self.sources.get("sustained").is_some_and(|source| source.starts_with("fitted"))
+    }
+
+    /// Part of the clock of a short benchmark that is left in training with products of that type.
+    pub fn clock_of(&self, dtype_key: &str) -> f64 {
+        let narrow = match dtype_key {
+            key if key.starts_with("f8") => self.f8_sustained,
+            key if key.starts_with("f4") => self.f4_sustained,
+            _ => None,
+        };
+        narrow.unwrap_or(self.sustained)
     }
 
     /// Where the number under `key` comes from.

@@ -77,6 +77,15 @@ impl Cluster {
         self
     }
 
+    /// The same with other links of one device inside its node, of which as large a part is reached.
+    pub fn with_links_bytes_per_sec(mut self, bytes_per_sec: f64) -> Cluster {
+        if let Some(level) = self.levels.first_mut() {
+            level.bytes_per_sec = bytes_per_sec;
+            level.all_reduce_bytes_per_sec = None;
+        }
+        self
+    }
+
     /// The same with another bandwidth of one device into the innermost level, all that it reaches.
     pub fn with_inner_bytes_per_sec(mut self, bytes_per_sec: f64) -> Cluster {
         if let Some(level) = self.levels.first_mut() {

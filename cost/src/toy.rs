@@ -75,7 +75,8 @@ pub(crate) fn cluster_by(from: &str, to: &str) -> Cluster {
 /// 224.
 pub(crate) fn job() -> Job {
     let gpt = Model::gpt(3, 8.0, 4.0, 6.0, 28.0);
-    let model = Model { ffn: 20.0, kv_heads: 2.0, head_dim: 3.0, has_dropout: false, ..gpt };
+    let model =
+        Model { ffn: 20.0, expert_ffn: 20.0, kv_heads: 2.0, head_dim: 3.0, has_dropout: false, ..gpt };
     let layout = Layout { micro_batch: 5, ..Layout::single() };
     Job { model, layout, recompute: Recompute::Nothing, stack: Stack::plain("bf16") }
 }

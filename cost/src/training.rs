@@ -14,7 +14,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use job::{Job, Layout, Model, Recompute, Sharding, Stack};
+pub use job::{Job, Latent, Layout, Model, Recompute, Sharding, Stack};
 pub use memory::Memory;
 pub use price::Terms;
 
@@ -112,10 +112,12 @@ impl Job {
     pub fn model_flops(&self) -> f64 {
         let whole = Job { layout: self.layout.on_one_device(), ..self.clone() };
         let tokens = self.layout.n_sequences() as f64 * self.model.seq;
-        let layer: f64 = layer::layer(&whole).iter().map(layer::Operator::flops).sum();
+        let flops = |job: &Job| -> f64 { layer::layer(job).iter().map(layer::Operator::flops).sum() };
+        let n_dense = self.model.dense_layers.min(self.model.layers);
+        let layers =
+            flops(&whole) * (self.model.layers - n_dense) as f64 + flops(&whole.dense()) * n_dense as f64;
         let head = layer::head(&whole).iter().map(layer::Operator::flops).sum::<f64>();
         let passes = if self.model.is_frozen() { 2.0 } else { 3.0 };
-        passes * (layer * self.model.layers as f64 + head) * tokens
-            / (self.model.seq * self.layout.micro_batch as f64)
+        passes * (layers + head) * tokens / (self.model.seq * self.layout.micro_batch as f64)
     }
 }

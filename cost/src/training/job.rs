@@ -23,6 +23,14 @@ pub struct Model {
     pub experts: f64,
     /// Experts that one token visits.
     pub top_k: f64,
+    /// Inner width of one expert.
+    pub expert_ffn: f64,
+    /// Inner width of the experts that every token visits, together. Zero: none.
+    pub shared_ffn: f64,
+    /// First layers that have no experts and the inner width `ffn`.
+    pub dense_layers: usize,
+    /// Attention whose queries, keys and values are projected through narrow ones, if it is.
+    pub latent: Option<Latent>,
     /// Whether the feed-forward part has a gate: three products instead of two.
     pub is_gated: bool,
     /// Whether a position sees only those before it.
@@ -35,6 +43,20 @@ pub struct Model {
     /// Rank of the adapters beside the projections into attention that learn while all other weights are
     /// frozen (Hu et al., "LoRA", 2021). Zero: all weights learn.
     pub adapter_rank: f64,
+}
+
+/// Widths of multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1): a head's queries and
+/// keys have `head_dim` elements, of which `rotated` are rotated and shared by all keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latent {
+    /// Width between both projections of queries. Zero: one projection.
+    pub query_rank: f64,
+    /// Width between both projections of keys and values.
+    pub kv_rank: f64,
+    /// Elements of a head that are rotated.
+    pub rotated: f64,
+    /// Elements of a head's values.
+    pub value_dim: f64,
 }
 
 /// Which state data-parallel ranks share out among them.
@@ -60,6 +82,13 @@ pub enum Recompute {
     /// All but the layer's input, attention's result and that of every other product (torchtitan's selective
     /// checkpoints).
     Products,
+    /// Results of norms and of the function inside the feed-forward part, where it says so.
+    Light {
+        /// The results of norms.
+        norms: bool,
+        /// The result of the function inside the feed-forward part.
+        activation: bool,
+    },
     /// All but the input, of this part of the layers: 1 is all of them.
     Layers(f64),
 }
@@ -85,6 +114,10 @@ pub struct Layout {
     pub data: usize,
     /// What these share out.
     pub sharding: Sharding,
+    /// Copies that share it out among them. Zero: all.
+    pub owners: usize,
+    /// Part of the activations that wait for their backward part in the host's memory.
+    pub offloaded: f64,
     /// Sequences of one microbatch on one copy.
     pub micro_batch: usize,
     /// Microbatches of one step on one copy.
@@ -115,6 +148,15 @@ pub struct Stack {
     pub keeps_narrow: bool,
     /// How often elementwise chains pass through memory: once where they are fused.
     pub n_passes: f64,
+    /// Seconds that the host takes to issue one operator, or the product of one expert: zero where a graph of
+    /// kernels is replayed.
+    pub issue_secs: f64,
+    /// Whether a gate, its function and their product are one kernel that keeps its inputs only.
+    pub fuses_gate: bool,
+    /// Whether a token goes once to each device that has experts for it, not once to each expert.
+    pub sends_once: bool,
+    /// Whether products of experts do the function between them, and conversions, in their own kernels.
+    pub fuses_experts: bool,
     /// Type of the operands of the layers' products: an HLO dtype.
     pub product_dtype: &'static str,
     /// Type of all else that is computed.
@@ -165,6 +207,10 @@ impl Stack {
             fuses_accumulation: true,
             keeps_narrow: false,
             n_passes: 1.0,
+            issue_secs: 0.0,
+            fuses_gate: true,
+            sends_once: false,
+            fuses_experts: false,
             product_dtype: dtype,
             dtype,
             gradient_bytes: 4.0,
@@ -191,6 +237,8 @@ impl Layout {
             expert: 1,
             data: 1,
             sharding: Sharding::Nothing,
+            owners: 0,
+            offloaded: 0.0,
             micro_batch: 1,
             n_microbatches: 1,
         }
@@ -228,6 +276,10 @@ impl Model {
             vocab,
             experts: 1.0,
             top_k: 1.0,
+            expert_ffn: 4.0 * hidden,
+            shared_ffn: 0.0,
+            dense_layers: 0,
+            latent: None,
             is_gated: false,
             is_causal: true,
             has_dropout: true,
@@ -236,11 +288,41 @@ impl Model {
         }
     }
 
-    /// Parameters of one layer.
+    /// Parameters of one layer; of a model with experts, of one that has them.
     pub fn layer_params(&self) -> f64 {
-        let attention = self.hidden * self.head_dim * (2.0 * self.heads + 2.0 * self.kv_heads);
-        let layer = attention + self.expert_params() * self.experts + 2.0 * self.hidden;
+        let attention = self.attention_params();
+        let layer = attention + self.feed_forward_params() + 2.0 * self.hidden;
         if self.decoder_seq > 0.0 { 2.0 * layer + attention + self.hidden } else { layer }
+    }
+
+    /// Parameters of the projections of one attention.
+    fn attention_params(&self) -> f64 {
+        let Some(latent) = self.latent else {
+            return self.hidden * self.head_dim * (2.0 * self.heads + 2.0 * self.kv_heads);
+        };
+        let queries = self.heads * self.head_dim;
+        let into = match latent.query_rank {
+            0.0 => self.hidden * queries,
+            rank => rank * (self.hidden + queries),
+        };
+        let values = self.heads * latent.value_dim;
+        let keys = self.heads * (self.head_dim - latent.rotated);
+        into + self.hidden * (latent.kv_rank + latent.rotated + values) + latent.kv_rank * (keys + values)
+    }
+
+    /// Parameters of the feed-forward part: experts, router, shared experts, or one dense part.
+    fn feed_forward_params(&self) -> f64 {
+        if self.experts == 1.0 {
+            return self.products_params(self.ffn);
+        }
+        self.expert_params() * self.experts
+            + self.products_params(self.shared_ffn)
+            + self.hidden * self.experts
+    }
+
+    /// The same model with dense layers only.
+    pub fn dense(&self) -> Model {
+        Model { experts: 1.0, top_k: 1.0, dense_layers: 0, ..self.clone() }
     }
 
     /// Whether only adapters learn.
@@ -248,10 +330,14 @@ impl Model {
         self.adapter_rank > 0.0
     }
 
-    /// Parameters of one expert, or of the feed-forward part of a dense layer.
+    /// Parameters of one expert; none of a dense model.
     pub fn expert_params(&self) -> f64 {
+        if self.experts > 1.0 { self.products_params(self.expert_ffn) } else { 0.0 }
+    }
+
+    fn products_params(&self, inner: f64) -> f64 {
         let products = if self.is_gated { 3.0 } else { 2.0 };
-        products * self.hidden * self.ffn
+        products * self.hidden * inner
     }
 
     /// Parameters of the embedding, or of the head.
@@ -261,11 +347,36 @@ impl Model {
 
     /// Parameters of the whole, embedding and head apart.
     pub fn params(&self) -> f64 {
-        self.layer_params() * self.layers as f64 + 2.0 * self.embedding_params()
+        let n_dense = self.dense_layers.min(self.layers);
+        self.layer_params() * (self.layers - n_dense) as f64
+            + self.dense().layer_params() * n_dense as f64
+            + 2.0 * self.embedding_params()
     }
 }
 
 impl Job {
+    /// The same run with dense layers only.
+    pub(super) fn dense(&self) -> Job {
+        Job { model: self.model.dense(), ..self.clone() }
+    }
+
+    /// Layers of each (virtual) stage that have experts (or are all alike), and those that are dense.
+    pub(super) fn kinds_of_parts(&self) -> Vec<[usize; 2]> {
+        let mut n_dense = self.model.dense_layers;
+        let kinds = |n_layers: usize| {
+            let dense = n_dense.min(n_layers);
+            n_dense -= dense;
+            [n_layers - dense, dense]
+        };
+        self.layers_of_parts().into_iter().map(kinds).collect()
+    }
+
+    /// Layers of one stage by kind, as `kinds_of_parts`.
+    pub(super) fn kinds_of_stage(&self, stage: usize) -> [usize; 2] {
+        let parts = self.kinds_of_parts().into_iter().skip(stage).step_by(self.layout.stages);
+        parts.fold([0, 0], |sum, part| [sum[0] + part[0], sum[1] + part[1]])
+    }
+
     /// Positions of one microbatch on one device: its share of the sequence.
     pub(super) fn tokens(&self) -> f64 {
         self.layout.micro_batch as f64 * self.model.seq / self.layout.context as f64

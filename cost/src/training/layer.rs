@@ -1,5 +1,8 @@
 //! One layer (and the head) as operators with the shapes that one device has.
 
+mod experts;
+mod latent;
+
 use super::job::{Job, Model, Recompute};
 use crate::gemm::dtype_bytes;
 use crate::{Attention, Collective, Gemm};
@@ -20,6 +23,8 @@ pub(super) enum Group {
 pub(super) enum Work {
     /// A product with a weight, in the type of the layers' products; backward has two more.
     Linear(Gemm),
+    /// The same of operands that the kernel before has converted to the products' type.
+    Converted(Gemm),
     /// A product with a weight of an adapter, which learns where others are frozen.
     Adapter(Gemm),
     /// A product with a weight in the general type: the head, a router.
@@ -53,9 +58,11 @@ impl Operator {
     /// Operations of the forward part's products.
     pub fn flops(&self) -> f64 {
         match self.work {
-            Work::Linear(gemm) | Work::Adapter(gemm) | Work::WideLinear(gemm) | Work::Product(gemm) => {
-                gemm.flops()
-            }
+            Work::Linear(gemm)
+            | Work::Converted(gemm)
+            | Work::Adapter(gemm)
+            | Work::WideLinear(gemm)
+            | Work::Product(gemm) => gemm.flops(),
             Work::Attention(attention) => attention.flops(),
             Work::Stream(..) | Work::Collect(..) => 0.0,
         }
@@ -124,11 +131,9 @@ fn block(job: &Job) -> Vec<Operator> {
     list.push(residual(job));
     list.push(norm(job));
     if job.model.experts > 1.0 {
-        list.extend(experts(job));
+        list.extend(experts::experts(job));
     } else {
-        list.extend(gather(job));
-        list.extend(feed_forward(job, Gemm::new(job.tokens(), 0.0, 0.0)));
-        list.extend(scatter(job));
+        list.extend(gathered_feed_forward(job, job.model.ffn));
     }
     list.push(residual(job));
     list
@@ -196,6 +201,9 @@ fn tensor_collective(job: &Job, works: [Option<(Collective, f64)>; 2]) -> Option
 }
 
 fn attention(job: &Job) -> Vec<Operator> {
+    if let Some(latent) = &job.model.latent {
+        return latent::attention(job, latent);
+    }
     let model = &job.model;
     let (tokens, (width, kv_width)) = (job.tokens(), widths(job));
     let into = Gemm::new(tokens, width + 2.0 * kv_width, model.hidden);
@@ -239,13 +247,16 @@ fn core(job: &Job, width: f64, kv_width: f64) -> Vec<Operator> {
         let rotated = 2.0 * element(job) * tokens * (width + kv_width);
         list.push(Operator::new(Work::Stream(rotated, rotated), 0.0));
     }
-    if job.layout.context > 1 {
-        let bytes = 2.0 * element(job) * tokens * kv_width * job.layout.context as f64;
-        let works = [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, 2.0 * bytes))];
-        list.push(Operator::new(Work::Collect(Group::Context, works), 0.0));
-    }
+    list.extend(exchange(job, kv_width));
     list.extend(attend(job, job.model.seq, qkv_bytes));
     list
+}
+
+/// Keys and values of the devices that share a sequence.
+fn exchange(job: &Job, kv_width: f64) -> Option<Operator> {
+    let bytes = 2.0 * element(job) * job.tokens() * kv_width * job.layout.context as f64;
+    let works = [Some((Collective::AllGather, bytes)), Some((Collective::ReduceScatter, 2.0 * bytes))];
+    (job.layout.context > 1).then(|| Operator::new(Work::Collect(Group::Context, works), 0.0))
 }
 
 /// Attention of a job's positions to so many keys, in one kernel or with scores in memory.
@@ -278,13 +289,10 @@ fn scores(job: &Job, keys: f64, qkv_bytes: f64) -> Vec<Operator> {
     let queries = model.seq / job.layout.context as f64;
     let elements = batch * queries * keys;
     let product = |m, n, k| Work::Product(Gemm { batch, m, n, k });
-    let mut list = vec![
-        Operator::new(product(queries, keys, model.head_dim), qkv_bytes),
-        Operator::new(
-            Work::Stream(2.0 * element(job) * elements, 3.0 * element(job) * elements),
-            element(job) * elements,
-        ),
-    ];
+    let mut list = vec![Operator::new(product(queries, keys, model.head_dim), qkv_bytes)];
+    let pass = Work::Stream(2.0 * element(job) * elements, 3.0 * element(job) * elements);
+    list.push(Operator::new(pass, element(job) * elements));
+    list.extend((1..softmax_kernels(batch)).map(|_| Operator::new(pass, 0.0)));
     if model.has_dropout {
         let traffic = (2.0 * element(job) + 1.0) * elements;
         list.push(Operator::new(Work::Stream(traffic, traffic), (element(job) + 1.0) * elements));
@@ -296,44 +304,41 @@ fn scores(job: &Job, keys: f64, qkv_bytes: f64) -> Vec<Operator> {
     list
 }
 
-/// The products of a dense feed-forward part, or of this device's experts: `rows.batch` of them with `rows.m`
-/// tokens each.
-fn feed_forward(job: &Job, rows: Gemm) -> Vec<Operator> {
+/// A feed-forward part that all positions go through, with the collectives of tensor parallelism around it.
+fn gathered_feed_forward(job: &Job, inner: f64) -> Vec<Operator> {
+    let rows = Gemm::new(job.tokens(), 0.0, 0.0);
+    let products = feed_forward(job, rows, inner, job.outer_tokens());
+    gather(job).into_iter().chain(products).chain(scatter(job)).collect()
+}
+
+/// Kernels of a masked softmax over so many matrices of scores: Megatron's own takes four at a time, other
+/// numbers are widened, scaled, masked, normalized and narrowed one by one (Megatron-LM `fused_softmax.py`,
+/// `is_kernel_available`).
+fn softmax_kernels(n_matrices: f64) -> usize {
+    if n_matrices % 4.0 == 0.0 { 1 } else { 5 }
+}
+
+/// The products of a feed-forward part of that inner width, or of this device's experts: `rows.batch` of them
+/// with `rows.m` tokens each, of which `kept_tokens` are kept for the backward part.
+fn feed_forward(job: &Job, rows: Gemm, inner: f64, kept_tokens: f64) -> Vec<Operator> {
     let model = &job.model;
-    let inner = model.ffn / job.layout.tensor as f64;
+    let inner = inner / job.layout.tensor as f64;
     let tokens = rows.batch * rows.m;
     let n_in = if model.is_gated { 2.0 } else { 1.0 };
     let up = Gemm { n: n_in * inner, k: model.hidden, ..rows };
     let down = Gemm { n: model.hidden, k: inner, ..rows };
     let elements = element(job) * tokens * inner;
-    let input = kept(job) * model.hidden * if model.experts > 1.0 { tokens } else { job.outer_tokens() };
+    let input = kept(job) * model.hidden * kept_tokens;
+    // A function of the gate that is a kernel of its own keeps its result for the product of both.
+    let gated = if model.is_gated && !job.stack.fuses_gate { elements } else { 0.0 };
     vec![
         Operator::new(Work::Linear(up), input),
-        Operator::new(Work::Stream((n_in + 1.0) * elements, (2.0 * n_in + 1.0) * elements), n_in * elements),
+        Operator::new(
+            Work::Stream((n_in + 1.0) * elements, (2.0 * n_in + 1.0) * elements),
+            n_in * elements + gated,
+        ),
         Operator::new(Work::Linear(down), kept(job) * tokens * inner),
     ]
-}
-
-/// Router, exchange, experts, exchange.
-fn experts(job: &Job) -> Vec<Operator> {
-    let model = &job.model;
-    let copies = job.outer_tokens() * model.top_k;
-    let bytes = element(job) * copies * model.hidden;
-    let router = Gemm::new(job.outer_tokens(), model.experts, model.hidden);
-    let permute = Operator::new(Work::Stream(2.0 * bytes, 2.0 * bytes), bytes);
-    let exchanged = Some((Collective::AllToAll, bytes));
-    let exchange = (job.layout.expert > 1)
-        .then(|| Operator::new(Work::Collect(Group::Expert, [exchanged, exchanged]), 0.0));
-    let n_local = (model.experts / job.layout.expert as f64).max(1.0);
-    let rows = Gemm { batch: n_local, m: job.tokens() * model.top_k / n_local, n: 0.0, k: 0.0 };
-    let mut list = vec![Operator::new(Work::WideLinear(router), 0.0), permute];
-    list.extend(exchange);
-    list.extend(gather(job));
-    list.extend(feed_forward(job, rows));
-    list.extend(scatter(job));
-    list.extend(exchange);
-    list.push(permute);
-    list
 }
 
 /// Bytes that one layer keeps of one microbatch until its backward part.
@@ -349,9 +354,23 @@ pub(super) fn saved_bytes(job: &Job, operators: &[Operator]) -> f64 {
         Recompute::Attention => sum(|operator| {
             !operator.is_core || matches!(operator.work, Work::Product(_) | Work::Attention(_))
         }),
+        Recompute::Light { .. } => sum(|_| true) - light_bytes(job),
         Recompute::Products => input_bytes + selected_bytes(job),
         Recompute::Layers(part) => (1.0 - part) * sum(|_| true) + part * input_bytes,
     }
+}
+
+/// What is computed again of norms' results and of the function inside the feed-forward part.
+fn light_bytes(job: &Job) -> f64 {
+    let Recompute::Light { norms, activation } = job.recompute else { return 0.0 };
+    let (model, tokens) = (&job.model, job.tokens());
+    let has_experts = model.experts > 1.0;
+    let normed = kept(job) * job.outer_tokens() * model.hidden * if has_experts { 1.0 } else { 2.0 };
+    let inner = if has_experts { model.top_k * model.expert_ffn + model.shared_ffn } else { model.ffn };
+    let results = tokens * inner / job.layout.tensor as f64;
+    let gated = if model.is_gated && !job.stack.fuses_gate { element(job) } else { 0.0 };
+    let part = |is_again: bool, bytes: f64| if is_again { bytes } else { 0.0 };
+    part(norms, normed) + part(activation, (kept(job) + gated) * results)
 }
 
 /// What selective checkpoints keep beside the input: queries, values, attention's result and its sums, every
@@ -362,10 +381,11 @@ fn selected_bytes(job: &Job) -> f64 {
     let kv_width = (model.kv_heads / tensor).max(1.0) * model.head_dim;
     let heads = model.heads / tensor;
     let attention = job.tokens() * (element(job) * (2.0 * heads * model.head_dim + kv_width) + 4.0 * heads);
+    let inner = if model.experts > 1.0 { model.expert_ffn } else { model.ffn };
     let visits = if model.experts > 1.0 { model.top_k } else { 1.0 };
     // With a gate the products are queries, keys, values, output, up, gate, down: the last one is kept too.
     let down = if model.is_gated { job.outer_tokens() * model.hidden } else { 0.0 };
-    attention + element(job) * visits * (job.tokens() * model.ffn / tensor + down)
+    attention + element(job) * visits * (job.tokens() * inner / tensor + down)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::job::{Job, Recompute, Sharding};
 use super::layer::{Operator, layer, saved_bytes};
-use super::step::device_params;
+use super::step::{device_params, layer_params, n_owners, stage_params};
 use crate::gemm::dtype_bytes;
 use crate::schedule::Pipeline;
 
@@ -40,31 +40,51 @@ pub(super) fn peak(job: &Job) -> Memory {
     stages.max_by(|a, b| a.reserved_bytes().total_cmp(&b.reserved_bytes())).unwrap_or_default()
 }
 
+/// Parts of a stage whose activations are not offloaded: the one that is computed, one on its way out, one on
+/// its way back.
+const HERE: f64 = 3.0;
+
 fn of_stage(job: &Job, stage: usize) -> Memory {
     let operators = layer(job);
     let n_stages = job.layout.stages;
-    let per_layer = saved_bytes(job, &operators);
-    let layers = job.layers_of_parts();
     let pipeline = Pipeline {
         forward_secs: vec![1.0; job.n_parts()],
         n_microbatches: job.layout.n_microbatches,
         ..Pipeline::default()
     };
     let n_held = pipeline.interleaved_in_flight(stage, n_stages) as f64;
-    let n_layers: usize = layers.iter().skip(stage).step_by(n_stages).sum();
+    let n_here = n_held.min(HERE);
     let has_head = stage + 1 == n_stages;
     Memory {
         state_bytes: state_bytes(job, stage),
-        activation_bytes: n_held * per_layer * n_layers as f64 / job.layout.chunks as f64,
+        activation_bytes: (n_here + (1.0 - job.layout.offloaded) * (n_held - n_here))
+            * stage_bytes(job, &operators, stage)
+            / job.layout.chunks as f64,
         transient_bytes: transient_bytes(job, &operators, has_head),
         cached_bytes: cached_bytes(job, &operators, stage),
     }
 }
 
+/// What the layers of a stage keep of one microbatch.
+fn stage_bytes(job: &Job, operators: &[Operator], stage: usize) -> f64 {
+    let [n_layers, n_dense] = job.kinds_of_stage(stage).map(|n| n as f64);
+    let dense = job.dense();
+    let dense_bytes = if n_dense > 0.0 { saved_bytes(&dense, &layer(&dense)) } else { 0.0 };
+    n_layers * saved_bytes(job, operators) + n_dense * dense_bytes
+}
+
 fn state_bytes(job: &Job, stage: usize) -> f64 {
+    let kinds = stage_params(job, stage).into_iter().zip(n_owners(job));
+    let passing = 2.0 * 2.0 * layer_params(job).iter().sum::<f64>();
+    let whole = job.layout.sharding == Sharding::Parameters && job.layout.stages == 1;
+    kinds.map(|(params, n_owners)| held_bytes(job, params, n_owners)).sum::<f64>()
+        + if whole { passing } else { 0.0 }
+}
+
+/// Bytes of the state of parameters that `n_owners` devices hold copies of. Sharded ones are whole two layers
+/// at a time (`state_bytes`).
+fn held_bytes(job: &Job, params: f64, n_owners: f64) -> f64 {
     let (stack, layout) = (&job.stack, &job.layout);
-    let n_owners = (layout.data * layout.context) as f64;
-    let params = device_params(job, stage);
     match layout.sharding {
         Sharding::Nothing => params * (stack.weight_bytes + stack.optimizer_bytes),
         Sharding::Optimizer => params * (stack.weight_bytes + stack.optimizer_bytes / n_owners),
@@ -72,8 +92,7 @@ fn state_bytes(job: &Job, stage: usize) -> f64 {
         // Master copies, gradients and moments are shared out. Two layers at a time are whole; in a pipeline
         // all are, and their gradients too, until the last microbatch.
         Sharding::Parameters => {
-            let passing = 2.0 * 2.0 * job.model.layer_params() / layout.tensor as f64;
-            let whole = if layout.stages > 1 { params * (2.0 + stack.gradient_bytes) } else { passing };
+            let whole = if layout.stages > 1 { params * (2.0 + stack.gradient_bytes) } else { 0.0 };
             params * (4.0 + stack.optimizer_bytes) / n_owners + whole
         }
     }
@@ -126,7 +145,7 @@ fn flat_bytes(job: &Job, stage: usize) -> f64 {
     if job.layout.sharding != Sharding::Parameters {
         return stack.gradient_bytes * device_params(job, stage).min(stack.bucket_params);
     }
-    let layer = job.model.layer_params() / job.layout.tensor as f64;
+    let layer: f64 = layer_params(job).iter().sum();
     // In a pipeline these are whole all the time, with the rest of the stage.
     let is_whole = job.layout.stages > 1;
     let ends = if is_whole { 0.0 } else { 2.0 * job.model.embedding_params() / job.layout.tensor as f64 };

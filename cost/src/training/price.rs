@@ -22,11 +22,13 @@ pub struct Terms {
     pub pipeline_secs: f64,
     /// The optimizer.
     pub update_secs: f64,
+    /// Waiting for the host to issue operators.
+    pub host_secs: f64,
 }
 
 impl Terms {
     /// Names and seconds, in the order of the fields.
-    pub fn named(&self) -> [(&'static str, f64); 7] {
+    pub fn named(&self) -> [(&'static str, f64); 8] {
         [
             ("products", self.product_secs),
             ("attention", self.attention_secs),
@@ -35,6 +37,7 @@ impl Terms {
             ("data collectives", self.data_secs),
             ("pipeline", self.pipeline_secs),
             ("update", self.update_secs),
+            ("host", self.host_secs),
         ]
     }
 
@@ -52,6 +55,7 @@ impl Terms {
         self.data_secs += times * other.data_secs;
         self.pipeline_secs += times * other.pipeline_secs;
         self.update_secs += times * other.update_secs;
+        self.host_secs += times * other.host_secs;
     }
 }
 
@@ -110,6 +114,7 @@ impl Pricer<'_> {
             Recompute::Attention => f64::from(u8::from(operator.is_core && !self.job.stack.fuses_attention)),
             // The products that are not kept, every other one, and most of what lies between.
             Recompute::Products => 0.5,
+            Recompute::Light { .. } => 0.0,
             Recompute::Layers(part) => part,
         }
     }
@@ -120,13 +125,18 @@ impl Pricer<'_> {
         let stack = &self.job.stack;
         match operator.work {
             Work::Linear(gemm) => self.linear_terms(&gemm, stack.product_dtype, self.job.model.is_frozen()),
+            Work::Converted(gemm) => {
+                let terms = self.linear_terms(&gemm, stack.product_dtype, self.job.model.is_frozen());
+                terms.map(|terms| Terms { stream_secs: 0.0, ..terms })
+            }
             Work::WideLinear(gemm) => {
                 self.linear_terms(&gemm, matrix_dtype(stack.dtype), self.job.model.is_frozen())
             }
             Work::Adapter(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype), false),
             Work::Product(gemm) => {
+                let slowed = if is_aligned(gemm.k) && is_aligned(gemm.n) { 1.0 } else { UNALIGNED_HEAD };
                 let [forward, left, right] = [gemm, input_gradient(&gemm), weight_gradient(&gemm)]
-                    .map(|one| device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
+                    .map(|one| slowed * device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
                 [Terms { product_secs: forward, ..none }, Terms { product_secs: left + right, ..none }]
             }
             Work::Attention(attention) => [
@@ -161,12 +171,13 @@ impl Pricer<'_> {
         };
         let stack = &self.job.stack;
         let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
-        let input_secs = device.gemm_secs(&input_gradient(gemm), dtype, Role::Write);
+        let slowed = if is_aligned(gemm.n) { 1.0 } else { UNALIGNED };
+        let input_secs = slowed * device.gemm_secs(&input_gradient(gemm), dtype, Role::Write);
         let stream_secs = converted(gemm.batch * gemm.m * gemm.n);
         if is_frozen {
             return [forward, Terms { product_secs: input_secs, stream_secs, ..Terms::default() }];
         }
-        let product_secs = input_secs + device.gemm_secs(&weight_gradient(gemm), dtype, role);
+        let product_secs = input_secs + slowed * device.gemm_secs(&weight_gradient(gemm), dtype, role);
         // Read, added to what is there, written.
         let summed = (2.0 + 2.0 * stack.gradient_bytes) * gemm.batch * gemm.n * gemm.k;
         let sum_secs =
@@ -193,12 +204,66 @@ impl Pricer<'_> {
         }
     }
 
-    /// The group that holds copies of the same parameters: data and context ranks, after the tensor ranks.
-    pub fn data_group(&self) -> AxisGroup {
+    /// The groups that hold copies of the same parameters, of those that all copies of the model hold and of
+    /// experts: data and context ranks, after the tensor ranks and, for experts, those that share them.
+    pub fn data_groups(&self) -> [AxisGroup; 2] {
         let layout = &self.job.layout;
-        AxisGroup { size: layout.data * layout.context, stride: layout.tensor }
+        let copies = layout.data * layout.context;
+        [
+            AxisGroup { size: copies, stride: layout.tensor },
+            AxisGroup { size: (copies / layout.expert).max(1), stride: layout.tensor * layout.expert },
+        ]
+    }
+
+    /// Seconds of a collective over each of these groups, one after the other, with the bytes of each.
+    pub fn data_secs(&self, kind: Collective, bytes: [f64; 2]) -> f64 {
+        let secs = self.data_groups().into_iter().zip(bytes);
+        secs.map(|(group, bytes)| self.cluster.collective_over_secs(kind, bytes, &[group])).sum()
+    }
+
+    /// Fraction of the network's rate that sums of gradients reach: the software's between nodes, all of it
+    /// inside one.
+    pub fn data_efficiency(&self) -> f64 {
+        let group = self.data_groups()[0];
+        let is_inside = group.size * group.stride <= self.cluster.per_node();
+        if is_inside { 1.0 } else { self.job.stack.data_efficiency }
+    }
+
+    /// Seconds that the host takes to issue the forward and backward part of a list of operators,
+    /// recomputation in the backward one: each one kernel forward and two backward, a collective one each way,
+    /// experts one by one.
+    pub fn issue_secs(&self, operators: &[Operator], recompute: Recompute) -> [f64; 2] {
+        let mut both = [0.0; 2];
+        for operator in operators {
+            let [forward, backward] = issued(operator);
+            both[0] += forward;
+            both[1] += backward + self.repeats(operator, recompute) * forward;
+        }
+        both.map(|count| count * self.job.stack.issue_secs)
     }
 }
+
+/// How many kernels the forward and the backward part of an operator are issued as.
+fn issued(operator: &Operator) -> [f64; 2] {
+    match operator.work {
+        Work::Linear(gemm) | Work::Converted(gemm) => [gemm.batch, 2.0 * gemm.batch],
+        Work::Collect(_, works) => works.map(|work| f64::from(u8::from(work.is_some()))),
+        _ => [1.0, 2.0],
+    }
+}
+
+/// Elements of 16 bits to which rows have to be aligned for the matrix units to read them as a whole: 16 bytes
+/// (NVIDIA, "Matrix multiplication background user's guide", section 2).
+fn is_aligned(n_elements: f64) -> bool {
+    n_elements % 8.0 == 0.0
+}
+
+/// How much longer a gradient's product takes whose operand has rows that are not aligned. Fitted to
+/// vtrain_a100_single_part.csv: heads over 50257 words.
+const UNALIGNED: f64 = 3.5;
+/// The same of products of scores, whose sums over one head are short. Fitted to bigscience_a100_part.csv:
+/// heads of 150.
+const UNALIGNED_HEAD: f64 = 10.0;
 
 /// Libraries run products of `f32` as `tf32` where the device has it.
 fn matrix_dtype(dtype: &str) -> &str {

@@ -3,7 +3,7 @@
 
 use super::MeasuredStages;
 use super::job::{Job, Recompute, Sharding};
-use super::layer::{head, layer};
+use super::layer::{Operator, head, layer};
 use super::price::{Pricer, Terms};
 use crate::gemm::dtype_bytes;
 use crate::schedule::Pipeline;
@@ -61,24 +61,48 @@ fn whole(pricer: &Pricer, parts: &[Part], sends: Vec<f64>, [data, update]: [f64;
 
 fn parts(pricer: &Pricer) -> Vec<Part> {
     let job = pricer.job;
-    let mut one = pricer.terms(&layer(job), job.recompute);
-    if is_gathered_each_time(job) {
-        hide_shards(pricer, &mut one);
-    }
-    let last = pricer.terms(&head(job), Recompute::Nothing);
+    let one = layer_terms(pricer);
+    let dense = if job.model.dense_layers > 0 { dense_terms(pricer) } else { one };
+    let last = issued(pricer, &head(job), Recompute::Nothing);
     let n_parts = job.n_parts();
     let sent_secs = if job.stack.overlaps_sends { 0.0 } else { send_secs(pricer) };
-    let part = |(index, n_layers): (usize, usize)| {
+    let part = |(index, [n_layers, n_dense]): (usize, [usize; 2])| {
         let mut both = [Terms::default(); 2];
         for (phase, terms) in both.iter_mut().enumerate() {
             terms.add(&one[phase], n_layers as f64);
+            terms.add(&dense[phase], n_dense as f64);
             terms.pipeline_secs += sent_secs;
             let has_head = index + 1 == n_parts;
             terms.add(&last[phase], f64::from(u8::from(has_head)));
         }
         both
     };
-    job.layers_of_parts().into_iter().enumerate().map(part).collect()
+    job.kinds_of_parts().into_iter().enumerate().map(part).collect()
+}
+
+/// Forward and backward terms of operators, with the wait for the host where it takes longer to issue them. It
+/// does not run ahead from one layer, or the head, to the next: the loss and what stages send each other are
+/// waited for in each microbatch.
+fn issued(pricer: &Pricer, operators: &[Operator], recompute: Recompute) -> Part {
+    let mut both = pricer.terms(operators, recompute);
+    for (terms, issue_secs) in both.iter_mut().zip(pricer.issue_secs(operators, recompute)) {
+        terms.host_secs = (issue_secs - terms.sum_secs()).max(0.0);
+    }
+    both
+}
+
+/// Forward and backward terms of one layer.
+fn layer_terms(pricer: &Pricer) -> Part {
+    let mut one = issued(pricer, &layer(pricer.job), pricer.job.recompute);
+    if is_gathered_each_time(pricer.job) {
+        hide_shards(pricer, &mut one);
+    }
+    one
+}
+
+/// The same of a dense layer of a model with experts.
+fn dense_terms(pricer: &Pricer) -> Part {
+    layer_terms(&Pricer { job: &pricer.job.dense(), cluster: pricer.cluster })
 }
 
 /// Whether each microbatch gathers parameters; a pipeline keeps them whole for the step.
@@ -89,12 +113,13 @@ fn is_gathered_each_time(job: &Job) -> bool {
 /// Sharded parameters are gathered beside the layer before, gradients scattered beside the layer after: the
 /// longer counts.
 fn hide_shards(pricer: &Pricer, layer: &mut Part) {
-    let (job, group) = (pricer.job, pricer.data_group());
-    let params = job.model.layer_params() / job.layout.tensor as f64;
-    let secs = |kind, bytes| pricer.cluster.collective_over_secs(kind, bytes, &[group]);
+    let job = pricer.job;
+    let both = layer_params(job);
+    let params: f64 = both.iter().sum();
+    let secs = |kind, bytes| pricer.data_secs(kind, both.map(|n| bytes * n));
     let is_whole = job.layout.sharding == Sharding::Gradients;
-    let gather_secs = secs(Collective::AllGather, 2.0 * params);
-    let scatter_secs = secs(Collective::ReduceScatter, job.stack.gradient_bytes * params);
+    let gather_secs = secs(Collective::AllGather, 2.0);
+    let scatter_secs = secs(Collective::ReduceScatter, job.stack.gradient_bytes);
     let regather_secs = if is_whole { 0.0 } else { gather_secs };
     let moved = [(gather_secs, 2.0 * params), (regather_secs + scatter_secs, 4.0 * params)];
     for (terms, (moved_secs, bytes)) in layer.iter_mut().zip(moved) {
@@ -140,30 +165,46 @@ fn send_secs(pricer: &Pricer) -> f64 {
     pricer.cluster.send_secs(bytes, distance >= pricer.cluster.per_node())
 }
 
-/// Parameters that one device of the first stage holds.
+/// Parameters that one device of a stage holds.
 pub(super) fn device_params(job: &Job, stage: usize) -> f64 {
-    let n_layers: usize = job.layers_of_parts().iter().skip(stage).step_by(job.layout.stages).sum();
-    let tensor = job.layout.tensor as f64;
-    let model = &job.model;
-    let own = model.expert_params() * model.experts / job.layout.expert as f64;
-    let shared = model.layer_params() - model.expert_params() * model.experts;
+    stage_params(job, stage).iter().sum()
+}
+
+/// The same in two: those that all copies of the model hold, and experts, which are spread over some of the
+/// copies.
+pub(super) fn stage_params(job: &Job, stage: usize) -> [f64; 2] {
+    let [n_layers, n_dense] = job.kinds_of_stage(stage).map(|n| n as f64);
+    let [shared, experts] = layer_params(job);
     let ends = f64::from(u8::from(stage == 0)) + f64::from(u8::from(stage + 1 == job.layout.stages));
-    ((own + shared) * n_layers as f64 + ends * model.embedding_params()) / tensor
+    let others = n_dense * job.model.dense().layer_params() + ends * job.model.embedding_params();
+    [n_layers * shared + others / job.layout.tensor as f64, n_layers * experts]
+}
+
+/// Parameters of one layer that one device holds, in the same two.
+pub(super) fn layer_params(job: &Job) -> [f64; 2] {
+    let (model, tensor) = (&job.model, job.layout.tensor as f64);
+    let experts = model.expert_params() * model.experts;
+    [(model.layer_params() - experts) / tensor, experts / (job.layout.expert as f64 * tensor)]
+}
+
+/// Devices that share the optimizer's state of the same two.
+pub(super) fn n_owners(job: &Job) -> [f64; 2] {
+    let copies = (job.layout.data * job.layout.context) as f64;
+    let sharing = if job.layout.owners > 0 { copies.min(job.layout.owners as f64) } else { copies };
+    [sharing, (sharing / job.layout.expert as f64).max(1.0)]
 }
 
 /// Summing gradients over the copies of the model, and handing parameters out again where they are shared.
 fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
-    let (job, group) = (pricer.job, pricer.data_group());
-    if group.size == 1 || is_gathered_each_time(job) {
+    let job = pricer.job;
+    if pricer.data_groups()[0].size == 1 || is_gathered_each_time(job) {
         return 0.0;
     }
-    let params = device_params(job, 0);
-    let secs =
-        |kind, bytes| pricer.cluster.collective_over_secs(kind, bytes, &[group]) / job.stack.data_efficiency;
-    let gradient_bytes = job.stack.gradient_bytes * params;
+    let params = stage_params(job, 0);
+    let secs = |kind, bytes| pricer.data_secs(kind, params.map(|n| bytes * n)) / pricer.data_efficiency();
     let (summed_secs, gathered_secs) = match job.layout.sharding {
-        Sharding::Nothing => (secs(Collective::AllReduce, gradient_bytes), 0.0),
-        _ => (secs(Collective::ReduceScatter, gradient_bytes), secs(Collective::AllGather, 2.0 * params)),
+        Sharding::Nothing => (secs(Collective::AllReduce, job.stack.gradient_bytes), 0.0),
+        _ => (secs(Collective::ReduceScatter, job.stack.gradient_bytes), secs(Collective::AllGather, 2.0)),
     };
     if !job.stack.overlaps_data {
         return summed_secs + gathered_secs;
@@ -187,9 +228,10 @@ pub(super) fn update_secs(pricer: &Pricer, stage: usize) -> f64 {
     if job.model.is_frozen() {
         return 0.0;
     }
-    let n_owners =
-        if job.layout.sharding == Sharding::Nothing { 1 } else { job.layout.data * job.layout.context };
-    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * device_params(job, stage) / n_owners as f64)
+    let n_owners = if job.layout.sharding == Sharding::Nothing { [1.0; 2] } else { n_owners(job) };
+    let [shared, experts] = stage_params(job, stage);
+    let params = shared / n_owners[0] + experts / n_owners[1];
+    pricer.cluster.accelerator.memory_secs(UPDATE_BYTES * params)
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! `phzc validate`: predicts published, measured training runs and says how far off the predictions are.
 
 mod choice;
+mod contradictions;
 pub(crate) mod csv;
 mod device;
+mod experts;
 mod job;
 mod links;
 mod listing;
 mod measured;
 mod model;
+mod network;
 mod operators;
 mod plan;
 mod plot;
@@ -17,6 +20,7 @@ mod score;
 mod software;
 mod table;
 mod trials;
+mod version;
 mod words;
 
 use csv::{Record, Table};
@@ -102,14 +106,27 @@ pub fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure>
     for path in &args.data {
         paths.extend(listing::tables(path, &mut warnings)?);
     }
+    let mut failures = Vec::new();
     for path in &paths {
-        outcomes.extend(outcome(path, &inputs, paths.len() > 1, io)?);
+        match outcome(path, &inputs, paths.len() > 1, io) {
+            Ok(made) => outcomes.extend(made),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    // A wrong file does not keep the others from being scored.
+    if outcomes.is_empty()
+        && let Some(failure) = failures.pop()
+    {
+        return Err(failure);
     }
     warnings.extend(listing::unused(args.profile.as_deref(), &inputs.profile, &outcomes));
     warn(None, &warnings, io);
     args.svg.iter().try_for_each(|path| files::write(path, &plot::svg(&outcomes)))?;
     let text = if args.json { table::json(&outcomes) } else { table::text(&outcomes, args.rows) };
-    write_stdout(io, &text)
+    write_stdout(io, &text)?;
+    let last = failures.pop();
+    failures.iter().for_each(|failure| warn(failure.source.as_ref(), &failure.errors, io));
+    last.map_or(Ok(()), Err)
 }
 
 /// One file's predictions; of trials, one outcome per experiment. Among others, a table of facts that nothing
@@ -187,6 +204,7 @@ fn runs(name: &str, table: &Table, inputs: &Inputs, warnings: &mut Vec<Diagnosti
     let records: Vec<Record> = table.records().collect();
     check_devices(&records)?;
     warnings.extend(words::of_runs(table));
+    warnings.extend(contradictions::of_runs(table));
     let read: Result<Vec<Made>> = records.par_iter().map(|row| made(*row, inputs)).collect();
     Ok(collected(name, "runs", table.rows.len(), read?))
 }

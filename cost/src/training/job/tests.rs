@@ -10,12 +10,36 @@ fn a_layer_has_projections_two_products_and_two_norms() {
     assert_eq!(model.layer_params(), attention + 2.0 * 160.0 + 2.0 * 8.0);
     assert_eq!(model.params(), 3.0 * 624.0 + 2.0 * 224.0);
     model.is_gated = true;
-    assert_eq!(model.expert_params(), 3.0 * 160.0);
+    assert_eq!(model.expert_params(), 0.0);
     model.experts = 6.0;
-    assert_eq!(model.layer_params(), attention + 6.0 * 480.0 + 16.0);
+    assert_eq!(model.expert_params(), 3.0 * 160.0);
+    // A router of 6 rows beside.
+    assert_eq!(model.layer_params(), attention + 6.0 * 480.0 + 48.0 + 16.0);
     // The decoder's has attention to the encoder and a norm of its own beside.
     model.decoder_seq = 4.0;
-    assert_eq!(model.layer_params(), 2.0 * (attention + 2880.0 + 16.0) + attention + 8.0);
+    assert_eq!(model.layer_params(), 2.0 * (attention + 2880.0 + 64.0) + attention + 8.0);
+}
+
+#[test]
+fn first_layers_may_be_dense_and_experts_have_a_width_of_their_own() {
+    let mut model = job().model;
+    let dense = model.layer_params();
+    (model.experts, model.expert_ffn, model.shared_ffn, model.dense_layers) = (6.0, 10.0, 5.0, 1);
+    let layer = dense - 320.0 + 6.0 * 160.0 + 80.0 + 48.0;
+    assert_eq!(model.params(), dense + 2.0 * layer + 2.0 * 224.0);
+    let layout = Layout { stages: 3, ..job().layout };
+    assert_eq!(Job { model, layout, ..job() }.kinds_of_parts(), [[0, 1], [1, 0], [1, 0]]);
+}
+
+#[test]
+fn latent_attention_has_narrow_projections() {
+    let latent = Latent { query_rank: 5.0, kv_rank: 4.0, rotated: 2.0, value_dim: 4.0 };
+    let params = |latent| Model { head_dim: 6.0, latent: Some(latent), ..job().model }.layer_params();
+    let others = 320.0 + 16.0;
+    // Queries 8 -> 5 -> 24, keys and values 8 -> 4 (and 2 rotated) -> 16 + 16, result 16 -> 8.
+    assert_eq!(params(latent) - others, 5.0 * 32.0 + 8.0 * 6.0 + 4.0 * 32.0 + 16.0 * 8.0);
+    let direct = Latent { query_rank: 0.0, ..latent };
+    assert_eq!(params(direct) - others, 8.0 * 24.0 + 8.0 * 6.0 + 4.0 * 32.0 + 16.0 * 8.0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::toy::job;
-use crate::training::Stack;
+use crate::training::{Latent, Stack};
 use Collective::{AllGather, AllReduce, AllToAll, ReduceScatter};
 
 fn fused() -> Job {
@@ -71,7 +71,7 @@ fn a_gate_doubles_the_first_product_and_rotates_queries_and_keys() {
         stream(3.0 * 1200.0, 5.0 * 1200.0, 2.0 * 1200.0),
         linear(30.0, 8.0, 20.0, 1200.0),
     ];
-    assert_eq!(rows(feed_forward(&job, Gemm::new(30.0, 0.0, 0.0))), expected);
+    assert_eq!(rows(feed_forward(&job, Gemm::new(30.0, 0.0, 0.0), 20.0, 30.0)), expected);
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn context_parallel_devices_gather_keys_and_values() {
 fn tokens_go_to_their_experts_and_back() {
     let mut job = fused();
     (job.model.experts, job.model.top_k, job.layout.expert, job.layout.tensor) = (6.0, 2.0, 3, 2);
-    let list = rows(experts(&job));
+    let list = rows(experts::experts(&job));
     let exchanged = Some((AllToAll, 960.0));
     let rows = |n, k| Work::Linear(Gemm { batch: 2.0, m: 30.0, n, k });
     let expected = [
         (Work::WideLinear(Gemm::new(30.0, 6.0, 8.0)), 0.0),
-        stream(1920.0, 1920.0, 960.0),
+        stream(1920.0, 1920.0, 0.0),
         collect(Group::Expert, exchanged, exchanged),
         collect(Group::Tensor, None, Some((AllReduce, 480.0))),
         (rows(10.0, 8.0), 960.0),
@@ -168,7 +168,46 @@ fn tokens_go_to_their_experts_and_back() {
 fn experts_on_one_device_exchange_nothing() {
     let mut job = fused();
     (job.model.experts, job.model.top_k) = (2.0, 2.0);
-    assert!(!experts(&job).iter().any(|operator| matches!(operator.work, Work::Collect(..))));
+    assert!(!experts::experts(&job).iter().any(|operator| matches!(operator.work, Work::Collect(..))));
+}
+
+#[test]
+fn experts_that_every_token_visits_are_a_dense_part_beside_the_others() {
+    let mut job = fused();
+    (job.model.experts, job.model.shared_ffn) = (2.0, 7.0);
+    let list = rows(experts::experts(&job));
+    let expected = [
+        linear(30.0, 7.0, 8.0, 480.0),
+        stream(2.0 * 420.0, 3.0 * 420.0, 420.0),
+        linear(30.0, 8.0, 7.0, 420.0),
+    ];
+    assert_eq!(list[list.len() - 3..], expected);
+}
+
+#[test]
+fn latent_attention_projects_twice_and_attends_with_values_of_their_own_width() {
+    let mut job = fused();
+    job.model.head_dim = 6.0;
+    job.model.latent = Some(Latent { query_rank: 5.0, kv_rank: 4.0, rotated: 2.0, value_dim: 4.0 });
+    let list = rows(attention(&job));
+    let norm = |width: f64| stream(4.0 * 30.0 * width, 8.0 * 30.0 * width, 2.0 * 30.0 * width);
+    let expected = [
+        linear(30.0, 5.0, 8.0, 480.0),
+        norm(5.0),
+        linear(30.0, 24.0, 5.0, 300.0),
+        linear(30.0, 6.0, 8.0, 0.0),
+        norm(4.0),
+        // Four heads: 4 elements of a key that are not rotated, 4 of a value.
+        linear(30.0, 32.0, 4.0, 240.0),
+        stream(8.0 * 720.0, 8.0 * 720.0, 0.0),
+    ];
+    assert_eq!(list[..7], expected);
+    let Work::Attention(seen) = list[7].0 else { panic!("{:?}", list[7]) };
+    assert_eq!((seen.head_dim, seen.kv_heads), (5.0, 4.0));
+    assert_eq!(list[7].1, 2.0 * 30.0 * (24.0 + 24.0 + 16.0) + 4.0 * 5.0 * 4.0 * 6.0);
+    assert_eq!(list[8], linear(30.0, 8.0, 16.0, 2.0 * 30.0 * 16.0));
+    job.model.latent = Some(Latent { query_rank: 0.0, kv_rank: 4.0, rotated: 2.0, value_dim: 4.0 });
+    assert_eq!(rows(attention(&job))[0], linear(30.0, 24.0, 8.0, 480.0));
 }
 
 #[test]

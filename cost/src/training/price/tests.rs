@@ -117,7 +117,9 @@ fn collectives_run_over_their_own_groups_each_way() {
     let pricer = Pricer { job: &job, cluster: &cluster };
     let of = |group| (pricer.group(group).size, pricer.group(group).stride);
     assert_eq!([Group::Tensor, Group::Context, Group::Expert].map(of), [(2, 1), (2, 2), (4, 4)]);
-    assert_eq!(pricer.data_group(), AxisGroup { size: 6, stride: 2 });
+    let of = |group: AxisGroup| (group.size, group.stride);
+    // Fewer copies than experts are shared by: each has them for itself.
+    assert_eq!(pricer.data_groups().map(of), [(6, 2), (1, 8)]);
     let work = Work::Collect(Group::Tensor, [Some((Collective::AllGather, PAIR_BYTES)), None]);
     assert_eq!(price(&job, work).map(|terms| terms.layer_collective_secs), [14.0, 0.0]);
     let work = Work::Collect(Group::Tensor, [None, Some((Collective::ReduceScatter, PAIR_BYTES))]);
@@ -205,8 +207,9 @@ fn terms_are_summed_and_scaled_one_by_one() {
         data_secs: 16.0,
         pipeline_secs: 32.0,
         update_secs: 64.0,
+        host_secs: 128.0,
     };
-    assert_eq!(terms.sum_secs(), 127.0);
+    assert_eq!(terms.sum_secs(), 255.0);
     let mut sum = terms;
     sum.add(&terms, 2.0);
     assert_eq!(sum.named().map(|(_, secs)| secs), terms.named().map(|(_, secs)| 3.0 * secs));

@@ -66,7 +66,12 @@ fn a_device_holds_its_share_of_layers_experts_and_ends() {
     assert_eq!([0, 1].map(|stage| device_params(&parts, stage)), [1472.0, 848.0]);
     let mut experts = with_layout(Layout { expert: 3, tensor: 2, ..Layout::single() });
     experts.model.experts = 6.0;
-    assert_eq!(device_params(&experts, 0), (3.0 * (304.0 + 2.0 * 320.0) + 448.0) / 2.0);
+    // A router of 6 rows in each layer.
+    assert_eq!(stage_params(&experts, 0), [(3.0 * 352.0 + 448.0) / 2.0, 3.0 * 2.0 * 320.0 / 2.0]);
+    assert_eq!(
+        n_owners(&Job { layout: Layout { data: 6, ..experts.layout.clone() }, ..experts }),
+        [6.0, 2.0]
+    );
 }
 
 #[test]

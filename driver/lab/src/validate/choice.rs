@@ -15,7 +15,8 @@ pub(crate) fn completed(
     job: &Job,
     cluster: &Cluster,
 ) -> Expressed<Job> {
-    let batch = numbers.gbs.filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
+    let made = numbers.mbs.zip(numbers.n_microbatches).map(|(size, n)| size * n * job.layout.data as f64);
+    let batch = numbers.gbs.or(made).filter(|n| *n >= 1.0).ok_or("its batch is not stated")? as usize;
     let per_copy = batch as f64 / job.layout.data as f64;
     let is_open = numbers.vpp.is_none()
         && (numbers.mbs.is_none() || software.is_interleaved || row.text("vpp") == ">1");
@@ -94,15 +95,49 @@ pub(super) fn keeps_scores(recompute: &str) -> bool {
 
 /// Whether this says what is computed again.
 pub(super) fn is_recompute(text: &str) -> bool {
-    ["", "none", "full", "selective"].contains(&kind(text))
+    let (kind, part) = (kind(text), part(text));
+    match kind {
+        "" | "none" | "full" => part.is_empty(),
+        "selective" => part.is_empty() || PARTS.contains(&part) || light(part).is_some(),
+        _ => false,
+    }
+}
+
+/// Parts that selective recomputation is said to be of, as far as all programs mean the same.
+const PARTS: [&str; 4] = ["attn", "attention", "default", "per-op"];
+
+/// `per-op` of `selective(per-op)`.
+fn part(recompute: &str) -> &str {
+    recompute.split_once('(').map_or("", |(_, part)| part.trim_end().trim_end_matches(')').trim())
+}
+
+/// `mlp act-func + norm`: what lies between products.
+fn light(part: &str) -> Option<Recompute> {
+    let words = || part.split('+').map(str::trim);
+    let is_activation = |word: &str| ["mlp act-func", "act-func", "moe_act", "activation"].contains(&word);
+    let is_norm = |word: &str| ["norm", "layernorm"].contains(&word);
+    let is_light = words().all(|word| is_activation(word) || is_norm(word));
+    let (norms, activation) = (words().any(is_norm), words().any(is_activation));
+    is_light.then_some(Recompute::Light { norms, activation })
+}
+
+/// The part of the activations that goes to the host, of `activation offload alpha=0.40`; `None`: it is said
+/// in words that are not known.
+pub(super) fn offloaded(text: &str) -> Option<f64> {
+    if ["", "none"].contains(&text) {
+        return Some(0.0);
+    }
+    let (_, alpha) = text.split_once("alpha=")?;
+    alpha.trim().parse().ok().filter(|part| (0.0..=1.0).contains(part))
 }
 
 /// What is computed again: as stated, and where that is nothing or not stated, the least that fits.
 fn with_recompute(text: &str, software: &Software, job: Job, cluster: &Cluster) -> Expressed<Job> {
+    let text = if is_recompute(text) || text == "nothing" { text } else { "" };
     let stated = match kind(text) {
         "full" => Recompute::Layers(1.0),
         "selective" if keeps_scores(text) || !job.stack.fuses_attention => Recompute::Attention,
-        "selective" => software.selective,
+        "selective" => light(part(text)).unwrap_or(software.selective),
         "nothing" => Recompute::Nothing,
         // It ran: what cannot have been is replaced by the least that can.
         "none" if job.memory().sum_bytes() <= cluster.accelerator.hbm_bytes => Recompute::Nothing,

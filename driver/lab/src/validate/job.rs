@@ -1,11 +1,13 @@
 //! A row of a table of training runs as a job on a cluster, and what was measured; or the reason why it
 //! cannot be one.
 
-use super::choice::completed;
+use super::choice::{self, completed};
+use super::contradictions;
 use super::csv::Record;
 use super::device::device;
 use super::measured::Measured;
 use super::model::model;
+use super::network;
 use super::profile::stage_layers;
 use super::software::{self, Reports, Software};
 use phzc_cost::Cluster;
@@ -99,6 +101,10 @@ pub(crate) struct Numbers {
     pub vocab: Option<f64>,
     pub experts: Option<f64>,
     pub top_k: Option<f64>,
+    pub expert_ffn: Option<f64>,
+    pub shared_experts: Option<f64>,
+    pub dense_layers: Option<f64>,
+    pub head_dim: Option<f64>,
     pub gpus: Option<f64>,
     pub gpus_per_node: Option<f64>,
     pub tp: Option<f64>,
@@ -129,6 +135,10 @@ impl Numbers {
             vocab: row.number("vocab")?,
             experts: row.number("experts")?,
             top_k: row.number("topk")?,
+            expert_ffn: row.number("expert_ffn")?,
+            shared_experts: row.number("shared_experts")?,
+            dense_layers: row.number("dense_layers")?,
+            head_dim: row.number("head_dim")?,
             gpus: row.number("gpus")?,
             gpus_per_node: row.number("gpus_per_node")?,
             tp: row.number("tp")?,
@@ -187,10 +197,12 @@ fn expressed(
     device: &str,
     numbers: &Numbers,
 ) -> Expressed<(Job, Cluster, Vec<String>, Reports)> {
-    let (model, assumed) = model(row, numbers)?;
-    let cluster = cluster(row, device, numbers)?;
-    let has_f8 = cluster.accelerator.peak_flops_per_sec.f8.is_some();
-    let software = software::of(row.text("framework"), row.text("notes"), row.text("source_ref"), has_f8);
+    if let Some(found) = contradictions::of(numbers) {
+        return Err(found.reason);
+    }
+    let (model, mut assumed) = model(row, numbers)?;
+    let mut cluster = cluster(row, device, numbers)?;
+    let software = software::of(row, &cluster.accelerator);
     let model = Model { has_dropout: model.has_dropout && software.has_dropout, ..model };
     let mut layout = layout(row, numbers, &software)?;
     check_size(&model, &layout, numbers)?;
@@ -201,7 +213,12 @@ fn expressed(
         stack = Stack { gradient_bytes: 0.0, weight_bytes: 2.0, optimizer_bytes: 0.0, ..stack };
     }
     let job = Job { model, layout, recompute: Recompute::Nothing, stack };
+    let clock = cluster.accelerator.clock_of(job.stack.product_dtype);
+    cluster.accelerator.sustained = clock;
     let job = completed(row, numbers, &software, &job, &cluster)?;
+    if row.text("recompute") == "none" && job.recompute != Recompute::Nothing {
+        assumed.push("recomputation, for `none` does not fit".to_owned());
+    }
     if job.layout.n_devices() != cluster.n_devices() {
         let (asked, there) = (job.layout.n_devices(), cluster.n_devices());
         return Err(format!("its layout has {asked} devices, its cluster {there}"));
@@ -220,27 +237,10 @@ fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
     let per_domain = if most > 2 * per_node { per_domain.unwrap_or(per_node) } else { per_node.min(most) };
     let name = format!("{}-{}x{}", device.name, per_domain, n_devices.div_ceil(per_domain));
     let cluster = Cluster::named(&name).map_err(|error| error.message.to_string())?;
-    Ok(match gbit_per_node(row.text("interconnect"), per_node) {
-        Some(gbit) => cluster.with_outer_bytes_per_sec(gbit * 1e9 / 8.0 / per_node as f64),
-        None => cluster,
-    })
-}
-
-/// What a remark says about the network between nodes, in Gb/s of a node: `800 Gb/s per node`, `400 Gb/s RDMA
-/// per GPU`, `4x100 Gb/s`.
-fn gbit_per_node(interconnect: &str, per_node: usize) -> Option<f64> {
-    let text = interconnect.replace("Gbps", "Gb/s").replace(" Gb/s", "Gb/s");
-    let (before, after) = text.split_once("Gb/s")?;
-    let word = before.rsplit([' ', '(', ';', ':', '+']).next()?;
-    let (count, gbit) =
-        word.split_once('x').map_or((None, word), |(count, gbit)| (count.parse::<f64>().ok(), gbit));
-    let gbit: f64 = gbit.parse().ok()?;
-    match (count, after.contains("per node"), after.contains("per GPU")) {
-        (Some(count), ..) => Some(count * gbit),
-        (None, true, _) => Some(gbit),
-        (None, false, true) => Some(gbit * per_node as f64),
-        _ => None,
-    }
+    let network = network::of(row, per_node);
+    let outer = network.node_bits_per_sec.map(|bits| bits / 8.0 / per_node as f64);
+    let cluster = outer.into_iter().fold(cluster, Cluster::with_outer_bytes_per_sec);
+    Ok(network.inner_bytes_per_sec.into_iter().fold(cluster, Cluster::with_links_bytes_per_sec))
 }
 
 fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layout> {
@@ -270,6 +270,8 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
         expert: count(numbers.ep),
         data,
         sharding,
+        owners: owners(row.text("dp_kind"), numbers),
+        offloaded: choice::offloaded(row.text("offload")).unwrap_or(0.0),
         micro_batch: count(numbers.mbs),
         n_microbatches: numbers.n_microbatches.map_or(0, |n| n as usize),
     })
@@ -299,4 +301,14 @@ pub(super) fn sharding(kind: &str) -> Option<Sharding> {
     ];
     let words = || kind.split(|c: char| !c.is_ascii_alphanumeric());
     names.into_iter().find(|(name, _)| words().any(|word| word == *name)).map(|(_, sharding)| sharding)
+}
+
+/// Copies that share out the state: `zero1(node)` those of a node, `zero1(8)` so many; zero: all.
+fn owners(kind: &str, numbers: &Numbers) -> usize {
+    let Some((_, group)) = kind.split_once('(') else { return 0 };
+    let group = group.trim_end_matches(')').trim();
+    match group {
+        "node" => numbers.gpus_per_node.map_or(0, |n| n as usize),
+        text => text.parse().unwrap_or(0),
+    }
 }

@@ -1,6 +1,7 @@
 //! The model of a row: its dimensions, and what follows from them where the row does not say it.
 
 use super::csv::Record;
+use super::experts;
 use super::job::{Expressed, Numbers};
 use phzc_cost::training::Model;
 
@@ -46,24 +47,36 @@ pub(super) fn model(row: Record, numbers: &Numbers) -> Expressed<(Model, Vec<Str
         kv_heads: numbers.kv_heads.unwrap_or(heads),
         head_dim: hidden / heads,
         seq: known(numbers.seq, "sequence length")?,
-        vocab: numbers.vocab.or(noted(row, "k vocab").map(|thousands| 1e3 * thousands)).unwrap_or(0.0),
+        vocab: padded(
+            numbers.vocab.or(noted(row, "k vocab").map(|thousands| 1e3 * thousands)).unwrap_or(0.0),
+            numbers.tp.unwrap_or(1.0),
+        ),
         experts: numbers.experts.unwrap_or(1.0).max(1.0),
         top_k: numbers.top_k.unwrap_or(1.0).max(1.0),
+        expert_ffn: numbers.ffn.unwrap_or(4.0 * hidden),
+        shared_ffn: 0.0,
+        dense_layers: 0,
+        latent: None,
         is_gated: false,
         is_causal: !is_of(&ENCODERS),
         has_dropout: is_of(&DROPOUT),
         decoder_seq,
-        adapter_rank: if row.text("model").contains("LoRA") { ADAPTER_RANK } else { 0.0 },
+        adapter_rank: if ["model", "notes"].iter().any(|column| row.text(column).contains("LoRA")) {
+            ADAPTER_RANK
+        } else {
+            0.0
+        },
     };
     if model.is_frozen() {
         assumed.push(format!("adapters of rank {ADAPTER_RANK} beside the projections into attention"));
     }
-    gate(
-        &mut model,
-        numbers,
-        is_of(&GATED).then_some(true).or(is_of(&UNGATED).then_some(false)),
-        &mut assumed,
-    );
+    let family = is_of(&GATED).then_some(true).or(is_of(&UNGATED).then_some(false));
+    if model.experts > 1.0 {
+        model.is_gated = family.unwrap_or(true);
+        experts::complete(row, numbers, &mut model, &mut assumed)?;
+    } else {
+        gate(&mut model, numbers, family, &mut assumed);
+    }
     Ok((model, assumed))
 }
 
@@ -71,8 +84,10 @@ pub(super) fn model(row: Record, numbers: &Numbers) -> Expressed<(Model, Vec<Str
 fn layers(row: Record, numbers: &Numbers, assumed: &mut Vec<String>) -> Expressed<(usize, f64)> {
     let text = row.text("layers");
     let Some((encoder, decoder)) = text.split_once('+') else {
-        let layers = numbers.layers.filter(|n| *n > 0.0).ok_or("its number of layers is not stated")?;
-        return Ok((layers as usize, 0.0));
+        return match numbers.layers.filter(|n| *n > 0.0) {
+            Some(layers) => Ok((layers as usize, 0.0)),
+            None => Ok((by_params(numbers, assumed).ok_or("its number of layers is not stated")?, 0.0)),
+        };
     };
     let count = |text: &str| text.trim().parse::<usize>().ok().filter(|n| *n > 0);
     match (count(encoder), count(decoder)) {
@@ -85,6 +100,31 @@ fn layers(row: Record, numbers: &Numbers, assumed: &mut Vec<String>) -> Expresse
         }
         _ => Err(format!("its layers are `{text}`: one number, or an encoder and a decoder alike")),
     }
+}
+
+/// A vocabulary that tensor-parallel devices cannot share in aligned parts is padded to 128 words a device
+/// (Megatron-LM, `--make-vocab-size-divisible-by`).
+fn padded(vocab: f64, tensor: f64) -> f64 {
+    let is_shared = tensor <= 1.0 || vocab % (8.0 * tensor) == 0.0;
+    if is_shared { vocab } else { 128.0 * tensor * (vocab / (128.0 * tensor)).ceil() }
+}
+
+/// The layers that give `params_b`, as many in each stage, beside one embedding: of layers without a gate unless
+/// `ffn` is not four times the width.
+fn by_params(numbers: &Numbers, assumed: &mut Vec<String>) -> Option<usize> {
+    let (params, hidden, heads) = (1e9 * numbers.params_b?, numbers.hidden?, numbers.heads?);
+    if numbers.experts.is_some_and(|n| n > 1.0) {
+        return None;
+    }
+    let gpt = Model::gpt(1, hidden, heads, 1.0, numbers.vocab.unwrap_or(0.0));
+    let ffn = numbers.ffn.unwrap_or(gpt.ffn);
+    let kv_heads = numbers.kv_heads.unwrap_or(heads);
+    let one = Model { is_gated: ffn != 4.0 * hidden, ffn, kv_heads, ..gpt };
+    let n_stages = numbers.pp.unwrap_or(1.0).max(1.0);
+    let layers = (params - one.embedding_params()) / one.layer_params();
+    let layers = n_stages * (layers / n_stages).round();
+    assumed.push(format!("{layers} layers by `params_b`"));
+    (layers >= 1.0).then_some(layers as usize)
 }
 
 /// The number before a word of the remarks: `250k vocab`.

@@ -118,7 +118,7 @@ fn job([micro_batch, tensor, data, stages]: [usize; 4]) -> Job {
     let model = Model::gpt(24, 1024.0, 16.0, 1024.0, 52256.0);
     let n_microbatches = (BATCH / data / micro_batch).max(1);
     let layout = Layout { tensor, stages, data, micro_batch, n_microbatches, ..Layout::single() };
-    let software = software::of("Megatron-DeepSpeed", "eager", "", false);
+    let software = software::eager("Megatron-DeepSpeed");
     let stack = software.stack("fp16", "", &layout).expect("a known precision");
     Job { model, layout, recompute: Recompute::Nothing, stack }
 }

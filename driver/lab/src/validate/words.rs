@@ -2,7 +2,7 @@
 
 use super::csv::{Record, Table};
 use super::device::device;
-use super::{choice, job, operators, software};
+use super::{choice, job, network, operators, software};
 use phzc_cost::Accelerator;
 use phzc_ir::{Diagnostic, counted, nearest};
 
@@ -17,11 +17,11 @@ struct Column {
 }
 
 /// The columns of tables of runs.
-static OF_RUNS: [Column; 5] = [
+static OF_RUNS: [Column; 7] = [
     Column {
         name: "recompute",
         is_known: choice::is_recompute,
-        words: &["full", "selective", "selective(attn)", "none"],
+        words: &["full", "selective", "selective(attn)", "selective(mlp act-func + norm)", "none"],
         read_as: "read as not stated",
     },
     Column {
@@ -47,6 +47,18 @@ static OF_RUNS: [Column; 5] = [
         is_known: |text| text.is_empty() || job::sharding(text).is_some(),
         words: &["ddp", "zero1", "zero2", "zero3", "fsdp"],
         read_as: "read as what the framework does",
+    },
+    Column {
+        name: "interconnect",
+        is_known: network::is_known,
+        words: &network::WORDS,
+        read_as: "read as the device's usual network",
+    },
+    Column {
+        name: "offload",
+        is_known: |text| choice::offloaded(text).is_some(),
+        words: &["activation offload alpha=0.40", "none"],
+        read_as: "read as nothing offloaded",
     },
 ];
 

@@ -1,0 +1,76 @@
+//! Numbers of a row that cannot all be true: such a row is not predicted, and is named with what to do.
+
+use super::csv::{Record, Table};
+use super::job::Numbers;
+use phzc_ir::Diagnostic;
+
+/// What is wrong with a row: the column, the sentence, the remedy.
+pub(super) struct Contradiction {
+    pub column: &'static str,
+    pub reason: String,
+    remedy: &'static str,
+}
+
+/// The first contradiction among the numbers of a row.
+pub(super) fn of(numbers: &Numbers) -> Option<Contradiction> {
+    fraction(numbers).or_else(|| beyond(numbers)).or_else(|| batch(numbers))
+}
+
+/// Warnings about the rows of a table that contradict themselves.
+pub(super) fn of_runs(table: &Table) -> Vec<Diagnostic> {
+    let warning = |row: Record| {
+        // A cell that is no number is an error of its own.
+        let found = of(&Numbers::read(row).ok()?)?;
+        let message = format!("{}: row `{}` is not predicted", found.reason, row.text("row_id"));
+        Some(row.warning(found.column, &message).help(found.remedy))
+    };
+    table.records().filter_map(warning).collect()
+}
+
+/// Counts that are none.
+fn fraction(numbers: &Numbers) -> Option<Contradiction> {
+    let counts = [
+        ("tp", numbers.tp),
+        ("pp", numbers.pp),
+        ("cp", numbers.cp),
+        ("ep", numbers.ep),
+        ("dp", numbers.dp),
+        ("mbs", numbers.mbs),
+    ];
+    let is_odd = |(_, value): &(&str, Option<f64>)| value.is_some_and(|n| n.fract() != 0.0);
+    let (column, value) = counts.into_iter().find(is_odd)?;
+    let reason = format!("`{column}` is {}", value.unwrap_or_default());
+    Some(Contradiction { column, reason, remedy: "write a whole number, or leave the cell blank" })
+}
+
+/// A part that is larger than the whole.
+fn beyond(numbers: &Numbers) -> Option<Contradiction> {
+    let (experts, top_k) = (numbers.experts.unwrap_or(1.0).max(1.0), numbers.top_k.unwrap_or(1.0));
+    if top_k > experts {
+        let reason = format!("a token visits {top_k} of {experts} experts");
+        let remedy = "correct `topk` or `experts`, or leave both blank for a dense model";
+        return Some(Contradiction { column: "topk", reason, remedy });
+    }
+    if numbers.ep.unwrap_or(1.0) > experts {
+        let reason = format!("{} devices share {experts} experts", numbers.ep.unwrap_or_default());
+        let remedy = "state `experts`, or write 1 in `ep` for a dense model";
+        return Some(Contradiction { column: "ep", reason, remedy });
+    }
+    let (heads, kv_heads) = (numbers.heads?, numbers.kv_heads?);
+    (kv_heads > heads).then(|| Contradiction {
+        column: "kv_heads",
+        reason: format!("{kv_heads} heads of keys and values for {heads} of queries"),
+        remedy: "correct `kv_heads`, or leave it blank where every head has its own",
+    })
+}
+
+/// A batch that its parts do not make up.
+fn batch(numbers: &Numbers) -> Option<Contradiction> {
+    let (batch, size, count, copies) = (numbers.gbs?, numbers.mbs?, numbers.n_microbatches?, numbers.dp?);
+    let made = size * count * copies;
+    (made != batch).then(|| Contradiction {
+        column: "gbs",
+        reason: format!("a batch of {batch} is not {size} x {count} x {copies} sequences"),
+        remedy: "`gbs` is `mbs` x `n_microbatches` x `dp`: correct one of them, or leave it blank",
+    })
+}
