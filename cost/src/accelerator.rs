@@ -325,6 +325,15 @@ mod tests {
     }
 
     #[test]
+    fn training_in_narrow_products_has_a_clock_of_its_own_where_it_was_measured() {
+        let mut device = toy::device();
+        let clocks = |device: &Accelerator| ["bf16", "f8e4m3fn", "f4e2m1fn"].map(|it| device.clock_of(it));
+        assert_eq!(clocks(&device), [0.5; 3]);
+        (device.f8_sustained, device.f4_sustained) = (Some(0.75), Some(0.625));
+        assert_eq!(clocks(&device), [0.5, 0.75, 0.625]);
+    }
+
+    #[test]
     fn a_type_without_a_peak_runs_at_that_of_a_wider_one() {
         let mut peaks = toy::device().peak_flops_per_sec;
         let of = |peaks: &Peaks, keys: [&str; 4]| keys.map(|key| peaks.of(key));

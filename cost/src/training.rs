@@ -9,6 +9,7 @@
 mod job;
 mod layer;
 mod memory;
+mod model;
 mod price;
 mod step;
 #[cfg(test)]

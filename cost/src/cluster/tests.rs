@@ -82,7 +82,7 @@ fn wrong_files_say_where() {
     insta::assert_snapshot!(file_error(&MINE.replace("\"a guess\"", "\"\"")), @r#"expected where the numbers come from, found an empty text @ """#);
     insta::assert_snapshot!(file_error(&MINE.replace("a100-40", "a100-41")), @r#"unknown device `a100-41`; did you mean `a100-40`? @ "a100-41""#);
     insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4", "per_node = four")), @"invalid boolean, expected `false` @ four");
-    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ hbm");
+    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ hbm");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::job::{Job, Recompute};
 use super::layer::{Group, Operator, Work};
 use crate::gemm::dtype_bytes;
-use crate::{AxisGroup, Cluster, Collective, Gemm, Role};
+use crate::{Accelerator, AxisGroup, Cluster, Collective, Gemm, Role};
 
 /// Seconds of one step by what they are spent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -134,7 +134,8 @@ impl Pricer<'_> {
             }
             Work::Adapter(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype), false),
             Work::Product(gemm) => {
-                let slowed = if is_aligned(gemm.k) && is_aligned(gemm.n) { 1.0 } else { UNALIGNED_HEAD };
+                let is_slow = !is_aligned(device, gemm.k) || !is_aligned(device, gemm.n);
+                let slowed = if is_slow { UNALIGNED_HEAD } else { 1.0 };
                 let [forward, left, right] = [gemm, input_gradient(&gemm), weight_gradient(&gemm)]
                     .map(|one| slowed * device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
                 [Terms { product_secs: forward, ..none }, Terms { product_secs: left + right, ..none }]
@@ -171,7 +172,7 @@ impl Pricer<'_> {
         };
         let stack = &self.job.stack;
         let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
-        let slowed = if is_aligned(gemm.n) { 1.0 } else { UNALIGNED };
+        let slowed = if is_aligned(device, gemm.n) { 1.0 } else { UNALIGNED };
         let input_secs = slowed * device.gemm_secs(&input_gradient(gemm), dtype, Role::Write);
         let stream_secs = converted(gemm.batch * gemm.m * gemm.n);
         if is_frozen {
@@ -252,10 +253,10 @@ fn issued(operator: &Operator) -> [f64; 2] {
     }
 }
 
-/// Elements of 16 bits to which rows have to be aligned for the matrix units to read them as a whole: 16 bytes
-/// (NVIDIA, "Matrix multiplication background user's guide", section 2).
-fn is_aligned(n_elements: f64) -> bool {
-    n_elements % 8.0 == 0.0
+/// Whether rows of so many elements of 16 bits are read as a whole by the matrix units of a device with cores:
+/// they have to be aligned to 16 bytes (NVIDIA, "Matrix multiplication background user's guide", section 2).
+fn is_aligned(device: &Accelerator, n_elements: f64) -> bool {
+    device.n_cores.is_none() || n_elements % 8.0 == 0.0
 }
 
 /// How much longer a gradient's product takes whose operand has rows that are not aligned. Fitted to
@@ -263,7 +264,7 @@ fn is_aligned(n_elements: f64) -> bool {
 const UNALIGNED: f64 = 3.5;
 /// The same of products of scores, whose sums over one head are short. Fitted to bigscience_a100_part.csv:
 /// heads of 150.
-const UNALIGNED_HEAD: f64 = 10.0;
+const UNALIGNED_HEAD: f64 = 14.0;
 
 /// Libraries run products of `f32` as `tf32` where the device has it.
 fn matrix_dtype(dtype: &str) -> &str {

@@ -317,6 +317,59 @@ fn selective_checkpoints_keep_what_every_visited_expert_makes() {
 }
 
 #[test]
+fn scores_that_are_no_multiple_of_four_matrices_pass_through_memory_five_times() {
+    let streams = |micro_batch| {
+        let mut job = job();
+        (job.model.heads, job.layout.micro_batch) = (2.0, micro_batch);
+        let list = rows(scores(&job, 6.0, 0.0));
+        list.iter().filter(|row| matches!(row.0, Work::Stream(..))).count()
+    };
+    // The heads of the result are put side by side in one more.
+    assert_eq!([streams(2), streams(3)], [2, 6]);
+}
+
+#[test]
+fn a_gate_that_is_not_fused_keeps_its_result() {
+    let mut job = job();
+    (job.model.is_gated, job.stack.fuses_gate) = (true, false);
+    let list = rows(feed_forward(&job, Gemm::new(30.0, 0.0, 0.0), 20.0, 30.0));
+    assert_eq!(list[1], stream(3.0 * 1200.0, 5.0 * 1200.0, 3.0 * 1200.0));
+}
+
+#[test]
+fn norms_and_the_function_inside_are_computed_again_where_the_software_says_so() {
+    let saved = |norms, activation, is_gated| {
+        let mut job = job();
+        (job.model.is_gated, job.stack.fuses_gate) = (is_gated, false);
+        job.recompute = Recompute::Light { norms, activation };
+        saved_bytes(&job, &layer(&job))
+    };
+    let whole = saved(false, false, false);
+    assert_eq!(whole - saved(true, false, false), 2.0 * 480.0);
+    assert_eq!(whole - saved(false, true, false), 1200.0);
+    assert_eq!(saved(false, false, true) - saved(true, true, true), 2.0 * 480.0 + 2.0 * 1200.0);
+}
+
+#[test]
+fn a_token_goes_once_to_each_device_that_it_visits() {
+    let mut job = fused();
+    (job.model.experts, job.model.top_k, job.layout.expert, job.stack.sends_once) = (6.0, 2.0, 2, true);
+    // Both experts are on one device half of the time: 1.5 devices instead of 2.
+    let exchanged = Some((AllToAll, 0.75 * 960.0));
+    assert_eq!(rows(experts::experts(&job))[2], collect(Group::Expert, exchanged, exchanged));
+}
+
+#[test]
+fn products_of_experts_that_are_fused_move_nothing_else() {
+    let mut job = fused();
+    (job.model.experts, job.model.top_k, job.stack.fuses_experts) = (2.0, 2.0, true);
+    let list = rows(experts::experts(&job));
+    let Work::Converted(gemm) = list[2].0 else { panic!("{:?}", list[2]) };
+    assert_eq!((gemm.batch, gemm.m), (2.0, 30.0));
+    assert_eq!(list[3], stream(0.0, 0.0, 2400.0));
+}
+
+#[test]
 fn elements_of_32_bits_take_twice_the_bytes_of_16() {
     let mut job = fused();
     (job.stack.dtype, job.model.is_gated) = ("f32", true);
@@ -327,6 +380,7 @@ fn elements_of_32_bits_take_twice_the_bytes_of_16() {
     assert_eq!(rows(core(&job, 12.0, 6.0))[1], exchange);
     (job.layout.context, job.layout.tensor, job.model.has_dropout) = (1, 2, true);
     let list = rows(scores(&job, 6.0, 0.0));
-    assert_eq!(list[2], stream(9.0 * 360.0, 9.0 * 360.0, 5.0 * 360.0));
-    assert_eq!(list[4], stream(2.0 * 720.0, 2.0 * 720.0, 0.0));
+    // Ten matrices: four passes more over the scores.
+    assert_eq!(list[6], stream(9.0 * 360.0, 9.0 * 360.0, 5.0 * 360.0));
+    assert_eq!(list[8], stream(2.0 * 720.0, 2.0 * 720.0, 0.0));
 }

@@ -45,6 +45,27 @@ fn a_stage_keeps_its_layers_activations_once_per_microbatch_in_flight() {
 }
 
 #[test]
+fn activations_that_are_offloaded_leave_three_parts_of_a_stage() {
+    let layout = Layout { stages: 8, n_microbatches: 20, ..job().layout };
+    let mut job = Job { layout, ..job() };
+    job.model.layers = 8;
+    let layer = saved_bytes(&job, &layer(&job));
+    let kept = |job: &Job| of_stage(job, 0).activation_bytes;
+    assert_eq!(kept(&job), 8.0 * layer);
+    job.layout.offloaded = 0.5;
+    assert_eq!(kept(&job), (3.0 + 0.5 * 5.0) * layer);
+}
+
+#[test]
+fn the_state_of_experts_is_shared_by_the_copies_that_have_them() {
+    let layout = Layout { data: 4, expert: 2, sharding: Sharding::Optimizer, ..job().layout };
+    let mut job = Job { layout, ..job() };
+    job.model.experts = 2.0;
+    let [shared, experts] = stage_params(&job, 0);
+    assert_eq!(of_stage(&job, 0).state_bytes, shared * (6.0 + 12.0 / 4.0) + experts * (6.0 + 12.0 / 2.0));
+}
+
+#[test]
 fn the_head_s_logits_are_on_the_last_stage() {
     let logits = 10.0 * 30.0 * 28.0;
     let transient = |job: &Job, stage| of_stage(job, stage).transient_bytes;

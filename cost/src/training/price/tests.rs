@@ -198,6 +198,31 @@ fn the_backward_part_repeats_what_is_not_kept() {
 }
 
 #[test]
+fn rows_that_are_not_aligned_slow_the_products_that_read_them_on_devices_with_cores() {
+    let mut cluster = toy::cluster();
+    cluster.accelerator.n_cores = Some(1);
+    let secs = |n: f64| {
+        let list = [operator(Work::Linear(Gemm::new(8.0, n, 8.0)), false)];
+        Pricer { job: &job(), cluster: &cluster }.terms(&list, Recompute::Nothing).map(|it| it.product_secs)
+    };
+    let [forward, backward] = secs(15.0);
+    assert!(forward <= secs(16.0)[0] && backward > 3.0 * secs(16.0)[1], "{forward} {backward}");
+}
+
+#[test]
+fn the_host_issues_experts_one_by_one_and_collectives_once() {
+    let mut job = job();
+    job.stack.issue_secs = 2.0;
+    let cluster = toy::cluster();
+    let pricer = Pricer { job: &job, cluster: &cluster };
+    let secs = |work| pricer.issue_secs(&[operator(work, false)], Recompute::Layers(1.0));
+    assert_eq!(secs(Work::Stream(1.0, 1.0)), [2.0, 6.0]);
+    assert_eq!(secs(Work::Linear(Gemm { batch: 3.0, ..GEMM })), [6.0, 18.0]);
+    let gathered = Some((Collective::AllGather, 8.0));
+    assert_eq!(secs(Work::Collect(Group::Tensor, [gathered, None])), [2.0, 2.0]);
+}
+
+#[test]
 fn terms_are_summed_and_scaled_one_by_one() {
     let terms = Terms {
         product_secs: 1.0,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::AxisGroup;
 use crate::toy::{self, assert_close, job};
-use crate::training::{Layout, Stack};
+use crate::training::{Layout, Model, Stack};
 
 fn with_layout(layout: Layout) -> Job {
     Job { layout: Layout { micro_batch: 5, n_microbatches: 7, ..layout }, ..job() }
@@ -75,13 +75,54 @@ fn a_device_holds_its_share_of_layers_experts_and_ends() {
 }
 
 #[test]
+fn state_may_be_shared_by_some_of_the_copies() {
+    let mut job = copies(Sharding::Optimizer);
+    job.layout.owners = 2;
+    assert_eq!(n_owners(&job), [2.0, 2.0]);
+    job.layout.owners = 8;
+    assert_eq!(n_owners(&job), [4.0, 4.0]);
+}
+
+#[test]
+fn the_host_is_waited_for_where_it_takes_longer_to_issue_operators_than_they_take() {
+    let host_secs = |issue_secs| {
+        let mut job = single();
+        job.stack.issue_secs = issue_secs;
+        terms(&job).host_secs
+    };
+    assert_eq!(host_secs(1e-3), 0.0);
+    let (layer, head) = (single().layer_secs(&toy::cluster()), single().head_secs(&toy::cluster()));
+    // 13 operators of a layer and 3 of the head, once forward and twice backward.
+    let waited = |secs: [f64; 2], n: f64| (1e6 * n - secs[0]) + (2e6 * n - secs[1]);
+    assert_close(host_secs(1e6), 7.0 * (3.0 * waited(layer, 13.0) + waited(head, 3.0)));
+}
+
+#[test]
+fn dense_layers_before_those_with_experts_have_a_price_of_their_own() {
+    let mut job = single();
+    (job.model.experts, job.model.top_k) = (2.0, 2.0);
+    let all = terms(&job).product_secs;
+    job.model.dense_layers = 1;
+    let dense = single().layer_secs(&toy::cluster()).iter().sum::<f64>();
+    let saved = job.layer_secs(&toy::cluster()).iter().sum::<f64>() - dense;
+    let streams = |job: &Job| terms(job).stream_secs;
+    let whole = Job { model: Model { dense_layers: 0, ..job.model.clone() }, ..job.clone() };
+    assert_close(all + streams(&whole) - terms(&job).product_secs - streams(&job), 7.0 * saved);
+}
+
+#[test]
 fn copies_sum_their_gradients_at_the_software_s_rate() {
     let mut job = copies(Sharding::Nothing);
     let summed_secs = collective_secs(Collective::AllReduce, 4.0 * 2320.0);
     assert_close(terms(&job).data_secs, summed_secs);
     job.stack.data_efficiency = 0.25;
-    assert_close(terms(&job).data_secs, 4.0 * summed_secs);
-    job.stack.data_efficiency = 1.0;
+    // Inside a node they reach the network's.
+    assert_close(terms(&job).data_secs, summed_secs);
+    job.layout.data = 8;
+    let rack = AxisGroup { size: 8, stride: 1 };
+    let far_secs = toy::cluster().collective_secs(Collective::AllReduce, 4.0 * 2320.0, rack);
+    assert_close(terms(&job).data_secs, 4.0 * far_secs);
+    job.layout.data = 4;
     job.layout.sharding = Sharding::Optimizer;
     let gathered_secs = collective_secs(Collective::AllGather, 2.0 * 2320.0);
     assert_close(
@@ -97,7 +138,10 @@ fn sums_beside_the_last_backward_part_show_their_last_bucket_or_what_is_longer()
     let [summed_secs, gathered_secs] = [(Collective::ReduceScatter, 4.0), (Collective::AllGather, 2.0)]
         .map(|(kind, bytes)| collective_secs(kind, bytes * 2320.0));
     assert_close(terms(&job).data_secs, (summed_secs + gathered_secs) / 16.0);
-    job.stack.data_efficiency = 1e-3;
+    (job.stack.data_efficiency, job.layout.data) = (1e-3, 8);
+    let rack = AxisGroup { size: 8, stride: 1 };
+    let [summed_secs, gathered_secs] = [(Collective::ReduceScatter, 4.0), (Collective::AllGather, 2.0)]
+        .map(|(kind, bytes)| toy::cluster().collective_secs(kind, bytes * 2320.0, rack));
     let [forward_secs, backward_secs] = part_secs(&job, 3.0, true);
     let expected = 1e3 * (summed_secs + gathered_secs) - backward_secs - forward_secs;
     assert_close(terms(&job).data_secs, expected);

@@ -97,7 +97,8 @@ pub(super) fn keeps_scores(recompute: &str) -> bool {
 pub(super) fn is_recompute(text: &str) -> bool {
     let (kind, part) = (kind(text), part(text));
     match kind {
-        "" | "none" | "full" => part.is_empty(),
+        "" | "none" => part.is_empty(),
+        "full" => part.is_empty() || whole_layers(part).is_some(),
         "selective" => part.is_empty() || PARTS.contains(&part) || light(part).is_some(),
         _ => false,
     }
@@ -121,6 +122,13 @@ fn light(part: &str) -> Option<Recompute> {
     is_light.then_some(Recompute::Light { norms, activation })
 }
 
+/// `4 layers`: so many of each stage are computed again as a whole (Megatron-LM, `--recompute-num-layers` with
+/// the method `block`).
+fn whole_layers(part: &str) -> Option<f64> {
+    let count = part.strip_suffix("layers").or_else(|| part.strip_suffix("layer"))?;
+    count.trim().parse().ok().filter(|n| *n > 0.0)
+}
+
 /// The part of the activations that goes to the host, of `activation offload alpha=0.40`; `None`: it is said
 /// in words that are not known.
 pub(super) fn offloaded(text: &str) -> Option<f64> {
@@ -135,7 +143,10 @@ pub(super) fn offloaded(text: &str) -> Option<f64> {
 fn with_recompute(text: &str, software: &Software, job: Job, cluster: &Cluster) -> Expressed<Job> {
     let text = if is_recompute(text) || text == "nothing" { text } else { "" };
     let stated = match kind(text) {
-        "full" => Recompute::Layers(1.0),
+        "full" => {
+            let per_stage = job.model.layers as f64 / job.layout.stages as f64;
+            Recompute::Layers(whole_layers(part(text)).map_or(1.0, |n| (n / per_stage).min(1.0)))
+        }
         "selective" if keeps_scores(text) || !job.stack.fuses_attention => Recompute::Attention,
         "selective" => light(part(text)).unwrap_or(software.selective),
         "nothing" => Recompute::Nothing,

@@ -81,6 +81,11 @@ impl<'a> Record<'a> {
         self.row.cells.get(index)
     }
 
+    /// The rows of its table.
+    pub fn rows(&self) -> impl Iterator<Item = Record<'a>> {
+        self.table.records()
+    }
+
     /// What the cell says; blank where there is none.
     pub fn text(&self, column: &str) -> &'a str {
         self.cell(column).map_or("", |cell| cell.text.trim())

@@ -165,7 +165,7 @@ fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
     }
     let (measured, bytes) = (Measured::read(row)?, row.number("peak_mem_gib")?);
     Ok(expressed(row, device, numbers).map(|(job, cluster, assumed, reports)| {
-        let measured_secs = measured.step_secs(&job).filter(|secs| *secs > 0.0);
+        let measured_secs = measured.step_secs(&job, &cluster.accelerator).filter(|secs| *secs > 0.0);
         let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
         Run {
             job,
@@ -206,7 +206,7 @@ fn expressed(
     let model = Model { has_dropout: model.has_dropout && software.has_dropout, ..model };
     let mut layout = layout(row, numbers, &software)?;
     check_size(&model, &layout, numbers)?;
-    let mut stack = software.stack(row.text("dtype"), row.text("recompute"), &layout)?;
+    let mut stack = software.stack(dtype(row, &mut assumed), row.text("recompute"), &layout)?;
     if model.is_frozen() {
         // Neither gradients nor optimizer state but the adapters', which are too small to tell.
         layout.sharding = Sharding::Nothing;
@@ -245,11 +245,14 @@ fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
 
 fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layout> {
     let count = |value: Option<f64>| value.map_or(1, |n| (n as usize).max(1));
+    let sharding = sharding(row.text("dp_kind")).unwrap_or(software.sharding);
+    // Shared parameters take the place of other degrees.
+    let is_alone = sharding == Sharding::Parameters && numbers.tp.is_none() && numbers.pp.is_none();
     let stated = |value: Option<f64>, name: &str| {
         value.map(|_| ()).ok_or_else(|| format!("its {name} degree is not stated"))
     };
     // Copies on all devices leave nothing to split.
-    if numbers.dp != numbers.gpus || numbers.dp.is_none() {
+    if !is_alone && (numbers.dp != numbers.gpus || numbers.dp.is_none()) {
         stated(numbers.tp, "tensor-parallel")?;
         stated(numbers.pp.or(numbers.cp), "pipeline-parallel")?;
     }
@@ -259,7 +262,6 @@ fn layout(row: Record, numbers: &Numbers, software: &Software) -> Expressed<Layo
         .dp
         .map_or(n_gpus / tensor.saturating_mul(stages).saturating_mul(context).max(1), |n| n as usize)
         .max(1);
-    let sharding = sharding(row.text("dp_kind")).unwrap_or(software.sharding);
     Ok(Layout {
         tensor,
         has_sequence: tensor > 1 && numbers.sp.map_or(software.has_sequence, |sp| sp > 0.0),
@@ -301,6 +303,20 @@ pub(super) fn sharding(kind: &str) -> Option<Sharding> {
     ];
     let words = || kind.split(|c: char| !c.is_ascii_alphanumeric());
     names.into_iter().find(|(name, _)| words().any(|word| word == *name)).map(|(_, sharding)| sharding)
+}
+
+/// The precision of a row, or that of the table's first row of the same software and device that states it.
+fn dtype<'a>(row: Record<'a>, assumed: &mut Vec<String>) -> &'a str {
+    let stated = row.text("dtype");
+    let is_alike = |other: &Record| ["framework", "device"].iter().all(|it| other.text(it) == row.text(it));
+    let other = row.rows().filter(is_alike).map(|other| other.text("dtype")).find(|text| !text.is_empty());
+    match other.filter(|_| stated.is_empty() && !row.text("framework").is_empty()) {
+        Some(other) => {
+            assumed.push(format!("{other} as in other rows of its software and device"));
+            other
+        }
+        None => stated,
+    }
 }
 
 /// Copies that share out the state: `zero1(node)` those of a node, `zero1(8)` so many; zero: all.

@@ -1,6 +1,7 @@
 //! What was measured of a training run, in the form that its source has.
 
 use super::csv::Record;
+use phzc_cost::Accelerator;
 use phzc_cost::training::Job;
 use phzc_ir::Result;
 
@@ -11,6 +12,8 @@ pub(crate) struct Measured {
     tokens_per_s: Option<f64>,
     tokens_per_s_per_gpu: Option<f64>,
     hardware_tflops: Option<f64>,
+    model_tflops: Option<f64>,
+    model_utilization: Option<f64>,
 }
 
 impl Measured {
@@ -19,18 +22,22 @@ impl Measured {
     /// # Errors
     /// When a cell holds no number.
     pub fn read(row: Record) -> Result<Measured> {
-        let is_hardware = row.text("tflops_kind").starts_with("hardware");
+        let is_of = |kind: &str| row.text("tflops_kind").starts_with(kind);
+        let tflops = row.number("tflops_per_gpu")?;
         Ok(Measured {
             iter_time_s: row.number("iter_time_s")?,
             samples_per_s: row.number("samples_per_s")?,
             tokens_per_s: row.number("tokens_per_s")?,
             tokens_per_s_per_gpu: row.number("tokens_per_s_per_gpu")?,
-            hardware_tflops: row.number("tflops_per_gpu")?.filter(|_| is_hardware),
+            hardware_tflops: tflops.filter(|_| is_of("hardware")),
+            model_tflops: tflops.filter(|_| is_of("model")),
+            model_utilization: row.number("mfu_pct")?.map(|percent| percent / 100.0),
         })
     }
 
-    /// Seconds of one step of that job.
-    pub fn step_secs(&self, job: &Job) -> Option<f64> {
+    /// Seconds of one step of that job on that device. Of the model's operations only where nothing else is
+    /// stated: sources count them in their own ways.
+    pub fn step_secs(&self, job: &Job, device: &Accelerator) -> Option<f64> {
         let sequences = job.layout.n_sequences() as f64;
         let tokens = sequences * job.model.seq;
         let n_devices = job.layout.n_devices() as f64;
@@ -41,6 +48,16 @@ impl Measured {
             .or(by_samples)
             .or(self.tokens_per_s.or(per_device).map(|rate| tokens / rate))
             .or(by_tflops)
+            .or(self.model_secs(job, device))
+    }
+}
+
+impl Measured {
+    /// By the model's TFLOP/s, or their part of the peak of the type of its products.
+    fn model_secs(&self, job: &Job, device: &Accelerator) -> Option<f64> {
+        let of_peak = |part: f64| part * device.peak_flops_per_sec.of(job.stack.product_dtype);
+        let rate = self.model_tflops.map(|tflops| 1e12 * tflops).or(self.model_utilization.map(of_peak))?;
+        Some(job.model_flops() / (rate * job.layout.n_devices() as f64))
     }
 }
 
