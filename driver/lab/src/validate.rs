@@ -262,13 +262,16 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
 
 fn collected(name: &str, kind: &str, n_rows: usize, made: Vec<Made>) -> Outcome {
     let mut rows = Vec::new();
-    let mut reasons: Vec<(String, usize)> = Vec::new();
-    for one in made {
+    let mut reasons: Vec<(String, usize, Vec<usize>)> = Vec::new();
+    for (index, one) in made.into_iter().enumerate() {
         match one {
             Made::Scored(row) => rows.push(*row),
-            Made::Not(reason) => match reasons.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, count)) => *count += 1,
-                None => reasons.push((reason, 1)),
+            Made::Not(reason) => match reasons.iter_mut().find(|(known, ..)| *known == reason) {
+                Some((_, count, rows)) => {
+                    *count += 1;
+                    rows.push(index + 1);
+                }
+                None => reasons.push((reason, 1, vec![index + 1])),
             },
         }
     }
@@ -331,6 +334,15 @@ fn planned(row: Record, run: &Run, plan: &Plan, inputs: &Inputs) -> Option<(Meas
     Some((MeasuredStages { stage_secs, send_secs, sync_secs }, source))
 }
 
+/// The 80 % interval; on a network that is not known, the wider one of a device without a fit.
+fn interval_secs(run: &Run, prediction: &Prediction) -> [f64; 2] {
+    let mut cluster = run.cluster.clone();
+    if !run.is_network_known {
+        cluster.accelerator.sources.remove("sustained");
+    }
+    prediction.interval_secs(&cluster)
+}
+
 fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
     let secs = prediction.step_secs;
     Scored {
@@ -340,7 +352,7 @@ fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
         secs: run.measured_secs.map(|measured| [measured, secs]),
         peer_secs: None,
         bytes: run.measured_bytes.map(|measured| [measured, run.reported_bytes(&prediction.memory)]),
-        interval_secs: Some(prediction.interval_secs(&run.cluster)),
+        interval_secs: Some(interval_secs(run, prediction)),
         flops: Some(run.job.model_flops() / run.job.layout.n_devices() as f64),
         terms: prediction.terms,
         source: None,

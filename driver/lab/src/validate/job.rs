@@ -48,6 +48,8 @@ pub(crate) struct Run {
     pub assumed: Vec<String>,
     /// On what.
     pub cluster: Cluster,
+    /// Whether what the row says of the network was understood.
+    pub is_network_known: bool,
     /// Seconds of one step, if they were measured.
     pub measured_secs: Option<f64>,
     /// Bytes on the fullest device, if they were measured.
@@ -171,6 +173,7 @@ fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
             job,
             assumed,
             cluster,
+            is_network_known: network::is_known(row.text("interconnect")),
             measured_secs,
             measured_bytes,
             reports,
@@ -203,6 +206,7 @@ fn expressed(
     let (model, mut assumed) = model(row, numbers)?;
     let mut cluster = cluster(row, device, numbers)?;
     let software = software::of(row, &cluster.accelerator);
+    assumed.extend(software::guessed(row, &cluster.accelerator));
     let model = Model { has_dropout: model.has_dropout && software.has_dropout, ..model };
     let mut layout = layout(row, numbers, &software)?;
     check_size(&model, &layout, numbers)?;

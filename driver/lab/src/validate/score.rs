@@ -75,8 +75,8 @@ pub(crate) struct Score {
     pub constant_mape: Option<f64>,
     /// Error of the peer on the rows that it could run, in per cent.
     pub peer_mape: Option<f64>,
-    /// Rows that could not be expressed, by reason.
-    pub unexpressed: Vec<(String, usize)>,
+    /// Rows that could not be expressed, by reason: how many, and their numbers in the table from 1.
+    pub unexpressed: Vec<(String, usize, Vec<usize>)>,
 }
 
 /// Calculon (caa4b11, its own system files) on the same files: data/published/README.md.
@@ -94,7 +94,7 @@ pub(crate) fn score(
     kind: &str,
     n_rows: usize,
     scored: &[Scored],
-    unexpressed: Vec<(String, usize)>,
+    unexpressed: Vec<(String, usize, Vec<usize>)>,
 ) -> Score {
     let timed: Vec<&Scored> = scored.iter().filter(|row| row.secs.is_some()).collect();
     let errors: Vec<f64> = timed.iter().filter_map(|row| row.secs.map(relative)).collect();

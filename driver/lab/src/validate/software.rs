@@ -152,7 +152,7 @@ fn of_its_time(row: Record, known: Software, device: &Accelerator) -> Software {
     let is_new = match (version::core(row.text("framework")), year) {
         (Some(release), _) => release >= FLASH_RELEASE,
         (None, Some(year)) => has_f8 || year >= FLASH_YEAR,
-        (None, None) => has_f8 || device.released.is_some_and(|year| year >= FLASH_YEAR),
+        (None, None) => has_f8 || device.released.is_some_and(|year| year >= FLASH_PAPER),
     };
     // The kernel asks for cores of 2020 or later.
     if is_new && device.peak_flops_per_sec.bf16.is_some() { known } else { MEGATRON }
@@ -161,6 +161,19 @@ fn of_its_time(row: Record, known: Software, device: &Accelerator) -> Software {
 /// The release and the year from which Megatron-LM has flash attention and its distributed optimizer.
 const FLASH_RELEASE: u32 = 2;
 const FLASH_YEAR: usize = 2023;
+/// The year of FlashAttention: a device of that year is younger than software without it.
+const FLASH_PAPER: usize = 2022;
+
+/// What was guessed of a program whose release or date nothing says.
+pub(crate) fn guessed(row: Record, device: &Accelerator) -> Option<String> {
+    let known = named(row.text("framework"));
+    let texts = ["source_id", "source_ref", "notes"].map(|column| row.text(column));
+    let is_dated = version::core(row.text("framework")).is_some()
+        || texts.into_iter().any(|text| version::year(text).is_some());
+    let is_guess = known.name == MEGATRON_CORE.name && !is_dated;
+    let is_new = of_its_time(row, known, device).name == MEGATRON_CORE.name;
+    is_guess.then(|| format!("Megatron-LM {}", if is_new { "of 2023 or later" } else { "of 2022 or before" }))
+}
 
 /// Whether whole iterations are replayed as graphs, with products of experts that do the function between
 /// them: from container 26.06 on, on Blackwell (Megatron-Bridge 0.5.1, release notes: "CuTeDSL fused grouped

@@ -7,6 +7,8 @@ use comfy_table::{CellAlignment, Table};
 use phzc_io::units::secs;
 use std::collections::BTreeSet;
 
+/// Rows that are named of those that are not expressed for one reason.
+const N_NAMED: usize = 12;
 /// Rows that are listed as the worst of a file.
 const N_WORST: usize = 3;
 
@@ -103,10 +105,17 @@ fn details(one: &Outcome) -> String {
     for (device, tau) in &one.score.kendall_tau_by_device {
         out += &format!("  tau on {device}: {tau:.2}\n");
     }
-    for (reason, count) in &one.score.unexpressed {
-        out += &format!("  not expressed: {count}, {reason}\n");
+    for (reason, count, rows) in &one.score.unexpressed {
+        out += &format!("  not expressed: {count}, {reason} ({})\n", numbered(rows));
     }
     out
+}
+
+/// `rows 3, 7`, the first few of them.
+fn numbered(rows: &[usize]) -> String {
+    let shown: Vec<String> = rows.iter().take(N_NAMED).map(usize::to_string).collect();
+    let more = if rows.len() > N_NAMED { ", …" } else { "" };
+    format!("row{} {}{more}", if rows.len() == 1 { "" } else { "s" }, shown.join(", "))
 }
 
 fn named(row: &Scored) -> String {
