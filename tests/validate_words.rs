@@ -38,6 +38,15 @@ fn a_word_that_is_not_known_is_warned_of_with_its_place_and_the_known_ones() {
 }
 
 #[test]
+fn a_row_that_contradicts_itself_is_named_with_its_column_and_what_to_do() {
+    let outcome = warned("contradiction", ",96,,2048,", ",96,128,2048,");
+    for part in ["runs.csv:3:", "128 heads of keys and values for 96 of queries", "leave it blank"] {
+        assert!(outcome.stderr.contains(part), "no `{part}` in\n{}", outcome.stderr);
+    }
+    assert!(outcome.stdout.contains("128 heads of keys and values for 96 of queries (row 2)"));
+}
+
+#[test]
 fn words_that_are_known_are_not_warned_of() {
     assert_eq!(warned("fine", ",full,", ",selective(per-op),").stderr, "");
     assert_eq!(warned("count", "A100-SXM4-80GB", "8xA100 80GB").stderr, "");

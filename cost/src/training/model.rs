@@ -45,8 +45,8 @@ pub struct Model {
     pub adapter_rank: f64,
 }
 
-/// Widths of multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1): a head's queries and
-/// keys have `head_dim` elements, of which `rotated` are rotated and shared by all keys.
+/// Widths of multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1): a head's queries
+/// and keys have `head_dim` elements, of which `rotated` are rotated and shared by all keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latent {
     /// Width between both projections of queries. Zero: one projection.

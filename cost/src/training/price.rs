@@ -166,19 +166,19 @@ impl Pricer<'_> {
             if is_narrow { device.launch_secs + device.memory_secs(bytes * elements) } else { 0.0 }
         };
         let forward = Terms {
-            product_secs: device.gemm_secs(gemm, dtype, Role::Write),
+            product_secs: self.product_secs(gemm, dtype, Role::Write),
             stream_secs: converted(gemm.batch * gemm.m * gemm.k),
             ..Terms::default()
         };
         let stack = &self.job.stack;
         let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
         let slowed = if is_aligned(device, gemm.n) { 1.0 } else { UNALIGNED };
-        let input_secs = slowed * device.gemm_secs(&input_gradient(gemm), dtype, Role::Write);
+        let input_secs = slowed * self.product_secs(&input_gradient(gemm), dtype, Role::Write);
         let stream_secs = converted(gemm.batch * gemm.m * gemm.n);
         if is_frozen {
             return [forward, Terms { product_secs: input_secs, stream_secs, ..Terms::default() }];
         }
-        let product_secs = input_secs + slowed * device.gemm_secs(&weight_gradient(gemm), dtype, role);
+        let product_secs = input_secs + slowed * self.product_secs(&weight_gradient(gemm), dtype, role);
         // Read, added to what is there, written.
         let summed = (2.0 + 2.0 * stack.gradient_bytes) * gemm.batch * gemm.n * gemm.k;
         let sum_secs =
@@ -186,14 +186,42 @@ impl Pricer<'_> {
         [forward, Terms { product_secs, stream_secs: stream_secs + sum_secs, ..Terms::default() }]
     }
 
+    /// Seconds of a product with a weight; of experts one after the other, each with waves of its own, unless
+    /// one kernel has them all. (op_efficiency_simumax.csv, 108 grouped products on B200: 2 % too short in
+    /// the mean, and 30 % if all shared their waves.)
+    fn product_secs(&self, gemm: &Gemm, dtype: &str, role: Role) -> f64 {
+        let device = &self.cluster.accelerator;
+        if self.job.stack.fuses_experts {
+            return device.gemm_secs(gemm, dtype, role);
+        }
+        gemm.batch * device.gemm_secs(&Gemm { batch: 1.0, ..*gemm }, dtype, role)
+    }
+
     /// What of a collective inside a layer nothing hides.
     fn exposed_secs(&self, group: Group, kind: Collective, bytes: f64) -> f64 {
-        let secs = self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]);
+        let secs = match group {
+            Group::Expert if self.job.stack.sends_once => self.sent_once_secs(bytes),
+            _ => self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]),
+        };
         let size = self.group(group).size as f64;
         // In pieces, one per device: all but one run beside a product or an attention on another piece, and
         // slow it.
         let is_hidden = group == Group::Context || group == Group::Tensor && self.job.stack.overlaps_tensor;
         if is_hidden { secs / size + self.cluster.beside_secs(secs, secs, bytes) - secs } else { secs }
+    }
+
+    /// Seconds of an exchange of all copies of the tokens, where a token goes once to each node that has
+    /// experts for it and from there to the devices (DeepEP, HybridEP): both at once, the longer counts.
+    fn sent_once_secs(&self, bytes: f64) -> f64 {
+        let AxisGroup { size, stride } = self.group(Group::Expert);
+        let inside = (self.cluster.per_node() / stride).clamp(1, size);
+        let n_nodes = size.div_ceil(inside);
+        let exchange_secs = |n_visited: usize, group: AxisGroup| {
+            let part = visited(n_visited, self.job.model.top_k) / self.job.model.top_k;
+            self.cluster.collective_over_secs(Collective::AllToAll, part * bytes, &[group])
+        };
+        let across_secs = exchange_secs(n_nodes, AxisGroup { size: n_nodes, stride: stride * inside });
+        across_secs.max(exchange_secs(size, AxisGroup { size: inside, stride }))
     }
 
     fn group(&self, group: Group) -> AxisGroup {
@@ -231,8 +259,8 @@ impl Pricer<'_> {
     }
 
     /// Seconds that the host takes to issue the forward and backward part of a list of operators,
-    /// recomputation in the backward one: each one kernel forward and two backward, a collective one each way,
-    /// experts one by one.
+    /// recomputation in the backward one: each one kernel forward and two backward, a collective one each
+    /// way, experts one by one.
     pub fn issue_secs(&self, operators: &[Operator], recompute: Recompute) -> [f64; 2] {
         let mut both = [0.0; 2];
         for operator in operators {
@@ -244,6 +272,13 @@ impl Pricer<'_> {
     }
 }
 
+/// How many of `n` places a token visits when its `top_k` experts are spread evenly over them: all less those
+/// that none of them is in.
+fn visited(n: usize, top_k: f64) -> f64 {
+    let n = n as f64;
+    n * (1.0 - (1.0 - 1.0 / n).powf(top_k))
+}
+
 /// How many kernels the forward and the backward part of an operator are issued as.
 fn issued(operator: &Operator) -> [f64; 2] {
     match operator.work {
@@ -253,8 +288,9 @@ fn issued(operator: &Operator) -> [f64; 2] {
     }
 }
 
-/// Whether rows of so many elements of 16 bits are read as a whole by the matrix units of a device with cores:
-/// they have to be aligned to 16 bytes (NVIDIA, "Matrix multiplication background user's guide", section 2).
+/// Whether rows of so many elements of 16 bits are read as a whole by the matrix units of a device with
+/// cores: they have to be aligned to 16 bytes (NVIDIA, "Matrix multiplication background user's guide",
+/// section 2).
 fn is_aligned(device: &Accelerator, n_elements: f64) -> bool {
     device.n_cores.is_none() || n_elements % 8.0 == 0.0
 }

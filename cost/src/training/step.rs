@@ -80,9 +80,9 @@ fn parts(pricer: &Pricer) -> Vec<Part> {
     job.kinds_of_parts().into_iter().enumerate().map(part).collect()
 }
 
-/// Forward and backward terms of operators, with the wait for the host where it takes longer to issue them. It
-/// does not run ahead from one layer, or the head, to the next: the loss and what stages send each other are
-/// waited for in each microbatch.
+/// Forward and backward terms of operators, with the wait for the host where it takes longer to issue them.
+/// It does not run ahead from one layer, or the head, to the next: the loss and what stages send each other
+/// are waited for in each microbatch.
 fn issued(pricer: &Pricer, operators: &[Operator], recompute: Recompute) -> Part {
     let mut both = pricer.terms(operators, recompute);
     for (terms, issue_secs) in both.iter_mut().zip(pricer.issue_secs(operators, recompute)) {

@@ -12,14 +12,17 @@ pub(super) fn experts(job: &Job) -> Vec<Operator> {
     let router = Gemm::new(job.outer_tokens(), model.experts, model.hidden);
     // Sorted by expert nothing is kept but the order; put back, each result is weighed by its router's.
     let permute = |saved_bytes| Operator::new(Work::Stream(2.0 * bytes, 2.0 * bytes), saved_bytes);
-    let sent = bytes * if job.stack.sends_once { visited(job) / model.top_k } else { 1.0 };
-    let exchanged = Some((Collective::AllToAll, sent));
+    let exchanged = Some((Collective::AllToAll, bytes));
     let exchange = (job.layout.expert > 1)
         .then(|| Operator::new(Work::Collect(Group::Expert, [exchanged, exchanged]), 0.0));
     let n_local = (model.experts / job.layout.expert as f64).max(1.0);
     let rows = Gemm { batch: n_local, m: job.tokens() * model.top_k / n_local, n: 0.0, k: 0.0 };
     let mut list = vec![Operator::new(Work::WideLinear(router), 0.0), permute(0.0)];
     list.extend(exchange);
+    // Those that arrive for several experts are sorted by expert, and back (Megatron-LM
+    // `token_dispatcher.py`, `sort_chunks_by_idxs`), unless the dispatcher or the products do it.
+    let sorted = (job.layout.expert > 1 && n_local > 1.0 && !job.stack.fuses_experts).then(|| permute(0.0));
+    list.extend(sorted);
     list.extend(gather(job));
     let mut products = feed_forward(job, rows, model.expert_ffn, rows.batch * rows.m);
     if job.stack.fuses_experts {
@@ -27,19 +30,13 @@ pub(super) fn experts(job: &Job) -> Vec<Operator> {
     }
     list.extend(products);
     list.extend(scatter(job));
+    list.extend(sorted);
     list.extend(exchange);
     list.push(permute(bytes));
     if model.shared_ffn > 0.0 {
         list.extend(gathered_feed_forward(job, model.shared_ffn));
     }
     list
-}
-
-/// Devices that a token visits when its experts are spread evenly: `n` devices less those that none of its
-/// experts is on.
-fn visited(job: &Job) -> f64 {
-    let n = job.layout.expert as f64;
-    n * (1.0 - (1.0 - 1.0 / n).powf(job.model.top_k))
 }
 
 /// What a kernel of products does on its way costs no traffic of its own.

@@ -210,6 +210,35 @@ fn rows_that_are_not_aligned_slow_the_products_that_read_them_on_devices_with_co
 }
 
 #[test]
+fn experts_multiply_one_after_the_other_unless_one_kernel_has_them_all() {
+    let work = Work::Linear(Gemm { batch: 3.0, ..GEMM });
+    assert_eq!(price(&job(), work)[0], products(3.0 * 15.0));
+    let mut job = job();
+    job.stack.fuses_experts = true;
+    // 144 operations and one wave.
+    assert_eq!(price(&job, work)[0], products(1.0 + 144.0 / 4.0 + 2.0));
+}
+
+#[test]
+fn a_token_goes_once_to_each_node_and_device_that_it_visits() {
+    let mut job = job();
+    (job.model.experts, job.model.top_k, job.layout.expert) = (8.0, 2.0, 8);
+    job.stack.sends_once = true;
+    let cluster = toy::cluster();
+    let secs = |bytes, size, stride| {
+        cluster.collective_secs(Collective::AllToAll, bytes, AxisGroup { size, stride })
+    };
+    let exposed = |job: &Job| {
+        Pricer { job, cluster: &cluster }.exposed_secs(Group::Expert, Collective::AllToAll, 640.0)
+    };
+    // Two experts are in 1.5 of 2 nodes, and on 1.875 of 8 devices; links between nodes are the slower ones.
+    assert_eq!(exposed(&job), secs(0.75 * 640.0, 2, 4));
+    // On 1.75 of 4 devices of one node.
+    job.layout.expert = 4;
+    assert_eq!(exposed(&job), secs(0.875 * 640.0, 4, 1));
+}
+
+#[test]
 fn the_host_issues_experts_one_by_one_and_collectives_once() {
     let mut job = job();
     job.stack.issue_secs = 2.0;

@@ -114,16 +114,18 @@ fn part(recompute: &str) -> &str {
 
 /// `mlp act-func + norm`: what lies between products.
 fn light(part: &str) -> Option<Recompute> {
-    let words = || part.split('+').map(str::trim);
-    let is_activation = |word: &str| ["mlp act-func", "act-func", "moe_act", "activation"].contains(&word);
-    let is_norm = |word: &str| ["norm", "layernorm"].contains(&word);
-    let is_light = words().all(|word| is_activation(word) || is_norm(word));
-    let (norms, activation) = (words().any(is_norm), words().any(is_activation));
-    is_light.then_some(Recompute::Light { norms, activation })
+    let words: Vec<&str> = part.split('+').map(str::trim).collect();
+    let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
+    let is_light = words.iter().all(|word| ACTIVATIONS.contains(word) || NORMS.contains(word));
+    is_light.then(|| Recompute::Light { norms: has(&NORMS), activation: has(&ACTIVATIONS) })
 }
 
-/// `4 layers`: so many of each stage are computed again as a whole (Megatron-LM, `--recompute-num-layers` with
-/// the method `block`).
+/// What the function inside the feed-forward part, and a norm, are called.
+const ACTIVATIONS: [&str; 4] = ["mlp act-func", "act-func", "moe_act", "activation"];
+const NORMS: [&str; 2] = ["norm", "layernorm"];
+
+/// `4 layers`: so many of each stage are computed again as a whole (Megatron-LM, `--recompute-num-layers`
+/// with the method `block`).
 fn whole_layers(part: &str) -> Option<f64> {
     let count = part.strip_suffix("layers").or_else(|| part.strip_suffix("layer"))?;
     count.trim().parse().ok().filter(|n| *n > 0.0)
@@ -179,4 +181,25 @@ pub(crate) fn fits(job: &Job, cluster: &Cluster) -> bool {
 pub(crate) fn runs(job: &Job, cluster: &Cluster) -> bool {
     let taken_bytes = job.memory().reserved_bytes() + cluster.accelerator.outside_bytes;
     fits(job, cluster) && taken_bytes <= cluster.accelerator.hbm_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_computed_again_or_offloaded_are_read_or_not_known() {
+        for text in
+            ["", "none", "full", "full(4 layers)", "selective(attn)", "selective(mlp act-func + norm)"]
+        {
+            assert!(is_recompute(text), "{text}");
+        }
+        for text in ["selective(atn)", "full(norm)", "none(all)", "some"] {
+            assert!(!is_recompute(text), "{text}");
+        }
+        assert_eq!(light("norm"), Some(Recompute::Light { norms: true, activation: false }));
+        assert_eq!(whole_layers("4 layers"), Some(4.0));
+        let parts = ["activation offload alpha=0.40", "", "alpha=2", "cpu"].map(offloaded);
+        assert_eq!(parts, [Some(0.4), Some(0.0), None, None]);
+    }
 }

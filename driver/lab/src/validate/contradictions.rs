@@ -74,3 +74,29 @@ fn batch(numbers: &Numbers) -> Option<Contradiction> {
         remedy: "`gbs` is `mbs` x `n_microbatches` x `dp`: correct one of them, or leave it blank",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(row: &str, expected: Option<(&str, &str)>) {
+        let header = "experts,topk,ep,heads,kv_heads,tp,dp,mbs,n_microbatches,gbs";
+        let table = Table::parse(&format!("{header}\n{row}\n")).expect("a table");
+        let numbers = Numbers::read(table.records().next().expect("a row")).expect("numbers");
+        let found = of(&numbers);
+        assert_eq!(found.as_ref().map(|it| (it.column, it.reason.as_str())), expected, "{row}");
+        assert_eq!(of_runs(&table).len(), usize::from(found.is_some()));
+    }
+
+    #[test]
+    fn numbers_that_cannot_all_be_true_are_named_by_their_column() {
+        check("8,2,4,32,8,2,4,1,2,8", None);
+        check(",,,,,,,,,", None);
+        check(",,,,,0.5,,,,", Some(("tp", "`tp` is 0.5")));
+        check("4,8,,,,,,,,", Some(("topk", "a token visits 8 of 4 experts")));
+        check(",,4,,,,,,,", Some(("ep", "4 devices share 1 experts")));
+        check(",,,8,16,,,,,", Some(("kv_heads", "16 heads of keys and values for 8 of queries")));
+        check(",,,8,8,,4,2,3,20", Some(("gbs", "a batch of 20 is not 2 x 3 x 4 sequences")));
+    }
+}

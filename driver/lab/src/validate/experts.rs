@@ -1,5 +1,5 @@
-//! Models with experts: what a row does not say of their widths follows from published configurations, from its
-//! number of parameters, or not at all.
+//! Models with experts: what a row does not say of their widths follows from published configurations, from
+//! its number of parameters, or not at all.
 
 use super::csv::Record;
 use super::job::{Expressed, Numbers};
@@ -198,4 +198,54 @@ fn miss(model: &Model, params: f64) -> f64 {
 fn contradiction(model: &Model, params: f64) -> String {
     let given = model.params() / 1e9;
     format!("its dimensions give {given:.1} billion parameters, `params_b` says {}", params / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::csv::Table;
+    use super::super::model;
+    use super::*;
+
+    const HEADER: &str = "arch,params_b,layers,hidden,ffn,heads,kv_heads,seq,vocab,experts,topk,expert_ffn,shared_experts,dense_layers";
+
+    fn read(row: &str) -> Expressed<(Model, Vec<String>)> {
+        let table = Table::parse(&format!("{HEADER}\n{row}\n")).expect("a table");
+        let row = table.records().next().expect("a row");
+        model::model(row, &Numbers::read(row).expect("numbers"))
+    }
+
+    #[test]
+    fn widths_are_stated_or_those_of_a_published_model_of_the_same_numbers() {
+        let (model, assumed) = read("moe,,4,5120,12288,128,128,4096,102400,160,6,,,").expect("a model");
+        assert_eq!((model.expert_ffn, model.shared_ffn, model.dense_layers), (1536.0, 3072.0, 1));
+        assert!(model.latent.is_some() && model.head_dim == 192.0);
+        assert_eq!(assumed, ["experts 1536 wide as in DeepSeek-V2"]);
+        let (model, assumed) = read("moe,,4,5120,12288,128,128,4096,102400,160,6,640,3,2").expect("a model");
+        assert_eq!((model.expert_ffn, model.shared_ffn, model.dense_layers), (640.0, 1920.0, 2));
+        assert_eq!(assumed, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_width_that_nobody_states_is_the_one_that_gives_the_parameters() {
+        let row = |params: &str| read(&format!("moe,{params},48,2048,6144,16,4,4096,151936,96,8,,,"));
+        let (model, assumed) = row("23").expect("a model");
+        assert_eq!((model.expert_ffn, assumed), (768.0, vec!["experts 768 wide by `params_b`".to_owned()]));
+        assert_eq!(
+            row("0.2").unwrap_err(),
+            "its dimensions give 175.5 billion parameters, `params_b` says 0.2"
+        );
+        assert!(row("").unwrap_err().contains("`expert_ffn`"));
+        // One or two experts of a token are as wide as the dense part.
+        let (model, _) = read("moe,,48,2048,6144,16,4,4096,151936,96,2,,,").expect("a model");
+        assert_eq!(model.expert_ffn, 6144.0);
+    }
+
+    #[test]
+    fn what_the_parameters_contradict_is_refused() {
+        let row = |params: &str| read(&format!("moe,{params},32,4096,14336,32,8,4096,32000,8,2,,,"));
+        assert!(row("46.7").is_ok() && row("48").is_ok());
+        assert_eq!(row("60").unwrap_err(), "its dimensions give 46.7 billion parameters, `params_b` says 60");
+        let unknown = read("moe-mla,,4,5000,12288,128,128,4096,102400,160,2,,,").unwrap_err();
+        assert!(unknown.contains("latent attention"), "{unknown}");
+    }
 }

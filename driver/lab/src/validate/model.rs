@@ -109,8 +109,8 @@ fn padded(vocab: f64, tensor: f64) -> f64 {
     if is_shared { vocab } else { 128.0 * tensor * (vocab / (128.0 * tensor)).ceil() }
 }
 
-/// The layers that give `params_b`, as many in each stage, beside one embedding: of layers without a gate unless
-/// `ffn` is not four times the width.
+/// The layers that give `params_b`, as many in each stage, beside one embedding: of layers without a gate
+/// unless `ffn` is not four times the width.
 fn by_params(numbers: &Numbers, assumed: &mut Vec<String>) -> Option<usize> {
     let (params, hidden, heads) = (1e9 * numbers.params_b?, numbers.hidden?, numbers.heads?);
     if numbers.experts.is_some_and(|n| n > 1.0) {
@@ -201,6 +201,19 @@ mod tests {
         assert_eq!(assumed("llama", "11008"), Vec::<String>::new());
         assert_eq!(assumed("novel", ""), ["inner width 10923 with a gate"]);
         assert_eq!(assumed("gpt", "11008"), ["with a gate by its width"]);
+    }
+
+    #[test]
+    fn layers_follow_from_parameters_where_they_are_blank() {
+        let (model, assumed) = read("gpt", "6.7", "", "16384").expect("a model");
+        assert_eq!((model.layers, assumed), (33, vec!["33 layers by `params_b`".to_owned()]));
+        assert!(read("gpt", "", "", "16384").is_err());
+    }
+
+    #[test]
+    fn a_vocabulary_is_padded_where_devices_share_it_unevenly() {
+        assert_eq!([padded(50257.0, 1.0), padded(50257.0, 8.0)], [50257.0, 51200.0]);
+        assert_eq!([padded(50304.0, 2.0), padded(0.0, 8.0)], [50304.0, 0.0]);
     }
 
     #[test]

@@ -264,7 +264,45 @@ fn types(text: &str) -> Result<(&'static str, &'static str), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::csv::Table;
     use super::*;
+
+    /// The software of a row with these cells, and the device that it ran on.
+    fn software(framework: &str, notes: &str, source: &str, device: &str) -> Software {
+        let text = format!("framework,notes,source_ref\n{framework},{notes},{source}\n");
+        let table = Table::parse(&text).expect("a table");
+        of(table.records().next().expect("a row"), Accelerator::named(device).expect("a device"))
+    }
+
+    #[test]
+    fn megatron_is_of_its_release_its_year_or_its_device() {
+        let is_new = |framework, source, device| software(framework, "", source, device).fuses_attention;
+        assert!(!is_new("Megatron-LM", "", "a100") && is_new("Megatron-LM", "", "a800-80"));
+        assert!(is_new("Megatron-LM", "", "h100") && is_new("Megatron-LM", "May 2024", "a100"));
+        assert!(is_new("Megatron-LM 0.14 + TE 2.11", "", "a100"));
+        assert!(!is_new("Megatron-LM", "arXiv 2205.05198", "a100"));
+        assert!(!is_new("Megatron-LM 0.14", "", "v100"), "its cores are too old");
+    }
+
+    #[test]
+    fn graphs_are_replayed_from_the_container_on_that_has_them() {
+        let issue_secs = |notes, device| software("Megatron-Bridge", notes, "", device).issue_secs;
+        assert_eq!(issue_secs("26.06 NeMo Container", "gb200"), 0.0);
+        assert!(issue_secs("26.04.01 NeMo Container", "gb200") > 0.0);
+        assert!(issue_secs("26.06 NeMo Container", "h100") > 0.0);
+    }
+
+    #[test]
+    fn gradients_are_added_up_in_32_bits_where_the_software_does() {
+        let bytes = |framework, dtype| {
+            let stack =
+                software(framework, "", "", "h100").stack(dtype, "full", &Layout::single()).expect("known");
+            [stack.weight_bytes, stack.gradient_bytes]
+        };
+        assert_eq!(bytes("Megatron-DeepSpeed", "bf16"), [8.0, 4.0]);
+        assert_eq!(bytes("Megatron-DeepSpeed", "fp16"), [4.0, 2.0]);
+        assert_eq!((bytes("Megatron-LM", "bf16"), bytes("NeMo", "bf16")), ([6.0, 4.0], [4.0, 2.0]));
+    }
 
     #[test]
     fn the_month_of_a_source_is_read_from_its_name() {
