@@ -232,7 +232,7 @@ mod tests {
         assert_eq!((model.expert_ffn, assumed), (768.0, vec!["experts 768 wide by `params_b`".to_owned()]));
         assert_eq!(
             row("0.2").unwrap_err(),
-            "its dimensions give 175.5 billion parameters, `params_b` says 0.2"
+            "its dimensions give 175.1 billion parameters, `params_b` says 0.2"
         );
         assert!(row("").unwrap_err().contains("`expert_ffn`"));
         // One or two experts of a token are as wide as the dense part.

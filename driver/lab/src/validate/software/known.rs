@@ -29,8 +29,8 @@ pub(super) const KNOWN: [Software; 15] = [
         sum_bytes: 4.0,
         ..MEGATRON
     },
-    // Its gate is `F.silu(x) * y` in eager mode (kwai/Megatron-Kwai@b2646e4,
-    // megatron/core/transformer/mlp.py).
+    // Its gate is `F.silu(x[0]) * x[1]` in eager mode (kwai/Megatron-Kwai@b2646e4,
+    // megatron/model/transformer.py).
     Software { name: "Megatron-LM (Kwai", fuses_gate: false, ..MEGATRON_CORE },
     // Its recipes dispatch with DeepEP or HybridEP (NVIDIA-NeMo/Megatron-Bridge, docs/training/optimization).
     Software { name: "Megatron-Bridge", sends_once: true, ..NEMO_24 },
