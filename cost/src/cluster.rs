@@ -55,6 +55,7 @@ impl Cluster {
         let given = (!file.levels.is_empty()).then_some(file.levels);
         let usual = || file.accelerator.node.as_ref().map(|node| node.levels.clone());
         let levels = given.or_else(usual).ok_or_else(no_network)?;
+        let levels = levels.into_iter().map(|level| level.of_one_device(file.per_node)).collect();
         Cluster::build(
             file.name,
             file.accelerator,

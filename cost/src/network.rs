@@ -1,6 +1,6 @@
 //! The network: levels of links, innermost first, each with its bandwidth, latency and source.
 
-use crate::read::{citation, count, fraction, positive, some_positive, whole};
+use crate::read::{citation, count, fraction, positive, some_count, some_positive, whole};
 use serde::Deserialize;
 
 /// One level of the network: the links that join devices inside a domain (a node, a rack, the whole cluster).
@@ -12,6 +12,15 @@ pub struct Level {
     /// Peak one-way bandwidth of one device into this level, in bytes per second.
     #[serde(deserialize_with = "positive")]
     pub bytes_per_sec: f64,
+    /// Links that one device has into this level; `bytes_per_sec` is then that of one link.
+    #[serde(default, deserialize_with = "some_count")]
+    pub links: Option<usize>,
+    /// Adapters of a node that its devices share; `bytes_per_sec` is then that of one adapter.
+    #[serde(default, deserialize_with = "some_count")]
+    pub adapters: Option<usize>,
+    /// How much narrower the level is than the links into it: 2 where its switches have half the links up.
+    #[serde(default, deserialize_with = "some_positive")]
+    pub oversubscription: Option<f64>,
     /// The fraction of the peak that large messages reach.
     #[serde(default = "whole", deserialize_with = "fraction")]
     pub efficiency: f64,
@@ -47,6 +56,15 @@ pub enum Topology {
 }
 
 impl Level {
+    /// The same with the peak of one device that its links, shared adapters and oversubscription leave in nodes
+    /// of `per_node` devices.
+    pub(crate) fn of_one_device(mut self, per_node: usize) -> Level {
+        let links = self.links.take().unwrap_or(1) as f64;
+        let share = self.adapters.take().map_or(1.0, |adapters| adapters as f64 / per_node as f64);
+        self.bytes_per_sec *= links * share / self.oversubscription.take().unwrap_or(1.0);
+        self
+    }
+
     /// Bandwidth that one member reaches when `members` of the `of` members of a domain talk, in bytes per
     /// second.
     pub fn reached_bytes_per_sec(&self, members: f64, of: f64) -> f64 {

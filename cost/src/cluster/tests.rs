@@ -72,6 +72,18 @@ fn a_file_describes_its_own_network() {
 }
 
 #[test]
+fn links_adapters_and_narrow_switches_make_up_the_peak_of_one_device() {
+    let peak = |keys: &str| {
+        let text = MINE.replace("bytes_per_sec = 1.25e9", &format!("bytes_per_sec = 1.25e9\n{keys}"));
+        Cluster::from_toml(&text).unwrap().levels()[1].bytes_per_sec
+    };
+    assert_eq!(peak("links = 4"), 5e9);
+    // Two adapters for four devices.
+    assert_eq!(peak("adapters = 2"), 0.625e9);
+    assert_eq!(peak("oversubscription = 2.0"), 0.625e9);
+}
+
+#[test]
 fn wrong_files_say_where() {
     insta::assert_snapshot!(file_error(&MINE.replace("nodes = 2", "nods = 2")), @"unknown field `nods`, expected one of `name`, `accelerator`, `per_node`, `nodes`, `levels` @ nods");
     insta::assert_snapshot!(file_error(&MINE.replace("16e9", "-16e9")), @"expected a positive finite number, found `-16000000000` @ -16e9");

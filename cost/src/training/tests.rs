@@ -45,6 +45,17 @@ fn flops_are_six_per_parameter_and_token_plus_attention() {
 }
 
 #[test]
+fn no_step_is_shorter_than_its_operations_at_the_peak() {
+    let cluster = Cluster::named("a100-8x8").unwrap();
+    for (tensor, stages) in [(8, 8), (8, 1), (1, 8)] {
+        let mut job = megatron(tensor, stages, 1, true);
+        job.stack.fuses_attention = true;
+        let peak = cluster.accelerator.peak_flops_per_sec.of("f16") * (tensor * stages) as f64;
+        assert!(job.predict(&cluster).step_secs > job.model_flops() / peak, "{tensor} {stages}");
+    }
+}
+
+#[test]
 fn the_terms_add_up_to_the_step() {
     let prediction = megatron(8, 8, 3, true).predict(&Cluster::named("a100-8x8").unwrap());
     assert!((prediction.terms.sum_secs() / prediction.step_secs - 1.0).abs() < 1e-12);

@@ -80,7 +80,7 @@ fn interval(fit: &[Data]) -> String {
 
 fn is_fitted(fit: &[Data], device: &str) -> bool {
     let mut runs = fit.iter().flat_map(|one| &one.runs);
-    runs.any(|run| run.cluster.accelerator.name == device && run.cluster.accelerator.is_fitted())
+    runs.any(|run| run.clock_name() == device && run.cluster.accelerator.is_fitted())
 }
 
 fn read(paths: &[PathBuf], io: &mut Io) -> Result<Vec<Data>, Failure> {
@@ -107,8 +107,8 @@ fn index(clock: f64) -> usize {
 
 /// The clocks that the runs' devices have now.
 fn clocks<'a>(data: impl IntoIterator<Item = &'a Data>) -> Clocks {
-    let devices = data.into_iter().flat_map(|one| &one.runs).map(|run| &run.cluster.accelerator);
-    devices.map(|device| (device.name.clone(), device.sustained)).collect()
+    let runs = data.into_iter().flat_map(|one| &one.runs);
+    runs.map(|run| (run.clock_name(), run.cluster.accelerator.sustained)).collect()
 }
 
 /// The devices of all runs, by name.
@@ -125,14 +125,14 @@ fn fitted(fit: &[&Data], device: String, now: f64) -> (String, f64) {
 }
 
 fn n_rows(fit: &[&Data], device: &str) -> f64 {
-    fit.iter().flat_map(|one| &one.runs).filter(|run| run.cluster.accelerator.name == device).count() as f64
+    fit.iter().flat_map(|one| &one.runs).filter(|run| run.clock_name() == device).count() as f64
 }
 
 /// The mean over files of the mean absolute logarithm of predicted over measured.
 fn loss(fit: &[&Data], device: &str, clock: f64) -> f64 {
     let at = index(clock);
     let of_file = |one: &&Data| {
-        let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.cluster.accelerator.name == device);
+        let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.clock_name() == device);
         let errors: Vec<f64> =
             own.filter_map(|(run, secs)| Some((secs[at] / run.measured_secs?).ln().abs())).collect();
         (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
@@ -148,9 +148,7 @@ fn secs(run: &Run, clock: f64) -> f64 {
 }
 
 fn mape(one: &Data, clocks: &Clocks) -> f64 {
-    let error = |run: &Run| {
-        Some(relative([run.measured_secs?, secs(run, clocks[&run.cluster.accelerator.name])]).abs())
-    };
+    let error = |run: &Run| Some(relative([run.measured_secs?, secs(run, clocks[&run.clock_name()])]).abs());
     let errors: Vec<f64> = one.runs.iter().filter_map(error).collect();
     errors.iter().sum::<f64>() / errors.len().max(1) as f64
 }

@@ -47,7 +47,7 @@ fn spread(draws: &[f64]) -> Option<f64> {
 
 /// The factor that `PART` of a device's rows in a file stay within at a clock.
 fn factor(one: &Data, device: &str, clock: f64) -> Option<f64> {
-    let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.cluster.accelerator.name == device);
+    let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.clock_name() == device);
     let error = |(run, secs): (&Run, &Vec<f64>)| Some((secs[index(clock)] / run.measured_secs?).ln().abs());
     quantile(own.filter_map(error).map(f64::exp).collect())
 }

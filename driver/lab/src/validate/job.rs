@@ -61,6 +61,17 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The device, and the type of its products if that has a clock of its own.
+    pub fn clock_name(&self) -> String {
+        let device = &self.cluster.accelerator;
+        let narrow = match self.job.stack.product_dtype {
+            key if key.starts_with("f8") && device.f8_sustained.is_some() => " in 8 bits",
+            key if key.starts_with("f4") && device.f4_sustained.is_some() => " in 4 bits",
+            _ => "",
+        };
+        format!("{}{narrow}", device.name)
+    }
+
     /// What the software of the run would report of this memory.
     pub fn reported_bytes(&self, memory: &Memory) -> f64 {
         match self.reports {

@@ -6,7 +6,7 @@ use super::job::{Expressed, Numbers};
 use phzc_cost::training::Model;
 
 /// Families that are no stack of transformer layers.
-const OTHERS: [&str; 6] = ["resnet", "unet", "dit", "vit", "whisper", "clip"];
+const OTHERS: [&str; 9] = ["resnet", "unet", "dit", "vit", "whisper", "clip", "mamba", "hybrid", "rwkv"];
 /// Families whose feed-forward part has two products and no gate. Asked only where a row's numbers leave it
 /// open.
 const UNGATED: [&str; 11] =
