@@ -1,0 +1,61 @@
+"""Custom calls of HLO: changes of layout, and kernels by `jax.ffi`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from .hlo import Instr, Shape
+
+_CALLBACKS = re.compile(r"callback")
+_LAYOUTS = ("Sharding", "xla.sdy.FuncResultSharding", "LayoutConstraint")
+
+
+def custom_call(ev: Any, instr: Instr, *x: Any) -> Any:
+    """What a custom call makes of its operands. Raises `NotImplementedError` for callbacks into Python."""
+    target = instr.attrs["custom_call_target"].strip('"')
+    if target in _LAYOUTS:
+        return x[0]
+    if target in ("TopK", "mhlo.topk"):
+        return tuple(lax.top_k(x[0], instr.shape.parts[0].dims[-1]))
+    if target == "mhlo.erf":
+        return lax.erf(x[0])
+    if _CALLBACKS.search(target):
+        raise NotImplementedError(
+            f"`{instr.name}` calls back into Python ({target}): a planned step cannot; take jax.debug.print and "
+            "callbacks out of the step that is planned")
+    return _kernel(instr, target, x)
+
+
+def _kernel(instr: Instr, target: str, x: Any) -> Any:
+    """The kernel of this name that the backend has registered, with the attributes of the text."""
+    shape, config = instr.shape, instr.attrs.get("backend_config", "")
+    config = json.loads(config) if config.startswith('"') else config
+    results = jax.tree.map(_struct, shape.parts or shape, is_leaf=lambda s: isinstance(s, Shape))
+    typed = instr.attrs.get("api_version") == "API_VERSION_TYPED_FFI"
+    call = jax.ffi.ffi_call(
+        target, results, has_side_effect=instr.flag("custom_call_has_side_effect"),
+        custom_call_api_version=4 if typed else 2, legacy_backend_config=None if typed else config)
+    return call(*x, **_attributes(config)) if typed else call(*x)
+
+
+def _struct(shape: Shape) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape.dims, shape.numpy)
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    """`{mode = 3 : i32, uplo = 76 : ui8}` as typed scalars, texts and truth values."""
+    kinds = {"i": "int", "ui": "uint", "f": "float"}
+    found: dict[str, Any] = {}
+    for name, quoted, number, kind, width, flag in re.findall(
+            r'(\w+) = (?:"([^"]*)"|(-?[\d.e+\-]+) : (u?i|f)(\d+)|(true|false))', text):
+        if kind:
+            found[name] = np.dtype(f"{kinds[kind]}{width}").type(float(number) if kind == "f" else int(number))
+        else:
+            found[name] = flag == "true" if flag else quoted
+    return found

@@ -1,0 +1,51 @@
+"""Flax NNX modules as arguments: a step that changes them becomes a function of their state."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .planned import Rewrap
+from .step import PyTree
+
+
+def adapted(
+    fn: Callable, args: tuple, donate_argnums: Sequence[int] | None
+) -> tuple[Callable, tuple, Sequence[int] | None, Rewrap | None]:
+    """`fn`, its arguments and those donated, without objects that a step changes in place.
+
+    NNX's modules, optimizers and random streams become one argument in front, their state, and one more result. The
+    last value calls a function of states with objects and updates these. Other arguments (Equinox, Linen) stay.
+    """
+    nnx = sys.modules.get("flax.nnx")
+    at = [k for k, arg in enumerate(args) if nnx is not None and isinstance(arg, (nnx.Module, nnx.Optimizer, nnx.Rngs))]
+    if not at:
+        return fn, args, donate_argnums, None
+    graph, state = nnx.split(tuple(args[k] for k in at))
+
+    def functional(state: PyTree, *others: PyTree) -> tuple[PyTree, PyTree]:
+        objects = nnx.merge(graph, state)
+        out = fn(*_merged(at, objects, others))
+        return out, nnx.state(objects)
+
+    def rewrap(run: Callable[..., PyTree], args: tuple) -> PyTree:
+        objects = tuple(args[k] for k in at)
+        out, new = run(nnx.state(objects), *_others(at, args))
+        nnx.update(objects, new)
+        return out
+
+    functional.__name__ = getattr(fn, "__name__", "step")
+    is_donated = donate_argnums is not None and set(at) <= set(donate_argnums)
+    return functional, (state, *_others(at, args)), [0] if is_donated else None, rewrap
+
+
+def _others(at: list[int], args: tuple) -> tuple:
+    return tuple(arg for k, arg in enumerate(args) if k not in at)
+
+
+def _merged(at: list[int], objects: tuple, others: tuple) -> list[Any]:
+    merged = list(others)
+    for k, value in zip(at, objects, strict=True):
+        merged.insert(k, value)
+    return merged

@@ -1,0 +1,52 @@
+"""Loops over layers that a plan has unrolled: it takes and returns their stacks layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+from jax import lax
+
+from .hlo import Module
+
+
+@dataclass
+class Stacks:
+    """Number of a stacked parameter or result of the program -> layers that the plan has of it."""
+
+    parameters: dict[int, int]
+    results: dict[int, int]
+
+    @staticmethod
+    def of(module: Module) -> Stacks:
+        """By the note `phzc.unstacked`: `parameters=3x12;results=1x12`."""
+        parts = dict(part.split("=") for part in module.notes.get("phzc.unstacked", "parameters=;results=").split(";"))
+        pairs = {key: dict(map(int, at.split("x")) for at in text.split(",") if at) for key, text in parts.items()}
+        return Stacks(pairs["parameters"], pairs["results"])
+
+    def split(self, arrays: Sequence[jax.Array]) -> list[jax.Array]:
+        """One array per parameter of the plan, from one per parameter of the program."""
+        parts = []
+        for number, array in enumerate(arrays):
+            n = self.parameters.get(number)
+            size = array.shape[0] // n if n else 0
+            parts += [lax.slice_in_dim(array, k * size, (k + 1) * size) for k in range(n)] if n else [array]
+        return parts
+
+    def join(self, results: Sequence[jax.Array]) -> list[jax.Array]:
+        """One array per result of the program, from one per result of the plan."""
+        rest, joined = list(results), []
+        while rest:
+            n = self.results.get(len(joined))
+            joined.append(lax.concatenate(rest[:n], 0) if n else rest[0])
+            rest = rest[n or 1 :]
+        return joined
+
+    def first(self, numbers: dict[int, int], count: int) -> list[int]:
+        """For each of `count` parameters or results of the program, the number of its first layer in the plan."""
+        firsts, at = [], 0
+        for number in range(count):
+            firsts.append(at)
+            at += numbers.get(number, 1)
+        return firsts
