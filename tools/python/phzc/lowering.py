@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 
 from . import hlo, layouts
-from .evaluate import Evaluator
+from .evaluate import Evaluator, Place
 from .hlo import Instr, Module
 from .planned import Flat
 from .stacks import Stacks
@@ -28,10 +28,15 @@ def exact(local: Module, mesh: jax.sharding.Mesh, stacks: Stacks) -> Flat:
 
 def constrained(module: Module, mesh: jax.sharding.Mesh, stacks: Stacks) -> Flat:
     """The whole program with a sharding constraint on every value; XLA's partitioner inserts the collectives."""
+    step = Evaluator(module, place=placing(mesh))
+    return lambda *arrays: stacks.join(step(*stacks.split(arrays)))
+
+
+def placing(mesh: jax.sharding.Mesh) -> Place:
+    """Puts a sharding constraint on each array that the text gives a layout."""
 
     def place(instr: Instr, value: jax.Array) -> jax.Array:
         text = instr.attrs.get("sharding")
         return value if text is None or text.startswith("{{") else layouts.constrain(value, text, mesh)
 
-    step = Evaluator(module, place=place)
-    return lambda *arrays: stacks.join(step(*stacks.split(arrays)))
+    return place

@@ -13,8 +13,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import binary as binaries
 from . import display, hlo, layouts, lowering, modules
-from .planned import PlannedStep, Rewrap
+from .pipeline import Pipeline
+from .planned import JittedStep, PlannedStep, Rewrap
 from .stacks import Stacks
+from .stages import Stages, accumulated
 from .step import Leaf, PyTree, Step, trace
 
 
@@ -210,23 +212,40 @@ class Plan:
 
     # ---- the step ----
 
-    def jit(self, how: str = "exact") -> PlannedStep:
-        """The step as planned, called like the one that was planned.
+    def jit(self, how: str = "exact") -> JittedStep:
+        """The step as planned, called like the one that was planned, as one XLA program.
 
         `exact`: the plan's own collectives, one by one (`jax.shard_map`); `constraints`: every inner layout as a sharding
-        constraint, the collectives are XLA's. Raises `ValueError` for plans of several stages or microbatches.
+        constraint, the collectives are XLA's. Several microbatches are a loop that sums gradients, with constraints.
+        Raises `ValueError` for plans of several stages, `PhzcError` where a plan has no program of one device.
         """
-        if self.n_stages > 1 or self.n_microbatches > 1:
-            raise ValueError(
-                f"the plan has {self.n_stages} stages and {self.n_microbatches} microbatches, and a jitted step has one of "
-                "each: phzc.plan(..., stages=1, microbatches=1)")
-        if how == "constraints":
+        if how not in ("exact", "constraints"):
+            raise ValueError(f"`{how}` is no way to run a plan: exact, constraints")
+        if self.n_stages > 1:
+            raise ValueError(f"the plan has {self.n_stages} stages: plan.pipeline(), or phzc.plan(..., stages=1)")
+        if self.n_microbatches > 1:
+            flat = accumulated(self._stages(), self.mesh, self.stacks)
+        elif how == "constraints":
             flat = lowering.constrained(self.module, self.mesh, self.stacks)
         else:
             flat = lowering.exact(hlo.parse(self.device_program()), self.mesh, self.stacks)
-        ins = [NamedSharding(self.mesh, self._input_specs[at][1]) for at in self.step.used]
-        outs = [NamedSharding(self.mesh, spec) for _, spec in self._output_specs]
-        return PlannedStep(self.step, flat, (ins, outs), self.rewrap)
+        given = self._named(self.step.outputs.arrays, self._output_specs)
+        return JittedStep(self.step, flat, self._wanted(), given, self.rewrap)
+
+    def pipeline(self) -> PlannedStep:
+        """The step as planned, called like the one that was planned: each stage on its own devices, one controller."""
+        flat = Pipeline(self._stages(), self.meshes, self.stacks)
+        return PlannedStep(self.step, flat, self._wanted(), self.rewrap)
+
+    def _wanted(self) -> list[NamedSharding]:
+        named = self._named(self.step.inputs.arrays, self._input_specs)
+        return [named[at] for at in self.step.used]
+
+    def _stages(self) -> Stages:
+        folder = self.folder / "stages"
+        command = [self.after, "--passes", "", "--cluster", self.cluster, "-q", "--emit", "stages", "-o", folder]
+        binaries.run(self.binary, command)
+        return Stages(folder)
 
     def device_program(self) -> str:
         """HLO text of what each device runs: local shapes, explicit collectives. Raises `PhzcError` where it cannot be written."""
