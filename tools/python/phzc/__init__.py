@@ -1,8 +1,8 @@
 """Plans a JAX step with `phzc` and runs it as planned.
 
-    plan = phzc.plan(train_step, params, batch, cluster="h100-8x2")
-    step = plan.jit()
-    params, loss = step(params, batch)
+plan = phzc.plan(train_step, params, batch, cluster="h100-8x2")
+step = plan.jit()
+params, loss = step(params, batch)
 """
 
 from .binary import PhzcError

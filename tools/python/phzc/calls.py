@@ -27,8 +27,9 @@ def custom_call(ev: Any, instr: Instr, *x: Any) -> Any:
         return lax.erf(x[0])
     if _CALLBACKS.search(target):
         raise NotImplementedError(
-            f"`{instr.name}` calls back into Python ({target}): a planned step cannot; take jax.debug.print and "
-            "callbacks out of the step that is planned")
+            f"`{instr.name}` calls back into Python ({target}), which a planned step cannot: take jax.debug.print "
+            "and other callbacks out of the step"
+        )
     return _kernel(instr, target, x)
 
 
@@ -39,8 +40,12 @@ def _kernel(instr: Instr, target: str, x: Any) -> Any:
     results = jax.tree.map(_struct, shape.parts or shape, is_leaf=lambda s: isinstance(s, Shape))
     typed = instr.attrs.get("api_version") == "API_VERSION_TYPED_FFI"
     call = jax.ffi.ffi_call(
-        target, results, has_side_effect=instr.flag("custom_call_has_side_effect"),
-        custom_call_api_version=4 if typed else 2, legacy_backend_config=None if typed else config)
+        target,
+        results,
+        has_side_effect=instr.flag("custom_call_has_side_effect"),
+        custom_call_api_version=4 if typed else 2,
+        legacy_backend_config=None if typed else config,
+    )
     return call(*x, **_attributes(config)) if typed else call(*x)
 
 
@@ -53,9 +58,12 @@ def _attributes(text: str) -> dict[str, Any]:
     kinds = {"i": "int", "ui": "uint", "f": "float"}
     found: dict[str, Any] = {}
     for name, quoted, number, kind, width, flag in re.findall(
-            r'(\w+) = (?:"([^"]*)"|(-?[\d.e+\-]+) : (u?i|f)(\d+)|(true|false))', text):
+        r'(\w+) = (?:"([^"]*)"|(-?[\d.e+\-]+) : (u?i|f)(\d+)|(true|false))', text
+    ):
         if kind:
-            found[name] = np.dtype(f"{kinds[kind]}{width}").type(float(number) if kind == "f" else int(number))
+            found[name] = np.dtype(f"{kinds[kind]}{width}").type(
+                float(number) if kind == "f" else int(number)
+            )
         else:
             found[name] = flag == "true" if flag else quoted
     return found

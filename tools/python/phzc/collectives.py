@@ -22,7 +22,10 @@ def axes_of_groups(instr: Instr, sizes: dict[str, int]) -> tuple[str, ...]:
 
     Raises `NotImplementedError` where the groups are not those of whole axes.
     """
-    groups = [[int(n) for n in part.split(",")] for part in re.findall(r"\{([\d,]+)\}", instr.attrs["replica_groups"])]
+    groups = [
+        [int(n) for n in part.split(",")]
+        for part in re.findall(r"\{([\d,]+)\}", instr.attrs["replica_groups"])
+    ]
     groups = groups or [list(range(math.prod(sizes.values())))]
     coords = np.array(np.unravel_index(groups[0], tuple(sizes.values())))
     varying = [axis for axis, at in zip(sizes, coords, strict=True) if len(set(at)) > 1]

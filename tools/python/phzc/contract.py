@@ -25,7 +25,11 @@ def window(instr: Instr, rank: int) -> dict[str, list]:
     def sizes(key: str, default: int) -> list[int]:
         return [int(n) for n in found[key].split("x")] if key in found else [default] * rank
 
-    pads = [tuple(map(int, pair.split("_"))) for pair in found["pad"].split("x")] if "pad" in found else [(0, 0)] * rank
+    pads = (
+        [tuple(map(int, pair.split("_"))) for pair in found["pad"].split("x")]
+        if "pad" in found
+        else [(0, 0)] * rank
+    )
     return {
         "size": sizes("size", 1),
         "stride": sizes("stride", 1),
@@ -46,30 +50,48 @@ def _dot(_: Any, instr: Instr, a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _convolution(_: Any, instr: Instr, a: jax.Array, b: jax.Array) -> jax.Array:
-    """`dim_labels` are lax's letters: batch and feature of the input and the result, output and input of the kernel."""
+    """`dim_labels` are lax's letters: batch and feature of the input and the result, output and input of the
+    kernel."""
     image, kernel, result = re.split(r"_|->", instr.attrs["dim_labels"])
     letters = {"b": "N", "f": "C", "o": "O", "i": "I"}
     spec = tuple("".join(letters.get(c, c) for c in part) for part in (image, kernel, result))
     found = window(instr, a.ndim - 2)
     turned = [kernel.index(str(dim)) for dim, is_turned in enumerate(found["reversed"]) if is_turned]
     return lax.conv_general_dilated(
-        a, lax.rev(b, turned) if turned else b, found["stride"], found["pad"], found["lhs_dilate"],
-        found["rhs_dilate"], spec, instr.int("feature_group_count", 1), instr.int("batch_group_count", 1),
-        precision(instr), instr.shape.numpy)
+        a,
+        lax.rev(b, turned) if turned else b,
+        found["stride"],
+        found["pad"],
+        found["lhs_dilate"],
+        found["rhs_dilate"],
+        spec,
+        instr.int("feature_group_count", 1),
+        instr.int("batch_group_count", 1),
+        precision(instr),
+        instr.shape.numpy,
+    )
 
 
 def _cholesky(_: Any, instr: Instr, x: jax.Array) -> jax.Array:
     if not instr.flag("lower"):
         x = lax.transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
     lower = lax.linalg.cholesky(x, symmetrize_input=False)
-    return lower if instr.flag("lower") else lax.transpose(lower, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+    return (
+        lower if instr.flag("lower") else lax.transpose(lower, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+    )
 
 
 def _triangular_solve(_: Any, instr: Instr, a: jax.Array, b: jax.Array) -> jax.Array:
     how = instr.attrs.get("transpose_a", "NO_TRANSPOSE")
     return lax.linalg.triangular_solve(
-        a, b, left_side=instr.flag("left_side"), lower=instr.flag("lower"), transpose_a=how != "NO_TRANSPOSE",
-        conjugate_a=how == "ADJOINT", unit_diagonal=instr.flag("unit_diagonal"))
+        a,
+        b,
+        left_side=instr.flag("left_side"),
+        lower=instr.flag("lower"),
+        transpose_a=how != "NO_TRANSPOSE",
+        conjugate_a=how == "ADJOINT",
+        unit_diagonal=instr.flag("unit_diagonal"),
+    )
 
 
 def _fft(_: Any, instr: Instr, x: jax.Array) -> jax.Array:

@@ -16,12 +16,27 @@ def html(plan: Plan) -> str:
     figures = plan.figures
     parts = [
         f"<b>{escape(plan.step.name)}</b>: {escape(plan.summary().split(chr(10))[0])}",
-        _table(["stage", "mesh", "forward", "backward", "update", "memory"], [
-            [str(at), s["mesh"] or "one device", _time(s["forward_secs"]), _time(s["backward_secs"]),
-             _time(s["update_secs"]), _size(s["memory_bytes"])] for at, s in enumerate(figures["stages"])]),
-        _table(["collective", "axes", "per step", "bytes", "time"], [
-            [c["kind"], ",".join(c["axes"]), str(c["count"]), _size(c["bytes"]), _time(c["time_secs"])]
-            for c in figures["collectives"]]),
+        _table(
+            ["stage", "mesh", "forward", "backward", "update", "memory"],
+            [
+                [
+                    str(at),
+                    s["mesh"] or "one device",
+                    _time(s["forward_secs"]),
+                    _time(s["backward_secs"]),
+                    _time(s["update_secs"]),
+                    _size(s["memory_bytes"]),
+                ]
+                for at, s in enumerate(figures["stages"])
+            ],
+        ),
+        _table(
+            ["collective", "axes", "per step", "bytes", "time"],
+            [
+                [c["kind"], ",".join(c["axes"]), str(c["count"]), _size(c["bytes"]), _time(c["time_secs"])]
+                for c in figures["collectives"]
+            ],
+        ),
         _table(["argument", "shape", "layout"], _arguments(plan)),
         f"<details><summary>all of the summary</summary><pre>{escape(plan.summary())}</pre></details>",
     ]
@@ -29,7 +44,9 @@ def html(plan: Plan) -> str:
 
 
 def _arguments(plan: Plan) -> list[list[str]]:
-    rows = [(leaf.aval, path, spec) for leaf, (path, spec) in zip(plan.step.inputs.arrays, plan.layouts.items())]
+    rows = [
+        (leaf.aval, path, spec) for leaf, (path, spec) in zip(plan.step.inputs.arrays, plan.layouts.items())
+    ]
     rows.sort(key=lambda row: -row[0].size)
     shown = [[path, f"{aval.dtype}{list(aval.shape)}", str(spec)] for aval, path, spec in rows[:_ROWS]]
     return shown + ([[f"and {len(rows) - _ROWS} more", "", ""]] if len(rows) > _ROWS else [])

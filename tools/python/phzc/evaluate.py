@@ -1,7 +1,7 @@
 """Evaluates HLO in JAX: each instruction becomes the function of `jax.lax` that lowers to it.
 
-Under `jax.jit` the program that comes out is the one that was read, instruction by instruction. `Evaluator.place` says
-what happens to each value on its way, such as a sharding constraint.
+Under `jax.jit` the program that comes out is the one that was read, instruction by instruction.
+`Evaluator.place` says what happens to each value on its way, such as a sharding constraint.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ Place = Callable[[Instr, jax.Array], jax.Array]
 class Evaluator:
     """A program as a function of its parameters.
 
-    `axes` are the mesh axes that the program of one device communicates over, name to size; empty for whole programs.
+    `axes` are the mesh axes that the program of one device communicates over, name to size; empty for whole
+    programs.
     """
 
-    def __init__(self, module: Module, axes: dict[str, int] | None = None, place: Place | None = None) -> None:
+    def __init__(
+        self, module: Module, axes: dict[str, int] | None = None, place: Place | None = None
+    ) -> None:
         self.module, self.axes, self.place = module, axes or {}, place
 
     def __call__(self, *args: Value) -> list[jax.Array]:
@@ -44,7 +47,8 @@ class Evaluator:
         return bool(self.module.select(lambda instr: instr.shape.dtype in ("s64", "u64", "f64", "c128")))
 
     def run(self, computation: str, args: Sequence[Value]) -> Value:
-        """The value of one computation. Raises `NotImplementedError` for what JAX's public functions cannot say."""
+        """The value of one computation. Raises `NotImplementedError` for what JAX's public functions cannot
+        say."""
         values: dict[str, Value] = {}
         for instr in self.module.computations[computation]:
             if instr.opcode == "parameter":
@@ -61,14 +65,14 @@ class Evaluator:
     def value(self, instr: Instr, x: list[Value]) -> Value:
         """What one instruction makes of its operands."""
         op = instr.opcode
-        if op in UNARY:
-            return UNARY[op](*x)
-        if op in BINARY:
-            return BINARY[op](*x)
+        if op in UNARY or op in BINARY:
+            with jax.named_scope(instr.name):
+                return (UNARY.get(op) or BINARY[op])(*x)
         if op not in _OPS:
             raise NotImplementedError(f"`{instr.name}`: no function of jax.lax says HLO's `{op}`")
         try:
-            return _OPS[op](self, instr, *x)
+            with jax.named_scope(instr.name):
+                return _OPS[op](self, instr, *x)
         except (TypeError, ValueError) as error:
             error.add_note(f"in `{instr.name}`, HLO's `{op}`")
             raise
@@ -90,7 +94,9 @@ def constant(_: Evaluator, instr: Instr) -> np.ndarray:
     """An array from its text."""
     dtype, words = instr.shape.numpy, re.sub(r"[{}\s]", "", instr.payload)
     if "..." in words:
-        raise ValueError(f"the constant `{instr.name}` has no elements in the text: pass the array as an argument")
+        raise ValueError(
+            f"the constant `{instr.name}` has no elements in the text: pass the array as an argument"
+        )
     if dtype == np.bool_:
         elements: list = [word in ("true", "1") for word in words.split(",") if word]
     elif np.issubdtype(dtype, np.complexfloating):
@@ -98,7 +104,8 @@ def constant(_: Evaluator, instr: Instr) -> np.ndarray:
     else:
         read = int if jnp.issubdtype(dtype, jnp.integer) else float
         elements = [read(word) for word in words.split(",") if word]
-    return np.array(elements).astype(dtype).reshape(instr.shape.dims)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.array(elements).astype(dtype).reshape(instr.shape.dims)
 
 
 def _while(ev: Evaluator, instr: Instr, init: Value) -> Value:
@@ -108,7 +115,8 @@ def _while(ev: Evaluator, instr: Instr, init: Value) -> Value:
 
 
 def _conditional(ev: Evaluator, instr: Instr, which: jax.Array, *args: Value) -> Value:
-    """Of two branches the first is taken where the operand is true; an index out of range takes the last branch."""
+    """Of two branches the first is taken where the operand is true; an index out of range takes the last
+    branch."""
     if "true_computation" in instr.attrs:
         names = [instr.callee("true_computation"), instr.callee("false_computation")]
     else:
@@ -165,7 +173,15 @@ def _rng_bit_generator(_: Evaluator, instr: Instr, state: jax.Array) -> Value:
     shape: Shape = instr.shape.parts[1]
     how = {"rng_default": "RNG_DEFAULT", "rng_three_fry": "RNG_THREE_FRY", "rng_philox": "RNG_PHILOX"}
     algorithm = getattr(lax.RandomAlgorithm, how[instr.attrs.get("algorithm", "rng_default")])
-    return tuple(lax.rng_bit_generator(state, shape.dims, shape.numpy, algorithm))
+    unsigned = np.dtype(f"uint{8 * shape.numpy.itemsize}")
+    state, bits = lax.rng_bit_generator(state, shape.dims, unsigned, algorithm)
+    return state, bits if shape.numpy == unsigned else lax.bitcast_convert_type(bits, shape.numpy)
+
+
+def _rng(_: Evaluator, instr: Instr, low: jax.Array, high: jax.Array) -> jax.Array:
+    if instr.attrs["distribution"] != "rng_uniform":
+        raise NotImplementedError(f"`{instr.name}`: lax has uniform numbers only")
+    return lax.rng_uniform(low, high, instr.shape.dims)
 
 
 def _barrier(_: Evaluator, __: Instr, *x: Value) -> Value:
@@ -188,14 +204,20 @@ _OPS: dict[str, Callable[..., Value]] = {
     "fusion": lambda ev, instr, *x: ev.run(instr.callee("calls"), x),
     "get-tuple-element": lambda ev, instr, x: x[instr.int("index")],
     "iota": lambda ev, instr: lax.broadcasted_iota(
-        instr.shape.numpy, instr.shape.dims, instr.int("iota_dimension")),
+        instr.shape.numpy, instr.shape.dims, instr.int("iota_dimension")
+    ),
     "map": _map,
     "opt-barrier": _barrier,
     "reduce": _reduce,
+    "reduce-precision": lambda ev, instr, x: lax.reduce_precision(
+        x, instr.int("exponent_bits"), instr.int("mantissa_bits")
+    ),
     "reshape": lambda ev, instr, x: lax.reshape(x, instr.shape.dims),
     "reverse": lambda ev, instr, x: lax.rev(x, instr.ints("dimensions")),
+    "rng": _rng,
     "rng-bit-generator": _rng_bit_generator,
     "select": _select,
+    "topk": lambda ev, instr, x: tuple(lax.top_k(x, instr.int("k"))),
     "transpose": lambda ev, instr, x: lax.transpose(x, instr.ints("dimensions")),
     "tuple": lambda ev, instr, *x: tuple(x),
     "while": _while,

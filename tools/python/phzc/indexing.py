@@ -29,14 +29,25 @@ def _by_components(indices: jax.Array, dim: int) -> jax.Array:
 
 def _gather(_: Any, instr: Instr, x: jax.Array, indices: jax.Array) -> jax.Array:
     dims = lax.GatherDimensionNumbers(
-        instr.ints("offset_dims"), instr.ints("collapsed_slice_dims"), instr.ints("start_index_map"),
-        instr.ints("operand_batching_dims"), instr.ints("start_indices_batching_dims"))
+        instr.ints("offset_dims"),
+        instr.ints("collapsed_slice_dims"),
+        instr.ints("start_index_map"),
+        instr.ints("operand_batching_dims"),
+        instr.ints("start_indices_batching_dims"),
+    )
     return lax.gather(
-        x, _by_components(indices, instr.int("index_vector_dim")), dims, instr.ints("slice_sizes"),
-        indices_are_sorted=instr.flag("indices_are_sorted"), mode="clip")
+        x,
+        _by_components(indices, instr.int("index_vector_dim")),
+        dims,
+        instr.ints("slice_sizes"),
+        indices_are_sorted=instr.flag("indices_are_sorted"),
+        mode="clip",
+    )
 
 
-def _scatter(ev: Any, instr: Instr, x: jax.Array, indices: jax.Array, updates: jax.Array, *more: jax.Array) -> jax.Array:
+def _scatter(
+    ev: Any, instr: Instr, x: jax.Array, indices: jax.Array, updates: jax.Array, *more: jax.Array
+) -> jax.Array:
     root = ev.module.root(instr.callee("to_apply"))
     second = [i for i in ev.module.computations[instr.callee("to_apply")] if i.opcode == "parameter"]
     replaces = root.opcode == "parameter" and root.payload == "1"
@@ -44,12 +55,21 @@ def _scatter(ev: Any, instr: Instr, x: jax.Array, indices: jax.Array, updates: j
     if more or scatter is None or len(second) != 2:
         raise NotImplementedError(f"`{instr.name}`: jax.lax has no scatter that applies `{root.opcode}`")
     dims = lax.ScatterDimensionNumbers(
-        instr.ints("update_window_dims"), instr.ints("inserted_window_dims"),
-        instr.ints("scatter_dims_to_operand_dims"), instr.ints("input_batching_dims"),
-        instr.ints("scatter_indices_batching_dims"))
+        instr.ints("update_window_dims"),
+        instr.ints("inserted_window_dims"),
+        instr.ints("scatter_dims_to_operand_dims"),
+        instr.ints("input_batching_dims"),
+        instr.ints("scatter_indices_batching_dims"),
+    )
     return scatter(
-        x, _by_components(indices, instr.int("index_vector_dim")), updates, dims,
-        indices_are_sorted=instr.flag("indices_are_sorted"), unique_indices=instr.flag("unique_indices"), mode="drop")
+        x,
+        _by_components(indices, instr.int("index_vector_dim")),
+        updates,
+        dims,
+        indices_are_sorted=instr.flag("indices_are_sorted"),
+        unique_indices=instr.flag("unique_indices"),
+        mode="drop",
+    )
 
 
 OPS = {"gather": _gather, "scatter": _scatter}

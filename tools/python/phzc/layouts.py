@@ -30,8 +30,8 @@ def mesh_of(axes: Axes, first: int = 0) -> Mesh:
     needed, devices = math.prod(axes.values()), jax.devices()
     if first + needed > len(devices):
         raise ValueError(
-            f"the plan uses {first + needed} devices, JAX sees {len(devices)}: run it on the cluster that it was "
-            "planned for, or plan for the devices at hand; for a rehearsal on CPUs set "
+            f"the plan uses {first + needed} devices, JAX sees {len(devices)}: run it on its cluster, "
+            "or plan for the devices at hand; for a rehearsal on CPUs set "
             f"jax.config.update('jax_num_cpu_devices', {first + needed}) before the first use of a device"
         )
     chosen = np.array(devices[first : first + needed]).reshape(tuple(axes.values()))
@@ -53,7 +53,9 @@ def _tiled(text: str, rank: int, sizes: tuple[tuple[str, int], ...]) -> Partitio
     axes = dict(sizes)
     found = _TILED.fullmatch(text)
     if not found:
-        raise ValueError(f"the layout `{text}` is no tiling of a mesh: plan again without the program's own shardings")
+        raise ValueError(
+            f"the layout `{text}` is no tiling of a mesh: plan again without the program's own shardings"
+        )
     tiles, source = (tuple(map(int, part.split(","))) for part in found.groups()[:2])
     order = tuple(map(int, found[3].split(","))) if found[3] else tuple(range(len(source)))
     ids = np.arange(math.prod(source)).reshape(source).transpose(order).reshape(tiles)
@@ -81,7 +83,8 @@ def _entry(part: list[str]) -> str | tuple[str, ...] | None:
 
 
 def _axes_along(ids: np.ndarray, dim: int, axes: Axes) -> list[str]:
-    """The mesh axes that split a dimension, major first: by the distance of the devices of neighboring tiles."""
+    """The mesh axes that split a dimension, major first: by the distance of the devices of neighboring
+    tiles."""
     along = np.moveaxis(ids, dim, 0).reshape(ids.shape[dim], -1)[:, 0]
     strides = dict(zip(axes, np.cumprod([1, *reversed(axes.values())])[-2::-1], strict=True))
     found, inner = [], 1
@@ -105,7 +108,9 @@ def _tile_of_devices(ids: np.ndarray, rank: int) -> np.ndarray:
 
 def _tile_of_spec(parts: list[list[str]], axes: Axes) -> np.ndarray:
     """The same by the axes of each dimension."""
-    at = dict(zip(axes, np.unravel_index(np.arange(math.prod(axes.values())), tuple(axes.values())), strict=True))
+    at = dict(
+        zip(axes, np.unravel_index(np.arange(math.prod(axes.values())), tuple(axes.values())), strict=True)
+    )
     tiles = np.zeros((math.prod(axes.values()), len(parts)), int)
     for dim, part in enumerate(parts):
         for axis in part:

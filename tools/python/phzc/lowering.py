@@ -22,12 +22,15 @@ def exact(local: Module, mesh: jax.sharding.Mesh, stacks: Stacks) -> Flat:
     shapes = root.shape.parts or (root.shape,)
     texts = hlo.split(root.note("phzc.global") or "")
     outs = [layouts.spec_of(text, len(s.dims), axes) for text, s in zip(texts, shapes, strict=True)]
-    step = jax.shard_map(Evaluator(local, axes), mesh=mesh, in_specs=tuple(ins), out_specs=outs, check_vma=False)
+    step = jax.shard_map(
+        Evaluator(local, axes), mesh=mesh, in_specs=tuple(ins), out_specs=outs, check_vma=False
+    )
     return lambda *arrays: stacks.join(step(*stacks.split(arrays)))
 
 
 def constrained(module: Module, mesh: jax.sharding.Mesh, stacks: Stacks) -> Flat:
-    """The whole program with a sharding constraint on every value; XLA's partitioner inserts the collectives."""
+    """The whole program with a sharding constraint on every value; XLA's partitioner inserts the
+    collectives."""
     step = Evaluator(module, place=placing(mesh))
     return lambda *arrays: stacks.join(step(*stacks.split(arrays)))
 

@@ -15,13 +15,14 @@ def adapted(
 ) -> tuple[Callable, tuple, Sequence[int] | None, Rewrap | None]:
     """`fn`, its arguments and those donated, without objects that a step changes in place.
 
-    NNX's modules, optimizers and random streams become one argument in front, their state, and one more result. The
-    last value calls a function of states with objects and updates these. Other arguments (Equinox, Linen) stay.
+    NNX's modules, optimizers and random streams become one argument in front, their state, and one more
+    result. The last value calls a function of states with objects and updates these. Other arguments
+    (Equinox, Linen) stay.
     """
-    nnx = sys.modules.get("flax.nnx")
-    at = [k for k, arg in enumerate(args) if nnx is not None and isinstance(arg, (nnx.Module, nnx.Optimizer, nnx.Rngs))]
+    at = [k for k, arg in enumerate(args) if _is_object(arg)]
     if not at:
         return fn, args, donate_argnums, None
+    nnx = sys.modules["flax.nnx"]
     graph, state = nnx.split(tuple(args[k] for k in at))
 
     def functional(state: PyTree, *others: PyTree) -> tuple[PyTree, PyTree]:
@@ -38,6 +39,16 @@ def adapted(
     functional.__name__ = getattr(fn, "__name__", "step")
     is_donated = donate_argnums is not None and set(at) <= set(donate_argnums)
     return functional, (state, *_others(at, args)), [0] if is_donated else None, rewrap
+
+
+def state_of(value: PyTree) -> PyTree:
+    """The state of a module of NNX; other values are pytrees already."""
+    return sys.modules["flax.nnx"].state(value) if _is_object(value) else value
+
+
+def _is_object(value: Any) -> bool:
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(value, (nnx.Module, nnx.Optimizer, nnx.Rngs))
 
 
 def _others(at: list[int], args: tuple) -> tuple:

@@ -1,4 +1,5 @@
-"""Runs a plan of several stages: the modules of each stage on its devices, in the schedule's order, by one controller."""
+"""Runs a plan of several stages: the modules of each stage on its devices, in the schedule's order, by one
+controller."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from .stages import Stages
 class Pipeline:
     """One step: arrays of the program's parameters in, arrays of its results out.
 
-    Modules are dispatched without waiting, so the devices of different stages run beside each other, each its own modules
-    in the schedule's order.
+    Modules are dispatched without waiting, so the devices of different stages run beside each other, each its
+    own modules in the schedule's order.
     """
 
     def __init__(self, stages: Stages, meshes: Sequence[Mesh], stacks: Stacks) -> None:
@@ -34,14 +35,19 @@ class Pipeline:
         """The layouts of a module's parameters on its stage's devices."""
         mesh = self.meshes[name]
         axes = dict(mesh.shape)
-        return [NamedSharding(mesh, layouts.spec_of(p.attrs.get("sharding"), len(p.shape.dims), axes))
-                for p in self.stages.modules[name].parameters]
+        return [
+            NamedSharding(mesh, layouts.spec_of(p.attrs.get("sharding"), len(p.shape.dims), axes))
+            for p in self.stages.modules[name].parameters
+        ]
 
     def _program(self, name: str) -> jax.stages.Wrapped:
         module, mesh = self.stages.modules[name], self.meshes[name]
         root = module.root(module.entry)
         ranks = [len(shape.dims) for shape in root.shape.parts or (root.shape,)]
-        outs = [NamedSharding(mesh, s) for s in layouts.specs_of(root.attrs.get("sharding"), ranks, dict(mesh.shape))]
+        outs = [
+            NamedSharding(mesh, s)
+            for s in layouts.specs_of(root.attrs.get("sharding"), ranks, dict(mesh.shape))
+        ]
         run = Evaluator(module, place=lowering.placing(mesh))
         return jax.jit(run, in_shardings=tuple(self.inputs[name]), out_shardings=outs)
 

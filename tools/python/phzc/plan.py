@@ -14,10 +14,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from . import binary as binaries
 from . import display, hlo, layouts, lowering, modules
 from .pipeline import Pipeline
+from .placement import Placement, leaves
 from .planned import JittedStep, PlannedStep, Rewrap
-from .stacks import Stacks
 from .stages import Stages, accumulated
-from .step import Leaf, PyTree, Step, trace
+from .step import PyTree, Step, trace
 
 
 def plan(
@@ -34,19 +34,16 @@ def plan(
 ) -> Plan:
     """Plans `fn(*args)`, one training or inference step, on a cluster.
 
-    `args` are pytrees of arrays or `jax.ShapeDtypeStruct`, modules of Flax NNX and Equinox among them. `cluster` is a
-    name (`h100-8x2`: two nodes of eight) or a TOML file. `stages` and `microbatches` fix the numbers of pipeline stages
-    and of microbatches, `passes` the whole pipeline of passes; `options` are further arguments of `phzc`.
-    `donate_argnums` default to what a jitted `fn` donates. Raises `PhzcError` where phzc refuses the program.
+    `args` are pytrees of arrays or `jax.ShapeDtypeStruct`, modules of Flax NNX and Equinox among them.
+    `cluster` is a name (`h100-8x2`: two nodes of eight) or a TOML file. `stages` and `microbatches` fix the
+    numbers of pipeline stages and of microbatches, `passes` the whole pipeline of passes; `options` are
+    further arguments of `phzc`. `donate_argnums` default to what a jitted `fn` donates. Raises `PhzcError`
+    where phzc refuses the program.
     """
     fn, args, donate_argnums, rewrap = modules.adapted(fn, args, donate_argnums)
     step = trace(fn, args, donate_argnums, static_argnums)
     command = ["--passes", passes or _passes(stages, microbatches), "--cluster", str(cluster), *options]
-    made = Plan(step, str(cluster), rewrap, binary)
-    made.program.write_text(step.text)
-    made._said = binaries.run(binary, [made.program, *command, "-o", made.after, "--plan", made.folder / "plan.json"])
-    made._command = command
-    return made
+    return Plan(step, str(cluster), command, binary, rewrap)
 
 
 def _passes(stages: int | None, microbatches: int | None) -> str:
@@ -61,12 +58,18 @@ class Plan:
 
     step: Step
     cluster: str
-    rewrap: Rewrap | None = field(default=None, repr=False)
+    command: list[str]
     binary: Path | None = field(default=None, repr=False)
-    _folder: tempfile.TemporaryDirectory = field(
-        default_factory=lambda: tempfile.TemporaryDirectory(prefix="phzc-"), repr=False)
-    _said: str = field(default="", repr=False)
-    _command: list[str] = field(default_factory=list, repr=False)
+    rewrap: Rewrap | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="phzc-")
+        self.program.write_text(self.step.text)
+        figures = self.folder / "plan.json"
+        self._said = self._phzc(self.program, *self.command, "-o", self.after, "--plan", figures)
+
+    def _phzc(self, *args: str | Path) -> str:
+        return binaries.run(self.binary, args)
 
     # ---- files ----
 
@@ -109,7 +112,8 @@ class Plan:
 
     @cached_property
     def meshes(self) -> list[Mesh]:
-        """The mesh of each pipeline stage, over this process's devices. Raises `ValueError` where these are too few."""
+        """The mesh of each pipeline stage, over this process's devices. Raises `ValueError` where these are
+        too few."""
         stages = self.figures["stages"]
         return [layouts.mesh_of(layouts.axes_of(s["mesh"]), s["devices"][0]) for s in stages]
 
@@ -121,61 +125,47 @@ class Plan:
         return self.meshes[0]
 
     @cached_property
-    def _input_specs(self) -> list[tuple[int, PartitionSpec]]:
-        """Stage and layout of each array of the arguments; whole on the first stage where it is not read."""
-        firsts = self.stacks.first(self.stacks.parameters, len(self.step.used))
-        found = {at: self._placed(self.module.parameters[k]) for at, k in zip(self.step.used, firsts, strict=True)}
-        return [found.get(at, (0, PartitionSpec())) for at in range(len(self.step.inputs.arrays))]
-
-    @cached_property
-    def _output_specs(self) -> list[tuple[int, PartitionSpec]]:
-        root = self.module.root(self.module.entry)
-        by_name = {instr.name: instr for instr in self.module.computations[self.module.entry]}
-        makers = [by_name[name] for name in root.operands] if root.opcode == "tuple" else [root]
-        firsts = self.stacks.first(self.stacks.results, len(self.step.outputs.arrays))
-        return [self._placed(makers[k]) for k in firsts]
-
-    def _placed(self, instr: hlo.Instr) -> tuple[int, PartitionSpec]:
-        stage = int(instr.note("phzc.stage") or 0)
-        axes = layouts.axes_of(self.figures["stages"][stage]["mesh"])
-        return stage, layouts.spec_of(instr.attrs.get("sharding"), len(instr.shape.dims), axes)
-
-    @cached_property
-    def stacks(self) -> Stacks:
-        """The loops over layers that the plan unrolls."""
-        return Stacks.of(self.module)
+    def placement(self) -> Placement:
+        """Stage and layout of each argument and result."""
+        return Placement(self.step, self.module, self.figures["stages"])
 
     @property
     def in_specs(self) -> PyTree:
         """A `PartitionSpec` per array, as a pytree like the arguments; None for what is no array."""
-        specs = [_of_value(leaf, spec) for leaf, (_, spec) in zip(self.step.inputs.arrays, self._input_specs)]
-        return self.step.inputs.unflatten(specs, lambda leaf: None)
+        return self.placement.tree(self.step.inputs, self.placement.inputs, lambda _, spec: spec)
 
     @property
     def out_specs(self) -> PyTree:
         """A `PartitionSpec` per array, as a pytree like the results."""
-        specs = [_of_value(leaf, spec) for leaf, (_, spec) in zip(self.step.outputs.arrays, self._output_specs)]
-        return self.step.outputs.unflatten(specs, lambda leaf: None)
+        return self.placement.tree(self.step.outputs, self.placement.outputs, lambda _, spec: spec)
 
     @property
     def in_shardings(self) -> PyTree:
         """A `NamedSharding` per array, as a pytree like the arguments (of NNX: like their state)."""
-        return self.step.inputs.unflatten(self._named(self.step.inputs.arrays, self._input_specs), lambda leaf: None)
+        return self.placement.tree(self.step.inputs, self.placement.inputs, self._sharding)
 
     @property
     def out_shardings(self) -> PyTree:
         """A `NamedSharding` per array, as a pytree like the results."""
-        return self.step.outputs.unflatten(self._named(self.step.outputs.arrays, self._output_specs), lambda leaf: None)
+        return self.placement.tree(self.step.outputs, self.placement.outputs, self._sharding)
 
-    def _named(self, leaves: list[Leaf], specs: list[tuple[int, PartitionSpec]]) -> list[NamedSharding]:
-        pairs = zip(leaves, specs, strict=True)
-        return [NamedSharding(self.meshes[stage], _of_value(leaf, spec)) for leaf, (stage, spec) in pairs]
+    def _sharding(self, stage: int, spec: PartitionSpec) -> NamedSharding:
+        return NamedSharding(self.meshes[stage], spec)
+
+    def shardings_for(self, value: PyTree) -> PyTree:
+        """The shardings of a model or of any other argument, or part of one, that looks like `value`: a
+        pytree like it.
+
+        Of modules of Flax NNX it is like `nnx.state(value)`. Raises `ValueError` where no argument is like
+        it.
+        """
+        return self.placement.part_like(value, self.meshes)
 
     @property
     def layouts(self) -> dict[str, PartitionSpec]:
         """Key path of each array of the arguments -> its layout."""
-        pairs = zip(self.step.inputs.arrays, self._input_specs, strict=True)
-        return {leaf.path: _of_value(leaf, spec) for leaf, (_, spec) in pairs}
+        specs = leaves(self.step.inputs, self.placement.inputs, lambda _, spec: spec)
+        return dict(zip((leaf.path for leaf in self.step.inputs.arrays), specs, strict=True))
 
     # ---- what a person reads ----
 
@@ -184,25 +174,27 @@ class Plan:
         return self._said.strip()
 
     def explain(self, path: str) -> str:
-        """Why an argument, by its key path or a part of it, or an instruction is laid out as it is, and what it would cost otherwise.
+        """Why an argument, by its key path or a part of it, or an instruction is laid out as it is, and what
+        it would cost otherwise.
 
         Raises `KeyError` where no argument or several have that path.
         """
         name = self._name_of(path)
-        command = [self.program, *self._command, "--explain", name, "-o", self.folder / "explained.ir"]
-        said = binaries.run(self.binary, command)
-        return said.replace(self.summary(), "").strip()
+        folder = self.folder / "explained"
+        self._phzc(
+            self.program, *self.command, "--explain", name, "--dump-dir", folder, "-o", folder / "after.ir"
+        )
+        return (folder / "explain.txt").read_text().strip()
 
     def _name_of(self, path: str) -> str:
         if any(i.name == path for i in self.module.computations[self.module.entry]):
             return path
-        firsts = self.stacks.first(self.stacks.parameters, len(self.step.used))
-        named = {self.step.inputs.arrays[at].path: k for at, k in zip(self.step.used, firsts, strict=True)}
+        named = {self.step.inputs.arrays[at].path: p.name for at, p in self.placement.parameters.items()}
         found = [p for p in named if p == path] or [p for p in named if path in p]
         if len(found) != 1:
-            near = ", ".join(found or named)
-            raise KeyError(f"`{path}` is {'more than one argument' if found else 'no argument that is read'}: {near[:500]}")
-        return self.module.parameters[named[found[0]]].name
+            problem = "more than one argument" if found else "no argument that is read"
+            raise KeyError(f"`{path}` is {problem}: {', '.join(found or named)[:500]}")
+        return named[found[0]]
 
     def __str__(self) -> str:
         return self.summary()
@@ -215,46 +207,46 @@ class Plan:
     def jit(self, how: str = "exact") -> JittedStep:
         """The step as planned, called like the one that was planned, as one XLA program.
 
-        `exact`: the plan's own collectives, one by one (`jax.shard_map`); `constraints`: every inner layout as a sharding
-        constraint, the collectives are XLA's. Several microbatches are a loop that sums gradients, with constraints.
-        Raises `ValueError` for plans of several stages, `PhzcError` where a plan has no program of one device.
+        `exact`: the plan's own collectives, one by one (`jax.shard_map`); `constraints`: every inner layout
+        as a sharding constraint, the collectives are XLA's. Several microbatches are a loop that sums
+        gradients, with constraints. Raises `ValueError` for plans of several stages, `PhzcError` where a plan
+        has no program of one device.
         """
         if how not in ("exact", "constraints"):
             raise ValueError(f"`{how}` is no way to run a plan: exact, constraints")
         if self.n_stages > 1:
-            raise ValueError(f"the plan has {self.n_stages} stages: plan.pipeline(), or phzc.plan(..., stages=1)")
+            raise ValueError(
+                f"the plan has {self.n_stages} stages: plan.pipeline(), or phzc.plan(..., stages=1)"
+            )
+        stacks = self.placement.stacks
         if self.n_microbatches > 1:
-            flat = accumulated(self._stages(), self.mesh, self.stacks)
+            flat = accumulated(self._stages(), self.mesh, stacks)
         elif how == "constraints":
-            flat = lowering.constrained(self.module, self.mesh, self.stacks)
+            flat = lowering.constrained(self.module, self.mesh, stacks)
         else:
-            flat = lowering.exact(hlo.parse(self.device_program()), self.mesh, self.stacks)
-        given = self._named(self.step.outputs.arrays, self._output_specs)
+            flat = lowering.exact(hlo.parse(self.device_program()), self.mesh, stacks)
+        given = self.placement.named(self.step.outputs, self.placement.outputs, self.meshes)
         return JittedStep(self.step, flat, self._wanted(), given, self.rewrap)
 
     def pipeline(self) -> PlannedStep:
-        """The step as planned, called like the one that was planned: each stage on its own devices, one controller."""
-        flat = Pipeline(self._stages(), self.meshes, self.stacks)
+        """The step as planned, called like the one that was planned: each stage on its own devices, one
+        controller."""
+        flat = Pipeline(self._stages(), self.meshes, self.placement.stacks)
         return PlannedStep(self.step, flat, self._wanted(), self.rewrap)
 
     def _wanted(self) -> list[NamedSharding]:
-        named = self._named(self.step.inputs.arrays, self._input_specs)
+        named = self.placement.named(self.step.inputs, self.placement.inputs, self.meshes)
         return [named[at] for at in self.step.used]
 
     def _stages(self) -> Stages:
         folder = self.folder / "stages"
-        command = [self.after, "--passes", "", "--cluster", self.cluster, "-q", "--emit", "stages", "-o", folder]
-        binaries.run(self.binary, command)
+        command = ["--passes", "", "--cluster", self.cluster, "-q", "--emit", "stages", "-o", folder]
+        self._phzc(self.after, *command)
         return Stages(folder)
 
     def device_program(self) -> str:
-        """HLO text of what each device runs: local shapes, explicit collectives. Raises `PhzcError` where it cannot be written."""
+        """HLO text of what each device runs: local shapes, explicit collectives. Raises `PhzcError` where it
+        cannot be written."""
         path = self.folder / "device.ir"
-        command = [self.after, "--passes", "spmd", "--cluster", self.cluster, "-q", "-o", path]
-        binaries.run(self.binary, command)
+        self._phzc(self.after, "--passes", "spmd", "--cluster", self.cluster, "-q", "-o", path)
         return path.read_text()
-
-
-def _of_value(leaf: Leaf, spec: PartitionSpec) -> PartitionSpec:
-    """The layout of an array of typed keys, whose bits have one dimension more."""
-    return PartitionSpec(*spec[: len(leaf.aval.shape)])

@@ -17,11 +17,13 @@ Rewrap = Callable[[Callable[..., PyTree], tuple], PyTree]
 class PlannedStep:
     """Called like the step that was planned.
 
-    Arguments that are not yet laid out as planned are moved first; results are laid out as planned. What the step donates
-    is donated. `flat` computes the results' arrays from those of the arguments that are read.
+    Arguments that are not yet laid out as planned are moved first; results are laid out as planned. What the
+    step donates is donated. `flat` computes the results' arrays from those of the arguments that are read.
     """
 
-    def __init__(self, step: Step, flat: Flat, wanted: Sequence[NamedSharding], rewrap: Rewrap | None) -> None:
+    def __init__(
+        self, step: Step, flat: Flat, wanted: Sequence[NamedSharding], rewrap: Rewrap | None
+    ) -> None:
         self._step, self._flat, self._wanted, self._rewrap = step, flat, wanted, rewrap
 
     def __call__(self, *args: PyTree) -> PyTree:
@@ -45,11 +47,19 @@ class JittedStep(PlannedStep):
     """A planned step that is one XLA program."""
 
     def __init__(
-        self, step: Step, flat: Flat, wanted: Sequence[NamedSharding], given: Sequence[NamedSharding], rewrap: Rewrap | None
+        self,
+        step: Step,
+        flat: Flat,
+        wanted: Sequence[NamedSharding],
+        given: Sequence[NamedSharding],
+        rewrap: Rewrap | None,
     ) -> None:
         super().__init__(step, flat, wanted, rewrap)
         donated = [at for at, leaf in enumerate(self._leaves) if leaf.is_donated]
-        self._flat = jax.jit(flat, in_shardings=tuple(wanted), out_shardings=list(given), donate_argnums=donated)
+        flat.__name__ = step.name
+        self._flat = jax.jit(
+            flat, in_shardings=tuple(wanted), out_shardings=list(given), donate_argnums=donated
+        )
 
     def lower(self, **kwargs: Any) -> jax.stages.Lowered:
         """The planned step, lowered for the arguments that it was planned for: `.compile()`, `.as_text()`."""

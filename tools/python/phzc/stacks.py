@@ -21,8 +21,12 @@ class Stacks:
     @staticmethod
     def of(module: Module) -> Stacks:
         """By the note `phzc.unstacked`: `parameters=3x12;results=1x12`."""
-        parts = dict(part.split("=") for part in module.notes.get("phzc.unstacked", "parameters=;results=").split(";"))
-        pairs = {key: dict(map(int, at.split("x")) for at in text.split(",") if at) for key, text in parts.items()}
+        parts = dict(
+            part.split("=") for part in module.notes.get("phzc.unstacked", "parameters=;results=").split(";")
+        )
+        pairs = {
+            key: dict(map(int, at.split("x")) for at in text.split(",") if at) for key, text in parts.items()
+        }
         return Stacks(pairs["parameters"], pairs["results"])
 
     def split(self, arrays: Sequence[jax.Array]) -> list[jax.Array]:
@@ -44,7 +48,8 @@ class Stacks:
         return joined
 
     def first(self, numbers: dict[int, int], count: int) -> list[int]:
-        """For each of `count` parameters or results of the program, the number of its first layer in the plan."""
+        """For each of `count` parameters or results of the program, the number of its first layer in the
+        plan."""
         firsts, at = [], 0
         for number in range(count):
             firsts.append(at)

@@ -80,7 +80,9 @@ class Stages:
         """Results of microbatches, by module and number, that are read after all of them."""
         looped = self.names(0)
         once = [p for name in self.names(None) for p in self.entries[name]["parameters"]]
-        found = [(s["module"], s["result"]) for s in [*once, *self.manifest["results"]] if s["from"] == "module"]
+        found = [
+            (s["module"], s["result"]) for s in [*once, *self.manifest["results"]] if s["from"] == "module"
+        ]
         return list(dict.fromkeys(key for key in found if key[0] in looped))
 
 
@@ -95,18 +97,25 @@ def filled(shape: Shape, start: str) -> np.ndarray:
         info = jnp.iinfo(dtype)
         ends = (info.min, info.max)
     ones = ends[1] if jnp.issubdtype(dtype, jnp.unsignedinteger) else -1
-    return np.full(shape.dims, {"zero": 0, "one": 1, "ones": ones, "lowest": ends[0], "highest": ends[1]}[start], dtype)
+    return np.full(
+        shape.dims, {"zero": 0, "one": 1, "ones": ones, "lowest": ends[0], "highest": ends[1]}[start], dtype
+    )
 
 
 def accumulated(stages: Stages, mesh: Mesh, stacks: Stacks) -> Flat:
-    """A plan of one stage and several microbatches as one function: a loop over them, gradients summed, then the update."""
+    """A plan of one stage and several microbatches as one function: a loop over them, gradients summed, then
+    the update."""
     runs = {name: Evaluator(module, place=lowering.placing(mesh)) for name, module in stages.modules.items()}
 
     def flat(*arrays: jax.Array) -> Sequence[jax.Array]:
         whole = stacks.split(arrays)
         loop, update = _Values(stages, whole), _Values(stages, whole)
-        split = {(p["parameter"], p["split_dim"]) for name in stages.names(0) for p in stages.entries[name]["parameters"]
-                 if p["from"] == "program" and p["split_dim"] is not None}
+        split = {
+            (p["parameter"], p["split_dim"])
+            for name in stages.names(0)
+            for p in stages.entries[name]["parameters"]
+            if p["from"] == "program" and p["split_dim"] is not None
+        }
         parts = {key: stages.split(whole[key[0]], key[1]) for key in sorted(split)}
 
         def body(sums: tuple, given: tuple) -> tuple[tuple, list]:
@@ -144,7 +153,9 @@ class _Values:
         """What a module's parameter, or a result of the step, is."""
         kind = source["from"]
         if kind == "program":
-            return self.parts.get((source["parameter"], source.get("split_dim")), self.whole[source["parameter"]])
+            return self.parts.get(
+                (source["parameter"], source.get("split_dim")), self.whole[source["parameter"]]
+            )
         if kind == "accumulator":
             return self.sums[source["accumulator"]]
         if kind == "microbatch":

@@ -18,7 +18,8 @@ PyTree = Any
 
 @dataclass
 class Leaf:
-    """One leaf of a pytree. `path`: its key path; `aval`: its type, None for what is no array and stays as it is."""
+    """One leaf of a pytree. `path`: its key path; `aval`: its type, None for what is no array and stays as it
+    is."""
 
     path: str
     aval: jax.ShapeDtypeStruct | None
@@ -57,15 +58,17 @@ class Side:
     def unflatten(self, values: Sequence[Any], static: Callable[[Leaf], Any]) -> PyTree:
         """A pytree with one value per array, and what `static` says for every other leaf."""
         given = iter(values)
-        return tree_unflatten(self.tree, [next(given) if x.aval is not None else static(x) for x in self.leaves])
+        return tree_unflatten(
+            self.tree, [next(given) if x.aval is not None else static(x) for x in self.leaves]
+        )
 
 
 @dataclass
 class Step:
     """A step that has been traced.
 
-    `text`: its StableHLO, with a parameter per array that it reads; `used`: the numbers of these arrays among the
-    arguments' arrays, in the order of the parameters.
+    `text`: its StableHLO, with a parameter per array that it reads; `used`: the numbers of these arrays among
+    the arguments' arrays, in the order of the parameters.
     """
 
     name: str
@@ -75,7 +78,8 @@ class Step:
     used: list[int] = field(repr=False)
 
     def flatten(self, args: tuple) -> list[Any]:
-        """The arrays of arguments, as they travel. Raises `TypeError` where they are not like those planned for."""
+        """The arrays of arguments, as they travel. Raises `TypeError` where they are not like those planned
+        for."""
         found, tree = tree_flatten_with_path(args)
         if tree != self.inputs.tree:
             raise TypeError(f"the arguments are {tree}, the plan is for {self.inputs.tree}")
@@ -84,7 +88,9 @@ class Step:
             if leaf.aval is None:
                 continue
             if np.shape(value) != leaf.aval.shape:
-                raise TypeError(f"`{leaf.path}` has the shape {np.shape(value)}, the plan is for {leaf.aval.shape}")
+                raise TypeError(
+                    f"`{leaf.path}` has the shape {np.shape(value)}, the plan is for {leaf.aval.shape}"
+                )
             arrays.append(leaf.to_raw(value))
         return arrays
 
@@ -94,8 +100,9 @@ def trace(
 ) -> Step:
     """Traces and lowers `fn(*args)` by `jax.jit(...).lower`.
 
-    `args` hold arrays, or `jax.ShapeDtypeStruct` in place of arrays. Leaves that are no arrays (functions, strings) are
-    constants of the step, and so is all of `static_argnums`. Arguments that `donate_argnums` names, or that a jitted `fn` donates, are donated.
+    `args` hold arrays, or `jax.ShapeDtypeStruct` in place of arrays. Leaves that are no arrays (functions,
+    strings) are constants of the step, and so is all of `static_argnums`. Arguments that `donate_argnums`
+    names, or that a jitted `fn` donates, are donated.
     """
     inputs = _inputs(fn, args, static_argnums)
     _mark_donated(inputs, fn, args, donate_argnums)
@@ -162,7 +169,10 @@ def _argument_names(fn: Callable, count: int) -> list[str]:
         names = list(inspect.signature(fn).bind(*range(count)).arguments.items())
     except (TypeError, ValueError):
         return [f"args[{at}]" for at in range(count)]
-    spread = [[name] if not isinstance(at, tuple) else [f"{name}[{k}]" for k in range(len(at))] for name, at in names]
+    spread = [
+        [name] if not isinstance(at, tuple) else [f"{name}[{k}]" for k in range(len(at))]
+        for name, at in names
+    ]
     return [name for group in spread for name in group]
 
 
@@ -198,7 +208,16 @@ def _state(args: tuple, result: PyTree) -> list[int]:
 
 def _kind(tree: PyTree) -> tuple[Any, list]:
     side = _side(tree, "")
-    return side.tree, [(leaf.aval.shape, leaf.aval.dtype) for leaf in side.arrays]
+    return side.tree, _types(side.arrays)
+
+
+def is_like(part: list[Leaf], tree: PyTree) -> bool:
+    """Whether leaves are those of a pytree: as many, with the same shapes and types."""
+    return _types(part) == _types(_side(tree, "").leaves)
+
+
+def _types(leaves: list[Leaf]) -> list:
+    return [leaf.aval if leaf.aval is None else (leaf.aval.shape, leaf.aval.dtype) for leaf in leaves]
 
 
 def _parameters(text: str) -> list[int]:

@@ -16,7 +16,9 @@ from .hlo import Instr
 
 def _slice(_: Any, instr: Instr, x: jax.Array) -> jax.Array:
     bounds = re.findall(r"\[(\d+):(\d+)(?::(\d+))?\]", instr.attrs["slice"])
-    starts, limits, strides = zip(*((int(a), int(b), int(c or 1)) for a, b, c in bounds)) if bounds else ((), (), ())
+    starts, limits, strides = (
+        zip(*((int(a), int(b), int(c or 1)) for a, b, c in bounds)) if bounds else ((), (), ())
+    )
     return lax.slice(x, starts, limits, strides)
 
 
@@ -39,13 +41,17 @@ def _reduce_window(ev: Any, instr: Instr, *x: jax.Array) -> Any:
     return tuple(lax.reduce_window(x[:n], x[n:], lambda a, b: tuple(apply(*a, *b)), *sizes))
 
 
-def _select_and_scatter(ev: Any, instr: Instr, x: jax.Array, source: jax.Array, start: jax.Array) -> jax.Array:
+def _select_and_scatter(
+    ev: Any, instr: Instr, x: jax.Array, source: jax.Array, start: jax.Array
+) -> jax.Array:
     """The gradient of pooling by maximum or minimum, which is how JAX comes to it."""
     found = window(instr, x.ndim)
     select, scatter = (ev.module.root(instr.callee(key)) for key in ("select", "scatter"))
     op = {"GE": "maximum", "LE": "minimum"}.get(select.attrs.get("direction", ""))
     if op is None or scatter.opcode != "add":
-        raise NotImplementedError(f"`{instr.name}`: only the gradients of pooling by maximum or minimum can be said")
+        raise NotImplementedError(
+            f"`{instr.name}`: only the gradients of pooling by maximum or minimum can be said"
+        )
     worst = np.array(-np.inf if op == "maximum" else np.inf, x.dtype)
 
     def pool(y: jax.Array) -> jax.Array:

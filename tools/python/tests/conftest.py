@@ -1,4 +1,5 @@
-"""What the tests share: eight virtual CPU devices, the binary and a cluster on which small programs are worth splitting."""
+"""What the tests share: eight virtual CPU devices, the binary and a cluster on which small programs are worth
+splitting."""
 
 import pathlib
 import sys
@@ -11,6 +12,8 @@ jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
 sys.path.insert(0, str(ROOT / "tests/xla"))  # hlo.py and judge.py, which count collectives
 
+FIGURES = pytest.StashKey[list]()
+
 
 def pytest_addoption(parser):
     parser.addoption("--phzc", help="the binary to test; else the package's own")
@@ -22,3 +25,20 @@ def planning(request):
     given = request.config.getoption("--phzc")
     binary = pathlib.Path(given).resolve() if given else None
     return {"cluster": ROOT / "tests/clusters/slow-8.toml", "binary": binary}
+
+
+@pytest.fixture(scope="session")
+def figures(request):
+    """Rows of the table at the end: program, error of the losses, and each kind of collective."""
+    return request.config.stash.setdefault(FIGURES, [])
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    rows = config.stash.get(FIGURES, [])
+    if rows:
+        terminalreporter.write_line(
+            "\nLosses of ten steps, and collectives per device and step: planned, inserted, ratio of bytes"
+        )
+    for name, error, kind, said, found, ratio in rows:
+        runs = f"{said['runs']:g} x {said['bytes']:,} B   {found['runs']:g} x {found['bytes']:,} B"
+        terminalreporter.write_line(f"{name:18} {error:8} {kind:20} {runs:44} {ratio}")

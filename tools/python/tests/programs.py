@@ -122,21 +122,31 @@ def transformer(p, x):
     return x + jax.nn.gelu(jax.nn.standardize(x) @ p["up"]) @ p["down"]
 
 
-def transformer_params(layers=4):
+def transformer_params(layers=2):
     keys = iter(jax.random.split(jax.random.key(0), 8))
-    heads = {name: dense(next(keys), layers, WIDTH, HEADS, WIDTH // HEADS) * 0.5 for name in ("query", "key", "value")}
-    rest = {"out": dense(next(keys), layers, HEADS, WIDTH // HEADS, WIDTH) * 0.3,
-            "up": dense(next(keys), layers, WIDTH, 4 * WIDTH), "down": dense(next(keys), layers, 4 * WIDTH, WIDTH)}
-    return {"embed": dense(next(keys), WORDS, WIDTH), "layers": heads | rest, "head": dense(next(keys), WIDTH, WORDS)}
+    heads = {
+        name: dense(next(keys), layers, WIDTH, HEADS, WIDTH // HEADS) * 0.5
+        for name in ("query", "key", "value")
+    }
+    rest = {
+        "out": dense(next(keys), layers, HEADS, WIDTH // HEADS, WIDTH) * 0.3,
+        "up": dense(next(keys), layers, WIDTH, 4 * WIDTH),
+        "down": dense(next(keys), layers, 4 * WIDTH, WIDTH),
+    }
+    return {
+        "embed": dense(next(keys), WORDS, WIDTH),
+        "layers": heads | rest,
+        "head": dense(next(keys), WIDTH, WORDS),
+    }
 
 
-def scan_transformer(remat=False):
-    """Layers in a `lax.scan`, Adam."""
+def scan_transformer():
+    """Layers in a `lax.scan`, made again in the backward part, Adam."""
     optimizer, params = optax.adam(1e-3), transformer_params()
 
     def loss_of(p, words, labels):
-        layer = jax.checkpoint(transformer) if remat else transformer
-        x, _ = jax.lax.scan(lambda x, layer_p: (layer(layer_p, x), None), p["embed"][words], p["layers"])
+        layer = jax.checkpoint(lambda x, layer_p: (transformer(layer_p, x), None))
+        x, _ = jax.lax.scan(layer, p["embed"][words], p["layers"])
         return cross_entropy(x @ p["head"], labels)
 
     def step(params, state, words, labels):
@@ -193,7 +203,7 @@ STEPS = {
     "eqx_mlp": eqx_mlp,
     "linen_mlp": linen_mlp,
     "scan_transformer": scan_transformer,
-    "remat": functools.partial(scan_transformer, remat=True),
     "mlp_adam": mlp,
+    "mlp_bf16": functools.partial(mlp, jnp.bfloat16, jax.nn.relu),
     "dropout": dropout,
 }
