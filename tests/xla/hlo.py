@@ -192,7 +192,21 @@ def parse(text):
         if HEAD.match(pending):
             body.append(parse_instr(pending))
         pending = ""
-    return Module(header, computations, entry)
+    return Module(header, {name: with_elements(body) for name, body in computations.items()}, entry)
+
+
+def with_elements(body):
+    """Newer XLA writes `x#1` for element 1 of a tuple: an instruction of its own here."""
+    names, found = by_name(body), []
+    for instr in body:
+        for operand in instr.operands:
+            whole, mark, index = operand.partition("#")
+            if mark and operand not in names:
+                shape = names[whole].shape.parts[int(index)]
+                names[operand] = Instr(operand, shape, "get-tuple-element", [whole], whole, {"index": index})
+                found.append(names[operand])
+        found.append(instr)
+    return found
 
 
 def depth(text):

@@ -180,10 +180,8 @@ class Plan:
         Raises `KeyError` where no argument or several have that path.
         """
         name = self._name_of(path)
-        folder = self.folder / "explained"
-        self._phzc(
-            self.program, *self.command, "--explain", name, "--dump-dir", folder, "-o", folder / "after.ir"
-        )
+        folder, unused = self.folder / "explained", self.folder / "explained.ir"
+        self._phzc(self.program, *self.command, "--explain", name, "--dump-dir", folder, "-o", unused)
         return (folder / "explain.txt").read_text().strip()
 
     def _name_of(self, path: str) -> str:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from flax import linen, nnx
 
-BATCH, LENGTH, WIDTH, HEADS, WORDS = 16, 32, 64, 4, 256
+BATCH, LENGTH, WIDTH, HEADS, WORDS = 16, 16, 64, 4, 256
 
 
 def tokens():
@@ -193,7 +193,7 @@ def dropout():
         key, now = jax.random.split(key)
         loss_of = lambda p: jnp.mean((hidden(p, x, now) @ p["down"] - y) ** 2)
         loss, grads = jax.value_and_grad(loss_of)(params)
-        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), key, loss
+        return jax.tree.map(lambda p, g: p - 0.01 * g, params, grads), key, loss
 
     return step, (params, jax.random.key(5)), regression()
 
