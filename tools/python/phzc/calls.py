@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from .hlo import Instr, Shape
+from .hlo import Instr, Shape, parse_shape, split
 
 _CALLBACKS = re.compile(r"callback")
 _LAYOUTS = ("Sharding", "xla.sdy.FuncResultSharding", "LayoutConstraint")
@@ -34,19 +34,30 @@ def custom_call(ev: Any, instr: Instr, *x: Any) -> Any:
 
 
 def _kernel(instr: Instr, target: str, x: Any) -> Any:
-    """The kernel of this name that the backend has registered, with the attributes of the text."""
+    """The kernel of this name that the backend has registered, with the attributes and memory layouts of the text."""
     shape, config = instr.shape, instr.attrs.get("backend_config", "")
     config = json.loads(config) if config.startswith('"') else config
-    results = jax.tree.map(_struct, shape.parts or shape, is_leaf=lambda s: isinstance(s, Shape))
+    parts = shape.parts or (shape,)
+    taken = split(instr.attrs.get("operand_layout_constraints", "{}")[1:-1])
+    aliases = re.findall(r"\{(\d*)\}: \((\d+), \{\}", instr.attrs.get("output_to_operand_aliasing", ""))
     typed = instr.attrs.get("api_version") == "API_VERSION_TYPED_FFI"
     call = jax.ffi.ffi_call(
         target,
-        results,
+        [_struct(part) for part in parts] if shape.parts else _struct(shape),
         has_side_effect=instr.flag("custom_call_has_side_effect"),
+        input_layouts=[_major_first(parse_shape(text)) for text in taken] or None,
+        output_layouts=[_major_first(part) for part in parts] if shape.parts else _major_first(shape),
+        input_output_aliases={int(operand): int(result or 0) for result, operand in aliases},
         custom_call_api_version=4 if typed else 2,
         legacy_backend_config=None if typed else config,
     )
-    return call(*x, **_attributes(config)) if typed else call(*x)
+    done = call(*x, **_attributes(config)) if typed else call(*x)
+    return tuple(done) if shape.parts else done
+
+
+def _major_first(shape: Shape) -> tuple[int, ...] | None:
+    """The order of dimensions in memory as `jax.ffi` takes it."""
+    return None if shape.order is None else shape.order[::-1]
 
 
 def _struct(shape: Shape) -> jax.ShapeDtypeStruct:

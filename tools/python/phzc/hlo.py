@@ -16,17 +16,19 @@ _NOISE = re.compile(_QUOTED + r"|/\*.*?\*/|//[^\n]*", re.S)
 _TOKEN = re.compile(_QUOTED + r"|[(){}\[\],]", re.S)
 _HEAD = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+) = ")
 _OPENING = re.compile(r"\s*(ENTRY\s+)?%?([\w.\-]+)\s*(?:\(.*\)\s*->.*)?\{\s*$")
-_ARRAY = re.compile(r"([a-z]\w*)\[([^\]]*)\]")
+_ARRAY = re.compile(r"([a-z]\w*)\[([^\]]*)\](?:\{([\d,]*)[^}]*\})?")
 _LITERALS = ("parameter", "constant", "iota", "partition-id")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """An array (`dtype`, HLO's name, and `dims`) or a tuple (`parts`)."""
+    """An array (`dtype`, HLO's name, and `dims`) or a tuple (`parts`). `order`: dimensions, minor first, where
+    the text says them."""
 
     dtype: str = ""
     dims: tuple[int, ...] = ()
     parts: tuple[Shape, ...] | None = None
+    order: tuple[int, ...] | None = None
 
     @property
     def numpy(self) -> np.dtype:
@@ -150,7 +152,12 @@ def parse_shape(text: str) -> Shape:
     found = _ARRAY.match(text)
     if not found:
         raise ValueError(f"`{text[:80]}` is no shape of HLO")
-    return Shape(found[1], tuple(int(size) for size in re.findall(r"\d+", found[2])))
+    order = None if found[3] is None else _ints(found[3])
+    return Shape(found[1], _ints(found[2]), order=order)
+
+
+def _ints(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))
 
 
 def _instr(line: str) -> Instr:

@@ -14,6 +14,7 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 PyTree = Any
+_KERNELS = re.compile(r"stablehlo\.custom_call @(?!Sharding|xla\.sdy|mhlo\.|chlo\.|TopK|annotate_device)")
 
 
 @dataclass
@@ -126,7 +127,11 @@ def trace(
     if len(used) != _n_parameters(text):
         text = jax.jit(flat, donate_argnums=donated, keep_unused=True).lower(*types).as_text()
         used = list(range(len(types)))
-    return Step(name, inputs, outputs, _renamed(text, [leaf.path for leaf in inputs.arrays]), used)
+    paths = [leaf.path for leaf in inputs.arrays]
+    if _KERNELS.search(text):  # whose attributes and memory layouts HLO's text says in full
+        flat_used = jax.jit(flat, donate_argnums=donated, keep_unused=len(used) == len(types))
+        return Step(name, inputs, outputs, _renamed_hlo(flat_used.lower(*types).as_text("hlo"), paths), used)
+    return Step(name, inputs, outputs, _renamed(text, paths), used)
 
 
 def _inputs(fn: Callable, args: tuple, static_argnums: Sequence[int]) -> Side:
@@ -242,3 +247,9 @@ def _renamed(text: str, paths: list[str]) -> str:
     """The text with the user's names for parameters."""
     quoted = [path.replace("\\", "\\\\").replace('"', '\\"') for path in paths]
     return re.sub(r'loc\("raw\[(\d+)\]"', lambda found: f'loc("{quoted[int(found[1])]}"', text)
+
+
+def _renamed_hlo(text: str, paths: list[str]) -> str:
+    """The same of HLO's text, where a name is a word."""
+    words = [re.sub(r"\W", "_", path) for path in paths]
+    return re.sub(r"\braw_(\d+)_", lambda found: f"{words[int(found[1])]}.{found[1]}", text)
