@@ -21,8 +21,8 @@ def find() -> Path:
     found = shutil.which("phzc")
     if found is None:
         raise PhzcError(
-            "no `phzc` binary: install this package's wheel (`pip install tools/python`), or put the binary that "
-            "`cargo install --path .` makes on the search path; `phzc.plan(..., binary=PATH)` names any other"
+            "no `phzc` binary: install this package's wheel (`pip install tools/python`), or put the binary "
+            "that `cargo install --path .` makes on the search path, or name one: `phzc.plan(..., binary=PATH)`"
         )
     return Path(found)
 

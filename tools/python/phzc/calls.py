@@ -27,14 +27,14 @@ def custom_call(ev: Any, instr: Instr, *x: Any) -> Any:
         return lax.erf(x[0])
     if _CALLBACKS.search(target):
         raise NotImplementedError(
-            f"`{instr.name}` calls back into Python ({target}), which a planned step cannot: take jax.debug.print "
-            "and other callbacks out of the step"
+            f"`{instr.name}` calls back into Python ({target}), which a planned step cannot: take "
+            "jax.debug.print and other callbacks out of the step"
         )
     return _kernel(instr, target, x)
 
 
 def _kernel(instr: Instr, target: str, x: Any) -> Any:
-    """The kernel of this name that the backend has registered, with the attributes and memory layouts of the text."""
+    """The kernel of this name that the backend has, with the attributes and memory layouts of the text."""
     shape, config = instr.shape, instr.attrs.get("backend_config", "")
     config = json.loads(config) if config.startswith('"') else config
     parts = shape.parts or (shape,)

@@ -22,8 +22,8 @@ _LITERALS = ("parameter", "constant", "iota", "partition-id")
 
 @dataclass(frozen=True)
 class Shape:
-    """An array (`dtype`, HLO's name, and `dims`) or a tuple (`parts`). `order`: dimensions, minor first, where
-    the text says them."""
+    """An array (`dtype`, HLO's name, and `dims`) or a tuple (`parts`). `order`: its dimensions, minor first,
+    where the text says them."""
 
     dtype: str = ""
     dims: tuple[int, ...] = ()

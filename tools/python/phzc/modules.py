@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from jax.tree_util import SequenceKey
+
 from .planned import Rewrap
-from .step import PyTree
+from .step import PyTree, argument_names, by_argument
 
 
-def adapted(
-    fn: Callable, args: tuple, donate_argnums: Sequence[int] | None
-) -> tuple[Callable, tuple, Sequence[int] | None, Rewrap | None]:
-    """`fn`, its arguments and those donated, without objects that a step changes in place.
+@dataclass
+class Adapted:
+    """A step without objects that it changes in place.
+
+    `rewrap` calls a function of states with objects, and updates these; `named` writes key paths.
+    """
+
+    fn: Callable
+    args: tuple
+    donate_argnums: Sequence[int] | None = None
+    rewrap: Rewrap | None = None
+    named: Callable[[tuple], str] | None = None
+
+
+def adapted(fn: Callable, args: tuple, donate_argnums: Sequence[int] | None) -> Adapted:
+    """`fn` as a function of pytrees.
 
     NNX's modules, optimizers and random streams become one argument in front, their state, and one more
-    result. The last value calls a function of states with objects and updates these. Other arguments
-    (Equinox, Linen) stay.
+    result. Other arguments (Equinox, Linen) stay.
     """
     at = [k for k, arg in enumerate(args) if _is_object(arg)]
     if not at:
-        return fn, args, donate_argnums, None
+        return Adapted(fn, args, donate_argnums)
     nnx = sys.modules["flax.nnx"]
     graph, state = nnx.split(tuple(args[k] for k in at))
 
@@ -38,7 +52,13 @@ def adapted(
 
     functional.__name__ = getattr(fn, "__name__", "step")
     is_donated = donate_argnums is not None and set(at) <= set(donate_argnums)
-    return functional, (state, *_others(at, args)), [0] if is_donated else None, rewrap
+    names = argument_names(fn, len(args))
+    by_object, others = by_argument([names[k] for k in at]), by_argument(["", *_others(at, tuple(names))])
+
+    def named(path: tuple) -> str:
+        return others(path) if path[0].idx else by_object((SequenceKey(path[1].key), *path[2:]))
+
+    return Adapted(functional, (state, *_others(at, args)), [0] if is_donated else None, rewrap, named)
 
 
 def state_of(value: PyTree) -> PyTree:

@@ -40,10 +40,10 @@ def plan(
     further arguments of `phzc`. `donate_argnums` default to what a jitted `fn` donates. Raises `PhzcError`
     where phzc refuses the program.
     """
-    fn, args, donate_argnums, rewrap = modules.adapted(fn, args, donate_argnums)
-    step = trace(fn, args, donate_argnums, static_argnums)
+    of = modules.adapted(fn, args, donate_argnums)
+    step = trace(of.fn, of.args, of.donate_argnums, static_argnums, of.named)
     command = ["--passes", passes or _passes(stages, microbatches), "--cluster", str(cluster), *options]
-    return Plan(step, str(cluster), command, binary, rewrap)
+    return Plan(step, str(cluster), command, binary, of.rewrap)
 
 
 def _passes(stages: int | None, microbatches: int | None) -> str:

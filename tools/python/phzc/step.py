@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import dtypes
 from jax.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 PyTree = Any
@@ -34,6 +35,22 @@ class Leaf:
         if self.key_impl is None:
             return self.aval
         return jax.eval_shape(jax.random.key_data, self.aval)
+
+    def check(self, value: Any) -> None:
+        """Raises `TypeError` where a value is not what was planned for."""
+        if self.aval is None:
+            if isinstance(value, (str, int, float)) and value != self.static:
+                raise TypeError(f"`{self.path}` is {value!r}, a constant of the plan is {self.static!r}")
+            return
+        shape, dtype = np.shape(value), getattr(value, "dtype", None)
+        if shape != self.aval.shape:
+            raise TypeError(f"`{self.path}` has the shape {shape}, the plan is for {self.aval.shape}")
+        if (
+            dtype is not None
+            and self.key_impl is None
+            and dtypes.canonicalize_dtype(dtype) != self.aval.dtype
+        ):
+            raise TypeError(f"`{self.path}` is of {dtype}, the plan is for {self.aval.dtype}")
 
     def to_raw(self, value: Any) -> Any:
         """The array that travels for a value."""
@@ -84,28 +101,26 @@ class Step:
         found, tree = tree_flatten_with_path(args)
         if tree != self.inputs.tree:
             raise TypeError(f"the arguments are {tree}, the plan is for {self.inputs.tree}")
-        arrays = []
-        for leaf, (_, value) in zip(self.inputs.leaves, found, strict=True):
-            if leaf.aval is None:
-                continue
-            if np.shape(value) != leaf.aval.shape:
-                raise TypeError(
-                    f"`{leaf.path}` has the shape {np.shape(value)}, the plan is for {leaf.aval.shape}"
-                )
-            arrays.append(leaf.to_raw(value))
-        return arrays
+        pairs = list(zip(self.inputs.leaves, (value for _, value in found), strict=True))
+        for leaf, value in pairs:
+            leaf.check(value)
+        return [leaf.to_raw(value) for leaf, value in pairs if leaf.aval is not None]
 
 
 def trace(
-    fn: Callable, args: tuple, donate_argnums: Sequence[int] | None = None, static_argnums: Sequence[int] = ()
+    fn: Callable,
+    args: tuple,
+    donate_argnums: Sequence[int] | None = None,
+    static_argnums: Sequence[int] = (),
+    named: Callable[[tuple], str] | None = None,
 ) -> Step:
     """Traces and lowers `fn(*args)` by `jax.jit(...).lower`.
 
     `args` hold arrays, or `jax.ShapeDtypeStruct` in place of arrays. Leaves that are no arrays (functions,
     strings) are constants of the step, and so is all of `static_argnums`. Arguments that `donate_argnums`
-    names, or that a jitted `fn` donates, are donated.
+    names, or that a jitted `fn` donates, are donated. `named` writes key paths of `args` for a person.
     """
-    inputs = _inputs(fn, args, static_argnums)
+    inputs = _inputs(args, static_argnums, named or by_argument(argument_names(fn, len(args))))
     _mark_donated(inputs, fn, args, donate_argnums)
     results: list[PyTree] = []
 
@@ -121,27 +136,35 @@ def trace(
     jax.eval_shape(flat, *types)
     outputs = _side(results[0], "result")
     donated = [at for at, leaf in enumerate(inputs.arrays) if leaf.is_donated] or _state(args, results[0])
+    text, used = _lowered(flat, types, donated, [leaf.path for leaf in inputs.arrays])
+    return Step(name, inputs, outputs, text, used)
+
+
+def _lowered(flat: Callable, types: list, donated: list[int], paths: list[str]) -> tuple[str, list[int]]:
+    """The program's text, and which array each of its parameters is: JAX leaves out what nothing reads."""
     lowered = jax.jit(flat, donate_argnums=donated).lower(*types)
     text = lowered.as_text(debug_info=True)
     used = _parameters(text)
     if len(used) != _n_parameters(text):
-        text = jax.jit(flat, donate_argnums=donated, keep_unused=True).lower(*types).as_text()
-        used = list(range(len(types)))
-    paths = [leaf.path for leaf in inputs.arrays]
-    if _KERNELS.search(text):  # whose attributes and memory layouts HLO's text says in full
-        flat_used = jax.jit(flat, donate_argnums=donated, keep_unused=len(used) == len(types))
-        return Step(name, inputs, outputs, _renamed_hlo(flat_used.lower(*types).as_text("hlo"), paths), used)
-    return Step(name, inputs, outputs, _renamed(text, paths), used)
+        lowered = jax.jit(flat, donate_argnums=donated, keep_unused=True).lower(*types)
+        text, used = lowered.as_text(debug_info=True), list(range(len(types)))
+    if _KERNELS.search(text):  # their attributes and memory layouts are in HLO's text alone
+        return _renamed_hlo(lowered.as_text("hlo"), paths), used
+    return _renamed(text, paths), used
 
 
-def _inputs(fn: Callable, args: tuple, static_argnums: Sequence[int]) -> Side:
+def _inputs(args: tuple, static_argnums: Sequence[int], named: Callable[[tuple], str]) -> Side:
     side = _side(args, "")
-    names = _argument_names(fn, len(args))
     for leaf, (path, value) in zip(side.leaves, tree_flatten_with_path(args)[0], strict=True):
-        leaf.path = names[path[0].idx] + keystr(path[1:])
+        leaf.path = named(path)
         if path[0].idx in static_argnums:
             leaf.aval, leaf.static = None, value
     return side
+
+
+def by_argument(names: list[str]) -> Callable[[tuple], str]:
+    """Writes key paths with the names of arguments: `params['up']`."""
+    return lambda path: names[path[0].idx] + keystr(path[1:])
 
 
 def _side(tree: PyTree, prefix: str) -> Side:
@@ -168,7 +191,7 @@ def _key_impl(aval: jax.ShapeDtypeStruct) -> Any:
     return found[0]
 
 
-def _argument_names(fn: Callable, count: int) -> list[str]:
+def argument_names(fn: Callable, count: int) -> list[str]:
     """The names of positional arguments, by the function's signature."""
     try:
         names = list(inspect.signature(fn).bind(*range(count)).arguments.items())
