@@ -22,7 +22,7 @@ def find() -> Path:
     if found is None:
         raise PhzcError(
             "no `phzc` binary: install this package's wheel (`pip install tools/python`), or put the binary "
-            "that `cargo install --path .` makes on the search path, or name one: `phzc.plan(..., binary=PATH)`"
+            "of `cargo install --path .` on the search path, or name one: `phzc.plan(..., binary=PATH)`"
         )
     return Path(found)
 

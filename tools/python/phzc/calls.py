@@ -22,7 +22,7 @@ def custom_call(ev: Any, instr: Instr, *x: Any) -> Any:
     if target in _LAYOUTS:
         return x[0]
     if target in ("TopK", "mhlo.topk"):
-        return tuple(lax.top_k(x[0], instr.shape.parts[0].dims[-1]))
+        return tuple(lax.top_k(x[0], instr.shape.elements[0].dims[-1]))
     if target == "mhlo.erf":
         return lax.erf(x[0])
     if _CALLBACKS.search(target):
@@ -37,7 +37,7 @@ def _kernel(instr: Instr, target: str, x: Any) -> Any:
     """The kernel of this name that the backend has, with the attributes and memory layouts of the text."""
     shape, config = instr.shape, instr.attrs.get("backend_config", "")
     config = json.loads(config) if config.startswith('"') else config
-    parts = shape.parts or (shape,)
+    parts = shape.elements
     taken = split(instr.attrs.get("operand_layout_constraints", "{}")[1:-1])
     aliases = re.findall(r"\{(\d*)\}: \((\d+), \{\}", instr.attrs.get("output_to_operand_aliasing", ""))
     typed = instr.attrs.get("api_version") == "API_VERSION_TYPED_FFI"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -93,7 +94,7 @@ def _partition_id(ev: Any, instr: Instr) -> jax.Array:
     return lax.convert_element_type(lax.axis_index(tuple(ev.axes)), instr.shape.numpy)
 
 
-OPS = {
+OPS: dict[str, Callable[..., Any]] = {
     "all-gather": _all_gather,
     "all-reduce": _all_reduce,
     "all-to-all": _all_to_all,

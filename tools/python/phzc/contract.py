@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -54,7 +55,7 @@ def _convolution(_: Any, instr: Instr, a: jax.Array, b: jax.Array) -> jax.Array:
     kernel."""
     image, kernel, result = re.split(r"_|->", instr.attrs["dim_labels"])
     letters = {"b": "N", "f": "C", "o": "O", "i": "I"}
-    spec = tuple("".join(letters.get(c, c) for c in part) for part in (image, kernel, result))
+    spec = ["".join(letters.get(c, c) for c in part) for part in (image, kernel, result)]
     found = window(instr, a.ndim - 2)
     turned = [kernel.index(str(dim)) for dim, is_turned in enumerate(found["reversed"]) if is_turned]
     return lax.conv_general_dilated(
@@ -64,7 +65,7 @@ def _convolution(_: Any, instr: Instr, a: jax.Array, b: jax.Array) -> jax.Array:
         found["pad"],
         found["lhs_dilate"],
         found["rhs_dilate"],
-        spec,
+        (spec[0], spec[1], spec[2]),
         instr.int("feature_group_count", 1),
         instr.int("batch_group_count", 1),
         precision(instr),
@@ -98,7 +99,7 @@ def _fft(_: Any, instr: Instr, x: jax.Array) -> jax.Array:
     return lax.fft(x, instr.attrs["fft_type"].lower(), instr.ints("fft_length"))
 
 
-OPS = {
+OPS: dict[str, Callable[..., Any]] = {
     "cholesky": _cholesky,
     "convolution": _convolution,
     "dot": _dot,

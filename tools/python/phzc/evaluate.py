@@ -18,7 +18,7 @@ from jax import lax
 from . import collectives, contract, indexing, windows
 from .calls import custom_call
 from .elementwise import BINARY, COMPARE, UNARY
-from .hlo import Instr, Module, Shape
+from .hlo import Instr, Module
 
 Value = Any  # an array, or a tuple of values
 Place = Callable[[Instr, jax.Array], jax.Array]
@@ -170,7 +170,7 @@ def _convert(_: Evaluator, instr: Instr, x: jax.Array) -> jax.Array:
 
 
 def _rng_bit_generator(_: Evaluator, instr: Instr, state: jax.Array) -> Value:
-    shape: Shape = instr.shape.parts[1]
+    shape = instr.shape.elements[1]
     how = {"rng_default": "RNG_DEFAULT", "rng_three_fry": "RNG_THREE_FRY", "rng_philox": "RNG_PHILOX"}
     algorithm = getattr(lax.RandomAlgorithm, how[instr.attrs.get("algorithm", "rng_default")])
     unsigned = np.dtype(f"uint{8 * shape.numpy.itemsize}")

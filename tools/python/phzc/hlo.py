@@ -31,6 +31,11 @@ class Shape:
     order: tuple[int, ...] | None = None
 
     @property
+    def elements(self) -> tuple[Shape, ...]:
+        """The parts of a tuple; of an array, itself."""
+        return (self,) if self.parts is None else self.parts
+
+    @property
     def numpy(self) -> np.dtype:
         """The element type; raises `NotImplementedError` for types that JAX lacks."""
         if self.dtype in _DTYPES:
@@ -108,7 +113,9 @@ class Module:
 def parse(text: str) -> Module:
     """Reads a module; lines that are neither instruction nor computation are skipped."""
     text = _NOISE.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
-    header, computations, entry, body, pending = "", {}, "", None, ""
+    computations: dict[str, list[Instr]] = {}
+    body: list[Instr] | None = None
+    header, entry, pending = "", "", ""
     for line in text.split("\n"):
         if body is None:
             opening = _OPENING.match(line)
@@ -124,8 +131,9 @@ def parse(text: str) -> Module:
         pending = f"{pending}\n{line}" if pending else line
         if _depth(pending) > 0:
             continue
-        if _HEAD.match(pending):
-            body.append(_instr(pending))
+        head = _HEAD.match(pending)
+        if head:
+            body.append(_instr(head, pending[head.end() :]))
         pending = ""
     return Module(header, computations, entry)
 
@@ -160,9 +168,7 @@ def _ints(text: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", text)))
 
 
-def _instr(line: str) -> Instr:
-    head = _HEAD.match(line)
-    rest = line[head.end() :]
+def _instr(head: re.Match[str], rest: str) -> Instr:
     end = _closing(rest, 0) if rest.startswith("(") else rest.index(" ")
     shape, rest = parse_shape(rest[:end]), rest[end:].lstrip()
     opcode = rest.partition("(")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -72,4 +73,4 @@ def _scatter(
     )
 
 
-OPS = {"gather": _gather, "scatter": _scatter}
+OPS: dict[str, Callable[..., Any]] = {"gather": _gather, "scatter": _scatter}

@@ -87,7 +87,8 @@ def _axes_along(ids: np.ndarray, dim: int, axes: Axes) -> list[str]:
     tiles."""
     along = np.moveaxis(ids, dim, 0).reshape(ids.shape[dim], -1)[:, 0]
     strides = dict(zip(axes, np.cumprod([1, *reversed(axes.values())])[-2::-1], strict=True))
-    found, inner = [], 1
+    found: list[str] = []
+    inner = 1
     while inner < len(along):
         step = along[inner] - along[0]
         axis = next((a for a in axes if strides[a] == step and axes[a] > 1 and a not in found), None)

@@ -19,7 +19,7 @@ def exact(local: Module, mesh: jax.sharding.Mesh, stacks: Stacks) -> Flat:
     axes = dict(mesh.shape)
     ins = [layouts.spec_of(p.note("phzc.global"), len(p.shape.dims), axes) for p in local.parameters]
     root = local.root(local.entry)
-    shapes = root.shape.parts or (root.shape,)
+    shapes = root.shape.elements
     texts = hlo.split(root.note("phzc.global") or "")
     outs = [layouts.spec_of(text, len(s.dims), axes) for text, s in zip(texts, shapes, strict=True)]
     step = jax.shard_map(

@@ -3,7 +3,8 @@ controller."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,6 +15,8 @@ from .evaluate import Evaluator
 from .planned import moved
 from .stacks import Stacks
 from .stages import Stages
+
+Key = tuple[str, int | None, int]  # a module, a microbatch, the number of a result
 
 
 class Pipeline:
@@ -31,6 +34,8 @@ class Pipeline:
         self.split = jax.jit(stages.split, static_argnums=1)
         self.join = jax.jit(lambda parts, dim: stages.join(jax.numpy.stack(parts), dim), static_argnums=1)
 
+        self.dropped = self._last_reads()
+
     def _inputs(self, name: str) -> list[NamedSharding]:
         """The layouts of a module's parameters on its stage's devices."""
         mesh = self.meshes[name]
@@ -43,7 +48,7 @@ class Pipeline:
     def _program(self, name: str) -> jax.stages.Wrapped:
         module, mesh = self.stages.modules[name], self.meshes[name]
         root = module.root(module.entry)
-        ranks = [len(shape.dims) for shape in root.shape.parts or (root.shape,)]
+        ranks = [len(shape.dims) for shape in root.shape.elements]
         outs = [
             NamedSharding(mesh, s)
             for s in layouts.specs_of(root.attrs.get("sharding"), ranks, dict(mesh.shape))
@@ -51,11 +56,35 @@ class Pipeline:
         run = Evaluator(module, place=lowering.placing(mesh))
         return jax.jit(run, in_shardings=tuple(self.inputs[name]), out_shardings=outs)
 
+    def _last_reads(self) -> dict[int, list[Key]]:
+        """Number of a run in the order -> values that nothing reads after it."""
+        manifest, made, last = self.stages.manifest, set[tuple[str, int | None]](), dict[Key, int]()
+        for at, run in enumerate(manifest["order"]):
+            for source in self.stages.entries[run["module"]]["parameters"]:
+                if source["from"] == "module":
+                    last[self.key(source, run["microbatch"], made)] = at
+            made.add((run["module"], run["microbatch"]))
+        for source in (result for result in manifest["results"] if result["from"] == "module"):
+            for microbatch in range(self.stages.n):
+                last.pop(self.key(source, microbatch, made), None)
+        dropped: dict[int, list[Key]] = {}
+        for key, at in last.items():
+            dropped.setdefault(at, []).append(key)
+        return dropped
+
+    def key(self, source: dict, microbatch: int | None, made: Container[tuple[str, int | None]]) -> Key:
+        """The value that is meant: of an update there is one; once per step it is the last microbatch's."""
+        name = source["module"]
+        candidates = [(name, microbatch), (name, None), (name, self.stages.n - 1)]
+        return *next(run for run in candidates if run in made), source["result"]
+
     def __call__(self, *arrays: jax.Array) -> list[jax.Array]:
         """The results of one step."""
         step = _Run(self, self.stacks.split(arrays))
-        for at in self.stages.manifest["order"]:
-            step.run(at["module"], at["microbatch"])
+        for at, run in enumerate(self.stages.manifest["order"]):
+            step.run(run["module"], run["microbatch"])
+            for key in self.dropped.get(at, ()):
+                del step.made[key]
         return self.stacks.join([step.result(result) for result in self.stages.manifest["results"]])
 
 
@@ -64,19 +93,21 @@ class _Run:
 
     def __init__(self, pipeline: Pipeline, whole: list[jax.Array]) -> None:
         self.pipeline, self.stages, self.whole = pipeline, pipeline.stages, whole
-        self.made: dict[tuple[str, int | None], list[jax.Array]] = {}
-        self.placed: dict[tuple, jax.Array] = {}
-        self.sums: list = list(self.stages.starts())
+        self.made: dict[Key, jax.Array] = {}
+        self.ran: set[tuple[str, int | None]] = set()
+        self.placed: dict[tuple[Any, ...], jax.Array] = {}
+        self.sums: list[Any] = list(self.stages.starts())
 
     def run(self, name: str, microbatch: int | None) -> None:
         """One module for one microbatch; what it reads is sent to its devices first."""
         entry, wanted = self.stages.entries[name], self.pipeline.inputs[name]
         pairs = zip(entry["parameters"], wanted, strict=True)
         results = self.pipeline.programs[name](*[self.value(source, microbatch, to) for source, to in pairs])
-        for result, value in zip(entry["results"], results, strict=True):
+        for at, (result, value) in enumerate(zip(entry["results"], results, strict=True)):
             if "accumulator" in result:
                 self.sums[result["accumulator"]] = value
-        self.made[name, microbatch] = results
+            self.made[name, microbatch, at] = value
+        self.ran.add((name, microbatch))
 
     def value(self, source: dict, microbatch: int | None, to: NamedSharding | None = None) -> jax.Array:
         """What a module's parameter, or a result of the step, is; on `to` where that is said."""
@@ -86,29 +117,23 @@ class _Run:
         if kind == "accumulator":
             found = self.sums[source["accumulator"]]
         elif kind == "microbatch":
-            found = np.uint32(microbatch)
+            found = np.asarray(microbatch, np.uint32)
         else:
-            found = self.result_of(source, microbatch)
+            found = self.made[self.pipeline.key(source, microbatch, self.ran)]
         return found if to is None else moved(found, to)
 
     def parameter(self, source: dict, microbatch: int | None, to: NamedSharding | None) -> jax.Array:
         """A parameter of the program, sent to a stage once per step; of a batch the microbatch's part."""
         number, dim = source["parameter"], source.get("split_dim")
+        if to is None:
+            return self.whole[number]
         if dim is None or microbatch is None:
-            key = (number, to)
-            if key not in self.placed:
-                self.placed[key] = self.whole[number] if to is None else moved(self.whole[number], to)
-            return self.placed[key]
-        key = (number, dim, "parts")
-        if key not in self.placed:
-            self.placed[key] = self.pipeline.split(self.whole[number], dim)
-        return moved(self.placed[key][microbatch], to)
-
-    def result_of(self, source: dict, microbatch: int | None) -> jax.Array:
-        """Of an update there is one; once per step the last microbatch's is meant."""
-        name, last = source["module"], self.stages.n - 1
-        keys = [(name, microbatch), (name, None), (name, last)]
-        return next(self.made[key] for key in keys if key in self.made)[source["result"]]
+            if (number, to) not in self.placed:
+                self.placed[number, to] = moved(self.whole[number], to)
+            return self.placed[number, to]
+        if (number, dim) not in self.placed:
+            self.placed[number, dim] = self.pipeline.split(self.whole[number], dim)
+        return moved(self.placed[number, dim][microbatch], to)
 
     def result(self, source: dict) -> jax.Array:
         """A result of the step; the parts of all microbatches joined."""

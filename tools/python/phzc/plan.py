@@ -238,8 +238,9 @@ class Plan:
 
     def _stages(self) -> Stages:
         folder = self.folder / "stages"
-        command = ["--passes", "", "--cluster", self.cluster, "-q", "--emit", "stages", "-o", folder]
-        self._phzc(self.after, *command)
+        self._phzc(
+            self.after, "--passes", "", "--cluster", self.cluster, "-q", "--emit", "stages", "-o", folder
+        )
         return Stages(folder)
 
     def device_program(self) -> str:

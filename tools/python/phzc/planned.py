@@ -57,13 +57,13 @@ class JittedStep(PlannedStep):
         super().__init__(step, flat, wanted, rewrap)
         donated = [at for at, leaf in enumerate(self._leaves) if leaf.is_donated]
         flat.__name__ = step.name
-        self._flat = jax.jit(
+        self._jitted = self._flat = jax.jit(
             flat, in_shardings=tuple(wanted), out_shardings=list(given), donate_argnums=donated
         )
 
     def lower(self, **kwargs: Any) -> jax.stages.Lowered:
         """The planned step, lowered for the arguments that it was planned for: `.compile()`, `.as_text()`."""
-        return self._flat.lower(*[leaf.raw for leaf in self._leaves], **kwargs)
+        return self._jitted.lower(*[leaf.raw for leaf in self._leaves], **kwargs)
 
 
 def moved(value: Any, to: NamedSharding) -> jax.Array:

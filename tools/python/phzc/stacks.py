@@ -24,10 +24,7 @@ class Stacks:
         parts = dict(
             part.split("=") for part in module.notes.get("phzc.unstacked", "parameters=;results=").split(";")
         )
-        pairs = {
-            key: dict(map(int, at.split("x")) for at in text.split(",") if at) for key, text in parts.items()
-        }
-        return Stacks(pairs["parameters"], pairs["results"])
+        return Stacks(_counts(parts["parameters"]), _counts(parts["results"]))
 
     def split(self, arrays: Sequence[jax.Array]) -> list[jax.Array]:
         """One array per parameter of the plan, from one per parameter of the program."""
@@ -40,7 +37,7 @@ class Stacks:
 
     def join(self, results: Sequence[jax.Array]) -> list[jax.Array]:
         """One array per result of the program, from one per result of the plan."""
-        rest, joined = list(results), []
+        rest, joined = list(results), list[jax.Array]()
         while rest:
             n = self.results.get(len(joined))
             joined.append(lax.concatenate(rest[:n], 0) if n else rest[0])
@@ -55,3 +52,8 @@ class Stacks:
             firsts.append(at)
             at += numbers.get(number, 1)
         return firsts
+
+
+def _counts(text: str) -> dict[int, int]:
+    pairs = (pair.split("x") for pair in text.split(",") if pair)
+    return {int(number): int(n) for number, n in pairs}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -138,8 +139,12 @@ class _Values:
     """The values that modules read while one function computes them."""
 
     def __init__(self, stages: Stages, whole: list[jax.Array]) -> None:
-        self.stages, self.whole, self.made, self.sums = stages, whole, {}, []
-        self.microbatch, self.parts, self.joined = None, {}, {}
+        self.stages, self.whole = stages, whole
+        self.made: dict[str, list[jax.Array]] = {}
+        self.sums: list[Any] = []
+        self.microbatch: Any = None
+        self.parts: dict[tuple[int, int | None], jax.Array] = {}
+        self.joined: dict[tuple[str, int], jax.Array] = {}
 
     def run(self, name: str, module: Evaluator) -> None:
         """One module: its results, and the sums that it adds to."""
@@ -161,7 +166,7 @@ class _Values:
         if kind == "microbatch":
             return self.microbatch
         key = (source["module"], source["result"])
-        return self.joined[key][-1] if key in self.joined else self.made[key[0]][key[1]]
+        return self.joined[key][-1] if key in self.joined else self.made[source["module"]][source["result"]]
 
     def result(self, source: dict) -> jax.Array:
         """A result of the step; the parts of all microbatches joined."""

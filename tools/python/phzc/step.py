@@ -24,7 +24,7 @@ class Leaf:
     is."""
 
     path: str
-    aval: jax.ShapeDtypeStruct | None
+    aval: Any  # jax.ShapeDtypeStruct or None
     static: Any = None
     key_impl: Any = None  # of arrays of typed random keys, which travel as their bits
     is_donated: bool = False
@@ -224,7 +224,8 @@ def _state(args: tuple, result: PyTree) -> list[int]:
     A plan needs to know them (microbatches, ZeRO), also where the caller keeps the old ones.
     """
     free = [_kind(part) for part in (result if isinstance(result, tuple) else (result,))]
-    numbers, at = [], 0
+    numbers: list[int] = []
+    at = 0
     for arg in args:
         kind = _kind(arg)
         if kind in free and not jax.tree_util.all_leaves([arg]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -28,8 +29,8 @@ def _dynamic_slice(_: Any, instr: Instr, x: jax.Array, *starts: jax.Array) -> ja
 
 def _pad(_: Any, instr: Instr, x: jax.Array, value: jax.Array) -> jax.Array:
     text = instr.attrs["padding"]
-    triples = [tuple(map(int, part.split("_"))) for part in text.split("x")] if x.ndim else []
-    return lax.pad(x, value, [(*triple, 0)[:3] for triple in triples])
+    sizes = [[*map(int, part.split("_")), 0] for part in text.split("x")] if x.ndim else []
+    return lax.pad(x, value, [(size[0], size[1], size[2]) for size in sizes])
 
 
 def _reduce_window(ev: Any, instr: Instr, *x: jax.Array) -> Any:
@@ -82,7 +83,7 @@ def _check_order(compare: Any, dtypes: list[np.dtype], n_keys: int, instr: Instr
                 raise NotImplementedError(f"`{instr.name}`: lax.sort has no such order")
 
 
-OPS = {
+OPS: dict[str, Callable[..., Any]] = {
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": lambda ev, instr, x, update, *starts: lax.dynamic_update_slice(x, update, starts),
     "pad": _pad,
