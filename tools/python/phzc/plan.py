@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import binary as binaries
 from . import display, hlo, layouts, lowering, modules
+from .calls import refuse_callbacks
 from .pipeline import Pipeline
 from .placement import Placement, leaves
 from .planned import JittedStep, PlannedStep, Rewrap
@@ -216,6 +217,7 @@ class Plan:
             raise ValueError(
                 f"the plan has {self.n_stages} stages: plan.pipeline(), or phzc.plan(..., stages=1)"
             )
+        refuse_callbacks(self.module)
         stacks = self.placement.stacks
         if self.n_microbatches > 1:
             flat = accumulated(self._stages(), self.mesh, stacks)
@@ -229,6 +231,7 @@ class Plan:
     def pipeline(self) -> PlannedStep:
         """The step as planned, called like the one that was planned: each stage on its own devices, one
         controller."""
+        refuse_callbacks(self.module)
         flat = Pipeline(self._stages(), self.meshes, self.placement.stacks)
         return PlannedStep(self.step, flat, self._wanted(), self.rewrap)
 

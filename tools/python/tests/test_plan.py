@@ -98,7 +98,7 @@ def test_what_cannot_run_says_why_and_what_to_do(planning, mlp):
         jax.debug.print("{}", w.sum())
         return w @ w
 
-    with pytest.raises((NotImplementedError, phzc.PhzcError), match="callback|Python"):
+    with pytest.raises(NotImplementedError, match="jax.debug.print"):
         phzc.plan(talks, jnp.ones((64, 64)), **planning).jit()
     with pytest.raises(phzc.PhzcError, match="h100x8"):
         phzc.plan(jnp.sin, jnp.ones(8), **planning | {"cluster": "h100x8"})
