@@ -19,9 +19,8 @@ const CLUSTERS: [(usize, &str); 3] = [(8, "a100-8"), (64, "a100-8x8"), (512, "a1
 fn main() {
     let wanted: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
     let words: Vec<String> = std::env::args().skip(1).filter(|arg| is_word(arg)).collect();
-    let is_wanted = |path: &&PathBuf| {
-        words.is_empty() || words.iter().any(|word| path.to_string_lossy().contains(word))
-    };
+    let is_wanted =
+        |path: &&PathBuf| words.is_empty() || words.iter().any(|word| path.to_string_lossy().contains(word));
     let files = [corpus(), xla_bench()].concat();
     let programs: Vec<(String, Module)> =
         files.iter().filter(is_wanted).filter_map(|path| program(path)).collect();

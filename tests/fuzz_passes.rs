@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::mutate::{case, for_secs, until_said};
+use common::mutate::{MAX_CASE, case, for_secs, timed_case, until_said};
 use common::{peak_mib, program};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Diagnostic, Module, eval, parse, print, verify};
@@ -70,14 +70,22 @@ fn plans_are_run_or_refused_for_ten_minutes() {
 #[ignore = "takes an hour"]
 fn a_hundred_thousand_legal_programs_are_run_or_refused() {
     let seeds = seeds();
-    let n_run = AtomicU64::new(0);
+    let (n_run, n_slow) = (AtomicU64::new(0), AtomicU64::new(0));
     let examine = |text: &str| {
         n_run.fetch_add(u64::from(run_whole(text)), Ordering::Relaxed);
         parse(text).is_ok_and(|program| verify(&program).is_empty())
     };
-    let n_cases = until_said(100_000, |number| case("runs", &seeds, number, examine));
-    let (n_run, peak_mib) = (n_run.into_inner(), peak_mib("self").unwrap_or_default());
-    eprintln!("100,000 of {n_cases} cases are legal, {n_run} are planned and run, in {peak_mib:.0} MiB");
+    let n_cases = until_said(100_000, |number| {
+        let (is_legal, took) = timed_case("runs", &seeds, number, examine);
+        n_slow.fetch_add(u64::from(took > MAX_CASE), Ordering::Relaxed);
+        is_legal
+    });
+    let (n_run, n_slow, peak_mib) = (n_run.into_inner(), n_slow.into_inner(), peak_mib("self"));
+    let peak_mib = peak_mib.unwrap_or_default();
+    eprintln!(
+        "100,000 of {n_cases} cases are legal, {n_run} of them planned and run, {n_slow} slower than \
+         {MAX_CASE:?}, {peak_mib:.0} MiB at most"
+    );
     assert!(peak_mib < 4096.0);
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// No case may take longer.
-const MAX_CASE: Duration = Duration::from_secs(20);
+/// No case of a plain `cargo test` may take longer.
+pub const MAX_CASE: Duration = Duration::from_secs(20);
 
 /// Pieces that mutations put in.
 const TOKENS: &[&str] = &[
@@ -102,17 +102,29 @@ const TOKENS: &[&str] = &[
 
 /// Tries one edit of the seeds; what `examine` says of it. A finding panics with the file that has the text.
 pub fn case(name: &str, seeds: &[String], number: u64, examine: impl Fn(&str) -> bool) -> bool {
+    let (said, took) = timed_case(name, seeds, number, examine);
+    assert!(took < MAX_CASE, "case {number}: too slow: {took:?}");
+    said
+}
+
+/// The same however long it takes, with the time that it took.
+pub fn timed_case(
+    name: &str,
+    seeds: &[String],
+    number: u64,
+    examine: impl Fn(&str) -> bool,
+) -> (bool, Duration) {
     let text = mutated(seeds, &mut Random(number));
     let start = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| examine(&text)));
     let took = start.elapsed();
     if let (Ok(said), true) = (&result, took < MAX_CASE) {
-        return *said;
+        return (*said, took);
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}_{number}.ir"));
     std::fs::write(&path, &text).expect("the target directory is writable");
-    let what = if result.is_err() { "a panic" } else { "too slow" };
-    panic!("case {number}: {what} after {took:?}: {}", path.display());
+    eprintln!("case {number} took {took:?}: {}", path.display());
+    (result.unwrap_or_else(|_| panic!("case {number}: a panic: {}", path.display())), took)
 }
 
 /// Tries cases on all cores for that long; how many there were, and of how many `case` said yes.
