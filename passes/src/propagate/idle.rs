@@ -33,7 +33,7 @@ pub(super) fn regroup(op: &Op, held: &[Split], wanted: Split, split: &mut Split)
             if found.cut.is_some() || !op.is_whole(slot, moved) {
                 return found;
             }
-            match op.is_summed(of) {
+            match op.is_summed(of) && op.sums_less(slot, *split) {
                 true => idle.iter().for_each(|&other| split[other] = Some(of)),
                 false => found.via = Some((slot, [Some(moved), None])),
             }

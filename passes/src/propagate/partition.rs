@@ -37,6 +37,7 @@ pub(super) fn partition(flow: &Flow, node: usize, layouts: &[Layout]) -> Partiti
         flow.graph.nodes[node].results.first().map_or(Layout::REPLICATED, |&id| layouts[id as usize]);
     match flow.opcodes[node] {
         Some(Opcode::Concatenate) => of.concatenation(wanted),
+        Some(Opcode::Slice) => of.slice(wanted),
         Some(Opcode::Reduce) => of.by(of.split_of_operand(0)),
         Some(Opcode::Dot) => of.dot(),
         Some(Opcode::Convolution | Opcode::Gather | Opcode::Scatter) => of.by(of.product()),
@@ -96,6 +97,21 @@ impl Op<'_> {
         let is_before = |of: FactorId| is_batch(of) || is_last && !self.is_summed(of);
         let is_kept = |axis: &usize| split[*axis].is_some_and(|of| held[*axis] == Some(of) && is_before(of));
         axes().filter(is_kept).fold(0, |mask, axis| mask | 1 << axis)
+    }
+
+    /// What is left of a dimension with fewer elements than tiles is taken where it lies.
+    fn slice(&self, wanted: Layout) -> Partition {
+        let (graph, mesh) = (self.flow.graph, self.flow.mesh);
+        let node = &graph.nodes[self.node];
+        let (held, left) =
+            (self.layouts[node.operands[0] as usize], &graph.tensors[node.results[0] as usize].dims);
+        let is_few = |axis: &usize| held.dim_of(*axis).is_some_and(|dim| left[dim] < held.tiles(dim, mesh));
+        let is_idle = |axis: &usize| wanted.dim_of(*axis).is_none();
+        let kept = (0..mesh.n_axes()).filter(|axis| is_idle(axis) && is_few(axis));
+        let to = kept.fold(self.by(self.split_of_result()).operands[0].to, |layout, axis| {
+            layout.with(axis, held.dim_of(axis))
+        });
+        Partition { operands: vec![Way { to, ..Way::default() }], cut: None, result: wanted }
     }
 
     /// Pieces are put together whole: axes along their dimension split the first other one that they can.
@@ -181,6 +197,15 @@ impl Op<'_> {
         let summed =
             if is_partial { graph.tensors[result as usize].bytes / made.n_tiles(mesh) as f64 } else { 0.0 };
         read + summed + moved(result, made, self.layouts[result as usize])
+    }
+
+    /// Whether one device's result is smaller than an operand.
+    pub(super) fn sums_less(&self, slot: usize, split: Split) -> bool {
+        let (graph, mesh) = (self.flow.graph, self.flow.mesh);
+        let node = &graph.nodes[self.node];
+        let made = self.by(split).result.n_tiles(mesh) as f64;
+        graph.tensors[node.results[0] as usize].bytes / made
+            < graph.tensors[node.operands[slot] as usize].bytes
     }
 
     pub(super) fn is_summed(&self, of: FactorId) -> bool {

@@ -126,3 +126,38 @@ fn a_product_gathers_what_its_result_is_not_split_along_once_per_group() {
     // `a` and `b` share one; `g` is cut by the axis itself and gathers for itself.
     assert_eq!(steps, ["all-gather 4096", "all-gather 4096", "all-reduce 2048"]);
 }
+
+#[test]
+fn an_idle_axis_takes_over_the_loop_that_another_leaves() {
+    let (_, steps) = completed(&format!(
+        "e {{
+          x = f32[64,128] parameter(0), sharding={ROWS}
+          w = f32[128,128] parameter(1), sharding={ROWS}
+          y = f32[64,128] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+          ROOT r = f32[64,128] negate(y), sharding={ROWS}
+        }}"
+    ));
+    // Not the whole weight is gathered: a quarter of it changes places, and the smaller result is summed up.
+    assert_eq!(steps, ["collective-permute 16384", "all-reduce 16384"]);
+}
+
+#[test]
+fn constants_are_shared_by_gspmd_and_each_reader_s_own_in_shardy() {
+    let program = |header: &str| {
+        format!(
+            "HloModule m{header}
+            e {{
+              x = f32[64,32] parameter(0), sharding={{devices=[8,1]<=[8]}}
+              y = f32[64,32] parameter(1), sharding={{replicated}}
+              one = f32[] constant(1)
+              ones = f32[64,32] broadcast(one), dimensions={{}}
+              a = f32[64,32] add(x, ones)
+              b = f32[64,32] add(y, ones)
+              ROOT r = (f32[64,32], f32[64,32]) tuple(a, b), sharding={{{{devices=[8,1]<=[8]}}, {{replicated}}}}
+            }}"
+        )
+    };
+    assert_eq!(completed(&program("")).1, ["all-gather 8192"]);
+    let shardy = ", frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"a\"=8]>}}";
+    assert_eq!(completed(&program(shardy)).1, [""; 0]);
+}

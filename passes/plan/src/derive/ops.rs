@@ -123,9 +123,8 @@ impl Deriver<'_> {
             Some(operand) => message(step, operands[operand].1, arriving[operand].unwrap_or_default(), &mesh),
             None => message(step, shapes[step.result], results[step.result], &mesh),
         };
-        if is_gspmd(self.module) && is_shift(view.instr) && arriving[0] == results.first().copied() {
-            let array = operands[0].1.as_array();
-            facts.steps.extend(array.into_iter().flat_map(|it| shifts(view.instr, it, results[0], &mesh)));
+        if let Some(moved) = self.shifts(view, arriving.first(), &operands, (&results, &mesh)) {
+            facts.steps.extend(moved);
             return;
         }
         facts.steps.extend(loops.steps.iter().filter_map(message));
@@ -134,6 +133,21 @@ impl Deriver<'_> {
         let problems =
             loops.problems.iter().chain(&sums).map(|text| (false, format!("`{}` {text}", view.instr.name)));
         self.report(comp, id, problems.collect());
+    }
+
+    /// What a slice or a pad moves between tiles as GSPMD partitions it.
+    fn shifts(
+        &self,
+        view: &View,
+        held: Option<&Option<Layout>>,
+        operands: &[(Leaf, &Shape)],
+        (results, mesh): (&[Layout], &Mesh),
+    ) -> Option<Vec<Step>> {
+        if !is_shift(view.instr) || !is_gspmd(self.module) {
+            return None;
+        }
+        let layouts = ((*held?)?, *results.first()?);
+        shifts(view.instr, operands.first()?.1.as_array()?, layouts, mesh)
     }
 
     /// The leaves of all operands with their shapes.
