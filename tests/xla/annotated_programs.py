@@ -107,6 +107,14 @@ def embedding(p, tokens):
     return -jnp.mean(jnp.take_along_axis(scores, tokens[..., None], -1))
 
 
+def fused(p, x):
+    """Attention whose query, key and value are thirds of one product, cut across its tiles."""
+    rows, length, width = x.shape
+    q, k, v = (it.reshape(rows, length, 8, 16) for it in jnp.split(x @ p["qkv"], 3, axis=-1))
+    scores = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k))
+    return jnp.mean((jnp.einsum("bhqk,bkhd->bqhd", scores, v).reshape(rows, length, width) @ p["o"]) ** 2)
+
+
 # name -> loss, parameters with their shardings, the input's shape and sharding, the mesh.
 PROGRAMS = {
     "mlp": (mlp, {"up": (shape(64, 256), P(None, "model")), "down": (shape(256, 64), P("model", None))},
@@ -135,6 +143,8 @@ PROGRAMS = {
                  (shape(8, 32, 64), P("data", "model")), MESH),
     "embedding": (embedding, {"table": (shape(512, 64), P("model", None)), "w": (shape(64, 64), P())},
                   (shape(8, 32, dtype=jnp.int32), P("data")), MESH),
+    "fused": (fused, {"qkv": (shape(128, 384), P(None, "model")), "o": (shape(128, 128), P("model", None))},
+              (shape(8, 32, 128), P("data")), MESH),
 }
 
 

@@ -113,17 +113,17 @@ fn shifted(graph: &Graph, node: usize, op: Opcode) -> Option<Rule> {
         return None;
     }
     let node = &graph.nodes[node];
-    let sizes = |id: TensorId| &graph.tensors[id as usize].dims;
-    let result = sizes(*node.results.first()?);
-    let mut rule = Rule::default();
+    let result = &graph.tensors[*node.results.first()? as usize].dims;
+    let alike = |id: &&TensorId| graph.tensors[**id as usize].dims.len() == result.len();
+    let mut dims = result.to_vec();
     // Sizes differ where elements are cut off or added: what divides both can be split.
-    let common = |dim: usize| {
-        let alike = node.operands.iter().filter(|&&id| sizes(id).len() == result.len());
-        alike.fold(result[dim], |size, &id| gcd(size, sizes(id)[dim]))
-    };
-    let dims: Vec<i64> = (0..result.len()).map(common).collect();
+    for &id in node.operands.iter().filter(alike) {
+        let sizes = graph.tensors[id as usize].dims.iter();
+        dims.iter_mut().zip(sizes).for_each(|(dim, &size)| *dim = gcd(*dim, size));
+    }
+    let mut rule = Rule::default();
     let map = rule.fresh(&dims, FactorKind::Pass);
-    let of = |id: &TensorId| if sizes(*id).len() == result.len() { map.clone() } else { TensorMap::new() };
+    let of = |id: &TensorId| if alike(&id) { map.clone() } else { TensorMap::new() };
     rule.operands = node.operands.iter().map(of).collect();
     rule.results = node.results.iter().map(of).collect();
     Some(rule)

@@ -1,4 +1,4 @@
-//! Axes that split nothing of a product: GSPMD's partitioner lets them take over what another axis has to leave.
+//! Axes that split nothing of a product: GSPMD's partitioner lets them take over what another axis leaves.
 
 use super::partition::{Op, Split, has};
 use phzc_ir::FactorId;

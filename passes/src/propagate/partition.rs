@@ -86,17 +86,22 @@ impl Op<'_> {
         Partition { operands, cut: None, result }
     }
 
-    /// A product is grouped by its batch loops first, then by loops of one operand that the result has as well,
+    /// A product is grouped by its batch loops first, then by loops of one operand that the result has too,
     /// and in the end by its sums.
     fn groups(&self, slot: usize, split: Split) -> AxisMask {
-        let (rule, held) = (self.flow.rule(self.node), self.split_of_operand(slot));
-        let is_batch = |of: FactorId| rule.operands.iter().chain(&rule.results).all(|map| has(map, of));
-        let leaves = |axis: usize| held[axis].filter(|&of| split[axis] != Some(of));
-        let axes = || 0..self.flow.mesh.n_axes();
-        let is_last = axes().filter_map(leaves).any(|of| self.is_summed(of));
-        let is_before = |of: FactorId| is_batch(of) || is_last && !self.is_summed(of);
-        let is_kept = |axis: &usize| split[*axis].is_some_and(|of| held[*axis] == Some(of) && is_before(of));
-        axes().filter(is_kept).fold(0, |mask, axis| mask | 1 << axis)
+        let held = self.split_of_operand(slot);
+        let axes = 0..self.flow.mesh.n_axes();
+        let left = axes.clone().filter(|&axis| held[axis] != split[axis]).filter_map(|axis| held[axis]);
+        let is_last = left.into_iter().any(|of| self.is_summed(of));
+        let is_before = |of: FactorId| self.is_batch(of) || is_last && !self.is_summed(of);
+        let kept = axes.filter(|&axis| held[axis] == split[axis] && held[axis].is_some_and(is_before));
+        kept.fold(0, |mask, axis| mask | 1 << axis)
+    }
+
+    /// Whether all operands and results have a loop.
+    fn is_batch(&self, of: FactorId) -> bool {
+        let rule = self.flow.rule(self.node);
+        rule.operands.iter().chain(&rule.results).all(|map| has(map, of))
     }
 
     /// What is left of a dimension with fewer elements than tiles is taken where it lies.
@@ -116,22 +121,29 @@ impl Op<'_> {
 
     /// Pieces are put together whole: axes along their dimension split the first other one that they can.
     fn concatenation(&self, wanted: Layout) -> Partition {
-        let (graph, mesh) = (self.flow.graph, self.flow.mesh);
-        let node = &graph.nodes[self.node];
-        let tensors: Vec<TensorId> = node.operands.iter().chain(&node.results).copied().collect();
-        let sizes = |id: TensorId| &graph.tensors[id as usize].dims;
-        let rank = sizes(node.results[0]).len();
-        let joined = (0..rank)
-            .find(|&dim| node.operands.iter().any(|&id| sizes(id)[dim] != sizes(node.results[0])[dim]));
-        let divides = |layout: Layout| tensors.iter().all(|&id| layout.divides(sizes(id), mesh));
+        let node = &self.flow.graph.nodes[self.node];
+        let result = self.sizes(node.results[0]);
+        let is_joined = |dim: &usize| node.operands.iter().any(|&id| self.sizes(id)[*dim] != result[*dim]);
+        let joined = (0..result.len()).find(is_joined);
         let axes: Vec<usize> = joined.map(|dim| wanted.axes_of(dim).collect()).unwrap_or_default();
         let onto = |dim: Option<usize>| axes.iter().fold(wanted, |layout, &axis| layout.with(axis, dim));
-        let mut others = (0..rank).filter(|&dim| Some(dim) != joined).map(|dim| onto(Some(dim)));
-        let made =
-            if axes.is_empty() { wanted } else { others.find(|&it| divides(it)).unwrap_or(onto(None)) };
-        let n = node.operands.len();
+        let mut others = (0..result.len()).filter(|&dim| Some(dim) != joined).map(|dim| onto(Some(dim)));
+        let made = match axes.is_empty() {
+            true => wanted,
+            false => others.find(|&layout| self.divides(layout)).unwrap_or(onto(None)),
+        };
         let way = Way { to: made, ..Way::default() };
-        Partition { operands: vec![way; n], cut: None, result: made }
+        Partition { operands: vec![way; node.operands.len()], cut: None, result: made }
+    }
+
+    fn sizes(&self, id: TensorId) -> &[i64] {
+        &self.flow.graph.tensors[id as usize].dims
+    }
+
+    /// Whether a layout divides all operands and results.
+    fn divides(&self, layout: Layout) -> bool {
+        let node = &self.flow.graph.nodes[self.node];
+        node.operands.iter().chain(&node.results).all(|&id| layout.divides(self.sizes(id), self.flow.mesh))
     }
 
     fn dot(&self) -> Partition {
@@ -171,8 +183,8 @@ impl Op<'_> {
         free.fold(split, |split, axis| self.cheaper(split, axis, result[axis]))
     }
 
-    /// Where the result is wanted along another loop than the operands lie, the smaller movement is made: theirs
-    /// or its own.
+    /// Where the result is wanted along another loop than the operands lie, the smaller movement is made:
+    /// theirs or its own.
     fn cheaper(&self, split: Split, axis: usize, wanted: Option<FactorId>) -> Split {
         if split[axis].is_none() || wanted.is_none() || split[axis] == wanted {
             return split;

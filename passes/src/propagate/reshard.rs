@@ -17,8 +17,11 @@ fn path(from: Layout, to: Layout, mesh: &Mesh) -> Vec<Layout> {
     let goes = |axis: &usize| from.dim_of(*axis).is_some() && to.dim_of(*axis).is_none();
     let comes = |axis: &usize| from.dim_of(*axis).is_none() && to.dim_of(*axis).is_some();
     let (n_going, n_coming) = (axes.clone().filter(goes).count(), axes.clone().filter(comes).count());
-    let is_finer = |dim: usize| to.tiles(dim, mesh) % from.tiles(dim, mesh) == 0;
-    let is_swap = n_coming > 0 && axes.clone().filter_map(|axis| from.dim_of(axis)).all(is_finer);
+    let is_swap = n_coming > 0
+        && axes
+            .clone()
+            .filter_map(|axis| from.dim_of(axis))
+            .all(|dim| to.tiles(dim, mesh) % from.tiles(dim, mesh) == 0);
     if from == to || n_going == 0 || is_swap {
         return vec![to];
     }

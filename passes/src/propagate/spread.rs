@@ -91,7 +91,7 @@ impl<'a> Propagation<'a> {
             .fold(false, |is_changed, layout| self.improve(result, layout, is_alone) | is_changed)
     }
 
-    /// Whether an operand is a constant that the reader has for itself, and that says nothing of where to split.
+    /// Whether an operand is a constant that the reader has for itself: it does not say where to split.
     fn is_own_constant(&self, node: usize, slot: usize) -> bool {
         let node = &self.flow.graph.nodes[node];
         let is_free = |id: &TensorId| self.flow.graph.tensors[*id as usize].is_free;

@@ -107,7 +107,8 @@ fn two_key_heads_are_split_by_half_of_an_axis_of_four() {
 fn a_product_gathers_what_its_result_is_not_split_along_once_per_group() {
     let dot = |name: &str, weight: &str| {
         format!(
-            "{name} = f32[64,64] dot(x, {weight}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={{devices=[2,4]<=[8]}}\n"
+            "{name} = f32[64,64] dot(x, {weight}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, \
+             sharding={{devices=[2,4]<=[8]}}\n"
         )
     };
     let (_, steps) = completed(&format!(
@@ -153,7 +154,8 @@ fn constants_are_shared_by_gspmd_and_each_reader_s_own_in_shardy() {
               ones = f32[64,32] broadcast(one), dimensions={{}}
               a = f32[64,32] add(x, ones)
               b = f32[64,32] add(y, ones)
-              ROOT r = (f32[64,32], f32[64,32]) tuple(a, b), sharding={{{{devices=[8,1]<=[8]}}, {{replicated}}}}
+              ROOT r = (f32[64,32], f32[64,32]) tuple(a, b), \
+                sharding={{{{devices=[8,1]<=[8]}}, {{replicated}}}}
             }}"
         )
     };

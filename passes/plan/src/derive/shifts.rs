@@ -24,11 +24,7 @@ pub fn shifts(
     let dropped: AxisMask = (0..mesh.n_axes())
         .filter(|&axis| held.dim_of(axis) != made.dim_of(axis))
         .fold(0, |mask, axis| mask | 1 << axis);
-    let is_few = |axis: usize| {
-        let dim = held.dim_of(axis).filter(|_| made.dim_of(axis).is_none());
-        dim.is_some_and(|dim| result.dims[dim] < held.tiles(dim, mesh))
-    };
-    if !axes_of(dropped).all(is_few) {
+    if !axes_of(dropped).all(|axis| made.dim_of(axis).is_none() && is_few(result, held, axis, mesh)) {
         return None;
     }
     let step = |kind, axes, bytes| Step { kind, axes, dtype: operand.dtype, bytes, is_implicit: false };
@@ -40,14 +36,19 @@ pub fn shifts(
         let tile = Tile { n_tiles, own, made: left / n_tiles, start, stride };
         let axes: AxisMask = made.axes_of(dim).fold(0, |mask, axis| mask | 1 << axis);
         let bytes = local_bytes(operand, held, mesh);
-        let moved = |n: i64| step(Collective::Permute, axes, bytes * n as f64 / own as f64);
-        found.extend(tile.moved().into_iter().map(moved));
+        let shares = tile.moved().into_iter().map(|n| bytes * n as f64 / own as f64);
+        found.extend(shares.map(|bytes| step(Collective::Permute, axes, bytes)));
     }
     // One device has what is left, or nobody has all of it: zeros are added.
     if dropped != 0 {
         found.push(step(Collective::AllReduce, dropped, local_bytes(result, made, mesh)));
     }
     Some(found)
+}
+
+/// Whether an axis of a layout has more tiles along its dimension than an array has elements there.
+fn is_few(array: &ArrayShape, layout: Layout, axis: usize, mesh: &Mesh) -> bool {
+    layout.dim_of(axis).is_some_and(|dim| array.dims[dim] < layout.tiles(dim, mesh))
 }
 
 /// The operand's place of the first element of the result along a dimension, and the distance to the next.
