@@ -143,9 +143,9 @@ fn the_interval_is_wider_on_a_device_that_no_run_was_fitted_to() {
         let prediction = Prediction { step_secs: 2.0, ..toy::job().predict(cluster) };
         prediction.interval_secs(cluster)
     };
-    assert_eq!(interval(&cluster), [2.0 / 1.209, 2.0 * 1.209]);
+    assert_eq!(interval(&cluster), [2.0 / 1.237, 2.0 * 1.237]);
     cluster.accelerator.sources.insert("sustained".to_owned(), "fitted".to_owned());
-    assert_eq!(interval(&cluster), [2.0 / 1.154, 2.0 * 1.154]);
+    assert_eq!(interval(&cluster), [2.0 / 1.175, 2.0 * 1.175]);
 }
 
 #[test]
