@@ -39,33 +39,22 @@ pub(super) fn model(row: Record, numbers: &Numbers) -> Expressed<(Model, Vec<Str
     let (hidden, heads) = (known(numbers.hidden, "hidden size")?, known(numbers.heads, "number of heads")?);
     let mut assumed = Vec::new();
     let (layers, decoder_seq) = layers(row, numbers, &mut assumed)?;
+    let has_lora = ["model", "notes"].iter().any(|column| row.text(column).contains("LoRA"));
+    let vocab = numbers.vocab.or(noted(row, "k vocab").map(|thousands| 1e3 * thousands)).unwrap_or(0.0);
+    let vocab = padded(vocab, numbers.tp.unwrap_or(1.0));
+    let gpt = Model::gpt(layers, hidden, heads, known(numbers.seq, "sequence length")?, vocab);
+    let ffn = numbers.ffn.unwrap_or(gpt.ffn);
     let mut model = Model {
-        layers,
-        hidden,
-        ffn: numbers.ffn.unwrap_or(4.0 * hidden),
-        heads,
+        ffn,
         kv_heads: numbers.kv_heads.unwrap_or(heads),
-        head_dim: hidden / heads,
-        seq: known(numbers.seq, "sequence length")?,
-        vocab: padded(
-            numbers.vocab.or(noted(row, "k vocab").map(|thousands| 1e3 * thousands)).unwrap_or(0.0),
-            numbers.tp.unwrap_or(1.0),
-        ),
         experts: numbers.experts.unwrap_or(1.0).max(1.0),
         top_k: numbers.top_k.unwrap_or(1.0).max(1.0),
-        expert_ffn: numbers.ffn.unwrap_or(4.0 * hidden),
-        shared_ffn: 0.0,
-        dense_layers: 0,
-        latent: None,
-        is_gated: false,
+        expert_ffn: ffn,
         is_causal: !is_of(&ENCODERS),
         has_dropout: is_of(&DROPOUT),
         decoder_seq,
-        adapter_rank: if ["model", "notes"].iter().any(|column| row.text(column).contains("LoRA")) {
-            ADAPTER_RANK
-        } else {
-            0.0
-        },
+        adapter_rank: if has_lora { ADAPTER_RANK } else { 0.0 },
+        ..gpt
     };
     if model.is_frozen() {
         assumed.push(format!("adapters of rank {ADAPTER_RANK} beside the projections into attention"));
