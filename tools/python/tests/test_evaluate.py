@@ -6,7 +6,6 @@ import jax
 import numpy as np
 import pytest
 from conftest import ROOT
-
 from phzc import binary, hlo
 from phzc.evaluate import Evaluator
 

@@ -3,10 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import phzc
 import pytest
 from jax import lax
-
-import phzc
 
 W = jax.random.normal(jax.random.key(1), (64, 128)) * 0.1
 X = jax.random.normal(jax.random.key(0), (64, 64))

@@ -5,12 +5,11 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
+import phzc
 import programs
 import pytest
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
-
-import phzc
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """A newcomer's path: steps of several frameworks, planned and run, have their losses and the plan's
 collectives."""
 
-import common
 import numpy as np
+import phzc
 import programs
 import pytest
+import running
 from judge import predicted
-
-import phzc
 
 # Rounding to bf16 makes sums depend on their order.
 TOLERANCES = {"mlp_bf16": 1e-3}
@@ -20,13 +19,13 @@ def test_ten_planned_steps_have_the_same_losses_and_the_planned_collectives(name
     assert (plan.n_stages, plan.n_microbatches) == (1, 1)
     planned = plan.jit()
 
-    said, found = predicted(plan.figures), common.inserted(planned)
+    said, found = predicted(plan.figures), running.inserted(planned)
     assert said.keys() == found.keys() and said
     ratios = {kind: found[kind]["bytes"] / said[kind]["bytes"] for kind in said}
     assert all(abs(ratio - 1) < 0.02 for ratio in ratios.values()), ratios
 
     _, again, _ = programs.STEPS[name]()
-    got, wanted = common.losses(planned, state, args), common.losses(step, again, args)
+    got, wanted = running.losses(planned, state, args), running.losses(step, again, args)
     np.testing.assert_allclose(got, wanted, rtol=TOLERANCES.get(name, 1e-5))
     assert wanted[-1] < wanted[0], "the step learns"
     error = np.abs(got / wanted - 1).max()
@@ -34,13 +33,18 @@ def test_ten_planned_steps_have_the_same_losses_and_the_planned_collectives(name
         figures.append((name, f"{error:.1e}", kind, said[kind], found[kind], f"{ratios[kind]:.3f}"))
 
 
-@pytest.mark.parametrize("name", ["mlp_adam", "nnx_gpt"])
-def test_constraints_on_every_value_compute_the_same(name, planning):
+@pytest.mark.parametrize("name", ["mlp_adam", "eqx_mlp", "nnx_gpt"])
+def test_constraints_on_every_value_compute_the_same_with_the_collectives_of_gspmd(name, planning, tmp_path):
     step, state, args = programs.STEPS[name]()
     plan = phzc.plan(step, *state, *args, **planning)
+    said = running.as_gspmd(plan, tmp_path)
+    found = running.inserted(plan.jit("constraints"))
+    assert {kind: (v["runs"], v["bytes"]) for kind, v in found.items()} == {
+        kind: (v["runs"], v["bytes"]) for kind, v in said.items()
+    }
     _, again, _ = programs.STEPS[name]()
-    got = common.losses(plan.jit("constraints"), state, args, 3)
-    np.testing.assert_allclose(got, common.losses(step, again, args, 3), rtol=1e-5)
+    got = running.losses(plan.jit("constraints"), state, args, 3)
+    np.testing.assert_allclose(got, running.losses(step, again, args, 3), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["mlp_adam", "eqx_mlp", "scan_transformer"])
@@ -49,8 +53,8 @@ def test_gradients_are_summed_over_microbatches(name, planning):
     plan = phzc.plan(step, *state, *args, stages=1, microbatches=4, **planning)
     assert plan.n_microbatches == 4
     _, again, _ = programs.STEPS[name]()
-    got = common.losses(plan.jit(), state, args, 3)
-    np.testing.assert_allclose(got, common.losses(step, again, args, 3), rtol=1e-5)
+    got = running.losses(plan.jit(), state, args, 3)
+    np.testing.assert_allclose(got, running.losses(step, again, args, 3), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -65,5 +69,5 @@ def test_a_pipeline_of_four_stages_on_two_devices_each_has_the_same_losses(name,
     assert plan.n_stages == 4 and plan.figures["schedule"] == schedule
     assert len({device for mesh in plan.meshes for device in mesh.devices.flat}) == 8
     _, again, _ = programs.STEPS[name]()
-    got, wanted = common.losses(plan.pipeline(), state, args), common.losses(step, again, args)
+    got, wanted = running.losses(plan.pipeline(), state, args), running.losses(step, again, args)
     np.testing.assert_allclose(got, wanted, rtol=1e-5)

@@ -1,10 +1,12 @@
 """How the tests run steps and count collectives."""
 
+import json
 import pathlib
 import tempfile
 
 import judge  # tests/xla
 import numpy as np
+from phzc import binary
 
 PARTITIONED = "after_spmd-partitioning"
 
@@ -19,6 +21,16 @@ def losses(step, state, args, steps=10):
             *state, out = out
         found.append(float(out))
     return np.array(found)
+
+
+def as_gspmd(plan, folder):
+    """The same of a plan, as phzc prices its text for XLA's partitioner, which has no reduce-scatter."""
+    text = plan.after.read_text().replace('phzc.mesh="', 'phzc.partitioner="gspmd",phzc.mesh="', 1)
+    given, figures = folder / "gspmd.ir", folder / "gspmd.json"
+    given.write_text(text)
+    command = [given, "--passes", "", "--cluster", plan.cluster, "-q", "-o", given, "--plan", figures]
+    binary.run(plan.binary, command)
+    return judge.predicted(json.loads(figures.read_text()))
 
 
 def inserted(step):
