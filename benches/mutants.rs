@@ -1,8 +1,8 @@
 //! Real programs and edits of them that stay legal, planned on eight devices: CPU seconds, memory, and how
 //! each ended.
 //!
-//! `cargo bench --bench mutants -- 2000` draws so many edits; the same each time. A process each, with a limit
-//! on its address space. A finding is left below the target directory and named.
+//! `cargo bench --bench mutants -- 2000` draws so many edits; the same each time. A process each, with a
+//! limit on its address space. A finding is left below the target directory and named.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

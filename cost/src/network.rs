@@ -56,8 +56,8 @@ pub enum Topology {
 }
 
 impl Level {
-    /// The same with the peak of one device that its links, shared adapters and oversubscription leave in nodes
-    /// of `per_node` devices.
+    /// The same with the peak of one device that its links, shared adapters and oversubscription leave in
+    /// nodes of `per_node` devices.
     pub(crate) fn of_one_device(mut self, per_node: usize) -> Level {
         let links = self.links.take().unwrap_or(1) as f64;
         let share = self.adapters.take().map_or(1.0, |adapters| adapters as f64 / per_node as f64);
