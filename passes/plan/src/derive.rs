@@ -55,7 +55,7 @@ use phzc_ir::{
 use smallvec::SmallVec;
 
 /// What the text of a module says about its plan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts {
     /// Meshes, microbatches and the planner's own figures.
     pub header: Header,

@@ -27,8 +27,15 @@ pub const TIME: usize = 0;
 /// When the header cannot be read, stages have different meshes, there are too many axes, a change of layout
 /// is said to run at a time when it cannot, or what a loop runs at another than the loop.
 pub fn on_time_axis(placed: &Module) -> Result<Module> {
-    let facts = derive(placed)?;
-    if let Some(problem) = order::problems_of_moves(placed, &facts).first() {
+    on_time_axis_of(placed, &derive(placed)?)
+}
+
+/// The same of a module whose facts are known, with as many microbatches as they say.
+///
+/// # Errors
+/// As [`on_time_axis`].
+pub fn on_time_axis_of(placed: &Module, facts: &Facts) -> Result<Module> {
+    if let Some(problem) = order::problems_of_moves(placed, facts).first() {
         return Err(Diagnostic::error(problem.message.clone()));
     }
     let header = &facts.header;
@@ -44,7 +51,7 @@ pub fn on_time_axis(placed: &Module) -> Result<Module> {
     let timed = Mesh::new(&sizes);
     let mut module = placed.clone();
     if n_parts > 1 {
-        let layouts = layouts(placed, &facts, &mesh);
+        let layouts = layouts(placed, facts, &mesh);
         for (comp, found) in planned_comps(placed).into_iter().zip(layouts) {
             set_layouts(&mut module, comp, &found, &timed);
         }

@@ -8,7 +8,7 @@ use phzc_analysis::graph::Graph;
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_pass::pass::Options;
 use phzc_plan::derive::{Facts, derive};
-use phzc_plan::microbatch::{after_all, most_parts, on_time_axis, on_time_axis_alone};
+use phzc_plan::microbatch::{after_all, most_parts, on_time_axis_alone, on_time_axis_of};
 use phzc_plan::plan_note;
 
 /// The microbatch counts to try: one, where the program cannot run in several however it is laid out.
@@ -64,9 +64,9 @@ impl Problem<'_> {
         if largest == 1 {
             return Ok(counts);
         }
-        let mut cut = text.clone();
-        plan_note::set(&mut cut, &[("n_microbatches", largest.into())]);
-        let judged = on_time_axis(&cut).and_then(|timed| after_all(&timed, &derive(&timed)?));
+        let mut cut = facts.clone();
+        cut.header.n_microbatches = largest;
+        let judged = on_time_axis_of(text, &cut).and_then(|timed| after_all(&timed, &derive(&timed)?));
         match judged {
             Ok(_) => Ok(counts),
             Err(error) if !counts.contains(&1) => Err(error),
