@@ -91,8 +91,8 @@ impl Op<'_> {
     fn groups(&self, slot: usize, split: Split) -> AxisMask {
         let held = self.split_of_operand(slot);
         let axes = 0..self.flow.mesh.n_axes();
-        let left = axes.clone().filter(|&axis| held[axis] != split[axis]).filter_map(|axis| held[axis]);
-        let is_last = left.into_iter().any(|of| self.is_summed(of));
+        let mut left = axes.clone().filter(|&axis| held[axis] != split[axis]).filter_map(|axis| held[axis]);
+        let is_last = left.any(|of| self.is_summed(of));
         let is_before = |of: FactorId| self.is_batch(of) || is_last && !self.is_summed(of);
         let kept = axes.filter(|&axis| held[axis] == split[axis] && held[axis].is_some_and(is_before));
         kept.fold(0, |mask, axis| mask | 1 << axis)
