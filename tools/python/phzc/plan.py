@@ -25,7 +25,7 @@ def plan(
     fn: Callable,
     *args: PyTree,
     cluster: str | Path = "a100-8",
-    stages: int | None = None,
+    stages: int | None = 1,
     microbatches: int | None = None,
     passes: str | None = None,
     donate_argnums: Sequence[int] | None = None,
@@ -36,10 +36,10 @@ def plan(
     """Plans `fn(*args)`, one training or inference step, on a cluster.
 
     `args` are pytrees of arrays or `jax.ShapeDtypeStruct`, modules of Flax NNX and Equinox among them.
-    `cluster` is a name (`h100-8x2`: two nodes of eight) or a TOML file. `stages` and `microbatches` fix the
-    numbers of pipeline stages and of microbatches, `passes` the whole pipeline of passes; `options` are
-    further arguments of `phzc`. `donate_argnums` default to what a jitted `fn` donates. Raises `PhzcError`
-    where phzc refuses the program.
+    `cluster` is a name (`h100-8x2`: two nodes of eight) or a TOML file. `stages` is the number of pipeline
+    stages: 1 is what `Plan.jit` runs, None leaves it to the planner. `microbatches` fixes their number,
+    `passes` the whole pipeline of passes; `options` are further arguments of `phzc`. `donate_argnums` default
+    to what a jitted `fn` donates. Raises `PhzcError` where phzc refuses the program.
     """
     of = modules.adapted(fn, args, donate_argnums)
     step = trace(of.fn, of.args, of.donate_argnums, static_argnums, of.named)
