@@ -12,8 +12,9 @@ pub fn is_shift(instr: &Instr) -> bool {
     matches!(instr.op, Opcode::Slice | Opcode::Pad)
 }
 
-/// The collectives of an op that reads an array in one layout and makes its result in another; none where they
-/// differ in more than axes whose tiles outnumber the elements that are left, which the result is then without.
+/// The collectives of an op that reads an array in one layout and makes its result in another; none where
+/// they differ in more than axes whose tiles outnumber the elements that are left, which the result is then
+/// without.
 pub fn shifts(
     instr: &Instr,
     operand: &ArrayShape,
@@ -72,8 +73,8 @@ struct Tile {
 }
 
 impl Tile {
-    /// The elements that each permute moves: the edges of the next tiles, or what each tile has of another where
-    /// that lies further away.
+    /// The elements that each permute moves: the edges of the next tiles, or what each tile has of another
+    /// where that lies further away.
     fn moved(&self) -> Vec<i64> {
         let edges = [self.low(), self.high()];
         if edges.iter().all(|&n| n <= self.own) {
@@ -112,8 +113,8 @@ impl Tile {
 mod tests {
     use super::*;
 
-    /// Bytes of the collectives of an op on an array of 16 floats in `n` tiles, whose result has so many too, or
-    /// is whole.
+    /// Bytes of the collectives of an op on an array of 16 floats in `n` tiles, whose result has so many too,
+    /// or is whole.
     fn moved(op: &str, n: i64, is_split: bool) -> Option<Vec<f64>> {
         let text = format!("e {{ x = f32[16] parameter(0) z = f32[] constant(0) ROOT y = {op} }}");
         let module = phzc_ir::parse(&text).expect("legal");
