@@ -69,13 +69,13 @@ impl<'a> Propagation<'a> {
         for (leaf, result) in results.into_iter().enumerate() {
             is_changed |= match self.flow.opcodes[node] {
                 Some(Opcode::Dot | Opcode::Convolution) => self.product(node, result),
-                _ => self.from_operands(node, leaf, result),
+                _ => self.take_operands(node, leaf, result),
             };
         }
         is_changed
     }
 
-    fn from_operands(&mut self, node: usize, leaf: usize, result: TensorId) -> bool {
+    fn take_operands(&mut self, node: usize, leaf: usize, result: TensorId) -> bool {
         let slots = 0..self.flow.graph.nodes[node].operands.len();
         let slots = slots.filter(|&slot| !self.is_own_constant(node, slot)).collect::<Vec<_>>();
         let offered = slots.into_iter().map(|slot| self.of_result(node, slot, leaf));
