@@ -15,10 +15,17 @@ use smallvec::SmallVec;
 /// exchange).
 pub fn split_rule(view: &View) -> Rule {
     let mut rule = (view.instr.op.def().rule)(view);
-    for at in places(view) {
-        tie(&mut rule, view, &at);
+    if !(0..view.n_operands()).any(|operand| is_mixed(view, operand)) {
+        places(view).iter().for_each(|at| tie(&mut rule, view, at));
     }
     rule
+}
+
+/// Whether what lies outside an operand is of another type than the operand: no tile can hold both.
+fn is_mixed(view: &View, operand: usize) -> bool {
+    let dtype = |index: usize| view.array(index).ok().map(|array| array.dtype);
+    let beyond = outside(view, operand).and_then(dtype);
+    beyond.is_some_and(|beyond| dtype(operand) != Some(beyond))
 }
 
 /// A window along one dimension, and that dimension in the operands, the kernel and the results.
@@ -234,6 +241,8 @@ mod tests {
     fn pooled_shifted_and_skipped_elements_are_those_of_a_window() {
         let body = "x: f32[8,32]; z: f32[]; ROOT y = f32[8,16] reduce-window(x, z), window={size=1x3 stride=1x2 pad=0_0x1_0}, to_apply=add";
         check(body, "([a,bc],[])->([a,b]) {a=8, b=16, c=2!}", &[(0, 1, 0)]);
+        // What lies outside is of another type: no tile can hold both.
+        check(&body.replace("x: f32", "x: f16"), "([a,b],[])->([a,c]) {a=8, b=32~, c=16~}", &[]);
         let body = "x: f32[8]; z: f32[]; ROOT y = f32[8] pad(x, z), padding=-1_1";
         check(body, "([a],[])->([a]) {a=8}", &[(0, 0, 1)]);
         let body = "x: f32[8]; z: f32[]; ROOT y = f32[16] pad(x, z), padding=0_1_1";
