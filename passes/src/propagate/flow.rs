@@ -1,5 +1,6 @@
 //! What the layout of one tensor of an op says of another: along the loops that they share.
 
+use phzc_analysis::batch::gcd;
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_ir::{FactorId, FactorKind, Layout, Mesh, Module, Opcode, Rule, TensorMap};
 
@@ -99,10 +100,6 @@ impl<'a> Flow<'a> {
 
 /// Axes with the size of the part that fits.
 pub(super) type Cuts = Vec<(usize, i64)>;
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
 
 /// Dimension by dimension the loops of an op whose result is tiled as its operands are.
 fn shifted(graph: &Graph, node: usize, op: Opcode) -> Option<Rule> {
