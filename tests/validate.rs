@@ -4,7 +4,7 @@
 mod common;
 
 use common::runs::{GPT, HEADER, table, validate};
-use common::{phzc, root, scratch};
+use common::{root, scratch};
 use serde_json::Value;
 use std::fs;
 
@@ -106,20 +106,6 @@ fn the_plot_has_a_point_per_row() {
     let outcome = validate(&path, &["--svg", &svg.to_string_lossy()]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(fs::read_to_string(svg).expect("written").matches("<circle").count(), 2);
-}
-
-#[test]
-fn calibration_moves_the_clock_towards_the_rows_and_reports_the_rest() {
-    let slow = GPT.replace("18.13", "24.0");
-    let (fit, test) = (table("calibrate_fit", &[&slow, &slow, &slow]), table("calibrate_test", &[GPT]));
-    let outcome = phzc(&["calibrate", &fit.to_string_lossy(), "--test", &test.to_string_lossy()], b"");
-    let clock = outcome
-        .stdout
-        .split("a100-80: sustained = ")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next()?.parse().ok());
-    assert!(clock.is_some_and(|clock: f64| (0.5..0.75).contains(&clock)), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("test: runs, 1 rows"), "{}", outcome.stdout);
 }
 
 /// What each published file must reach: file, largest error of the time in per cent, largest error of the
@@ -290,47 +276,6 @@ fn amp_s_trials_are_predicted_better_than_by_amp() {
     }
     let rank = |key: &str| scores[1][key].as_f64().expect("a number");
     assert!(rank("spearman") > rank("peer_spearman"), "{}", scores[1]);
-}
-
-#[test]
-fn a_device_with_a_data_sheet_only_is_calibrated_from_three_rows_and_said_to_be_new() {
-    let row = |name: &str, secs: &str| {
-        GPT.replace("a,gpt", &format!("{name},gpt"))
-            .replace("A100-SXM4-80GB", "h200-141")
-            .replace("18.13", secs)
-    };
-    let (one, two, three, four) = (row("a", "9.8"), row("b", "9.9"), row("c", "10.0"), row("d", "9.9"));
-    let (fit, test) =
-        (table("calibrate_new_fit", &[&one, &two, &three]), table("calibrate_new_test", &[&four]));
-    let outcome = phzc(&["calibrate", &fit.to_string_lossy(), "--test", &test.to_string_lossy()], b"");
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("which no run was fitted to"), "{}", outcome.stdout);
-    let figures = |kind: &str| -> Vec<f64> {
-        let line = outcome.stdout.lines().find(|line| line.starts_with(kind)).unwrap_or_default();
-        line.split("MAPE ")
-            .nth(1)
-            .unwrap_or_default()
-            .split(" % ")
-            .filter_map(|part| part.split_whitespace().last()?.parse().ok())
-            .collect()
-    };
-    let (fit, test) = (figures("fit:"), figures("test:"));
-    assert!(fit.len() == 2 && fit[1] < 3.0 && test.len() == 2 && test[1] < test[0], "{}", outcome.stdout);
-}
-
-#[test]
-fn calibration_rejects_bad_rows_with_file_line_and_column() {
-    for (name, row, message) in [
-        ("nan", GPT.replace("18.13", "NaN"), "`iter_time_s`, found `NaN`"),
-        ("negative", GPT.replace("18.13", "-2"), "`iter_time_s`, found `-2`"),
-        ("device", GPT.replace("A100-SXM4-80GB", "B52"), "unknown device `B52`"),
-    ] {
-        let row = row.replace("Megatron-LM", "Megatron");
-        let path = table(&format!("calibrate_{name}"), &[if name == "device" { &row } else { GPT }, &row]);
-        let outcome = phzc(&["calibrate", &path.to_string_lossy()], b"");
-        let is_placed = outcome.stderr.contains(if name == "device" { "runs.csv:2:" } else { "runs.csv:3:" });
-        assert!(outcome.code == 1 && is_placed && outcome.stderr.contains(message), "{}", outcome.stderr);
-    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Every number carries a source: `source` for the file, `[sources]` for single keys that come from
 //! elsewhere.
 
+pub(crate) mod base;
+
 use crate::network::Level;
 use crate::read::{citation, count, fraction, parse, positive, some_count, some_fraction, some_positive};
 use phzc_ir::Result;
@@ -18,6 +20,9 @@ pub struct Accelerator {
     /// Other names: `a100`.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// The built-in device whose numbers it has where it says none of its own.
+    #[serde(default)]
+    pub base: Option<String>,
     /// The part, as its maker calls it.
     pub description: String,
     /// Dense peaks of the matrix units (the scalar units where there are none), per dtype.

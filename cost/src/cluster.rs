@@ -4,14 +4,17 @@
 //! accelerator, an alias of one, or a file of `clusters/`, whose network and device it then takes.
 
 mod name;
+mod software;
 
-use crate::accelerator::Accelerator;
+use crate::accelerator::{Accelerator, base};
 use crate::library;
 use crate::network::{Level, Topology};
 use crate::read::{MAX_COUNT, count, parse};
 use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+
+pub use software::SoftwareFactors;
 
 /// The cluster that is meant when none is named.
 pub const DEFAULT_CLUSTER: &str = "a100-8";
@@ -23,6 +26,8 @@ pub struct Cluster {
     pub name: String,
     /// What each device is.
     pub accelerator: Accelerator,
+    /// What was measured of training software on it.
+    pub software: SoftwareFactors,
     per_node: usize,
     n_devices: usize,
     levels: Vec<Level>,
@@ -41,6 +46,8 @@ struct ClusterFile {
     nodes: usize,
     #[serde(default)]
     levels: Vec<Level>,
+    #[serde(default)]
+    software: SoftwareFactors,
 }
 
 impl Cluster {
@@ -51,17 +58,15 @@ impl Cluster {
 
     /// Reads a cluster file. Without `[[levels]]` it has the network of its accelerator's usual node.
     pub fn from_toml(text: &str) -> Result<Cluster> {
-        let file: ClusterFile = parse(text)?;
+        let file: Result<ClusterFile> = base::of_cluster(text).unwrap_or_else(|| parse(text));
+        let file = file.map_err(|error| base::with_all_missing(text, error))?;
         let given = (!file.levels.is_empty()).then_some(file.levels);
         let usual = || file.accelerator.node.as_ref().map(|node| node.levels.clone());
         let levels = given.or_else(usual).ok_or_else(no_network)?;
         let levels = levels.into_iter().map(|level| level.of_one_device(file.per_node)).collect();
-        Cluster::build(
-            file.name,
-            file.accelerator,
-            Counts { per_node: file.per_node, nodes: file.nodes },
-            levels,
-        )
+        let counts = Counts { per_node: file.per_node, nodes: file.nodes };
+        let cluster = Cluster::build(file.name, file.accelerator, counts, levels)?;
+        Ok(Cluster { software: file.software, ..cluster })
     }
 
     fn build(name: String, accelerator: Accelerator, counts: Counts, levels: Vec<Level>) -> Result<Cluster> {
@@ -69,7 +74,18 @@ impl Cluster {
         let n_devices = per_node.checked_mul(nodes).filter(|&n| n <= MAX_COUNT);
         let n_devices = n_devices.ok_or_else(|| too_large(&name))?;
         let levels = with_domains(levels, per_node, n_devices)?;
-        Ok(Cluster { name, accelerator, per_node, n_devices, levels })
+        Ok(Cluster { name, accelerator, software: SoftwareFactors::default(), per_node, n_devices, levels })
+    }
+
+    /// The same with so many devices in each of so many nodes.
+    ///
+    /// # Errors
+    /// When the network has no level for them.
+    pub fn with_counts(self, per_node: usize, nodes: usize) -> Result<Cluster> {
+        let software = self.software;
+        let counts = Counts { per_node, nodes };
+        let cluster = Cluster::build(self.name, self.accelerator, counts, self.levels)?;
+        Ok(Cluster { software, ..cluster })
     }
 
     /// The same with another bandwidth of one device into the outermost level.
@@ -91,6 +107,16 @@ impl Cluster {
     pub fn with_inner_bytes_per_sec(mut self, bytes_per_sec: f64) -> Cluster {
         if let Some(level) = self.levels.first_mut() {
             *level = Level { bytes_per_sec, efficiency: 1.0, topology: Topology::Switch, ..level.clone() };
+        }
+        self
+    }
+
+    /// The same with rates of the network so many times as high: of the innermost level, of all others.
+    pub fn with_rates(mut self, [inside, between]: [f64; 2]) -> Cluster {
+        for (index, level) in self.levels.iter_mut().enumerate() {
+            let factor = if index == 0 { inside } else { between };
+            level.bytes_per_sec *= factor;
+            level.all_reduce_bytes_per_sec = level.all_reduce_bytes_per_sec.map(|rate| rate * factor);
         }
         self
     }

@@ -24,7 +24,7 @@ pub mod training;
 
 pub use accelerator::{Accelerator, Node, Peaks};
 pub use attention::Attention;
-pub use cluster::{Cluster, DEFAULT_CLUSTER};
+pub use cluster::{Cluster, DEFAULT_CLUSTER, SoftwareFactors};
 pub use collective::{AxisGroup, Collective};
 pub use gemm::{Gemm, Role};
 pub use library::{known_accelerators, known_clusters};

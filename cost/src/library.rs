@@ -28,6 +28,11 @@ pub(crate) fn cluster_text(name: &str) -> Option<&'static str> {
     CLUSTERS.iter().find(|(stem, _)| *stem == name).map(|&(_, text)| text)
 }
 
+/// The text of the embedded accelerator of that name.
+pub(crate) fn accelerator_text(name: &str) -> &'static str {
+    ACCELS.iter().find(|(stem, _)| *stem == name).map_or("", |&(_, text)| text)
+}
+
 /// The embedded accelerator of that name or alias, in capitals or not, if there is one.
 pub(crate) fn find_accelerator(name: &str) -> Option<&'static Accelerator> {
     let is_it = |known: &String| known.eq_ignore_ascii_case(name);

@@ -9,6 +9,11 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| diagnostic(&error))
 }
 
+/// The same of a table that was put together.
+pub(crate) fn from_table<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+    table.try_into().map_err(|error| diagnostic(&error))
+}
+
 fn diagnostic(error: &toml::de::Error) -> Diagnostic {
     let message = error.message().trim_end_matches('.').to_owned();
     let plain = Diagnostic::error(message);

@@ -19,7 +19,7 @@ pub use job::{Job, Latent, Layout, Model, Recompute, Sharding, Stack};
 pub use memory::Memory;
 pub use price::Terms;
 
-use crate::Cluster;
+use crate::{Cluster, SoftwareFactors};
 
 /// What a run is predicted to take.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,8 +61,27 @@ impl Prediction {
 impl Job {
     /// The prediction on a cluster that has as many devices as the layout, or more.
     pub fn predict(&self, cluster: &Cluster) -> Prediction {
-        let (step_secs, terms) = step::step(self, cluster);
-        Prediction { step_secs, terms, memory: self.memory() }
+        let terms = self.terms(cluster);
+        Prediction { step_secs: terms.sum_secs(), terms, memory: self.memory() }
+    }
+
+    /// Seconds of one step by what they are spent on: what was measured of the software on the cluster comes
+    /// on top of what is known of it.
+    pub fn terms(&self, cluster: &Cluster) -> Terms {
+        let SoftwareFactors { memory_passes, issue, exposed } = cluster.software;
+        let stack = &self.stack;
+        let scaled = Stack {
+            n_passes: stack.n_passes * memory_passes,
+            issue_secs: stack.issue_secs * issue,
+            ..stack.clone()
+        };
+        let hidden = Job { stack: scaled, ..self.clone() };
+        let terms = step::step(&hidden, cluster).1;
+        if exposed == 0.0 {
+            return terms;
+        }
+        let open = Job { stack: hidden.stack.clone().without_overlap(), ..hidden };
+        terms.between(&step::step(&open, cluster).1, exposed)
     }
 
     /// The same with measured stages over the analytic ones.

@@ -113,7 +113,7 @@ pub struct Args {
 /// What can be done besides planning.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Fit the devices' sustained clocks to measured training runs
+    /// Fit clocks, links, host and overlap to measured training runs
     Calibrate(CalibrateArgs),
     /// Choose a strategy per node of a graph, memory limited at every time
     Choose(ChooseArgs),

@@ -22,7 +22,7 @@ pub(super) fn resolve(name: &str) -> Result<Cluster> {
 
 /// A cluster file with other counts.
 fn resized(name: &str, cluster: Cluster, counts: Counts) -> Result<Cluster> {
-    Cluster::build(name.to_owned(), cluster.accelerator, counts, cluster.levels)
+    Cluster { name: name.to_owned(), ..cluster }.with_counts(counts.per_node, counts.nodes)
 }
 
 /// Nodes of the kind that the accelerator usually sits in.

@@ -98,6 +98,37 @@ fn wrong_files_say_where() {
 }
 
 #[test]
+fn a_device_takes_from_its_base_what_it_does_not_say() {
+    let (without, levels) = MINE.split_once("accelerator = \"a100-40\"\n").unwrap();
+    let (counts, levels) = levels.split_once("[[levels]]").unwrap();
+    let own = "[accelerator]\nbase = \"a100\"\nname = \"mine\"\nsustained = 0.8\n";
+    let cited = "[accelerator.sources]\nsustained = \"my log\"\n";
+    let text = format!("{without}{counts}{own}{cited}[[levels]]{levels}");
+    let device = Cluster::from_toml(&text).unwrap().accelerator;
+    let base = Accelerator::named("a100-80").unwrap();
+    assert_eq!((device.name.as_str(), device.sustained, device.aliases.len()), ("mine", 0.8, 0));
+    assert_eq!(device.hbm_bytes_per_sec, base.hbm_bytes_per_sec);
+    assert_eq!(
+        [device.source_of("sustained"), device.source_of("n_cores")],
+        ["my log", base.source_of("n_cores")]
+    );
+    insta::assert_snapshot!(file_error(&text.replace("\"a100\"", "\"a101\"")), @"");
+    insta::assert_snapshot!(file_error(&text.replace("sustained = 0.8", "sustaind = 0.8")), @"");
+}
+
+#[test]
+fn all_keys_that_a_file_lacks_are_named_at_once() {
+    insta::assert_snapshot!(file_error("nodes = 2\n[accelerator]\nname = \"x\""), @"");
+}
+
+#[test]
+fn what_was_measured_of_software_is_read() {
+    let cluster = Cluster::from_toml(&format!("{MINE}[software]\nissue = 0.5\nexposed = 0.25\n")).unwrap();
+    assert_eq!(cluster.software, SoftwareFactors { memory_passes: 1.0, issue: 0.5, exposed: 0.25 });
+    insta::assert_snapshot!(file_error(&format!("{MINE}[software]\nexposed = 1.5\n")), @"");
+}
+
+#[test]
 fn a_part_fills_whole_nodes_first() {
     let cluster = Cluster::named("a100-8x4").unwrap();
     let part = |n_devices| {

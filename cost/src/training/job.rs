@@ -167,6 +167,19 @@ impl Stack {
     }
 }
 
+impl Stack {
+    /// The same, overlapping nothing.
+    pub(super) fn without_overlap(self) -> Stack {
+        Stack {
+            overlaps_gradients: false,
+            overlaps_tensor: false,
+            overlaps_sends: false,
+            overlaps_data: false,
+            ..self
+        }
+    }
+}
+
 impl Layout {
     /// One sequence on one device.
     pub fn single() -> Layout {

@@ -46,6 +46,14 @@ impl Terms {
         self.named().iter().map(|(_, secs)| secs).sum()
     }
 
+    /// A part of the way from these terms to others.
+    pub(super) fn between(&self, other: &Terms, part: f64) -> Terms {
+        let mut made = Terms::default();
+        made.add(self, 1.0 - part);
+        made.add(other, part);
+        made
+    }
+
     /// These terms `times` over, added.
     pub(super) fn add(&mut self, other: &Terms, times: f64) {
         self.product_secs += times * other.product_secs;

@@ -1,23 +1,27 @@
-//! `phzc calibrate`: fits each device's sustained clock to measured training runs, and says what that does to
+//! `phzc calibrate`: fits what predictions leave open to measured training runs, and says what that does to
 //! others.
 //!
-//! One constant per device, for the others have benchmarks of their own: how much of the clock of a short
-//! benchmark a training run keeps. It makes the mean absolute logarithm of predicted over measured least,
-//! each file counting alike. A few rows move it little: the value that was there counts as one more row that
-//! it fits exactly.
+//! Six causes have a factor each (`terms.rs`): clock, memory passes, rates inside and between nodes, host and
+//! overlap. Rows of one device, software and network are a site with factors of its own (`fit.rs`); what
+//! several sites agree on holds for what they share (`levels.rs`).
 
+mod file;
+mod fit;
+mod levels;
+mod terms;
 mod width;
 
 use crate::validate::{Run, relative, runs_of};
-use phzc_io::{Failure, Io, write_stdout};
-use rayon::prelude::*;
-use std::collections::BTreeMap;
+use fit::Fitted;
+use levels::{Levels, SiteName, site_of};
+use phzc_io::{Failure, Io, files, write_stdout};
 use std::path::{Path, PathBuf};
+use terms::{Factors, Term, secs};
 
 /// The arguments of `phzc calibrate`.
 #[derive(Debug, clap::Args)]
 pub struct CalibrateArgs {
-    /// Tables of measured training runs to fit to: published ones, or a few rows of your own
+    /// Tables of measured training runs to fit to: published ones, or two rows or more of your own
     /// (docs/validation.md)
     #[arg(value_name = "FIT.csv", required = true)]
     pub fit: Vec<PathBuf>,
@@ -25,46 +29,84 @@ pub struct CalibrateArgs {
     /// Tables that are predicted before and after, and not fitted to
     #[arg(long, value_name = "TEST.csv", num_args = 1..)]
     pub test: Vec<PathBuf>,
-}
 
-/// Least and largest clock that is tried, and the step of the search.
-const CLOCKS: (f64, f64, f64) = (0.40, 1.20, 0.01);
+    /// File for the calibrated cluster of the site with most rows: `--cluster` takes it
+    #[arg(short, long, value_name = "CLUSTER.toml")]
+    pub output: Option<PathBuf>,
+}
 
 /// One table of runs.
 struct Data {
     name: String,
     runs: Vec<Run>,
-    /// Per run: its seconds at each clock that is tried.
-    secs: Vec<Vec<f64>>,
 }
-
-/// Sustained clocks by device.
-type Clocks = BTreeMap<String, f64>;
 
 /// Does what the command line says.
 pub fn run(args: &CalibrateArgs, io: &mut Io) -> Result<(), Failure> {
     let (fit, test) = (read(&args.fit, io)?, read(&args.test, io)?);
-    let before = clocks(fit.iter().chain(&test));
-    let all: Vec<&Data> = fit.iter().collect();
-    let fitted: Clocks = clocks(&fit).into_iter().map(|(device, now)| fitted(&all, device, now)).collect();
-    let after: Clocks =
-        before.iter().map(|(device, now)| (device.clone(), *fitted.get(device).unwrap_or(now))).collect();
-    let mut out = String::from("# sustained clock: before, after\n");
-    for (device, clock) in &fitted {
-        let source = if is_fitted(&fit, device) { "" } else { ", which no run was fitted to" };
-        out += &format!("{device}: sustained = {clock:.2} # was {:.2}{source}\n", before[device]);
+    let runs: Vec<&Run> = fit.iter().flat_map(|one| &one.runs).collect();
+    let levels = Levels::of(&runs);
+    if let Some(path) = &args.output {
+        let Some(text) = file::toml(&runs, &levels, &names(&fit)) else {
+            return Err(phzc_ir::Diagnostic::error("no row could be fitted: nothing to write").into());
+        };
+        files::write(path, &text)?;
     }
-    for (kind, data) in [("fit", &fit), ("test", &test)] {
-        for one in data {
-            let (old, new) = (mape(one, &before), mape(one, &after));
-            out += &format!(
-                "{kind}: {}, {} rows, MAPE {old:.1} % before, {new:.1} % after\n",
-                one.name,
-                one.runs.len()
-            );
-        }
+    let sites = levels.sites.iter().map(|(name, site)| told(name, site, &runs));
+    let shared = levels.shared.iter().map(|((term, name), value)| {
+        format!("all of {name}: {} x {:.2}\n", term.name(), shown(*term, *value))
+    });
+    let scores = [("fit", &fit), ("test", &test)];
+    let scores = scores.into_iter().flat_map(|(kind, data)| data.iter().map(move |one| (kind, one)));
+    let scores = scores.map(|(kind, one)| score(kind, one, &levels));
+    let text: String = sites.chain(shared).collect::<Vec<_>>().into_iter().chain(scores).collect();
+    write_stdout(io, &(text + &interval(&fit)))
+}
+
+fn names(data: &[Data]) -> String {
+    data.iter().map(|one| one.name.as_str()).collect::<Vec<&str>>().join(", ")
+}
+
+/// What the rows of one site decide, a line per term.
+fn told(name: &SiteName, site: &Fitted, runs: &[&Run]) -> String {
+    let own: Vec<&&Run> = runs.iter().filter(|run| site_of(run) == *name).collect();
+    let said: Vec<&str> = name.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    let mut text = format!("{}: {} rows\n", said.join(", "), own.len());
+    if let Some(run) = own.first() {
+        let device = &run.cluster.accelerator;
+        let fitted = if device.is_fitted() { "" } else { ", which no run was fitted to" };
+        let clock = device.sustained;
+        let after = clock * site.factors[Term::Clock as usize].exp();
+        text += &format!("  sustained = {after:.2} # was {clock:.2}{fitted}{}\n", doubt(site, Term::Clock));
     }
-    write_stdout(io, &(out + &interval(&fit)))
+    for term in Term::ALL.into_iter().skip(1) {
+        let value = shown(term, site.factors[term as usize]);
+        text += &match term {
+            Term::Overlap => format!("  {}: {:.0} %{}\n", term.name(), 100.0 * value, doubt(site, term)),
+            _ => format!("  {}: x {value:.2}{}\n", term.name(), doubt(site, term)),
+        };
+    }
+    text
+}
+
+fn doubt(site: &Fitted, term: Term) -> &'static str {
+    if site.decided[term as usize] { "" } else { ", which the rows do not decide" }
+}
+
+/// A factor, or of overlap the part that is not hidden.
+fn shown(term: Term, value: f64) -> f64 {
+    if term == Term::Overlap { 1.0 - (-value).exp() } else { value.exp() }
+}
+
+fn score(kind: &str, one: &Data, levels: &Levels) -> String {
+    let (old, new) = (mape(one, |_| Factors::default()), mape(one, |run| levels.factors(run)));
+    format!("{kind}: {}, {} rows, MAPE {old:.1} % before, {new:.1} % after\n", one.name, one.runs.len())
+}
+
+fn mape(one: &Data, factors: impl Fn(&Run) -> Factors) -> f64 {
+    let error = |run: &Run| Some(relative([run.measured_secs?, secs(run, &factors(run))]).abs());
+    let errors: Vec<f64> = one.runs.iter().filter_map(error).collect();
+    errors.iter().sum::<f64>() / errors.len().max(1) as f64
 }
 
 /// What intervals the files ask for; one file alone has no other to be left out of.
@@ -78,77 +120,7 @@ fn interval(fit: &[Data]) -> String {
     if fit.len() < 2 { String::new() } else { width::widths(fit).into_iter().zip(names).map(line).collect() }
 }
 
-fn is_fitted(fit: &[Data], device: &str) -> bool {
-    let mut runs = fit.iter().flat_map(|one| &one.runs);
-    runs.any(|run| run.clock_name() == device && run.cluster.accelerator.is_fitted())
-}
-
 fn read(paths: &[PathBuf], io: &mut Io) -> Result<Vec<Data>, Failure> {
     let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let data = |path: &PathBuf| {
-        let runs = runs_of(path, io)?;
-        let secs = runs.par_iter().map(|run| tried().map(|clock| secs(run, clock)).collect()).collect();
-        Ok(Data { name: name(path), runs, secs })
-    };
-    paths.iter().map(data).collect()
-}
-
-/// The clocks that are tried.
-fn tried() -> impl Iterator<Item = f64> {
-    let (least, most, step) = CLOCKS;
-    (0..=((most - least) / step).round() as usize).map(move |index| least + step * index as f64)
-}
-
-/// The tried clock that is nearest.
-fn index(clock: f64) -> usize {
-    let (least, most, step) = CLOCKS;
-    ((clock.clamp(least, most) - least) / step).round() as usize
-}
-
-/// The clocks that the runs' devices have now.
-fn clocks<'a>(data: impl IntoIterator<Item = &'a Data>) -> Clocks {
-    let runs = data.into_iter().flat_map(|one| &one.runs);
-    runs.map(|run| (run.clock_name(), run.cluster.accelerator.sustained)).collect()
-}
-
-/// The devices of all runs, by name.
-fn devices(data: &[&Data]) -> Vec<String> {
-    clocks(data.iter().copied()).into_keys().collect()
-}
-
-/// The clock of one device with the least loss, if it was `now` so far.
-fn fitted(fit: &[&Data], device: String, now: f64) -> (String, f64) {
-    let n_rows = n_rows(fit, &device).max(1.0);
-    let loss = |clock: f64| loss(fit, &device, clock) + (clock / now).ln().abs() / n_rows;
-    let best = tried().min_by(|a, b| loss(*a).total_cmp(&loss(*b))).unwrap_or(now);
-    (device, best)
-}
-
-fn n_rows(fit: &[&Data], device: &str) -> f64 {
-    fit.iter().flat_map(|one| &one.runs).filter(|run| run.clock_name() == device).count() as f64
-}
-
-/// The mean over files of the mean absolute logarithm of predicted over measured.
-fn loss(fit: &[&Data], device: &str, clock: f64) -> f64 {
-    let at = index(clock);
-    let of_file = |one: &&Data| {
-        let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.clock_name() == device);
-        let errors: Vec<f64> =
-            own.filter_map(|(run, secs)| Some((secs[at] / run.measured_secs?).ln().abs())).collect();
-        (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
-    };
-    let losses: Vec<f64> = fit.iter().filter_map(of_file).collect();
-    losses.iter().sum::<f64>() / losses.len().max(1) as f64
-}
-
-fn secs(run: &Run, clock: f64) -> f64 {
-    let mut cluster = run.cluster.clone();
-    cluster.accelerator.sustained = clock;
-    run.job.predict(&cluster).step_secs
-}
-
-fn mape(one: &Data, clocks: &Clocks) -> f64 {
-    let error = |run: &Run| Some(relative([run.measured_secs?, secs(run, clocks[&run.clock_name()])]).abs());
-    let errors: Vec<f64> = one.runs.iter().filter_map(error).collect();
-    errors.iter().sum::<f64>() / errors.len().max(1) as f64
+    paths.iter().map(|path| Ok(Data { name: name(path), runs: runs_of(path, io)? })).collect()
 }

@@ -27,8 +27,8 @@ use csv::{Record, Table};
 use job::Reading;
 pub(crate) use job::Run;
 use links::Links;
-use phzc_cost::Accelerator;
 use phzc_cost::training::{MeasuredStages, Prediction, Terms};
+use phzc_cost::{Accelerator, Cluster};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Result};
@@ -60,6 +60,11 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "FILE")]
     pub links: Option<PathBuf>,
 
+    /// A cluster of your own (docs/hardware.md), as `phzc calibrate -o` writes it: rows on its device, or on
+    /// that which it is based on, are predicted with its numbers
+    #[arg(long, value_name = "CLUSTER.toml")]
+    pub cluster: Option<PathBuf>,
+
     /// One JSON object per file instead of the table
     #[arg(long)]
     pub json: bool,
@@ -82,6 +87,7 @@ struct Inputs {
     profile: Profile,
     links: Links,
     plans: Option<PathBuf>,
+    cluster: Option<Cluster>,
 }
 
 /// One file, predicted.
@@ -101,6 +107,7 @@ pub fn run(args: &ValidateArgs, io: &mut Io) -> std::result::Result<(), Failure>
             .unwrap_or_default(),
         links: args.links.as_deref().map(|path| parsed(path, Links::parse)).transpose()?.unwrap_or_default(),
         plans: args.plans.clone(),
+        cluster: args.cluster.as_deref().map(|path| parsed(path, Cluster::from_toml)).transpose()?,
     };
     let (mut outcomes, mut paths, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for path in &args.data {
@@ -188,7 +195,7 @@ pub(crate) fn runs_of(path: &Path, io: &mut Io) -> std::result::Result<Vec<Run>,
         table.expect(&job::COLUMNS)?;
         check_devices(&table.records().collect::<Vec<Record>>())?;
         warnings.extend(words::of_runs(table));
-        let read = |row: Record<'_>| job::read(row, row.text("device"));
+        let read = |row: Record<'_>| job::read(row, row.text("device"), None);
         let readings: Result<Vec<Reading>> = table.records().map(read).collect();
         let run = |reading| match reading {
             Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
@@ -287,7 +294,7 @@ enum Made {
 fn made(row: Record, inputs: &Inputs) -> Result<Made> {
     let plan = plan_of(row, inputs)?;
     let device = plan.as_ref().and_then(Plan::smallest).unwrap_or_else(|| row.text("device").to_owned());
-    let run = match job::read(row, &device)? {
+    let run = match job::read(row, &device, inputs.cluster.as_ref())? {
         Reading::Run(run) => run,
         Reading::Unexpressed(reason) => return Ok(Made::Not(reason)),
     };

@@ -1,8 +1,25 @@
 //! How wide an 80 % interval has to be: from runs that the clock they are predicted with was not fitted to.
+//!
+//! One constant per device is fitted here, its clock, so that the mean absolute logarithm of predicted over
+//! measured is least, each file counting alike; the value that was there counts as one more row that it fits
+//! exactly.
 
-use super::{Clocks, Data, Run, fitted, index};
+use super::{Data, Run};
 use phzc_cost::Accelerator;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Sustained clocks by device.
+type Clocks = BTreeMap<String, f64>;
+
+/// Least and largest clock that is tried, and the step of the search.
+const CLOCKS: (f64, f64, f64) = (0.40, 1.20, 0.01);
+
+/// A table with, per run, its seconds at each clock that is tried.
+struct Table<'a> {
+    runs: &'a [Run],
+    secs: Vec<Vec<f64>>,
+}
 
 /// The part of the rows that an interval is to hold.
 const PART: f64 = 0.8;
@@ -15,19 +32,20 @@ const PART: f64 = 0.8;
 /// files of their own. A new device's clock is a further draw of those that were fitted: Student's prediction
 /// interval on their logarithms.
 pub(super) fn widths(fit: &[Data]) -> [Option<f64>; 2] {
-    let clocks_of = |files: &[&Data]| -> Clocks {
-        let devices = super::devices(files).into_iter();
+    let fit: Vec<Table> = fit.iter().map(Table::of).collect();
+    let clocks_of = |files: &[&Table]| -> Clocks {
+        let devices = devices(files).into_iter();
         devices.map(|device| fitted(files, device, Accelerator::USUAL_SUSTAINED)).collect()
     };
     let left_out = |index: usize| {
-        let others: Vec<&Data> =
+        let others: Vec<&Table> =
             fit.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, one)| one).collect();
         let known = clocks_of(&others);
-        let factors = super::devices(&[&fit[index]]).into_iter();
+        let factors = devices(&[&fit[index]]).into_iter();
         factors.filter_map(|device| factor(&fit[index], &device, *known.get(&device)?)).collect::<Vec<f64>>()
     };
     let own = quantile((0..fit.len()).into_par_iter().flat_map(left_out).collect());
-    let clocks = clocks_of(&fit.iter().collect::<Vec<&Data>>());
+    let clocks = clocks_of(&fit.iter().collect::<Vec<&Table>>());
     let spread = spread(&clocks.values().map(|clock| clock.ln()).collect::<Vec<f64>>());
     let new = own.zip(spread).map(|(own, spread)| own.ln().hypot(spread).exp());
     [own, new]
@@ -46,7 +64,7 @@ fn spread(draws: &[f64]) -> Option<f64> {
 }
 
 /// The factor that `PART` of a device's rows in a file stay within at a clock.
-fn factor(one: &Data, device: &str, clock: f64) -> Option<f64> {
+fn factor(one: &Table, device: &str, clock: f64) -> Option<f64> {
     let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.clock_name() == device);
     let error = |(run, secs): (&Run, &Vec<f64>)| Some((secs[index(clock)] / run.measured_secs?).ln().abs());
     quantile(own.filter_map(error).map(f64::exp).collect())
@@ -59,6 +77,67 @@ fn quantile(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let place = (PART * (values.len() + 1) as f64).ceil() as usize;
     values.get(place.min(values.len()).checked_sub(1)?).copied()
+}
+
+impl Table<'_> {
+    fn of(data: &Data) -> Table<'_> {
+        let secs = |run: &Run| tried().map(|clock| secs(run, clock)).collect();
+        Table { runs: &data.runs, secs: data.runs.par_iter().map(secs).collect() }
+    }
+}
+
+/// The clocks that are tried.
+fn tried() -> impl Iterator<Item = f64> {
+    let (least, most, step) = CLOCKS;
+    (0..=((most - least) / step).round() as usize).map(move |index| least + step * index as f64)
+}
+
+/// The tried clock that is nearest.
+fn index(clock: f64) -> usize {
+    let (least, most, step) = CLOCKS;
+    ((clock.clamp(least, most) - least) / step).round() as usize
+}
+
+/// The clocks that the runs' devices have now.
+fn clocks(data: &[&Table]) -> Clocks {
+    let runs = data.iter().flat_map(|one| one.runs);
+    runs.map(|run| (run.clock_name(), run.cluster.accelerator.sustained)).collect()
+}
+
+/// The devices of all runs, by name.
+fn devices(data: &[&Table]) -> Vec<String> {
+    clocks(data).into_keys().collect()
+}
+
+/// The clock of one device with the least loss, if it was `now` so far.
+fn fitted(fit: &[&Table], device: String, now: f64) -> (String, f64) {
+    let n_rows = n_rows(fit, &device).max(1.0);
+    let loss = |clock: f64| loss(fit, &device, clock) + (clock / now).ln().abs() / n_rows;
+    let best = tried().min_by(|a, b| loss(*a).total_cmp(&loss(*b))).unwrap_or(now);
+    (device, best)
+}
+
+fn n_rows(fit: &[&Table], device: &str) -> f64 {
+    fit.iter().flat_map(|one| one.runs).filter(|run| run.clock_name() == device).count() as f64
+}
+
+/// The mean over files of the mean absolute logarithm of predicted over measured.
+fn loss(fit: &[&Table], device: &str, clock: f64) -> f64 {
+    let at = index(clock);
+    let of_file = |one: &&Table| {
+        let own = one.runs.iter().zip(&one.secs).filter(|(run, _)| run.clock_name() == device);
+        let errors: Vec<f64> =
+            own.filter_map(|(run, secs)| Some((secs[at] / run.measured_secs?).ln().abs())).collect();
+        (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+    };
+    let losses: Vec<f64> = fit.iter().filter_map(of_file).collect();
+    losses.iter().sum::<f64>() / losses.len().max(1) as f64
+}
+
+fn secs(run: &Run, clock: f64) -> f64 {
+    let mut cluster = run.cluster.clone();
+    cluster.accelerator.sustained = clock;
+    run.job.predict(&cluster).step_secs
 }
 
 #[cfg(test)]

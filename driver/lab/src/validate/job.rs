@@ -48,6 +48,10 @@ pub(crate) struct Run {
     pub assumed: Vec<String>,
     /// On what.
     pub cluster: Cluster,
+    /// By which software, as the row calls it.
+    pub software: String,
+    /// Over which network, as the row calls it.
+    pub network: String,
     /// Whether what the row says of the network was understood.
     pub is_network_known: bool,
     /// Seconds of one step, if they were measured.
@@ -90,13 +94,13 @@ pub(crate) enum Reading {
     Unexpressed(String),
 }
 
-/// Reads one row, as a run on that device.
+/// Reads one row, as a run on that device; on a cluster of the user's own, where it is made of that device.
 ///
 /// # Errors
 /// When a cell is not what its column holds.
-pub(crate) fn read(row: Record, device: &str) -> Result<Reading> {
+pub(crate) fn read(row: Record, device: &str, own: Option<&Cluster>) -> Result<Reading> {
     let numbers = Numbers::read(row)?;
-    Ok(match run(row, device, &numbers)? {
+    Ok(match run(row, (device, own), &numbers)? {
         Ok(run) => Reading::Run(Box::new(run)),
         Err(reason) => Reading::Unexpressed(reason),
     })
@@ -171,7 +175,7 @@ impl Numbers {
 
 pub(crate) type Expressed<T> = std::result::Result<T, String>;
 
-fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
+fn run(row: Record, device: Named, numbers: &Numbers) -> Result<Expressed<Run>> {
     let status = row.text("status");
     if !is_ok(status) && !is_oom(status) {
         return Ok(Err(format!("its status is `{status}`")));
@@ -184,6 +188,8 @@ fn run(row: Record, device: &str, numbers: &Numbers) -> Result<Expressed<Run>> {
             job,
             assumed,
             cluster,
+            software: row.text("framework").to_owned(),
+            network: row.text("interconnect").to_owned(),
             is_network_known: network::is_known(row.text("interconnect")),
             measured_secs,
             measured_bytes,
@@ -206,9 +212,12 @@ pub(super) fn is_status(text: &str) -> bool {
     is_ok(text) || is_oom(text) || text == "partial-config"
 }
 
+/// The name of a device, and the user's own cluster.
+type Named<'a> = (&'a str, Option<&'a Cluster>);
+
 fn expressed(
     row: Record,
-    device: &str,
+    device: Named,
     numbers: &Numbers,
 ) -> Expressed<(Job, Cluster, Vec<String>, Reports)> {
     if let Some(found) = contradictions::of(numbers) {
@@ -241,7 +250,7 @@ fn expressed(
     Ok((job, cluster, assumed, software.reports))
 }
 
-fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
+fn cluster(row: Record, (name, own): Named, numbers: &Numbers) -> Expressed<Cluster> {
     let device = device(name)?;
     let n_devices = numbers.gpus.filter(|n| *n >= 1.0).ok_or("its number of devices is not stated")? as usize;
     let per_node = numbers.gpus_per_node.map_or(8, |n| n as usize).clamp(1, n_devices);
@@ -250,7 +259,13 @@ fn cluster(row: Record, name: &str, numbers: &Numbers) -> Expressed<Cluster> {
     let is_part = |n: &usize| n_devices.is_multiple_of(*n) && n.is_multiple_of(per_node);
     let per_domain = (per_node..=most.max(per_node).min(n_devices)).rev().find(is_part);
     let per_domain = if most > 2 * per_node { per_domain.unwrap_or(per_node) } else { per_node.min(most) };
-    let name = format!("{}-{}x{}", device.name, per_domain, n_devices.div_ceil(per_domain));
+    let n_nodes = n_devices.div_ceil(per_domain);
+    let is_own =
+        |own: &&Cluster| own.accelerator.base.as_ref().unwrap_or(&own.accelerator.name) == &device.name;
+    if let Some(own) = own.filter(is_own) {
+        return own.clone().with_counts(per_domain, n_nodes).map_err(|error| error.message.to_string());
+    }
+    let name = format!("{}-{}x{}", device.name, per_domain, n_nodes);
     let cluster = Cluster::named(&name).map_err(|error| error.message.to_string())?;
     let network = network::of(row, per_node);
     let outer = network.node_bits_per_sec.map(|bits| bits / 8.0 / per_node as f64);

@@ -1,0 +1,76 @@
+//! Device tables that begin with another device's (`base = "a100-80"`), and what tables lack.
+
+use crate::library;
+use crate::read::from_table;
+use phzc_ir::{Diagnostic, Result};
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+/// Keys that a device table needs, unless its base has them.
+const REQUIRED: [&str; 11] = [
+    "name",
+    "description",
+    "peak_flops_per_sec",
+    "matmul_efficiency",
+    "hbm_bytes",
+    "usable",
+    "hbm_bytes_per_sec",
+    "hbm_efficiency",
+    "launch_secs",
+    "collective_launch_secs",
+    "source",
+];
+
+/// Keys that a cluster file needs.
+const REQUIRED_OF_CLUSTER: [&str; 3] = ["name", "accelerator", "per_node"];
+
+/// What a cluster file says once its device's table, if that has a base, is complete; `None` where it has
+/// none.
+pub(crate) fn of_cluster<T: DeserializeOwned>(text: &str) -> Option<Result<T>> {
+    let mut file: Table = text.parse().ok()?;
+    let device = file.get_mut("accelerator")?.as_table_mut()?;
+    let name = device.get("base")?.as_str()?.to_owned();
+    let completed = base(&name).map(|base| *device = over(base, std::mem::take(device)));
+    Some(completed.and_then(|()| from_table(file)))
+}
+
+/// The table of a built-in device, without its other names.
+fn base(name: &str) -> Result<Table> {
+    let text = library::accelerator_text(&library::accelerator(name)?.name);
+    let mut table: Table = text.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+    table.remove("aliases");
+    Ok(table)
+}
+
+/// One table over another: its keys win, tables in both are laid over each other in turn.
+fn over(mut base: Table, own: Table) -> Table {
+    for (key, value) in own {
+        let value = match (base.remove(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => Value::Table(over(below, above)),
+            (_, value) => value,
+        };
+        base.insert(key, value);
+    }
+    base
+}
+
+/// The error with all keys that a cluster file lacks, where it is about one of them.
+pub(crate) fn with_all_missing(text: &str, error: Diagnostic) -> Diagnostic {
+    let Some(file) = text.parse::<Table>().ok().filter(|_| error.message.starts_with("missing field")) else {
+        return error;
+    };
+    let device = file.get("accelerator").and_then(Value::as_table);
+    let lacks = |table: &Table, key: &&str| !table.contains_key(*key);
+    let of_device = REQUIRED.iter().filter(|key| device.is_some_and(|table| lacks(table, key)));
+    let missing: Vec<String> = REQUIRED_OF_CLUSTER
+        .iter()
+        .filter(|key| lacks(&file, key))
+        .map(|key| format!("`{key}`"))
+        .chain(of_device.map(|key| format!("`{key}` of `[accelerator]`")))
+        .collect();
+    if missing.len() < 2 {
+        return error;
+    }
+    let all = Diagnostic { message: format!("missing fields {}", missing.join(", ")).into(), ..error };
+    if device.is_some() { all.help("`base = \"a100-80\"` takes them from a built-in device") } else { all }
+}

@@ -1,0 +1,37 @@
+//! What training software on one cluster does otherwise than the model of it says: factors that are measured.
+
+use crate::read::positive;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+/// Factors on what a training program's model says (`training::Stack`), fitted to runs on this cluster by
+/// `phzc calibrate`. Plans of programs do not read them.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SoftwareFactors {
+    /// On how often elementwise chains pass through memory.
+    #[serde(deserialize_with = "positive")]
+    pub memory_passes: f64,
+    /// On the seconds in which the host issues one operator.
+    #[serde(deserialize_with = "positive")]
+    pub issue: f64,
+    /// The part of what collectives and computation are said to hide of each other that is not hidden: 0 to
+    /// 1.
+    #[serde(deserialize_with = "part")]
+    pub exposed: f64,
+}
+
+impl Default for SoftwareFactors {
+    fn default() -> SoftwareFactors {
+        SoftwareFactors { memory_passes: 1.0, issue: 1.0, exposed: 0.0 }
+    }
+}
+
+/// A number from zero to one.
+fn part<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
+    let value = f64::deserialize(from)?;
+    let is_part = (0.0..=1.0).contains(&value);
+    is_part
+        .then_some(value)
+        .ok_or_else(|| D::Error::custom(format!("expected a part from 0 to 1, found `{value}`")))
+}
