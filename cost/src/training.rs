@@ -102,6 +102,11 @@ impl Job {
         crate::gemm::dtype_bytes(self.stack.dtype) * self.tokens() * self.model.hidden
     }
 
+    /// Seconds in which a stage hands one microbatch to the next; none where there is one stage.
+    pub fn send_secs(&self, cluster: &Cluster) -> f64 {
+        step::send_secs(&price::Pricer { job: self, cluster })
+    }
+
     /// Forward and backward seconds of one layer for one microbatch on one device, recomputation in the
     /// backward one.
     pub fn layer_secs(&self, cluster: &Cluster) -> [f64; 2] {

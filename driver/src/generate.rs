@@ -25,7 +25,7 @@ pub(crate) fn run(args: &GenArgs, io: &mut Io) -> Result<(), Failure> {
 }
 
 /// The forward program, or the whole step that passes make of it.
-fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
+pub(crate) fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
     let mut module = args.family.forward(&args.values, args.settings.clone())?;
     let batch = args.settings.batch * args.n_microbatches;
     module.name = format!("{}_{}_batch_{batch}", args.family.name, args.size).replace(['-', '.'], "_").into();

@@ -16,6 +16,7 @@ mod generate;
 mod given;
 mod help;
 mod npz;
+mod programs;
 mod remarks;
 mod session;
 mod signals;

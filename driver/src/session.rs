@@ -4,7 +4,7 @@ use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Emit, Emitted};
 use crate::{
-    alternatives, cluster, controls, convert, eval, explain, generate, given, help, summary, verify,
+    alternatives, cluster, controls, convert, eval, explain, generate, given, help, programs, summary, verify,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -31,6 +31,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
+        Some(Command::Validate(args)) if args.programs => return programs::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
         None => {}

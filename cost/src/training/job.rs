@@ -256,7 +256,7 @@ impl Job {
 
     /// Layers of each (virtual) stage. What does not divide goes to the middle: embedding and head count as
     /// layers.
-    pub(super) fn layers_of_parts(&self) -> Vec<usize> {
+    pub fn layers_of_parts(&self) -> Vec<usize> {
         let (n_layers, n_parts) = (self.model.layers, self.n_parts());
         let stated = &self.layout.stage_layers;
         if stated.len() == n_parts && stated.iter().sum::<usize>() == n_layers {

@@ -155,7 +155,7 @@ fn pipeline(pricer: &Pricer, parts: &[Part], send_secs: Vec<f64>) -> (f64, Terms
 }
 
 /// Activations of one microbatch to the next stage; tensor-parallel ranks send a share each.
-fn send_secs(pricer: &Pricer) -> f64 {
+pub(super) fn send_secs(pricer: &Pricer) -> f64 {
     let job = pricer.job;
     if job.layout.stages == 1 {
         return 0.0;

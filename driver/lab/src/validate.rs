@@ -6,6 +6,7 @@ pub(crate) mod csv;
 mod device;
 mod experts;
 mod job;
+mod jobs;
 mod links;
 mod listing;
 mod measured;
@@ -26,6 +27,7 @@ mod words;
 use csv::{Record, Table};
 use job::Reading;
 pub(crate) use job::Run;
+pub use jobs::{MeasuredJob, jobs};
 use links::Links;
 use phzc_cost::training::{MeasuredStages, Prediction, Terms};
 use phzc_cost::{Accelerator, Cluster};
@@ -68,6 +70,11 @@ pub struct ValidateArgs {
     /// One JSON object per file instead of the table
     #[arg(long)]
     pub json: bool,
+
+    /// Predict runs by programs: `gen` writes the model, the planner keeps to the row's degrees, the report
+    /// prices the result; printed beside the list of operators (docs/validation.md)
+    #[arg(long, conflicts_with_all = ["profile", "plans", "links", "cluster", "svg"])]
+    pub programs: bool,
 
     /// Print every row too: measured, predicted, where the time goes
     #[arg(long)]
@@ -318,7 +325,7 @@ fn made(row: Record, inputs: &Inputs) -> Result<Made> {
         None => run.job.predict(&run.cluster),
     };
     let source = measured.map(|(_, source)| source.as_str());
-    Ok(Made::Scored(Box::new(Scored { source, ..scored(row, &run, &prediction) })))
+    Ok(Made::Scored(Box::new(Scored { source, ..scored(&run, &prediction) })))
 }
 
 /// The plan of a row whose devices differ, if there is one.
@@ -350,10 +357,10 @@ fn interval_secs(run: &Run, prediction: &Prediction) -> [f64; 2] {
     prediction.interval_secs(&cluster)
 }
 
-fn scored(row: Record, run: &Run, prediction: &Prediction) -> Scored {
+fn scored(run: &Run, prediction: &Prediction) -> Scored {
     let secs = prediction.step_secs;
     Scored {
-        name: row.text("row_id").to_owned(),
+        name: run.name.clone(),
         device: run.cluster.accelerator.name.clone(),
         is_fitted: run.cluster.accelerator.is_fitted(),
         secs: run.measured_secs.map(|measured| [measured, secs]),

@@ -42,6 +42,8 @@ pub(crate) const COLUMNS: [&str; 22] = [
 
 /// One run that can be predicted.
 pub(crate) struct Run {
+    /// Its `row_id`.
+    pub name: String,
     /// What, how.
     pub job: Job,
     /// What the row does not say and was assumed.
@@ -185,6 +187,7 @@ fn run(row: Record, device: Named, numbers: &Numbers) -> Result<Expressed<Run>> 
         let measured_secs = measured.step_secs(&job, &cluster.accelerator).filter(|secs| *secs > 0.0);
         let measured_bytes = bytes.map(|gib| gib * f64::from(1 << 30));
         Run {
+            name: row.text("row_id").to_owned(),
             job,
             assumed,
             cluster,

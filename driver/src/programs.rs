@@ -1,0 +1,65 @@
+//! `phzc validate --programs`: measured runs as programs that `gen` writes, planned in their published degrees;
+//! the report's time and memory beside the measurement and the list of operators.
+//!
+//! What is planned is one microbatch (two, where copies sum up gradients) on the devices of one stage. A step
+//! is so many of them one after the other and what comes once; of several stages, the replay of their schedule.
+
+mod degrees;
+mod stage;
+mod table;
+
+use degrees::Reason;
+use phzc_io::{Failure, Io, files, write_stdout};
+use phzc_lab::validate::{MeasuredJob, ValidateArgs, jobs};
+use stage::Step;
+use std::path::Path;
+
+/// What became of one run.
+struct Row {
+    job: MeasuredJob,
+    /// What the reports of its programs say, or why there are none.
+    reported: Result<Step, Reason>,
+}
+
+/// A file of runs.
+struct Table {
+    file: String,
+    rows: Vec<Row>,
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Result<(), Failure> {
+    let mut tables = Vec::new();
+    let (mut failures, mut paths) = (Vec::new(), Vec::new());
+    for path in &args.data {
+        paths.extend(files::listed(path, "csv")?);
+    }
+    for path in &paths {
+        match jobs(path, io) {
+            Ok(jobs) => tables.push(planned(path, jobs, io)),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    (io.progress)("");
+    // Of a folder, tables of other things are passed over.
+    match failures.pop().filter(|_| tables.is_empty()) {
+        Some(failure) => Err(failure),
+        None => {
+            write_stdout(io, &if args.json { table::json(&tables) } else { table::text(&tables, args.rows) })
+        }
+    }
+}
+
+/// All runs of a file; equal ones are planned once.
+fn planned(path: &Path, jobs: Vec<MeasuredJob>, io: &mut Io) -> Table {
+    let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let (n_jobs, mut rows) = (jobs.len(), Vec::<Row>::new());
+    for job in jobs {
+        (io.progress)(&format!("{file}: {} of {n_jobs} programs", rows.len()));
+        let is_same = |row: &&Row| row.job.job == job.job && row.job.cluster == job.cluster;
+        let known = rows.iter().find(is_same).map(|row| row.reported.clone());
+        let reported = known.unwrap_or_else(|| stage::step(&job, io));
+        rows.push(Row { job, reported });
+    }
+    Table { file, rows }
+}

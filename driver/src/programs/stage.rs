@@ -1,0 +1,134 @@
+//! A step of a run from the reports of planned programs.
+
+use super::degrees::{self, Choice, Reason, choices};
+use crate::generate;
+use phzc_cost::training::Job;
+use phzc_cost::{Cluster, Pipeline};
+use phzc_io::Io;
+use phzc_ir::Diagnostic;
+use phzc_lab::validate::MeasuredJob;
+use phzc_passes::derive::derive;
+use phzc_passes::manager::{self, Hooks};
+use phzc_passes::{Context, Done, report};
+
+/// What reports say of one step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub secs: f64,
+    /// Bytes on the fullest device; of several stages no report has them.
+    pub memory_bytes: Option<f64>,
+}
+
+/// One microbatch on the devices of a stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Micro {
+    forward_secs: f64,
+    backward_secs: f64,
+    /// What comes once per step: sums of gradients, the update.
+    once_secs: f64,
+    memory_bytes: f64,
+}
+
+/// The step of a run.
+///
+/// # Errors
+/// The reason why no program of it can be planned.
+pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
+    let better = |a: Result<Step, Reason>, b: Result<Step, Reason>| match (&a, &b) {
+        (Ok(first), Ok(second)) if second.secs < first.secs => b,
+        (Err(_), Ok(_)) => b,
+        _ => a,
+    };
+    let tries = choices(&run.job).into_iter().map(|tries| first(run, &tries, io));
+    tries.reduce(better).unwrap_or_else(|| Err("nothing of it can be planned".to_owned()))
+}
+
+/// The step of the first choice that can be planned, or why the last cannot.
+fn first(run: &MeasuredJob, tries: &[Choice], io: &mut Io) -> Result<Step, Reason> {
+    let mut last = Err("nothing of it can be planned".to_owned());
+    for choice in tries {
+        last = chosen(run, *choice, io);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+/// The step with what the degrees leave open chosen.
+fn chosen(run: &MeasuredJob, choice: Choice, io: &mut Io) -> Result<Step, Reason> {
+    let (job, n_microbatches) = (&run.job, run.job.layout.n_microbatches as f64);
+    let asked = Asked { job, choice };
+    if job.layout.stages > 1 {
+        return asked.pipeline(&run.cluster, io);
+    }
+    let all = asked.micro(job.model.layers, &run.cluster, io)?;
+    let secs = n_microbatches * (all.forward_secs + all.backward_secs) + all.once_secs;
+    Ok(Step { secs, memory_bytes: Some(all.memory_bytes) })
+}
+
+/// What is planned: a run, in its degrees.
+struct Asked<'a> {
+    job: &'a Job,
+    choice: Choice,
+}
+
+impl Asked<'_> {
+    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part, and one
+    /// with twice as many. What is not of layers counts with the last part, where the head is.
+    fn pipeline(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
+        let job = self.job;
+        let stage = cluster.submesh(cluster.n_devices() / job.layout.stages);
+        let parts = job.layers_of_parts();
+        let n_layers = parts.iter().copied().max().unwrap_or(1).max(1);
+        let [one, two] = [1, 2].map(|times| self.micro(times * n_layers, &stage, io));
+        let (one, two) = (one?, two?);
+        let line = |of: fn(&Micro) -> f64| {
+            let layer = (of(&two) - of(&one)) / n_layers as f64;
+            (layer, of(&one) - n_layers as f64 * layer)
+        };
+        let of_parts = |of: fn(&Micro) -> f64| -> Vec<f64> {
+            let (layer, ends) = line(of);
+            let last = parts.len() - 1;
+            let part =
+                |(index, n): (usize, &usize)| *n as f64 * layer + if index == last { ends } else { 0.0 };
+            parts.iter().enumerate().map(part).collect()
+        };
+        let replay = Pipeline {
+            forward_secs: of_parts(|it| it.forward_secs),
+            backward_secs: of_parts(|it| it.backward_secs),
+            send_secs: vec![job.send_secs(cluster); parts.len() - 1],
+            n_microbatches: job.layout.n_microbatches,
+            ..Pipeline::default()
+        };
+        let once = of_parts(|it| it.once_secs);
+        let of_device = |device: usize| once.iter().skip(device).step_by(job.layout.stages).sum::<f64>();
+        let once_secs = (0..job.layout.stages).map(of_device).fold(0.0, f64::max);
+        let secs = replay.simulate_interleaved(job.layout.stages).step_secs() + once_secs;
+        Ok(Step { secs, memory_bytes: None })
+    }
+
+    /// The report of a program with so many layers, planned in the degrees of the run.
+    fn micro(&self, n_layers: usize, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
+        let job = self.job;
+        let said =
+            |errors: &[Diagnostic]| errors.first().map_or_else(String::new, |it| it.message.to_string());
+        let program = degrees::program(job, self.choice, n_layers)?;
+        let mut module = generate::step(&program, io).map_err(|failure| said(&failure.errors))?;
+        let pipeline =
+            phzc_passes::pipeline(&degrees::passes(job, self.choice)).map_err(|errors| said(&errors))?;
+        let mut cx = Context::new(cluster);
+        let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
+        manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| said(&errors))?;
+        let facts = derive(&module).map_err(|error| error.message.to_string())?;
+        let plan = report::plan_of(&module, &facts, cluster);
+        let Some(stage) = plan.stages.first() else { return Err("its plan has no stage".to_owned()) };
+        Ok(Micro {
+            forward_secs: stage.forward_secs,
+            backward_secs: stage.backward_secs,
+            once_secs: plan.time_secs
+                - self.choice.n_microbatches as f64 * (stage.forward_secs + stage.backward_secs),
+            memory_bytes: stage.memory_bytes,
+        })
+    }
+}
