@@ -284,3 +284,21 @@ fn what_a_row_does_not_say_is_printed_with_it() {
     let outcome = validate(&table("validate_assumed", &[&row]), &["--rows"]);
     assert!(outcome.stdout.contains("assumed: inner width 32768 with a gate"), "{}", outcome.stdout);
 }
+
+#[test]
+fn a_run_is_predicted_by_a_program_in_its_degrees_beside_the_list_of_operators() {
+    // Two layers, four tensor-parallel devices, two copies.
+    let row = GPT
+        .replace(",96,12288,49152,96,", ",2,1024,4096,16,")
+        .replace(",64,8,8,0,8,3,,1,", ",8,8,4,0,1,1,,2,");
+    let row = row.replace(",1,64,full,", ",4,32,full,").replace("18.13", "0.05");
+    let encoder = row.replace("a,gpt,", "b,bert,");
+    let path = table("validate_programs", &[&row, &encoder]);
+    let outcome = validate(&path, &["--programs", "--json"]);
+    let score: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    assert_eq!((score["rows"].as_u64(), score["planned"].as_u64()), (Some(2), Some(1)), "{score}");
+    assert!(score["from_list"].as_f64().is_some_and(|it| it < 40.0), "{score}");
+    assert_eq!(score["unplanned"]["it is no decoder"].as_u64(), Some(1), "{score}");
+    let outcome = validate(&path, &["--programs", "--rows"]);
+    assert!(outcome.stdout.contains("  a: measured 50.0 ms, program "), "{}", outcome.stdout);
+}

@@ -1,8 +1,9 @@
-//! `phzc validate --programs`: measured runs as programs that `gen` writes, planned in their published degrees;
-//! the report's time and memory beside the measurement and the list of operators.
+//! `phzc validate --programs`: measured runs as programs that `gen` writes, planned in their published
+//! degrees; the report's time and memory beside the measurement and the list of operators.
 //!
 //! What is planned is one microbatch (two, where copies sum up gradients) on the devices of one stage. A step
-//! is so many of them one after the other and what comes once; of several stages, the replay of their schedule.
+//! is so many of them one after the other and what comes once; of several stages, the replay of their
+//! schedule.
 
 mod degrees;
 mod stage;

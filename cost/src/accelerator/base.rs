@@ -60,17 +60,18 @@ pub(crate) fn with_all_missing(text: &str, error: Diagnostic) -> Diagnostic {
         return error;
     };
     let device = file.get("accelerator").and_then(Value::as_table);
-    let lacks = |table: &Table, key: &&str| !table.contains_key(*key);
-    let of_device = REQUIRED.iter().filter(|key| device.is_some_and(|table| lacks(table, key)));
-    let missing: Vec<String> = REQUIRED_OF_CLUSTER
-        .iter()
-        .filter(|key| lacks(&file, key))
-        .map(|key| format!("`{key}`"))
-        .chain(of_device.map(|key| format!("`{key}` of `[accelerator]`")))
-        .collect();
-    if missing.len() < 2 {
+    let lacking = |table: Option<&Table>, keys: &[&str]| -> Vec<String> {
+        let lacks = |key: &&&str| table.is_some_and(|table| !table.contains_key(**key));
+        keys.iter().filter(lacks).map(|key| format!("`{key}`")).collect()
+    };
+    let [own, of_device] = [lacking(Some(&file), &REQUIRED_OF_CLUSTER), lacking(device, &REQUIRED)];
+    if own.len() + of_device.len() < 2 {
         return error;
     }
-    let all = Diagnostic { message: format!("missing fields {}", missing.join(", ")).into(), ..error };
+    let parts =
+        [("", own), ("of `[accelerator]` ", of_device)].into_iter().filter(|(_, keys)| !keys.is_empty());
+    let missing: Vec<String> = parts.map(|(of, keys)| format!("{of}{}", keys.join(", "))).collect();
+    let message = format!("missing fields: {}", missing.join("; "));
+    let all = Diagnostic { message: message.into(), ..error };
     if device.is_some() { all.help("`base = \"a100-80\"` takes them from a built-in device") } else { all }
 }

@@ -1,6 +1,7 @@
 //! Names, files and their errors.
 
-use super::{Cluster, DEFAULT_CLUSTER};
+use super::{Cluster, DEFAULT_CLUSTER, SoftwareFactors};
+use crate::Accelerator;
 use phzc_ir::Diagnostic;
 
 /// The message and the help, without the list of devices, which grows.
@@ -85,7 +86,7 @@ fn links_adapters_and_narrow_switches_make_up_the_peak_of_one_device() {
 
 #[test]
 fn wrong_files_say_where() {
-    insta::assert_snapshot!(file_error(&MINE.replace("nodes = 2", "nods = 2")), @"unknown field `nods`, expected one of `name`, `accelerator`, `per_node`, `nodes`, `levels` @ nods");
+    insta::assert_snapshot!(file_error(&MINE.replace("nodes = 2", "nods = 2")), @"unknown field `nods`, expected one of `name`, `accelerator`, `per_node`, `nodes`, `levels`, `software` @ nods");
     insta::assert_snapshot!(file_error(&MINE.replace("16e9", "-16e9")), @"expected a positive finite number, found `-16000000000` @ -16e9");
     insta::assert_snapshot!(file_error(&MINE.replace("16e9", "0.0")), @"expected a positive finite number, found `0` @ 0.0");
     insta::assert_snapshot!(file_error(&MINE.replace("16e9", "inf")), @"expected a positive finite number, found `inf` @ inf");
@@ -94,7 +95,7 @@ fn wrong_files_say_where() {
     insta::assert_snapshot!(file_error(&MINE.replace("\"a guess\"", "\"\"")), @r#"expected where the numbers come from, found an empty text @ """#);
     insta::assert_snapshot!(file_error(&MINE.replace("a100-40", "a100-41")), @r#"unknown device `a100-41`; did you mean `a100-40`? @ "a100-41""#);
     insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4", "per_node = four")), @"invalid boolean, expected `false` @ four");
-    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ hbm");
+    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `base`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ hbm");
 }
 
 #[test]
@@ -112,20 +113,20 @@ fn a_device_takes_from_its_base_what_it_does_not_say() {
         [device.source_of("sustained"), device.source_of("n_cores")],
         ["my log", base.source_of("n_cores")]
     );
-    insta::assert_snapshot!(file_error(&text.replace("\"a100\"", "\"a101\"")), @"");
-    insta::assert_snapshot!(file_error(&text.replace("sustained = 0.8", "sustaind = 0.8")), @"");
+    insta::assert_snapshot!(file_error(&text.replace("\"a100\"", "\"a101\"")), @"unknown device `a101` @");
+    insta::assert_snapshot!(file_error(&text.replace("sustained = 0.8", "sustaind = 0.8")), @"unknown field `sustaind`, expected one of `name`, `aliases`, `base`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @");
 }
 
 #[test]
 fn all_keys_that_a_file_lacks_are_named_at_once() {
-    insta::assert_snapshot!(file_error("nodes = 2\n[accelerator]\nname = \"x\""), @"");
+    insta::assert_snapshot!(file_error("nodes = 2\n[accelerator]\nname = \"x\""), @"missing fields: `name`, `per_node`; of `[accelerator]` `description`, `peak_flops_per_sec`, `matmul_efficiency`, `hbm_bytes`, `usable`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source` @ [accelerator]");
 }
 
 #[test]
 fn what_was_measured_of_software_is_read() {
     let cluster = Cluster::from_toml(&format!("{MINE}[software]\nissue = 0.5\nexposed = 0.25\n")).unwrap();
     assert_eq!(cluster.software, SoftwareFactors { memory_passes: 1.0, issue: 0.5, exposed: 0.25 });
-    insta::assert_snapshot!(file_error(&format!("{MINE}[software]\nexposed = 1.5\n")), @"");
+    insta::assert_snapshot!(file_error(&format!("{MINE}[software]\nexposed = 1.5\n")), @"expected a part from 0 to 1, found `1.5` @ 1.5");
 }
 
 #[test]

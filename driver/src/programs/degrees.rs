@@ -142,3 +142,61 @@ fn sharding(job: &Job, choice: Choice) -> String {
     let forbid = if layout.sharding == Sharding::Nothing { ",forbid=zero1+zero3" } else { "" };
     format!("mesh={{{mesh}}},pin={{{}}}{forbid}", pins.join(";"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phzc_cost::training::{Layout, Model, Stack};
+
+    /// GPT on two copies of four devices each, that share what `sharding` says.
+    fn job(sharding: Sharding) -> Job {
+        Job {
+            model: Model::gpt(2, 64.0, 4.0, 32.0, 256.0),
+            layout: Layout {
+                tensor: 4,
+                data: 2,
+                sharding,
+                micro_batch: 3,
+                n_microbatches: 5,
+                ..Layout::single()
+            },
+            recompute: Recompute::Layers(1.0),
+            stack: Stack::plain("bf16"),
+        }
+    }
+
+    #[test]
+    fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
+        let job = job(Sharding::Nothing);
+        let [tries] = &choices(&job)[..] else { panic!("copies are whole") };
+        insta::assert_snapshot!(passes(&job, tries[0]), @"");
+        assert_eq!(tries.iter().map(|it| it.n_microbatches).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn copies_that_share_the_optimizer_store_weights_whole_or_in_parts() {
+        let layouts = |sharding: Sharding| -> Vec<bool> {
+            let job = job(sharding);
+            let is_shared = |choice: &Choice| passes(&job, *choice).contains("kernel$=[data,tensor]");
+            choices(&job).iter().map(|tries| is_shared(&tries[0])).collect()
+        };
+        assert_eq!(layouts(Sharding::Optimizer), [false, true]);
+        assert_eq!(layouts(Sharding::Parameters), [true]);
+    }
+
+    #[test]
+    fn a_program_has_the_dimensions_of_the_run_and_the_batch_of_its_microbatches() {
+        let job = job(Sharding::Nothing);
+        let made = program(&job, choices(&job)[0][0], 7).expect("a decoder");
+        assert_eq!((made.family.name, made.settings.batch), ("opt", 12));
+        assert_eq!(made.values[..3], [7, 64, 4]);
+    }
+
+    #[test]
+    fn what_gen_does_not_write_says_why() {
+        let mut job = job(Sharding::Nothing);
+        job.model.experts = 8.0;
+        let choice = choices(&job)[0][0];
+        assert_eq!(program(&job, choice, 2).err().as_deref(), Some("it has experts"));
+    }
+}

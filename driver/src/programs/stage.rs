@@ -74,8 +74,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part, and one
-    /// with twice as many. What is not of layers counts with the last part, where the head is.
+    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part, and
+    /// one with twice as many. What is not of layers counts with the last part, where the head is.
     fn pipeline(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
         let job = self.job;
         let stage = cluster.submesh(cluster.n_devices() / job.layout.stages);

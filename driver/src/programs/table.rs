@@ -65,7 +65,7 @@ pub(super) fn text(tables: &[Table], is_long: bool) -> String {
             text += &one.rows.iter().filter_map(long).collect::<String>();
         }
     }
-    text + "(errors in per cent of the measured value; `list`: those of the list of operators on the same rows)\n"
+    text + "(errors in per cent of the measured value; `list`: of the list of operators on the same rows)\n"
 }
 
 fn long(row: &Row) -> Option<String> {
