@@ -9,6 +9,7 @@ pub mod aceso;
 pub mod attention;
 pub mod cluster;
 pub mod collective;
+pub mod fasop;
 pub mod gemm;
 mod library;
 pub mod network;

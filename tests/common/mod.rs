@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod changes;
 pub mod corrupt;
+pub mod fasop;
 pub mod judged;
 pub mod mutate;
 pub mod other_inputs;

@@ -67,6 +67,24 @@ fn chosen(run: &MeasuredJob, choice: Choice, io: &mut Io) -> Result<Step, Reason
     Ok(Step { secs, memory_bytes: Some(all.memory_bytes) })
 }
 
+/// A program of some layers and one of twice as many: what one layer more takes, and what is not of layers.
+struct Line {
+    one: Micro,
+    two: Micro,
+    n_layers: f64,
+}
+
+impl Line {
+    /// A figure of each part of a pipeline; what is not of layers counts with the last, where the head is.
+    fn of_parts(&self, parts: &[usize], of: fn(&Micro) -> f64) -> Vec<f64> {
+        let layer = (of(&self.two) - of(&self.one)) / self.n_layers;
+        let ends = of(&self.one) - self.n_layers * layer;
+        let mut figures: Vec<f64> = parts.iter().map(|n| *n as f64 * layer).collect();
+        figures.iter_mut().last().into_iter().for_each(|last| *last += ends);
+        figures
+    }
+}
+
 /// What is planned: a run, in its degrees.
 struct Asked<'a> {
     job: &'a Job,
@@ -75,36 +93,28 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part, and
-    /// one with twice as many. What is not of layers counts with the last part, where the head is.
+    /// one with twice as many.
     fn pipeline(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
-        let job = self.job;
-        let stage = cluster.submesh(cluster.n_devices() / job.layout.stages);
+        let (job, n_stages) = (self.job, self.job.layout.stages);
+        let stage = cluster.submesh(cluster.n_devices() / n_stages);
         let parts = job.layers_of_parts();
         let n_layers = parts.iter().copied().max().unwrap_or(1).max(1);
-        let [one, two] = [1, 2].map(|times| self.micro(times * n_layers, &stage, io));
-        let (one, two) = (one?, two?);
-        let line = |of: fn(&Micro) -> f64| {
-            let layer = (of(&two) - of(&one)) / n_layers as f64;
-            (layer, of(&one) - n_layers as f64 * layer)
-        };
-        let of_parts = |of: fn(&Micro) -> f64| -> Vec<f64> {
-            let (layer, ends) = line(of);
-            let last = parts.len() - 1;
-            let part =
-                |(index, n): (usize, &usize)| *n as f64 * layer + if index == last { ends } else { 0.0 };
-            parts.iter().enumerate().map(part).collect()
+        let line = Line {
+            one: self.micro(n_layers, &stage, io)?,
+            two: self.micro(2 * n_layers, &stage, io)?,
+            n_layers: n_layers as f64,
         };
         let replay = Pipeline {
-            forward_secs: of_parts(|it| it.forward_secs),
-            backward_secs: of_parts(|it| it.backward_secs),
+            forward_secs: line.of_parts(&parts, |it| it.forward_secs),
+            backward_secs: line.of_parts(&parts, |it| it.backward_secs),
             send_secs: vec![job.send_secs(cluster); parts.len() - 1],
             n_microbatches: job.layout.n_microbatches,
             ..Pipeline::default()
         };
-        let once = of_parts(|it| it.once_secs);
-        let of_device = |device: usize| once.iter().skip(device).step_by(job.layout.stages).sum::<f64>();
-        let once_secs = (0..job.layout.stages).map(of_device).fold(0.0, f64::max);
-        let secs = replay.simulate_interleaved(job.layout.stages).step_secs() + once_secs;
+        let once = line.of_parts(&parts, |it| it.once_secs);
+        let of_device = |device: usize| once.iter().skip(device).step_by(n_stages).sum::<f64>();
+        let once_secs = (0..n_stages).map(of_device).fold(0.0, f64::max);
+        let secs = replay.simulate_interleaved(n_stages).step_secs() + once_secs;
         Ok(Step { secs, memory_bytes: None })
     }
 
