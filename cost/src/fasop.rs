@@ -20,8 +20,9 @@ pub use time::Times;
 pub struct NodeKind {
     /// What a person calls its device.
     pub device: String,
-    /// Rate between nodes and inside one, in bits per second.
+    /// Rate between nodes, in bits per second.
     pub between_bits_per_sec: f64,
+    /// Rate inside one, in bits per second.
     pub inside_bits_per_sec: f64,
     /// Price of a node.
     pub usd_per_hour: f64,
@@ -128,11 +129,15 @@ pub enum Variant {
 /// Nodes in an order, degrees on them: everything but the layers of each stage.
 #[derive(Clone, Debug)]
 pub struct Placement<'a> {
+    /// The nodes.
     pub fleet: &'a Fleet,
+    /// What is trained.
     pub model: &'a Transformer,
+    /// How it is priced.
     pub variant: Variant,
-    /// Per node, its kind.
+    /// Per node in the order of ranks, its kind.
     pub order: Vec<usize>,
+    /// Degrees of parallelism.
     pub degrees: Degrees,
 }
 

@@ -9,6 +9,7 @@ use phzc_lab::calibrate::CalibrateArgs;
 use phzc_lab::choose::ChooseArgs;
 use phzc_lab::phaze_plan::PhazePlanArgs;
 use phzc_lab::profile_plan::ProfilePlanArgs;
+use phzc_lab::sweep::SweepArgs;
 use phzc_lab::validate::ValidateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -127,6 +128,8 @@ pub enum Command {
     PhazePlan(PhazePlanArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
+    /// Plan every cluster of unlike nodes that can be rented: time against money
+    Sweep(SweepArgs),
     /// Predict measured training runs, operators and collectives, and say how far off that is
     Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results

@@ -11,7 +11,7 @@ use phzc_frontends::{Program, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
-use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, validate};
+use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, sweep, validate};
 use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
@@ -31,6 +31,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
+        Some(Command::Sweep(args)) => return sweep::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),

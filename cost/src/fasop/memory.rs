@@ -37,6 +37,12 @@ impl Placement<'_> {
     }
 
     fn stage_bytes(&self, roles: &[Role], stage: usize) -> f64 {
+        let bytes = self.role_bytes(stage);
+        roles.iter().map(|role| bytes[*role as usize]).sum()
+    }
+
+    /// Bytes of an embedding, a layer and a head in a stage.
+    pub fn role_bytes(&self, stage: usize) -> [f64; 3] {
         let model = self.model;
         let (h, s, v, a) = (model.hidden, model.seq, model.vocab, model.heads);
         let (tensor, b) = (self.degrees.tensor as f64, self.degrees.micro_batch as f64);
@@ -46,15 +52,18 @@ impl Placement<'_> {
             Variant::Strict => (stages - stage).min(self.n_microbatches()),
         };
         let q = n_held as f64;
-        let of_role = |role: &Role| match role {
-            Role::Embedding => (h * v / tensor, s * b * h * stages as f64 * q / tensor),
-            Role::Head => (h * v / tensor, (4.0 * s * b * h + 4.0 * s * b * v) / tensor),
-            Role::Layer => {
-                let kept = s * b * q * h * (10.0 + 24.0 / tensor + 5.0 * a * s / (h * tensor));
-                (12.0 * h * h / tensor, kept)
-            }
-        };
-        roles.iter().map(of_role).map(|(params, kept)| STATE_BYTES * params + kept).sum()
+        let table = STATE_BYTES * h * v / tensor;
+        let kept = s * b * q * h * (10.0 + 24.0 / tensor + 5.0 * a * s / (h * tensor));
+        [
+            table + s * b * h * stages as f64 * q / tensor,
+            STATE_BYTES * 12.0 * h * h / tensor + kept,
+            table + (4.0 * s * b * h + 4.0 * s * b * v) / tensor,
+        ]
+    }
+
+    /// Bytes that a stage may take by the formula.
+    pub fn limit_bytes(&self, stage: usize) -> f64 {
+        self.there_gib(stage) * GIB / MARGIN
     }
 
     /// GiB of the devices that a stage is checked against: FASOP looks at one node; strictly, the least of

@@ -3,7 +3,7 @@
 use flate2::read::MultiGzDecoder;
 use phzc_ir::{Diagnostic, Result};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// No program as text is larger, unpacked; what is larger is a mistake or an attack.
@@ -137,6 +137,15 @@ pub fn read_part(path: &Path, offset: u64, length: Option<u64>) -> Result<Vec<u8
     });
     read.map_err(|error| unreadable(&format!("`{}`", path.display()), &error))?;
     Ok(bytes)
+}
+
+/// Adds a text to a file that is there, for results that come one by one.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn append(path: &Path, text: &str) -> Result<()> {
+    let added = File::options().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    added.map_err(|error| Diagnostic::error(format!("cannot write `{}`: {error}", path.display())))
 }
 
 /// Writes a file whole or not at all: a reader never sees half of it.

@@ -1,8 +1,9 @@
 //! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's
-//! placements, the contest's choices.
+//! placements, the contest's choices, sweeps over clusters of unlike devices.
 
 pub mod calibrate;
 pub mod choose;
 pub mod phaze_plan;
 pub mod profile_plan;
+pub mod sweep;
 pub mod validate;

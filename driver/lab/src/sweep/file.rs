@@ -1,0 +1,234 @@
+//! A fleet, a model and its measured layers as a TOML file (docs/sweep.md).
+
+use phzc_cost::fasop::{Fleet, Growth, LayerTimes, NodeKind, Role, Transformer};
+use phzc_ir::{Diagnostic, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What is swept.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    pub fleet: Fleet,
+    pub model: Transformer,
+    /// Per kind of node: the least and the largest number.
+    pub counts: Vec<[usize; 2]>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Where prices come from, and of when.
+    price_basis: String,
+    per_node: usize,
+    nodes: Vec<Node>,
+    model: Model,
+    /// Per device and tensor-parallel degree: forward seconds of each group of layers for one sequence.
+    times: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
+    /// Per device: how each group grows with the microbatch; `linear` where absent.
+    #[serde(default)]
+    growth: BTreeMap<String, Vec<GrowthText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    device: String,
+    count: Count,
+    between_bits_per_sec: f64,
+    inside_bits_per_sec: f64,
+    usd_per_hour: f64,
+    memory_gib: f64,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Count {
+    One(usize),
+    Range([usize; 2]),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    hidden: f64,
+    seq: f64,
+    vocab: f64,
+    heads: f64,
+    batch: usize,
+    layers: Vec<String>,
+    #[serde(default)]
+    shares_embedding: bool,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum GrowthText {
+    Word(String),
+    Points(Vec<(usize, f64)>),
+}
+
+/// The most nodes of one kind, sequences of a batch, entries of the list of layers.
+const MAX_NODES: usize = 1024;
+const MAX_BATCH: usize = 1 << 20;
+const MAX_ENTRIES: usize = 4096;
+
+impl Sweep {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// At what is not as docs/sweep.md says, with the key.
+    pub(super) fn parse(text: &str) -> Result<Sweep> {
+        let file: File = toml::from_str(text).map_err(|error| {
+            let place = error.span().map(|at| phzc_ir::Span::new(at.start, at.end));
+            let plain = Diagnostic::error(error.message().trim_end_matches('.').to_owned());
+            place.into_iter().fold(plain, Diagnostic::at)
+        })?;
+        if file.price_basis.trim().is_empty() {
+            return Err(wrong("price_basis", "say where the prices come from, and of when"));
+        }
+        let groups = groups(&file.model.layers)?;
+        let times: Result<Vec<Vec<LayerTimes>>> =
+            file.nodes.iter().map(|node| times(&file, &node.device, &groups)).collect();
+        let counts: Result<Vec<[usize; 2]>> = file.nodes.iter().map(count).collect();
+        let model = model(&file.model, &groups, times?)?;
+        Ok(Sweep { fleet: fleet(&file)?, model, counts: counts? })
+    }
+}
+
+/// An error about a key.
+fn wrong(key: &str, what: &str) -> Diagnostic {
+    Diagnostic::error(format!("`{key}`: {what}"))
+}
+
+/// A number above zero.
+fn positive(key: &str, value: f64) -> Result<f64> {
+    let is_fine = value.is_finite() && value > 0.0;
+    is_fine
+        .then_some(value)
+        .ok_or_else(|| wrong(key, &format!("expected a positive number, found `{value}`")))
+}
+
+fn within(key: &str, value: usize, most: usize) -> Result<usize> {
+    let is_fine = (1..=most).contains(&value);
+    is_fine.then_some(value).ok_or_else(|| wrong(key, &format!("expected 1 to {most}, found `{value}`")))
+}
+
+fn fleet(file: &File) -> Result<Fleet> {
+    let kind = |node: &Node| {
+        Ok(NodeKind {
+            device: node.device.clone(),
+            between_bits_per_sec: positive("between_bits_per_sec", node.between_bits_per_sec)?,
+            inside_bits_per_sec: positive("inside_bits_per_sec", node.inside_bits_per_sec)?,
+            usd_per_hour: positive("usd_per_hour", node.usd_per_hour)?,
+            memory_gib: positive("memory_gib", node.memory_gib)?,
+        })
+    };
+    let kinds: Result<Vec<NodeKind>> = file.nodes.iter().map(kind).collect();
+    let per_node = within("per_node", file.per_node, MAX_NODES)?;
+    Ok(Fleet { kinds: kinds?, per_node })
+}
+
+fn count(node: &Node) -> Result<[usize; 2]> {
+    let [least, most] = match node.count {
+        Count::One(n) => [n, n],
+        Count::Range(range) => range,
+    };
+    let is_fine = least <= most && most <= MAX_NODES;
+    let found = format!("expected a number or a range up to {MAX_NODES}, found `[{least}, {most}]`");
+    is_fine.then_some([least, most]).ok_or_else(|| wrong("count", &found))
+}
+
+fn model(file: &Model, groups: &[(Role, usize)], times: Vec<Vec<LayerTimes>>) -> Result<Transformer> {
+    Ok(Transformer {
+        hidden: positive("hidden", file.hidden)?,
+        seq: positive("seq", file.seq)?,
+        vocab: positive("vocab", file.vocab)?,
+        heads: positive("heads", file.heads)?,
+        batch: within("batch", file.batch, MAX_BATCH)?,
+        roles: groups.iter().flat_map(|(role, n)| std::iter::repeat_n(*role, *n)).collect(),
+        shares_embedding: file.shares_embedding,
+        times,
+    })
+}
+
+/// `embedding`, `48 x layer`, `head`.
+fn groups(layers: &[String]) -> Result<Vec<(Role, usize)>> {
+    let group = |text: &String| {
+        let (n, name) = text.split_once(" x ").unwrap_or(("1", text));
+        let role = match name.trim() {
+            "embedding" => Role::Embedding,
+            "layer" => Role::Layer,
+            "head" => Role::Head,
+            other => {
+                let what = format!("expected `embedding`, `layer`, `head` or `12 x layer`, found `{other}`");
+                return Err(wrong("layers", &what));
+            }
+        };
+        let n = n.trim().parse().map_err(|_| wrong("layers", &format!("`{n}` is no number")))?;
+        Ok((role, within("layers", n, MAX_ENTRIES)?))
+    };
+    let groups: Vec<(Role, usize)> = layers.iter().map(group).collect::<Result<_>>()?;
+    let n_entries: usize = groups.iter().map(|(_, n)| n).sum();
+    if n_entries < 3 || n_entries > MAX_ENTRIES {
+        return Err(wrong("layers", &format!("expected 3 to {MAX_ENTRIES} of them, found {n_entries}")));
+    }
+    Ok(groups)
+}
+
+/// The measured layers of a device, by tensor-parallel degree 1, 2, 4 … as far as there are any.
+fn times(file: &File, device: &str, groups: &[(Role, usize)]) -> Result<Vec<LayerTimes>> {
+    let key = format!("times.{device}");
+    let own = file.times.get(device).ok_or_else(|| wrong(&key, "no layer of this device was measured"))?;
+    let growth = file.growth.get(device);
+    let degree = |power: usize| own.get(&(1usize << power).to_string());
+    let known = (0..=10).map_while(degree);
+    let read = |secs: &Vec<f64>| {
+        let growth = growth_of(growth, &format!("growth.{device}"), groups)?;
+        Ok(LayerTimes { forward_secs: spread(secs, groups, &key)?, growth })
+    };
+    let known: Vec<LayerTimes> = known.map(read).collect::<Result<_>>()?;
+    if known.is_empty() || known.len() != own.len() {
+        return Err(wrong(&key, "expected degrees 1, 2, 4 and so on without a hole"));
+    }
+    Ok(known)
+}
+
+/// A value per entry from one per group.
+fn spread(values: &[f64], groups: &[(Role, usize)], key: &str) -> Result<Vec<f64>> {
+    if values.len() != groups.len() {
+        let what =
+            format!("expected {} values, one per group of `layers`, found {}", groups.len(), values.len());
+        return Err(wrong(key, &what));
+    }
+    values.iter().try_for_each(|value| positive(key, *value).map(drop))?;
+    Ok(values.iter().zip(groups).flat_map(|(value, (_, n))| std::iter::repeat_n(*value, *n)).collect())
+}
+
+fn growth_of(texts: Option<&Vec<GrowthText>>, key: &str, groups: &[(Role, usize)]) -> Result<Vec<Growth>> {
+    let usual = vec![GrowthText::Word("linear".to_owned()); groups.len()];
+    let texts = texts.unwrap_or(&usual);
+    if texts.len() != groups.len() {
+        let what = format!("expected {} of them, one per group of `layers`", groups.len());
+        return Err(wrong(key, &what));
+    }
+    let read = |text: &GrowthText| match text {
+        GrowthText::Word(word) if word == "linear" || word == "constant" => {
+            Ok(Growth { points: vec![(1, 1.0)], is_linear: word == "linear" })
+        }
+        GrowthText::Points(points) if is_ascending(points) => {
+            Ok(Growth { points: points.clone(), is_linear: true })
+        }
+        _ => {
+            Err(wrong(key, "expected `linear`, `constant`, or points `[[1, 1.0], [4, 1.5]]` from size 1 on"))
+        }
+    };
+    let each: Vec<Growth> = texts.iter().map(read).collect::<Result<_>>()?;
+    Ok(each.into_iter().zip(groups).flat_map(|(one, (_, n))| std::iter::repeat_n(one, *n)).collect())
+}
+
+fn is_ascending(points: &[(usize, f64)]) -> bool {
+    let is_fine = |point: &(usize, f64)| point.1.is_finite() && point.1 > 0.0;
+    points.first().is_some_and(|first| first.0 == 1)
+        && points.windows(2).all(|pair| pair[0].0 < pair[1].0)
+        && points.iter().all(is_fine)
+}

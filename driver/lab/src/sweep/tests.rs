@@ -1,0 +1,149 @@
+//! Small fleets, every plan of which can be tried.
+
+use super::bound::Bounding;
+use super::front::{Point, Told, may_be_missed, wanted};
+use super::search::{Problem, orders};
+use super::*;
+use phzc_cost::fasop::{Degrees, Placement, Times};
+
+const FLEET: &str = r#"
+price_basis = "made up"
+per_node = 2
+[[nodes]]
+device = "fast"
+count = [0, 2]
+between_bits_per_sec = 1e11
+inside_bits_per_sec = 1e12
+usd_per_hour = 30.0
+memory_gib = 16.0
+[[nodes]]
+device = "slow"
+count = [0, 2]
+between_bits_per_sec = 1e10
+inside_bits_per_sec = 1e11
+usd_per_hour = 8.0
+memory_gib = 8.0
+[model]
+hidden = 512
+seq = 256
+vocab = 8000
+heads = 8
+batch = 8
+layers = ["embedding", "6 x layer", "head"]
+shares_embedding = true
+[times.fast]
+1 = [0.001, 0.01, 0.004]
+[times.slow]
+1 = [0.002, 0.02, 0.01]
+"#;
+
+fn sweep() -> Sweep {
+    Sweep::parse(FLEET).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// All cuts of `n` entries into so many stages.
+fn cuts(n: usize, stages: usize) -> Vec<Vec<usize>> {
+    if stages == 1 {
+        return vec![vec![n]];
+    }
+    let rest =
+        |first: usize| cuts(n - first, stages - 1).into_iter().map(move |it| [&[first][..], &it].concat());
+    (1..=n + 1 - stages).flat_map(rest).collect()
+}
+
+/// Degrees of one node count, all microbatches.
+fn degrees(stages: usize, data: usize) -> impl Iterator<Item = Degrees> {
+    [1, 2, 4].into_iter().filter(move |it| 8 % (data * it) == 0).map(move |micro_batch| Degrees {
+        tensor: 1,
+        data,
+        stages,
+        micro_batch,
+    })
+}
+
+#[test]
+fn no_cut_beats_the_bound_and_the_search_finds_the_best_of_all() {
+    let sweep = sweep();
+    for variant in [Variant::Faithful, Variant::Strict] {
+        let problem = Problem { fleet: &sweep.fleet, model: &sweep.model, variant };
+        let mut least = f64::INFINITY;
+        for order in orders(&[1, 2]) {
+            for it in degrees(6, 1).chain(degrees(3, 2)) {
+                let (fleet, model) = (&sweep.fleet, &sweep.model);
+                let placement = Placement { fleet, model, variant, order: order.clone(), degrees: it };
+                let times = Times::of(&placement);
+                let bounding = Bounding::new(&placement, &times);
+                let (bound, _) = bounding.least().expect("there are enough entries");
+                let costs = cuts(8, it.stages).into_iter().map(|cut| placement.cost(&cut));
+                let fastest = costs.filter(|it| it.fits).map(|it| it.step_secs).fold(f64::INFINITY, f64::min);
+                assert!(bounding.glance_secs() <= bound * (1.0 + 1e-12), "{order:?} {it:?}");
+                assert!(bound <= fastest * (1.0 + 1e-12), "{order:?} {it:?}: {bound} {fastest}");
+                least = least.min(fastest);
+            }
+        }
+        let best = problem.best(&[1, 2], f64::INFINITY);
+        let plan = best.plan.expect("it fits");
+        assert!(plan.cost.step_secs <= least * (1.0 + 1e-12), "{plan:?}: {least}");
+        assert!(best.bound_secs <= plan.cost.step_secs);
+    }
+}
+
+#[test]
+fn orders_are_all_or_rotations() {
+    assert_eq!(orders(&[1, 2]), [vec![0, 1, 1], vec![1, 0, 1], vec![1, 1, 0]]);
+    assert_eq!(orders(&[8, 8]).len(), 16);
+}
+
+#[test]
+fn clusters_are_all_numbers_of_each_kind_but_none() {
+    assert_eq!(clusters(&[[0, 1], [0, 1]]), [vec![0, 1], vec![1, 0], vec![1, 1]]);
+}
+
+fn point(n: usize, step_secs: f64, usd: f64, bound_secs: f64) -> Point {
+    let plan = Told {
+        step_secs,
+        usd,
+        order: Vec::new(),
+        tensor: 1,
+        data: 1,
+        stages: 1,
+        micro_batch: 1,
+        cut: Vec::new(),
+        memory_gib: 1.0,
+    };
+    Point { counts: vec![n], bound_secs, plan: Some(plan) }
+}
+
+#[test]
+fn a_point_stays_that_nothing_else_beats_in_both() {
+    let points = [point(1, 4.0, 1.0, 4.0), point(2, 2.0, 2.0, 2.0), point(3, 3.0, 2.5, 3.0)];
+    let counts = |objective, limits| -> Vec<usize> {
+        wanted(&points, objective, limits).iter().map(|(point, _)| point.counts[0]).collect()
+    };
+    assert_eq!(counts("pareto", [None, None]), [2, 1]);
+    assert_eq!(counts("time", [None, Some(1.5)]), [1]);
+    assert_eq!(counts("price", [Some(3.5), None]), [2]);
+}
+
+#[test]
+fn what_may_be_missed_is_how_much_better_than_all_points_a_bound_is() {
+    // Ten per cent below its own plan, and no other is near.
+    assert!((may_be_missed(&[point(1, 1.1, 1.1, 1.0)]) - 0.1).abs() < 1e-12);
+    // Another cluster is as fast as the bound, and cheaper.
+    assert_eq!(may_be_missed(&[point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.5, 1.0)]), 0.0);
+}
+
+#[test]
+fn wrong_files_say_which_key_and_what_is_right() {
+    let error = |from: &str, to: &str| {
+        let error = Sweep::parse(&FLEET.replace(from, to)).expect_err("it is wrong");
+        error.message.to_string()
+    };
+    insta::assert_snapshot!(error("memory_gib = 8.0", "memory_gib = -8.0"), @"");
+    insta::assert_snapshot!(error("6 x layer", "6 x lair"), @"");
+    insta::assert_snapshot!(error("[times.slow]", "[times.slw]"), @"");
+    insta::assert_snapshot!(error("[0.002, 0.02, 0.01]", "[0.002, 0.02]"), @"");
+    insta::assert_snapshot!(error("count = [0, 2]", "count = [3, 2]"), @"");
+    insta::assert_snapshot!(error("per_node = 2", "per_nod = 2"), @"");
+    insta::assert_snapshot!(error("\"made up\"", "\"\""), @"");
+}
