@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use phzc_frontends::ReadArgs;
 use phzc_lab::calibrate::CalibrateArgs;
 use phzc_lab::choose::ChooseArgs;
+use phzc_lab::devices::DevicesArgs;
 use phzc_lab::phaze_plan::PhazePlanArgs;
 use phzc_lab::profile_plan::ProfilePlanArgs;
 use phzc_lab::sweep::SweepArgs;
@@ -120,6 +121,8 @@ pub enum Command {
     Choose(ChooseArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
+    /// List the devices and clusters that are built in, or one device's numbers with their sources
+    Devices(DevicesArgs),
     /// Run a program on one machine and print a digest of its results
     Eval(EvalArgs),
     /// Write the training step of a model family

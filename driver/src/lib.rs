@@ -30,7 +30,7 @@ pub use phzc_io::render::Source;
 pub use phzc_io::{Failure, Io};
 pub use signals::on_ctrl_c;
 
-pub use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, sweep, validate};
+pub use phzc_lab::{calibrate, choose, devices, phaze_plan, profile_plan, sweep, validate};
 
 use args::Args;
 use std::ffi::OsString;

@@ -11,7 +11,7 @@ use phzc_frontends::{Program, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
-use phzc_lab::{calibrate, choose, phaze_plan, profile_plan, sweep, validate};
+use phzc_lab::{calibrate, choose, devices, phaze_plan, profile_plan, sweep, validate};
 use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Calibrate(args)) => return calibrate::run(args, io),
         Some(Command::Choose(args)) => return choose::run(args, io),
         Some(Command::Convert(args)) => return convert::run(args, io),
+        Some(Command::Devices(args)) => return devices::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),

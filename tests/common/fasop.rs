@@ -158,3 +158,70 @@ fn row(line: &str) -> Row {
         is_too_large: figures[5] == "True",
     }
 }
+
+/// The same as a file for `phzc sweep`: entries that are alike are one group.
+pub fn toml(name: &str, preset: &str, counts: &str) -> Option<String> {
+    let (model, fleet) = (transformer(name)?, fleet(preset)?);
+    let groups = groups(&model);
+    let mut text =
+        format!("price_basis = \"FASOP, reference/fasop.md, section 2.1\"\nper_node = {}\n", fleet.per_node);
+    for (kind, count) in fleet.kinds.iter().zip(counts.split(';')) {
+        text += &format!("[[nodes]]\ndevice = {:?}\ncount = {count}\n", kind.device);
+        text += &format!("between_bits_per_sec = {:e}\n", kind.between_bits_per_sec);
+        text += &format!("inside_bits_per_sec = {:e}\n", kind.inside_bits_per_sec);
+        text += &format!("usd_per_hour = {}\nmemory_gib = {:?}\n", kind.usd_per_hour, kind.memory_gib);
+    }
+    let layers: Vec<String> =
+        groups.iter().map(|(first, n)| format!("\"{n} x {}\"", word(model.roles[*first]))).collect();
+    text += &format!("[model]\nhidden = {}\nseq = {}\n", model.hidden, model.seq);
+    text += &format!("vocab = {}\nheads = {}\nbatch = {}\n", model.vocab, model.heads, model.batch);
+    text += &format!("layers = [{}]\nshares_embedding = {}\n", layers.join(", "), model.shares_embedding);
+    for (kind, times) in fleet.kinds.iter().zip(&model.times) {
+        text += &format!("[times.{}]\n", kind.device);
+        for (power, times) in times.iter().enumerate() {
+            let secs: Vec<String> =
+                groups.iter().map(|(first, _)| format!("{:?}", times.forward_secs[*first])).collect();
+            text += &format!("{} = [{}]\n", 1 << power, secs.join(", "));
+        }
+    }
+    text += "[growth]\n";
+    for (kind, times) in fleet.kinds.iter().zip(&model.times) {
+        let points: Vec<String> =
+            groups.iter().map(|(first, _)| growth_text(&times[0].growth[*first])).collect();
+        text += &format!("{} = [{}]\n", kind.device, points.join(", "));
+    }
+    Some(text)
+}
+
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Embedding => "embedding",
+        Role::Layer => "layer",
+        Role::Head => "head",
+    }
+}
+
+fn growth_text(growth: &Growth) -> String {
+    let points: Vec<String> =
+        growth.points.iter().map(|(size, factor)| format!("[{size}, {factor:?}]")).collect();
+    if growth.is_linear { format!("[{}]", points.join(", ")) } else { "\"constant\"".to_owned() }
+}
+
+/// First entry and number of each run of entries that are alike.
+fn groups(model: &Transformer) -> Vec<(usize, usize)> {
+    let is_alike = |a: usize, b: usize| {
+        let times = model.times.iter().flatten();
+        model.roles[a] == model.roles[b]
+            && times
+                .into_iter()
+                .all(|it| it.forward_secs[a] == it.forward_secs[b] && it.growth[a] == it.growth[b])
+    };
+    let mut groups: Vec<(usize, usize)> = Vec::new();
+    for entry in 0..model.roles.len() {
+        match groups.last_mut() {
+            Some((first, n)) if is_alike(*first, entry) => *n += 1,
+            _ => groups.push((entry, 1)),
+        }
+    }
+    groups
+}

@@ -1,8 +1,9 @@
 //! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's
-//! placements, the contest's choices, sweeps over clusters of unlike devices.
+//! placements, the contest's choices, sweeps over clusters of unlike devices, what devices there are.
 
 pub mod calibrate;
 pub mod choose;
+pub mod devices;
 pub mod phaze_plan;
 pub mod profile_plan;
 pub mod sweep;

@@ -169,7 +169,24 @@ mod tests {
     fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
         let job = job(Sharding::Nothing);
         let [tries] = &choices(&job)[..] else { panic!("copies are whole") };
-        insta::assert_snapshot!(passes(&job, tries[0]).replace([',', ';'], "\n"), @"");
+        insta::assert_snapshot!(passes(&job, tries[0]).replace([',', ';'], "\n"), @r#"
+        fuse{attention=as-written}
+        shard{mesh={data=2
+        tensor=4}
+        pin={^batch\.(input_ids|labels)$=[data
+        -]
+        ^params\..*(q|k|v|up)\.kernel$=[-
+        tensor]
+        ^params\..*(o|down)\.kernel$=[tensor
+        -]
+        ^params\.embed_tokens$=[tensor
+        -]}
+        forbid=zero1+zero3}
+        place{stages=1
+        microbatches=2
+        recompute=all}
+        check
+        "#);
         assert_eq!(tries.iter().map(|it| it.n_microbatches).collect::<Vec<_>>(), [2, 1]);
     }
 

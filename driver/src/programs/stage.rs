@@ -92,8 +92,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part, and
-    /// one with twice as many.
+    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part,
+    /// and one with twice as many.
     fn pipeline(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
         let (job, n_stages) = (self.job, self.job.layout.stages);
         let stage = cluster.submesh(cluster.n_devices() / n_stages);

@@ -67,10 +67,11 @@ enum GrowthText {
     Points(Vec<(usize, f64)>),
 }
 
-/// The most nodes of one kind, sequences of a batch, entries of the list of layers.
+/// The most nodes of one kind, sequences of a batch, entries of the list of layers, clusters of a sweep.
 const MAX_NODES: usize = 1024;
-const MAX_BATCH: usize = 1 << 20;
-const MAX_ENTRIES: usize = 4096;
+const MAX_BATCH: usize = 1 << 16;
+const MAX_ENTRIES: usize = 512;
+const MAX_CLUSTERS: usize = 100_000;
 
 impl Sweep {
     /// Reads a file.
@@ -89,9 +90,17 @@ impl Sweep {
         let groups = groups(&file.model.layers)?;
         let times: Result<Vec<Vec<LayerTimes>>> =
             file.nodes.iter().map(|node| times(&file, &node.device, &groups)).collect();
-        let counts: Result<Vec<[usize; 2]>> = file.nodes.iter().map(count).collect();
+        let counts: Vec<[usize; 2]> = file.nodes.iter().map(count).collect::<Result<_>>()?;
+        let sizes = counts.iter().map(|[least, most]| most - least + 1);
+        let n_clusters = sizes.fold(1, usize::saturating_mul);
+        if n_clusters > MAX_CLUSTERS || counts.iter().all(|[_, most]| *most == 0) {
+            return Err(wrong(
+                "count",
+                &format!("expected 1 to {MAX_CLUSTERS} clusters, found {n_clusters}"),
+            ));
+        }
         let model = model(&file.model, &groups, times?)?;
-        Ok(Sweep { fleet: fleet(&file)?, model, counts: counts? })
+        Ok(Sweep { fleet: fleet(&file)?, model, counts })
     }
 }
 

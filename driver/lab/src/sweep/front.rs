@@ -82,13 +82,15 @@ pub(super) fn wanted<'p>(
 /// cluster, how much longer than its bound a plan has to take until some point is as fast and as cheap.
 pub(super) fn may_be_missed(points: &[Point]) -> f64 {
     let plans: Vec<&Told> = points.iter().filter_map(|point| point.plan.as_ref()).collect();
-    let rate = |point: &Point| point.plan.as_ref().map(|plan| plan.usd / plan.step_secs);
-    let missed = |point: &Point| {
-        let (bound, rate) = (point.bound_secs, rate(point)?);
-        let longer = |plan: &&Told| (plan.step_secs / bound).max(plan.usd / (bound * rate)) - 1.0;
-        plans.iter().map(longer).reduce(f64::min)
-    };
-    points.iter().filter_map(missed).fold(0.0, f64::max)
+    points.iter().filter_map(|point| missed(point, &plans)).fold(0.0, f64::max)
+}
+
+/// The same of one cluster; none where nothing fits.
+fn missed(point: &Point, plans: &[&Told]) -> Option<f64> {
+    let (bound, own) = (point.bound_secs, point.plan.as_ref()?);
+    let bound_usd = bound * own.usd / own.step_secs;
+    let longer = |plan: &&Told| (plan.step_secs / bound).max(plan.usd / bound_usd) - 1.0;
+    plans.iter().map(longer).reduce(f64::min)
 }
 
 /// One object per line.

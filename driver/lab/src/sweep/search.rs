@@ -58,7 +58,8 @@ struct Way<'a> {
 }
 
 impl Problem<'_> {
-    /// The fastest plan on so many nodes of each kind, all of them used, that takes less than `to_beat` seconds.
+    /// The fastest plan on so many nodes of each kind, all of them used, that takes less than `to_beat`
+    /// seconds.
     pub(super) fn best(&self, counts: &[usize], to_beat: f64) -> Best {
         let degrees = self.degrees(counts.iter().sum());
         let orders = orders(counts);
