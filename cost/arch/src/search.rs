@@ -78,7 +78,14 @@ pub struct Found {
 }
 
 /// Times of the layers, by model, microbatch and layer, in one list.
-type Times = Vec<Passes>;
+pub type Times = Vec<Passes>;
+
+impl Question {
+    /// All layers, in the order of [`Times`].
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.models.iter().flat_map(|model| &model.microbatches).flat_map(|it| &it.1)
+    }
+}
 
 /// Searches. `place` gives the samples per second of the best plan of a run, from the seconds of its
 /// layers; more seconds must not give more. `progress` hears how many accelerators of how many are done.
@@ -114,6 +121,32 @@ pub fn search(
     Ok(Found { front: front(candidates), best, n_points, n_estimated, n_placed })
 }
 
+/// Estimates and places every accelerator of a list, in its order. `place` as in [`search`].
+///
+/// # Errors
+/// As [`search`].
+pub fn evaluate(
+    question: &Question,
+    points: &[Point],
+    estimator: &Estimator,
+    place: &(impl Fn(&Run, &[Passes]) -> Option<f64> + Sync),
+) -> Result<Vec<Candidate>> {
+    let of = |point: &Point| {
+        let times = times(question, estimator, point)?;
+        Ok(candidate(question, place, *point, &times))
+    };
+    points.par_iter().map(of).collect()
+}
+
+/// Times of all layers of an accelerator, by model, microbatch and layer.
+///
+/// # Errors
+/// As [`search`].
+pub fn times(question: &Question, estimator: &Estimator, point: &Point) -> Result<Times> {
+    let template = question.space.template(point.cores);
+    question.layers().map(|layer| estimator.layer_secs(&template, layer)).collect()
+}
+
 /// The points of a part of a search, of `n_parts` in all; what parts find, [`merge`] puts together.
 pub fn part(points: &[Point], at: usize, n_parts: usize) -> Vec<Point> {
     points.iter().skip(at).step_by(n_parts.max(1)).copied().collect()
@@ -141,13 +174,11 @@ fn estimate(
     point: Point,
 ) -> Result<Option<(Point, Times)>> {
     let template = question.space.template(point.cores);
-    let layers = || question.models.iter().flat_map(|model| &model.microbatches).flat_map(|it| &it.1);
-    let floor = layers().map(|layer| estimator.floor_secs(&template, layer)).collect::<Result<Times>>()?;
-    if is_beaten(fastest, &point, &floor) {
+    let floors = question.layers().map(|layer| estimator.floor_secs(&template, layer));
+    if is_beaten(fastest, &point, &floors.collect::<Result<Times>>()?) {
         return Ok(None);
     }
-    let times = layers().map(|layer| estimator.layer_secs(&template, layer)).collect::<Result<Times>>()?;
-    Ok(Some((point, times)))
+    Ok(Some((point, times(question, estimator, &point)?)))
 }
 
 /// Whether some accelerator is as fast in every layer, as small and as frugal.

@@ -1,6 +1,7 @@
 //! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's
-//! placements, the contest's choices.
+//! placements, the contest's choices, accelerators.
 
+pub mod arch;
 pub mod calibrate;
 pub mod choose;
 pub mod phaze_plan;
