@@ -121,6 +121,7 @@ impl<'a> Estimator<'a> {
         let mut sums = [0.0; 2];
         for work in layer.ops.iter().flatten() {
             if let Work::Contraction { nest, .. } = work {
+                let nest = &if self.mode == Mode::Phaze { nest.folded() } else { *nest };
                 sums[0] += self.cycles(nest, &machine, Effort::Price)?;
                 sums[1] += nest.macs();
             }
@@ -189,6 +190,7 @@ impl<'a> Estimator<'a> {
         (nest, fused): (&Nest, &[Function]),
         effort: Effort,
     ) -> Result<Passes> {
+        let nest = &if self.mode == Mode::Phaze { nest.folded() } else { *nest };
         let [input, weight] = nest.backward();
         let gradients: &[Nest] = if self.mode == Mode::Phaze { &[input] } else { &[input, weight] };
         let forward = self.cycles(nest, machine, effort)?;

@@ -77,6 +77,13 @@ impl Nest {
         nest
     }
 
+    /// The same with the rows of all batches against one weight, as Phaze has it.
+    pub fn folded(mut self) -> Nest {
+        self.sizes[ROWS] = self.sizes[ROWS].saturating_mul(self.sizes[BATCH]);
+        self.sizes[BATCH] = 1;
+        self
+    }
+
     /// A convolution of `images`, `[input, output]` channels, `[rows, columns]` of its result and of its
     /// window.
     pub fn convolution(images: u64, channels: [u64; 2], output: [u64; 2], window: [u64; 2]) -> Nest {
