@@ -68,6 +68,7 @@ pub struct Estimator<'a> {
     mode: Mode,
     cache: Mutex<Cache>,
     cycles: Mutex<BTreeMap<Key, f64>>,
+    makespans: Mutex<BTreeMap<Vec<u64>, (Instance, f64)>>,
 }
 
 /// What the cycles of a contraction depend on, with the mode and the technology of an estimator: sides of
@@ -84,7 +85,13 @@ enum Effort {
 impl<'a> Estimator<'a> {
     /// In a mode, with the mappings that are known already.
     pub fn new(technology: &'a Technology, mode: Mode, cache: Cache) -> Estimator<'a> {
-        Estimator { technology, mode, cache: Mutex::new(cache), cycles: Mutex::default() }
+        Estimator {
+            technology,
+            mode,
+            cache: Mutex::new(cache),
+            cycles: Mutex::default(),
+            makespans: Mutex::default(),
+        }
     }
 
     /// Takes the cycles of a contraction, without what is fused behind it, from elsewhere.
@@ -107,8 +114,8 @@ impl<'a> Estimator<'a> {
     /// for layers that are no order.
     pub fn layer_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
         let [forward, backward] = self.instances(template, layer, Effort::Price)?;
-        let secs = |instance: &Instance| instance.solve(MAX_NODES).cycles / template.clock_hz;
-        Ok(Passes { forward: secs(&forward), backward: secs(&backward) })
+        let secs = |instance: Instance| self.makespan_cycles(instance) / template.clock_hz;
+        Ok(Passes { forward: secs(forward), backward: secs(backward) })
     }
 
     /// Cycles of a layer's contractions on all cores, one after the other, forward, and their
@@ -134,9 +141,33 @@ impl<'a> Estimator<'a> {
     /// # Errors
     /// As [`Self::layer_secs`].
     pub fn floor_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
-        let [forward, backward] = self.instances(template, layer, Effort::Bound)?;
+        self.scheduled_floor_secs(template, layer, Effort::Bound)
+    }
+
+    /// No schedule of the mapped operators takes fewer seconds.
+    ///
+    /// # Errors
+    /// As [`Self::layer_secs`].
+    pub fn mapped_floor_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
+        self.scheduled_floor_secs(template, layer, Effort::Price)
+    }
+
+    fn scheduled_floor_secs(&self, template: &Template, layer: &Layer, effort: Effort) -> Result<Passes> {
+        let [forward, backward] = self.instances(template, layer, effort)?;
         let secs = |instance: &Instance| instance.bound_cycles() / template.clock_hz;
         Ok(Passes { forward: secs(&forward), backward: secs(&backward) })
+    }
+
+    /// Cycles of a schedule; accelerators whose operators take as long share it.
+    fn makespan_cycles(&self, instance: Instance) -> f64 {
+        if let Some((_, cycles)) =
+            held(&self.makespans).get(&instance.fingerprint()).filter(|it| it.0 == instance)
+        {
+            return *cycles;
+        }
+        let cycles = instance.solve(MAX_NODES).cycles;
+        held(&self.makespans).insert(instance.fingerprint(), (instance, cycles));
+        cycles
     }
 
     fn instances(&self, template: &Template, layer: &Layer, effort: Effort) -> Result<[Instance; 2]> {

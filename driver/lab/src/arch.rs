@@ -5,6 +5,7 @@
 //! See docs/arch.md.
 
 mod args;
+mod bound;
 mod device;
 mod estimates;
 mod inputs;

@@ -1,10 +1,14 @@
 //! Placing a model on accelerators: Phaze's exact placement over the times of layers.
 
+use super::bound::least_secs;
 use phzc_arch::mapping::vector::Passes;
 use phzc_arch::model::{Microbatch, ModelGraph};
-use phzc_arch::search::Run;
+use phzc_arch::search::{Place, Run};
 use phzc_cost::phaze::{Chain, Copies, Edge, Instance, Layer, Plan};
 use phzc_solver::chain::phaze::best;
+
+/// Sums in another order may differ by less, relatively.
+const ROUNDING: f64 = 1e-9;
 
 /// What a model is placed on, but for the accelerator.
 #[derive(Clone, Debug)]
@@ -19,15 +23,27 @@ pub(super) struct Fleet {
     pub copies: Copies,
 }
 
-/// Samples per second of the best plan of a run.
-pub(super) fn samples_per_sec(
-    fleet: &Fleet,
-    models: &[ModelGraph],
-    run: &Run,
-    times: &[Passes],
-) -> Option<f64> {
-    let (_, secs) = plan(fleet, models, run, times)?;
-    Some(fleet.batch as f64 / secs)
+/// Places models on a fleet; nothing fits where only estimates are asked for.
+pub(super) struct Placer<'a> {
+    /// What they are placed on.
+    pub fleet: &'a Fleet,
+    /// The models.
+    pub models: &'a [ModelGraph],
+    /// Whether to place at all.
+    pub is_placed: bool,
+}
+
+impl Place for Placer<'_> {
+    fn samples_per_sec(&self, run: &Run, times: &[Passes]) -> Option<f64> {
+        let placed = self.is_placed.then(|| plan(self.fleet, self.models, run, times)).flatten();
+        placed.map(|(_, secs)| self.fleet.batch as f64 / secs)
+    }
+
+    /// See [`least_secs`].
+    fn most_samples_per_sec(&self, run: &Run, times: &[Passes]) -> f64 {
+        let microbatch = &self.models[run.model].microbatches[run.microbatch];
+        self.fleet.batch as f64 * (1.0 + ROUNDING) / least_secs(self.fleet, microbatch, run, times)
+    }
 }
 
 /// The best plan of a run, and its seconds per step; `None` where none fits.

@@ -2,13 +2,13 @@
 
 use super::args::{ArchArgs, Until};
 use super::inputs::Inputs;
-use super::place::{self, Fleet};
+use super::place::{self, Fleet, Placer};
 use super::{estimates, space};
 use phzc_arch::estimate::Estimator;
 use phzc_arch::mapping::Mode;
 use phzc_arch::mapping::vector::Passes;
 use phzc_arch::model::{Microbatch, ModelGraph};
-use phzc_arch::search::{Candidate, Model, Question, Run, evaluate, search, times};
+use phzc_arch::search::{Candidate, Model, Question, evaluate, search, times};
 use phzc_arch::space::Point;
 use phzc_arch::{Space, Technology};
 use phzc_cost::phaze::Plan;
@@ -114,10 +114,7 @@ struct Task<'a> {
 impl Task<'_> {
     fn run(&self, mode: Mode, points: &[Point], io: &mut Io) -> Result<ModeFound> {
         let is_placed = self.args.until == Until::Solve;
-        let place = |run: &Run, times: &[Passes]| match is_placed {
-            true => place::samples_per_sec(self.fleet, self.models, run, times),
-            false => None,
-        };
+        let place = Placer { fleet: self.fleet, models: self.models, is_placed };
         if !self.args.arch.is_empty() || !is_placed {
             let candidates = evaluate(self.question, points, self.estimator, &place)?;
             return self.listed(mode, candidates);

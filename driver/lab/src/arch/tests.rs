@@ -3,11 +3,11 @@
 use super::args::ArchArgs;
 use super::estimates;
 use super::phaze_graph::PhazeGraph;
-use super::place::{Fleet, plan};
+use super::place::{Fleet, Placer, plan};
 use clap::Parser;
 use phzc_arch::estimate::Estimator;
 use phzc_arch::mapping::{Cache, Mode};
-use phzc_arch::search::{Model, Question, Run, times};
+use phzc_arch::search::{Model, Place, Question, Run, times};
 use phzc_arch::space::Point;
 use phzc_arch::{Cores, Space, Technology};
 use phzc_cost::phaze::Copies;
@@ -61,6 +61,9 @@ fn row(cores: [u64; 5], samples: u64, is_phaze_s_mapping: bool) -> Option<(usize
     let times = times(&question, &estimator, &Point { cores, um2: 0.0, watts: 0.0 }).expect("priced");
     let run = Run { model: 0, microbatch: 0, hbm_bytes: 80 << 30, recompute: true };
     let (plan, secs) = plan(&fleet(), &models, &run, &times)?;
+    let placer = Placer { fleet: &fleet(), models: &models, is_placed: true };
+    let (rate, most) = (4096.0 / secs, placer.most_samples_per_sec(&run, &times));
+    assert!((0.8 * most..=most).contains(&rate), "{rate} of at most {most}");
     let cycles = [times[1].forward, times[1].backward].map(|secs| (secs * 1.05e9).round());
     Some((plan.stages.len(), plan.data_parallel, 4096.0 / secs, cycles))
 }
