@@ -53,6 +53,7 @@ fn no_published_run_is_predicted_faster_than_its_operations_at_peak_and_its_weig
         n_runs += 1;
     }
     eprintln!("{n_runs} runs");
+    assert!(n_runs > 500 || tables().is_empty(), "{n_runs} runs");
 }
 
 #[test]

@@ -55,6 +55,26 @@ fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_bytes() {
 }
 
 #[test]
+fn clusters_without_a_plan_are_gone_on_with_too() {
+    let folder = scratch("sweep_tight");
+    let [file, results] =
+        ["fleet.toml", "results.jsonl"].map(|it| folder.join(it).to_string_lossy().into_owned());
+    let text = fs::read_to_string(common::root().join(EXAMPLE)).expect("readable");
+    fs::write(&file, text.replace("memory_gib = 22.2", "memory_gib = 0.1")).expect("writable");
+    let first = sweep(&file, &["-o", &results]);
+    let again = sweep(&file, &["-o", &results]);
+    assert_eq!((first.code, again.code, &again.stdout), (0, 0, &first.stdout), "{}", again.stderr);
+}
+
+#[test]
+fn results_of_another_part_are_not_gone_on_with() {
+    let results = scratch("sweep_part").join("results.jsonl").to_string_lossy().into_owned();
+    assert_eq!(sweep(EXAMPLE, &["--part", "1/2", "-o", &results]).code, 0);
+    let other = sweep(EXAMPLE, &["--part", "2/2", "-o", &results]);
+    assert!(other.code == 1 && other.stderr.contains("of another part"), "{}", other.stderr);
+}
+
+#[test]
 fn parts_are_joined_to_the_whole() {
     let folder = scratch("sweep_parts");
     let path = |part: usize| folder.join(format!("{part}.jsonl")).to_string_lossy().into_owned();
@@ -132,6 +152,7 @@ fn no_plan_that_was_found_before_is_faster() {
         let secs = best["plan"]["step_secs"].as_f64().expect("a number");
         assert!(secs <= known * (1.0 + 1e-6), "{name} {preset} {counts} {cost}: {secs}, {known} was found");
         let bound = best["bound_secs"].as_f64().expect("a number");
+        assert_eq!(bound, secs, "{name} {preset} {counts} {cost} is not proved");
         eprintln!("{name} {preset} {counts} {cost}: {secs:.6}, found before {known}, bound {bound:.6}");
     }
 }

@@ -30,25 +30,25 @@ struct Table {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Result<(), Failure> {
-    let mut tables = Vec::new();
-    let (mut failures, mut paths) = (Vec::new(), Vec::new());
+    let (mut tables, mut failures) = (Vec::new(), Vec::new());
     for path in &args.data {
-        paths.extend(files::listed(path, "csv")?);
-    }
-    for path in &paths {
-        match jobs(path, io) {
-            Ok(jobs) => tables.push(planned(path, jobs, io)),
-            Err(failure) => failures.push(failure),
+        let found = files::listed(path, "csv")?;
+        for table in &found {
+            match jobs(table, io) {
+                Ok(jobs) => tables.push(planned(table, jobs, io)),
+                Err(failure) => failures.push((failure, *table == *path)),
+            }
         }
     }
     (io.progress)("");
-    // Of a folder, tables of other things are passed over.
-    match failures.pop().filter(|_| tables.is_empty()) {
-        Some(failure) => Err(failure),
-        None => {
-            write_stdout(io, &if args.json { table::json(&tables) } else { table::text(&tables, args.rows) })
-        }
+    let is_none = tables.is_empty();
+    if !is_none {
+        let text = if args.json { table::json(&tables) } else { table::text(&tables, args.rows) };
+        write_stdout(io, &text)?;
     }
+    // Of a folder, tables of other things are passed over.
+    let named = failures.into_iter().filter(|(_, is_named)| *is_named || is_none).map(|(failure, _)| failure);
+    named.last().map_or(Ok(()), Err)
 }
 
 /// All runs of a file; equal ones are planned once.

@@ -30,7 +30,11 @@ pub(crate) fn of_cluster<T: DeserializeOwned>(text: &str) -> Option<Result<T>> {
     let mut file: Table = text.parse().ok()?;
     let device = file.get_mut("accelerator")?.as_table_mut()?;
     let name = device.get("base")?.as_str()?.to_owned();
-    let completed = base(&name).map(|base| *device = over(base, std::mem::take(device)));
+    let completed = base(&name).map(|base| {
+        // Whatever it was called: an alias is the same device.
+        device.insert("base".to_owned(), base["name"].clone());
+        *device = over(base, std::mem::take(device));
+    });
     Some(completed.and_then(|()| from_table(file)))
 }
 
@@ -60,6 +64,7 @@ pub(crate) fn with_all_missing(text: &str, error: Diagnostic) -> Diagnostic {
         return error;
     };
     let device = file.get("accelerator").and_then(Value::as_table);
+    let device = device.filter(|table| !table.contains_key("base"));
     let lacking = |table: Option<&Table>, keys: &[&str]| -> Vec<String> {
         let lacks = |key: &&&str| table.is_some_and(|table| !table.contains_key(**key));
         keys.iter().filter(lacks).map(|key| format!("`{key}`")).collect()

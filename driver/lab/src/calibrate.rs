@@ -16,7 +16,7 @@ use fit::Fitted;
 use levels::{Levels, SiteName, site_of};
 use phzc_io::{Failure, Io, files, write_stdout};
 use std::path::{Path, PathBuf};
-use terms::{Factors, Term, secs};
+use terms::{Factors, Term, applied, secs};
 
 /// The arguments of `phzc calibrate`.
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ fn told(name: &SiteName, site: &Fitted, runs: &[&Run]) -> String {
         let device = &run.cluster.accelerator;
         let fitted = if device.is_fitted() { "" } else { ", which no run was fitted to" };
         let clock = device.sustained;
-        let after = clock * site.factors[Term::Clock as usize].exp();
+        let after = applied(&run.cluster, &site.factors).accelerator.sustained;
         text += &format!("  sustained = {after:.2} # was {clock:.2}{fitted}{}\n", doubt(site, Term::Clock));
     }
     for term in Term::ALL.into_iter().skip(1) {

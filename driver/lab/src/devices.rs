@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use phzc_cost::{Accelerator, Cluster, known_accelerators, known_clusters};
+use phzc_cost::{Accelerator, Cluster, Level, known_accelerators, known_clusters};
 use phzc_io::{Failure, Io, write_stdout};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ fn all() -> String {
         .collect();
     format!(
         "{table}\n\n`a100-8x4` is four nodes of eight devices. Clusters with a network of their own:\n{clusters}\
-         (TFLOP/s: dense bf16, or the next wider type; node: most devices; clock: whether training runs were fitted)\n"
+         (TFLOP/s: dense bf16, or the next wider type; node: most devices; clock: fitted to runs or not)\n"
     )
 }
 
@@ -94,7 +94,7 @@ fn numbers(device: &Accelerator) -> BTreeMap<&'static str, String> {
 }
 
 fn object(device: &Accelerator) -> Value {
-    let level = |level: &phzc_cost::Level| json!({"name": level.name, "bytes_per_sec": level.bytes_per_sec, "latency_secs": level.latency_secs});
+    let level = |level: &Level| json!({"name": level.name, "bytes_per_sec": level.bytes_per_sec, "latency_secs": level.latency_secs});
     json!({
         "name": device.name,
         "aliases": device.aliases,

@@ -121,13 +121,14 @@ fn computed(
     let part = args.part.unwrap_or_default();
     let own: Vec<&Vec<usize>> = part.of(clusters).collect();
     let mut stream = stream::Stream::open(args.output.as_deref(), header)?;
+    if stream.points.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+        let error = Diagnostic::error("the results are of another part of the clusters");
+        return Err(error.help("name another file, or the part that it is of").into());
+    }
     let left: Vec<&Vec<usize>> = own.iter().skip(stream.points.len()).copied().collect();
     for some in left.chunks(AT_ONCE) {
         (io.progress)(&format!("{} of {} clusters", stream.points.len(), own.len()));
-        if io.interrupt.is_requested() {
-            break;
-        }
-        let best = some.par_iter().map(|counts| Point::new(counts, &problem.best(counts, f64::INFINITY)));
+        let best = some.par_iter().map(|counts| Point::new(counts, &problem.best(counts)));
         best.collect::<Vec<Point>>().into_iter().try_for_each(|point| stream.push(point))?;
     }
     (io.progress)("");

@@ -8,11 +8,11 @@ use phzc_ir::DType;
 /// The reason why a run is no program of `gen`, or not one whose degrees can be asked for.
 pub(super) type Reason = String;
 
-/// The decoders of `gen`, by whether their feed-forward part has a gate, with the layouts of their weights in
+/// The decoders of `gen`, without a gate in the feed-forward part and with one, with the layouts of weights in
 /// tensor parallelism (Shoeybi et al., "Megatron-LM", 2019, section 3): columns, then rows.
-const DECODERS: [(bool, &str, [&str; 3]); 2] = [
-    (false, "opt", ["(q|k|v|up)", "(o|down)", "embed_tokens"]),
-    (true, "llama", ["(q|k|v|gate_proj|up_proj|lm_head)", "(o|down_proj)", "embed_tokens"]),
+const DECODERS: [(&str, [&str; 3]); 2] = [
+    ("opt", ["(q|k|v|up)", "(o|down)", "embed_tokens"]),
+    ("llama", ["(q|k|v|gate_proj|up_proj|lm_head)", "(o|down_proj)", "embed_tokens"]),
 ];
 
 /// The program of microbatches of a run, with so many of its layers.
@@ -36,7 +36,7 @@ pub(super) fn program(job: &Job, choice: Choice, n_layers: usize) -> Result<GenA
         return Err((*reason).to_owned());
     }
     let dtype = DType::parse(job.stack.dtype).ok_or("its precision is not one of `gen`")?;
-    let (_, name, _) = decoder(job);
+    let (name, _) = decoder(job);
     let family = FAMILIES.iter().find(|family| family.name == name).ok_or("its family is not known")?;
     Ok(GenArgs {
         family,
@@ -56,7 +56,7 @@ pub(super) fn program(job: &Job, choice: Choice, n_layers: usize) -> Result<GenA
     })
 }
 
-fn decoder(job: &Job) -> (bool, &'static str, [&'static str; 3]) {
+fn decoder(job: &Job) -> (&'static str, [&'static str; 3]) {
     DECODERS[usize::from(job.model.is_gated)]
 }
 
@@ -132,7 +132,7 @@ fn sharding(job: &Job, choice: Choice) -> String {
     let mesh = axes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(",");
     let (data, tensor) = (axis("data"), axis("tensor"));
     let shared = if choice.is_whole { "-" } else { data };
-    let [columns, rows, table] = decoder(job).2;
+    let [columns, rows, table] = decoder(job).1;
     let pins = [
         format!("^batch\\.(input_ids|labels)$=[{data},{}]", axis("context")),
         format!("^params\\..*{columns}\\.kernel$=[{shared},{tensor}]"),

@@ -19,6 +19,7 @@ pub(super) fn toml(runs: &[&Run], levels: &Levels, from: &str) -> Option<String>
     let text = Text {
         cluster: applied(&run.cluster, &site.factors),
         decided: site.decided,
+        has_clock: site.factors[Term::Clock as usize] != 0.0,
         clock_key: clock_key(run),
         source: format!("fitted by phzc calibrate to {} rows of {from}", own.len()),
     };
@@ -38,6 +39,8 @@ fn clock_key(run: &Run) -> &'static str {
 struct Text {
     cluster: Cluster,
     decided: Decided,
+    /// Whether the clock is another than the device's.
+    has_clock: bool,
     clock_key: &'static str,
     source: String,
 }
@@ -50,9 +53,9 @@ impl Text {
         let mut text = format!("name = \"calibrated-{base}-{per_node}x{nodes}\"\n");
         text += &format!("per_node = {per_node}\nnodes = {nodes}\n\n");
         text += &format!("[accelerator]\nbase = \"{base}\"\nname = \"calibrated-{base}\"\n");
-        if self.decided[Term::Clock as usize] {
+        if self.has_clock {
             let key = self.clock_key;
-            text += &format!("{key} = {:.4}\n", device.sustained.min(1.0));
+            text += &format!("{key} = {:.4}\n", device.sustained);
             text += &format!("\n[accelerator.sources]\n{key} = {:?}\n", self.source);
         }
         text += &format!("\n[software] # {}\n", self.source);

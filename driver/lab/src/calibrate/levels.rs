@@ -22,9 +22,6 @@ pub(super) struct Levels {
     pub shared: BTreeMap<Shared, f64>,
 }
 
-/// How often sites and the levels above them are fitted in turn.
-const ROUNDS: usize = 3;
-
 /// The site of a run.
 pub(super) fn site_of(run: &Run) -> SiteName {
     let nodes = if run.cluster.n_nodes() > 1 { "several nodes" } else { "one node" };
@@ -42,49 +39,47 @@ fn owner(term: Term, [device, software, network, _]: &SiteName) -> String {
 }
 
 impl Levels {
-    /// Fits all sites of these runs.
+    /// Fits all sites of these runs: each alone, then with what the others say of what they share.
     pub(super) fn of(runs: &[&Run]) -> Levels {
         let mut rows: BTreeMap<SiteName, Vec<&Run>> = BTreeMap::new();
         for run in runs {
             rows.entry(site_of(run)).or_default().push(run);
         }
-        let mut levels = Levels { sites: BTreeMap::new(), shared: BTreeMap::new() };
-        for _ in 0..ROUNDS {
-            let fitted = rows.iter().map(|(name, runs)| {
-                let site = Site { runs: runs.clone(), known: levels.known(name) };
+        let fitted = |known: &dyn Fn(&SiteName) -> Factors| -> BTreeMap<SiteName, Fitted> {
+            let site = |(name, runs): (&SiteName, &Vec<&Run>)| {
+                let site = Site { runs: runs.clone(), known: known(name) };
                 (name.clone(), site.fitted())
-            });
-            levels.sites = fitted.collect();
-            let before = std::mem::replace(&mut levels.shared, shared(&levels.sites));
-            if before == levels.shared {
-                break;
-            }
-        }
-        levels
-    }
-
-    /// What the levels above a site say of its terms.
-    fn known(&self, name: &SiteName) -> Factors {
-        Term::ALL.map(|term| self.shared.get(&(term, owner(term, name))).copied().unwrap_or(0.0))
+            };
+            rows.iter().map(site).collect()
+        };
+        let alone = fitted(&|_| Factors::default());
+        let sites = fitted(&|name| known(name, &shared(&alone, Some(name))));
+        Levels { sites, shared: shared(&alone, None) }
     }
 
     /// The factors of a run: its site's, else what is shared.
     pub(super) fn factors(&self, run: &Run) -> Factors {
         let name = site_of(run);
-        self.sites.get(&name).map_or_else(|| self.known(&name), |site| site.factors)
+        self.sites.get(&name).map_or_else(|| known(&name, &self.shared), |site| site.factors)
     }
 }
 
-/// The mean of what sites decided, drawn towards what was there by what is known of the level above: of two
-/// sites and more.
-fn shared(sites: &BTreeMap<SiteName, Fitted>) -> BTreeMap<Shared, f64> {
+/// What the levels above a site say of its terms.
+fn known(name: &SiteName, shared: &BTreeMap<Shared, f64>) -> Factors {
+    Term::ALL.map(|term| shared.get(&(term, owner(term, name))).copied().unwrap_or(0.0))
+}
+
+/// The mean of what sites decided alone, drawn towards what was there by what is known of the level above: of
+/// two sites and more, the one that it is for left out.
+fn shared(alone: &BTreeMap<SiteName, Fitted>, without: Option<&SiteName>) -> BTreeMap<Shared, f64> {
+    let least = if without.is_some() { 1 } else { 2 };
     let mut decided: BTreeMap<Shared, Vec<f64>> = BTreeMap::new();
-    for (name, fitted) in sites {
+    for (name, fitted) in alone.iter().filter(|(name, _)| Some(*name) != without) {
         for term in Term::ALL.into_iter().filter(|term| fitted.decided[*term as usize]) {
             decided.entry((term, owner(term, name))).or_default().push(fitted.factors[term as usize]);
         }
     }
-    let several = decided.into_iter().filter(|(_, values)| values.len() > 1);
+    let several = decided.into_iter().filter(|(_, values)| values.len() >= least);
     several.map(|((term, name), values)| ((term, name), mean(term, &values))).collect()
 }
 

@@ -71,12 +71,14 @@ pub(super) type Factors = [f64; 6];
 pub(super) fn applied(cluster: &Cluster, factors: &Factors) -> Cluster {
     let [clock, kernels, inside, between, host, overlap] = *factors;
     let mut made = cluster.clone().with_rates([inside.exp(), between.exp()]);
-    made.accelerator.sustained *= clock.exp();
-    let before = made.software;
+    // No more than the clock of a benchmark, unless the device's file has more of it.
+    let before = made.accelerator.sustained;
+    made.accelerator.sustained = (before * clock.exp()).min(before.max(1.0));
+    let known = made.software;
     made.software = SoftwareFactors {
-        memory_passes: before.memory_passes * kernels.exp(),
-        issue: before.issue * host.exp(),
-        exposed: 1.0 - (1.0 - before.exposed) * (-overlap).exp(),
+        memory_passes: known.memory_passes * kernels.exp(),
+        issue: known.issue * host.exp(),
+        exposed: 1.0 - (1.0 - known.exposed) * (-overlap).exp(),
     };
     made
 }

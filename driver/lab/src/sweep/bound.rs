@@ -51,15 +51,24 @@ impl<'a> Bounding<'a> {
 
     /// Seconds that no cut beats, at a glance: stages share out entries as if these could be cut.
     ///
-    /// With `t_k` the mean seconds of an entry on the kind `k`, the largest of `n` stages takes no less than
-    /// `n_entries / sum_j 1 / t_k(j)`, and all together no less than all entries on the fastest kind.
+    /// With `w_e` the seconds of entry `e` on the fastest kind for it, `W` their sum, and `r_k` how many
+    /// times as long an entry takes on kind `k` at least, all stages together take no less than `W`, and the
+    /// largest no less than `W / sum_j 1 / r_k(j)`.
     pub(super) fn glance_secs(&self) -> f64 {
-        let n_entries = self.placement.model.roles.len();
-        let whole_secs = |kind: usize| self.times.span_secs(kind, 0, n_entries);
         let kinds = &self.times.kinds;
-        let rates: f64 = kinds.iter().map(|kind| 1.0 / whole_secs(*kind)).sum();
-        let least_secs = kinds.iter().map(|kind| whole_secs(*kind)).fold(f64::INFINITY, f64::min);
-        self.fixed_secs() + least_secs + self.term(0).0.max(0.0) / rates
+        let entry_secs = |kind: usize, entry: usize| self.times.span_secs(kind, entry, entry + 1);
+        let (mut slowdowns, mut whole_secs) = (vec![f64::INFINITY; kinds.len()], 0.0);
+        for entry in 0..self.placement.model.roles.len() {
+            let secs: Vec<f64> = kinds.iter().map(|kind| entry_secs(*kind, entry)).collect();
+            let least = secs.iter().copied().fold(f64::INFINITY, f64::min);
+            whole_secs += least;
+            slowdowns
+                .iter_mut()
+                .zip(secs)
+                .for_each(|(slowdown, secs)| *slowdown = slowdown.min(secs / least));
+        }
+        let rates: f64 = slowdowns.iter().map(|slowdown| 1.0 / slowdown).sum();
+        self.fixed_secs() + whole_secs + self.term(0).0.max(0.0) * whole_secs / rates
     }
 
     /// Seconds that no cut that fits beats, and a cut that has them; `None` where none fits.

@@ -93,13 +93,17 @@ impl Sweep {
         let counts: Vec<[usize; 2]> = file.nodes.iter().map(count).collect::<Result<_>>()?;
         let sizes = counts.iter().map(|[least, most]| most - least + 1);
         let n_clusters = sizes.fold(1, usize::saturating_mul);
-        if n_clusters > MAX_CLUSTERS || counts.iter().all(|[_, most]| *most == 0) {
-            return Err(wrong(
-                "count",
-                &format!("expected 1 to {MAX_CLUSTERS} clusters, found {n_clusters}"),
-            ));
+        if n_clusters > MAX_CLUSTERS {
+            let what = format!("expected {MAX_CLUSTERS} clusters at most, found {n_clusters}");
+            return Err(wrong("count", &what));
         }
-        let model = model(&file.model, &groups, times?)?;
+        if counts.iter().all(|[_, most]| *most == 0) {
+            return Err(wrong("count", "expected a node at least"));
+        }
+        let times = times?;
+        check_names(&file)?;
+        check_order(&file, &times)?;
+        let model = model(&file.model, &groups, times)?;
         Ok(Sweep { fleet: fleet(&file)?, model, counts })
     }
 }
@@ -233,6 +237,21 @@ fn growth_of(texts: Option<&Vec<GrowthText>>, key: &str, groups: &[(Role, usize)
     };
     let each: Vec<Growth> = texts.iter().map(read).collect::<Result<_>>()?;
     Ok(each.into_iter().zip(groups).flat_map(|(one, (_, n))| std::iter::repeat_n(one, *n)).collect())
+}
+
+/// Refuses times and growth of devices that no node has.
+fn check_names(file: &File) -> Result<()> {
+    let is_known = |name: &&String| file.nodes.iter().any(|node| node.device == **name);
+    let unknown = file.times.keys().chain(file.growth.keys()).find(|name| !is_known(name));
+    unknown.map_or(Ok(()), |name| Err(wrong(name, "no node has this device")))
+}
+
+/// Refuses kinds of nodes that are not in the order of their speed: a stage is as slow as its last kind.
+fn check_order(file: &File, times: &[Vec<LayerTimes>]) -> Result<()> {
+    let secs: Vec<f64> = times.iter().map(|it| it[0].forward_secs.iter().sum()).collect();
+    let Some(index) = secs.windows(2).position(|pair| pair[1] < pair[0]) else { return Ok(()) };
+    let (slow, fast) = (&file.nodes[index].device, &file.nodes[index + 1].device);
+    Err(wrong("nodes", &format!("the fastest device comes first, found `{slow}` before `{fast}`")))
 }
 
 fn is_ascending(points: &[(usize, f64)]) -> bool {

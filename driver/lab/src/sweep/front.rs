@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Point {
     /// Nodes of each kind.
     pub counts: Vec<usize>,
-    /// Seconds that no plan on all of them beats.
-    pub bound_secs: f64,
+    /// Seconds that no plan on all of them beats, of those that are searched; none where nothing fits.
+    pub bound_secs: Option<f64>,
     /// The plan, if one fits.
     pub plan: Option<Told>,
 }
@@ -44,7 +44,11 @@ impl Point {
             cut: plan.cut.clone(),
             memory_gib: plan.cost.memory_gib,
         };
-        Point { counts: counts.to_vec(), bound_secs: best.bound_secs, plan: best.plan.as_ref().map(told) }
+        Point {
+            counts: counts.to_vec(),
+            bound_secs: Some(best.bound_secs).filter(|secs| secs.is_finite()),
+            plan: best.plan.as_ref().map(told),
+        }
     }
 }
 
@@ -87,7 +91,7 @@ pub(super) fn may_be_missed(points: &[Point]) -> f64 {
 
 /// The same of one cluster; none where nothing fits.
 fn missed(point: &Point, plans: &[&Told]) -> Option<f64> {
-    let (bound, own) = (point.bound_secs, point.plan.as_ref()?);
+    let (bound, own) = (point.bound_secs?, point.plan.as_ref()?);
     let bound_usd = bound * own.usd / own.step_secs;
     let longer = |plan: &&Told| (plan.step_secs / bound).max(plan.usd / bound_usd) - 1.0;
     plans.iter().map(longer).reduce(f64::min)
@@ -107,7 +111,8 @@ pub(super) fn text(wanted: &[(&Point, &Told)], kinds: &[&str], missed: f64) -> S
         "step", "USD", "gap %", "nodes", "tensor/data/stages/size", "layers"
     );
     for (point, plan) in wanted {
-        let gap = 100.0 * (plan.step_secs - point.bound_secs) / plan.step_secs;
+        let bound_secs = point.bound_secs.unwrap_or(plan.step_secs);
+        let gap = 100.0 * (plan.step_secs - bound_secs) / plan.step_secs;
         let nodes: Vec<String> = point
             .counts
             .iter()
@@ -117,7 +122,7 @@ pub(super) fn text(wanted: &[(&Point, &Told)], kinds: &[&str], missed: f64) -> S
             .collect();
         let degrees = format!("{}/{}/{}/{}", plan.tensor, plan.data, plan.stages, plan.micro_batch);
         text += &format!(
-            "{:>10}{:>11.6}{gap:>9.2}  {:16}{degrees:24}{}\n",
+            "{:>10}{:>11.6}{gap:>9.2}  {:15} {degrees:24}{}\n",
             secs(plan.step_secs),
             plan.usd,
             nodes.join(" + "),
@@ -125,7 +130,7 @@ pub(super) fn text(wanted: &[(&Point, &Told)], kinds: &[&str], missed: f64) -> S
         );
     }
     text + &format!(
-        "no plan of these clusters is more than {:.2} % faster and cheaper than a point above\n",
+        "no plan that is searched is more than {:.2} % faster and cheaper than a point above\n",
         100.0 * missed
     )
 }

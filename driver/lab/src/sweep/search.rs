@@ -18,8 +18,6 @@ const MAX_TASKS: usize = 4_000_000;
 const N_SLOW: usize = 6;
 /// So many placements are bounded at once.
 const CHUNK: usize = 16;
-/// Tensor parallelism beyond this was not measured.
-const MAX_TENSOR: usize = 4;
 
 /// A plan and what it costs.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,10 +56,9 @@ struct Way<'a> {
 }
 
 impl Problem<'_> {
-    /// The fastest plan on so many nodes of each kind, all of them used, that takes less than `to_beat`
-    /// seconds.
-    pub(super) fn best(&self, counts: &[usize], to_beat: f64) -> Best {
-        let degrees = self.degrees(counts.iter().sum());
+    /// The fastest plan on so many nodes of each kind, all of them used.
+    pub(super) fn best(&self, counts: &[usize]) -> Best {
+        let degrees = self.degrees(counts);
         let orders = orders(counts);
         let pairs: Vec<(&Vec<usize>, Degrees)> =
             orders.iter().flat_map(|order| degrees.iter().map(move |it| (order, *it))).collect();
@@ -71,7 +68,7 @@ impl Problem<'_> {
         seen.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut best, mut ways) = (None::<Plan>, Vec::new());
         for some in seen.chunks(CHUNK) {
-            let known = secs_of(&best, to_beat);
+            let known = secs_of(&best);
             if some[0].0 >= known {
                 break;
             }
@@ -79,19 +76,19 @@ impl Problem<'_> {
             let mut bounded: Vec<Way> = bounded.filter(|way| way.bound_secs < known).collect();
             bounded.sort_by(|a, b| a.bound_secs.total_cmp(&b.bound_secs));
             for way in &bounded {
-                best = way.improved(secs_of(&best, to_beat)).or(best);
+                best = way.improved(secs_of(&best)).or(best);
             }
             ways.extend(bounded);
         }
-        self.proved(ways, best, to_beat)
+        self.proved(ways, best)
     }
 
     /// The best plan once all cuts were tried whose bound is below it, as far as these are not too many.
-    fn proved(&self, mut ways: Vec<Way>, mut best: Option<Plan>, to_beat: f64) -> Best {
+    fn proved(&self, mut ways: Vec<Way>, mut best: Option<Plan>) -> Best {
         ways.sort_by(|a, b| a.bound_secs.total_cmp(&b.bound_secs));
         let mut open_secs = f64::INFINITY;
         for way in &ways {
-            let known = secs_of(&best, to_beat);
+            let known = secs_of(&best);
             if way.bound_secs >= known {
                 break;
             }
@@ -102,7 +99,7 @@ impl Problem<'_> {
             }
         }
         // What was not looked at takes the known time or longer.
-        let bound_secs = open_secs.min(secs_of(&best, to_beat));
+        let bound_secs = open_secs.min(secs_of(&best));
         Best { plan: best, bound_secs }
     }
 
@@ -115,13 +112,13 @@ impl Problem<'_> {
         (secs, placement, times)
     }
 
-    /// Degrees and microbatches of so many nodes.
-    fn degrees(&self, n_nodes: usize) -> Vec<Degrees> {
+    /// Degrees and microbatches on so many nodes of each kind.
+    pub(super) fn degrees(&self, counts: &[usize]) -> Vec<Degrees> {
         let per_node = self.fleet.per_node;
-        let (world, batch) = (n_nodes * per_node, self.model.batch);
-        let n_measured = self.model.times.iter().map(Vec::len).min().unwrap_or(0);
-        let tensor = (0..n_measured).map(|power| 1 << power);
-        let tensor = tensor.filter(|it| per_node.min(MAX_TENSOR).is_multiple_of(*it));
+        let (world, batch) = (counts.iter().sum::<usize>() * per_node, self.model.batch);
+        let used = self.model.times.iter().zip(counts).filter(|(_, n)| **n > 0);
+        let n_measured = used.map(|(times, _)| times.len()).min().unwrap_or(0);
+        let tensor = (0..n_measured).map(|power| 1 << power).filter(|it| per_node.is_multiple_of(*it));
         let of_tensor = |tensor: usize| {
             let data = divisors(world / tensor).into_iter().filter(|it| batch.is_multiple_of(*it));
             data.flat_map(move |data| self.of_copies(world, tensor, data))
@@ -131,7 +128,7 @@ impl Problem<'_> {
 
     fn of_copies(&self, world: usize, tensor: usize, data: usize) -> Vec<Degrees> {
         let stages = world / (tensor * data);
-        if stages > self.model.roles.len() - 2 || !(world / stages).is_multiple_of(data) {
+        if stages > self.model.roles.len() - 2 {
             return Vec::new();
         }
         let sizes = divisors(self.model.batch / data).into_iter();
@@ -139,9 +136,9 @@ impl Problem<'_> {
     }
 }
 
-/// Seconds of the best plan, or those that one has to beat.
-fn secs_of(best: &Option<Plan>, to_beat: f64) -> f64 {
-    best.as_ref().map_or(to_beat, |plan| plan.cost.step_secs)
+/// Seconds of the best plan, if there is one.
+fn secs_of(best: &Option<Plan>) -> f64 {
+    best.as_ref().map_or(f64::INFINITY, |plan| plan.cost.step_secs)
 }
 
 impl<'a> Way<'a> {

@@ -61,9 +61,21 @@ fn degrees(stages: usize, data: usize) -> impl Iterator<Item = Degrees> {
     })
 }
 
+/// Entries that either kind is fast at.
+fn crossed() -> Sweep {
+    let slow = FLEET.replace("[0.002, 0.02, 0.01]", "[0.002, 0.02, 0.001]");
+    Sweep::parse(&slow.replace("0.001, 0.01, 0.004", "0.001, 0.01, 0.04"))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
 #[test]
 fn no_cut_beats_the_bound_and_the_search_finds_the_best_of_all() {
-    let sweep = sweep();
+    for sweep in [sweep(), crossed()] {
+        check_all_cuts(&sweep);
+    }
+}
+
+fn check_all_cuts(sweep: &Sweep) {
     for variant in [Variant::Faithful, Variant::Strict] {
         let problem = Problem { fleet: &sweep.fleet, model: &sweep.model, variant };
         let mut least = f64::INFINITY;
@@ -81,7 +93,7 @@ fn no_cut_beats_the_bound_and_the_search_finds_the_best_of_all() {
                 least = least.min(fastest);
             }
         }
-        let best = problem.best(&[1, 2], f64::INFINITY);
+        let best = problem.best(&[1, 2]);
         let plan = best.plan.expect("it fits");
         assert!(plan.cost.step_secs <= least * (1.0 + 1e-12), "{plan:?}: {least}");
         assert!(best.bound_secs <= plan.cost.step_secs);
@@ -111,7 +123,7 @@ fn point(n: usize, step_secs: f64, usd: f64, bound_secs: f64) -> Point {
         cut: Vec::new(),
         memory_gib: 1.0,
     };
-    Point { counts: vec![n], bound_secs, plan: Some(plan) }
+    Point { counts: vec![n], bound_secs: Some(bound_secs), plan: Some(plan) }
 }
 
 #[test]
@@ -134,6 +146,16 @@ fn what_may_be_missed_is_how_much_better_than_all_points_a_bound_is() {
 }
 
 #[test]
+fn degrees_are_those_that_the_kinds_in_use_were_measured_with_and_that_divide_a_node() {
+    let fast = "1 = [0.001, 0.01, 0.004]\n2 = [0.001, 0.005, 0.002]\n4 = [0.001, 0.001, 0.001]";
+    let text = FLEET.replace("per_node = 2", "per_node = 6").replace("1 = [0.001, 0.01, 0.004]", fast);
+    let sweep = Sweep::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let problem = Problem { fleet: &sweep.fleet, model: &sweep.model, variant: Variant::Strict };
+    let most = |counts: &[usize]| problem.degrees(counts).iter().map(|it| it.tensor).max();
+    assert_eq!([most(&[1, 0]), most(&[1, 1])], [Some(2), Some(1)]);
+}
+
+#[test]
 fn wrong_files_say_which_key_and_what_is_right() {
     let error = |from: &str, to: &str| {
         let error = Sweep::parse(&FLEET.replace(from, to)).expect_err("it is wrong");
@@ -145,6 +167,8 @@ fn wrong_files_say_which_key_and_what_is_right() {
     insta::assert_snapshot!(error("[0.002, 0.02, 0.01]", "[0.002, 0.02]"), @"`times.slow`: expected 3 values, one per group of `layers`, found 2");
     insta::assert_snapshot!(error("count = [0, 2]", "count = [3, 2]"), @"`count`: expected a number or a range up to 1024, found `[3, 2]`");
     insta::assert_snapshot!(error("count = [0, 2]", "count = 0"), @"`count`: expected 1 to 100000 clusters, found 1");
+    insta::assert_snapshot!(error("[0.002, 0.02, 0.01]", "[0.0002, 0.002, 0.001]"), @"");
+    insta::assert_snapshot!(error("[times.slow]", "[growth]\nslwo = [\"linear\"]\n[times.slow]"), @"");
     insta::assert_snapshot!(error("per_node = 2", "per_nod = 2"), @"unknown field `per_nod`, expected one of `price_basis`, `per_node`, `nodes`, `model`, `times`, `growth`");
     insta::assert_snapshot!(error("\"made up\"", "\"\""), @"`price_basis`: say where the prices come from, and of when");
 }
