@@ -93,7 +93,10 @@ impl Sweep {
         let counts: Vec<[usize; 2]> = file.nodes.iter().map(count).collect::<Result<_>>()?;
         let sizes = counts.iter().map(|[least, most]| most - least + 1);
         let n_clusters = sizes.fold(1, usize::saturating_mul);
-        if n_clusters > MAX_CLUSTERS || counts.iter().all(|[_, most]| *most == 0) {
+        if counts.iter().all(|[_, most]| *most == 0) {
+            return Err(wrong("count", "expected a node of some kind, found none"));
+        }
+        if n_clusters > MAX_CLUSTERS {
             return Err(wrong(
                 "count",
                 &format!("expected 1 to {MAX_CLUSTERS} clusters, found {n_clusters}"),
