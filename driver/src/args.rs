@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::arch::ArchCommand;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -115,6 +116,8 @@ pub struct Args {
 /// What can be done besides planning.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Search the accelerator that trains models best within an area, together with their placement
+    Arch(Box<ArchCommand>),
     /// Fit clocks, links, host and overlap to measured training runs
     Calibrate(CalibrateArgs),
     /// Choose a strategy per node of a graph, memory limited at every time

@@ -4,6 +4,7 @@
 //! It reads no environment variable; files are touched in [`phzc_io::files`] alone.
 
 mod alternatives;
+pub mod arch;
 pub mod args;
 mod cluster;
 mod controls;

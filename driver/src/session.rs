@@ -4,7 +4,8 @@ use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Emit, Emitted};
 use crate::{
-    alternatives, cluster, controls, convert, eval, explain, generate, given, help, programs, summary, verify,
+    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, programs, summary,
+    verify,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -24,6 +25,7 @@ use std::path::Path;
 /// Does what the command line says.
 pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
     match &args.command {
+        Some(Command::Arch(args)) => return arch::run(args, io),
         Some(Command::Calibrate(args)) => return calibrate::run(args, io),
         Some(Command::Choose(args)) => return choose::run(args, io),
         Some(Command::Convert(args)) => return convert::run(args, io),

@@ -13,7 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const MAX_NODES: u32 = 200;
 
 /// An operator of a layer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Work {
     /// A contraction, and the functions that are fused behind it.
     Contraction {
@@ -21,6 +22,9 @@ pub enum Work {
         nest: Nest,
         /// Behind it, in order.
         fused: Vec<Function>,
+        /// Whether the layout of its result changes on vector cores.
+        #[serde(default)]
+        is_moved: bool,
     },
     /// An elementwise function.
     Elementwise {
@@ -31,7 +35,7 @@ pub enum Work {
         /// Elements of each input.
         inputs: Vec<u64>,
     },
-    /// Functions fused behind each other on vector cores.
+    /// Functions fused behind each other on vector cores; `Phaze` does not count the first one.
     Chain {
         /// In order.
         functions: Vec<Function>,
@@ -48,7 +52,8 @@ pub enum Work {
 }
 
 /// A layer: operators by position, `None` for those that take no time, and edges `(before, after)`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Layer {
     /// The operators.
     pub ops: Vec<Option<Work>>,
@@ -63,6 +68,7 @@ pub struct Estimator<'a> {
     mode: Mode,
     cache: Mutex<Cache>,
     cycles: Mutex<BTreeMap<Key, f64>>,
+    makespans: Mutex<BTreeMap<Vec<u64>, (Instance, f64)>>,
 }
 
 /// What the cycles of a contraction depend on, with the mode and the technology of an estimator: sides of
@@ -79,7 +85,18 @@ enum Effort {
 impl<'a> Estimator<'a> {
     /// In a mode, with the mappings that are known already.
     pub fn new(technology: &'a Technology, mode: Mode, cache: Cache) -> Estimator<'a> {
-        Estimator { technology, mode, cache: Mutex::new(cache), cycles: Mutex::default() }
+        Estimator {
+            technology,
+            mode,
+            cache: Mutex::new(cache),
+            cycles: Mutex::default(),
+            makespans: Mutex::default(),
+        }
+    }
+
+    /// Takes the cycles of a contraction, without what is fused behind it, from elsewhere.
+    pub fn learn(&self, nest: &Nest, machine: &Machine, cycles: f64) {
+        held(&self.cycles).insert(key(Effort::Price, nest, machine), cycles);
     }
 
     /// The mappings that are known by now.
@@ -97,8 +114,26 @@ impl<'a> Estimator<'a> {
     /// for layers that are no order.
     pub fn layer_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
         let [forward, backward] = self.instances(template, layer, Effort::Price)?;
-        let secs = |instance: &Instance| instance.solve(MAX_NODES).cycles / template.clock_hz;
-        Ok(Passes { forward: secs(&forward), backward: secs(&backward) })
+        let secs = |instance: Instance| self.makespan_cycles(instance) / template.clock_hz;
+        Ok(Passes { forward: secs(forward), backward: secs(backward) })
+    }
+
+    /// Cycles of a layer's contractions on all cores, one after the other, forward, and their
+    /// multiply-accumulates.
+    ///
+    /// # Errors
+    /// As [`Self::layer_secs`].
+    pub fn products(&self, template: &Template, layer: &Layer) -> Result<[f64; 2]> {
+        let machine = Machine::new(template, self.technology, self.mode)?;
+        let mut sums = [0.0; 2];
+        for work in layer.ops.iter().flatten() {
+            if let Work::Contraction { nest, .. } = work {
+                let nest = &if self.mode == Mode::Phaze { nest.folded() } else { *nest };
+                sums[0] += self.cycles(nest, &machine, Effort::Price)?;
+                sums[1] += nest.macs();
+            }
+        }
+        Ok(sums)
     }
 
     /// No mapping and no schedule takes fewer seconds.
@@ -106,9 +141,33 @@ impl<'a> Estimator<'a> {
     /// # Errors
     /// As [`Self::layer_secs`].
     pub fn floor_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
-        let [forward, backward] = self.instances(template, layer, Effort::Bound)?;
+        self.scheduled_floor_secs(template, layer, Effort::Bound)
+    }
+
+    /// No schedule of the mapped operators takes fewer seconds.
+    ///
+    /// # Errors
+    /// As [`Self::layer_secs`].
+    pub fn mapped_floor_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
+        self.scheduled_floor_secs(template, layer, Effort::Price)
+    }
+
+    fn scheduled_floor_secs(&self, template: &Template, layer: &Layer, effort: Effort) -> Result<Passes> {
+        let [forward, backward] = self.instances(template, layer, effort)?;
         let secs = |instance: &Instance| instance.bound_cycles() / template.clock_hz;
         Ok(Passes { forward: secs(&forward), backward: secs(&backward) })
+    }
+
+    /// Cycles of a schedule; accelerators whose operators take as long share it.
+    fn makespan_cycles(&self, instance: Instance) -> f64 {
+        if let Some((_, cycles)) =
+            held(&self.makespans).get(&instance.fingerprint()).filter(|it| it.0 == instance)
+        {
+            return *cycles;
+        }
+        let cycles = instance.solve(MAX_NODES).cycles;
+        held(&self.makespans).insert(instance.fingerprint(), (instance, cycles));
+        cycles
     }
 
     fn instances(&self, template: &Template, layer: &Layer, effort: Effort) -> Result<[Instance; 2]> {
@@ -139,14 +198,14 @@ impl<'a> Estimator<'a> {
         let mut passes = [Passes { forward: 0.0, backward: 0.0 }; 2];
         for (at, passes) in passes.iter_mut().enumerate() {
             *passes = match work {
-                Work::Contraction { nest, fused } => {
+                Work::Contraction { nest, fused, .. } => {
                     self.contraction(machines[at], lanes[at], (nest, fused), effort)?
                 }
                 _ => self.vector(machines[at], lanes[at], work),
             };
         }
         let units = match work {
-            Work::Contraction { fused, .. } if fused.is_empty() => Units::Tensor,
+            Work::Contraction { fused, is_moved: false, .. } if fused.is_empty() => Units::Tensor,
             Work::Contraction { .. } => Units::Both,
             _ => Units::Vector,
         };
@@ -162,6 +221,7 @@ impl<'a> Estimator<'a> {
         (nest, fused): (&Nest, &[Function]),
         effort: Effort,
     ) -> Result<Passes> {
+        let nest = &if self.mode == Mode::Phaze { nest.folded() } else { *nest };
         let [input, weight] = nest.backward();
         let gradients: &[Nest] = if self.mode == Mode::Phaze { &[input] } else { &[input, weight] };
         let forward = self.cycles(nest, machine, effort)?;
@@ -170,10 +230,10 @@ impl<'a> Estimator<'a> {
             backward += self.cycles(gradient, machine, effort)?;
         }
         let chain = vector::chain(fused, nest.output_words() as u64, lanes.max(1));
-        let is_phaze = self.mode == Mode::Phaze;
+        let (is_phaze, latency) = (self.mode == Mode::Phaze, vector::latency(fused));
         Ok(Passes {
-            forward: vector::fused(forward, chain.forward, fused, is_phaze),
-            backward: vector::fused(backward, chain.backward, fused, is_phaze),
+            forward: vector::fused(forward, chain.forward, latency.forward, is_phaze),
+            backward: vector::fused(backward, chain.backward, latency.backward, is_phaze),
         })
     }
 
@@ -184,7 +244,9 @@ impl<'a> Estimator<'a> {
                 inputs.iter().copied().fold(*output, u64::saturating_add),
             ),
             Work::Chain { functions, output } => {
-                (vector::chain(functions, *output, lanes.max(1)), output.saturating_mul(2))
+                let n_uncounted = usize::from(self.mode == Mode::Phaze);
+                let counted = functions.get(n_uncounted..).unwrap_or_default();
+                (vector::chain(counted, *output, lanes.max(1)), output.saturating_mul(2))
             }
             Work::Softmax { rows, columns } => (
                 vector::softmax(*rows, *columns, lanes.max(1)),
@@ -200,9 +262,7 @@ impl<'a> Estimator<'a> {
     }
 
     fn cycles(&self, nest: &Nest, machine: &Machine, effort: Effort) -> Result<f64> {
-        let Machine { array, grid, core_words, global_words, words_per_cycle, .. } = machine;
-        let rates = words_per_cycle.map(f64::to_bits);
-        let key = (effort, *nest, *array, *grid, [*core_words, *global_words], rates);
+        let key = key(effort, nest, machine);
         if let Some(cycles) = held(&self.cycles).get(&key) {
             return Ok(*cycles);
         }
@@ -226,6 +286,11 @@ impl<'a> Estimator<'a> {
         held(&self.cache).insert(nest, machine, objective, mapping);
         Ok(cost.cycles)
     }
+}
+
+fn key(effort: Effort, nest: &Nest, machine: &Machine) -> Key {
+    let Machine { array, grid, core_words, global_words, words_per_cycle, .. } = machine;
+    (effort, *nest, *array, *grid, [*core_words, *global_words], words_per_cycle.map(f64::to_bits))
 }
 
 fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

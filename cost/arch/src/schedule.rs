@@ -114,10 +114,12 @@ impl Instance {
             return Err(Diagnostic::error("an operator's cycles are no finite number above zero"));
         }
         let lacks = |op: &Op| op.needs()[0] > n_tensor || op.needs()[1] > n_vector;
-        match ops.iter().any(lacks) {
-            true => Err(Diagnostic::error("an operator needs a kind of core that the accelerator lacks")),
-            false => Ok(Instance { ops, n_tensor, n_vector, graph }),
+        if ops.iter().any(lacks) {
+            return Err(Diagnostic::error("an operator needs a kind of core that the accelerator lacks"));
         }
+        // No more cores than operators are ever at work beside each other.
+        let [n_tensor, n_vector] = [n_tensor, n_vector].map(|n_cores| n_cores.min(ops.len().max(1)));
+        Ok(Instance { ops, n_tensor, n_vector, graph })
     }
 
     /// The instance of a backward pass: edges the other way round, with that pass's cycles.
@@ -129,6 +131,13 @@ impl Instance {
             return Err(Diagnostic::error("a backward pass has as many operators as its forward pass"));
         }
         Ok(Instance { ops, graph: self.graph.reversed(), ..*self })
+    }
+
+    /// Its cores and cycles as bits: equal for equal instances.
+    pub fn fingerprint(&self) -> Vec<u64> {
+        let cycles = self.ops.iter().flat_map(|op| [op.one_core_cycles, op.all_cores_cycles]);
+        let cores = [self.n_tensor, self.n_vector].map(|n_cores| n_cores as u64);
+        cores.into_iter().chain(cycles.map(f64::to_bits)).collect()
     }
 
     /// No schedule takes fewer cycles: the critical path, and the work of each kind of core between any two

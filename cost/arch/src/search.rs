@@ -1,14 +1,18 @@
 //! The search over accelerators: which ones no other beats in throughput, area and power together.
 //!
-//! Throughput falls where any layer takes longer, so that an accelerator that is no faster in any layer, no
-//! smaller and no more frugal than another is out, whatever plans there are. Accelerators are visited from
-//! the smallest on; one whose least times another's times already beat is not even mapped. What is left is
-//! placed in every run.
+//! Accelerators are visited from the smallest on. One is left out when a smaller and more frugal one is as
+//! fast in every layer, or has the throughput that it has at most: by the least times of its mappings and
+//! schedules, and again, once its operators are mapped, by the least times of its schedules. What is left is
+//! scheduled and placed. Throughput falls where any layer takes longer, so that this holds whatever plans
+//! there are.
+
+mod rates;
 
 use crate::estimate::{Estimator, Layer};
 use crate::mapping::vector::Passes;
 use crate::space::{Point, Space};
 use phzc_ir::Result;
+use rates::{Rates, candidate, most_rates};
 use rayon::prelude::*;
 
 /// Accelerators that are estimated side by side; a constant, so that the number of threads changes nothing.
@@ -78,10 +82,31 @@ pub struct Found {
 }
 
 /// Times of the layers, by model, microbatch and layer, in one list.
-type Times = Vec<Passes>;
+pub type Times = Vec<Passes>;
 
-/// Searches. `place` gives the samples per second of the best plan of a run, from the seconds of its
-/// layers; more seconds must not give more. `progress` hears how many accelerators of how many are done.
+impl Question {
+    /// All layers, in the order of [`Times`].
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.models.iter().flat_map(|model| &model.microbatches).flat_map(|it| &it.1)
+    }
+
+    /// Samples per second of all models, each by its weight.
+    fn weighed(&self, rates: impl Iterator<Item = f64>) -> f64 {
+        rates.zip(&self.models).map(|(rate, model)| rate * model.weight).sum()
+    }
+}
+
+/// How runs are placed.
+pub trait Place: Sync {
+    /// Samples per second of the best plan of a run, from the seconds of its layers; `None` where none fits.
+    /// More seconds or less memory must not give more.
+    fn samples_per_sec(&self, run: &Run, times: &[Passes]) -> Option<f64>;
+
+    /// No plan has more samples per second; less memory or more seconds must not give more.
+    fn most_samples_per_sec(&self, run: &Run, times: &[Passes]) -> f64;
+}
+
+/// Searches. `progress` hears how many accelerators of how many are done.
 ///
 /// # Errors
 /// For a technology that lacks a buffer, and layers that cannot be priced.
@@ -89,29 +114,124 @@ pub fn search(
     question: &Question,
     points: &[Point],
     estimator: &Estimator,
-    place: &(impl Fn(&Run, &[Passes]) -> Option<f64> + Sync),
+    place: &impl Place,
     progress: &mut impl FnMut(usize, usize),
 ) -> Result<Found> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| {
         a.um2.total_cmp(&b.um2).then(a.watts.total_cmp(&b.watts)).then(a.cores.cmp(&b.cores))
     });
-    let (mut fastest, mut n_estimated) = (Vec::new(), 0);
+    let mut known = Known::default();
     for (at, chunk) in points.chunks(CHUNK).enumerate() {
-        let estimates = chunk.par_iter().map(|point| estimate(question, estimator, &fastest, *point));
-        for (point, times) in estimates.collect::<Result<Vec<_>>>()?.into_iter().flatten() {
-            n_estimated += 1;
-            if !is_beaten(&fastest, &point, &times) {
-                fastest.push((point, times));
-            }
-        }
+        let visits = chunk.par_iter().map(|point| known.visit(question, estimator, place, *point));
+        let visits = visits.collect::<Result<Vec<_>>>()?;
+        visits.into_iter().for_each(|visit| known.add(visit));
         progress((at * CHUNK + chunk.len()).min(points.len()), points.len());
     }
-    let candidates: Vec<Candidate> =
-        fastest.par_iter().map(|(point, times)| candidate(question, place, *point, times)).collect();
-    let best = (0..question.models.len()).map(|model| best_of(&candidates, model)).collect();
-    let (n_points, n_placed) = (points.len(), candidates.len());
-    Ok(Found { front: front(candidates), best, n_points, n_estimated, n_placed })
+    let best = (0..question.models.len()).map(|model| best_of(&known.candidates, model)).collect();
+    let [n_estimated, n_placed] = [known.n_estimated, known.candidates.len()];
+    Ok(Found { front: front(known.candidates), best, n_points: points.len(), n_estimated, n_placed })
+}
+
+/// What a search has found so far.
+#[derive(Default)]
+struct Known {
+    /// Accelerators that were scheduled, and their times.
+    fastest: Vec<(Point, Times)>,
+    candidates: Vec<Candidate>,
+    /// By model: the most samples per second so far.
+    most: Vec<f64>,
+    n_estimated: usize,
+}
+
+/// How far the estimate of an accelerator went.
+enum Visit {
+    /// Excluded before its operators were mapped.
+    Bounded,
+    /// Excluded then.
+    Mapped,
+    /// Placed.
+    Placed(Candidate, Times),
+}
+
+impl Known {
+    /// Estimates an accelerator as long as it may be better than those that are known.
+    fn visit(
+        &self,
+        question: &Question,
+        estimator: &Estimator,
+        place: &impl Place,
+        point: Point,
+    ) -> Result<Visit> {
+        let template = question.space.template(point.cores);
+        let floors = question.layers().map(|layer| estimator.floor_secs(&template, layer));
+        if self.excludes(question, place, &point, &floors.collect::<Result<Times>>()?) {
+            return Ok(Visit::Bounded);
+        }
+        let mapped = question.layers().map(|layer| estimator.mapped_floor_secs(&template, layer));
+        if self.excludes(question, place, &point, &mapped.collect::<Result<Times>>()?) {
+            return Ok(Visit::Mapped);
+        }
+        let times = times(question, estimator, &point)?;
+        Ok(Visit::Placed(candidate(question, place, point, &times), times))
+    }
+
+    /// Whether times that are no longer than an accelerator's show that it is none of the best.
+    fn excludes(&self, question: &Question, place: &impl Place, point: &Point, times: &Times) -> bool {
+        if is_beaten(&self.fastest, point, times) {
+            return true;
+        }
+        let most: Rates = most_rates(question, place, times);
+        let is_best = most.iter().enumerate().any(|(model, rate)| {
+            let known = self.most.get(model).copied().unwrap_or(0.0);
+            *rate > known && question.models.len() > 1
+        });
+        let sum = question.weighed(most.iter().copied());
+        let beats = |other: &Candidate| {
+            let is_no_worse = other.point.um2 <= point.um2 && other.point.watts <= point.watts;
+            is_no_worse && other.samples_per_sec.is_some_and(|rate| rate >= sum)
+        };
+        !is_best && self.candidates.iter().any(beats)
+    }
+
+    fn add(&mut self, visit: Visit) {
+        self.n_estimated += usize::from(!matches!(visit, Visit::Bounded));
+        let Visit::Placed(candidate, times) = visit else { return };
+        self.most.resize(candidate.runs.len(), 0.0);
+        for (most, run) in self.most.iter_mut().zip(&candidate.runs) {
+            *most = most.max(run.map_or(0.0, |run| run.1));
+        }
+        if !is_beaten(&self.fastest, &candidate.point, &times) {
+            self.fastest.push((candidate.point, times));
+            self.candidates.push(candidate);
+        }
+    }
+}
+
+/// Estimates and places every accelerator of a list, in its order. `place` as in [`search`].
+///
+/// # Errors
+/// As [`search`].
+pub fn evaluate(
+    question: &Question,
+    points: &[Point],
+    estimator: &Estimator,
+    place: &impl Place,
+) -> Result<Vec<Candidate>> {
+    let of = |point: &Point| {
+        let times = times(question, estimator, point)?;
+        Ok(candidate(question, place, *point, &times))
+    };
+    points.par_iter().map(of).collect()
+}
+
+/// Times of all layers of an accelerator, by model, microbatch and layer.
+///
+/// # Errors
+/// As [`search`].
+pub fn times(question: &Question, estimator: &Estimator, point: &Point) -> Result<Times> {
+    let template = question.space.template(point.cores);
+    question.layers().map(|layer| estimator.layer_secs(&template, layer)).collect()
 }
 
 /// The points of a part of a search, of `n_parts` in all; what parts find, [`merge`] puts together.
@@ -133,23 +253,6 @@ pub fn merge(parts: Vec<Found>, n_models: usize) -> Found {
     Found { front: front(all), best, n_points, n_estimated, n_placed }
 }
 
-/// The times of an accelerator; `None` where its least times are beaten already.
-fn estimate(
-    question: &Question,
-    estimator: &Estimator,
-    fastest: &[(Point, Times)],
-    point: Point,
-) -> Result<Option<(Point, Times)>> {
-    let template = question.space.template(point.cores);
-    let layers = || question.models.iter().flat_map(|model| &model.microbatches).flat_map(|it| &it.1);
-    let floor = layers().map(|layer| estimator.floor_secs(&template, layer)).collect::<Result<Times>>()?;
-    if is_beaten(fastest, &point, &floor) {
-        return Ok(None);
-    }
-    let times = layers().map(|layer| estimator.layer_secs(&template, layer)).collect::<Result<Times>>()?;
-    Ok(Some((point, times)))
-}
-
 /// Whether some accelerator is as fast in every layer, as small and as frugal.
 fn is_beaten(fastest: &[(Point, Times)], point: &Point, times: &Times) -> bool {
     let beats = |(other, theirs): &(Point, Times)| {
@@ -158,36 +261,6 @@ fn is_beaten(fastest: &[(Point, Times)], point: &Point, times: &Times) -> bool {
             && theirs.iter().zip(times).all(|(a, b)| a.forward <= b.forward && a.backward <= b.backward)
     };
     fastest.iter().any(beats)
-}
-
-fn candidate(
-    question: &Question,
-    place: &impl Fn(&Run, &[Passes]) -> Option<f64>,
-    point: Point,
-    times: &[Passes],
-) -> Candidate {
-    let mut left = times;
-    let mut runs = Vec::new();
-    for (model, of) in question.models.iter().enumerate() {
-        let mut best: Option<(Run, f64)> = None;
-        for (microbatch, (_, layers)) in of.microbatches.iter().enumerate() {
-            let (own, rest) = left.split_at(layers.len());
-            left = rest;
-            for (hbm_bytes, recompute) in memory_choices(question) {
-                let run = Run { model, microbatch, hbm_bytes, recompute };
-                let found = place(&run, own).filter(|it| best.is_none_or(|(_, most)| *it > most));
-                best = found.map(|samples_per_sec| (run, samples_per_sec)).or(best);
-            }
-        }
-        runs.push(best);
-    }
-    let weighed = runs.iter().zip(&question.models).map(|(run, model)| Some(run.as_ref()?.1 * model.weight));
-    let samples_per_sec = weighed.sum();
-    Candidate { point, runs, samples_per_sec }
-}
-
-fn memory_choices(question: &Question) -> impl Iterator<Item = (u64, bool)> + '_ {
-    question.hbm_bytes.iter().flat_map(|bytes| question.recompute.iter().map(move |it| (*bytes, *it)))
 }
 
 /// The most samples per second of a model; the smallest of equals.

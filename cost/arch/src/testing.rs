@@ -83,13 +83,14 @@ pub fn llama_layer(n_samples: u64) -> Layer {
     let product = |rows, columns, reduction| Work::Contraction {
         nest: Nest::product(rows, columns, reduction),
         fused: Vec::new(),
+        is_moved: false,
     };
     let projection = || Some(product(tokens, hidden, hidden));
-    let fused = |nest, function| Work::Contraction { nest, fused: vec![function] };
+    let fused = |nest, function| Work::Contraction { nest, fused: vec![function], is_moved: false };
     let simple =
         |output: u64| Work::Elementwise { function: Function::Simple, output, inputs: vec![output; 2] };
     let norm = Work::Chain {
-        functions: vec![Function::Mean, Function::Simple, Function::Power],
+        functions: vec![Function::Power, Function::Mean, Function::Simple, Function::Power],
         output: n_samples * tokens * hidden,
     };
     let ops = vec![

@@ -72,6 +72,6 @@ pub(crate) fn with_all_missing(text: &str, error: Diagnostic) -> Diagnostic {
         [("", own), ("of `[accelerator]` ", of_device)].into_iter().filter(|(_, keys)| !keys.is_empty());
     let missing: Vec<String> = parts.map(|(of, keys)| format!("{of}{}", keys.join(", "))).collect();
     let message = format!("missing fields: {}", missing.join("; "));
-    let all = Diagnostic { message: message.into(), ..error };
+    let all = Diagnostic { message, ..error };
     if device.is_some() { all.help("`base = \"a100-80\"` takes them from a built-in device") } else { all }
 }

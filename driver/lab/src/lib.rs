@@ -1,6 +1,8 @@
 //! Questions that no program is needed for: measured runs against the cost model, plans of profiles, Phaze's
-//! placements, the contest's choices, sweeps over clusters of unlike devices, what devices there are.
+//! placements, the contest's choices, sweeps over clusters of unlike devices, what devices there are,
+//! accelerators.
 
+pub mod arch;
 pub mod calibrate;
 pub mod choose;
 pub mod devices;

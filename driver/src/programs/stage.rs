@@ -121,15 +121,13 @@ impl Asked<'_> {
     /// The report of a program with so many layers, planned in the degrees of the run.
     fn micro(&self, n_layers: usize, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
         let job = self.job;
-        let said =
-            |errors: &[Diagnostic]| errors.first().map_or_else(String::new, |it| it.message.to_string());
         let program = degrees::program(job, self.choice, n_layers)?;
-        let mut module = generate::step(&program, io).map_err(|failure| said(&failure.errors))?;
+        let mut module = generate::step(&program, io).map_err(|failure| reason(&failure.errors))?;
         let pipeline =
-            phzc_passes::pipeline(&degrees::passes(job, self.choice)).map_err(|errors| said(&errors))?;
+            phzc_passes::pipeline(&degrees::passes(job, self.choice)).map_err(|errors| reason(&errors))?;
         let mut cx = Context::new(cluster);
         let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
-        manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| said(&errors))?;
+        manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
         let facts = derive(&module).map_err(|error| error.message.to_string())?;
         let plan = report::plan_of(&module, &facts, cluster);
         let Some(stage) = plan.stages.first() else { return Err("its plan has no stage".to_owned()) };
@@ -140,5 +138,17 @@ impl Asked<'_> {
                 - self.choice.n_microbatches as f64 * (stage.forward_secs + stage.backward_secs),
             memory_bytes: stage.memory_bytes,
         })
+    }
+}
+
+/// The reason why a program is not planned, without figures that differ from row to row.
+fn reason(errors: &[Diagnostic]) -> Reason {
+    let message = errors.first().map_or("", |error| &*error.message);
+    match message {
+        it if it.starts_with("the program needs ") => {
+            "its program needs more memory than there is".to_owned()
+        }
+        it if it.contains("cannot be cut into") => "its layouts leave no two microbatches".to_owned(),
+        it => it.to_owned(),
     }
 }

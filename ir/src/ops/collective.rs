@@ -46,9 +46,8 @@ pub const ALL_TO_ALL: OpDef =
     OpDef::new(Arity::AtLeast(1), infer_all_to_all, rule_all_to_all, |_| Work::default(), FusionKind::Opaque)
         .evaluated_jointly(eval::collective);
 /// The first half of an asynchronous op.
-pub const START: OpDef =
-    OpDef::new(Arity::AtLeast(1), |_| Ok(None), fallback, work_start, FusionKind::Opaque)
-        .evaluated_jointly(eval::start);
+pub const START: OpDef = OpDef::new(Arity::AtLeast(1), infer_start, fallback, work_start, FusionKind::Opaque)
+    .evaluated_jointly(eval::start);
 /// `async-start`: what it wraps may take nothing.
 pub const ASYNC_START: OpDef = OpDef { arity: Arity::AtLeast(0), infer: infer_async_start, ..START };
 /// The second half of an asynchronous op.
@@ -101,6 +100,24 @@ fn infer_permute(view: &View) -> Inferred {
     }
 }
 
+/// The value is as written; the part of it that is the result has to be what the op makes.
+fn infer_start(view: &View) -> Inferred {
+    let all = view.instr.shape.leaves();
+    let results = started_leaves(view.instr).and_then(|range| all.get(range)).unwrap_or_default();
+    match view.instr.op {
+        Opcode::AllReduceStart => infer_same(view),
+        Opcode::AllGatherStart => check_gathered(view, results),
+        Opcode::CollectivePermuteStart | Opcode::CopyStart if view.n_operands() == 1 => {
+            let (op, operand) = (view.instr.op.as_str(), view.array(0)?);
+            let is_same = |leaf: &&Shape| leaf.as_array().is_some_and(|it| it.dims == operand.dims);
+            let is_legal = results.len() == 1 && results.iter().all(is_same);
+            let wrong = || format!("`{op}` of {} makes another array", describe_array(operand));
+            if is_legal { Ok(None) } else { Err(wrong()) }
+        }
+        _ => Ok(None),
+    }
+}
+
 /// The part of its `-start`'s value that is the result.
 fn infer_done(view: &View) -> Inferred {
     let Some(started) = view.operand_shape(0) else { return Ok(None) };
@@ -137,17 +154,20 @@ fn work_start(view: &View) -> Work {
 }
 
 fn infer_all_gather(view: &View) -> Inferred {
-    check_resized(view, |operand, result| operand > 0 && result % operand == 0)
+    check_gathered(view, &view.instr.shape.leaves())
+}
+
+fn check_gathered(view: &View, results: &[&Shape]) -> Inferred {
+    check_resized(view, results, |operand, result| operand > 0 && result % operand == 0)
 }
 
 fn infer_reduce_scatter(view: &View) -> Inferred {
-    check_resized(view, |operand, result| result > 0 && operand % result == 0)
+    check_resized(view, &view.instr.shape.leaves(), |operand, result| result > 0 && operand % result == 0)
 }
 
 /// The number of devices decides the size, so it is as written; it has to fit.
-fn check_resized(view: &View, fits: fn(i64, i64) -> bool) -> Inferred {
+fn check_resized(view: &View, results: &[&Shape], fits: fn(i64, i64) -> bool) -> Inferred {
     let operands = arrays(view)?;
-    let results = view.instr.shape.leaves();
     if results.is_empty() {
         return Ok(None);
     }
@@ -275,6 +295,20 @@ mod tests {
         );
         let other = "x: f32[2]; ROOT y = f32[2] copy-done(x)";
         assert_eq!(error(other), "`copy-done` needs the value of its `-start`");
+    }
+
+    #[test]
+    fn a_start_begins_what_its_op_makes() {
+        let gather = "x: f32[2]; ROOT y = f32[4,2] all-gather-start(x), replica_groups={}, dimensions={1}";
+        assert!(error(gather).contains("dimension"), "{}", error(gather));
+        let beside =
+            "x: f32[2]; ROOT y = (f32[2], f32[3]) all-gather-start(x), replica_groups={}, dimensions={0}";
+        assert_eq!(error(beside), "`all-gather-start` along dimension 0 cannot make f32[3] of f32[2]");
+        let copy = "x: f32[2]; ROOT y = (f32[3], f32[2], u32[]) copy-start(x)";
+        assert_eq!(error(copy), "`copy-start` of f32[2] makes another array");
+        let permute =
+            "x: f32[2]; ROOT y = (f32[2], f32[4]) collective-permute-start(x), source_target_pairs={{0,1}}";
+        assert_eq!(error(permute), "`collective-permute-start` of f32[2] makes another array");
     }
 
     #[test]

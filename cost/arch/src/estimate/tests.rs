@@ -55,6 +55,7 @@ fn work(kind: &str, node: &Value) -> Work {
         parts[1..].iter().copied().filter(|part| part.starts_with(char::is_alphabetic)).collect();
     let fused: Vec<Function> =
         behind.iter().filter(|name| **name != "Transpose").map(|it| function(it)).collect();
+    let is_moved = behind.contains(&"Transpose");
     let (output, sizes) = (elements(&node["out"][0]), node["out"][0].as_array().expect("a shape"));
     let last = |shape: &Value| {
         shape.as_array().expect("a shape").last().map_or(1, |size| size.as_u64().expect("a size"))
@@ -68,14 +69,18 @@ fn work(kind: &str, node: &Value) -> Work {
     match parts[0] {
         "Linear" => {
             let rows = sizes[sizes.len() - 2].as_u64().expect("a size");
-            Work::Contraction { nest: Nest::product(rows, columns, last(&node["saved"][0])), fused }
+            Work::Contraction { nest: Nest::product(rows, columns, last(&node["saved"][0])), fused, is_moved }
         }
         "Mm" => Work::Contraction {
             nest: Nest::product(output / columns, columns, last(&node["saved"][0])),
             fused,
+            is_moved,
         },
         "Softmax" => Work::Softmax { rows: output / columns, columns },
-        _ if !fused.is_empty() => Work::Chain { functions: fused, output },
+        head if !fused.is_empty() => {
+            let functions = std::iter::once(function(head)).chain(fused).collect();
+            Work::Chain { functions, output }
+        }
         // The gradient of a selection has the result's size, whatever the sizes of what is selected from.
         "MaskedFill" => Work::Elementwise { function: Function::Simple, output, inputs: vec![output] },
         // Phaze broadcasts an operand of the result's rank before it counts its elements.
@@ -154,7 +159,8 @@ fn more_samples_take_longer_on_each_accelerator_of_the_student_s_sweep() {
 
 #[test]
 fn native_mode_has_both_gradients_and_a_feed_per_core() {
-    let product = Work::Contraction { nest: Nest::product(4096, 4096, 4096), fused: Vec::new() };
+    let product =
+        Work::Contraction { nest: Nest::product(4096, 4096, 4096), fused: Vec::new(), is_moved: false };
     let layer = Layer { ops: vec![Some(product)], edges: Vec::new() };
     let [native, phaze] = [Mode::Native, Mode::Phaze].map(|mode| secs(mode, &layer));
     assert!(native.forward < phaze.forward, "{native:?}, {phaze:?}");

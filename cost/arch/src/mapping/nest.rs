@@ -27,7 +27,8 @@ pub const SLIDING: usize = 4;
 const MAX_MACS: u128 = 1 << 53;
 
 /// A tensor of the nest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tensor {
     /// `[b, n, c, p + r, q + s]`
     Input,
@@ -52,7 +53,8 @@ impl Tensor {
 }
 
 /// A contraction: three tensors, of which one is the sum over products of the other two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Nest {
     /// Extents of the loops.
     pub sizes: Loops,
@@ -73,6 +75,13 @@ impl Nest {
         let mut nest = Nest::product(rows, columns, reduction);
         nest.sizes[BATCH] = batch;
         nest
+    }
+
+    /// The same with the rows of all batches against one weight, as Phaze has it.
+    pub fn folded(mut self) -> Nest {
+        self.sizes[ROWS] = self.sizes[ROWS].saturating_mul(self.sizes[BATCH]);
+        self.sizes[BATCH] = 1;
+        self
     }
 
     /// A convolution of `images`, `[input, output]` channels, `[rows, columns]` of its result and of its

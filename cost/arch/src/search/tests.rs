@@ -22,10 +22,18 @@ fn question(technology: &Technology) -> Question {
 }
 
 /// A pipeline of equal layers: more memory is faster, recomputing takes another forward pass and less memory.
-fn place(run: &Run, layers: &[Passes]) -> Option<f64> {
-    let again = if run.recompute { layers[0].forward } else { 0.0 };
-    let fits = run.recompute || run.hbm_bytes >= 80 << 30;
-    fits.then(|| 1.0 / (layers[0].forward + layers[0].backward + again))
+struct Equal;
+
+impl Place for Equal {
+    fn samples_per_sec(&self, run: &Run, layers: &[Passes]) -> Option<f64> {
+        let fits = run.recompute || run.hbm_bytes >= 80 << 30;
+        fits.then(|| self.most_samples_per_sec(run, layers))
+    }
+
+    fn most_samples_per_sec(&self, run: &Run, layers: &[Passes]) -> f64 {
+        let again = if run.recompute { layers[0].forward } else { 0.0 };
+        1.0 / (layers[0].forward + layers[0].backward + again)
+    }
 }
 
 #[test]
@@ -35,11 +43,11 @@ fn bounds_exclude_no_accelerator_of_the_front() {
     let points = question.space.points(&technology).expect("sizes are known");
     for mode in [Mode::Phaze, Mode::Native] {
         let estimator = Estimator::new(&technology, mode, Cache::default());
-        let found = search(&question, &points, &estimator, &place, &mut |_, _| {}).expect("it can be priced");
+        let found = search(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
         let all = points.iter().map(|point| {
             let template = question.space.template(point.cores);
             let times = estimator.layer_secs(&template, &llama_layer(1)).expect("it can be priced");
-            candidate(&question, &place, *point, &[times])
+            candidate(&question, &Equal, *point, &[times])
         });
         assert_eq!(found.front, front(all.collect()));
         assert!(found.n_estimated < found.n_points && found.n_points == points.len());
@@ -57,7 +65,7 @@ fn parts_find_together_what_the_whole_finds() {
     let points = question.space.points(&technology).expect("sizes are known");
     let estimator = Estimator::new(&technology, Mode::Phaze, Cache::default());
     let of =
-        |points: &[Point]| search(&question, points, &estimator, &place, &mut |_, _| {}).expect("priced");
+        |points: &[Point]| search(&question, points, &estimator, &Equal, &mut |_, _| {}).expect("priced");
     let whole = of(&points);
     let parts = (0..3).map(|at| of(&part(&points, at, 3)));
     let written = parts.map(|found| serde_json::to_string(&found).expect("it is written"));
@@ -77,7 +85,7 @@ fn the_whole_space_for_a_layer_of_llama() {
     for mode in [Mode::Phaze, Mode::Native] {
         let start = std::time::Instant::now();
         let estimator = Estimator::new(&technology, mode, Cache::default());
-        let found = search(&question, &points, &estimator, &place, &mut |_, _| {}).expect("it can be priced");
+        let found = search(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
         let counts = [found.n_points, found.n_estimated, found.n_placed, found.front.len()];
         eprintln!("{mode:?}: {counts:?} in {:?}: {:?}", start.elapsed(), found.best[0]);
     }

@@ -153,13 +153,13 @@ impl<'a> Bounding<'a> {
             // Every stage to come has an entry, and the last one has the last.
             let n_later = n_stages - 1 - stage;
             let is_possible = n + n_later <= n_entries && (n_later > 0 || n == n_entries);
-            for from in stage..n {
+            for (from, first) in before.iter().enumerate().take(n).skip(stage) {
                 if !is_possible || !self.holds(&role_bytes, limit_bytes, from, n) {
                     continue;
                 }
                 let secs = self.times.span_secs(kind, from, n);
                 let (own_secs, term) = (secs + self.summed_secs(stage, n), factor * secs + kept_secs);
-                starts.extend(before[from].iter().enumerate().map(|(index, start)| Start {
+                starts.extend(first.iter().enumerate().map(|(index, start)| Start {
                     sum_secs: start.sum_secs + own_secs,
                     term_secs: start.term_secs.max(term),
                     n_last: n - from,

@@ -181,7 +181,7 @@ fn groups(layers: &[String]) -> Result<Vec<(Role, usize)>> {
     };
     let groups: Vec<(Role, usize)> = layers.iter().map(group).collect::<Result<_>>()?;
     let n_entries: usize = groups.iter().map(|(_, n)| n).sum();
-    if n_entries < 3 || n_entries > MAX_ENTRIES {
+    if !(3..=MAX_ENTRIES).contains(&n_entries) {
         return Err(wrong("layers", &format!("expected 3 to {MAX_ENTRIES} of them, found {n_entries}")));
     }
     Ok(groups)

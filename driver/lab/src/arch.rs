@@ -1,0 +1,53 @@
+//! `phzc arch`: the accelerator that trains models best within an area, searched together with their placement.
+//!
+//! Three steps, each of which can be the last: `extract` makes chains of layers of programs, `estimate` maps
+//! and schedules them on accelerators and fills a cache of mappings, `solve` places them and chooses.
+//! See docs/arch.md.
+
+mod args;
+mod bound;
+mod device;
+mod estimates;
+mod inputs;
+mod phaze_graph;
+mod place;
+mod report;
+mod solve;
+mod space;
+#[cfg(test)]
+mod tests;
+
+pub use args::{ArchArgs, Until};
+
+use inputs::Inputs;
+use phzc_arch::model::ModelGraph;
+use phzc_io::{Failure, Io, deliver, files};
+use std::path::Path;
+
+/// Reads a program in any format and extracts its chain of layers for microbatches of so many samples.
+pub type Extract<'a> = dyn Fn(&Path, &[u64], &mut Io) -> Result<ModelGraph, Failure> + 'a;
+
+/// Does what the command line says.
+pub fn run(args: &ArchArgs, extract: &Extract, io: &mut Io) -> Result<(), Failure> {
+    let fleet = args.fleet()?;
+    let inputs = Inputs::read(args, extract, io)?;
+    if args.until == Until::Extract {
+        return deliver(args.output.as_deref(), &graphs_text(&inputs.models), io);
+    }
+    let found = solve::run(args, &fleet, &inputs, io)?;
+    if args.until == Until::Estimate {
+        return deliver(args.output.as_deref(), &report::estimates_text(&found), io);
+    }
+    if let Some(path) = &args.device {
+        files::write(path, &device::cluster_toml(args, &fleet, &inputs, &found)?)?;
+    }
+    let text = if args.json { report::json(&found) } else { report::text(&found) };
+    deliver(args.output.as_deref(), &text, io)
+}
+
+/// One object per line and model.
+fn graphs_text(models: &[ModelGraph]) -> String {
+    let line =
+        |model: &ModelGraph| serde_json::to_string(model).expect("a graph has string keys only") + "\n";
+    models.iter().map(line).collect()
+}

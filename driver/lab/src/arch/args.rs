@@ -1,0 +1,197 @@
+//! The command line of `phzc arch`, checked.
+
+use super::place::Fleet;
+use phzc_arch::mapping::Mode;
+use phzc_cost::phaze::Copies;
+use phzc_ir::{Diagnostic, Result};
+use std::path::PathBuf;
+
+/// The step to end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Until {
+    /// Write the chains of layers as JSON, one object per model
+    Extract,
+    /// Map and schedule them on every accelerator that is given, and fill the cache
+    Estimate,
+    /// Search
+    Solve,
+}
+
+/// What prices operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CostMode {
+    /// Phaze's model, term by term
+    Phaze,
+    /// Phaze's with its known errors corrected
+    Native,
+    /// Both, one after the other
+    Both,
+}
+
+/// Whether activations are recomputed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Recompute {
+    /// Whichever is faster
+    Both,
+    /// In every stage but the last
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// Copies of the parameters that a device holds beside weights and gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Optimizer {
+    /// None
+    Sgd,
+    /// One
+    Adam,
+}
+
+/// The arguments of `phzc arch`.
+#[derive(Debug, clap::Args)]
+pub struct ArchArgs {
+    /// Models: programs in any format that is read, chains of layers that `--until extract` wrote, or graphs
+    /// of Phaze (`.json`)
+    #[arg(value_name = "MODEL", required = true)]
+    pub models: Vec<PathBuf>,
+
+    /// The last step
+    #[arg(long, value_name = "STEP", value_enum, default_value_t = Until::Solve)]
+    pub until: Until,
+
+    /// What prices operators
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = CostMode::Both)]
+    pub mode: CostMode,
+
+    /// Accelerators to compare instead of the whole space: a preset, a TOML file, or
+    /// TENSOR,VECTOR,WIDTH,DEPTH,MIB
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Vec<String>,
+
+    /// The largest area [default: that of the TPU v4 proxy, 278.8]
+    #[arg(long, value_name = "MM2", value_parser = positive)]
+    pub area_mm2: Option<f64>,
+
+    /// The largest peak power, dynamic
+    #[arg(long, value_name = "WATTS", value_parser = positive)]
+    pub max_watts: Option<f64>,
+
+    /// Accelerators of the fleet
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub devices: u32,
+
+    /// Samples of a step
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub batch: u64,
+
+    /// Samples of a microbatch, to choose from
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub microbatches: Vec<u64>,
+
+    /// Sizes of the HBM, to choose from
+    #[arg(long, value_name = "GIB,…", value_delimiter = ',', default_value = "32,64,80", value_parser = positive)]
+    pub hbm_gib: Vec<f64>,
+
+    /// Whether stages keep activations or make them again
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Recompute::Both)]
+    pub recompute: Recompute,
+
+    /// What the optimizer keeps
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Optimizer::Sgd)]
+    pub optimizer: Optimizer,
+
+    /// Bytes per second of every link between accelerators [default: 2^32, Phaze's]
+    #[arg(long, value_name = "BYTES", default_value_t = 4_294_967_296.0, value_parser = positive)]
+    pub link_bytes_per_sec: f64,
+
+    /// The models' parts in the common figure, in order [default: 1 each]
+    #[arg(long, value_name = "X,…", value_delimiter = ',', value_parser = positive)]
+    pub weights: Vec<f64>,
+
+    /// Layers of a model whose graph of Phaze has one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub layers: u32,
+
+    /// Phaze's own estimates of its graph, taken instead of mappings of our own (docs/arch.md)
+    #[arg(long, value_name = "FILE.csv")]
+    pub estimates: Option<PathBuf>,
+
+    /// File for mappings that were found, read before and written after
+    #[arg(long, value_name = "FILE")]
+    pub cache: Option<PathBuf>,
+
+    /// File for the best accelerator as a cluster that `--cluster` takes
+    #[arg(long, value_name = "FILE.toml")]
+    pub device: Option<PathBuf>,
+
+    /// Write the result as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// File for the result [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// A number above zero.
+fn positive(text: &str) -> std::result::Result<f64, String> {
+    let is_legal = |value: &f64| value.is_finite() && *value > 0.0;
+    text.parse().ok().filter(is_legal).ok_or_else(|| "expected a number above 0".to_owned())
+}
+
+impl ArchArgs {
+    /// What models are placed on.
+    ///
+    /// # Errors
+    /// For microbatches larger than a step.
+    pub(super) fn fleet(&self) -> Result<Fleet> {
+        if let Some(large) = self.microbatches.iter().find(|samples| **samples > self.batch) {
+            let message = format!("a microbatch of {large} samples is more than a step of {}", self.batch);
+            return Err(
+                Diagnostic::error(message).help("give smaller `--microbatches` or a larger `--batch`")
+            );
+        }
+        Ok(Fleet {
+            n_devices: self.devices as usize,
+            link_bytes_per_sec: self.link_bytes_per_sec,
+            batch: self.batch,
+            copies: if self.optimizer == Optimizer::Adam { Copies::Adam } else { Copies::Sgd },
+        })
+    }
+
+    /// The cost modes that are asked for.
+    pub(super) fn modes(&self) -> &'static [Mode] {
+        match self.mode {
+            CostMode::Phaze => &[Mode::Phaze],
+            CostMode::Native => &[Mode::Native],
+            CostMode::Both => &[Mode::Phaze, Mode::Native],
+        }
+    }
+
+    /// Sizes of the HBM in bytes, rising.
+    pub(super) fn hbm_bytes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self.hbm_gib.iter().map(|gib| (gib * f64::from(1 << 30)) as u64).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Whether to recompute, to choose from.
+    pub(super) fn recompute(&self) -> Vec<bool> {
+        match self.recompute {
+            Recompute::Both => vec![false, true],
+            Recompute::Always => vec![true],
+            Recompute::Never => vec![false],
+        }
+    }
+
+    /// Sizes of the microbatch, rising.
+    pub(super) fn samples(&self) -> Vec<u64> {
+        let mut samples = self.microbatches.clone();
+        samples.sort_unstable();
+        samples.dedup();
+        samples
+    }
+}

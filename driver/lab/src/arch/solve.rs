@@ -1,0 +1,195 @@
+//! Estimates and the search, in each cost mode.
+
+use super::args::{ArchArgs, Until};
+use super::inputs::Inputs;
+use super::place::{self, Fleet, Placer};
+use super::{estimates, space};
+use phzc_arch::estimate::Estimator;
+use phzc_arch::mapping::Mode;
+use phzc_arch::mapping::vector::Passes;
+use phzc_arch::model::{Microbatch, ModelGraph};
+use phzc_arch::search::{Candidate, Model, Question, evaluate, search, times};
+use phzc_arch::space::Point;
+use phzc_arch::{Space, Technology};
+use phzc_cost::phaze::Plan;
+use phzc_io::{Failure, Io, files};
+use phzc_ir::Result;
+
+/// What a mode found.
+pub(super) struct ModeFound {
+    /// The mode.
+    pub mode: Mode,
+    /// By area: those that no other beats, or all that were named.
+    pub shown: Vec<Chosen>,
+    /// By model: the accelerator with the most samples per second.
+    pub best: Vec<Option<Chosen>>,
+    /// The one with the most samples per second of all models, each by its weight.
+    pub common: Option<Chosen>,
+    /// Accelerators, those estimated, and those placed; the others were excluded by bounds.
+    pub counts: [usize; 3],
+}
+
+/// All that was found.
+pub(super) struct Found {
+    /// By mode.
+    pub modes: Vec<ModeFound>,
+    /// Names of the models.
+    pub models: Vec<String>,
+    /// HBM, clock and word of every accelerator.
+    pub space: Space,
+    /// Whether accelerators were named.
+    pub is_list: bool,
+    /// Samples of a step.
+    pub batch: u64,
+    /// Accelerators of the fleet.
+    pub n_devices: usize,
+}
+
+/// An accelerator with plans and times.
+#[derive(Clone)]
+pub(super) struct Chosen {
+    /// The accelerator and its runs.
+    pub candidate: Candidate,
+    /// By model: the plan of its run, and its seconds per step.
+    pub plans: Vec<Option<(Plan, f64)>>,
+    /// By model: samples of the run's microbatch, the smallest where none fits.
+    pub samples: Vec<u64>,
+    /// By model: seconds of each kind of layer at the run's microbatch.
+    pub times: Vec<Vec<Passes>>,
+    /// By model: multiply-accumulates of its products, forward, over those that all PEs could do meanwhile.
+    pub efficiency: Vec<f64>,
+}
+
+/// Searches, or only estimates, in each mode that is asked for, and keeps the mappings.
+pub(super) fn run(
+    args: &ArchArgs,
+    fleet: &Fleet,
+    inputs: &Inputs,
+    io: &mut Io,
+) -> std::result::Result<Found, Failure> {
+    let technology = Technology::cacti_22nm();
+    let space = space::space(args, &technology)?;
+    let points = space::points(args, &space, &technology)?;
+    let question = Question {
+        space: space.clone(),
+        models: inputs.models.iter().zip(&inputs.weights).map(|(it, weight)| model(it, *weight)).collect(),
+        hbm_bytes: args.hbm_bytes(),
+        recompute: args.recompute(),
+    };
+    let (mut modes, mut cache) = (Vec::new(), inputs.cache.clone());
+    for mode in args.modes() {
+        let estimator = Estimator::new(&technology, *mode, cache);
+        if *mode == Mode::Phaze {
+            estimates::teach(&estimator, &inputs.estimates, &space.base, &technology)?;
+        }
+        let task = Task { args, fleet, models: &inputs.models, question: &question, estimator: &estimator };
+        let found = task.run(*mode, &points, io)?;
+        modes.push(found);
+        cache = estimator.into_cache();
+    }
+    if let Some(path) = &args.cache {
+        files::write(path, &cache.to_text())?;
+    }
+    let models = inputs.models.iter().map(|model| model.name.clone()).collect();
+    let (is_list, batch, n_devices) = (!args.arch.is_empty(), fleet.batch, fleet.n_devices);
+    Ok(Found { modes, models, space, is_list, batch, n_devices })
+}
+
+/// The layers of a model.
+fn model(graph: &ModelGraph, weight: f64) -> Model {
+    let layers = |it: &Microbatch| it.kinds.iter().map(|kind| kind.layer.clone()).collect();
+    let microbatches = graph.microbatches.iter().map(|it| (it.samples, layers(it))).collect();
+    Model { name: graph.name.clone(), weight, microbatches }
+}
+
+/// The work of one mode.
+struct Task<'a> {
+    args: &'a ArchArgs,
+    fleet: &'a Fleet,
+    models: &'a [ModelGraph],
+    question: &'a Question,
+    estimator: &'a Estimator<'a>,
+}
+
+impl Task<'_> {
+    fn run(&self, mode: Mode, points: &[Point], io: &mut Io) -> Result<ModeFound> {
+        let is_placed = self.args.until == Until::Solve;
+        let place = Placer { fleet: self.fleet, models: self.models, is_placed };
+        if !self.args.arch.is_empty() || !is_placed {
+            let candidates = evaluate(self.question, points, self.estimator, &place)?;
+            return self.listed(mode, candidates);
+        }
+        let name = if mode == Mode::Phaze { "phaze" } else { "native" };
+        let mut progress =
+            |done: usize, all: usize| (io.progress)(&format!("{name}: {done} of {all} accelerators"));
+        let found = search(self.question, points, self.estimator, &place, &mut progress)?;
+        (io.progress)("");
+        Ok(ModeFound {
+            mode,
+            common: self.common(&found.front)?,
+            best: found
+                .best
+                .into_iter()
+                .map(|it| it.map(|it| self.chosen(it)).transpose())
+                .collect::<Result<_>>()?,
+            counts: [found.n_points, found.n_estimated, found.n_placed],
+            shown: found.front.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?,
+        })
+    }
+
+    /// All of a list, with the best of them.
+    fn listed(&self, mode: Mode, candidates: Vec<Candidate>) -> Result<ModeFound> {
+        let of_model = |model: usize| {
+            let rate = |it: &&Candidate| it.runs[model].map_or(0.0, |run| run.1);
+            let fitting = candidates.iter().filter(|it| it.runs[model].is_some());
+            fitting.max_by(|a, b| rate(a).total_cmp(&rate(b))).cloned()
+        };
+        let best = (0..self.models.len()).map(of_model);
+        let best = best.map(|it| it.map(|it| self.chosen(it)).transpose()).collect::<Result<_>>()?;
+        let (common, n) = (self.common(&candidates)?, candidates.len());
+        let shown = candidates.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?;
+        Ok(ModeFound { mode, shown, best, common, counts: [n; 3] })
+    }
+
+    /// The candidate with the most samples per second of all models.
+    fn common(&self, candidates: &[Candidate]) -> Result<Option<Chosen>> {
+        let rate = |it: &&Candidate| it.samples_per_sec.unwrap_or(0.0);
+        let fitting = candidates.iter().filter(|it| it.samples_per_sec.is_some());
+        let best = fitting.rev().max_by(|a, b| rate(a).total_cmp(&rate(b)));
+        best.map(|it| self.chosen(it.clone())).transpose()
+    }
+
+    /// A candidate with the plans of its runs.
+    fn chosen(&self, candidate: Candidate) -> Result<Chosen> {
+        let all = times(self.question, self.estimator, &candidate.point)?;
+        let (mut left, mut plans, mut times) = (all.as_slice(), Vec::new(), Vec::new());
+        let (mut samples, mut efficiency) = (Vec::new(), Vec::new());
+        for (graph, run) in self.models.iter().zip(&candidate.runs) {
+            let mut own = Vec::new();
+            for microbatch in &graph.microbatches {
+                let (head, rest) = left.split_at(microbatch.kinds.len());
+                own.push(head);
+                left = rest;
+            }
+            let run = run.map(|run| run.0);
+            plans.push(run.and_then(|run| place::plan(self.fleet, self.models, &run, own[run.microbatch])));
+            let at = run.map_or(0, |run| run.microbatch);
+            times.push(own[at].to_vec());
+            samples.push(graph.microbatches[at].samples);
+            efficiency.push(self.efficiency(&candidate.point, &graph.microbatches[at])?);
+        }
+        Ok(Chosen { candidate, plans, samples, times, efficiency })
+    }
+
+    fn efficiency(&self, point: &Point, microbatch: &Microbatch) -> Result<f64> {
+        let template = self.question.space.template(point.cores);
+        let (mut busy, mut all) = (0.0, 0.0);
+        for kind in &microbatch.chain {
+            let [cycles, macs] = self.estimator.products(&template, &microbatch.kinds[*kind].layer)?;
+            busy += macs;
+            all += cycles * point.cores.macs_per_cycle() as f64;
+        }
+        // No product: nothing says what they reach.
+        Ok(if all > 0.0 { busy / all } else { 1.0 })
+    }
+}

@@ -1,0 +1,62 @@
+//! `phzc arch`: makes chains of layers of programs, and hands them to the search over accelerators.
+
+mod chain;
+mod extract;
+mod layers;
+mod operators;
+mod scale;
+
+use phzc_arch::model::{FORMAT, ModelGraph};
+use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_frontends::{Program, ReadArgs, load};
+use phzc_io::{Failure, Io};
+use phzc_ir::{Module, verify};
+use phzc_lab::arch::{ArchArgs, run as search};
+use phzc_passes::Context;
+use phzc_passes::manager::{self, Hooks};
+use std::path::Path;
+
+/// Calls, fusions and loops over layers, written out.
+const PASSES: &str = "inline,unroll,dce";
+
+/// The arguments of `phzc arch`, with how programs are read.
+#[derive(Debug, clap::Args)]
+pub struct ArchCommand {
+    /// What is searched
+    #[command(flatten)]
+    pub arch: ArchArgs,
+
+    /// How programs are read
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &ArchCommand, io: &mut Io) -> Result<(), Failure> {
+    let extract = |path: &Path, samples: &[u64], io: &mut Io| model(path, samples, &args.read, io);
+    search(&args.arch, &extract, io)
+}
+
+/// The chain of layers of a program, for each size of the microbatch.
+fn model(path: &Path, samples: &[u64], read: &ReadArgs, io: &mut Io) -> Result<ModelGraph, Failure> {
+    let Program { mut module, source, .. } = load(path, read, io)?;
+    let errors = verify(&module);
+    if !errors.is_empty() {
+        return Err(Failure { code: 1, source: Some(source), errors });
+    }
+    (io.progress)(&format!("extracting {}", path.display()));
+    flatten(&mut module, io)?;
+    let microbatches = extract::microbatches(&module, samples).map_err(|error| Failure::new(None, error))?;
+    Ok(ModelGraph { format: FORMAT.to_owned(), name: module.name.to_string(), microbatches })
+}
+
+fn flatten(module: &mut Module, io: &mut Io) -> Result<(), Failure> {
+    let pipeline =
+        phzc_passes::pipeline(PASSES).map_err(|errors| Failure { code: 1, source: None, errors })?;
+    let cluster = Cluster::named(DEFAULT_CLUSTER)?;
+    let mut cx = Context { progress: io.progress, ..Context::new(&cluster) };
+    let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: io.clock };
+    let ran = manager::run(module, &pipeline, &mut cx, &mut hooks);
+    (io.progress)("");
+    ran.map_err(|errors| Failure { code: 1, source: None, errors })
+}
