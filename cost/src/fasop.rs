@@ -12,7 +12,7 @@ mod tests;
 mod time;
 
 pub use memory::StageMemory;
-pub use replay::step_secs;
+pub use replay::{CriticalPath, critical_path, step_secs};
 pub use time::Times;
 
 /// A kind of node.

@@ -1,5 +1,9 @@
 //! 1F1B, replayed with the sends that FASOP waits for.
 
+mod path;
+
+pub use path::{CriticalPath, critical_path};
+
 use super::Variant;
 
 /// A stage's work in the order in which it runs: microbatches forward or backward.
@@ -25,6 +29,18 @@ pub fn step_secs(
     if n == 1 {
         return vec![n_microbatches as f64 * stage_secs[0]];
     }
+    let replay = replay(stage_secs, boundary_secs, n_microbatches, variant);
+    replay.ends.iter().map(|ends| ends.last().copied().unwrap_or(0.0)).collect()
+}
+
+/// A step, replayed to its end.
+fn replay<'a>(
+    stage_secs: &'a [f64],
+    boundary_secs: &'a [f64],
+    n_microbatches: usize,
+    variant: Variant,
+) -> Replay<'a> {
+    let n = stage_secs.len();
     let mut replay = Replay {
         stage_secs,
         boundary_secs,
@@ -34,7 +50,7 @@ pub fn step_secs(
         done: vec![0; n],
     };
     replay.run();
-    replay.ends.iter().map(|ends| ends.last().copied().unwrap_or(0.0)).collect()
+    replay
 }
 
 /// Warm-up, one forward and one backward in turn, the rest.
@@ -79,10 +95,15 @@ impl Replay<'_> {
         let place = self.done[stage];
         let before = if place == 0 { Some(0.0) } else { self.free(stage, place - 1) };
         let (Some(before), Some(arrived)) = (before, self.arrived(stage, place)) else { return false };
-        let part = if self.orders[stage][place].is_forward { 1.0 } else { 2.0 };
+        let part = self.part(stage, place);
         self.ends[stage][place] = before.max(arrived) + part * self.stage_secs[stage] / 3.0;
         self.done[stage] += 1;
         true
+    }
+
+    /// Thirds of a microbatch's seconds that a task takes.
+    fn part(&self, stage: usize, place: usize) -> f64 {
+        if self.orders[stage][place].is_forward { 1.0 } else { 2.0 }
     }
 
     /// When a stage goes on after a task: a result of a backward part is waited for until it is across.

@@ -62,3 +62,19 @@ fn a_stage_has_the_times_and_the_memory_of_its_node() {
     assert_eq!(fits, [true, false]);
     assert_eq!(placement.usd_per_sec(), 2.0);
 }
+
+#[test]
+fn a_critical_path_is_as_long_as_its_stage_runs_and_no_longer_for_other_times() {
+    let (secs, other, sends) = ([5.0, 3.0, 4.0, 2.0], [2.0, 6.0, 1.0, 4.0], [0.5, 0.25, 0.125]);
+    for (n, variant) in (1..9).flat_map(|n| [(n, Variant::Faithful), (n, Variant::Strict)]) {
+        let (ends, others) = (step_secs(&secs, &sends, n, variant), step_secs(&other, &sends, n, variant));
+        for stage in 0..4 {
+            let path = critical_path(&secs, &sends, n, variant, stage);
+            let long = |secs: &[f64]| -> f64 {
+                path.constant_secs + path.weights.iter().zip(secs).map(|(n, secs)| n * secs).sum::<f64>()
+            };
+            assert!((long(&secs) - ends[stage]).abs() < 1e-9, "{n} {variant:?} {stage}");
+            assert!(long(&other) <= others[stage] + 1e-9, "{n} {variant:?} {stage}");
+        }
+    }
+}

@@ -130,6 +130,11 @@ impl Placement<'_> {
         table + n_layers * (12.0 * model.hidden * model.hidden + LAYER_REST) / tensor
     }
 
+    /// Whose parameters the sum of a stage's gradients counts: FASOP takes the first stage's for all.
+    pub fn summed_stage(&self, stage: usize) -> usize {
+        if self.variant == Variant::Strict { stage } else { 0 }
+    }
+
     /// Seconds of the sum of a stage's gradients over the copies.
     pub fn sum_secs(&self, cut: &[usize], stage: usize) -> f64 {
         let degrees = self.degrees;

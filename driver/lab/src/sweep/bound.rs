@@ -8,8 +8,12 @@
 //! sends backward, `B - 1` times, comes on top. Then follow the sums of gradients.
 //!
 //! The least over all cuts that fit of the largest of these is found stage by stage: of two beginnings of a
-//! cut with equal entries, one that is no slower in sum and in largest term is enough.
+//! cut with equal entries, one that is no slower in sum and in largest term is enough. Where cuts are tried
+//! one by one, the critical paths of those before bound the others, too (`paths.rs`).
 
+mod paths;
+
+use paths::Paths;
 use phzc_cost::fasop::{Placement, Times, Variant};
 
 /// A placement whose cuts are bounded.
@@ -98,15 +102,16 @@ impl<'a> Bounding<'a> {
     }
 
     /// Visits cuts that fit and whose bound is below a limit, which a visit may lower, from the last stage
-    /// on; whether those were all, with so many visits at most.
+    /// on; whether those were all, with so many replayed tasks at most, or as much work on bounds.
     pub(super) fn visit(
         &self,
         limit_secs: f64,
-        n_visits: usize,
+        n_tasks: usize,
         see: &mut dyn FnMut(&[usize]) -> f64,
     ) -> bool {
+        let rows = self.beginnings().0;
         let mut visit =
-            Visit { bounding: self, rows: self.beginnings().0, limit_secs, n_left: n_visits, see };
+            Visit { bounding: self, paths: Paths::new(self), rows, limit_secs, n_left: STEPS * n_tasks, see };
         let n_stages = self.placement.degrees.stages;
         let mut cut = vec![0; n_stages];
         visit.from(n_stages, self.placement.model.roles.len(), [0.0, 0.0], &mut cut)
@@ -187,9 +192,13 @@ impl<'a> Bounding<'a> {
     }
 }
 
+/// As many additions of a bound take as long as one replayed task.
+const STEPS: usize = 8;
+
 /// A walk over cuts from their last stage on.
 struct Visit<'v> {
     bounding: &'v Bounding<'v>,
+    paths: Paths<'v>,
     rows: Vec<Row>,
     limit_secs: f64,
     n_left: usize,
@@ -201,9 +210,15 @@ impl Visit<'_> {
     /// whether there was room for all.
     fn from(&mut self, n_stages: usize, n: usize, behind: [f64; 2], cut: &mut Vec<usize>) -> bool {
         if n_stages == 0 {
-            self.n_left = self.n_left.saturating_sub(1);
+            let placement = self.bounding.placement;
+            let n_tasks = 2 * placement.degrees.stages * placement.n_microbatches();
             self.limit_secs = (self.see)(cut).min(self.limit_secs);
+            let n_learned = self.paths.learn(cut);
+            self.n_left = self.n_left.saturating_sub(STEPS * n_tasks + n_learned);
             return self.n_left > 0;
+        }
+        if self.n_left == 0 {
+            return false;
         }
         let stage = n_stages - 1;
         let (factor, kept_secs) = self.bounding.term(stage);
@@ -213,14 +228,21 @@ impl Visit<'_> {
             let secs = self.bounding.times.span_secs(self.bounding.times.kinds[stage], from, n);
             let own_secs = secs + self.bounding.summed_secs(stage, n - from);
             let sums = [behind[0] + own_secs, behind[1].max(factor * secs + kept_secs)];
-            let is_open = self.bounding.holds(&role_bytes, limit_bytes, from, n)
-                && self.least(stage, from, sums) < self.limit_secs;
             cut[stage] = n - from;
+            let is_open = self.bounding.holds(&role_bytes, limit_bytes, from, n)
+                && self.least(stage, from, sums) < self.limit_secs
+                && self.path_secs(stage, from, cut) < self.limit_secs;
             if is_open && !self.from(stage, from, sums, cut) {
                 return false;
             }
         }
         true
+    }
+
+    /// The least seconds of a cut with these last stages, by the critical paths of others.
+    fn path_secs(&mut self, n_stages: usize, n: usize, cut: &[usize]) -> f64 {
+        self.n_left = self.n_left.saturating_sub(self.paths.effort(cut.len() - n_stages));
+        self.paths.least(n_stages, n, cut)
     }
 
     /// The least bound of a cut whose last stages have these sums and terms.

@@ -93,12 +93,12 @@ impl Sweep {
         let counts: Vec<[usize; 2]> = file.nodes.iter().map(count).collect::<Result<_>>()?;
         let sizes = counts.iter().map(|[least, most]| most - least + 1);
         let n_clusters = sizes.fold(1, usize::saturating_mul);
+        if counts.iter().all(|[_, most]| *most == 0) {
+            return Err(wrong("count", "expected a node of some kind, found none"));
+        }
         if n_clusters > MAX_CLUSTERS {
             let what = format!("expected {MAX_CLUSTERS} clusters at most, found {n_clusters}");
             return Err(wrong("count", &what));
-        }
-        if counts.iter().all(|[_, most]| *most == 0) {
-            return Err(wrong("count", "expected a node at least"));
         }
         let times = times?;
         check_names(&file)?;

@@ -170,9 +170,7 @@ impl<'a> Way<'a> {
             }
             limit
         };
-        let n_tasks = 2 * self.placement.degrees.stages * self.placement.n_microbatches();
-        let bounding = Bounding::new(self.placement, self.times);
-        let is_whole = bounding.visit(to_beat, MAX_TASKS / n_tasks, &mut see);
+        let is_whole = Bounding::new(self.placement, self.times).visit(to_beat, MAX_TASKS, &mut see);
         (best, is_whole)
     }
 
