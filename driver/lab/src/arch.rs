@@ -1,4 +1,5 @@
-//! `phzc arch`: the accelerator that trains models best within an area, searched together with their placement.
+//! `phzc arch`: the accelerator that trains models best within an area, searched together with their
+//! placement.
 //!
 //! Three steps, each of which can be the last: `extract` makes chains of layers of programs, `estimate` maps
 //! and schedules them on accelerators and fills a cache of mappings, `solve` places them and chooses.

@@ -2,7 +2,7 @@
 //!
 //! The longest stretch of contractions that repeats gives the layers; every other contraction is one of its
 //! own. A node belongs to the last layer that it reads from, one without data to the first that reads it, and
-//! what precedes all contractions to a layer in front.
+//! what precedes all contractions to a layer in front, unless later layers alone read it (targets of a loss).
 
 use super::scale::Batch;
 use indexmap::IndexSet;
@@ -27,12 +27,13 @@ pub(super) fn layers(module: &Module, graph: &Graph, batch: &Batch) -> Vec<Optio
         layers[id] = Some(read.max().unwrap_or(0).max(of_contraction[id].unwrap_or(0)));
     }
     for id in (0..graph.nodes.len()).rev().filter(|id| is_forward(*id)) {
-        if layers[id].is_some() {
-            continue;
-        }
         let results = graph.nodes[id].results.iter();
         let readers = results.flat_map(|result| &graph.tensors[*result as usize].uses);
-        layers[id] = readers.filter_map(|(reader, _)| layers[*reader as usize]).min();
+        let first = readers.filter_map(|(reader, _)| layers[*reader as usize]).min();
+        let is_late = layers[id] == Some(0) && first.is_some_and(|first| first > 1);
+        if is_late || layers[id].is_none() {
+            layers[id] = first;
+        }
     }
     layers
 }

@@ -167,8 +167,8 @@ fn wrong_files_say_which_key_and_what_is_right() {
     insta::assert_snapshot!(error("[0.002, 0.02, 0.01]", "[0.002, 0.02]"), @"`times.slow`: expected 3 values, one per group of `layers`, found 2");
     insta::assert_snapshot!(error("count = [0, 2]", "count = [3, 2]"), @"`count`: expected a number or a range up to 1024, found `[3, 2]`");
     insta::assert_snapshot!(error("count = [0, 2]", "count = 0"), @"`count`: expected a node of some kind, found none");
-    insta::assert_snapshot!(error("[0.002, 0.02, 0.01]", "[0.0002, 0.002, 0.001]"), @"");
-    insta::assert_snapshot!(error("[times.slow]", "[growth]\nslwo = [\"linear\"]\n[times.slow]"), @"");
+    insta::assert_snapshot!(error("[0.002, 0.02, 0.01]", "[0.0002, 0.002, 0.001]"), @"`nodes`: the fastest device comes first, found `fast` before `slow`");
+    insta::assert_snapshot!(error("[times.slow]", "[growth]\nslwo = [\"linear\"]\n[times.slow]"), @"`slwo`: no node has this device");
     insta::assert_snapshot!(error("per_node = 2", "per_nod = 2"), @"unknown field `per_nod`, expected one of `price_basis`, `per_node`, `nodes`, `model`, `times`, `growth`");
     insta::assert_snapshot!(error("\"made up\"", "\"\""), @"`price_basis`: say where the prices come from, and of when");
 }
