@@ -1,5 +1,5 @@
-//! Phaze's rows, its sweep of nine accelerators and its whole space, by `phzc arch` from Phaze's own graph; one
-//! search over models that `phzc gen` writes.
+//! Phaze's rows, its sweep of nine accelerators and its whole space, by `phzc arch` from Phaze's own graph;
+//! one search over models that `phzc gen` writes.
 //!
 //! Figures to reach are those of reference/phaze.md, sections 8 and 9.2: Llama2-7B, 4,096 tokens, 1,024
 //! accelerators, batch 4,096, 80 GiB, recomputation. `cargo bench --bench arch -- space` also searches the

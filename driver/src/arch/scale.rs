@@ -81,14 +81,12 @@ impl Batch {
 fn data_of(graph: &Graph) -> Vec<TensorId> {
     let replaced: Vec<TensorId> = data(graph).collect();
     let is_input = |tensor: &Tensor| tensor.param.is_some() && !tensor.is_scalar();
-    let all = || (0..graph.tensors.len()).filter(|id| is_input(&graph.tensors[*id])).map(|id| id as TensorId);
+    let inputs = graph.tensors.iter().enumerate().filter(|(_, tensor)| is_input(tensor));
+    let mut inputs: Vec<TensorId> = inputs.map(|(id, _)| id as TensorId).collect();
     let is_integer = |id: &TensorId| matches!(graph.tensors[*id as usize].dtype, DType::S32 | DType::S64);
-    let integers: Vec<TensorId> = all().filter(is_integer).collect();
-    match (replaced.is_empty(), integers.is_empty()) {
-        (false, _) => replaced,
-        (true, false) => integers,
-        (true, true) => all().take(1).collect(),
-    }
+    let integers: Vec<TensorId> = inputs.iter().copied().filter(is_integer).collect();
+    inputs.truncate(1);
+    [replaced, integers, inputs].into_iter().find(|some| !some.is_empty()).unwrap_or_default()
 }
 
 /// By tensor: whether it depends on data.

@@ -8,8 +8,9 @@ use phzc_ir::DType;
 /// The reason why a run is no program of `gen`, or not one whose degrees can be asked for.
 pub(super) type Reason = String;
 
-/// The decoders of `gen`, without a gate in the feed-forward part and with one, with the layouts of weights in
-/// tensor parallelism (Shoeybi et al., "Megatron-LM", 2019, section 3): columns, then rows.
+/// The decoders of `gen`, without a gate in the feed-forward part and with one, with the layouts of their
+/// weights in tensor parallelism (Shoeybi et al., "Megatron-LM", 2019, section 3): columns, then rows, then
+/// the table of words.
 const DECODERS: [(&str, [&str; 3]); 2] = [
     ("opt", ["(q|k|v|up)", "(o|down)", "embed_tokens"]),
     ("llama", ["(q|k|v|gate_proj|up_proj|lm_head)", "(o|down_proj)", "embed_tokens"]),

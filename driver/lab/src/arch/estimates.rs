@@ -27,12 +27,7 @@ const COLUMNS: [&str; 8] =
 pub(super) fn read(text: &str, contraction: impl Fn(u64, usize) -> Option<Work>) -> Result<Vec<Estimate>> {
     let mut lines = text.split_inclusive('\n');
     let header = lines.next().unwrap_or_default();
-    let names: Vec<&str> = header.trim_end().split(',').collect();
-    let column = |name: &str| {
-        let missing = || Diagnostic::error(format!("the estimates have no column `{name}`"));
-        names.iter().position(|known| *known == name).ok_or_else(missing)
-    };
-    let columns = COLUMNS.iter().map(|name| column(name)).collect::<Result<Vec<_>>>()?;
+    let columns = columns(header)?;
     let (mut start, mut estimates) = (header.len(), Vec::new());
     for line in lines {
         let span = Span::new(start, start + line.trim_end().len());
@@ -44,6 +39,16 @@ pub(super) fn read(text: &str, contraction: impl Fn(u64, usize) -> Option<Work>)
         estimates.extend(row.ok_or_else(wrong)?);
     }
     Ok(estimates)
+}
+
+/// Where the columns stand, by the first line.
+fn columns(header: &str) -> Result<Vec<usize>> {
+    let names: Vec<&str> = header.trim_end().split(',').collect();
+    let column = |name: &&str| {
+        let missing = || Diagnostic::error(format!("the estimates have no column `{name}`"));
+        names.iter().position(|known| known == name).ok_or_else(missing)
+    };
+    COLUMNS.iter().map(column).collect()
 }
 
 /// The two passes of one line.
