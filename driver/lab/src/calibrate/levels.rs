@@ -72,14 +72,13 @@ fn known(name: &SiteName, shared: &BTreeMap<Shared, f64>) -> Factors {
 /// The mean of what sites decided alone, drawn towards what was there by what is known of the level above: of
 /// two sites and more, the one that it is for left out.
 fn shared(alone: &BTreeMap<SiteName, Fitted>, without: Option<&SiteName>) -> BTreeMap<Shared, f64> {
-    let least = if without.is_some() { 1 } else { 2 };
     let mut decided: BTreeMap<Shared, Vec<f64>> = BTreeMap::new();
     for (name, fitted) in alone.iter().filter(|(name, _)| Some(*name) != without) {
         for term in Term::ALL.into_iter().filter(|term| fitted.decided[*term as usize]) {
             decided.entry((term, owner(term, name))).or_default().push(fitted.factors[term as usize]);
         }
     }
-    let several = decided.into_iter().filter(|(_, values)| values.len() >= least);
+    let several = decided.into_iter().filter(|(_, values)| values.len() > 1);
     several.map(|((term, name), values)| ((term, name), mean(term, &values))).collect()
 }
 
