@@ -89,9 +89,10 @@ pub(super) fn read(path: &Path, header: &str) -> Result<Vec<Point>, Failure> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = whole.lines();
     match lines.next() {
-        None => return Ok(Vec::new()),
+        // Cut off within the first line.
+        None if header.starts_with(&*text) => return Ok(Vec::new()),
         Some(first) if first == header => {}
-        Some(_) => {
+        _ => {
             let message = format!("`{}` has the results of another fleet or cost model", path.display());
             return Err(Diagnostic::error(message).help("name another file, or remove this one").into());
         }
