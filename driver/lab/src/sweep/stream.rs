@@ -59,7 +59,8 @@ impl Stream {
     /// When it is one of another sweep, or cannot be written.
     pub(super) fn open(path: Option<&Path>, header: &str) -> Result<Stream, Failure> {
         let Some(path) = path else { return Ok(Stream { path: None, points: Vec::new() }) };
-        let points = if path.exists() { read(path, header)? } else { Vec::new() };
+        let has_any = path.exists() && !files::first(path, 1)?.is_empty();
+        let points = if has_any { read(path, header)? } else { Vec::new() };
         // A line that was cut off goes.
         let kept: String = points.iter().map(line).collect();
         files::write(path, &format!("{header}\n{kept}"))?;
