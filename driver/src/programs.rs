@@ -47,8 +47,8 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Result<(), Failure> {
         write_stdout(io, &text)?;
     }
     // Of a folder, tables of other things are passed over.
-    let named = failures.into_iter().filter(|(_, is_named)| *is_named || is_none).map(|(failure, _)| failure);
-    named.last().map_or(Ok(()), Err)
+    let mut named = failures.into_iter().filter(|(_, is_named)| *is_named || is_none);
+    named.next_back().map_or(Ok(()), |(failure, _)| Err(failure))
 }
 
 /// All runs of a file; equal ones are planned once.
