@@ -127,7 +127,7 @@ fn search(
     control: &SearchControl,
     to_beat: f64,
 ) -> Result<Found> {
-    let subject = subject(&mut form, cx.cluster);
+    let subject = subject(&mut form, cx.cluster)?;
     let problem = problem(&form, &subject, options, (cx.cluster, control), to_beat)?;
     (cx.progress)("place: trying stage counts");
     let n_best = options.int("top") as usize;
@@ -141,15 +141,20 @@ fn search(
 }
 
 /// What layouts are chosen for: the program, or one with fewer of its equal layers.
-pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> PlanningInput {
+///
+/// # Errors
+/// When layouts that were given cannot be read again.
+pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> Result<PlanningInput> {
     let (sharded, state) = (form.sharded, &mut form.state);
-    let (is_given, forbid, input) = (state.is_given(), forbidden(sharded), state.input.take());
-    let short = match input.filter(|input| input.short.is_some()) {
-        None if !is_given => PlanningInput::short(&state.program, forbid),
-        handed_on => handed_on,
-    };
+    let (forbid, input) = (forbidden(sharded), state.input.take());
+    if state.is_given() {
+        let handed_on = input.filter(|input| input.given_meshes.is_some());
+        return handed_on.map_or_else(|| shard::given_again(sharded, state, cluster.n_devices()), Ok);
+    }
+    let short = input.filter(|input| input.short.is_some());
+    let short = short.or_else(|| PlanningInput::short(&state.program, forbid));
     let short = short.filter(|subject| shows_cuts(subject, &state.program, cluster));
-    short.unwrap_or_else(|| state.whole(forbid))
+    Ok(short.unwrap_or_else(|| state.whole(forbid)))
 }
 
 /// The problem that the options pose.

@@ -23,7 +23,7 @@ impl Problem<'_> {
     /// All devices as one stage and the batch as a whole, in the fastest layouts whose text fits; only where
     /// memory decides.
     pub(super) fn with_less_memory(&self) -> Evaluated {
-        let is_open = !self.is_given && self.recompute != Recompute::All && self.subject.short.is_none();
+        let is_open = self.recompute != Recompute::All && self.subject.short.is_none();
         let whole = Problem { counts: vec![1], ..self.clone() };
         let usable = self.cluster.accelerator.usable_bytes();
         let first = whole.measured(self.sharded.clone(), (1, 1), None).ok();

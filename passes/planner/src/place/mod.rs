@@ -279,7 +279,7 @@ impl Problem<'_> {
         let (alone, others, all) = (self.alone(), Neighborhood::of(self), [&one[..], &many].concat());
         let unsketched = || -> Vec<Evaluated> { one.iter().map(|_| alone.one_stage()).collect() };
         let mut bounds = LowerBounds::new(&one, &many);
-        let is_long = self.is_late() && !self.is_given && self.sharded.entry().instrs.len() > LONG;
+        let is_long = self.is_late() && self.sharded.entry().instrs.len() > LONG;
         let is_long = is_long && !self.control.may_end();
         let (mut tried, early) = match is_long {
             true => rayon::join(unsketched, || self.sketched_all(&alone, &all, f64::INFINITY)),
@@ -287,8 +287,7 @@ impl Problem<'_> {
         };
         tried.iter().for_each(|tried| bounds.learn(self, tried));
         let best = tried.iter().map(Evaluated::time_secs).fold(self.to_beat, f64::min);
-        let is_open =
-            !self.is_given && (self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried)));
+        let is_open = self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried));
         let some = if is_open { &all[..] } else { &many[..] };
         let some = bounds.open(some, best);
         let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };

@@ -65,7 +65,7 @@ impl Problem<'_> {
             let goal = Goal { weights: [1.0; 3], memory_bytes: Some(limit) };
             let input = self.subject.input(self.cluster, in_tasks, &[]);
             let input = Input { n_microbatches, moves_again, ..input };
-            let solved = solve_on(input, &mesh, &goal).filter(|_| !self.is_given)?;
+            let solved = solve_on(input, &mesh, &goal)?;
             let mut text = materialize_plan::sharded(self, input, &solved, in_tasks);
             plan_note::set(&mut text, &[("planned_secs", solved.choice.cost.into())]);
             let is_whole = self.subject.short.is_none();

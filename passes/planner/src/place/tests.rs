@@ -45,7 +45,7 @@ pub(super) fn with_problem(
     let state = PlanState::of(&module, &mut cx).expect("layouts");
     let control = SearchControl::new(&steps[2].options, &cx);
     let mut form = Form { sharded: &module, state };
-    let subject = subject(&mut form, cluster);
+    let subject = subject(&mut form, cluster).expect("layouts");
     let problem = problem(&form, &subject, &steps[2].options, (cluster, &control), f64::INFINITY);
     property(&problem.expect("options that fit"));
 }

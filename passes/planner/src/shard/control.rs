@@ -120,10 +120,10 @@ pub fn texts_of(module: &Module, pass: &str, (option, default): (&str, &str)) ->
     steps.into_iter().filter(|step| step.name == pass).map(asked).collect()
 }
 
-/// The options of `shard` for another form of the program: what the user asked of this one's plan.
+/// The options of `shard` for another form of the program, or another plan: what the user asked of this one.
 pub fn asked_again(module: &Module) -> Options {
     let asked = |option: &OptionInfo| {
-        let is_asked = matches!(option.name, "mesh" | "forbid");
+        let is_asked = matches!(option.name, "mesh" | "pin" | "forbid");
         let text = is_asked.then(|| history(module, option.name).pop()).flatten();
         (option.name, text.unwrap_or_else(|| option.default.to_owned()))
     };

@@ -108,7 +108,10 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let short = short.then(|| PlanningInput::short(&state.program, forbid)).flatten();
     let subject = match short {
         Some(subject) => subject,
-        None => whole(&state, &given, &fixed, forbid, cx)?,
+        None => {
+            cx.warnings.extend(pins::idle(&fixed, &state.program, &state.graph));
+            whole(&state, &given, &fixed, forbid)?
+        }
     };
     mark_given(&mut state.program, &fixed);
     let program = subject.module(&state.program);
@@ -140,14 +143,26 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 /// The header's notes that a plan has.
 const NOTES: [&str; 3] = [notes::MESH, notes::CLUSTER, notes::PLAN];
 
+/// What layouts are chosen for under those that are given, of a program that an earlier run has planned.
+///
+/// # Errors
+/// When the text has changed since, and what was given cannot be.
+pub fn given_again(planned: &Module, state: &PlanState, n_devices: usize) -> Result<PlanningInput> {
+    let n_devices = n_devices as i64;
+    let control = Control::read(&control::asked_again(planned), n_devices)?;
+    let mut program = state.program.clone();
+    program.remove_note(notes::MESH);
+    pins::unpin(&control.pins, &mut program);
+    let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
+    let mut given = Given::read(&program, &meshes, n_devices)?;
+    let fixed = given.pin(&program, &control.pins)?;
+    whole(state, &given, &fixed, control.forbid)
+}
+
 /// The program as it is, with the layouts that are given.
-fn whole(
-    state: &PlanState,
-    given: &Given,
-    fixed: &[pins::Fixed],
-    forbid: Forbid,
-    cx: &mut Context,
-) -> Result<PlanningInput> {
+fn whole(state: &PlanState, given: &Given, fixed: &[pins::Fixed], forbid: Forbid) -> Result<PlanningInput> {
+    let is_given = !fixed.is_empty() || has_shardings(&state.program);
+    let meshes = is_given.then(|| given.meshes.clone());
     // Where several meshes are open, nothing is given but pins, which are the same on all.
     let given = given.pinned(0, &state.graph);
     let mut pinned = given.clone();
@@ -155,9 +170,10 @@ fn whole(
     // A pin takes from the choices without it and adds none, so no plan under it is below their bound.
     let alone = pins::stand_alone(&given, &pinned, &state.graph, &state.blocks);
     let blocks = state.blocks_beside(&alone);
-    cx.warnings.extend(pins::idle(fixed, &state.program, &state.graph));
     let graph = Arc::clone(&state.graph);
-    Ok(PlanningInput::whole(&state.program, graph, blocks, pinned, forbid))
+    let mut input = PlanningInput::whole(&state.program, graph, blocks, pinned, forbid);
+    input.given_meshes = meshes;
+    Ok(input)
 }
 
 fn warn_of(module: &Module, subject: &PlanningInput, cx: &mut Context) {

@@ -9,7 +9,7 @@ use crate::layer_repeats::representative_layers::{Short, Weigh};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
-use phzc_ir::Module;
+use phzc_ir::{Mesh, Module};
 use std::sync::{Arc, OnceLock};
 
 /// A program with what the model needs to know of it.
@@ -33,6 +33,8 @@ pub struct PlanningInput {
     bare: [OnceLock<Vec<Facts>>; 2],
     /// The best layouts on all devices were there memory enough, once `shard` has chosen them.
     pub free: Option<Solved>,
+    /// The meshes of all devices on which the given layouts can be read; nothing where none are given.
+    pub given_meshes: Option<Vec<Mesh>>,
 }
 
 impl PlanningInput {
@@ -55,6 +57,7 @@ impl PlanningInput {
             relaxed: Vec::new(),
             bare: Default::default(),
             free: None,
+            given_meshes: None,
         }
     }
 
@@ -76,8 +79,8 @@ impl PlanningInput {
         let facts = facts(&graph);
         let (graph, blocks) = (Arc::new(graph), Arc::new(blocks));
         let (tied, short, in_tasks) = (Some(tied), Some(short), OnceLock::new());
-        let bare = Default::default();
-        Some(PlanningInput { graph, blocks, facts, in_tasks, tied, relaxed, short, bare, free: None })
+        let (bare, free, given_meshes) = (Default::default(), None, None);
+        Some(PlanningInput { graph, blocks, facts, in_tasks, tied, relaxed, short, bare, free, given_meshes })
     }
 
     /// The same, with the best layouts were there memory enough, if they are known.
