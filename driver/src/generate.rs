@@ -36,7 +36,7 @@ pub(crate) fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
         module = accumulate(module, args.n_microbatches);
     }
     if let Some(kind) = &args.optimizer {
-        run_passes(&mut module, &format!("optimizer{{kind={kind}}},simplify"), io)?;
+        run_passes(&mut module, &format!("optimizer{{kind={kind},masters=true}},simplify"), io)?;
     }
     // It is for any hardware.
     module.remove_note(notes::CLUSTER);

@@ -28,7 +28,8 @@ struct Output {
     note: Option<String>,
 }
 
-/// Makes of the program of one microbatch that of `n`: its loss and gradients are the means of theirs.
+/// Makes of the program of one microbatch that of `n`: its loss and gradients are the means of theirs, summed
+/// in 32 bits or more.
 ///
 /// The program returns its loss, the new values of its states (parameters called `state.…`), its gradients.
 /// What is called `batch.…` is split along its first dimension.
@@ -48,7 +49,7 @@ pub fn accumulate(mut module: Module, n: i64) -> Module {
     let made = run(&mut b, callee, &params, &open);
     let (sums, inputs) = open.values.split_at(outputs.len());
     let mut next: Vec<InstrId> = (0..outputs.len())
-        .map(|at| if state_of(at).is_some() { made[at] } else { b.add(sums[at], made[at]) })
+        .map(|at| if state_of(at).is_some() { made[at] } else { added(&mut b, sums[at], made[at]) })
         .collect();
     next.extend(inputs);
     let mut left = b.end_loop(open.clone(), &next);
@@ -95,7 +96,13 @@ fn another(b: &mut Builder, state: InstrId, trip: InstrId) -> InstrId {
 
 fn zeros(b: &mut Builder, shape: &Shape) -> InstrId {
     let array = shape.as_array().expect("a result is an array");
-    b.full(array.dtype, &array.dims, 0.0)
+    let dtype = if array.dtype.bits() < 32 { DType::F32 } else { array.dtype };
+    b.full(dtype, &array.dims, 0.0)
+}
+
+fn added(b: &mut Builder, sum: InstrId, more: InstrId) -> InstrId {
+    let more = b.convert(more, b.dtype(sum));
+    b.add(sum, more)
 }
 
 impl Param {
@@ -158,7 +165,8 @@ mod tests {
 
     fn losses(name: &str, batch: i64, n: i64) -> f64 {
         let family = FAMILIES.iter().find(|family| family.name == name).expect("a family");
-        let settings = Settings { batch: batch / n, dtype: DType::F32, dropout: 0.0, scan: false };
+        let settings =
+            Settings { batch: batch / n, dtype: DType::F32, weights: DType::F32, dropout: 0.0, scan: false };
         let module = family.forward(family.sizes[0].values, settings).expect("dimensions that fit");
         let module = if n > 1 { accumulate(module, n) } else { module };
         assert_eq!(phzc_ir::verify(&module), [], "{}", phzc_ir::print(&module));

@@ -78,7 +78,7 @@ fn subcommand(family: &'static Family) -> Command {
     if family.can_scan { command.arg(scan()) } else { command }
 }
 
-fn shared() -> [Arg; 8] {
+fn shared() -> [Arg; 9] {
     [
         Arg::new("batch")
             .long("global-batch")
@@ -94,9 +94,15 @@ fn shared() -> [Arg; 8] {
         Arg::new("dtype")
             .long("dtype")
             .value_name("TYPE")
-            .help("Type that products are computed in; parameters stay f32")
+            .help("Type that products are computed in")
             .value_parser(["f32", "bf16", "f16"])
             .default_value("bf16"),
+        Arg::new("weights")
+            .long("weights")
+            .value_name("TYPE")
+            .help("Type that parameters are stored in; of narrow ones the optimizer keeps f32 masters")
+            .value_parser(["f32", "bf16", "f16"])
+            .default_value("f32"),
         Arg::new("dropout")
             .long("dropout")
             .value_name("SHARE")
@@ -156,6 +162,7 @@ fn read(family: &'static Family, matches: &ArgMatches) -> Result<GenArgs, clap::
     let settings = Settings {
         batch,
         dtype: DType::parse(&text("dtype")).expect("clap knows these only"),
+        weights: DType::parse(&text("weights")).expect("clap knows these only"),
         dropout: *matches.get_one("dropout").expect("it has a default"),
         scan: family.can_scan && matches.get_flag("scan"),
     };

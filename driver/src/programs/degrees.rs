@@ -20,7 +20,7 @@ const DECODERS: [(&str, [&str; 3]); 2] = [
 ///
 /// # Errors
 /// When `gen` writes no such model, or not in that precision.
-pub(super) fn program(job: &Job, choice: Choice, n_layers: usize) -> Result<GenArgs, Reason> {
+pub(super) fn program(job: &Job, n_microbatches: usize, n_layers: usize) -> Result<GenArgs, Reason> {
     let model = &job.model;
     let refused = [
         (model.experts > 1.0, "it has experts"),
@@ -44,8 +44,11 @@ pub(super) fn program(job: &Job, choice: Choice, n_layers: usize) -> Result<GenA
         size: family.sizes[0].name.to_owned(),
         values: values(family, job, n_layers),
         settings: Settings {
-            batch: (choice.n_microbatches * job.layout.data * job.layout.micro_batch) as i64,
+            batch: (n_microbatches * job.layout.data * job.layout.micro_batch) as i64,
             dtype,
+            // What copies share out whole is the optimizer's own 32 bits (FSDP); Megatron's and DeepSpeed's
+            // weights are 16-bit copies of these.
+            weights: if job.layout.sharding == Sharding::Parameters { DType::F32 } else { dtype },
             // The random bits of a whole batch come from one stream, which microbatches would divide.
             dropout: 0.0,
             scan: false,
@@ -78,43 +81,23 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
     usual.map(|(dim, own)| value(dim.name).map_or(*own, |it| it as i64)).collect()
 }
 
-/// What the degrees of a run leave open.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    /// Whether each copy stores its weights whole.
-    is_whole: bool,
-    /// Microbatches that are planned: two show what is done once per step.
-    pub n_microbatches: usize,
-}
-
-/// The choices that a run leaves: per storage of its weights, numbers of microbatches in the order in which
-/// they are tried.
-///
-/// Where copies share out the optimizer's state only, weights are whole or in parts: the weights of these
-/// programs are the optimizer's 32-bit ones. Only copies have something to do once. Layouts that split the
-/// batch further than the copies do leave nothing to cut in two.
-pub(super) fn choices(job: &Job) -> Vec<Vec<Choice>> {
-    let storages: &[bool] = match job.layout.sharding {
-        Sharding::Nothing => &[true],
-        Sharding::Optimizer | Sharding::Gradients => &[true, false],
-        Sharding::Parameters => &[false],
-    };
+/// Numbers of microbatches in the order in which they are tried: two show what is done once per step, which is
+/// something only where there are copies. Layouts that split the batch further than the copies do leave nothing
+/// to cut in two.
+pub(super) fn counts(job: &Job) -> &'static [usize] {
     let has_copies = job.layout.data * job.layout.context > 1 && job.layout.n_microbatches > 1;
-    let counts: &[usize] = if has_copies { &[2, 1] } else { &[1] };
-    let of =
-        |&is_whole: &bool| counts.iter().map(|&n_microbatches| Choice { is_whole, n_microbatches }).collect();
-    storages.iter().map(of).collect()
+    if has_copies { &[2, 1] } else { &[1] }
 }
 
 /// The passes that keep to the degrees of a run within a stage.
-pub(super) fn passes(job: &Job, choice: Choice) -> String {
+pub(super) fn passes(job: &Job, n_microbatches: usize) -> String {
     let attention = if job.stack.fuses_attention { "flash" } else { "as-written" };
     let recompute = match job.recompute {
         Recompute::Nothing => "never",
         Recompute::Layers(1.0) => "all",
         _ => "auto",
     };
-    let (sharding, n_microbatches) = (sharding(job, choice), choice.n_microbatches);
+    let sharding = sharding(job);
     format!(
         "fuse{{attention={attention}}},shard{{{sharding}}},\
          place{{stages=1,microbatches={n_microbatches},recompute={recompute}}},check"
@@ -122,7 +105,7 @@ pub(super) fn passes(job: &Job, choice: Choice) -> String {
 }
 
 /// The mesh, the layouts of batch and weights on it, and what data-parallel copies may not share.
-fn sharding(job: &Job, choice: Choice) -> String {
+fn sharding(job: &Job) -> String {
     let layout = &job.layout;
     let axes = [("data", layout.data), ("context", layout.context), ("tensor", layout.tensor)];
     let axes: Vec<(&str, usize)> = axes.into_iter().filter(|(_, size)| *size > 1).collect();
@@ -132,7 +115,11 @@ fn sharding(job: &Job, choice: Choice) -> String {
     let axis = |name: &'static str| axes.iter().find(|(own, _)| *own == name).map_or("-", |_| name);
     let mesh = axes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(",");
     let (data, tensor) = (axis("data"), axis("tensor"));
-    let shared = if choice.is_whole { "-" } else { data };
+    let (shared, forbid) = match job.layout.sharding {
+        Sharding::Nothing => ("-", ",forbid=zero1+zero3"),
+        Sharding::Optimizer | Sharding::Gradients => ("-", ",forbid=zero3"),
+        Sharding::Parameters => (data, ""),
+    };
     let [columns, rows, table] = decoder(job).1;
     let pins = [
         format!("^batch\\.(input_ids|labels)$=[{data},{}]", axis("context")),
@@ -140,7 +127,6 @@ fn sharding(job: &Job, choice: Choice) -> String {
         format!("^params\\..*{rows}\\.kernel$=[{tensor},{shared}]"),
         format!("^params\\.{table}$=[{tensor},{shared}]"),
     ];
-    let forbid = if layout.sharding == Sharding::Nothing { ",forbid=zero1+zero3" } else { "" };
     format!("mesh={{{mesh}}},pin={{{}}}{forbid}", pins.join(";"))
 }
 
@@ -169,8 +155,7 @@ mod tests {
     #[test]
     fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
         let job = job(Sharding::Nothing);
-        let [tries] = &choices(&job)[..] else { panic!("copies are whole") };
-        insta::assert_snapshot!(passes(&job, tries[0]).replace([',', ';'], "\n"), @r#"
+        insta::assert_snapshot!(passes(&job, 2).replace([',', ';'], "\n"), @r#"
         fuse{attention=as-written}
         shard{mesh={data=2
         tensor=4}
@@ -188,24 +173,31 @@ mod tests {
         recompute=all}
         check
         "#);
-        assert_eq!(tries.iter().map(|it| it.n_microbatches).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]
-    fn copies_that_share_the_optimizer_store_weights_whole_or_in_parts() {
-        let layouts = |sharding: Sharding| -> Vec<bool> {
+    fn copies_that_share_the_optimizer_hold_16_bit_weights_whole() {
+        let of = |sharding: Sharding| {
             let job = job(sharding);
-            let is_shared = |choice: &Choice| passes(&job, *choice).contains("kernel$=[data,tensor]");
-            choices(&job).iter().map(|tries| is_shared(&tries[0])).collect()
+            let weights = program(&job, 1, 2).expect("a decoder").settings.weights;
+            (weights.as_str(), passes(&job, 1).contains("kernel$=[data,tensor]"))
         };
-        assert_eq!(layouts(Sharding::Optimizer), [false, true]);
-        assert_eq!(layouts(Sharding::Parameters), [true]);
+        assert_eq!(of(Sharding::Optimizer), ("bf16", false));
+        assert_eq!(of(Sharding::Parameters), ("f32", true));
+    }
+
+    #[test]
+    fn two_microbatches_show_what_copies_do_once() {
+        let mut job = job(Sharding::Nothing);
+        assert_eq!(counts(&job), [2, 1]);
+        job.layout.data = 1;
+        assert_eq!(counts(&job), [1]);
     }
 
     #[test]
     fn a_program_has_the_dimensions_of_the_run_and_the_batch_of_its_microbatches() {
         let job = job(Sharding::Nothing);
-        let made = program(&job, choices(&job)[0][0], 7).expect("a decoder");
+        let made = program(&job, 2, 7).expect("a decoder");
         assert_eq!((made.family.name, made.settings.batch), ("opt", 12));
         assert_eq!(made.values[..3], [7, 64, 4]);
     }
@@ -214,7 +206,6 @@ mod tests {
     fn what_gen_does_not_write_says_why() {
         let mut job = job(Sharding::Nothing);
         job.model.experts = 8.0;
-        let choice = choices(&job)[0][0];
-        assert_eq!(program(&job, choice, 2).err().as_deref(), Some("it has experts"));
+        assert_eq!(program(&job, 1, 2).err().as_deref(), Some("it has experts"));
     }
 }

@@ -1,6 +1,6 @@
 //! A step of a run from the reports of planned programs.
 
-use super::degrees::{self, Choice, Reason, choices};
+use super::degrees::{self, Reason, counts};
 use crate::generate;
 use phzc_cost::training::Job;
 use phzc_cost::{Cluster, Pipeline};
@@ -34,37 +34,14 @@ struct Micro {
 /// # Errors
 /// The reason why no program of it can be planned.
 pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
-    let better = |a: Result<Step, Reason>, b: Result<Step, Reason>| match (&a, &b) {
-        (Ok(first), Ok(second)) if second.secs < first.secs => b,
-        (Err(_), Ok(_)) => b,
-        _ => a,
-    };
-    let tries = choices(&run.job).into_iter().map(|tries| first(run, &tries, io));
-    tries.reduce(better).unwrap_or_else(|| Err("nothing of it can be planned".to_owned()))
-}
-
-/// The step of the first choice that can be planned, or why the last cannot.
-fn first(run: &MeasuredJob, tries: &[Choice], io: &mut Io) -> Result<Step, Reason> {
     let mut last = Err("nothing of it can be planned".to_owned());
-    for choice in tries {
-        last = chosen(run, *choice, io);
+    for &n_planned in counts(&run.job) {
+        last = Asked { job: &run.job, n_planned }.step(&run.cluster, io);
         if last.is_ok() {
             break;
         }
     }
     last
-}
-
-/// The step with what the degrees leave open chosen.
-fn chosen(run: &MeasuredJob, choice: Choice, io: &mut Io) -> Result<Step, Reason> {
-    let (job, n_microbatches) = (&run.job, run.job.layout.n_microbatches as f64);
-    let asked = Asked { job, choice };
-    if job.layout.stages > 1 {
-        return asked.pipeline(&run.cluster, io);
-    }
-    let all = asked.micro(job.model.layers, &run.cluster, io)?;
-    let secs = n_microbatches * (all.forward_secs + all.backward_secs) + all.once_secs;
-    Ok(Step { secs, memory_bytes: Some(all.memory_bytes) })
 }
 
 /// A program of some layers and one of twice as many: what one layer more takes, and what is not of layers.
@@ -85,13 +62,23 @@ impl Line {
     }
 }
 
-/// What is planned: a run, in its degrees.
+/// What is planned: so many microbatches of a run, in its degrees.
 struct Asked<'a> {
     job: &'a Job,
-    choice: Choice,
+    n_planned: usize,
 }
 
 impl Asked<'_> {
+    fn step(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
+        let job = self.job;
+        if job.layout.stages > 1 {
+            return self.pipeline(cluster, io);
+        }
+        let all = self.micro(job.model.layers, cluster, io)?;
+        let secs = job.layout.n_microbatches as f64 * (all.forward_secs + all.backward_secs) + all.once_secs;
+        Ok(Step { secs, memory_bytes: Some(all.memory_bytes) })
+    }
+
     /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part,
     /// and one with twice as many.
     fn pipeline(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
@@ -121,10 +108,10 @@ impl Asked<'_> {
     /// The report of a program with so many layers, planned in the degrees of the run.
     fn micro(&self, n_layers: usize, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
         let job = self.job;
-        let program = degrees::program(job, self.choice, n_layers)?;
+        let program = degrees::program(job, self.n_planned, n_layers)?;
         let mut module = generate::step(&program, io).map_err(|failure| reason(&failure.errors))?;
         let pipeline =
-            phzc_passes::pipeline(&degrees::passes(job, self.choice)).map_err(|errors| reason(&errors))?;
+            phzc_passes::pipeline(&degrees::passes(job, self.n_planned)).map_err(|errors| reason(&errors))?;
         let mut cx = Context::new(cluster);
         let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
         manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
@@ -134,8 +121,7 @@ impl Asked<'_> {
         Ok(Micro {
             forward_secs: stage.forward_secs,
             backward_secs: stage.backward_secs,
-            once_secs: plan.time_secs
-                - self.choice.n_microbatches as f64 * (stage.forward_secs + stage.backward_secs),
+            once_secs: plan.time_secs - self.n_planned as f64 * (stage.forward_secs + stage.backward_secs),
             memory_bytes: stage.memory_bytes,
         })
     }

@@ -10,10 +10,11 @@
 //! ```
 //!
 //! The notes of `grad` say which result is whose gradient. States are parameters after the program's own: all
-//! first moments, all second moments, the number of steps so far; their new values are results after all
-//! others, in the same order. Parameters and states are donated (`input_output_alias`). States are 32-bit
-//! floats unless the parameter is wider, and the update is computed in their type. The formulas are those of
-//! optax's `sgd`, `adam` and `adamw`.
+//! masters, all first moments, all second moments, the number of steps so far; their new values are results
+//! after all others, in the same order. Parameters and states are donated (`input_output_alias`). States are
+//! 32-bit floats unless the parameter is wider, and the update is computed in their type. A master is such a
+//! copy of a narrower parameter, which is rounded from it (Micikevicius et al., "Mixed Precision Training",
+//! 2018, section 3.1). The formulas are those of optax's `sgd`, `adam` and `adamw`.
 
 mod rule;
 
@@ -34,6 +35,12 @@ pub static PASS: Pass = Pass {
             kind: OptionKind::Choice(&["sgd", "momentum", "adam", "adamw"]),
             default: "adamw",
             help: "the rule",
+        },
+        OptionInfo {
+            name: "masters",
+            kind: OptionKind::Flag,
+            default: "false",
+            help: "keep 32-bit masters of narrower parameters",
         },
         number("lr", "1e-3", "learning rate"),
         number("momentum", "0.9", "of kind momentum: what is kept of the last update"),
@@ -65,7 +72,7 @@ fn run(module: &mut Module, options: &Options, _: &mut Context) -> Result<Change
     let updated = updated(module)?;
     let root = module.entry().root;
     let mut b = Builder::resume(std::mem::replace(module, Module::empty()));
-    let step = append(&mut b, root, &rule, &updated);
+    let step = append(&mut b, root, &rule, &updated, options.flag("masters"));
     let root = b.tuple(&step.outputs);
     *module = b.finish(root);
     header(module, &step.donated);
@@ -90,7 +97,8 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
                 format!("the note `{}=\"{note}\"` of `{}` names no parameter", notes::GRAD, instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
         };
-        if !entry.instr(param).shape.same_type(&instr.shape) {
+        let dims = |shape: &Shape| shape.as_array().map(|array| array.dims.clone());
+        if dims(&entry.instr(param).shape) != dims(&instr.shape) {
             let message =
                 format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
@@ -125,11 +133,16 @@ struct Step {
     donated: Vec<(usize, usize)>,
 }
 
-fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated]) -> Step {
+fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated], has_masters: bool) -> Step {
     let n_params = b.instrs().iter().filter(|instr| instr.param_number().is_some()).count();
     let mut outputs: Vec<InstrId> = b.instr(root).operands.to_vec();
     let mut donated: Vec<(usize, usize)> = updated.iter().map(|it| (it.output, it.number)).collect();
     let mut names = Names::new(b.instrs());
+    let is_narrow = |b: &Builder, it: &Updated| b.dtype(it.param).bits() < 32;
+    let masters: Vec<Option<InstrId>> = updated
+        .iter()
+        .map(|it| (has_masters && is_narrow(b, it)).then(|| state(b, &mut names, "master", it.param)))
+        .collect();
     let prefixes = rule.states();
     let mut states: Vec<Vec<InstrId>> = Vec::new();
     for prefix in prefixes {
@@ -141,14 +154,15 @@ fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated]) -> S
         b.add(before, one)
     });
     let corrections = rule.corrections(b, steps);
-    let mut new_states = vec![Vec::new(); prefixes.len()];
+    let (mut new_masters, mut new_states) = (Vec::new(), vec![Vec::new(); prefixes.len()]);
     for (index, it) in updated.iter().enumerate() {
         let own: Vec<InstrId> = states.iter().map(|of_all| of_all[index]).collect();
-        let (param, made) = rule.apply(b, it.param, it.gradient, &own, corrections);
-        outputs[it.output] = param;
+        let (new, made) = rule.apply(b, masters[index].unwrap_or(it.param), it.gradient, &own, corrections);
+        new_masters.extend(masters[index].map(|_| new));
+        outputs[it.output] = b.convert(new, b.dtype(it.param));
         made.into_iter().zip(&mut new_states).for_each(|(new, all)| all.push(new));
     }
-    for new in new_states.into_iter().flatten().chain(steps) {
+    for new in new_masters.into_iter().chain(new_states.into_iter().flatten()).chain(steps) {
         donated.push((outputs.len(), n_params + outputs.len() - b.instr(root).operands.len()));
         outputs.push(new);
     }
@@ -261,6 +275,32 @@ ENTRY e { w = f32[4] parameter(0) x = f32[4] parameter(1) ROOT loss = f32[] dot(
             let made = check("grad{wrt=w},optimizer{kind=momentum}", &text);
             assert!(made.contains(&format!("m.w = {state}[] parameter(1)")), "{made}");
         }
+    }
+
+    #[test]
+    fn a_narrow_parameter_is_rounded_from_its_master() {
+        let text = "ENTRY e { w = bf16[] parameter(0) ROOT loss = bf16[] multiply(w, w) }";
+        assert_snapshot!(check("grad{wrt=w},optimizer{kind=sgd,lr=0.5,masters=true}", text), @"
+        HloModule module_e, input_output_alias={ {1}: (0, {}, may-alias), {2}: (1, {}, may-alias) }
+
+        ENTRY e {
+          w = bf16[] parameter(0)
+          loss = bf16[] multiply(w, w)
+          constant.0 = bf16[] constant(1)
+          constant.1 = bf16[] constant(2)
+          multiply.2 = bf16[] multiply(w, constant.1)
+          multiply.3 = bf16[] multiply(constant.0, multiply.2)
+          master.w = f32[] parameter(1)
+          convert.5 = f32[] convert(multiply.3)
+          constant.6 = f32[] constant(0.5)
+          multiply.7 = f32[] multiply(convert.5, constant.6)
+          subtract.8 = f32[] subtract(master.w, multiply.7)
+          convert.9 = bf16[] convert(subtract.8)
+          ROOT tuple.10 = (bf16[], bf16[], f32[]) tuple(loss, convert.9, subtract.8)
+        }
+        ");
+        let wide = check("grad{wrt=w},optimizer{masters=true}", LOSS);
+        assert_eq!(wide, check("grad{wrt=w},optimizer", LOSS), "it has no master");
     }
 
     #[test]

@@ -8,8 +8,10 @@ use phzc_ir::{DType, Dims, InstrId, Module, Opcode, Payload, Shape};
 pub struct Settings {
     /// Samples of a step.
     pub batch: i64,
-    /// The type that products are computed in; parameters and sums are `f32`.
+    /// The type that products are computed in; sums are `f32`.
     pub dtype: DType,
+    /// The type that trained parameters are stored in.
+    pub weights: DType,
     /// The share of activations that dropout drops; 0: none.
     pub dropout: f64,
     /// Whether equal layers are one loop over stacked parameters.
@@ -99,11 +101,17 @@ impl Net {
         self.declare(&format!("batch.{name}"), Kind::Data, dtype, dims)
     }
 
-    /// A trained parameter in `f32`: `params.<scope>.<name>`.
+    /// A trained parameter in `f32`.
     pub fn master(&mut self, name: &str, dims: &[i64]) -> InstrId {
+        let stored = self.trained(name, dims);
+        self.b.convert(stored, DType::F32)
+    }
+
+    /// A trained parameter as it is stored: `params.<scope>.<name>`.
+    fn trained(&mut self, name: &str, dims: &[i64]) -> InstrId {
         let full = format!("params.{}{name}", self.scope);
         let Some(stacks) = self.stacks.clone() else {
-            return self.declare(&full, Kind::Weight, DType::F32, dims);
+            return self.declare(&full, Kind::Weight, self.settings.weights, dims);
         };
         let found = stacks.params.iter().find(|(known, _)| *known == full);
         let stack = found.expect("the trial run of the layer declared it").1;
@@ -112,8 +120,8 @@ impl Net {
 
     /// A trained parameter in the type that products are computed in.
     pub fn weight(&mut self, name: &str, dims: &[i64]) -> InstrId {
-        let master = self.master(name, dims);
-        self.b.convert(master, self.settings.dtype)
+        let stored = self.trained(name, dims);
+        self.b.convert(stored, self.settings.dtype)
     }
 
     /// A value that a step hands to the next, `state.<scope>.<name>`, with a function to its new value.
@@ -171,7 +179,8 @@ impl Net {
         let stacks: Vec<(String, InstrId)> = new
             .iter()
             .map(|param| {
-                (param.name.clone(), self.declare(&param.name, param.kind, DType::F32, &stacked(param)))
+                let dtype = trial.b.dtype(param.id);
+                (param.name.clone(), self.declare(&param.name, param.kind, dtype, &stacked(param)))
             })
             .collect();
         let mut state: Vec<InstrId> = x.to_vec();

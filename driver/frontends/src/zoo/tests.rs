@@ -7,7 +7,7 @@ use phzc_ir::{DType, print, verify};
 mod counts;
 
 fn settings() -> Settings {
-    Settings { batch: 4, dtype: DType::F32, dropout: 0.0, scan: false }
+    Settings { batch: 4, dtype: DType::F32, weights: DType::F32, dropout: 0.0, scan: false }
 }
 
 fn tiny(family: &Family, settings: Settings) -> Module {
