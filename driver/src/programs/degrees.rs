@@ -16,11 +16,11 @@ const DECODERS: [(&str, [&str; 3]); 2] = [
     ("llama", ["(q|k|v|gate_proj|up_proj|lm_head)", "(o|down_proj)", "embed_tokens"]),
 ];
 
-/// The program of microbatches of a run, with so many of its layers.
+/// The program of a run, with so many of its layers and its whole batch.
 ///
 /// # Errors
 /// When `gen` writes no such model, or not in that precision.
-pub(super) fn program(job: &Job, n_microbatches: usize, n_layers: usize) -> Result<GenArgs, Reason> {
+pub(super) fn program(job: &Job, n_layers: usize) -> Result<GenArgs, Reason> {
     let model = &job.model;
     let refused = [
         (model.experts > 1.0, "it has experts"),
@@ -44,7 +44,7 @@ pub(super) fn program(job: &Job, n_microbatches: usize, n_layers: usize) -> Resu
         size: family.sizes[0].name.to_owned(),
         values: values(family, job, n_layers),
         settings: Settings {
-            batch: (n_microbatches * job.layout.data * job.layout.micro_batch) as i64,
+            batch: (job.layout.n_microbatches * job.layout.data * job.layout.micro_batch) as i64,
             dtype,
             // What copies share out whole is the optimizer's own 32 bits (FSDP); Megatron's and DeepSpeed's
             // weights are 16-bit copies of these.
@@ -81,23 +81,15 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
     usual.map(|(dim, own)| value(dim.name).map_or(*own, |it| it as i64)).collect()
 }
 
-/// Numbers of microbatches in the order in which they are tried: two show what is done once per step, which is
-/// something only where there are copies. Layouts that split the batch further than the copies do leave nothing
-/// to cut in two.
-pub(super) fn counts(job: &Job) -> &'static [usize] {
-    let has_copies = job.layout.data * job.layout.context > 1 && job.layout.n_microbatches > 1;
-    if has_copies { &[2, 1] } else { &[1] }
-}
-
 /// The passes that keep to the degrees of a run within a stage.
-pub(super) fn passes(job: &Job, n_microbatches: usize) -> String {
+pub(super) fn passes(job: &Job) -> String {
     let attention = if job.stack.fuses_attention { "flash" } else { "as-written" };
     let recompute = match job.recompute {
         Recompute::Nothing => "never",
         Recompute::Layers(1.0) => "all",
         _ => "auto",
     };
-    let sharding = sharding(job);
+    let (sharding, n_microbatches) = (sharding(job), job.layout.n_microbatches);
     format!(
         "fuse{{attention={attention}}},shard{{{sharding}}},\
          place{{stages=1,microbatches={n_microbatches},recompute={recompute}}},check"
@@ -155,7 +147,7 @@ mod tests {
     #[test]
     fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
         let job = job(Sharding::Nothing);
-        insta::assert_snapshot!(passes(&job, 2).replace([',', ';'], "\n"), @r#"
+        insta::assert_snapshot!(passes(&job).replace([',', ';'], "\n"), @r#"
         fuse{attention=as-written}
         shard{mesh={data=2
         tensor=4}
@@ -179,25 +171,17 @@ mod tests {
     fn copies_that_share_the_optimizer_hold_16_bit_weights_whole() {
         let of = |sharding: Sharding| {
             let job = job(sharding);
-            let weights = program(&job, 1, 2).expect("a decoder").settings.weights;
-            (weights.as_str(), passes(&job, 1).contains("kernel$=[data,tensor]"))
+            let weights = program(&job, 2).expect("a decoder").settings.weights;
+            (weights.as_str(), passes(&job).contains("kernel$=[data,tensor]"))
         };
         assert_eq!(of(Sharding::Optimizer), ("bf16", false));
         assert_eq!(of(Sharding::Parameters), ("f32", true));
     }
 
     #[test]
-    fn two_microbatches_show_what_copies_do_once() {
-        let mut job = job(Sharding::Nothing);
-        assert_eq!(counts(&job), [2, 1]);
-        job.layout.data = 1;
-        assert_eq!(counts(&job), [1]);
-    }
-
-    #[test]
     fn a_program_has_the_dimensions_of_the_run_and_the_batch_of_its_microbatches() {
         let job = job(Sharding::Nothing);
-        let made = program(&job, 2, 7).expect("a decoder");
+        let made = program(&job, 7).expect("a decoder");
         assert_eq!((made.family.name, made.settings.batch), ("opt", 12));
         assert_eq!(made.values[..3], [7, 64, 4]);
     }
@@ -206,6 +190,6 @@ mod tests {
     fn what_gen_does_not_write_says_why() {
         let mut job = job(Sharding::Nothing);
         job.model.experts = 8.0;
-        assert_eq!(program(&job, 1, 2).err().as_deref(), Some("it has experts"));
+        assert_eq!(program(&job, 2).err().as_deref(), Some("it has experts"));
     }
 }

@@ -1,6 +1,6 @@
 //! A step of a run from the reports of planned programs.
 
-use super::degrees::{self, Reason, counts};
+use super::degrees::{self, Reason};
 use crate::generate;
 use phzc_cost::training::Job;
 use phzc_cost::{Cluster, Pipeline};
@@ -29,21 +29,6 @@ struct Micro {
     memory_bytes: f64,
 }
 
-/// The step of a run.
-///
-/// # Errors
-/// The reason why no program of it can be planned.
-pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
-    let mut last = Err("nothing of it can be planned".to_owned());
-    for &n_planned in counts(&run.job) {
-        last = Asked { job: &run.job, n_planned }.step(&run.cluster, io);
-        if last.is_ok() {
-            break;
-        }
-    }
-    last
-}
-
 /// A program of some layers and one of twice as many: what one layer more takes, and what is not of layers.
 struct Line {
     one: Micro,
@@ -62,10 +47,17 @@ impl Line {
     }
 }
 
-/// What is planned: so many microbatches of a run, in its degrees.
+/// What is planned: a run, in its degrees.
 struct Asked<'a> {
     job: &'a Job,
-    n_planned: usize,
+}
+
+/// The step of a run.
+///
+/// # Errors
+/// The reason why no program of it can be planned.
+pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
+    Asked { job: &run.job }.step(&run.cluster, io)
 }
 
 impl Asked<'_> {
@@ -108,10 +100,9 @@ impl Asked<'_> {
     /// The report of a program with so many layers, planned in the degrees of the run.
     fn micro(&self, n_layers: usize, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
         let job = self.job;
-        let program = degrees::program(job, self.n_planned, n_layers)?;
+        let program = degrees::program(job, n_layers)?;
         let mut module = generate::step(&program, io).map_err(|failure| reason(&failure.errors))?;
-        let pipeline =
-            phzc_passes::pipeline(&degrees::passes(job, self.n_planned)).map_err(|errors| reason(&errors))?;
+        let pipeline = phzc_passes::pipeline(&degrees::passes(job)).map_err(|errors| reason(&errors))?;
         let mut cx = Context::new(cluster);
         let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
         manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
@@ -121,7 +112,8 @@ impl Asked<'_> {
         Ok(Micro {
             forward_secs: stage.forward_secs,
             backward_secs: stage.backward_secs,
-            once_secs: plan.time_secs - self.n_planned as f64 * (stage.forward_secs + stage.backward_secs),
+            once_secs: plan.time_secs
+                - self.job.layout.n_microbatches as f64 * (stage.forward_secs + stage.backward_secs),
             memory_bytes: stage.memory_bytes,
         })
     }
