@@ -3,6 +3,7 @@
 mod accumulate;
 mod describe;
 mod options;
+mod wide;
 
 pub use options::GenArgs;
 
@@ -31,6 +32,8 @@ pub(crate) fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
     module.name = format!("{}_{}_batch_{batch}", args.family.name, args.size).replace(['-', '.'], "_").into();
     if args.optimizer.is_some() {
         run_passes(&mut module, "grad", io)?;
+        module = wide::widen(module);
+        run_passes(&mut module, "dce", io)?;
     }
     if args.n_microbatches > 1 {
         module = accumulate(module, args.n_microbatches);

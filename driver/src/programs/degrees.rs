@@ -108,9 +108,13 @@ fn sharding(job: &Job) -> String {
     let mesh = axes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(",");
     let (data, tensor) = (axis("data"), axis("tensor"));
     let (shared, forbid) = match job.layout.sharding {
-        Sharding::Nothing => ("-", ",forbid=zero1+zero3"),
-        Sharding::Optimizer | Sharding::Gradients => ("-", ",forbid=zero3"),
-        Sharding::Parameters => (data, ""),
+        // Where ranks do not share the sequence, layers sum up what they hand on and scatter nothing.
+        Sharding::Nothing if layout.tensor > 1 && !layout.has_sequence => {
+            ("-", "zero1+zero3+all-to-all+reduce-scatter")
+        }
+        Sharding::Nothing => ("-", "zero1+zero3+all-to-all"),
+        Sharding::Optimizer | Sharding::Gradients => ("-", "zero3+all-to-all"),
+        Sharding::Parameters => (data, "all-to-all"),
     };
     let [columns, rows, table] = decoder(job).1;
     let pins = [
@@ -119,7 +123,7 @@ fn sharding(job: &Job) -> String {
         format!("^params\\..*{rows}\\.kernel$=[{tensor},{shared}]"),
         format!("^params\\.{table}$=[{tensor},{shared}]"),
     ];
-    format!("mesh={{{mesh}}},pin={{{}}}{forbid}", pins.join(";"))
+    format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
 }
 
 #[cfg(test)]
@@ -159,9 +163,9 @@ mod tests {
         -]
         ^params\.embed_tokens$=[tensor
         -]}
-        forbid=zero1+zero3}
+        forbid=zero1+zero3+all-to-all+reduce-scatter}
         place{stages=1
-        microbatches=2
+        microbatches=5
         recompute=all}
         check
         "#);
@@ -182,7 +186,7 @@ mod tests {
     fn a_program_has_the_dimensions_of_the_run_and_the_batch_of_its_microbatches() {
         let job = job(Sharding::Nothing);
         let made = program(&job, 7).expect("a decoder");
-        assert_eq!((made.family.name, made.settings.batch), ("opt", 12));
+        assert_eq!((made.family.name, made.settings.batch), ("opt", 30));
         assert_eq!(made.values[..3], [7, 64, 4]);
     }
 

@@ -2,14 +2,15 @@
 
 use super::degrees::{self, Reason};
 use crate::generate;
-use phzc_cost::training::Job;
+use phzc_cost::training::{Job, Sharding};
 use phzc_cost::{Cluster, Pipeline};
 use phzc_io::Io;
 use phzc_ir::Diagnostic;
 use phzc_lab::validate::MeasuredJob;
 use phzc_passes::derive::derive;
 use phzc_passes::manager::{self, Hooks};
-use phzc_passes::{Context, Done, report};
+use phzc_passes::report::{self, CollectiveUse, Plan};
+use phzc_passes::{Context, Done};
 
 /// What reports say of one step.
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +20,16 @@ pub(super) struct Step {
     pub memory_bytes: Option<f64>,
 }
 
-/// One microbatch on the devices of a stage.
+/// One microbatch on the devices of a stage, and what comes once per step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Micro {
-    forward_secs: f64,
-    backward_secs: f64,
-    /// What comes once per step: sums of gradients, the update.
-    once_secs: f64,
+    /// Forward and backward.
+    phase_secs: [f64; 2],
+    /// Parameters that copies hand out before the first forward part, and sums of gradients after the last
+    /// backward part.
+    copies_secs: [f64; 2],
+    /// The update.
+    update_secs: f64,
     memory_bytes: f64,
 }
 
@@ -37,12 +41,18 @@ struct Line {
 }
 
 impl Line {
-    /// A figure of each part of a pipeline; what is not of layers counts with the last, where the head is.
-    fn of_parts(&self, parts: &[usize], of: fn(&Micro) -> f64) -> Vec<f64> {
+    /// A figure of each part of a pipeline, of a layer and of the rest at least so much; the rest counts with
+    /// the last part, where the head is.
+    fn of_parts(
+        &self,
+        parts: &[usize],
+        of: impl Fn(&Micro) -> f64,
+        [of_layer, of_rest]: [f64; 2],
+    ) -> Vec<f64> {
         let layer = (of(&self.two) - of(&self.one)) / self.n_layers;
-        let ends = of(&self.one) - self.n_layers * layer;
-        let mut figures: Vec<f64> = parts.iter().map(|n| *n as f64 * layer).collect();
-        figures.iter_mut().last().into_iter().for_each(|last| *last += ends);
+        let rest = (of(&self.one) - self.n_layers * layer).max(of_rest);
+        let mut figures: Vec<f64> = parts.iter().map(|n| *n as f64 * layer.max(of_layer)).collect();
+        figures.iter_mut().last().into_iter().for_each(|last| *last += rest);
         figures
     }
 }
@@ -67,8 +77,19 @@ impl Asked<'_> {
             return self.pipeline(cluster, io);
         }
         let all = self.micro(job.model.layers, cluster, io)?;
-        let secs = job.layout.n_microbatches as f64 * (all.forward_secs + all.backward_secs) + all.once_secs;
+        let [layer, head] = job.issue_secs(cluster);
+        let phase = |at: usize| all.phase_secs[at].max(job.model.layers as f64 * layer[at] + head[at]);
+        let phases = [phase(0), phase(1)];
+        let secs = job.layout.n_microbatches as f64 * phases.iter().sum::<f64>()
+            + self.once_secs(cluster, phases, all.copies_secs)
+            + all.update_secs;
         Ok(Step { secs, memory_bytes: Some(all.memory_bytes) })
+    }
+
+    /// What copies exchange once per step and nothing hides.
+    fn once_secs(&self, cluster: &Cluster, phase_secs: [f64; 2], copies_secs: [f64; 2]) -> f64 {
+        let both = copies_secs.into_iter().zip(phase_secs);
+        both.map(|(secs, beside)| self.job.exposed_secs(cluster, secs, beside)).sum()
     }
 
     /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part,
@@ -78,21 +99,27 @@ impl Asked<'_> {
         let stage = cluster.submesh(cluster.n_devices() / n_stages);
         let parts = job.layers_of_parts();
         let n_layers = parts.iter().copied().max().unwrap_or(1).max(1);
-        let line = Line {
-            one: self.micro(n_layers, &stage, io)?,
-            two: self.micro(2 * n_layers, &stage, io)?,
-            n_layers: n_layers as f64,
+        let (one, two) = (self.micro(n_layers, &stage, io)?, self.micro(2 * n_layers, &stage, io)?);
+        let line = Line { one, two, n_layers: n_layers as f64 };
+        let [layer, head] = job.issue_secs(cluster);
+        let phases = [0, 1].map(|at| line.of_parts(&parts, |it| it.phase_secs[at], [layer[at], head[at]]));
+        let copies = [0, 1].map(|at| line.of_parts(&parts, |it| it.copies_secs[at], [0.0; 2]));
+        let update = line.of_parts(&parts, |it| it.update_secs, [0.0; 2]);
+        let of_device = |of: &[f64], device: usize| of.iter().skip(device).step_by(n_stages).sum::<f64>();
+        let once_secs = |device: usize| {
+            let [phases, copies] =
+                [&phases, &copies].map(|both| [0, 1].map(|at| of_device(&both[at], device)));
+            self.once_secs(cluster, phases, copies) + of_device(&update, device)
         };
+        let once_secs = (0..n_stages).map(once_secs).fold(0.0, f64::max);
+        let [forward_secs, backward_secs] = phases.clone();
         let replay = Pipeline {
-            forward_secs: line.of_parts(&parts, |it| it.forward_secs),
-            backward_secs: line.of_parts(&parts, |it| it.backward_secs),
+            forward_secs,
+            backward_secs,
             send_secs: vec![job.send_secs(cluster); parts.len() - 1],
             n_microbatches: job.layout.n_microbatches,
             ..Pipeline::default()
         };
-        let once = line.of_parts(&parts, |it| it.once_secs);
-        let of_device = |device: usize| once.iter().skip(device).step_by(n_stages).sum::<f64>();
-        let once_secs = (0..n_stages).map(of_device).fold(0.0, f64::max);
         let secs = replay.simulate_interleaved(n_stages).step_secs() + once_secs;
         Ok(Step { secs, memory_bytes: None })
     }
@@ -108,15 +135,43 @@ impl Asked<'_> {
         manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
         let facts = derive(&module).map_err(|error| error.message.to_string())?;
         let plan = report::plan_of(&module, &facts, cluster);
-        let Some(stage) = plan.stages.first() else { return Err("its plan has no stage".to_owned()) };
-        Ok(Micro {
-            forward_secs: stage.forward_secs,
-            backward_secs: stage.backward_secs,
-            once_secs: plan.time_secs
-                - self.job.layout.n_microbatches as f64 * (stage.forward_secs + stage.backward_secs),
-            memory_bytes: stage.memory_bytes,
-        })
+        self.read(&plan, cluster)
     }
+
+    /// What a report says of a microbatch, and of what is done once.
+    fn read(&self, plan: &Plan, cluster: &Cluster) -> Result<Micro, Reason> {
+        let Some(stage) = plan.stages.first() else { return Err("its plan has no stage".to_owned()) };
+        let n_microbatches = self.job.layout.n_microbatches as f64;
+        let mut phase_secs = [stage.forward_secs, stage.backward_secs];
+        let once_secs = plan.time_secs - n_microbatches * phase_secs.iter().sum::<f64>();
+        let moved = [false, true].map(|is_sum| of_copies(plan, is_sum));
+        if self.job.layout.sharding == Sharding::Parameters {
+            // Each microbatch gathers parameters twice, beside computation, and scatters their gradients.
+            let [gathered, summed] = moved.map(|it| it.map(|figure| figure / n_microbatches));
+            let half = gathered.map(|figure| 0.5 * figure);
+            let beside = |all_secs: f64, [moved_secs, bytes]: [f64; 2]| {
+                cluster.beside_secs((all_secs - moved_secs).max(0.0), moved_secs, bytes)
+            };
+            let back = [half[0] + summed[0], half[1] + summed[1]];
+            phase_secs = [beside(phase_secs[0], half), beside(phase_secs[1], back)];
+            return Ok(Micro {
+                phase_secs,
+                copies_secs: [0.0; 2],
+                update_secs: once_secs,
+                memory_bytes: stage.memory_bytes,
+            });
+        }
+        let copies_secs = moved.map(|[secs, _]| secs);
+        let update_secs = (once_secs - copies_secs.iter().sum::<f64>()).max(0.0);
+        Ok(Micro { phase_secs, copies_secs, update_secs, memory_bytes: stage.memory_bytes })
+    }
+}
+
+/// Seconds and bytes of a step's collectives over copies of the model: sums, or what hands out parameters.
+fn of_copies(plan: &Plan, is_sum: bool) -> [f64; 2] {
+    let is_of_copies = |it: &&CollectiveUse| it.axes.iter().all(|axis| axis == "data" || axis == "context");
+    let own = plan.collectives.iter().filter(is_of_copies).filter(|it| (it.kind != "all-gather") == is_sum);
+    own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
 }
 
 /// The reason why a program is not planned, without figures that differ from row to row.
