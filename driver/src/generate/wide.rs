@@ -1,41 +1,69 @@
-//! Gradients of narrow weights in 32 bits, as Megatron and DeepSpeed sum them: products hand on what they have
-//! added up, not rounded.
+//! Gradients of narrow weights in 32 bits, as Megatron and DeepSpeed sum them: products hand on what they
+//! have added up, not rounded.
 
 use phzc_ir::build::Builder;
 use phzc_ir::{DType, InstrId, Module, Opcode, Shape, notes};
 
 /// Makes every gradient of fewer than 32 bits one of 32; what it is made of instead stays, unread.
 pub(super) fn widen(module: Module) -> Module {
-    let (root, mut b) = (module.entry().root, Builder::resume(module));
-    let mut n_uses = vec![0; b.instrs().len()];
-    b.instrs().iter().flat_map(|instr| &instr.operands).for_each(|operand| n_uses[operand.index()] += 1);
-    let mut outputs: Vec<InstrId> = b.instr(root).operands.to_vec();
+    let (root, entry) = (module.entry().root, module.entry.index());
+    let mut wide = Wide::of(Builder::resume(module));
+    let mut outputs: Vec<InstrId> = wide.b.instr(root).operands.to_vec();
     for output in &mut outputs {
-        let Some(note) = b.instr(*output).note(notes::GRAD).map(str::to_owned) else { continue };
-        if b.dtype(*output).bits() >= 32 {
+        let Some(note) = wide.b.instr(*output).note(notes::GRAD).map(str::to_owned) else { continue };
+        if wide.b.dtype(*output).bits() >= 32 {
             continue;
         }
-        b.instr_mut(*output).remove_note(notes::GRAD);
-        *output = widened(&mut b, &n_uses, *output);
-        b.instr_mut(*output).set_note(notes::GRAD, &note);
+        wide.b.instr_mut(*output).remove_note(notes::GRAD);
+        *output = wide.made(*output);
+        wide.b.instr_mut(*output).set_note(notes::GRAD, &note);
     }
-    let root = b.tuple(&outputs);
-    b.finish(root)
+    let root = wide.b.tuple(&outputs);
+    wide.stands_by(root);
+    let mut order: Vec<usize> = (0..wide.stands_by.len()).collect();
+    order.sort_by_key(|&id| (wide.stands_by[id], id));
+    let mut module = wide.b.finish(root);
+    module.comps[entry].reorder(&order);
+    module
 }
 
-/// The value in 32 bits: made so where nobody else reads it, else converted.
-fn widened(b: &mut Builder, n_uses: &[usize], id: InstrId) -> InstrId {
-    let (op, dims) = (b.instr(id).op, b.dims(id));
-    let is_product = matches!(op, Opcode::Dot | Opcode::Convolution);
-    let is_open = matches!(op, Opcode::Add | Opcode::Transpose | Opcode::Reshape);
-    if n_uses[id.index()] > 1 || !is_product && !is_open {
-        return b.convert(id, DType::F32);
+/// A program some of whose values are made anew.
+struct Wide {
+    b: Builder,
+    n_uses: Vec<usize>,
+    /// Per instruction: the one that it stands at or behind in the order of the program, where what it reads
+    /// need not wait for it.
+    stands_by: Vec<InstrId>,
+}
+
+impl Wide {
+    fn of(b: Builder) -> Wide {
+        let mut n_uses = vec![0; b.instrs().len()];
+        b.instrs().iter().flat_map(|instr| &instr.operands).for_each(|operand| n_uses[operand.index()] += 1);
+        let stands_by = (0..n_uses.len()).map(InstrId::new).collect();
+        Wide { b, n_uses, stands_by }
     }
-    let (mut operands, attrs) = (b.instr(id).operands.to_vec(), b.instr(id).attrs.clone());
-    if is_open {
-        operands.iter_mut().for_each(|operand| *operand = widened(b, n_uses, *operand));
+
+    /// What is new stands by that one.
+    fn stands_by(&mut self, id: InstrId) {
+        self.stands_by.resize(self.b.instrs().len(), id);
     }
-    b.shaped(op, &operands, Shape::array(DType::F32, &dims), attrs)
+
+    /// The value in 32 bits: made so where nobody else reads it, else converted.
+    fn made(&mut self, id: InstrId) -> InstrId {
+        let (op, dims) = (self.b.instr(id).op, self.b.dims(id));
+        let is_product = matches!(op, Opcode::Dot | Opcode::Convolution);
+        let is_open = matches!(op, Opcode::Add | Opcode::Transpose | Opcode::Reshape);
+        let made = if self.n_uses[id.index()] > 1 || !is_product && !is_open {
+            self.b.convert(id, DType::F32)
+        } else {
+            let (mut operands, attrs) = (self.b.instr(id).operands.to_vec(), self.b.instr(id).attrs.clone());
+            operands.iter_mut().filter(|_| is_open).for_each(|operand| *operand = self.made(*operand));
+            self.b.shaped(op, &operands, Shape::array(DType::F32, &dims), attrs)
+        };
+        self.stands_by(id);
+        made
+    }
 }
 
 #[cfg(test)]

@@ -109,12 +109,10 @@ fn sharding(job: &Job) -> String {
     let (data, tensor) = (axis("data"), axis("tensor"));
     let (shared, forbid) = match job.layout.sharding {
         // Where ranks do not share the sequence, layers sum up what they hand on and scatter nothing.
-        Sharding::Nothing if layout.tensor > 1 && !layout.has_sequence => {
-            ("-", "zero1+zero3+all-to-all+reduce-scatter")
-        }
-        Sharding::Nothing => ("-", "zero1+zero3+all-to-all"),
-        Sharding::Optimizer | Sharding::Gradients => ("-", "zero3+all-to-all"),
-        Sharding::Parameters => (data, "all-to-all"),
+        Sharding::Nothing if layout.tensor > 1 && !layout.has_sequence => ("-", "zero1+zero3+reduce-scatter"),
+        Sharding::Nothing => ("-", "zero1+zero3"),
+        Sharding::Optimizer | Sharding::Gradients => ("-", "zero3"),
+        Sharding::Parameters => (data, ""),
     };
     let [columns, rows, table] = decoder(job).1;
     let pins = [
@@ -163,7 +161,7 @@ mod tests {
         -]
         ^params\.embed_tokens$=[tensor
         -]}
-        forbid=zero1+zero3+all-to-all+reduce-scatter}
+        forbid=zero1+zero3+reduce-scatter}
         place{stages=1
         microbatches=5
         recompute=all}

@@ -33,11 +33,10 @@ struct Micro {
     memory_bytes: f64,
 }
 
-/// A program of some layers and one of twice as many: what one layer more takes, and what is not of layers.
+/// Programs with fewer and with more layers: what one layer more takes, and what is not of layers.
 struct Line {
-    one: Micro,
-    two: Micro,
-    n_layers: f64,
+    programs: [Micro; 2],
+    n_layers: [usize; 2],
 }
 
 impl Line {
@@ -49,8 +48,10 @@ impl Line {
         of: impl Fn(&Micro) -> f64,
         [of_layer, of_rest]: [f64; 2],
     ) -> Vec<f64> {
-        let layer = (of(&self.two) - of(&self.one)) / self.n_layers;
-        let rest = (of(&self.one) - self.n_layers * layer).max(of_rest);
+        let [few, more] = self.n_layers.map(|n| n as f64);
+        let [of_few, of_more] = self.programs.each_ref().map(of);
+        let layer = (of_more - of_few) / (more - few);
+        let rest = (of_few - few * layer).max(of_rest);
         let mut figures: Vec<f64> = parts.iter().map(|n| *n as f64 * layer.max(of_layer)).collect();
         figures.iter_mut().last().into_iter().for_each(|last| *last += rest);
         figures
@@ -92,15 +93,16 @@ impl Asked<'_> {
         both.map(|(secs, beside)| self.job.exposed_secs(cluster, secs, beside)).sum()
     }
 
-    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a part,
-    /// and one with twice as many.
+    /// The replay of a schedule over stages, whose times two programs tell: one with the layers of a stage,
+    /// and one with half of them.
     fn pipeline(&self, cluster: &Cluster, io: &mut Io) -> Result<Step, Reason> {
         let (job, n_stages) = (self.job, self.job.layout.stages);
         let stage = cluster.submesh(cluster.n_devices() / n_stages);
         let parts = job.layers_of_parts();
-        let n_layers = parts.iter().copied().max().unwrap_or(1).max(1);
-        let (one, two) = (self.micro(n_layers, &stage, io)?, self.micro(2 * n_layers, &stage, io)?);
-        let line = Line { one, two, n_layers: n_layers as f64 };
+        let most = job.model.layers.div_ceil(n_stages).max(2);
+        let n_layers = [most / 2, most];
+        let programs = [self.micro(n_layers[0], &stage, io)?, self.micro(n_layers[1], &stage, io)?];
+        let line = Line { programs, n_layers };
         let [layer, head] = job.issue_secs(cluster);
         let phases = [0, 1].map(|at| line.of_parts(&parts, |it| it.phase_secs[at], [layer[at], head[at]]));
         let copies = [0, 1].map(|at| line.of_parts(&parts, |it| it.copies_secs[at], [0.0; 2]));
