@@ -93,3 +93,22 @@ fn stages_of_an_earlier_run_are_removed_and_other_files_stay() {
     assert!(!second.exists() && dir.join("stage0.forward.hlo").exists());
     assert!(dir.join("notes.txt").exists() && dir.join("stage7.forward.hlo").exists());
 }
+
+#[test]
+fn every_device_that_is_listed_can_be_planned_for_and_shows_where_its_numbers_are_from() {
+    let listed = phzc(&["devices", "--json"], b"");
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let objects =
+        listed.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let names: Vec<String> = objects.filter_map(|it| Some(it["name"].as_str()?.to_owned())).collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in &names {
+        let program = b"ENTRY e { x = f32[64,64] parameter(0) ROOT y = f32[64,64] tanh(x) }";
+        let planned = phzc(&["-", "--cluster", &format!("{name}-1"), "-q"], program);
+        assert_eq!(planned.code, 0, "{name}: {}", planned.stderr);
+        let shown = phzc(&["devices", name], b"").stdout;
+        let numbers: Vec<&str> = shown.lines().skip(1).collect();
+        let has_source = |line: &&&str| line.split_whitespace().count() > 2;
+        assert!(numbers.len() > 5 && numbers.iter().all(|line| has_source(&line)), "{shown}");
+    }
+}
