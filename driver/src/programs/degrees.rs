@@ -114,13 +114,20 @@ fn sharding(job: &Job) -> String {
         Sharding::Optimizer | Sharding::Gradients => ("-", "zero3"),
         Sharding::Parameters => (data, ""),
     };
-    let [columns, rows, table] = decoder(job).1;
-    let pins = [
-        format!("^batch\\.(input_ids|labels)$=[{data},{}]", axis("context")),
-        format!("^params\\..*{columns}\\.kernel$=[{shared},{tensor}]"),
-        format!("^params\\..*{rows}\\.kernel$=[{tensor},{shared}]"),
-        format!("^params\\.{table}$=[{tensor},{shared}]"),
-    ];
+    let of_weights = |prefix: &str, shared: &str| {
+        let [columns, rows, table] = decoder(job).1;
+        [
+            format!("^{prefix}params\\..*{columns}\\.kernel$=[{shared},{tensor}]"),
+            format!("^{prefix}params\\..*{rows}\\.kernel$=[{tensor},{shared}]"),
+            format!("^{prefix}params\\.{table}$=[{tensor},{shared}]"),
+        ]
+    };
+    let mut pins = vec![format!("^batch\\.(input_ids|labels)$=[{data},{}]", axis("context"))];
+    pins.extend(of_weights("", shared));
+    let is_shared = matches!(layout.sharding, Sharding::Optimizer | Sharding::Gradients);
+    if is_shared && job.model.hidden % layout.data as f64 == 0.0 {
+        pins.extend(of_weights("(master|m|v)\\.", data));
+    }
     format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
 }
 
@@ -174,10 +181,13 @@ mod tests {
         let of = |sharding: Sharding| {
             let job = job(sharding);
             let weights = program(&job, 2).expect("a decoder").settings.weights;
-            (weights.as_str(), passes(&job).contains("kernel$=[data,tensor]"))
+            let is_shared =
+                |of: &str| passes(&job).contains(&format!("^{of}.*(q|k|v|up)\\.kernel$=[data,tensor]"));
+            (weights.as_str(), is_shared("params\\."), is_shared("(master|m|v)\\.params\\."))
         };
-        assert_eq!(of(Sharding::Optimizer), ("bf16", false));
-        assert_eq!(of(Sharding::Parameters), ("f32", true));
+        assert_eq!(of(Sharding::Nothing), ("bf16", false, false));
+        assert_eq!(of(Sharding::Optimizer), ("bf16", false, true));
+        assert_eq!(of(Sharding::Parameters), ("f32", true, false));
     }
 
     #[test]
