@@ -10,7 +10,7 @@ use phzc_passes::derive::Facts;
 use phzc_passes::{report, stages};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What says how modules fit together.
 const MANIFEST: &str = "stages.json";
@@ -64,6 +64,7 @@ pub(crate) fn emit(
 
 /// Errors, before any work is done, if there is nowhere to write to.
 pub(crate) fn check(args: &Args) -> Result<(), Failure> {
+    check_figures(args)?;
     match (args.emit, directory(args)) {
         (Emit::Stages, None) => {
             let error =
@@ -71,8 +72,23 @@ pub(crate) fn check(args: &Args) -> Result<(), Failure> {
             Err(Failure { code: 2, ..error.help("add `-o DIR`").into() })
         }
         (Emit::Stages, Some(_)) | (_, None) => Ok(()),
+        (_, Some(path)) if path.is_dir() => {
+            Err(Diagnostic::error(format!("cannot write `{}`: it is a directory", path.display())).into())
+        }
         (_, Some(path)) => files::check_parent(path).map_err(Failure::from),
     }
+}
+
+/// The plan's figures have a file of their own.
+fn check_figures(args: &Args) -> Result<(), Failure> {
+    let Some(plan) = &args.plan else { return Ok(()) };
+    let is_other = |path: &Option<PathBuf>| path.as_deref() == Some(plan);
+    if !is_other(&args.output) && !is_other(&args.model) && plan != Path::new("-") {
+        return Ok(());
+    }
+    let message = format!("`--plan {}` would write over the program", plan.display());
+    let error = Diagnostic::error(message).help("name a file of its own for the plan's figures");
+    Err(Failure { code: 2, ..error.into() })
 }
 
 fn directory(args: &Args) -> Option<&Path> {

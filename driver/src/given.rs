@@ -14,16 +14,22 @@ const MAX_NAMES: usize = 3;
 /// Whether layouts may be given: to find what they cost takes the program as it was.
 pub(crate) fn is_possible(module: &Module, pipeline: &Pipeline) -> bool {
     let mut instrs = module.comps.iter().flat_map(|comp| &comp.instrs);
-    let mut shards = pipeline.steps.iter().filter(|step| step.pass.name == shard::PASS.name);
-    let is_pinned = shards.clone().any(|step| !step.options.text("pin").is_empty());
     module.note(notes::PLAN).is_none()
-        && shards.next().is_some()
-        && (is_pinned || instrs.any(|instr| instr.sharding().is_some()))
+        && shards(pipeline).next().is_some()
+        && (has_pins(pipeline) || instrs.any(|instr| instr.sharding().is_some()))
+}
+
+fn shards(pipeline: &Pipeline) -> impl Iterator<Item = &Step> {
+    pipeline.steps.iter().filter(|step| step.pass.name == shard::PASS.name)
+}
+
+fn has_pins(pipeline: &Pipeline) -> bool {
+    shards(pipeline).any(|step| !step.options.text("pin").is_empty())
 }
 
 /// What is said of given layouts in the summary, with what the best plan takes without them; nothing where
 /// none is given.
-pub(crate) fn text(plan: &Plan, planned: &Module) -> String {
+pub(crate) fn text(plan: &Plan, planned: &Module, pipeline: &Pipeline) -> String {
     let instrs = || planned.comps.iter().flat_map(|comp| &comp.instrs);
     let given = instrs().filter(|instr| instr.note(notes::GIVEN).is_some());
     let mut names: Vec<&str> = given.take(MAX_NAMES).map(|instr| &*instr.name).collect();
@@ -34,16 +40,17 @@ pub(crate) fn text(plan: &Plan, planned: &Module) -> String {
         names.push("…");
     }
     let n_given = counted(plan.n_given_layouts, "layout");
+    let how = if has_pins(pipeline) { "no pins, --ignore-shardings" } else { "--ignore-shardings" };
     let free =
-        plan.free_secs.map_or_else(String::new, |free| format!("; {}", compared(plan.time_secs, free)));
+        plan.free_secs.map_or_else(String::new, |free| format!("; {}", compared(plan.time_secs, free, how)));
     format!("given: {n_given} restricted the search ({}){free}\n", names.join(", "))
 }
 
-fn compared(time_secs: f64, free_secs: f64) -> String {
+fn compared(time_secs: f64, free_secs: f64, how: &str) -> String {
     let saved = percent((time_secs - free_secs) / time_secs);
     match saved == percent(0.0) || free_secs > time_secs {
         true => "no plan without them is faster".to_owned(),
-        false => format!("without them (--ignore-shardings) {}, {saved} less", secs(free_secs)),
+        false => format!("without them ({how}) {}, {saved} less", secs(free_secs)),
     }
 }
 

@@ -16,6 +16,7 @@ mod explain;
 mod generate;
 mod given;
 mod help;
+mod hints;
 mod npz;
 mod programs;
 mod remarks;

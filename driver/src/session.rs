@@ -4,8 +4,8 @@ use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Emit, Emitted};
 use crate::{
-    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, programs, summary,
-    verify,
+    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, hints, programs,
+    summary, verify,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -53,6 +53,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
 fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     let pipeline = controls::pipeline(args)?;
     emit::check(args)?;
+    hints::check_model(model)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
         Ok(emitted) => emit::write(args, &emitted, io),
@@ -99,7 +100,7 @@ fn compile(
         let json = report::to_json(&plan);
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
-        say(args, io, &summary::plan(&plan, &given::text(&plan, &module)));
+        say(args, io, &summary::plan(&plan, &given::text(&plan, &module, pipeline)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, &plan)));
     }
     explained(&mut cx, io);

@@ -166,7 +166,7 @@ fn tensors(plan: &Plan) -> String {
     let is_whole = |one: &BigTensor| !one.layout.contains(char::is_alphabetic);
     let is_planned = plan.planned_secs.is_some() && plan.stages.len() == 1 && plan.n_devices > 1;
     if is_planned && plan.tensors.iter().all(is_whole) {
-        out += "no large tensor is split: here splitting costs more than every device doing the whole step\n";
+        out += "no large tensor is split: every device does the whole step, which costs less here than any split that is allowed\n";
     }
     out
 }

@@ -1,13 +1,15 @@
 //! `phzc verify`: runs a program and its plan and says, output by output, whether they agree.
 
 use crate::args::VerifyArgs;
+use crate::hints;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use phzc_frontends::ReadArgs;
 use phzc_frontends::{Program, load};
-use phzc_io::render::Source;
+use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, write_stdout};
 use phzc_ir::{Diagnostic, Module, counted};
+use phzc_passes::derive::is_planned;
 use phzc_passes::verify::dark::{Dark, Idleness};
 use phzc_passes::verify::pieces::Pieces;
 use phzc_passes::verify::{Output, Settings, Verdict, Verified, verify};
@@ -26,8 +28,11 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
         let message = "the program and the plan cannot both be standard input";
         return Err(Failure { code: 2, ..Diagnostic::error(message).into() });
     }
+    hints::check_plan(&args.plan)?;
     let (model, model_source) = legal(&args.model, &args.read, io)?;
     let (plan, plan_source) = legal(&args.plan, &ReadArgs::default(), io)?;
+    let said = remarks(&model, &plan);
+    let _ = io.stderr.write_all(render(None, &said, io.color).as_bytes());
     (io.progress)("verify: running program and plan");
     let settings = Settings {
         seed: args.seed,
@@ -46,6 +51,18 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
         Verdict::Equal => Ok(()),
         Verdict::Differs => Err(differs(&verified).into()),
         Verdict::NotProven => Err(Failure { code: NOT_PROVEN, ..not_proven(&verified).into() }),
+    }
+}
+
+/// What is odd about a program and its plan.
+fn remarks(model: &Module, plan: &Module) -> Vec<Diagnostic> {
+    match (is_planned(model), is_planned(plan)) {
+        (true, false) => {
+            let help = "`phzc verify MODEL PLAN`: the program first, then what `-o` wrote";
+            vec![Diagnostic::warning("the first program has a plan, the second has none").help(help)]
+        }
+        (false, false) => vec![Diagnostic::warning("the second program has no plan: it runs on one device")],
+        _ => Vec::new(),
     }
 }
 

@@ -38,10 +38,21 @@ fn usual(name: &str, accelerator: &Accelerator, counts: Counts) -> Result<Cluste
 fn split(name: &str) -> Result<(&str, Counts)> {
     let is_counts = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let Some((base, counts)) = name.rsplit_once('-').filter(|(_, counts)| is_counts(counts)) else {
-        return Err(library::unknown_device(name));
+        let error = library::unknown_device(name);
+        return Err(meant(name).map_or(error.clone(), |it| error.help(format!("did you mean `{it}`?"))));
     };
     let (per_node, nodes) = counts.split_once('x').unwrap_or((counts, "1"));
     Ok((base, Counts { per_node: number(name, per_node)?, nodes: number(name, nodes)? }))
+}
+
+/// What `h100x8` is for: a device, then how many.
+fn meant(name: &str) -> Option<String> {
+    let at = name.char_indices().filter(|&(_, c)| c == 'x').map(|(at, _)| at);
+    let split = at.map(|at| (name[..at].trim_end_matches('-'), &name[at + 1..]));
+    let is_count = |text: &str| text.split('x').all(|n| n.parse::<usize>().is_ok());
+    let mut found =
+        split.filter(|(device, counts)| library::find_accelerator(device).is_some() && is_count(counts));
+    found.next().map(|(device, counts)| format!("{device}-{counts}"))
 }
 
 fn number(name: &str, digits: &str) -> Result<usize> {

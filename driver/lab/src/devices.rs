@@ -23,11 +23,21 @@ pub struct DevicesArgs {
 pub fn run(args: &DevicesArgs, io: &mut Io) -> Result<(), Failure> {
     let text = match &args.name {
         Some(name) if args.json => object(Accelerator::named(name)?).to_string() + "\n",
-        Some(name) => one(Accelerator::named(name)?),
+        Some(name) => named(name)?,
         None if args.json => known_accelerators().iter().map(|it| object(it).to_string() + "\n").collect(),
         None => all(),
     };
     write_stdout(io, &text)
+}
+
+/// A device, or what a cluster's name means.
+fn named(name: &str) -> phzc_ir::Result<String> {
+    let device = Accelerator::named(name);
+    if let (Err(_), Ok(cluster)) = (&device, Cluster::named(name)) {
+        let of = &cluster.accelerator;
+        return Ok(format!("{name}: {} nodes of {}\n{}", cluster.n_nodes(), cluster.per_node(), one(of)));
+    }
+    device.map(one)
 }
 
 /// A line per device, then the clusters with a network of their own.

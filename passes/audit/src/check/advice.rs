@@ -79,7 +79,7 @@ fn whole(facts: &Facts, products: &[Product], stage: usize) -> Option<Diagnostic
         return None;
     }
     let message = format!("all {n_devices} devices of stage {stage} compute the same products");
-    let help = "choose a batch, or widths, that the number of devices divides; or fewer devices";
+    let help = "fewer devices do as well; to use them all, choose a larger batch or larger widths, that their number divides";
     Some(warning(message, own.first()?.instr, help))
 }
 
