@@ -65,16 +65,45 @@ fn a_pin_that_the_best_plan_has_anyway_costs_nothing() {
     }
 }
 
+/// The text after the header's first line, which names the passes that have run.
+fn body(text: &str) -> &str {
+    text.split_once("\n\n").map_or("", |(_, body)| body)
+}
+
+/// Given on the batch: what the option `pin` has, what stands in the text.
+const GIVEN: [(&str, &str, &str); 6] = [
+    ("mesh=8,", "^batch\\.(input_ids|labels)$=[x,-]", ""),
+    ("mesh=2x4,", "^batch\\.(input_ids|labels)$=[xy,-]", ""),
+    ("", "^batch\\.(input_ids|labels)$=[x,-]", "{devices=[8,1]<=[8]}"),
+    ("", "", "{devices=[8,1]<=[8]}"),
+    ("", "", "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"),
+    ("", "", "{unknown}"),
+];
+
 #[test]
-fn a_dump_of_a_pinned_program_resumes_to_the_bytes_of_the_whole_run() {
+fn a_dump_of_given_layouts_resumes_to_the_bytes_of_the_whole_run() {
     let (dir, model, cluster) = given("pins_resume");
-    let (dump, after) = (text(&dir.join("sharded.ir")), text(&dir.join("after.ir")));
-    let shard = format!("shard{{mesh=8,pin={PIN},forbid=all-to-all}}");
-    let place = "place{stages=1,microbatches=1}";
-    ran(&[&model, "--cluster", &cluster, "--passes", &format!("fuse,{shard}"), "-q", "-o", &dump]);
-    ran(&[&dump, "--cluster", &cluster, "--passes", place, "-q", "-o", &after]);
-    let resumed = fs::read_to_string(&after).expect("a plan");
-    let whole = ran(&[&model, "--cluster", &cluster, "--passes", &format!("fuse,{shard},{place}"), "-q"]);
-    let body = |text: &str| text.split_once("HloModule").map(|(_, rest)| rest.to_owned());
-    assert!(body(&whole).is_some() && body(&resumed) == body(&whole), "resumed, it is another plan");
+    let (given, dump) = (text(&dir.join("given.ir")), text(&dir.join("sharded.ir")));
+    let program = fs::read_to_string(&model).expect("a program");
+    for (at, (mesh, pin, sharding)) in GIVEN.iter().enumerate() {
+        let annotated = |line: &str| match line.contains("batch.") && line.contains(" parameter(") {
+            true if !sharding.is_empty() => format!("{line}, sharding={sharding}\n"),
+            _ => format!("{line}\n"),
+        };
+        fs::write(&given, program.lines().map(annotated).collect::<String>()).expect("writable");
+        let shard = format!("shard{{{mesh}pin={{{pin}}},forbid=all-to-all}}");
+        let place = "place{stages=1,microbatches=1}";
+        let plan = |input: &str, passes: &str| ran(&[input, "--cluster", &cluster, "--passes", passes, "-q"]);
+        let whole = plan(&given, &format!("fuse,{shard},{place}"));
+        fs::write(&dump, plan(&given, &format!("fuse,{shard}"))).expect("writable");
+        for passes in [place.to_owned(), format!("shard,{place}")] {
+            assert!(body(&plan(&dump, &passes)) == body(&whole), "{at}: `{passes}` makes another plan");
+        }
+        let batch = whole.lines().find(|line| line.contains("batch.input_ids =")).expect("a parameter");
+        let is_kept = |is: &str| {
+            sharding.is_empty() && pin.is_empty() || *sharding == "{unknown}" || batch.contains(is)
+        };
+        let kept = if sharding.is_empty() { "{devices=[8,1]<=[8]}" } else { sharding };
+        assert!(is_kept(kept), "{at}: {batch}");
+    }
 }

@@ -49,7 +49,8 @@ fn is_on_no_mesh(instr: &Instr) -> bool {
 }
 
 /// Takes out what restricts no plan: constraints of scalars, without a mesh or without a specified dimension,
-/// and the marks of a function's results, whose shardings the root has. Says whether there were any.
+/// shardings that say `{unknown}`, and the marks of a function's results, whose shardings the root has. Says
+/// whether there were any.
 pub fn drop_idle(module: &mut Module) -> bool {
     let has_mesh = has_mesh(module);
     let is_idle = |instr: &Instr| {
@@ -64,6 +65,10 @@ pub fn drop_idle(module: &mut Module) -> bool {
     let mut is_changed = false;
     for comp in &mut module.comps {
         is_changed |= bypass(comp, |instr| is_idle(instr) || is_result_mark(instr));
+        for instr in comp.instrs.iter_mut().filter(|instr| instr.sharding().is_some_and(is_unknown)) {
+            instr.attrs.retain(|attr| attr.key != Key::Sharding);
+            is_changed = true;
+        }
     }
     is_changed
 }
@@ -87,6 +92,11 @@ pub fn drop_shardings(module: &mut Module, is_meant: impl Fn(&Instr) -> bool) ->
         bypass(comp, |instr| is_mark(instr) && is_meant(instr) && !instr.sharding().is_some_and(is_manual));
     }
     n_dropped
+}
+
+/// Whether a sharding says nothing.
+pub fn is_unknown(sharding: &Sharding) -> bool {
+    matches!(sharding, Sharding::Single(tiling) if tiling.kind == TilingKind::Unknown)
 }
 
 /// Whether a value is one device's part already.

@@ -148,8 +148,8 @@ pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> Result<PlanningInpu
     let (sharded, state) = (form.sharded, &mut form.state);
     let (forbid, input) = (forbidden(sharded), state.input.take());
     if state.is_given() {
-        let handed_on = input.filter(|input| input.given_meshes.is_some());
-        return handed_on.map_or_else(|| shard::given_again(sharded, state, cluster.n_devices()), Ok);
+        let again = shard::reread_given(sharded, state, cluster.n_devices())?;
+        return Ok(again.with_free(input.and_then(|input| input.free)));
     }
     let short = input.filter(|input| input.short.is_some());
     let short = short.or_else(|| PlanningInput::short(&state.program, forbid));

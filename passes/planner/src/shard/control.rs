@@ -109,6 +109,13 @@ pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
     texts_of(module, super::PASS.name, (option, default))
 }
 
+/// What the run of `shard` that made the plan was given for an option, if that was not the default: a later run
+/// leaves the plan as it is, and need not say it again.
+fn asked(module: &Module, option: &str) -> Option<String> {
+    let default = OPTIONS.iter().find(|known| known.name == option).map_or("", |known| known.default);
+    history(module, option).into_iter().rev().find(|text| text != default)
+}
+
 /// The same of any pass, for an option with this default.
 pub fn texts_of(module: &Module, pass: &str, (option, default): (&str, &str)) -> Vec<String> {
     let passes = module.note(notes::PASSES).unwrap_or_default();
@@ -120,11 +127,11 @@ pub fn texts_of(module: &Module, pass: &str, (option, default): (&str, &str)) ->
     steps.into_iter().filter(|step| step.name == pass).map(asked).collect()
 }
 
-/// The options of `shard` for another form of the program, or another plan: what the user asked of this one.
+/// The options of `shard` for another form of the program: what the user asked of this one's plan.
 pub fn asked_again(module: &Module) -> Options {
     let asked = |option: &OptionInfo| {
-        let is_asked = matches!(option.name, "mesh" | "pin" | "forbid");
-        let text = is_asked.then(|| history(module, option.name).pop()).flatten();
+        let is_asked = matches!(option.name, "mesh" | "forbid");
+        let text = is_asked.then(|| asked(module, option.name)).flatten();
         (option.name, text.unwrap_or_else(|| option.default.to_owned()))
     };
     Options { values: OPTIONS.iter().map(asked).collect() }
@@ -132,14 +139,12 @@ pub fn asked_again(module: &Module) -> Options {
 
 /// The mesh that the program's plan was asked to have, if one was.
 pub fn asked_mesh(module: &Module, n_devices: i64) -> Option<Mesh> {
-    let text = history(module, "mesh").pop().filter(|text| text != "auto")?;
-    parse_mesh(&text, n_devices).ok()
+    parse_mesh(&asked(module, "mesh")?, n_devices).ok()
 }
 
 /// What the program's plan was not allowed to have: `place` keeps to that too.
 pub fn forbidden(module: &Module) -> Forbid {
-    let last = history(module, "forbid").pop().unwrap_or_default();
-    Forbid::parse(&last).unwrap_or_default()
+    Forbid::parse(&asked(module, "forbid").unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]

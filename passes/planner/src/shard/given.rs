@@ -2,11 +2,13 @@
 
 use super::pinned::Pinned;
 use super::pins;
+use indexmap::IndexMap;
 use phzc_analysis::graph::Graph;
-use phzc_ir::annotations::{is_border, is_manual, open_dims};
+use phzc_ir::annotations::{is_border, is_manual, is_unknown, open_dims};
 use phzc_ir::sharding::{Devices, LastDims};
 use phzc_ir::{
-    Diagnostic, Layout, Mesh, Module, Result, Shape, Sharding, Tiles, Tiling, TilingKind, counted, notes,
+    Diagnostic, Instr, Key, Layout, MAX_AXES, Mesh, Module, Result, Shape, Sharding, Tiles, Tiling,
+    TilingKind, counted, notes,
 };
 use phzc_plan::derive::planned_comps;
 
@@ -65,6 +67,21 @@ impl Given {
             .unwrap_or_else(none)
     }
 
+    /// Marks what is given in a program: [`PIN`], or the dimensions that a sharding of the program's own leaves
+    /// open.
+    pub(super) fn mark(&self, module: &mut Module, fixed: &[pins::Fixed]) {
+        for it in fixed {
+            module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, PIN);
+        }
+        for (comp, layouts) in module.comps.iter_mut().zip(&self.layouts[0]) {
+            for (instr, layouts) in comp.instrs.iter_mut().zip(layouts) {
+                let Some(given) = layouts else { continue };
+                let open = given.first().map_or(0, |given| given.open);
+                instr.set_note(notes::GIVEN, &format!("{OPEN}{open:x}"));
+            }
+        }
+    }
+
     pub(super) fn pinned(&self, mesh: usize, graph: &Graph) -> Vec<Option<Pinned>> {
         let of = |tensor: &phzc_analysis::graph::Tensor| {
             let (comp, instr, leaf) = tensor.home;
@@ -72,6 +89,67 @@ impl Given {
         };
         graph.tensors.iter().map(of).collect()
     }
+}
+
+/// The note of what a pin gives.
+const PIN: &str = "pin";
+/// The note of what a sharding of the program's own gives, with the set of open dimensions in hexadecimal.
+const OPEN: &str = "open:";
+
+/// Given layouts as a planned text has them, per tensor.
+pub(super) struct Reread {
+    /// Those of the program's own shardings.
+    pub own: Vec<Option<Pinned>>,
+    /// These and those of pins.
+    pub all: Vec<Option<Pinned>>,
+    /// Whether the program has shardings of its own: they can be read on one mesh only.
+    pub has_own: bool,
+}
+
+impl Reread {
+    /// Whether a mesh has the axes of all layouts, and these split into equal parts on it.
+    pub(super) fn fits(&self, graph: &Graph, mesh: &Mesh) -> bool {
+        let mut given = graph.tensors.iter().zip(&self.all).filter_map(|(tensor, it)| Some((tensor, (*it)?)));
+        given.all(|(tensor, given)| {
+            let dims = &tensor.dims;
+            let has_axes = (mesh.n_axes()..MAX_AXES).all(|axis| given.layout.dim_of(axis).is_none());
+            has_axes && (0..dims.len()).all(|dim| dims[dim] % given.layout.tiles(dim, mesh) == 0)
+        })
+    }
+}
+
+/// Reads again what was given: where the program has [`notes::GIVEN`], what the planned text says on its mesh.
+///
+/// # Errors
+/// A sharding that the mesh does not express.
+pub(super) fn reread(sharded: &Module, program: &Module, graph: &Graph, mesh: &Mesh) -> Result<Reread> {
+    let mut text = program.clone();
+    for (comp, planned) in text.comps.iter_mut().zip(&sharded.comps) {
+        let named: IndexMap<&str, &Instr> =
+            planned.instrs.iter().map(|instr| (&*instr.name, instr)).collect();
+        for instr in &mut comp.instrs {
+            instr.attrs.retain(|attr| attr.key != Key::Sharding);
+            let given = instr.note(notes::GIVEN).and_then(|_| named.get(&*instr.name));
+            let sharding = given.and_then(|it| it.attrs.iter().find(|attr| attr.key == Key::Sharding));
+            instr.attrs.extend(sharding.cloned());
+        }
+    }
+    let layouts = Given { meshes: vec![mesh.clone()], layouts: vec![read_layouts(&text, mesh)?] };
+    let mut all = layouts.pinned(0, graph);
+    let mut own = all.clone();
+    for ((tensor, all), own) in graph.tensors.iter().zip(&mut all).zip(&mut own) {
+        let (comp, instr, _) = tensor.home;
+        let note = text.comp(comp).instr(instr).note(notes::GIVEN).unwrap_or(PIN);
+        let Some(open) = note.strip_prefix(OPEN).map(|open| u32::from_str_radix(open, 16).unwrap_or(0))
+        else {
+            *own = None;
+            continue;
+        };
+        *all = all.map(|given| given.reopened(open));
+        *own = *all;
+    }
+    let has_own = own.iter().any(Option::is_some);
+    Ok(Reread { own, all, has_own })
 }
 
 /// The first mesh on which a program's own shardings can be read, and what they give each tensor.
@@ -85,7 +163,8 @@ pub fn given_layouts(module: &Module, graph: &Graph, n_devices: i64) -> Result<(
 }
 
 pub(super) fn has_shardings(module: &Module) -> bool {
-    module.comps.iter().flat_map(|comp| &comp.instrs).any(|instr| instr.sharding().is_some())
+    let mut shardings = module.comps.iter().flat_map(|comp| &comp.instrs).filter_map(Instr::sharding);
+    shardings.any(|sharding| !is_unknown(sharding))
 }
 
 /// What to do about a region that is one device's part.
@@ -219,10 +298,6 @@ fn unreadable(tiling: &Tiling, mesh: &Mesh) -> Diagnostic {
         _ => ("is no layout that a plan can keep".to_owned(), drop.to_owned()),
     };
     Diagnostic::error(format!("`{tiling}` {why}")).help(help)
-}
-
-fn is_unknown(sharding: &Sharding) -> bool {
-    matches!(sharding, Sharding::Single(tiling) if tiling.kind == TilingKind::Unknown)
 }
 
 /// Meshes with three and four axes, on which more given shardings can be read.

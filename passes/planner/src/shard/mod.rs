@@ -113,7 +113,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
             whole(&state, &given, &fixed, forbid)?
         }
     };
-    mark_given(&mut state.program, &fixed);
+    given.mark(&mut state.program, &fixed);
     let program = subject.module(&state.program);
     warn_of(program, &subject, cx);
     let relaxed = subject.relaxed(cx.cluster);
@@ -143,26 +143,32 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 /// The header's notes that a plan has.
 const NOTES: [&str; 3] = [notes::MESH, notes::CLUSTER, notes::PLAN];
 
-/// What layouts are chosen for under those that are given, of a program that an earlier run has planned.
+/// What layouts are chosen for under those that are given, as the text says that `shard` has made.
 ///
 /// # Errors
-/// When the text has changed since, and what was given cannot be.
-pub fn given_again(planned: &Module, state: &PlanState, n_devices: usize) -> Result<PlanningInput> {
-    let n_devices = n_devices as i64;
-    let control = Control::read(&control::asked_again(planned), n_devices)?;
-    let mut program = state.program.clone();
-    program.remove_note(notes::MESH);
-    pins::unpin(&control.pins, &mut program);
-    let meshes = control.mesh.map_or_else(|| meshes(n_devices), |mesh| vec![mesh]);
-    let mut given = Given::read(&program, &meshes, n_devices)?;
-    let fixed = given.pin(&program, &control.pins)?;
-    whole(state, &given, &fixed, control.forbid)
+/// When the mesh of the text does not express a layout that was given.
+pub fn reread_given(sharded: &Module, state: &PlanState, n_devices: usize) -> Result<PlanningInput> {
+    let mesh = Mesh::parse(&sharded.note(notes::MESH).unwrap_or_default())?;
+    let again = given::reread(sharded, &state.program, &state.graph, &mesh)?;
+    let meshes = match again.has_own {
+        true => vec![mesh],
+        false => {
+            let asked = control::asked_mesh(sharded, n_devices as i64);
+            let mut all = asked.map_or_else(|| meshes(n_devices as i64), |mesh| vec![mesh]);
+            all.retain(|mesh| again.fits(&state.graph, mesh));
+            all
+        }
+    };
+    let alone = pins::stand_alone(&again.own, &again.all, &state.graph, &state.blocks);
+    let (blocks, graph) = (state.blocks_beside(&alone), Arc::clone(&state.graph));
+    let mut input =
+        PlanningInput::whole(&state.program, graph, blocks, again.all, control::forbidden(sharded));
+    input.given_meshes = Some(meshes);
+    Ok(input)
 }
 
 /// The program as it is, with the layouts that are given.
 fn whole(state: &PlanState, given: &Given, fixed: &[pins::Fixed], forbid: Forbid) -> Result<PlanningInput> {
-    let is_given = !fixed.is_empty() || has_shardings(&state.program);
-    let meshes = is_given.then(|| given.meshes.clone());
     // Where several meshes are open, nothing is given but pins, which are the same on all.
     let given = given.pinned(0, &state.graph);
     let mut pinned = given.clone();
@@ -171,9 +177,7 @@ fn whole(state: &PlanState, given: &Given, fixed: &[pins::Fixed], forbid: Forbid
     let alone = pins::stand_alone(&given, &pinned, &state.graph, &state.blocks);
     let blocks = state.blocks_beside(&alone);
     let graph = Arc::clone(&state.graph);
-    let mut input = PlanningInput::whole(&state.program, graph, blocks, pinned, forbid);
-    input.given_meshes = meshes;
-    Ok(input)
+    Ok(PlanningInput::whole(&state.program, graph, blocks, pinned, forbid))
 }
 
 fn warn_of(module: &Module, subject: &PlanningInput, cx: &mut Context) {
@@ -335,17 +339,6 @@ fn write(module: &mut Module, model: &mut Model, solved: &Solved) {
 }
 
 /// Notes which shardings came with the program, so that `place` can tell them from the planned ones.
-fn mark_given(module: &mut Module, fixed: &[pins::Fixed]) {
-    for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
-        if instr.sharding().is_some() {
-            instr.set_note(notes::GIVEN, "1");
-        }
-    }
-    for it in fixed {
-        module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, "1");
-    }
-}
-
 /// One warning per opcode, or target of a custom call, that has no rule of its own.
 fn warn_fallbacks(module: &Module, graph: &Graph, cx: &mut Context) {
     let mut seen = indexmap::IndexSet::new();

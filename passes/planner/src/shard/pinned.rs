@@ -24,6 +24,14 @@ impl Pinned {
         Pinned { layout, open: open.into_iter().filter(is_whole).fold(0, |open, dim| open | 1 << dim) }
     }
 
+    /// A planned layout as it was given: these dimensions were open and whole.
+    pub(super) fn reopened(self, open: u32) -> Pinned {
+        let is_open =
+            |axis: &usize| self.layout.dim_of(*axis).is_some_and(|dim| dim < 32 && open >> dim & 1 == 1);
+        let layout = (0..MAX_AXES).filter(is_open).fold(self.layout, |layout, axis| layout.with(axis, None));
+        Pinned { layout, open }
+    }
+
     /// What becomes of a value that is made in a layout: where the pin is open, it stays split.
     pub fn of(self, made: Layout) -> Layout {
         (0..MAX_AXES).fold(self.layout, |layout, axis| match made.dim_of(axis) {

@@ -9,8 +9,8 @@ use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::ClassMap;
 use phzc_analysis::graph::Graph;
 use phzc_ir::{
-    CompId, Diagnostic, Instr, InstrId, Key, Layout, LayoutText, MAX_AXES, Mesh, Module, Result, Span,
-    counted, nearest,
+    CompId, Diagnostic, Instr, InstrId, Layout, LayoutText, MAX_AXES, Mesh, Module, Result, Span, counted,
+    nearest,
 };
 use phzc_opt::unshard;
 use phzc_plan::derive::planned_comps;
@@ -89,17 +89,6 @@ pub(super) fn resolve(pins: &[Pin], module: &Module, mesh: &Mesh) -> Result<Vec<
         }
     }
     Ok(found.into_iter().map(|(it, _)| it).collect())
-}
-
-/// Takes the layouts that pins gave out of a program.
-pub(super) fn unpin(pins: &[Pin], module: &mut Module) {
-    for comp in planned_comps(module) {
-        for instr in &mut module.comps[comp.index()].instrs {
-            let is_pinned =
-                instr.shape.as_array().is_some() && pins.iter().any(|pin| pin.pattern.is_match(&instr.name));
-            instr.attrs.retain(|attr| attr.key != Key::Sharding || !is_pinned);
-        }
-    }
 }
 
 /// The instructions whose value is an array.
