@@ -1,4 +1,5 @@
-//! Pinned layouts are planned like free ones: around them everything is open, memory decides no earlier.
+//! Around given layouts everything else is open: pins that change nothing cost nothing, and a dump keeps what was
+//! given.
 
 mod common;
 

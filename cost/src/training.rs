@@ -6,11 +6,11 @@
 //! stages by the replay of their schedule (`step.rs`), memory by what each operator keeps for its backward
 //! part (`memory.rs`). Nothing here is a time of its own.
 
-mod beside;
 mod job;
 mod layer;
 mod memory;
 mod model;
+mod overlap;
 mod price;
 mod step;
 #[cfg(test)]

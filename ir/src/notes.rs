@@ -37,8 +37,8 @@ pub const MOVE: &str = "phzc.move";
 pub const REMADE: &str = "phzc.remade";
 /// Of an instruction: the mesh axes over which its results are summands.
 pub const PARTIAL: &str = "phzc.partial";
-/// Of an instruction: its layout was given: `pin`, or `open:` and the dimensions that the program's own sharding
-/// leaves open, as a set of bits in hexadecimal.
+/// Of an instruction: its layout was given: `pin`, `1` by the program, or `open:` and the dimensions that the
+/// program leaves open, as a set of bits in hexadecimal.
 pub const GIVEN: &str = "phzc.given";
 /// Of an instruction: the number of the parameter whose gradient it is.
 pub const GRAD: &str = "phzc.grad";

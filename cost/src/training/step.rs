@@ -212,14 +212,14 @@ fn exposed_data_secs(pricer: &Pricer, parts: &[Part]) -> f64 {
     // The last microbatch's backward part hides the sums, the first one's forward part the parameters.
     let exposed = |secs: f64, phase: usize| {
         let own = parts.iter().step_by(job.layout.stages);
-        exposed_secs(secs, own.map(|part| part[phase].sum_secs()).sum())
+        secs_after_overlap(secs, own.map(|part| part[phase].sum_secs()).sum())
     };
     exposed(summed_secs, 1) + exposed(gathered_secs, 0)
 }
 
 /// What so many seconds of computation do not hide of collectives that begin piece by piece.
-pub(super) fn exposed_secs(collective_secs: f64, beside_secs: f64) -> f64 {
-    (collective_secs - beside_secs).max(collective_secs / N_BUCKETS)
+pub(super) fn secs_after_overlap(collective_secs: f64, overlapping_secs: f64) -> f64 {
+    (collective_secs - overlapping_secs).max(collective_secs / N_BUCKETS)
 }
 
 /// Into how many pieces gradients are cut so that sums begin early; the last piece is never hidden.

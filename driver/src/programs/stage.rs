@@ -23,10 +23,10 @@ pub(super) struct Step {
 /// One microbatch on the devices of a stage, and what comes once per step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Micro {
-    /// Forward and backward.
+    /// Forward and backward; of FSDP with the collectives of every microbatch, as far as nothing overlaps.
     phase_secs: [f64; 2],
     /// Parameters that copies hand out before the first forward part, and sums of gradients after the last
-    /// backward part.
+    /// backward part; of FSDP none.
     copies_secs: [f64; 2],
     /// The update.
     update_secs: f64,
@@ -146,7 +146,7 @@ impl Asked<'_> {
         let n_microbatches = self.job.layout.n_microbatches as f64;
         let mut phase_secs = [stage.forward_secs, stage.backward_secs];
         let once_secs = plan.time_secs - n_microbatches * phase_secs.iter().sum::<f64>();
-        let moved = [false, true].map(|is_sum| of_copies(plan, is_sum));
+        let moved = [false, true].map(|is_sum| self.of_copies(plan, is_sum));
         if self.job.layout.sharding == Sharding::Parameters {
             // Each microbatch gathers parameters twice, beside computation, and scatters their gradients.
             let [gathered, summed] = moved.map(|it| it.map(|figure| figure / n_microbatches));
@@ -163,17 +163,26 @@ impl Asked<'_> {
                 memory_bytes: stage.memory_bytes,
             });
         }
-        let copies_secs = moved.map(|[secs, _]| secs);
-        let update_secs = (once_secs - copies_secs.iter().sum::<f64>()).max(0.0);
+        // What moves in every microbatch is part of the phases already.
+        let all_secs: f64 = moved.iter().map(|[secs, _]| secs).sum();
+        let share = if all_secs > once_secs { once_secs / all_secs } else { 1.0 };
+        let copies_secs = moved.map(|[secs, _]| share * secs);
+        let update_secs = once_secs - share * all_secs;
         Ok(Micro { phase_secs, copies_secs, update_secs, memory_bytes: stage.memory_bytes })
     }
-}
 
-/// Seconds and bytes of a step's collectives over copies of the model: sums, or what hands out parameters.
-fn of_copies(plan: &Plan, is_sum: bool) -> [f64; 2] {
-    let is_of_copies = |it: &&CollectiveUse| it.axes.iter().all(|axis| axis == "data" || axis == "context");
-    let own = plan.collectives.iter().filter(is_of_copies).filter(|it| (it.kind != "all-gather") == is_sum);
-    own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
+    /// Seconds and bytes of a step's collectives over copies of the model: sums, or what hands out parameters.
+    /// Where there is one copy, ranks that share a sequence sum up gradients too.
+    fn of_copies(&self, plan: &Plan, is_sum: bool) -> [f64; 2] {
+        let kinds: &[&str] = if is_sum { &["all-reduce", "reduce-scatter"] } else { &["all-gather"] };
+        let axis = if self.job.layout.data > 1 { "data" } else { "context" };
+        let is_of_copies = |it: &&CollectiveUse| {
+            let is_over = it.axes.iter().any(|own| own == axis) && !it.axes.iter().any(|own| own == "tensor");
+            is_over && kinds.contains(&it.kind.as_str()) && (is_sum || axis == "data")
+        };
+        let own = plan.collectives.iter().filter(is_of_copies);
+        own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
+    }
 }
 
 /// The reason why a program is not planned, without figures that differ from row to row.
@@ -183,7 +192,9 @@ fn reason(errors: &[Diagnostic]) -> Reason {
         it if it.starts_with("the program needs ") => {
             "its program needs more memory than there is".to_owned()
         }
-        it if it.contains("cannot be cut into") => "its layouts leave no two microbatches".to_owned(),
+        it if it.contains("cannot be cut into") => {
+            "its layouts do not allow its number of microbatches".to_owned()
+        }
         it => it.to_owned(),
     }
 }

@@ -20,6 +20,7 @@ mod rule;
 
 use phzc_analysis::graph::alias_pairs;
 use phzc_ir::build::Builder;
+use phzc_ir::dtype::Class;
 use phzc_ir::edit::Names;
 use phzc_ir::{DType, Diagnostic, Instr, InstrId, Module, Opcode, Result, Shape, notes};
 use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
@@ -97,8 +98,15 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
                 format!("the note `{}=\"{note}\"` of `{}` names no parameter", notes::GRAD, instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
         };
-        let dims = |shape: &Shape| shape.as_array().map(|array| array.dims.clone());
-        if dims(&entry.instr(param).shape) != dims(&instr.shape) {
+        // A gradient may be summed up in a wider type than its parameter has.
+        let is_gradient_of = |param: &Shape, own: &Shape| match (param.as_array(), own.as_array()) {
+            (Some(param), Some(own)) => {
+                param.dims == own.dims
+                    && (param.dtype == own.dtype || [param, own].iter().all(|it| is_float(it.dtype)))
+            }
+            _ => false,
+        };
+        if !is_gradient_of(&entry.instr(param).shape, &instr.shape) {
             let message =
                 format!("`{}` is not of the shape of the parameter that it is the gradient of", instr.name);
             return Err(Diagnostic::error(message).at(instr.span));
@@ -115,6 +123,10 @@ fn updated(module: &Module) -> Result<Vec<Updated>> {
         );
     }
     Ok(found)
+}
+
+fn is_float(dtype: DType) -> bool {
+    dtype.class() == Class::Float
 }
 
 /// The error for a parameter that would be updated twice.
@@ -138,7 +150,7 @@ fn append(b: &mut Builder, root: InstrId, rule: &Rule, updated: &[Updated], has_
     let mut outputs: Vec<InstrId> = b.instr(root).operands.to_vec();
     let mut donated: Vec<(usize, usize)> = updated.iter().map(|it| (it.output, it.number)).collect();
     let mut names = Names::new(b.instrs());
-    let is_narrow = |b: &Builder, it: &Updated| b.dtype(it.param).bits() < 32;
+    let is_narrow = |b: &Builder, it: &Updated| is_float(b.dtype(it.param)) && b.dtype(it.param).bits() < 32;
     let masters: Vec<Option<InstrId>> = updated
         .iter()
         .map(|it| (has_masters && is_narrow(b, it)).then(|| state(b, &mut names, "master", it.param)))

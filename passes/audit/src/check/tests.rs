@@ -107,7 +107,7 @@ fn what_is_probably_not_meant_is_a_warning() {
     let columns = "devices=[1,2]<=[2]";
     assert_snapshot!(said(columns, "negate(bias)"), @"ok");
     assert_snapshot!(said(columns, "constant({1,2,3,4})"), @"warning: 1 input is never read: `bias`; lower the program without what it does not use (`keep_unused=False` in JAX)");
-    assert_snapshot!(said("replicated", "negate(bias)"), @"warning: all 2 devices of stage 0 compute the same products; choose a batch, or widths, that the number of devices divides; or fewer devices");
+    assert_snapshot!(said("replicated", "negate(bias)"), @"warning: all 2 devices of stage 0 compute the same products; fewer devices do as well; to use them all, choose a larger batch or larger widths, that their number divides");
 }
 
 #[test]

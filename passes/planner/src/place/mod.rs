@@ -137,9 +137,9 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
 struct Problem<'a> {
     /// The program with `shard`'s layouts on all devices.
     sharded: &'a Module,
-    /// The program without them.
+    /// The program without them, but for what is given.
     plain: &'a Module,
-    /// What layouts are chosen for: the program without them, or with fewer of its equal layers.
+    /// What layouts are chosen for: that program, or one with fewer of its equal layers.
     subject: &'a PlanningInput,
     cluster: &'a Cluster,
     /// Numbers of microbatches to try.

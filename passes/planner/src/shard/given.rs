@@ -77,7 +77,8 @@ impl Given {
             for (instr, layouts) in comp.instrs.iter_mut().zip(layouts) {
                 let Some(given) = layouts else { continue };
                 let open = given.first().map_or(0, |given| given.open);
-                instr.set_note(notes::GIVEN, &format!("{OPEN}{open:x}"));
+                let note = if open == 0 { CLOSED.to_owned() } else { format!("{OPEN}{open:x}") };
+                instr.set_note(notes::GIVEN, &note);
             }
         }
     }
@@ -93,7 +94,9 @@ impl Given {
 
 /// The note of what a pin gives.
 const PIN: &str = "pin";
-/// The note of what a sharding of the program's own gives, with the set of open dimensions in hexadecimal.
+/// The note of what a sharding of the program's own gives.
+const CLOSED: &str = "1";
+/// The same where it leaves dimensions open, with the set of these in hexadecimal.
 const OPEN: &str = "open:";
 
 /// Given layouts as a planned text has them, per tensor.
@@ -140,11 +143,11 @@ pub(super) fn reread(sharded: &Module, program: &Module, graph: &Graph, mesh: &M
     for ((tensor, all), own) in graph.tensors.iter().zip(&mut all).zip(&mut own) {
         let (comp, instr, _) = tensor.home;
         let note = text.comp(comp).instr(instr).note(notes::GIVEN).unwrap_or(PIN);
-        let Some(open) = note.strip_prefix(OPEN).map(|open| u32::from_str_radix(open, 16).unwrap_or(0))
-        else {
+        if note == PIN {
             *own = None;
             continue;
-        };
+        }
+        let open = note.strip_prefix(OPEN).and_then(|open| u32::from_str_radix(open, 16).ok()).unwrap_or(0);
         *all = all.map(|given| given.reopened(open));
         *own = *all;
     }

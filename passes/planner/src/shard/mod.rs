@@ -146,7 +146,7 @@ const NOTES: [&str; 3] = [notes::MESH, notes::CLUSTER, notes::PLAN];
 /// What layouts are chosen for under those that are given, as the text says that `shard` has made.
 ///
 /// # Errors
-/// When the mesh of the text does not express a layout that was given.
+/// A layout that the mesh of the text does not express.
 pub fn reread_given(sharded: &Module, state: &PlanState, n_devices: usize) -> Result<PlanningInput> {
     let mesh = Mesh::parse(&sharded.note(notes::MESH).unwrap_or_default())?;
     let again = given::reread(sharded, &state.program, &state.graph, &mesh)?;

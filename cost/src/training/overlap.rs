@@ -1,10 +1,10 @@
-//! What training software adds to the seconds of kernels and collectives, whoever prices these: waiting for
-//! the host, and what runs beside computation.
+//! What training software adds to the seconds of kernels and takes off those of collectives, whoever prices
+//! these: the host's issue time, and overlap with computation.
 
 use super::job::Job;
 use super::layer::{head, layer};
 use super::price::Pricer;
-use super::step::exposed_secs;
+use super::step::secs_after_overlap;
 use crate::Cluster;
 
 impl Job {
@@ -19,10 +19,14 @@ impl Job {
     }
 
     /// Seconds of sums of gradients, or of handing out parameters, that nothing hides: `collective_secs` at
-    /// the network's rate, beside so many seconds of the last microbatch's backward part, or the first one's
-    /// forward part.
-    pub fn exposed_secs(&self, cluster: &Cluster, collective_secs: f64, beside_secs: f64) -> f64 {
+    /// the network's rate, and the seconds of the last microbatch's backward part, or the first one's forward
+    /// part, that may overlap with them.
+    pub fn exposed_secs(&self, cluster: &Cluster, collective_secs: f64, overlapping_secs: f64) -> f64 {
         let collective_secs = collective_secs / Pricer { job: self, cluster }.data_efficiency();
-        if self.stack.overlaps_data { exposed_secs(collective_secs, beside_secs) } else { collective_secs }
+        if self.stack.overlaps_data {
+            secs_after_overlap(collective_secs, overlapping_secs)
+        } else {
+            collective_secs
+        }
     }
 }
