@@ -10,6 +10,8 @@ mod common;
 mod frontends;
 #[path = "bad_input/generation.rs"]
 mod generation;
+#[path = "bad_input/meant.rs"]
+mod meant;
 #[path = "bad_input/verification.rs"]
 mod verification;
 
@@ -26,7 +28,8 @@ const MAX_SECS: u64 = 60;
 
 #[test]
 fn bad_input_gives_one_message() {
-    let all = [cases::bad(), generation::bad(), verification::bad(), binary::bad(), frontends::bad()];
+    let all =
+        [cases::bad(), meant::bad(), generation::bad(), verification::bad(), binary::bad(), frontends::bad()];
     let (cases, mut findings) = (all.into_iter().flatten().collect::<Vec<_>>(), Vec::new());
     for case in &cases {
         findings.extend(examine(case).err().map(|finding| format!("{}: {finding}", case.name)));

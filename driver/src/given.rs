@@ -29,7 +29,7 @@ fn has_pins(pipeline: &Pipeline) -> bool {
 
 /// What is said of given layouts in the summary, with what the best plan takes without them; nothing where
 /// none is given.
-pub(crate) fn text(plan: &Plan, planned: &Module, pipeline: &Pipeline) -> String {
+pub(crate) fn text(plan: &Plan, planned: &Module) -> String {
     let instrs = || planned.comps.iter().flat_map(|comp| &comp.instrs);
     let given = instrs().filter(|instr| instr.note(notes::GIVEN).is_some());
     let mut names: Vec<&str> = given.take(MAX_NAMES).map(|instr| &*instr.name).collect();
@@ -40,9 +40,13 @@ pub(crate) fn text(plan: &Plan, planned: &Module, pipeline: &Pipeline) -> String
         names.push("…");
     }
     let n_given = counted(plan.n_given_layouts, "layout");
-    let how = if has_pins(pipeline) { "no pins, --ignore-shardings" } else { "--ignore-shardings" };
+    let is_pin = || instrs().filter_map(|instr| Some(instr.note(notes::GIVEN)? == shard::PIN));
+    let ways =
+        [("no pins", is_pin().any(|is_pin| is_pin)), ("--ignore-shardings", is_pin().any(|is_pin| !is_pin))];
+    let how =
+        ways.into_iter().filter(|(_, is_way)| *is_way).map(|(way, _)| way).collect::<Vec<_>>().join(", ");
     let free =
-        plan.free_secs.map_or_else(String::new, |free| format!("; {}", compared(plan.time_secs, free, how)));
+        plan.free_secs.map_or_else(String::new, |free| format!("; {}", compared(plan.time_secs, free, &how)));
     format!("given: {n_given} restricted the search ({}){free}\n", names.join(", "))
 }
 

@@ -100,7 +100,7 @@ fn compile(
         let json = report::to_json(&plan);
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
-        say(args, io, &summary::plan(&plan, &given::text(&plan, &module, pipeline)));
+        say(args, io, &summary::plan(&plan, &given::text(&plan, &module)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, &plan)));
     }
     explained(&mut cx, io);

@@ -10,6 +10,7 @@ use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, write_stdout};
 use phzc_ir::{Diagnostic, Module, counted};
 use phzc_passes::derive::is_planned;
+use phzc_passes::partitioned::partitioned;
 use phzc_passes::verify::dark::{Dark, Idleness};
 use phzc_passes::verify::pieces::Pieces;
 use phzc_passes::verify::{Output, Settings, Verdict, Verified, verify};
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &VerifyArgs, io: &mut Io) -> Result<(), Failure> {
 
 /// What is odd about a program and its plan.
 fn remarks(model: &Module, plan: &Module) -> Vec<Diagnostic> {
-    match (is_planned(model), is_planned(plan)) {
+    match (is_planned(model), is_planned(plan) || partitioned(plan).is_some()) {
         (true, false) => {
             let help = "`phzc verify MODEL PLAN`: the program first, then what `-o` wrote";
             vec![Diagnostic::warning("the first program has a plan, the second has none").help(help)]

@@ -52,11 +52,6 @@ pub fn command(name: &'static str, code: i32, says: &'static str, args: &[&'stat
     Case { args: [&["input"], args].concat(), code, ..text(name, says, GOOD) }
 }
 
-/// A command line that names no good program.
-fn other(name: &'static str, says: &'static str, args: &[&'static str]) -> Case {
-    Case { args: args.to_vec(), ..text(name, says, GOOD) }
-}
-
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::new(), Compression::fast());
     out.write_all(bytes).expect("a vector takes everything");
@@ -375,15 +370,6 @@ fn commands() -> Vec<Case> {
             &["--passes", "dce", "-o", "no/where/x.ir"],
         ),
         command("output is a directory", 1, "it is a directory", &["--passes", "dce", "-o", "."]),
-        command("figures over the program", 2, "would write over", &["-o", "a.ir", "--plan", "a.ir"]),
-        command("figures to a stream", 2, "would write over", &["--plan", "-"]),
-        other("a pass as a subcommand", "`phzc MODEL --passes estimate`", &["estimate"]),
-        other("a misspelt subcommand", "did you mean `phzc verify`?", &["verfy"]),
-        other("no subcommand", "`phzc MODEL` plans a program", &["plann"]),
-        other("a manual", "subcommands: arch, calibrate", &["man"]),
-        other("Python", "`t.py` is Python, no lowered program", &["t.py"]),
-        other("figures as a plan", "`phzc MODEL -o plan.ir` writes", &["verify", "input", "plan.json"]),
-        command("counts without a dash", 1, "did you mean `h100-8x4`?", &["--cluster", "h100x8x4"]),
         command("dumps into a file", 1, "cannot create `input`", &["--passes", "dce", "--dump-dir", "input"]),
         Case { args: FITS_NOWHERE.to_vec(), ..text("model that fits nowhere", "the program needs", HUGE) },
         command("help about no pass", 2, "cannot be used with", &["--help-passes", "frobnicate"]),

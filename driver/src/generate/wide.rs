@@ -1,4 +1,4 @@
-//! Gradients of narrow weights in 32 bits, as Megatron and DeepSpeed sum them up over microbatches and copies:
+//! Gradients of narrow weights in 32 bits, as Megatron and DeepSpeed sum them over microbatches and copies:
 //! products hand on what they have added up, not rounded.
 
 use phzc_ir::build::Builder;

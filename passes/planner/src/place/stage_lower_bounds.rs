@@ -247,8 +247,8 @@ impl Problem<'_> {
         least.secs + waited_secs.max(0.0)
     }
 
-    /// The meshes of a stage's devices; of all devices the one that `shard` was asked for, or those of layouts
-    /// that are given.
+    /// The meshes of a stage's devices; of all devices the one that `shard` was asked for, or those of given
+    /// layouts.
     pub(super) fn meshes(&self, n_devices: usize) -> Vec<Mesh> {
         let is_all = n_devices == self.cluster.n_devices();
         if let Some(given) = self.subject.given_meshes.as_ref().filter(|_| is_all) {

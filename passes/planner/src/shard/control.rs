@@ -109,8 +109,8 @@ pub(super) fn history(module: &Module, option: &str) -> Vec<String> {
     texts_of(module, super::PASS.name, (option, default))
 }
 
-/// What the run of `shard` that made the plan was given for an option, if that was not the default: a later run
-/// leaves the plan as it is, and need not say it again.
+/// What the run of `shard` that made the plan was given for an option, if not the default: a later run leaves
+/// the plan as it is, and need not say it again.
 fn asked(module: &Module, option: &str) -> Option<String> {
     let default = OPTIONS.iter().find(|known| known.name == option).map_or("", |known| known.default);
     history(module, option).into_iter().rev().find(|text| text != default)

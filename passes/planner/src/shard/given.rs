@@ -67,8 +67,7 @@ impl Given {
             .unwrap_or_else(none)
     }
 
-    /// Marks what is given in a program: [`PIN`], or the dimensions that a sharding of the program's own leaves
-    /// open.
+    /// Marks what is given in a program: [`PIN`], or which dimensions a sharding of its own leaves open.
     pub(super) fn mark(&self, module: &mut Module, fixed: &[pins::Fixed]) {
         for it in fixed {
             module.comps[it.comp.index()].instrs[it.instr.index()].set_note(notes::GIVEN, PIN);
@@ -93,7 +92,7 @@ impl Given {
 }
 
 /// The note of what a pin gives.
-const PIN: &str = "pin";
+pub const PIN: &str = "pin";
 /// The note of what a sharding of the program's own gives.
 const CLOSED: &str = "1";
 /// The same where it leaves dimensions open, with the set of these in hexadecimal.
@@ -121,7 +120,7 @@ impl Reread {
     }
 }
 
-/// Reads again what was given: where the program has [`notes::GIVEN`], what the planned text says on its mesh.
+/// Reads again what was given: where the program has [`notes::GIVEN`], what the text says on its mesh.
 ///
 /// # Errors
 /// A sharding that the mesh does not express.

@@ -1,0 +1,23 @@
+//! What a person meant otherwise: words that are no programs, files that are none of the kind.
+
+use super::cases::{Case, command, text};
+
+/// A command line that names no good program.
+fn other(name: &'static str, says: &'static str, args: &[&'static str]) -> Case {
+    let good = "ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }";
+    Case { args: args.to_vec(), ..text(name, says, good) }
+}
+
+pub fn bad() -> Vec<Case> {
+    vec![
+        command("figures over the program", 2, "would write over", &["-o", "a.ir", "--plan", "a.ir"]),
+        command("figures to a stream", 2, "would write over", &["--plan", "-"]),
+        other("a pass as a subcommand", "`phzc MODEL --passes estimate`", &["estimate"]),
+        other("a misspelt subcommand", "did you mean `phzc verify`?", &["verfy"]),
+        other("no subcommand", "`phzc MODEL` plans a program", &["plann"]),
+        other("a manual", "subcommands: arch, calibrate", &["man"]),
+        other("Python", "`t.py` is Python, no lowered program", &["t.py"]),
+        other("figures as a plan", "`phzc MODEL -o plan.ir` writes", &["verify", "input", "plan.json"]),
+        command("counts without a dash", 1, "did you mean `h100-8x4`?", &["--cluster", "h100x8x4"]),
+    ]
+}
