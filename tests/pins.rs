@@ -1,5 +1,5 @@
-//! Around given layouts everything else is open: pins that change nothing cost nothing, and a dump keeps what was
-//! given.
+//! Around given layouts everything else is open: pins that change nothing cost nothing, and a dump keeps what
+//! was given.
 
 mod common;
 

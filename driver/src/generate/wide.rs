@@ -4,8 +4,8 @@
 use phzc_ir::build::Builder;
 use phzc_ir::{DType, Instr, InstrId, Module, Opcode, Shape, notes};
 
-/// Makes every gradient of fewer than 32 bits one of 32; the narrow values that nobody reads any more are left
-/// to `dce`.
+/// Makes every gradient of fewer than 32 bits one of 32; narrow values that nobody reads any more are left to
+/// `dce`.
 pub(super) fn widen(mut module: Module) -> Module {
     let is_narrow = |instr: &Instr| {
         let array = instr.shape.as_array().filter(|_| instr.note(notes::GRAD).is_some());

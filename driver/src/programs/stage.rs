@@ -171,7 +171,7 @@ impl Asked<'_> {
         Ok(Micro { phase_secs, copies_secs, update_secs, memory_bytes: stage.memory_bytes })
     }
 
-    /// Seconds and bytes of a step's collectives over copies of the model: sums, or what hands out parameters.
+    /// Seconds and bytes of a step's collectives over copies of the model: sums, or gathers of parameters.
     /// Where there is one copy, ranks that share a sequence sum up gradients too.
     fn of_copies(&self, plan: &Plan, is_sum: bool) -> [f64; 2] {
         let kinds: &[&str] = if is_sum { &["all-reduce", "reduce-scatter"] } else { &["all-gather"] };
