@@ -7,7 +7,7 @@ use common::{phzc, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A machine on which the program below fits only if it computes values again.
+/// A machine on which the programs below fit only if they compute values again.
 const CLUSTER: &str = r#"name = "small"
 per_node = 8
 nodes = 1
@@ -15,7 +15,7 @@ nodes = 1
 [accelerator]
 base = "a100-80"
 name = "small"
-hbm_bytes = 300e6
+hbm_bytes = {hbm_bytes}
 
 [[levels]]
 name = "link"
@@ -28,12 +28,14 @@ source = "made up for tests"
 
 const PIN: &str = r"{^batch\.(input_ids|labels)$=[x,-]}";
 
-/// The folder of a test, with the program and the cluster.
-fn given(name: &str) -> (PathBuf, String, String) {
+/// The folder of a test, with a program of so many layers and the cluster.
+fn given(name: &str, n_layers: usize) -> (PathBuf, String, String) {
     let dir = scratch(name);
     let (model, cluster) = (text(&dir.join("model.ir")), text(&dir.join("small.toml")));
-    fs::write(&cluster, CLUSTER).expect("writable");
-    let sizes = "gen gpt --layers 4 --hidden 512 --heads 8 --seq 512 --vocab 4096 --global-batch 64 -o";
+    let hbm_bytes = if n_layers > 8 { "700e6" } else { "300e6" };
+    fs::write(&cluster, CLUSTER.replace("{hbm_bytes}", hbm_bytes)).expect("writable");
+    let sizes = "--hidden 512 --heads 8 --seq 512 --vocab 4096 --global-batch 64 -o";
+    let sizes = format!("gen gpt --layers {n_layers} {sizes}");
     ran(&sizes.split(' ').chain([&*model]).collect::<Vec<_>>());
     (dir, model, cluster)
 }
@@ -50,7 +52,7 @@ fn ran(args: &[&str]) -> String {
 
 #[test]
 fn a_pin_that_the_best_plan_has_anyway_costs_nothing() {
-    let (dir, model, cluster) = given("pins_cost_nothing");
+    let (dir, model, cluster) = given("pins_cost_nothing", 4);
     let figures = text(&dir.join("plan.json"));
     let secs = |pin: &str, place: &str| {
         let passes = format!("fuse,shard{{mesh=8{pin}}},place{{{place}}}");
@@ -83,10 +85,20 @@ const GIVEN: [(&str, &str, &str); 6] = [
 
 #[test]
 fn a_dump_of_given_layouts_resumes_to_the_bytes_of_the_whole_run() {
-    let (dir, model, cluster) = given("pins_resume");
+    resumes(4, &GIVEN);
+}
+
+/// Of so many layers, few stand for all.
+#[test]
+fn a_dump_of_given_layouts_of_many_layers_resumes_to_the_bytes_of_the_whole_run() {
+    resumes(12, &GIVEN[2..3]);
+}
+
+fn resumes(n_layers: usize, all: &[(&str, &str, &str)]) {
+    let (dir, model, cluster) = given(&format!("pins_resume_{n_layers}"), n_layers);
     let (given, dump) = (text(&dir.join("given.ir")), text(&dir.join("sharded.ir")));
     let program = fs::read_to_string(&model).expect("a program");
-    for (at, (mesh, pin, sharding)) in GIVEN.iter().enumerate() {
+    for (at, (mesh, pin, sharding)) in all.iter().enumerate() {
         let annotated = |line: &str| match line.contains("batch.") && line.contains(" parameter(") {
             true if !sharding.is_empty() => format!("{line}, sharding={sharding}\n"),
             _ => format!("{line}\n"),
@@ -107,4 +119,26 @@ fn a_dump_of_given_layouts_resumes_to_the_bytes_of_the_whole_run() {
         let kept = if sharding.is_empty() { "{devices=[8,1]<=[8]}" } else { sharding };
         assert!(is_kept(kept), "{at}: {batch}");
     }
+}
+
+/// Tensor parallelism of all layers, or of all but one: then each layer is planned for itself.
+#[test]
+fn equal_layers_with_equal_pins_are_planned_as_one_and_as_well() {
+    let (dir, model, _) = given("pins_of_layers", 12);
+    let figures = text(&dir.join("plan.json"));
+    let plan = |layers: &str| {
+        let pins = format!(
+            r"^batch\.(input_ids|labels)$=[data,-];^params\..*\.{layers}\..*(qkv|up)\.kernel$=[-,tensor]"
+        );
+        let passes = format!(
+            "fuse{{attention=flash}},shard{{mesh={{data=2,tensor=4}},pin={{{pins}}}}},\
+             place{{stages=1,microbatches=1}},check"
+        );
+        ran(&[&model, "--cluster", "a100-8", "--passes", &passes, "-q", "--plan", &figures]);
+        let plan: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&figures).expect("a plan")).expect("JSON");
+        plan["time_secs"].as_f64().expect("seconds")
+    };
+    let (alike, unlike) = (plan("[0-9]+"), plan("([0-57-9]|1[01])"));
+    assert!((alike / unlike - 1.0).abs() < 0.03, "{alike} s, with one layer's weights open {unlike} s");
 }

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use phzc_ir::edit::Names;
 use phzc_ir::notes;
 use phzc_ir::{Computation, FusionKind, Instr, InstrId, Key, Mesh, Module, Opcode};
-use phzc_plan::derive::{control_flow, is_move};
+use phzc_plan::derive::{control_flow, is_move, origin};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
@@ -213,7 +213,7 @@ impl<'a> Writer<'a> {
         }
         let instr = self.plan(stage).comp.instr(planned);
         if let Some(plain) = self.plan(stage).plain[planned.index()] {
-            return self.map[operand.unwrap_or(self.short.whole_of[plain.index()]).index()];
+            return self.map[self.counterpart(plain, operand).index()];
         }
         if instr.note(notes::REMADE).is_some() {
             return self.copy(instr, planned, operand, stage);
@@ -223,6 +223,15 @@ impl<'a> Writer<'a> {
         }
         let from = self.value(instr.operands[0], operand, stage);
         self.movement(from, planned, stage)
+    }
+
+    /// What the short program's instruction `plain` is for a reader of `operand`: this, or what it renames
+    /// where the plan brings that to several readers at once.
+    fn counterpart(&self, plain: InstrId, operand: Option<InstrId>) -> InstrId {
+        let Some(operand) = operand else { return self.short.whole_of[plain.index()] };
+        let is_like = |id: InstrId| self.short.stands[id.index()].contains(&plain);
+        let maker = || origin(self.whole, operand, 0).0;
+        if is_like(operand) || !is_like(maker()) { operand } else { maker() }
     }
 
     /// A copy like the plan's `planned` of what it stands for, unless it has been made already.

@@ -120,7 +120,7 @@ fn a_value_that_reads_all_layers_keeps_the_program_whole() {
 fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
     let cluster = Cluster::named("a100-8").expect("a known cluster");
     let (mesh, goal) = (Mesh::parse(mesh).expect("a mesh"), Goal { weights: [1.0; 3], memory_bytes });
-    let subject = PlanningInput::short(module, Default::default()).expect("layers repeat");
+    let subject = PlanningInput::short(module, None, Default::default()).expect("layers repeat");
     let relaxed = subject.relaxed(&cluster);
     let short = solve_on(subject.input(&cluster, false, &relaxed), &mesh, &goal).expect("legal");
     let state = PlanState::analysed(module.clone());
@@ -142,7 +142,7 @@ fn a_choice_on_fewer_layers_is_as_good_and_its_bound_holds() {
 fn a_plan_of_fewer_layers_tells_that_of_all() {
     let module = perceptron(40);
     let cluster = Cluster::named("a100-8").expect("a known cluster");
-    let subject = PlanningInput::short(&module, Default::default()).expect("layers repeat");
+    let subject = PlanningInput::short(&module, None, Default::default()).expect("layers repeat");
     let mesh = Mesh::parse("x=2,y=4").expect("a mesh");
     let goal = Goal { weights: [1.0; 3], memory_bytes: None };
     let input = subject.input(&cluster, false, &[]);

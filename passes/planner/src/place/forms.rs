@@ -149,10 +149,12 @@ pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> Result<PlanningInpu
     let (forbid, input) = (forbidden(sharded), state.input.take());
     if state.is_given() {
         let again = shard::reread_given(sharded, state, cluster.n_devices())?;
-        return Ok(again.with_free(input.and_then(|input| input.free)));
+        let is_of_it = |input: &PlanningInput| input.short.is_some() == again.short.is_some();
+        let free = input.filter(is_of_it).and_then(|input| input.free);
+        return Ok(again.with_free(free));
     }
     let short = input.filter(|input| input.short.is_some());
-    let short = short.or_else(|| PlanningInput::short(&state.program, forbid));
+    let short = short.or_else(|| PlanningInput::short(&state.program, None, forbid));
     let short = short.filter(|subject| shows_cuts(subject, &state.program, cluster));
     Ok(short.unwrap_or_else(|| state.whole(forbid)))
 }

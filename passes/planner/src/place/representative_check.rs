@@ -36,7 +36,7 @@ mod tests {
 
     fn shows(module: &Module) -> bool {
         let module = &passed(&phzc_ir::print(module), "fuse", &slow_8()).expect("it is fused");
-        let subject = PlanningInput::short(module, Default::default()).expect("layers repeat");
+        let subject = PlanningInput::short(module, None, Default::default()).expect("layers repeat");
         shows_cuts(&subject, module, &slow_8())
     }
 

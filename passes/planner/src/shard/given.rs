@@ -164,7 +164,7 @@ pub fn given_layouts(module: &Module, graph: &Graph, n_devices: i64) -> Result<(
     Ok((given.meshes[0].clone(), pinned))
 }
 
-pub(super) fn has_shardings(module: &Module) -> bool {
+fn has_shardings(module: &Module) -> bool {
     let mut shardings = module.comps.iter().flat_map(|comp| &comp.instrs).filter_map(Instr::sharding);
     shardings.any(|sharding| !is_unknown(sharding))
 }

@@ -55,7 +55,7 @@ use crate::plan_state::PlanState;
 use control::Control;
 use decision::Decision;
 use forbid::Forbid;
-use given::{Given, has_shardings};
+use given::Given;
 pub use given::{PIN, given_layouts};
 use illegal::illegal;
 use liveness::{Does, Remade};
@@ -69,7 +69,7 @@ use phzc_plan::derive::is_planned;
 use phzc_plan::partitioned::partitioned;
 use phzc_plan::pricing::Share;
 pub use pinned::Pinned;
-use planning_input::PlanningInput;
+use planning_input::{GivenLayouts, PlanningInput};
 pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,24 +103,18 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let mut given = Given::read(&state.program, &meshes, n_devices)?;
     let fixed = given.pin(&state.program, &control.pins)?;
     (cx.progress)("shard: building blocks");
-    let may_shorten = fixed.is_empty() && !has_shardings(&state.program) && !options.flag("enumerate");
-    let short = may_shorten && cx.explain.is_empty();
-    let short = short.then(|| PlanningInput::short(&state.program, forbid)).flatten();
-    let subject = match short {
-        Some(subject) => subject,
-        None => {
-            cx.warnings.extend(pins::idle(&fixed, &state.program, &state.graph));
-            whole(&state, &given, &fixed, forbid)?
-        }
-    };
     given.mark(&mut state.program, &fixed);
+    cx.warnings.extend(pins::idle(&fixed, &state.program, &state.graph));
+    let layouts = given_and_pinned(&state, &given, &fixed)?;
+    let may_shorten = !options.flag("enumerate") && cx.explain.is_empty();
+    let subject = subject(&state, layouts, forbid, may_shorten);
     let program = subject.module(&state.program);
     warn_of(program, &subject, cx);
     let relaxed = subject.relaxed(cx.cluster);
     let input = subject.input(cx.cluster, false, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
     let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
-        return Err(illegal(program, "this cluster", forbid));
+        return Err(illegal(&state.program, "this cluster", forbid));
     };
     let mut model = Model::new(input, &solved.mesh);
     tell(program, &mut model, &solved, (&goal, options), cx)?;
@@ -159,25 +153,31 @@ pub fn reread_given(sharded: &Module, state: &PlanState, n_devices: usize) -> Re
             all
         }
     };
-    let alone = pins::stand_alone(&again.own, &again.all, &state.graph, &state.blocks);
-    let (blocks, graph) = (state.blocks_beside(&alone), Arc::clone(&state.graph));
-    let mut input =
-        PlanningInput::whole(&state.program, graph, blocks, again.all, control::forbidden(sharded));
-    input.given_meshes = Some(meshes);
-    Ok(input)
+    let layouts = GivenLayouts { graph: Arc::clone(&state.graph), own: again.own, all: again.all };
+    Ok(subject(state, layouts, control::forbidden(sharded), true).on(meshes))
 }
 
-/// The program as it is, with the layouts that are given.
-fn whole(state: &PlanState, given: &Given, fixed: &[pins::Fixed], forbid: Forbid) -> Result<PlanningInput> {
+/// The layouts that the program and pins give.
+///
+/// # Errors
+/// When they contradict one another.
+fn given_and_pinned(state: &PlanState, given: &Given, fixed: &[pins::Fixed]) -> Result<GivenLayouts> {
     // Where several meshes are open, nothing is given but pins, which are the same on all.
-    let given = given.pinned(0, &state.graph);
-    let mut pinned = given.clone();
-    pins::fix(fixed, &state.program, &state.graph, &mut pinned)?;
-    // A pin takes from the choices without it and adds none, so no plan under it is below their bound.
-    let alone = pins::stand_alone(&given, &pinned, &state.graph, &state.blocks);
-    let blocks = state.blocks_beside(&alone);
-    let graph = Arc::clone(&state.graph);
-    Ok(PlanningInput::whole(&state.program, graph, blocks, pinned, forbid))
+    let own = given.pinned(0, &state.graph);
+    let mut all = own.clone();
+    pins::fix(fixed, &state.program, &state.graph, &mut all)?;
+    Ok(GivenLayouts { graph: Arc::clone(&state.graph), own, all })
+}
+
+/// What layouts are chosen for: the program with fewer of its equal layers, or as it is.
+fn subject(state: &PlanState, given: GivenLayouts, forbid: Forbid, may_shorten: bool) -> PlanningInput {
+    let short = may_shorten.then(|| PlanningInput::short(&state.program, Some(&given), forbid)).flatten();
+    short.unwrap_or_else(|| {
+        // A pin takes from the choices without it and adds none, so no plan under it is below their bound.
+        let alone = pins::stand_alone(&given.own, &given.all, &state.graph, &state.blocks);
+        let blocks = state.blocks_beside(&alone);
+        PlanningInput::whole(&state.program, given.graph, blocks, given.all, forbid)
+    })
 }
 
 fn warn_of(module: &Module, subject: &PlanningInput, cx: &mut Context) {

@@ -3,13 +3,13 @@
 use super::forbid::Forbid;
 use super::model::Input;
 use super::solve::Solved;
-use super::{Facts, Pinned};
+use super::{Facts, Pinned, pins};
 use crate::layer_repeats::expand::{Stages, expand};
 use crate::layer_repeats::representative_layers::{Short, Weigh};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
-use phzc_ir::{Mesh, Module};
+use phzc_ir::{CompId, InstrId, Mesh, Module};
 use std::sync::{Arc, OnceLock};
 
 /// A program with what the model needs to know of it.
@@ -61,10 +61,16 @@ impl PlanningInput {
         }
     }
 
-    /// A program without layouts that has many equal layers: fewer stand for them.
-    pub fn short(module: &Module, forbid: Forbid) -> Option<PlanningInput> {
+    /// A program that has many equal layers, whose given layouts are equal too: fewer stand for them.
+    pub fn short(module: &Module, given: Option<&GivenLayouts>, forbid: Forbid) -> Option<PlanningInput> {
         let (short, mut graph, blocks) = Short::of(module)?;
-        let pinned = vec![None; graph.tensors.len()];
+        let none = || [vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]];
+        let [own, pinned] = given.map_or_else(|| Some(none()), |given| given.in_short(&short, &graph))?;
+        let alone = pins::stand_alone(&own, &pinned, &graph, &blocks);
+        let blocks = match alone.contains(&true) {
+            true => Blocks::build(&short.module, &graph, &alone),
+            false => blocks,
+        };
         let tied = short.tied(&graph, &blocks)?;
         let facts =
             |graph: &Graph| Facts::new(&short.module, graph, &blocks, pinned.clone()).forbidding(forbid);
@@ -81,6 +87,12 @@ impl PlanningInput {
         let (tied, short, in_tasks) = (Some(tied), Some(short), OnceLock::new());
         let (bare, free, given_meshes) = (Default::default(), None, None);
         Some(PlanningInput { graph, blocks, facts, in_tasks, tied, relaxed, short, bare, free, given_meshes })
+    }
+
+    /// The same, on the meshes where the given layouts can be read.
+    #[must_use]
+    pub fn on(self, meshes: Vec<Mesh>) -> PlanningInput {
+        PlanningInput { given_meshes: Some(meshes), ..self }
     }
 
     /// The same, with the best layouts were there memory enough, if they are known.
@@ -149,5 +161,39 @@ impl PlanningInput {
     pub fn expanded(&self, whole: &Module, planned: Module) -> Module {
         let Some(short) = &self.short else { return planned };
         expand(whole, short, &planned, &Stages::alike(1, vec![0; whole.entry().instrs.len()])).0
+    }
+}
+
+/// Layouts that are given, per tensor of a program.
+pub struct GivenLayouts {
+    /// The program's graph.
+    pub graph: Arc<Graph>,
+    /// Those of the program's own shardings.
+    pub own: Vec<Option<Pinned>>,
+    /// These and those of pins.
+    pub all: Vec<Option<Pinned>>,
+}
+
+impl GivenLayouts {
+    /// Both in a program with fewer layers; `None` where an instruction has other layouts than the one that
+    /// stands for it.
+    fn in_short(&self, short: &Short, graph: &Graph) -> Option<[Vec<Option<Pinned>>; 2]> {
+        self.are_alike(short).then_some(())?;
+        let whole = |(comp, instr, leaf): (CompId, InstrId, u32)| {
+            let is_entry = comp == short.module.entry;
+            let instr = if is_entry { short.whole_of[instr.index()] } else { instr };
+            self.graph.values[comp.index()][instr.index()].get(leaf as usize)
+        };
+        let homes: Vec<_> = graph.tensors.iter().map(|tensor| whole(tensor.home)).collect();
+        let in_short = |all: &[Option<Pinned>]| homes.iter().map(|home| all[*(*home)? as usize]).collect();
+        Some([in_short(&self.own), in_short(&self.all)])
+    }
+
+    /// Whether every instruction has the layouts of the one that stands for it.
+    fn are_alike(&self, short: &Short) -> bool {
+        let values = &self.graph.values[short.module.entry.index()];
+        let of = |id: InstrId| values[id.index()].iter().map(|&tensor| self.all[tensor as usize]);
+        let mut pairs = (0..).map(InstrId::new).zip(&short.stands);
+        pairs.all(|(id, stands)| stands.iter().all(|stand| of(id).eq(of(short.whole_of[stand.index()]))))
     }
 }
