@@ -69,20 +69,25 @@ impl Job {
     /// Seconds of one step by what they are spent on: what was measured of the software on the cluster comes
     /// on top of what is known of it.
     pub fn terms(&self, cluster: &Cluster) -> Terms {
-        let SoftwareFactors { memory_passes, issue, exposed } = cluster.software;
-        let stack = &self.stack;
-        let scaled = Stack {
-            n_passes: stack.n_passes * memory_passes,
-            issue_secs: stack.issue_secs * issue,
-            ..stack.clone()
-        };
-        let hidden = Job { stack: scaled, ..self.clone() };
+        let (hidden, exposed) = (self.measured_on(cluster), cluster.software.exposed);
         let terms = step::step(&hidden, cluster).1;
         if exposed == 0.0 {
             return terms;
         }
         let open = Job { stack: hidden.stack.clone().without_overlap(), ..hidden };
         terms.between(&step::step(&open, cluster).1, exposed)
+    }
+
+    /// The same job with software that passes memory and issues kernels as measured on the cluster.
+    fn measured_on(&self, cluster: &Cluster) -> Job {
+        let SoftwareFactors { memory_passes, issue, .. } = cluster.software;
+        let stack = &self.stack;
+        let scaled = Stack {
+            n_passes: stack.n_passes * memory_passes,
+            issue_secs: stack.issue_secs * issue,
+            ..stack.clone()
+        };
+        Job { stack: scaled, ..self.clone() }
     }
 
     /// The same with measured stages over the analytic ones.

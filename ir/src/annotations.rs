@@ -3,6 +3,10 @@
 //! JAX writes a constraint as a `Sharding` call, and one for every typed random key: without a mesh it says
 //! nothing. XLA drops such calls when it partitions for one device.
 
+mod outputs;
+
+pub use outputs::constrain_outputs;
+
 use crate::attr::{Key, Value};
 use crate::module::{Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;

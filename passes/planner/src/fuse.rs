@@ -12,7 +12,7 @@
 
 mod flash;
 
-use crate::plan_state::{PlanState, flatten};
+use crate::plan_state::{PlanState, flatten, flatten_to_plan};
 use crate::shard::control::texts_of;
 use phzc_analysis::block_list::{bare_instr, fingerprints, listed, reading_order};
 use phzc_analysis::block_notes::{is_noted, note};
@@ -47,7 +47,7 @@ const AS_WRITTEN: &str = "as-written";
 const FLASH: &str = "flash";
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
-    let flattened = flatten(module)?;
+    let flattened = flatten_to_plan(module)?;
     let mut state = PlanState::analysed(module.clone());
     let is_fused = attention(module, &state, options, cx)?;
     if is_fused {

@@ -25,6 +25,16 @@ pub fn flatten(module: &mut Module) -> Result<Changed> {
     Ok(if is_dropped { Changed::Yes } else { flattened })
 }
 
+/// The same, with what the program's tuple of outputs says as constraints of these.
+///
+/// # Errors
+/// Those of inlining.
+pub fn flatten_to_plan(module: &mut Module) -> Result<Changed> {
+    let flattened = flatten(module)?;
+    let is_constrained = !is_planned(module) && annotations::constrain_outputs(module);
+    Ok(if is_constrained { Changed::Yes } else { flattened })
+}
+
 /// The program that is planned, and what is known of it.
 pub struct PlanState {
     /// The program with fuse's notes, calls inlined, without layouts but those that are given.
@@ -60,7 +70,7 @@ impl PlanState {
             let instrs = program.comps.iter_mut().flat_map(|comp| &mut comp.instrs);
             instrs.for_each(|instr| instr.remove_note(notes::STRATEGY));
         }
-        flatten(&mut program)?;
+        flatten_to_plan(&mut program)?;
         let mut state = PlanState::analysed(program);
         if !block_notes::is_noted(&state.program) {
             block_notes::note(&mut state.program, &state.graph, &state.blocks);

@@ -64,8 +64,10 @@ impl PlanningInput {
     /// A program that has many equal layers, whose given layouts are equal too: fewer stand for them.
     pub fn short(module: &Module, given: Option<&GivenLayouts>, forbid: Forbid) -> Option<PlanningInput> {
         let (short, mut graph, blocks) = Short::of(module)?;
-        let none = || [vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]];
-        let [own, pinned] = given.map_or_else(|| Some(none()), |given| given.in_short(&short, &graph))?;
+        let [own, pinned] = match given {
+            Some(given) => given.in_short(&short, &graph)?,
+            None => [vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]],
+        };
         let alone = pins::stand_alone(&own, &pinned, &graph, &blocks);
         let blocks = match alone.contains(&true) {
             true => Blocks::build(&short.module, &graph, &alone),
