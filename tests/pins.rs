@@ -142,3 +142,26 @@ fn equal_layers_with_equal_pins_are_planned_as_one_and_as_well() {
     let (alike, unlike) = (plan("[0-9]+"), plan("([0-57-9]|1[01])"));
     assert!((alike / unlike - 1.0).abs() < 0.03, "{alike} s, with one layer's weights open {unlike} s");
 }
+
+/// Fused attention's gradient reads queries and keys behind a barrier, where keys are repeated again for each
+/// group of heads.
+#[test]
+fn what_layers_hold_and_make_again_is_their_own() {
+    let model = text(&scratch("pins_of_sequences").join("model.ir"));
+    let sizes = "--hidden 1024 --heads 8 --kv-heads 2 --seq 8192 --vocab 32000 --global-batch 4";
+    let sizes = format!("gen llama --layers 12 {sizes} --weights bf16 --optimizer adamw -o");
+    ran(&sizes.split(' ').chain([&*model]).collect::<Vec<_>>());
+    let of_weights = |states: &str| {
+        let prefix = format!(r"^{states}params\..*");
+        format!(
+            r"{prefix}(q|k|v|gate_proj|up_proj|lm_head)\.kernel$=[-,tensor];{prefix}(o|down_proj)\.kernel$=[tensor,-]"
+        )
+    };
+    let pins = [r"^batch\.(input_ids|labels)$=[-,context]", &of_weights(""), &of_weights("(master|m|v)\\.")];
+    let passes = format!(
+        "fuse{{attention=flash}},shard{{mesh={{context=4,tensor=2}},pin={{{}}},forbid=zero3}},\
+         place{{stages=1,microbatches=4,recompute=never}},check",
+        pins.join(";")
+    );
+    ran(&[&model, "--cluster", "a100-8", "--passes", &passes, "-q"]);
+}

@@ -237,7 +237,7 @@ impl<'a> Writer<'a> {
     /// A copy like the plan's `planned` of what it stands for, unless it has been made already.
     fn copy(&mut self, like: &Instr, planned: InstrId, operand: Option<InstrId>, stage: usize) -> InstrId {
         let whole = self.whole;
-        let original = operand.unwrap_or_else(|| self.original(like, stage));
+        let original = self.original(like, operand, stage);
         let from = self.value(like.operands[0], Some(whole.instr(original).operands[0]), stage);
         let kind = self.kinds.insert_full(kind(like), ()).0;
         if let Some(&made) = self.copies.get(&(original, kind, stage)) {
@@ -260,12 +260,12 @@ impl<'a> Writer<'a> {
         made
     }
 
-    /// The whole program's instruction that stands for what a copy of the plan is of.
-    fn original(&self, copy: &Instr, stage: usize) -> InstrId {
+    /// The whole program's instruction that a copy of the plan is of for a reader of `operand`.
+    fn original(&self, copy: &Instr, operand: Option<InstrId>, stage: usize) -> InstrId {
         let (plan, name) = (self.plan(stage), copy.note(notes::REMADE));
         let named = plan.comp.iter().find(|(_, instr)| Some(&*instr.name) == name);
         let plain = named.and_then(|(id, _)| plan.plain[id.index()]);
-        self.short.whole_of[plain.expect("a copy is of an instruction of the program").index()]
+        self.counterpart(plain.expect("a copy is of an instruction of the program"), operand)
     }
 
     /// A movement like the plan's `planned`, unless it has been made already.
