@@ -111,7 +111,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn instr(&mut self, instr: &Instr) {
         let mut operands = instr.operands.clone();
-        let is_backward = Phase::parse(instr.note(notes::PHASE)) == Phase::Backward && !is_naming(instr);
+        let is_backward = self.is_backward(instr);
         let may_read = |maker: &InstrId| is_backward && stage(instr) <= stage(self.old.instr(*maker));
         let again: Vec<Option<InstrId>> =
             instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
@@ -121,9 +121,16 @@ impl Writer<'_> {
         }
         self.out.push(Made::Old(operands));
         self.map.push(InstrId::new(self.out.len() - 1));
-        if is_backward && !matches!(instr.shape, Shape::Tuple(_)) {
+        if is_backward && !is_naming(instr) && !matches!(instr.shape, Shape::Tuple(_)) {
             self.latest.insert(stage(instr), InstrId::new(self.map.len() - 1));
         }
+    }
+
+    /// Whether an instruction runs in the backward part; what only names values, where one of them is made.
+    fn is_backward(&self, instr: &Instr) -> bool {
+        let is_so = |instr: &Instr| Phase::parse(instr.note(notes::PHASE)) == Phase::Backward;
+        let maker = |&operand: &InstrId| self.old.instr(origin(self.old, operand, 0).0);
+        if is_naming(instr) { instr.operands.iter().map(maker).any(is_so) } else { is_so(instr) }
     }
 
     /// The instruction that runs again to make an operand, if one does.
@@ -342,6 +349,28 @@ ENTRY main {
         rewrite(&mut module, &marks);
         let text = phzc_ir::print(&module);
         assert!(text.contains("tuple(sum, x, g)") && text.contains("wide.again"), "{text}");
+    }
+
+    #[test]
+    fn what_a_barrier_of_the_program_holds_is_made_again_before_it() {
+        let mut module = phzc_ir::parse(
+            "HloModule m
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  y = f32[8,8] negate(x)
+  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
+  both = (f32[8,8], f32[8,8]) tuple(y, g)
+  wall = (f32[8,8], f32[8,8]) opt-barrier(both)
+  behind = f32[8,8] get-tuple-element(wall), index=0
+  ROOT dx = f32[8,8] multiply(g, behind), frontend_attributes={phzc.phase=\"bwd\"}
+}",
+        )
+        .expect("a program");
+        let is_again: Vec<bool> = (0..7).map(|id| id == 1).collect();
+        let marks = Marks { is_again, is_data: vec![true; 7], is_free: vec![false; 7] };
+        rewrite(&mut module, &marks);
+        let text = phzc_ir::print(&module);
+        assert!(text.contains("tuple(y.again, g)") && text.contains("multiply(g, y.again)"), "{text}");
     }
 
     #[test]

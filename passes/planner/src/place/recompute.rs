@@ -89,6 +89,8 @@ impl<'a> Program<'a> {
             }
         }
         origins(comp, comp.root).into_iter().for_each(|(maker, _)| is_candidate[maker.index()] = false);
+        // Backward begins with what the last product makes: nothing is gained between.
+        is_candidate[turn] &= own[turn].product.is_none();
         Program { module, facts, is_candidate, is_wanted }
     }
 

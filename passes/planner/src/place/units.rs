@@ -14,7 +14,9 @@ pub const MAX_UNITS: usize = 48;
 /// this near.
 const LOW: f64 = 1.25;
 const NEAR: usize = 3;
-/// At so many places a layer is cut.
+/// Places in a layer are beside one another if less than a tenth of its time is between them.
+const BESIDE: f64 = 0.8;
+/// At so many places a layer is cut at most.
 pub const CUTS_PER_LAYER: usize = 2;
 
 /// The units of a text, and those of the whole chain.
@@ -36,7 +38,8 @@ impl Units {
     /// The units of a text that stands for itself: in each of some spans of equal time, from where least
     /// crosses.
     pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
-        let starts = starts(secs, crossings, 0..secs.len(), MAX_UNITS, |_| true);
+        let all: Vec<usize> = (0..secs.len()).collect();
+        let starts = starts(secs, crossings, &all, MAX_UNITS);
         let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
         starts.dedup();
         Units { of: (0..starts.len()).collect(), runs: runs(&starts, crossings), starts, inner: None }
@@ -60,8 +63,9 @@ impl Units {
         // A layer may end after the next one begins: it is cut before that.
         let next = beside(twins[&first].0, 1).filter(|next| (first..=last).contains(next));
         let layer = first..next.unwrap_or(last + 1);
-        let all = starts(secs, crossings, layer, CUTS_PER_LAYER, |at| twins.contains_key(&at));
-        let cuts: Vec<(InstrId, InstrId)> = all.map(|start| twins[&start]).collect();
+        let layer: Vec<usize> = layer.filter(|at| twins.contains_key(at)).collect();
+        let all = starts_of_layer(secs, crossings, layer);
+        let cuts: Vec<(InstrId, InstrId)> = all.iter().map(|start| twins[start]).collect();
         let rows = [
             cuts.iter().filter_map(|&(_, twin)| beside(twin, 0)).collect::<Vec<usize>>(),
             cuts.iter().map(|&(_, twin)| at(twin)).collect(),
@@ -148,29 +152,53 @@ fn runs(starts: &[usize], crossings: &[Crossing]) -> Vec<Range<usize>> {
     cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
 }
 
+/// Where a layer is cut, in order: where least crosses, and of the places where about as little does the one
+/// nearest to half a layer from there, unless that is beside it.
+fn starts_of_layer(secs: &[f64], crossings: &[Crossing], mut layer: Vec<usize>) -> Vec<usize> {
+    let weight = |at: usize| crossings[at].up + crossings[at].down;
+    let Some(least) = (0..layer.len()).min_by(|a, b| weight(layer[*a]).total_cmp(&weight(layer[*b]))) else {
+        return Vec::new();
+    };
+    layer.rotate_left(least);
+    let half = 0.5 * layer.iter().map(|&at| secs[at]).sum::<f64>();
+    let mut second: Option<(f64, usize)> = None;
+    let mut done = 0.0;
+    for &at in &layer {
+        let off = (done - half).abs();
+        let is_low = weight(at) <= LOW * weight(layer[0]);
+        if is_low && off < BESIDE * half && second.is_none_or(|(best, _)| off < best) {
+            second = Some((off, at));
+        }
+        done += secs[at];
+    }
+    let mut found: Vec<usize> = std::iter::once(layer[0]).chain(second.map(|(_, at)| at)).collect();
+    found.sort_unstable();
+    found
+}
+
 /// The starts of units of some positions that take so long each.
 fn starts_of(secs: &[f64], crossings: &[Crossing], positions: Range<usize>, unit_secs: f64) -> Vec<usize> {
     let n = secs[positions.clone()].iter().sum::<f64>() / unit_secs;
-    starts(secs, crossings, positions, (n as usize).min(MAX_UNITS), |_| true).collect()
+    let all: Vec<usize> = positions.collect();
+    starts(secs, crossings, &all, (n as usize).min(MAX_UNITS)).collect()
 }
 
-/// In each of `n` spans of equal time of some positions: where least crosses of those that may be cut at.
+/// In each of `n` spans of equal time of some positions: where least crosses.
 fn starts(
     secs: &[f64],
     crossings: &[Crossing],
-    positions: Range<usize>,
+    positions: &[usize],
     n: usize,
-    is_allowed: impl Fn(usize) -> bool,
 ) -> impl Iterator<Item = usize> {
-    let total: f64 = secs[positions.clone()].iter().sum();
-    let positions = if n > 0 { positions } else { 0..0 };
+    let total: f64 = positions.iter().map(|&at| secs[at]).sum();
+    let positions = if n > 0 { positions } else { &[] };
     let mut best: Vec<Option<usize>> = vec![None; n];
     let weight = |at: usize| crossings[at].up + crossings[at].down;
-    let (mut done, is_inside) = (0.0, positions.start > 0);
-    for at in positions {
-        let span = ((done / total * n as f64) as usize).min(n - 1);
+    let (mut done, is_inside) = (0.0, positions.first().is_some_and(|&first| first > 0));
+    for &at in positions {
+        let span = ((done / total * n as f64) as usize).min(n.saturating_sub(1));
         let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
-        if (is_inside || done > 0.0) && done < total && is_better && is_allowed(at) {
+        if (is_inside || done > 0.0) && done < total && is_better {
             best[span] = Some(at);
         }
         done += secs[at];

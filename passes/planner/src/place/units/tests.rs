@@ -7,7 +7,7 @@ fn crossings(up: &[f64]) -> Vec<Crossing> {
 }
 
 fn starts_in(secs: &[f64], up: &[f64], positions: Range<usize>, n: usize) -> Vec<usize> {
-    starts(secs, &crossings(up), positions, n, |_| true).collect()
+    starts(secs, &crossings(up), &positions.collect::<Vec<_>>(), n).collect()
 }
 
 #[test]
@@ -26,8 +26,19 @@ fn each_span_of_equal_time_starts_where_least_crosses() {
 #[test]
 fn both_ways_count_where_least_is_to_cross() {
     let all = [[9.0, 9.0], [1.0, 5.0], [3.0, 1.0], [2.0, 3.0]].map(|[up, down]| Crossing { up, down });
-    assert_eq!(starts(&[1.0; 4], &all, 0..4, 1, |_| true).collect::<Vec<_>>(), [2]);
-    assert_eq!(starts(&[1.0; 4], &all, 0..4, 1, |at| at != 2).collect::<Vec<_>>(), [3]);
+    assert_eq!(starts(&[1.0; 4], &all, &[0, 1, 2, 3], 1).collect::<Vec<_>>(), [2]);
+    assert_eq!(starts(&[1.0; 4], &all, &[0, 1, 3], 1).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn a_layer_is_cut_where_least_crosses_and_half_a_layer_on_where_as_little_does() {
+    let cuts = |up: &[f64]| starts_of_layer(&[1.0; 12], &crossings(up), (1..11).collect());
+    // Attention between one residual sum and the next takes a third of the layer, the rest the other part.
+    assert_eq!(cuts(&[0.0, 2.0, 3.0, 3.0, 1.0, 2.0, 4.0, 4.0, 4.0, 1.0, 2.0, 2.0]), [4, 9]);
+    // Everywhere the same: in the middle. Nowhere else as little: once. Only beside: once.
+    assert_eq!(cuts(&[2.0; 12]), [1, 6]);
+    assert_eq!(cuts(&[0.0, 2.0, 3.0, 3.0, 1.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]), [4]);
+    assert_eq!(cuts(&[0.0, 2.0, 3.0, 1.2, 1.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]), [4]);
 }
 
 #[test]
