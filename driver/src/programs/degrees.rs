@@ -81,14 +81,19 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
     usual.map(|(dim, own)| value(dim.name).map_or(*own, |it| it as i64)).collect()
 }
 
+/// What is computed again in a run, then what may be where that does not fit: kernels that fuse a loss or a
+/// norm compute again what is inside, whatever the run says of layers.
+pub(super) fn recomputations(job: &Job) -> &'static [&'static str] {
+    match job.recompute {
+        Recompute::Nothing => &["never", "auto"],
+        Recompute::Layers(1.0) => &["all"],
+        _ => &["auto"],
+    }
+}
+
 /// The passes that keep to the degrees of a run within a stage.
-pub(super) fn passes(job: &Job) -> String {
+pub(super) fn passes(job: &Job, recompute: &str) -> String {
     let attention = if job.stack.fuses_attention { "flash" } else { "as-written" };
-    let recompute = match job.recompute {
-        Recompute::Nothing => "never",
-        Recompute::Layers(1.0) => "all",
-        _ => "auto",
-    };
     let (sharding, n_microbatches) = (sharding(job), job.layout.n_microbatches);
     format!(
         "fuse{{attention={attention}}},shard{{{sharding}}},\
@@ -156,7 +161,7 @@ mod tests {
     #[test]
     fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
         let job = job(Sharding::Nothing);
-        insta::assert_snapshot!(passes(&job).replace([',', ';'], "\n"), @r#"
+        insta::assert_snapshot!(passes(&job, "all").replace([',', ';'], "\n"), @r#"
         fuse{attention=as-written}
         shard{mesh={data=2
         tensor=4}
@@ -181,8 +186,9 @@ mod tests {
         let of = |sharding: Sharding| {
             let job = job(sharding);
             let weights = program(&job, 2).expect("a decoder").settings.weights;
-            let is_shared =
-                |of: &str| passes(&job).contains(&format!("^{of}.*(q|k|v|up)\\.kernel$=[data,tensor]"));
+            let is_shared = |of: &str| {
+                passes(&job, "all").contains(&format!("^{of}.*(q|k|v|up)\\.kernel$=[data,tensor]"))
+            };
             (weights.as_str(), is_shared("params\\."), is_shared("(master|m|v)\\.params\\."))
         };
         assert_eq!(of(Sharding::Nothing), ("bf16", false, false));

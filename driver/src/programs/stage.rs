@@ -5,7 +5,7 @@ use crate::generate;
 use phzc_cost::training::{Job, Sharding};
 use phzc_cost::{Cluster, Pipeline};
 use phzc_io::Io;
-use phzc_ir::Diagnostic;
+use phzc_ir::{Diagnostic, Module};
 use phzc_lab::validate::MeasuredJob;
 use phzc_passes::derive::derive;
 use phzc_passes::manager::{self, Hooks};
@@ -128,15 +128,32 @@ impl Asked<'_> {
 
     /// The report of a program with so many layers, planned in the degrees of the run.
     fn micro(&self, n_layers: usize, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
-        let job = self.job;
-        let program = degrees::program(job, n_layers)?;
-        let mut module = generate::step(&program, io).map_err(|failure| reason(&failure.errors))?;
-        let pipeline = phzc_passes::pipeline(&degrees::passes(job)).map_err(|errors| reason(&errors))?;
+        let program = degrees::program(self.job, n_layers)?;
+        let module = generate::step(&program, io).map_err(|failure| reason(&failure.errors))?;
+        let mut found = Err(TOO_LARGE.to_owned());
+        for recompute in degrees::recomputations(self.job) {
+            found = self.planned(&mut module.clone(), recompute, cluster, io);
+            if !found.as_ref().is_err_and(|reason| reason == TOO_LARGE) {
+                break;
+            }
+        }
+        found
+    }
+
+    fn planned(
+        &self,
+        module: &mut Module,
+        recompute: &str,
+        cluster: &Cluster,
+        io: &mut Io,
+    ) -> Result<Micro, Reason> {
+        let passes = degrees::passes(self.job, recompute);
+        let pipeline = phzc_passes::pipeline(&passes).map_err(|errors| reason(&errors))?;
         let mut cx = Context::new(cluster);
         let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
-        manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
-        let facts = derive(&module).map_err(|error| error.message.to_string())?;
-        let plan = report::plan_of(&module, &facts, cluster);
+        manager::run(module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
+        let facts = derive(module).map_err(|error| error.message.to_string())?;
+        let plan = report::plan_of(module, &facts, cluster);
         self.read(&plan, cluster)
     }
 
@@ -185,13 +202,14 @@ impl Asked<'_> {
     }
 }
 
+/// The reason of a run whose program fits on no device.
+const TOO_LARGE: &str = "its program needs more memory than there is";
+
 /// The reason why a program is not planned, without figures that differ from row to row.
 fn reason(errors: &[Diagnostic]) -> Reason {
     let message = errors.first().map_or("", |error| &*error.message);
     match message {
-        it if it.starts_with("the program needs ") => {
-            "its program needs more memory than there is".to_owned()
-        }
+        it if it.starts_with("the program needs ") => TOO_LARGE.to_owned(),
         it if it.contains("cannot be cut into") => {
             "its layouts do not allow its number of microbatches".to_owned()
         }

@@ -11,6 +11,7 @@
 //! the same work twice, do it once, and save the value after all. What comes from another stage needs none.
 
 mod token;
+mod twins;
 
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
@@ -24,6 +25,7 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use token::narrowest;
+use twins::twins;
 
 /// What is to be done, per instruction of the entry.
 #[derive(Clone, Debug, Default)]
@@ -62,8 +64,9 @@ pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
     let mut writer = Writer {
         old: &old,
         marks: &marks,
+        twins: twins(&old),
         out: Vec::with_capacity(2 * old.instrs.len()),
-        map: Vec::with_capacity(old.instrs.len()),
+        map: vec![None; old.instrs.len()],
         copies: IndexMap::default(),
         held: IndexMap::default(),
         latest: IndexMap::default(),
@@ -71,15 +74,19 @@ pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
     };
     let mut readers = Vec::with_capacity(2 * old.instrs.len());
     for (id, instr) in old.iter() {
-        writer.instr(instr);
+        if writer.map[id.index()].is_none() {
+            writer.instr(id, instr);
+        }
         readers.resize(writer.out.len(), id);
     }
-    let (root, out) = (writer.map[old.root.index()], writer.out);
-    entry.root = root;
-    let mut instrs = old.instrs.into_iter();
+    entry.root = writer.written(old.root);
+    let out = writer.out;
+    let mut instrs: Vec<Option<Instr>> = old.instrs.into_iter().map(Some).collect();
     let made = |made: Made| match made {
         Made::New(instr) => *instr,
-        Made::Old(operands) => Instr { operands, ..instrs.next().expect("each is written once, in order") },
+        Made::Old(id, operands) => {
+            Instr { operands, ..instrs[id.index()].take().expect("each is written once") }
+        }
     };
     entry.instrs = out.into_iter().map(made).collect();
     readers
@@ -87,18 +94,20 @@ pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
 
 /// An instruction of the new text.
 enum Made {
-    /// The next one of the old text, with other operands.
-    Old(SmallVec<[InstrId; 3]>),
+    /// One of the old text, with other operands.
+    Old(InstrId, SmallVec<[InstrId; 3]>),
     New(Box<Instr>),
 }
 
 struct Writer<'a> {
     old: &'a Computation,
     marks: &'a Marks,
+    /// What the backward part moves for itself, by the forward part's movement.
+    twins: IndexMap<InstrId, InstrId, FxBuildHasher>,
     /// The new instructions.
     out: Vec<Made>,
-    /// Old ids to new ones.
-    map: Vec<InstrId>,
+    /// Old ids to new ones, of what is written.
+    map: Vec<Option<InstrId>>,
     /// Copies of old instructions.
     copies: IndexMap<InstrId, InstrId, FxBuildHasher>,
     /// What copies read, behind a barrier.
@@ -109,7 +118,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn instr(&mut self, instr: &Instr) {
+    fn instr(&mut self, id: InstrId, instr: &Instr) {
         let mut operands = instr.operands.clone();
         let is_backward = self.is_backward(instr);
         let may_read = |maker: &InstrId| is_backward && stage(instr) <= stage(self.old.instr(*maker));
@@ -117,12 +126,32 @@ impl Writer<'_> {
             instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
         self.copy(again.iter().flatten().copied().collect(), instr);
         for (at, &operand) in instr.operands.iter().enumerate() {
-            operands[at] = again[at].map_or_else(|| self.map[operand.index()], |maker| self.copies[&maker]);
+            operands[at] = again[at].map_or_else(|| self.written(operand), |maker| self.copies[&maker]);
         }
-        self.out.push(Made::Old(operands));
-        self.map.push(InstrId::new(self.out.len() - 1));
+        self.keep(id, operands);
         if is_backward && !is_naming(instr) && !matches!(instr.shape, Shape::Tuple(_)) {
-            self.latest.insert(stage(instr), InstrId::new(self.map.len() - 1));
+            self.latest.insert(stage(instr), id);
+        }
+    }
+
+    /// Writes an old instruction.
+    fn keep(&mut self, id: InstrId, operands: SmallVec<[InstrId; 3]>) {
+        self.out.push(Made::Old(id, operands));
+        self.map[id.index()] = Some(InstrId::new(self.out.len() - 1));
+    }
+
+    /// Where an old instruction is now.
+    fn written(&self, id: InstrId) -> InstrId {
+        self.map[id.index()].expect("what is read is written")
+    }
+
+    /// Writes a movement of the backward part, and those that it needs, before its turn.
+    fn move_early(&mut self, id: InstrId) {
+        if self.map[id.index()].is_none() {
+            let operands = self.old.instr(id).operands.clone();
+            operands.iter().for_each(|&operand| self.move_early(operand));
+            let operands = operands.iter().map(|&operand| self.written(operand)).collect();
+            self.keep(id, operands);
         }
     }
 
@@ -152,8 +181,11 @@ impl Writer<'_> {
             self.hold(&wanted, reader);
         }
         for id in wanted {
-            let instr = self.old.instr(id);
-            let operands = self.reads(id).iter().map(|&operand| self.operand(instr, operand)).collect();
+            let (instr, reads) = (self.old.instr(id), self.reads(id));
+            let moved: Vec<InstrId> =
+                reads.iter().filter_map(|operand| self.twins.get(operand)).copied().collect();
+            moved.into_iter().for_each(|twin| self.move_early(twin));
+            let operands = reads.iter().map(|&operand| self.operand(instr, operand)).collect();
             let made = match self.equal(id) {
                 Some(equal) => self.operand(instr, equal),
                 None => {
@@ -196,7 +228,8 @@ impl Writer<'_> {
     fn operand(&self, instr: &Instr, operand: InstrId) -> InstrId {
         let copy = self.again(operand).map(|maker| self.copies[&maker]);
         let held = self.held.get(&operand).copied().filter(|_| self.is_held(instr, operand));
-        copy.or(held).unwrap_or_else(|| self.map[operand.index()])
+        let own = self.twins.get(&operand).copied().unwrap_or(operand);
+        copy.or(held).unwrap_or_else(|| self.written(own))
     }
 
     /// Whether what a copy reads has to pass a barrier: data that lies in its stage.
@@ -256,7 +289,7 @@ impl Writer<'_> {
         let tilings = old.iter().map(|instr| tiling(instr)).collect();
         let sums: Vec<_> =
             old.iter().flat_map(|instr| partial::read(instr, 1).expect("the plan's own note")).collect();
-        let operands = values.iter().map(|value| self.map[value.index()]).collect();
+        let operands = values.iter().map(|&value| self.written(value)).collect();
         let mut tuple = self.plain(like, Opcode::Tuple, shape);
         tuple.operands = operands;
         tuple.set_attr(Key::Sharding, Value::Sharding(Box::new(Sharding::Tuple(tilings))));
@@ -327,72 +360,4 @@ fn tiling(instr: &Instr) -> Tiling {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_free_is_made_again_rather_than_held_for_a_copy() {
-        let mut module = phzc_ir::parse(
-            "HloModule m
-ENTRY main {
-  x = f32[8,8] parameter(0)
-  sum = f32[8] parameter(1)
-  wide = f32[8,8] broadcast(sum), dimensions={0}
-  share = f32[8,8] divide(x, wide)
-  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
-  ROOT dx = f32[8,8] multiply(g, share), frontend_attributes={phzc.phase=\"bwd\"}
-}",
-        )
-        .expect("a program");
-        let at = |ids: &[usize]| (0..6).map(|id| ids.contains(&id)).collect::<Vec<bool>>();
-        let marks = Marks { is_again: at(&[3]), is_data: at(&[0, 1, 2, 3, 4, 5]), is_free: at(&[2]) };
-        rewrite(&mut module, &marks);
-        let text = phzc_ir::print(&module);
-        assert!(text.contains("tuple(sum, x, g)") && text.contains("wide.again"), "{text}");
-    }
-
-    #[test]
-    fn what_a_barrier_of_the_program_holds_is_made_again_before_it() {
-        let mut module = phzc_ir::parse(
-            "HloModule m
-ENTRY main {
-  x = f32[8,8] parameter(0)
-  y = f32[8,8] negate(x)
-  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
-  both = (f32[8,8], f32[8,8]) tuple(y, g)
-  wall = (f32[8,8], f32[8,8]) opt-barrier(both)
-  behind = f32[8,8] get-tuple-element(wall), index=0
-  ROOT dx = f32[8,8] multiply(g, behind), frontend_attributes={phzc.phase=\"bwd\"}
-}",
-        )
-        .expect("a program");
-        let is_again: Vec<bool> = (0..7).map(|id| id == 1).collect();
-        let marks = Marks { is_again, is_data: vec![true; 7], is_free: vec![false; 7] };
-        rewrite(&mut module, &marks);
-        let text = phzc_ir::print(&module);
-        assert!(text.contains("tuple(y.again, g)") && text.contains("multiply(g, y.again)"), "{text}");
-    }
-
-    #[test]
-    fn what_undoes_a_reshape_reads_what_was_reshaped() {
-        let mut module = phzc_ir::parse(
-            "HloModule m
-ENTRY main {
-  x = f32[8,8] parameter(0)
-  column = f32[8,8,1] reshape(x)
-  same = f32[8,8,1] broadcast(column), dimensions={0,1,2}
-  back = f32[8,8] reshape(same)
-  y = f32[8,8] negate(back)
-  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
-  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}
-}",
-        )
-        .expect("a program");
-        let is_again: Vec<bool> = (0..7).map(|id| (1..5).contains(&id)).collect();
-        let marks = Marks { is_again, is_data: vec![true; 7], is_free: vec![false; 7] };
-        rewrite(&mut module, &marks);
-        let text = phzc_ir::print(&module);
-        assert!(text.contains("y.again = f32[8,8] negate(back.held1)"), "{text}");
-        assert_eq!(text.matches(".again = ").count(), 1, "{text}");
-    }
-}
+mod tests;

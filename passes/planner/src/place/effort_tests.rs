@@ -183,7 +183,7 @@ fn a_perceptron_of_forty_layers_is_planned_by_four_of_them() {
     let lean = cluster(LEAN, &[("hbm_bytes", "2.75e6")]);
     assert_snapshot!(all(&module, &lean, &["", "stages=8,microbatches=8", "recompute=all,microbatches=4"]), @"
     : 77 of 77, 4 evaluated, 2360 instructions: 8 x8 1f1b stages-open 2721792 B, 1.340514e-1 >= 1.327229e-1
-    stages=8,microbatches=8: 6 of 6, 5 evaluated, 2189 instructions: the program needs 3.1 MB on each device, `slow` has 2.8 MB to use; bound 0.000000e0
+    stages=8,microbatches=8: 6 of 6, 5 evaluated, 4378 instructions: the program needs 3.1 MB on each device, `slow` has 2.8 MB to use; bound 0.000000e0
     recompute=all,microbatches=4: 6 of 6, 1 evaluated, 798 instructions: 8 x4 1f1b stages-open 2736128 B, 1.739762e-1 >= 1.327235e-1
     ");
 }

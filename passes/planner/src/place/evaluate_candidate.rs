@@ -99,7 +99,7 @@ impl Problem<'_> {
         let usable = self.cluster.accelerator.usable_bytes();
         (0..MOVING_AGAIN).find_map(|step| {
             let draft = again(usable * LESS.powi(step), true)?;
-            let is_new = self.subject.short.is_none();
+            let is_new = step == 0 || self.subject.short.is_none();
             let staged = self.cut(&draft, n_stages, &Limits::new(usable), is_new).ok()??;
             Some(staged).filter(|staged| staged.peak_bytes() <= usable)
         })
