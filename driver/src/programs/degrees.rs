@@ -1,6 +1,9 @@
 //! A measured run as a program that `gen` writes, and its published degrees as options of the passes.
 
+mod kinds;
+
 use crate::generate::GenArgs;
+use kinds::{Kind, LLAMA, MIXTRAL, kind};
 use phzc_cost::training::{Job, Recompute, Sharding};
 use phzc_frontends::zoo::{FAMILIES, Family, Settings};
 use phzc_ir::DType;
@@ -8,37 +11,18 @@ use phzc_ir::DType;
 /// The reason why a run is no program of `gen`, or not one whose degrees can be asked for.
 pub(super) type Reason = String;
 
-/// The decoders of `gen`, without a gate in the feed-forward part and with one, with the layouts of their
-/// weights in tensor parallelism (Shoeybi et al., "Megatron-LM", 2019, section 3): columns, then rows, then
-/// the table of words.
-const DECODERS: [(&str, [&str; 3]); 2] = [
-    ("opt", ["(q|k|v|up)", "(o|down)", "embed_tokens"]),
-    ("llama", ["(q|k|v|gate_proj|up_proj|lm_head)", "(o|down_proj)", "embed_tokens"]),
-];
-
 /// The program of a run, with so many of its layers and its whole batch.
 ///
 /// # Errors
 /// When `gen` writes no such model, or not in that precision.
 pub(super) fn program(job: &Job, n_layers: usize) -> Result<GenArgs, Reason> {
-    let model = &job.model;
-    let refused = [
-        (model.experts > 1.0, "it has experts"),
-        (model.decoder_seq > 0.0, "it has an encoder and a decoder"),
-        (!model.is_causal, "it is no decoder"),
-        (model.latent.is_some(), "its attention is latent"),
-        (model.is_frozen(), "its weights are frozen"),
-        (model.vocab == 0.0, "it has no vocabulary"),
-        (model.head_dim * model.heads != model.hidden, "its heads do not make up its width"),
-        (!model.is_gated && model.kv_heads != model.heads, "it shares keys without a gate"),
-        (job.stack.product_dtype != job.stack.dtype, "its products are in another type than the rest"),
-    ];
-    if let Some((_, reason)) = refused.iter().find(|(is_so, _)| *is_so) {
-        return Err((*reason).to_owned());
+    let kind = kind(job);
+    let family =
+        FAMILIES.iter().find(|family| family.name == kind.family).ok_or("its family is not known")?;
+    if let Some(reason) = refusal(job, family) {
+        return Err(reason.to_owned());
     }
     let dtype = DType::parse(job.stack.dtype).ok_or("its precision is not one of `gen`")?;
-    let (name, _) = decoder(job);
-    let family = FAMILIES.iter().find(|family| family.name == name).ok_or("its family is not known")?;
     Ok(GenArgs {
         family,
         size: family.sizes[0].name.to_owned(),
@@ -60,8 +44,24 @@ pub(super) fn program(job: &Job, n_layers: usize) -> Result<GenArgs, Reason> {
     })
 }
 
-fn decoder(job: &Job) -> (&'static str, [&'static str; 3]) {
-    DECODERS[usize::from(job.model.is_gated)]
+/// Why `gen` does not write a model, if it does not.
+fn refusal(job: &Job, family: &Family) -> Option<&'static str> {
+    let (model, layout) = (&job.model, &job.layout);
+    let has_dim = |name: &str| family.dims.iter().any(|dim| dim.name == name);
+    let is_odd = model.head_dim * model.heads != model.hidden;
+    let is_gated = [LLAMA, MIXTRAL].iter().any(|kind| kind.family == family.name);
+    let refused = [
+        (model.shared_ffn > 0.0 || model.dense_layers > 0, "it has shared experts, or layers without any"),
+        (model.is_gated != is_gated, "its feed-forward part has a gate where `gen` has none, or none"),
+        (model.latent.is_some(), "its attention is latent"),
+        (model.is_frozen(), "its weights are frozen"),
+        (model.vocab == 0.0, "it has no vocabulary"),
+        (is_odd && !has_dim("head-dim"), "its heads do not make up its width"),
+        (model.kv_heads != model.heads && !has_dim("kv-heads"), "it shares keys without a gate"),
+        (layout.data % layout.expert != 0, "its experts are not shared out among its copies"),
+        (job.stack.product_dtype != job.stack.dtype, "its products are in another type than the rest"),
+    ];
+    refused.into_iter().find(|(is_so, _)| *is_so).map(|(_, reason)| reason)
 }
 
 /// The family's dimensions as the run has them, layers apart.
@@ -72,7 +72,13 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
         "hidden" => Some(model.hidden),
         "heads" => Some(model.heads),
         "kv-heads" => Some(model.kv_heads),
-        "ffn" => Some(model.ffn),
+        "head-dim" => Some(model.head_dim),
+        "ffn" => Some(if model.experts > 1.0 { model.expert_ffn } else { model.ffn }),
+        "experts" => Some(model.experts),
+        "top-k" => Some(model.top_k),
+        // No token is dropped, and on average experts have as many.
+        "capacity" => Some(100.0),
+        "target-seq" => Some(model.decoder_seq),
         "vocab" => Some(model.vocab),
         "seq" => Some(model.seq),
         _ => None,
@@ -103,37 +109,66 @@ pub(super) fn passes(job: &Job, recompute: &str) -> String {
 
 /// The mesh, the layouts of batch and weights on it, and what data-parallel copies may not share.
 fn sharding(job: &Job) -> String {
-    let layout = &job.layout;
-    let axes = [("data", layout.data), ("context", layout.context), ("tensor", layout.tensor)];
+    let (layout, kind) = (&job.layout, kind(job));
+    let axes = [
+        ("data", layout.data / layout.expert),
+        ("expert", layout.expert),
+        ("context", layout.context),
+        ("tensor", layout.tensor),
+    ];
     let axes: Vec<(&str, usize)> = axes.into_iter().filter(|(_, size)| *size > 1).collect();
     if axes.is_empty() {
         return String::new();
     }
     let axis = |name: &'static str| axes.iter().find(|(own, _)| *own == name).map_or("-", |_| name);
     let mesh = axes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(",");
-    let (data, tensor) = (axis("data"), axis("tensor"));
-    let (shared, forbid) = match job.layout.sharding {
+    let copies = match (axis("data"), axis("expert")) {
+        ("data", "expert") => "data+expert",
+        ("-", expert) => expert,
+        (data, _) => data,
+    };
+    let (is_whole, forbid) = match job.layout.sharding {
         // Where ranks do not share the sequence, layers sum up what they hand on and scatter nothing.
-        Sharding::Nothing if layout.tensor > 1 && !layout.has_sequence => ("-", "zero1+zero3+reduce-scatter"),
-        Sharding::Nothing => ("-", "zero1+zero3"),
-        Sharding::Optimizer | Sharding::Gradients => ("-", "zero3"),
-        Sharding::Parameters => (data, ""),
+        Sharding::Nothing if layout.tensor > 1 && !layout.has_sequence => {
+            (true, "zero1+zero3+reduce-scatter")
+        }
+        Sharding::Nothing => (true, "zero1+zero3"),
+        Sharding::Optimizer | Sharding::Gradients => (true, "zero3"),
+        Sharding::Parameters => (false, ""),
     };
-    let of_weights = |prefix: &str, shared: &str| {
-        let [columns, rows, table] = decoder(job).1;
-        [
-            format!("^{prefix}params\\..*{columns}\\.kernel$=[{shared},{tensor}]"),
-            format!("^{prefix}params\\..*{rows}\\.kernel$=[{tensor},{shared}]"),
-            format!("^{prefix}params\\.{table}$=[{tensor},{shared}]"),
-        ]
-    };
-    let mut pins = vec![format!("^batch\\.(input_ids|labels)$=[{data},{}]", axis("context"))];
-    pins.extend(of_weights("", shared));
+    let mut pins = vec![format!("^batch\\.{}$=[{copies},{}]", kind.inputs, axis("context"))];
+    let shared = if is_whole { ["-", "-"] } else { [copies, axis("data")] };
+    pins.extend(of_weights(job, "", shared, [axis("expert"), axis("tensor")]));
     let is_shared = matches!(layout.sharding, Sharding::Optimizer | Sharding::Gradients);
     if is_shared && job.model.hidden % layout.data as f64 == 0.0 {
-        pins.extend(of_weights("(master|m|v)\\.", data));
+        let states = "(master|m|v)\\.";
+        pins.extend(of_weights(job, states, [copies, axis("data")], [axis("expert"), axis("tensor")]));
     }
     format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
+}
+
+/// Layouts of weights, or of the optimizer's states of these: over the copies that share them out, of the
+/// model and of an expert, and over those that share the experts and their products.
+fn of_weights(
+    job: &Job,
+    prefix: &str,
+    [shared, of_expert]: [&str; 2],
+    [expert, tensor]: [&str; 2],
+) -> Vec<String> {
+    let Kind { columns, rows, table, .. } = kind(job);
+    let mut pins = vec![
+        format!("^{prefix}params\\.(.*\\.)?{columns}\\.kernel$=[{shared},{tensor}]"),
+        format!("^{prefix}params\\.(.*\\.)?{rows}\\.kernel$=[{tensor},{shared}]"),
+        format!("^{prefix}params\\.{table}$=[{tensor},{shared}]"),
+    ];
+    if job.model.experts > 1.0 {
+        let of_experts = |what: &str, dims: [&str; 2]| {
+            format!("^{prefix}params\\..*\\.experts\\.{what}$=[{expert},{},{}]", dims[0], dims[1])
+        };
+        pins.push(of_experts("(up|gate)", [of_expert, tensor]));
+        pins.push(of_experts("down", [tensor, of_expert]));
+    }
+    pins
 }
 
 #[cfg(test)]
@@ -167,9 +202,9 @@ mod tests {
         tensor=4}
         pin={^batch\.(input_ids|labels)$=[data
         -]
-        ^params\..*(q|k|v|up)\.kernel$=[-
+        ^params\.(.*\.)?(q|k|v|up)\.kernel$=[-
         tensor]
-        ^params\..*(o|down)\.kernel$=[tensor
+        ^params\.(.*\.)?(o|down)\.kernel$=[tensor
         -]
         ^params\.embed_tokens$=[tensor
         -]}
@@ -187,7 +222,7 @@ mod tests {
             let job = job(sharding);
             let weights = program(&job, 2).expect("a decoder").settings.weights;
             let is_shared = |of: &str| {
-                passes(&job, "all").contains(&format!("^{of}.*(q|k|v|up)\\.kernel$=[data,tensor]"))
+                passes(&job, "all").contains(&format!("^{of}(.*\\.)?(q|k|v|up)\\.kernel$=[data,tensor]"))
             };
             (weights.as_str(), is_shared("params\\."), is_shared("(master|m|v)\\.params\\."))
         };
@@ -207,7 +242,30 @@ mod tests {
     #[test]
     fn what_gen_does_not_write_says_why() {
         let mut job = job(Sharding::Nothing);
-        job.model.experts = 8.0;
-        assert_eq!(program(&job, 2).err().as_deref(), Some("it has experts"));
+        (job.model.experts, job.model.shared_ffn) = (8.0, 64.0);
+        let reason = Some("it has shared experts, or layers without any");
+        assert_eq!(program(&job, 2).err().as_deref(), reason);
+    }
+
+    #[test]
+    fn experts_lie_on_an_axis_of_their_own_among_the_copies() {
+        let mut job = job(Sharding::Parameters);
+        (job.model.experts, job.model.top_k, job.model.expert_ffn) = (8.0, 2.0, 96.0);
+        (job.model.is_gated, job.layout.data, job.layout.expert) = (true, 8, 2);
+        assert_eq!(program(&job, 2).expect("Mixtral").family.name, "mixtral");
+        let asked = passes(&job, "never");
+        assert!(asked.contains("mesh={data=4,expert=2,tensor=4}"), "{asked}");
+        assert!(asked.contains(r"^batch\.(input_ids|labels)$=[data+expert,-]"), "{asked}");
+        assert!(asked.contains(r"\.experts\.(up|gate)$=[expert,data,tensor]"), "{asked}");
+        assert!(asked.contains(r"(q|k|v|lm_head)\.kernel$=[data+expert,tensor]"), "{asked}");
+    }
+
+    #[test]
+    fn encoders_are_programs_too() {
+        let mut job = job(Sharding::Nothing);
+        (job.model.is_causal, job.model.decoder_seq) = (false, 16.0);
+        assert_eq!(program(&job, 2).expect("T5").family.name, "t5");
+        job.model.decoder_seq = 0.0;
+        assert_eq!(program(&job, 2).expect("BERT").family.name, "bert");
     }
 }

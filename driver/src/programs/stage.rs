@@ -192,10 +192,12 @@ impl Asked<'_> {
     /// Where there is one copy, ranks that share a sequence sum up gradients too.
     fn of_copies(&self, plan: &Plan, is_sum: bool) -> [f64; 2] {
         let kinds: &[&str] = if is_sum { &["all-reduce", "reduce-scatter"] } else { &["all-gather"] };
-        let axis = if self.job.layout.data > 1 { "data" } else { "context" };
+        let has_copies = self.job.layout.data > 1;
+        let axes: &[&str] = if has_copies { &["data", "expert"] } else { &["context"] };
         let is_of_copies = |it: &&CollectiveUse| {
-            let is_over = it.axes.iter().any(|own| own == axis) && !it.axes.iter().any(|own| own == "tensor");
-            is_over && kinds.contains(&it.kind.as_str()) && (is_sum || axis == "data")
+            let is_over = |own: &String| axes.contains(&own.as_str());
+            let is_over = it.axes.iter().any(is_over) && !it.axes.iter().any(|own| own == "tensor");
+            is_over && kinds.contains(&it.kind.as_str()) && (is_sum || has_copies)
         };
         let own = plan.collectives.iter().filter(is_of_copies);
         own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
