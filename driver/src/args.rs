@@ -83,12 +83,13 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT")]
     pub gap: Option<String>,
 
-    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules,
-    /// docs/stages.md
+    /// What to write: `program`, the schedule as a Chrome `trace`, `stages`: a directory of modules
+    /// (docs/stages.md), or the configuration of a training stack: `megatron`, `torchtitan`, `deepspeed`,
+    /// `fsdp`, `maxtext` (docs/exports.md)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,
 
-    /// File for the resulting program or trace, directory for the stages' modules [default: standard output]
+    /// File for the resulting program, trace or configuration, directory for the stages' modules [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

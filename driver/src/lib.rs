@@ -13,6 +13,7 @@ mod dumps;
 pub mod emit;
 mod eval;
 mod explain;
+pub mod export;
 mod generate;
 mod given;
 mod help;

@@ -2,7 +2,7 @@
 
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
-use crate::emit::{self, Emit, Emitted};
+use crate::emit::{self, Made};
 use crate::{
     alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, programs, summary,
     verify,
@@ -55,7 +55,10 @@ fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     emit::check(args)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
-        Ok(emitted) => emit::write(args, &emitted, io),
+        Ok((emitted, said)) => {
+            say(args, io, &render(None, &said, io.color));
+            emit::write(args, &emitted, io)
+        }
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
@@ -68,7 +71,7 @@ fn compile(
     mut module: Module,
     source: &Source,
     io: &mut Io,
-) -> Result<Emitted, Failure> {
+) -> Result<Made, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
@@ -124,7 +127,7 @@ fn priced<'m>(
 ) -> phzc_ir::Result<(Option<Priced<'m>>, Option<Diagnostic>)> {
     let is_estimated = pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
     let partitioned = partitioned(module);
-    let is_asked = args.plan.is_some() || args.emit == Emit::Trace || is_estimated || partitioned.is_some();
+    let is_asked = args.plan.is_some() || args.emit.needs_figures() || is_estimated || partitioned.is_some();
     let (priced, said) = match is_planned(module) {
         true => (Cow::Borrowed(module), None),
         false if is_asked => {
