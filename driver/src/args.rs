@@ -3,6 +3,7 @@
 use crate::arch::ArchCommand;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
+use crate::price::PriceArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use phzc_frontends::ReadArgs;
@@ -133,6 +134,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Place a chain of layers as Phaze's solver does, from its JSON to its JSON
     PhazePlan(PhazePlanArgs),
+    /// Price a program in the degrees that a Megatron-LM command line asks for
+    Price(PriceArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
     /// Plan every cluster of unlike nodes that can be rented: time against money

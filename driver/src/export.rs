@@ -83,6 +83,3 @@ fn comment(run: &Run, what: &str, lost: &[String]) -> String {
     }
     lines.iter().map(|line| format!("# {line}\n")).collect()
 }
-
-#[cfg(test)]
-mod tests;

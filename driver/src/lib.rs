@@ -18,6 +18,7 @@ mod generate;
 mod given;
 mod help;
 mod npz;
+pub mod price;
 mod programs;
 mod remarks;
 mod session;

@@ -4,8 +4,8 @@ use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Made};
 use crate::{
-    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, programs, summary,
-    verify,
+    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, price, programs,
+    summary, verify,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
+        Some(Command::Price(args)) => return price::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
         Some(Command::Sweep(args)) => return sweep::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),

@@ -7,6 +7,9 @@ use super::Export;
 use super::run::Run;
 use phzc_cost::Schedule;
 use phzc_ir::{InstrId, Mesh, Opcode};
+use phzc_passes::batch::data;
+use phzc_passes::derive::Phase;
+use phzc_passes::graph::Graph;
 use serde_json::{Map, Value, json};
 
 /// The file, with what placements cannot say.
@@ -33,7 +36,8 @@ pub fn write(run: &Run) -> Export {
         "plan": run.headline(),
         "n_microbatches": run.plan.n_microbatches,
         "stages": stages,
-        "parameters": parameters(run),
+        "parameters": parameters(run, true),
+        "optimizer_states": parameters(run, false),
         "cannot_say": lost,
     });
     let text = serde_json::to_string_pretty(&value).expect("its keys are strings");
@@ -52,10 +56,19 @@ fn stage(run: &Run, at: usize, mesh: &Mesh) -> Value {
     })
 }
 
-/// The entry's parameters that outputs replace or that data are not: those whose placements a stack keeps.
-fn parameters(run: &Run) -> Map<String, Value> {
-    let entry = run.module.entry();
-    let arrays = entry.iter().filter(|(_, instr)| instr.op == Opcode::Parameter);
+/// The entry's parameters but its data: those that the forward part reads, or the others, which are the
+/// optimizer's.
+fn parameters(run: &Run, is_forward: bool) -> Map<String, Value> {
+    let (entry, graph) = (run.module.entry(), Graph::build(run.module));
+    let data: Vec<InstrId> = data(&graph).map(|id| graph.tensors[id as usize].home.1).collect();
+    let facts = &run.facts.comps[run.module.entry.index()];
+    let mut is_read = vec![false; entry.instrs.len()];
+    for (id, instr) in entry.iter().filter(|(id, _)| facts[id.index()].phase == Phase::Forward) {
+        let others = instr.operands.iter().filter(|operand| **operand != id);
+        others.for_each(|operand| is_read[operand.index()] = true);
+    }
+    let is_kept = |id: InstrId| is_read[id.index()] == is_forward && !data.contains(&id);
+    let arrays = entry.iter().filter(|(id, instr)| instr.op == Opcode::Parameter && is_kept(*id));
     arrays.filter_map(|(id, instr)| Some((instr.name.to_string(), parameter(run, id)?))).collect()
 }
 

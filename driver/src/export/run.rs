@@ -113,27 +113,29 @@ impl<'a> Run<'a> {
 
     /// Names stages that are parallel in another way than most.
     fn same_degrees(&mut self, chosen: &Parallelism) {
+        let mut found: Vec<(usize, String)> = Vec::new();
         for (index, stage) in self.plan.stages.iter().enumerate() {
             let Some(own) = &stage.parallelism else {
-                self.lost.push(format!("stage {index} has no products, and so no degrees"));
+                found.push((index, "no products, and so no degrees".to_owned()));
                 continue;
             };
             if degrees(own) != degrees(chosen) {
                 let (own, all) = (words(&degrees(own)), words(&degrees(chosen)));
-                self.lost.push(format!("stage {index} is {own}; all stages are written as {all}"));
+                found.push((index, format!("{own}; written as {all}, as all stages are")));
             }
             if own.flops_share < 1.0 - NOTHING {
                 let rest = percent(1.0 - own.flops_share);
-                self.lost.push(format!(
-                    "{rest} of the FLOPs of stage {index}'s products are split otherwise than the rest"
+                found.push((
+                    index,
+                    format!("{rest} of the products' FLOPs are split otherwise than the rest"),
                 ));
             }
             if own.is_tensor_outer {
-                self.lost.push(format!(
-                    "in stage {index} the devices of one data-parallel copy are not neighbors, as they are written"
-                ));
+                let text = "the devices of one data-parallel copy are no neighbors, as they are written";
+                found.push((index, text.to_owned()));
             }
         }
+        self.lost.extend(gathered(&found));
     }
 
     /// Data parallelism takes all devices that nothing else does.
@@ -167,12 +169,12 @@ impl<'a> Run<'a> {
             return;
         };
         let whole = rounded(&layers);
-        for (stage, (own, whole)) in layers.iter().zip(&whole).enumerate() {
-            if (own - *whole as f64).abs() > 1e-6 {
-                let written = counted(*whole, "layer");
-                self.lost.push(format!("stage {stage} holds {own} layers, {written} are written"));
-            }
-        }
+        let is_cut = |(_, (own, whole)): &(usize, (&f64, &usize))| (*own - **whole as f64).abs() > 1e-6;
+        let cut = layers.iter().zip(&whole).enumerate().filter(is_cut);
+        let found: Vec<(usize, String)> = cut
+            .map(|(stage, (own, whole))| (stage, format!("{own} layers; {whole} written, as a whole number")))
+            .collect();
+        self.lost.extend(gathered(&found));
         self.layers = Some(whole);
     }
 
@@ -210,6 +212,22 @@ impl<'a> Run<'a> {
     pub fn is_even(&self) -> bool {
         self.layers.as_ref().is_none_or(|layers| layers.iter().all(|n| *n == layers[0]))
     }
+}
+
+/// What is said of stages, those of which the same is said together.
+fn gathered(found: &[(usize, String)]) -> Vec<String> {
+    let mut texts: Vec<(&str, Vec<String>)> = Vec::new();
+    for (stage, text) in found {
+        match texts.iter_mut().find(|(own, _)| own == text) {
+            Some((_, stages)) => stages.push(stage.to_string()),
+            None => texts.push((text, vec![stage.to_string()])),
+        }
+    }
+    let line = |(text, stages): &(&str, Vec<String>)| {
+        let noun = if stages.len() == 1 { "stage" } else { "stages" };
+        format!("{noun} {}: {text}", stages.join(", "))
+    };
+    texts.iter().map(line).collect()
 }
 
 fn devices([first, last]: [usize; 2]) -> usize {
@@ -262,4 +280,16 @@ fn rounded(values: &[f64]) -> Vec<usize> {
     order.sort_by(|&a, &b| values[b].fract().total_cmp(&values[a].fract()).then(a.cmp(&b)));
     order.iter().take(left).for_each(|&at| whole[at] += 1);
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn layers_that_are_cut_through_go_to_the_stage_with_most_of_them() {
+        assert_eq!(rounded(&[4.667, 3.333]), [5, 3]);
+        assert_eq!(rounded(&[1.0, 1.75, 1.25, 0.0]), [1, 2, 1, 0]);
+        assert_eq!(rounded(&[2.5, 2.5, 3.0]), [3, 2, 3]);
+    }
 }

@@ -6,10 +6,14 @@
 //! split a product are replicas in it. Where products differ, those with most FLOPs decide, and
 //! `flops_share` is their part.
 
+mod columns_rows;
 mod labels;
 mod layers;
 mod products;
 mod zero;
+
+pub use columns_rows::{ColumnsRows, SplitValue, Splits, columns_rows};
+pub use layers::layer_products;
 
 use super::Stage;
 use crate::derive::{Facts, Phase, is_move};
