@@ -27,18 +27,22 @@ fn generate(dir: &Path, family: &[&str]) -> String {
     path
 }
 
-const OPT: [&str; 13] = [
+const OPT: [&str; 17] = [
     "opt",
     "--size",
-    "125m",
+    "tiny",
     "--layers",
     "4",
+    "--heads",
+    "8",
     "--seq",
     "256",
     "--vocab",
     "1024",
     "--hidden",
     "512",
+    "--ffn",
+    "2048",
     "--global-batch",
     "32",
 ];
@@ -181,7 +185,11 @@ fn wrong_arguments_are_shown_in_their_place() {
         assert_eq!(outcome.code, 2, "{}", outcome.stderr);
         outcome.stderr
     };
-    insta::assert_snapshot!(said("--bf16 --tensor-model-parallel-size 3"));
-    insta::assert_snapshot!(said("--pipeline-model-paralel-size 2"));
-    insta::assert_snapshot!(said("--pipeline-model-parallel-size 8 --micro-batch-size 4"));
+    let wrong = said("--bf16 --tensor-model-parallel-size 3");
+    assert!(wrong.contains(" --> --megatron:1:8\n"), "{wrong}");
+    assert!(wrong.contains("lower `--tensor-model-parallel-size`, or name a larger cluster"), "{wrong}");
+    let wrong = said("--pipeline-model-paralel-size 2");
+    assert!(wrong.contains("did you mean `--pipeline-model-parallel-size`?"), "{wrong}");
+    let wrong = said("--pipeline-model-parallel-size 8 --micro-batch-size 4");
+    assert!(wrong.contains("4 layers do not divide into 8 equal stages"), "{wrong}");
 }

@@ -15,7 +15,7 @@ import yaml
 
 import stand_ins  # noqa: F401  (before what it stands in for)
 
-OPT = "gen opt --size 125m --layers 4 --seq 256 --vocab 1024 --hidden 512 --global-batch 32"
+OPT = "gen opt --size tiny --heads 8 --layers 4 --seq 256 --vocab 1024 --hidden 512 --ffn 2048 --global-batch 32"
 LLAMA = "gen llama --size tiny --layers 8 --seq 256 --hidden 512 --ffn 1408 --kv-heads 4 --global-batch 32"
 DEGREES = [
     (OPT, "a100-8", "--tensor-model-parallel-size 2 --micro-batch-size 4 --use-distributed-optimizer"),

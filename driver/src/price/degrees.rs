@@ -97,7 +97,7 @@ fn microbatches(asked: &Arguments, data: usize, sizes: Sizes) -> Result<usize> {
         return Ok(sizes.batch / (micro * data));
     }
     let message = format!(
-        "{micro} of {} on each of {data} data-parallel copies do not divide a batch of {}",
+        "{} of {data} data-parallel copies each do not divide a batch of {}",
         counted(micro, "sample"),
         sizes.batch
     );
@@ -251,30 +251,55 @@ mod tests {
         let said = |text: &str| {
             let error = degrees(&asked(text), 16, SIZES).expect_err("a contradiction");
             let span = error.span.expect("a place");
-            format!("{} @ {}", error.message, &text[span.start as usize..span.end as usize])
+            assert_eq!(&text[span.start as usize..span.end as usize], text);
+            error.message
         };
-        insta::assert_snapshot!(
-            ["--tensor-model-parallel-size 3", "--global-batch-size 65", "--expert-model-parallel-size 3",
-             "--seq-length 7", "--micro-batch-size 3", "--world-size 8", "--expert-tensor-parallel-size 2"].map(said).join("\n"),
-            @r""
+        assert_eq!(
+            said("--tensor-model-parallel-size 3"),
+            "tensor 3 x pipeline 1 x context 1 is 3, which does not divide 16 devices"
         );
+        assert_eq!(
+            said("--global-batch-size 65"),
+            "`--global-batch-size 65`, but the program has 64 samples"
+        );
+        assert_eq!(
+            said("--expert-model-parallel-size 3"),
+            "3 groups of experts do not divide 16 data-parallel copies"
+        );
+        assert_eq!(said("--seq-length 7"), "`--seq-length 7`, but the program has 1024 places");
+        assert_eq!(
+            said("--micro-batch-size 3"),
+            "3 samples of 16 data-parallel copies each do not divide a batch of 64"
+        );
+        assert_eq!(said("--world-size 8"), "`--world-size 8`, but the cluster has 16 devices");
     }
 
     #[test]
     fn layers_are_dealt_out_as_megatron_does() {
-        insta::assert_snapshot!([
-            layers("", 2, 8),
-            layers("--decoder-first-pipeline-num-layers 2", 4, 8),
-            layers("--decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 5", 2, 8),
-            layers("--num-layers-per-virtual-pipeline-stage 2", 2, 8),
+        assert_eq!(layers("", 2, 8), "[4, 4] 1f1b");
+        assert_eq!(layers("--decoder-first-pipeline-num-layers 2", 4, 8), "[2, 2, 2, 2] 1f1b");
+        let both = "--decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 5";
+        assert_eq!(layers(both, 2, 8), "[3, 5] 1f1b");
+        assert_eq!(layers("--num-layers-per-virtual-pipeline-stage 2", 2, 8), "[2, 2, 2, 2] interleaved:2");
+        assert_eq!(
             layers("--num-virtual-stages-per-pipeline-rank 4", 2, 8),
+            "[1, 1, 1, 1, 1, 1, 1, 1] interleaved:4"
+        );
+        assert_eq!(
             layers("--pipeline-model-parallel-layout Et*3|(tt|)*2tL", 2, 8),
-            layers("--pipeline-model-parallel-layout Et|t|tL", 2, 3),
-            layers("--pipeline-model-parallel-layout Etx|tL", 2, 3),
-            layers("--num-virtual-stages-per-pipeline-rank 3", 2, 8),
-            layers("--num-layers 9", 2, 8),
-            layers("", 3, 8),
-            layers("--decoder-last-pipeline-num-layers 9", 2, 8),
-        ].join("\n"), @r"");
+            "[3, 2, 2, 1] interleaved:2"
+        );
+    }
+
+    #[test]
+    fn stages_that_no_layers_fill_are_refused() {
+        let wrong = layers("--pipeline-model-parallel-layout Et|t|tL", 2, 3);
+        assert!(wrong.starts_with("a layout of 3 stages for 2 ranks has to begin with E"), "{wrong}");
+        let wrong = layers("--pipeline-model-parallel-layout Etx|tL", 2, 3);
+        assert_eq!(wrong, "`x` is no part of a layout that is priced");
+        let wrong = layers("--num-virtual-stages-per-pipeline-rank 3", 2, 8);
+        assert_eq!(wrong, "[4, 4] layers do not divide into 3 virtual stages per rank");
+        assert_eq!(layers("--num-layers 9", 2, 8), "`--num-layers 9`, but the program has 8");
+        assert_eq!(layers("", 3, 8), "8 layers do not divide into 3 equal stages");
     }
 }

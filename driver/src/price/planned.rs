@@ -149,11 +149,9 @@ fn passes(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows, forbid: &s
         options.push(format!("pin={{{}}}", pins(asked, degrees, splits).join(";")));
     }
     options.extend((!forbid.is_empty()).then(|| format!("forbid={forbid}")));
-    format!(
-        "shard{{{}}},place{{stages=1,microbatches={},recompute={recompute}}}",
-        options.join(","),
-        degrees.n_microbatches
-    )
+    let options = if options.is_empty() { String::new() } else { format!("{{{}}}", options.join(",")) };
+    let n_microbatches = degrees.n_microbatches;
+    format!("shard{options},place{{stages=1,microbatches={n_microbatches},recompute={recompute}}}")
 }
 
 /// Megatron numbers the devices of a tensor-parallel group first, then those of context, experts, data.
