@@ -3,6 +3,7 @@
 use crate::arch::ArchCommand;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
+use crate::price::PriceArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use phzc_frontends::ReadArgs;
@@ -83,12 +84,13 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT")]
     pub gap: Option<String>,
 
-    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules,
-    /// docs/stages.md
+    /// What to write: `program`, the schedule as a Chrome `trace`, `stages`: a directory of modules
+    /// (docs/stages.md), or the configuration of a training stack: `megatron`, `torchtitan`, `deepspeed`,
+    /// `fsdp`, `maxtext` (docs/exports.md)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,
 
-    /// File for the resulting program or trace, directory for the stages' modules [default: standard output]
+    /// File for the resulting program, trace or configuration, directory for the stages' modules [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -132,6 +134,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Place a chain of layers as Phaze's solver does, from its JSON to its JSON
     PhazePlan(PhazePlanArgs),
+    /// Price a program in the degrees that a Megatron-LM command line asks for
+    Price(PriceArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
     /// Plan every cluster of unlike nodes that can be rented: time against money

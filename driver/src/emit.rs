@@ -1,6 +1,7 @@
 //! `--emit`: what a run writes: the planned program, its schedule as a trace, or the modules of its stages.
 
 use crate::args::Args;
+use crate::export::{Stack, export};
 use crate::remarks;
 use clap::ValueEnum;
 use phzc_cost::Cluster;
@@ -27,6 +28,35 @@ pub enum Emit {
     Stages,
     /// The schedule in Chrome's trace format, for Perfetto or chrome://tracing.
     Trace,
+    /// Megatron-LM's arguments, as a script for torchrun or sbatch.
+    Megatron,
+    /// torchtitan's TOML.
+    Torchtitan,
+    /// `DeepSpeed`'s JSON.
+    Deepspeed,
+    /// `DTensor` placements per parameter for FSDP2, JSON.
+    Fsdp,
+    /// `MaxText`'s YAML.
+    Maxtext,
+}
+
+impl Emit {
+    /// Whether it is made of a plan's figures.
+    pub(crate) fn needs_figures(self) -> bool {
+        self == Emit::Trace || self.stack().is_some()
+    }
+
+    /// The training stack whose configuration it is.
+    fn stack(self) -> Option<Stack> {
+        match self {
+            Emit::Program | Emit::Stages | Emit::Trace => None,
+            Emit::Megatron => Some(Stack::Megatron),
+            Emit::Torchtitan => Some(Stack::Torchtitan),
+            Emit::Deepspeed => Some(Stack::Deepspeed),
+            Emit::Fsdp => Some(Stack::Fsdp),
+            Emit::Maxtext => Some(Stack::Maxtext),
+        }
+    }
 }
 
 /// What is to be written.
@@ -37,9 +67,28 @@ pub(crate) enum Emitted {
     Files(Vec<(String, String)>),
 }
 
+/// What is to be written, and warnings about what it cannot say.
+pub(crate) type Made = (Emitted, Vec<Diagnostic>);
+
 /// Makes what the command line asks for; `priced` is there if the program is planned or figures are asked
 /// for: the program as it is priced, and its facts.
 pub(crate) fn emit(
+    args: &Args,
+    module: &Module,
+    priced: Option<&(Facts, Cow<Module>)>,
+    cluster: &Cluster,
+) -> Result<Made, Failure> {
+    match (args.emit.stack(), priced) {
+        (Some(stack), Some((facts, priced))) => {
+            let (text, said) = export(stack, priced, facts, cluster)?;
+            Ok((Emitted::Text(text), said))
+        }
+        _ => Ok((own(args, module, priced, cluster)?, Vec::new())),
+    }
+}
+
+/// What is phzc's own.
+fn own(
     args: &Args,
     module: &Module,
     priced: Option<&(Facts, Cow<Module>)>,

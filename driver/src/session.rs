@@ -2,10 +2,10 @@
 
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
-use crate::emit::{self, Emit, Emitted};
+use crate::emit::{self, Made};
 use crate::{
-    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, hints, programs,
-    summary, verify,
+    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, hints, price,
+    programs, summary, verify,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
+        Some(Command::Price(args)) => return price::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
         Some(Command::Sweep(args)) => return sweep::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),
@@ -56,7 +57,10 @@ fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     hints::check_model(model)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
-        Ok(emitted) => emit::write(args, &emitted, io),
+        Ok((emitted, said)) => {
+            say(args, io, &render(None, &said, io.color));
+            emit::write(args, &emitted, io)
+        }
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
@@ -69,7 +73,7 @@ fn compile(
     mut module: Module,
     source: &Source,
     io: &mut Io,
-) -> Result<Emitted, Failure> {
+) -> Result<Made, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
@@ -125,7 +129,7 @@ fn priced<'m>(
 ) -> phzc_ir::Result<(Option<Priced<'m>>, Option<Diagnostic>)> {
     let is_estimated = pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
     let partitioned = partitioned(module);
-    let is_asked = args.plan.is_some() || args.emit == Emit::Trace || is_estimated || partitioned.is_some();
+    let is_asked = args.plan.is_some() || args.emit.needs_figures() || is_estimated || partitioned.is_some();
     let (priced, said) = match is_planned(module) {
         true => (Cow::Borrowed(module), None),
         false if is_asked => {

@@ -18,7 +18,7 @@ mod tests;
 mod trace;
 
 pub use costs::{Bound, Cost, InstrCosts, costs_of};
-pub use parallelism::Parallelism;
+pub use parallelism::{ColumnsRows, Parallelism, SplitValue, Splits, columns_rows, layer_products};
 pub use price::products_secs;
 pub use trace::trace;
 

@@ -6,10 +6,14 @@
 //! split a product are replicas in it. Where products differ, those with most FLOPs decide, and
 //! `flops_share` is their part.
 
+mod columns_rows;
 mod labels;
 mod layers;
 mod products;
 mod zero;
+
+pub use columns_rows::{ColumnsRows, SplitValue, Splits, columns_rows};
+pub use layers::layer_products;
 
 use super::Stage;
 use crate::derive::{Facts, Phase, is_move};
@@ -47,6 +51,10 @@ pub struct Parallelism {
     pub zero_stage: Option<u8>,
     /// Seconds of recomputation over those of the forward part.
     pub recompute_share: f64,
+    /// Whether devices with different data lie between those that share a product by tensor parallelism: a
+    /// training stack has these side by side.
+    #[serde(skip)]
+    pub is_tensor_outer: bool,
 }
 
 /// Fills in how each stage is parallel; `None` where it has no product of the forward part, and in the
@@ -91,6 +99,7 @@ fn degrees(products: &[&ForwardProduct], mesh: &Mesh) -> Option<(Axes, Paralleli
         expert: size(of_experts.expert, mesh),
         replicas: mesh.n_devices() / (sizes.iter().product::<i64>() * size(axes.expert, mesh)),
         flops_share,
+        is_tensor_outer: is_outside(axes.tensor, axes.data | axes.context),
         ..Parallelism::default()
     };
     Some((axes, degrees))
@@ -103,6 +112,14 @@ fn most_flops(products: &[&ForwardProduct]) -> Option<(Axes, f64)> {
     let all: f64 = flops.values().sum();
     let (axes, most) = flops.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
     Some((axes, if all > 0.0 { most / all } else { 1.0 }))
+}
+
+/// Whether some of `others` are minor to some of `axes`.
+fn is_outside(axes: AxisMask, others: AxisMask) -> bool {
+    match (axes_of(axes).next(), axes_of(others).last()) {
+        (Some(first), Some(last)) => last > first,
+        _ => false,
+    }
 }
 
 fn size(axes: AxisMask, mesh: &Mesh) -> i64 {
