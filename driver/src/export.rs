@@ -13,7 +13,7 @@ mod torchtitan;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_passes::derive::Facts;
-use phzc_passes::report;
+use phzc_passes::report::Plan;
 use run::Run;
 
 /// A stack that a plan can be written for.
@@ -57,15 +57,14 @@ const STACKS: [(Stack, &str, Write); 5] = [
 /// When the program has no products to be parallel in.
 pub(crate) fn export(
     stack: Stack,
-    module: &Module,
-    facts: &Facts,
+    (module, facts): (&Module, &Facts),
+    plan: &Plan,
     cluster: &Cluster,
 ) -> Result<(String, Vec<Diagnostic>)> {
     let Some((_, name, write)) = STACKS.iter().find(|(own, ..)| *own == stack) else {
         return Err(Diagnostic::error("this stack has no writer"));
     };
-    let plan = report::plan_of(module, facts, cluster);
-    let export = write(&Run::new(module, facts, cluster, &plan)?);
+    let export = write(&Run::new(module, facts, cluster, plan)?);
     let warning = |lost: &String| Diagnostic::warning(format!("{name} cannot say this: {lost}"));
     Ok((export.text, export.lost.iter().map(warning).collect()))
 }

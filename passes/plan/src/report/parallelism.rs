@@ -7,7 +7,7 @@
 //! `flops_share` is their part.
 
 mod columns_rows;
-mod labels;
+pub(super) mod labels;
 mod layers;
 mod products;
 mod zero;
@@ -22,11 +22,11 @@ use labels::{Label, Labels};
 use phzc_analysis::graph::{Graph, NodeKind};
 use phzc_ir::{Mesh, Module};
 use products::{Axes, ForwardProduct, products};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a stage is parallel, in the words of Megatron and DeepSpeed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parallelism {
     /// Parts of the batch that different devices have.
     pub data: i64,
@@ -57,22 +57,16 @@ pub struct Parallelism {
     pub is_tensor_outer: bool,
 }
 
-/// Fills in how each stage is parallel; `None` where it has no product of the forward part, and in the
-/// program of one device, which has no layouts.
-pub(super) fn fill(module: &Module, facts: &Facts, stages: &mut [Stage]) {
-    if facts.header.is_local {
-        return;
-    }
-    let graph = Graph::build(module);
-    let labels = Labels::new(module, &graph);
-    let products = products(module, facts, &graph, &labels);
-    let zero = zero::zero_stages(module, facts, &graph, &products);
+/// Fills in how each stage is parallel; `None` where it has no product of the forward part.
+pub(super) fn fill(module: &Module, facts: &Facts, (graph, labels): (&Graph, &Labels), stages: &mut [Stage]) {
+    let products = products(module, facts, graph, labels);
+    let zero = zero::zero_stages(module, facts, graph, &products);
     let layers = layers::layers(module, facts);
     for (index, stage) in stages.iter_mut().enumerate() {
         let own: Vec<&ForwardProduct> = products.iter().filter(|it| it.stage == index).collect();
         let mesh = &facts.header.meshes[index];
         stage.parallelism = degrees(&own, mesh).map(|(axes, degrees)| Parallelism {
-            sequence: size(sequence_axes(module, facts, &graph, &labels, (index, axes.tensor)), mesh),
+            sequence: size(sequence_axes(module, facts, graph, labels, (index, axes.tensor)), mesh),
             pipeline: facts.header.n_groups(),
             layers: layers.as_ref().map(|layers| layers[index]),
             zero_stage: zero[index],
