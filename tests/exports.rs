@@ -1,5 +1,5 @@
-//! Exports to training stacks: what is written, what is named, and that Megatron's arguments price back to the
-//! same time.
+//! Exports to training stacks: what is written, what is named, and that Megatron's arguments price back to
+//! the same time.
 
 mod common;
 
@@ -46,20 +46,24 @@ const OPT: [&str; 17] = [
     "--global-batch",
     "32",
 ];
-const LLAMA: [&str; 15] = [
+const LLAMA: [&str; 19] = [
     "llama",
     "--size",
     "tiny",
     "--layers",
     "4",
+    "--vocab",
+    "1024",
+    "--heads",
+    "8",
+    "--kv-heads",
+    "8",
     "--seq",
     "256",
     "--hidden",
     "512",
     "--ffn",
     "1408",
-    "--kv-heads",
-    "4",
     "--global-batch",
     "32",
 ];
@@ -96,23 +100,57 @@ fn warnings(said: &str) -> Vec<&str> {
     said.lines().filter(|line| line.starts_with("warning")).collect()
 }
 
+/// Prices arguments and what is exported of that: both times, and that nothing is lost between them.
+fn comes_back(name: &str, family: &[&str], cluster: &str, arguments: &str) {
+    let (first, again, script, said) = there_and_back(name, family, cluster, arguments);
+    assert_eq!(warnings(&said), [""; 0], "{name} {arguments}\n{script}");
+    assert!((first - again).abs() <= 1e-3 * first, "{name} {arguments}: {first} and {again}\n{script}");
+    for argument in arguments.split(" --").filter(|argument| !argument.starts_with("lr")) {
+        assert!(script.contains(argument.trim_start_matches("--")), "`{argument}`\n{script}");
+    }
+}
+
 #[test]
 fn what_megatron_can_say_prices_back_to_the_same_time() {
-    let cases: [(&str, &[&str], &str); 2] = [
-        (
-            "exports_opt",
-            &OPT,
-            "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size 4",
-        ),
-        ("exports_llama", &LLAMA, "--tensor-model-parallel-size 4 --sequence-parallel --micro-batch-size 16"),
-    ];
-    for (name, family, arguments) in cases {
-        let arguments = format!("{arguments} --attention-backend unfused --lr 3e-4");
-        let (first, again, script, said) = there_and_back(name, family, "a100-8", &arguments);
-        assert_eq!(warnings(&said), [""; 0], "{script}");
-        assert!((first - again).abs() <= 1e-3 * first, "{name}: {first} and {again}\n{script}");
-        for argument in arguments.split(" --").filter(|argument| !argument.starts_with("lr")) {
-            assert!(script.contains(argument.trim_start_matches("--")), "`{argument}`\n{script}");
+    let arguments = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size 4 \
+                     --attention-backend unfused --lr 3e-4";
+    comes_back("exports_unfused", &OPT, "a100-8", arguments);
+    let clusters = ["a100-8x2", "h100-8x2", "v100-8x2"];
+    for (family, (name, options)) in [("exports_opt", &OPT[..]), ("exports_llama", &LLAMA)].iter().enumerate()
+    {
+        for (at, (tensor, pipeline)) in [1, 2, 4, 8].into_iter().flat_map(|it| [(it, 1), (it, 2)]).enumerate()
+        {
+            let sequence = if tensor > 1 && at % 4 < 2 { " --sequence-parallel" } else { "" };
+            let arguments = format!(
+                "--tensor-model-parallel-size {tensor} --pipeline-model-parallel-size {pipeline} \
+                 --micro-batch-size 2{sequence} --attention-backend flash"
+            );
+            comes_back(name, options, clusters[(at + family) % clusters.len()], &arguments);
+        }
+    }
+    // One product makes query, key and value: data and stages are all that is asked for.
+    for pipeline in [1, 2] {
+        let arguments = format!("--pipeline-model-parallel-size {pipeline} --micro-batch-size 2");
+        comes_back("exports_gpt", &[&["gpt"], &OPT[1..]].concat(), "h100-8x2", &arguments);
+    }
+}
+
+#[test]
+fn layers_are_split_by_columns_and_rows_whatever_the_planner_would_choose() {
+    let dir = scratch("exports_columns_rows");
+    for (family, name, n_whole) in [(&OPT[..], "opt", 0), (&LLAMA, "llama", 0), (&OPT, "gpt", 8)] {
+        let model = generate(&dir, &[&[name], &family[1..]].concat());
+        let arguments = "--tensor-model-parallel-size 4 --sequence-parallel --use-distributed-optimizer";
+        let plan = dir.join("plan.json");
+        let json = plan.to_string_lossy();
+        let said = run(&["price", &model, "--cluster", "a100-8", "--megatron", arguments, "--plan", &json]);
+        assert_eq!(said.contains(&format!("{n_whole} products of")), n_whole > 0, "{name}: {said}");
+        let text = fs::read_to_string(&plan).expect("it is written");
+        let figures: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let own = &figures["stages"][0]["parallelism"];
+        assert_eq!((&own["data"], &own["tensor"]), (&2.into(), &4.into()), "{name}: {own}");
+        if n_whole == 0 {
+            assert_eq!((&own["sequence"], &own["flops_share"]), (&4.into(), &1.0.into()), "{name}: {own}");
         }
     }
 }

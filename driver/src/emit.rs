@@ -98,12 +98,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Makes what the command line asks for.
-pub(crate) fn emit(
-    args: &Args,
-    module: &Module,
-    known: &Known,
-    cluster: &Cluster,
-) -> Result<Made, Failure> {
+pub(crate) fn emit(args: &Args, module: &Module, known: &Known, cluster: &Cluster) -> Result<Made, Failure> {
     match (args.emit.stack(), known.priced) {
         (Some(stack), Some((facts, priced, plan))) => {
             let (text, said) = export(stack, (priced, facts), plan, cluster)?;
@@ -114,12 +109,7 @@ pub(crate) fn emit(
 }
 
 /// What is phzc's own.
-fn own<'a>(
-    args: &Args,
-    module: &Module,
-    known: &Known<'a>,
-    cluster: &Cluster,
-) -> Result<Emitted, Failure> {
+fn own<'a>(args: &Args, module: &Module, known: &Known<'a>, cluster: &Cluster) -> Result<Emitted, Failure> {
     let view =
         |facts, priced: &'a Cow<Module>, plan| View::new((priced, facts), cluster, plan, known.alternatives);
     match (args.emit, known.priced) {

@@ -17,6 +17,18 @@ struct Held {
     bytes: [f64; 2],
 }
 
+impl Held {
+    /// Bytes that the second plan has more of.
+    fn more(&self) -> f64 {
+        self.bytes[1] - self.bytes[0]
+    }
+
+    /// `64.0 MiB in 2`.
+    fn in_plan(&self, side: usize) -> String {
+        format!("{} in {}", bytes(self.bytes[side]), self.n[side])
+    }
+}
+
 /// The values at the peak that take more or less, largest difference first; nothing where peaks are alike.
 pub(super) fn text(a: &Planned, b: &Planned) -> String {
     if bytes(most_bytes(&a.plan)) == bytes(most_bytes(&b.plan)) {
@@ -26,15 +38,13 @@ pub(super) fn text(a: &Planned, b: &Planned) -> String {
     for (side, planned) in [a, b].into_iter().enumerate() {
         add(&mut all, side, planned);
     }
-    let more = |held: &Held| held.bytes[1] - held.bytes[0];
-    let mut found: Vec<_> = all.into_iter().filter(|(_, held)| more(held) != 0.0).collect();
-    found.sort_by(|(_, x), (_, y)| more(y).abs().total_cmp(&more(x).abs()));
-    let left_out = found.iter().skip(MAX_ROWS).map(|(_, held)| more(held)).sum();
+    let mut found: Vec<_> = all.into_iter().filter(|(_, held)| held.more() != 0.0).collect();
+    found.sort_by(|(_, x), (_, y)| y.more().abs().total_cmp(&x.more().abs()));
+    let left_out = found.iter().skip(MAX_ROWS).map(|(_, held)| held.more()).sum();
     let row = |((source, shape), held): &((Option<String>, String), Held)| {
         let place = source.as_ref().map_or_else(String::new, |source| format!(" ({source})"));
-        let side = |side: usize| format!("{} in {}", bytes(held.bytes[side]), held.n[side]);
-        let more = signed(more(held), bytes);
-        vec![more, format!("{}{place}", held.name), shape.clone(), side(0), side(1)]
+        let name = format!("{}{place}", held.name);
+        vec![signed(held.more(), bytes), name, shape.clone(), held.in_plan(0), held.in_plan(1)]
     };
     let rows = found.iter().take(MAX_ROWS).map(row).collect();
     table(&["B - A", "values at the peak", "shape", "in A", "in B"], [0, 3, 4], rows)

@@ -180,7 +180,11 @@ impl<'a> Run<'a> {
 
     fn recomputation(&mut self) {
         let share = |stage: &report::Stage| stage.parallelism.as_ref().map_or(0.0, |it| it.recompute_share);
-        let most = self.plan.stages.iter().map(share).fold(0.0, f64::max);
+        // What a kernel of attention makes again belongs to the kernel.
+        let facts = &self.facts.comps[self.module.entry.index()];
+        let mut again = report::again(self.module, self.facts).into_iter();
+        let is_any = again.any(|(id, _)| facts[id.index()].attention.is_none());
+        let most = if is_any { self.plan.stages.iter().map(share).fold(0.0, f64::max) } else { 0.0 };
         let is_all = plan_note::read(self.module).get("recompute").is_some_and(|asked| asked == "all");
         self.is_recomputed = is_all || most >= MOST;
         if most > NOTHING && !is_all {

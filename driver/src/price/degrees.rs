@@ -1,4 +1,5 @@
-//! Degrees of a Megatron command line against a program and a cluster: what fits, and which argument does not.
+//! Degrees of a Megatron command line against a program and a cluster: what fits, and which argument does
+//! not.
 
 use super::arguments::Arguments;
 use phzc_cost::Schedule;

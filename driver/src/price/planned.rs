@@ -9,7 +9,7 @@ use phzc_passes::batch::{batch_size, data};
 use phzc_passes::derive::{derive, is_planned};
 use phzc_passes::graph::Graph;
 use phzc_passes::manager::{self, Hooks};
-use phzc_passes::report::{ColumnsRows, SplitValue, Splits, columns_rows, layer_products, plan_of};
+use phzc_passes::report::{ColumnsRows, Plan, SplitValue, Splits, columns_rows, layer_products, plan_of};
 use phzc_passes::{Context, Done, place};
 
 /// A planned program, and what was said on the way.
@@ -61,25 +61,67 @@ pub fn planned(
     let splits = columns_rows(&module, &facts, degrees.tensor as i64);
     said.extend(unsplit(&splits, &degrees));
     said.extend(nearly(asked));
-    let tries = FORBIDDEN[usize::from(asked.zero.min(3))].iter();
-    let tries = tries.map(|forbid| {
-        let passes = passes(asked, &degrees, &splits, forbid);
-        tried(module.clone(), &passes, (&degrees, &stages), cluster, io)
-    });
-    let (best, more) = tries
-        .reduce(faster)
-        .unwrap_or_else(|| Err(Refused::Program(Vec::new())))
-        .map(|(it, said, _)| (it, said))?;
+    let (best, more) = cheapest(&module, asked, (&degrees, &stages, &splits), cluster, io)?;
     said.extend(more);
     Ok(Priced { module: best, said })
 }
 
-/// A planned program, what was said, and the seconds of a step.
-type Tried = Result<(Module, Vec<Diagnostic>, f64), Refused>;
+/// The fastest plan with a stage of ZeRO. Where its copies share out less than that, the plan is made anew
+/// as if so little had been asked for: else it might have states in parts by tensor parallelism, as no stack
+/// has.
+fn cheapest(
+    module: &Module,
+    asked: &Arguments,
+    (degrees, stages, splits): (&Degrees, &Stages, &ColumnsRows),
+    cluster: &Cluster,
+    io: &mut Io,
+) -> Result<(Module, Vec<Diagnostic>), Refused> {
+    let (mut asked, wanted) = (asked.clone(), asked.zero.min(3));
+    asked.zero = wanted;
+    loop {
+        let mut tried = |forbid: &str| {
+            let passes = passes(&asked, degrees, splits, forbid);
+            tried(module.clone(), &passes, (degrees, stages), cluster, io)
+        };
+        let forbidden = FORBIDDEN[usize::from(asked.zero)];
+        let strict = forbidden.iter().map(|forbid| tried(forbid)).reduce(faster);
+        let best = match strict {
+            Some(Err(_)) if !forbidden.contains(&"") => tried("").map(gathering),
+            best => best.unwrap_or_else(|| Err(Refused::Program(Vec::new()))),
+        };
+        let (best, mut said, plan) = best?;
+        let shared = plan.stages.iter().filter_map(|stage| stage.parallelism.as_ref()?.zero_stage).max();
+        let shared = shared.unwrap_or(0);
+        if shared < asked.zero {
+            asked.zero = shared;
+            continue;
+        }
+        let is_less = shared < wanted && degrees.data * degrees.context > 1;
+        said.extend(is_less.then(|| {
+            Diagnostic::warning(format!(
+                "ZeRO-{shared} is priced: it is faster than ZeRO-{wanted}, which is asked for"
+            ))
+            .help("the memory is that of what is priced")
+        }));
+        return Ok((best, said));
+    }
+}
+
+/// A plan that may gather weights where a stack would not.
+fn gathering((module, mut said, plan): (Module, Vec<Diagnostic>, Plan)) -> (Module, Vec<Diagnostic>, Plan) {
+    let message =
+        "weights are gathered: the planner has no layout with all of them whole or by columns and rows";
+    let help = "keys and values that several heads share are such a case: the time is that of this plan";
+    said.push(Diagnostic::warning(message).help(help));
+    (module, said, plan)
+}
+
+/// A planned program, what was said, and its figures.
+type Tried = Result<(Module, Vec<Diagnostic>, Plan), Refused>;
 
 fn faster(a: Tried, b: Tried) -> Tried {
     match (&a, &b) {
-        (Ok(first), Ok(second)) if second.2 < first.2 => b,
+        (Ok(first), Ok(second)) if second.2.time_secs < first.2.time_secs => b,
         (Err(_), Ok(_)) => b,
         _ => a,
     }
@@ -106,8 +148,8 @@ fn tried(
         Refused::Program(errors) => errors.into_iter().map(as_warning).collect(),
     }));
     let facts = derive(&module).map_err(program)?;
-    let secs = plan_of(&module, &facts, cluster).time_secs;
-    Ok((module, said, secs))
+    let plan = plan_of(&module, &facts, cluster);
+    Ok((module, said, plan))
 }
 
 fn as_warning(error: Diagnostic) -> Diagnostic {

@@ -10,8 +10,8 @@ pub struct HardwareArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub hbm: Option<Quantity>,
 
-    /// Bandwidth of one device into a link, by the link's name in the cluster or how that starts: `NVLink=2x`,
-    /// `InfiniBand=50GB/s`
+    /// Bandwidth of one device into a link, by the link's name in the cluster or how that starts:
+    /// `NVLink=2x`, `InfiniBand=50GB/s`
     #[arg(long, value_name = "LINK=RATE", value_parser = named_rate)]
     pub bandwidth: Vec<(String, Quantity)>,
 

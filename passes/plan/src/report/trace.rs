@@ -3,7 +3,8 @@
 //!
 //! Each stage is a process: a thread for what its devices compute, one for what it sends, one for the single
 //! ops of the first microbatch's tasks and of the update, and a counter of the memory of each of its devices.
-//! Stages that share devices are one process. Times are microseconds after the step's start ([`super::step`]).
+//! Stages that share devices are one process. Times are microseconds after the step's start
+//! ([`super::step`]).
 
 use super::step::{Step, StepEvent, TaskKind, When, step};
 use crate::derive::{Facts, Header};
