@@ -150,6 +150,7 @@ fn layers_are_split_by_columns_and_rows_whatever_the_planner_would_choose() {
         let own = &figures["stages"][0]["parallelism"];
         assert_eq!((&own["data"], &own["tensor"]), (&2.into(), &4.into()), "{name}: {own}");
         if n_whole == 0 {
+            assert!(!said.contains("weights are gathered"), "{name}: {said}");
             assert_eq!((&own["sequence"], &own["flops_share"]), (&4.into(), &1.0.into()), "{name}: {own}");
         }
     }

@@ -56,6 +56,17 @@ fn two_plans_of_the_readme_s_example_are_compared_and_asked_about() {
 }
 
 #[test]
+fn the_number_of_stages_and_a_collective_are_explained() {
+    let dir = scratch("explained");
+    let path = dir.join("plan.ir");
+    let common = ["examples/gpt2_small.ir", "--passes", "fuse,shard,place", "-q", "-o", text(&path)];
+    let said = done(&[&common[..], &["--explain", "stages", "--explain", "add.150.ag"]].concat());
+    let (own, strategies) = said.split_once("why `add.150` lies").expect("the value's strategies come last");
+    assert!(strategies.contains("chosen"), "{strategies}");
+    compare("explain", own, &dir);
+}
+
+#[test]
 fn a_large_plan_fits_on_a_small_page_with_pictures_that_are_xml() {
     let dir = scratch("page");
     let model = dir.join("gpt.ir");

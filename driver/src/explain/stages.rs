@@ -9,7 +9,7 @@ use phzc_passes::alternative::Alternative;
 use phzc_passes::report::Plan;
 
 /// Plans that the search is asked to keep for it.
-pub(crate) const N_KEPT: u32 = 32;
+pub(crate) const N_KEPT: u32 = 16;
 
 /// The best plan of each number of stages that the search has kept, the chosen one first; then at what speed
 /// of communication and what memory another one is taken, where that is known.

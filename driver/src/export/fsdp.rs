@@ -24,7 +24,7 @@ pub fn write(run: &Run) -> Export {
             run.plan.n_microbatches
         ));
     }
-    if run.plan.stages.iter().flat_map(|it| &it.parallelism).any(|it| it.recompute_share > 0.0) {
+    if run.recompute_share > 0.0 {
         lost.push("what is recomputed: torch.utils.checkpoint is called by the model".into());
     }
     lost.push("layouts of activations: they follow from the placements by DTensor's own rules".into());

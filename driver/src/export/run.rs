@@ -50,6 +50,8 @@ pub struct Run<'a> {
     pub n_microbatches: usize,
     /// Samples of a microbatch on one data-parallel device.
     pub micro_batch: usize,
+    /// The most of a stage's forward part that its backward part makes again, kernels of attention aside.
+    pub recompute_share: f64,
     /// Whether the backward part computes everything again.
     pub is_recomputed: bool,
     /// Whether attention is one kernel.
@@ -82,6 +84,7 @@ impl<'a> Run<'a> {
             seq: data(&graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied()).max(),
             n_microbatches: plan.n_microbatches,
             micro_batch: 1,
+            recompute_share: 0.0,
             is_recomputed: false,
             is_flash: facts.comps.iter().flatten().any(|own| own.attention.is_some()),
             n_devices: plan.n_devices,
@@ -185,6 +188,7 @@ impl<'a> Run<'a> {
         let mut again = report::again(self.module, self.facts).into_iter();
         let is_any = again.any(|(id, _)| facts[id.index()].attention.is_none());
         let most = if is_any { self.plan.stages.iter().map(share).fold(0.0, f64::max) } else { 0.0 };
+        self.recompute_share = most;
         let is_all = plan_note::read(self.module).get("recompute").is_some_and(|asked| asked == "all");
         self.is_recomputed = is_all || most >= MOST;
         if most > NOTHING && !is_all {

@@ -2,6 +2,7 @@
 
 use super::*;
 use insta::assert_snapshot;
+use phzc_passes::report::Throughput;
 
 fn sample() -> Plan {
     let stage = |first: usize| Stage {

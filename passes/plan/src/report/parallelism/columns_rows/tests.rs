@@ -36,7 +36,7 @@ fn columns_then_rows_then_the_head_by_columns() {
     assert_eq!(dims(&found.results, "z"), "[Batch, Tensor]");
     assert_eq!((dims(&found.data, "x"), found.whole.len()), ("[Batch, Places]".to_owned(), 0));
     // What reads the sum is the residual stream.
-    assert_eq!(dims(&found.results, "r"), "[Batch, Nothing]");
+    assert_eq!(dims(&found.results, "r"), "[Batch, SummedPlaces]");
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn a_product_whose_columns_meet_the_residual_stream_is_whole() {
 
 #[test]
 fn a_residual_stream_is_never_split_by_its_width() {
-    // The input is as wide as the weights: `x` alone would carry columns on, and the norm sums over them.
+    // Columns of `y` could be carried on to rows of `z`, but a norm sums over them.
     let norm = [
         "w2 = f32[32,32] slice(w0), slice={[0:32], [0:32]}",
         "y = f32[8,32] dot(x, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-        "zero = f32[] constant(0)",
-        "n = f32[8] reduce(y, zero), dimensions={1}, to_apply=sum",
+        "n = f32[8] dot(y, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, \
+         rhs_contracting_dims={1}",
         "m = f32[8,32] broadcast(n), dimensions={0}",
         "r = f32[8,32] subtract(y, m)",
         HEAD,
