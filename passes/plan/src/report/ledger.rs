@@ -1,7 +1,8 @@
 //! What a plan makes of each instruction of the program: where it lies, what it takes, how its value moves.
 //!
 //! Reshards and copies that the plan adds, and what the backward part does again, are booked on the
-//! instruction whose value they move or make again, so that two plans of one program can be compared one by one.
+//! instruction whose value they move or make again, so that two plans of one program can be compared one by
+//! one.
 
 use super::costs::{Bound, Cost, parts};
 use super::recompute::again;
