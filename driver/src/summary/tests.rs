@@ -4,6 +4,16 @@ use super::*;
 use insta::assert_snapshot;
 use phzc_passes::report::Throughput;
 
+fn done() -> Throughput {
+    Throughput {
+        tokens_per_step: Some(8192),
+        tokens_per_sec: Some(8192.0 / 0.0123),
+        mfu: Some(0.312),
+        hfu: Some(0.345),
+        ..Throughput::default()
+    }
+}
+
 fn sample() -> Plan {
     let stage = |first: usize| Stage {
         devices: [first, first + 3],
@@ -62,13 +72,7 @@ fn sample() -> Plan {
             collective_secs: 1e-3,
             bubble_secs: 3e-3,
         },
-        throughput: Some(Throughput {
-            tokens_per_step: Some(8192),
-            tokens_per_sec: Some(8192.0 / 0.0123),
-            mfu: Some(0.312),
-            hfu: Some(0.345),
-            ..Throughput::default()
-        }),
+        throughput: Some(done()),
         tensors: vec![tensor],
     }
 }
