@@ -46,6 +46,11 @@ fn the_tour_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_about_understanding_shows_what_is_printed() {
+    replay("docs/understand.md");
+}
+
+#[test]
 fn the_page_about_training_shows_what_is_printed() {
     replay("docs/training.md");
 }

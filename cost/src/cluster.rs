@@ -3,6 +3,7 @@
 //! Names are `<device>-<per node>[x<nodes>]`: `a100-8`, `h100-8x64`, `a100-40-8x2`. The device is an
 //! accelerator, an alias of one, or a file of `clusters/`, whose network and device it then takes.
 
+mod changed;
 mod name;
 mod software;
 

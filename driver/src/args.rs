@@ -1,8 +1,11 @@
 //! The command line.
 
 use crate::arch::ArchCommand;
+use crate::diff::DiffArgs;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
+use crate::price::PriceArgs;
+use crate::what_if::WhatIfArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use phzc_frontends::ReadArgs;
@@ -64,8 +67,8 @@ pub struct Args {
     #[arg(long = "pin", value_name = "PATTERN=LAYOUT")]
     pub pins: Vec<String>,
 
-    /// Say why the value of this instruction lies as it does: every strategy, its costs, why it lost
-    /// (explain.txt)
+    /// Say why the value of this instruction lies as it does: every strategy, its costs, why it lost; why a
+    /// collective of the plan is there; or why so many `stages` (explain.txt)
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 
@@ -83,12 +86,14 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT")]
     pub gap: Option<String>,
 
-    /// What to write: `program`, the schedule as a Chrome `trace`, or `stages`: a directory of modules,
-    /// docs/stages.md
+    /// What to write: `program`, the schedule as a Chrome `trace`, a `report` (one HTML page), a directory:
+    /// `stages`, modules (docs/stages.md), `pictures` of the report; or the configuration of a training
+    /// stack: `megatron`, `torchtitan`, `deepspeed`, `fsdp`, `maxtext` (docs/exports.md)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,
 
-    /// File for the resulting program or trace, directory for the stages' modules [default: standard output]
+    /// File for the resulting program, trace, page or configuration, directory for modules or pictures
+    /// [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -124,6 +129,8 @@ pub enum Command {
     Choose(ChooseArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
+    /// Say what differs between two plans, and what each difference costs
+    Diff(DiffArgs),
     /// List the devices and clusters that are built in, or one device's numbers with their sources
     Devices(DevicesArgs),
     /// Run a program on one machine and print a digest of its results
@@ -132,6 +139,8 @@ pub enum Command {
     Gen(GenArgs),
     /// Place a chain of layers as Phaze's solver does, from its JSON to its JSON
     PhazePlan(PhazePlanArgs),
+    /// Price a program in the degrees that a Megatron-LM command line asks for
+    Price(PriceArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
     /// Plan every cluster of unlike nodes that can be rented: time against money
@@ -143,6 +152,8 @@ pub enum Command {
     /// The exit code is 0 if they are equal, 1 if they differ or nothing could be compared, and 3 if nothing
     /// differs but a part of the plan was not proven.
     Verify(VerifyArgs),
+    /// Price a plan on other hardware, and plan its program anew there
+    WhatIf(WhatIfArgs),
 }
 
 /// The arguments of `phzc convert`.

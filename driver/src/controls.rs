@@ -1,11 +1,15 @@
 //! The pipeline that the command line asks for: `--passes`, with what other options add to its passes.
 
 use crate::args::Args;
+use crate::explain;
 use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
 use phzc_passes::{Pipeline, Step, fuse, place, unpartition, unshard};
+
+/// What `--explain` calls the number of stages.
+pub(crate) const STAGES: &str = "stages";
 
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
@@ -40,6 +44,16 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
     }
     if let Some(how) = &args.attention {
         steps(&mut pipeline, fuse::PASS.name).for_each(|step| set(step, "attention", how));
+    }
+    let is_about_stages = args.explain.iter().any(|name| name == STAGES);
+    if is_about_stages && args.top.is_none() && steps(&mut pipeline, place::PASS.name).next().is_none() {
+        let error = Diagnostic::error("`--explain stages` is about the pass `place`, which is not run");
+        return Err(wrong("--passes", &args.passes, vec![error.help("add it: `--passes fuse,shard,place`")]));
+    }
+    if is_about_stages && args.top.is_none() {
+        let is_usual = |step: &&mut Step| step.options.text("top") == "1";
+        let most = explain::stages::N_KEPT.to_string();
+        steps(&mut pipeline, place::PASS.name).filter(is_usual).for_each(|step| set(step, "top", &most));
     }
     if let Some(top) = args.top {
         place_with(args, &mut pipeline, ("top", "1"), "say how many plans to list", &top.to_string())?;

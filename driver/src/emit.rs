@@ -1,13 +1,18 @@
-//! `--emit`: what a run writes: the planned program, its schedule as a trace, or the modules of its stages.
+//! `--emit`: what a run writes: the planned program, its schedule as a trace, a page about it, the modules of
+//! its stages, or the configuration of a training stack.
 
 use crate::args::Args;
+use crate::export::{Stack, export};
+use crate::page::{self, View};
 use crate::remarks;
 use clap::ValueEnum;
 use phzc_cost::Cluster;
 use phzc_io::{Failure, Io, deliver, files};
 use phzc_ir::{Diagnostic, Module, print};
+use phzc_passes::alternative::Alternative;
 use phzc_passes::derive::Facts;
-use phzc_passes::{report, stages};
+use phzc_passes::report::{self, Plan};
+use phzc_passes::stages;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -27,6 +32,50 @@ pub enum Emit {
     Stages,
     /// The schedule in Chrome's trace format, for Perfetto or chrome://tracing.
     Trace,
+    /// One HTML page about the plan, pictures included, that needs no network.
+    Report,
+    /// A directory of the page's pictures as SVG files.
+    Pictures,
+    /// Megatron-LM's arguments, as a script for torchrun or sbatch.
+    Megatron,
+    /// torchtitan's TOML.
+    Torchtitan,
+    /// `DeepSpeed`'s JSON.
+    Deepspeed,
+    /// `DTensor` placements per parameter for FSDP2, JSON.
+    Fsdp,
+    /// `MaxText`'s YAML.
+    Maxtext,
+}
+
+impl Emit {
+    /// Whether what is written says what the plan costs.
+    pub(crate) fn needs_figures(self) -> bool {
+        matches!(self, Emit::Trace | Emit::Report | Emit::Pictures) || self.stack().is_some()
+    }
+
+    /// Why it needs a directory, if it is several files.
+    fn needs_directory(self) -> Option<&'static str> {
+        match self {
+            Emit::Stages => Some("`--emit stages` writes several files, but there is no directory for them"),
+            Emit::Pictures => {
+                Some("`--emit pictures` writes several files, but there is no directory for them")
+            }
+            _ => None,
+        }
+    }
+
+    /// The training stack whose configuration it is.
+    fn stack(self) -> Option<Stack> {
+        match self {
+            Emit::Program | Emit::Stages | Emit::Trace | Emit::Report | Emit::Pictures => None,
+            Emit::Megatron => Some(Stack::Megatron),
+            Emit::Torchtitan => Some(Stack::Torchtitan),
+            Emit::Deepspeed => Some(Stack::Deepspeed),
+            Emit::Fsdp => Some(Stack::Fsdp),
+            Emit::Maxtext => Some(Stack::Maxtext),
+        }
+    }
 }
 
 /// What is to be written.
@@ -37,15 +86,33 @@ pub(crate) enum Emitted {
     Files(Vec<(String, String)>),
 }
 
-/// Makes what the command line asks for; `priced` is there if the program is planned or figures are asked
-/// for: the program as it is priced, and its facts.
-pub(crate) fn emit(
-    args: &Args,
-    module: &Module,
-    priced: Option<&(Facts, Cow<Module>)>,
-    cluster: &Cluster,
-) -> Result<Emitted, Failure> {
-    match (args.emit, priced) {
+/// What is to be written, and warnings about what it cannot say.
+pub(crate) type Made = (Emitted, Vec<Diagnostic>);
+
+/// What is known of a program at the end of a run.
+pub(crate) struct Known<'a> {
+    /// Its facts, the program as it is priced and what it costs, if it is planned or figures are asked for.
+    pub priced: Option<(&'a Facts, &'a Cow<'a, Module>, &'a Plan)>,
+    /// The best plans, if several were asked for.
+    pub alternatives: &'a [Alternative],
+}
+
+/// Makes what the command line asks for.
+pub(crate) fn emit(args: &Args, module: &Module, known: &Known, cluster: &Cluster) -> Result<Made, Failure> {
+    match (args.emit.stack(), known.priced) {
+        (Some(stack), Some((facts, priced, plan))) => {
+            let (text, said) = export(stack, (priced, facts), plan, cluster)?;
+            Ok((Emitted::Text(text), said))
+        }
+        _ => Ok((own(args, module, known, cluster)?, Vec::new())),
+    }
+}
+
+/// What is phzc's own.
+fn own<'a>(args: &Args, module: &Module, known: &Known<'a>, cluster: &Cluster) -> Result<Emitted, Failure> {
+    let view =
+        |facts, priced: &'a Cow<Module>, plan| View::new((priced, facts), cluster, plan, known.alternatives);
+    match (args.emit, known.priced) {
         (Emit::Stages, _) => {
             let cut = stages::stages(module)?;
             let text = |(name, module): &(String, Module)| (format!("{name}.hlo"), print(module));
@@ -53,9 +120,15 @@ pub(crate) fn emit(
             let manifest = (MANIFEST.to_owned(), stages::to_json(&cut.manifest));
             Ok(Emitted::Files(modules.chain([manifest]).collect()))
         }
-        (Emit::Trace, Some((facts, priced))) => Ok(Emitted::Text(report::trace(priced, facts, cluster))),
+        (Emit::Report, Some((facts, priced, plan))) => {
+            Ok(Emitted::Text(page::html(&view(facts, priced, plan))))
+        }
+        (Emit::Pictures, Some((facts, priced, plan))) => {
+            Ok(Emitted::Files(page::pictures(&view(facts, priced, plan))))
+        }
+        (Emit::Trace, Some((facts, priced, _))) => Ok(Emitted::Text(report::trace(priced, facts, cluster))),
         // What was completed to be priced has facts of its own.
-        (_, Some((facts, Cow::Borrowed(_)))) if remarks::is_priced(module) => {
+        (_, Some((facts, Cow::Borrowed(_), _))) if remarks::is_priced(module) => {
             Ok(Emitted::Text(remarks::with_facts(module, facts, cluster)))
         }
         _ => Ok(Emitted::Text(remarks::text(module, cluster)?)),
@@ -65,13 +138,11 @@ pub(crate) fn emit(
 /// Errors, before any work is done, if there is nowhere to write to.
 pub(crate) fn check(args: &Args) -> Result<(), Failure> {
     check_figures(args)?;
-    match (args.emit, directory(args)) {
-        (Emit::Stages, None) => {
-            let error =
-                Diagnostic::error("`--emit stages` writes several files, but there is no directory for them");
-            Err(Failure { code: 2, ..error.help("add `-o DIR`").into() })
+    match (args.emit.needs_directory(), directory(args)) {
+        (Some(message), None) => {
+            Err(Failure { code: 2, ..Diagnostic::error(message).help("add `-o DIR`").into() })
         }
-        (Emit::Stages, Some(_)) | (_, None) => Ok(()),
+        (Some(_), Some(_)) | (_, None) => Ok(()),
         (_, Some(path)) if path.is_dir() => {
             Err(Diagnostic::error(format!("cannot write `{}`: it is a directory", path.display())).into())
         }
@@ -101,7 +172,7 @@ pub(crate) fn write(args: &Args, emitted: &Emitted, io: &mut Io) -> Result<(), F
         (Emitted::Text(text), _) => deliver(args.output.as_deref(), text, io),
         (Emitted::Files(all), Some(dir)) => {
             files::make_dir(dir)?;
-            let before = modules_of(dir);
+            let before = if args.emit == Emit::Stages { modules_of(dir) } else { Vec::new() };
             all.iter().try_for_each(|(name, text)| files::write(&dir.join(name), text))?;
             let is_left = |name: &&String| !all.iter().any(|(written, _)| written == *name);
             Ok(before.iter().filter(is_left).try_for_each(|name| files::remove(&dir.join(name)))?)

@@ -1,4 +1,8 @@
-//! `--explain`: why a tensor lies as it does, as tables.
+//! `--explain`: why a tensor lies as it does, why a collective is there, why so many stages, as tables.
+
+mod flip;
+pub(crate) mod movement;
+pub(crate) mod stages;
 
 use crate::summary::table;
 use phzc_io::units::{bytes, secs};
@@ -25,7 +29,20 @@ fn one(it: &Explanation) -> String {
             table(&["part", "collective", "axes", "bytes", "time"], [3, 4], terms(row))
         );
     }
-    out + &loops(&it.loops)
+    out + &flips(it) + &loops(&it.loops)
+}
+
+/// At which speed of communication other strategies are as good, their neighbours being as they are.
+fn flips(it: &Explanation) -> String {
+    let chosen = flip::Cost::of_strategy(&it.strategies[0]);
+    let may_win = |row: &Considered| matches!(row.verdict, Verdict::Dearer(more) if more.is_finite());
+    let others = it.strategies.iter().enumerate().filter(|(_, row)| may_win(row));
+    let flips = others.filter_map(|(position, row)| {
+        let factor = flip::speed(chosen, flip::Cost::of_strategy(row))?;
+        Some(format!("#{position}: as fast {}, the neighbours being as they are\n", flip::text(factor)))
+    });
+    let text: String = flips.collect();
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn row_of(position: usize, row: &Considered, it: &Explanation) -> Vec<String> {

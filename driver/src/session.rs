@@ -2,10 +2,10 @@
 
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
-use crate::emit::{self, Emit, Emitted};
+use crate::emit::{self, Known, Made};
 use crate::{
-    alternatives, arch, cluster, controls, convert, eval, explain, generate, given, help, hints, programs,
-    summary, verify,
+    alternatives, arch, cluster, controls, convert, diff, eval, explain, generate, given, help, hints, price,
+    programs, summary, verify, what_if,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -20,6 +20,7 @@ use phzc_passes::pass::Interrupt;
 use phzc_passes::report::Plan;
 use phzc_passes::{Context, Done, Pipeline, estimate, report, unpartition};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Does what the command line says.
@@ -30,14 +31,17 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Choose(args)) => return choose::run(args, io),
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Devices(args)) => return devices::run(args, io),
+        Some(Command::Diff(args)) => return diff::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
+        Some(Command::Price(args)) => return price::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
         Some(Command::Sweep(args)) => return sweep::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
+        Some(Command::WhatIf(args)) => return what_if::run(args, io),
         None => {}
     }
     match (&args.help_passes, &args.model) {
@@ -56,7 +60,10 @@ fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     hints::check_model(model)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
-        Ok(emitted) => emit::write(args, &emitted, io),
+        Ok((emitted, said)) => {
+            say(args, io, &render(None, &said, io.color));
+            emit::write(args, &emitted, io)
+        }
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
@@ -69,11 +76,11 @@ fn compile(
     mut module: Module,
     source: &Source,
     io: &mut Io,
-) -> Result<Emitted, Failure> {
+) -> Result<Made, Failure> {
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
     let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
-    let explain = args.explain.clone();
+    let explain = in_shard(&args.explain, &module);
     let wants_artifacts = dumps.is_some();
     let (progress, requests) = (io.progress, io.interrupt);
     let (is_requested, has_plan) = (|| requests.is_requested(), || requests.has_result());
@@ -90,26 +97,30 @@ fn compile(
     let secs_per_pass = ran?;
     let (priced, said) = priced(args, pipeline, &module, &cluster)?;
     say(args, io, &render(Some(source), said.as_slice(), io.color));
-    if let Some(priced) = &priced {
+    let plan = priced.as_ref().map(|priced| {
         let without_given = |plan: &Plan| {
             let original = original.filter(|_| plan.n_given_layouts > 0);
             original.and_then(|it| given::free_secs(it, pipeline, &cx))
         };
-        let plan = reported(priced, &cluster, without_given);
-        (io.progress)("");
-        let json = report::to_json(&plan);
+        reported(priced, &cluster, without_given)
+    });
+    (io.progress)("");
+    if let Some(plan) = &plan {
+        let json = report::to_json(plan);
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
-        say(args, io, &summary::plan(&plan, &given::text(&plan, &module)));
-        before.iter().for_each(|before| say(args, io, &summary::before(before, &plan)));
+        say(args, io, &summary::plan(plan, &given::text(plan, &module)));
+        before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
     }
-    explained(&mut cx, io);
-    ranked(&mut cx, io);
+    let of_plan = priced.as_ref().zip(plan.as_ref());
+    explained(args, of_plan, &mut cx, io);
+    ranked(args, &mut cx, io);
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
     say(args, io, &summary::passes(&secs_per_pass));
-    emit::emit(args, &module, priced.as_ref(), &cluster)
+    let priced = priced.as_ref().zip(plan.as_ref()).map(|((facts, priced), plan)| (facts, priced, plan));
+    emit::emit(args, &module, &Known { priced, alternatives: &cx.alternatives }, &cluster)
 }
 
 /// A program as it is priced, and its facts.
@@ -125,7 +136,7 @@ fn priced<'m>(
 ) -> phzc_ir::Result<(Option<Priced<'m>>, Option<Diagnostic>)> {
     let is_estimated = pipeline.steps.iter().any(|step| step.pass.name == estimate::PASS.name);
     let partitioned = partitioned(module);
-    let is_asked = args.plan.is_some() || args.emit == Emit::Trace || is_estimated || partitioned.is_some();
+    let is_asked = args.plan.is_some() || args.emit.needs_figures() || is_estimated || partitioned.is_some();
     let (priced, said) = match is_planned(module) {
         true => (Cow::Borrowed(module), None),
         false if is_asked => {
@@ -161,18 +172,41 @@ fn as_it_was(module: &Module, cluster: &Cluster) -> phzc_ir::Result<report::Plan
     Ok(report::plan_of(&priced, &facts, cluster))
 }
 
+/// The names that `shard` is to explain: of a collective, the value that it moves.
+fn in_shard(names: &[String], module: &Module) -> Vec<String> {
+    let instrs = || module.comps.iter().flat_map(|comp| &comp.instrs);
+    let is_there = |name: &str| instrs().any(|instr| *instr.name == *name);
+    let asked = names.iter().filter(|name| *name != controls::STAGES);
+    let mut found: Vec<String> = asked
+        .map(|name| explain::movement::moved(name).filter(|_| !is_there(name)).unwrap_or(name).to_owned())
+        .collect();
+    let mut seen = BTreeSet::new();
+    found.retain(|name| seen.insert(name.clone()));
+    found
+}
+
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.
-fn explained(cx: &mut Context, io: &mut Io) {
-    if !cx.explanations.is_empty() {
-        let text = explain::text(&cx.explanations);
+fn explained(args: &Args, of_plan: Option<(&Priced, &Plan)>, cx: &mut Context, io: &mut Io) {
+    let mut parts = Vec::new();
+    if args.explain.iter().any(|name| name == controls::STAGES) {
+        parts.push(explain::stages::text(&cx.alternatives));
+    }
+    if let Some(((facts, priced), plan)) = of_plan {
+        let moves = args.explain.iter();
+        parts.extend(moves.filter_map(|it| explain::movement::text(it, (priced, facts), cx.cluster, plan)));
+    }
+    parts.extend((!cx.explanations.is_empty()).then(|| explain::text(&cx.explanations)));
+    if !parts.is_empty() {
+        let text = parts.join("\n");
         let _ = io.stderr.write_all(text.as_bytes());
         cx.artifacts.insert("explain.txt".to_owned(), text);
     }
 }
 
 /// Prints the plans that were asked for besides the best, and keeps the list.
-fn ranked(cx: &mut Context, io: &mut Io) {
-    if !cx.alternatives.is_empty() {
+fn ranked(args: &Args, cx: &mut Context, io: &mut Io) {
+    let is_asked = args.top.is_some() || !args.explain.iter().any(|name| name == controls::STAGES);
+    if !cx.alternatives.is_empty() && is_asked {
         let text = alternatives::text(&cx.alternatives) + "\n";
         let _ = io.stderr.write_all(text.as_bytes());
         cx.artifacts.insert("plans.txt".to_owned(), text);

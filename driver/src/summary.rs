@@ -7,6 +7,9 @@ use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage};
 
 mod parallelism;
+mod throughput;
+
+pub(crate) use throughput::count;
 
 /// Collectives that are listed; the rest is summed up.
 const MAX_COLLECTIVES: usize = 8;
@@ -18,7 +21,7 @@ pub(crate) fn plan(plan: &Plan, given: &str) -> String {
     let parts = [
         headline(plan, given),
         stages(&plan.stages, plan.memory_limit_bytes),
-        breakdown(&plan.breakdown),
+        breakdown(&plan.breakdown) + &plan.throughput.as_ref().map_or_else(String::new, throughput::text),
         collectives(plan),
         tensors(plan),
     ];

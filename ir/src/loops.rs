@@ -39,15 +39,20 @@ pub fn unknown_trips(instr: &Instr) -> Diagnostic {
     warning.help(format!("say how often it runs: `--trips {name}=N`"))
 }
 
+/// File and line of an instruction, as its metadata says: `model.py:12`.
+pub fn source_line(instr: &Instr) -> Option<String> {
+    let Some(Value::Raw(text)) = instr.attr(Key::Metadata) else { return None };
+    let file = after(text, "source_file=\"", &['"'])?;
+    Some(match after(text, "source_line=", &[' ', '}']) {
+        Some(line) => format!("{file}:{line}"),
+        None => file.to_owned(),
+    })
+}
+
 /// Where an instruction comes from, as its metadata says: `jit(f)/while at model.py:12`.
 pub fn source(instr: &Instr) -> Option<String> {
     let Some(Value::Raw(text)) = instr.attr(Key::Metadata) else { return None };
-    let place =
-        after(text, "source_file=\"", &['"']).map(|file| match after(text, "source_line=", &[' ', '}']) {
-            Some(line) => format!("{file}:{line}"),
-            None => file.to_owned(),
-        });
-    match (after(text, "op_name=\"", &['"']), place) {
+    match (after(text, "op_name=\"", &['"']), source_line(instr)) {
         (Some(name), Some(place)) => Some(format!("it is `{name}` at {place}")),
         (Some(name), None) => Some(format!("it is `{name}`")),
         (None, place) => place.map(|place| format!("it is at {place}")),

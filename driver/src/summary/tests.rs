@@ -2,6 +2,17 @@
 
 use super::*;
 use insta::assert_snapshot;
+use phzc_passes::report::Throughput;
+
+fn done() -> Throughput {
+    Throughput {
+        tokens_per_step: Some(8192),
+        tokens_per_sec: Some(8192.0 / 0.0123),
+        mfu: Some(0.312),
+        hfu: Some(0.345),
+        ..Throughput::default()
+    }
+}
 
 fn sample() -> Plan {
     let stage = |first: usize| Stage {
@@ -61,6 +72,7 @@ fn sample() -> Plan {
             collective_secs: 1e-3,
             bubble_secs: 3e-3,
         },
+        throughput: Some(done()),
         tensors: vec![tensor],
     }
 }
@@ -78,6 +90,7 @@ fn shows_stages_time_communication_and_tensors() {
     memory limit: 74.5 GiB per device
 
     time: compute 6.00 ms (50.0 %), memory traffic 2.00 ms (16.7 %), communication 1.00 ms (8.3 %), waiting 3.00 ms (25.0 %)
+    throughput: 666,016 tokens/s, MFU 31.2 %, HFU 34.5 %
 
     communication  axes  stage  per step    bytes     time
     all-reduce     x         0         2  977 KiB  90.0 us

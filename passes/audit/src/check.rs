@@ -21,7 +21,7 @@
 
 mod accumulate;
 mod advice;
-mod memory;
+pub mod memory;
 #[cfg(test)]
 mod tests;
 

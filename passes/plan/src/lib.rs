@@ -13,3 +13,4 @@ pub mod report;
 pub mod strip;
 #[cfg(test)]
 mod testing;
+pub mod unplanned;

@@ -172,6 +172,11 @@ fn matrix_dtype(dtype: DType) -> &'static str {
     if dtype == DType::F32 { "tf32" } else { dtype.as_str() }
 }
 
+/// The peak that a device's maker states for products of a type, in operations per second.
+pub fn peak_flops_per_sec(cluster: &Cluster, dtype: DType) -> f64 {
+    cluster.accelerator.peak_flops_per_sec.of(matrix_dtype(dtype))
+}
+
 /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
 pub fn spill_secs(cluster: &Cluster, [written_bytes, read_bytes]: [f64; 2]) -> f64 {
     let device = &cluster.accelerator;

@@ -7,30 +7,43 @@
 //! ([`crate::derive::Nature`]).
 
 mod costs;
+mod json;
+mod ledger;
+mod ops;
 mod overlap;
 mod parallelism;
 pub mod price;
 mod recompute;
 mod sends;
+mod step;
 mod tensors;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod trace;
 
 pub use costs::{Bound, Cost, InstrCosts, costs_of};
-pub use parallelism::Parallelism;
+pub use json::{from_json, plan_json, to_json};
+pub use ledger::{Entry, Movement, ledger};
+pub use parallelism::{ColumnsRows, Parallelism, SplitValue, Splits, columns_rows, layer_products};
 pub use price::products_secs;
+pub use recompute::again;
+pub use step::{Step, StepEvent, TaskKind, When, step};
+pub use throughput::Throughput;
 pub use trace::trace;
 
 use crate::derive::{Facts, derive};
 use crate::memory::memory_of;
+use json::{is_none, is_zero, whole};
+use parallelism::labels::Labels;
+use phzc_analysis::graph::Graph;
 use phzc_cost::{Cluster, Pipeline, Schedule};
 use phzc_ir::{Module, Result, notes};
 use price::StagePrice;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a plan costs and where it puts things.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Version of this schema.
     pub schema: u32,
@@ -61,7 +74,7 @@ pub struct Plan {
     /// Collectives that the plan does not mention and a partitioner would insert.
     pub n_implicit_collectives: u64,
     /// Instructions whose layouts the program or a pin has given: no plan is free to choose them.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_none")]
     pub n_given_layouts: usize,
     /// Seconds of a step as planned without them, where that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,12 +85,15 @@ pub struct Plan {
     pub collectives: Vec<CollectiveUse>,
     /// Where the time goes on the slowest stage.
     pub breakdown: Breakdown,
+    /// Tokens or samples, and how much of the devices' peak is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
     /// The largest tensors, those of one type and layout together.
     pub tensors: Vec<BigTensor>,
 }
 
 /// One pipeline stage.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// First and last device.
     pub devices: [usize; 2],
@@ -115,7 +131,7 @@ pub struct Stage {
 }
 
 /// All collectives of one kind over the same axes in one stage.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveUse {
     /// HLO's name, or `send` between stages.
     pub kind: String,
@@ -131,12 +147,12 @@ pub struct CollectiveUse {
     /// Seconds in one step.
     pub time_secs: f64,
     /// The part of them that runs beside computation and takes no time: of asynchronous collectives.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub hidden_secs: f64,
 }
 
 /// Seconds of one step on the slowest stage; they add up to `time_secs`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Breakdown {
     /// Kernels that arithmetic bounds, launches included.
     pub compute_secs: f64,
@@ -149,7 +165,7 @@ pub struct Breakdown {
 }
 
 /// Tensors of one type and layout.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BigTensor {
     /// The first one's name.
     pub name: String,
@@ -166,15 +182,6 @@ pub struct BigTensor {
     pub bytes: f64,
 }
 
-fn is_zero(secs: &f64) -> bool {
-    *secs == 0.0
-}
-
-/// Bytes in JSON: an integer, as in every other tool (shares of a batch can leave fractions).
-fn whole<S: serde::Serializer>(bytes: &f64, to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.serialize_u64(bytes.round() as u64)
-}
-
 /// The figures of a planned module.
 ///
 /// # Errors
@@ -183,28 +190,21 @@ pub fn plan(module: &Module, cluster: &Cluster) -> Result<Plan> {
     Ok(plan_of(module, &derive(module)?, cluster))
 }
 
-/// The figures as pretty-printed JSON, ending in a line break.
-///
-/// # Errors
-/// When the header's notes cannot be read.
-pub fn plan_json(module: &Module, cluster: &Cluster) -> Result<String> {
-    Ok(to_json(&plan(module, cluster)?))
-}
-
-/// A plan as pretty-printed JSON, ending in a line break.
-pub fn to_json(plan: &Plan) -> String {
-    let text = serde_json::to_string_pretty(plan).expect("a plan has string keys only");
-    format!("{text}\n")
-}
-
 /// The figures of facts that are known already.
 pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let mut plan = figures_of(module, facts, cluster);
-    parallelism::fill(module, facts, &mut plan.stages);
+    // The program of one device has no layouts, and its batch is a part.
+    let graph = (!facts.header.is_local).then(|| Graph::build(module));
+    let whole = graph.as_ref().map(|graph| (graph, Labels::new(module, graph)));
+    let whole = whole.as_ref().map(|(graph, labels)| (*graph, labels));
+    if let Some((graph, labels)) = whole {
+        parallelism::fill(module, facts, (graph, labels), &mut plan.stages);
+    }
+    plan.throughput = Some(throughput::throughput(module, facts, cluster, &plan, whole));
     plan
 }
 
-/// The same without what only people read: how stages are parallel.
+/// The same without what only people read: how stages are parallel, what they get done.
 pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let prices = price::stages(module, facts, cluster);
     let sends = sends::sends(module, facts, cluster);
@@ -236,14 +236,9 @@ pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         stages: stages(module, facts, cluster, (&prices, &sends)),
         collectives,
         breakdown,
+        throughput: None,
         tensors: tensors::largest(module, facts),
     }
-}
-
-/// Whether a count need not be written.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_none(count: &usize) -> bool {
-    *count == 0
 }
 
 /// The instructions that were sharded before anything was planned.

@@ -25,7 +25,7 @@ pub fn strip(module: &mut Module) {
 }
 
 /// Per instruction: whose value it is, of the program's own; a reshard's operand's, a copy's original's.
-fn sources(comp: &Computation) -> Vec<InstrId> {
+pub(crate) fn sources(comp: &Computation) -> Vec<InstrId> {
     let named: IndexMap<&str, InstrId> = comp.iter().map(|(id, instr)| (&*instr.name, id)).collect();
     let mut source: Vec<InstrId> = (0..comp.instrs.len()).map(InstrId::new).collect();
     for (id, instr) in comp.iter().filter(|(_, instr)| is_added(instr)) {

@@ -62,7 +62,14 @@ pub fn costs_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<Vec<In
     found
 }
 
-fn parts(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: InstrId) -> Vec<Cost> {
+/// What takes time of an instruction.
+pub(super) fn parts(
+    module: &Module,
+    facts: &Facts,
+    cluster: &Cluster,
+    comp: CompId,
+    id: InstrId,
+) -> Vec<Cost> {
     let (instr, own) = (module.comp(comp).instr(id), &facts.comps[comp.index()][id.index()]);
     let executions = facts.executions[comp.index()];
     let (op, moved) = (op_runs(facts, comp, id, instr), step_runs(facts, own));

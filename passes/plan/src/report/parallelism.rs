@@ -6,10 +6,14 @@
 //! split a product are replicas in it. Where products differ, those with most FLOPs decide, and
 //! `flops_share` is their part.
 
-mod labels;
+mod columns_rows;
+pub(super) mod labels;
 mod layers;
 mod products;
 mod zero;
+
+pub use columns_rows::{ColumnsRows, SplitValue, Splits, columns_rows};
+pub use layers::layer_products;
 
 use super::Stage;
 use crate::derive::{Facts, Phase, is_move};
@@ -18,11 +22,11 @@ use labels::{Label, Labels};
 use phzc_analysis::graph::{Graph, NodeKind};
 use phzc_ir::{Mesh, Module};
 use products::{Axes, ForwardProduct, products};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a stage is parallel, in the words of Megatron and DeepSpeed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parallelism {
     /// Parts of the batch that different devices have.
     pub data: i64,
@@ -47,24 +51,22 @@ pub struct Parallelism {
     pub zero_stage: Option<u8>,
     /// Seconds of recomputation over those of the forward part.
     pub recompute_share: f64,
+    /// Whether devices with different data lie between those that share a product by tensor parallelism: a
+    /// training stack has these side by side.
+    #[serde(skip)]
+    pub is_tensor_outer: bool,
 }
 
-/// Fills in how each stage is parallel; `None` where it has no product of the forward part, and in the
-/// program of one device, which has no layouts.
-pub(super) fn fill(module: &Module, facts: &Facts, stages: &mut [Stage]) {
-    if facts.header.is_local {
-        return;
-    }
-    let graph = Graph::build(module);
-    let labels = Labels::new(module, &graph);
-    let products = products(module, facts, &graph, &labels);
-    let zero = zero::zero_stages(module, facts, &graph, &products);
+/// Fills in how each stage is parallel; `None` where it has no product of the forward part.
+pub(super) fn fill(module: &Module, facts: &Facts, (graph, labels): (&Graph, &Labels), stages: &mut [Stage]) {
+    let products = products(module, facts, graph, labels);
+    let zero = zero::zero_stages(module, facts, graph, &products);
     let layers = layers::layers(module, facts);
     for (index, stage) in stages.iter_mut().enumerate() {
         let own: Vec<&ForwardProduct> = products.iter().filter(|it| it.stage == index).collect();
         let mesh = &facts.header.meshes[index];
         stage.parallelism = degrees(&own, mesh).map(|(axes, degrees)| Parallelism {
-            sequence: size(sequence_axes(module, facts, &graph, &labels, (index, axes.tensor)), mesh),
+            sequence: size(sequence_axes(module, facts, graph, labels, (index, axes.tensor)), mesh),
             pipeline: facts.header.n_groups(),
             layers: layers.as_ref().map(|layers| layers[index]),
             zero_stage: zero[index],
@@ -91,6 +93,7 @@ fn degrees(products: &[&ForwardProduct], mesh: &Mesh) -> Option<(Axes, Paralleli
         expert: size(of_experts.expert, mesh),
         replicas: mesh.n_devices() / (sizes.iter().product::<i64>() * size(axes.expert, mesh)),
         flops_share,
+        is_tensor_outer: is_outside(axes.tensor, axes.data | axes.context),
         ..Parallelism::default()
     };
     Some((axes, degrees))
@@ -103,6 +106,14 @@ fn most_flops(products: &[&ForwardProduct]) -> Option<(Axes, f64)> {
     let all: f64 = flops.values().sum();
     let (axes, most) = flops.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a })?;
     Some((axes, if all > 0.0 { most / all } else { 1.0 }))
+}
+
+/// Whether some of `others` are minor to some of `axes`.
+fn is_outside(axes: AxisMask, others: AxisMask) -> bool {
+    match (axes_of(axes).next(), axes_of(others).last()) {
+        (Some(first), Some(last)) => last > first,
+        _ => false,
+    }
 }
 
 fn size(axes: AxisMask, mesh: &Mesh) -> i64 {

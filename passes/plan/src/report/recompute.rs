@@ -17,18 +17,23 @@ use smallvec::SmallVec;
 pub fn secs(module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<f64> {
     let mut prices = vec![StagePrice::default(); facts.header.meshes.len()];
     let comp = module.entry;
-    for id in repeated(module, facts.comps[comp.index()].iter().map(|own| own.phase)) {
+    for (id, _) in again(module, facts) {
         let (own, instr) = (&facts.comps[comp.index()][id.index()], module.comp(comp).instr(id));
         prices[own.stage].instr(module, facts, cluster, (comp, id, instr));
     }
     prices.iter().map(|price| price.backward_secs).collect()
 }
 
+/// The instructions of the entry's backward part that repeat the forward part, and what they repeat.
+pub fn again(module: &Module, facts: &Facts) -> Vec<(InstrId, InstrId)> {
+    repeated(module, facts.comps[module.entry.index()].iter().map(|own| own.phase))
+}
+
 /// A value: the first instruction that makes it, and which leaf.
 type Number = (usize, usize);
 
-/// The backward instructions whose values forward instructions have made.
-fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<InstrId> {
+/// The backward instructions whose values forward instructions have made, and those.
+fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrId, InstrId)> {
     let comp = module.entry();
     // Instructions that differ in attributes or type at most, each the first that makes its value.
     let mut alike: IndexMap<Key, SmallVec<[InstrId; 1]>, FxBuildHasher> = IndexMap::default();
@@ -47,7 +52,7 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<InstrId
             same
         });
         let is_again = first.is_some_and(|first| is_forward[first.index()]) && phase == Phase::Backward;
-        found.extend(is_again.then_some(id));
+        found.extend(first.filter(|_| is_again).map(|first| (id, first)));
         numbers.push((first.unwrap_or(id).index(), 0));
     }
     found

@@ -31,7 +31,8 @@ pub fn largest(module: &Module, facts: &Facts) -> Vec<BigTensor> {
     groups.into_iter().take(MAX_LISTED).map(|(_, _, tensor)| tensor).collect()
 }
 
-fn type_text(array: &ArrayShape) -> String {
+/// `bf16[1024,4096]`.
+pub(super) fn type_text(array: &ArrayShape) -> String {
     let dims: Vec<String> = array.dims.iter().map(i64::to_string).collect();
     format!("{}[{}]", array.dtype.as_str(), dims.join(","))
 }

@@ -73,7 +73,7 @@ fn the_json_has_the_documented_keys() {
     for key in &keys {
         assert!(schema.contains(&format!("`{key}`")), "docs/plan-schema.md lacks `{key}`");
     }
-    assert_eq!(keys.len(), 51);
+    assert_eq!(keys.len(), 57);
 }
 
 /// `stages[].mesh`: every key once.

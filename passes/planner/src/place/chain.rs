@@ -6,7 +6,7 @@
 
 mod crossings;
 
-pub use crossings::Crossing;
+pub use crossings::{Crossing, crossings};
 
 use super::cut::{Chain, Cut, Level};
 use super::position::positions;
@@ -15,7 +15,6 @@ use super::recompute::{Point, is_free, points};
 use super::units::Units;
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::Marks;
-use crossings::crossings;
 use indexmap::IndexMap;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{InstrId, Module, Opcode};

@@ -2,12 +2,37 @@
 
 use crate::derive::{Facts, Phase, control_flow, is_added};
 use phzc_analysis::repeats::repeats;
-use phzc_ir::{CompId, FusionKind, Instr, Key, Module};
+use phzc_ir::{CompId, FusionKind, Instr, InstrId, Key, Module};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 /// Products that are compared at most, loops written out.
 const MAX_PRODUCTS: usize = 8192;
+
+/// Per layer: its forward products, in the order of the program. `None` where layers are not alike, or are
+/// the trips of a loop, which cannot be cut.
+pub fn layer_products(module: &Module, facts: &Facts) -> Option<Vec<Vec<InstrId>>> {
+    let mut products = Vec::new();
+    for (id, instr) in module.entry().iter() {
+        let own = &facts.comps[module.entry.index()][id.index()];
+        if own.phase == Phase::Forward && !is_added(instr) && instr.op.def().fusion == FusionKind::Matrix {
+            products.push((fingerprint(module, module.entry, instr), id));
+        }
+    }
+    let found = stretches(&products.iter().map(|(hash, _)| *hash).collect::<Vec<_>>())?;
+    let ids = |layer: &Range<usize>| products[layer.clone()].iter().map(|(_, id)| *id).collect();
+    Some(found.iter().map(ids).collect())
+}
+
+/// The stretches that repeat; `None` where they are less than half: query, key and value alone are no layers.
+fn stretches(hashes: &[u64]) -> Option<Vec<Range<usize>>> {
+    let copies = repeats(hashes);
+    let (_, first) = copies.first()?;
+    let all: Vec<Range<usize>> =
+        std::iter::once(first).chain(copies.iter().map(|(copy, _)| copy)).cloned().collect();
+    (2 * first.len() * all.len() >= hashes.len()).then_some(all)
+}
 
 /// Per stage: how many of the layers are in it, to a thousandth, for a cut may go through one. `None` where
 /// stretches of products that are alike, side by side, are less than half of all.
@@ -18,15 +43,8 @@ pub fn layers(module: &Module, facts: &Facts) -> Option<Vec<f64>> {
         return None;
     }
     let hashes: Vec<u64> = products.iter().map(|(hash, _)| *hash).collect();
-    let copies = repeats(&hashes);
-    let (_, first) = copies.first()?;
-    let n_repeated = first.len() * (copies.len() + 1);
-    // Query, key and value alone are no layers.
-    if 2 * n_repeated < products.len() {
-        return None;
-    }
     let mut counts = vec![0.0; facts.header.meshes.len()];
-    for layer in std::iter::once(first).chain(copies.iter().map(|(copy, _)| copy)) {
+    for layer in stretches(&hashes)? {
         let share = 1.0 / layer.len() as f64;
         products[layer.clone()].iter().for_each(|&(_, stage)| counts[stage] += share);
     }

@@ -8,8 +8,8 @@ fn repeats(comps: &str, body: &str) -> Vec<String> {
     let text = format!("HloModule m\n{comps}\nENTRY e {{\n{body}\n}}\n");
     let module = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let phase = |instr: &Instr| if instr.name.starts_with('b') { Phase::Backward } else { Phase::Forward };
-    let found = repeated(&module, module.entry().instrs.iter().map(phase));
-    found.into_iter().map(|id| module.entry().instr(id).name.to_string()).collect()
+    let found = repeated(&module, module.entry().instrs.iter().map(phase)).into_iter().map(|(id, _)| id);
+    found.map(|id| module.entry().instr(id).name.to_string()).collect()
 }
 
 #[test]

@@ -39,7 +39,9 @@ fn events(module: &Module) -> String {
             format!("{}{}", event["pid"], event["tid"].as_u64().map_or(String::new(), |it| format!(".{it}")));
         format!("{} {track} {}{times} {}", text("ph"), text("name"), event["args"]).replace(" null", "")
     };
-    let events = value["traceEvents"].as_array().expect("a list").iter().map(line);
+    // Single ops have a test of their own.
+    let is_op = |event: &&serde_json::Value| event["tid"] == 2;
+    let events = value["traceEvents"].as_array().expect("a list").iter().filter(|it| !is_op(it)).map(line);
     format!("{}\n{}", value["otherData"], events.collect::<Vec<_>>().join("\n"))
 }
 
@@ -177,4 +179,21 @@ fn stages_that_share_devices_are_one_track() {
     C 0 memory of each device 405.0 {"bytes":176}
     C 0 memory of each device 453.5 {"bytes":176}
     "#);
+}
+
+#[test]
+fn ops_of_the_first_microbatch_fill_its_tasks_and_memory_follows_them_where_there_is_one() {
+    let (module, cluster) = (step("1f1b"), one_byte_a_second());
+    let facts = derive(&module).expect("a legal header");
+    let found = super::super::step(&module, &facts, &cluster);
+    let ends = |stage: usize| {
+        let ops = found.events.iter().filter_map(|event| match event {
+            StepEvent::Op { group, when, name } if *group == stage => Some((name.clone(), *when)),
+            _ => None,
+        });
+        ops.map(|(name, when)| format!("{name} {:.1} {:.1}", when.from_secs, when.to_secs))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ends(0), ["h 0.0 48.5", "again 194.0 226.0", "d 226.0 258.5", "v 339.5 436.0"]);
+    assert_eq!(ends(1), ["k 80.8 113.3", "g 113.3 161.8"]);
 }

@@ -13,7 +13,7 @@ pub struct Crossing {
 }
 
 /// What crosses the boundary before each of `n` places when every instruction of the entry is at its place.
-pub(super) fn crossings(module: &Module, facts: &Facts, at: &[usize], n: usize) -> Vec<Crossing> {
+pub fn crossings(module: &Module, facts: &Facts, at: &[usize], n: usize) -> Vec<Crossing> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
     let mut reach: Vec<(usize, usize)> = at.iter().map(|&at| (at, at)).collect();
     for (id, instr) in

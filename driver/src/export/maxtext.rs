@@ -1,0 +1,113 @@
+//! MaxText: keys of its `base.yml`, degrees within a node (`ici_…`) and between nodes (`dcn_…`).
+
+use super::run::Run;
+use super::{Export, comment};
+use phzc_cost::Schedule;
+use std::fmt::Write;
+
+/// The file, with what `MaxText` cannot say.
+pub fn write(run: &Run) -> Export {
+    let mut lost = run.lost.clone();
+    let keys = keys(run, &mut lost);
+    let mut text = comment(run, "MaxText's configuration: append it to yours", &lost);
+    keys.iter().for_each(|(key, value)| {
+        let _ = writeln!(text, "{key}: {value}");
+    });
+    Export { text, lost }
+}
+
+type Keys = Vec<(String, String)>;
+
+fn keys(run: &Run, lost: &mut Vec<String>) -> Keys {
+    let mut keys = parallelism(run, lost);
+    let mut put = |key: &str, value: String| keys.push((key.to_owned(), value));
+    // MaxText's batch is per device, tensor-parallel ones included, and may be a fraction.
+    let whole = run.n_devices * run.n_microbatches;
+    let per_device = if run.pipeline > 1 { run.n_devices } else { whole };
+    put("per_device_batch_size", number(run.batch as f64 / per_device as f64));
+    if let Some(seq) = run.seq {
+        put("max_target_length", seq.to_string());
+    }
+    put("remat_policy", if run.is_recomputed { "full" } else { "minimal" }.to_owned());
+    put("shard_optimizer_over_data", (1..3).contains(&run.degrees.zero).to_string());
+    if run.pipeline == 1 {
+        put("gradient_accumulation_steps", run.n_microbatches.to_string());
+    } else {
+        keys.extend(pipeline(run, lost));
+    }
+    if run.degrees.zero == 2 {
+        lost.push("gradients are split over data (ZeRO-2); shard_optimizer_over_data is ZeRO-1".into());
+    }
+    if !run.is_recomputed {
+        lost.push(
+            "no product is recomputed; remat_policy minimal keeps products, and makes the rest again".into(),
+        );
+    }
+    keys
+}
+
+/// A whole number without a point.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { value.to_string() }
+}
+
+/// Each axis within a node as far as it goes, innermost first; the rest of it between nodes.
+fn parallelism(run: &Run, lost: &mut Vec<String>) -> Keys {
+    let degrees = &run.degrees;
+    let is_sequence = degrees.tensor > 1 && degrees.sequence == degrees.tensor;
+    if degrees.sequence > 1 && !is_sequence {
+        lost.push(format!("the sequence is in {} parts beside tensor parallelism", degrees.sequence));
+    }
+    let (tensor, tensor_sequence) = if is_sequence { (1, degrees.tensor) } else { (degrees.tensor, 1) };
+    // Experts share the devices of data.
+    let data = degrees.data / degrees.expert.clamp(1, degrees.data);
+    let (replicated, sharded) = if degrees.zero == 3 { (1, data) } else { (data, 1) };
+    let axes = [
+        ("tensor", tensor),
+        ("tensor_sequence", tensor_sequence),
+        ("context", degrees.context),
+        ("expert", degrees.expert),
+        ("fsdp", sharded),
+        ("data", replicated),
+        ("pipeline", run.pipeline as i64),
+    ];
+    let (mut left, mut keys) = (run.per_node as i64, Vec::new());
+    for (name, size) in axes {
+        let inside = gcd(size, left);
+        left /= inside;
+        keys.push((format!("ici_{name}_parallelism"), inside.to_string()));
+        keys.push((format!("dcn_{name}_parallelism"), (size / inside).to_string()));
+    }
+    keys
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// `MaxText` repeats a pipeline of equal stages, and differentiates it as a whole.
+fn pipeline(run: &Run, lost: &mut Vec<String>) -> Keys {
+    if run.schedule != Schedule::GPipe {
+        lost.push(format!(
+            "the schedule {}; MaxText runs all microbatches forward, then backward",
+            run.schedule
+        ));
+    }
+    let mut keys = vec![
+        ("num_pipeline_microbatches".to_owned(), run.n_microbatches.to_string()),
+        ("num_pipeline_repeats".to_owned(), run.n_chunks.to_string()),
+    ];
+    let Some(layers) = &run.layers else { return keys };
+    let each = layers.iter().sum::<usize>() / layers.len();
+    if !run.is_even() {
+        lost.push(format!("stages of {layers:?} layers; MaxText's are equal, {each} each"));
+    }
+    if !run.n_microbatches.is_multiple_of(run.pipeline) {
+        lost.push(format!(
+            "{} microbatches; MaxText needs a multiple of its {} stages",
+            run.n_microbatches, run.pipeline
+        ));
+    }
+    keys.push(("num_layers_per_pipeline_stage".to_owned(), each.to_string()));
+    keys
+}

@@ -1,0 +1,83 @@
+//! `phzc price`: what a program takes in the degrees that a training stack's command line asks for.
+//!
+//! The degrees become a mesh, layouts of data, weights and sums on it, and a cut between layers; what they
+//! leave open the planner chooses. Layouts are chosen on the devices of one stage, for the whole program, as
+//! if these had the memory of all stages.
+
+mod arguments;
+mod degrees;
+mod planned;
+
+use crate::cluster;
+use crate::{remarks, summary};
+use arguments::Arguments;
+use phzc_frontends::{Program, ReadArgs, load};
+use phzc_io::render::{Source, render};
+use phzc_io::{Failure, Io, deliver, files};
+use phzc_passes::derive::derive;
+use phzc_passes::report;
+use std::path::PathBuf;
+
+/// The arguments of `phzc price`.
+#[derive(Debug, clap::Args)]
+pub struct PriceArgs {
+    /// Program of a training step, in any format that is read; `-` is standard input
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+
+    /// Megatron-LM's arguments, or `@FILE`: a file of them, such as `--emit megatron` writes
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
+    pub megatron: String,
+
+    /// Hardware: `h100-8x64` is 64 nodes of 8, or a file `my.toml` [default: the program's own, else a100-8]
+    #[arg(long, value_name = "CLUSTER")]
+    pub cluster: Option<String>,
+
+    /// How the program is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+
+    /// File for the planned program
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// File for the plan's figures as JSON (docs/plan-schema.md)
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
+    let given = source(&args.megatron)?;
+    let asked = Arguments::parse(&given.text).map_err(|error| wrong(&given, error))?;
+    let Program { module, source, .. } = load(&args.model, &args.read, io)?;
+    let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
+    let priced = planned::planned(module, &asked, &cluster, io).map_err(|error| match error {
+        planned::Refused::Arguments(error) => wrong(&given, error),
+        planned::Refused::Program(errors) => Failure { code: 1, source: Some(source), errors },
+    })?;
+    (io.progress)("");
+    let facts = derive(&priced.module)?;
+    let plan = report::plan_of(&priced.module, &facts, &cluster);
+    let _ = io.stderr.write_all(render(None, &priced.said, io.color).as_bytes());
+    args.plan.iter().try_for_each(|path| files::write(path, &report::to_json(&plan)))?;
+    if let Some(path) = &args.output {
+        deliver(Some(path), &remarks::with_facts(&priced.module, &facts, &cluster), io)?;
+    }
+    let text = summary::plan(&plan, "") + &asked.remarks();
+    phzc_io::write_stdout(io, &text)
+}
+
+/// The arguments, or what a file has of them.
+fn source(text: &str) -> Result<Source, Failure> {
+    let Some(path) = text.strip_prefix('@') else {
+        return Ok(Source { name: "--megatron".to_owned(), text: text.to_owned() });
+    };
+    let text = files::read(std::path::Path::new(path), arguments::MAX_BYTES)?;
+    Ok(Source { name: path.to_owned(), text: arguments::of_script(&text) })
+}
+
+fn wrong(given: &Source, error: phzc_ir::Diagnostic) -> Failure {
+    let source = Source { name: given.name.clone(), text: given.text.clone() };
+    Failure { code: 2, source: Some(source), errors: vec![error] }
+}

@@ -1,0 +1,48 @@
+//! `plan.json`: writing and reading what a plan costs.
+
+use super::{Plan, plan};
+use phzc_cost::Cluster;
+use phzc_ir::{Diagnostic, Module, Result};
+
+/// The figures as pretty-printed JSON, ending in a line break.
+///
+/// # Errors
+/// When the header's notes cannot be read.
+pub fn plan_json(module: &Module, cluster: &Cluster) -> Result<String> {
+    Ok(to_json(&plan(module, cluster)?))
+}
+
+/// A plan as pretty-printed JSON, ending in a line break.
+pub fn to_json(plan: &Plan) -> String {
+    let text = serde_json::to_string_pretty(plan).expect("a plan has string keys only");
+    format!("{text}\n")
+}
+
+/// A plan as its JSON has it.
+///
+/// # Errors
+/// When the text is no `plan.json` of this schema.
+pub fn from_json(text: &str) -> Result<Plan> {
+    let plan: Plan = serde_json::from_str(text)
+        .map_err(|error| Diagnostic::error(format!("it is no plan.json of schema 1: {error}")))?;
+    match plan.schema {
+        1 => Ok(plan),
+        other => Err(Diagnostic::error(format!("its schema is {other}, this phzc reads 1"))),
+    }
+}
+
+/// Whether a time need not be written.
+pub(super) fn is_zero(secs: &f64) -> bool {
+    *secs == 0.0
+}
+
+/// Bytes in JSON: an integer, as in every other tool (shares of a batch can leave fractions).
+pub(super) fn whole<S: serde::Serializer>(bytes: &f64, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_u64(bytes.round() as u64)
+}
+
+/// Whether a count need not be written.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(super) fn is_none(count: &usize) -> bool {
+    *count == 0
+}

@@ -1,0 +1,89 @@
+//! A cut that is given in layers: so many in each stage, as training stacks ask for it.
+//!
+//! The program is laid out on the devices of one stage; of the places between the products of two layers, the
+//! boundary is where least crosses. What is before the first layer is in the first stage, what is after the
+//! last in the last.
+
+use super::chain::{Crossing, crossings};
+use super::{materialize_plan, position::positions};
+use phzc_cost::Schedule;
+use phzc_ir::{Diagnostic, InstrId, Module, Result, counted};
+use phzc_plan::derive::{Facts, Phase, derive, is_added, with_callees};
+use phzc_plan::{plan_note, report};
+
+/// What the planner says of its plan.
+const CLAIMS: [&str; 3] = ["planned_secs", "lower_bound_secs", "stop"];
+
+/// Cuts a program that is planned as one stage: `layers[s]` layers to stage `s`, on equal meshes.
+///
+/// # Errors
+/// When the program has other layers, or none that can be cut; the remedy is in the message.
+pub fn cut_at_layers(
+    module: &mut Module,
+    layers: &[usize],
+    n_microbatches: usize,
+    schedule: Schedule,
+) -> Result<()> {
+    let facts = derive(module)?;
+    let starts = starts(module, &facts, layers)?;
+    let at = positions(module, &facts);
+    let entry = at.iter().map(|at| starts.partition_point(|start| start <= at)).collect();
+    materialize_plan::write(module, &with_callees(module, entry), layers.len(), n_microbatches);
+    if layers.len() > 1 {
+        plan_note::set(module, &[("schedule", schedule.to_string().into())]);
+        // The planner has claimed these of the program as one stage.
+        CLAIMS.iter().for_each(|claim| plan_note::remove(module, claim));
+    }
+    Ok(())
+}
+
+/// The first position of each stage but the first.
+fn starts(module: &Module, facts: &Facts, layers: &[usize]) -> Result<Vec<usize>> {
+    let Some(found) = report::layer_products(module, facts) else {
+        let error =
+            Diagnostic::error("the program has no layers that are alike, so it cannot be cut between them");
+        return Err(
+            error.help("layers in a loop (`lax.scan`) are cut once they are unrolled: `--passes unroll`")
+        );
+    };
+    let wanted = layers.iter().sum::<usize>();
+    if wanted != found.len() {
+        let (there, wanted) = (counted(found.len(), "layer"), counted(wanted, "layer"));
+        return Err(Diagnostic::error(format!("the program has {there}, the stages hold {wanted}")));
+    }
+    let at = positions(module, facts);
+    let crossing = crossings(module, facts, &at, at.len());
+    let (mut first, mut starts) = (0, Vec::new());
+    for n in &layers[..layers.len() - 1] {
+        first += n;
+        let Some(before) = first.checked_sub(1).and_then(|layer| found[layer].last()) else {
+            let error = Diagnostic::error("the first stage holds no layer");
+            return Err(error.help("give it one: the embedding alone is no stage of a plan"));
+        };
+        let after = found.get(first).and_then(|layer| layer.first().copied());
+        let after = after.or_else(|| next_product(module, facts, *before));
+        starts.push(least(&crossing, before.index(), after.map_or(at.len() - 1, |id| id.index())));
+    }
+    match starts.windows(2).all(|pair| pair[0] < pair[1]) {
+        true => Ok(starts),
+        false => {
+            Err(Diagnostic::error("two stages hold no layer").help("one stage after the layers is possible"))
+        }
+    }
+}
+
+/// The first forward product after one.
+fn next_product(module: &Module, facts: &Facts, before: InstrId) -> Option<InstrId> {
+    let is_next = |(id, instr): &(InstrId, &phzc_ir::Instr)| {
+        let own = &facts.comps[module.entry.index()][id.index()];
+        let is_product = instr.op.def().fusion == phzc_ir::FusionKind::Matrix;
+        id.index() > before.index() && is_product && own.phase == Phase::Forward && !is_added(instr)
+    };
+    module.entry().iter().find(is_next).map(|(id, _)| id)
+}
+
+/// The position after `before`, up to `last`, at whose boundary least crosses; the first of equals.
+fn least(crossing: &[Crossing], before: usize, last: usize) -> usize {
+    let bytes = |at: &usize| crossing[*at].up + crossing[*at].down;
+    (before + 1..=last).reduce(|a, b| if bytes(&b) < bytes(&a) { b } else { a }).unwrap_or(last)
+}

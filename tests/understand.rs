@@ -1,0 +1,127 @@
+//! What helps to understand a plan: `diff`, `what-if`, the page of `--emit report` and its pictures.
+
+mod common;
+
+use common::{files, phzc, root, scratch};
+use std::fs;
+use std::path::Path;
+
+/// A page may be so large.
+const MAX_PAGE_BYTES: usize = 3 << 20;
+
+/// Plans the README's example into a file of a directory; what it says.
+fn plan(dir: &Path, name: &str, passes: &str) -> String {
+    let (path, json) = (dir.join(name), dir.join(format!("{name}.json")));
+    let arguments = ["examples/gpt2_small.ir", "--passes", passes, "-o", text(&path), "--plan", text(&json)];
+    done(&arguments)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of this test")
+}
+
+/// Runs a command that ends well; what it prints, to both streams.
+fn done(arguments: &[&str]) -> String {
+    let outcome = phzc(arguments, b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    outcome.stdout + &outcome.stderr
+}
+
+/// Compares with the snapshot of that name in `tests/understand`.
+fn compare(name: &str, printed: &str, dir: &Path) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("understand");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, printed.replace(&format!("{}/", text(dir)), "")));
+}
+
+#[test]
+fn two_plans_of_the_readme_s_example_are_compared_and_asked_about() {
+    let dir = scratch("understand");
+    plan(&dir, "free.ir", "fuse,shard,place");
+    plan(&dir, "one_stage.ir", "fuse,shard,place{stages=1}");
+    let [free, one] = ["free.ir", "one_stage.ir"].map(|name| dir.join(name));
+    let (free, one) = (text(&free), text(&one));
+    let of_programs = done(&["diff", free, one]);
+    compare("diff", &of_programs, &dir);
+    // Figures alone say the same of the whole, and nothing of instructions.
+    let of_figures = done(&["diff", &format!("{free}.json"), &format!("{one}.json")]);
+    assert_eq!(of_figures.lines().nth(2), of_programs.lines().nth(2));
+    assert!(!of_figures.contains("instruction "), "{of_figures}");
+    assert!(done(&["diff", free, free]).ends_with("per step\n"));
+    compare("what_if", &done(&["what-if", one, "--bandwidth", "NVLink=0.1x", "--hbm", "3GB"]), &dir);
+    let twice = phzc(&["what-if", one, "--bandwidth", "carrier pigeon=2x"], b"");
+    assert!(twice.stderr.contains("its links are `NVLink3`"), "{}", twice.stderr);
+}
+
+#[test]
+fn the_number_of_stages_and_a_collective_are_explained() {
+    let dir = scratch("explained");
+    let path = dir.join("plan.ir");
+    let common = ["examples/gpt2_small.ir", "--passes", "fuse,shard,place", "-q", "-o", text(&path)];
+    let said = done(&[&common[..], &["--explain", "stages", "--explain", "add.150.ag"]].concat());
+    let (own, strategies) = said.split_once("why `add.150` lies").expect("the value's strategies come last");
+    assert!(strategies.contains("chosen"), "{strategies}");
+    compare("explain", own, &dir);
+}
+
+#[test]
+fn a_large_plan_fits_on_a_small_page_with_pictures_that_are_xml() {
+    let dir = scratch("page");
+    let model = dir.join("gpt.ir");
+    done(&["gen", "gpt", "--size", "6.7b", "-o", text(&model)]);
+    let plan = dir.join("plan.ir");
+    let common = ["--cluster", "h100-8x4", "-q"];
+    done(&[&[text(&model), "-o", text(&plan)], &common[..]].concat());
+    let page = |name: &str, emit: &str| {
+        let path = dir.join(name);
+        done(
+            &[&[text(&plan), "--passes", "estimate", "--emit", emit, "-o", text(&path)], &common[..]]
+                .concat(),
+        );
+        path
+    };
+    let html = fs::read_to_string(page("plan.html", "report")).expect("the page is text");
+    assert!(html.len() < MAX_PAGE_BYTES, "{} bytes", html.len());
+    for part in
+        ["timeline", "memory", "layer", "ops", "time", "stages", "communication", "peak", "instructions"]
+    {
+        assert!(html.contains(&format!("<section id=\"{part}\">")), "no {part}");
+        assert!(html.contains(&format!("<a href=\"#{part}\">")), "no link to {part}");
+    }
+    // Only names of XML's own: no picture, style or script is fetched.
+    let fetched = ["src=", "<link", "@import", "url("];
+    assert!(fetched.iter().all(|it| !html.contains(it)));
+    assert_eq!(html, fs::read_to_string(page("again.html", "report")).expect("text"), "the bytes differ");
+    let pictures = files(&page("pictures", "pictures"));
+    assert!(pictures.len() >= 4, "{pictures:?}");
+    for picture in pictures {
+        let svg = fs::read_to_string(&picture).expect("a picture is text");
+        let document = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+        assert_eq!(document.root_element().tag_name().name(), "svg");
+        let n_shapes = document.descendants().filter(|node| node.is_element()).count();
+        assert!(n_shapes > 4, "{}: {n_shapes} shapes", picture.display());
+    }
+}
+
+#[test]
+fn what_is_named_on_a_page_is_escaped() {
+    let program = "HloModule m
+ENTRY e {
+  x = f32[64,64] parameter(0), metadata={op_name=\"<script>\" source_file=\"a<b>.py\" source_line=3}
+  ROOT y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={source_file=\"a<b>.py\" source_line=4}
+}";
+    let outcome = phzc(&["-", "--emit", "report", "-q"], program.as_bytes());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("a&lt;b&gt;.py:4") && !outcome.stdout.contains("a<b>"));
+    assert!(outcome.stdout.contains("<section id=\"lines\">"));
+}
+
+#[test]
+fn pictures_need_a_directory() {
+    let outcome = phzc(&["examples/mlp.ir", "--emit", "pictures"], b"");
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("several files"), "{}", outcome.stderr);
+    assert!(root().join("tests/browser/run").is_file());
+}
