@@ -15,7 +15,8 @@ pub use kernels::{Input, Part, Share, elements, n_elements, shares, stored_for_l
 
 use phzc_cost::{Attention, AxisGroup, Cluster, Collective, Gemm, Role};
 use phzc_ir::{
-    AttentionLoop, AttentionNote, AttentionProduct, DType, FusionKind, MAX_AXES, Mesh, Opcode, Product, Work,
+    AttentionLoop, AttentionNote, AttentionProduct, DType, FusionKind, Instr, Key, MAX_AXES, Mesh, Opcode,
+    Product, Value, Work,
 };
 use smallvec::SmallVec;
 
@@ -49,8 +50,8 @@ pub struct Local {
     pub product: Option<Product>,
     /// How it runs.
     pub kernel: Kernel,
-    /// The first operand's type.
-    pub dtype: DType,
+    /// The numbers that its products run in ([`numbers`]).
+    pub dtype: &'static str,
 }
 
 /// A reader of a value.
@@ -106,7 +107,7 @@ pub fn compute_secs(cluster: &Cluster, local: &Local) -> f64 {
 /// Seconds of what a kernel of another kind does on the matrix units: attention, products of libraries.
 pub fn inner_products_secs(cluster: &Cluster, Local { work, dtype, .. }: &Local) -> f64 {
     match work.products > 0.0 {
-        true => cluster.accelerator.shapeless_product_secs(work.products, matrix_dtype(*dtype)),
+        true => cluster.accelerator.shapeless_product_secs(work.products, dtype),
         false => 0.0,
     }
 }
@@ -117,7 +118,7 @@ fn vector_secs(cluster: &Cluster, local: &Local) -> f64 {
 
 /// Products by the law of `phzc_cost::gemm`, which `phzc validate` holds against measurements.
 fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -> f64 {
-    let (device, dtype) = (&cluster.accelerator, matrix_dtype(*dtype));
+    let device = &cluster.accelerator;
     let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
     let Product { batch, rows, columns, sums_outside } = *product;
     let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
@@ -133,7 +134,7 @@ fn attention_secs(
     Local { work, product, dtype, .. }: &Local,
     is: AttentionProduct,
 ) -> f64 {
-    let (device, dtype) = (&cluster.accelerator, matrix_dtype(*dtype));
+    let device = &cluster.accelerator;
     let slower = device.tile_flops_per_sec("bf16") / device.tile_flops_per_sec(dtype);
     let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
     let sizes = [product.rows, product.columns, product.sums(work.flops)];
@@ -163,18 +164,30 @@ const FORWARD_PRODUCTS: f64 = 2.0;
 const BACKWARD_PRODUCTS: f64 = 5.0;
 
 /// The flops per second that products of a type reach at most.
-pub fn products_per_sec(cluster: &Cluster, dtype: DType) -> f64 {
-    cluster.accelerator.tile_flops_per_sec(matrix_dtype(dtype))
+pub fn products_per_sec(cluster: &Cluster, dtype: &str) -> f64 {
+    cluster.accelerator.tile_flops_per_sec(dtype)
 }
 
-/// XLA's default precision lets `f32` products run as `tf32` where the device has it.
-fn matrix_dtype(dtype: DType) -> &'static str {
-    if dtype == DType::F32 { "tf32" } else { dtype.as_str() }
+/// The numbers that products of a type run in: XLA lets those of `f32` run as `tf32` where the device has it,
+/// unless they are to be exact ([`is_exact`]).
+pub fn numbers(dtype: DType, is_exact: bool) -> &'static str {
+    if dtype == DType::F32 && !is_exact { "tf32" } else { dtype.as_str() }
+}
+
+/// Whether an instruction asks for products in all digits: JAX's `precision=HIGHEST`, or an algorithm that
+/// says so.
+pub fn is_exact(instr: &Instr) -> bool {
+    let says = |key: Key, word: &str| {
+        instr
+            .attr(key)
+            .is_some_and(|value| matches!(value, Value::Raw(text) | Value::Word(text) if text.contains(word)))
+    };
+    says(Key::OperandPrecision, "highest") || says(Key::Algorithm, "dot_f32_f32_f32")
 }
 
 /// The peak that a device's maker states for products of a type, in operations per second.
-pub fn peak_flops_per_sec(cluster: &Cluster, dtype: DType) -> f64 {
-    cluster.accelerator.peak_flops_per_sec.of(matrix_dtype(dtype))
+pub fn peak_flops_per_sec(cluster: &Cluster, dtype: &str) -> f64 {
+    cluster.accelerator.peak_flops_per_sec.of(dtype)
 }
 
 /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.

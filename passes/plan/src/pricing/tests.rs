@@ -47,7 +47,7 @@ fn a_view_costs_only_where_its_maker_is_fused_into_it() {
 fn a_fused_op_has_no_launch_and_an_axis_no_price_of_its_own() {
     let cluster = Cluster::named("a100-8").expect("a known cluster");
     let work = Work { flops: 1e6, bytes: 1e6, ..Work::default() };
-    let secs = |kernel| op_secs(&cluster, &Local { work, product: None, kernel, dtype: DType::F32 });
+    let secs = |kernel| op_secs(&cluster, &Local { work, product: None, kernel, dtype: "tf32" });
     assert!((secs(Kernel::Vector) - secs(Kernel::Fused) - cluster.accelerator.launch_secs).abs() < 1e-12);
     let (flat, square) = (Mesh::new(&[8]), Mesh::new(&[2, 4]));
     let reduce = |mesh, axes| collective_secs(&cluster, mesh, Collective::AllReduce, axes, 1e6);
@@ -63,7 +63,7 @@ fn a_kernel_takes_the_longer_of_arithmetic_and_traffic_and_its_launch() {
         work: Work { flops, bytes, ..Work::default() },
         product,
         kernel,
-        dtype: DType::F32,
+        dtype: "tf32",
     };
     let secs = |kernel, flops, bytes| op_secs(&cluster, &local(kernel, flops, bytes, None));
     assert_eq!(secs(Kernel::Vector, 1e6, 3.0), 3.5);
@@ -88,8 +88,8 @@ fn a_kernel_takes_the_longer_of_arithmetic_and_traffic_and_its_launch() {
 fn single_precision_products_run_as_tf32() {
     let cluster = Cluster::named("a100-8").expect("a known cluster");
     let device = &cluster.accelerator;
-    assert_eq!(products_per_sec(&cluster, DType::F32), device.tile_flops_per_sec("tf32"));
-    assert_eq!(products_per_sec(&cluster, DType::Bf16), device.tile_flops_per_sec("bf16"));
+    assert_eq!(products_per_sec(&cluster, "tf32"), device.tile_flops_per_sec("tf32"));
+    assert_eq!(products_per_sec(&cluster, "bf16"), device.tile_flops_per_sec("bf16"));
     assert_ne!(device.tile_flops_per_sec("tf32"), device.tile_flops_per_sec("f32"));
 }
 
@@ -153,7 +153,7 @@ fn what_attention_makes_stays_in_registers_unless_others_read_it() {
 }
 
 /// Seconds of a product of 6 sequences and heads, 256 queries, 512 keys and heads of 64.
-fn attention_secs(cluster: &Cluster, note: &str, dtype: DType) -> f64 {
+fn attention_secs(cluster: &Cluster, note: &str, dtype: &'static str) -> f64 {
     let product = attention(note).and_then(|it| it.product).expect("a product");
     let sizes = product.loops.map(|of| match of {
         AttentionLoop::Queries => 256.0,
@@ -186,7 +186,7 @@ fn the_products_of_an_attention_share_the_time_of_its_kernels() {
         is_causal,
         is_portable: false,
     };
-    let sum = |notes: &[&str]| notes.iter().map(|it| attention_secs(&cluster, it, DType::Bf16)).sum::<f64>();
+    let sum = |notes: &[&str]| notes.iter().map(|it| attention_secs(&cluster, it, "bf16")).sum::<f64>();
     let device = &cluster.accelerator;
     let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} against {b}");
     close(sum(&["0:qkd", "0:qdk"]), device.attention_secs(&whole(false)));
@@ -199,13 +199,30 @@ fn the_products_of_an_attention_share_the_time_of_its_kernels() {
 fn attention_takes_as_much_longer_in_other_types_as_its_products() {
     let cluster = Cluster::named("h100-8").expect("a known cluster");
     let secs = |dtype| attention_secs(&cluster, "0:qkd", dtype);
-    assert_eq!(secs(DType::F32) / secs(DType::Bf16), 2.0);
+    assert_eq!(secs("tf32") / secs("bf16"), 2.0);
+}
+
+#[test]
+fn products_that_are_to_be_exact_do_not_run_as_tf32() {
+    let module = phzc_ir::parse(
+        "ENTRY e {
+            x = f32[8,8] parameter(0)
+            a = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+            b = f32[8,8] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={high,high}
+            c = f32[8,8] dot(x, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
+            ROOT d = f32[8,8] dot(x, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_f32_f32_f32
+        }",
+    )
+    .expect("legal");
+    let of = module.entry().instrs.iter().skip(1).map(|instr| numbers(DType::F32, is_exact(instr)));
+    assert_eq!(of.collect::<Vec<_>>(), ["tf32", "tf32", "f32", "f32"]);
+    assert_eq!(numbers(DType::Bf16, true), "bf16");
 }
 
 #[test]
 fn what_is_between_the_products_of_an_attention_pays_for_traffic_only() {
     let cluster = one_byte_a_second();
     let work = Work { flops: 1e6, transcendentals: 1e6, bytes: 3.0, ..Work::default() };
-    let local = Local { work, product: None, kernel: Kernel::Attention(None), dtype: DType::F32 };
+    let local = Local { work, product: None, kernel: Kernel::Attention(None), dtype: "tf32" };
     assert_eq!(op_secs(&cluster, &local), 3.0);
 }

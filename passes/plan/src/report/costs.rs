@@ -1,6 +1,6 @@
 //! What single instructions cost: the figures that dumps carry as remarks.
 
-use super::price::{first_dtype, local, op_runs, step_runs};
+use super::price::{local, op_runs, product_dtype, step_runs};
 use crate::derive::{Facts, InstrFacts, Nature, Step, planned_comps};
 use crate::memory::memory_by_instr;
 use crate::pricing::{self, AxisMask, Kernel, Local};
@@ -73,7 +73,7 @@ pub(super) fn parts(
     let (instr, own) = (module.comp(comp).instr(id), &facts.comps[comp.index()][id.index()]);
     let executions = facts.executions[comp.index()];
     let (op, moved) = (op_runs(facts, comp, id, instr), step_runs(facts, own));
-    let local = local(own, first_dtype(module, comp, instr), op);
+    let local = local(own, product_dtype(module, comp, instr), op);
     let kernel = Cost {
         bound: bound(cluster, &local),
         times: (op.times * executions) as u64,

@@ -73,7 +73,7 @@ pub fn products_secs(module: &Module, facts: &Facts, cluster: &Cluster, n_alike:
             let own = &facts.comps[comp.index()][id.index()];
             let n_alike = if comp == module.entry { n_alike[id.index()] } else { 1.0 };
             let flops = if own.kernel == Kernel::Matrix { own.work.flops } else { own.work.products };
-            n_alike * flops / pricing::products_per_sec(cluster, first_dtype(module, comp, instr))
+            n_alike * flops / pricing::products_per_sec(cluster, product_dtype(module, comp, instr))
         };
         facts.executions[comp.index()] * module.comp(comp).iter().map(own).sum::<f64>()
     };
@@ -89,9 +89,15 @@ pub fn n_implicit(facts: &Facts) -> u64 {
     facts.comps.iter().zip(&facts.executions).map(per_comp).sum::<f64>() as u64
 }
 
-pub(super) fn first_dtype(module: &Module, comp: CompId, instr: &Instr) -> DType {
+pub(super) fn product_dtype(module: &Module, comp: CompId, instr: &Instr) -> &'static str {
     let source = instr.operands.first().map_or(instr, |&id| module.comp(comp).instr(id));
-    source.shape.leaves().first().and_then(|leaf| leaf.as_array()).map_or(DType::F32, |array| array.dtype)
+    let dtype = source
+        .shape
+        .leaves()
+        .first()
+        .and_then(|leaf| leaf.as_array())
+        .map_or(DType::F32, |array| array.dtype);
+    pricing::numbers(dtype, pricing::is_exact(instr))
 }
 
 impl Runs {
@@ -118,7 +124,7 @@ pub(super) fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -
 }
 
 /// What one device does each time.
-pub(super) fn local(own: &InstrFacts, dtype: DType, runs: Runs) -> Local {
+pub(super) fn local(own: &InstrFacts, dtype: &'static str, runs: Runs) -> Local {
     let n_parts = 1.0 / runs.share;
     // Where no loop counts products, the batch is one of the rows' loops.
     let part = |product: &Product| match runs.batch {
@@ -201,7 +207,7 @@ impl StagePrice {
     ) {
         let own = &facts.comps[comp.index()][id.index()];
         let executions = facts.executions[comp.index()];
-        let dtype = first_dtype(module, comp, instr);
+        let dtype = product_dtype(module, comp, instr);
         self.n_instrs += 1;
         self.kernel(own, dtype, cluster, op_runs(facts, comp, id, instr).times(executions), facts);
         if let Some(bytes) = own.spilled_bytes {
@@ -212,7 +218,14 @@ impl StagePrice {
         }
     }
 
-    fn kernel(&mut self, own: &InstrFacts, dtype: DType, cluster: &Cluster, runs: Runs, facts: &Facts) {
+    fn kernel(
+        &mut self,
+        own: &InstrFacts,
+        dtype: &'static str,
+        cluster: &Cluster,
+        runs: Runs,
+        facts: &Facts,
+    ) {
         if own.kernel == Kernel::Nothing {
             return;
         }

@@ -7,14 +7,14 @@
 
 use super::Plan;
 use super::parallelism::labels::{Label, Labels, source};
-use super::price::{first_dtype, op_runs};
+use super::price::{op_runs, product_dtype};
 use super::recompute;
 use crate::derive::{Facts, is_added, planned_comps};
 use crate::pricing;
 use phzc_analysis::graph::{Graph, Node, Tensor};
 use phzc_cost::Cluster;
 use phzc_ir::dtype::Class;
-use phzc_ir::{CompId, DType, Instr, InstrId, Key, Module, Opcode, View, flops};
+use phzc_ir::{CompId, Instr, InstrId, Key, Module, Opcode, View, flops};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ fn products(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] 
     let [mut model, mut executed] = [Products::default(); 2];
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
-            let dtype = first_dtype(module, comp, instr);
+            let dtype = product_dtype(module, comp, instr);
             let is_again = comp == module.entry && again.contains(&id);
             if !is_again && !is_added(instr) {
                 let flops = whole_flops(module, comp, id) * facts.executions[comp.index()];
@@ -97,7 +97,7 @@ fn products(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] 
 }
 
 impl Products {
-    fn add(&mut self, flops: f64, cluster: &Cluster, dtype: DType) {
+    fn add(&mut self, flops: f64, cluster: &Cluster, dtype: &str) {
         if flops > 0.0 {
             self.flops += flops;
             self.peak_secs += flops / pricing::peak_flops_per_sec(cluster, dtype);

@@ -7,7 +7,7 @@ use phzc_analysis::phase::Phase;
 use phzc_ir::flops::{Runs, multiplicities};
 use phzc_ir::{AttentionNote, CompId, FusionKind, Key, Module, Opcode};
 use phzc_plan::derive::{is_move, planned_comps};
-use phzc_plan::pricing::{Reader, is_materialised};
+use phzc_plan::pricing::{Reader, is_exact, is_materialised};
 use std::collections::BTreeSet;
 
 /// What a node does.
@@ -17,6 +17,8 @@ pub struct Does {
     pub op: Option<Opcode>,
     /// The fused attention that it is part of.
     pub attention: Option<AttentionNote>,
+    /// Whether its products are to be exact.
+    pub is_exact: bool,
 }
 
 /// What every node does; a program's own change of layout is a view.
@@ -24,7 +26,7 @@ pub fn deeds(module: &Module, graph: &Graph) -> Vec<Does> {
     let does = |(id, node): (NodeId, &Node)| {
         let instr = module.comp(node.comp).instr(node.instr);
         let op = graph.opcode(module, id).map(|op| if is_move(instr) { Opcode::Bitcast } else { op });
-        Does { op, attention: op.and_then(|_| AttentionNote::of(instr)) }
+        Does { op, attention: op.and_then(|_| AttentionNote::of(instr)), is_exact: is_exact(instr) }
     };
     (0..).zip(&graph.nodes).map(does).collect()
 }

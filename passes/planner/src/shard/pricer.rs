@@ -9,14 +9,14 @@ use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_ir::{DType, FactorId, FusionKind, Opcode, Part, Product, Work};
-use phzc_plan::pricing::{Kernel, Local, kernel, op_secs, shared};
+use phzc_plan::pricing::{Kernel, Local, kernel, numbers, op_secs, shared};
 use smallvec::SmallVec;
 
 /// A node's compute time as a function of the strategy.
 pub struct NodePricer {
     op: Option<Opcode>,
     kernel: Kernel,
-    dtype: DType,
+    dtype: &'static str,
     trips: f64,
     work: Work,
     /// Microbatches that it runs for one by one.
@@ -61,6 +61,7 @@ impl NodePricer {
             .iter()
             .map(|&result| (graph.tensors[result as usize].bytes, views.made(result), is_stored(result)));
         let first = node.operands.first().or(node.results.first());
+        let dtype = first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype);
         let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
         let writes = node.results.iter().any(|&result| is_stored(result));
         NodePricer {
@@ -68,7 +69,7 @@ impl NodePricer {
             kernel: op.map_or(Kernel::Nothing, |op| {
                 shared(kernel(op, does.attention, writes, reads_memory), share)
             }),
-            dtype: first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype),
+            dtype: numbers(dtype, does.is_exact),
             trips: node.trips * node.weight,
             work: node.work,
             n_parts: batch_factor(model, id).map_or(1.0, |_| input.n_microbatches as f64),

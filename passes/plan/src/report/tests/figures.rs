@@ -307,7 +307,7 @@ fn products_are_spread_over_all_devices_as_often_as_they_run() {
     let n_alike = vec![3.0; module.entry().instrs.len()];
     // Four in the loop, and one that stands for three: 2 * 8^3 operations each, on eight devices.
     let cluster = one_byte_a_second();
-    let rate = crate::pricing::products_per_sec(&cluster, phzc_ir::DType::F32);
+    let rate = crate::pricing::products_per_sec(&cluster, "tf32");
     let secs = price::products_secs(&module, &facts, &cluster, &n_alike);
     assert!((secs - 7.0 * 1024.0 / rate / 8.0).abs() < 1e-12, "{secs}");
 }

@@ -29,7 +29,7 @@ fn part_of(product: &str, is_read_by_update: bool) -> [f64; 3] {
     let own = &facts.comps[module.entry.index()][id.index()];
     let runs = price::op_runs(&facts, module.entry, id, instr);
     assert_eq!((runs.times, runs.share), (4.0, 0.25));
-    let local = price::local(own, phzc_ir::DType::F32, runs);
+    let local = price::local(own, "tf32", runs);
     let part = local.product.expect("it is one");
     assert_eq!(local.work.flops, own.work.flops / 4.0);
     [part.batch, part.rows, part.columns]
