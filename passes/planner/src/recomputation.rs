@@ -10,10 +10,12 @@
 //! As in `jax.checkpoint`, what the copies read passes a barrier together with a gradient: else XLA would see
 //! the same work twice, do it once, and save the value after all. What comes from another stage needs none.
 
+mod names;
 mod token;
 mod twins;
 
 use indexmap::IndexMap;
+use names::in_one_stage;
 use phzc_ir::edit::Names;
 use phzc_ir::{
     Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, Sharding, Tiling, TilingKind,
@@ -65,6 +67,7 @@ pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
         old: &old,
         marks: &marks,
         twins: twins(&old),
+        is_local: in_one_stage(&old),
         out: Vec::with_capacity(2 * old.instrs.len()),
         map: vec![None; old.instrs.len()],
         copies: IndexMap::default(),
@@ -104,6 +107,8 @@ struct Writer<'a> {
     marks: &'a Marks,
     /// What the backward part moves for itself, by the forward part's movement.
     twins: IndexMap<InstrId, InstrId, FxBuildHasher>,
+    /// Whether an instruction names values of one stage only.
+    is_local: Vec<bool>,
     /// The new instructions.
     out: Vec<Made>,
     /// Old ids to new ones, of what is written.
@@ -121,7 +126,8 @@ impl Writer<'_> {
     fn instr(&mut self, id: InstrId, instr: &Instr) {
         let mut operands = instr.operands.clone();
         let is_backward = self.is_backward(instr);
-        let may_read = |maker: &InstrId| is_backward && stage(instr) <= stage(self.old.instr(*maker));
+        let may_copy = is_backward && (self.is_local[id.index()] || !is_naming(instr));
+        let may_read = |maker: &InstrId| may_copy && stage(instr) <= stage(self.old.instr(*maker));
         let again: Vec<Option<InstrId>> =
             instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
         self.copy(again.iter().flatten().copied().collect(), instr);

@@ -65,34 +65,41 @@ impl Units {
         let layer = first..next.unwrap_or(last + 1);
         let layer: Vec<usize> = layer.filter(|at| twins.contains_key(at)).collect();
         let all = starts_of_layer(secs, crossings, layer);
-        let cuts: Vec<(InstrId, InstrId)> = all.iter().map(|start| twins[start]).collect();
+        let row = |place: &dyn Fn(InstrId, InstrId) -> Option<usize>| -> Vec<(usize, bool)> {
+            let place =
+                |(start, divides): &(usize, bool)| Some((place(twins[start].0, twins[start].1)?, *divides));
+            all.iter().filter_map(place).collect()
+        };
         let rows = [
-            cuts.iter().filter_map(|&(_, twin)| beside(twin, 0)).collect::<Vec<usize>>(),
-            cuts.iter().map(|&(_, twin)| at(twin)).collect(),
-            cuts.iter().map(|&(own, _)| at(own)).collect(),
-            cuts.iter().filter_map(|&(own, _)| beside(own, 1)).collect(),
+            row(&|_, twin| beside(twin, 0)),
+            row(&|_, twin| Some(at(twin))),
+            row(&|own, _| Some(at(own))),
+            row(&|own, _| beside(own, 1)),
         ];
-        let of_layers: Vec<usize> = rows.iter().flatten().copied().collect();
-        if cuts.is_empty() || !is_ascending(&of_layers) {
+        let of_layers: Vec<usize> = rows.iter().flatten().map(|it| it.0).collect();
+        if all.is_empty() || !is_ascending(&of_layers) {
             return Units::one();
         }
         // What is in no layer is cut into units that take as long.
-        let unit_secs = secs[rows[1][0]..rows[2][0]].iter().sum::<f64>() / CUTS_PER_LAYER as f64;
+        let unit_secs = secs[rows[1][0].0..rows[2][0].0].iter().sum::<f64>() / CUTS_PER_LAYER as f64;
         let mut before = vec![0];
         before.extend(starts_of(secs, crossings, 0..of_layers[0], unit_secs));
         let after = of_layers[of_layers.len() - 1] + 1..secs.len();
         let after = starts_of(secs, crossings, after, unit_secs);
-        Units::of_rows(&before, &rows, &after, (cuts.len(), short.n_layers - 4))
+        Units::of_rows(&before, &rows, &after, (all.len(), short.n_layers - 4))
     }
 
-    /// Units from where the layers that are left are cut, and what is before and after them.
+    /// Units from where the layers that are left are cut, each with whether that divides what is computed
+    /// again, and what is before and after them.
     fn of_rows(
         before: &[usize],
-        rows: &[Vec<usize>; 4],
+        rows: &[Vec<(usize, bool)>; 4],
         after: &[usize],
         (n_cuts, n_between): (usize, usize),
     ) -> Units {
-        let starts: Vec<usize> = before.iter().chain(rows.iter().flatten()).chain(after).copied().collect();
+        let [before_all, after] = [before, after].map(|all| all.iter().map(|&start| (start, true)));
+        let all: Vec<(usize, bool)> = before_all.chain(rows.iter().flatten().copied()).chain(after).collect();
+        let starts: Vec<usize> = all.iter().map(|it| it.0).collect();
         if !is_ascending(&starts) {
             return Units::one();
         }
@@ -100,7 +107,8 @@ impl Units {
         let layer = first..first + n_cuts;
         let between = (0..n_between).flat_map(|_| layer.clone());
         let of = (0..layer.end).chain(between).chain(layer.end..starts.len()).collect();
-        let runs = (0..starts.len()).map(|unit| unit..unit + 1).collect();
+        let divided = (1..all.len()).filter(|&unit| all[unit].1);
+        let runs = ranges(std::iter::once(0).chain(divided).chain([all.len()]));
         Units { starts, of, runs, inner: Some((first, n_cuts, n_between)) }
     }
 
@@ -116,10 +124,11 @@ impl Units {
 
     /// The runs of the whole chain, and which of the text's each is like.
     pub fn whole_runs(&self) -> Vec<(Range<usize>, usize)> {
-        match self.inner {
-            None => self.runs.iter().cloned().zip(0..).collect(),
-            Some(_) => self.of.iter().enumerate().map(|(unit, &of)| (unit..unit + 1, of)).collect(),
-        }
+        let kind = |of: usize| self.runs.iter().position(|run| run.start == of);
+        let starts: Vec<(usize, usize)> =
+            self.of.iter().enumerate().filter_map(|(unit, &of)| Some((unit, kind(of)?))).collect();
+        let all = ranges(starts.iter().map(|it| it.0).chain([self.of.len()]));
+        all.into_iter().zip(starts).map(|(run, (_, kind))| (run, kind)).collect()
     }
 
     /// The unit of the whole chain in which an instruction of the whole program is whose stand-in is in unit
@@ -147,18 +156,25 @@ fn runs(starts: &[usize], crossings: &[Crossing]) -> Vec<Range<usize>> {
         let beside = unit.saturating_sub(NEAR).max(1)..(unit + NEAR + 1).min(starts.len());
         beside.into_iter().all(|other| up(unit) <= LOW * up(other))
     };
-    let cuts: Vec<usize> =
-        std::iter::once(0).chain((1..starts.len()).filter(is_low)).chain([starts.len()]).collect();
+    ranges(std::iter::once(0).chain((1..starts.len()).filter(is_low)).chain([starts.len()]))
+}
+
+/// What lies between cuts.
+fn ranges(cuts: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let cuts: Vec<usize> = cuts.collect();
     cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
 }
 
-/// Where a layer is cut, in order: where least crosses, and of the places where about as little does the one
-/// nearest to half a layer from there, unless that is beside it.
-fn starts_of_layer(secs: &[f64], crossings: &[Crossing], mut layer: Vec<usize>) -> Vec<usize> {
+/// Where a layer is cut, in order: where least crosses, behind what takes longest of several such places, and
+/// of the places where about as little does the one nearest to half a layer from there. If that is beside it,
+/// where least crosses in the other half, which divides no run.
+fn starts_of_layer(secs: &[f64], crossings: &[Crossing], mut layer: Vec<usize>) -> Vec<(usize, bool)> {
     let weight = |at: usize| crossings[at].up + crossings[at].down;
-    let Some(least) = (0..layer.len()).min_by(|a, b| weight(layer[*a]).total_cmp(&weight(layer[*b]))) else {
-        return Vec::new();
-    };
+    let before = |index: usize| secs[layer[(index + layer.len() - 1) % layer.len()]];
+    let rank = |index: usize| (weight(layer[index]), -before(index));
+    let ranked = (0..layer.len()).map(|index| (rank(index), index));
+    let least = ranked.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let Some((_, least)) = least else { return Vec::new() };
     layer.rotate_left(least);
     let half = 0.5 * layer.iter().map(|&at| secs[at]).sum::<f64>();
     let mut second: Option<(f64, usize)> = None;
@@ -171,7 +187,12 @@ fn starts_of_layer(secs: &[f64], crossings: &[Crossing], mut layer: Vec<usize>) 
         }
         done += secs[at];
     }
-    let mut found: Vec<usize> = std::iter::once(layer[0]).chain(second.map(|(_, at)| at)).collect();
+    let other = || starts(secs, crossings, &layer, CUTS_PER_LAYER).last().filter(|&at| at != layer[0]);
+    let second = match second {
+        Some((_, at)) => Some((at, true)),
+        None => other().map(|at| (at, false)),
+    };
+    let mut found: Vec<(usize, bool)> = std::iter::once((layer[0], true)).chain(second).collect();
     found.sort_unstable();
     found
 }

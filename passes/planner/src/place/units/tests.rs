@@ -34,11 +34,12 @@ fn both_ways_count_where_least_is_to_cross() {
 fn a_layer_is_cut_where_least_crosses_and_half_a_layer_on_where_as_little_does() {
     let cuts = |up: &[f64]| starts_of_layer(&[1.0; 12], &crossings(up), (1..11).collect());
     // Attention between one residual sum and the next takes a third of the layer, the rest the other part.
-    assert_eq!(cuts(&[0.0, 2.0, 3.0, 3.0, 1.0, 2.0, 4.0, 4.0, 4.0, 1.0, 2.0, 2.0]), [4, 9]);
-    // Everywhere the same: in the middle. Nowhere else as little: once. Only beside: once.
-    assert_eq!(cuts(&[2.0; 12]), [1, 6]);
-    assert_eq!(cuts(&[0.0, 2.0, 3.0, 3.0, 1.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]), [4]);
-    assert_eq!(cuts(&[0.0, 2.0, 3.0, 1.2, 1.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]), [4]);
+    assert_eq!(cuts(&[0.0, 2.0, 3.0, 3.0, 1.0, 2.0, 4.0, 4.0, 4.0, 1.0, 2.0, 2.0]), [(4, true), (9, true)]);
+    // Everywhere the same: in the middle.
+    assert_eq!(cuts(&[2.0; 12]), [(1, true), (6, true)]);
+    // Nowhere else as little, or only beside: in the other half, where runs are not divided.
+    assert_eq!(cuts(&[0.0, 2.0, 3.0, 3.0, 1.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]), [(4, true), (9, false)]);
+    assert_eq!(cuts(&[0.0, 2.0, 3.0, 1.2, 1.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]), [(3, false), (4, true)]);
 }
 
 #[test]
@@ -70,8 +71,21 @@ fn runs_are_divided_where_no_more_crosses_than_close_by() {
 
 /// A unit before the layers, two per layer in four rows, and one after, of seven layers.
 fn layered() -> Units {
-    let rows = [vec![1, 2], vec![3, 4], vec![5, 6], vec![7, 8]];
+    layered_where(true)
+}
+
+/// The same; whether the second cut of each layer divides what is computed again.
+fn layered_where(divides: bool) -> Units {
+    let rows = [1, 3, 5, 7].map(|first| vec![(first, true), (first + 1, divides)]);
     Units::of_rows(&[0], &rows, &[9], (2, 3))
+}
+
+#[test]
+fn what_is_computed_again_is_divided_where_little_crosses_only() {
+    let units = layered_where(false);
+    assert_eq!(units.runs, [0..1, 1..3, 3..5, 5..7, 7..9, 9..10]);
+    assert_eq!(units.whole_runs()[..4], [(0..1, 0), (1..3, 1), (3..5, 2), (5..7, 2)]);
+    assert_eq!(units.whole_runs()[5..], [(9..11, 2), (11..13, 3), (13..15, 4), (15..16, 5)]);
 }
 
 #[test]
@@ -90,7 +104,7 @@ fn the_second_layer_stands_for_those_in_between() {
 
 #[test]
 fn rows_out_of_order_are_no_units() {
-    let rows = [vec![1, 2], vec![3, 4], vec![4, 6], vec![7, 8]];
+    let rows = [[1, 2], [3, 4], [4, 6], [7, 8]].map(|row| row.map(|start| (start, true)).to_vec());
     let units = Units::of_rows(&[0], &rows, &[9], (2, 3));
     assert_eq!((&units.starts[..], &units.of[..]), (&[0][..], &[0][..]));
     assert_eq!(units.whole_runs(), [(0..1, 0)]);
