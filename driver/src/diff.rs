@@ -5,6 +5,7 @@ use crate::planned::Planned;
 use phzc_frontends::ReadArgs;
 use phzc_io::render::Source;
 use phzc_io::{Failure, Io, files, write_stdout};
+use phzc_ir::Diagnostic;
 use phzc_passes::report::from_json;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,11 @@ pub struct DiffArgs {
 /// Does what the command line says.
 pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Result<(), Failure> {
     let mut side = |path: &Path| match is_json(path) {
+        true if args.cluster.is_some() => {
+            let message =
+                format!("`{}` has the figures of its own cluster, and no program to price", path.display());
+            Err(Diagnostic::error(message).help("leave `--cluster` out, or give the planned programs").into())
+        }
         true => figures(path),
         false => {
             let planned = Planned::load(path, args.cluster.as_deref(), &args.read, io)?;

@@ -8,7 +8,7 @@ use crate::remarks;
 use clap::ValueEnum;
 use phzc_cost::Cluster;
 use phzc_io::{Failure, Io, deliver, files};
-use phzc_ir::{Diagnostic, Module, print};
+use phzc_ir::{Diagnostic, Module, notes, print};
 use phzc_passes::alternative::Alternative;
 use phzc_passes::derive::Facts;
 use phzc_passes::report::{self, Plan};
@@ -100,6 +100,10 @@ pub(crate) struct Known<'a> {
 /// Makes what the command line asks for.
 pub(crate) fn emit(args: &Args, module: &Module, known: &Known, cluster: &Cluster) -> Result<Made, Failure> {
     match (args.emit.stack(), known.priced) {
+        (Some(_), Some((_, priced, _))) if priced.note(notes::MESH).is_none() => {
+            let help = "plan it: leave `--passes` out, or name `fuse,shard,place`";
+            Err(Diagnostic::error("the program has no plan whose degrees could be written").help(help).into())
+        }
         (Some(stack), Some((facts, priced, plan))) => {
             let (text, said) = export(stack, (priced, facts), plan, cluster)?;
             Ok((Emitted::Text(text), said))

@@ -3,14 +3,17 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use phzc_cost::{Accelerator, Cluster, Level, known_accelerators, known_clusters};
-use phzc_io::{Failure, Io, write_stdout};
+use phzc_io::render::Source;
+use phzc_io::{Failure, Io, files, write_stdout};
+use phzc_ir::counted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The arguments of `phzc devices`.
 #[derive(Debug, clap::Args)]
 pub struct DevicesArgs {
-    /// One device: its numbers and their sources
+    /// One device, or that of a cluster (a name, a TOML file): its numbers and their sources
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 
@@ -22,22 +25,41 @@ pub struct DevicesArgs {
 /// Does what the command line says.
 pub fn run(args: &DevicesArgs, io: &mut Io) -> Result<(), Failure> {
     let text = match &args.name {
-        Some(name) if args.json => object(Accelerator::named(name)?).to_string() + "\n",
-        Some(name) => named(name)?,
+        Some(name) => named(name, args.json)?,
         None if args.json => known_accelerators().iter().map(|it| object(it).to_string() + "\n").collect(),
         None => all(),
     };
     write_stdout(io, &text)
 }
 
-/// A device, or what a cluster's name means.
-fn named(name: &str) -> phzc_ir::Result<String> {
+/// A device, or what a cluster's name or file means.
+fn named(name: &str, is_json: bool) -> Result<String, Failure> {
     let device = Accelerator::named(name);
-    if let (Err(_), Ok(cluster)) = (&device, Cluster::named(name)) {
-        let of = &cluster.accelerator;
-        return Ok(format!("{name}: {} nodes of {}\n{}", cluster.n_nodes(), cluster.per_node(), one(of)));
+    let is_cluster = name.ends_with(".toml") || name.rsplit_once('-').is_some_and(|(_, size)| is_size(size));
+    if device.is_ok() || !is_cluster {
+        let device = device?;
+        return Ok(if is_json { object(device).to_string() + "\n" } else { one(device) });
     }
-    device.map(one)
+    let cluster = match name.ends_with(".toml") {
+        true => {
+            let path = Path::new(name);
+            let text = files::read(path, files::MAX_CLUSTER_BYTES)?;
+            Cluster::from_toml(&text)
+                .map_err(|error| Failure::new(Some(Source { name: name.to_owned(), text }), error))?
+        }
+        false => Cluster::named(name)?,
+    };
+    let (nodes, of) = (counted(cluster.n_nodes(), "node"), &cluster.accelerator);
+    if is_json {
+        let all = json!({"name": cluster.name, "n_nodes": cluster.n_nodes(), "per_node": cluster.per_node(), "device": object(of)});
+        return Ok(all.to_string() + "\n");
+    }
+    Ok(format!("{}: {nodes} of {}\n{}", cluster.name, cluster.per_node(), one(of)))
+}
+
+/// `8`, `8x4`.
+fn is_size(text: &str) -> bool {
+    text.split('x').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A line per device, then the clusters with a network of their own.

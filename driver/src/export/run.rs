@@ -80,8 +80,8 @@ impl<'a> Run<'a> {
             n_chunks: facts.header.schedule.n_chunks(),
             degrees: degrees(chosen),
             layers: None,
-            batch: batch_size(&graph),
-            seq: data(&graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied()).max(),
+            batch: 1,
+            seq: None,
             n_microbatches: plan.n_microbatches,
             micro_batch: 1,
             recompute_share: 0.0,
@@ -91,6 +91,7 @@ impl<'a> Run<'a> {
             per_node: cluster.per_node().min(plan.n_devices),
             lost: Vec::new(),
         };
+        run.sample(&graph);
         run.same_degrees(chosen);
         run.all_devices(chosen, stage_devices);
         run.whole_layers();
@@ -107,6 +108,21 @@ impl<'a> Run<'a> {
             secs(self.plan.time_secs),
             self.plan.cluster
         )
+    }
+
+    /// How large a sample is, and how many there are: where no update says what is data, by what the step
+    /// gets done.
+    fn sample(&mut self, graph: &Graph) {
+        let done = self.plan.throughput.as_ref();
+        let tokens = done.and_then(|it| it.tokens_per_step);
+        let inputs = graph.tensors.iter().filter(|tensor| tensor.param.is_some() && tensor.dims.len() > 1);
+        let n_elements = |dims: &[i64]| dims.iter().product::<i64>() as u64;
+        let given = inputs.map(|tensor| &tensor.dims[..]).find(|dims| Some(n_elements(dims)) == tokens);
+        let widths = data(graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied());
+        let widest = widths.max().filter(|_| tokens.is_some());
+        self.seq = given.map(|dims| dims[1]).or(widest);
+        let samples = given.map(|dims| dims[0] as u64).or_else(|| done.and_then(|it| it.samples_per_step));
+        self.batch = batch_size(graph).max(samples.unwrap_or(1) as usize);
     }
 
     /// Nodes that the plan uses.
