@@ -232,3 +232,29 @@ fn wrong_arguments_are_shown_in_their_place() {
     let wrong = said("--pipeline-model-parallel-size 8 --micro-batch-size 4");
     assert!(wrong.contains("4 layers do not divide into 8 equal stages"), "{wrong}");
 }
+
+#[test]
+fn full_recomputation_is_every_stage_s_own() {
+    let dir = scratch("exports_full");
+    let model = generate(&dir, &OPT);
+    let arguments = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --micro-batch-size 2 \
+                     --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
+    let plan = dir.join("plan.json");
+    run(&[
+        "price",
+        &model,
+        "--cluster",
+        "a100-8",
+        "--megatron",
+        arguments,
+        "--plan",
+        &plan.to_string_lossy(),
+    ]);
+    let text = fs::read_to_string(&plan).expect("it is written");
+    let figures: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let stages = figures["stages"].as_array().expect("stages").iter();
+    let again: Vec<f64> = stages.map(|stage| stage["recompute_secs"].as_f64().expect("a number")).collect();
+    // A layer each, all alike; the head is not made again.
+    let (least, most) = again.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &it| (a.min(it), b.max(it)));
+    assert!(again.len() == 4 && least > 0.0 && most < 1.05 * least, "{again:?}");
+}

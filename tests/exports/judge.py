@@ -1,14 +1,13 @@
 """Plans programs, exports them, and has the projects' own parsers read what was written."""
 
-import ast
+import dataclasses
 import importlib
-import importlib.util
 import json
 import re
 import subprocess
 import sys
 import tempfile
-import types
+import warnings
 from pathlib import Path
 
 import yaml
@@ -48,17 +47,32 @@ def deepspeed(values, world):
     return config.DeepSpeedConfig(values)
 
 
+def megatron(script):
+    """Megatron-Core's own configuration, of the arguments that set a field of it, and the layers of each stage where
+    these are given. The parser of the command line is no part of the package."""
+    config = importlib.import_module("megatron.core.transformer.transformer_config").TransformerConfig
+    known = {field.name for field in dataclasses.fields(config)}
+    listed = re.findall(r"^  --([a-z0-9-]+) ?(.*)$", script, re.MULTILINE)
+    given = {name.replace("-", "_"): value.strip('"') for name, value in listed}
+    values = {name: read(value) for name, value in given.items() if name in known}
+    assert {"tensor_model_parallel_size", "pipeline_model_parallel_size", "num_layers"} <= values.keys(), given
+    # The model's, which the user adds; a type of PyTorch is asked for beside stages.
+    layers = values.pop("pipeline_model_parallel_layout", None)
+    model = {"hidden_size": 512, "num_attention_heads": 8, "pipeline_dtype": "bf16"}
+    found = config(**model, **values)
+    return found, layers and megatron_layout(layers)
+
+
+def read(value):
+    """An argument's value: a flag, a number or a word."""
+    return int(value) if value.isdecimal() else value or True
+
+
 def megatron_layout(text):
-    """Megatron-Core's own `parse_str_to_list`, taken out of its file, for that imports PyTorch."""
-    spec = importlib.util.find_spec("megatron.core")
-    source = Path(spec.submodule_search_locations[0]) / "transformer/pipeline_parallel_layer_layout.py"
-    functions = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.FunctionDef)]
-    parser = next(node for node in functions if node.name == "parse_str_to_list")
-    parser.decorator_list = []
-    kinds = types.SimpleNamespace(embedding="E", loss="L", decoder="t", mtp="m")
-    scope = {"re": re, "LayerType": kinds}
-    exec(compile(ast.Module([parser], []), str(source), "exec"), scope)
-    return ["".join(stage) for stage in scope["parse_str_to_list"](text)]
+    """Megatron-Core's own reading of a layout."""
+    module = importlib.import_module("megatron.core.transformer.pipeline_parallel_layer_layout")
+    stages = module.PipelineParallelLayerLayout.parse_str_to_list(text)
+    return ["".join(str(layer) for layer in stage) for stage in stages]
 
 
 def judge(phzc, directory, program, cluster, arguments):
@@ -85,10 +99,13 @@ def judge(phzc, directory, program, cluster, arguments):
     assert product == devices, keys
     assert all(entry["placements"] for entry in json.loads(emitted["fsdp"])["parameters"].values())
     subprocess.run(["bash", "-n"], input=emitted["megatron"], check=True, text=True)
-    layout = re.search(r'--pipeline-model-parallel-layout "(.*)"', emitted["megatron"])
+    config, layout = megatron(emitted["megatron"])
+    assert (config.tensor_model_parallel_size, config.pipeline_model_parallel_size) == (tensor, pipeline), config
+    assert config.sequence_parallel == ("--sequence-parallel" in arguments), config
+    assert (config.recompute_granularity == "full") == ("granularity full" in arguments), config
     if layout:
         asked = re.search(r"--pipeline-model-parallel-layout (\S+)", arguments).group(1)
-        assert megatron_layout(layout.group(1)) == megatron_layout(asked), layout
+        assert layout == megatron_layout(asked), layout
     return f"{cluster}: data {data}, tensor {tensor}, pipeline {pipeline}{', a layout' if layout else ''}"
 
 
@@ -96,13 +113,15 @@ def refuses(parse):
     """Whether a parser refuses: one that takes everything judges nothing."""
     try:
         parse()
-    except (AssertionError, ValueError):
+    except (AssertionError, ValueError, TypeError):
         return True
     return False
 
 
 def main():
     phzc = str(Path(sys.argv[1]).resolve())
+    # Types of PyTorch are stand-ins, and what no argument sets has defaults that are deprecated: no news.
+    warnings.filterwarnings("ignore", message=".*is not a Python type|full scope is deprecated")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         for case in DEGREES:
@@ -111,6 +130,8 @@ def main():
         assert refuses(lambda: deepspeed(wrong, 4)), "DeepSpeed's class checks nothing"
         assert refuses(lambda: torchtitan("[parallelism]\ntensor_degree = 2\n", directory / "wrong.toml"))
         assert refuses(lambda: megatron_layout("Etx|tL"))
+        script = "  --tensor-model-parallel-size 2\n  --pipeline-model-parallel-size 1\n  --num-layers 4\n"
+        assert refuses(lambda: megatron(script + "  --recompute-granularity half\n")), "Megatron's class checks nothing"
     print(f"tests/exports: {len(DEGREES)} plans in five formats, as torchtitan, DeepSpeed and Megatron-Core read them")
 
 

@@ -6,9 +6,19 @@ from unittest.mock import MagicMock
 
 ABSENT = {"torch", "numpy", "psutil", "tqdm"}
 """Packages that are not installed."""
-PROJECTS = {"deepspeed", "torchtitan"}
+PROJECTS = {"deepspeed", "megatron", "torchtitan"}
 """Packages of which only the configuration is run."""
-REAL = ("config", "constants", "manager", "config_utils", "tensor_parallel")
+REAL = (
+    "config",
+    "constants",
+    "manager",
+    "config_utils",
+    "tensor_parallel",
+    "model_parallel_config",
+    "transformer_config",
+    "transformer.enums",
+    "pipeline_parallel_layer_layout",
+)
 """How the names of modules end that are run."""
 
 

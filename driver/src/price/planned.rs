@@ -81,7 +81,7 @@ fn cheapest(
     loop {
         let mut tried = |forbid: &str| {
             let passes = passes(&asked, degrees, splits, forbid);
-            tried(module.clone(), &passes, (degrees, stages), cluster, io)
+            tried(module.clone(), &passes, (degrees, stages), is_by_layers(&asked, degrees), cluster, io)
         };
         let forbidden = FORBIDDEN[usize::from(asked.zero)];
         let strict = forbidden.iter().map(|forbid| tried(forbid)).reduce(faster);
@@ -116,6 +116,15 @@ fn gathering((module, mut said, plan): (Module, Vec<Diagnostic>, Plan)) -> (Modu
     (module, said, plan)
 }
 
+/// Whether layers compute everything again once they are cut: by `place`, on the devices of one stage, what
+/// computes again together would be no whole number of layers, and not be cut where stages are.
+fn is_by_layers(asked: &Arguments, degrees: &Degrees) -> bool {
+    asked.recompute == Recompute::Full && degrees.pipeline > 1
+}
+
+/// How much more memory there is before layers compute everything again.
+const ROOM: f64 = 4.0;
+
 /// A planned program, what was said, and its figures.
 type Tried = Result<(Module, Vec<Diagnostic>, Plan), Refused>;
 
@@ -131,15 +140,19 @@ fn tried(
     mut module: Module,
     passes: &str,
     (degrees, stages): (&Degrees, &Stages),
+    is_by_layers: bool,
     cluster: &Cluster,
     io: &mut Io,
 ) -> Tried {
     let mut stage = cluster.submesh(cluster.n_devices() / degrees.pipeline);
-    stage.accelerator.hbm_bytes *= degrees.pipeline as f64;
+    stage.accelerator.hbm_bytes *= degrees.pipeline as f64 * if is_by_layers { ROOM } else { 1.0 };
     let mut said = run(&mut module, passes, &stage, io)?;
     let program = |error| Refused::Program(vec![error]);
     place::cut_at_layers(&mut module, &stages.layers, degrees.n_microbatches, stages.schedule)
         .map_err(program)?;
+    if is_by_layers {
+        place::recompute_layers(&mut module).map_err(program)?;
+    }
     module.set_note(notes::CLUSTER, &cluster.name);
     // Too little memory is a price too.
     let checked = run(&mut module.clone(), "check", cluster, io);
@@ -183,6 +196,7 @@ fn passes(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows, forbid: &s
     let recompute = match asked.recompute {
         Recompute::Nothing => "never",
         Recompute::Selective => "auto",
+        Recompute::Full if is_by_layers(asked, degrees) => "never",
         Recompute::Full => "all",
     };
     let mut options = Vec::new();

@@ -1,9 +1,11 @@
 """How the tests run steps and count collectives."""
 
+import collections
 import json
 import pathlib
 import tempfile
 
+import jax
 import judge  # tests/xla
 import numpy as np
 from phzc import binary
@@ -36,6 +38,27 @@ def as_gspmd(plan, folder):
 def inserted(step):
     """Kind of collective -> how often it runs and its bytes, in what XLA's partitioner makes of a planned
     step."""
+    rows = _partitioned(step.lower())
+    assert rows is not None, "XLA partitions a program of several devices"
+    return judge.by_kind(rows)
+
+
+def inserted_by_stages(step):
+    """The same of a pipeline, on the devices of its stages together: each module's, as often as the schedule
+    runs the module."""
+    pipeline, rows = step._flat, []
+    n_runs = collections.Counter(run["module"] for run in pipeline.stages.manifest["order"])
+    for name, program in pipeline.programs.items():
+        parameters = zip(pipeline.stages.modules[name].parameters, pipeline.inputs[name], strict=True)
+        arrays = [jax.ShapeDtypeStruct(p.shape.dims, p.shape.numpy, sharding=to) for p, to in parameters]
+        own = _partitioned(program.lower(*arrays)) or []
+        rows += [{**row, "runs": row["runs"] * n_runs[name]} for row in own]
+    return judge.by_kind(rows)
+
+
+def _partitioned(lowered):
+    """The collectives of a program that XLA has partitioned, a row each; `None` where it has left it as it
+    was."""
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "xla_dump_to": folder,
@@ -43,9 +66,10 @@ def inserted(step):
             "xla_backend_optimization_level": 0,
             "xla_llvm_disable_expensive_passes": True,
         }
-        step.lower().compile(options)
+        lowered.compile(options)
         texts = [path.read_text() for path in pathlib.Path(folder).glob(f"*{PARTITIONED}*.txt")]
-    assert texts, "XLA partitions a program of several devices"
+    if not texts:
+        return None
     rows, unknown = judge.collectives(max(texts, key=len))
     assert not unknown, "every loop has a known length"
-    return judge.by_kind(rows)
+    return rows

@@ -71,3 +71,16 @@ def test_a_pipeline_of_four_stages_on_two_devices_each_has_the_same_losses(name,
     _, again, _ = programs.STEPS[name]()
     got, wanted = running.losses(plan.pipeline(), state, args), running.losses(step, again, args)
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved:2"])
+def test_the_modules_of_a_pipeline_have_the_planned_collectives(schedule, planning, tmp_path):
+    step, state, args = programs.STEPS["mlp_adam"]()
+    n_groups = 2 if schedule.startswith("interleaved") else 4
+    passes = f"fuse,shard,place{{stages={n_groups},microbatches=4,schedule={schedule}}}"
+    plan = phzc.plan(step, *state, *args, passes=passes, **planning)
+    # Stages send by `jax.device_put`, which is no program's.
+    said = {kind: v["bytes"] for kind, v in running.as_gspmd(plan, tmp_path).items() if kind != "send"}
+    found = {kind: v["bytes"] for kind, v in running.inserted_by_stages(plan.pipeline()).items()}
+    assert said and said.keys() == found.keys()
+    assert all(abs(found[kind] / said[kind] - 1) < 0.02 for kind in said), (said, found)

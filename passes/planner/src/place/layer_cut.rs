@@ -5,7 +5,9 @@
 //! last in the last.
 
 use super::chain::{Crossing, crossings};
+use super::recompute::everything;
 use super::{materialize_plan, position::positions};
+use crate::recomputation::rewrite;
 use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, InstrId, Module, Result, counted};
 use phzc_plan::derive::{Facts, Phase, derive, is_added, with_callees};
@@ -34,6 +36,26 @@ pub fn cut_at_layers(
         // The planner has claimed these of the program as one stage.
         CLAIMS.iter().for_each(|claim| plan_note::remove(module, claim));
     }
+    Ok(())
+}
+
+/// Has the backward part of each layer compute its forward part again, all but what layers hand on, as
+/// training stacks do. What comes after the layers is saved.
+///
+/// # Errors
+/// When the program has no layers that can be told apart; the remedy is in the message.
+pub fn recompute_layers(module: &mut Module) -> Result<()> {
+    let facts = derive(module)?;
+    let n_layers = report::layer_products(module, &facts).map_or(0, |layers| layers.len());
+    let mut runs = vec![1; n_layers];
+    runs.push(0);
+    let starts = starts(module, &facts, &runs)?;
+    let at = positions(module, &facts);
+    let run_of: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at)).collect();
+    let mut marks = everything(module, &facts, &run_of);
+    marks.is_again.iter_mut().zip(&run_of).for_each(|(is_again, run)| *is_again &= *run < n_layers);
+    rewrite(module, &marks);
+    plan_note::set(module, &[("recompute", "all".into())]);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod cut;
 mod readers;
 pub mod rematerialize;
 
+use crate::recomputation::Marks;
 use cut::{Seconds, Value};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
@@ -48,6 +49,16 @@ pub fn points(
     }
     let readers = Readers::of(module, facts);
     runs.iter().map(|own| cut::hull(&program.values(cluster, &readers, own))).collect()
+}
+
+/// What is to be done where each run computes again all that it does not hand on.
+pub fn everything(module: &Module, facts: &Facts, run_of: &[usize]) -> Marks {
+    let own = &facts.comps[module.entry.index()];
+    Marks {
+        is_again: Program::new(module, facts, run_of).is_candidate,
+        is_data: own.iter().map(|own| own.natures.contains(&Nature::Part)).collect(),
+        is_free: (0..own.len()).map(|id| is_free(module, facts, InstrId::new(id))).collect(),
+    }
 }
 
 /// Who reads the values of the entry.

@@ -1,0 +1,119 @@
+//! Published Megatron-LM runs: `phzc price` of their arguments beside what was measured and beside
+//! `phzc validate --programs`.
+
+mod common;
+
+use common::{phzc, root, scratch};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Runs on more devices take minutes to price; the figures of all are in docs/exports.md.
+const MAX_DEVICES: usize = 64;
+/// How far a price may be off what was measured, and off what `validate --programs` says.
+const OFF_MEASURED: f64 = 0.10;
+const OFF_VALIDATED: f64 = 0.05;
+
+/// A run: column by column.
+type Run = BTreeMap<String, String>;
+
+/// Runs a command that ends well; what it prints.
+fn done(arguments: &[&str]) -> String {
+    let outcome = phzc(arguments, b"");
+    assert_eq!(outcome.code, 0, "{arguments:?}\n{}", outcome.stderr);
+    outcome.stdout
+}
+
+/// The fields of a line of CSV; quotes hold commas together.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for char in line.chars() {
+        match char {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            _ => fields.last_mut().expect("there is one").push(char),
+        }
+    }
+    fields
+}
+
+fn number(run: &Run, column: &str) -> usize {
+    run[column].parse().unwrap_or(1)
+}
+
+/// Megatron-LM's arguments of a run.
+fn arguments(run: &Run) -> String {
+    let mut arguments = format!(
+        "--tensor-model-parallel-size {} --pipeline-model-parallel-size {} --micro-batch-size {} \
+         --seq-length {} --global-batch-size {} --num-layers {} --attention-backend unfused --fp16",
+        run["tp"], run["pp"], run["mbs"], run["seq"], run["gbs"], run["layers"]
+    );
+    let n_chunks = number(run, "vpp");
+    if n_chunks > 1 {
+        let layers = number(run, "layers") / number(run, "pp") / n_chunks;
+        arguments += &format!(" --num-layers-per-virtual-pipeline-stage {layers}");
+    }
+    if run["sp"] == "1" {
+        arguments += " --sequence-parallel";
+    }
+    arguments
+        + match &*run["recompute"] {
+            "full" => " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+            _ => " --recompute-granularity selective",
+        }
+}
+
+/// Seconds of a run's step, as its arguments are priced: OPT is Megatron's GPT with three products for query,
+/// key and value.
+fn priced(run: &Run, dir: &Path) -> f64 {
+    let [model, plan] = ["model.ir", "plan.json"].map(|name| dir.join(name).to_string_lossy().into_owned());
+    let dims = ["layers", "hidden", "ffn", "heads", "seq", "vocab"].map(|dim| (format!("--{dim}"), dim));
+    let mut written = vec!["gen", "opt", "--dtype", "f16", "--weights", "f16", "-o", &model];
+    dims.iter().for_each(|(option, dim)| written.extend([option.as_str(), run[*dim].as_str()]));
+    done(&[&written[..], &["--global-batch", &run["gbs"]]].concat());
+    let cluster = match number(run, "gpus") / 8 {
+        1 => "a100-8".to_owned(),
+        n_nodes => format!("a100-8x{n_nodes}"),
+    };
+    done(&["price", &model, "--cluster", &cluster, "--megatron", &arguments(run), "--plan", &plan]);
+    let text = fs::read_to_string(plan).expect("it is written");
+    serde_json::from_str::<Value>(&text).expect("JSON")["time_secs"].as_f64().expect("a number")
+}
+
+/// What `validate --programs` says of one line of a table: how far it is off the measured time.
+fn validated(header: &str, line: &str, dir: &Path) -> f64 {
+    let path = dir.join("run.csv");
+    fs::write(&path, format!("{header}\n{line}\n")).expect("scratch");
+    let score: Value =
+        serde_json::from_str(&done(&["validate", &path.to_string_lossy(), "--programs", "--json"]))
+            .expect("one object");
+    score["bias"].as_f64().unwrap_or_else(|| panic!("it is planned: {score}")) / 100.0
+}
+
+#[test]
+fn published_megatron_runs_are_priced_as_measured_and_as_validated() {
+    let path = root().join("../shared/data/published/korthikanti2022_a100.csv");
+    let Ok(text) = fs::read_to_string(&path) else {
+        return eprintln!("SKIPPED: no ../shared/data/published, no published run is priced");
+    };
+    let (header, lines) = text.split_once('\n').expect("a header");
+    let names = fields(header);
+    let dir = scratch("price");
+    let mut n_runs = 0;
+    for line in lines.lines() {
+        let run: Run = names.iter().cloned().zip(fields(line)).collect();
+        if number(&run, "gpus") > MAX_DEVICES {
+            continue;
+        }
+        let measured: f64 = run["iter_time_s"].parse().expect("a time");
+        let (off, of_validate) = (priced(&run, &dir) / measured - 1.0, validated(header, line, &dir));
+        println!("{}: {:+.1} %, validate {:+.1} %", run["row_id"], 100.0 * off, 100.0 * of_validate);
+        assert!(off.abs() <= OFF_MEASURED, "{}: {off:+.3} off the measured time", run["row_id"]);
+        let between = (1.0 + off) / (1.0 + of_validate) - 1.0;
+        assert!(between.abs() <= OFF_VALIDATED, "{}: {between:+.3} off `validate`", run["row_id"]);
+        n_runs += 1;
+    }
+    assert!(n_runs >= 4, "{n_runs} runs on {MAX_DEVICES} devices and fewer");
+}
