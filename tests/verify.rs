@@ -46,6 +46,28 @@ fn a_plan_computes_what_its_program_does() {
     }
 }
 
+/// Four layers stand for the eight; what those between compute again, their stage computes.
+#[test]
+fn what_stages_of_equal_layers_compute_again_is_their_own() {
+    let folder = scratch("verify_again");
+    let [model, plan] = ["model.ir", "plan.ir"].map(|name| folder.join(name).to_string_lossy().into_owned());
+    let made = phzc(&["gen", "mlp", "--layers", "8", "--global-batch", "64", "-o", &model], b"");
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    for schedule in ["1f1b", "gpipe", "zero-bubble"] {
+        let passes =
+            format!("fuse,shard,place{{stages=2,microbatches=4,recompute=all,schedule={schedule}}},check");
+        let cluster = "tests/clusters/lean-8.toml";
+        let outcome = phzc(&[&model, "--cluster", cluster, "--passes", &passes, "-o", &plan, "-q"], b"");
+        assert_eq!(outcome.code, 0, "{schedule}: {}", outcome.stderr);
+        let verified = phzc(&["verify", &model, &plan], b"");
+        assert!(
+            verified.code == 0 && verified.stdout.contains("outputs equal"),
+            "{schedule}: {}",
+            verified.stdout
+        );
+    }
+}
+
 /// The lines that add a gradient to a moment of Adam.
 fn moments(text: &str) -> Vec<&str> {
     let decayed = |line: &&str| line.contains("multiply(state__mu") || line.contains("multiply(state__nu");

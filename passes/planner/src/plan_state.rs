@@ -7,12 +7,13 @@ use crate::shard::forbid::Forbid;
 use crate::shard::planning_input::PlanningInput;
 use phzc_analysis::block_notes;
 use phzc_analysis::blocks::Blocks;
-use phzc_analysis::graph::Graph;
-use phzc_ir::{Module, Result, annotations, notes};
+use phzc_analysis::graph::{Graph, alias_pairs};
+use phzc_ir::{InstrId, Module, Result, annotations, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context};
 use phzc_plan::derive::{is_added, is_planned};
 use phzc_plan::strip::strip;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Inlines all calls; of a program without a plan, takes out constraints that restrict nothing.
@@ -31,8 +32,19 @@ pub fn flatten(module: &mut Module) -> Result<Changed> {
 /// Those of inlining.
 pub fn flatten_to_plan(module: &mut Module) -> Result<Changed> {
     let flattened = flatten(module)?;
-    let is_constrained = !is_planned(module) && annotations::constrain_outputs(module);
+    let is_constrained = !is_planned(module) && annotations::constrain_outputs(module, &reused(module));
     Ok(if is_constrained { Changed::Yes } else { flattened })
+}
+
+/// Per output that takes the buffer of a whole parameter: that parameter.
+fn reused(module: &Module) -> BTreeMap<usize, InstrId> {
+    let params = module.entry().params();
+    let pairs = module.attr("input_output_alias").map(alias_pairs).unwrap_or_default();
+    let whole = |(output, param, index): (Vec<u32>, u32, Vec<u32>)| match (&output[..], &index[..]) {
+        (&[output], []) => Some((output as usize, *params.get(param as usize)?)),
+        _ => None,
+    };
+    pairs.into_iter().filter_map(whole).collect()
 }
 
 /// The program that is planned, and what is known of it.

@@ -66,7 +66,7 @@ pub fn rewrite(module: &mut Module, marks: &Marks) -> Vec<InstrId> {
     let mut writer = Writer {
         old: &old,
         marks: &marks,
-        twins: twins(&old),
+        twins: twins(&old, &marks.is_data),
         is_local: in_one_stage(&old),
         out: Vec::with_capacity(2 * old.instrs.len()),
         map: vec![None; old.instrs.len()],
@@ -127,9 +127,8 @@ impl Writer<'_> {
         let mut operands = instr.operands.clone();
         let is_backward = self.is_backward(instr);
         let may_copy = is_backward && (self.is_local[id.index()] || !is_naming(instr));
-        let may_read = |maker: &InstrId| may_copy && stage(instr) <= stage(self.old.instr(*maker));
-        let again: Vec<Option<InstrId>> =
-            instr.operands.iter().map(|&operand| self.again(operand).filter(may_read)).collect();
+        let again = |&operand: &InstrId| self.again_for(instr, operand).filter(|_| may_copy);
+        let again: Vec<Option<InstrId>> = instr.operands.iter().map(again).collect();
         self.copy(again.iter().flatten().copied().collect(), instr);
         for (at, &operand) in instr.operands.iter().enumerate() {
             operands[at] = again[at].map_or_else(|| self.written(operand), |maker| self.copies[&maker]);
@@ -175,12 +174,18 @@ impl Writer<'_> {
         (is_array && self.marks.is_again[maker.index()]).then_some(maker)
     }
 
+    /// The same for a reader, or a copy of it: the backward part of an earlier stage is not waited for.
+    fn again_for(&self, reader: &Instr, operand: InstrId) -> Option<InstrId> {
+        self.again(operand).filter(|maker| stage(reader) <= stage(self.old.instr(*maker)))
+    }
+
     /// Copies instructions, and those that they need.
     fn copy(&mut self, mut todo: Vec<InstrId>, reader: &Instr) {
         let mut wanted = BTreeSet::new();
         while let Some(id) = todo.pop() {
             if !self.copies.contains_key(&id) && wanted.insert(id) {
-                todo.extend(self.reads(id).iter().filter_map(|&operand| self.again(operand)));
+                let instr = self.old.instr(id);
+                todo.extend(self.reads(id).iter().filter_map(|&operand| self.again_for(instr, operand)));
             }
         }
         if !wanted.is_empty() {
@@ -221,7 +226,7 @@ impl Writer<'_> {
                 && a.note(notes::PARTIAL) == b.note(notes::PARTIAL)
         };
         let (instr, mut at) = (self.old.instr(id), id);
-        while self.again(at).is_some() && is_renaming(self.old, at) {
+        while self.again_for(instr, at).is_some() && is_renaming(self.old, at) {
             at = self.old.instr(at).operands[0];
             if is_equal(instr, self.old.instr(at)) {
                 return Some(at);
@@ -232,7 +237,7 @@ impl Writer<'_> {
 
     /// What a copy reads for an operand.
     fn operand(&self, instr: &Instr, operand: InstrId) -> InstrId {
-        let copy = self.again(operand).map(|maker| self.copies[&maker]);
+        let copy = self.again_for(instr, operand).map(|maker| self.copies[&maker]);
         let held = self.held.get(&operand).copied().filter(|_| self.is_held(instr, operand));
         let own = self.twins.get(&operand).copied().unwrap_or(operand);
         copy.or(held).unwrap_or_else(|| self.written(own))
@@ -253,7 +258,7 @@ impl Writer<'_> {
         for &id in wanted {
             let instr = self.old.instr(id);
             for operand in self.reads(id) {
-                let is_new = self.again(operand).is_none() && self.is_held(instr, operand);
+                let is_new = self.again_for(instr, operand).is_none() && self.is_held(instr, operand);
                 if is_new && !self.held.contains_key(&operand) && !inputs.contains(&operand) {
                     inputs.push(operand);
                 }

@@ -5,10 +5,11 @@ use phzc_ir::{Computation, Instr, InstrId, notes};
 use phzc_plan::derive::{Phase, is_move};
 use rustc_hash::FxBuildHasher;
 
-/// Per movement of the forward part: that of the backward part of the same value to the same layout.
-pub fn twins(comp: &Computation) -> IndexMap<InstrId, InstrId, FxBuildHasher> {
+/// Per movement of what depends on no data, in the forward part: that of the backward part of the same value
+/// to the same layout.
+pub fn twins(comp: &Computation, is_data: &[bool]) -> IndexMap<InstrId, InstrId, FxBuildHasher> {
     let phase = |instr: &Instr| Phase::parse(instr.note(notes::PHASE));
-    let moves = || comp.iter().filter(|(_, instr)| is_planned_move(instr));
+    let moves = || comp.iter().filter(|(id, instr)| is_planned_move(instr) && !is_data[id.index()]);
     let late = moves().filter(|(_, instr)| phase(instr) == Phase::Backward);
     let mut found: IndexMap<_, InstrId, FxBuildHasher> = IndexMap::default();
     for (id, _) in late {
