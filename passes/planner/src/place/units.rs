@@ -49,31 +49,31 @@ impl Units {
     pub fn short(secs: &[f64], crossings: &[Crossing], short: &Short, text: &Module) -> Units {
         let by_name: IndexMap<&str, usize, FxBuildHasher> =
             text.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
-        let at = |id: InstrId| by_name[&*short.module.entry().instr(id).name];
+        let place: Vec<usize> =
+            short.module.entry().instrs.iter().map(|instr| by_name[&*instr.name]).collect();
         // What is computed forward lies where it stands.
         let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> = short
             .twins()
-            .filter(|(own, twin)| secs[at(*own)] > 0.0 && secs[at(*twin)] > 0.0)
-            .map(|(own, twin)| (at(own), (own, twin)))
+            .filter(|(own, twin)| secs[place[own.index()]] > 0.0 && secs[place[twin.index()]] > 0.0)
+            .map(|(own, twin)| (place[own.index()], (own, twin)))
             .collect();
         let Some((&first, &last)) = twins.keys().min().zip(twins.keys().max()) else {
             return Units::one();
         };
-        let beside = |id: InstrId, side: usize| short.neighbours[id.index()][side].map(at);
+        let beside = |id: InstrId, side: usize| Some(place[short.neighbours[id.index()][side]?.index()]);
         // A layer may end after the next one begins: it is cut before that.
         let next = beside(twins[&first].0, 1).filter(|next| (first..=last).contains(next));
         let layer = first..next.unwrap_or(last + 1);
         let layer: Vec<usize> = layer.filter(|at| twins.contains_key(at)).collect();
         let all = starts_of_layer(secs, crossings, layer);
-        let row = |place: &dyn Fn(InstrId, InstrId) -> Option<usize>| -> Vec<(usize, bool)> {
-            let place =
-                |(start, divides): &(usize, bool)| Some((place(twins[start].0, twins[start].1)?, *divides));
-            all.iter().filter_map(place).collect()
+        let row = |of: &dyn Fn(InstrId, InstrId) -> Option<usize>| -> Vec<(usize, bool)> {
+            let cuts = all.iter().map(|(start, divides)| (twins[start], *divides));
+            cuts.filter_map(|((own, twin), divides)| Some((of(own, twin)?, divides))).collect()
         };
         let rows = [
             row(&|_, twin| beside(twin, 0)),
-            row(&|_, twin| Some(at(twin))),
-            row(&|own, _| Some(at(own))),
+            row(&|_, twin| Some(place[twin.index()])),
+            row(&|own, _| Some(place[own.index()])),
             row(&|own, _| beside(own, 1)),
         ];
         let of_layers: Vec<usize> = rows.iter().flatten().map(|it| it.0).collect();
@@ -165,36 +165,44 @@ fn ranges(cuts: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
 }
 
-/// Where a layer is cut, in order: where least crosses, behind what takes longest of several such places, and
-/// of the places where about as little does the one nearest to half a layer from there. If that is beside it,
-/// where least crosses in the other half, which divides no run.
+/// Where a layer is cut, in order: at its waist, and of the places where about as little crosses the one
+/// nearest to half a layer from there. If that is beside it, where least crosses in the other half, which
+/// divides no run.
 fn starts_of_layer(secs: &[f64], crossings: &[Crossing], mut layer: Vec<usize>) -> Vec<(usize, bool)> {
-    let weight = |at: usize| crossings[at].up + crossings[at].down;
-    let before = |index: usize| secs[layer[(index + layer.len() - 1) % layer.len()]];
-    let rank = |index: usize| (weight(layer[index]), -before(index));
-    let ranked = (0..layer.len()).map(|index| (rank(index), index));
-    let least = ranked.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let Some((_, least)) = least else { return Vec::new() };
-    layer.rotate_left(least);
-    let half = 0.5 * layer.iter().map(|&at| secs[at]).sum::<f64>();
-    let mut second: Option<(f64, usize)> = None;
-    let mut done = 0.0;
-    for &at in &layer {
-        let off = (done - half).abs();
-        let is_low = weight(at) <= LOW * weight(layer[0]);
-        if is_low && off < BESIDE * half && second.is_none_or(|(best, _)| off < best) {
-            second = Some((off, at));
-        }
-        done += secs[at];
-    }
-    let other = || starts(secs, crossings, &layer, CUTS_PER_LAYER).last().filter(|&at| at != layer[0]);
-    let second = match second {
-        Some((_, at)) => Some((at, true)),
-        None => other().map(|at| (at, false)),
-    };
+    let Some(waist) = waist(secs, crossings, &layer) else { return Vec::new() };
+    layer.rotate_left(waist);
+    let second = half_on(secs, crossings, &layer).map(|at| (at, true)).or_else(|| {
+        let other = starts(secs, crossings, &layer, CUTS_PER_LAYER).last();
+        other.filter(|&at| at != layer[0]).map(|at| (at, false))
+    });
     let mut found: Vec<(usize, bool)> = std::iter::once((layer[0], true)).chain(second).collect();
     found.sort_unstable();
     found
+}
+
+/// Where in a layer least crosses; of several such places the one behind what takes longest.
+fn waist(secs: &[f64], crossings: &[Crossing], layer: &[usize]) -> Option<usize> {
+    let rank = |index: usize| {
+        let before = layer[(index + layer.len() - 1) % layer.len()];
+        (crossings[layer[index]].both(), -secs[before])
+    };
+    let ranked = (0..layer.len()).map(|index| (rank(index), index));
+    ranked.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, index)| index)
+}
+
+/// The place nearest to half a layer from its first where about as little crosses, unless it is beside that.
+fn half_on(secs: &[f64], crossings: &[Crossing], layer: &[usize]) -> Option<usize> {
+    let half = 0.5 * layer.iter().map(|&at| secs[at]).sum::<f64>();
+    let (mut best, mut done): (Option<(f64, usize)>, f64) = (None, 0.0);
+    for &at in layer {
+        let off = (done - half).abs();
+        let is_low = crossings[at].both() <= LOW * crossings[layer[0]].both();
+        if is_low && off < BESIDE * half && best.is_none_or(|(best, _)| off < best) {
+            best = Some((off, at));
+        }
+        done += secs[at];
+    }
+    best.map(|(_, at)| at)
 }
 
 /// The starts of units of some positions that take so long each.
@@ -214,11 +222,10 @@ fn starts(
     let total: f64 = positions.iter().map(|&at| secs[at]).sum();
     let positions = if n > 0 { positions } else { &[] };
     let mut best: Vec<Option<usize>> = vec![None; n];
-    let weight = |at: usize| crossings[at].up + crossings[at].down;
     let (mut done, is_inside) = (0.0, positions.first().is_some_and(|&first| first > 0));
     for &at in positions {
         let span = ((done / total * n as f64) as usize).min(n.saturating_sub(1));
-        let is_better = best[span].is_none_or(|other| weight(at) < weight(other));
+        let is_better = best[span].is_none_or(|other| crossings[at].both() < crossings[other].both());
         if (is_inside || done > 0.0) && done < total && is_better {
             best[span] = Some(at);
         }

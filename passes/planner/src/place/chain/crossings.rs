@@ -12,6 +12,13 @@ pub struct Crossing {
     pub down: f64,
 }
 
+impl Crossing {
+    /// Both ways together.
+    pub fn both(&self) -> f64 {
+        self.up + self.down
+    }
+}
+
 /// What crosses the boundary before each of `n` places when every instruction of the entry is at its place.
 pub fn crossings(module: &Module, facts: &Facts, at: &[usize], n: usize) -> Vec<Crossing> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
