@@ -1,6 +1,6 @@
 //! Plans as the configurations of training stacks: `--emit megatron|torchtitan|deepspeed|fsdp|maxtext`.
 //!
-//! Every stack is a file of its own and a line of [`STACKS`]. It is written from what the final text says
+//! Every stack is a file of its own and a line of `STACKS`. It is written from what the final text says
 //! (`run.rs`); what the plan has and the stack cannot say is named, in the file and on stderr.
 
 mod deepspeed;
