@@ -27,10 +27,7 @@ pub fn constrain_outputs(module: &mut Module, reused: &BTreeMap<usize, InstrId>)
     let root = entry.root;
     let tuple = &mut entry.instrs[root.index()];
     let Some(sharding) = tuple.sharding().filter(|_| tuple.op == Opcode::Tuple) else { return false };
-    let tilings: Vec<Tiling> = match sharding {
-        Sharding::Tuple(tilings) => tilings.clone(),
-        Sharding::Single(tiling) => vec![tiling.clone(); tuple.operands.len()],
-    };
+    let tilings: Vec<Tiling> = sharding.leaves(tuple.shape.n_leaves()).into_iter().cloned().collect();
     tuple.attrs.retain(|attr| attr.key != Key::Sharding);
     let (operands, span) = (tuple.operands.clone(), tuple.span);
     let (mut names, mut calls) = (Names::of(entry), Vec::new());

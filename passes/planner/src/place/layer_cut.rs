@@ -106,6 +106,5 @@ fn next_product(module: &Module, facts: &Facts, before: InstrId) -> Option<Instr
 
 /// The position after `before`, up to `last`, at whose boundary least crosses; the first of equals.
 fn least(crossing: &[Crossing], before: usize, last: usize) -> usize {
-    let bytes = |at: &usize| crossing[*at].up + crossing[*at].down;
-    (before + 1..=last).reduce(|a, b| if bytes(&b) < bytes(&a) { b } else { a }).unwrap_or(last)
+    (before + 1..=last).min_by(|a, b| crossing[*a].both().total_cmp(&crossing[*b].both())).unwrap_or(last)
 }
