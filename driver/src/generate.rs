@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod describe;
+mod narrow;
 mod options;
 mod wide;
 
@@ -34,6 +35,9 @@ pub(crate) fn step(args: &GenArgs, io: &mut Io) -> Result<Module, Failure> {
         run_passes(&mut module, "grad", io)?;
         module = wide::widen(module);
         run_passes(&mut module, "dce", io)?;
+    }
+    if args.settings.products != args.settings.dtype {
+        narrow::narrow(&mut module, args.settings.products);
     }
     if args.n_microbatches > 1 {
         module = accumulate(module, args.n_microbatches);

@@ -17,7 +17,7 @@ mod t5;
 mod vit;
 
 pub use dims::Dim;
-pub use net::{Net, Settings};
+pub use net::{LAYER_PRODUCT, Net, Settings};
 
 use phzc_ir::{Diagnostic, InstrId, Module, Result};
 

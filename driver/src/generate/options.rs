@@ -78,7 +78,7 @@ fn subcommand(family: &'static Family) -> Command {
     if family.can_scan { command.arg(scan()) } else { command }
 }
 
-fn shared() -> [Arg; 9] {
+fn shared() -> [Arg; 10] {
     [
         Arg::new("batch")
             .long("global-batch")
@@ -97,6 +97,11 @@ fn shared() -> [Arg; 9] {
             .help("Type that products are computed in")
             .value_parser(["f32", "bf16", "f16"])
             .default_value("bf16"),
+        Arg::new("products")
+            .long("products")
+            .value_name("TYPE")
+            .help("Type of the operands of the layers' products with weights, converted without scales [default: as --dtype]")
+            .value_parser(["f8e4m3fn", "f8e5m2", "f4e2m1fn"]),
         Arg::new("weights")
             .long("weights")
             .value_name("TYPE")
@@ -159,9 +164,12 @@ fn read(family: &'static Family, matches: &ArgMatches) -> Result<GenArgs, clap::
             format!("`--global-batch` has to be a multiple of `--microbatch`, got {all} and {batch}\n");
         return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, message));
     }
+    let dtype = DType::parse(&text("dtype")).expect("clap knows these only");
+    let products = matches.get_one::<String>("products").and_then(|name| DType::parse(name));
     let settings = Settings {
         batch,
-        dtype: DType::parse(&text("dtype")).expect("clap knows these only"),
+        dtype,
+        products: products.unwrap_or(dtype),
         weights: DType::parse(&text("weights")).expect("clap knows these only"),
         dropout: *matches.get_one("dropout").expect("it has a default"),
         scan: family.can_scan && matches.get_flag("scan"),

@@ -22,7 +22,8 @@ pub(super) fn program(job: &Job, n_layers: usize) -> Result<GenArgs, Reason> {
     if let Some(reason) = refusal(job, family) {
         return Err(reason.to_owned());
     }
-    let dtype = DType::parse(job.stack.dtype).ok_or("its precision is not one of `gen`")?;
+    let [dtype, products] = [job.stack.dtype, job.stack.product_dtype].map(DType::parse);
+    let dtype = dtype.ok_or("its precision is not one of `gen`")?;
     Ok(GenArgs {
         family,
         size: family.sizes[0].name.to_owned(),
@@ -30,6 +31,8 @@ pub(super) fn program(job: &Job, n_layers: usize) -> Result<GenArgs, Reason> {
         settings: Settings {
             batch: (job.layout.n_microbatches * job.layout.data * job.layout.micro_batch) as i64,
             dtype,
+            // Products of 32-bit numbers in 19 bits have no type of their own.
+            products: products.unwrap_or(dtype),
             // What copies share out whole is the optimizer's own 32 bits (FSDP); Megatron's and DeepSpeed's
             // weights are 16-bit copies of these.
             weights: if job.layout.sharding == Sharding::Parameters { DType::F32 } else { dtype },
@@ -59,7 +62,7 @@ fn refusal(job: &Job, family: &Family) -> Option<&'static str> {
         (is_odd && !has_dim("head-dim"), "its heads do not make up its width"),
         (model.kv_heads != model.heads && !has_dim("kv-heads"), "it shares keys without a gate"),
         (layout.data % layout.expert != 0, "its experts are not shared out among its copies"),
-        (job.stack.product_dtype != job.stack.dtype, "its products are in another type than the rest"),
+        (job.stack.product_dtype == "s8", "its products are of whole numbers"),
     ];
     refused.into_iter().find(|(is_so, _)| *is_so).map(|(_, reason)| reason)
 }

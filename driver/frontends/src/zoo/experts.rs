@@ -61,7 +61,8 @@ impl Net {
         let inputs = self.b.einsum("bsec,bsm->ebcm", dispatch, x);
         let expert = |net: &mut Net, x, name: &str, dims: [i64; 3]| {
             let kernel = net.weight(name, &dims);
-            net.b.einsum("ebci,eio->ebco", x, kernel)
+            let y = net.b.einsum("ebci,eio->ebco", x, kernel);
+            net.weighted(y)
         };
         let (into, back) = ([shape.experts, hidden, shape.ffn], [shape.experts, shape.ffn, hidden]);
         let up = expert(self, inputs, "up", into);
@@ -79,7 +80,10 @@ impl Net {
 
     /// The experts with the largest probabilities, first come first served.
     fn route(&mut self, x: InstrId, shape: &Experts) -> Route {
-        let logits = self.linear(x, "router", shape.experts, false);
+        let hidden = self.b.dims(x)[2];
+        // Never in narrow numbers: which experts win hangs on small differences.
+        let router = self.scoped("router", |net| net.weight("kernel", &[hidden, shape.experts]));
+        let logits = self.b.einsum("bsm,me->bse", x, router);
         let probs = self.softmax(logits);
         let seq = self.b.dims(probs)[1];
         let places = shape.places(seq);

@@ -24,6 +24,7 @@ impl Net {
         self.scoped(name, |net| {
             let kernel = net.weight("kernel", &[inner, out]);
             let y = net.b.dot((x, kernel), (&[], &[]), (&[last], &[0]));
+            let y = net.weighted(y);
             if !has_bias {
                 return y;
             }

@@ -1,7 +1,12 @@
 //! A network in the making: parameters with names, layers unrolled or in a loop, precision, dropout.
 
+use phzc_ir::attr::Value;
 use phzc_ir::build::Builder;
-use phzc_ir::{DType, Dims, InstrId, Module, Opcode, Payload, Shape};
+use phzc_ir::{DType, Dims, InstrId, Key, Module, Opcode, Payload, Shape};
+
+/// The `algorithm` of products whose operands are still to be made narrow ([`Settings::products`]), in XLA's
+/// words. The gradient of a product keeps it.
+pub const LAYER_PRODUCT: &str = "dot_any_f8_any_f8_f32";
 
 /// What all families have in common.
 #[derive(Clone, Debug)]
@@ -10,6 +15,8 @@ pub struct Settings {
     pub batch: i64,
     /// The type that products are computed in; sums are `f32`.
     pub dtype: DType,
+    /// The type of the operands of the layers' products with weights.
+    pub products: DType,
     /// The type that trained parameters are stored in.
     pub weights: DType,
     /// The share of activations that dropout drops; 0: none.
@@ -51,6 +58,8 @@ pub struct Net {
     pub settings: Settings,
     params: Vec<Param>,
     scope: String,
+    /// Whether what is being built is part of a layer: neither embedding nor head.
+    is_in_layer: bool,
     stacks: Option<Stacks>,
     /// The state of the random numbers.
     rng: Option<InstrId>,
@@ -66,6 +75,7 @@ impl Net {
             settings,
             params: Vec::new(),
             scope: String::new(),
+            is_in_layer: false,
             stacks: None,
             rng: None,
             updates: Vec::new(),
@@ -124,6 +134,15 @@ impl Net {
         self.b.convert(stored, self.settings.dtype)
     }
 
+    /// A product of activations with a weight: inside of layers its operands become narrow ones, if that was
+    /// asked for.
+    pub fn weighted(&mut self, product: InstrId) -> InstrId {
+        if self.is_in_layer && self.settings.products != self.settings.dtype {
+            self.b.instr_mut(product).set_attr(Key::Algorithm, Value::Word(LAYER_PRODUCT.into()));
+        }
+        product
+    }
+
     /// A value that a step hands to the next, `state.<scope>.<name>`, with a function to its new value.
     pub fn state(&mut self, name: &str, dims: &[i64], new: impl FnOnce(&mut Builder, InstrId) -> InstrId) {
         let name = format!("state.{}{name}", self.scope);
@@ -153,9 +172,22 @@ impl Net {
         fixed: &[InstrId],
         layer: impl Fn(&mut Net, &[InstrId], &[InstrId]) -> Vec<InstrId>,
     ) -> Vec<InstrId> {
-        if self.settings.scan && n > 1 {
-            return self.scan(n, x, fixed, layer);
-        }
+        self.is_in_layer = true;
+        let made = match self.settings.scan && n > 1 {
+            true => self.scan(n, x, fixed, layer),
+            false => self.unrolled(n, x, fixed, layer),
+        };
+        self.is_in_layer = false;
+        made
+    }
+
+    fn unrolled(
+        &mut self,
+        n: i64,
+        x: &[InstrId],
+        fixed: &[InstrId],
+        layer: impl Fn(&mut Net, &[InstrId], &[InstrId]) -> Vec<InstrId>,
+    ) -> Vec<InstrId> {
         let step = |x: Vec<InstrId>, (net, number): (&mut Net, i64)| {
             net.scoped(&format!("layers.{number}"), |net| layer(net, &x, fixed))
         };

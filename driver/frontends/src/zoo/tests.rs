@@ -7,7 +7,7 @@ use phzc_ir::{DType, print, verify};
 mod counts;
 
 fn settings() -> Settings {
-    Settings { batch: 4, dtype: DType::F32, weights: DType::F32, dropout: 0.0, scan: false }
+    Settings { batch: 4, dtype: DType::F32, products: DType::F32, weights: DType::F32, dropout: 0.0, scan: false }
 }
 
 fn tiny(family: &Family, settings: Settings) -> Module {
@@ -35,7 +35,7 @@ fn every_size_has_a_value_per_dimension_and_a_source() {
 fn every_family_is_legal_and_has_a_loss() {
     for family in FAMILIES {
         for dtype in [DType::F32, DType::Bf16] {
-            let module = tiny(family, Settings { dtype, ..settings() });
+            let module = tiny(family, Settings { dtype, products: dtype, ..settings() });
             assert_eq!(verify(&module), [], "{} {}", family.name, print(&module));
             let loss = loss(&module);
             assert!(loss > 0.1 && loss < 20.0, "{}: {loss}", family.name);
