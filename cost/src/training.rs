@@ -18,6 +18,7 @@ mod tests;
 
 pub use job::{Job, Latent, Layout, Model, Recompute, Sharding, Stack};
 pub use memory::Memory;
+pub use overlap::LayerCollectives;
 pub use price::Terms;
 
 use crate::{Cluster, SoftwareFactors};

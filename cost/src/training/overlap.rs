@@ -2,12 +2,28 @@
 //! these: the host's issue time, and overlap with computation.
 
 use super::job::Job;
-use super::layer::{head, layer};
+use super::layer::{Operator, Work, head, layer};
 use super::price::Pricer;
 use super::step::secs_after_overlap;
 use crate::Cluster;
 
+/// Seconds of the collectives of one layer for one microbatch, over the devices that share its products,
+/// sequences and experts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerCollectives {
+    /// All of them, forward and backward, one after the other.
+    pub all_secs: f64,
+    /// What of these the software hides or saves, forward and backward.
+    pub hidden_secs: [f64; 2],
+}
+
 impl Job {
+    /// What the software makes of the collectives inside of a layer: those that run in pieces beside products,
+    /// beside gradients of weights, beside attention; tokens that go once to each node.
+    pub fn layer_collectives(&self, cluster: &Cluster) -> LayerCollectives {
+        Pricer { job: &self.measured_on(cluster), cluster }.collectives(&layer(self))
+    }
+
     /// Seconds that the host takes to issue one layer and the head for one microbatch: forward and backward
     /// each, recomputation in the latter.
     pub fn issue_secs(&self, cluster: &Cluster) -> [[f64; 2]; 2] {
@@ -28,6 +44,25 @@ impl Job {
         }
         let hidden_secs = secs_after_overlap(collective_secs, overlapping_secs);
         hidden_secs + cluster.software.exposed * (collective_secs - hidden_secs)
+    }
+}
+
+impl Pricer<'_> {
+    fn collectives(&self, operators: &[Operator]) -> LayerCollectives {
+        let mut made = LayerCollectives::default();
+        for operator in operators {
+            let Work::Collect(group, works) = operator.work else { continue };
+            let repeats = [[1.0, self.repeats(operator, self.job.recompute)], [0.0, 1.0]];
+            for (work, times) in works.into_iter().zip(repeats) {
+                let Some((kind, bytes)) = work else { continue };
+                let secs = self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]);
+                let hidden_secs = secs - self.exposed_secs(group, kind, bytes);
+                made.all_secs += secs * times.iter().sum::<f64>();
+                made.hidden_secs.iter_mut().zip(times).for_each(|(sum, n)| *sum += n * hidden_secs);
+            }
+        }
+        made.hidden_secs[1] += self.beside_gradients_secs(operators);
+        made
     }
 }
 

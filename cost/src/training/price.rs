@@ -90,7 +90,7 @@ impl Pricer<'_> {
     /// Seconds of backward collectives that the gradient of the weight behind them hides. Where the sequence
     /// is shared, the input of that gradient is gathered once more, beside the gradient of the input: it was
     /// kept in shares.
-    fn beside_gradients_secs(&self, operators: &[Operator]) -> f64 {
+    pub(super) fn beside_gradients_secs(&self, operators: &[Operator]) -> f64 {
         let stack = &self.job.stack;
         if !stack.overlaps_gradients || stack.overlaps_tensor || self.job.model.is_frozen() {
             return 0.0;
@@ -116,7 +116,7 @@ impl Pricer<'_> {
     }
 
     /// How often the backward part runs an operator's forward part again.
-    fn repeats(&self, operator: &Operator, recompute: Recompute) -> f64 {
+    pub(super) fn repeats(&self, operator: &Operator, recompute: Recompute) -> f64 {
         match recompute {
             Recompute::Nothing => 0.0,
             Recompute::Attention => f64::from(u8::from(operator.is_core && !self.job.stack.fuses_attention)),
@@ -206,7 +206,7 @@ impl Pricer<'_> {
     }
 
     /// What of a collective inside a layer nothing hides.
-    fn exposed_secs(&self, group: Group, kind: Collective, bytes: f64) -> f64 {
+    pub(super) fn exposed_secs(&self, group: Group, kind: Collective, bytes: f64) -> f64 {
         let secs = match group {
             Group::Expert if self.job.stack.sends_once => self.sent_once_secs(bytes),
             _ => self.cluster.collective_over_secs(kind, bytes, &[self.group(group)]),
@@ -232,7 +232,7 @@ impl Pricer<'_> {
         across_secs.max(exchange_secs(size, AxisGroup { size: inside, stride }))
     }
 
-    fn group(&self, group: Group) -> AxisGroup {
+    pub(super) fn group(&self, group: Group) -> AxisGroup {
         let layout = &self.job.layout;
         match group {
             Group::Tensor => AxisGroup { size: layout.tensor, stride: 1 },

@@ -2,6 +2,7 @@
 
 mod attention;
 mod bert;
+mod deepseek;
 mod dims;
 mod experts;
 mod gpt;
@@ -30,6 +31,7 @@ pub const FAMILIES: &[Family] = &[
     t5::FAMILY,
     gshard::FAMILY,
     mixtral::FAMILY,
+    deepseek::FAMILY,
     vit::FAMILY,
     resnet::FAMILY,
     mlp::FAMILY,

@@ -78,7 +78,7 @@ fn subcommand(family: &'static Family) -> Command {
     if family.can_scan { command.arg(scan()) } else { command }
 }
 
-fn shared() -> [Arg; 10] {
+fn shared() -> [Arg; 11] {
     [
         Arg::new("batch")
             .long("global-batch")
@@ -108,6 +108,12 @@ fn shared() -> [Arg; 10] {
             .help("Type that parameters are stored in; of narrow ones the optimizer keeps f32 masters")
             .value_parser(["f32", "bf16", "f16"])
             .default_value("f32"),
+        Arg::new("adapters")
+            .long("adapters")
+            .value_name("RANK")
+            .help("Rank of adapters beside the projections into attention, which train alone (LoRA)")
+            .value_parser(value_parser!(i64).range(0..=1_000_000))
+            .default_value("0"),
         Arg::new("dropout")
             .long("dropout")
             .value_name("SHARE")
@@ -171,6 +177,7 @@ fn read(family: &'static Family, matches: &ArgMatches) -> Result<GenArgs, clap::
         dtype,
         products: products.unwrap_or(dtype),
         weights: DType::parse(&text("weights")).expect("clap knows these only"),
+        adapters: *matches.get_one("adapters").expect("it has a default"),
         dropout: *matches.get_one("dropout").expect("it has a default"),
         scan: family.can_scan && matches.get_flag("scan"),
     };

@@ -3,7 +3,7 @@
 mod kinds;
 
 use crate::generate::GenArgs;
-use kinds::{Kind, LLAMA, MIXTRAL, kind};
+use kinds::{DEEPSEEK, Kind, LLAMA, MIXTRAL, kind};
 use phzc_cost::training::{Job, Recompute, Sharding};
 use phzc_frontends::zoo::{FAMILIES, Family, Settings};
 use phzc_ir::DType;
@@ -36,6 +36,7 @@ pub(super) fn program(job: &Job, n_layers: usize) -> Result<GenArgs, Reason> {
             // What copies share out whole is the optimizer's own 32 bits (FSDP); Megatron's and DeepSpeed's
             // weights are 16-bit copies of these.
             weights: if job.layout.sharding == Sharding::Parameters { DType::F32 } else { dtype },
+            adapters: job.model.adapter_rank as i64,
             // The random bits of a whole batch come from one stream, which microbatches would divide.
             dropout: 0.0,
             scan: false,
@@ -52,12 +53,12 @@ fn refusal(job: &Job, family: &Family) -> Option<&'static str> {
     let (model, layout) = (&job.model, &job.layout);
     let has_dim = |name: &str| family.dims.iter().any(|dim| dim.name == name);
     let is_odd = model.head_dim * model.heads != model.hidden;
-    let is_gated = [LLAMA, MIXTRAL].iter().any(|kind| kind.family == family.name);
+    let is_gated = [LLAMA, MIXTRAL, DEEPSEEK].iter().any(|kind| kind.family == family.name);
     let refused = [
-        (model.shared_ffn > 0.0 || model.dense_layers > 0, "it has shared experts, or layers without any"),
-        (model.is_gated != is_gated, "its feed-forward part has a gate where `gen` has none, or none"),
-        (model.latent.is_some(), "its attention is latent"),
-        (model.is_frozen(), "its weights are frozen"),
+        (
+            model.is_gated != is_gated && !has_dim("gated"),
+            "its feed-forward part has a gate where `gen` has none, or none",
+        ),
         (model.vocab == 0.0, "it has no vocabulary"),
         (is_odd && !has_dim("head-dim"), "its heads do not make up its width"),
         (model.kv_heads != model.heads && !has_dim("kv-heads"), "it shares keys without a gate"),
@@ -74,9 +75,20 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
         "layers" => Some(n_layers as f64),
         "hidden" => Some(model.hidden),
         "heads" => Some(model.heads),
-        "kv-heads" => Some(model.kv_heads),
+        "kv-heads" => Some(if model.latent.is_some() { model.heads } else { model.kv_heads }),
         "head-dim" => Some(model.head_dim),
-        "ffn" => Some(if model.experts > 1.0 { model.expert_ffn } else { model.ffn }),
+        "query-rank" => Some(model.latent.map_or(0.0, |latent| latent.query_rank)),
+        "kv-rank" => Some(model.latent.map_or(0.0, |latent| latent.kv_rank)),
+        "rotated" => Some(model.latent.map_or(0.0, |latent| latent.rotated)),
+        "value-dim" => Some(model.latent.map_or(model.head_dim, |latent| latent.value_dim)),
+        "ffn" => Some(if family.name == MIXTRAL.family { model.expert_ffn } else { model.ffn }),
+        "expert-ffn" => Some(model.expert_ffn),
+        "shared-ffn" => Some(model.shared_ffn),
+        "gated" => Some(f64::from(u8::from(model.is_gated))),
+        "dense-layers" if model.experts == 1.0 => Some(n_layers as f64),
+        // Of several stages the first one has them.
+        "dense-layers" if job.layout.stages > 1 => Some(0.0),
+        "dense-layers" => Some(model.dense_layers.min(n_layers) as f64),
         "experts" => Some(model.experts),
         "top-k" => Some(model.top_k),
         // No token is dropped, and on average experts have as many.
@@ -125,11 +137,13 @@ fn sharding(job: &Job) -> String {
     }
     let axis = |name: &'static str| axes.iter().find(|(own, _)| *own == name).map_or("-", |_| name);
     let mesh = axes.iter().map(|(name, size)| format!("{name}={size}")).collect::<Vec<_>>().join(",");
-    let copies = match (axis("data"), axis("expert")) {
-        ("data", "expert") => "data+expert",
-        ("-", expert) => expert,
-        (data, _) => data,
+    let over = |names: &[&'static str]| {
+        let found: Vec<&str> = names.iter().map(|name| axis(name)).filter(|name| *name != "-").collect();
+        if found.is_empty() { "-".to_owned() } else { found.join("+") }
     };
+    // Devices that share a sequence hold copies of the weights as those of other batches do.
+    let copies = over(&["data", "expert"]);
+    let [holders, of_expert] = [over(&["data", "expert", "context"]), over(&["data", "context"])];
     let (is_whole, forbid) = match job.layout.sharding {
         // Where ranks do not share the sequence, layers sum up what they hand on and scatter nothing.
         Sharding::Nothing if layout.tensor > 1 && !layout.has_sequence => {
@@ -140,12 +154,14 @@ fn sharding(job: &Job) -> String {
         Sharding::Parameters => (false, ""),
     };
     let mut pins = vec![format!("^batch\\.{}$=[{copies},{}]", kind.inputs, axis("context"))];
-    let shared = if is_whole { ["-", "-"] } else { [copies, axis("data")] };
-    pins.extend(of_weights(job, "", shared, [axis("expert"), axis("tensor")]));
+    let shared = if is_whole { ["-", "-"] } else { [&*holders, &*of_expert] };
+    let weights = if job.model.is_frozen() { "frozen" } else { "params" };
+    pins.extend(of_weights(job, weights, shared, [axis("expert"), axis("tensor")]));
     let is_shared = matches!(layout.sharding, Sharding::Optimizer | Sharding::Gradients);
-    if is_shared && job.model.hidden % layout.data as f64 == 0.0 {
-        let states = "(master|m|v)\\.";
-        pins.extend(of_weights(job, states, [copies, axis("data")], [axis("expert"), axis("tensor")]));
+    if is_shared && !job.model.is_frozen() && job.model.hidden % (layout.data * layout.context) as f64 == 0.0
+    {
+        let states = "(master|m|v)\\.params";
+        pins.extend(of_weights(job, states, [&holders, &of_expert], [axis("expert"), axis("tensor")]));
     }
     format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
 }
@@ -154,19 +170,19 @@ fn sharding(job: &Job) -> String {
 /// model and of an expert, and over those that share the experts and their products.
 fn of_weights(
     job: &Job,
-    prefix: &str,
+    group: &str,
     [shared, of_expert]: [&str; 2],
     [expert, tensor]: [&str; 2],
 ) -> Vec<String> {
     let Kind { columns, rows, table, .. } = kind(job);
     let mut pins = vec![
-        format!("^{prefix}params\\.(.*\\.)?{columns}\\.kernel$=[{shared},{tensor}]"),
-        format!("^{prefix}params\\.(.*\\.)?{rows}\\.kernel$=[{tensor},{shared}]"),
-        format!("^{prefix}params\\.{table}$=[{tensor},{shared}]"),
+        format!("^{group}\\.(.*\\.)?{columns}\\.kernel$=[{shared},{tensor}]"),
+        format!("^{group}\\.(.*\\.)?{rows}\\.kernel$=[{tensor},{shared}]"),
+        format!("^{group}\\.{table}$=[{tensor},{shared}]"),
     ];
     if job.model.experts > 1.0 {
         let of_experts = |what: &str, dims: [&str; 2]| {
-            format!("^{prefix}params\\..*\\.experts\\.{what}$=[{expert},{},{}]", dims[0], dims[1])
+            format!("^{group}\\..*\\.experts\\.{what}$=[{expert},{},{}]", dims[0], dims[1])
         };
         pins.push(of_experts("(up|gate)", [of_expert, tensor]));
         pins.push(of_experts("down", [tensor, of_expert]));
@@ -246,7 +262,7 @@ mod tests {
     fn what_gen_does_not_write_says_why() {
         let mut job = job(Sharding::Nothing);
         (job.model.experts, job.model.shared_ffn) = (8.0, 64.0);
-        let reason = Some("it has shared experts, or layers without any");
+        let reason = Some("its feed-forward part has a gate where `gen` has none, or none");
         assert_eq!(program(&job, 2).err().as_deref(), reason);
     }
 

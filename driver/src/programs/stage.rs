@@ -163,6 +163,8 @@ impl Asked<'_> {
         let n_microbatches = self.job.layout.n_microbatches as f64;
         let mut phase_secs = [stage.forward_secs, stage.backward_secs];
         let once_secs = plan.time_secs - n_microbatches * phase_secs.iter().sum::<f64>();
+        let hidden = self.hidden_shares(cluster).map(|share| share * self.inside_secs(plan) / n_microbatches);
+        phase_secs = [phase_secs[0] - hidden[0], phase_secs[1] - hidden[1]];
         let moved = [false, true].map(|is_sum| self.of_copies(plan, is_sum));
         if self.job.layout.sharding == Sharding::Parameters {
             // Each microbatch gathers parameters twice, beside computation, and scatters their gradients.
@@ -188,19 +190,40 @@ impl Asked<'_> {
         Ok(Micro { phase_secs, copies_secs, update_secs, memory_bytes: stage.memory_bytes })
     }
 
+    /// The parts of the collectives inside of layers that the software hides, forward and backward, of all.
+    fn hidden_shares(&self, cluster: &Cluster) -> [f64; 2] {
+        let listed = self.job.layer_collectives(cluster);
+        let share = |secs: f64| if listed.all_secs > 0.0 { secs / listed.all_secs } else { 0.0 };
+        listed.hidden_secs.map(share)
+    }
+
+    /// Seconds of a step's collectives inside of layers: over devices that share products, sequences, experts.
+    fn inside_secs(&self, plan: &Plan) -> f64 {
+        let is_inside = |it: &&CollectiveUse| {
+            let shares = ["tensor", "context", "expert"];
+            let is_shared = it.axes.iter().any(|own| shares.contains(&own.as_str()));
+            is_shared && (it.kind == "all-to-all" || !self.is_of_copies(it))
+        };
+        plan.collectives.iter().filter(is_inside).map(|it| it.time_secs).sum()
+    }
+
     /// Seconds and bytes of a step's collectives over copies of the model: sums, or gathers of parameters.
     /// Where there is one copy, ranks that share a sequence sum up gradients too.
     fn of_copies(&self, plan: &Plan, is_sum: bool) -> [f64; 2] {
         let kinds: &[&str] = if is_sum { &["all-reduce", "reduce-scatter"] } else { &["all-gather"] };
         let has_copies = self.job.layout.data > 1;
-        let axes: &[&str] = if has_copies { &["data", "expert"] } else { &["context"] };
-        let is_of_copies = |it: &&CollectiveUse| {
-            let is_over = |own: &String| axes.contains(&own.as_str());
-            let is_over = it.axes.iter().any(is_over) && !it.axes.iter().any(|own| own == "tensor");
-            is_over && kinds.contains(&it.kind.as_str()) && (is_sum || has_copies)
+        let is_own = |it: &&CollectiveUse| {
+            self.is_of_copies(it) && kinds.contains(&it.kind.as_str()) && (is_sum || has_copies)
         };
-        let own = plan.collectives.iter().filter(is_of_copies);
+        let own = plan.collectives.iter().filter(is_own);
         own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
+    }
+
+    /// Whether devices that hold the same weights take part, and none that shares products.
+    fn is_of_copies(&self, it: &CollectiveUse) -> bool {
+        let axes: &[&str] = if self.job.layout.data > 1 { &["data", "expert"] } else { &["context"] };
+        let is_over = |own: &String| axes.contains(&own.as_str());
+        it.axes.iter().any(is_over) && !it.axes.iter().any(|own| own == "tensor")
     }
 }
 

@@ -95,7 +95,8 @@ impl Net {
         Heads { q: part(0), k: part(1), v: part(2) }
     }
 
-    fn split_heads(&mut self, x: InstrId, n: i64) -> InstrId {
+    /// `[batch, positions, heads · width]` as `[batch, positions, heads, width]`.
+    pub fn split_heads(&mut self, x: InstrId, n: i64) -> InstrId {
         let dims = self.b.dims(x);
         self.b.reshape(x, &[dims[0], dims[1], n, dims[2] / n])
     }

@@ -3,6 +3,9 @@
 use super::net::Net;
 use phzc_ir::{DType, InstrId, Opcode};
 
+/// Projections into attention, by name.
+const INTO_ATTENTION: [&str; 4] = ["q", "k", "v", "qkv"];
+
 /// A function of each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -25,6 +28,7 @@ impl Net {
             let kernel = net.weight("kernel", &[inner, out]);
             let y = net.b.dot((x, kernel), (&[], &[]), (&[last], &[0]));
             let y = net.weighted(y);
+            let y = if INTO_ATTENTION.contains(&name) { net.adapted(x, y) } else { y };
             if !has_bias {
                 return y;
             }

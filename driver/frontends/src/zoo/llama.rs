@@ -2,6 +2,7 @@
 
 use super::attention::Attention;
 use super::dims::{Dim, dims, divides};
+use super::layers::Activation;
 use super::net::Net;
 use super::{Family, Size, size};
 use phzc_ir::{Diagnostic, InstrId, Result};
@@ -108,18 +109,21 @@ impl Net {
         self.b.add(x, attended)
     }
 
-    /// The gated feed-forward layer of Shazeer 2020, (silu(x·G) ∘ x·U)·D, and its residual, RMSNorm first.
-    fn swiglu_block(&mut self, x: InstrId, ffn: i64) -> InstrId {
-        let hidden = self.b.dims(x)[2];
+    /// The gated feed-forward layer and its residual, RMSNorm first.
+    pub fn swiglu_block(&mut self, x: InstrId, ffn: i64) -> InstrId {
         let normed = self.rms_norm(x, "post_attention_layernorm", 1e-5);
-        let fed = self.scoped("mlp", |net| {
-            let gate = net.linear(normed, "gate_proj", ffn, false);
-            let gate = net.activate(gate, super::layers::Activation::Silu);
-            let up = net.linear(normed, "up_proj", ffn, false);
-            let gated = net.b.mul(gate, up);
-            net.linear(gated, "down_proj", hidden, false)
-        });
+        let fed = self.scoped("mlp", |net| net.gated(normed, ffn, Activation::Silu));
         let fed = self.dropout(fed);
         self.b.add(x, fed)
+    }
+
+    /// The gated feed-forward layer of Shazeer 2020, (f(x·G) ∘ x·U)·D.
+    pub fn gated(&mut self, x: InstrId, ffn: i64, activation: Activation) -> InstrId {
+        let hidden = self.b.dims(x)[2];
+        let gate = self.linear(x, "gate_proj", ffn, false);
+        let gate = self.activate(gate, activation);
+        let up = self.linear(x, "up_proj", ffn, false);
+        let gated = self.b.mul(gate, up);
+        self.linear(gated, "down_proj", hidden, false)
     }
 }

@@ -8,6 +8,11 @@ use phzc_ir::{DType, Dims, InstrId, Key, Module, Opcode, Payload, Shape};
 /// words. The gradient of a product keeps it.
 pub const LAYER_PRODUCT: &str = "dot_any_f8_any_f8_f32";
 
+/// How names of an adapter's weights begin.
+const ADAPTER: &str = "lora_";
+/// The weight of an adapter's result over its rank (Hu et al. 2021, section 4.1).
+const ADAPTER_SCALE: f64 = 2.0;
+
 /// What all families have in common.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -19,6 +24,9 @@ pub struct Settings {
     pub products: DType,
     /// The type that trained parameters are stored in.
     pub weights: DType,
+    /// Rank of the adapters beside the projections into attention, which then train alone (Hu et al. 2021,
+    /// "LoRA"); 0: all weights train.
+    pub adapters: i64,
     /// The share of activations that dropout drops; 0: none.
     pub dropout: f64,
     /// Whether equal layers are one loop over stacked parameters.
@@ -38,6 +46,8 @@ struct Param {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Weight,
+    /// A weight that does not train.
+    Frozen,
     State,
     Data,
 }
@@ -113,15 +123,17 @@ impl Net {
 
     /// A trained parameter in `f32`.
     pub fn master(&mut self, name: &str, dims: &[i64]) -> InstrId {
-        let stored = self.trained(name, dims);
+        let stored = self.stored(name, dims);
         self.b.convert(stored, DType::F32)
     }
 
-    /// A trained parameter as it is stored: `params.<scope>.<name>`.
-    fn trained(&mut self, name: &str, dims: &[i64]) -> InstrId {
-        let full = format!("params.{}{name}", self.scope);
+    /// A weight as it is stored: `params.<scope>.<name>`, or `frozen.…` beside adapters.
+    fn stored(&mut self, name: &str, dims: &[i64]) -> InstrId {
+        let is_frozen = self.settings.adapters > 0 && !name.starts_with(ADAPTER);
+        let (group, kind) = if is_frozen { ("frozen", Kind::Frozen) } else { ("params", Kind::Weight) };
+        let full = format!("{group}.{}{name}", self.scope);
         let Some(stacks) = self.stacks.clone() else {
-            return self.declare(&full, Kind::Weight, self.settings.weights, dims);
+            return self.declare(&full, kind, self.settings.weights, dims);
         };
         let found = stacks.params.iter().find(|(known, _)| *known == full);
         let stack = found.expect("the trial run of the layer declared it").1;
@@ -130,7 +142,7 @@ impl Net {
 
     /// A trained parameter in the type that products are computed in.
     pub fn weight(&mut self, name: &str, dims: &[i64]) -> InstrId {
-        let stored = self.trained(name, dims);
+        let stored = self.stored(name, dims);
         self.b.convert(stored, self.settings.dtype)
     }
 
@@ -141,6 +153,21 @@ impl Net {
             self.b.instr_mut(product).set_attr(Key::Algorithm, Value::Word(LAYER_PRODUCT.into()));
         }
         product
+    }
+
+    /// `y`, the result of a projection of `x` into attention, and what an adapter of low rank adds to it.
+    pub fn adapted(&mut self, x: InstrId, y: InstrId) -> InstrId {
+        let rank = self.settings.adapters;
+        if rank == 0 {
+            return y;
+        }
+        let last = self.b.rank(x) - 1;
+        let (inner, out) = (self.b.dims(x)[last], self.b.dims(y)[last]);
+        let (down, up) = (self.weight("lora_a", &[inner, rank]), self.weight("lora_b", &[rank, out]));
+        let low = self.b.dot((x, down), (&[], &[]), (&[last], &[0]));
+        let added = self.b.dot((low, up), (&[], &[]), (&[last], &[0]));
+        let added = self.b.scale(added, ADAPTER_SCALE);
+        self.b.add(y, added)
     }
 
     /// A value that a step hands to the next, `state.<scope>.<name>`, with a function to its new value.

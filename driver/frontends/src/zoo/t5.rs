@@ -18,26 +18,27 @@ dims! {
         vocab: Dim::size("vocab", "Tokens in the vocabulary"),
         seq: Dim::size("seq", "Tokens of a sample's input"),
         target_seq: Dim::size("target-seq", "Tokens of a sample's target"),
+        gated: Dim::within("gated", (0, 1), "1: the feed-forward layers are gated by a GELU (T5 1.1), 0: they have a ReLU"),
     }
 }
 
 const PAPER: &str = "Raffel et al. 2020, section 3.7; vocabulary of the released models";
 const ACESO: &str = "Aceso (EuroSys 2024), artifact";
-const NEMO: &str = "NeMo launcher, T5-3B";
+const NEMO: &str = "NeMo launcher, T5-3B (`activation: geglu`)";
 
 const SIZES: &[Size] = &[
-    size("tiny", &[2, 64, 4, 16, 128, 256, 32, 16], "for tests"),
-    size("small", &[6, 512, 8, 64, 2048, 32128, 512, 114], PAPER),
-    size("base", &[12, 768, 12, 64, 3072, 32128, 512, 114], PAPER),
-    size("large", &[24, 1024, 16, 64, 4096, 32128, 512, 114], PAPER),
-    size("3b", &[24, 1024, 32, 128, 16384, 32128, 512, 114], PAPER),
-    size("11b", &[24, 1024, 128, 128, 65536, 32128, 512, 114], PAPER),
-    size("aceso-770m", &[24, 1024, 16, 64, 4096, 30592, 2048, 512], ACESO),
-    size("aceso-3b", &[24, 1024, 32, 128, 16384, 30592, 2048, 512], ACESO),
-    size("aceso-6b", &[24, 1024, 64, 128, 32768, 30592, 2048, 512], ACESO),
-    size("aceso-11b", &[24, 1024, 128, 128, 65536, 30592, 2048, 512], ACESO),
-    size("aceso-22b", &[48, 1024, 128, 128, 65536, 30592, 2048, 512], ACESO),
-    size("nemo-3b", &[24, 2048, 32, 64, 5120, 29184, 512, 128], NEMO),
+    size("tiny", &[2, 64, 4, 16, 128, 256, 32, 16, 0], "for tests"),
+    size("small", &[6, 512, 8, 64, 2048, 32128, 512, 114, 0], PAPER),
+    size("base", &[12, 768, 12, 64, 3072, 32128, 512, 114, 0], PAPER),
+    size("large", &[24, 1024, 16, 64, 4096, 32128, 512, 114, 0], PAPER),
+    size("3b", &[24, 1024, 32, 128, 16384, 32128, 512, 114, 0], PAPER),
+    size("11b", &[24, 1024, 128, 128, 65536, 32128, 512, 114, 0], PAPER),
+    size("aceso-770m", &[24, 1024, 16, 64, 4096, 30592, 2048, 512, 0], ACESO),
+    size("aceso-3b", &[24, 1024, 32, 128, 16384, 30592, 2048, 512, 0], ACESO),
+    size("aceso-6b", &[24, 1024, 64, 128, 32768, 30592, 2048, 512, 0], ACESO),
+    size("aceso-11b", &[24, 1024, 128, 128, 65536, 30592, 2048, 512, 0], ACESO),
+    size("aceso-22b", &[48, 1024, 128, 128, 65536, 30592, 2048, 512, 0], ACESO),
+    size("nemo-3b", &[24, 2048, 32, 64, 5120, 29184, 512, 128, 1], NEMO),
 ];
 
 /// T5.
@@ -113,7 +114,13 @@ impl T5 {
 
     fn feed_forward(&self, net: &mut Net, x: InstrId) -> InstrId {
         let normed = net.rms_norm(x, "mlp_norm", EPSILON);
-        let fed = net.feed_forward(normed, (self.ffn, self.hidden), Activation::Relu, false);
+        let fed = match self.gated {
+            0 => net.feed_forward(normed, (self.ffn, self.hidden), Activation::Relu, false),
+            _ => {
+                let fed = net.scoped("mlp", |net| net.gated(normed, self.ffn, Activation::GeluTanh));
+                net.dropout(fed)
+            }
+        };
         net.b.add(x, fed)
     }
 

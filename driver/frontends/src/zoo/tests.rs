@@ -7,7 +7,15 @@ use phzc_ir::{DType, print, verify};
 mod counts;
 
 fn settings() -> Settings {
-    Settings { batch: 4, dtype: DType::F32, products: DType::F32, weights: DType::F32, dropout: 0.0, scan: false }
+    Settings {
+        batch: 4,
+        dtype: DType::F32,
+        products: DType::F32,
+        weights: DType::F32,
+        adapters: 0,
+        dropout: 0.0,
+        scan: false,
+    }
 }
 
 fn tiny(family: &Family, settings: Settings) -> Module {

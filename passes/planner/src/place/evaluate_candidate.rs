@@ -89,6 +89,15 @@ impl Problem<'_> {
         }
         match texts.leanest {
             Some(leanest) => Evaluated::TooLarge(self.too_large(&leanest)),
+            None => self.refused(&draft, n_stages),
+        }
+    }
+
+    /// Why no text was written: the chain saw that none fits, or no number of microbatches is possible.
+    fn refused(&self, draft: &Draft, n_stages: usize) -> Evaluated {
+        let unlimited = self.cut(draft, n_stages, &Limits::new(f64::INFINITY), true).ok().flatten();
+        match unlimited.filter(|staged| staged.peak_bytes() > self.cluster.accelerator.usable_bytes()) {
+            Some(staged) => Evaluated::TooLarge(self.too_large(&Leanest::new(staged))),
             None => Evaluated::Impossible(self.refusal(&draft.text)),
         }
     }

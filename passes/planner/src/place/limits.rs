@@ -32,7 +32,8 @@ pub struct Leanest {
 const MAX_KEPT: usize = 100_000;
 
 impl Leanest {
-    fn new(staged: Staged) -> Leanest {
+    /// Of a text.
+    pub fn new(staged: Staged) -> Leanest {
         let (peak_bytes, stage) = (staged.peak_bytes(), staged.largest_stage());
         let is_small = staged.text.entry().instrs.len() <= MAX_KEPT;
         Leanest { peak_bytes, text: is_small.then_some((staged.text, stage)) }

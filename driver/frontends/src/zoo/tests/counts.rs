@@ -77,7 +77,15 @@ const ROUNDED: &[(&str, &str, &str, &str)] = &[
 fn count(family: &str, size: &str) -> f64 {
     let family = FAMILIES.iter().find(|known| known.name == family).expect("a family");
     let size = family.sizes.iter().find(|known| known.name == size).expect("a size");
-    let settings = Settings { batch: 1, dtype: DType::F32, products: DType::F32, weights: DType::F32, dropout: 0.0, scan: false };
+    let settings = Settings {
+        batch: 1,
+        dtype: DType::F32,
+        products: DType::F32,
+        weights: DType::F32,
+        adapters: 0,
+        dropout: 0.0,
+        scan: false,
+    };
     n_parameters(&family.forward(size.values, settings).expect("dimensions that fit")) as f64
 }
 
