@@ -81,11 +81,12 @@ impl Job {
 
     /// The same job with software that passes memory and issues kernels as measured on the cluster.
     fn measured_on(&self, cluster: &Cluster) -> Job {
-        let SoftwareFactors { memory_passes, issue, .. } = cluster.software;
+        let SoftwareFactors { memory_passes, issue, portable_attention, .. } = cluster.software;
         let stack = &self.stack;
         let scaled = Stack {
             n_passes: stack.n_passes * memory_passes,
             issue_secs: stack.issue_secs * issue,
+            has_portable_attention: stack.has_portable_attention || portable_attention,
             ..stack.clone()
         };
         Job { stack: scaled, ..self.clone() }

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 /// Factors on what a training program's model says (`training::Stack`), fitted to runs on this cluster by
-/// `phzc calibrate`. Plans of programs do not read them.
+/// `phzc calibrate`, and the kernel of attention. Plans of programs read how often elementwise chains pass
+/// through memory, and that kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SoftwareFactors {
@@ -19,11 +20,14 @@ pub struct SoftwareFactors {
     /// 1.
     #[serde(deserialize_with = "part")]
     pub exposed: f64,
+    /// Whether fused attention is a kernel for all generations of cores, slower than the device's own where
+    /// its file has a rate for it.
+    pub portable_attention: bool,
 }
 
 impl Default for SoftwareFactors {
     fn default() -> SoftwareFactors {
-        SoftwareFactors { memory_passes: 1.0, issue: 1.0, exposed: 0.0 }
+        SoftwareFactors { memory_passes: 1.0, issue: 1.0, exposed: 0.0, portable_attention: false }
     }
 }
 

@@ -125,7 +125,7 @@ fn all_keys_that_a_file_lacks_are_named_at_once() {
 #[test]
 fn what_was_measured_of_software_is_read() {
     let cluster = Cluster::from_toml(&format!("{MINE}[software]\nissue = 0.5\nexposed = 0.25\n")).unwrap();
-    assert_eq!(cluster.software, SoftwareFactors { memory_passes: 1.0, issue: 0.5, exposed: 0.25 });
+    assert_eq!(cluster.software, SoftwareFactors { issue: 0.5, exposed: 0.25, ..SoftwareFactors::default() });
     insta::assert_snapshot!(file_error(&format!("{MINE}[software]\nexposed = 1.5\n")), @"expected a part from 0 to 1, found `1.5` @ 1.5");
 }
 

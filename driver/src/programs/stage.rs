@@ -2,7 +2,7 @@
 
 use super::degrees::{self, Reason};
 use crate::generate;
-use phzc_cost::training::{Job, Sharding};
+use phzc_cost::training::{Job, Recompute, Sharding};
 use phzc_cost::{Cluster, Pipeline};
 use phzc_io::Io;
 use phzc_ir::{Diagnostic, Module};
@@ -68,7 +68,10 @@ struct Asked<'a> {
 /// # Errors
 /// The reason why no program of it can be planned.
 pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
-    Asked { job: &run.job }.step(&run.cluster, io)
+    let mut cluster = run.cluster.clone();
+    cluster.software.memory_passes *= run.job.stack.n_passes;
+    cluster.software.portable_attention |= run.job.stack.has_portable_attention;
+    Asked { job: &run.job }.step(&cluster, io)
 }
 
 impl Asked<'_> {
@@ -165,6 +168,10 @@ impl Asked<'_> {
         let once_secs = plan.time_secs - n_microbatches * phase_secs.iter().sum::<f64>();
         let hidden = self.hidden_shares(cluster).map(|share| share * self.inside_secs(plan) / n_microbatches);
         phase_secs = [phase_secs[0] - hidden[0], phase_secs[1] - hidden[1]];
+        if self.job.recompute == Recompute::Products {
+            // No option of `place` keeps every other product: half of the forward part, as the list has it.
+            phase_secs[1] += 0.5 * phase_secs[0];
+        }
         let moved = [false, true].map(|is_sum| self.of_copies(plan, is_sum));
         if self.job.layout.sharding == Sharding::Parameters {
             // Each microbatch gathers parameters twice, beside computation, and scatters their gradients.

@@ -1,14 +1,16 @@
 //! The batch: which inputs are data, how many samples they hold, and which dimensions of which tensors run
 //! over them.
 
+mod weights;
+
 use crate::graph::{Graph, Node, NodeKind, TensorId};
 use phzc_ir::FactorKind;
 use phzc_ir::dtype::Class;
 use phzc_ir::rule::TensorMap;
 use smallvec::SmallVec;
 
-/// Inputs that no output replaces: a step's data, whose first dimension is the batch. None if nothing is
-/// replaced. Running statistics that are handed out without taking the place of the old ones are state all
+/// Inputs that no output replaces: a step's data, whose first dimension is the batch. Frozen weights are no
+/// data; none are, if nothing is replaced. Running statistics that are handed out without taking the place of the old ones are state all
 /// the same.
 pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
     let mut is_state = vec![false; graph.tensors.len()];
@@ -17,7 +19,10 @@ pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
         let tensor = &graph.tensors[id as usize];
         let is_array = !tensor.is_scalar() && tensor.dtype.class() != Class::Complex;
         let is_given = tensor.param.is_some() && is_array && !graph.aliases.is_empty();
-        is_given && !is_state[id as usize] && !is_running_average(graph, id)
+        is_given
+            && !is_state[id as usize]
+            && !is_running_average(graph, id)
+            && !weights::is_weight(graph, id)
     };
     (0..graph.tensors.len() as TensorId).filter(is_data)
 }

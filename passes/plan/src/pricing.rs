@@ -81,15 +81,18 @@ impl Reader {
 /// Seconds of one operation on one device.
 ///
 /// Everything is local to the device: flops of its part, bytes of [`phzc_ir::Touch`], sizes of its loops.
+/// Software that does not fuse what XLA would passes through memory more often.
 pub fn op_secs(cluster: &Cluster, local: &Local) -> f64 {
     let device = &cluster.accelerator;
-    let launch_secs = match local.kernel {
+    let (n_launches, n_passes) = match local.kernel {
         Kernel::Nothing => return 0.0,
         // The law of attention has its launches.
-        Kernel::Fused | Kernel::Joined | Kernel::Attention(_) => 0.0,
-        Kernel::Vector | Kernel::Matrix => device.launch_secs,
+        Kernel::Fused | Kernel::Joined | Kernel::Attention(_) => (0.0, 1.0),
+        Kernel::Matrix => (1.0, 1.0),
+        Kernel::Vector => (cluster.software.memory_passes, cluster.software.memory_passes),
     };
-    launch_secs + compute_secs(cluster, local).max(device.memory_secs(local.work.bytes))
+    let memory_secs = n_passes * device.memory_secs(local.work.bytes);
+    n_launches * device.launch_secs + compute_secs(cluster, local).max(memory_secs)
 }
 
 /// The part of [`op_secs`] that is arithmetic, were memory and launches free.
@@ -149,7 +152,7 @@ fn attention_secs(
         kv_len: size(AttentionLoop::Keys),
         head_dim: size(AttentionLoop::Head),
         is_causal: is.is_causal,
-        is_portable: false,
+        is_portable: cluster.software.portable_attention,
     };
     let (whole_secs, n_products) = match is.is_gradient {
         true => (device.attention_backward_secs(&attention), BACKWARD_PRODUCTS),

@@ -79,6 +79,7 @@ pub(super) fn applied(cluster: &Cluster, factors: &Factors) -> Cluster {
         memory_passes: known.memory_passes * kernels.exp(),
         issue: known.issue * host.exp(),
         exposed: 1.0 - (1.0 - known.exposed) * (-overlap).exp(),
+        ..known
     };
     made
 }

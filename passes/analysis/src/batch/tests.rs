@@ -132,3 +132,44 @@ ENTRY e {
     let name = |id: u32| &*module.entry().instr(graph.tensors[id as usize].home.1).name;
     assert_eq!(data(&graph).map(name).collect::<Vec<_>>(), ["x"]);
 }
+
+#[test]
+fn frozen_weights_are_no_data() {
+    let text = "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+ENTRY e {
+  w = f32[16,16] parameter(0)
+  ids = s32[8] parameter(1)
+  table = f32[64,16] parameter(2)
+  frozen = f32[16,32] parameter(3)
+  scale = f32[32] parameter(4)
+  torch = f32[16,32] parameter(5)
+  x = f32[8,16] gather(table, ids), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}
+  h = f32[8,32] dot(x, frozen), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  scales = f32[8,32] broadcast(scale), dimensions={1}
+  s = f32[8,32] multiply(h, scales)
+  back = f32[32,16] transpose(torch), dimensions={1,0}
+  y = f32[8,16] dot(s, back), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[16,16] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT new = f32[16,16] subtract(w, g)
+}";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let graph = Graph::build(&module);
+    let name = |id: u32| &*module.entry().instr(graph.tensors[id as usize].home.1).name;
+    assert_eq!(data(&graph).map(name).collect::<Vec<_>>(), ["ids"]);
+    assert_eq!(batch_size(&graph), 8);
+}
+
+#[test]
+fn samples_on_the_right_of_a_product_are_data() {
+    let text = "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+ENTRY e {
+  w = f32[32,16] parameter(0)
+  x = f32[8,16] parameter(1)
+  h = f32[32,8] dot(w, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  g = f32[32,16] dot(h, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT new = f32[32,16] subtract(w, g)
+}";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let graph = Graph::build(&module);
+    assert_eq!((data(&graph).count(), batch_size(&graph)), (1, 8));
+}
