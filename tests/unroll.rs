@@ -6,7 +6,7 @@ use common::{phzc, scratch};
 use std::path::PathBuf;
 
 /// The families whose layers `gen` writes as a loop.
-const FAMILIES: &[&str] = &["gpt", "opt", "llama", "bert", "t5", "mixtral", "vit"];
+const FAMILIES: &[&str] = &["gpt", "opt", "llama", "bert", "t5", "mixtral", "deepseek", "vit"];
 
 /// A step of four layers, written by `gen`.
 fn step(test: &str, family: &str, form: &[&str]) -> PathBuf {

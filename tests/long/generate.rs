@@ -6,7 +6,8 @@ use phzc_ir::eval::{Options, Value, inputs, run};
 use std::fs;
 use std::path::PathBuf;
 
-const FAMILIES: &[&str] = &["gpt", "opt", "llama", "bert", "t5", "gshard", "mixtral", "vit", "resnet", "mlp"];
+const FAMILIES: &[&str] =
+    &["gpt", "opt", "llama", "bert", "t5", "gshard", "mixtral", "deepseek", "vit", "resnet", "mlp"];
 
 fn generated(test: &str, args: &[&str]) -> PathBuf {
     let path = scratch(test).join("step.ir");
@@ -45,11 +46,18 @@ fn every_family_s_step_has_a_plan_that_computes_the_same() {
 
 #[test]
 fn loops_over_layers_and_microbatches_have_plans_that_compute_the_same() {
-    for family in ["gpt", "llama", "t5", "mixtral"] {
+    for family in ["gpt", "llama", "t5", "mixtral", "deepseek"] {
         check(family, &["--scan"]);
         check(family, &["--dropout", "0.1", "--scan"]);
     }
     check("gpt", &["--microbatch", "8"]);
+}
+
+#[test]
+fn narrow_products_and_adapters_have_plans_that_compute_the_same() {
+    check("llama", &["--products", "f8e4m3fn"]);
+    check("llama", &["--adapters", "4"]);
+    check("deepseek", &["--products", "f8e4m3fn", "--adapters", "4", "--scan"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import jax
 from jax.typing import DTypeLike
 
-from families import decoders, encoders, mixtures, vision
+from families import decoders, deepseek, encoders, mixtures, vision
 from families.layers import Arrays
 
 Loss = Callable[[Arrays, Arrays, dict[str, int], DTypeLike], tuple[jax.Array, Arrays]]
@@ -28,6 +28,7 @@ FAMILIES: dict[str, Loss] = {
     "t5": encoders.t5,
     "gshard": mixtures.gshard,
     "mixtral": mixtures.mixtral,
+    "deepseek": deepseek.deepseek,
     "vit": vision.vit,
     "resnet": vision.resnet,
     "mlp": vision.mlp,

@@ -65,7 +65,12 @@ def t5_attention(p: Arrays, x: jax.Array, source: jax.Array | None, heads: int, 
 
 
 def t5_mlp(p: Arrays, x: jax.Array) -> jax.Array:
-    return linear(p, "mlp.down", jax.nn.relu(linear(p, "mlp.up", rms_norm(p, "mlp_norm", x, T5_EPSILON))))
+    """Gated by a GELU as in T5 1.1 where there is a gate, else with a ReLU."""
+    normed = rms_norm(p, "mlp_norm", x, T5_EPSILON)
+    if "mlp.gate_proj.kernel" not in p:
+        return linear(p, "mlp.down", jax.nn.relu(linear(p, "mlp.up", normed)))
+    gate = jax.nn.gelu(linear(p, "mlp.gate_proj", normed), approximate=True)
+    return linear(p, "mlp.down_proj", gate * linear(p, "mlp.up_proj", normed))
 
 
 def t5_bias(table: jax.Array, positions: int, bidirectional: bool) -> jax.Array:

@@ -4,6 +4,7 @@ mod attention;
 mod bert;
 mod deepseek;
 mod dims;
+mod dispatch;
 mod experts;
 mod gpt;
 mod gshard;

@@ -4,7 +4,7 @@
 use phzc_cost::{Cluster, Schedule};
 use phzc_io::units::{percent, secs};
 use phzc_ir::{Diagnostic, Module, Result, counted};
-use phzc_passes::batch::{batch_size, data};
+use phzc_passes::batch::{accumulation, batch_size, data};
 use phzc_passes::derive::Facts;
 use phzc_passes::graph::Graph;
 use phzc_passes::plan_note;
@@ -70,6 +70,8 @@ impl<'a> Run<'a> {
     pub fn new(module: &'a Module, facts: &'a Facts, cluster: &Cluster, plan: &'a Plan) -> Result<Run<'a>> {
         let graph = Graph::build(module);
         let (chosen, stage_devices) = typical(plan)?;
+        // A loop of the program's own over parts of its batch is what the stacks do with microbatches.
+        let n_own = accumulation(module, &graph).map_or(1, |own| own.n_microbatches);
         let mut run = Run {
             module,
             facts,
@@ -82,7 +84,7 @@ impl<'a> Run<'a> {
             layers: None,
             batch: 1,
             seq: None,
-            n_microbatches: plan.n_microbatches,
+            n_microbatches: plan.n_microbatches * n_own,
             micro_batch: 1,
             recompute_share: 0.0,
             is_recomputed: false,

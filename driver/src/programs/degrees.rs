@@ -1,12 +1,16 @@
 //! A measured run as a program that `gen` writes, and its published degrees as options of the passes.
 
+mod columns;
 mod kinds;
 
 use crate::generate::GenArgs;
 use kinds::{DEEPSEEK, Kind, LLAMA, MIXTRAL, kind};
 use phzc_cost::training::{Job, Recompute, Sharding};
 use phzc_frontends::zoo::{FAMILIES, Family, Settings};
-use phzc_ir::DType;
+use phzc_ir::{DType, Module};
+
+/// Words of a model whose vocabulary is not stated.
+const LEAST_VOCAB: f64 = 1024.0;
 
 /// The reason why a run is no program of `gen`, or not one whose degrees can be asked for.
 pub(super) type Reason = String;
@@ -59,7 +63,6 @@ fn refusal(job: &Job, family: &Family) -> Option<&'static str> {
             model.is_gated != is_gated && !has_dim("gated"),
             "its feed-forward part has a gate where `gen` has none, or none",
         ),
-        (model.vocab == 0.0, "it has no vocabulary"),
         (is_odd && !has_dim("head-dim"), "its heads do not make up its width"),
         (model.kv_heads != model.heads && !has_dim("kv-heads"), "it shares keys without a gate"),
         (layout.data % layout.expert != 0, "its experts are not shared out among its copies"),
@@ -94,7 +97,8 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
         // No token is dropped, and on average experts have as many.
         "capacity" => Some(100.0),
         "target-seq" => Some(model.decoder_seq),
-        "vocab" => Some(model.vocab),
+        // A table so small stands for none.
+        "vocab" => Some(if model.vocab > 0.0 { model.vocab } else { LEAST_VOCAB }),
         "seq" => Some(model.seq),
         _ => None,
     };
@@ -112,10 +116,10 @@ pub(super) fn recomputations(job: &Job) -> &'static [&'static str] {
     }
 }
 
-/// The passes that keep to the degrees of a run within a stage.
-pub(super) fn passes(job: &Job, recompute: &str) -> String {
+/// The passes that keep to the degrees of a run within a stage, for its program.
+pub(super) fn passes(job: &Job, recompute: &str, module: &Module) -> String {
     let attention = if job.stack.fuses_attention { "flash" } else { "as-written" };
-    let (sharding, n_microbatches) = (sharding(job), job.layout.n_microbatches);
+    let (sharding, n_microbatches) = (sharding(job, module), job.layout.n_microbatches);
     format!(
         "fuse{{attention={attention}}},shard{{{sharding}}},\
          place{{stages=1,microbatches={n_microbatches},recompute={recompute}}},check"
@@ -123,7 +127,7 @@ pub(super) fn passes(job: &Job, recompute: &str) -> String {
 }
 
 /// The mesh, the layouts of batch and weights on it, and what data-parallel copies may not share.
-fn sharding(job: &Job) -> String {
+fn sharding(job: &Job, module: &Module) -> String {
     let (layout, kind) = (&job.layout, kind(job));
     let axes = [
         ("data", layout.data / layout.expert),
@@ -162,6 +166,9 @@ fn sharding(job: &Job) -> String {
     {
         let states = "(master|m|v)\\.params";
         pins.extend(of_weights(job, states, [&holders, &of_expert], [axis("expert"), axis("tensor")]));
+    }
+    if !is_whole && layout.tensor > 1 {
+        pins.extend(columns::pin(module, &kind, [&copies, axis("context"), axis("tensor")]));
     }
     format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
 }
@@ -212,10 +219,14 @@ mod tests {
         }
     }
 
+    fn nothing() -> Module {
+        phzc_ir::parse("ENTRY e { ROOT x = f32[] constant(0) }").expect("legal")
+    }
+
     #[test]
     fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
         let job = job(Sharding::Nothing);
-        insta::assert_snapshot!(passes(&job, "all").replace([',', ';'], "\n"), @r#"
+        insta::assert_snapshot!(passes(&job, "all", &nothing()).replace([',', ';'], "\n"), @r#"
         fuse{attention=as-written}
         shard{mesh={data=2
         tensor=4}
@@ -241,7 +252,8 @@ mod tests {
             let job = job(sharding);
             let weights = program(&job, 2).expect("a decoder").settings.weights;
             let is_shared = |of: &str| {
-                passes(&job, "all").contains(&format!("^{of}(.*\\.)?(q|k|v|up)\\.kernel$=[data,tensor]"))
+                passes(&job, "all", &nothing())
+                    .contains(&format!("^{of}(.*\\.)?(q|k|v|up)\\.kernel$=[data,tensor]"))
             };
             (weights.as_str(), is_shared("params\\."), is_shared("(master|m|v)\\.params\\."))
         };
@@ -272,7 +284,7 @@ mod tests {
         (job.model.experts, job.model.top_k, job.model.expert_ffn) = (8.0, 2.0, 96.0);
         (job.model.is_gated, job.layout.data, job.layout.expert) = (true, 8, 2);
         assert_eq!(program(&job, 2).expect("Mixtral").family.name, "mixtral");
-        let asked = passes(&job, "never");
+        let asked = passes(&job, "never", &nothing());
         assert!(asked.contains("mesh={data=4,expert=2,tensor=4}"), "{asked}");
         assert!(asked.contains(r"^batch\.(input_ids|labels)$=[data+expert,-]"), "{asked}");
         assert!(asked.contains(r"\.experts\.(up|gate)$=[expert,data,tensor]"), "{asked}");

@@ -150,7 +150,7 @@ impl Asked<'_> {
         cluster: &Cluster,
         io: &mut Io,
     ) -> Result<Micro, Reason> {
-        let passes = degrees::passes(self.job, recompute);
+        let passes = degrees::passes(self.job, recompute, module);
         let pipeline = phzc_passes::pipeline(&passes).map_err(|errors| reason(&errors))?;
         let mut cx = Context::new(cluster);
         let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
@@ -168,12 +168,14 @@ impl Asked<'_> {
         let once_secs = plan.time_secs - n_microbatches * phase_secs.iter().sum::<f64>();
         let hidden = self.hidden_shares(cluster).map(|share| share * self.inside_secs(plan) / n_microbatches);
         phase_secs = [phase_secs[0] - hidden[0], phase_secs[1] - hidden[1]];
+        let moved = [false, true].map(|is_sum| self.of_copies(plan, is_sum));
+        let is_shared = self.job.layout.sharding == Sharding::Parameters;
         if self.job.recompute == Recompute::Products {
             // No option of `place` keeps every other product: half of the forward part, as the list has it.
-            phase_secs[1] += 0.5 * phase_secs[0];
+            let gather_secs = if is_shared { 0.5 * moved[0][0] / n_microbatches } else { 0.0 };
+            phase_secs[1] += 0.5 * (phase_secs[0] - gather_secs).max(0.0);
         }
-        let moved = [false, true].map(|is_sum| self.of_copies(plan, is_sum));
-        if self.job.layout.sharding == Sharding::Parameters {
+        if is_shared {
             // Each microbatch gathers parameters twice, beside computation, and scatters their gradients.
             let [gathered, summed] = moved.map(|it| it.map(|figure| figure / n_microbatches));
             let half = gathered.map(|figure| 0.5 * figure);

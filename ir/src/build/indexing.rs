@@ -56,4 +56,35 @@ impl Builder {
         ];
         self.op(Opcode::Gather, &[table, ids], attrs)
     }
+
+    /// Rows of a table per sample: of `[batch, rows, width]` and `[batch, n]` of row numbers `[batch, n,
+    /// width]`.
+    pub fn take_rows_of_each(&mut self, tables: InstrId, ids: InstrId) -> InstrId {
+        let width = self.dims(tables)[2];
+        let attrs = vec![
+            dimensions(Key::OffsetDims, &[2]),
+            dimensions(Key::CollapsedSliceDims, &[1]),
+            dimensions(Key::StartIndexMap, &[1]),
+            dimensions(Key::OperandBatchingDims, &[0]),
+            dimensions(Key::StartIndicesBatchingDims, &[0]),
+            Attr { key: Key::IndexVectorDim, value: Value::Int(2) },
+            ints(Key::SliceSizes, [1, 1, width]),
+        ];
+        self.op(Opcode::Gather, &[tables, ids], attrs)
+    }
+
+    /// `[batch, places]` with `[batch, n]` values added at computed places; those out of range are dropped.
+    pub fn add_at(&mut self, x: InstrId, places: InstrId, values: InstrId) -> InstrId {
+        let reducer = self.reducer(Opcode::Add, self.dtype(x));
+        let attrs = vec![
+            dimensions(Key::UpdateWindowDims, &[]),
+            dimensions(Key::InsertedWindowDims, &[1]),
+            dimensions(Key::ScatterDimsToOperandDims, &[1]),
+            dimensions(Key::InputBatchingDims, &[0]),
+            dimensions(Key::ScatterIndicesBatchingDims, &[0]),
+            Attr { key: Key::IndexVectorDim, value: Value::Int(2) },
+            Attr { key: Key::ToApply, value: Value::Comp(reducer) },
+        ];
+        self.op(Opcode::Scatter, &[x, places, values], attrs)
+    }
 }

@@ -1,7 +1,10 @@
 //! The batch: which inputs are data, how many samples they hold, and which dimensions of which tensors run
 //! over them.
 
+mod accumulation;
 mod weights;
+
+pub use accumulation::{Accumulation, accumulation};
 
 use crate::graph::{Graph, Node, NodeKind, TensorId};
 use phzc_ir::FactorKind;
@@ -19,10 +22,7 @@ pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
         let tensor = &graph.tensors[id as usize];
         let is_array = !tensor.is_scalar() && tensor.dtype.class() != Class::Complex;
         let is_given = tensor.param.is_some() && is_array && !graph.aliases.is_empty();
-        is_given
-            && !is_state[id as usize]
-            && !is_running_average(graph, id)
-            && !weights::is_weight(graph, id)
+        is_given && !is_state[id as usize] && !is_running_average(graph, id) && !weights::is_weight(graph, id)
     };
     (0..graph.tensors.len() as TensorId).filter(is_data)
 }

@@ -114,7 +114,7 @@ impl DeepSeek {
     /// Routed and shared experts and their residual, RMSNorm first; and the loss of uneven loads.
     fn experts(&self, net: &mut Net, x: InstrId) -> (InstrId, InstrId) {
         let normed = net.rms_norm(x, "post_attention_layernorm", 1e-6);
-        let (fed, balance) = net.scoped("experts", |net| net.mixture(normed, &self.routed()));
+        let (fed, balance) = net.scoped("experts", |net| net.routed(normed, &self.routed()));
         let y = net.b.add(x, fed);
         if self.shared_ffn == 0 {
             return (y, balance);

@@ -32,7 +32,7 @@ impl Experts {
         Err(Diagnostic::error(message))
     }
 
-    fn places(&self, seq: i64) -> i64 {
+    pub(super) fn places(&self, seq: i64) -> i64 {
         let per_cent = 100 * self.experts;
         ((seq * self.top_k * self.capacity + per_cent - 1) / per_cent).clamp(1, seq)
     }
@@ -52,39 +52,50 @@ impl Net {
     ///
     /// Tokens for which an expert has no place left are dropped there: the residual keeps them.
     pub fn mixture(&mut self, x: InstrId, shape: &Experts) -> (InstrId, InstrId) {
-        let hidden = self.b.dims(x)[2];
         let route = self.route(x, shape);
         let zero = self.b.full_like(route.combine, 0.0);
         let sent = self.b.compare(route.combine, zero, "NE");
         let dispatch = self.b.convert(sent, self.settings.dtype);
         let combine = self.b.convert(route.combine, self.settings.dtype);
         let inputs = self.b.einsum("bsec,bsm->ebcm", dispatch, x);
-        let expert = |net: &mut Net, x, name: &str, dims: [i64; 3]| {
+        let outputs = self.in_experts(inputs, "ebci", shape);
+        let y = self.b.einsum("bsec,ebcm->bsm", combine, outputs);
+        (self.dropout(y), route.balance)
+    }
+
+    /// The feed-forward layers of all experts: of each one's tokens, in that order of dimensions, to
+    /// `[experts, batch, places, hidden]`.
+    pub(super) fn in_experts(&mut self, x: InstrId, order: &str, shape: &Experts) -> InstrId {
+        let hidden = self.b.dims(x)[3];
+        let expert = |net: &mut Net, x, order: &str, name: &str, dims: [i64; 3]| {
             let kernel = net.weight(name, &dims);
-            let y = net.b.einsum("ebci,eio->ebco", x, kernel);
+            let y = net.b.einsum(&format!("{order},eio->ebco"), x, kernel);
             net.weighted(y)
         };
         let (into, back) = ([shape.experts, hidden, shape.ffn], [shape.experts, shape.ffn, hidden]);
-        let up = expert(self, inputs, "up", into);
+        let up = expert(self, x, order, "up", into);
         let active = if shape.is_gated {
-            let gate = expert(self, inputs, "gate", into);
+            let gate = expert(self, x, order, "gate", into);
             let gate = self.activate(gate, Activation::Silu);
             self.b.mul(gate, up)
         } else {
             self.activate(up, Activation::GeluTanh)
         };
-        let outputs = expert(self, active, "down", back);
-        let y = self.b.einsum("bsec,ebcm->bsm", combine, outputs);
-        (self.dropout(y), route.balance)
+        expert(self, active, "ebci", "down", back)
     }
 
-    /// The experts with the largest probabilities, first come first served.
-    fn route(&mut self, x: InstrId, shape: &Experts) -> Route {
+    /// The router's probabilities: `f32[batch, seq, experts]`.
+    pub(super) fn probabilities(&mut self, x: InstrId, shape: &Experts) -> InstrId {
         let hidden = self.b.dims(x)[2];
         // Never in narrow numbers: which experts win hangs on small differences.
         let router = self.scoped("router", |net| net.weight("kernel", &[hidden, shape.experts]));
         let logits = self.b.einsum("bsm,me->bse", x, router);
-        let probs = self.softmax(logits);
+        self.softmax(logits)
+    }
+
+    /// The experts with the largest probabilities, first come first served.
+    fn route(&mut self, x: InstrId, shape: &Experts) -> Route {
+        let probs = self.probabilities(x, shape);
         let seq = self.b.dims(probs)[1];
         let places = shape.places(seq);
         let mut rest = probs;
@@ -105,7 +116,7 @@ impl Net {
     }
 
     /// Whether an expert is a token's first of the largest probability: `pred[batch, seq, experts]`.
-    fn largest(&mut self, probs: InstrId) -> InstrId {
+    pub(super) fn largest(&mut self, probs: InstrId) -> InstrId {
         let best = self.b.argmax(probs, 2);
         let dims = self.b.dims(probs);
         let best = self.b.broadcast(best, &dims, &[0, 1]);
@@ -157,7 +168,7 @@ impl Net {
 
     /// Experts · mean over samples of Σ (share of tokens · mean probability), of first choices (Switch,
     /// equation 4).
-    fn balance(&mut self, probs: InstrId, mask: InstrId) -> InstrId {
+    pub(super) fn balance(&mut self, probs: InstrId, mask: InstrId) -> InstrId {
         let n = self.b.dims(probs)[2] as f64;
         let (loads, means) = (self.b.mean(mask, &[1]), self.b.mean(probs, &[1]));
         let both = self.b.mul(loads, means);

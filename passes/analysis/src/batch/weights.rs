@@ -43,7 +43,11 @@ fn step(graph: &Graph, node: &Node, (at, dim): (TensorId, usize)) -> Step {
             Step::Is(inner > 0 && !is_beside_state(graph, node, at))
         }
         (FactorKind::Pass, Some(inner)) if node.operands.len() == 1 && is_spread(graph, at, result) => {
-            if inner > dim { Step::Is(true) } else { Step::To(result, inner) }
+            if inner > dim {
+                Step::Is(true)
+            } else {
+                Step::To(result, inner)
+            }
         }
         (FactorKind::Pass, Some(inner)) => Step::To(result, inner),
         _ if graph.tensors[result as usize].dims.get(dim) == Some(&1) => Step::To(result, dim + 1),

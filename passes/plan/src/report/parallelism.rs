@@ -19,6 +19,7 @@ use super::Stage;
 use crate::derive::{Facts, Phase, is_move};
 use crate::pricing::{AxisMask, axes_of};
 use labels::{Label, Labels};
+use phzc_analysis::batch::accumulation;
 use phzc_analysis::graph::{Graph, NodeKind};
 use phzc_ir::{Mesh, Module};
 use products::{Axes, ForwardProduct, products};
@@ -61,7 +62,7 @@ pub struct Parallelism {
 pub(super) fn fill(module: &Module, facts: &Facts, (graph, labels): (&Graph, &Labels), stages: &mut [Stage]) {
     let products = products(module, facts, graph, labels);
     let zero = zero::zero_stages(module, facts, graph, &products);
-    let layers = layers::layers(module, facts);
+    let layers = layers::layers(module, facts, accumulation(module, graph));
     for (index, stage) in stages.iter_mut().enumerate() {
         let own: Vec<&ForwardProduct> = products.iter().filter(|it| it.stage == index).collect();
         let mesh = &facts.header.meshes[index];

@@ -71,6 +71,11 @@ const ROUNDED: &[(&str, &str, &str, &str)] = &[
     ("opt", "30b", "30", OPT),
     ("opt", "66b", "66", OPT),
     ("opt", "175b", "175", OPT),
+    ("deepseek", "v2-lite", "15.7", "DeepSeek-AI 2024 (DeepSeek-V2), appendix B"),
+    ("deepseek", "v2", "236", "DeepSeek-AI 2024 (DeepSeek-V2), abstract"),
+    ("deepseek", "v3", "671", "DeepSeek-AI 2024 (DeepSeek-V3), abstract"),
+    ("deepseek", "qwen3-30b-a3b", "30.5", "Qwen team 2025 (Qwen3), model card"),
+    ("deepseek", "qwen3-235b-a22b", "235", "Qwen team 2025 (Qwen3), model card"),
     ("vit", "g14", "1.843", "Zhai et al. 2021, table 2 (ViT-G/14)"),
 ];
 

@@ -1,6 +1,7 @@
 //! Layers per stage: the stretch of forward products that repeats.
 
 use crate::derive::{Facts, Phase, control_flow, is_added};
+use phzc_analysis::batch::Accumulation;
 use phzc_analysis::repeats::repeats;
 use phzc_ir::{CompId, FusionKind, Instr, InstrId, Key, Module};
 use rustc_hash::FxHasher;
@@ -35,10 +36,11 @@ fn stretches(hashes: &[u64]) -> Option<Vec<Range<usize>>> {
 }
 
 /// Per stage: how many of the layers are in it, to a thousandth, for a cut may go through one. `None` where
-/// stretches of products that are alike, side by side, are less than half of all.
-pub fn layers(module: &Module, facts: &Facts) -> Option<Vec<f64>> {
+/// stretches of products that are alike, side by side, are less than half of all. Of a loop over microbatches
+/// one trip counts.
+pub fn layers(module: &Module, facts: &Facts, microbatches: Option<Accumulation>) -> Option<Vec<f64>> {
     let mut products = Vec::new();
-    collect(module, facts, module.entry, &mut products);
+    collect(module, facts, (module.entry, microbatches.map(|it| it.body)), &mut products);
     if products.len() > MAX_PRODUCTS {
         return None;
     }
@@ -51,8 +53,13 @@ pub fn layers(module: &Module, facts: &Facts) -> Option<Vec<f64>> {
     Some(counts.into_iter().map(|count: f64| (count * 1e3).round() / 1e3).collect())
 }
 
-/// Forward products with their stages, as often as loops run them.
-fn collect(module: &Module, facts: &Facts, comp: CompId, found: &mut Vec<(u64, usize)>) {
+/// Forward products with their stages, as often as loops run them, `once` apart.
+fn collect(
+    module: &Module,
+    facts: &Facts,
+    (comp, once): (CompId, Option<CompId>),
+    found: &mut Vec<(u64, usize)>,
+) {
     for (id, instr) in module.comp(comp).iter() {
         let own = &facts.comps[comp.index()][id.index()];
         if own.phase != Phase::Forward || is_added(instr) || found.len() > MAX_PRODUCTS {
@@ -63,13 +70,16 @@ fn collect(module: &Module, facts: &Facts, comp: CompId, found: &mut Vec<(u64, u
         }
         let start = found.len();
         for callee in control_flow(instr).into_iter().filter(|&it| instr.comp(Key::Condition) != Some(it)) {
-            collect(module, facts, callee, found);
+            collect(module, facts, (callee, once), found);
+            if Some(callee) == once {
+                continue;
+            }
             let n_times = facts.executions[callee.index()] / facts.executions[comp.index()].max(1.0);
-            let once = found[start..].to_vec();
-            let n_times = if once.is_empty() { 1 } else { (n_times as usize).clamp(1, MAX_PRODUCTS + 1) };
+            let trip = found[start..].to_vec();
+            let n_times = if trip.is_empty() { 1 } else { (n_times as usize).clamp(1, MAX_PRODUCTS + 1) };
             (1..n_times)
-                .take_while(|time| time * once.len() <= MAX_PRODUCTS)
-                .for_each(|_| found.extend(&once));
+                .take_while(|time| time * trip.len() <= MAX_PRODUCTS)
+                .for_each(|_| found.extend(&trip));
         }
     }
 }

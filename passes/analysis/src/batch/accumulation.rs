@@ -1,0 +1,43 @@
+//! Loops over microbatches: each trip takes its part of the data.
+
+use super::data;
+use crate::graph::{Graph, Node, NodeKind, TensorId};
+use phzc_ir::{CompId, Module, Opcode};
+use std::collections::BTreeSet;
+
+/// A loop that a program itself runs over parts of its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accumulation {
+    /// What a trip runs.
+    pub body: CompId,
+    /// How often.
+    pub n_microbatches: usize,
+}
+
+/// The loop whose trips look up parts of the data along the first dimension, if there is one.
+pub fn accumulation(module: &Module, graph: &Graph) -> Option<Accumulation> {
+    let mut seen: BTreeSet<TensorId> = data(graph).collect();
+    let mut todo: Vec<TensorId> = seen.iter().copied().collect();
+    while let Some(at) = todo.pop() {
+        for &(reader, _) in &graph.tensors[at as usize].uses {
+            let node = &graph.nodes[reader as usize];
+            let is_inside = node.comp != module.entry && node.kind == NodeKind::Op;
+            if is_inside
+                && graph.opcode(module, reader) == Some(Opcode::DynamicSlice)
+                && takes_part(graph, node, at)
+            {
+                return Some(Accumulation { body: node.comp, n_microbatches: node.trips as usize });
+            }
+            if node.kind == NodeKind::Carry || node.operands.len() == 1 {
+                todo.extend(node.results.iter().filter(|&&result| seen.insert(result)));
+            }
+        }
+    }
+    None
+}
+
+/// Whether a look-up takes a part of a value's first dimension.
+fn takes_part(graph: &Graph, node: &Node, of: TensorId) -> bool {
+    let first = |tensor: TensorId| graph.tensors[tensor as usize].dims.first().copied().unwrap_or(1);
+    node.operands.first() == Some(&of) && node.results.iter().all(|&result| first(result) < first(of))
+}
