@@ -106,23 +106,20 @@ fn values(family: &Family, job: &Job, n_layers: usize) -> Vec<i64> {
     usual.map(|(dim, own)| value(dim.name).map_or(*own, |it| it as i64)).collect()
 }
 
-/// What is computed again in a run, then what may be where that does not fit: kernels that fuse a loss or a
-/// norm compute again what is inside, whatever the run says of layers.
-pub(super) fn recomputations(job: &Job) -> &'static [&'static str] {
-    match job.recompute {
-        Recompute::Nothing => &["never", "auto"],
-        Recompute::Layers(1.0) => &["all"],
-        _ => &["auto"],
-    }
+/// What is computed again in a run: kernels that fuse a loss, a norm or a function of elements compute again
+/// what is inside, whatever the run says of layers.
+pub(super) fn recomputation(job: &Job) -> &'static str {
+    if job.recompute == Recompute::Layers(1.0) { "all" } else { "auto" }
 }
 
 /// The passes that keep to the degrees of a run within a stage, for its program.
-pub(super) fn passes(job: &Job, recompute: &str, module: &Module) -> String {
+pub(super) fn passes(job: &Job, module: &Module) -> String {
     let attention = if job.stack.fuses_attention { "flash" } else { "as-written" };
     let (sharding, n_microbatches) = (sharding(job, module), job.layout.n_microbatches);
     format!(
         "fuse{{attention={attention}}},shard{{{sharding}}},\
-         place{{stages=1,microbatches={n_microbatches},recompute={recompute}}},check"
+         place{{stages=1,microbatches={n_microbatches},recompute={}}},check",
+        recomputation(job)
     )
 }
 
@@ -226,7 +223,7 @@ mod tests {
     #[test]
     fn degrees_become_a_mesh_and_layouts_of_batch_and_weights() {
         let job = job(Sharding::Nothing);
-        insta::assert_snapshot!(passes(&job, "all", &nothing()).replace([',', ';'], "\n"), @r#"
+        insta::assert_snapshot!(passes(&job, &nothing()).replace([',', ';'], "\n"), @r#"
         fuse{attention=as-written}
         shard{mesh={data=2
         tensor=4}
@@ -252,8 +249,7 @@ mod tests {
             let job = job(sharding);
             let weights = program(&job, 2).expect("a decoder").settings.weights;
             let is_shared = |of: &str| {
-                passes(&job, "all", &nothing())
-                    .contains(&format!("^{of}(.*\\.)?(q|k|v|up)\\.kernel$=[data,tensor]"))
+                passes(&job, &nothing()).contains(&format!("^{of}(.*\\.)?(q|k|v|up)\\.kernel$=[data,tensor]"))
             };
             (weights.as_str(), is_shared("params\\."), is_shared("(master|m|v)\\.params\\."))
         };
@@ -284,7 +280,7 @@ mod tests {
         (job.model.experts, job.model.top_k, job.model.expert_ffn) = (8.0, 2.0, 96.0);
         (job.model.is_gated, job.layout.data, job.layout.expert) = (true, 8, 2);
         assert_eq!(program(&job, 2).expect("Mixtral").family.name, "mixtral");
-        let asked = passes(&job, "never", &nothing());
+        let asked = passes(&job, &nothing());
         assert!(asked.contains("mesh={data=4,expert=2,tensor=4}"), "{asked}");
         assert!(asked.contains(r"^batch\.(input_ids|labels)$=[data+expert,-]"), "{asked}");
         assert!(asked.contains(r"\.experts\.(up|gate)$=[expert,data,tensor]"), "{asked}");

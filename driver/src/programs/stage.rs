@@ -133,30 +133,17 @@ impl Asked<'_> {
     fn micro(&self, n_layers: usize, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
         let program = degrees::program(self.job, n_layers)?;
         let module = generate::step(&program, io).map_err(|failure| reason(&failure.errors))?;
-        let mut found = Err(TOO_LARGE.to_owned());
-        for recompute in degrees::recomputations(self.job) {
-            found = self.planned(&mut module.clone(), recompute, cluster, io);
-            if !found.as_ref().is_err_and(|reason| reason == TOO_LARGE) {
-                break;
-            }
-        }
-        found
+        self.planned(module, cluster, io)
     }
 
-    fn planned(
-        &self,
-        module: &mut Module,
-        recompute: &str,
-        cluster: &Cluster,
-        io: &mut Io,
-    ) -> Result<Micro, Reason> {
-        let passes = degrees::passes(self.job, recompute, module);
+    fn planned(&self, mut module: Module, cluster: &Cluster, io: &mut Io) -> Result<Micro, Reason> {
+        let passes = degrees::passes(self.job, &module);
         let pipeline = phzc_passes::pipeline(&passes).map_err(|errors| reason(&errors))?;
         let mut cx = Context::new(cluster);
         let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
-        manager::run(module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
-        let facts = derive(module).map_err(|error| error.message.to_string())?;
-        let plan = report::plan_of(module, &facts, cluster);
+        manager::run(&mut module, &pipeline, &mut cx, &mut hooks).map_err(|errors| reason(&errors))?;
+        let facts = derive(&module).map_err(|error| error.message.to_string())?;
+        let plan = report::plan_of(&module, &facts, cluster);
         self.read(&plan, cluster)
     }
 

@@ -3,7 +3,7 @@
 use super::stage::Step;
 use super::{Row, Table};
 use indexmap::IndexMap;
-use phzc_io::units::secs;
+use phzc_io::units::{bytes, secs};
 use serde::Serialize;
 
 /// The figures of one file, all in per cent.
@@ -69,12 +69,19 @@ pub(super) fn text(tables: &[Table], is_long: bool) -> String {
 }
 
 fn long(row: &Row) -> Option<String> {
-    let program = row.reported.as_ref().ok()?.secs;
+    let Step { secs: program, memory_bytes } = *row.reported.as_ref().ok()?;
+    let memory = row.job.measured_bytes.zip(memory_bytes).map(|(measured, reported)| {
+        let error = relative(measured, reported);
+        format!("; memory {}, program {} ({error:+.1} %)", bytes(measured), bytes(reported))
+    });
     let (measured, listed) = (row.job.measured_secs, row.job.listed_secs);
     let error = relative(measured, program);
     let [measured, program, listed] = [measured, program, listed].map(secs);
     let name = &row.job.name;
-    Some(format!("  {name}: measured {measured}, program {program} ({error:+.1} %), list {listed}\n"))
+    Some(format!(
+        "  {name}: measured {measured}, program {program} ({error:+.1} %), list {listed}{}\n",
+        memory.unwrap_or_default()
+    ))
 }
 
 fn relative(measured: f64, predicted: f64) -> f64 {
