@@ -158,6 +158,33 @@ impl Accelerator {
 /// gemm_max_achievable.csv: 0.88 (H100), 0.91 (H200), 0.93 (GH200), 0.98 (B200), 0.99 (GB200).
 const F8_OF_BF16: f64 = 0.92;
 
+/// How much longer a gradient's product takes whose operand has rows that are not aligned. Fitted to
+/// vtrain_a100_single_part.csv: heads over 50257 words.
+pub const UNALIGNED: f64 = 3.5;
+/// The same of products of scores, whose sums over one head are short. Fitted to bigscience_a100_part.csv:
+/// heads of 150.
+pub const UNALIGNED_HEAD: f64 = 14.0;
+
+impl Accelerator {
+    /// Whether rows of so many elements of 16 bits are read as a whole by the matrix units of a device with
+    /// cores: they have to be aligned to 16 bytes (NVIDIA, "Matrix multiplication background user's guide",
+    /// section 2).
+    pub fn is_aligned(&self, n_elements: f64) -> bool {
+        self.n_cores.is_none() || n_elements % 8.0 == 0.0
+    }
+
+    /// How much longer a product takes in a library that does not pad rows: several at once are taken for
+    /// products of scores, and the forward product of a weight is not slower.
+    pub fn unpadded_slowdown(&self, gemm: &Gemm, role: Role) -> f64 {
+        let [are_columns_odd, are_sums_odd] = [gemm.n, gemm.k].map(|size| !self.is_aligned(size));
+        match gemm.batch > 1.0 {
+            true if are_columns_odd || are_sums_odd => UNALIGNED_HEAD,
+            false if are_sums_odd || are_columns_odd && role == Role::Accumulate => UNALIGNED,
+            _ => 1.0,
+        }
+    }
+}
+
 /// Bytes of one element of an operand.
 pub fn dtype_bytes(dtype_key: &str) -> f64 {
     match dtype_key {
@@ -313,5 +340,18 @@ mod tests {
     fn a_large_matrix_product_runs_at_the_measured_rate() {
         let rate = tflops(8192.0, 8192.0, 8192.0);
         assert!((260.0..285.0).contains(&rate), "{rate} against 271.2 measured");
+    }
+
+    #[test]
+    fn rows_that_are_not_aligned_slow_gradients_and_products_of_heads() {
+        let device = a100();
+        let slowdown = |batch: f64, n: f64, k: f64, role| {
+            device.unpadded_slowdown(&Gemm { batch, m: 2048.0, n, k }, role)
+        };
+        assert_eq!(slowdown(1.0, 50257.0, 1024.0, Role::Write), 1.0);
+        assert_eq!(slowdown(1.0, 50257.0, 1024.0, Role::Accumulate), UNALIGNED);
+        assert_eq!(slowdown(1.0, 1024.0, 50257.0, Role::Write), UNALIGNED);
+        assert_eq!(slowdown(64.0, 2048.0, 150.0, Role::Write), UNALIGNED_HEAD);
+        assert_eq!(slowdown(64.0, 2048.0, 128.0, Role::Write), 1.0);
     }
 }

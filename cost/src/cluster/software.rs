@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 /// Factors on what a training program's model says (`training::Stack`), fitted to runs on this cluster by
-/// `phzc calibrate`, and the kernel of attention. Plans of programs read how often elementwise chains pass
-/// through memory, and that kernel.
+/// `phzc calibrate`, and its kernels. Plans of programs read how often elementwise chains pass through memory
+/// and which kernels there are.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SoftwareFactors {
@@ -23,11 +23,19 @@ pub struct SoftwareFactors {
     /// Whether fused attention is a kernel for all generations of cores, slower than the device's own where
     /// its file has a rate for it.
     pub portable_attention: bool,
+    /// Whether products whose rows are not aligned to 16 bytes run in slow kernels; XLA pads them.
+    pub unpadded_products: bool,
 }
 
 impl Default for SoftwareFactors {
     fn default() -> SoftwareFactors {
-        SoftwareFactors { memory_passes: 1.0, issue: 1.0, exposed: 0.0, portable_attention: false }
+        SoftwareFactors {
+            memory_passes: 1.0,
+            issue: 1.0,
+            exposed: 0.0,
+            portable_attention: false,
+            unpadded_products: false,
+        }
     }
 }
 

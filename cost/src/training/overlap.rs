@@ -89,4 +89,22 @@ mod tests {
         let quarter = hidden + 0.25 * (all - hidden);
         assert!(hidden < all && (exposed(&measured, 0.5) - quarter).abs() < 1e-12);
     }
+
+    #[test]
+    fn collectives_in_pieces_hide_beside_products_and_no_more_than_all() {
+        let collectives = |overlaps_tensor: bool| {
+            let job = Job {
+                model: Model::gpt(2, 4096.0, 32.0, 2048.0, 1024.0),
+                layout: Layout { tensor: 4, has_sequence: true, ..Layout::single() },
+                recompute: Recompute::Layers(1.0),
+                stack: Stack { overlaps_tensor, ..Stack::plain("bf16") },
+            };
+            job.layer_collectives(&Cluster::named("a100-8").expect("a known cluster"))
+        };
+        let (open, hidden) = (collectives(false), collectives(true));
+        assert_eq!(open.hidden_secs, [0.0; 2]);
+        assert!(hidden.all_secs == open.all_secs && hidden.hidden_secs[0] > 0.0);
+        assert!(hidden.hidden_secs.iter().sum::<f64>() < hidden.all_secs);
+        assert!(hidden.hidden_secs[1] > hidden.hidden_secs[0], "backward runs the forward part again");
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::job::{Job, Recompute};
 use super::layer::{Group, Operator, Work};
-use crate::gemm::dtype_bytes;
-use crate::{Accelerator, AxisGroup, Cluster, Collective, Gemm, Role};
+use crate::gemm::{UNALIGNED, UNALIGNED_HEAD, dtype_bytes};
+use crate::{AxisGroup, Cluster, Collective, Gemm, Role};
 
 /// Seconds of one step by what they are spent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -142,7 +142,7 @@ impl Pricer<'_> {
             }
             Work::Adapter(gemm) => self.linear_terms(&gemm, matrix_dtype(stack.dtype), false),
             Work::Product(gemm) => {
-                let is_slow = !is_aligned(device, gemm.k) || !is_aligned(device, gemm.n);
+                let is_slow = !device.is_aligned(gemm.k) || !device.is_aligned(gemm.n);
                 let slowed = if is_slow { UNALIGNED_HEAD } else { 1.0 };
                 let [forward, left, right] = [gemm, input_gradient(&gemm), weight_gradient(&gemm)]
                     .map(|one| slowed * device.gemm_secs(&one, matrix_dtype(stack.dtype), Role::Write));
@@ -180,7 +180,7 @@ impl Pricer<'_> {
         };
         let stack = &self.job.stack;
         let role = if stack.fuses_accumulation { Role::Accumulate } else { Role::Write };
-        let slowed = if is_aligned(device, gemm.n) { 1.0 } else { UNALIGNED };
+        let slowed = if device.is_aligned(gemm.n) { 1.0 } else { UNALIGNED };
         let input_secs = slowed * self.product_secs(&input_gradient(gemm), dtype, Role::Write);
         let stream_secs = converted(gemm.batch * gemm.m * gemm.n);
         if is_frozen {
@@ -295,20 +295,6 @@ fn issued(operator: &Operator) -> [f64; 2] {
         _ => [1.0, 2.0],
     }
 }
-
-/// Whether rows of so many elements of 16 bits are read as a whole by the matrix units of a device with
-/// cores: they have to be aligned to 16 bytes (NVIDIA, "Matrix multiplication background user's guide",
-/// section 2).
-fn is_aligned(device: &Accelerator, n_elements: f64) -> bool {
-    device.n_cores.is_none() || n_elements % 8.0 == 0.0
-}
-
-/// How much longer a gradient's product takes whose operand has rows that are not aligned. Fitted to
-/// vtrain_a100_single_part.csv: heads over 50257 words.
-const UNALIGNED: f64 = 3.5;
-/// The same of products of scores, whose sums over one head are short. Fitted to bigscience_a100_part.csv:
-/// heads of 150.
-const UNALIGNED_HEAD: f64 = 14.0;
 
 /// Libraries run products of `f32` as `tf32` where the device has it.
 fn matrix_dtype(dtype: &str) -> &str {

@@ -64,6 +64,13 @@ mod tests {
         narrow(&mut module, DType::F8e4m3fn);
         let text = print(&module);
         let made = text.lines().filter(|line| line.contains("convert") || line.contains("dot"));
-        insta::assert_snapshot!(made.collect::<Vec<_>>().join("\n"), @"");
+        insta::assert_snapshot!(made.collect::<Vec<_>>().join("\n"), @r#"
+        x.f8e4m3fn = f8e4m3fn[8,4] convert(x)
+        w.f8e4m3fn = f8e4m3fn[4,2] convert(w)
+        y = bf16[8,2] dot(x.f8e4m3fn, w.f8e4m3fn), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        head = bf16[8,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        g.f8e4m3fn = f8e4m3fn[8,2] convert(g)
+        dw = f32[4,2] dot(x.f8e4m3fn, g.f8e4m3fn), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+        "#);
     }
 }

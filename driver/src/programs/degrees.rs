@@ -5,7 +5,7 @@ mod kinds;
 
 use crate::generate::GenArgs;
 use kinds::{DEEPSEEK, Kind, LLAMA, MIXTRAL, kind};
-use phzc_cost::training::{Job, Recompute, Sharding};
+use phzc_cost::training::{Job, Layout, Recompute, Sharding};
 use phzc_frontends::zoo::{FAMILIES, Family, Settings};
 use phzc_ir::{DType, Module};
 
@@ -123,16 +123,20 @@ pub(super) fn passes(job: &Job, module: &Module) -> String {
     )
 }
 
-/// The mesh, the layouts of batch and weights on it, and what data-parallel copies may not share.
-fn sharding(job: &Job, module: &Module) -> String {
-    let (layout, kind) = (&job.layout, kind(job));
-    let axes = [
+/// The axes of the mesh, outermost first.
+pub(super) fn axes(layout: &Layout) -> [(&'static str, usize); 4] {
+    [
         ("data", layout.data / layout.expert),
         ("expert", layout.expert),
         ("context", layout.context),
         ("tensor", layout.tensor),
-    ];
-    let axes: Vec<(&str, usize)> = axes.into_iter().filter(|(_, size)| *size > 1).collect();
+    ]
+}
+
+/// The mesh, the layouts of batch and weights on it, and what data-parallel copies may not share.
+fn sharding(job: &Job, module: &Module) -> String {
+    let (layout, kind) = (&job.layout, kind(job));
+    let axes: Vec<(&str, usize)> = axes(layout).into_iter().filter(|(_, size)| *size > 1).collect();
     if axes.is_empty() {
         return String::new();
     }
@@ -162,7 +166,10 @@ fn sharding(job: &Job, module: &Module) -> String {
     if is_shared && !job.model.is_frozen() && job.model.hidden % (layout.data * layout.context) as f64 == 0.0
     {
         let states = "(master|m|v)\\.params";
-        pins.extend(of_weights(job, states, [&holders, &of_expert], [axis("expert"), axis("tensor")]));
+        let pinned = of_weights(job, states, [&holders, &of_expert], [axis("expert"), axis("tensor")]);
+        // A sum of gradients is not scattered along the second dimension: those of rows are left open.
+        let rows = [format!(")?{}\\.kernel$", kind.rows), "down$".to_owned()];
+        pins.extend(pinned.into_iter().filter(|pin| rows.iter().all(|rows| !pin.contains(rows))));
     }
     if !is_whole && layout.tensor > 1 {
         pins.extend(columns::pin(module, &kind, [&copies, axis("context"), axis("tensor")]));
@@ -197,7 +204,7 @@ fn of_weights(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phzc_cost::training::{Layout, Model, Stack};
+    use phzc_cost::training::{Model, Stack};
 
     /// GPT on two copies of four devices each, that share what `sharding` says.
     fn job(sharding: Sharding) -> Job {
@@ -294,5 +301,40 @@ mod tests {
         assert_eq!(program(&job, 2).expect("T5").family.name, "t5");
         job.model.decoder_seq = 0.0;
         assert_eq!(program(&job, 2).expect("BERT").family.name, "bert");
+    }
+
+    #[test]
+    fn latent_attention_shared_experts_and_adapters_are_written_by_gen() {
+        let mut job = job(Sharding::Optimizer);
+        (job.model.is_gated, job.model.experts, job.model.top_k) = (true, 8.0, 2.0);
+        (job.model.shared_ffn, job.model.dense_layers) = (32.0, 1);
+        job.stack.product_dtype = "f8e4m3fn";
+        let made = program(&job, 4).expect("a DeepSeek");
+        assert_eq!((made.family.name, made.settings.products), ("deepseek", DType::F8e4m3fn));
+        let value = |name: &str| {
+            let at = made.family.dims.iter().position(|dim| dim.name == name).expect("a dimension");
+            made.values[at]
+        };
+        assert_eq!(["dense-layers", "shared-ffn", "kv-rank", "kv-heads"].map(value), [1, 32, 0, 4]);
+        job.model.adapter_rank = 16.0;
+        assert_eq!(program(&job, 4).expect("frozen").settings.adapters, 16);
+        assert!(passes(&job, &nothing()).contains(r"^frozen\.(.*\.)?(o|down_proj)\.kernel"), "no weight that trains");
+    }
+
+    #[test]
+    fn where_copies_share_weights_out_results_say_which_devices_share_a_product() {
+        let module = phzc_ir::parse(
+            "ENTRY e {
+            x = bf16[6,32,64] parameter(0)
+            params.layers.0.q.kernel = f32[64,64] parameter(1)
+            w = bf16[64,64] convert(params.layers.0.q.kernel)
+            params.layers.0.o.kernel = f32[64,64] parameter(2)
+            into.1 = bf16[6,32,64] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+            ROOT out = bf16[6,32,64] dot(into.1, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+        }",
+        );
+        let module = module.expect("legal");
+        assert!(passes(&job(Sharding::Parameters), &module).contains(r"^(into\.1)$=[data,-,tensor]"));
+        assert!(!passes(&job(Sharding::Nothing), &module).contains("into"));
     }
 }

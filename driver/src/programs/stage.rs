@@ -3,7 +3,7 @@
 use super::degrees::{self, Reason};
 use crate::generate;
 use phzc_cost::training::{Job, Recompute, Sharding};
-use phzc_cost::{Cluster, Pipeline};
+use phzc_cost::{AxisGroup, Cluster, Collective, Pipeline};
 use phzc_io::Io;
 use phzc_ir::{Diagnostic, Module};
 use phzc_lab::validate::MeasuredJob;
@@ -71,6 +71,7 @@ pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
     let mut cluster = run.cluster.clone();
     cluster.software.memory_passes *= run.job.stack.n_passes;
     cluster.software.portable_attention |= run.job.stack.has_portable_attention;
+    cluster.software.unpadded_products = true;
     Asked { job: &run.job }.step(&cluster, io)
 }
 
@@ -181,7 +182,7 @@ impl Asked<'_> {
         // What moves in every microbatch is part of the phases already.
         let all_secs: f64 = moved.iter().map(|[secs, _]| secs).sum();
         let share = if all_secs > once_secs { once_secs / all_secs } else { 1.0 };
-        let copies_secs = moved.map(|[secs, _]| share * secs);
+        let copies_secs = [false, true].map(|is_sum| share * self.bucketed_secs(plan, is_sum, cluster));
         let update_secs = once_secs - share * all_secs;
         Ok(Micro { phase_secs, copies_secs, update_secs, memory_bytes: stage.memory_bytes })
     }
@@ -206,13 +207,41 @@ impl Asked<'_> {
     /// Seconds and bytes of a step's collectives over copies of the model: sums, or gathers of parameters.
     /// Where there is one copy, ranks that share a sequence sum up gradients too.
     fn of_copies(&self, plan: &Plan, is_sum: bool) -> [f64; 2] {
+        let own = self.uses_of_copies(plan, is_sum);
+        own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
+    }
+
+    /// Seconds of the same in buckets of many tensors, as training software sends them: what every tensor
+    /// would wait for by itself is waited for once.
+    fn bucketed_secs(&self, plan: &Plan, is_sum: bool, cluster: &Cluster) -> f64 {
+        let secs = |it: &CollectiveUse| {
+            let kind = Collective::ALL.into_iter().find(|kind| kind.as_str() == it.kind);
+            let at_once = kind.map(|kind| cluster.collective_over_secs(kind, it.bytes, &self.groups(it)));
+            at_once.map_or(it.time_secs, |secs| secs.min(it.time_secs))
+        };
+        self.uses_of_copies(plan, is_sum).map(secs).sum()
+    }
+
+    fn uses_of_copies<'p>(
+        &'p self,
+        plan: &'p Plan,
+        is_sum: bool,
+    ) -> impl Iterator<Item = &'p CollectiveUse> + 'p {
         let kinds: &[&str] = if is_sum { &["all-reduce", "reduce-scatter"] } else { &["all-gather"] };
         let has_copies = self.job.layout.data > 1;
-        let is_own = |it: &&CollectiveUse| {
+        plan.collectives.iter().filter(move |it| {
             self.is_of_copies(it) && kinds.contains(&it.kind.as_str()) && (is_sum || has_copies)
+        })
+    }
+
+    /// The devices of the mesh's axes that a collective runs over.
+    fn groups(&self, it: &CollectiveUse) -> Vec<AxisGroup> {
+        let axes = degrees::axes(&self.job.layout);
+        let group = |at: usize| AxisGroup {
+            size: axes[at].1,
+            stride: axes[at + 1..].iter().map(|(_, size)| size).product(),
         };
-        let own = plan.collectives.iter().filter(is_own);
-        own.fold([0.0; 2], |[secs, bytes], it| [secs + it.time_secs, bytes + it.bytes])
+        (0..axes.len()).filter(|&at| it.axes.iter().any(|own| own == axes[at].0)).map(group).collect()
     }
 
     /// Whether devices that hold the same weights take part, and none that shares products.

@@ -125,7 +125,10 @@ fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -
     let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
     let Product { batch, rows, columns, sums_outside } = *product;
     let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
-    device.product_secs(&gemm, dtype, if sums_outside { Role::Accumulate } else { Role::Write })
+    let role = if sums_outside { Role::Accumulate } else { Role::Write };
+    let slowdown =
+        if cluster.software.unpadded_products { device.unpadded_slowdown(&gemm, role) } else { 1.0 };
+    slowdown * device.product_secs(&gemm, dtype, role)
 }
 
 /// A product's share of its attention: all products of one that is split alike take what the law of

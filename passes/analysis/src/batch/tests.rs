@@ -173,3 +173,41 @@ ENTRY e {
     let graph = Graph::build(&module);
     assert_eq!((data(&graph).count(), batch_size(&graph)), (1, 8));
 }
+
+#[test]
+fn a_loop_that_takes_parts_of_the_data_is_over_microbatches() {
+    let comps = |update: &str| {
+        format!(
+            "body {{ p = (s32[], f32[8], f32[4,8]) parameter(0)
+        i = s32[] get-tuple-element(p), index=0
+        w = f32[8] get-tuple-element(p), index=1
+        x = f32[4,8] get-tuple-element(p), index=2
+        z = s32[] constant(0)
+        part = f32[1,8] dynamic-slice({update}, i, z), dynamic_slice_sizes={{1,8}}
+        row = f32[8] reshape(part)
+        n = f32[8] add(w, row)
+        o = s32[] constant(1)
+        j = s32[] add(i, o)
+        ROOT r = (s32[], f32[8], f32[4,8]) tuple(j, n, x) }}
+        cond {{ p = (s32[], f32[8], f32[4,8]) parameter(0)
+        i = s32[] get-tuple-element(p), index=0
+        n = s32[] constant(4)
+        ROOT l = pred[] compare(i, n), direction=LT }}"
+        )
+    };
+    let body = "x = f32[4,8] parameter(0)
+        w = f32[8] parameter(1)
+        z = s32[] constant(0)
+        s = (s32[], f32[8], f32[4,8]) tuple(z, w, x)
+        l = (s32[], f32[8], f32[4,8]) while(s), condition=cond, body=body
+        ROOT new = f32[8] get-tuple-element(l), index=1";
+    let found = |comps: &str| {
+        let (module, graph) = graph(comps, body);
+        accumulation(&module, &graph).map(|it| (module.comp(it.body).name.to_string(), it.n_microbatches))
+    };
+    assert_eq!(found(&comps("x")), Some(("body".to_owned(), 4)));
+    let stack = comps("x")
+        .replace("dynamic-slice(x", "dynamic-slice(stack")
+        .replace("z = s32[]", "stack = f32[4,8] broadcast(w), dimensions={1}\n        z = s32[]");
+    assert_eq!(found(&stack), None);
+}

@@ -226,3 +226,20 @@ fn what_is_between_the_products_of_an_attention_pays_for_traffic_only() {
     let local = Local { work, product: None, kernel: Kernel::Attention(None), dtype: "tf32" };
     assert_eq!(op_secs(&cluster, &local), 3.0);
 }
+
+#[test]
+fn the_software_of_a_cluster_says_how_often_elementwise_kernels_pass_and_which_attention_runs() {
+    let mut cluster = one_byte_a_second();
+    let secs = |cluster: &Cluster, kernel| {
+        let work = Work { flops: 1e6, bytes: 3.0, ..Work::default() };
+        op_secs(cluster, &Local { work, product: None, kernel, dtype: "tf32" })
+    };
+    let (vector, matrix) = (secs(&cluster, Kernel::Vector), secs(&cluster, Kernel::Matrix));
+    cluster.software.memory_passes = 2.0;
+    assert_eq!((secs(&cluster, Kernel::Vector), secs(&cluster, Kernel::Matrix)), (2.0 * vector, matrix));
+    let own = Cluster::named("h100-8").expect("a known cluster").clone();
+    let mut portable = own.clone();
+    portable.software.portable_attention = true;
+    let [own, portable] = [own, portable].map(|it| attention_secs(&it, "0:qkd", "bf16"));
+    assert!(own < portable, "{own} {portable}");
+}
