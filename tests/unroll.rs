@@ -34,7 +34,12 @@ fn unrolled_loops_of_every_family_compute_what_the_loops_do() {
         let text = std::fs::read_to_string(&*plan).expect("it was written");
         assert!(!text.contains(" while("), "{family}: a loop is left");
         let note = text.split_once("phzc.unstacked=\"parameters=").expect("a note of layers").1;
-        assert!(note.split_once(';').is_some_and(|(parameters, _)| parameters.contains("x4,")), "{family}");
+        // One of DeepSeek's layers has no experts, and is no part of the loop.
+        let n_layers = if *family == "deepseek" { "x3," } else { "x4," };
+        assert!(
+            note.split_once(';').is_some_and(|(parameters, _)| parameters.contains(n_layers)),
+            "{family}"
+        );
         let verdict = run(&["verify", &*program, &plan]);
         assert!(verdict.contains("outputs equal"), "{family}: {verdict}");
     }

@@ -293,13 +293,14 @@ fn a_run_is_predicted_by_a_program_in_its_degrees_beside_the_list_of_operators()
         .replace(",64,8,8,0,8,3,,1,", ",8,8,4,0,1,1,,2,");
     let row = row.replace(",1,64,full,", ",4,32,full,").replace("18.13", "0.05");
     let encoder = row.replace("a,gpt,", "b,bert,");
-    let narrow = row.replace("a,gpt,", "c,gpt,").replace("A100-SXM4", "H100-SXM5").replace(",fp16,", ",fp8,");
+    let narrow =
+        row.replace("a,gpt,", "c,gpt,").replace("A100-SXM4", "H100-SXM5").replace(",fp16,", ",int8,");
     let path = table("validate_programs", &[&row, &encoder, &narrow]);
     let outcome = validate(&path, &["--programs", "--json"]);
     let score: Value = serde_json::from_str(&outcome.stdout).expect("one object");
     assert_eq!((score["rows"].as_u64(), score["planned"].as_u64()), (Some(3), Some(2)), "{score}");
     assert!(score["from_list"].as_f64().is_some_and(|it| it < 40.0), "{score}");
-    let reason = "its products are in another type than the rest";
+    let reason = "its products are of whole numbers";
     assert_eq!(score["unplanned"][reason].as_u64(), Some(1), "{score}");
     let outcome = validate(&path, &["--programs", "--rows"]);
     assert!(outcome.stdout.contains("  a: measured 50.0 ms, program "), "{}", outcome.stdout);

@@ -168,13 +168,13 @@ pub const UNALIGNED_HEAD: f64 = 14.0;
 impl Accelerator {
     /// Whether rows of so many elements of 16 bits are read as a whole by the matrix units of a device with
     /// cores: they have to be aligned to 16 bytes (NVIDIA, "Matrix multiplication background user's guide",
-    /// section 2).
+    /// section 2). Sizes that are worked out of operations are whole but for rounding.
     pub fn is_aligned(&self, n_elements: f64) -> bool {
-        self.n_cores.is_none() || n_elements % 8.0 == 0.0
+        self.n_cores.is_none() || n_elements.round() % 8.0 == 0.0
     }
 
-    /// How much longer a product takes in a library that does not pad rows: several at once are taken for
-    /// products of scores, and the forward product of a weight is not slower.
+    /// How much longer a product of 16-bit numbers takes in a library that does not pad rows: several at once
+    /// are taken for products of scores; of one, columns that are not aligned slow a sum over samples only.
     pub fn unpadded_slowdown(&self, gemm: &Gemm, role: Role) -> f64 {
         let [are_columns_odd, are_sums_odd] = [gemm.n, gemm.k].map(|size| !self.is_aligned(size));
         match gemm.batch > 1.0 {
@@ -353,5 +353,6 @@ mod tests {
         assert_eq!(slowdown(1.0, 1024.0, 50257.0, Role::Write), UNALIGNED);
         assert_eq!(slowdown(64.0, 2048.0, 150.0, Role::Write), UNALIGNED_HEAD);
         assert_eq!(slowdown(64.0, 2048.0, 128.0, Role::Write), 1.0);
+        assert_eq!(slowdown(1.0, 1024.0, 57_600.0 - 1e-9, Role::Write), 1.0, "rounding");
     }
 }

@@ -18,8 +18,8 @@ pub struct LayerCollectives {
 }
 
 impl Job {
-    /// What the software makes of the collectives inside of a layer: those that run in pieces beside products,
-    /// beside gradients of weights, beside attention; tokens that go once to each node.
+    /// What the software makes of the collectives inside of a layer: those that run in pieces beside
+    /// products, beside gradients of weights, beside attention; tokens that go once to each node.
     pub fn layer_collectives(&self, cluster: &Cluster) -> LayerCollectives {
         Pricer { job: &self.measured_on(cluster), cluster }.collectives(&layer(self))
     }

@@ -84,6 +84,7 @@ impl Family {
         }
         let mut net = Net::new(self.name, settings);
         let loss = (self.build)(values, &mut net)?;
+        net.check()?;
         Ok(net.finish(loss))
     }
 }

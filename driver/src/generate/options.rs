@@ -74,11 +74,12 @@ fn subcommand(family: &'static Family) -> Command {
             .help_heading("Dimensions")
             .value_parser(value_parser!(i64).range(least..=most))
     });
-    let command = Command::new(family.name).about(family.about).arg(size).args(shared()).args(dims);
+    let command =
+        Command::new(family.name).about(family.about).arg(size).args(shared()).args(numbers()).args(dims);
     if family.can_scan { command.arg(scan()) } else { command }
 }
 
-fn shared() -> [Arg; 11] {
+fn shared() -> [Arg; 7] {
     [
         Arg::new("batch")
             .long("global-batch")
@@ -91,29 +92,6 @@ fn shared() -> [Arg; 11] {
             .value_name("N")
             .help("Samples at once, in a loop that adds up gradients [default: all]")
             .value_parser(value_parser!(i64).range(1..=1_000_000)),
-        Arg::new("dtype")
-            .long("dtype")
-            .value_name("TYPE")
-            .help("Type that products are computed in")
-            .value_parser(["f32", "bf16", "f16"])
-            .default_value("bf16"),
-        Arg::new("products")
-            .long("products")
-            .value_name("TYPE")
-            .help("Type of the operands of the layers' products with weights, converted without scales [default: as --dtype]")
-            .value_parser(["f8e4m3fn", "f8e5m2", "f4e2m1fn"]),
-        Arg::new("weights")
-            .long("weights")
-            .value_name("TYPE")
-            .help("Type that parameters are stored in; of narrow ones the optimizer keeps f32 masters")
-            .value_parser(["f32", "bf16", "f16"])
-            .default_value("f32"),
-        Arg::new("adapters")
-            .long("adapters")
-            .value_name("RANK")
-            .help("Rank of adapters beside the projections into attention, which train alone (LoRA)")
-            .value_parser(value_parser!(i64).range(0..=1_000_000))
-            .default_value("0"),
         Arg::new("dropout")
             .long("dropout")
             .value_name("SHARE")
@@ -141,6 +119,35 @@ fn shared() -> [Arg; 11] {
             .value_name("FILE")
             .help("File for the program [default: standard output]")
             .value_parser(value_parser!(PathBuf)),
+    ]
+}
+
+/// What is computed and stored in which type, and what of it trains.
+fn numbers() -> [Arg; 4] {
+    [
+        Arg::new("dtype")
+            .long("dtype")
+            .value_name("TYPE")
+            .help("Type that products are computed in")
+            .value_parser(["f32", "bf16", "f16"])
+            .default_value("bf16"),
+        Arg::new("products")
+            .long("products")
+            .value_name("TYPE")
+            .help("Type of the operands of the layers' products with weights, converted without scales [default: as --dtype]")
+            .value_parser(["f8e4m3fn", "f8e5m2", "f4e2m1fn"]),
+        Arg::new("weights")
+            .long("weights")
+            .value_name("TYPE")
+            .help("Type that parameters are stored in; of narrow ones the optimizer keeps f32 masters")
+            .value_parser(["f32", "bf16", "f16"])
+            .default_value("f32"),
+        Arg::new("adapters")
+            .long("adapters")
+            .value_name("RANK")
+            .help("Rank of adapters beside the projections into attention, which train alone (LoRA)")
+            .value_parser(value_parser!(i64).range(0..=1_000_000))
+            .default_value("0"),
     ]
 }
 

@@ -318,7 +318,10 @@ mod tests {
         assert_eq!(["dense-layers", "shared-ffn", "kv-rank", "kv-heads"].map(value), [1, 32, 0, 4]);
         job.model.adapter_rank = 16.0;
         assert_eq!(program(&job, 4).expect("frozen").settings.adapters, 16);
-        assert!(passes(&job, &nothing()).contains(r"^frozen\.(.*\.)?(o|down_proj)\.kernel"), "no weight that trains");
+        assert!(
+            passes(&job, &nothing()).contains(r"^frozen\.(.*\.)?(o|down_proj)\.kernel"),
+            "no weight that trains"
+        );
     }
 
     #[test]

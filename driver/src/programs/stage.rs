@@ -155,7 +155,7 @@ impl Asked<'_> {
         let mut phase_secs = [stage.forward_secs, stage.backward_secs];
         let once_secs = plan.time_secs - n_microbatches * phase_secs.iter().sum::<f64>();
         let hidden = self.hidden_shares(cluster).map(|share| share * self.inside_secs(plan) / n_microbatches);
-        phase_secs = [phase_secs[0] - hidden[0], phase_secs[1] - hidden[1]];
+        phase_secs = [0, 1].map(|at| (phase_secs[at] - hidden[at]).max(0.0));
         let moved = [false, true].map(|is_sum| self.of_copies(plan, is_sum));
         let is_shared = self.job.layout.sharding == Sharding::Parameters;
         if self.job.recompute == Recompute::Products {
@@ -194,12 +194,14 @@ impl Asked<'_> {
         listed.hidden_secs.map(share)
     }
 
-    /// Seconds of a step's collectives inside of layers: over devices that share products, sequences, experts.
+    /// Seconds of a step's collectives inside of layers: over devices that share products, and what devices
+    /// that share sequences or experts exchange, sums of gradients over these apart.
     fn inside_secs(&self, plan: &Plan) -> f64 {
-        let is_inside = |it: &&CollectiveUse| {
-            let shares = ["tensor", "context", "expert"];
-            let is_shared = it.axes.iter().any(|own| shares.contains(&own.as_str()));
-            is_shared && (it.kind == "all-to-all" || !self.is_of_copies(it))
+        let is_inside = |it: &&CollectiveUse| match &*it.kind {
+            _ if it.axes.iter().any(|own| own == "tensor") => true,
+            "all-to-all" | "collective-permute" => it.axes.iter().any(|own| own != "data"),
+            "all-gather" => it.axes.iter().all(|own| own == "context"),
+            _ => false,
         };
         plan.collectives.iter().filter(is_inside).map(|it| it.time_secs).sum()
     }

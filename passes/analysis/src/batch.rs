@@ -12,9 +12,9 @@ use phzc_ir::dtype::Class;
 use phzc_ir::rule::TensorMap;
 use smallvec::SmallVec;
 
-/// Inputs that no output replaces: a step's data, whose first dimension is the batch. Frozen weights are no
-/// data; none are, if nothing is replaced. Running statistics that are handed out without taking the place of the old ones are state all
-/// the same.
+/// Inputs that no output replaces: a step's data, whose first dimension is the batch. Frozen weights are none,
+/// and where no output replaces an input there is no data. Running statistics that are handed out without
+/// taking the place of the old ones are state all the same.
 pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {
     let mut is_state = vec![false; graph.tensors.len()];
     graph.aliases.iter().for_each(|&(_, param)| is_state[param as usize] = true);

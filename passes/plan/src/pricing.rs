@@ -126,8 +126,11 @@ fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -
     let Product { batch, rows, columns, sums_outside } = *product;
     let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
     let role = if sums_outside { Role::Accumulate } else { Role::Write };
-    let slowdown =
-        if cluster.software.unpadded_products { device.unpadded_slowdown(&gemm, role) } else { 1.0 };
+    let slowdown = if cluster.software.unpadded_products && matches!(*dtype, "bf16" | "f16") {
+        device.unpadded_slowdown(&gemm, role)
+    } else {
+        1.0
+    };
     slowdown * device.product_secs(&gemm, dtype, role)
 }
 

@@ -13,8 +13,9 @@ struct Choice {
 }
 
 impl Net {
-    /// Each token through the experts that its router prefers, as [`Net::mixture`], and the loss of uneven
-    /// loads: tokens come to their places by a look-up, and back by another one.
+    /// Each token through the experts that its router prefers, and the loss of uneven loads: tokens come to
+    /// their places by a look-up, and back by another one. Unlike in [`Net::mixture`], all choices of earlier
+    /// tokens are served first.
     pub fn routed(&mut self, x: InstrId, shape: &Experts) -> (InstrId, InstrId) {
         let dims = self.b.dims(x);
         let [batch, seq, hidden] = dims[..] else { unreachable!("batch, positions, width") };
@@ -84,6 +85,8 @@ impl Net {
         let [gate, place, expert] = [probs, before, numbers].map(&mut own);
         let gate = self.b.div(gate, total);
         let b = &mut self.b;
+        // Numbers of all places are too large for the mantissa of `f32`.
+        let [place, expert] = [place, expert].map(|number| b.convert(number, DType::S32));
         let limit = b.full_like(place, places as f64);
         let is_kept = b.compare(place, limit, "LT");
         let first = b.scale(expert, places as f64);
@@ -91,6 +94,6 @@ impl Net {
         let outside = b.full_like(slot, (shape.experts * places) as f64);
         let slot = b.select(is_kept, slot, outside);
         let none = b.full_like(gate, 0.0);
-        Choice { slot: b.convert(slot, DType::S32), gate: b.select(is_kept, gate, none) }
+        Choice { slot, gate: b.select(is_kept, gate, none) }
     }
 }

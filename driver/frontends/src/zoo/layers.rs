@@ -4,7 +4,7 @@ use super::net::Net;
 use phzc_ir::{DType, InstrId, Opcode};
 
 /// Projections into attention, by name.
-const INTO_ATTENTION: [&str; 4] = ["q", "k", "v", "qkv"];
+const INTO_ATTENTION: [&str; 8] = ["q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b"];
 
 /// A function of each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use phzc_ir::attr::Value;
 use phzc_ir::build::Builder;
-use phzc_ir::{DType, Dims, InstrId, Key, Module, Opcode, Payload, Shape};
+use phzc_ir::{DType, Diagnostic, Dims, InstrId, Key, Module, Opcode, Payload, Result, Shape};
 
 /// The `algorithm` of products whose operands are still to be made narrow ([`Settings::products`]), in XLA's
 /// words. The gradient of a product keeps it.
@@ -70,6 +70,8 @@ pub struct Net {
     scope: String,
     /// Whether what is being built is part of a layer: neither embedding nor head.
     is_in_layer: bool,
+    /// Whether a product of a layer was marked.
+    has_layer_products: bool,
     stacks: Option<Stacks>,
     /// The state of the random numbers.
     rng: Option<InstrId>,
@@ -86,6 +88,7 @@ impl Net {
             params: Vec::new(),
             scope: String::new(),
             is_in_layer: false,
+            has_layer_products: false,
             stacks: None,
             rng: None,
             updates: Vec::new(),
@@ -94,6 +97,21 @@ impl Net {
             net.rng = Some(net.declare("batch.rng", Kind::Data, DType::U64, &[2]));
         }
         net
+    }
+
+    /// Errors if what the settings ask of the layers applies to none: adapters, narrow products.
+    pub fn check(&self) -> Result<()> {
+        let trains = self.params.iter().any(|param| param.kind == Kind::Weight);
+        if self.settings.adapters > 0 && !trains {
+            let error =
+                Diagnostic::error("this family has no projections into attention to put adapters beside");
+            return Err(error.help("leave `--adapters` out"));
+        }
+        if self.settings.products != self.settings.dtype && !self.has_layer_products {
+            let error = Diagnostic::error("this family has no layers whose products could be narrow");
+            return Err(error.help("leave `--products` out"));
+        }
+        Ok(())
     }
 
     /// The program that returns the loss and the states' new values.
@@ -150,6 +168,7 @@ impl Net {
     /// asked for.
     pub fn weighted(&mut self, product: InstrId) -> InstrId {
         if self.is_in_layer && self.settings.products != self.settings.dtype {
+            self.has_layer_products = true;
             self.b.instr_mut(product).set_attr(Key::Algorithm, Value::Word(LAYER_PRODUCT.into()));
         }
         product

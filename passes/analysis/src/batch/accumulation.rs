@@ -24,11 +24,11 @@ pub fn accumulation(module: &Module, graph: &Graph) -> Option<Accumulation> {
             let is_inside = node.comp != module.entry && node.kind == NodeKind::Op;
             if is_inside
                 && graph.opcode(module, reader) == Some(Opcode::DynamicSlice)
-                && takes_part(graph, node, at)
+                && slices_first(graph, node, at)
             {
                 return Some(Accumulation { body: node.comp, n_microbatches: node.trips as usize });
             }
-            if node.kind == NodeKind::Carry || node.operands.len() == 1 {
+            if node.kind == NodeKind::Carry || node.operands.len() == 1 && keeps_first(node) {
                 todo.extend(node.results.iter().filter(|&&result| seen.insert(result)));
             }
         }
@@ -36,8 +36,19 @@ pub fn accumulation(module: &Module, graph: &Graph) -> Option<Accumulation> {
     None
 }
 
+/// Whether what is outermost in the only operand is so in the result: samples, where they are split in two
+/// dimensions.
+fn keeps_first(node: &Node) -> bool {
+    let outermost = |loops: Option<&phzc_ir::rule::TensorMap>| {
+        let first = loops.and_then(|dims| dims.first())?;
+        first.iter().copied().find(|&factor| node.rule.factors[factor as usize].size > 1)
+    };
+    let [operand, result] = [node.rule.operands.first(), node.rule.results.first()].map(outermost);
+    operand.is_some() && operand == result
+}
+
 /// Whether a look-up takes a part of a value's first dimension.
-fn takes_part(graph: &Graph, node: &Node, of: TensorId) -> bool {
+fn slices_first(graph: &Graph, node: &Node, of: TensorId) -> bool {
     let first = |tensor: TensorId| graph.tensors[tensor as usize].dims.first().copied().unwrap_or(1);
     node.operands.first() == Some(&of) && node.results.iter().all(|&result| first(result) < first(of))
 }

@@ -211,3 +211,27 @@ fn a_loop_that_takes_parts_of_the_data_is_over_microbatches() {
         .replace("z = s32[]", "stack = f32[4,8] broadcast(w), dimensions={1}\n        z = s32[]");
     assert_eq!(found(&stack), None);
 }
+
+#[test]
+fn targets_and_cotangents_that_only_gradients_sum_over_are_data() {
+    let text = "HloModule m, input_output_alias={ {}: (1, {}, may-alias) }
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  w = f32[16,32] parameter(1)
+  dy = f32[8,32] parameter(2)
+  ids = s32[8] parameter(3)
+  pairs = s32[8,8] broadcast(ids), dimensions={1}
+  others = s32[8,8] broadcast(ids), dimensions={0}
+  same = pred[8,8] compare(pairs, others), direction=EQ
+  ones = f32[8,8] convert(same)
+  h = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  near = f32[8,32] dot(ones, h), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  dh = f32[8,32] multiply(dy, near)
+  dw = f32[16,32] dot(x, dh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT new = f32[16,32] subtract(w, dw)
+}";
+    let module = phzc_ir::parse(text).expect("a legal program");
+    let graph = Graph::build(&module);
+    let name = |id: u32| &*module.entry().instr(graph.tensors[id as usize].home.1).name;
+    assert_eq!(data(&graph).map(name).collect::<Vec<_>>(), ["x", "dy", "ids"]);
+}

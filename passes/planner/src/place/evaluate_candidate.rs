@@ -89,15 +89,19 @@ impl Problem<'_> {
         }
         match texts.leanest {
             Some(leanest) => Evaluated::TooLarge(self.too_large(&leanest)),
-            None => self.refused(&draft, n_stages),
+            None => self.last_resort(&draft, n_stages, bound),
         }
     }
 
-    /// Why no text was written: the chain saw that none fits, or no number of microbatches is possible.
-    fn refused(&self, draft: &Draft, n_stages: usize) -> Evaluated {
-        let unlimited = self.cut(draft, n_stages, &Limits::new(f64::INFINITY), true).ok().flatten();
-        match unlimited.filter(|staged| staged.peak_bytes() > self.cluster.accelerator.usable_bytes()) {
-            Some(staged) => Evaluated::TooLarge(self.too_large(&Leanest::new(staged))),
+    /// The text of a cut whatever memory it needs, where the chain saw none that fits: it may fit all the
+    /// same, or says how much is missing. Without one no number of microbatches is possible.
+    fn last_resort(&self, draft: &Draft, n_stages: usize, bound: Bound) -> Evaluated {
+        let usable = self.cluster.accelerator.usable_bytes();
+        match self.cut(draft, n_stages, &Limits::new(f64::INFINITY), true).ok().flatten() {
+            Some(staged) if staged.peak_bytes() > usable => {
+                Evaluated::TooLarge(self.too_large(&Leanest::new(staged)))
+            }
+            Some(staged) => Evaluated::Placed(Box::new(staged.placed(n_stages, bound))),
             None => Evaluated::Impossible(self.refusal(&draft.text)),
         }
     }
