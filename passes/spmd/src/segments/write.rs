@@ -1,0 +1,88 @@
+//! A segment as a program: its values by number, its parameters in the order of their use.
+
+use super::Cut;
+use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Shape, notes};
+use phzc_opt::dce::remove_dead;
+use std::collections::BTreeMap;
+
+/// The program of one segment.
+pub(super) fn program(cut: &Cut, section: usize) -> Module {
+    let results = cut.results(section);
+    let mut body = Body { cut, section, instrs: Vec::new(), ids: BTreeMap::new(), n_params: 0 };
+    needed(cut, section, &results).into_iter().for_each(|id| body.add(id));
+    let mut module = cut.device.clone();
+    module.entry = cut.comp;
+    module.comps[cut.comp.index()] = body.finish(&results);
+    // What comes after the entry calls it, or is not called from it.
+    module.comps.truncate(cut.comp.index() + 1);
+    remove_dead(&mut module);
+    anonymous(&mut module);
+    module.set_note(notes::SPMD, &cut.facts.header.meshes[0].to_string());
+    module
+}
+
+/// What a segment needs of the computation, in its order.
+fn needed(cut: &Cut, section: usize, results: &[InstrId]) -> Vec<InstrId> {
+    let own = cut.device.comp(cut.comp);
+    let mut is_needed = vec![false; own.instrs.len()];
+    results.iter().for_each(|id| is_needed[id.index()] = true);
+    for (id, instr) in own.iter().rev() {
+        if is_needed[id.index()] && !cut.is_parameter(id, section) {
+            instr.operands.iter().for_each(|operand| is_needed[operand.index()] = true);
+        }
+    }
+    own.iter().map(|(id, _)| id).filter(|id| is_needed[id.index()]).collect()
+}
+
+/// A segment's instructions in the making.
+struct Body<'c, 'm> {
+    cut: &'c Cut<'m>,
+    section: usize,
+    instrs: Vec<Instr>,
+    ids: BTreeMap<InstrId, InstrId>,
+    n_params: u32,
+}
+
+impl Body<'_, '_> {
+    fn add(&mut self, id: InstrId) {
+        let mut instr = self.cut.device.comp(self.cut.comp).instr(id).clone();
+        if self.cut.is_parameter(id, self.section) {
+            instr.op = Opcode::Parameter;
+            instr.operands.clear();
+            instr.attrs.clear();
+            instr.payload = Payload::Parameter(self.n_params);
+            self.n_params += 1;
+        }
+        instr.operands.iter_mut().for_each(|operand| *operand = self.ids[operand]);
+        self.ids.insert(id, InstrId::new(self.instrs.len()));
+        self.instrs.push(instr);
+    }
+
+    fn finish(mut self, results: &[InstrId]) -> Computation {
+        let parts = results.iter().map(|id| self.cut.device.comp(self.cut.comp).instr(*id).shape.clone());
+        let root = Instr {
+            operands: results.iter().map(|id| self.ids[id]).collect(),
+            shape: Shape::Tuple(parts.collect()),
+            ..Instr::nothing(phzc_ir::Span::default())
+        };
+        let id = InstrId::new(self.instrs.len());
+        self.instrs.push(root);
+        Computation { name: "main".into(), instrs: self.instrs, root: id, thread: None }
+    }
+}
+
+/// Takes out whatever tells equal programs apart: names, notes, source lines, what holds of the whole step.
+fn anonymous(module: &mut Module) {
+    module.name = "segment".into();
+    module.attrs.clear();
+    module.tables = "".into();
+    let entry = module.entry;
+    for (at, comp) in module.comps.iter_mut().enumerate() {
+        comp.name = if CompId::new(at) == entry { "main".into() } else { format!("c{at}").into() };
+        for (id, instr) in comp.instrs.iter_mut().enumerate() {
+            instr.name = format!("v{id}").into();
+            let is_extra = |key: &Key| matches!(key, Key::Metadata | Key::FrontendAttributes | Key::Sharding);
+            instr.attrs.retain(|attr| !is_extra(&attr.key));
+        }
+    }
+}
