@@ -2,9 +2,9 @@
 //!
 //! A kernel or collective has a key, its canonical text, and a class of which it is one: `product`, `loop`,
 //! `all-reduce/4`. What was measured alone has its own time. A segment, what a device runs between two
-//! collectives, was measured whole: the times of the kernels in it are brought to add up to it
-//! ([`fit`](self::fit)). Another kernel takes its formula's time and what those of its class nearest to it
-//! take more or less than theirs.
+//! collectives, was measured whole, and so was a plan's step: the times of what is in it are brought to add up
+//! to it (`measured/fit.rs`). Another kernel takes its formula's time, times what those of its class nearest
+//! to it take over theirs.
 
 mod fit;
 
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub enum Source {
     /// It was measured, alone.
     Measured,
-    /// It was measured, with what runs between two collectives.
+    /// It was measured with others: with what runs between two collectives, or in a step.
     Segment,
     /// A formula, scaled by what others of its class were measured to take.
     Scaled,
@@ -69,9 +69,9 @@ struct Class {
 }
 
 impl Measured {
-    /// From what was measured alone, in seconds by key, and from measured segments.
-    pub fn new(items: &[Item], alone_secs: &BTreeMap<String, f64>, segments: &[Segment]) -> Measured {
-        let known = fit::fitted(items, alone_secs, segments);
+    /// From what was measured alone, in seconds by key, and together: segments, then steps.
+    pub fn new(items: &[Item], alone_secs: &BTreeMap<String, f64>, together: &[Vec<Segment>]) -> Measured {
+        let known = fit::fitted(items, alone_secs, together);
         let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
         for item in items.iter().filter(|item| item.formula_secs > 0.0) {
             if let Some((secs, _)) = known.get(&item.key).filter(|(secs, _)| *secs > 0.0) {

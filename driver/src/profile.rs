@@ -59,7 +59,7 @@ pub struct ProfileArgs {
 pub(crate) fn run(args: &ProfileArgs, io: &mut Io) -> Result<(), Failure> {
     let planning = Planning::load(args, io)?;
     let mut folder = Folder::open(&args.output, &planning.cluster)?;
-    let collected = planning.collect(folder.measured(), io)?;
+    let collected = planning.collect(folder.measured(), f64::INFINITY, io)?;
     let n_new = folder.add(&collected, args.top)?;
     let said = wrote(&collected, &folder, n_new);
     let _ = io.stderr.write_all(said.as_bytes());
@@ -82,8 +82,7 @@ fn written(n_new: usize) -> String {
     format!("{} written", counted(n_new, "program"))
 }
 
-/// `profile: 41 of 53 kernels and collectives measured (97 % of the time); missing: …`; nothing without a
-/// profile.
+/// `profile: 41 of 53 costs measured (97 % of the time); missing: …`; nothing without a profile.
 pub(crate) fn summary(module: &Module, facts: &Facts, cluster: &Cluster) -> String {
     match &cluster.measured {
         None => String::new(),
@@ -94,16 +93,16 @@ pub(crate) fn summary(module: &Module, facts: &Facts, cluster: &Cluster) -> Stri
 /// How much of what a plan asks for was measured, and what was not.
 fn coverage(asked: &BTreeMap<String, Asked>) -> String {
     let cost = |one: &&Asked| one.times * one.secs;
-    let all_secs: f64 = asked.values().map(|one| cost(&one)).sum();
+    let all_secs = asked.values().fold(0.0, |sum, one| sum + cost(&one));
     let (known, mut missing): (Vec<&Asked>, Vec<&Asked>) =
         asked.values().partition(|one| one.source.is_measured());
-    let known_secs: f64 = known.iter().map(|one| cost(one)).sum();
+    let known_secs = known.iter().fold(0.0, |sum, one| sum + cost(one));
     missing.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
     let share = if all_secs > 0.0 { known_secs / all_secs } else { 1.0 };
     let mut out = format!(
         "{} of {} measured ({} of the time)",
         known.len(),
-        counted(asked.len(), "kernel and collective"),
+        counted(asked.len(), "cost"),
         percent(share)
     );
     let word = |one: &&Asked| {

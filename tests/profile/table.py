@@ -78,11 +78,11 @@ def row(name, phzc_binary, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("phzc", type=pathlib.Path)
-    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=" ".join(MODELS))
     parser.add_argument("--keep", type=pathlib.Path, help="directory for the profiles")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row(name, args.phzc, args.keep or pathlib.Path(folder)) for name in args.models]
+        rows = [row(name, args.phzc, args.keep or pathlib.Path(folder)) for name in args.models or MODELS]
     print("milliseconds of a step on 8 virtual CPU devices")
     print("      before: predicted, measured; after: predicted, measured; error after; mesh")
     print("\n".join(rows))

@@ -1,9 +1,10 @@
-//! Times of single kernels that add up to those of the segments that they were measured in.
+//! Times of single kernels that add up to those of the segments and steps that they were measured in.
 //!
 //! Each kernel starts with what it took alone, or with its formula's time scaled by one factor for all that
 //! were not measured alone, and is then multiplied, again and again, by what its segments take over what
 //! their kernels add up to: iterative proportional fitting (Deming & Stephan 1940), which changes the given
-//! proportions as little as it can.
+//! proportions as little as it can. Steps come after segments: what a step takes that its segments and
+//! collectives do not, waiting and memory that is not in a cache, is spread over all of them.
 
 use super::{Item, Source};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ const N_ROUNDS: usize = 40;
 /// The least part of its formula's time that what was not measured alone starts with.
 const LEAST_START: f64 = 0.02;
 
-/// What a device runs between two collectives, measured as one program.
+/// What was measured as one program: what a device runs between two collectives, or a whole step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
     /// Seconds of one time.
@@ -26,12 +27,14 @@ pub struct Segment {
 pub(super) fn fitted(
     items: &[Item],
     alone_secs: &BTreeMap<String, f64>,
-    segments: &[Segment],
+    together: &[Vec<Segment>],
 ) -> BTreeMap<String, (f64, Source)> {
     let formulas: BTreeMap<&str, f64> =
         items.iter().map(|item| (item.key.as_str(), item.formula_secs)).collect();
-    let mut secs = started(&formulas, alone_secs, segments);
-    (0..N_ROUNDS).for_each(|_| round(&mut secs, segments));
+    let mut secs = started(&formulas, alone_secs, together);
+    for segments in together {
+        (0..N_ROUNDS).for_each(|_| round(&mut secs, segments));
+    }
     let of_segments = secs.into_iter().map(|(key, secs)| (key.to_owned(), (secs, Source::Segment)));
     let mut found: BTreeMap<String, (f64, Source)> =
         alone_secs.iter().map(|(key, &secs)| (key.clone(), (secs, Source::Measured))).collect();
@@ -43,11 +46,11 @@ pub(super) fn fitted(
 fn started<'s>(
     formulas: &BTreeMap<&str, f64>,
     alone_secs: &BTreeMap<String, f64>,
-    segments: &'s [Segment],
+    together: &'s [Vec<Segment>],
 ) -> BTreeMap<&'s str, f64> {
     let formula = |key: &str| formulas.get(key).copied().unwrap_or(0.0);
     let (mut left_secs, mut open_secs) = (0.0, 0.0);
-    for segment in segments {
+    for segment in together.iter().find(|it| !it.is_empty()).into_iter().flatten() {
         let known: f64 = segment.kernels.iter().filter_map(|(key, n)| Some(n * alone_secs.get(key)?)).sum();
         left_secs += (segment.secs - known).max(0.0);
         let open = segment.kernels.iter().filter(|(key, _)| !alone_secs.contains_key(*key));
@@ -55,7 +58,7 @@ fn started<'s>(
     }
     let factor = if open_secs > 0.0 { (left_secs / open_secs).max(LEAST_START) } else { 1.0 };
     let start = |key: &str| alone_secs.get(key).copied().unwrap_or(factor * formula(key));
-    let keys = segments.iter().flat_map(|segment| segment.kernels.keys());
+    let keys = together.iter().flatten().flat_map(|segment| segment.kernels.keys());
     keys.map(|key| (key.as_str(), start(key))).collect()
 }
 
@@ -101,7 +104,8 @@ mod tests {
     #[test]
     fn kernels_add_up_to_their_segments() {
         let segments = [segment(10.0, &[("a", 1.0), ("b", 2.0)]), segment(9.0, &[("b", 1.0), ("c", 1.0)])];
-        let found = fitted(&items(&[("a", 1.0), ("b", 1.0), ("c", 1.0)]), &BTreeMap::new(), &segments);
+        let found =
+            fitted(&items(&[("a", 1.0), ("b", 1.0), ("c", 1.0)]), &BTreeMap::new(), &[segments.to_vec()]);
         for segment in &segments {
             let sum: f64 = segment.kernels.iter().map(|(key, n)| n * found[key].0).sum();
             assert!((sum / segment.secs - 1.0).abs() < 1e-3, "{sum} of {}", segment.secs);
@@ -112,17 +116,31 @@ mod tests {
     #[test]
     fn what_was_measured_alone_keeps_its_time_where_the_rest_explains_the_segment() {
         let alone = BTreeMap::from([("a".to_owned(), 3.0)]);
-        let found =
-            fitted(&items(&[("a", 1.0), ("b", 1.0)]), &alone, &[segment(5.0, &[("a", 1.0), ("b", 1.0)])]);
+        let found = fitted(
+            &items(&[("a", 1.0), ("b", 1.0)]),
+            &alone,
+            &[vec![segment(5.0, &[("a", 1.0), ("b", 1.0)])]],
+        );
         assert!((found["a"].0 - 3.0).abs() < 1e-9 && (found["b"].0 - 2.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn more_than_the_segment_is_scaled_down_to_it() {
         let alone = BTreeMap::from([("a".to_owned(), 8.0)]);
-        let found =
-            fitted(&items(&[("a", 1.0), ("b", 1.0)]), &alone, &[segment(4.0, &[("a", 1.0), ("b", 1.0)])]);
+        let found = fitted(
+            &items(&[("a", 1.0), ("b", 1.0)]),
+            &alone,
+            &[vec![segment(4.0, &[("a", 1.0), ("b", 1.0)])]],
+        );
         assert!((found["a"].0 + found["b"].0 - 4.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn what_a_step_takes_beyond_its_segments_is_spread_over_them() {
+        let parts = vec![segment(6.0, &[("a", 2.0)]), segment(2.0, &[("b", 1.0)])];
+        let steps = vec![segment(10.0, &[("a", 2.0), ("b", 1.0)])];
+        let found = fitted(&items(&[("a", 1.0), ("b", 1.0)]), &BTreeMap::new(), &[parts, steps]);
+        assert!((found["a"].0 - 3.75).abs() < 1e-9 && (found["b"].0 - 2.5).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

@@ -5,20 +5,26 @@ use super::plans::Planned;
 use super::programs;
 use phzc_cost::Cluster;
 use phzc_cost::measured::Item;
-use phzc_io::Failure;
+use phzc_ir::{Module, print};
 use phzc_passes::derive::derive;
-use phzc_passes::device_segments::segments;
+use phzc_passes::device_segments::{anonymous, segments};
 use phzc_passes::pricing::keys;
 use phzc_passes::report::{Asked, asked};
 use phzc_passes::spmd;
 use std::collections::BTreeMap;
+
+/// What kinds of entries are called.
+const PRODUCT: &str = "product";
+const COLLECTIVE: &str = "collective";
+pub(super) const SEGMENT: &str = "segment";
+pub(super) const STEP: &str = "step";
 
 /// Something that is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     /// What a plan's costs find it by.
     pub key: String,
-    /// `product`, `collective` or `segment`.
+    /// `product`, `collective`, `segment` or `step`.
     pub kind: &'static str,
     /// HLO text of one device's program.
     pub program: String,
@@ -28,7 +34,7 @@ pub(super) struct Entry {
     pub times: f64,
     /// Seconds per step that it may be off, in the plan that runs it most.
     pub weight_secs: f64,
-    /// Of a segment: its kernels, with how often each runs.
+    /// Of a segment or a step: what is in it, with how often each runs.
     pub kernels: BTreeMap<String, f64>,
 }
 
@@ -38,8 +44,10 @@ pub(super) struct Collected {
     pub time_secs: f64,
     /// How much of it was measured.
     pub said: String,
-    /// The best plan's entries, which are the same while the plan is.
-    pub plan: Vec<String>,
+    /// The best plan.
+    pub module: Module,
+    /// The entry that is its whole step; none where it cannot be written for one device.
+    pub step: Option<String>,
     /// Entries by key.
     pub entries: BTreeMap<String, Entry>,
     /// What is priced: kernels and collectives.
@@ -49,40 +57,41 @@ pub(super) struct Collected {
 /// Collects entries of plans.
 pub(super) struct Collector<'c> {
     cluster: &'c Cluster,
+    /// What takes longer is of no interest.
+    best_secs: f64,
     found: Collected,
 }
 
 impl<'c> Collector<'c> {
     /// With those of the best plan.
-    pub fn new(cluster: &'c Cluster, best: &Planned) -> Result<Collector<'c>, Failure> {
+    pub fn new(cluster: &'c Cluster, best: &Planned, best_secs: f64) -> Collector<'c> {
         let asked = asked(&best.module, &best.facts, cluster);
-        let (entries, items) = (BTreeMap::new(), BTreeMap::new());
+        let time_secs = best.plan.time_secs;
         let found = Collected {
-            time_secs: best.plan.time_secs,
+            time_secs,
             said: coverage(&asked),
-            plan: Vec::new(),
-            entries,
-            items,
+            module: Module::empty(),
+            step: None,
+            entries: BTreeMap::new(),
+            items: BTreeMap::new(),
         };
-        let mut collector = Collector { cluster, found };
+        let mut collector = Collector { cluster, best_secs: best_secs.min(time_secs), found };
         collector.add(best, &asked, true);
-        collector.found.plan = collector.found.entries.keys().cloned().collect();
-        Ok(collector)
+        collector
     }
 
     /// Adds those of a plan that may beat the best, if what it was not measured in takes less than predicted.
-    pub fn rival(&mut self, rival: &Planned) -> Result<(), Failure> {
+    pub fn rival(&mut self, rival: &Planned) {
         let asked = asked(&rival.module, &rival.facts, self.cluster);
         let open: f64 = asked.values().map(|one| one.times * self.doubt_secs(one)).sum();
-        if rival.plan.time_secs - open < self.found.time_secs {
+        if rival.plan.time_secs - open < self.best_secs {
             self.add(rival, &asked, false);
         }
-        Ok(())
     }
 
-    /// What was found.
-    pub fn finish(self) -> Collected {
-        self.found
+    /// What was found, with the best plan.
+    pub fn finish(self, module: Module) -> Collected {
+        Collected { module, ..self.found }
     }
 
     /// By how much one time of it may be off.
@@ -96,7 +105,7 @@ impl<'c> Collector<'c> {
             self.item(&one.item);
             let program = programs::of(&one.item.key, self.cluster.n_devices());
             if let Some(program) = program {
-                let kind = if one.item.class == keys::PRODUCT { "product" } else { "collective" };
+                let kind = if one.item.class == keys::PRODUCT { PRODUCT } else { COLLECTIVE };
                 let entry = Entry {
                     key: one.item.key.clone(),
                     kind,
@@ -109,17 +118,20 @@ impl<'c> Collector<'c> {
                 self.entry(entry);
             }
         }
-        self.segments(planned, is_best);
+        self.whole(planned, asked, is_best);
     }
 
-    /// The segments of a plan of one stage that can be written for one device; of others there are none.
-    fn segments(&mut self, planned: &Planned, is_best: bool) {
+    /// The segments, and of the best plan the step, where a plan of one stage can be written for one device.
+    fn whole(&mut self, planned: &Planned, asked: &BTreeMap<String, Asked>, is_best: bool) {
         let mut module = planned.module.clone();
         let lowered = phzc_passes::inline::flatten(&mut module)
             .and_then(|_| derive(&module))
             .and_then(|facts| spmd::program(&module, &facts));
         let Ok(device) = lowered else { return };
         let Ok(facts) = derive(&device) else { return };
+        if is_best {
+            self.step(&device, planned.plan.time_secs, asked);
+        }
         for (text, segment) in segments(&device, &facts, self.cluster) {
             let items = segment.kernels.values().map(|(item, _)| item);
             items.for_each(|item| self.item(item));
@@ -131,7 +143,7 @@ impl<'c> Collector<'c> {
             let kernels = segment.kernels.iter().map(|(key, (_, n))| (key.clone(), *n)).collect();
             self.entry(Entry {
                 key: format!("segment {}", programs::hash(&text)),
-                kind: "segment",
+                kind: SEGMENT,
                 program: text,
                 predicted_secs,
                 times: if is_best { segment.times } else { 0.0 },
@@ -139,6 +151,21 @@ impl<'c> Collector<'c> {
                 kernels,
             });
         }
+    }
+
+    fn step(&mut self, device: &Module, time_secs: f64, asked: &BTreeMap<String, Asked>) {
+        let program = print(&anonymous(device));
+        let key = format!("{STEP} {}", programs::hash(&program));
+        self.found.step = Some(key.clone());
+        self.entry(Entry {
+            key,
+            kind: STEP,
+            program,
+            predicted_secs: time_secs,
+            times: 1.0,
+            weight_secs: time_secs,
+            kernels: asked.iter().map(|(key, one)| (key.clone(), one.times)).collect(),
+        });
     }
 
     fn item(&mut self, item: &Item) {

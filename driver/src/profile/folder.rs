@@ -1,7 +1,7 @@
 //! The directory of a profile: `manifest.json`, which says what is measured, a program per entry, and
 //! `measured.json`, which `python -m phzc.measure` writes.
 
-use super::entries::{Collected, Entry};
+use super::entries::{Collected, Entry, SEGMENT, STEP};
 use super::programs::hash;
 use phzc_cost::measured::{Item, Segment};
 use phzc_cost::{Cluster, Measured};
@@ -122,12 +122,13 @@ impl Folder {
         self.manifest.entries.iter().filter(|entry| self.secs(&entry.key).is_some()).count()
     }
 
-    /// Whether an entry was measured, or cannot be.
-    pub fn is_done(&self, key: &str) -> bool {
-        self.measured.entries.contains_key(key)
+    /// Entries that were not measured, and may be.
+    pub fn n_missing(&self) -> usize {
+        self.manifest.entries.iter().filter(|entry| !self.measured.entries.contains_key(&entry.key)).count()
     }
 
-    fn secs(&self, key: &str) -> Option<f64> {
+    /// Seconds that an entry takes, if it was measured.
+    pub fn secs(&self, key: &str) -> Option<f64> {
         self.measured.entries.get(key)?.median_secs
     }
 
@@ -137,16 +138,18 @@ impl Folder {
         entries().next()?;
         let alone = entries().filter(|(it, _)| it.kernels.is_empty());
         let alone_secs = alone.map(|(it, secs)| (it.key.clone(), secs)).collect();
-        let whole = entries().filter(|(it, _)| !it.kernels.is_empty());
-        let segments: Vec<Segment> =
-            whole.map(|(it, secs)| Segment { secs, kernels: it.kernels.clone() }).collect();
+        let whole = |kind: &str| -> Vec<Segment> {
+            let own = entries().filter(|(it, _)| it.kind == kind);
+            own.map(|(it, secs)| Segment { secs, kernels: it.kernels.clone() }).collect()
+        };
+        let together = [SEGMENT, STEP].map(whole);
         let item = |(key, it): (&String, &ItemText)| Item {
             key: key.clone(),
             class: it.class.clone(),
             formula_secs: it.formula_secs,
         };
         let items: Vec<Item> = self.manifest.items.iter().map(item).collect();
-        Some(Arc::new(Measured::new(&items, &alone_secs, &segments)))
+        Some(Arc::new(Measured::new(&items, &alone_secs, &together)))
     }
 
     /// Adds entries, at most so many new ones, and writes programs and manifest; how many are new.

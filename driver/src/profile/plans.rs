@@ -52,11 +52,17 @@ impl Planning {
         Ok(Planning { module, pipeline, cluster })
     }
 
-    /// Plans with what is measured, and collects what the plan and its rivals ask for.
-    pub fn collect(&self, measured: Option<Arc<Measured>>, io: &Io) -> Result<Collected, Failure> {
+    /// Plans with what is measured, and collects what the plan asks for, and what others do that may take less
+    /// than it and than `best_secs`.
+    pub fn collect(
+        &self,
+        measured: Option<Arc<Measured>>,
+        best_secs: f64,
+        io: &Io,
+    ) -> Result<Collected, Failure> {
         let cluster = self.cluster.clone().with_measured(measured);
         let best = self.plan(&self.pipeline, &cluster, io)?;
-        let mut collector = Collector::new(&cluster, &best)?;
+        let mut collector = Collector::new(&cluster, &best, best_secs);
         for mesh in shard::meshes(cluster.n_devices() as i64) {
             let mut pipeline = self.pipeline.clone();
             let mut steps = pipeline.steps.iter_mut().filter(|step| step.pass.name == shard::PASS.name);
@@ -64,10 +70,10 @@ impl Planning {
             step.options.values.insert("mesh", mesh.to_string());
             // A mesh on which nothing is legal has nothing to measure.
             if let Ok(rival) = self.plan(&pipeline, &cluster, io) {
-                collector.rival(&rival)?;
+                collector.rival(&rival);
             }
         }
-        Ok(collector.finish())
+        Ok(collector.finish(best.module))
     }
 
     fn plan(&self, pipeline: &Pipeline, cluster: &Cluster, io: &Io) -> Result<Planned, Failure> {

@@ -145,3 +145,45 @@ fn pairs(groups: &Groups) -> String {
 fn braced(items: &[u64]) -> String {
     format!("{{{}}}", items.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program of a key is legal; its text.
+    fn legal(key: &str) -> String {
+        let text = of(key, 8).unwrap_or_else(|| panic!("{key}"));
+        let module = phzc_ir::parse(&text).unwrap_or_else(|error| panic!("{key}: {error:?}"));
+        assert_eq!(phzc_ir::verify(&module), [], "{text}");
+        text
+    }
+
+    #[test]
+    fn products_and_collectives_are_legal_programs() {
+        assert!(legal("product tf32 1x4x8 sums 16").contains("f32[4,8] dot(v0, v1)"));
+        assert!(legal("product bf16 2x4x8 sums 16 outside").contains("v0 = bf16[2,16,4]"));
+        for kind in ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute"] {
+            for groups in ["8:1", "2:4", "4:1", "2:4,4:1", "2:2"] {
+                legal(&format!("{kind} 4096 bytes over {groups}"));
+                legal(&format!("{kind} 6 bytes over {groups}"));
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_those_of_the_key() {
+        let groups = |text: &str| Groups::read(text, 8).map(|groups| (groups.mesh(), groups.groups()));
+        let (mesh, found) = groups("2:2").expect("legal");
+        assert_eq!(mesh, "a=2,b=2,c=2");
+        assert_eq!(found, [[0, 2], [1, 3], [4, 6], [5, 7]]);
+        assert_eq!(groups("2:4").expect("legal").1, [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        assert_eq!(groups("3:1"), None);
+    }
+
+    #[test]
+    fn what_has_no_whole_sizes_or_is_no_product_has_no_program() {
+        for key in ["product tf32 1x0.5x8 sums 16", "loop 3 flops 0 exps 8 bytes", "product tf32 7 flops"] {
+            assert_eq!(of(key, 8), None, "{key}");
+        }
+    }
+}

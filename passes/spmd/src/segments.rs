@@ -14,6 +14,8 @@
 
 mod write;
 
+pub use write::anonymous;
+
 use phzc_cost::Cluster;
 use phzc_cost::measured::Item;
 use phzc_ir::{CompId, InstrId, Module, Opcode};
@@ -62,7 +64,10 @@ fn talks(device: &Module, facts: &Facts) -> Vec<bool> {
     let mut talks = vec![false; device.comps.len()];
     for comp in planned_comps(device).into_iter().collect::<BTreeSet<CompId>>() {
         let is_one = |id: InstrId| !facts.comps[comp.index()][id.index()].steps.is_empty();
-        let any = device.comp(comp).iter().any(|(id, instr)| is_one(id) || instr.called().any(|it| talks[it.index()]));
+        let any = device
+            .comp(comp)
+            .iter()
+            .any(|(id, instr)| is_one(id) || instr.called().any(|it| talks[it.index()]));
         talks[comp.index()] = any;
     }
     talks
@@ -204,3 +209,6 @@ impl<'m> Cut<'m> {
         own.chain(inner).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

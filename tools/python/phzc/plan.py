@@ -67,9 +67,11 @@ def tune(fn: Callable, *args: PyTree, profile: str | Path, measure: str | None =
     said = binaries.run(
         planning.get("binary"), ["tune", first.program, *pipeline, "-o", profile, "--measure", command]
     )
-    tuned = plan(fn, *args, profile=profile, **planning)
-    tuned.rounds = said.strip()
-    return tuned
+    first.command += ["--profile", str(profile)]
+    planned = Path(profile) / "plan.ir"
+    first.read(planned, "--passes", "", "--cluster", first.cluster, "--profile", profile)
+    first.rounds = said.strip()
+    return first
 
 
 def _measuring() -> str:
@@ -97,8 +99,11 @@ class Plan:
     def __post_init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="phzc-")
         self.program.write_text(self.step.text)
-        figures = self.folder / "plan.json"
-        self._said = self._phzc(self.program, *self.command, "-o", self.after, "--plan", figures)
+        self.read(self.program, *self.command)
+
+    def read(self, *command: str | Path) -> None:
+        """Takes the plan that a command of `phzc` writes for this one."""
+        self._said = self._phzc(*command, "-o", self.after, "--plan", self.folder / "plan.json")
 
     def _phzc(self, *args: str | Path) -> str:
         return binaries.run(self.binary, args)

@@ -16,9 +16,7 @@ pub(super) fn program(cut: &Cut, section: usize) -> Module {
     // What comes after the entry calls it, or is not called from it.
     module.comps.truncate(cut.comp.index() + 1);
     remove_dead(&mut module);
-    anonymous(&mut module);
-    module.set_note(notes::SPMD, &cut.facts.header.meshes[0].to_string());
-    module
+    anonymous(&module)
 }
 
 /// What a segment needs of the computation, in its order.
@@ -71,11 +69,14 @@ impl Body<'_, '_> {
     }
 }
 
-/// Takes out whatever tells equal programs apart: names, notes, source lines, what holds of the whole step.
-fn anonymous(module: &mut Module) {
-    module.name = "segment".into();
+/// A program of one device without what tells it from equal ones: names, notes, source lines, aliases.
+pub fn anonymous(device: &Module) -> Module {
+    let mut module = device.clone();
+    let mesh = device.note(notes::SPMD).unwrap_or_default();
+    module.name = "device".into();
     module.attrs.clear();
     module.tables = "".into();
+    module.set_note(notes::SPMD, &mesh);
     let entry = module.entry;
     for (at, comp) in module.comps.iter_mut().enumerate() {
         comp.name = if CompId::new(at) == entry { "main".into() } else { format!("c{at}").into() };
@@ -85,4 +86,5 @@ fn anonymous(module: &mut Module) {
             instr.attrs.retain(|attr| !is_extra(&attr.key));
         }
     }
+    module
 }
