@@ -134,29 +134,21 @@ impl Folder {
 
     /// The times that were measured; none if there are none.
     pub fn measured(&self) -> Option<Arc<Measured>> {
-        let entries = || self.manifest.entries.iter().filter_map(|it| Some((it, self.secs(&it.key)?)));
-        entries().next()?;
-        let alone = entries().filter(|(it, _)| it.kernels.is_empty());
-        let alone_secs = alone.map(|(it, secs)| (it.key.clone(), secs)).collect();
-        let whole = |kind: &str| -> Vec<Segment> {
-            let own = entries().filter(|(it, _)| it.kind == kind);
-            own.map(|(it, secs)| Segment { secs, kernels: it.kernels.clone() }).collect()
-        };
-        let together = [SEGMENT, STEP].map(whole);
-        let item = |(key, it): (&String, &ItemText)| Item {
-            key: key.clone(),
-            class: it.class.clone(),
-            formula_secs: it.formula_secs,
-        };
-        let items: Vec<Item> = self.manifest.items.iter().map(item).collect();
+        let entries = self.manifest.entries.iter().filter_map(|it| Some((it, self.secs(&it.key)?)));
+        let entries: Vec<(&EntryText, f64)> = entries.collect();
+        entries.first()?;
+        let alone = entries.iter().filter(|(it, _)| it.kernels.is_empty());
+        let alone_secs = alone.map(|(it, secs)| (it.key.clone(), *secs)).collect();
+        let together = [SEGMENT, STEP].map(|kind| of_kind(&entries, kind));
+        let items = self.manifest.items.iter();
+        let items: Vec<Item> = items.map(|(key, it)| Item { key: key.clone(), ..it.into() }).collect();
         Some(Arc::new(Measured::new(&items, &alone_secs, &together)))
     }
 
     /// Adds entries, at most so many new ones, and writes programs and manifest; how many are new.
     pub fn add(&mut self, collected: &Collected, most: Option<usize>) -> Result<usize> {
         files::make_dir(&self.path)?;
-        let item = |it: &Item| ItemText { class: it.class.clone(), formula_secs: it.formula_secs };
-        self.manifest.items.extend(collected.items.values().map(|it| (it.key.clone(), item(it))));
+        self.manifest.items.extend(collected.items.values().map(|it| (it.key.clone(), it.into())));
         let known: BTreeMap<String, usize> =
             self.manifest.entries.iter().enumerate().map(|(at, it)| (it.key.clone(), at)).collect();
         let mut new: Vec<&Entry> =
@@ -173,11 +165,27 @@ impl Folder {
             }
         }
         self.manifest.entries.extend(new.iter().map(|entry| text_of(entry)));
-        let by_weight =
-            |a: &EntryText, b: &EntryText| b.weight_secs.total_cmp(&a.weight_secs).then(a.key.cmp(&b.key));
-        self.manifest.entries.sort_by(by_weight);
+        self.manifest.entries.sort_by(|a, b| b.weight_secs.total_cmp(&a.weight_secs).then(a.key.cmp(&b.key)));
         files::write(&self.path.join(MANIFEST), &pretty(&self.manifest))?;
         Ok(new.len())
+    }
+}
+
+/// What was measured together, of one kind.
+fn of_kind(entries: &[(&EntryText, f64)], kind: &str) -> Vec<Segment> {
+    let own = entries.iter().filter(|(it, _)| it.kind == kind);
+    own.map(|(it, secs)| Segment { secs: *secs, kernels: it.kernels.clone() }).collect()
+}
+
+impl From<&Item> for ItemText {
+    fn from(it: &Item) -> ItemText {
+        ItemText { class: it.class.clone(), formula_secs: it.formula_secs }
+    }
+}
+
+impl From<&ItemText> for Item {
+    fn from(it: &ItemText) -> Item {
+        Item { key: String::new(), class: it.class.clone(), formula_secs: it.formula_secs }
     }
 }
 

@@ -63,7 +63,7 @@ impl Groups {
         let (mut axes, mut left) = (Vec::new(), n_devices as u64);
         for (n, stride) in talking {
             let extent = n * stride;
-            if left % extent != 0 {
+            if !left.is_multiple_of(extent) {
                 return None;
             }
             axes.push((left / extent, extent, false));
@@ -100,7 +100,7 @@ impl Groups {
 /// `bytes` as the prices have them: an all-gather's result, else what a device sends.
 fn collective(kind: &str, bytes: u64, groups: &Groups) -> Option<String> {
     let n = groups.n_talking();
-    let (dtype, width) = if bytes % (4 * n) == 0 { ("f32", 4) } else { ("u8", 1) };
+    let (dtype, width) = if bytes.is_multiple_of(4 * n) { ("f32", 4) } else { ("u8", 1) };
     let (all, part) = (bytes / width, (bytes / width / n).max(1));
     let listed: Vec<String> = groups.groups().iter().map(|group| braced(group)).collect();
     let over = format!("channel_id=1, replica_groups={{{}}}", listed.join(","));

@@ -12,6 +12,7 @@ use super::{ProfileArgs, written};
 use phzc_io::units::secs;
 use phzc_io::{Failure, Io, files, process};
 use phzc_ir::{Diagnostic, Module, counted, print};
+use phzc_passes::plan_note;
 
 /// The file of the plan that is kept.
 const PLAN: &str = "plan.ir";
@@ -59,7 +60,9 @@ pub(crate) fn run(args: &TuneArgs, io: &mut Io) -> Result<(), Failure> {
             break;
         }
     }
-    let Some(best) = best else { return Ok(()) };
+    let Some(mut best) = best else { return Ok(()) };
+    // They are by the prices of its round.
+    plan_note::CLAIMS.iter().for_each(|claim| plan_note::remove(&mut best.module, claim));
     let path = args.of.output.join(PLAN);
     files::write(&path, &print(&best.module))?;
     let why = match end {
