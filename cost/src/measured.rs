@@ -2,9 +2,9 @@
 //!
 //! A kernel or collective has a key, its canonical text, and a class of which it is one: `product`, `loop`,
 //! `all-reduce/4`. What was measured alone has its own time. A segment, what a device runs between two
-//! collectives, was measured whole, and so was a plan's step: the times of what is in it are brought to add up
-//! to it (`measured/fit.rs`). Another kernel takes its formula's time, times what those of its class nearest
-//! to it take over theirs.
+//! collectives, was measured whole, and so was a plan's step: the times of what is in it are brought to
+//! add up to it (`measured/fit.rs`). Another kernel takes its formula's time, times what those of its class
+//! nearest to it take over theirs.
 
 mod fit;
 
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 /// Where a time comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// It was measured, alone.
+    /// It was measured alone; where it is in segments or steps, brought to add up to these.
     Measured,
-    /// It was measured with others: with what runs between two collectives, or in a step.
+    /// It was measured with others only: with what runs between two collectives, or in a step.
     Segment,
     /// A formula, scaled by what others of its class were measured to take.
     Scaled,
@@ -102,7 +102,8 @@ impl Measured {
         self.classes.get(class).map_or(1.0, |class| class.least.min(1.0))
     }
 
-    /// How far times of a class lie from their formulas, relatively: what one that was not measured may be off.
+    /// How far times of a class lie from their formulas: what one that was not measured may be off,
+    /// relatively.
     pub fn spread(&self, class: &str) -> f64 {
         self.classes.get(class).map_or(1.0, Class::spread)
     }

@@ -1,5 +1,5 @@
-//! `phzc profile`: what a plan and its rivals ask for, as programs to be measured; `phzc tune`: until the plan
-//! stays.
+//! `phzc profile`: what a plan and its rivals ask for, as programs to be measured; `phzc tune`: until the
+//! plan stays.
 
 mod entries;
 mod folder;

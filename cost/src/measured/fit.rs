@@ -35,7 +35,11 @@ pub(super) fn fitted(
     for segments in together {
         (0..N_ROUNDS).for_each(|_| round(&mut secs, segments));
     }
-    let of_segments = secs.into_iter().map(|(key, secs)| (key.to_owned(), (secs, Source::Segment)));
+    let source = |key: &str| match alone_secs.contains_key(key) {
+        true => Source::Measured,
+        false => Source::Segment,
+    };
+    let of_segments = secs.into_iter().map(|(key, secs)| (key.to_owned(), (secs, source(key))));
     let mut found: BTreeMap<String, (f64, Source)> =
         alone_secs.iter().map(|(key, &secs)| (key.clone(), (secs, Source::Measured))).collect();
     found.extend(of_segments);

@@ -227,7 +227,11 @@ fn part<T: serde::de::DeserializeOwned>(
 /// Times are numbers above zero.
 fn legal_times(measured: &MeasuredText, text: &str) -> Result<()> {
     if measured.schema != SCHEMA {
-        return Err(Diagnostic::error(format!("expected the schema {SCHEMA}, found `{}`", measured.schema)));
+        let error = Diagnostic::error(format!("expected the schema {SCHEMA}, found `{}`", measured.schema));
+        let at = text.find("\"schema\"").unwrap_or(0);
+        return Err(error
+            .at(Span::new(at, at + 8))
+            .help("measure anew, with the `phzc.measure` of this version"));
     }
     let is_wrong = |(_, time): &(&String, &TimeText)| {
         time.median_secs.is_some_and(|secs| !(secs.is_finite() && secs > 0.0))

@@ -52,8 +52,8 @@ impl Planning {
         Ok(Planning { module, pipeline, cluster })
     }
 
-    /// Plans with what is measured, and collects what the plan asks for, and what others do that may take less
-    /// than it and than `best_secs`.
+    /// Plans with what is measured, and collects what the plan asks for, and what others do that may take
+    /// less than it and than `best_secs`.
     pub fn collect(
         &self,
         measured: Option<Arc<Measured>>,

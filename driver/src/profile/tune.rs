@@ -1,5 +1,5 @@
-//! `phzc tune`: plan, write what is missing, measure it, plan again, until no plan may be faster than the best
-//! that was measured.
+//! `phzc tune`: plan, write what is missing, measure it, plan again, until no plan may be faster than the
+//! best that was measured.
 //!
 //! The planner prices what was not measured by what is like it, and picks what looks cheapest: the more plans
 //! it picks from, the more the pick is a lucky error. So the step of each round's plan is measured whole, and
@@ -35,14 +35,17 @@ pub struct TuneArgs {
     pub rounds: u32,
 }
 
-/// The fastest plan that was measured.
-struct Best {
-    secs: f64,
+/// A plan of one round.
+struct Tried {
     round: u32,
     module: Module,
+    /// The entry that is its step, and its predicted time, which counts where that cannot be measured.
+    step: Option<String>,
+    predicted_secs: f64,
 }
 
 /// Why the search ends.
+#[derive(Clone, Copy)]
 enum End {
     Measured,
     NoneFaster,
@@ -52,40 +55,61 @@ enum End {
 /// Does what the command line says.
 pub(crate) fn run(args: &TuneArgs, io: &mut Io) -> Result<(), Failure> {
     let planning = Planning::load(&args.of, io)?;
-    let mut best: Option<Best> = None;
+    let mut tried: Vec<Tried> = Vec::new();
     let mut end = End::Rounds;
     for round in 1..=args.rounds {
-        if let Some(ended) = one_round(args, &planning, round, &mut best, io)? {
+        if let Some(ended) = one_round(args, &planning, round, &mut tried, io)? {
             end = ended;
             break;
         }
     }
-    let Some(mut best) = best else { return Ok(()) };
-    // They are by the prices of its round.
-    plan_note::CLAIMS.iter().for_each(|claim| plan_note::remove(&mut best.module, claim));
-    let path = args.of.output.join(PLAN);
-    files::write(&path, &print(&best.module))?;
+    let folder = Folder::open(&args.of.output, &planning.cluster)?;
+    match fastest(&tried, &folder) {
+        Some((best, best_secs)) => keep(args, best, best_secs, end, io),
+        None => Ok(()),
+    }
+}
+
+/// Writes the plan that is kept, without the planner's claims, which are by the prices of its round.
+fn keep(args: &TuneArgs, best: &Tried, best_secs: f64, end: End, io: &mut Io) -> Result<(), Failure> {
+    let (path, mut module) = (args.of.output.join(PLAN), best.module.clone());
+    plan_note::CLAIMS.iter().for_each(|claim| plan_note::remove(&mut module, claim));
+    files::write(&path, &print(&module))?;
     let why = match end {
         End::Measured => "all that it and its rivals ask for is measured".to_owned(),
         End::NoneFaster => "no plan is predicted to be faster".to_owned(),
         End::Rounds => format!("{} are over; others may be faster", counted(args.rounds as usize, "round")),
     };
-    let (time, name) = (secs(best.secs), path.display());
-    say(io, &format!("the plan of round {} is kept, {time} per step: {why}\n{name}\n", best.round));
+    let (round, time) = (best.round, secs(best_secs));
+    say(io, &format!("the plan of round {round} is kept, {time} per step: {why}\n{}\n", path.display()));
     Ok(())
 }
 
-/// Plans, measures what is missing, and keeps the plan if it is the fastest so far; whether that is the end.
+/// The first plan that no later one beats by the least gain, and its seconds.
+fn fastest<'t>(tried: &'t [Tried], folder: &Folder) -> Option<(&'t Tried, f64)> {
+    let mut best: Option<(&Tried, f64)> = None;
+    for one in tried {
+        let secs = one.step.as_ref().and_then(|step| folder.secs(step)).unwrap_or(one.predicted_secs);
+        if best.is_none_or(|(_, best_secs)| secs < best_secs * (1.0 - LEAST_GAIN)) {
+            best = Some((one, secs));
+        }
+    }
+    best
+}
+
+/// Plans, and measures what is missing; whether that is the end.
 fn one_round(
     args: &TuneArgs,
     planning: &Planning,
     round: u32,
-    best: &mut Option<Best>,
+    tried: &mut Vec<Tried>,
     io: &mut Io,
 ) -> Result<Option<End>, Failure> {
     let mut folder = Folder::open(&args.of.output, &planning.cluster)?;
-    let best_secs = best.as_ref().map_or(f64::INFINITY, |best| best.secs);
-    let collected = planning.collect(folder.measured(), best_secs, io)?;
+    let best_secs = fastest(tried, &folder).map_or(f64::INFINITY, |(_, secs)| secs);
+    // The first plan is that of formulas alone: no other one is kept that is not faster.
+    let measured = folder.measured().filter(|_| round > 1);
+    let collected = planning.collect(measured, best_secs, io)?;
     say(io, &format!("round {round}: {} per step, {}\n", secs(collected.time_secs), collected.said));
     if collected.time_secs >= best_secs * (1.0 - LEAST_GAIN) {
         return Ok(Some(End::NoneFaster));
@@ -96,14 +120,12 @@ fn one_round(
         say(io, &format!("  {}, {n_missing} to measure\n", written(n_new)));
         folder = measure(args, &folder, planning)?;
     }
-    let measured_secs = collected.step.as_ref().and_then(|step| folder.secs(step));
-    let took_secs = measured_secs.unwrap_or(collected.time_secs);
-    let how = if measured_secs.is_some() { "is measured to take" } else { "cannot be measured whole:" };
-    say(io, &format!("  it {how} {}\n", secs(took_secs)));
-    if took_secs < best_secs * (1.0 - LEAST_GAIN) {
-        *best = Some(Best { secs: took_secs, round, module: collected.module });
+    if let Some(step_secs) = collected.step.as_ref().and_then(|step| folder.secs(step)) {
+        say(io, &format!("  it is measured to take {}\n", secs(step_secs)));
     }
-    Ok((n_missing == 0).then_some(End::Measured))
+    let (module, step, predicted_secs) = (collected.module, collected.step, collected.time_secs);
+    tried.push(Tried { round, module, step, predicted_secs });
+    Ok((n_missing == 0 && round > 1).then_some(End::Measured))
 }
 
 /// Runs the command that measures, and reads what it has written.

@@ -2,7 +2,8 @@
 
 Each program is what one device runs; it is run on all devices at once, as in a step, many times over in one
 XLA program, so that starting it from Python does not count. Programs take turns: whatever else the machine
-does for a while then falls on one sample of each, not on all samples of one. What `measured.json` has is kept.
+does for a while then falls on one sample of each, not on all samples of one. What `measured.json` has is kept;
+but where the step of a plan is new, those of all plans are measured beside it, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def measure(folder: Path, n_samples: int = SAMPLES) -> dict:
     if {**done["on"], "date": ""} != {**_here(), "date": ""}:
         raise ValueError(f"`{path}` was measured on {done['on']}, this is {_here()}: use another directory")
     missing = [entry for entry in manifest["entries"] if entry["key"] not in done["entries"]]
+    if any(entry["kind"] == "step" for entry in missing):
+        missing += [entry for entry in manifest["entries"] if entry["kind"] == "step" and entry not in missing]
     timers: dict[str, Timed] = {}
     for at, entry in enumerate(missing):
         _say(f"compiling {at + 1} of {len(missing)}")
@@ -79,7 +82,8 @@ def _timed(timers: dict[str, Timed], n_samples: int) -> dict[str, dict]:
 def _summary(samples: list[float], times: int) -> dict:
     quarters = statistics.quantiles(samples, n=4) if len(samples) > 1 else [samples[0]] * 3
     spread = (quarters[2] - quarters[0]) / 2
-    return {"median_secs": statistics.median(samples), "spread_secs": spread, "samples": len(samples), "times": times}
+    median = statistics.median(samples)
+    return {"median_secs": median, "spread_secs": spread, "samples": len(samples), "times": times}
 
 
 def _enough(timed: Timed) -> int:
