@@ -19,17 +19,23 @@ pub(super) fn program(cut: &Cut, section: usize) -> Module {
     anonymous(&module)
 }
 
-/// What a segment needs of the computation, in its order.
+/// What a segment needs of the computation, operands first: in the order of its results, whatever the
+/// text's is.
 fn needed(cut: &Cut, section: usize, results: &[InstrId]) -> Vec<InstrId> {
     let own = cut.device.comp(cut.comp);
-    let mut is_needed = vec![false; own.instrs.len()];
-    results.iter().for_each(|id| is_needed[id.index()] = true);
-    for (id, instr) in own.iter().rev() {
-        if is_needed[id.index()] && !cut.is_parameter(id, section) {
-            instr.operands.iter().for_each(|operand| is_needed[operand.index()] = true);
+    let mut is_seen = vec![false; own.instrs.len()];
+    let mut work: Vec<(InstrId, bool)> = results.iter().rev().map(|id| (*id, false)).collect();
+    let mut found = Vec::new();
+    while let Some((id, are_operands_there)) = work.pop() {
+        if are_operands_there {
+            found.push(id);
+        } else if !std::mem::replace(&mut is_seen[id.index()], true) {
+            work.push((id, true));
+            let operands = own.instr(id).operands.iter().rev().filter(|_| !cut.is_parameter(id, section));
+            work.extend(operands.map(|operand| (*operand, false)));
         }
     }
-    own.iter().map(|(id, _)| id).filter(|id| is_needed[id.index()]).collect()
+    found
 }
 
 /// A segment's instructions in the making.
