@@ -61,6 +61,11 @@ fn the_page_about_hardware_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_about_measured_costs_shows_what_is_printed() {
+    replay("docs/profile.md");
+}
+
+#[test]
 fn the_page_about_formats_shows_what_is_printed() {
     replay("docs/formats.md");
 }

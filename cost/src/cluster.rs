@@ -9,11 +9,13 @@ mod software;
 
 use crate::accelerator::{Accelerator, base};
 use crate::library;
+use crate::measured::Measured;
 use crate::network::{Level, Topology};
 use crate::read::{MAX_COUNT, count, parse};
 use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+use std::sync::Arc;
 
 pub use software::SoftwareFactors;
 
@@ -29,6 +31,8 @@ pub struct Cluster {
     pub accelerator: Accelerator,
     /// What was measured of training software on it.
     pub software: SoftwareFactors,
+    /// What was measured of programs on it: their plans are priced by this first.
+    pub measured: Option<Arc<Measured>>,
     per_node: usize,
     n_devices: usize,
     levels: Vec<Level>,
@@ -75,7 +79,8 @@ impl Cluster {
         let n_devices = per_node.checked_mul(nodes).filter(|&n| n <= MAX_COUNT);
         let n_devices = n_devices.ok_or_else(|| too_large(&name))?;
         let levels = with_domains(levels, per_node, n_devices)?;
-        Ok(Cluster { name, accelerator, software: SoftwareFactors::default(), per_node, n_devices, levels })
+        let software = SoftwareFactors::default();
+        Ok(Cluster { name, accelerator, software, measured: None, per_node, n_devices, levels })
     }
 
     /// The same with so many devices in each of so many nodes.
@@ -83,10 +88,10 @@ impl Cluster {
     /// # Errors
     /// When the network has no level for them.
     pub fn with_counts(self, per_node: usize, nodes: usize) -> Result<Cluster> {
-        let software = self.software;
+        let (software, measured) = (self.software, self.measured);
         let counts = Counts { per_node, nodes };
         let cluster = Cluster::build(self.name, self.accelerator, counts, self.levels)?;
-        Ok(Cluster { software, ..cluster })
+        Ok(Cluster { software, measured, ..cluster })
     }
 
     /// The same with another bandwidth of one device into the outermost level.

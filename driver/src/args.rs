@@ -5,6 +5,8 @@ use crate::diff::DiffArgs;
 use crate::emit::Emit;
 use crate::generate::GenArgs;
 use crate::price::PriceArgs;
+use crate::profile::ProfileArgs;
+use crate::profile::tune::TuneArgs;
 use crate::what_if::WhatIfArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -46,6 +48,10 @@ pub struct Args {
     /// Hardware: `h100-8x64` is 64 nodes of 8, or a file `my.toml` [default: the program's own, else a100-8]
     #[arg(long, value_name = "CLUSTER")]
     pub cluster: Option<String>,
+
+    /// Price by what was measured first: a directory of `phzc profile` (docs/profile.md)
+    #[arg(long, value_name = "DIR")]
+    pub profile: Option<PathBuf>,
 
     /// Ignore the shardings that the program brings, or those of instructions whose names match; short for
     /// `unshard`
@@ -141,10 +147,14 @@ pub enum Command {
     PhazePlan(PhazePlanArgs),
     /// Price a program in the degrees that a Megatron-LM command line asks for
     Price(PriceArgs),
+    /// Write what a plan and its rivals ask for as programs to be measured
+    Profile(ProfileArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
     /// Plan every cluster of unlike nodes that can be rented: time against money
     Sweep(SweepArgs),
+    /// Plan, measure what is missing, plan again, until the plan stays
+    Tune(TuneArgs),
     /// Predict measured training runs, operators and collectives, and say how far off that is
     Validate(ValidateArgs),
     /// Run a program and its plan on virtual devices and compare the results

@@ -24,6 +24,7 @@ mod npz;
 mod page;
 mod planned;
 pub mod price;
+mod profile;
 mod programs;
 mod remarks;
 mod session;

@@ -7,7 +7,7 @@
 //! Grammar: docs/formats.md. Remarks follow from the text and the cluster alone, and parsing drops them: a
 //! dump resumes to the same bytes.
 
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Source};
 use phzc_ir::{CompId, InstrId, Mesh, Module, Result, print, print_with};
 use phzc_passes::block_notes;
 use phzc_passes::derive::{Facts, derive, is_planned};
@@ -64,7 +64,11 @@ fn put_part(out: &mut String, cost: &Cost, mesh: &Mesh) {
             write!(out, " by={kind} over={}", names.join(","))
         }
     };
-    let _ = write!(out, " bytes={:.0}; ", cost.bytes);
+    let _ = write!(out, " bytes={:.0}", cost.bytes);
+    if cost.source != Source::Formula {
+        let _ = write!(out, " from={}", cost.source.as_str());
+    }
+    out.push_str("; ");
 }
 
 /// Without zeros at the end: `22.41`.
@@ -83,9 +87,15 @@ mod tests {
     #[test]
     fn a_remark_has_the_kernel_then_the_collectives_then_memory() {
         let mesh = Mesh::parse("x=2,model=4").expect("a mesh");
-        let kernel = Cost { bound: Bound::Memory, times: 1, secs: 9.7e-6, bytes: 4096.0 };
-        let reduce =
-            Cost { bound: Bound::Collective(Collective::AllReduce, 0b11), times: 12, secs: 1e-3, bytes: 8.0 };
+        let kernel =
+            Cost { bound: Bound::Memory, times: 1, secs: 9.7e-6, bytes: 4096.0, source: Source::Formula };
+        let reduce = Cost {
+            bound: Bound::Collective(Collective::AllReduce, 0b11),
+            times: 12,
+            secs: 1e-3,
+            bytes: 8.0,
+            source: Source::Measured,
+        };
         let of = |parts: &[Cost]| {
             remark(&InstrCosts { parts: parts.to_vec(), value_bytes: 512.0, memory_bytes: 1536.0 }, &mesh)
         };
@@ -93,7 +103,7 @@ mod tests {
         assert_eq!(of(&[kernel]), "us=9.7 by=hbm bytes=4096; out=512 at=1536");
         assert_eq!(
             of(&[kernel, reduce]),
-            "us=9.7 by=hbm bytes=4096; us=12x1000 by=all-reduce over=x,model bytes=8; out=512 at=1536"
+            "us=9.7 by=hbm bytes=4096; us=12x1000 by=all-reduce over=x,model bytes=8 from=measured; out=512 at=1536"
         );
     }
 

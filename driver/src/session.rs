@@ -5,7 +5,7 @@ use crate::dumps::Dumps;
 use crate::emit::{self, Known, Made};
 use crate::{
     alternatives, arch, cluster, controls, convert, diff, eval, explain, generate, given, help, hints, price,
-    programs, summary, verify, what_if,
+    profile, programs, summary, verify, what_if,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -36,8 +36,10 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Gen(args)) => return generate::run(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
         Some(Command::Price(args)) => return price::run(args, io),
+        Some(Command::Profile(args)) => return profile::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
         Some(Command::Sweep(args)) => return sweep::run(args, io),
+        Some(Command::Tune(args)) => return profile::tune::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
         Some(Command::Verify(args)) => return verify::run(args, io),
@@ -77,7 +79,7 @@ fn compile(
     source: &Source,
     io: &mut Io,
 ) -> Result<Made, Failure> {
-    let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
+    let cluster = profile::of_run(args, cluster::choose(args.cluster.as_deref(), &module)?)?;
     let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
     let explain = in_shard(&args.explain, &module);
@@ -110,6 +112,7 @@ fn compile(
         args.plan.iter().try_for_each(|path| files::write(path, &json))?;
         cx.artifacts.insert("plan.json".to_owned(), json);
         say(args, io, &summary::plan(plan, &given::text(plan, &module)));
+        priced.iter().for_each(|(facts, priced)| say(args, io, &profile::summary(priced, facts, &cluster)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
     }
     let of_plan = priced.as_ref().zip(plan.as_ref());

@@ -1,7 +1,9 @@
 //! A cluster with other hardware: its memory, the rates of single links, its nodes.
 
 use super::Cluster;
+use crate::measured::Measured;
 use phzc_ir::{Diagnostic, Result};
+use std::sync::Arc;
 
 impl Cluster {
     /// The same under another name.
@@ -15,6 +17,12 @@ impl Cluster {
     pub fn with_hbm_bytes(mut self, hbm_bytes: f64) -> Cluster {
         self.accelerator.hbm_bytes = hbm_bytes;
         self
+    }
+
+    /// The same with what was measured of programs on it.
+    #[must_use]
+    pub fn with_measured(self, measured: Option<Arc<Measured>>) -> Cluster {
+        Cluster { measured, ..self }
     }
 
     /// The position of the level of that name, or of the only one whose name starts so; case does not matter.

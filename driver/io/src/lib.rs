@@ -4,6 +4,7 @@
 pub mod files;
 pub mod interrupt;
 pub mod json;
+pub mod process;
 pub mod progress;
 pub mod render;
 pub mod units;

@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// several, or fits into memory that way only.
 pub const IN_TASKS: &str = "in_tasks";
 
+/// What the planner claims of its plan, by its own prices.
+pub const CLAIMS: [&str; 3] = ["planned_secs", "lower_bound_secs", "stop"];
+
 /// What the planner has noted so far.
 pub fn read(module: &Module) -> Map<String, Value> {
     module.note(notes::PLAN).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()

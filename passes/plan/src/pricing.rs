@@ -7,13 +7,16 @@
 //! result if it goes to memory. What a note says is in a fused attention ([`AttentionNote`]) runs in its
 //! kernel: its products share the time of the whole, its values stay in registers, and only traffic with
 //! others is paid for besides. Seconds, bytes and operations throughout; the formulas are those of
-//! `phzc_cost::gemm`, `::roofline` and `::collective`.
+//! `phzc_cost::gemm`, `::roofline` and `::collective`. What was measured on a cluster
+//! ([`phzc_cost::measured`]) comes before them.
 
 mod kernels;
+pub mod keys;
 
 pub use kernels::{Input, Part, Share, elements, n_elements, shares, stored_for_less, sums_rows};
 
-use phzc_cost::{Attention, AxisGroup, Cluster, Collective, Gemm, Role};
+use phzc_cost::measured::Item;
+use phzc_cost::{Attention, AxisGroup, Cluster, Collective, Gemm, Role, Source};
 use phzc_ir::{
     AttentionLoop, AttentionNote, AttentionProduct, DType, FusionKind, Instr, Key, MAX_AXES, Mesh, Opcode,
     Product, Value, Work,
@@ -83,6 +86,27 @@ impl Reader {
 /// Everything is local to the device: flops of its part, bytes of [`phzc_ir::Touch`], sizes of its loops.
 /// Software that does not fuse what XLA would passes through memory more often.
 pub fn op_secs(cluster: &Cluster, local: &Local) -> f64 {
+    op_price(cluster, local).0
+}
+
+/// The same, with where it comes from.
+pub fn op_price(cluster: &Cluster, local: &Local) -> (f64, Source) {
+    let formula_secs = op_formula_secs(cluster, local);
+    let item = || keys::of_kernel(local, formula_secs);
+    price(cluster, formula_secs, item)
+}
+
+/// What a formula says, unless a measurement says it better.
+fn price(cluster: &Cluster, formula_secs: f64, item: impl FnOnce() -> Option<Item>) -> (f64, Source) {
+    let measured = cluster.measured.as_ref().filter(|_| formula_secs > 0.0);
+    let found = measured.and_then(|measured| Some((measured, item()?)));
+    found.map_or((formula_secs, Source::Formula), |(measured, item)| {
+        measured.secs(&item.key, &item.class, formula_secs)
+    })
+}
+
+/// [`op_secs`] by formula, whatever was measured.
+pub fn op_formula_secs(cluster: &Cluster, local: &Local) -> f64 {
     let device = &cluster.accelerator;
     let (n_launches, n_passes) = match local.kernel {
         Kernel::Nothing => return 0.0,
@@ -174,7 +198,8 @@ const BACKWARD_PRODUCTS: f64 = 5.0;
 
 /// The flops per second that products of a type reach at most.
 pub fn products_per_sec(cluster: &Cluster, dtype: &str) -> f64 {
-    cluster.accelerator.tile_flops_per_sec(dtype)
+    let least = cluster.measured.as_ref().map_or(1.0, |measured| measured.least_ratio(keys::PRODUCT));
+    cluster.accelerator.tile_flops_per_sec(dtype) / least
 }
 
 /// The numbers that products of a type run in: XLA lets those of `f32` run as `tf32` where the device has it,
@@ -200,7 +225,18 @@ pub fn peak_flops_per_sec(cluster: &Cluster, dtype: &str) -> f64 {
 }
 
 /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
-pub fn spill_secs(cluster: &Cluster, [written_bytes, read_bytes]: [f64; 2]) -> f64 {
+pub fn spill_secs(cluster: &Cluster, bytes: [f64; 2]) -> f64 {
+    spill_price(cluster, bytes).0
+}
+
+/// The same, with where it comes from.
+pub fn spill_price(cluster: &Cluster, bytes: [f64; 2]) -> (f64, Source) {
+    let formula_secs = spill_formula_secs(cluster, bytes);
+    price(cluster, formula_secs, || Some(keys::of_spill(bytes, formula_secs)))
+}
+
+/// [`spill_secs`] by formula, whatever was measured.
+pub fn spill_formula_secs(cluster: &Cluster, [written_bytes, read_bytes]: [f64; 2]) -> f64 {
     let device = &cluster.accelerator;
     device.launch_secs + device.memory_secs(written_bytes) + device.memory_secs(read_bytes)
 }
@@ -210,6 +246,29 @@ pub fn spill_secs(cluster: &Cluster, [written_bytes, read_bytes]: [f64; 2]) -> f
 /// `bytes` in NCCL's convention: an all-reduce's buffer, an all-gather's output, a reduce-scatter's input,
 /// an all-to-all's or permute's buffer, each on one device.
 pub fn collective_secs(cluster: &Cluster, mesh: &Mesh, kind: Collective, axes: AxisMask, bytes: f64) -> f64 {
+    collective_price(cluster, mesh, kind, axes, bytes).0
+}
+
+/// The same, with where it comes from.
+pub fn collective_price(
+    cluster: &Cluster,
+    mesh: &Mesh,
+    kind: Collective,
+    axes: AxisMask,
+    bytes: f64,
+) -> (f64, Source) {
+    let formula_secs = collective_formula_secs(cluster, mesh, kind, axes, bytes);
+    price(cluster, formula_secs, || Some(keys::of_collective(kind, bytes, mesh, axes, formula_secs)))
+}
+
+/// [`collective_secs`] by formula, whatever was measured.
+pub fn collective_formula_secs(
+    cluster: &Cluster,
+    mesh: &Mesh,
+    kind: Collective,
+    axes: AxisMask,
+    bytes: f64,
+) -> f64 {
     let group = |axis| AxisGroup { size: mesh.sizes[axis] as usize, stride: mesh.stride(axis) as usize };
     let groups: SmallVec<[AxisGroup; MAX_AXES]> =
         axes_of(axes).filter(|&axis| axis < mesh.n_axes()).map(group).collect();

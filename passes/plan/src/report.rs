@@ -6,6 +6,7 @@
 //! microbatches an op on data runs `M` times on an `M`-th of the batch, a sum over microbatches once per step
 //! ([`crate::derive::Nature`]).
 
+mod asked;
 mod costs;
 mod json;
 mod ledger;
@@ -22,6 +23,7 @@ mod tests;
 mod throughput;
 mod trace;
 
+pub use asked::{Asked, asked, asked_by};
 pub use costs::{Bound, Cost, InstrCosts, costs_of};
 pub use json::{from_json, plan_json, to_json};
 pub use ledger::{Entry, Movement, ledger};

@@ -2,6 +2,7 @@
 //! stage and phase.
 
 pub mod pad;
+pub mod segments;
 pub mod spmd;
 pub mod stages;
 #[cfg(test)]

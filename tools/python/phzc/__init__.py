@@ -6,7 +6,7 @@ params, loss = step(params, batch)
 """
 
 from .binary import PhzcError
-from .plan import Plan, plan
+from .plan import Plan, plan, tune
 from .planned import PlannedStep
 
-__all__ = ["PhzcError", "Plan", "PlannedStep", "plan"]
+__all__ = ["PhzcError", "Plan", "PlannedStep", "plan", "tune"]

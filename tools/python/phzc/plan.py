@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import binary as binaries
@@ -31,6 +34,7 @@ def plan(
     donate_argnums: Sequence[int] | None = None,
     static_argnums: Sequence[int] = (),
     options: Sequence[str] = (),
+    profile: str | Path | None = None,
     binary: Path | None = None,
 ) -> Plan:
     """Plans `fn(*args)`, one training or inference step, on a cluster.
@@ -38,13 +42,41 @@ def plan(
     `args` are pytrees of arrays or `jax.ShapeDtypeStruct`, modules of Flax NNX and Equinox among them.
     `cluster` is a name (`h100-8x2`: two nodes of eight) or a TOML file. `stages` is the number of pipeline
     stages: 1 is what `Plan.jit` runs, None leaves it to the planner. `microbatches` fixes their number,
-    `passes` the whole pipeline of passes; `options` are further arguments of `phzc`. `donate_argnums` default
-    to what a jitted `fn` donates. Raises `PhzcError` where phzc refuses the program.
+    `passes` the whole pipeline of passes; `options` are further arguments of `phzc`. `profile` is a directory
+    of measured costs, which come before all formulas (`phzc.tune`). `donate_argnums` default to what a jitted `fn` donates. Raises `PhzcError` where phzc refuses the program.
     """
     of = modules.adapted(fn, args, donate_argnums)
     step = trace(of.fn, of.args, of.donate_argnums, static_argnums, of.named)
-    command = ["--passes", passes or _passes(stages, microbatches), "--cluster", str(cluster), *options]
+    measured = [] if profile is None else ["--profile", str(profile)]
+    planned = ["--passes", passes or _passes(stages, microbatches), "--cluster", str(cluster)]
+    command = [*planned, *measured, *options]
     return Plan(step, str(cluster), command, binary, of.rewrap)
+
+
+def tune(fn: Callable, *args: PyTree, profile: str | Path, measure: str | None = None, **planning: Any) -> Plan:
+    """Plans `fn(*args)` on this process's devices by costs that are measured on them: plans, measures what the
+    plan and its rivals lack, plans again, until the plan stays.
+
+    `profile` is the directory of what was measured; what it has is not measured again. `measure` is the command
+    that measures (default: `python -m phzc.measure` on as many devices); `planning` is as for `phzc.plan`.
+    What was planned in each round is in the plan's `rounds`.
+    """
+    first = plan(fn, *args, **planning)
+    pipeline = first.command[: first.command.index("--cluster") + 2]
+    command = measure or _measuring()
+    said = binaries.run(
+        planning.get("binary"), ["tune", first.program, *pipeline, "-o", profile, "--measure", command]
+    )
+    first.command += ["--profile", str(profile)]
+    planned = Path(profile) / "plan.ir"
+    first.read(planned, "--passes", "", "--cluster", first.cluster, "--profile", profile)
+    first.rounds = said.strip()
+    return first
+
+
+def _measuring() -> str:
+    on_cpu = jax.devices()[0].platform == "cpu"
+    return f"{sys.executable} -m phzc.measure" + (f" --cpu-devices {jax.device_count()}" if on_cpu else "")
 
 
 def _passes(stages: int | None, microbatches: int | None) -> str:
@@ -62,12 +94,16 @@ class Plan:
     command: list[str]
     binary: Path | None = field(default=None, repr=False)
     rewrap: Rewrap | None = field(default=None, repr=False)
+    rounds: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="phzc-")
         self.program.write_text(self.step.text)
-        figures = self.folder / "plan.json"
-        self._said = self._phzc(self.program, *self.command, "-o", self.after, "--plan", figures)
+        self.read(self.program, *self.command)
+
+    def read(self, *command: str | Path) -> None:
+        """Takes the plan that a command of `phzc` writes for this one."""
+        self._said = self._phzc(*command, "-o", self.after, "--plan", self.folder / "plan.json")
 
     def _phzc(self, *args: str | Path) -> str:
         return binaries.run(self.binary, args)

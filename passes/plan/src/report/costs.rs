@@ -4,7 +4,7 @@ use super::price::{local, op_runs, product_dtype, step_runs};
 use crate::derive::{Facts, InstrFacts, Nature, Step, planned_comps};
 use crate::memory::memory_by_instr;
 use crate::pricing::{self, AxisMask, Kernel, Local};
-use phzc_cost::{Cluster, Collective};
+use phzc_cost::{Cluster, Collective, Source};
 use phzc_ir::{CompId, InstrId, Module};
 
 /// What an instruction costs.
@@ -29,6 +29,8 @@ pub struct Cost {
     pub secs: f64,
     /// Bytes of one time on one device: a kernel's memory traffic, a collective's message.
     pub bytes: f64,
+    /// Where the seconds come from.
+    pub source: Source,
 }
 
 /// What bounds a kernel, or that it is a collective.
@@ -74,25 +76,27 @@ pub(super) fn parts(
     let executions = facts.executions[comp.index()];
     let (op, moved) = (op_runs(facts, comp, id, instr), step_runs(facts, own));
     let local = local(own, product_dtype(module, comp, instr), op);
+    let (secs, source) = pricing::op_price(cluster, &local);
     let kernel = Cost {
         bound: bound(cluster, &local),
         times: (op.times * executions) as u64,
-        secs: pricing::op_secs(cluster, &local),
+        secs,
         bytes: local.work.bytes,
+        source,
     };
     let mesh = &facts.header.meshes[own.stage];
-    let collective = |step: &Step| Cost {
-        bound: Bound::Collective(step.kind, step.axes),
-        times: (moved.times * executions) as u64,
-        secs: pricing::collective_secs(cluster, mesh, step.kind, step.axes, step.bytes * moved.share),
-        bytes: step.bytes * moved.share,
+    let times = (moved.times * executions) as u64;
+    let collective = |step: &Step| {
+        let (bound, bytes) = (Bound::Collective(step.kind, step.axes), step.bytes * moved.share);
+        let (secs, source) = pricing::collective_price(cluster, mesh, step.kind, step.axes, bytes);
+        Cost { bound, times, secs, bytes, source }
     };
     let spilled = own.spilled_bytes.map(|bytes| {
         let bytes = bytes.map(|bytes| bytes * moved.share);
-        let secs = pricing::spill_secs(cluster, bytes);
+        let (secs, source) = pricing::spill_price(cluster, bytes);
         let is_short = cluster.accelerator.launch_secs > 0.5 * secs;
         let bound = if is_short { Bound::Launch } else { Bound::Memory };
-        Cost { bound, times: (moved.times * executions) as u64, secs, bytes: bytes.iter().sum() }
+        Cost { bound, times, secs, bytes: bytes.iter().sum(), source }
     });
     let all = std::iter::once(kernel).chain(spilled).chain(own.steps.iter().map(collective));
     all.filter(|cost| cost.secs > 0.0).collect()

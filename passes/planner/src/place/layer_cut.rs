@@ -13,9 +13,6 @@ use phzc_ir::{Diagnostic, InstrId, Module, Result, counted};
 use phzc_plan::derive::{Facts, Phase, derive, is_added, with_callees};
 use phzc_plan::{plan_note, report};
 
-/// What the planner says of its plan.
-const CLAIMS: [&str; 3] = ["planned_secs", "lower_bound_secs", "stop"];
-
 /// Cuts a program that is planned as one stage: `layers[s]` layers to stage `s`, on equal meshes.
 ///
 /// # Errors
@@ -34,7 +31,7 @@ pub fn cut_at_layers(
     if layers.len() > 1 {
         plan_note::set(module, &[("schedule", schedule.to_string().into())]);
         // The planner has claimed these of the program as one stage.
-        CLAIMS.iter().for_each(|claim| plan_note::remove(module, claim));
+        plan_note::CLAIMS.iter().for_each(|claim| plan_note::remove(module, claim));
     }
     Ok(())
 }

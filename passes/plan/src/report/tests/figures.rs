@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::testing::{one_byte_a_second, staged};
-use phzc_cost::Pipeline;
+use phzc_cost::{Pipeline, Source};
 
 /// A step of two stages and two microbatches: `x` is data, `w` a weight; each value has 32 bytes.
 fn step() -> Module {
@@ -216,8 +216,15 @@ fn a_collective_over_a_part_of_the_batch_is_priced_per_microbatch_and_one_over_a
         let (id, _) = module.entry().iter().find(|(_, it)| &*it.name == name).expect("it is there");
         costs[module.entry.index()][id.index()].clone()
     };
-    let kernel = |times, secs, bytes| Cost { bound: Bound::Memory, times, secs, bytes };
-    let moved = |kind, times, secs, bytes| Cost { bound: Bound::Collective(kind, 1), times, secs, bytes };
+    let kernel =
+        |times, secs, bytes| Cost { bound: Bound::Memory, times, secs, bytes, source: Source::Formula };
+    let moved = |kind, times, secs, bytes| Cost {
+        bound: Bound::Collective(kind, 1),
+        times,
+        secs,
+        bytes,
+        source: Source::Formula,
+    };
     assert_eq!(of("all").parts, [moved(Collective::AllGather, 2, gather_secs, 64.0)]);
     assert_eq!(of("h").parts, [kernel(2, 128.5, 128.0)]);
     assert_eq!(of("s").parts, [kernel(2, 8.0, 8.0), moved(Collective::AllReduce, 1, reduce_secs, 16.0)]);
