@@ -56,7 +56,8 @@ fn found(graph: &Graph, node: &Node, (at, dim): (TensorId, usize)) -> Found {
     match (node.rule.factors[factor as usize].kind, made) {
         (FactorKind::Reduce(_), _) if !node.is_contraction => Found::Data,
         (FactorKind::Reduce(_), _) => of_sum(node, place, factor),
-        (FactorKind::Pass, Some(0)) if node.is_contraction => Found::Data,
+        // A left operand's own dimensions come before those of a weight on its right.
+        (FactorKind::Pass, Some(inner)) if node.is_contraction && inner * place == 0 => Found::Data,
         (FactorKind::Pass, Some(_)) if node.is_contraction => {
             if is_beside_data(graph, node, at) {
                 Found::Weight
