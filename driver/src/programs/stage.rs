@@ -194,7 +194,7 @@ impl Asked<'_> {
         listed.hidden_secs.map(share)
     }
 
-    /// Seconds of a step's collectives inside of layers: over devices that share products, and what devices
+    /// Seconds of a step's collectives inside of layers: over devices that share products, what devices
     /// that share sequences or experts exchange, sums of gradients over these apart.
     fn inside_secs(&self, plan: &Plan) -> f64 {
         let is_inside = |it: &&CollectiveUse| match &*it.kind {
