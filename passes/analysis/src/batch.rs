@@ -12,7 +12,7 @@ use phzc_ir::dtype::Class;
 use phzc_ir::rule::TensorMap;
 use smallvec::SmallVec;
 
-/// Inputs that no output replaces: a step's data, whose first dimension is the batch. Frozen weights are none,
+/// Inputs that no output replaces: a step's data, whose first dimension is the batch. No frozen weight is,
 /// and where no output replaces an input there is no data. Running statistics that are handed out without
 /// taking the place of the old ones are state all the same.
 pub fn data(graph: &Graph) -> impl Iterator<Item = TensorId> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// How many readers are looked at.
 const MAX_STEPS: usize = 64;
 
-/// Whether the first dimension of an input cannot run over samples, as some reader shows and none contradicts.
+/// Whether the first dimension of an input cannot run over samples: a reader shows it, none contradicts.
 pub(super) fn is_weight(graph: &Graph, input: TensorId) -> bool {
     if graph.tensors[input as usize].dims.first() == Some(&1) {
         // A batch of one, as likely as not.
@@ -89,7 +89,7 @@ fn is_spread(graph: &Graph, node: &Node, result: TensorId) -> bool {
     matches!(node.operands[..], [operand] if n_elements(result) > n_elements(operand))
 }
 
-/// Whether the other operand of a product depends on an input that no output replaces: else, in `W · x`, it is
+/// Whether the other operand of a product depends on data or on frozen weights: else, in `W · x`, it is
 /// the weight.
 fn is_beside_data(graph: &Graph, node: &Node, at: TensorId) -> bool {
     let mut todo: Vec<TensorId> = node.operands.iter().copied().filter(|&operand| operand != at).collect();
