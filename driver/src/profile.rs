@@ -70,12 +70,19 @@ pub(crate) fn run(args: &ProfileArgs, io: &mut Io) -> Result<(), Failure> {
 fn wrote(collected: &Collected, folder: &Folder, n_new: usize) -> String {
     let (n_all, n_measured) = (folder.n_entries(), folder.n_measured());
     format!(
-        "{} per step, {}\n{}, {n_measured} of {n_all} are measured: python -m phzc.measure {}\n",
+        "{} per step, {}\n{}{}, {n_measured} of {n_all} are measured: python -m phzc.measure {}\n",
         secs(collected.time_secs),
         collected.said,
+        unwritten(collected),
         written(n_new),
         folder.path().display()
     )
+}
+
+/// Why neither the step nor its segments are measured, if they are not.
+fn unwritten(collected: &Collected) -> String {
+    let why = collected.unwritten.as_ref();
+    why.map_or(String::new(), |why| format!("only products and collectives are measured: {why}\n"))
 }
 
 fn written(n_new: usize) -> String {

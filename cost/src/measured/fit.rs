@@ -105,6 +105,13 @@ mod tests {
         formulas.iter().map(item).collect()
     }
 
+    /// A segment of `a`, which was measured alone too, and `b`, alike by formula.
+    fn of_two(alone_secs: f64, segment_secs: f64) -> BTreeMap<String, (f64, Source)> {
+        let alone = BTreeMap::from([("a".to_owned(), alone_secs)]);
+        let both = segment(segment_secs, &[("a", 1.0), ("b", 1.0)]);
+        fitted(&items(&[("a", 1.0), ("b", 1.0)]), &alone, &[vec![both]])
+    }
+
     #[test]
     fn kernels_add_up_to_their_segments() {
         let segments = [segment(10.0, &[("a", 1.0), ("b", 2.0)]), segment(9.0, &[("b", 1.0), ("c", 1.0)])];
@@ -119,23 +126,13 @@ mod tests {
 
     #[test]
     fn what_was_measured_alone_keeps_its_time_where_the_rest_explains_the_segment() {
-        let alone = BTreeMap::from([("a".to_owned(), 3.0)]);
-        let found = fitted(
-            &items(&[("a", 1.0), ("b", 1.0)]),
-            &alone,
-            &[vec![segment(5.0, &[("a", 1.0), ("b", 1.0)])]],
-        );
+        let found = of_two(3.0, 5.0);
         assert!((found["a"].0 - 3.0).abs() < 1e-9 && (found["b"].0 - 2.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn more_than_the_segment_is_scaled_down_to_it() {
-        let alone = BTreeMap::from([("a".to_owned(), 8.0)]);
-        let found = fitted(
-            &items(&[("a", 1.0), ("b", 1.0)]),
-            &alone,
-            &[vec![segment(4.0, &[("a", 1.0), ("b", 1.0)])]],
-        );
+        let found = of_two(8.0, 4.0);
         assert!((found["a"].0 + found["b"].0 - 4.0).abs() < 1e-9, "{found:?}");
     }
 

@@ -165,15 +165,7 @@ mod tests {
 
     fn losses(name: &str, batch: i64, n: i64) -> f64 {
         let family = FAMILIES.iter().find(|family| family.name == name).expect("a family");
-        let settings = Settings {
-            batch: batch / n,
-            dtype: DType::F32,
-            products: DType::F32,
-            weights: DType::F32,
-            adapters: 0,
-            dropout: 0.0,
-            scan: false,
-        };
+        let settings = Settings::plain(batch / n);
         let module = family.forward(family.sizes[0].values, settings).expect("dimensions that fit");
         let module = if n > 1 { accumulate(module, n) } else { module };
         assert_eq!(phzc_ir::verify(&module), [], "{}", phzc_ir::print(&module));

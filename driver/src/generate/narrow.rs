@@ -19,8 +19,7 @@ fn narrow_in(comp: &mut Computation, dtype: DType) {
     for product in marked {
         for operand in comp.instr(product).operands.clone() {
             narrow_of.entry(operand).or_insert_with(|| {
-                let converted = converted(comp.instr(operand), operand, dtype, &mut names);
-                new.push((product, converted));
+                new.push((product, converted(comp.instr(operand), operand, dtype, &mut names)));
                 InstrId::new(n_old + new.len() - 1)
             });
         }

@@ -48,6 +48,8 @@ pub(super) struct Collected {
     pub module: Module,
     /// The entry that is its whole step; none where it cannot be written for one device.
     pub step: Option<String>,
+    /// Why that cannot be.
+    pub unwritten: Option<String>,
     /// Entries by key.
     pub entries: BTreeMap<String, Entry>,
     /// What is priced: kernels and collectives.
@@ -72,6 +74,7 @@ impl<'c> Collector<'c> {
             said: coverage(&asked),
             module: Module::empty(),
             step: None,
+            unwritten: None,
             entries: BTreeMap::new(),
             items: BTreeMap::new(),
         };
@@ -126,9 +129,13 @@ impl<'c> Collector<'c> {
         let mut module = planned.module.clone();
         let lowered = phzc_passes::inline::flatten(&mut module)
             .and_then(|_| derive(&module))
-            .and_then(|facts| spmd::program(&module, &facts));
-        let Ok(device) = lowered else { return };
-        let Ok(facts) = derive(&device) else { return };
+            .and_then(|facts| spmd::program(&module, &facts))
+            .and_then(|device| derive(&device).map(|facts| (device, facts)));
+        let (device, facts) = match lowered {
+            Ok(lowered) => lowered,
+            Err(error) if is_best => return self.found.unwritten = Some(error.message.to_string()),
+            Err(_) => return,
+        };
         if is_best {
             self.step(&device, planned.plan.time_secs, asked);
         }

@@ -8,7 +8,7 @@
 
 use super::folder::Folder;
 use super::plans::Planning;
-use super::{ProfileArgs, written};
+use super::{ProfileArgs, unwritten, written};
 use phzc_io::units::secs;
 use phzc_io::{Failure, Io, files, process};
 use phzc_ir::{Diagnostic, Module, counted, print};
@@ -39,7 +39,7 @@ pub struct TuneArgs {
 struct Tried {
     round: u32,
     module: Module,
-    /// The entry that is its step, and its predicted time, which counts where that cannot be measured.
+    /// The entry that is its step, and its predicted time, which counts where no plan's step can be measured.
     step: Option<String>,
     predicted_secs: f64,
 }
@@ -85,11 +85,15 @@ fn keep(args: &TuneArgs, best: &Tried, best_secs: f64, end: End, io: &mut Io) ->
     Ok(())
 }
 
-/// The first plan that no later one beats by the least gain, and its seconds.
+/// The first plan that no later one beats by the least gain, and its seconds: of those whose step was
+/// measured, if there are any, for what is predicted of others is no match for that.
 fn fastest<'t>(tried: &'t [Tried], folder: &Folder) -> Option<(&'t Tried, f64)> {
+    let step_secs = |one: &Tried| folder.secs(one.step.as_ref()?);
+    let is_any_measured = tried.iter().any(|one| step_secs(one).is_some());
     let mut best: Option<(&Tried, f64)> = None;
     for one in tried {
-        let secs = one.step.as_ref().and_then(|step| folder.secs(step)).unwrap_or(one.predicted_secs);
+        let predicted = (!is_any_measured).then_some(one.predicted_secs);
+        let Some(secs) = step_secs(one).or(predicted) else { continue };
         if best.is_none_or(|(_, best_secs)| secs < best_secs * (1.0 - LEAST_GAIN)) {
             best = Some((one, secs));
         }
@@ -111,6 +115,7 @@ fn one_round(
     let measured = folder.measured().filter(|_| round > 1);
     let collected = planning.collect(measured, best_secs, io)?;
     say(io, &format!("round {round}: {} per step, {}\n", secs(collected.time_secs), collected.said));
+    say(io, &unwritten(&collected));
     if collected.time_secs >= best_secs * (1.0 - LEAST_GAIN) {
         return Ok(Some(End::NoneFaster));
     }

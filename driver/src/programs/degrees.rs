@@ -161,15 +161,14 @@ fn sharding(job: &Job, module: &Module) -> String {
     let mut pins = vec![format!("^batch\\.{}$=[{copies},{}]", kind.inputs, axis("context"))];
     let shared = if is_whole { ["-", "-"] } else { [&*holders, &*of_expert] };
     let weights = if job.model.is_frozen() { "frozen" } else { "params" };
-    pins.extend(of_weights(job, weights, shared, [axis("expert"), axis("tensor")]));
+    let split = [axis("expert"), axis("tensor")];
+    pins.extend(of_columns(job, weights, shared, split));
+    pins.extend(of_rows(job, weights, shared, split));
     let is_shared = matches!(layout.sharding, Sharding::Optimizer | Sharding::Gradients);
     if is_shared && !job.model.is_frozen() && job.model.hidden % (layout.data * layout.context) as f64 == 0.0
     {
-        let states = "(master|m|v)\\.params";
-        let pinned = of_weights(job, states, [&holders, &of_expert], [axis("expert"), axis("tensor")]);
-        // A sum of gradients is not scattered along the second dimension: those of rows are left open.
-        let rows = [format!(")?{}\\.kernel$", kind.rows), "down$".to_owned()];
-        pins.extend(pinned.into_iter().filter(|pin| rows.iter().all(|rows| !pin.contains(rows))));
+        // A sum of gradients is not scattered along the second dimension: states of rows are left open.
+        pins.extend(of_columns(job, "(master|m|v)\\.params", [&holders, &of_expert], split));
     }
     if !is_whole && layout.tensor > 1 {
         pins.extend(columns::pin(module, &kind, [&copies, axis("context"), axis("tensor")]));
@@ -177,26 +176,37 @@ fn sharding(job: &Job, module: &Module) -> String {
     format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
 }
 
-/// Layouts of weights, or of the optimizer's states of these: over the copies that share them out, of the
-/// model and of an expert, and over those that share the experts and their products.
-fn of_weights(
+/// Layouts of column-split weights and of the table of words, or of the optimizer's states of these: over the
+/// copies that share them out, of the model and of an expert, and over those that share the experts and their
+/// products.
+fn of_columns(
     job: &Job,
     group: &str,
     [shared, of_expert]: [&str; 2],
     [expert, tensor]: [&str; 2],
 ) -> Vec<String> {
-    let Kind { columns, rows, table, .. } = kind(job);
+    let Kind { columns, table, .. } = kind(job);
     let mut pins = vec![
         format!("^{group}\\.(.*\\.)?{columns}\\.kernel$=[{shared},{tensor}]"),
-        format!("^{group}\\.(.*\\.)?{rows}\\.kernel$=[{tensor},{shared}]"),
         format!("^{group}\\.{table}$=[{tensor},{shared}]"),
     ];
     if job.model.experts > 1.0 {
-        let of_experts = |what: &str, dims: [&str; 2]| {
-            format!("^{group}\\..*\\.experts\\.{what}$=[{expert},{},{}]", dims[0], dims[1])
-        };
-        pins.push(of_experts("(up|gate)", [of_expert, tensor]));
-        pins.push(of_experts("down", [tensor, of_expert]));
+        pins.push(format!("^{group}\\..*\\.experts\\.(up|gate)$=[{expert},{of_expert},{tensor}]"));
+    }
+    pins
+}
+
+/// The same of row-split weights.
+fn of_rows(
+    job: &Job,
+    group: &str,
+    [shared, of_expert]: [&str; 2],
+    [expert, tensor]: [&str; 2],
+) -> Vec<String> {
+    let rows = kind(job).rows;
+    let mut pins = vec![format!("^{group}\\.(.*\\.)?{rows}\\.kernel$=[{tensor},{shared}]")];
+    if job.model.experts > 1.0 {
+        pins.push(format!("^{group}\\..*\\.experts\\.down$=[{expert},{tensor},{of_expert}]"));
     }
     pins
 }

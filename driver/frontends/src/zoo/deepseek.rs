@@ -1,5 +1,5 @@
 //! DeepSeek-V2 and V3 (DeepSeek-AI 2024): latent attention, dense layers first, shared experts beside routed
-//! ones; with one or the other left out, what others made of it (Qwen3).
+//! ones; with one or the other left out, what others made of it (Qwen3, without its norms of queries and keys).
 
 use super::attention::{Attention, Heads};
 use super::dims::{Dim, dims, divides};
@@ -34,6 +34,9 @@ dims! {
     }
 }
 
+/// Of all norms but those before dense parts and unlatent attention, which are LLaMA's.
+const EPSILON: f64 = 1e-6;
+
 const TWO: &str = "DeepSeek-AI 2024 (DeepSeek-V2), section 3.1.2 and appendix B, released models";
 const THREE: &str = "DeepSeek-AI 2024 (DeepSeek-V3), section 4.2, released model";
 const QWEN: &str = "Qwen team 2025 (Qwen3), table 2, released models";
@@ -63,8 +66,7 @@ impl DeepSeek {
         self.check()?;
         let (tokens, labels) = net.tokens(self.seq);
         let (x, _) = net.embedding(tokens, "embed_tokens", self.vocab, self.hidden);
-        let turned = if self.kv_rank > 0 { self.rotated } else { self.head_dim };
-        let tables = net.rotary_tables(self.seq, turned, self.rope_base as f64);
+        let tables = net.rotary_tables(self.seq, self.turned(), self.rope_base as f64);
         let tables = [tables.0, tables.1];
         let x = net.scoped("dense", |net| self.dense(net, x, &tables));
         let none = net.b.scalar(DType::F32, 0.0);
@@ -73,7 +75,7 @@ impl DeepSeek {
             let (y, balance) = self.experts(net, y);
             vec![y, net.b.add(x[1], balance)]
         });
-        let x = net.rms_norm(made[0], "norm", 1e-6);
+        let x = net.rms_norm(made[0], "norm", EPSILON);
         let logits = net.linear(x, "lm_head", self.vocab, false);
         let loss = net.cross_entropy(logits, labels);
         Ok(net.b.add(loss, made[1]))
@@ -82,7 +84,7 @@ impl DeepSeek {
     fn check(&self) -> Result<()> {
         divides(("kv-heads", self.kv_heads), ("heads", self.heads))?;
         self.routed().check()?;
-        let turned = if self.kv_rank > 0 { self.rotated } else { self.head_dim };
+        let turned = self.turned();
         let wrong = [
             (self.dense_layers > self.layers, "there are more `--dense-layers` than `--layers`"),
             (turned % 2 != 0 || turned == 0, "rotary embedding needs an even width of what it rotates"),
@@ -99,6 +101,11 @@ impl DeepSeek {
         found.map_or(Ok(()), |(_, message)| Err(Diagnostic::error(message)))
     }
 
+    /// Width of a head that is rotated.
+    fn turned(&self) -> i64 {
+        if self.kv_rank > 0 { self.rotated } else { self.head_dim }
+    }
+
     fn routed(&self) -> Experts {
         let DeepSeek { experts, top_k, capacity, expert_ffn, .. } = *self;
         Experts { experts, top_k, capacity, ffn: expert_ffn, is_gated: true }
@@ -113,7 +120,7 @@ impl DeepSeek {
 
     /// Routed and shared experts and their residual, RMSNorm first; and the loss of uneven loads.
     fn experts(&self, net: &mut Net, x: InstrId) -> (InstrId, InstrId) {
-        let normed = net.rms_norm(x, "post_attention_layernorm", 1e-6);
+        let normed = net.rms_norm(x, "post_attention_layernorm", EPSILON);
         let (fed, balance) = net.scoped("experts", |net| net.routed(normed, &self.routed()));
         let y = net.b.add(x, fed);
         if self.shared_ffn == 0 {
@@ -132,7 +139,7 @@ impl DeepSeek {
         if self.kv_rank == 0 {
             return net.decoder_attention(x, tables, &self.shape());
         }
-        let normed = net.rms_norm(x, "input_layernorm", 1e-6);
+        let normed = net.rms_norm(x, "input_layernorm", EPSILON);
         let attended = net.scoped("self_attn", |net| {
             let heads = self.latent(net, normed, tables);
             net.attend(heads, &self.shape(), None, self.hidden)
@@ -149,7 +156,7 @@ impl DeepSeek {
         let narrow = net.linear(x, "kv_a", self.kv_rank + self.rotated, false);
         let shared = net.b.slice_in(narrow, 2, self.kv_rank, self.kv_rank + self.rotated);
         let narrow = net.b.slice_in(narrow, 2, 0, self.kv_rank);
-        let narrow = net.rms_norm(narrow, "kv_norm", 1e-6);
+        let narrow = net.rms_norm(narrow, "kv_norm", EPSILON);
         let both = net.linear(narrow, "kv_b", self.heads * (plain + self.value_dim), false);
         let both = net.split_heads(both, self.heads);
         let (k, v) =
@@ -171,7 +178,7 @@ impl DeepSeek {
             0 => net.linear(x, "q", width, false),
             rank => {
                 let narrow = net.linear(x, "q_a", rank, false);
-                let narrow = net.rms_norm(narrow, "q_norm", 1e-6);
+                let narrow = net.rms_norm(narrow, "q_norm", EPSILON);
                 net.linear(narrow, "q_b", width, false)
             }
         };

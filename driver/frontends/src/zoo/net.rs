@@ -33,6 +33,14 @@ pub struct Settings {
     pub scan: bool,
 }
 
+impl Settings {
+    /// So many samples in 32-bit numbers; all weights train, layers are written one after the other.
+    pub fn plain(batch: i64) -> Settings {
+        let dtype = DType::F32;
+        Settings { batch, dtype, products: dtype, weights: dtype, adapters: 0, dropout: 0.0, scan: false }
+    }
+}
+
 /// A parameter of the program.
 #[derive(Clone, Debug)]
 struct Param {
@@ -221,23 +229,12 @@ impl Net {
         self.is_in_layer = true;
         let made = match self.settings.scan && n > 1 {
             true => self.scan(n, x, fixed, layer),
-            false => self.unrolled(n, x, fixed, layer),
+            false => (0..n).fold(x.to_vec(), |x, number| {
+                self.scoped(&format!("layers.{number}"), |net| layer(net, &x, fixed))
+            }),
         };
         self.is_in_layer = false;
         made
-    }
-
-    fn unrolled(
-        &mut self,
-        n: i64,
-        x: &[InstrId],
-        fixed: &[InstrId],
-        layer: impl Fn(&mut Net, &[InstrId], &[InstrId]) -> Vec<InstrId>,
-    ) -> Vec<InstrId> {
-        let step = |x: Vec<InstrId>, (net, number): (&mut Net, i64)| {
-            net.scoped(&format!("layers.{number}"), |net| layer(net, &x, fixed))
-        };
-        (0..n).fold(x.to_vec(), |x, number| step(x, (self, number)))
     }
 
     fn scan(

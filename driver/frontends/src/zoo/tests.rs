@@ -7,15 +7,7 @@ use phzc_ir::{DType, print, verify};
 mod counts;
 
 fn settings() -> Settings {
-    Settings {
-        batch: 4,
-        dtype: DType::F32,
-        products: DType::F32,
-        weights: DType::F32,
-        adapters: 0,
-        dropout: 0.0,
-        scan: false,
-    }
+    Settings::plain(4)
 }
 
 fn tiny(family: &Family, settings: Settings) -> Module {
@@ -49,6 +41,27 @@ fn every_family_is_legal_and_has_a_loss() {
             assert!(loss > 0.1 && loss < 20.0, "{}: {loss}", family.name);
         }
     }
+}
+
+#[test]
+fn beside_adapters_nothing_else_trains_and_families_without_attention_have_none() {
+    for family in FAMILIES {
+        let made = family.forward(family.sizes[0].values, Settings { adapters: 2, ..settings() });
+        let is_without = ["resnet", "mlp"].contains(&family.name);
+        assert_eq!(made.is_err(), is_without, "{}", family.name);
+        let Ok(module) = made else { continue };
+        let names = module.entry().params().into_iter().map(|id| module.entry().instr(id).name.to_string());
+        let mut trained = names.filter(|name| name.starts_with("params."));
+        assert!(trained.all(|name| name.contains(".lora_")), "{}", family.name);
+    }
+}
+
+#[test]
+fn convolutions_are_no_layers_whose_products_are_narrow() {
+    let narrow = Settings { products: DType::F8e4m3fn, ..settings() };
+    let resnet = FAMILIES.iter().find(|family| family.name == "resnet").expect("a family");
+    let error = resnet.forward(resnet.sizes[0].values, narrow).expect_err("it has none");
+    assert_eq!(error.message, "this family has no layers whose products could be narrow");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::data;
 use crate::graph::{Graph, Node, NodeKind, TensorId};
-use phzc_ir::{CompId, Module, Opcode};
+use phzc_ir::{CompId, Module, Opcode, TensorMap};
 use std::collections::BTreeSet;
 
 /// A loop that a program itself runs over parts of its batch.
@@ -39,7 +39,7 @@ pub fn accumulation(module: &Module, graph: &Graph) -> Option<Accumulation> {
 /// Whether what is outermost in the only operand is so in the result: samples, where they are split in two
 /// dimensions.
 fn keeps_first(node: &Node) -> bool {
-    let outermost = |loops: Option<&phzc_ir::rule::TensorMap>| {
+    let outermost = |loops: Option<&TensorMap>| {
         let first = loops.and_then(|dims| dims.first())?;
         first.iter().copied().find(|&factor| node.rule.factors[factor as usize].size > 1)
     };
@@ -47,8 +47,10 @@ fn keeps_first(node: &Node) -> bool {
     operand.is_some() && operand == result
 }
 
-/// Whether a look-up takes a part of a value's first dimension.
+/// Whether the trips of a loop look up a value's first dimension, a part of it each.
 fn slices_first(graph: &Graph, node: &Node, of: TensorId) -> bool {
     let first = |tensor: TensorId| graph.tensors[tensor as usize].dims.first().copied().unwrap_or(1);
-    node.operands.first() == Some(&of) && node.results.iter().all(|&result| first(result) < first(of))
+    let parts = |result: TensorId| first(result) as f64 * node.trips == first(of) as f64;
+    let is_whole = node.results.iter().all(|&result| parts(result));
+    node.operands.first() == Some(&of) && node.trips > 1.0 && is_whole
 }

@@ -1,6 +1,6 @@
 //! Parameter counts of named sizes are the published ones.
 
-use super::{DType, FAMILIES, Settings, n_parameters};
+use super::{FAMILIES, Settings, n_parameters};
 
 /// A family's size, its published count, where that is from.
 type Row = (&'static str, &'static str, f64, &'static str);
@@ -82,15 +82,7 @@ const ROUNDED: &[(&str, &str, &str, &str)] = &[
 fn count(family: &str, size: &str) -> f64 {
     let family = FAMILIES.iter().find(|known| known.name == family).expect("a family");
     let size = family.sizes.iter().find(|known| known.name == size).expect("a size");
-    let settings = Settings {
-        batch: 1,
-        dtype: DType::F32,
-        products: DType::F32,
-        weights: DType::F32,
-        adapters: 0,
-        dropout: 0.0,
-        scan: false,
-    };
+    let settings = Settings::plain(1);
     n_parameters(&family.forward(size.values, settings).expect("dimensions that fit")) as f64
 }
 
