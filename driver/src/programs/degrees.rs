@@ -248,9 +248,9 @@ mod tests {
         -]
         ^params\.(.*\.)?(q|k|v|up)\.kernel$=[-
         tensor]
-        ^params\.(.*\.)?(o|down)\.kernel$=[tensor
-        -]
         ^params\.embed_tokens$=[tensor
+        -]
+        ^params\.(.*\.)?(o|down)\.kernel$=[tensor
         -]}
         forbid=zero1+zero3+reduce-scatter}
         place{stages=1

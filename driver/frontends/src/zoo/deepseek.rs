@@ -1,5 +1,5 @@
 //! DeepSeek-V2 and V3 (DeepSeek-AI 2024): latent attention, dense layers first, shared experts beside routed
-//! ones; with one or the other left out, what others made of it (Qwen3, without its norms of queries and keys).
+//! ones; with one or the other left out, what others made of it (Qwen3, but for norms of queries and keys).
 
 use super::attention::{Attention, Heads};
 use super::dims::{Dim, dims, divides};
