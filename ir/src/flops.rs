@@ -8,6 +8,7 @@ use crate::attr::{Key, Value};
 use crate::fusion::FusionKind;
 use crate::module::{CompId, Computation, Instr, InstrId, Module};
 use crate::opcode::Opcode;
+use crate::ops::window::scan_work;
 use crate::shape::Shape;
 use crate::trip::trip_count;
 use crate::view::View;
@@ -49,6 +50,12 @@ pub fn is_contraction(op: Opcode) -> bool {
 /// FLOPs, transcendentals and bytes of one instruction, without what it calls (see [`multiplicities`]).
 pub fn work(view: &View) -> Work {
     Work { bytes: bytes(view), ..(view.instr.op.def().work)(view) }
+}
+
+/// FLOPs and transcendentals of one instruction as a device runs it: those that XLA counts, but of scans,
+/// which it writes anew.
+pub fn executed(view: &View) -> Work {
+    scan_work(view).unwrap_or_else(|| (view.instr.op.def().work)(view))
 }
 
 /// Bytes read and written: operands and result, or what a slice or a look-up touches of them.

@@ -25,6 +25,9 @@ pub struct SoftwareFactors {
     pub portable_attention: bool,
     /// Whether products whose rows are not aligned to 16 bytes run in slow kernels; XLA pads them.
     pub unpadded_products: bool,
+    /// Whether products of several matrices are issued one after the other, as those of experts are where no
+    /// kernel has them all.
+    pub separate_products: bool,
 }
 
 impl Default for SoftwareFactors {
@@ -35,6 +38,7 @@ impl Default for SoftwareFactors {
             exposed: 0.0,
             portable_attention: false,
             unpadded_products: false,
+            separate_products: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod kinds;
+mod scores;
 
 use crate::generate::GenArgs;
 use kinds::{DEEPSEEK, Kind, LLAMA, MIXTRAL, kind};
@@ -172,6 +173,9 @@ fn sharding(job: &Job, module: &Module) -> String {
     }
     if !is_whole && layout.tensor > 1 {
         pins.extend(columns::pin(module, &kind, [&copies, axis("context"), axis("tensor")]));
+    }
+    if layout.context > 1 {
+        pins.extend(scores::pin(module, [&copies, axis("tensor"), axis("context")]));
     }
     format!("mesh={{{mesh}}},pin={{{}}},forbid={forbid}", pins.join(";"))
 }

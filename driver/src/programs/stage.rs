@@ -16,7 +16,7 @@ use phzc_passes::{Context, Done};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub secs: f64,
-    /// Bytes on the fullest device; of several stages no report has them.
+    /// Bytes on the fullest device, with what the software holds beside; of several stages no report has them.
     pub memory_bytes: Option<f64>,
 }
 
@@ -68,11 +68,15 @@ struct Asked<'a> {
 /// # Errors
 /// The reason why no program of it can be planned.
 pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
-    let mut cluster = run.cluster.clone();
-    cluster.software.memory_passes *= run.job.stack.n_passes;
-    cluster.software.portable_attention |= run.job.stack.has_portable_attention;
+    let (mut cluster, stack) = (run.cluster.clone(), &run.job.stack);
+    cluster.software.memory_passes *= stack.n_passes;
+    cluster.software.portable_attention |= stack.has_portable_attention;
     cluster.software.unpadded_products = true;
-    Asked { job: &run.job }.step(&cluster, io)
+    // Beside experts, attention that is not fused has products of several matrices.
+    cluster.software.separate_products |=
+        run.job.model.experts > 1.0 && !stack.fuses_experts && stack.fuses_attention;
+    let step = Asked { job: &run.job }.step(&cluster, io)?;
+    Ok(Step { memory_bytes: step.memory_bytes.map(|bytes| bytes + run.beside_bytes), ..step })
 }
 
 impl Asked<'_> {

@@ -9,7 +9,7 @@ use super::windowed::window_size;
 use crate::attr::{Key, Value, WindowDim};
 use crate::eval::window as eval;
 use crate::fusion::FusionKind;
-use crate::opcode::{Arity, OpDef};
+use crate::opcode::{Arity, OpDef, Opcode};
 use crate::rule::{FactorKind, Rule, TensorMap};
 use crate::shape::{ArrayShape, Dims, Shape};
 use crate::view::View;
@@ -118,6 +118,33 @@ fn work_reduce_window(view: &View) -> Work {
     applied(view, Key::ToApply) * combined
 }
 
+/// How long the windows are that XLA cuts a scan into (`xla_reduce_window_rewrite_base_length`).
+const SCAN_BASE: f64 = 16.0;
+
+/// The work of a scan, where each position reduces all elements up to it, as XLA runs it: a tree of scans of
+/// [`SCAN_BASE`] elements (`reduce_window_rewriter.h`) in place of one combination per pair of elements.
+pub(crate) fn scan_work(view: &View) -> Option<Work> {
+    let (window, dims) = (written_window(view), operand_dims(view, 0));
+    let mut wide = window.iter().zip(dims).filter(|(dim, _)| dim.size != 1);
+    let ((dim, &size), None) = (wide.next()?, wide.next()) else { return None };
+    let pads = [dim.pad_low, dim.pad_high];
+    let is_scan = view.instr.op == Opcode::ReduceWindow
+        && dim.size == size
+        && pads.contains(&0)
+        && pads.contains(&(size - 1))
+        && [dim.stride, dim.lhs_dilate, dim.rhs_dilate] == [1; 3];
+    let n_elements: f64 = dims.iter().map(|&size| size as f64).product();
+    is_scan.then(|| applied(view, Key::ToApply) * (n_elements * scan_steps(size as f64)))
+}
+
+/// Combinations per element of a scan of so many.
+fn scan_steps(size: f64) -> f64 {
+    match size > SCAN_BASE {
+        true => SCAN_BASE + scan_steps((size / SCAN_BASE).ceil()) / SCAN_BASE,
+        false => size - 1.0,
+    }
+}
+
 /// XLA counts a window that always covers the whole of one dimension as one reduction, broadcast back.
 fn broadcast_reduction(view: &View, result: &ArrayShape) -> Option<f64> {
     let window = written_window(view);
@@ -173,7 +200,8 @@ fn work_select_and_scatter(view: &View) -> Work {
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::check::{error, rule, work};
+    use crate::flops::executed;
+    use crate::ops::check::{error, rule, with_root, work};
 
     #[test]
     fn windows_permute_and_the_rest_passes() {
@@ -182,6 +210,22 @@ mod tests {
         assert_eq!(work(body).flops, 72.0);
         let body = "x: f32[8,6]; z: f32[]; ROOT r = f32[8,6] reduce-window(x, z), window={size=1x6 pad=0_0x5_0}, to_apply=add";
         assert_eq!(rule(body), "([a,b],[])->([a,c]) {a=8, b=6~, c=6~}");
+    }
+
+    #[test]
+    fn a_scan_runs_as_a_tree_of_short_ones() {
+        let flops = |size: i64, window: &str| {
+            let body = format!(
+                "x: f32[2,{size}]; z: f32[]; ROOT r = f32[2,{size}] reduce-window(x, z), window={{{window}}}, to_apply=add"
+            );
+            with_root(&body, |view| executed(view).flops)
+        };
+        assert_eq!(flops(4, "size=1x4 pad=0_0x3_0"), 3.0 * 8.0);
+        // Scans of 16, of 4 sums of these, and of these sums to each element.
+        assert_eq!(flops(64, "size=1x64 pad=0_0x63_0"), (16.0 + 3.0 / 16.0) * 128.0);
+        assert_eq!(flops(64, "size=1x64 pad=0_0x0_63"), (16.0 + 3.0 / 16.0) * 128.0);
+        // No scan: one combination less than the window has elements, per position.
+        assert_eq!(flops(64, "size=1x63 pad=0_0x31_31"), 62.0 * 128.0);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the result of a `conditional` is one tensor with a `Join` node over the branches' roots.
 
 use indexmap::IndexMap;
+use phzc_ir::flops;
 use phzc_ir::loops::unknown_trips;
 use phzc_ir::ops::control::control_comps;
 use phzc_ir::{
@@ -282,7 +283,8 @@ impl Builder<'_> {
         let view = View::new(self.module, comp, id);
         let operands: SmallVec<[TensorId; 4]> = self.operand_leaves(comp, id).into_iter().collect();
         let results = self.result_tensors(comp, id);
-        let (rule, work) = (phzc_ir::ops::split_rule(&view), phzc_ir::flops::work(&view));
+        let rule = phzc_ir::ops::split_rule(&view);
+        let work = Work { bytes: flops::bytes(&view), ..flops::executed(&view) };
         let node = Node {
             kind: NodeKind::Op,
             comp,

@@ -145,16 +145,17 @@ fn vector_secs(cluster: &Cluster, local: &Local) -> f64 {
 
 /// Products by the law of `phzc_cost::gemm`, which `phzc validate` holds against measurements.
 fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -> f64 {
-    let device = &cluster.accelerator;
+    let (device, software) = (&cluster.accelerator, &cluster.software);
     let Some(product) = product else { return device.shapeless_product_secs(work.flops, dtype) };
     let Product { batch, rows, columns, sums_outside } = *product;
     let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
     let role = if sums_outside { Role::Accumulate } else { Role::Write };
-    let slowdown = if cluster.software.unpadded_products && matches!(*dtype, "bf16" | "f16") {
-        device.unpadded_slowdown(&gemm, role)
-    } else {
-        1.0
-    };
+    if software.separate_products && batch > 1.0 {
+        let one_secs = device.product_secs(&Gemm { batch: 1.0, ..gemm }, dtype, role);
+        return batch * one_secs + (batch - 1.0) * device.launch_secs;
+    }
+    let is_unpadded = software.unpadded_products && matches!(*dtype, "bf16" | "f16");
+    let slowdown = if is_unpadded { device.unpadded_slowdown(&gemm, role) } else { 1.0 };
     slowdown * device.product_secs(&gemm, dtype, role)
 }
 

@@ -242,6 +242,9 @@ fn expressed(
     let job = Job { model, layout, recompute: Recompute::Nothing, stack };
     let clock = cluster.accelerator.clock_of(job.stack.product_dtype);
     cluster.accelerator.sustained = clock;
+    if software::scales_rows(row.text("dtype")) {
+        software::slow_scaled_rows(&mut cluster.accelerator);
+    }
     let job = completed(row, numbers, &software, &job, &cluster)?;
     if row.text("recompute") == "none" && job.recompute != Recompute::Nothing {
         assumed.push("recomputation, for `none` does not fit".to_owned());

@@ -2,7 +2,7 @@
 
 use super::{Run, runs_of};
 use phzc_cost::Cluster;
-use phzc_cost::training::Job;
+use phzc_cost::training::{Job, Stack};
 use phzc_io::{Failure, Io};
 use std::path::Path;
 
@@ -17,8 +17,10 @@ pub struct MeasuredJob {
     pub cluster: Cluster,
     /// Seconds of one step that were measured.
     pub measured_secs: f64,
-    /// Bytes on the fullest device, where they were measured as tensors.
+    /// Bytes on the fullest device, where they were measured.
     pub measured_bytes: Option<f64>,
+    /// Bytes among them that no program has: what allocator and device hold beside tensors, copies of gradients.
+    pub beside_bytes: f64,
     /// Seconds of one step by the list of operators.
     pub listed_secs: f64,
 }
@@ -29,10 +31,22 @@ pub struct MeasuredJob {
 /// When the file is no table of runs.
 pub fn jobs(path: &Path, io: &mut Io) -> Result<Vec<MeasuredJob>, Failure> {
     let of = |run: Run| {
-        let listed_secs = run.job.predict(&run.cluster).step_secs;
-        let measured_bytes = run.measured_bytes.filter(|_| run.reports == super::software::Reports::Tensors);
-        let Run { name, job, cluster, measured_secs, .. } = run;
-        Some(MeasuredJob { name, job, cluster, measured_secs: measured_secs?, measured_bytes, listed_secs })
+        let listed = run.job.predict(&run.cluster);
+        let beside_bytes = run.reported_bytes(&listed.memory) - as_program(&run.job, &run.cluster);
+        let Run { name, job, cluster, measured_secs, measured_bytes, .. } = run;
+        let (measured_secs, listed_secs) = (measured_secs?, listed.step_secs);
+        Some(MeasuredJob { name, job, cluster, measured_secs, measured_bytes, beside_bytes, listed_secs })
     };
     Ok(runs_of(path, io)?.into_iter().filter_map(of).collect())
 }
+
+/// Bytes of a run's tensors, were its weights and gradients those of a program: in 16 bits, added up in 32.
+fn as_program(job: &Job, cluster: &Cluster) -> f64 {
+    let is_alike = job.stack.dtype == "f32" || job.model.is_frozen();
+    let weight_bytes = if is_alike { job.stack.weight_bytes } else { PROGRAM_BYTES };
+    let stack = Stack { weight_bytes, ..job.stack.clone() };
+    Job { stack, ..job.clone() }.predict(cluster).memory.sum_bytes()
+}
+
+/// Bytes of a weight and of the sum of its gradients in a program that `gen` writes.
+const PROGRAM_BYTES: f64 = 6.0;

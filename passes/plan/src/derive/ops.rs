@@ -110,7 +110,7 @@ impl Deriver<'_> {
         let loops = loops(&rule, &arriving, (&results, left), &mesh);
         (facts.axes, facts.split) = (loops.axes(), loops.split);
         let n_parts: f64 = crate::pricing::axes_of(facts.axes).map(|axis| mesh.sizes[axis] as f64).product();
-        facts.work = Work { bytes: 0.0, ..(view.instr.op.def().work)(view) * (1.0 / n_parts) };
+        facts.work = Work { bytes: 0.0, ..phzc_ir::flops::executed(view) * (1.0 / n_parts) };
         facts.product = product(view.instr.op, &rule, &loops, &mesh);
         let read = |(shape, map): (&Shape, _)| shape.bytes() / loops.n_tiles(map, &mesh);
         facts.reads = operands.iter().map(|(_, shape)| *shape).zip(&rule.operands).map(read).collect();
