@@ -269,7 +269,8 @@ fn scales_of_rows_gain_less_than_those_of_tensors_as_was_published() {
 
 /// The seconds that `--rows` says are predicted for a row.
 fn predicted_secs(rows: &str, name: &str) -> f64 {
-    let line = rows.lines().find(|line| line.contains(&format!("-{name} measured")) && !line.contains("worst"));
+    let line =
+        rows.lines().find(|line| line.contains(&format!("-{name} measured")) && !line.contains("worst"));
     let (_, rest) = line.and_then(|line| line.split_once("predicted ")).expect("the row");
     let [number, unit] = rest.split([' ', ',']).take(2).collect::<Vec<_>>()[..] else { panic!("{rest}") };
     number.parse::<f64>().expect("a number") * if unit == "ms" { 1e-3 } else { 1.0 }

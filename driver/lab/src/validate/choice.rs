@@ -4,7 +4,7 @@ use super::csv::Record;
 use super::job::{Expressed, Numbers};
 use super::software::{Microbatches, Software};
 use phzc_cost::Cluster;
-use phzc_cost::training::{Job, Layout, Recompute};
+use phzc_cost::training::{Job, Layout, Recompute, Sharding};
 
 /// The job with its microbatch, interleaving and recomputation. What the row leaves open is what a planner
 /// would choose: the fastest microbatch and interleaving that fit, the least recomputation that fits.
@@ -40,6 +40,12 @@ pub(crate) fn completed(
     let fitting: Vec<&Job> = made.iter().filter(|job| fits(job, cluster)).collect();
     let secs = |job: &Job| job.predict(cluster).step_secs;
     let best = fitting.into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
+    let is_shared = job.layout.sharding == Sharding::Parameters || job.layout.data == 1;
+    if best.is_none() && !is_shared && row.text("dp_kind").is_empty() {
+        // It ran: copies that do not hold parameters whole.
+        let layout = Layout { sharding: Sharding::Parameters, ..job.layout.clone() };
+        return completed(row, numbers, software, &Job { layout, ..job.clone() }, cluster);
+    }
     // What is stated is predicted whether it fits or not.
     let best = best.or(made.first().filter(|_| numbers.mbs.is_some()));
     best.cloned().ok_or_else(|| "no microbatch size fits in memory".to_owned())

@@ -245,7 +245,11 @@ fn expressed(
     if software::scales_rows(row.text("dtype")) {
         software::slow_scaled_rows(&mut cluster.accelerator);
     }
+    let sharding = job.layout.sharding;
     let job = completed(row, numbers, &software, &job, &cluster)?;
+    if job.layout.sharding != sharding {
+        assumed.push("parameters shared out among copies, for they do not fit whole".to_owned());
+    }
     if row.text("recompute") == "none" && job.recompute != Recompute::Nothing {
         assumed.push("recomputation, for `none` does not fit".to_owned());
     }

@@ -19,7 +19,8 @@ pub struct MeasuredJob {
     pub measured_secs: f64,
     /// Bytes on the fullest device, where they were measured.
     pub measured_bytes: Option<f64>,
-    /// Bytes among them that no program has: what allocator and device hold beside tensors, copies of gradients.
+    /// Bytes among them that no program has: what allocator and device hold beside tensors, copies of
+    /// gradients and of logits.
     pub beside_bytes: f64,
     /// Seconds of one step by the list of operators.
     pub listed_secs: f64,
@@ -40,13 +41,14 @@ pub fn jobs(path: &Path, io: &mut Io) -> Result<Vec<MeasuredJob>, Failure> {
     Ok(runs_of(path, io)?.into_iter().filter_map(of).collect())
 }
 
-/// Bytes of a run's tensors, were its weights and gradients those of a program: in 16 bits, added up in 32.
+/// Bytes of a run's tensors, were its weights and gradients those of a program, in 16 bits and added up in
+/// 32, and its logits there once with their gradients, in 16 bits.
 fn as_program(job: &Job, cluster: &Cluster) -> f64 {
-    let is_alike = job.stack.dtype == "f32" || job.model.is_frozen();
-    let weight_bytes = if is_alike { job.stack.weight_bytes } else { PROGRAM_BYTES };
-    let stack = Stack { weight_bytes, ..job.stack.clone() };
+    let has_masters = job.stack.dtype != "f32" && !job.model.is_frozen();
+    let stack = Stack {
+        weight_bytes: if has_masters { 6.0 } else { job.stack.weight_bytes },
+        logit_bytes: job.stack.logit_bytes.min(4.0),
+        ..job.stack.clone()
+    };
     Job { stack, ..job.clone() }.predict(cluster).memory.sum_bytes()
 }
-
-/// Bytes of a weight and of the sum of its gradients in a program that `gen` writes.
-const PROGRAM_BYTES: f64 = 6.0;

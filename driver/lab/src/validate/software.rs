@@ -127,8 +127,15 @@ pub(crate) fn of(row: Record, device: &Accelerator) -> Software {
         keeps_order: device.peak_flops_per_sec.f4.is_none(),
         overlaps_tensor: known.overlaps_tensor || notes.contains("asynctp"),
         n_passes: if notes.contains("eager") { EAGER_PASSES } else { known.n_passes },
+        sharding: if shares_parameters(&notes) { Sharding::Parameters } else { known.sharding },
         ..known
     }
+}
+
+/// Whether remarks name a size of FSDP's groups, as Megatron-Bridge's tables do in a column of their own.
+fn shares_parameters(notes: &str) -> bool {
+    let size = notes.split_once("fsdpcol=").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
+    size.flatten().and_then(|size| size.parse::<usize>().ok()).is_some_and(|size| size > 1)
 }
 
 /// The program of that name, without a compiler.
@@ -308,6 +315,13 @@ mod tests {
         assert_eq!(issue_secs("26.06 NeMo Container", "gb200"), 0.0);
         assert!(issue_secs("26.04.01 NeMo Container", "gb200") > 0.0);
         assert!(issue_secs("26.06 NeMo Container", "h100") > 0.0);
+    }
+
+    #[test]
+    fn remarks_say_that_parameters_are_shared_out() {
+        let sharding = |notes| software("Megatron-Bridge", notes, "", "gb200").sharding;
+        assert_eq!(sharding("FSDP col=64; iter derived"), Sharding::Parameters);
+        assert_eq!(["", "FSDP col=0", "FSDP col="].map(sharding), [Sharding::Optimizer; 3]);
     }
 
     #[test]

@@ -57,6 +57,21 @@ fn a_fused_op_has_no_launch_and_an_axis_no_price_of_its_own() {
 }
 
 #[test]
+fn software_without_a_kernel_for_all_experts_starts_their_products_one_by_one() {
+    let mut cluster = Cluster::named("h100-8").expect("a known cluster");
+    let secs = |cluster: &Cluster, batch: f64| {
+        let product = Product { batch, rows: 512.0, columns: 512.0, sums_outside: false };
+        let work = Work::flops(batch * 2.0 * 512.0 * 512.0 * 256.0);
+        compute_secs(cluster, &Local { work, product: Some(product), kernel: Kernel::Matrix, dtype: "bf16" })
+    };
+    let (one_secs, at_once_secs) = (secs(&cluster, 1.0), secs(&cluster, 16.0));
+    cluster.software.separate_products = true;
+    let expected_secs = 16.0 * one_secs + 15.0 * cluster.accelerator.launch_secs;
+    assert!((secs(&cluster, 16.0) - expected_secs).abs() < 1e-12 && at_once_secs < expected_secs);
+    assert_eq!(secs(&cluster, 1.0), one_secs);
+}
+
+#[test]
 fn a_kernel_takes_the_longer_of_arithmetic_and_traffic_and_its_launch() {
     let cluster = one_byte_a_second();
     let local = |kernel, flops, bytes, product| Local {
