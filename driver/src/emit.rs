@@ -46,6 +46,8 @@ pub enum Emit {
     Fsdp,
     /// `MaxText`'s YAML.
     Maxtext,
+    /// A Python module for JAX: meshes, and `PartitionSpec`s by key path and by source line.
+    Jax,
 }
 
 impl Emit {
@@ -74,6 +76,7 @@ impl Emit {
             Emit::Deepspeed => Some(Stack::Deepspeed),
             Emit::Fsdp => Some(Stack::Fsdp),
             Emit::Maxtext => Some(Stack::Maxtext),
+            Emit::Jax => Some(Stack::Jax),
         }
     }
 }

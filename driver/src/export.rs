@@ -1,10 +1,11 @@
-//! Plans as the configurations of training stacks: `--emit megatron|torchtitan|deepspeed|fsdp|maxtext`.
+//! Plans as the configurations of training stacks: `--emit megatron|torchtitan|deepspeed|fsdp|maxtext|jax`.
 //!
 //! Every stack is a file of its own and a line of `STACKS`. It is written from what the final text says
 //! (`run.rs`); what the plan has and the stack cannot say is named, in the file and on stderr.
 
 mod deepspeed;
 mod fsdp;
+mod jax;
 mod maxtext;
 mod megatron;
 mod run;
@@ -29,6 +30,8 @@ pub enum Stack {
     Fsdp,
     /// `MaxText`: YAML.
     Maxtext,
+    /// JAX: a module of meshes and `PartitionSpec`s.
+    Jax,
 }
 
 /// A configuration, and what the plan has that it does not say.
@@ -43,12 +46,13 @@ pub struct Export {
 type Write = fn(&Run) -> Export;
 
 /// The stacks: what people call them, and how they are written.
-const STACKS: [(Stack, &str, Write); 5] = [
+const STACKS: [(Stack, &str, Write); 6] = [
     (Stack::Megatron, "Megatron-LM", megatron::write),
     (Stack::Torchtitan, "torchtitan", torchtitan::write),
     (Stack::Deepspeed, "DeepSpeed", deepspeed::write),
     (Stack::Fsdp, "FSDP2", fsdp::write),
     (Stack::Maxtext, "MaxText", maxtext::write),
+    (Stack::Jax, "a module of layouts", jax::write),
 ];
 
 /// The configuration of a stack for a planned program, and a warning for each thing that it cannot say.

@@ -49,6 +49,13 @@ pub fn source_line(instr: &Instr) -> Option<String> {
     })
 }
 
+/// What the program that an instruction is of calls it, as its metadata says: of a JAX argument its key path,
+/// `params['w']`.
+pub fn op_name(instr: &Instr) -> Option<String> {
+    let Some(Value::Raw(text)) = instr.attr(Key::Metadata) else { return None };
+    after(text, "op_name=\"", &['"']).map(|name| name.replace("\\'", "'"))
+}
+
 /// Where an instruction comes from, as its metadata says: `jit(f)/while at model.py:12`.
 pub fn source(instr: &Instr) -> Option<String> {
     let Some(Value::Raw(text)) = instr.attr(Key::Metadata) else { return None };

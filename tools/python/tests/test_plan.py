@@ -1,6 +1,7 @@
 """What a plan says: shardings like the arguments, names, figures, and errors with a remedy."""
 
 import inspect
+import runpy
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +44,24 @@ def test_layouts_are_found_by_key_path_and_explained(mlp):
         plan.explain("['up']")
     with pytest.raises(KeyError, match="no argument that is read"):
         plan.explain("params['left']")
+
+
+def test_a_module_of_layouts_says_the_same_without_this_package(mlp, planning, tmp_path):
+    plan, step, args = mlp
+    cluster = ("--cluster", planning["cluster"])
+    plan._phzc(plan.after, *cluster, "--passes", "", "--emit", "jax", "-q", "-o", tmp_path / "layouts.py")
+    own = runpy.run_path(tmp_path / "layouts.py")
+    meshes = own["meshes"]()
+    names = inspect.signature(step).parameters
+    found = own["in_shardings"](dict(zip(names, args, strict=True)), meshes)
+    is_same = lambda x, a, b: a.is_equivalent_to(b, jnp.ndim(x))  # noqa: E731
+    assert jax.tree.all(jax.tree.map(is_same, list(args), [found[name] for name in names], list(plan.in_shardings)))
+    results = jax.eval_shape(step, *args)
+    placed = own["out_shardings"](results, meshes)
+    assert jax.tree.all(jax.tree.map(is_same, results, placed, plan.out_shardings))
+    assert own["PRODUCTS"], "products say where they come from"
+    jitted = jax.jit(lambda x: own["constrained"](x, next(iter(own["PRODUCTS"])), meshes) + 1)
+    assert jitted(jnp.zeros((64, 256))).shape == (64, 256)
 
 
 def test_a_plan_is_shown_as_text_and_as_html(mlp):
