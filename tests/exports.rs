@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{phzc, scratch};
+use common::{phzc, root, scratch};
 use std::fs;
 use std::path::Path;
 
@@ -257,4 +257,19 @@ fn full_recomputation_is_every_stage_s_own() {
     // A layer each, all alike; the head is not made again.
     let (least, most) = again.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &it| (a.min(it), b.max(it)));
     assert!(again.len() == 4 && least > 0.0 && most < 1.05 * least, "{again:?}");
+}
+
+#[test]
+fn layouts_for_jax_are_those_of_arguments_by_their_own_names() {
+    let dir = scratch("exports_jax");
+    let path = dir.join("layouts.py").to_string_lossy().into_owned();
+    let model = root().join("tests/frontends/mlp.debug_info.mlir").to_string_lossy().into_owned();
+    let passes = "fuse,shard{mesh={x=2,y=4},pin={^params__w1__$=[-,y]}},place{stages=1}";
+    run(&[&model, "--cluster", "a100-8", "--passes", passes, "--emit", "jax", "-q", "-o", &path]);
+    let text = fs::read_to_string(&path).expect("it is written");
+    for line in
+        ["MESHES = [\n    (0, [(\"x\", 2), (\"y\", 4)]),\n]", "    \"params__w1__\": (0, P(None, \"y\")),"]
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }

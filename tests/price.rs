@@ -78,8 +78,7 @@ fn priced(run: &Run, dir: &Path) -> f64 {
         n_nodes => format!("a100-8x{n_nodes}"),
     };
     done(&["price", &model, "--cluster", &cluster, "--megatron", &arguments(run), "--plan", &plan]);
-    let text = fs::read_to_string(plan).expect("it is written");
-    serde_json::from_str::<Value>(&text).expect("JSON")["time_secs"].as_f64().expect("a number")
+    time_secs(&plan)
 }
 
 /// What `validate --programs` says of one line of a table: how far it is off the measured time.
@@ -116,4 +115,36 @@ fn published_megatron_runs_are_priced_as_measured_and_as_validated() {
         n_runs += 1;
     }
     assert!(n_runs >= 4, "{n_runs} runs on {MAX_DEVICES} devices and fewer");
+}
+
+/// A plan's figure.
+fn time_secs(plan: &str) -> f64 {
+    let text = fs::read_to_string(plan).expect("it is written");
+    serde_json::from_str::<Value>(&text).expect("JSON")["time_secs"].as_f64().expect("a number")
+}
+
+#[test]
+fn a_target_s_best_arguments_are_no_slower_than_others_and_no_faster_than_the_free_plan() {
+    let dir = scratch("price_target");
+    let [model, best, plan] = ["opt.ir", "best.ir", "best.json"].map(|name| dir.join(name));
+    let [model, best, plan] = [&model, &best, &plan].map(|path| path.to_string_lossy().into_owned());
+    done(&["gen", "opt", "--size", "tiny", "--global-batch", "16", "-o", &model]);
+    let priced = |arguments: &[&str]| {
+        let said = done(&[&["price", &model, "--cluster", "a100-4", "--plan", &plan], arguments].concat());
+        (said, time_secs(&plan))
+    };
+    let (said, best_secs) = priced(&["--target", "megatron", "-o", &best]);
+    let line = said.lines().find_map(|line| line.strip_prefix("arguments: ")).expect("the arguments");
+    assert_eq!(priced(&["--megatron", line]).1, best_secs, "they say the plan that was found");
+    for degrees in [[1, 1], [2, 1], [1, 2], [2, 2]] {
+        let [tensor, pipeline] = degrees;
+        let others = format!(
+            "--tensor-model-parallel-size {tensor} --pipeline-model-parallel-size {pipeline} \
+             --sequence-parallel --use-distributed-optimizer"
+        );
+        assert!(best_secs <= priced(&["--megatron", &others]).1, "{others}");
+    }
+    done(&[&model, "--cluster", "a100-4", "--attention", "flash", "-q", "-o", &best, "--plan", &plan]);
+    assert!(time_secs(&plan) <= best_secs);
+    assert!(said.contains("target: ") && said.contains(" % beside the fastest plan"), "{said}");
 }

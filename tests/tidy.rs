@@ -37,7 +37,8 @@ fn sources() -> Vec<(String, String)> {
 }
 
 fn is_foreign(path: &Path) -> bool {
-    path.components().any(|part| matches!(part.as_os_str().to_str(), Some(".venv" | "target")))
+    let is_made = |part: &str| part == "target" || part.starts_with(".venv");
+    path.components().any(|part| part.as_os_str().to_str().is_some_and(is_made))
 }
 
 fn name(path: &Path) -> String {

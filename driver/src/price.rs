@@ -7,15 +7,18 @@
 mod arguments;
 mod degrees;
 mod planned;
+mod target;
 
 use crate::cluster;
 use crate::{remarks, summary};
 use arguments::Arguments;
+use phzc_cost::Cluster;
 use phzc_frontends::{Program, ReadArgs, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, deliver, files};
 use phzc_passes::derive::derive;
 use phzc_passes::report;
+use planned::{Priced, Refused};
 use std::path::PathBuf;
 
 /// The arguments of `phzc price`.
@@ -26,8 +29,12 @@ pub struct PriceArgs {
     pub model: PathBuf,
 
     /// Megatron-LM's arguments, or `@FILE`: a file of them, such as `--emit megatron` writes
-    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
-    pub megatron: String,
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true, required_unless_present = "target")]
+    pub megatron: Option<String>,
+
+    /// Search the stack's arguments for the fastest plan that they can say
+    #[arg(long, value_name = "STACK", conflicts_with = "megatron")]
+    pub target: Option<Target>,
 
     /// Hardware: `h100-8x64` is 64 nodes of 8, or a file `my.toml` [default: the program's own, else a100-8]
     #[arg(long, value_name = "CLUSTER")]
@@ -46,26 +53,58 @@ pub struct PriceArgs {
     pub plan: Option<PathBuf>,
 }
 
+/// A stack whose arguments are searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// Megatron-LM.
+    Megatron,
+}
+
 /// Does what the command line says.
 pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
-    let given = source(&args.megatron)?;
-    let asked = Arguments::parse(&given.text).map_err(|error| wrong(&given, error))?;
+    let given = args.megatron.as_deref().map(asked).transpose()?;
     let Program { module, source, .. } = load(&args.model, &args.read, io)?;
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
-    let priced = planned::planned(module, &asked, &cluster, io).map_err(|error| match error {
-        planned::Refused::Arguments(error) => wrong(&given, error),
-        planned::Refused::Program(errors) => Failure { code: 1, source: Some(source), errors },
-    })?;
+    let refused = |error, given: Option<&Source>| match (error, given) {
+        (Refused::Arguments(error), Some(given)) => wrong(given, error),
+        (Refused::Arguments(error), None) => error.into(),
+        (Refused::Program(errors), _) => Failure { code: 1, source: Some(source), errors },
+    };
+    let Some((given, asked)) = given else {
+        let search = target::Search::new(&module, &cluster, io);
+        let (found, n_priced) = search.fastest().map_err(|error| refused(error, None))?;
+        let text = target::text(&found, n_priced, &module, &cluster, io);
+        return write(args, &found.priced, &text, &cluster, io);
+    };
+    let priced = planned::planned(module, &asked, &cluster, io);
+    let priced = priced.map_err(|error| refused(error, Some(&given)))?;
+    write(args, &priced, &asked.remarks(), &cluster, io)
+}
+
+/// Writes what was planned, and the summary with further lines.
+fn write(
+    args: &PriceArgs,
+    priced: &Priced,
+    more: &str,
+    cluster: &Cluster,
+    io: &mut Io,
+) -> Result<(), Failure> {
     (io.progress)("");
     let facts = derive(&priced.module)?;
-    let plan = report::plan_of(&priced.module, &facts, &cluster);
+    let plan = report::plan_of(&priced.module, &facts, cluster);
     let _ = io.stderr.write_all(render(None, &priced.said, io.color).as_bytes());
     args.plan.iter().try_for_each(|path| files::write(path, &report::to_json(&plan)))?;
     if let Some(path) = &args.output {
-        deliver(Some(path), &remarks::with_facts(&priced.module, &facts, &cluster), io)?;
+        deliver(Some(path), &remarks::with_facts(&priced.module, &facts, cluster), io)?;
     }
-    let text = summary::plan(&plan, "") + &asked.remarks();
-    phzc_io::write_stdout(io, &text)
+    phzc_io::write_stdout(io, &(summary::plan(&plan, "") + more))
+}
+
+/// What is asked for, and its text.
+fn asked(text: &str) -> Result<(Source, Arguments), Failure> {
+    let given = source(text)?;
+    let asked = Arguments::parse(&given.text).map_err(|error| wrong(&given, error))?;
+    Ok((given, asked))
 }
 
 /// The arguments, or what a file has of them.

@@ -1,8 +1,8 @@
 //! What a whole program costs: the work of one instruction, of computations, of a module.
 //!
-//! Conventions are those of XLA's `HloCostAnalysis`, except where it knows less: loops can be counted
-//! with their trip counts, and a custom-call counts what its kernel's line says, else 0 instead of -1. Of a
-//! conditional's branches the costliest counts, per quantity.
+//! Conventions are those of XLA's `HloCostAnalysis`, except where it knows less: loops can be counted with
+//! their trip counts, and a custom-call counts what its kernel's line says. Of a conditional's branches the
+//! costliest counts, per quantity.
 
 use crate::attr::{Key, Value};
 use crate::fusion::FusionKind;
@@ -52,8 +52,7 @@ pub fn work(view: &View) -> Work {
     Work { bytes: bytes(view), ..(view.instr.op.def().work)(view) }
 }
 
-/// FLOPs and transcendentals of one instruction as a device runs it: those that XLA counts, but of scans,
-/// which it writes anew.
+/// FLOPs and transcendentals of one instruction as it runs: those that XLA counts, but of scans.
 pub fn executed(view: &View) -> Work {
     scan_work(view).unwrap_or_else(|| (view.instr.op.def().work)(view))
 }
@@ -397,7 +396,6 @@ mod tests {
         };
         let counter = crate::trip::Counter { element: 0, start: 0, step: 1, n_trips: 5 };
         assert_eq!(of(PROGRAM), Some(counter));
-        let given = PROGRAM.replace("zero = s32[] constant(0)", "zero = s32[] parameter(2)");
-        assert_eq!(of(&given), None);
+        assert_eq!(of(&PROGRAM.replace("zero = s32[] constant(0)", "zero = s32[] parameter(2)")), None);
     }
 }

@@ -169,7 +169,8 @@ fn as_warning(error: Diagnostic) -> Diagnostic {
     Diagnostic { severity: phzc_ir::Severity::Warning, ..error }
 }
 
-fn sizes(module: &Module) -> Sizes {
+/// The samples of a step, and the places of one.
+pub fn sizes(module: &Module) -> Sizes {
     let graph = Graph::build(module);
     let places = data(&graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied());
     Sizes { batch: batch_size(&graph), seq: places.max().map(|seq| seq as usize) }

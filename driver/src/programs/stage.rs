@@ -16,7 +16,8 @@ use phzc_passes::{Context, Done};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub secs: f64,
-    /// Bytes on the fullest device, with what the software holds beside; of several stages no report has them.
+    /// Bytes on the fullest device, with what the software holds beside; of several stages no report has
+    /// them.
     pub memory_bytes: Option<f64>,
 }
 
