@@ -112,3 +112,22 @@ fn every_device_that_is_listed_can_be_planned_for_and_shows_where_its_numbers_ar
         assert!(numbers.len() > 5 && numbers.iter().all(|line| has_source(&line)), "{shown}");
     }
 }
+
+#[test]
+fn shells_and_man_know_every_subcommand() {
+    let script = phzc(&["completions", "bash"], b"").stdout;
+    let dir = scratch("cli_man");
+    let outcome = phzc(&["man", "-o", &dir.to_string_lossy()], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for command in ["devices", "price", "what-if"] {
+        assert!(script.contains(&format!(" {command} ")), "{command}\n{script}");
+        let page = fs::read_to_string(dir.join(format!("phzc-{command}.1"))).expect("a page");
+        assert!(page.contains(&format!("phzc {command}").replace('-', "\\-")), "{page}");
+    }
+    let own = phzc(&["man"], b"").stdout;
+    assert!(
+        own.starts_with(".ie") && own.contains("\\-\\-cluster") && own.contains("phzc\\-devices(1)"),
+        "{own}"
+    );
+    assert_eq!(phzc(&["clusters"], b"").stdout, phzc(&["devices"], b"").stdout);
+}

@@ -7,6 +7,7 @@ use crate::generate::GenArgs;
 use crate::price::PriceArgs;
 use crate::profile::ProfileArgs;
 use crate::profile::tune::TuneArgs;
+use crate::shell::{CompletionsArgs, ManArgs};
 use crate::what_if::WhatIfArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -133,16 +134,21 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Choose a strategy per node of a graph, memory limited at every time
     Choose(ChooseArgs),
+    /// Print a shell's completions of this command line
+    Completions(CompletionsArgs),
     /// Read a program in any format and write it as HLO text
     Convert(ConvertArgs),
     /// Say what differs between two plans, and what each difference costs
     Diff(DiffArgs),
     /// List the devices and clusters that are built in, or one device's numbers with their sources
+    #[command(visible_alias = "clusters")]
     Devices(DevicesArgs),
     /// Run a program on one machine and print a digest of its results
     Eval(EvalArgs),
     /// Write the training step of a model family
     Gen(GenArgs),
+    /// Print the manual's page, or write those of all subcommands
+    Man(ManArgs),
     /// Place a chain of layers as Phaze's solver does, from its JSON to its JSON
     PhazePlan(PhazePlanArgs),
     /// Price a program in the degrees that a Megatron-LM command line asks for

@@ -52,7 +52,7 @@ const STACKS: [(Stack, &str, Write); 6] = [
     (Stack::Deepspeed, "DeepSpeed", deepspeed::write),
     (Stack::Fsdp, "FSDP2", fsdp::write),
     (Stack::Maxtext, "MaxText", maxtext::write),
-    (Stack::Jax, "a module of layouts", jax::write),
+    (Stack::Jax, "a module of JAX layouts", jax::write),
 ];
 
 /// The configuration of a stack for a planned program, and a warning for each thing that it cannot say.

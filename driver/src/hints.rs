@@ -2,6 +2,7 @@
 
 use crate::args::Args;
 use clap::CommandFactory;
+use phzc_cost::known_accelerators;
 use phzc_ir::{Diagnostic, Result, nearest};
 use phzc_passes::registry::REGISTRY;
 use std::path::Path;
@@ -17,12 +18,29 @@ pub(crate) fn check_model(model: &Path) -> Result<()> {
                     `jax.jit(step).lower(…).as_text()` to a file";
         return Err(Diagnostic::error(format!("`{name}` is Python, no lowered program")).help(help));
     }
+    if let Some(device) = device_in(&name).filter(|_| !model.exists()) {
+        let message = format!("`{name}` is hardware, no program");
+        let help = format!(
+            "`phzc MODEL --cluster {device}-8x2` plans for two nodes of 8; `phzc devices` lists names"
+        );
+        return Err(Diagnostic::error(message).help(help));
+    }
     let is_word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') && name != "-";
     if !is_word || model.exists() {
         return Ok(());
     }
     let message = format!("cannot read `{name}`: no such file or directory");
     Err(Diagnostic::error(message).help(of_word(&name)))
+}
+
+/// The device that a word begins with, as `h100` in `h100x8`.
+fn device_in(word: &str) -> Option<&'static str> {
+    let names = known_accelerators().iter().flat_map(|it| it.aliases.iter().chain([&it.name]));
+    let is_first = |name: &&str| {
+        let rest = word.strip_prefix(name);
+        rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || b"x-_".contains(&byte)))
+    };
+    names.map(String::as_str).filter(is_first).max_by_key(|name| name.len())
 }
 
 fn of_word(word: &str) -> String {

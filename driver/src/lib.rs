@@ -28,6 +28,7 @@ mod profile;
 mod programs;
 mod remarks;
 mod session;
+mod shell;
 mod signals;
 mod summary;
 mod verify;

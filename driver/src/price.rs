@@ -71,8 +71,8 @@ pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
         (Refused::Program(errors), _) => Failure { code: 1, source: Some(source), errors },
     };
     let Some((given, asked)) = given else {
-        let search = target::Search::new(&module, &cluster, io);
-        let (found, n_priced) = search.fastest().map_err(|error| refused(error, None))?;
+        let search = target::Search::new(&module, &cluster, io).and_then(target::Search::fastest);
+        let (found, n_priced) = search.map_err(|error| refused(error, None))?;
         let text = target::text(&found, n_priced, &module, &cluster, io);
         return write(args, &found.priced, &text, &cluster, io);
     };

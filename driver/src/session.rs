@@ -5,7 +5,7 @@ use crate::dumps::Dumps;
 use crate::emit::{self, Known, Made};
 use crate::{
     alternatives, arch, cluster, controls, convert, diff, eval, explain, generate, given, help, hints, price,
-    profile, programs, summary, verify, what_if,
+    profile, programs, shell, summary, verify, what_if,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -29,11 +29,13 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Arch(args)) => return arch::run(args, io),
         Some(Command::Calibrate(args)) => return calibrate::run(args, io),
         Some(Command::Choose(args)) => return choose::run(args, io),
+        Some(Command::Completions(args)) => return shell::completions(args, io),
         Some(Command::Convert(args)) => return convert::run(args, io),
         Some(Command::Devices(args)) => return devices::run(args, io),
         Some(Command::Diff(args)) => return diff::run(args, io),
         Some(Command::Eval(args)) => return eval::run(args, io),
         Some(Command::Gen(args)) => return generate::run(args, io),
+        Some(Command::Man(args)) => return shell::man(args, io),
         Some(Command::PhazePlan(args)) => return phaze_plan::run(args, io),
         Some(Command::Price(args)) => return price::run(args, io),
         Some(Command::Profile(args)) => return profile::run(args, io),

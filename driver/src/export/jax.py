@@ -10,14 +10,24 @@ def meshes(devices=None):
     return made
 
 
-def in_shardings(arguments, meshes):
-    """Shardings like `arguments`, a dictionary of the step's arguments by name; what the step does not read is
-    whole on the first stage's devices."""
-    places = {_plain(key): place for key, place in INPUTS.items()}
+def in_shardings(arguments, meshes, unread=()):
+    """Shardings like `arguments`, a dictionary of the step's arguments by name. Those named in `unread`, which the
+    step does not read, are whole on the first stage's devices.
+
+    Raises `KeyError` for an array that the program does not have.
+    """
+    places = {}
+    for key, place in INPUTS.items():
+        places.setdefault(_plain(key), set()).add(place)
 
     def sharding(path, _):
         key = path[0].key + jax.tree_util.keystr(path[1:])
-        stage, spec = INPUTS.get(key) or places.get(_plain(key), (0, P()))
+        if path[0].key in unread:
+            return NamedSharding(meshes[0], P())
+        found = {INPUTS[key]} if key in INPUTS else places.get(_plain(key), set())
+        if len(found) != 1:
+            raise KeyError(f"`{key}` is no argument that the program reads: {', '.join(INPUTS)}")
+        ((stage, spec),) = found
         return NamedSharding(meshes[stage], spec)
 
     return jax.tree_util.tree_map_with_path(sharding, arguments)
@@ -37,5 +47,5 @@ def constrained(value, product, meshes):
 
 
 def _plain(key):
-    """A key path as programs in HLO have it: `params__w__` for `params['w']`."""
-    return re.sub(r"[^0-9A-Za-z]", "_", re.sub(r"\.\d+$", "", key))
+    """What a key path and its name in HLO have in common: `params_w` of `params['w']`, `params__w__.1` and `params.w`."""
+    return re.sub(r"[^0-9A-Za-z]+", "_", re.sub(r"\.\d+$", "", key)).strip("_")

@@ -4,8 +4,10 @@
 use super::Export;
 use super::run::Run;
 use indexmap::IndexMap;
-use phzc_ir::{FusionKind, InstrId, Mesh, Opcode, loops};
-use phzc_passes::derive::{Leaf, Phase};
+use phzc_ir::{CompId, FusionKind, InstrId, Mesh, Opcode, loops};
+use phzc_passes::derive::{Leaf, Phase, planned_comps};
+use serde_json::json;
+use std::collections::BTreeSet;
 
 /// What stands before the layouts.
 const IMPORTS: &str = "
@@ -22,6 +24,9 @@ from jax.sharding import PartitionSpec as P
 /// What stands behind them.
 const FUNCTIONS: &str = include_str!("jax.py");
 
+/// Stages and layouts by what the program calls a value.
+type Places = IndexMap<String, String>;
+
 /// The file, with what layouts cannot say.
 pub fn write(run: &Run) -> Export {
     let mut lost = Vec::new();
@@ -35,23 +40,47 @@ pub fn write(run: &Run) -> Export {
     if run.recompute_share > 0.0 {
         lost.push("what is recomputed: `jax.checkpoint` is called by the model".to_owned());
     }
-    let (inputs, outputs) = (inputs(run), outputs(run));
+    let [inputs, outputs, products] = [
+        unique(inputs(run), "inputs", &mut lost),
+        outputs(run),
+        unique(products(run), "products", &mut lost),
+    ];
     let text = [
         super::comment(run, "JAX meshes and layouts", &lost),
         IMPORTS.to_owned(),
         meshes(run),
-        table("INPUTS", "stage and layout of each argument, by key path", &inputs),
-        table("OUTPUTS", "the same of each result, in order", &outputs),
-        table("PRODUCTS", "the same of products of the forward part, by source line or name", &products(run)),
+        table("INPUTS", "Stage and layout of each argument, by key path", &inputs),
+        table("OUTPUTS", "The same of each result, in order", &outputs),
+        table("PRODUCTS", "The same of products of the forward part, by source line or name", &products),
         FUNCTIONS.to_owned(),
     ];
     Export { text: text.concat(), lost }
 }
 
+/// Those that are called alike only where they lie alike: layers of a stack that a plan takes apart, two
+/// products of a line.
+fn unique(all: Vec<(String, String)>, what: &str, lost: &mut Vec<String>) -> Places {
+    let mut found = Places::new();
+    let mut differ = BTreeSet::new();
+    for (key, place) in all {
+        if found.get(&key).is_some_and(|own| *own != place) {
+            differ.insert(key);
+        } else {
+            found.insert(key, place);
+        }
+    }
+    found.retain(|key, _| !differ.contains(key));
+    if let Some(first) = differ.first() {
+        let n = differ.len();
+        lost.push(format!("layouts of {n} {what} that are called alike and lie otherwise (`{first}`)"));
+    }
+    found
+}
+
 /// Per stage: its mesh's axes, and the first device.
 fn meshes(run: &Run) -> String {
     let stage = |(at, mesh): (usize, &Mesh)| {
-        let axis = |axis: usize| format!("({:?}, {})", mesh.axis_name(axis), mesh.sizes[axis]);
+        let axis = |axis: usize| format!("({}, {})", json!(mesh.axis_name(axis)), mesh.sizes[axis]);
         let axes: Vec<String> = (0..mesh.n_axes()).map(axis).collect();
         let [first, _] = run.plan.stages[at].devices;
         format!("    ({first}, [{}]),\n", axes.join(", "))
@@ -63,56 +92,61 @@ fn meshes(run: &Run) -> String {
 }
 
 /// A dictionary of the module.
-fn table(name: &str, what: &str, entries: &IndexMap<String, String>) -> String {
-    let lines: String = entries.iter().map(|(key, value)| format!("    {key:?}: {value},\n")).collect();
-    format!("# {}.\n{name} = {{\n{lines}}}\n\n", capital(what))
-}
-
-fn capital(text: &str) -> String {
-    let (first, rest) = text.split_at(1);
-    first.to_uppercase() + rest
+fn table(name: &str, what: &str, entries: &Places) -> String {
+    let lines: String =
+        entries.iter().map(|(key, value)| format!("    {}: {value},\n", json!(key))).collect();
+    format!("# {what}.\n{name} = {{\n{lines}}}\n\n")
 }
 
 /// The arguments that the program has.
-fn inputs(run: &Run) -> IndexMap<String, String> {
-    let entry = run.module.entry();
-    let named = |id: InstrId| (key(run, id), place(run, id));
+fn inputs(run: &Run) -> Vec<(String, String)> {
+    let (entry, comp) = (run.module.entry(), run.module.entry);
+    let named = |id: InstrId| {
+        let instr = entry.instr(id);
+        let own = loops::op_name(instr).unwrap_or_else(|| instr.name.to_string());
+        (own, place(run, comp, id, 0))
+    };
     entry.params().into_iter().map(named).collect()
 }
 
 /// Its results, by their numbers.
-fn outputs(run: &Run) -> IndexMap<String, String> {
-    let entry = run.module.entry();
+fn outputs(run: &Run) -> Places {
+    let (entry, comp) = (run.module.entry(), run.module.entry);
     let root = entry.instr(entry.root);
     let makers = if root.op == Opcode::Tuple { root.operands.to_vec() } else { vec![entry.root] };
-    makers.into_iter().enumerate().map(|(at, id)| (at.to_string(), place(run, id))).collect()
+    let leaves = makers.into_iter().flat_map(|id| {
+        let n_leaves = entry.instr(id).shape.n_leaves();
+        (0..n_leaves).map(move |leaf| place(run, comp, id, leaf))
+    });
+    leaves.enumerate().map(|(at, place)| (at.to_string(), place)).collect()
 }
 
-/// Products of the forward part that say where they come from; the first of those that say the same.
-fn products(run: &Run) -> IndexMap<String, String> {
-    let (entry, facts) = (run.module.entry(), &run.facts.comps[run.module.entry.index()]);
-    let mut found = IndexMap::new();
-    for (id, instr) in entry.iter() {
-        let is_product = instr.op.def().fusion == FusionKind::Matrix;
-        let source = loops::source_line(instr).or_else(|| loops::op_name(instr));
-        if let Some(source) = source.filter(|_| is_product && facts[id.index()].phase == Phase::Forward) {
-            found.entry(source).or_insert_with(|| place(run, id));
+/// Products of the forward part that say where they come from, those of loops too.
+fn products(run: &Run) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for comp in planned_comps(run.module) {
+        for (id, instr) in run.module.comp(comp).iter() {
+            let own = &run.facts.comps[comp.index()][id.index()];
+            let is_one = instr.op.def().fusion == FusionKind::Matrix && own.phase == Phase::Forward;
+            let source = loops::source_line(instr).map(|line| file_name(&line).to_owned());
+            let source = source.or_else(|| loops::op_name(instr)).filter(|_| is_one);
+            found.extend(source.map(|source| (source, place(run, comp, id, 0))));
         }
     }
     found
 }
 
-/// What JAX calls an argument: its key path, where the program has it.
-fn key(run: &Run, id: InstrId) -> String {
-    let instr = run.module.entry().instr(id);
-    loops::op_name(instr).unwrap_or_else(|| instr.name.to_string())
+/// `model.py:42` of `/home/me/model.py:42`.
+fn file_name(line: &str) -> &str {
+    line.rsplit('/').next().unwrap_or(line)
 }
 
-/// `(0, P("x", None))`: the stage, and the axes that split each dimension.
-fn place(run: &Run, id: InstrId) -> String {
-    let own = &run.facts.comps[run.module.entry.index()][id.index()];
-    let rank = run.module.entry().instr(id).shape.as_array().map_or(0, |array| array.dims.len());
-    let leaf = own.leaves.first().copied().unwrap_or_default();
+/// `(0, P("x", None))`: the stage, and the axes that split each dimension of a leaf.
+fn place(run: &Run, comp: CompId, id: InstrId, leaf: usize) -> String {
+    let shapes = run.module.comp(comp).instr(id).shape.leaves();
+    let rank = shapes.get(leaf).and_then(|it| it.as_array()).map_or(0, |array| array.dims.len());
+    let own = &run.facts.comps[comp.index()][id.index()];
+    let leaf = own.leaves.get(leaf).copied().unwrap_or_default();
     let mesh = &run.facts.header.meshes[leaf.stage];
     let dims: Vec<String> = (0..rank).map(|dim| axes_of(mesh, leaf, dim)).collect();
     format!("({}, P({}))", leaf.stage, dims.join(", "))
@@ -120,8 +154,8 @@ fn place(run: &Run, id: InstrId) -> String {
 
 fn axes_of(mesh: &Mesh, leaf: Leaf, dim: usize) -> String {
     let splits = |axis: &usize| leaf.layout.dim_of(*axis) == Some(dim);
-    let names: Vec<String> =
-        (0..mesh.n_axes()).filter(splits).map(|axis| format!("{:?}", mesh.axis_name(axis))).collect();
+    let axes = (0..mesh.n_axes()).filter(splits);
+    let names: Vec<String> = axes.map(|axis| json!(mesh.axis_name(axis)).to_string()).collect();
     match &names[..] {
         [] => "None".to_owned(),
         [one] => one.clone(),

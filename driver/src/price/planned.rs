@@ -6,7 +6,7 @@ use phzc_cost::Cluster;
 use phzc_io::Io;
 use phzc_ir::{Diagnostic, Module, notes};
 use phzc_passes::batch::{batch_size, data};
-use phzc_passes::derive::{derive, is_planned};
+use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::graph::Graph;
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::report::{ColumnsRows, Plan, SplitValue, Splits, columns_rows, layer_products, plan_of};
@@ -148,8 +148,10 @@ fn tried(
     stage.accelerator.hbm_bytes *= degrees.pipeline as f64 * if is_by_layers { ROOM } else { 1.0 };
     let mut said = run(&mut module, passes, &stage, io)?;
     let program = |error| Refused::Program(vec![error]);
-    place::cut_at_layers(&mut module, &stages.layers, degrees.n_microbatches, stages.schedule)
-        .map_err(program)?;
+    if degrees.pipeline > 1 {
+        place::cut_at_layers(&mut module, &stages.layers, degrees.n_microbatches, stages.schedule)
+            .map_err(program)?;
+    }
     if is_by_layers {
         place::recompute_layers(&mut module).map_err(program)?;
     }
@@ -176,8 +178,22 @@ pub fn sizes(module: &Module) -> Sizes {
     Sizes { batch: batch_size(&graph), seq: places.max().map(|seq| seq as usize) }
 }
 
+/// A program after `fuse`, with attention as one kernel, and what is known of it.
+///
+/// # Errors
+/// When it cannot be planned.
+pub fn fused(module: &Module, cluster: &Cluster, io: &mut Io) -> Result<(Module, Facts), Refused> {
+    let mut fused = module.clone();
+    run(&mut fused, "fuse{attention=flash}", cluster, io)?;
+    let facts = derive(&fused).map_err(|error| Refused::Program(vec![error]))?;
+    Ok((fused, facts))
+}
+
 /// Runs passes; what they say.
-fn run(
+///
+/// # Errors
+/// What the passes refuse.
+pub fn run(
     module: &mut Module,
     passes: &str,
     cluster: &Cluster,

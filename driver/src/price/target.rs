@@ -1,27 +1,30 @@
 //! `phzc price --target megatron`: the fastest plan that Megatron-LM's arguments can say.
 //!
 //! Every pair of tensor and pipeline degrees is priced with one sample per microbatch. Pairs within a quarter
-//! of the best go on: larger microbatches, then more stages per device. Where a plan does not fit, it
-//! recomputes more. Sequence parallelism and the distributed optimizer are always allowed.
+//! of the best go on: with all sizes of a microbatch, then with all numbers of stages per device. Where a plan
+//! does not fit, it recomputes more. Sequence parallelism and the distributed optimizer are always allowed.
 
 use super::arguments::Arguments;
-use super::planned::{Priced, Refused, planned, sizes};
+use super::planned::{Priced, Refused, fused, planned, run, sizes};
+use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_io::Io;
 use phzc_io::units::secs;
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::check::memory::replay;
 use phzc_passes::derive::derive;
-use phzc_passes::manager::{self, Hooks};
-use phzc_passes::report::plan_of;
-use phzc_passes::{Context, Done};
+use phzc_passes::report::{columns_rows, layer_products, plan_of};
 use std::fmt::Write;
 
 /// How much slower than the best a pair of degrees may be to be looked at more closely.
 const NEAR: f64 = 1.25;
 
 /// What is recomputed where memory is short, the least first.
-const RECOMPUTE: [&str; 3] = ["", " --recompute-granularity selective", " --recompute-granularity full"];
+const RECOMPUTE: [&str; 3] = [
+    "",
+    " --recompute-granularity selective",
+    " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+];
 
 /// Degrees that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,62 +49,85 @@ pub struct Search<'a> {
     module: &'a Module,
     cluster: &'a Cluster,
     batch: usize,
+    n_layers: usize,
     found: Vec<Found>,
     n_priced: usize,
     /// Why the last one could not be had.
-    refused: Option<Refused>,
+    refused: Vec<Diagnostic>,
 }
 
 impl Search<'_> {
     /// Prices sets of arguments until none is left that is worth it.
-    pub fn new<'a>(module: &'a Module, cluster: &'a Cluster, io: &mut Io) -> Search<'a> {
+    ///
+    /// # Errors
+    /// A program that cannot be planned at all.
+    pub fn new<'a>(module: &'a Module, cluster: &'a Cluster, io: &mut Io) -> Result<Search<'a>, Refused> {
+        let (fused, facts) = fused(module, cluster, io)?;
         let batch = sizes(module).batch;
-        let mut search = Search { module, cluster, batch, found: Vec::new(), n_priced: 0, refused: None };
+        let n_layers = layer_products(&fused, &facts).map_or(0, |layers| layers.len());
+        let (found, refused) = (Vec::new(), Vec::new());
+        let mut search = Search { module, cluster, batch, n_layers, found, n_priced: 0, refused };
         let n_devices = cluster.n_devices();
-        for tensor in divisors(n_devices).filter(|n| *n <= cluster.per_node()) {
+        // A degree that splits no product is none.
+        let splits =
+            |tensor: usize| tensor == 1 || !columns_rows(&fused, &facts, tensor as i64).weights.is_empty();
+        for tensor in divisors(n_devices).filter(|n| *n <= cluster.per_node() && splits(*n)) {
             for pipeline in divisors(n_devices / tensor) {
                 search.price(Degrees { tensor, pipeline, micro_batch: 1, n_chunks: 1 }, io);
             }
         }
-        search.widen(io, |it| Degrees { micro_batch: 2 * it.micro_batch, ..it });
-        search.widen(io, |it| Degrees { n_chunks: it.n_chunks + usize::from(it.pipeline > 1), ..it });
-        search
+        for degrees in search.near() {
+            for micro_batch in divisors(batch).skip(1) {
+                search.price(Degrees { micro_batch, ..degrees }, io);
+            }
+        }
+        for degrees in search.near() {
+            let most = search.n_layers / degrees.pipeline;
+            for n_chunks in divisors(most).skip(1).filter(|_| degrees.pipeline > 1) {
+                search.price(Degrees { n_chunks, ..degrees }, io);
+            }
+        }
+        Ok(search)
     }
 
-    /// The fastest plan that fits.
+    /// The fastest plan that fits, and the number of sets that were priced.
     ///
     /// # Errors
     /// Why there is none.
     pub fn fastest(self) -> Result<(Found, usize), Refused> {
         let n_priced = self.n_priced;
         let best = self.found.into_iter().min_by(|a, b| a.time_secs.total_cmp(&b.time_secs));
-        let nothing = || {
-            let error = Diagnostic::error("no plan that Megatron-LM's arguments can say fits the devices");
-            Refused::Program(vec![error.help("name a larger cluster: `--cluster`")])
-        };
-        best.map(|best| (best, n_priced)).ok_or_else(|| self.refused.unwrap_or_else(nothing))
+        best.map(|best| (best, n_priced)).ok_or_else(|| {
+            let message =
+                format!("none of {n_priced} sets of Megatron-LM's arguments makes a plan that fits");
+            let error = Diagnostic::error(message).help("name a larger cluster: `--cluster`");
+            let last = self.refused.first().map(|error| format!("the last one: {}", error.message));
+            Refused::Program(vec![last.into_iter().fold(error, |error, text| error.note(None, text))])
+        })
     }
 
-    /// Prices what `next` makes of all that is near the best, and of what comes of that, while it is faster.
-    fn widen(&mut self, io: &mut Io, next: impl Fn(Degrees) -> Degrees) {
-        let best_secs = self.found.iter().map(|it| it.time_secs).fold(f64::INFINITY, f64::min);
-        let near = self.found.iter().filter(|it| it.time_secs <= NEAR * best_secs);
-        for (mut degrees, mut time_secs) in near.map(|it| (it.degrees, it.time_secs)).collect::<Vec<_>>() {
-            while next(degrees) != degrees {
-                degrees = next(degrees);
-                match self.price(degrees, io) {
-                    Some(secs) if secs < time_secs => time_secs = secs,
-                    _ => break,
-                }
+    /// Of each pair of tensor and pipeline degrees near the best its own best.
+    fn near(&self) -> Vec<Degrees> {
+        let mut pairs: IndexMap<[usize; 2], &Found> = IndexMap::new();
+        for it in &self.found {
+            let own = pairs.entry([it.degrees.tensor, it.degrees.pipeline]).or_insert(it);
+            if it.time_secs < own.time_secs {
+                *own = it;
             }
         }
+        let best_secs = self.found.iter().map(|it| it.time_secs).fold(f64::INFINITY, f64::min);
+        let near = pairs.into_values().filter(|it| it.time_secs <= NEAR * best_secs);
+        near.map(|it| it.degrees).collect()
     }
 
-    /// The time of the fastest plan in some degrees that fits.
-    fn price(&mut self, degrees: Degrees, io: &mut Io) -> Option<f64> {
-        let copies = self.cluster.n_devices() / (degrees.tensor * degrees.pipeline);
-        if !self.batch.is_multiple_of(copies * degrees.micro_batch) {
-            return None;
+    /// Prices the fastest plan in some degrees that fits.
+    fn price(&mut self, degrees: Degrees, io: &mut Io) {
+        let Degrees { tensor, pipeline, micro_batch, n_chunks } = degrees;
+        let copies = self.cluster.n_devices() / (tensor * pipeline);
+        // Interleaved stages take microbatches in groups of as many as there are stages.
+        let group = copies * micro_batch * if n_chunks > 1 { pipeline } else { 1 };
+        if !self.batch.is_multiple_of(group) || pipeline > 1 && self.n_layers == 0 {
+            return;
         }
         for recompute in RECOMPUTE {
             let arguments = degrees.arguments(self.batch, copies) + recompute;
@@ -111,17 +137,13 @@ impl Search<'_> {
             match planned(self.module.clone(), &asked, self.cluster, io) {
                 Ok(priced) => {
                     if let Some(time_secs) = time_of(&priced.module, self.cluster) {
-                        self.found.push(Found { arguments, priced, time_secs, degrees });
-                        return Some(time_secs);
+                        return self.found.push(Found { arguments, priced, time_secs, degrees });
                     }
                 }
-                Err(refused) => {
-                    self.refused = Some(refused);
-                    return None;
-                }
+                Err(Refused::Program(errors)) => self.refused = errors,
+                Err(Refused::Arguments(error)) => return self.refused = vec![error],
             }
         }
-        None
     }
 
     fn best_so_far(&self) -> String {
@@ -158,29 +180,30 @@ fn divisors(n: usize) -> impl Iterator<Item = usize> {
     (1..=n).filter(move |it| n.is_multiple_of(*it))
 }
 
-/// Lines about the search: the arguments, and what they cost beside the fastest plan of all.
+/// Lines about the search: the arguments, and what they cost beside the plan that nothing restricts.
 pub fn text(found: &Found, n_priced: usize, module: &Module, cluster: &Cluster, io: &mut Io) -> String {
-    let mut text = format!("arguments: {}\n", found.arguments);
     let beside = match free_secs(module.clone(), cluster, io) {
-        Some(free_secs) => format!(
-            "{:+.1} % beside the fastest plan without these restrictions, {}",
+        Ok(free_secs) if free_secs <= found.time_secs => format!(
+            "{:.1} % slower than the plan without these restrictions, {}",
             100.0 * (found.time_secs / free_secs - 1.0),
             secs(free_secs)
         ),
-        None => "no plan without these restrictions fits".to_owned(),
+        Ok(_) => "no slower than the plan that the search without these restrictions finds".to_owned(),
+        Err(error) => format!("there is no plan without these restrictions ({})", error.message),
     };
-    let _ = writeln!(text, "target: {n_priced} sets of arguments priced; the best takes {beside}");
-    text
+    let arguments = &found.arguments;
+    format!("arguments: {arguments}\ntarget: the best of {n_priced} sets of arguments, {beside}\n")
 }
 
-/// The seconds of the fastest plan that the planner finds where no stack restricts it.
-fn free_secs(mut module: Module, cluster: &Cluster, io: &mut Io) -> Option<f64> {
-    let pipeline = phzc_passes::pipeline("fuse{attention=flash},shard,place").ok()?;
-    let mut cx = Context { progress: io.progress, ..Context::new(cluster) };
-    let mut hooks = Hooks { observer: &mut |_: Done| Ok(()), clock: io.clock };
-    manager::run(&mut module, &pipeline, &mut cx, &mut hooks).ok()?;
-    let facts = derive(&module).ok()?;
-    Some(plan_of(&module, &facts, cluster).time_secs)
+/// The seconds of the plan that the planner finds where no stack restricts it.
+fn free_secs(mut module: Module, cluster: &Cluster, io: &mut Io) -> phzc_ir::Result<f64> {
+    let ran = run(&mut module, "fuse{attention=flash},shard,place", cluster, io);
+    ran.map_err(|refused| match refused {
+        Refused::Arguments(error) => error,
+        Refused::Program(mut errors) => errors.swap_remove(0),
+    })?;
+    let facts = derive(&module)?;
+    Ok(plan_of(&module, &facts, cluster).time_secs)
 }
 
 #[cfg(test)]

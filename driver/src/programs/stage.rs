@@ -77,7 +77,7 @@ pub(super) fn step(run: &MeasuredJob, io: &mut Io) -> Result<Step, Reason> {
     cluster.software.separate_products |=
         run.job.model.experts > 1.0 && !stack.fuses_experts && stack.fuses_attention;
     let step = Asked { job: &run.job }.step(&cluster, io)?;
-    // What no option of `place` keeps, no report holds.
+    // A report has the memory of a run if `place` has an option for what the run computes again.
     let is_kept = matches!(run.job.recompute, Recompute::Nothing | Recompute::Layers(1.0));
     let memory_bytes = step.memory_bytes.filter(|_| is_kept).map(|bytes| bytes + run.beside_bytes);
     Ok(Step { memory_bytes, ..step })

@@ -150,13 +150,12 @@ fn product_secs(cluster: &Cluster, Local { work, product, dtype, .. }: &Local) -
     let Product { batch, rows, columns, sums_outside } = *product;
     let gemm = Gemm { batch, m: rows, n: columns, k: product.sums(work.flops) };
     let role = if sums_outside { Role::Accumulate } else { Role::Write };
-    if software.separate_products && batch > 1.0 {
-        let one_secs = device.product_secs(&Gemm { batch: 1.0, ..gemm }, dtype, role);
-        return batch * one_secs + (batch - 1.0) * device.launch_secs;
-    }
+    // One after the other, each with a launch and waves of its own.
+    let times = if software.separate_products { batch.max(1.0) } else { 1.0 };
+    let gemm = Gemm { batch: batch / times, ..gemm };
     let is_unpadded = software.unpadded_products && matches!(*dtype, "bf16" | "f16");
     let slowdown = if is_unpadded { device.unpadded_slowdown(&gemm, role) } else { 1.0 };
-    slowdown * device.product_secs(&gemm, dtype, role)
+    times * slowdown * device.product_secs(&gemm, dtype, role) + (times - 1.0) * device.launch_secs
 }
 
 /// A product's share of its attention: all products of one that is split alike take what the law of

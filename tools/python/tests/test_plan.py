@@ -53,7 +53,9 @@ def test_a_module_of_layouts_says_the_same_without_this_package(mlp, planning, t
     own = runpy.run_path(tmp_path / "layouts.py")
     meshes = own["meshes"]()
     names = inspect.signature(step).parameters
-    found = own["in_shardings"](dict(zip(names, args, strict=True)), meshes)
+    found = own["in_shardings"](dict(zip(names, args, strict=True)), meshes, unread=["unused"])
+    with pytest.raises(KeyError, match="`prams.*is no argument"):
+        own["in_shardings"]({"prams": args[0]}, meshes)
     is_same = lambda x, a, b: a.is_equivalent_to(b, jnp.ndim(x))  # noqa: E731
     assert jax.tree.all(jax.tree.map(is_same, list(args), [found[name] for name in names], list(plan.in_shardings)))
     results = jax.eval_shape(step, *args)

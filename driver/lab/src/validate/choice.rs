@@ -40,15 +40,25 @@ pub(crate) fn completed(
     let fitting: Vec<&Job> = made.iter().filter(|job| fits(job, cluster)).collect();
     let secs = |job: &Job| job.predict(cluster).step_secs;
     let best = fitting.into_iter().min_by(|a, b| secs(a).total_cmp(&secs(b)));
-    let is_shared = job.layout.sharding == Sharding::Parameters || job.layout.data == 1;
-    if best.is_none() && !is_shared && row.text("dp_kind").is_empty() {
-        // It ran: copies that do not hold parameters whole.
+    if best.is_none() && may_share(row, job) {
+        // It ran: by copies that do not hold parameters whole, if these fit.
         let layout = Layout { sharding: Sharding::Parameters, ..job.layout.clone() };
-        return completed(row, numbers, software, &Job { layout, ..job.clone() }, cluster);
+        let shared = completed(row, numbers, software, &Job { layout, ..job.clone() }, cluster);
+        if let Ok(shared) = shared
+            && fits(&shared, cluster)
+        {
+            return Ok(shared);
+        }
     }
     // What is stated is predicted whether it fits or not.
     let best = best.or(made.first().filter(|_| numbers.mbs.is_some()));
     best.cloned().ok_or_else(|| "no microbatch size fits in memory".to_owned())
+}
+
+/// Whether a run that is said to have run may have shared out its parameters, for nothing is said of copies.
+fn may_share(row: Record, job: &Job) -> bool {
+    let is_open = row.text("dp_kind").is_empty() && row.text("status") != "oom";
+    is_open && job.layout.sharding != Sharding::Parameters && job.layout.data > 1
 }
 
 /// Sequences of a microbatch and their number: what is stated, else all powers of two that divide.

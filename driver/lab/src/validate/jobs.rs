@@ -19,8 +19,8 @@ pub struct MeasuredJob {
     pub measured_secs: f64,
     /// Bytes on the fullest device, where they were measured.
     pub measured_bytes: Option<f64>,
-    /// Bytes among them that no program has: what allocator and device hold beside tensors, copies of
-    /// gradients and of logits.
+    /// Bytes that the run has beside a program's: what allocator and device hold beside tensors, copies of
+    /// gradients and of logits; less than nothing where its gradients are narrower than the program's.
     pub beside_bytes: f64,
     /// Seconds of one step by the list of operators.
     pub listed_secs: f64,
