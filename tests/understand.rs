@@ -64,6 +64,28 @@ fn the_number_of_stages_and_a_collective_are_explained() {
     let (own, strategies) = said.split_once("why `add.150` lies").expect("the value's strategies come last");
     assert!(strategies.contains("chosen"), "{strategies}");
     compare("explain", own, &dir);
+    let explained = fs::read(&path).expect("a plan");
+    done(&common);
+    assert_eq!(fs::read(&path).expect("a plan"), explained, "the explanation changes the plan");
+}
+
+#[test]
+fn what_restricts_the_number_of_stages_is_said() {
+    let path = scratch("restricted").join("plan.ir");
+    let explained = |model: &str, passes: &str| {
+        done(&[model, "--passes", passes, "-q", "-o", text(&path), "--explain", "stages"])
+    };
+    let reason = |said: String| said.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(
+        reason(explained("examples/mlp.ir", "fuse,shard,place{stages=2}")),
+        "why 2 stages: the option `stages=2` allows plans on 2 device groups alone; leave it out to compare others"
+    );
+    assert_eq!(
+        reason(explained(text(&path), "place")),
+        "why 2 stages: the program was placed before, so no other number has been searched"
+    );
+    let open = explained("examples/mlp.ir", "fuse,shard,place");
+    assert!(open.contains("8 device groups: no plan, no cut"), "{open}");
 }
 
 #[test]

@@ -116,8 +116,8 @@ fn compile(
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
     }
     let of_plan = priced.as_ref().zip(plan.as_ref());
-    explained(args, of_plan, &mut cx, io);
-    ranked(args, &mut cx, io);
+    explained(args, pipeline, of_plan, &mut cx, io);
+    ranked(&mut cx, io);
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
@@ -189,12 +189,18 @@ fn in_shard(names: &[String], module: &Module) -> Vec<String> {
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.
-fn explained(args: &Args, of_plan: Option<(&Priced, &Plan)>, cx: &mut Context, io: &mut Io) {
+fn explained(
+    args: &Args,
+    pipeline: &Pipeline,
+    of_plan: Option<(&Priced, &Plan)>,
+    cx: &mut Context,
+    io: &mut Io,
+) {
     let mut parts = Vec::new();
-    if args.explain.iter().any(|name| name == controls::STAGES) {
-        parts.push(explain::stages::text(&cx.alternatives));
-    }
     if let Some(((facts, priced), plan)) = of_plan {
+        let is_about_stages = args.explain.iter().any(|name| name == controls::STAGES);
+        let n_asked = controls::n_stages_asked(pipeline);
+        parts.extend(is_about_stages.then(|| explain::stages::text(plan, &cx.stage_counts, n_asked)));
         let moves = args.explain.iter();
         parts.extend(moves.filter_map(|it| explain::movement::text(it, (priced, facts), cx.cluster, plan)));
     }
@@ -207,9 +213,8 @@ fn explained(args: &Args, of_plan: Option<(&Priced, &Plan)>, cx: &mut Context, i
 }
 
 /// Prints the plans that were asked for besides the best, and keeps the list.
-fn ranked(args: &Args, cx: &mut Context, io: &mut Io) {
-    let is_asked = args.top.is_some() || !args.explain.iter().any(|name| name == controls::STAGES);
-    if !cx.alternatives.is_empty() && is_asked {
+fn ranked(cx: &mut Context, io: &mut Io) {
+    if !cx.alternatives.is_empty() {
         let text = alternatives::text(&cx.alternatives) + "\n";
         let _ = io.stderr.write_all(text.as_bytes());
         cx.artifacts.insert("plans.txt".to_owned(), text);

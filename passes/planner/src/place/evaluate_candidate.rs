@@ -302,7 +302,8 @@ impl Problem<'_> {
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
         let is_limited = cut.as_ref().is_some_and(|cut| cut.is_limited);
         let time_secs = plan.time_secs;
-        let mut staged = Staged { text, plan, time_secs, cut_bytes: 0.0, is_again, is_limited };
+        let mut staged =
+            Staged { text, plan, reordered: None, time_secs, cut_bytes: 0.0, is_again, is_limited };
         staged.cut_bytes = cut.map_or_else(|| staged.peak_bytes(), |cut| cut.memory_bytes);
         self.reorder(&mut staged, facts);
         Ok(staged)

@@ -34,6 +34,7 @@ mod recompute;
 mod representative_check;
 mod schedule;
 mod search_control;
+mod stage_counts;
 mod stage_lower_bounds;
 mod stage_search;
 #[cfg(test)]
@@ -122,6 +123,8 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let found = forms::best(Form { sharded: module, state }, options, cx, &control)?;
     let mut best = found.best?;
     cx.alternatives = found.alternatives;
+    let (recompute, groups) = (options.text("recompute"), Groups::read(options.text("groups"), cx.cluster)?);
+    cx.stage_counts = control.counts().listed(Recompute::parse(recompute), &groups);
     if options.text("recompute") != "auto" {
         plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
     }
@@ -249,11 +252,12 @@ impl Problem<'_> {
         }
     }
 
-    /// One candidate more, evaluated.
+    /// One candidate more of one stage, evaluated.
     fn evaluated(&self, evaluate: impl FnOnce() -> Evaluated) -> Evaluated {
         self.control.know(1);
         let found = evaluate();
         self.control.evaluated(&found);
+        self.control.counts().evaluated_on(1, &found);
         found
     }
 
@@ -294,6 +298,8 @@ impl Problem<'_> {
         let some = bounds.open(some, best);
         let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
+        let of_some =
+            of_some.inspect(|it| self.control.counts().sketched(it.0, &it.1, self.may_save() * best));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
         let best = self.try_all(&mut sketches, best, &mut tried, &mut bounds);
@@ -311,6 +317,7 @@ impl Problem<'_> {
             Ok(best) => best.lower_bound_secs(),
             Err(_) => bounds.unbeaten(self),
         };
+        self.control.counts().bounded(&all, &bounds);
         let best = found.map_err(|error| self.groups.explained(error));
         Ok(Found { best, lower_bound_secs, alternatives: Vec::new() })
     }

@@ -183,6 +183,7 @@ impl<'p> Sketch<'p> {
         }
         let found = self.stages.cut(self);
         problem.control.evaluated(&found);
+        problem.control.counts().evaluated_on(self.stages.n_stages, &found);
         found
     }
 
