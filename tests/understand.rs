@@ -51,6 +51,11 @@ fn two_plans_of_the_readme_s_example_are_compared_and_asked_about() {
     assert!(!of_figures.contains("instruction "), "{of_figures}");
     assert!(done(&["diff", free, free]).ends_with("per step\n"));
     compare("what_if", &done(&["what-if", one, "--bandwidth", "NVLink=0.1x", "--hbm", "3GB"]), &dir);
+    let small = done(&["what-if", one, "--hbm", "200MB"]);
+    assert!(
+        small.contains("no plan fits: weights and optimizer states need 2.0 GB, 244.6 MB on each"),
+        "{small}"
+    );
     let twice = phzc(&["what-if", one, "--bandwidth", "carrier pigeon=2x"], b"");
     assert!(twice.stderr.contains("its links are `NVLink3`"), "{}", twice.stderr);
 }

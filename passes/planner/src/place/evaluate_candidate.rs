@@ -109,13 +109,20 @@ impl Problem<'_> {
     /// The first text that fits, of layouts made with less and less memory where each phase moves values for
     /// itself: no copy that forward gathers waits for backward.
     fn moving_again(&self, n_stages: usize, again: &impl Fn(f64, bool) -> Option<Draft>) -> Option<Staged> {
-        let usable = self.cluster.accelerator.usable_bytes();
-        (0..MOVING_AGAIN).find_map(|step| {
-            let draft = again(usable * LESS.powi(step), true)?;
+        let (usable, mut before_bytes) = (self.cluster.accelerator.usable_bytes(), None);
+        for step in 0..MOVING_AGAIN {
+            let Some(draft) = again(usable * LESS.powi(step), true) else { continue };
+            if step > 0 && draft.memory_bytes == before_bytes {
+                return None; // no choice needs less
+            }
+            before_bytes = draft.memory_bytes;
             let is_new = step == 0 || self.subject.short.is_none();
-            let staged = self.cut(&draft, n_stages, &Limits::new(usable), is_new).ok()??;
-            Some(staged).filter(|staged| staged.peak_bytes() <= usable)
-        })
+            let staged = self.cut(&draft, n_stages, &Limits::new(usable), is_new).ok().flatten();
+            if let Some(staged) = staged.filter(|staged| staged.peak_bytes() <= usable) {
+                return Some(staged);
+            }
+        }
+        None
     }
 
     /// The best cut of a sharded text over the microbatch counts, with what the report says of the result.

@@ -26,6 +26,7 @@ mod layer_cut;
 mod limits;
 mod materialize_plan;
 mod memory_ladder;
+mod memory_lower_bound;
 mod microbatches;
 mod neighborhood_search;
 mod one_stage;
@@ -119,6 +120,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Ok(placed);
     }
     let state = PlanState::of(module, cx)?;
+    memory_lower_bound::check(&state.graph, cx.cluster)?;
     let control = SearchControl::new(options, cx);
     let found = forms::best(Form { sharded: module, state }, options, cx, &control)?;
     let mut best = found.best?;
