@@ -62,23 +62,27 @@ fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     hints::check_model(model)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
-        Ok((emitted, said)) => {
+        Ok(((emitted, said), json)) => {
             say(args, io, &render(None, &said, io.color));
-            emit::write(args, &emitted, io)
+            // The figures of a program that cannot be written are of no use.
+            emit::write(args, &emitted, io)?;
+            let plan = args.plan.iter().zip(&json);
+            Ok(plan.into_iter().try_for_each(|(path, json)| files::write(path, json))?)
         }
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
 }
 
-/// What is to be written of the planned program; dumps and warnings on the way, the summary at the end.
+/// What is to be written of the planned program, and its figures; dumps and warnings on the way, the summary
+/// at the end.
 fn compile(
     args: &Args,
     pipeline: &Pipeline,
     mut module: Module,
     source: &Source,
     io: &mut Io,
-) -> Result<Made, Failure> {
+) -> Result<(Made, Option<String>), Failure> {
     let cluster = profile::of_run(args, cluster::choose(args.cluster.as_deref(), &module)?)?;
     let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
@@ -108,9 +112,7 @@ fn compile(
     });
     (io.progress)("");
     if let Some(plan) = &plan {
-        let json = report::to_json(plan);
-        args.plan.iter().try_for_each(|path| files::write(path, &json))?;
-        cx.artifacts.insert("plan.json".to_owned(), json);
+        cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
         say(args, io, &summary::plan(plan, &given::text(plan, &module)));
         priced.iter().for_each(|(facts, priced)| say(args, io, &profile::summary(priced, facts, &cluster)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
@@ -123,7 +125,8 @@ fn compile(
     }
     say(args, io, &summary::passes(&secs_per_pass));
     let priced = priced.as_ref().zip(plan.as_ref()).map(|((facts, priced), plan)| (facts, priced, plan));
-    emit::emit(args, &module, &Known { priced, alternatives: &cx.alternatives }, &cluster)
+    let made = emit::emit(args, &module, &Known { priced, alternatives: &cx.alternatives }, &cluster)?;
+    Ok((made, cx.artifacts.swap_remove("plan.json")))
 }
 
 /// A program as it is priced, and its facts.
