@@ -49,7 +49,7 @@ use already_placed::placed;
 use candidate::{Evaluated, Placement, pick};
 use device_groups::Groups;
 use forms::{Form, Found};
-pub use layer_cut::{cut_at_layers, recompute_layers};
+pub use layer_cut::{cut_at_layers, recompute_attention, recompute_layers};
 use neighborhood_search::Neighborhood;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, counted, notes};
