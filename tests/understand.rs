@@ -65,7 +65,9 @@ fn the_number_of_stages_and_a_collective_are_explained() {
     let dir = scratch("explained");
     let path = dir.join("plan.ir");
     let common = ["examples/gpt2_small.ir", "--passes", "fuse,shard,place", "-q", "-o", text(&path)];
-    let said = done(&[&common[..], &["--explain", "stages", "--explain", "add.150.ag"]].concat());
+    let said = done(
+        &[&common[..], &["--explain", "stages", "--explain", "mesh", "--explain", "add.150.ag"]].concat(),
+    );
     let (own, strategies) = said.split_once("why `add.150` lies").expect("the value's strategies come last");
     assert!(strategies.contains("chosen"), "{strategies}");
     compare("explain", own, &dir);

@@ -9,6 +9,8 @@ use phzc_passes::{Pipeline, Step, fuse, place, unpartition, unshard};
 
 /// What `--explain` calls the number of stages.
 pub(crate) const STAGES: &str = "stages";
+/// What it calls the mesh.
+pub(crate) const MESH: &str = "mesh";
 
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {

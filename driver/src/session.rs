@@ -182,7 +182,7 @@ fn as_it_was(module: &Module, cluster: &Cluster) -> phzc_ir::Result<report::Plan
 fn in_shard(names: &[String], module: &Module) -> Vec<String> {
     let instrs = || module.comps.iter().flat_map(|comp| &comp.instrs);
     let is_there = |name: &str| instrs().any(|instr| *instr.name == *name);
-    let asked = names.iter().filter(|name| *name != controls::STAGES);
+    let asked = names.iter().filter(|name| ![controls::STAGES, controls::MESH].contains(&&***name));
     let mut found: Vec<String> = asked
         .map(|name| explain::movement::moved(name).filter(|_| !is_there(name)).unwrap_or(name).to_owned())
         .collect();
@@ -204,6 +204,8 @@ fn explained(
         let is_about_stages = args.explain.iter().any(|name| name == controls::STAGES);
         let n_asked = controls::n_stages_asked(pipeline);
         parts.extend(is_about_stages.then(|| explain::stages::text(plan, &cx.stage_counts, n_asked)));
+        let is_about_mesh = args.explain.iter().any(|name| name == controls::MESH);
+        parts.extend(is_about_mesh.then(|| explain::meshes::text(plan, &cx.meshes)));
         let moves = args.explain.iter();
         parts.extend(moves.filter_map(|it| explain::movement::text(it, (priced, facts), cx.cluster, plan)));
     }

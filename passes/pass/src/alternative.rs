@@ -12,6 +12,16 @@ pub struct StageCount {
     pub known: Known,
 }
 
+/// What `shard` knows of a mesh of all devices.
+pub struct OnMesh {
+    /// `x=2,y=4`.
+    pub mesh: String,
+    /// No layouts on it take less.
+    pub lower_bound_secs: f64,
+    /// Seconds and bytes of the best layouts, where the bound was below those of another mesh.
+    pub best: Option<[f64; 2]>,
+}
+
 /// The best plan that was evaluated, or why none was.
 #[derive(Clone)]
 pub enum Known {
