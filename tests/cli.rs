@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{phzc, root, scratch};
+use common::{files, phzc, root, scratch};
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "ENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] negate(x)\n}\n";
@@ -71,6 +72,34 @@ fn what_is_built_without_a_terminal_has_no_colours() {
         .expect("it runs");
     assert_eq!(output.status.code(), Some(1));
     assert!(!output.stderr.contains(&0x1b), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_left() {
+    let dir = scratch("nowhere");
+    let file = dir.join("file");
+    fs::write(&file, "text").expect("scratch");
+    let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    let (file, inside, plan, dumps) = (path("file"), path("file/plan.ir"), path("plan.json"), path("dumps"));
+    let common = ["examples/mlp.ir", "-q", "--plan", &plan, "--dump-dir", &dumps];
+    let is_file = format!("`{file}` is a file\n |\n = help: name another directory, or remove the file");
+    for (rest, message) in [
+        (&["--emit", "pictures", "-o", &file][..], &*is_file),
+        (&["--emit", "stages", "-o", &inside], &is_file),
+        (&["-o", &inside], &is_file),
+        (&["-o", &path("")], "it is a directory"),
+        (&["-o", &path("none/plan.ir")], "there is no such directory"),
+        (&["--dump-dir", &file], &is_file),
+    ] {
+        let kept = if rest[0] == "--dump-dir" { &common[..4] } else { &common };
+        let outcome = phzc(&[kept, rest].concat(), b"");
+        assert!(outcome.code != 0 && outcome.stderr.contains(message), "{rest:?}: {}", outcome.stderr);
+        assert_eq!(files(&dir), [dir.join("file")], "{rest:?}");
+    }
+    if Path::new("/dev/full").exists() {
+        let outcome = phzc(&[&common[..4], &["-o", "/dev/full"]].concat(), b"");
+        assert!(outcome.code != 0 && !Path::new(&plan).exists(), "{}", outcome.stderr);
+    }
 }
 
 #[test]

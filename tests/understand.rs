@@ -51,6 +51,11 @@ fn two_plans_of_the_readme_s_example_are_compared_and_asked_about() {
     assert!(!of_figures.contains("instruction "), "{of_figures}");
     assert!(done(&["diff", free, free]).ends_with("per step\n"));
     compare("what_if", &done(&["what-if", one, "--bandwidth", "NVLink=0.1x", "--hbm", "3GB"]), &dir);
+    let small = done(&["what-if", one, "--hbm", "200MB"]);
+    assert!(
+        small.contains("no plan fits: weights and optimizer states need 2.0 GB, 244.6 MB on each"),
+        "{small}"
+    );
     let twice = phzc(&["what-if", one, "--bandwidth", "carrier pigeon=2x"], b"");
     assert!(twice.stderr.contains("its links are `NVLink3`"), "{}", twice.stderr);
 }
@@ -60,10 +65,34 @@ fn the_number_of_stages_and_a_collective_are_explained() {
     let dir = scratch("explained");
     let path = dir.join("plan.ir");
     let common = ["examples/gpt2_small.ir", "--passes", "fuse,shard,place", "-q", "-o", text(&path)];
-    let said = done(&[&common[..], &["--explain", "stages", "--explain", "add.150.ag"]].concat());
+    let said = done(
+        &[&common[..], &["--explain", "stages", "--explain", "mesh", "--explain", "add.150.ag"]].concat(),
+    );
     let (own, strategies) = said.split_once("why `add.150` lies").expect("the value's strategies come last");
     assert!(strategies.contains("chosen"), "{strategies}");
     compare("explain", own, &dir);
+    let explained = fs::read(&path).expect("a plan");
+    done(&common);
+    assert_eq!(fs::read(&path).expect("a plan"), explained, "the explanation changes the plan");
+}
+
+#[test]
+fn what_restricts_the_number_of_stages_is_said() {
+    let path = scratch("restricted").join("plan.ir");
+    let explained = |model: &str, passes: &str| {
+        done(&[model, "--passes", passes, "-q", "-o", text(&path), "--explain", "stages"])
+    };
+    let reason = |said: String| said.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(
+        reason(explained("examples/mlp.ir", "fuse,shard,place{stages=2}")),
+        "why 2 stages: the option `stages=2` allows plans on 2 device groups alone; leave it out to compare others"
+    );
+    assert_eq!(
+        reason(explained(text(&path), "place")),
+        "why 2 stages: the program was placed before, so no other number has been searched"
+    );
+    let open = explained("examples/mlp.ir", "fuse,shard,place");
+    assert!(open.contains("8 device groups: no plan, no cut"), "{open}");
 }
 
 #[test]

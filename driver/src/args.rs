@@ -75,7 +75,7 @@ pub struct Args {
     pub pins: Vec<String>,
 
     /// Say why the value of this instruction lies as it does: every strategy, its costs, why it lost; why a
-    /// collective of the plan is there; or why so many `stages` (explain.txt)
+    /// collective of the plan is there; why so many `stages`, or this `mesh` (explain.txt)
     #[arg(long, value_name = "NAME")]
     pub explain: Vec<String>,
 

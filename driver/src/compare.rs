@@ -3,6 +3,7 @@
 
 mod figures;
 mod instrs;
+mod kinship;
 mod memory;
 mod uses;
 
@@ -41,7 +42,10 @@ impl Side {
 pub(crate) fn text(a: &Side, b: &Side) -> String {
     let mut parts = vec![headline(a, b), figures::text(&a.plan, &b.plan), uses::text(&a.plan, &b.plan)];
     match (&a.planned, &b.planned) {
-        (Some(a), Some(b)) => parts.extend([instrs::text(a, b), memory::text(a, b)]),
+        (Some(a), Some(b)) => parts.extend(match kinship::unrelated(&a.module, &b.module) {
+            Some(remark) => vec![remark],
+            None => vec![instrs::text(a, b), memory::text(a, b)],
+        }),
         _ => parts.push(instrs::of_tensors(&a.plan, &b.plan)),
     }
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();

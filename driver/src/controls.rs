@@ -1,7 +1,6 @@
 //! The pipeline that the command line asks for: `--passes`, with what other options add to its passes.
 
 use crate::args::Args;
-use crate::explain;
 use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
@@ -10,6 +9,8 @@ use phzc_passes::{Pipeline, Step, fuse, place, unpartition, unshard};
 
 /// What `--explain` calls the number of stages.
 pub(crate) const STAGES: &str = "stages";
+/// What it calls the mesh.
+pub(crate) const MESH: &str = "mesh";
 
 /// Reads `--passes` and adds what other options ask of passes, which must be in the pipeline.
 pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
@@ -17,7 +18,7 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         phzc_passes::pipeline(&args.passes).map_err(|errors| wrong("--passes", &args.passes, errors))?;
     let asked = [
         ("--pin", shard::PASS.name, !args.pins.is_empty()),
-        ("--explain", shard::PASS.name, !args.explain.is_empty()),
+        ("--explain", shard::PASS.name, args.explain.iter().any(|name| name != STAGES)),
         ("--attention", fuse::PASS.name, args.attention.is_some()),
         ("--top", place::PASS.name, args.top.is_some()),
         ("--gap", place::PASS.name, args.gap.is_some()),
@@ -46,14 +47,9 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         steps(&mut pipeline, fuse::PASS.name).for_each(|step| set(step, "attention", how));
     }
     let is_about_stages = args.explain.iter().any(|name| name == STAGES);
-    if is_about_stages && args.top.is_none() && steps(&mut pipeline, place::PASS.name).next().is_none() {
+    if is_about_stages && steps(&mut pipeline, place::PASS.name).next().is_none() {
         let error = Diagnostic::error("`--explain stages` is about the pass `place`, which is not run");
         return Err(wrong("--passes", &args.passes, vec![error.help("add it: `--passes fuse,shard,place`")]));
-    }
-    if is_about_stages && args.top.is_none() {
-        let is_usual = |step: &&mut Step| step.options.text("top") == "1";
-        let most = explain::stages::N_KEPT.to_string();
-        steps(&mut pipeline, place::PASS.name).filter(is_usual).for_each(|step| set(step, "top", &most));
     }
     if let Some(top) = args.top {
         place_with(args, &mut pipeline, ("top", "1"), "say how many plans to list", &top.to_string())?;
@@ -81,6 +77,12 @@ fn place_with(
     }
     steps(pipeline, pass).for_each(|step| set(step, option, value));
     Ok(())
+}
+
+/// The number of stages that a pipeline asks for; 0 is any.
+pub(crate) fn n_stages_asked(pipeline: &Pipeline) -> i64 {
+    let places = pipeline.steps.iter().filter(|step| step.pass.name == place::PASS.name);
+    places.map(|step| step.options.int("stages")).max().unwrap_or(0)
 }
 
 /// The steps that run a pass.

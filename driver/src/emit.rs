@@ -149,10 +149,8 @@ pub(crate) fn check(args: &Args) -> Result<(), Failure> {
         (Some(message), None) => {
             Err(Failure { code: 2, ..Diagnostic::error(message).help("add `-o DIR`").into() })
         }
-        (Some(_), Some(_)) | (_, None) => Ok(()),
-        (_, Some(path)) if path.is_dir() => {
-            Err(Diagnostic::error(format!("cannot write `{}`: it is a directory", path.display())).into())
-        }
+        (Some(_), Some(path)) => files::check_dir(path).map_err(Failure::from),
+        (_, None) => Ok(()),
         (_, Some(path)) => files::check_parent(path).map_err(Failure::from),
     }
 }
@@ -162,7 +160,7 @@ fn check_figures(args: &Args) -> Result<(), Failure> {
     let Some(plan) = &args.plan else { return Ok(()) };
     let is_other = |path: &Option<PathBuf>| path.as_deref() == Some(plan);
     if !is_other(&args.output) && !is_other(&args.model) && plan != Path::new("-") {
-        return Ok(());
+        return files::check_parent(plan).map_err(Failure::from);
     }
     let message = format!("`--plan {}` would write over the program", plan.display());
     let error = Diagnostic::error(message).help("name a file of its own for the plan's figures");

@@ -1,6 +1,8 @@
-//! `--explain`: why a tensor lies as it does, why a collective is there, why so many stages, as tables.
+//! `--explain`: why a tensor lies as it does, why a collective is there, why so many stages and this mesh, as
+//! tables.
 
 mod flip;
+pub(crate) mod meshes;
 pub(crate) mod movement;
 pub(crate) mod stages;
 

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod degrees;
+mod dims;
 mod planned;
 mod target;
 
@@ -16,6 +17,7 @@ use phzc_cost::Cluster;
 use phzc_frontends::{Program, ReadArgs, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, deliver, files};
+use phzc_passes::check::memory::replay;
 use phzc_passes::derive::derive;
 use phzc_passes::report;
 use planned::{Priced, Refused};
@@ -62,6 +64,7 @@ pub enum Target {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
+    args.output.iter().chain(&args.plan).try_for_each(|path| files::check_parent(path))?;
     let given = args.megatron.as_deref().map(asked).transpose()?;
     let Program { module, source, .. } = load(&args.model, &args.read, io)?;
     let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
@@ -91,12 +94,17 @@ fn write(
 ) -> Result<(), Failure> {
     (io.progress)("");
     let facts = derive(&priced.module)?;
-    let plan = report::plan_of(&priced.module, &facts, cluster);
+    let mut plan = report::plan_of(&priced.module, &facts, cluster);
+    // The report's peak may be above what is needed, and a cut that is given may need all there is.
+    let peaks = replay(&priced.module, &facts, cluster);
+    for (index, stage) in plan.stages.iter_mut().enumerate() {
+        stage.memory_bytes = stage.memory_bytes.min(peaks[facts.header.group(index)].peak_bytes);
+    }
     let _ = io.stderr.write_all(render(None, &priced.said, io.color).as_bytes());
-    args.plan.iter().try_for_each(|path| files::write(path, &report::to_json(&plan)))?;
     if let Some(path) = &args.output {
         deliver(Some(path), &remarks::with_facts(&priced.module, &facts, cluster), io)?;
     }
+    args.plan.iter().try_for_each(|path| files::write(path, &report::to_json(&plan)))?;
     phzc_io::write_stdout(io, &(summary::plan(&plan, "") + more))
 }
 

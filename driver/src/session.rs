@@ -64,23 +64,27 @@ fn plan(args: &Args, model: &Path, io: &mut Io) -> Result<(), Failure> {
     hints::check_model(model)?;
     let Program { module, source, .. } = load(model, &args.read, io)?;
     match compile(args, &pipeline, module, &source, io) {
-        Ok((emitted, said)) => {
+        Ok(((emitted, said), json)) => {
             say(args, io, &render(None, &said, io.color));
-            emit::write(args, &emitted, io)
+            // The figures of a program that cannot be written are of no use.
+            emit::write(args, &emitted, io)?;
+            let plan = args.plan.iter().zip(&json);
+            Ok(plan.into_iter().try_for_each(|(path, json)| files::write(path, json))?)
         }
         Err(Failure { code, source: None, errors }) => Err(Failure { code, source: Some(source), errors }),
         Err(failure) => Err(failure),
     }
 }
 
-/// What is to be written of the planned program; dumps and warnings on the way, the summary at the end.
+/// What is to be written of the planned program, and its figures; dumps and warnings on the way, the summary
+/// at the end.
 fn compile(
     args: &Args,
     pipeline: &Pipeline,
     mut module: Module,
     source: &Source,
     io: &mut Io,
-) -> Result<Made, Failure> {
+) -> Result<(Made, Option<String>), Failure> {
     let cluster = profile::of_run(args, cluster::choose(args.cluster.as_deref(), &module)?)?;
     let pipeline = &given::unmapped(pipeline, &module);
     let dumps = Dumps::open(args, pipeline)?;
@@ -110,22 +114,21 @@ fn compile(
     });
     (io.progress)("");
     if let Some(plan) = &plan {
-        let json = report::to_json(plan);
-        args.plan.iter().try_for_each(|path| files::write(path, &json))?;
-        cx.artifacts.insert("plan.json".to_owned(), json);
+        cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
         say(args, io, &summary::plan(plan, &given::text(plan, &module)));
         priced.iter().for_each(|(facts, priced)| say(args, io, &profile::summary(priced, facts, &cluster)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
     }
     let of_plan = priced.as_ref().zip(plan.as_ref());
-    explained(args, of_plan, &mut cx, io);
-    ranked(args, &mut cx, io);
+    explained(args, pipeline, of_plan, &mut cx, io);
+    ranked(&mut cx, io);
     if let Some(dumps) = &dumps {
         cx.artifacts.iter().try_for_each(|(name, text)| dumps.artifact(name, text))?;
     }
     say(args, io, &summary::passes(&secs_per_pass));
     let priced = priced.as_ref().zip(plan.as_ref()).map(|((facts, priced), plan)| (facts, priced, plan));
-    emit::emit(args, &module, &Known { priced, alternatives: &cx.alternatives }, &cluster)
+    let made = emit::emit(args, &module, &Known { priced, alternatives: &cx.alternatives }, &cluster)?;
+    Ok((made, cx.artifacts.swap_remove("plan.json")))
 }
 
 /// A program as it is priced, and its facts.
@@ -181,7 +184,7 @@ fn as_it_was(module: &Module, cluster: &Cluster) -> phzc_ir::Result<report::Plan
 fn in_shard(names: &[String], module: &Module) -> Vec<String> {
     let instrs = || module.comps.iter().flat_map(|comp| &comp.instrs);
     let is_there = |name: &str| instrs().any(|instr| *instr.name == *name);
-    let asked = names.iter().filter(|name| *name != controls::STAGES);
+    let asked = names.iter().filter(|name| ![controls::STAGES, controls::MESH].contains(&&***name));
     let mut found: Vec<String> = asked
         .map(|name| explain::movement::moved(name).filter(|_| !is_there(name)).unwrap_or(name).to_owned())
         .collect();
@@ -191,12 +194,20 @@ fn in_shard(names: &[String], module: &Module) -> Vec<String> {
 }
 
 /// Prints what was to be explained, and keeps it. It was asked for, so `--quiet` does not mean it.
-fn explained(args: &Args, of_plan: Option<(&Priced, &Plan)>, cx: &mut Context, io: &mut Io) {
+fn explained(
+    args: &Args,
+    pipeline: &Pipeline,
+    of_plan: Option<(&Priced, &Plan)>,
+    cx: &mut Context,
+    io: &mut Io,
+) {
     let mut parts = Vec::new();
-    if args.explain.iter().any(|name| name == controls::STAGES) {
-        parts.push(explain::stages::text(&cx.alternatives));
-    }
     if let Some(((facts, priced), plan)) = of_plan {
+        let is_about_stages = args.explain.iter().any(|name| name == controls::STAGES);
+        let n_asked = controls::n_stages_asked(pipeline);
+        parts.extend(is_about_stages.then(|| explain::stages::text(plan, &cx.stage_counts, n_asked)));
+        let is_about_mesh = args.explain.iter().any(|name| name == controls::MESH);
+        parts.extend(is_about_mesh.then(|| explain::meshes::text(plan, &cx.meshes)));
         let moves = args.explain.iter();
         parts.extend(moves.filter_map(|it| explain::movement::text(it, (priced, facts), cx.cluster, plan)));
     }
@@ -209,9 +220,8 @@ fn explained(args: &Args, of_plan: Option<(&Priced, &Plan)>, cx: &mut Context, i
 }
 
 /// Prints the plans that were asked for besides the best, and keeps the list.
-fn ranked(args: &Args, cx: &mut Context, io: &mut Io) {
-    let is_asked = args.top.is_some() || !args.explain.iter().any(|name| name == controls::STAGES);
-    if !cx.alternatives.is_empty() && is_asked {
+fn ranked(cx: &mut Context, io: &mut Io) {
+    if !cx.alternatives.is_empty() {
         let text = alternatives::text(&cx.alternatives) + "\n";
         let _ = io.stderr.write_all(text.as_bytes());
         cx.artifacts.insert("plans.txt".to_owned(), text);

@@ -15,19 +15,36 @@ pub const MAX_ARRAY_BYTES: u64 = 16 << 30;
 /// No cluster file is larger.
 pub const MAX_CLUSTER_BYTES: u64 = 1 << 20;
 
-/// Whether a file can be made: its directory must be there.
+/// Whether a file can be made: its directory must be there, and the file is none itself.
 ///
 /// # Errors
 /// When it is not, before the work whose result it is to hold.
 pub fn check_parent(path: &Path) -> Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+            check_dir(parent)?;
             let error =
                 Diagnostic::error(format!("cannot write `{}`: there is no such directory", path.display()));
             Err(error.help(format!("make `{}` first", parent.display())))
         }
+        _ if path.is_dir() => {
+            let error = Diagnostic::error(format!("cannot write `{}`: it is a directory", path.display()));
+            Err(error.help("name a file in it"))
+        }
         _ => Ok(()),
     }
+}
+
+/// Whether a directory is there or can be made: nothing on its path is a file.
+///
+/// # Errors
+/// When something is, before the work whose results it is to hold.
+pub fn check_dir(path: &Path) -> Result<()> {
+    let Some(file) = path.ancestors().find(|part| part.exists()).filter(|part| !part.is_dir()) else {
+        return Ok(());
+    };
+    let message = format!("cannot create the directory `{}`: `{}` is a file", path.display(), file.display());
+    Err(Diagnostic::error(message).help("name another directory, or remove the file"))
 }
 
 /// Reads a text file of at most `limit` bytes, unpacked if it is gzipped.
@@ -219,6 +236,7 @@ fn parted(path: &Path, extension: &str) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> 
 
 /// Makes a directory and those above it.
 pub fn make_dir(path: &Path) -> Result<()> {
+    check_dir(path)?;
     let message = |error: io::Error| {
         Diagnostic::error(format!("cannot create `{}`: {}", path.display(), reason(&error)))
     };

@@ -47,7 +47,7 @@ pub struct Arguments {
 }
 
 /// Arguments whose value is a number that is priced or checked.
-const NUMBERS: [&str; 15] = [
+const NUMBERS: [&str; 20] = [
     "--tensor-model-parallel-size",
     "--pipeline-model-parallel-size",
     "--context-parallel-size",
@@ -63,6 +63,11 @@ const NUMBERS: [&str; 15] = [
     "--decoder-last-pipeline-num-layers",
     "--recompute-num-layers",
     "--world-size",
+    "--hidden-size",
+    "--ffn-hidden-size",
+    "--num-experts",
+    "--num-attention-heads",
+    "--kv-channels",
 ];
 
 /// Other arguments that are priced.

@@ -5,6 +5,14 @@ use super::arguments::Arguments;
 use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, Result, counted};
 
+/// Arguments about the stages of a pipeline, besides a layout.
+const OF_STAGES: [&str; 4] = [
+    "--decoder-first-pipeline-num-layers",
+    "--decoder-last-pipeline-num-layers",
+    "--num-layers-per-virtual-pipeline-stage",
+    "--num-virtual-stages-per-pipeline-rank",
+];
+
 /// Characters of a layout, repeats written out.
 const MAX_LAYOUT: usize = 1 << 16;
 
@@ -117,6 +125,7 @@ pub fn stages(asked: &Arguments, pipeline: usize, n_layers: usize) -> Result<Sta
         return Err(Diagnostic::error(message).at(given.span).help("leave it out: the program says it"));
     }
     if pipeline == 1 {
+        one_stage(asked)?;
         return Ok(Stages { layers: vec![n_layers], schedule: Schedule::OneFOneB });
     }
     let layers = match &asked.layout {
@@ -128,9 +137,24 @@ pub fn stages(asked: &Arguments, pipeline: usize, n_layers: usize) -> Result<Sta
     Ok(Stages { layers, schedule })
 }
 
+/// Without a pipeline nothing can be said of its stages.
+fn one_stage(asked: &Arguments) -> Result<()> {
+    let given = OF_STAGES.iter().find_map(|name| Some((*name, asked.given(name)?.span)));
+    let layout = asked.layout.as_ref().map(|(_, span)| ("--pipeline-model-parallel-layout", *span));
+    match given.or(layout) {
+        None => Ok(()),
+        Some((name, span)) => {
+            let error = Diagnostic::error(format!(
+                "`{name}` is about the stages of a pipeline, and there is one stage"
+            ));
+            Err(error.at(span).help("leave it out, or give `--pipeline-model-parallel-size`"))
+        }
+    }
+}
+
 /// Equal stages, but for the first and the last of a pipeline where they are given.
 fn split(asked: &Arguments, pipeline: usize, n_layers: usize) -> Result<Vec<usize>> {
-    let ends = ["--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"];
+    let ends = [OF_STAGES[0], OF_STAGES[1]];
     let [first, last] = ends.map(|name| asked.given(name).map(|number| number.value));
     let n_inner = pipeline - usize::from(first.is_some()) - usize::from(last.is_some());
     let given = first.unwrap_or(0) + last.unwrap_or(0);
@@ -155,15 +179,23 @@ fn split(asked: &Arguments, pipeline: usize, n_layers: usize) -> Result<Vec<usiz
 
 /// The layers of each rank in virtual stages: those of all ranks' first chunks, then of their second.
 fn chunks(asked: &Arguments, of_ranks: &[usize]) -> Result<Vec<usize>> {
-    let (per_chunk, per_rank) =
-        ("--num-layers-per-virtual-pipeline-stage", "--num-virtual-stages-per-pipeline-rank");
+    let (per_chunk, per_rank) = (OF_STAGES[2], OF_STAGES[3]);
     let n_chunks = match (asked.given(per_chunk), asked.given(per_rank)) {
         (Some(_), Some(both)) => {
             let error =
                 Diagnostic::error(format!("both `{per_chunk}` and `{per_rank}` are given")).at(both.span);
             return Err(error.help("leave one of them out"));
         }
-        (Some(layers), None) => of_ranks[0] / layers.value.min(of_ranks[0]).max(1),
+        (Some(layers), None) if of_ranks[0].is_multiple_of(layers.value) => of_ranks[0] / layers.value,
+        (Some(layers), None) => {
+            let message = format!(
+                "{} per virtual stage do not divide the {} of a rank",
+                counted(layers.value, "layer"),
+                counted(of_ranks[0], "layer")
+            );
+            let help = "ask for a number that divides each rank's layers";
+            return Err(Diagnostic::error(message).at(layers.span).help(help));
+        }
         (None, Some(chunks)) => chunks.value,
         (None, None) => 1,
     };
@@ -300,6 +332,10 @@ mod tests {
         assert_eq!(wrong, "`x` is no part of a layout that is priced");
         let wrong = layers("--num-virtual-stages-per-pipeline-rank 3", 2, 8);
         assert_eq!(wrong, "[4, 4] layers do not divide into 3 virtual stages per rank");
+        let wrong = layers("--num-layers-per-virtual-pipeline-stage 3", 2, 8);
+        assert_eq!(wrong, "3 layers per virtual stage do not divide the 4 layers of a rank");
+        let wrong = layers("--pipeline-model-parallel-layout Et|tL", 1, 8);
+        assert!(wrong.starts_with("`--pipeline-model-parallel-layout` is about the stages"), "{wrong}");
         assert_eq!(layers("--num-layers 9", 2, 8), "`--num-layers 9`, but the program has 8");
         assert_eq!(layers("", 3, 8), "8 layers do not divide into 3 equal stages");
     }

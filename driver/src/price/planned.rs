@@ -2,6 +2,7 @@
 
 use super::arguments::{Arguments, Recompute};
 use super::degrees::{Degrees, Sizes, Stages, degrees, stages};
+use super::dims;
 use phzc_cost::Cluster;
 use phzc_io::Io;
 use phzc_ir::{Diagnostic, Module, notes};
@@ -46,21 +47,24 @@ pub fn planned(
         return Err(Refused::Program(vec![error.help("price the program that was planned")]));
     }
     let attention = if asked.is_unfused { "as-written" } else { "flash" };
-    let mut said = run(&mut module, &format!("fuse{{attention={attention}}}"), cluster, io)?;
-    let sizes = sizes(&module);
+    // Layers in a loop are neither told apart nor cut.
+    let mut said = run(&mut module, &format!("unroll,fuse{{attention={attention}}}"), cluster, io)?;
+    let graph = Graph::build(&module);
+    dims::check(asked, &graph).map_err(Refused::Arguments)?;
+    let sizes = sizes(&graph);
     let degrees = degrees(asked, cluster.n_devices(), sizes).map_err(Refused::Arguments)?;
     let facts = derive(&module).map_err(|error| Refused::Program(vec![error]))?;
     let n_layers = layer_products(&module, &facts).map_or(0, |layers| layers.len());
     if degrees.pipeline > 1 && n_layers == 0 {
         let error =
             Diagnostic::error("the program has no layers that are alike, so it has no stages of layers");
-        let help = "layers in a loop (`lax.scan`) are cut once they are unrolled: `--passes unroll`";
+        let help = "stages are cut between equal layers: price it as one stage";
         return Err(Refused::Program(vec![error.help(help)]));
     }
     let stages = stages(asked, degrees.pipeline, n_layers).map_err(Refused::Arguments)?;
     let splits = columns_rows(&module, &facts, degrees.tensor as i64);
     said.extend(unsplit(&splits, &degrees));
-    said.extend(nearly(asked));
+    said.extend(nearly(asked, &degrees));
     let (best, more) = cheapest(&module, asked, (&degrees, &stages, &splits), cluster, io)?;
     said.extend(more);
     Ok(Priced { module: best, said })
@@ -81,7 +85,7 @@ fn cheapest(
     loop {
         let mut tried = |forbid: &str| {
             let passes = passes(&asked, degrees, splits, forbid);
-            tried(module.clone(), &passes, (degrees, stages), is_by_layers(&asked, degrees), cluster, io)
+            tried(module.clone(), &passes, (degrees, stages), by_layers(&asked, degrees), cluster, io)
         };
         let forbidden = FORBIDDEN[usize::from(asked.zero)];
         let strict = forbidden.iter().map(|forbid| tried(forbid)).reduce(faster);
@@ -116,13 +120,22 @@ fn gathering((module, mut said, plan): (Module, Vec<Diagnostic>, Plan)) -> (Modu
     (module, said, plan)
 }
 
-/// Whether layers compute everything again once they are cut: by `place`, on the devices of one stage, what
-/// computes again together would be no whole number of layers, and not be cut where stages are.
-fn is_by_layers(asked: &Arguments, degrees: &Degrees) -> bool {
-    asked.recompute == Recompute::Full && degrees.pipeline > 1
+/// What layers compute again once they are cut. What `place` finds for one stage would be no whole number of
+/// layers, and as little as the memory of all stages allows. Attention that is one kernel saves nothing
+/// of itself anyway.
+fn by_layers(asked: &Arguments, degrees: &Degrees) -> Option<Again> {
+    match asked.recompute {
+        _ if degrees.pipeline == 1 => None,
+        Recompute::Full => Some(place::recompute_layers),
+        Recompute::Selective if asked.is_unfused => Some(place::recompute_attention),
+        _ => None,
+    }
 }
 
-/// How much more memory there is before layers compute everything again.
+/// Has layers compute something again.
+type Again = fn(&mut Module) -> phzc_ir::Result<()>;
+
+/// How much more memory there is before layers compute again.
 const ROOM: f64 = 4.0;
 
 /// A planned program, what was said, and its figures.
@@ -140,21 +153,19 @@ fn tried(
     mut module: Module,
     passes: &str,
     (degrees, stages): (&Degrees, &Stages),
-    is_by_layers: bool,
+    by_layers: Option<Again>,
     cluster: &Cluster,
     io: &mut Io,
 ) -> Tried {
     let mut stage = cluster.submesh(cluster.n_devices() / degrees.pipeline);
-    stage.accelerator.hbm_bytes *= degrees.pipeline as f64 * if is_by_layers { ROOM } else { 1.0 };
+    stage.accelerator.hbm_bytes *= degrees.pipeline as f64 * if by_layers.is_some() { ROOM } else { 1.0 };
     let mut said = run(&mut module, passes, &stage, io)?;
     let program = |error| Refused::Program(vec![error]);
     if degrees.pipeline > 1 {
         place::cut_at_layers(&mut module, &stages.layers, degrees.n_microbatches, stages.schedule)
             .map_err(program)?;
     }
-    if is_by_layers {
-        place::recompute_layers(&mut module).map_err(program)?;
-    }
+    by_layers.map_or(Ok(()), |again| again(&mut module)).map_err(program)?;
     module.set_note(notes::CLUSTER, &cluster.name);
     // Too little memory is a price too.
     let checked = run(&mut module.clone(), "check", cluster, io);
@@ -172,19 +183,18 @@ fn as_warning(error: Diagnostic) -> Diagnostic {
 }
 
 /// The samples of a step, and the places of one.
-pub fn sizes(module: &Module) -> Sizes {
-    let graph = Graph::build(module);
-    let places = data(&graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied());
-    Sizes { batch: batch_size(&graph), seq: places.max().map(|seq| seq as usize) }
+pub fn sizes(graph: &Graph) -> Sizes {
+    let places = data(graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied());
+    Sizes { batch: batch_size(graph), seq: places.max().map(|seq| seq as usize) }
 }
 
-/// A program after `fuse`, with attention as one kernel, and what is known of it.
+/// A program after `fuse`, loops over layers unrolled and attention one kernel, and what is known of it.
 ///
 /// # Errors
 /// When it cannot be planned.
 pub fn fused(module: &Module, cluster: &Cluster, io: &mut Io) -> Result<(Module, Facts), Refused> {
     let mut fused = module.clone();
-    run(&mut fused, "fuse{attention=flash}", cluster, io)?;
+    run(&mut fused, "unroll,fuse{attention=flash}", cluster, io)?;
     let facts = derive(&fused).map_err(|error| Refused::Program(vec![error]))?;
     Ok((fused, facts))
 }
@@ -212,8 +222,8 @@ fn passes(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows, forbid: &s
     let mesh: Vec<String> = axes.iter().map(|(name, size)| format!("{name}={size}")).collect();
     let recompute = match asked.recompute {
         Recompute::Nothing => "never",
+        _ if by_layers(asked, degrees).is_some() => "never",
         Recompute::Selective => "auto",
-        Recompute::Full if is_by_layers(asked, degrees) => "never",
         Recompute::Full => "all",
     };
     let mut options = Vec::new();
@@ -289,9 +299,9 @@ fn unsplit(splits: &ColumnsRows, degrees: &Degrees) -> Option<Diagnostic> {
     Some(Diagnostic::warning(message).help(help))
 }
 
-fn nearly(asked: &Arguments) -> Vec<Diagnostic> {
+fn nearly(asked: &Arguments, degrees: &Degrees) -> Vec<Diagnostic> {
     let mut said: Vec<String> = asked.nearly.clone();
-    if asked.recompute == Recompute::Selective {
+    if asked.recompute == Recompute::Selective && by_layers(asked, degrees).is_none() {
         said.push(
             "selective recomputation: priced with what the planner recomputes, the cheapest values".into(),
         );

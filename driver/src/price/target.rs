@@ -13,6 +13,7 @@ use phzc_io::units::secs;
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::check::memory::replay;
 use phzc_passes::derive::derive;
+use phzc_passes::graph::Graph;
 use phzc_passes::report::{columns_rows, layer_products, plan_of};
 use std::fmt::Write;
 
@@ -63,7 +64,7 @@ impl Search<'_> {
     /// A program that cannot be planned at all.
     pub fn new<'a>(module: &'a Module, cluster: &'a Cluster, io: &mut Io) -> Result<Search<'a>, Refused> {
         let (fused, facts) = fused(module, cluster, io)?;
-        let batch = sizes(module).batch;
+        let batch = sizes(&Graph::build(module)).batch;
         let n_layers = layer_products(&fused, &facts).map_or(0, |layers| layers.len());
         let (found, refused) = (Vec::new(), Vec::new());
         let mut search = Search { module, cluster, batch, n_layers, found, n_priced: 0, refused };
@@ -197,7 +198,7 @@ pub fn text(found: &Found, n_priced: usize, module: &Module, cluster: &Cluster, 
 
 /// The seconds of the plan that the planner finds where no stack restricts it.
 fn free_secs(mut module: Module, cluster: &Cluster, io: &mut Io) -> phzc_ir::Result<f64> {
-    let ran = run(&mut module, "fuse{attention=flash},shard,place", cluster, io);
+    let ran = run(&mut module, "unroll,fuse{attention=flash},shard,place", cluster, io);
     ran.map_err(|refused| match refused {
         Refused::Arguments(error) => error,
         Refused::Program(mut errors) => errors.swap_remove(0),

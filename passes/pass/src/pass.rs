@@ -1,6 +1,6 @@
 //! What a pass is: a name, a summary, typed options, and a function from module to module.
 
-use crate::alternative::Alternative;
+use crate::alternative::{Alternative, OnMesh, StageCount};
 use crate::explanation::Explanation;
 use crate::handed_on::HandedOn;
 use indexmap::IndexMap;
@@ -101,6 +101,10 @@ pub struct Context<'a> {
     pub explanations: Vec<Explanation>,
     /// The best plans, from `place`, if several were asked for.
     pub alternatives: Vec<Alternative>,
+    /// What `shard` knows of every mesh.
+    pub meshes: Vec<OnMesh>,
+    /// What `place` knows of every number of stages.
+    pub stage_counts: Vec<StageCount>,
     /// Called with a short phrase when long work advances.
     pub progress: &'a (dyn Fn(&str) + Sync),
     /// What the user may ask for while a search runs.
@@ -140,6 +144,8 @@ impl<'a> Context<'a> {
             explain: Vec::new(),
             explanations: Vec::new(),
             alternatives: Vec::new(),
+            meshes: Vec::new(),
+            stage_counts: Vec::new(),
             progress: &|_| {},
             interrupt: Interrupt::NEVER,
         }

@@ -35,7 +35,7 @@ pub use throughput::Throughput;
 pub use trace::trace;
 
 use crate::derive::{Facts, derive};
-use crate::memory::memory_of;
+use crate::memory::{StageMemory, memory_of};
 use json::{is_none, is_zero, whole};
 use parallelism::labels::Labels;
 use phzc_analysis::graph::Graph;
@@ -322,6 +322,22 @@ impl Plan {
     /// Seconds of one step by another schedule.
     pub fn secs_by(&self, schedule: Schedule) -> f64 {
         self.pipeline().step_secs(schedule) + self.once_secs
+    }
+
+    /// The same plan by another schedule, in which stages need such memory: what changes is how long they
+    /// wait.
+    #[must_use]
+    pub fn by(&self, schedule: Schedule, memory: &[StageMemory]) -> Plan {
+        let mut plan = Plan { schedule: schedule.to_string(), ..self.clone() };
+        plan.time_secs = self.secs_by(schedule);
+        let idle_secs = plan.breakdown.bubble_secs + plan.time_secs - self.time_secs;
+        // Sends take what is left of the time in which nothing is computed.
+        plan.breakdown.collective_secs += idle_secs.min(0.0);
+        plan.breakdown.bubble_secs = idle_secs.max(0.0);
+        for (stage, memory) in plan.stages.iter_mut().zip(memory) {
+            stage.memory_bytes = memory.peak_bytes;
+        }
+        plan
     }
 }
 

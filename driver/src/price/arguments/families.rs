@@ -2,7 +2,7 @@
 //! by the words that their names begin with.
 
 /// Of the model (the program has it), the optimizer's rates, data, checkpoints, logs, launch.
-const IGNORED: [&str; 99] = [
+const IGNORED: [&str; 95] = [
     "account-for-",
     "adam-",
     "add-bias-linear",
@@ -44,7 +44,6 @@ const IGNORED: [&str; 99] = [
     "error-injection",
     "eval-",
     "exit-",
-    "ffn-hidden-size",
     "finetune",
     "fp16",
     "fp32-residual",
@@ -54,13 +53,11 @@ const IGNORED: [&str; 99] = [
     "group-query-attention",
     "head-lr-mult",
     "hidden-dropout",
-    "hidden-size",
     "hysteresis",
     "init-method",
     "initial-loss-scale",
     "inference-",
     "iter-per-epoch",
-    "kv-channels",
     "layernorm-epsilon",
     "load",
     "local-rank",
@@ -82,7 +79,6 @@ const IGNORED: [&str; 99] = [
     "non-persistent",
     "norm-epsilon",
     "normalization",
-    "num-attention-heads",
     "num-dataset",
     "num-query-groups",
     "num-workers",
@@ -132,7 +128,7 @@ const IGNORED_TOO: [&str; 23] = [
 ];
 
 /// Overlap, number formats below 16 bits, experts' dispatch, offload, graphs.
-const UNPRICED: [&str; 23] = [
+const UNPRICED: [&str; 22] = [
     "accumulate-allreduce",
     "align-",
     "async-",
@@ -154,7 +150,6 @@ const UNPRICED: [&str; 23] = [
     "moe-",
     "mtp-",
     "num-distributed",
-    "num-experts",
     "overlap-",
 ];
 

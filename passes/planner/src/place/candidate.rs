@@ -23,6 +23,8 @@ pub struct Placement {
     /// Whether it computes something again, or has microbatches.
     pub is_eased: bool,
     is_again: bool,
+    /// What the report says of it.
+    pub plan: Box<Plan>,
     /// Why more plans were not made, had there been any.
     pub end: Option<End>,
 }
@@ -82,6 +84,8 @@ pub struct Staged {
     pub text: Module,
     /// What the report says of it, by the schedule that it was cut for.
     pub plan: Plan,
+    /// The same by the schedule that it names, where that is another one.
+    pub reordered: Option<Plan>,
     /// Seconds of a step by the schedule that it names.
     pub time_secs: f64,
     /// The memory of its largest stage, as the chain has it.
@@ -114,7 +118,7 @@ impl Staged {
 
     /// The placement, with what is known of all like it.
     pub fn placed(self, n_stages: usize, bound: Bound) -> Placement {
-        let Staged { text, plan, time_secs, is_again, .. } = self;
+        let Staged { text, plan, reordered, time_secs, is_again, .. } = self;
         let Bound { lower_bound_secs, stop } = bound;
         let n_microbatches = plan.n_microbatches;
         let is_eased = is_again || n_microbatches > 1;
@@ -129,6 +133,7 @@ impl Staged {
             n_microbatches,
             is_eased,
             is_again,
+            plan: Box::new(reordered.unwrap_or(plan)),
             end: None,
         }
     }

@@ -109,13 +109,20 @@ impl Problem<'_> {
     /// The first text that fits, of layouts made with less and less memory where each phase moves values for
     /// itself: no copy that forward gathers waits for backward.
     fn moving_again(&self, n_stages: usize, again: &impl Fn(f64, bool) -> Option<Draft>) -> Option<Staged> {
-        let usable = self.cluster.accelerator.usable_bytes();
-        (0..MOVING_AGAIN).find_map(|step| {
-            let draft = again(usable * LESS.powi(step), true)?;
+        let (usable, mut before_bytes) = (self.cluster.accelerator.usable_bytes(), None);
+        for step in 0..MOVING_AGAIN {
+            let Some(draft) = again(usable * LESS.powi(step), true) else { continue };
+            if step > 0 && draft.memory_bytes == before_bytes {
+                return None; // no choice needs less
+            }
+            before_bytes = draft.memory_bytes;
             let is_new = step == 0 || self.subject.short.is_none();
-            let staged = self.cut(&draft, n_stages, &Limits::new(usable), is_new).ok()??;
-            Some(staged).filter(|staged| staged.peak_bytes() <= usable)
-        })
+            let staged = self.cut(&draft, n_stages, &Limits::new(usable), is_new).ok().flatten();
+            if let Some(staged) = staged.filter(|staged| staged.peak_bytes() <= usable) {
+                return Some(staged);
+            }
+        }
+        None
     }
 
     /// The best cut of a sharded text over the microbatch counts, with what the report says of the result.
@@ -302,7 +309,8 @@ impl Problem<'_> {
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
         let is_limited = cut.as_ref().is_some_and(|cut| cut.is_limited);
         let time_secs = plan.time_secs;
-        let mut staged = Staged { text, plan, time_secs, cut_bytes: 0.0, is_again, is_limited };
+        let mut staged =
+            Staged { text, plan, reordered: None, time_secs, cut_bytes: 0.0, is_again, is_limited };
         staged.cut_bytes = cut.map_or_else(|| staged.peak_bytes(), |cut| cut.memory_bytes);
         self.reorder(&mut staged, facts);
         Ok(staged)

@@ -5,9 +5,9 @@
 //! last in the last.
 
 use super::chain::{Crossing, crossings};
-use super::recompute::everything;
+use super::recompute::{attention_core, everything};
 use super::{materialize_plan, position::positions};
-use crate::recomputation::rewrite;
+use crate::recomputation::{Marks, rewrite};
 use phzc_cost::Schedule;
 use phzc_ir::{Diagnostic, InstrId, Module, Result, counted};
 use phzc_plan::derive::{Facts, Phase, derive, is_added, with_callees};
@@ -42,6 +42,25 @@ pub fn cut_at_layers(
 /// # Errors
 /// When the program has no layers that can be told apart; the remedy is in the message.
 pub fn recompute_layers(module: &mut Module) -> Result<()> {
+    recompute(module, |_, marks| marks)?;
+    plan_note::set(module, &[("recompute", "all".into())]);
+    Ok(())
+}
+
+/// Has the backward part of each layer compute its attention again, from the product of queries and keys to
+/// the weights of the values: what training stacks call selective recomputation.
+///
+/// # Errors
+/// As [`recompute_layers`].
+pub fn recompute_attention(module: &mut Module) -> Result<()> {
+    recompute(module, |attention, mut marks| {
+        marks.is_again.iter_mut().zip(attention).for_each(|(is_again, is_core)| *is_again &= is_core);
+        marks
+    })
+}
+
+/// Has layers compute again what is left of the marks, given which instructions are attention's.
+fn recompute(module: &mut Module, left: impl FnOnce(Vec<bool>, Marks) -> Marks) -> Result<()> {
     let facts = derive(module)?;
     let n_layers = report::layer_products(module, &facts).map_or(0, |layers| layers.len());
     let mut runs = vec![1; n_layers];
@@ -51,8 +70,8 @@ pub fn recompute_layers(module: &mut Module) -> Result<()> {
     let run_of: Vec<usize> = at.iter().map(|at| starts.partition_point(|start| start <= at)).collect();
     let mut marks = everything(module, &facts, &run_of);
     marks.is_again.iter_mut().zip(&run_of).for_each(|(is_again, run)| *is_again &= *run < n_layers);
+    let marks = left(attention_core(module, &facts), marks);
     rewrite(module, &marks);
-    plan_note::set(module, &[("recompute", "all".into())]);
     Ok(())
 }
 

@@ -26,6 +26,7 @@ mod layer_cut;
 mod limits;
 mod materialize_plan;
 mod memory_ladder;
+mod memory_lower_bound;
 mod microbatches;
 mod neighborhood_search;
 mod one_stage;
@@ -34,6 +35,7 @@ mod recompute;
 mod representative_check;
 mod schedule;
 mod search_control;
+mod stage_counts;
 mod stage_lower_bounds;
 mod stage_search;
 #[cfg(test)]
@@ -47,7 +49,7 @@ use already_placed::placed;
 use candidate::{Evaluated, Placement, pick};
 use device_groups::Groups;
 use forms::{Form, Found};
-pub use layer_cut::{cut_at_layers, recompute_layers};
+pub use layer_cut::{cut_at_layers, recompute_attention, recompute_layers};
 use neighborhood_search::Neighborhood;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Module, Result, counted, notes};
@@ -118,10 +120,13 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Ok(placed);
     }
     let state = PlanState::of(module, cx)?;
+    memory_lower_bound::check(&state.graph, cx.cluster)?;
     let control = SearchControl::new(options, cx);
     let found = forms::best(Form { sharded: module, state }, options, cx, &control)?;
     let mut best = found.best?;
     cx.alternatives = found.alternatives;
+    let (recompute, groups) = (options.text("recompute"), Groups::read(options.text("groups"), cx.cluster)?);
+    cx.stage_counts = control.counts().listed(Recompute::parse(recompute), &groups);
     if options.text("recompute") != "auto" {
         plan_note::set(&mut best.text, &[("recompute", options.text("recompute").into())]);
     }
@@ -249,11 +254,12 @@ impl Problem<'_> {
         }
     }
 
-    /// One candidate more, evaluated.
+    /// One candidate more of one stage, evaluated.
     fn evaluated(&self, evaluate: impl FnOnce() -> Evaluated) -> Evaluated {
         self.control.know(1);
         let found = evaluate();
         self.control.evaluated(&found);
+        self.control.counts().evaluated_on(1, &found);
         found
     }
 
@@ -294,6 +300,8 @@ impl Problem<'_> {
         let some = bounds.open(some, best);
         let sketched = if is_long { early } else { self.sketched_all(&alone, &some, self.may_save() * best) };
         let of_some = sketched.into_iter().filter(|(count, _)| some.contains(count));
+        let of_some =
+            of_some.inspect(|it| self.control.counts().sketched(it.0, &it.1, self.may_save() * best));
         let mut sketches = sketches(of_some.map(|(_, sketched)| sketched), &mut tried);
         sketches.extend(interleave::faster(&sketches, best));
         let best = self.try_all(&mut sketches, best, &mut tried, &mut bounds);
@@ -311,6 +319,7 @@ impl Problem<'_> {
             Ok(best) => best.lower_bound_secs(),
             Err(_) => bounds.unbeaten(self),
         };
+        self.control.counts().bounded(&all, &bounds);
         let best = found.map_err(|error| self.groups.explained(error));
         Ok(Found { best, lower_bound_secs, alternatives: Vec::new() })
     }

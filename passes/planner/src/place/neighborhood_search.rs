@@ -83,9 +83,13 @@ impl Problem<'_> {
         let some = &sketches[..sketches.len().min(most)];
         let best = tried.iter().min_by(|a, b| a.time_secs().total_cmp(&b.time_secs()));
         let best_count = best.and_then(Evaluated::n_microbatches);
+        // Where nothing fits, what recomputes nothing or fills bubbles needs more memory still.
+        let has_plan = best.is_some_and(|best| best.time_secs().is_finite());
         let again = |sketch: &Sketch<'s>| {
             let filled = others.filled.iter().filter(|_| sketch.may_fill());
-            others.again.iter().chain(filled).map(|other| sketch.of(other)).collect::<Vec<_>>()
+            let all = others.again.iter().chain(filled);
+            let all = all.filter(|other| has_plan || other.recompute == Recompute::All);
+            all.map(|other| sketch.of(other)).collect::<Vec<_>>()
         };
         let mut found: Vec<Evaluated> = Vec::new();
         for sketch in some {

@@ -4,11 +4,13 @@
 //! that between "nothing again" and "everything again" lie choices such as attention's weights but not its
 //! products. What runs hand on is always saved.
 
+mod attention;
 mod cut;
 mod readers;
 pub mod rematerialize;
 
 use crate::recomputation::Marks;
+pub use attention::attention_core;
 use cut::{Seconds, Value};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;

@@ -99,7 +99,9 @@ impl Problem<'_> {
             let stages = memory_of(&staged.text, &facts, self.cluster).stages;
             if stages.iter().all(|stage| stage.peak_bytes <= usable) {
                 Wanted::This(schedule).note(&mut staged.text);
-                staged.time_secs = staged.plan.secs_by(schedule);
+                let plan = staged.plan.by(schedule, &stages);
+                staged.time_secs = plan.time_secs;
+                staged.reordered = Some(plan);
                 return;
             }
         }

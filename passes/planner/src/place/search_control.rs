@@ -4,6 +4,7 @@
 //! counts candidates and compares seconds of plans, never those of a clock.
 
 use super::candidate::Evaluated;
+use super::stage_counts::StageCounts;
 use phzc_ir::{Diagnostic, Result};
 use phzc_pass::pass::{Context, Interrupt, OptionInfo, OptionKind, Options};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +61,8 @@ pub struct SearchControl<'a> {
     /// Instructions of all texts.
     n_instrs: AtomicUsize,
     state: Mutex<State>,
+    /// What is known of every number of stages.
+    counts: Mutex<StageCounts>,
 }
 
 #[derive(Default)]
@@ -108,6 +111,7 @@ impl<'a> SearchControl<'a> {
             is_part: false,
             n_instrs: AtomicUsize::new(0),
             state: Mutex::default(),
+            counts: Mutex::default(),
         }
     }
 
@@ -121,6 +125,7 @@ impl<'a> SearchControl<'a> {
             is_part: true,
             n_instrs: AtomicUsize::new(0),
             state: Mutex::default(),
+            counts: Mutex::default(),
         }
     }
 
@@ -128,6 +133,7 @@ impl<'a> SearchControl<'a> {
     pub fn join(&self, part: &SearchControl) {
         self.n_instrs.fetch_add(part.n_instrs(), Ordering::Relaxed);
         let n_evaluated = part.state().n_evaluated;
+        self.counts().join(&part.counts());
         let mut state = self.state();
         state.n_evaluated += n_evaluated;
         state.n_done += 1;
@@ -203,6 +209,7 @@ impl<'a> SearchControl<'a> {
         let mut state = self.state();
         state.n_done += 1;
         state.n_evaluated += 1;
+        self.counts().evaluated(found);
         if let Evaluated::Placed(found) = found {
             (self.interrupt.has_plan)();
             if state.best.as_ref().is_none_or(|best| found.time_secs < best.time_secs) {
@@ -248,6 +255,11 @@ impl<'a> SearchControl<'a> {
         }
         let best = state.best.as_ref().map(Best::text).unwrap_or_default();
         (self.progress)(&format!("place: {what}{best}"));
+    }
+
+    /// What is known of every number of stages.
+    pub fn counts(&self) -> MutexGuard<'_, StageCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -76,7 +76,7 @@ impl LowerBounds {
     }
 
     /// What is known of a number of groups; nothing where none of its plans is bounded.
-    fn of(&self, n_groups: usize) -> f64 {
+    pub fn of(&self, n_groups: usize) -> f64 {
         let all = self.known.iter().filter(|it| it.n_groups == n_groups).map(|it| it.secs);
         all.reduce(f64::min).unwrap_or(0.0)
     }

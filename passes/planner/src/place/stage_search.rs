@@ -183,6 +183,7 @@ impl<'p> Sketch<'p> {
         }
         let found = self.stages.cut(self);
         problem.control.evaluated(&found);
+        problem.control.counts().evaluated_on(self.stages.n_stages, &found);
         found
     }
 
@@ -282,7 +283,8 @@ impl<'p> Stages<'p> {
         let (fewest, most) = self.problem.fewest_and_most();
         let chunks = self.problem.schedule.chunks();
         let first = self.estimate(fewest, &solved, chunks);
-        let most = Some(most).filter(|&most| most > fewest);
+        // On one device all layouts are alike.
+        let most = Some(most).filter(|&most| most > fewest && self.cluster.n_devices() > 1);
         let wanted = if first.secs.is_finite() { first.n_microbatches } else { most };
         let sketch = |solved: Solved, n_microbatches: usize, found: Estimate| Sketch {
             stages: self.clone(),

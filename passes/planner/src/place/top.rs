@@ -2,6 +2,7 @@
 //! microbatches, or their schedule.
 
 use super::candidate::Placement;
+use super::device_groups::Groups;
 use super::schedule::Wanted;
 use super::search_control::SearchControl;
 use super::{Problem, Recompute};
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 
 /// What distinguishes a plan: numbers of device groups and microbatches, and the schedule where there are
 /// stages.
-type Key = (usize, usize, Option<Schedule>);
+pub(super) type Key = (usize, usize, Option<Schedule>);
 
 /// A plan, and what it is.
 struct Found {
@@ -117,17 +118,22 @@ impl Problem<'_> {
     }
 
     fn alternative(&self, found: &Found) -> Alternative {
-        let (n_stages, n_microbatches, schedule) = found.key;
-        let mut options = format!("stages={n_stages},microbatches={n_microbatches}");
-        options += &schedule.map(|schedule| format!(",schedule={schedule}")).unwrap_or_default();
-        options += match self.recompute {
-            Recompute::Auto => "",
-            Recompute::Never => ",recompute=never",
-            Recompute::All => ",recompute=all",
-        };
-        options += &self.groups.noted();
+        let options = options_of(found.key, self.recompute, &self.groups);
         Alternative { options, is_again: found.placement.is_again(), plan: found.plan.clone() }
     }
+}
+
+/// The options that ask for a plan.
+pub(super) fn options_of(key: Key, recompute: Recompute, groups: &Groups) -> String {
+    let (n_stages, n_microbatches, schedule) = key;
+    let mut options = format!("stages={n_stages},microbatches={n_microbatches}");
+    options += &schedule.map(|schedule| format!(",schedule={schedule}")).unwrap_or_default();
+    options += match recompute {
+        Recompute::Auto => "",
+        Recompute::Never => ",recompute=never",
+        Recompute::All => ",recompute=all",
+    };
+    options + &groups.noted()
 }
 
 /// A plan whose schedule was free, by each of the others; `secs` is what its kind was taken to take.

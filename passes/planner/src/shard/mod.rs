@@ -70,6 +70,7 @@ use phzc_plan::partitioned::partitioned;
 use phzc_plan::pricing::Share;
 pub use pinned::Pinned;
 use planning_input::{GivenLayouts, PlanningInput};
+use solve::solve_known;
 pub use solve::{Least, Open, Solved, block_floors, least_secs, solve_on, solve_over};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -113,9 +114,11 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let relaxed = subject.relaxed(cx.cluster);
     let input = subject.input(cx.cluster, false, &relaxed);
     let goal = Goal { weights: [1.0; 3], memory_bytes: Some(cx.cluster.accelerator.usable_bytes()) };
-    let Some(solved) = solve_over(input, &given.meshes, &goal, f64::INFINITY) else {
+    let mut known = Vec::new();
+    let Some(solved) = solve_known(input, &given.meshes, &goal, f64::INFINITY, &mut known) else {
         return Err(illegal(&state.program, "this cluster", forbid));
     };
+    cx.meshes = known;
     let mut model = Model::new(input, &solved.mesh);
     tell(program, &mut model, &solved, (&goal, options), cx)?;
     let mut planned = program.clone();

@@ -2,6 +2,7 @@
 
 use super::model::{Goal, Input, Model};
 use phzc_ir::Mesh;
+use phzc_pass::alternative::OnMesh;
 use phzc_solver::choose::{Choice, Limits, Node, Problem, Stop, choose, relative_gap};
 use rayon::prelude::*;
 
@@ -229,16 +230,31 @@ pub fn solve_on(input: Input, mesh: &Mesh, goal: &Goal) -> Option<Solved> {
 /// The best choice over some meshes, with a bound over all of them; of equal ones that on the first mesh.
 /// `None` when none is legal, or all provably take `to_beat` weighted seconds or longer.
 pub fn solve_over(input: Input, meshes: &[Mesh], goal: &Goal, to_beat: f64) -> Option<Solved> {
+    solve_known(input, meshes, goal, to_beat, &mut Vec::new())
+}
+
+/// The same, and what is known of every mesh.
+pub fn solve_known(
+    input: Input,
+    meshes: &[Mesh],
+    goal: &Goal,
+    to_beat: f64,
+    known: &mut Vec<OnMesh>,
+) -> Option<Solved> {
     let mut open = bounded(input, meshes, goal, to_beat);
     open.sort_by(|(_, a), (_, b)| a.bound().total_cmp(&b.bound()));
     let bound = open.first().map(|(_, it)| it.bound()).filter(|bound| *bound < to_beat)?;
     let mut best: Option<(usize, Solved)> = None;
     for (at, it) in open {
         let is_beaten = best.as_ref().is_some_and(|(_, best)| it.is_beaten(best));
+        let on_mesh = OnMesh { mesh: it.mesh.to_string(), lower_bound_secs: it.bound(), best: None };
         if is_beaten || it.bound() >= to_beat {
-            break;
+            // Bounds rise, so those that follow are beaten too.
+            known.push(on_mesh);
+            continue;
         }
         let Some(solved) = it.solve(input) else { continue };
+        known.push(OnMesh { best: Some([solved.choice.cost, solved.choice.memory]), ..on_mesh });
         let wins = best
             .as_ref()
             .is_none_or(|(first, best)| solved.is_better(best) || (!best.is_better(&solved) && at < *first));
