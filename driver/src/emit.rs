@@ -212,7 +212,8 @@ fn is_module(name: &str) -> bool {
     let parts: Vec<&str> = name.split('.').collect();
     let [stage, phase, "hlo"] = parts[..] else { return false };
     let is_phase = |phase: &str| {
-        ["forward", "backward"].contains(&phase) || phase.strip_prefix("update").is_some_and(is_number)
+        ["forward", "backward", "weight_gradient"].contains(&phase)
+            || phase.strip_prefix("update").is_some_and(is_number)
     };
     stage.strip_prefix("stage").is_some_and(is_number) && is_phase(phase)
 }
@@ -223,7 +224,9 @@ mod tests {
 
     #[test]
     fn names_of_modules_are_told_from_others() {
-        for name in ["stage0.forward.hlo", "stage12.update2.hlo", "stage1.update.hlo"] {
+        for name in
+            ["stage0.forward.hlo", "stage12.update2.hlo", "stage1.update.hlo", "stage0.weight_gradient.hlo"]
+        {
             assert!(is_module(name), "{name}");
         }
         for name in [

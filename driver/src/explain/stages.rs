@@ -91,6 +91,8 @@ fn row(it: &StageCount, chosen: &Plan) -> Vec<String> {
         return row;
     };
     let plan = if is_chosen(it, chosen) { chosen } else { &found.plan };
+    // A bound over the layouts of `shard` may be a shade above the text that is written of them.
+    let least = if it.lower_bound_secs > plan.time_secs { secs(plan.time_secs) } else { least };
     vec![
         plan.stages.len().to_string(),
         it.n_groups.to_string(),

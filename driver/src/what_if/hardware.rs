@@ -65,8 +65,14 @@ impl HardwareArgs {
             cluster = cluster.with_hbm_bytes(bytes);
             changes.push(format!("hbm={}", size.text));
         }
+        let mut levels = Vec::new();
         for (name, rate) in &self.bandwidth {
             let level = cluster.level_named(name)?;
+            if levels.contains(&level) {
+                let error = Diagnostic::error(format!("`--bandwidth` of `{name}` is given twice"));
+                return Err(error.help("give each link once"));
+            }
+            levels.push(level);
             let (known, old) = (cluster.levels()[level].name.clone(), cluster.levels()[level].bytes_per_sec);
             cluster = cluster.with_level_rate(level, rate.of(old) / old);
             changes.push(format!("{known}={}", rate.text));
