@@ -56,8 +56,10 @@ fn two_plans_of_the_readme_s_example_are_compared_and_asked_about() {
         small.contains("no plan fits: weights and optimizer states need 2.0 GB, 244.6 MB on each"),
         "{small}"
     );
-    let twice = phzc(&["what-if", one, "--bandwidth", "carrier pigeon=2x"], b"");
-    assert!(twice.stderr.contains("its links are `NVLink3`"), "{}", twice.stderr);
+    let twice = phzc(&["what-if", one, "--bandwidth", "nv=2x", "--bandwidth", "NVLink=3x", "--same"], b"");
+    assert!(twice.stderr.contains("`--bandwidth` of `NVLink` is given twice"), "{}", twice.stderr);
+    let unknown = phzc(&["what-if", one, "--bandwidth", "carrier pigeon=2x"], b"");
+    assert!(unknown.stderr.contains("its links are `NVLink3`"), "{}", unknown.stderr);
 }
 
 #[test]

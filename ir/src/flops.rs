@@ -1,7 +1,7 @@
 //! What a whole program costs: the work of one instruction, of computations, of a module.
 //!
-//! Conventions are those of XLA's `HloCostAnalysis`, but loops can be counted with their trip counts, a custom
-//! call counts what its kernel's line says, and of a conditional the costliest branch, per quantity.
+//! Conventions are those of XLA's `HloCostAnalysis`, but loops can be counted with their trip counts, a
+//! custom call counts what its kernel's line says, and of a conditional the costliest branch, per quantity.
 
 use crate::attr::{Key, Value};
 use crate::fusion::FusionKind;

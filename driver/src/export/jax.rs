@@ -136,7 +136,7 @@ fn products(run: &Run) -> Vec<(String, String)> {
     found
 }
 
-/// `model.py:42` of `/home/me/model.py:42`.
+/// `model.py:42` of `/src/model.py:42`.
 fn file_name(line: &str) -> &str {
     line.rsplit('/').next().unwrap_or(line)
 }

@@ -1,8 +1,9 @@
 //! `phzc price --target megatron`: the fastest plan that Megatron-LM's arguments can say.
 //!
-//! Every pair of tensor and pipeline degrees is priced with one sample per microbatch. Pairs within a quarter
-//! of the best go on: with all sizes of a microbatch, then with all numbers of stages per device. Where a plan
-//! does not fit, it recomputes more. Sequence parallelism and the distributed optimizer are always allowed.
+//! Every pair of tensor and pipeline degrees is priced with one sample per microbatch. Pairs within a
+//! quarter of the best go on: with all sizes of a microbatch, then with all numbers of stages per device.
+//! Where a plan does not fit, it recomputes more. Sequence parallelism and the distributed optimizer are
+//! always allowed.
 
 use super::arguments::Arguments;
 use super::planned::{Priced, Refused, fused, planned, run, sizes};
