@@ -370,8 +370,16 @@ fn commands() -> Vec<Case> {
             &["--passes", "dce", "-o", "no/where/x.ir"],
         ),
         command("output is a directory", 1, "it is a directory", &["--passes", "dce", "-o", "."]),
-        command("dumps into a file", 1, "cannot create the directory `input`", &["--passes", "dce", "--dump-dir", "input"]),
-        Case { args: FITS_NOWHERE.to_vec(), ..text("model that fits nowhere", "no plan fits: inputs need", HUGE) },
+        command(
+            "dumps into a file",
+            1,
+            "cannot create the directory `input`",
+            &["--passes", "dce", "--dump-dir", "input"],
+        ),
+        Case {
+            args: FITS_NOWHERE.to_vec(),
+            ..text("model that fits nowhere", "no plan fits: inputs need", HUGE)
+        },
         command("help about no pass", 2, "cannot be used with", &["--help-passes", "frobnicate"]),
     ]
 }
