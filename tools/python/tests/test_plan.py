@@ -11,6 +11,7 @@ import programs
 import pytest
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
+from phzc import binary
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +62,28 @@ def test_a_module_of_layouts_says_the_same_without_this_package(mlp, planning, t
     results = jax.eval_shape(step, *args)
     placed = own["out_shardings"](results, meshes)
     assert jax.tree.all(jax.tree.map(is_same, results, placed, plan.out_shardings))
-    assert own["PRODUCTS"], "products say where they come from"
-    jitted = jax.jit(lambda x: own["constrained"](x, next(iter(own["PRODUCTS"])), meshes) + 1)
-    assert jitted(jnp.zeros((64, 256))).shape == (64, 256)
+    assert "called alike and lie otherwise (`jit(step)/jvp()/dot_general`)" in (tmp_path / "layouts.py").read_text()
+
+
+PRODUCT = """
+ENTRY step {
+  x = f32[64,32] parameter(0)
+  w = f32[32,256] parameter(1)
+  ROOT y = f32[64,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    metadata={op_name="dot" source_file="/src/model.py" source_line=12}
+}
+"""
+
+
+def test_a_product_is_laid_out_as_planned_by_its_source_line(planning, tmp_path):
+    (tmp_path / "step.hlo").write_text(PRODUCT)
+    passes = "fuse,shard{mesh={x=2,y=4},pin={^y$=[x,y]}},place{stages=1}"
+    command = [tmp_path / "step.hlo", "--cluster", planning["cluster"], "--passes", passes, "--emit", "jax", "-q"]
+    binary.run(planning["binary"], [*command, "-o", tmp_path / "layouts.py"])
+    own = runpy.run_path(tmp_path / "layouts.py")
+    assert own["PRODUCTS"] == {"model.py:12": (0, PartitionSpec("x", "y"))}
+    made = jax.jit(lambda x: own["constrained"](x, "model.py:12", own["meshes"]()))(jnp.zeros((64, 256)))
+    assert made.sharding.spec == PartitionSpec("x", "y")
 
 
 def test_a_plan_is_shown_as_text_and_as_html(mlp):
