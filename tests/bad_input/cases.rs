@@ -350,12 +350,6 @@ fn commands() -> Vec<Case> {
             "`--passes estimate` tells what this plan takes there",
             &["--passes", "place", "--cluster", "h100-8"],
         ),
-        command(
-            "plan file in no directory",
-            1,
-            "cannot write `no/x.json`",
-            &["--passes", "dce", "--plan", "no/x.json"],
-        ),
         Case { args: vec![], ..command("no arguments", 2, "required arguments", &[]) },
         command("unknown flag", 2, "unexpected argument", &["--frobnicate"]),
         command("two programs", 2, "unexpected argument", &["input"]),
@@ -363,19 +357,6 @@ fn commands() -> Vec<Case> {
         command("unknown option", 2, "unknown option `speed` of `dce`", &["--passes", "dce{speed=9}"]),
         command("open brace", 2, "expected", &["--passes", "dce{"]),
         command("two commas", 2, "expected the name of a pass", &["--passes", "dce,,dce"]),
-        command(
-            "output in no directory",
-            1,
-            "cannot write `no/where/x.ir`",
-            &["--passes", "dce", "-o", "no/where/x.ir"],
-        ),
-        command("output is a directory", 1, "it is a directory", &["--passes", "dce", "-o", "."]),
-        command(
-            "dumps into a file",
-            1,
-            "cannot create the directory `input`",
-            &["--passes", "dce", "--dump-dir", "input"],
-        ),
         Case {
             args: FITS_NOWHERE.to_vec(),
             ..text("model that fits nowhere", "no plan fits: inputs need", HUGE)

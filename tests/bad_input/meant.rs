@@ -1,4 +1,5 @@
-//! What a person meant otherwise: words that are no programs, files that are none of the kind.
+//! What a person meant otherwise: words that are no programs, files that are none of the kind, places where
+//! nothing can be written.
 
 use super::cases::{Case, command, text};
 
@@ -10,6 +11,25 @@ fn other(name: &'static str, says: &'static str, args: &[&'static str]) -> Case 
 
 pub fn bad() -> Vec<Case> {
     vec![
+        command(
+            "plan file in no directory",
+            1,
+            "cannot write `no/x.json`",
+            &["--passes", "dce", "--plan", "no/x.json"],
+        ),
+        command(
+            "output in no directory",
+            1,
+            "cannot write `no/where/x.ir`",
+            &["--passes", "dce", "-o", "no/where/x.ir"],
+        ),
+        command("output is a directory", 1, "it is a directory", &["--passes", "dce", "-o", "."]),
+        command(
+            "dumps into a file",
+            1,
+            "cannot create the directory `input`",
+            &["--passes", "dce", "--dump-dir", "input"],
+        ),
         command("figures over the program", 2, "would write over", &["-o", "a.ir", "--plan", "a.ir"]),
         command("figures to a stream", 2, "would write over", &["--plan", "-"]),
         other("a pass as a subcommand", "`phzc MODEL --passes estimate`", &["estimate"]),
