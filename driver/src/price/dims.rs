@@ -41,5 +41,6 @@ pub fn check(asked: &Arguments, graph: &Graph) -> Result<()> {
 
 /// Whether a dimension has a size, or two that follow each other: groups of heads and the heads of one.
 fn has_size(tensor: &Tensor, size: i64) -> bool {
-    tensor.dims.contains(&size) || tensor.dims.windows(2).any(|pair| pair[0].checked_mul(pair[1]) == Some(size))
+    tensor.dims.contains(&size)
+        || tensor.dims.windows(2).any(|pair| pair[0].checked_mul(pair[1]) == Some(size))
 }
