@@ -1,9 +1,11 @@
-//! A cluster: equal devices in equal nodes, joined by a network of levels.
+//! A cluster: equal devices in equal nodes, joined by a network of levels, and perhaps nodes of other kinds
+//! (`kinds.rs`).
 //!
 //! Names are `<device>-<per node>[x<nodes>]`: `a100-8`, `h100-8x64`, `a100-40-8x2`. The device is an
 //! accelerator, an alias of one, or a file of `clusters/`, whose network and device it then takes.
 
 mod changed;
+mod kinds;
 mod name;
 mod software;
 
@@ -22,7 +24,7 @@ pub use software::SoftwareFactors;
 /// The cluster that is meant when none is named.
 pub const DEFAULT_CLUSTER: &str = "a100-8";
 
-/// Equal devices in equal nodes, the last node possibly part full.
+/// Equal devices in equal nodes, the last node possibly part full; nodes of other kinds beside them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// What a person calls it.
@@ -36,6 +38,7 @@ pub struct Cluster {
     per_node: usize,
     n_devices: usize,
     levels: Vec<Level>,
+    others: kinds::Others,
 }
 
 /// A cluster as its TOML file says it.
@@ -58,13 +61,19 @@ struct ClusterFile {
 impl Cluster {
     /// The cluster of that name; see the module for the rule.
     pub fn named(name: &str) -> Result<Cluster> {
-        name::resolve(name)
+        kinds::named(name).unwrap_or_else(|| name::resolve(name))
     }
 
     /// Reads a cluster file. Without `[[levels]]` it has the network of its accelerator's usual node.
     pub fn from_toml(text: &str) -> Result<Cluster> {
+        if let Some(several) = kinds::from_toml(text) {
+            return several;
+        }
         let file: Result<ClusterFile> = base::of_cluster(text).unwrap_or_else(|| parse(text));
-        let file = file.map_err(|error| base::with_all_missing(text, error))?;
+        Cluster::of_file(file.map_err(|error| base::with_all_missing(text, error))?)
+    }
+
+    fn of_file(file: ClusterFile) -> Result<Cluster> {
         let given = (!file.levels.is_empty()).then_some(file.levels);
         let usual = || file.accelerator.node.as_ref().map(|node| node.levels.clone());
         let levels = given.or_else(usual).ok_or_else(no_network)?;
@@ -80,7 +89,8 @@ impl Cluster {
         let n_devices = n_devices.ok_or_else(|| too_large(&name))?;
         let levels = with_domains(levels, per_node, n_devices)?;
         let software = SoftwareFactors::default();
-        Ok(Cluster { name, accelerator, software, measured: None, per_node, n_devices, levels })
+        let others = kinds::Others::default();
+        Ok(Cluster { name, accelerator, software, measured: None, per_node, n_devices, levels, others })
     }
 
     /// The same with so many devices in each of so many nodes.
@@ -152,7 +162,7 @@ impl Cluster {
     /// A count that the cluster does not have is brought to the nearest that it has.
     pub fn submesh(&self, n_devices: usize) -> Cluster {
         let n_devices = n_devices.clamp(1, self.n_devices);
-        let mut part = Cluster { name: format!("{}[{n_devices}]", self.name), n_devices, ..self.clone() };
+        let mut part = Cluster { name: format!("{}[{n_devices}]", self.name), n_devices, ..self.alone() };
         part.per_node = self.per_node.min(n_devices);
         part
     }

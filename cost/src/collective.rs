@@ -129,8 +129,15 @@ impl Cluster {
         let Some(level) = self.levels().get(usize::from(crosses_nodes)).or(self.levels().first()) else {
             return 0.0;
         };
-        let pair = level.reached_bytes_per_sec(2.0, level.devices as f64);
-        self.accelerator.collective_launch_secs + pipelined(level.latency_secs, bytes / pair)
+        self.accelerator.collective_launch_secs + level.send_secs(bytes)
+    }
+}
+
+impl Level {
+    /// Seconds of a message from one device to one other, launches left out.
+    pub(crate) fn send_secs(&self, bytes: f64) -> f64 {
+        let pair = self.reached_bytes_per_sec(2.0, self.devices as f64);
+        pipelined(self.latency_secs, bytes / pair)
     }
 }
 

@@ -28,14 +28,20 @@ const REQUIRED_OF_CLUSTER: [&str; 3] = ["name", "accelerator", "per_node"];
 /// none.
 pub(crate) fn of_cluster<T: DeserializeOwned>(text: &str) -> Option<Result<T>> {
     let mut file: Table = text.parse().ok()?;
-    let device = file.get_mut("accelerator")?.as_table_mut()?;
-    let name = device.get("base")?.as_str()?.to_owned();
-    let completed = base(&name).map(|base| {
-        // Whatever it was called: an alias is the same device.
-        device.insert("base".to_owned(), base["name"].clone());
-        *device = over(base, std::mem::take(device));
-    });
-    Some(completed.and_then(|()| from_table(file)))
+    file.get("accelerator")?.get("base")?.as_str()?;
+    Some(complete(&mut file).and_then(|()| from_table(file)))
+}
+
+/// Completes the device's table of a cluster, if that has a base.
+pub(crate) fn complete(cluster: &mut Table) -> Result<()> {
+    let device = cluster.get_mut("accelerator").and_then(Value::as_table_mut);
+    let Some(device) = device else { return Ok(()) };
+    let Some(name) = device.get("base").and_then(Value::as_str).map(str::to_owned) else { return Ok(()) };
+    let base = base(&name)?;
+    // Whatever it was called: an alias is the same device.
+    device.insert("base".to_owned(), base["name"].clone());
+    *device = over(base, std::mem::take(device));
+    Ok(())
 }
 
 /// The table of a built-in device, without its other names.
