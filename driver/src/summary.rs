@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use phzc_io::units::{bytes, percent, secs};
 use phzc_ir::counted;
-use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage};
+use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage, StageDevice};
 
 mod parallelism;
 mod throughput;
@@ -20,7 +20,7 @@ const MAX_TENSORS: usize = 8;
 pub(crate) fn plan(plan: &Plan, given: &str) -> String {
     let parts = [
         headline(plan, given),
-        stages(&plan.stages, plan.memory_limit_bytes),
+        stages(plan),
         breakdown(&plan.breakdown) + &plan.throughput.as_ref().map_or_else(String::new, throughput::text),
         collectives(plan),
         tensors(plan),
@@ -90,26 +90,47 @@ fn compared(time_secs: f64, planned_secs: f64) -> String {
     }
 }
 
-fn stages(stages: &[Stage], limit_bytes: f64) -> String {
+fn stages(plan: &Plan) -> String {
     let row = |(index, stage): (usize, &Stage)| {
-        let [first, last] = stage.devices;
-        let over = if stage.memory_bytes > limit_bytes { " OVER" } else { "" };
+        let share = stage.memory_share(plan.memory_limit_bytes);
+        let over = if share > 1.0 { " OVER" } else { "" };
         vec![
             index.to_string(),
-            if first == last { first.to_string() } else { format!("{first}-{last}") },
+            devices(stage),
             if stage.mesh.is_empty() { "-".to_owned() } else { stage.mesh.clone() },
             stage.n_instrs.to_string(),
             secs(stage.forward_secs),
             secs(stage.backward_secs),
             secs(stage.update_secs),
             bytes(stage.memory_bytes),
-            format!("{}{over}", percent(stage.memory_bytes / limit_bytes)),
+            format!("{}{over}", percent(share)),
         ]
     };
     let header =
         ["stage", "devices", "mesh", "instrs", "forward", "backward", "update", "memory", "of limit"];
-    let limit = format!("memory limit: {} per device\n", bytes(limit_bytes));
-    table(&header, 3..9, stages.iter().enumerate().map(row).collect()) + &limit
+    table(&header, 3..9, plan.stages.iter().enumerate().map(row).collect()) + &limits(plan)
+}
+
+/// `0-31`, of unlike ones with what they are: `0-31 a100-80`.
+fn devices(stage: &Stage) -> String {
+    let [first, last] = stage.devices;
+    let kind = stage.device.as_ref().map_or_else(String::new, |device| format!(" {}", device.name));
+    if first == last { format!("{first}{kind}") } else { format!("{first}-{last}{kind}") }
+}
+
+/// The memory that may be used, by kind of device.
+fn limits(plan: &Plan) -> String {
+    let mut kinds: Vec<&StageDevice> = Vec::new();
+    for device in plan.stages.iter().filter_map(|stage| stage.device.as_ref()) {
+        if !kinds.contains(&device) {
+            kinds.push(device);
+        }
+    }
+    let of = |kind: &&StageDevice| format!("{} per {}", bytes(kind.memory_limit_bytes), kind.name);
+    match kinds.is_empty() {
+        true => format!("memory limit: {} per device\n", bytes(plan.memory_limit_bytes)),
+        false => format!("memory limit: {}\n", kinds.iter().map(of).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 fn breakdown(parts: &Breakdown) -> String {

@@ -183,7 +183,8 @@ mod tests {
         let other = fleet.around(16);
         assert_eq!((&*other.accelerator.name, other.n_devices(), other.per_node()), ("our-t4", 12, 4));
         let error = |text: &str| Cluster::from_toml(text).expect_err("not legal").message;
-        let misspelled = error("name = \"f\"\n[[nodes]]\ncluster = \"a100-8\"\n[[nodes]]\nclutser = \"t4-8\"");
+        let misspelled =
+            error("name = \"f\"\n[[nodes]]\ncluster = \"a100-8\"\n[[nodes]]\nclutser = \"t4-8\"");
         assert!(misspelled.starts_with("`[[nodes]]` 2: unknown field `clutser`"), "{misspelled}");
         assert!(error("name = \"f\"\nnodes = []").starts_with("expected 1 to 32 kinds of nodes"));
     }

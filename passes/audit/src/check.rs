@@ -122,9 +122,11 @@ fn as_it_stands(module: &Module, cluster: &Cluster) -> Result<Option<Diagnostic>
 /// Whether every stage's devices have the memory that they need.
 fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
     facts.header.fits(cluster)?;
-    let (groups, limit_bytes) = (memory::replay(module, facts, cluster), cluster.accelerator.usable_bytes());
-    match groups.iter().position(|group| group.peak_bytes > limit_bytes) {
-        Some(group) => Err(too_large(module, facts, &groups[group], group, cluster)),
+    let groups = memory::replay(module, facts, cluster);
+    let around = |group: usize| facts.header.around(cluster, group);
+    let is_over = |group: &usize| groups[*group].peak_bytes > around(*group).accelerator.usable_bytes();
+    match (0..groups.len()).find(is_over) {
+        Some(group) => Err(too_large(module, facts, &groups[group], group, around(group))),
         None => Ok(()),
     }
 }

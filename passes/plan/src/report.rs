@@ -104,6 +104,9 @@ pub struct Stage {
     pub group: Option<usize>,
     /// Its mesh: `x=2,y=4`; empty for one device.
     pub mesh: String,
+    /// Its device, and that one's usable memory, where the cluster has several kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<StageDevice>,
     /// Instructions that it runs.
     pub n_instrs: usize,
     /// Seconds of one microbatch's forward part.
@@ -130,6 +133,16 @@ pub struct Stage {
     pub parameter_bytes: f64,
     /// How it is parallel, in people's words; `None` where it has no product of the forward part.
     pub parallelism: Option<Parallelism>,
+}
+
+/// What a stage's devices are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageDevice {
+    /// The accelerator's name.
+    pub name: String,
+    /// Usable memory of one.
+    #[serde(serialize_with = "whole")]
+    pub memory_limit_bytes: f64,
 }
 
 /// All collectives of one kind over the same axes in one stage.
@@ -271,6 +284,7 @@ fn stages(
         devices: header.devices(index),
         group: header.interleaving().map(|_| header.group(index)),
         mesh: header.meshes[index].to_string(),
+        device: cluster.is_unlike().then(|| StageDevice::of(header.around(cluster, index))),
         n_instrs: price.n_instrs,
         forward_secs: price.forward_secs,
         backward_secs: price.backward_secs,
@@ -301,6 +315,21 @@ impl Breakdown {
         self.memory_bound_secs += other.memory_bound_secs;
         self.collective_secs += other.collective_secs;
         self.bubble_secs += other.bubble_secs;
+    }
+}
+
+impl StageDevice {
+    fn of(nodes: &Cluster) -> StageDevice {
+        let device = &nodes.accelerator;
+        StageDevice { name: device.name.clone(), memory_limit_bytes: device.usable_bytes() }
+    }
+}
+
+impl Stage {
+    /// The bytes that it needs on each device, over those that may be used there.
+    pub fn memory_share(&self, plan_limit_bytes: f64) -> f64 {
+        let own = self.device.as_ref().map(|device| device.memory_limit_bytes);
+        self.memory_bytes / own.unwrap_or(plan_limit_bytes)
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Header {
     /// The mesh of each stage; one where there are no stages. Stages that share a device group have meshes of
     /// as many devices.
     pub meshes: Vec<Mesh>,
+    /// The first device of each device group: one after the other, unless the plan says otherwise.
+    pub firsts: Vec<usize>,
     /// Microbatches of one step.
     pub n_microbatches: usize,
     /// The order in which stages run them; 1F1B if the plan names none.
@@ -52,11 +54,12 @@ pub fn header(module: &Module) -> Result<Header> {
     }
     let n_microbatches = n_microbatches(&plan)?;
     let partitioned = partitioned(module);
-    let meshes = match (module.note(notes::STAGES), module.note(notes::MESH)) {
+    let alone = |mesh: Mesh| (vec![mesh], vec![None]);
+    let (meshes, firsts) = match (module.note(notes::STAGES), module.note(notes::MESH)) {
         (Some(stages), _) => stage_meshes(&stages)?,
-        (None, Some(mesh)) => vec![Mesh::parse(&mesh)?],
+        (None, Some(mesh)) => alone(Mesh::parse(&mesh)?),
         (None, None) => {
-            vec![partitioned.as_ref().map_or_else(|| flat_mesh(module), |it| Ok(it.mesh.clone()))?]
+            alone(partitioned.as_ref().map_or_else(|| flat_mesh(module), |it| Ok(it.mesh.clone()))?)
         }
     };
     let n_devices = |mesh: &Mesh| mesh.sizes.iter().try_fold(1i64, |all, &size| all.checked_mul(size));
@@ -71,8 +74,28 @@ pub fn header(module: &Module) -> Result<Header> {
     let n_microbatches = if is_local { 1 } else { n_microbatches };
     let schedule = schedule(&plan)?;
     share_evenly(&meshes, schedule)?;
+    let firsts = first_devices(&meshes[..schedule.n_groups(meshes.len())], &firsts)?;
     let in_tasks = meshes.len() > 1 || plan.get(plan_note::IN_TASKS).is_some();
-    Ok(Header { meshes, n_microbatches, schedule, in_tasks, plan, is_local })
+    Ok(Header { meshes, firsts, n_microbatches, schedule, in_tasks, plan, is_local })
+}
+
+/// Per device group: its first device, as it is said, or the one after the group before.
+///
+/// # Errors
+/// When two groups share devices.
+fn first_devices(meshes: &[Mesh], said: &[Option<usize>]) -> Result<Vec<usize>> {
+    let n_devices = |group: usize| meshes[group].n_devices() as usize;
+    let mut firsts: Vec<usize> = Vec::new();
+    for (group, &said) in said.iter().enumerate().take(meshes.len()) {
+        let next = firsts.last().map_or(0, |first| first + n_devices(group - 1));
+        firsts.push(said.unwrap_or(next));
+    }
+    let mut order: Vec<usize> = (0..firsts.len()).collect();
+    order.sort_by_key(|&group| firsts[group]);
+    match order.windows(2).find(|pair| firsts[pair[0]] + n_devices(pair[0]) > firsts[pair[1]]) {
+        None => Ok(firsts),
+        Some(pair) => Err(bad(notes::STAGES, &format!("stages {} and {} share devices", pair[0], pair[1]))),
+    }
 }
 
 /// Errors unless the header says of the first stage's mesh, and of the largest stage's devices, what the
@@ -153,13 +176,27 @@ impl Header {
     /// # Errors
     /// When it has fewer.
     pub fn fits(&self, cluster: &Cluster) -> Result<()> {
-        let n_there = cluster.n_devices();
-        if self.n_devices() <= n_there {
-            return Ok(());
-        }
-        let needed = counted(self.n_devices(), "device");
-        let message = format!("the plan is for {needed}, `{}` has {n_there}", cluster.name);
+        let (n_there, n_needed) = (cluster.n_all_devices(), self.n_needed());
+        let is_split = |devices: [usize; 2]| cluster.kind_of(devices[0]) != cluster.kind_of(devices[1]);
+        let split = (0..self.n_groups()).find(|&group| is_split(self.devices(group)));
+        let message = match split {
+            _ if n_needed > n_there => {
+                format!("the plan is for {}, `{}` has {n_there}", counted(n_needed, "device"), cluster.name)
+            }
+            Some(stage) => format!("stage {stage} is on devices of two kinds of `{}`", cluster.name),
+            None => return Ok(()),
+        };
         Err(Diagnostic::error(message).help("plan again for this cluster"))
+    }
+
+    /// The number of the last device, counted from one.
+    fn n_needed(&self) -> usize {
+        (0..self.n_groups()).map(|group| self.devices(group)[1] + 1).max().unwrap_or(1)
+    }
+
+    /// The nodes of a cluster that a stage is on.
+    pub fn around<'c>(&self, cluster: &'c Cluster, stage: usize) -> &'c Cluster {
+        if cluster.is_unlike() { cluster.around(self.devices(stage)[0]) } else { cluster }
     }
 
     /// Devices of all groups.
@@ -184,9 +221,8 @@ impl Header {
 
     /// First and last device of a stage.
     pub fn devices(&self, stage: usize) -> [usize; 2] {
-        let size = |mesh: &Mesh| mesh.n_devices() as usize;
-        let first = self.meshes[..self.group(stage)].iter().map(size).sum();
-        [first, first + size(&self.meshes[stage]) - 1]
+        let first = self.firsts[self.group(stage)];
+        [first, first + self.meshes[stage].n_devices() as usize - 1]
     }
 
     /// Who runs what, where device groups hold several stages each.
@@ -197,16 +233,25 @@ impl Header {
     }
 }
 
-fn stage_meshes(text: &str) -> Result<Vec<Mesh>> {
-    let mut meshes = Vec::new();
+/// `0:x=4;1:x=2,y=4@32`: the mesh of each stage, and its first device where that is said.
+fn stage_meshes(text: &str) -> Result<(Vec<Mesh>, Vec<Option<usize>>)> {
+    let (mut meshes, mut firsts) = (Vec::new(), Vec::new());
     for part in text.split(';').filter(|part| !part.is_empty()) {
         let (number, mesh) = part.split_once(':').ok_or_else(|| bad(notes::STAGES, "a stage is `0:x=4`"))?;
         if number.parse() != Ok(meshes.len()) {
             return Err(bad(notes::STAGES, "stages are numbered 0, 1, … in order"));
         }
+        let (mesh, first) = match mesh.split_once('@') {
+            None => (mesh, None),
+            Some((mesh, first)) => {
+                (mesh, Some(first.parse().ok().filter(|&first| first < MAX_DEVICES as usize)))
+            }
+        };
+        let no_device = || bad(notes::STAGES, "after `@` stands the number of a stage's first device");
+        firsts.push(first.map(|first| first.ok_or_else(no_device)).transpose()?);
         meshes.push(Mesh::parse(mesh)?);
     }
-    if meshes.is_empty() { Err(bad(notes::STAGES, "there is no stage")) } else { Ok(meshes) }
+    if meshes.is_empty() { Err(bad(notes::STAGES, "there is no stage")) } else { Ok((meshes, firsts)) }
 }
 
 fn flat_mesh(module: &Module) -> Result<Mesh> {

@@ -40,6 +40,7 @@ pub fn asked(module: &Module, facts: &Facts, cluster: &Cluster) -> BTreeMap<Stri
 /// What one instruction asks for in one execution of its computation.
 pub fn asked_by(module: &Module, facts: &Facts, cluster: &Cluster, comp: CompId, id: InstrId) -> Vec<Asked> {
     let (instr, own) = (module.comp(comp).instr(id), &facts.comps[comp.index()][id.index()]);
+    let cluster = facts.header.around(cluster, own.stage);
     let moved = step_runs(facts, own);
     let mut found: Vec<Asked> = Vec::new();
     let runs = op_runs(facts, comp, id, instr);

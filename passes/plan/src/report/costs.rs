@@ -73,6 +73,7 @@ pub(super) fn parts(
     id: InstrId,
 ) -> Vec<Cost> {
     let (instr, own) = (module.comp(comp).instr(id), &facts.comps[comp.index()][id.index()]);
+    let cluster = facts.header.around(cluster, own.stage);
     let executions = facts.executions[comp.index()];
     let (op, moved) = (op_runs(facts, comp, id, instr), step_runs(facts, own));
     let local = local(own, product_dtype(module, comp, instr), op);

@@ -206,6 +206,7 @@ impl StagePrice {
         (comp, id, instr): (CompId, InstrId, &Instr),
     ) {
         let own = &facts.comps[comp.index()][id.index()];
+        let cluster = facts.header.around(cluster, own.stage);
         let executions = facts.executions[comp.index()];
         let dtype = product_dtype(module, comp, instr);
         self.n_instrs += 1;

@@ -48,7 +48,9 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
     let header = &facts.header;
     let secs = |stage: usize, bytes: f64| match header.group(stage) == header.group(stage + 1) {
         true => 0.0,
-        false => cluster.send_secs(bytes, crosses(facts, cluster, stage)),
+        false => {
+            cluster.send_between_secs(bytes, [stage, stage + 1].map(|stage| facts.header.devices(stage)))
+        }
     };
     let slower = |bytes: fn(&Traffic) -> f64| -> Vec<f64> {
         (0..n_boundaries).map(|stage| secs(stage, bytes(&up[stage]).max(bytes(&down[stage])))).collect()
@@ -147,11 +149,4 @@ fn n_devices(facts: &Facts, stage: usize) -> f64 {
 /// The devices of the smaller of the two stages at a boundary, which share what goes over it.
 fn narrowest(facts: &Facts, boundary: usize) -> f64 {
     n_devices(facts, boundary).min(n_devices(facts, boundary + 1))
-}
-
-/// Whether stage `stage` and the next are not all in one node.
-fn crosses(facts: &Facts, cluster: &Cluster, stage: usize) -> bool {
-    let [own, next] = [stage, stage + 1].map(|stage| facts.header.devices(stage));
-    let (first, last) = (own[0].min(next[0]), own[1].max(next[1]));
-    first / cluster.per_node() != last / cluster.per_node()
 }

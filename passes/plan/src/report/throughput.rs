@@ -85,6 +85,7 @@ fn products(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] 
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
             let dtype = product_dtype(module, comp, instr);
+            let cluster = facts.header.around(cluster, facts.comps[comp.index()][id.index()].stage);
             let is_again = comp == module.entry && again.contains(&id);
             if !is_again && !is_added(instr) {
                 let flops = whole_flops(module, comp, id) * facts.executions[comp.index()];

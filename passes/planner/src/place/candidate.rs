@@ -99,13 +99,19 @@ pub struct Staged {
 impl Staged {
     /// Bytes that the device with most to hold needs.
     pub fn peak_bytes(&self) -> f64 {
-        self.plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+        (0..self.plan.stages.len()).map(|stage| self.stage_bytes(stage)).fold(0.0, f64::max)
+    }
+
+    /// Bytes that a stage needs, on unlike devices in proportion to what is the first kind's limit.
+    fn stage_bytes(&self, stage: usize) -> f64 {
+        let limit_bytes = self.plan.memory_limit_bytes;
+        limit_bytes * self.plan.stages[stage].memory_share(limit_bytes)
     }
 
     /// The stage that needs most.
     pub fn largest_stage(&self) -> usize {
-        let stages = || self.plan.stages.iter().map(|stage| stage.memory_bytes);
-        stages().position(|bytes| bytes == self.peak_bytes()).unwrap_or(0)
+        let peak_bytes = self.peak_bytes();
+        (0..self.plan.stages.len()).find(|&stage| self.stage_bytes(stage) == peak_bytes).unwrap_or(0)
     }
 
     /// The faster of two; of equal ones the other.

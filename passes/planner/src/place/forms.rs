@@ -90,7 +90,7 @@ pub(super) fn best(
 }
 
 /// The unrolled form with `shard`'s layouts, and its state; none where the program has no loop over layers.
-fn unrolled_form(written: &Form, cx: &mut Context) -> Result<Option<(Module, PlanState)>> {
+pub(super) fn unrolled_form(written: &Form, cx: &mut Context) -> Result<Option<(Module, PlanState)>> {
     let mut program = written.state.program.clone();
     for key in [notes::MESH, notes::PLAN, notes::CLUSTER] {
         program.remove_note(key);

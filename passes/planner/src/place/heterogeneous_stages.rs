@@ -8,7 +8,7 @@
 use super::candidate::{Bound, Evaluated, Staged};
 use super::chain::Layers;
 use super::cut::Chain;
-use super::cut::mixed::{Mix, MixedCut};
+use super::cut::mixed::{Group, Mix, MixedCut, Pool};
 use super::evaluate_candidate::{Draft, GUESSED, SAFE, too_few_layers};
 use super::limits::{Limits, Texts};
 use super::position::free;
@@ -19,6 +19,7 @@ use super::{Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, merge};
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::{Marks, rewrite};
+use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Opcode, counted, notes};
 use phzc_plan::derive::{control_flow, derive, is_naming, order};
 use rayon::prelude::*;
@@ -37,14 +38,14 @@ const MAX_WORK: usize = 4096;
 const MAX_TEXTS: usize = 4;
 
 /// What a plan with different sizes is made of.
-struct Sizes<'a> {
-    short: &'a Short,
-    drafts: &'a [Draft],
+pub(super) struct Sizes<'a> {
+    pub short: &'a Short,
+    pub drafts: &'a [Draft],
     /// Per draft: its devices, its layers, and the numbers of microbatches that it allows.
-    all: Vec<(usize, Layers<'a>, Vec<usize>)>,
-    n_stages: RangeInclusive<usize>,
-    domains: Vec<usize>,
-    to_beat_secs: f64,
+    pub all: Vec<(Group, Layers<'a>, Vec<usize>)>,
+    pub n_stages: RangeInclusive<usize>,
+    pub pools: Vec<Pool>,
+    pub to_beat_secs: f64,
 }
 
 /// A cut, of which sizes, and for how many microbatches.
@@ -117,7 +118,7 @@ impl Problem<'_> {
         };
         let most = n_devices / chosen.iter().map(|sketch| sketch.n_devices()).min()?;
         let n_stages = if wanted > 0 { wanted..=wanted } else { 2..=most };
-        let all = self.layers(&chosen, &drafts)?;
+        let all = self.layers(&chosen, &drafts, |_| 0)?;
         let n_layers = all[0].1.n_layers();
         if wanted > n_layers {
             return Some(Evaluated::Impossible(too_few_layers(n_layers, wanted)));
@@ -127,10 +128,21 @@ impl Problem<'_> {
             drafts: &drafts,
             all,
             n_stages,
-            domains: self.cluster.levels().iter().map(|level| level.devices).collect(),
+            pools: vec![self.pool(0, self.cluster)],
             to_beat_secs: self.to_beat_secs(sketches, tried),
         };
         self.within(sizes)
+    }
+
+    /// The devices of a kind.
+    pub(super) fn pool(&self, kind: usize, nodes: &Cluster) -> Pool {
+        let usable = |nodes: &Cluster| nodes.accelerator.usable_bytes();
+        Pool {
+            kind,
+            n_devices: nodes.n_devices(),
+            domains: nodes.levels().iter().map(|level| level.devices).collect(),
+            memory_share: usable(nodes) / usable(self.cluster),
+        }
     }
 
     /// Layouts on numbers of devices that are not tried as stages of their own.
@@ -162,22 +174,26 @@ impl Problem<'_> {
         (1.0 - margin) * promised.chain(taken).fold(f64::INFINITY, f64::min)
     }
 
-    /// The layers of all drafts, which are those of the first.
-    fn layers<'a>(
+    /// The layers of all drafts, which are those of the first; of which kind the devices are is known by
+    /// place.
+    pub(super) fn layers<'a>(
         &'a self,
-        chosen: &[&Sketch],
+        chosen: &[&Sketch<'a>],
         drafts: &'a [Draft],
-    ) -> Option<Vec<(usize, Layers<'a>, Vec<usize>)>> {
+        kind: impl Fn(usize) -> usize,
+    ) -> Option<Vec<(Group, Layers<'a>, Vec<usize>)>> {
         let plain = self.subject.module(self.plain);
-        let mut all: Vec<(usize, Layers, Vec<usize>)> = Vec::new();
-        for (sketch, draft) in chosen.iter().zip(drafts) {
+        let mut all: Vec<(Group, Layers, Vec<usize>)> = Vec::new();
+        for (at, (sketch, draft)) in chosen.iter().zip(drafts).enumerate() {
+            let nodes = sketch.nodes();
             let facts = derive(&draft.text).expect("the header's notes are the planner's own");
             let allowed = self.counts_for(&draft.text, &facts).unwrap_or_default();
             let layers = match all.first() {
-                None => Layers::new(&draft.text, facts, self.cluster, self.subject.short.as_ref()),
-                Some((_, first, _)) => Layers::like(&draft.text, facts, self.cluster, first, plain)?,
+                None => Layers::new(&draft.text, facts, nodes, self.subject.short.as_ref()),
+                Some((_, first, _)) => Layers::like(&draft.text, facts, nodes, first, plain)?,
             };
-            all.push((sketch.n_devices(), layers, allowed));
+            let group = Group { kind: kind(at), n_devices: sketch.n_devices() };
+            all.push((group, layers, allowed));
         }
         Some(all)
     }
@@ -185,18 +201,23 @@ impl Problem<'_> {
     /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best
     /// by 1F1B.
     fn within(&self, mut sizes: Sizes) -> Option<Evaluated> {
-        let first = self.text_within(&mut sizes, &self.counts)?;
-        let is_other = |count: &usize| *count != first.plan.n_microbatches;
-        let others: Vec<usize> = self.counts.iter().copied().filter(is_other).collect();
-        let is_open = self.schedule.is_open() && !self.is_spent();
-        let second = is_open.then(|| self.text_within(&mut sizes, &others)).flatten();
-        let staged = match second {
-            Some(second) if second.time_secs < first.time_secs => second,
-            _ => first,
-        };
+        let staged = self.best_within(&mut sizes)?;
         let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
         let n_stages = staged.plan.stages.len();
         Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
+    }
+
+    /// The same as a text.
+    pub(super) fn best_within(&self, sizes: &mut Sizes) -> Option<Staged> {
+        let first = self.text_within(sizes, &self.counts)?;
+        let is_other = |count: &usize| *count != first.plan.n_microbatches;
+        let others: Vec<usize> = self.counts.iter().copied().filter(is_other).collect();
+        let is_open = self.schedule.is_open() && !self.is_spent();
+        let second = is_open.then(|| self.text_within(sizes, &others)).flatten();
+        match second {
+            Some(second) if second.time_secs < first.time_secs => Some(second),
+            _ => Some(first),
+        }
     }
 
     /// The best text for one of these numbers of microbatches that fits.
@@ -212,6 +233,12 @@ impl Problem<'_> {
         texts.best
     }
 
+    /// Seconds of the fastest cut, by the chain, if that is worth a text.
+    pub(super) fn promised_secs(&self, sizes: &mut Sizes) -> Option<f64> {
+        let limits = Limits::new(self.cluster.accelerator.usable_bytes());
+        self.fastest_mixed(sizes, &self.counts, &limits).map(|found| found.mixed.cut.step_secs)
+    }
+
     /// The fastest cut that fits, over the numbers of microbatches.
     fn fastest_mixed(&self, sizes: &mut Sizes, counts: &[usize], limits: &Limits) -> Option<Found> {
         let mut best: Option<Found> = None;
@@ -225,12 +252,15 @@ impl Problem<'_> {
     /// The best cut for a number of microbatches, of stages that compute something again if they must and
     /// may, or that is faster.
     fn cut_mixed(&self, sizes: &mut Sizes, count: usize, limits: &Limits, to_beat: f64) -> Option<Found> {
-        let all = sizes.all.iter_mut().enumerate().filter(|(_, (_, _, allowed))| allowed.contains(&count));
-        let (places, mut open): (Vec<usize>, Vec<(usize, &mut Layers)>) =
-            all.map(|(at, (size, layers, _))| (at, (*size, layers))).unzip();
-        let mut chains: Vec<(usize, Chain)> =
-            open.iter_mut().map(|(size, layers)| (*size, self.chain(layers, count))).collect();
-        let space = (&sizes.domains[..], sizes.n_stages.clone(), count);
+        let Sizes { all, pools, n_stages, .. } = sizes;
+        let is_open = |group: &Group| pools.iter().any(|pool| pool.kind == group.kind);
+        let open = all.iter_mut().enumerate();
+        let open = open.filter(|(_, (group, _, allowed))| allowed.contains(&count) && is_open(group));
+        let (places, mut open): (Vec<usize>, Vec<(Group, &mut Layers)>) =
+            open.map(|(at, (group, layers, _))| (at, (*group, layers))).unzip();
+        let mut chains: Vec<(Group, Chain)> =
+            open.iter_mut().map(|(group, layers)| (*group, self.chain(layers, count))).collect();
+        let space = (&pools[..], n_stages.clone(), count);
         if chains.len() < 2 || self.mix(&chains, space.clone()).floor_secs() >= self.may_save() * to_beat {
             return None;
         }
@@ -256,18 +286,17 @@ impl Problem<'_> {
     /// memory without limit.
     fn mix<'m>(
         &self,
-        chains: &'m [(usize, Chain)],
-        (domains, n_stages, n_microbatches): (&'m [usize], RangeInclusive<usize>, usize),
+        chains: &'m [(Group, Chain)],
+        (pools, n_stages, n_microbatches): (&'m [Pool], RangeInclusive<usize>, usize),
     ) -> Mix<'m> {
-        let n_devices = self.cluster.n_devices();
-        Mix { chains, n_devices, domains, n_stages, n_microbatches, limit_bytes: f64::INFINITY }
+        Mix { chains, pools, n_stages, n_microbatches, limit_bytes: f64::INFINITY }
     }
 
     /// What the chain may plan with: until a text has shown what is there for a moment only, it is what it
     /// would be in one stage.
     fn limit_bytes(
         &self,
-        open: &mut [(usize, &mut Layers)],
+        open: &mut [(Group, &mut Layers)],
         limits: &Limits,
         count: usize,
         free: &MixedCut,
@@ -293,9 +322,11 @@ impl Problem<'_> {
         let (mut text, sources) = merge(self.plain, sizes.short, &plans, &stages)?;
         let mesh = |&plan: &usize| plans[plan].note(notes::MESH).unwrap_or_default();
         let meshes: Vec<String> = stages.plan_of.iter().map(mesh).collect();
-        let n_devices = stages.plan_of.iter().map(|&plan| sizes.all[plan].0).max().unwrap_or(1);
-        text.set_attr("num_partitions", n_devices.to_string());
+        let n_devices = stages.plan_of.iter().map(|&plan| sizes.all[plan].0.n_devices).max();
+        text.set_attr("num_partitions", n_devices.unwrap_or(1).to_string());
         materialize_plan::head_of(&mut text, &meshes, n_microbatches);
+        let groups: Vec<Group> = stages.plan_of.iter().map(|&plan| sizes.all[plan].0).collect();
+        materialize_plan::put_on(&mut text, &first_devices(&groups, self.cluster));
         if cut.is_again() {
             let marks = marks(sizes, &sources, |source| cut.again[layer_of[source.reader.index()]]);
             rewrite(&mut text, &marks);
@@ -307,8 +338,19 @@ impl Problem<'_> {
     }
 }
 
+/// The first device of every stage: those of one kind are one after the other.
+fn first_devices(groups: &[Group], cluster: &Cluster) -> Vec<usize> {
+    let mut next = cluster.first_devices();
+    let mut take = |group: &Group| {
+        let first = next[group.kind];
+        next[group.kind] += group.n_devices;
+        first
+    };
+    groups.iter().map(&mut take).collect()
+}
+
 /// How far apart two numbers of devices are, by ratio.
-fn far(a: usize, b: usize) -> f64 {
+pub(super) fn far(a: usize, b: usize) -> f64 {
     (a as f64 / b as f64).ln().abs()
 }
 

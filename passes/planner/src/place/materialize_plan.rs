@@ -6,6 +6,7 @@ use crate::shard::decision::Decision;
 use crate::shard::model::{Input, Model};
 use crate::shard::write_layouts::emit;
 use phzc_ir::{CompId, InstrId, Module, notes};
+use phzc_plan::derive::header;
 use phzc_plan::plan_note;
 
 /// The program in the layouts that were chosen from `input`, not yet cut; its phases may be tasks of their
@@ -55,6 +56,17 @@ pub fn head_of(module: &mut Module, meshes: &[String], n_microbatches: usize) {
     }
     let counts = [("n_stages", meshes.len().into()), ("n_microbatches", n_microbatches.into())];
     plan_note::set(module, &counts);
+}
+
+/// Notes which device is the first of each device group, if they are not one after the other.
+pub fn put_on(module: &mut Module, first_devices: &[usize]) {
+    let header = header(module).expect("the header's notes are the planner's own");
+    if header.firsts == first_devices {
+        return;
+    }
+    let place = |(stage, mesh)| format!("{stage}:{mesh}@{}", first_devices[header.group(stage)]);
+    let meshes: Vec<String> = header.meshes.iter().enumerate().map(place).collect();
+    module.set_note(notes::STAGES, &meshes.join(";"));
 }
 
 fn note_stages(module: &mut Module, comp: CompId, stages: &[usize]) {

@@ -42,6 +42,7 @@ mod stage_search;
 mod tests;
 pub mod top;
 mod units;
+mod unlike_devices;
 
 use crate::plan_state::PlanState;
 use crate::shard::planning_input::PlanningInput;
@@ -118,6 +119,10 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     }
     if let Some(placed) = placed(module, options, cx.cluster)? {
         return Ok(placed);
+    }
+    if cx.cluster.is_unlike() {
+        *module = unlike_devices::place(module, options, cx)?;
+        return Ok(Changed::Yes);
     }
     let state = PlanState::of(module, cx)?;
     memory_lower_bound::check(&state.graph, cx.cluster)?;

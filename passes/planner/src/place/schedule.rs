@@ -97,7 +97,8 @@ impl Problem<'_> {
         for (_, schedule) in faster {
             facts.header.schedule = schedule;
             let stages = memory_of(&staged.text, &facts, self.cluster).stages;
-            if stages.iter().all(|stage| stage.peak_bytes <= usable) {
+            let usable = |stage: usize| facts.header.around(self.cluster, stage).accelerator.usable_bytes();
+            if stages.iter().enumerate().all(|(at, stage)| stage.peak_bytes <= usable(at)) {
                 Wanted::This(schedule).note(&mut staged.text);
                 let plan = staged.plan.by(schedule, &stages);
                 staged.time_secs = plan.time_secs;

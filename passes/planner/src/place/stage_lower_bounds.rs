@@ -223,15 +223,27 @@ impl Problem<'_> {
     /// max_j B t_j + u_j >= sum_j (g_j/D) (B t_j + u_j)` with stages on `g_j` of `D` devices: per block what
     /// is least over sizes and meshes; layouts move for free.
     fn unequal_floor_secs(&self) -> f64 {
+        self.block_floors(&self.groups.sizes(), self.cluster.n_devices()).iter().sum()
+    }
+
+    /// Per block: the least seconds times devices on any number of them.
+    pub(super) fn block_device_secs(&self) -> Vec<f64> {
+        let mut sizes = self.groups.sizes();
+        sizes.push(self.cluster.n_devices());
+        self.block_floors(&sizes, 1)
+    }
+
+    /// Per block what is least over numbers of devices and their meshes: the seconds on `g` devices, times
+    /// `g/D`.
+    fn block_floors(&self, sizes: &[usize], n_devices: usize) -> Vec<f64> {
         let of_size = |&size: &usize| {
-            let (cluster, share) =
-                (self.cluster.submesh(size), size as f64 / self.cluster.n_devices() as f64);
+            let (cluster, share) = (self.cluster.submesh(size), size as f64 / n_devices as f64);
             let inputs = self.bounding(&cluster, self.counts[0]);
             let of_meshes = self.meshes(size).into_iter().map(|mesh| block_floors(&inputs, &mesh, share));
             of_meshes.reduce(each_least).unwrap_or_default()
         };
-        let all: Vec<Vec<f64>> = self.groups.sizes().par_iter().map(of_size).collect();
-        all.into_iter().reduce(each_least).unwrap_or_default().iter().sum()
+        let all: Vec<Vec<f64>> = sizes.par_iter().map(of_size).collect();
+        all.into_iter().reduce(each_least).unwrap_or_default()
     }
 
     /// Mean work with what groups wait for one another, by the schedule that waits least.

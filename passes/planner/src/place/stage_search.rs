@@ -110,7 +110,11 @@ impl Problem<'_> {
 impl Problem<'_> {
     /// Layouts for a stage on so many devices, beside stages on others: no promise of their own.
     pub fn laid_out(&self, n_devices: usize) -> Option<Sketch<'_>> {
-        let n_microbatches = self.fewest_and_most().0;
+        self.laid_out_for(n_devices, self.fewest_and_most().0)
+    }
+
+    /// The same such that so many microbatches can be split as the batch is.
+    pub fn laid_out_for(&self, n_devices: usize, n_microbatches: usize) -> Option<Sketch<'_>> {
         let n_stages = self.cluster.n_devices().div_ceil(n_devices);
         let stages = Stages::on(self, n_devices, n_stages, f64::INFINITY);
         let solved = stages.solve(n_microbatches, &stages.floors(n_microbatches), None)?;
@@ -155,6 +159,11 @@ impl<'p> Sketch<'p> {
     /// Devices of a stage.
     pub fn n_devices(&self) -> usize {
         self.stages.cluster.n_devices()
+    }
+
+    /// All devices of which a stage has some.
+    pub fn nodes(&self) -> &'p Cluster {
+        self.stages.problem.cluster
     }
 
     /// How many stages there are, or device groups that hold several.

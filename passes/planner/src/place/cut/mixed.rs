@@ -1,5 +1,5 @@
-//! The cut of a chain into pipeline stages with different numbers of devices: the chain core chooses start,
-//! end and size of each.
+//! The cut of a chain into pipeline stages with different numbers of devices, of one kind or of several: the
+//! chain core chooses start, end and size of each.
 
 use super::order::{Times, step_secs};
 use super::table::StageTable;
@@ -7,21 +7,41 @@ use super::{Chain, Cut, MS, TOLERANCE};
 use phzc_solver::chain::{Effort, Solver, Span, Stages, search};
 use std::ops::RangeInclusive;
 
-/// What a cut with different sizes decides over.
-pub struct Mix<'a> {
-    /// Numbers of devices that a stage may have, and the chain of the layers' figures on as many; layers are
-    /// the same in all.
-    pub chains: &'a [(usize, Chain)],
-    /// Devices of all stages.
+/// The devices of a stage: so many of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The place of their kind in the cluster.
+    pub kind: usize,
+    /// How many there are.
+    pub n_devices: usize,
+}
+
+/// The devices of one kind, all of which stages take one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// The place of their kind in the cluster.
+    pub kind: usize,
+    /// How many there are.
     pub n_devices: usize,
     /// Devices that are joined more closely than others, from the inside out: stages lie in one such group or
     /// have whole ones.
-    pub domains: &'a [usize],
+    pub domains: Vec<usize>,
+    /// The memory of one, over that of the cluster's first kind.
+    pub memory_share: f64,
+}
+
+/// What a cut with different sizes decides over.
+pub struct Mix<'a> {
+    /// Devices that a stage may have, and the chain of the layers' figures on them; layers are the same in
+    /// all.
+    pub chains: &'a [(Group, Chain)],
+    /// The kinds of devices in the order of the stages that have them.
+    pub pools: &'a [Pool],
     /// How many stages there may be.
     pub n_stages: RangeInclusive<usize>,
     /// Microbatches of a step.
     pub n_microbatches: usize,
-    /// What a device has for a stage.
+    /// What a device of the cluster's first kind has for a stage.
     pub limit_bytes: f64,
 }
 
@@ -45,12 +65,28 @@ impl Mix<'_> {
     /// time of all; by schedules that wait, a microbatch passes all layers once, each on as many as take the
     /// fewest seconds.
     pub fn floor_secs(&self) -> f64 {
-        let longest = busy(self.chains, 0.0).last().copied().unwrap_or(0.0) / self.n_devices as f64;
+        let longest = busy(self.chains, 0.0).last().copied().unwrap_or(0.0) / self.n_devices() as f64;
         let all: Vec<Vec<f64>> = self.chains.iter().map(|(_, chain)| chain.least_secs()).collect();
         let least = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
         let (first, sum) = (&self.chains[0].1, (0..all[0].len()).map(least).sum::<f64>());
         let waits = if first.schedule.defers_weight_gradients() { longest } else { sum.max(longest) };
         waits + (self.n_microbatches as f64 - 1.0) * longest
+    }
+
+    fn n_devices(&self) -> usize {
+        self.pools.iter().map(|pool| pool.n_devices).sum()
+    }
+
+    /// The pool of a device, and its place in it.
+    fn pool_of(&self, device: usize) -> (usize, usize) {
+        let mut first = 0;
+        for (at, pool) in self.pools.iter().enumerate() {
+            if device < first + pool.n_devices {
+                return (at, device - first);
+            }
+            first += pool.n_devices;
+        }
+        panic!("device {device} of {first}")
     }
 
     /// The best cut that takes less than `to_beat_secs`, in which not all stages have as many devices.
@@ -68,13 +104,18 @@ impl Mix<'_> {
         best
     }
 
-    /// The numbers of stages: one that equal sizes have is alone.
+    /// The numbers of stages: one that equal sizes have is alone, and the largest that is searched with others
+    /// has twice as many: bounds of them all are of that one.
     fn ranges(&self) -> Vec<RangeInclusive<usize>> {
-        let is_equal = |n: usize| self.chains.iter().any(|(size, _)| size * n == self.n_devices);
+        let is_alone = |size: usize, n: usize| self.pools.len() == 1 && size * n == self.n_devices();
+        let is_equal = |n: usize| self.chains.iter().any(|(group, _)| is_alone(group.n_devices, n));
+        let is_far = |range: &RangeInclusive<usize>, n: usize| self.pools.len() > 1 && n > 2 * range.start();
         let mut found: Vec<RangeInclusive<usize>> = Vec::new();
         for n in self.n_stages.clone() {
             match found.last_mut() {
-                Some(last) if !is_equal(n) && !is_equal(*last.end()) => *last = *last.start()..=n,
+                Some(last) if !is_equal(n) && !is_equal(*last.end()) && !is_far(last, n) => {
+                    *last = *last.start()..=n
+                }
                 _ => found.push(n..=n),
             }
         }
@@ -85,7 +126,9 @@ impl Mix<'_> {
     fn cut_into(&self, n_stages: RangeInclusive<usize>, to_beat_secs: f64) -> Option<MixedCut> {
         let most = *n_stages.end();
         let update_weight = 1.0 / (self.n_microbatches + most - 1) as f64;
-        let groups = self.chains.iter().map(|(size, _)| *size).collect();
+        let mut groups: Vec<usize> = self.chains.iter().map(|(group, _)| group.n_devices).collect();
+        groups.sort_unstable();
+        groups.dedup();
         let (tables, busy) = (self.tables(most), busy(self.chains, update_weight));
         let mixed = Mixed { mix: self, n_stages, tables, groups, busy };
         let known = to_beat_secs.is_finite().then_some(to_beat_secs * MS);
@@ -95,21 +138,35 @@ impl Mix<'_> {
     }
 
     fn tables(&self, n_stages: usize) -> Vec<StageTable<'_>> {
-        let table =
-            |(_, chain)| StageTable::new(chain, n_stages, self.n_microbatches, self.limit_bytes).far();
-        self.chains.iter().map(|(size, chain)| table((size, chain))).collect()
+        let mut tables = Vec::new();
+        for (group, chain) in self.chains {
+            let limit_bytes = self.limit_bytes * self.memory_share(*group);
+            tables.push(StageTable::new(chain, n_stages, self.n_microbatches, limit_bytes).far());
+        }
+        tables
     }
 
-    fn place(&self, n_devices: usize) -> usize {
-        self.chains.iter().position(|(size, _)| *size == n_devices).expect("a size that was given")
+    fn memory_share(&self, group: Group) -> f64 {
+        self.pools.iter().find(|pool| pool.kind == group.kind).map_or(1.0, |pool| pool.memory_share)
+    }
+
+    /// The place of the chain on so many devices of a pool, if there is one.
+    fn place(&self, pool: usize, n_devices: usize) -> Option<usize> {
+        let group = Group { kind: self.pools[pool].kind, n_devices };
+        self.chains.iter().position(|(known, _)| *known == group)
+    }
+
+    fn place_of(&self, span: &Span) -> usize {
+        self.place(usize::from(span.links), span.n_devices).expect("a size that was given")
     }
 
     fn found(&self, spans: &[Span]) -> MixedCut {
         let tables = self.tables(spans.len());
-        let chain_of: Vec<usize> = spans.iter().map(|span| self.place(span.n_devices)).collect();
+        let chain_of: Vec<usize> = spans.iter().map(|span| self.place_of(span)).collect();
         let stages = || spans.iter().enumerate().map(|(stage, span)| (stage, &tables[chain_of[stage]], span));
         let times: Vec<Times> = stages().map(|(at, table, it)| table.times(at, it.start, it.end)).collect();
-        let bytes = stages().map(|(at, table, it)| table.eased_bytes(at, it.start, it.end));
+        let share = |span: &Span| self.pools[usize::from(span.links)].memory_share;
+        let bytes = stages().map(|(at, table, it)| table.eased_bytes(at, it.start, it.end) / share(it));
         let mut again = vec![0; self.chains[0].1.secs.len()];
         stages().for_each(|(at, table, it)| table.add_again(at, it.start, it.end, &mut again));
         let cut = Cut {
@@ -126,11 +183,11 @@ impl Mix<'_> {
 
 /// Before each layer, and at the end: devices times seconds of one microbatch that the layers so far keep
 /// busy at least.
-fn busy(chains: &[(usize, Chain)], update_weight: f64) -> Vec<f64> {
+fn busy(chains: &[(Group, Chain)], update_weight: f64) -> Vec<f64> {
     let n_layers = chains[0].1.secs.len();
-    let secs = |(size, chain): &(usize, Chain)| -> Vec<f64> {
+    let secs = |(group, chain): &(Group, Chain)| -> Vec<f64> {
         let all = chain.least_secs().into_iter().zip(&chain.update_secs);
-        all.map(|(secs, update)| *size as f64 * (secs + update_weight * update)).collect()
+        all.map(|(secs, update)| group.n_devices as f64 * (secs + update_weight * update)).collect()
     };
     let all: Vec<Vec<f64>> = chains.iter().map(secs).collect();
     let each = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
@@ -148,8 +205,8 @@ struct Mixed<'a> {
 }
 
 impl Mixed<'_> {
-    fn table(&self, n_devices: usize) -> &StageTable<'_> {
-        &self.tables[self.mix.place(n_devices)]
+    fn table(&self, span: &Span) -> &StageTable<'_> {
+        &self.tables[self.mix.place_of(span)]
     }
 }
 
@@ -158,7 +215,7 @@ impl Stages for Mixed<'_> {
         self.tables[0].n_units()
     }
     fn n_devices(&self) -> usize {
-        self.mix.n_devices
+        self.mix.n_devices()
     }
     fn groups(&self) -> &[usize] {
         &self.groups
@@ -170,14 +227,18 @@ impl Stages for Mixed<'_> {
         *self.n_stages.start()
     }
     fn is_allowed(&self, first_device: usize, n_devices: usize) -> bool {
-        let last = first_device + n_devices - 1;
-        self.mix.domains.iter().all(|&domain| {
-            first_device / domain == last / domain
-                || first_device.is_multiple_of(domain) && n_devices.is_multiple_of(domain)
-        })
+        let (pool, first) = self.mix.pool_of(first_device);
+        let (last, of) = (first + n_devices - 1, &self.mix.pools[pool]);
+        let is_inside = last < of.n_devices && self.mix.place(pool, n_devices).is_some();
+        is_inside
+            && of.domains.iter().all(|&domain| {
+                first / domain == last / domain
+                    || first.is_multiple_of(domain) && n_devices.is_multiple_of(domain)
+            })
     }
-    fn links(&self, _: usize, _: usize) -> u8 {
-        0
+    /// Times depend on the pool.
+    fn links(&self, first_device: usize, _: usize) -> u8 {
+        self.mix.pool_of(first_device).0 as u8
     }
     fn busy_before(&self, unit: usize) -> f64 {
         MS * self.busy[unit]
@@ -189,7 +250,7 @@ impl Stages for Mixed<'_> {
         self.tables.iter().all(|table| table.is_better_end(a, b))
     }
     fn lower_ms(&self, span: &Span) -> f64 {
-        self.table(span.n_devices).lower_ms(span)
+        self.table(span).lower_ms(span)
     }
     fn upper_ms(&self, span: &Span) -> f64 {
         self.lower_ms(span)
