@@ -21,6 +21,23 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
     }
 }
 
+/// The same, where only equal devices are taken.
+pub(crate) fn choose_equal(asked: Option<&str>, module: &Module) -> Result<Cluster, Failure> {
+    let cluster = choose(asked, module)?;
+    equal(&cluster)?;
+    Ok(cluster)
+}
+
+/// Whether a cluster's devices are equal.
+pub(crate) fn equal(cluster: &Cluster) -> phzc_ir::Result<()> {
+    if !cluster.is_unlike() {
+        return Ok(());
+    }
+    let message = format!("`{}` has several kinds of devices, here they must be equal", cluster.name);
+    Err(Diagnostic::error(message)
+        .help("name one kind of its nodes; `phzc MODEL --cluster` plans over all of them"))
+}
+
 /// A warning when the program was planned for another cluster; an error when the planners would go on from
 /// its plan, whose layouts and times are that cluster's.
 pub(crate) fn changed(

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
     args.output.iter().chain(&args.plan).try_for_each(|path| files::check_parent(path))?;
     let given = args.megatron.as_deref().map(asked).transpose()?;
     let Program { module, source, .. } = load(&args.model, &args.read, io)?;
-    let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
+    let cluster = cluster::choose_equal(args.cluster.as_deref(), &module)?;
     let refused = |error, given: Option<&Source>| match (error, given) {
         (Refused::Arguments(error), Some(given)) => wrong(given, error),
         (Refused::Arguments(error), None) => error.into(),

@@ -2,6 +2,7 @@
 
 mod hardware;
 
+use crate::cluster;
 use crate::compare::{self, Side, most_bytes};
 use crate::given;
 use crate::planned::Planned;
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &WhatIfArgs, io: &mut Io) -> Result<(), Failure> {
         let error = Diagnostic::error(format!("`{}` has no plan of phzc", args.plan.display()));
         return Err(error.help("plan it first: `phzc MODEL -o PLAN`").into());
     }
+    cluster::equal(&before.cluster)?;
     let cluster = args.hardware.apply(&before.cluster)?;
     let same = Planned::new(before.module.clone(), cluster.clone());
     let anew = match args.same {

@@ -49,12 +49,28 @@ fn named(name: &str, is_json: bool) -> Result<String, Failure> {
         }
         false => Cluster::named(name)?,
     };
-    let (nodes, of) = (counted(cluster.n_nodes(), "node"), &cluster.accelerator);
-    if is_json {
-        let all = json!({"name": cluster.name, "n_nodes": cluster.n_nodes(), "per_node": cluster.per_node(), "device": object(of)});
-        return Ok(all.to_string() + "\n");
+    Ok(if is_json { cluster_object(&cluster).to_string() + "\n" } else { cluster_text(&cluster) })
+}
+
+/// Its nodes and their device; of several kinds, each.
+fn cluster_text(cluster: &Cluster) -> String {
+    let kind = |it: &Cluster, name: &str| {
+        format!("{name}: {} of {}\n{}", counted(it.n_nodes(), "node"), it.per_node(), one(&it.accelerator))
+    };
+    match cluster.is_unlike() {
+        false => kind(cluster, &cluster.name),
+        true => cluster.kinds().map(|it| kind(it, &it.accelerator.name)).collect::<Vec<_>>().join("\n"),
     }
-    Ok(format!("{}: {nodes} of {}\n{}", cluster.name, cluster.per_node(), one(of)))
+}
+
+fn cluster_object(cluster: &Cluster) -> serde_json::Value {
+    let kind = |it: &Cluster| json!({"n_nodes": it.n_nodes(), "per_node": it.per_node(), "device": object(&it.accelerator)});
+    let mut all = kind(cluster);
+    all["name"] = json!(cluster.name);
+    if cluster.is_unlike() {
+        all = json!({"name": cluster.name, "kinds": cluster.kinds().map(kind).collect::<Vec<_>>()});
+    }
+    all
 }
 
 /// `8`, `8x4`.

@@ -9,6 +9,7 @@ use phzc_passes::derive::Facts;
 use phzc_passes::graph::Graph;
 use phzc_passes::plan_note;
 use phzc_passes::report::{self, Parallelism, Plan};
+use std::collections::BTreeSet;
 
 /// Shares of time or FLOPs that are no more than rounding.
 const NOTHING: f64 = 5e-4;
@@ -165,6 +166,12 @@ impl<'a> Run<'a> {
             self.lost.push(format!(
                 "stages have different numbers of devices; all are written with {stage_devices}"
             ));
+        }
+        let kinds: BTreeSet<&str> =
+            self.plan.stages.iter().filter_map(|stage| Some(&*stage.device.as_ref()?.name)).collect();
+        if kinds.len() > 1 {
+            let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+            self.lost.push(format!("stages are on unlike devices ({kinds}), of which nothing is written"));
         }
         let degrees = &mut self.degrees;
         let left = stage_devices as i64 / (degrees.tensor * degrees.context);

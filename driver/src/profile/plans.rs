@@ -43,7 +43,7 @@ impl Planning {
         if !errors.is_empty() {
             return Err(Failure { code: 1, source: Some(source), errors });
         }
-        let cluster = cluster::choose(args.cluster.as_deref(), &module)?;
+        let cluster = cluster::choose_equal(args.cluster.as_deref(), &module)?;
         let pipeline = given::unmapped(&pipeline, &module);
         if !pipeline.steps.iter().any(|step| step.pass.name == shard::PASS.name) {
             let error = Diagnostic::error("`--passes` plans nothing: it lacks the pass `shard`");

@@ -6,9 +6,7 @@
 //! ```
 
 mod floors;
-mod orders;
 
-use super::candidate::Staged;
 use super::cut::mixed::Pool;
 use super::evaluate_candidate::Draft;
 use super::forms::{Form, problem, subject, unrolled_form};
@@ -33,6 +31,11 @@ const MAX_WRITTEN: usize = 4;
 /// By how much a pipeline over several kinds must promise less than the best plan so far: the chain does not
 /// know what it costs to go from one mesh to another.
 const MARGIN: f64 = 0.01;
+/// A pipeline is tried before one kind alone if it promises less than so many times what no plan on that takes
+/// less than.
+const NEAR: f64 = 1.05;
+/// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
+const SLACK: f64 = 1.2;
 /// A pipeline of one stage per node is a few percent bubbles with so many microbatches per stage.
 const MICROBATCHES_PER_NODE: usize = 4;
 
@@ -44,9 +47,6 @@ struct Known {
 }
 
 /// Places a program that `shard` has laid out for the first kind on all kinds.
-///
-/// What pipelines over several kinds promise comes first: a kind alone is planned only where it may beat them,
-/// for to find that the program does not fit takes long.
 ///
 /// # Errors
 /// Why there is no plan.
@@ -73,25 +73,72 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     let layouts = if is_cut { kinds.layouts() } else { Vec::new() };
     let mut sizes = layouts.iter().filter_map(|layouts| kinds.sizes(layouts, &itself)).collect::<Vec<_>>();
     let promised = kinds.promised(&mut sizes);
-    let mut alone = Alone {
-        module,
-        program: &program,
-        options,
-        first_devices: cx.cluster.first_devices(),
-        best: Err(no_plan()),
+    let mut search = Search {
+        kinds,
+        alone: Alone { module, program: &program, options, first_devices: cx.cluster.first_devices() },
+        best: None,
+        refusal: None,
     };
-    let may_beat = promised.first().map_or(f64::INFINITY, |first| all.may_save() * first.secs);
-    for kind in floors.fastest_first() {
-        if floors.alone_secs(kind) < may_beat {
-            alone.plan(kind, floors.alone_secs(kind), cx);
-        }
+    // What promises to be the best comes first, for the others need not be tried then.
+    let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
+    let is_first = promised.first().is_some_and(|first| first.secs <= NEAR * alone_secs);
+    if is_first {
+        search.over_several(&mut sizes, &promised);
     }
-    let best = kinds.best(&mut sizes, &promised, alone.best)?;
-    Ok(best.noted(floors.secs()))
+    floors.fastest_first().into_iter().for_each(|kind| search.on_one(kind, cx));
+    if !is_first {
+        search.over_several(&mut sizes, &promised);
+    }
+    let none = || search.refusal.unwrap_or_else(no_plan);
+    Ok(search.best.ok_or_else(none)?.noted(floors.secs()))
 }
 
 fn no_plan() -> Diagnostic {
     Diagnostic::error("no kind of the cluster's devices can hold the program")
+}
+
+/// The search over plans on the whole cluster.
+struct Search<'a> {
+    kinds: Kinds<'a>,
+    alone: Alone<'a>,
+    best: Option<Known>,
+    /// Why the fastest kind alone cannot hold the program.
+    refusal: Option<Diagnostic>,
+}
+
+impl Search<'_> {
+    fn best_secs(&self) -> f64 {
+        self.best.as_ref().map_or(f64::INFINITY, |best| best.time_secs)
+    }
+
+    /// Plans for one kind, unless no plan on it can be the best.
+    fn on_one(&mut self, kind: usize, cx: &mut Context) {
+        if self.best_secs() <= self.kinds.floors.alone_secs(kind) {
+            return;
+        }
+        let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
+        let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
+        match self.alone.planned(kind, &mut own) {
+            Ok(found) if found.time_secs < self.best_secs() => {
+                cx.alternatives = own.alternatives;
+                cx.stage_counts = own.stage_counts;
+                self.best = Some(found);
+            }
+            Ok(_) => {}
+            Err(error) => self.refusal = self.refusal.take().or(Some(error)),
+        }
+    }
+
+    /// Plans pipelines over several kinds, those that promise most first.
+    fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise]) {
+        for promise in promised.iter().take(MAX_WRITTEN) {
+            let to_beat = (1.0 - MARGIN) * self.best_secs();
+            if promise.secs < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
+                let found = self.kinds.written(&mut sizes[promise.layouts], &promise.order, to_beat);
+                self.best = found.or(self.best.take());
+            }
+        }
+    }
 }
 
 /// The search over plans on one kind alone.
@@ -102,30 +149,9 @@ struct Alone<'a> {
     options: &'a Options,
     /// The first device of each kind.
     first_devices: Vec<usize>,
-    best: Result<Known>,
 }
 
 impl Alone<'_> {
-    /// Plans for one kind, unless no plan on it can be the best.
-    fn plan(&mut self, kind: usize, floor_secs: f64, cx: &mut Context) {
-        if self.best.as_ref().is_ok_and(|best| best.time_secs <= floor_secs) {
-            return;
-        }
-        let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
-        let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
-        let found = self.planned(kind, &mut own);
-        let is_better = match (&found, &self.best) {
-            (Ok(found), Ok(best)) => found.time_secs < best.time_secs,
-            (Err(_), Ok(_)) => false,
-            (_, Err(_)) => true,
-        };
-        if is_better {
-            cx.alternatives = own.alternatives;
-            cx.stage_counts = own.stage_counts;
-            self.best = found;
-        }
-    }
-
     fn planned(&self, kind: usize, cx: &mut Context) -> Result<Known> {
         let mut text = self.module.clone();
         if kind > 0 {
@@ -206,39 +232,20 @@ impl<'a> Kinds<'a> {
 
     /// What pipelines promise, the fastest first.
     fn promised(&self, sizes: &mut [Sizes]) -> Vec<Promise> {
-        let usable_bytes = |kind: usize| self.each[kind].cluster.accelerator.usable_bytes();
-        let (orders, mut found) = (orders::of(self.each.len(), usable_bytes), Vec::new());
-        for (layouts, sizes) in sizes.iter_mut().enumerate() {
-            for order in &orders {
-                if self.all.control.ends() {
-                    break;
-                }
-                self.on(sizes, order);
-                let promise = |secs| Promise { secs, layouts, order: order.clone() };
-                found.extend(self.all.promised_secs(sizes).map(promise));
-            }
-        }
-        found.sort_by(|a: &Promise, b: &Promise| a.secs.total_cmp(&b.secs));
+        let all = sizes.par_iter_mut().enumerate();
+        let of_one = |(layouts, sizes)| Promises { kinds: self, layouts, sizes, found: Vec::new() }.grown();
+        let mut found: Vec<Promise> = all.flat_map_iter(of_one).collect();
+        found.sort_by(|a, b| a.secs.total_cmp(&b.secs));
         found
     }
 
-    /// The best of a plan on one kind and pipelines over several.
-    fn best(&self, sizes: &mut [Sizes], promised: &[Promise], alone: Result<Known>) -> Result<Known> {
-        let mut best = alone;
-        for promise in promised.iter().take(MAX_WRITTEN) {
-            let to_beat = best.as_ref().map_or(f64::INFINITY, |best| (1.0 - MARGIN) * best.time_secs);
-            if promise.secs >= to_beat || self.floors.of(&promise.order) >= to_beat {
-                continue;
-            }
-            let sizes = &mut sizes[promise.layouts];
-            sizes.to_beat_secs = to_beat;
-            self.on(sizes, &promise.order);
-            let staged = self.all.best_within(sizes).filter(|staged| staged.time_secs < to_beat);
-            let end = self.all.control.ended();
-            let known = |staged: Staged| Known { time_secs: staged.time_secs, text: staged.text, end };
-            best = staged.map(known).map_or(best, Ok);
-        }
-        best
+    /// The best pipeline over some kinds that takes less than so many seconds.
+    fn written(&self, sizes: &mut Sizes, order: &[usize], to_beat_secs: f64) -> Option<Known> {
+        sizes.to_beat_secs = to_beat_secs;
+        self.on(sizes, order);
+        let staged = self.all.best_within(sizes).filter(|staged| staged.time_secs < to_beat_secs);
+        let end = self.all.control.ended();
+        staged.map(|staged| Known { time_secs: staged.time_secs, text: staged.text, end })
     }
 
     /// Sets the kinds that stages take, in this order.
@@ -250,6 +257,49 @@ impl<'a> Kinds<'a> {
         };
         let n_layers = sizes.all[0].1.n_layers();
         sizes.n_stages = order.len()..=sizes.pools.iter().map(most).sum::<usize>().min(n_layers);
+    }
+}
+
+/// What pipelines in some layouts promise.
+struct Promises<'p, 's, 'a> {
+    kinds: &'p Kinds<'a>,
+    layouts: usize,
+    sizes: &'p mut Sizes<'s>,
+    found: Vec<Promise>,
+}
+
+impl Promises<'_, '_, '_> {
+    /// Of the fastest kind with every other one, before it or behind, and of the best of those with more and
+    /// more kinds, each where it promises most.
+    fn grown(mut self) -> Vec<Promise> {
+        let kinds = self.kinds.floors.fastest_first();
+        for &kind in &kinds[1..] {
+            self.insert(&kinds[..1], kind);
+        }
+        for &kind in &kinds[1..] {
+            let best = self.found.iter().min_by(|a, b| a.secs.total_cmp(&b.secs));
+            let order = best.map(|best| best.order.clone()).unwrap_or_default();
+            if !order.is_empty() && !order.contains(&kind) {
+                self.insert(&order, kind);
+            }
+        }
+        self.found
+    }
+
+    /// Looks at all places of one kind more.
+    fn insert(&mut self, order: &[usize], kind: usize) {
+        for place in 0..=order.len() {
+            let order = [&order[..place], &[kind], &order[place..]].concat();
+            let best_secs = self.found.iter().map(|it| it.secs).fold(f64::INFINITY, f64::min);
+            self.sizes.to_beat_secs = SLACK * best_secs;
+            let floor_secs = self.kinds.floors.of(&order);
+            if self.kinds.all.control.ends() || floor_secs >= best_secs {
+                return;
+            }
+            self.kinds.on(self.sizes, &order);
+            let secs = self.kinds.all.promised_secs(self.sizes);
+            self.found.extend(secs.map(|secs| Promise { secs, layouts: self.layouts, order }));
+        }
     }
 }
 
