@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// several, or fits into memory that way only.
 pub const IN_TASKS: &str = "in_tasks";
 
+/// The figure of a text in which microbatches are a loop: how many.
+pub const ACCUMULATED: &str = "n_accumulated";
+
 /// What the planner claims of its plan, by its own prices.
 pub const CLAIMS: [&str; 3] = ["planned_secs", "lower_bound_secs", "stop"];
 
