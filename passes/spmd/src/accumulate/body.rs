@@ -96,7 +96,8 @@ impl Body<'_> {
         dims[counter] = 1;
         let operands: Vec<InstrId> = std::iter::once(whole).chain(self.places(dims.len(), counter)).collect();
         let attrs = vec![Attr { key: Key::DynamicSliceSizes, value: ints(dims.iter().copied()) }];
-        let (name, layout) = (self.build.named(whole, "part"), lies(self.rows.apart(cut, dim)));
+        let source = &self.plan.local.entry().instr(cut.value.0).name;
+        let (name, layout) = (self.build.step.names.derive(source, "part"), lies(self.rows.apart(cut, dim)));
         let part = self.build.array((name, Opcode::DynamicSlice), &operands, (dtype, &dims), (attrs, layout));
         dims.remove(counter);
         let joint = self.rows.joint(cut);

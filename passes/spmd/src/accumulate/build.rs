@@ -78,12 +78,18 @@ impl<'a> Build<'a> {
 
     /// The same array in another layout.
     pub fn moved(&mut self, id: InstrId, (from, to): (Layout, Layout), kind: &str) -> InstrId {
-        if from == to {
-            return id;
-        }
+        if from == to { id } else { self.movement(id, lies(to), kind) }
+    }
+
+    /// A sum over devices, done as far as this says.
+    pub fn reduced(&mut self, id: InstrId, to: Leaf) -> InstrId {
+        self.movement(id, to, "all-reduce")
+    }
+
+    fn movement(&mut self, id: InstrId, to: Leaf, kind: &str) -> InstrId {
         let attrs = vec![Attr { key: Key::CustomCallTarget, value: Value::Str("Sharding".into()) }];
         let (dtype, dims, name) = (self.dtype(id), self.dims(id), self.named(id, kind));
-        let made = self.array((name, Opcode::CustomCall), &[id], (dtype, &dims), (attrs, lies(to)));
+        let made = self.array((name, Opcode::CustomCall), &[id], (dtype, &dims), (attrs, to));
         self.step.instrs[made.index()].set_note(notes::MOVE, kind);
         made
     }

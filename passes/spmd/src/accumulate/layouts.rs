@@ -1,12 +1,15 @@
 //! The plan's layouts and changes of layout on the step of one microbatch.
 
 use crate::spmd::build::SOURCE;
+use phzc_cost::Collective;
 use phzc_ir::{
     Computation, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Sharding, Tiling, Value, notes,
 };
-use phzc_plan::derive::{Facts, Leaf, element_start, is_move, planned_comps};
+use phzc_plan::derive::{Facts, InstrFacts, Leaf, Step, element_start, is_move, planned_comps};
 use phzc_plan::partial;
-use std::collections::BTreeMap;
+use phzc_plan::pricing::axes_of;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The module with its own name noted on every instruction, for [`write`].
 pub fn with_sources(timed: &Module) -> Module {
@@ -21,8 +24,12 @@ pub fn with_sources(timed: &Module) -> Module {
 /// Puts the layouts of a plan on the step of one microbatch, and the changes of layout back.
 pub fn write(local: &mut Module, placed: &Module, facts: &Facts) {
     let mesh = &facts.header.meshes[0];
+    let sums = gradients(local);
     for comp in planned_comps(placed) {
-        let of_plan = Planned::of(placed, facts, comp.index());
+        let mut of_plan = Planned::of(placed, facts, comp.index());
+        if comp == placed.entry {
+            of_plan.sum_up_after_all(&sums);
+        }
         let own = local.comps.iter_mut().find(|own| own.name == of_plan.comp.name);
         let Some(own) = own else { continue };
         let leaves: Vec<Vec<Leaf>> = (0..own.instrs.len()).map(|at| of_plan.leaves(own, at, mesh)).collect();
@@ -36,10 +43,26 @@ pub fn write(local: &mut Module, placed: &Module, facts: &Facts) {
     }
 }
 
+/// The names of the sums over the microbatches whose summands nothing else reads.
+fn gradients(local: &Module) -> BTreeSet<Box<str>> {
+    let entry = local.entry();
+    let is_addition = |instr: &Instr| {
+        let reducer = instr.comp(Key::ToApply).map(|comp| local.comp(comp).root().op);
+        instr.op == Opcode::AllReduce && reducer == Some(Opcode::Add)
+    };
+    let is_made_for_it = |instr: &Instr| {
+        let summand = entry.instr(instr.operands[0]);
+        summand.name != instr.name && summand.note(SOURCE) == Some(&*instr.name)
+    };
+    let sums = entry.instrs.iter().filter(|instr| is_addition(instr) && is_made_for_it(instr));
+    sums.map(|instr| instr.name.clone()).collect()
+}
+
 /// A computation of the plan.
 struct Planned<'a> {
     comp: &'a Computation,
-    facts: &'a [phzc_plan::derive::InstrFacts],
+    facts: &'a [InstrFacts],
+    leaves: Vec<SmallVec<[Leaf; 1]>>,
     ids: BTreeMap<&'a str, InstrId>,
 }
 
@@ -47,7 +70,22 @@ impl<'a> Planned<'a> {
     fn of(placed: &'a Module, facts: &'a Facts, index: usize) -> Planned<'a> {
         let comp = &placed.comps[index];
         let ids = comp.iter().map(|(id, instr)| (&*instr.name, id)).collect();
-        Planned { comp, facts: &facts.comps[index], ids }
+        let facts = &facts.comps[index];
+        Planned { comp, facts, leaves: facts.iter().map(|own| own.leaves.clone()).collect(), ids }
+    }
+
+    /// Leaves sums over devices undone that are sums over the microbatches too: the plan does them once.
+    fn sum_up_after_all(&mut self, sums: &BTreeSet<Box<str>>) {
+        for (id, _) in self.comp.iter().filter(|(_, instr)| sums.contains(&instr.name)) {
+            let reducing =
+                |step: &&Step| [Collective::AllReduce, Collective::ReduceScatter].contains(&step.kind);
+            let steps = self.facts[id.index()].steps.iter().filter(reducing);
+            let axes = steps.fold(0, |axes, step| axes | step.axes);
+            if let [leaf] = &mut self.leaves[id.index()][..] {
+                let is_free = |&axis: &usize| leaf.layout.dim_of(axis).is_none();
+                leaf.partial |= axes_of(axes).filter(is_free).fold(0, |axes, axis| axes | 1 << axis);
+            }
+        }
     }
 
     /// The instruction that something is made for.
@@ -66,7 +104,7 @@ impl<'a> Planned<'a> {
             _ => source,
         };
         let shapes = instr.shape.leaves();
-        let found = source.map(|id| (self.comp.instr(id).shape.leaves(), &self.facts[id.index()].leaves));
+        let found = source.map(|id| (self.comp.instr(id).shape.leaves(), &self.leaves[id.index()]));
         let Some((before, leaves)) = found.filter(|(before, _)| before.len() == shapes.len()) else {
             return vec![Leaf::default(); shapes.len()];
         };

@@ -12,9 +12,10 @@ use phzc_ir::{
     Result, Value, notes,
 };
 use phzc_opt::dce::remove_dead;
-use phzc_plan::derive::{Leaf, control_flow, origin};
+use phzc_plan::derive::{Leaf, control_flow, is_move, origin};
 use phzc_plan::plan_note::{self, ACCUMULATED, CLAIMS};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// The phase of the loop over the microbatches, as of loops that a program has already.
 const PHASE: &str = "fwd";
@@ -27,7 +28,8 @@ pub fn module(plan: &Plan, parts: &Parts) -> Result<Module> {
     let mut module = plan.local.clone();
     module.put_entry_last();
     let rows = Rows { n: plan.facts.header.n_microbatches as i64, by_place: parts.by_place };
-    let mut step = Step { plan, parts, rows, build: Build::new(plan.local, plan.mesh()) };
+    let build = Build::new(plan.local, plan.mesh());
+    let mut step = Step { plan, parts, rows, build, partial: BTreeMap::new() };
     step.parameters();
     let (state, start) = step.state()?;
     let [condition, body] = ["condition", "body"].map(|part| free_name(&module, part));
@@ -78,6 +80,8 @@ struct Step<'a> {
     parts: &'a Parts,
     rows: Rows,
     build: Build<'a>,
+    /// What stands for each sum before it is summed over devices.
+    partial: BTreeMap<InstrId, InstrId>,
 }
 
 impl Step<'_> {
@@ -165,7 +169,9 @@ impl Step<'_> {
             for note in [notes::PHASE, notes::BLOCK] {
                 instr.note(note).into_iter().for_each(|text| element.set_note(note, text));
             }
-            self.build.step.leaves.insert((sum, 0), id);
+            let done = self.summed(instr, id);
+            self.build.step.leaves.insert((sum, 0), done);
+            self.partial.insert(sum, id);
         }
         for (at, cut) in self.parts.joined.iter().enumerate() {
             let (dim, joint) = (cut.dim.unwrap_or_default(), self.rows.joint(cut));
@@ -180,11 +186,30 @@ impl Step<'_> {
         }
     }
 
+    /// A sum over the microbatches, summed over the devices too as far as the plan's value is.
+    fn summed(&mut self, instr: &Instr, id: InstrId) -> InstrId {
+        let (entry, all) = (self.plan.placed.entry, &self.plan.facts.comps);
+        let planned = self.plan.placed.entry().iter().find(|(_, other)| other.name == instr.name);
+        let leaf = planned.and_then(|(planned, _)| all[entry.index()][planned.index()].leaves.first());
+        let own = layouts::of(instr, self.plan.mesh());
+        match leaf.filter(|leaf| leaf.partial != own.partial) {
+            Some(&leaf) => self.build.reduced(id, leaf),
+            None => id,
+        }
+    }
+
     /// The entry, with the update.
     fn finished(mut self) -> Computation {
         let (entry, placed) = (self.plan.local.entry(), self.plan.placed.entry());
         for (id, instr) in entry.iter().filter(|(id, instr)| self.parts.runs_after(*id, instr)) {
             self.build.step.instr(id, instr);
+            // A change of layout does a sum on its way, as a reduce-scatter.
+            if let Some(&partial) = instr.operands.first().and_then(|id| self.partial.get(id))
+                && is_move(instr)
+            {
+                let made = self.build.step.made[&id];
+                self.build.step.instrs[made.index()].operands[0] = partial;
+            }
         }
         let n_leaves = placed.root().shape.n_leaves();
         let leaves: Vec<InstrId> =
