@@ -101,3 +101,6 @@ fn program(placed: &Module) -> Result<Module> {
     let parts = parts::Parts::of(&plan)?;
     write::module(&plan, &parts)
 }
+
+#[cfg(test)]
+mod tests;
