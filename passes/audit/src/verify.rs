@@ -30,13 +30,9 @@ use phzc_ir::trip::trip_count;
 use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted, notes};
 use phzc_opt::inline;
 use phzc_plan::derive::{Problem, aliases, derive, listed};
-use phzc_plan::partitioned::partitioned;
-use phzc_plan::plan_note;
+use phzc_plan::{partitioned::partitioned, plan_note::n_accumulated};
 use pieces::Pieces;
 use widen::widen;
-
-/// The most microbatches that a loop over them is believed to have.
-const MAX_MICROBATCHES: u64 = 1 << 20;
 
 /// What a comparison found.
 #[derive(Clone, Debug)]
@@ -160,11 +156,8 @@ impl Settings {
     /// microbatches, or they count as endless.
     fn options_of_plan(&self, program: &Module, plan: &Module) -> Options {
         let options = self.options();
-        let accumulated = plan_note::read(plan).get(plan_note::ACCUMULATED).and_then(|n| n.as_u64());
-        let n_microbatches = accumulated.unwrap_or(0).min(MAX_MICROBATCHES);
-        let most = most_trips(program).map(|most| most.max(n_microbatches));
-        let most = most.map_or(options.max_trips, |most| 2 * most + 2);
-        Options { max_trips: most.min(options.max_trips), ..options }
+        let most = most_trips(program).map(|most| 2 * most.max(n_accumulated(plan).unwrap_or(0)) + 2);
+        Options { max_trips: most.unwrap_or(u64::MAX).min(options.max_trips), ..options }
     }
 }
 

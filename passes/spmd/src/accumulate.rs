@@ -1,13 +1,13 @@
 //! `accumulate`: writes gradient accumulation out, as a loop over the plan's microbatches before the update.
 //!
 //! ```text
-//! x = f32[8,4] parameter(0)                 loop over i, with sum: x.i = f32[2,4], the i-th microbatch of x
-//! g = f32[4] reduce(x, …), dimensions={0} →                        sum = add(sum, reduce(x.i, …))
-//! v = f32[4] subtract(w, g)                 v = f32[4] subtract(w, sum)
+//! x = f32[8,4] parameter(0)               loop over i: p = f32[2,4], microbatch i of x
+//! g = f32[4] reduce(x), dimensions={0} →               sum = add(sum, reduce(p))
+//! v = f32[4] subtract(w, g)               v = f32[4] subtract(w, sum)
 //! ```
 //!
-//! As for [`crate::stages`], the step of one microbatch is what [`crate::spmd`] makes of the program on a mesh
-//! whose only axis is the microbatches; its all-reduces are the sums that the loop carries. Layouts and
+//! As for [`crate::stages`], the step of one microbatch is what [`crate::spmd`] makes of the program on a
+//! mesh whose only axis is the microbatches; its all-reduces are the sums that the loop carries. Layouts and
 //! changes of layout of the plan stay. A microbatch is every `n`-th sample, so that each device has its part
 //! of it already; where the program looks samples up by their place it is a contiguous part. Precondition: a
 //! plan of one stage.

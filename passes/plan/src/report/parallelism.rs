@@ -17,7 +17,7 @@ pub use layers::layer_products;
 
 use super::Stage;
 use crate::derive::{Facts, Phase, is_move};
-use crate::plan_note::ACCUMULATED;
+use crate::plan_note::n_accumulated;
 use crate::pricing::{AxisMask, axes_of};
 use labels::{Label, Labels};
 use phzc_analysis::batch::{Accumulation, accumulation};
@@ -62,7 +62,7 @@ pub struct Parallelism {
 /// The loop over microbatches of a plan whose gradient accumulation is written out: it takes every n-th
 /// sample, which other loops do with positions.
 fn written_out(module: &Module, facts: &Facts) -> Option<Accumulation> {
-    let n_microbatches = facts.header.plan.get(ACCUMULATED)?.as_u64()? as usize;
+    let n_microbatches = n_accumulated(module)? as usize;
     let loops = module.entry().instrs.iter().filter(|instr| instr.op == Opcode::While);
     let mut bodies = loops.filter_map(|instr| instr.comp(Key::Body));
     let body = bodies.find(|body| facts.executions[body.index()] == n_microbatches as f64)?;

@@ -20,7 +20,7 @@ pub struct State {
 impl State {
     /// The type of all.
     pub fn shape(&self) -> Shape {
-        Shape::Tuple(self.shapes.clone().into())
+        Shape::Tuple(self.shapes.clone())
     }
 
     fn parameter(&self, mesh: &Mesh) -> Instr {

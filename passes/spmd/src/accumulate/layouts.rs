@@ -1,6 +1,5 @@
 //! The plan's layouts and changes of layout on the step of one microbatch.
 
-use crate::spmd::build::SOURCE;
 use phzc_cost::Collective;
 use phzc_ir::{
     Computation, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Shape, Sharding, Tiling, Value, notes,
@@ -16,7 +15,7 @@ pub fn with_sources(timed: &Module) -> Module {
     let mut module = timed.clone();
     for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
         let name = instr.name.clone();
-        instr.set_note(SOURCE, &name);
+        instr.set_note(notes::SOURCE, &name);
     }
     module
 }
@@ -39,7 +38,7 @@ pub fn write(local: &mut Module, placed: &Module, facts: &Facts) {
         }
     }
     for instr in local.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
-        [SOURCE, notes::OF_STAGE, notes::GLOBAL].into_iter().for_each(|note| instr.remove_note(note));
+        [notes::SOURCE, notes::OF_STAGE, notes::GLOBAL].into_iter().for_each(|note| instr.remove_note(note));
     }
 }
 
@@ -52,7 +51,7 @@ fn gradients(local: &Module) -> BTreeSet<Box<str>> {
     };
     let is_made_for_it = |instr: &Instr| {
         let summand = entry.instr(instr.operands[0]);
-        summand.name != instr.name && summand.note(SOURCE) == Some(&*instr.name)
+        summand.name != instr.name && summand.note(notes::SOURCE) == Some(&*instr.name)
     };
     let sums = entry.instrs.iter().filter(|instr| is_addition(instr) && is_made_for_it(instr));
     sums.map(|instr| instr.name.clone()).collect()
@@ -90,7 +89,7 @@ impl<'a> Planned<'a> {
 
     /// The instruction that something is made for.
     fn source(&self, instr: &Instr) -> Option<InstrId> {
-        self.ids.get(instr.note(SOURCE).unwrap_or(&instr.name)).copied()
+        self.ids.get(instr.note(notes::SOURCE).unwrap_or(&instr.name)).copied()
     }
 
     /// How each leaf of an instruction lies: as in the plan, if it is there; a tile is cut where its array

@@ -9,11 +9,8 @@ use phzc_ir::{
 };
 use smallvec::SmallVec;
 
-/// The note that says which instruction something is made for; no text that is written has it.
-pub const SOURCE: &str = "phzc.source";
-
 /// Notes that what an instruction becomes inherits.
-const INHERITED: [&str; 4] = [notes::BLOCK, notes::PHASE, notes::OF_STAGE, SOURCE];
+const INHERITED: [&str; 4] = [notes::BLOCK, notes::PHASE, notes::OF_STAGE, notes::SOURCE];
 
 /// Instructions in the making.
 pub struct Builder<'a> {
