@@ -93,6 +93,11 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT")]
     pub gap: Option<String>,
 
+    /// Write gradient accumulation out: a loop over the plan's microbatches, then the update; short for the
+    /// pass `accumulate` at the end
+    #[arg(long)]
+    pub write_microbatches: bool,
+
     /// What to write: `program`, the schedule as a Chrome `trace`, a `report` (one HTML page), a directory:
     /// `stages`, modules (docs/stages.md), `pictures` of the report; or the configuration of a training
     /// stack: `megatron`, `torchtitan`, `deepspeed`, `fsdp`, `maxtext`, `jax` (docs/exports.md)

@@ -5,7 +5,7 @@ use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::Diagnostic;
 use phzc_passes::shard::{self, pins};
-use phzc_passes::{Pipeline, Step, fuse, place, unpartition, unshard};
+use phzc_passes::{Pipeline, Step, accumulate, fuse, place, unpartition, unshard};
 
 /// What `--explain` calls the number of stages.
 pub(crate) const STAGES: &str = "stages";
@@ -38,6 +38,9 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
     }
     if args.unpartition {
         pipeline.steps.insert(0, Step::new(&unpartition::PASS));
+    }
+    if args.write_microbatches {
+        pipeline.steps.push(Step::new(&accumulate::PASS));
     }
     for pin in &args.pins {
         pins::parse(pin).map_err(|error| wrong("--pin", pin, vec![error]))?;

@@ -29,6 +29,8 @@ pub const ATTENTION: &str = "phzc.attention";
 pub const STAGE: &str = "phzc.stage";
 /// Of an instruction in a program that devices of all stages run: its pipeline stage.
 pub const OF_STAGE: &str = "phzc.of_stage";
+/// Of an instruction within a pass: the one that it is made for. No text that is written has it.
+pub const SOURCE: &str = "phzc.source";
 /// Of a contraction: Alpa's name of its strategy.
 pub const STRATEGY: &str = "phzc.strategy";
 /// Of a change of layout: the collective that it is.

@@ -29,5 +29,5 @@ pub use phzc_pass::{alternative, explanation, manager, pass};
 pub use phzc_plan::{derive, memory, microbatch, partitioned, plan_note, pricing, report, unplanned};
 pub use phzc_planner::{fuse, layer_repeats, place, shard, stop, units};
 pub use phzc_solver::{chain, choose};
-pub use phzc_spmd::{segments as device_segments, spmd, stages, unmap, unpartition};
+pub use phzc_spmd::{accumulate, segments as device_segments, spmd, stages, unmap, unpartition};
 pub use registry::pipeline;

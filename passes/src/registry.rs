@@ -7,7 +7,7 @@ use phzc_opt::{dce, grad, inline, optimizer, simplify, unroll, unshard};
 use phzc_pass::pass::Pass;
 use phzc_pass::pipeline::{Alias, Pipeline, Registry};
 use phzc_planner::{fuse, place, shard};
-use phzc_spmd::{pad, spmd, unmap, unpartition};
+use phzc_spmd::{accumulate, pad, spmd, unmap, unpartition};
 
 /// Every pass, in the order in which a reader meets them.
 pub static PASSES: &[&Pass] = &[
@@ -26,6 +26,7 @@ pub static PASSES: &[&Pass] = &[
     &place::PASS,
     &check::PASS,
     &estimate::PASS,
+    &accumulate::PASS,
     &spmd::PASS,
 ];
 

@@ -30,7 +30,7 @@ use phzc_ir::trip::trip_count;
 use phzc_ir::{CompId, Computation, Diagnostic, Module, Opcode, Result, Shape, counted, notes};
 use phzc_opt::inline;
 use phzc_plan::derive::{Problem, aliases, derive, listed};
-use phzc_plan::partitioned::partitioned;
+use phzc_plan::{partitioned::partitioned, plan_note::n_accumulated};
 use pieces::Pieces;
 use widen::widen;
 
@@ -152,12 +152,12 @@ impl Settings {
         Options { fill_elided: self.fill_elided.then_some(self.seed), ..Options::default() }
     }
 
-    /// The same for a plan: its loops run no longer than twice those of its program, or they count as
-    /// endless.
-    fn options_of_plan(&self, program: &Module) -> Options {
+    /// The same for a plan: its loops run no longer than twice those of its program and the one over its
+    /// microbatches, or they count as endless.
+    fn options_of_plan(&self, program: &Module, plan: &Module) -> Options {
         let options = self.options();
-        let most = most_trips(program).map_or(options.max_trips, |most| 2 * most + 2);
-        Options { max_trips: most.min(options.max_trips), ..options }
+        let most = most_trips(program).map(|most| 2 * most.max(n_accumulated(plan).unwrap_or(0)) + 2);
+        Options { max_trips: most.unwrap_or(u64::MAX).min(options.max_trips), ..options }
     }
 }
 
@@ -315,7 +315,7 @@ fn compared(
     settings: &Settings,
 ) -> std::result::Result<Verified, Failed> {
     let tolerance = settings.tolerance.unwrap_or_else(|| compare::tolerance(original));
-    let (options, of_plan) = (settings.options(), settings.options_of_plan(original));
+    let (options, of_plan) = (settings.options(), settings.options_of_plan(original, planned));
     let runs = Runs { original, devices: Devices::of(planned)?, tolerance, options, of_plan };
     let (inputs, chains) = (Inputs::of(original, &runs.devices.parts()), Chains::of(original));
     let options = &runs.options;

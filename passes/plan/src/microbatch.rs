@@ -5,7 +5,9 @@
 //! gradient accumulation. What every microbatch needs, but is such a sum, cannot be had microbatch by
 //! microbatch.
 
-use crate::derive::{Facts, Phase, derive, header, is_naming, operand_origins, order, planned_comps};
+use crate::derive::{
+    Facts, Phase, derive, header, is_move, is_naming, operand_origins, order, planned_comps,
+};
 use crate::strip::strip;
 use crate::{partial, plan_note};
 use phzc_analysis::batch::{batch_dims, gcd};
@@ -72,6 +74,32 @@ pub fn on_time_axis_alone(placed: &Module) -> Result<Module> {
     let mut module = placed.clone();
     flatten_stages(&mut module);
     strip(&mut module);
+    Ok(over_time(module, n_parts))
+}
+
+/// The same, but what the plan has added stays: copies that are made again, and changes of layout as
+/// `copy`, which is what they are without devices.
+///
+/// # Errors
+/// As [`on_time_axis_alone`].
+pub fn on_time_axis_with_moves(placed: &Module) -> Result<Module> {
+    let n_parts = header(placed)?.n_microbatches;
+    let mut module = placed.clone();
+    flatten_stages(&mut module);
+    for comp in planned_comps(placed) {
+        for instr in &mut module.comps[comp.index()].instrs {
+            partial::set(instr, &[]);
+            if is_move(instr) {
+                instr.op = Opcode::Copy;
+                instr.attrs.retain(|attr| attr.key != Key::CustomCallTarget);
+            }
+        }
+    }
+    Ok(over_time(module, n_parts))
+}
+
+/// One stage on the axis of the microbatches, in place of the layouts that there are.
+fn over_time(mut module: Module, n_parts: usize) -> Module {
     for comp in planned_comps(&module) {
         let instrs = &mut module.comps[comp.index()].instrs;
         instrs.iter_mut().for_each(|instr| instr.attrs.retain(|attr| attr.key != Key::Sharding));
@@ -87,7 +115,7 @@ pub fn on_time_axis_alone(placed: &Module) -> Result<Module> {
     }
     module.set_note(notes::MESH, &mesh.to_string());
     module.set_attr("num_partitions", n_parts.to_string());
-    Ok(module)
+    module
 }
 
 /// A layout with the axis of the microbatches on the first of these dimensions, a bit each.

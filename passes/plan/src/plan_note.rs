@@ -8,12 +8,23 @@ use serde_json::{Map, Value};
 /// several, or fits into memory that way only.
 pub const IN_TASKS: &str = "in_tasks";
 
+/// The most microbatches of a step.
+pub const MAX_MICROBATCHES: usize = 1 << 20;
+
+/// The figure of a text in which microbatches are a loop: how many.
+pub const ACCUMULATED: &str = "n_accumulated";
+
 /// What the planner claims of its plan, by its own prices.
 pub const CLAIMS: [&str; 3] = ["planned_secs", "lower_bound_secs", "stop"];
 
 /// What the planner has noted so far.
 pub fn read(module: &Module) -> Map<String, Value> {
     module.note(notes::PLAN).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// The microbatches that are a loop of the text, if they are; no more than a plan can have.
+pub fn n_accumulated(module: &Module) -> Option<u64> {
+    read(module).get(ACCUMULATED)?.as_u64().map(|n| n.min(MAX_MICROBATCHES as u64))
 }
 
 /// Adds figures.

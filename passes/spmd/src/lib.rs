@@ -1,7 +1,9 @@
-//! What each device and each stage runs: a plan lowered to the program of one device, and to one module per
-//! stage and phase.
+//! What each device and each stage runs: a plan lowered to the program of one device, to one module per
+//! stage and phase, and to a loop over its microbatches.
 
+pub mod accumulate;
 pub mod pad;
+mod rebuild;
 pub mod segments;
 pub mod spmd;
 pub mod stages;

@@ -12,7 +12,7 @@
 //! Precondition: none; calls are inlined. What loops, branches and calls of other code read stays as it is.
 
 mod dims;
-mod mask;
+pub(crate) mod mask;
 mod write;
 
 use dims::Longer;

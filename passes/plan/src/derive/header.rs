@@ -1,7 +1,7 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
 use crate::partitioned::partitioned;
-use crate::plan_note;
+use crate::plan_note::{self, MAX_MICROBATCHES};
 use phzc_cost::schedule::Interleaving;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted, notes};
@@ -9,9 +9,6 @@ use serde_json::Value;
 
 /// The most devices that a mesh may have: layouts list them.
 const MAX_DEVICES: i64 = 1 << 20;
-
-/// The most microbatches of a step.
-const MAX_MICROBATCHES: usize = 1 << 20;
 
 /// What the header says.
 #[derive(Clone, Debug, PartialEq)]

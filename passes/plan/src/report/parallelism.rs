@@ -17,11 +17,12 @@ pub use layers::layer_products;
 
 use super::Stage;
 use crate::derive::{Facts, Phase, is_move};
+use crate::plan_note::n_accumulated;
 use crate::pricing::{AxisMask, axes_of};
 use labels::{Label, Labels};
-use phzc_analysis::batch::accumulation;
+use phzc_analysis::batch::{Accumulation, accumulation};
 use phzc_analysis::graph::{Graph, NodeKind};
-use phzc_ir::{Mesh, Module};
+use phzc_ir::{Key, Mesh, Module, Opcode};
 use products::{Axes, ForwardProduct, products};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,11 +59,22 @@ pub struct Parallelism {
     pub is_tensor_outer: bool,
 }
 
+/// The loop over microbatches of a plan whose gradient accumulation is written out: it takes every n-th
+/// sample, which other loops do with positions.
+fn written_out(module: &Module, facts: &Facts) -> Option<Accumulation> {
+    let n_microbatches = n_accumulated(module)? as usize;
+    let loops = module.entry().instrs.iter().filter(|instr| instr.op == Opcode::While);
+    let mut bodies = loops.filter_map(|instr| instr.comp(Key::Body));
+    let body = bodies.find(|body| facts.executions[body.index()] == n_microbatches as f64)?;
+    Some(Accumulation { body, n_microbatches })
+}
+
 /// Fills in how each stage is parallel; `None` where it has no product of the forward part.
 pub(super) fn fill(module: &Module, facts: &Facts, (graph, labels): (&Graph, &Labels), stages: &mut [Stage]) {
     let products = products(module, facts, graph, labels);
     let zero = zero::zero_stages(module, facts, graph, &products);
-    let layers = layers::layers(module, facts, accumulation(module, graph));
+    let microbatches = written_out(module, facts).or_else(|| accumulation(module, graph));
+    let layers = layers::layers(module, facts, microbatches);
     for (index, stage) in stages.iter_mut().enumerate() {
         let own: Vec<&ForwardProduct> = products.iter().filter(|it| it.stage == index).collect();
         let mesh = &facts.header.meshes[index];

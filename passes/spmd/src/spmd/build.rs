@@ -10,7 +10,7 @@ use phzc_ir::{
 use smallvec::SmallVec;
 
 /// Notes that what an instruction becomes inherits.
-const INHERITED: [&str; 3] = [notes::BLOCK, notes::PHASE, notes::OF_STAGE];
+const INHERITED: [&str; 4] = [notes::BLOCK, notes::PHASE, notes::OF_STAGE, notes::SOURCE];
 
 /// Instructions in the making.
 pub struct Builder<'a> {

@@ -1,8 +1,9 @@
 //! Writes the manifest of some modules: where values come from, and what runs after what.
 
 use super::manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Output, Run};
-use super::split::{Leaf, Piece, Source, Split};
+use super::split::{Piece, Source, Split};
 use super::when::{Part, Task, When};
+use crate::rebuild::Leaf;
 use phzc_cost::Pipeline;
 use phzc_cost::schedule::{self, Event};
 use phzc_ir::text::shape_text;

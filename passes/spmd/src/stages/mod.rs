@@ -56,8 +56,7 @@ pub fn stages(placed: &Module) -> Result<Stages> {
         after_all(&timed, &timed_facts)?;
     }
     let mut local = spmd::program(&timed, &timed_facts)?;
-    loops::lift(&mut local);
-    no_loop_asks(&local)?;
+    without_sums_in_loops(&mut local)?;
     let layouts = Layouts::new(&placed, &facts.header.meshes);
     let split = Split::new(
         &local,
@@ -74,6 +73,15 @@ pub fn stages(placed: &Module) -> Result<Stages> {
 pub fn to_json(manifest: &Manifest) -> String {
     let text = serde_json::to_string_pretty(manifest).expect("a manifest has string keys only");
     format!("{text}\n")
+}
+
+/// Moves the sums over the microbatches out of loops.
+///
+/// # Errors
+/// If a loop or a branch asks for other microbatches, or for the number of its own.
+pub fn without_sums_in_loops(local: &mut Module) -> Result<()> {
+    loops::lift(local);
+    no_loop_asks(local)
 }
 
 /// Errors if a loop or a branch asks for other microbatches, or for the number of its own.

@@ -3,12 +3,10 @@
 use super::layouts::Layouts;
 use super::when::{Part, Task, When};
 use super::write;
+use crate::rebuild::Leaf;
 use phzc_ir::{Diagnostic, InstrId, Module, Opcode, Result, Shape};
 use phzc_plan::derive::{is_naming, operand_origins, origin};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A leaf of an instruction's value: what goes from module to module.
-pub type Leaf = (InstrId, usize);
 
 /// Where a module's parameter comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

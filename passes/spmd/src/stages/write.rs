@@ -1,16 +1,15 @@
 //! Writes one module: its parameters, its instructions in program order, its sums, and a tuple of results.
 
 use super::layouts;
-use super::split::{Leaf, Source, Split};
+use super::split::{Source, Split};
 use super::when::Task;
-use phzc_ir::edit::Names;
+use crate::rebuild::{Leaf, Rebuilder, plain};
 use phzc_ir::{
-    Attr, Computation, DType, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Shape, Sharding,
-    Span, Value, notes,
+    Computation, DType, Instr, InstrId, Key, Layout, Mesh, Module, Opcode, Payload, Shape, Sharding, Value,
+    notes,
 };
 use phzc_opt::dce::remove_dead;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// The module of a task, which runs the `needed` instructions.
 pub fn module(
@@ -24,13 +23,13 @@ pub fn module(
     let mut writer = Writer::new(split);
     writer.parameters(inputs, task.stage);
     for (id, instr) in split.local.entry().iter().filter(|(id, _)| needed[id.index()]) {
-        writer.instr(id, instr);
+        writer.build.instr(id, instr);
     }
-    let mut results: Vec<InstrId> = outputs.iter().map(|&leaf| writer.leaf(leaf)).collect();
+    let mut results: Vec<InstrId> = outputs.iter().map(|&leaf| writer.build.leaf(leaf)).collect();
     results.extend(sums.iter().map(|&sum| writer.sum(split.sums[sum])));
-    let root = writer.tuple(results, "outputs");
+    let root = writer.build.tuple(results, "outputs");
     writer.lay_out(root, outputs, sums);
-    finished(split, task, writer.instrs, root)
+    finished(split, task, writer.build.instrs, root)
 }
 
 /// A module around an entry, without what nobody calls and without the header's plan.
@@ -58,23 +57,12 @@ fn finished(split: &Split, task: Task, instrs: Vec<Instr>, root: InstrId) -> Mod
 
 struct Writer<'a> {
     split: &'a Split<'a>,
-    names: Names,
-    instrs: Vec<Instr>,
-    /// What holds a leaf here.
-    leaves: BTreeMap<Leaf, InstrId>,
-    /// What an instruction has become.
-    made: BTreeMap<InstrId, InstrId>,
+    build: Rebuilder<'a>,
 }
 
 impl<'a> Writer<'a> {
     fn new(split: &'a Split<'a>) -> Writer<'a> {
-        let names = Names::of(split.local.entry());
-        Writer { split, names, instrs: Vec::new(), leaves: BTreeMap::new(), made: BTreeMap::new() }
-    }
-
-    fn push(&mut self, instr: Instr) -> InstrId {
-        self.instrs.push(instr);
-        InstrId::new(self.instrs.len() - 1)
+        Writer { split, build: Rebuilder::new(split.local.entry()) }
     }
 
     fn parameters(&mut self, inputs: &[Source], stage: usize) {
@@ -87,8 +75,8 @@ impl<'a> Writer<'a> {
                 let tiling = self.split.layouts.received(maker, leaf, stage);
                 tiling.into_iter().for_each(|tiling| layouts::set(&mut own, tiling));
             }
-            let id = self.push(own);
-            self.leaves.extend(stands_for.into_iter().map(|leaf| (leaf, id)));
+            let id = self.build.push(own);
+            self.build.leaves.extend(stands_for.into_iter().map(|leaf| (leaf, id)));
         }
     }
 
@@ -99,88 +87,22 @@ impl<'a> Writer<'a> {
             Source::Program(_, leaf) | Source::Made(leaf) => {
                 let maker = entry.instr(leaf.0);
                 let name = match maker.shape {
-                    Shape::Tuple(_) => self.names.derive(&maker.name, &leaf.1.to_string()),
+                    Shape::Tuple(_) => self.build.names.derive(&maker.name, &leaf.1.to_string()),
                     _ => maker.name.clone(),
                 };
                 (name, self.split.shape(leaf).clone(), vec![leaf])
             }
             Source::Accumulator(sum) => {
                 let id = self.split.sums[sum];
-                let name = self.names.derive(&entry.instr(id).name, "sum");
+                let name = self.build.names.derive(&entry.instr(id).name, "sum");
                 (name, entry.instr(id).shape.clone(), vec![(id, 0)])
             }
             Source::Microbatch => {
                 let is_number = |(_, instr): &(InstrId, &Instr)| instr.op == Opcode::PartitionId;
                 let numbers = entry.iter().filter(is_number).map(|(id, _)| (id, 0)).collect();
-                (self.names.free("microbatch"), Shape::array(DType::U32, &[]), numbers)
+                (self.build.names.free("microbatch"), Shape::array(DType::U32, &[]), numbers)
             }
         }
-    }
-
-    fn instr(&mut self, id: InstrId, instr: &Instr) {
-        let mut own = instr.clone();
-        own.operands = instr.operands.iter().map(|&operand| self.operand(operand)).collect();
-        // What it had to wait for may be in another module; the schedule keeps that order.
-        own.attrs.retain(|attr| attr.key != Key::ControlPredecessors);
-        let made = self.push(own);
-        self.made.insert(id, made);
-    }
-
-    /// An operand's value; tuples are put together from their leaves.
-    fn operand(&mut self, operand: InstrId) -> InstrId {
-        let entry = self.split.local.entry();
-        if let Some(&made) = self.made.get(&operand) {
-            return made;
-        }
-        let shape = &entry.instr(operand).shape;
-        let leaves = (0..shape.n_leaves()).map(|leaf| phzc_plan::derive::origin(entry, operand, leaf));
-        let leaves: Vec<InstrId> = leaves.map(|leaf| self.leaf(leaf)).collect();
-        let name = entry.instr(operand).name.clone();
-        self.nested(shape, &mut leaves.into_iter(), &name)
-    }
-
-    fn nested(&mut self, shape: &Shape, leaves: &mut impl Iterator<Item = InstrId>, name: &str) -> InstrId {
-        match shape {
-            Shape::Tuple(parts) => {
-                let parts = parts.iter().map(|part| self.nested(part, leaves, name)).collect();
-                self.tuple(parts, name)
-            }
-            _ => leaves.next().expect("a leaf of the shape"),
-        }
-    }
-
-    fn tuple(&mut self, parts: Vec<InstrId>, base: &str) -> InstrId {
-        let shapes = parts.iter().map(|id| self.instrs[id.index()].shape.clone()).collect();
-        let name = self.names.derive(base, "all");
-        self.push(Instr { operands: parts.into(), ..plain(name, Opcode::Tuple, Shape::Tuple(shapes)) })
-    }
-
-    /// The instruction that holds a leaf: a parameter, its maker, or an element of its maker's tuple.
-    fn leaf(&mut self, leaf: Leaf) -> InstrId {
-        if let Some(&held) = self.leaves.get(&leaf) {
-            return held;
-        }
-        let mut held = self.made[&leaf.0];
-        let mut place = leaf.1;
-        while let Shape::Tuple(parts) = self.instrs[held.index()].shape.clone() {
-            let (mut index, mut before) = (0, place);
-            while before >= parts[index].n_leaves() {
-                before -= parts[index].n_leaves();
-                index += 1;
-            }
-            place = before;
-            held = self.element(held, index, &parts[index]);
-        }
-        self.leaves.insert(leaf, held);
-        held
-    }
-
-    fn element(&mut self, tuple: InstrId, index: usize, shape: &Shape) -> InstrId {
-        let base = self.instrs[tuple.index()].name.clone();
-        let name = self.names.derive(&base, &index.to_string());
-        let attrs = vec![Attr { key: Key::Index, value: Value::Int(index as i64) }];
-        let operands = SmallVec::from_slice(&[tuple]);
-        self.push(Instr { operands, attrs, ..plain(name, Opcode::GetTupleElement, shape.clone()) })
     }
 
     /// Gives the results the layouts that they have in the program; others are on all devices.
@@ -194,7 +116,7 @@ impl<'a> Writer<'a> {
         };
         let tilings = outputs.iter().copied().chain(sums).map(tiling).collect();
         let sharding = Value::Sharding(Box::new(Sharding::Tuple(tilings)));
-        self.instrs[root.index()].set_attr(Key::Sharding, sharding);
+        self.build.instrs[root.index()].set_attr(Key::Sharding, sharding);
     }
 
     /// The sum so far with this microbatch's part.
@@ -202,13 +124,8 @@ impl<'a> Writer<'a> {
         let instr = self.split.local.entry().instr(sum);
         let reducer = instr.comp(Key::ToApply).expect("an all-reduce has a reduction");
         let op = self.split.local.comp(reducer).root().op;
-        let (so_far, part) = (self.leaf((sum, 0)), self.operand(instr.operands[0]));
+        let (so_far, part) = (self.build.leaf((sum, 0)), self.build.operand(instr.operands[0]));
         let operands = SmallVec::from_slice(&[so_far, part]);
-        self.push(Instr { operands, ..plain(instr.name.clone(), op, instr.shape.clone()) })
+        self.build.push(Instr { operands, ..plain(instr.name.clone(), op, instr.shape.clone()) })
     }
-}
-
-fn plain(name: Box<str>, op: Opcode, shape: Shape) -> Instr {
-    let (operands, attrs) = (SmallVec::new(), Vec::new());
-    Instr { name, op, operands, shape, payload: Payload::None, attrs, span: Span::default() }
 }

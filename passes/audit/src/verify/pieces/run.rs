@@ -111,7 +111,7 @@ impl<'s> Judge<'s> {
 
     /// Compares on so many inputs, and on more until every output has said something.
     fn compare(&self, [program, plan]: [&Module; 2], devices: &Devices, n_draws: u64) -> Result<Outcome> {
-        let (options, of_plan) = (self.settings.options(), self.settings.options_of_plan(program));
+        let (options, of_plan) = (self.settings.options(), self.settings.options_of_plan(program, plan));
         let tolerance = self.settings.tolerance.unwrap_or_else(|| compare::tolerance(program));
         let inputs = Inputs::of(program, &devices.parts());
         let is_closed = program.entry().params().is_empty();
