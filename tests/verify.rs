@@ -118,3 +118,18 @@ fn no_mutated_plan_does_harm() {
     eprintln!("{N_CASES} mutated plans, {n_ran} of them ran");
     assert!(n_ran as u64 > N_CASES / 100, "mutations that never run test little: {n_ran}");
 }
+
+/// The stages of the quick and the slow devices have meshes of their own, and not the program's order of
+/// devices.
+#[test]
+fn a_pipeline_over_two_kinds_of_devices_computes_what_its_program_does() {
+    let path = scratch("verify_kinds").join("plan.ir");
+    let plan = path.to_string_lossy();
+    let cluster = "tests/clusters/unlike-4+2.toml";
+    let planned = phzc(&["examples/gpt.ir", "--cluster", cluster, "-o", &plan], b"");
+    assert_eq!(planned.code, 0, "{}", planned.stderr);
+    let stages: Vec<&str> = planned.stderr.lines().filter(|line| line.contains("x=2")).collect();
+    assert!(stages[0].contains("4-5 slow") && stages[1].contains("0-3 quick"), "{}", planned.stderr);
+    let verified = phzc(&["verify", "examples/gpt.ir", &plan], b"");
+    assert!(verified.code == 0 && verified.stdout.contains("89 of 89 outputs equal"), "{}", verified.stdout);
+}
