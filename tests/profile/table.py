@@ -85,12 +85,13 @@ def row(name, phzc_binary, folder):
     (first_secs, first_spread), (kept_secs, kept_spread) = measured([before, after], args)
     secs = (first_secs, kept_secs)
     is_slower = kept_secs - first_secs > first_spread + kept_spread
+    spread = f"+-{1e3 * (first_spread + kept_spread):.2f}"
     judged = "slower" if is_slower else "no slower"
     predicted = [plan.figures["time_secs"] for plan in (before, after)]
     off = predicted[1] / secs[1] - 1
     shown = [f"{1e3 * value:8.2f}" for value in (predicted[0], secs[0], predicted[1], secs[1])]
     meshes = [plan.figures["stages"][0]["mesh"] for plan in (before, after)]
-    return f"{name:5} {' '.join(shown)}   {100 * off:+6.1f} %   +-{1e3 * (first_spread + kept_spread):.2f} ms, {judged}   {meshes[0]} -> {meshes[1]}"
+    return f"{name:5} {' '.join(shown)}   {100 * off:+6.1f} %   {spread}, {judged}   {meshes[0]} -> {meshes[1]}"
 
 
 def main():

@@ -46,15 +46,20 @@ pub(super) fn kept<'t>(tried: &'t [Tried], folder: &Folder) -> Option<Kept<'t>> 
         return Some(Kept { of: first, secs: first_secs, why: None });
     }
     let spread_secs = spread(first, folder) + spread(best, folder);
-    let gain_secs = first_secs - best_secs;
-    if gain_secs <= spread_secs.max(LEAST_GAIN * first_secs) {
+    if !is_faster(best_secs, first_secs, spread_secs) {
         let why = "no other one is faster by more than both their spreads".to_owned();
         return Some(Kept { of: first, secs: first_secs, why: Some(why) });
     }
-    let gain = percent(gain_secs / first_secs);
+    let gain = percent(1.0 - best_secs / first_secs);
     let why =
         format!("it takes {gain} less than that of round {}, more than both their spreads", first.round);
     Some(Kept { of: best, secs: best_secs, why: Some(why) })
+}
+
+/// Whether one plan is faster than another: by a part that is worth a change, and by more than their samples
+/// differ.
+fn is_faster(secs: f64, than_secs: f64, spread_secs: f64) -> bool {
+    than_secs - secs > spread_secs.max(LEAST_GAIN * than_secs)
 }
 
 fn spread(one: &Tried, folder: &Folder) -> f64 {
@@ -70,4 +75,17 @@ pub(super) fn table(tried: &[Tried], folder: &Folder) -> String {
         let _ = writeln!(out, "  round {round}: predicted {predicted}, measured {time}, spread {spread}");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_faster;
+
+    #[test]
+    fn a_plan_within_the_spread_of_another_is_not_faster() {
+        assert!(is_faster(0.224, 0.230, 0.004));
+        assert!(!is_faster(0.224, 0.230, 0.008));
+        // A gain of less than one percent is none, however steady it is.
+        assert!(!is_faster(0.229, 0.230, 0.0));
+    }
 }
