@@ -30,6 +30,8 @@ pub enum Emit {
     Program,
     /// A directory: an HLO module per stage and phase, and stages.json, which says how they fit together.
     Stages,
+    /// The same, each module as the program of one device of its stage, with the plan's collectives.
+    DeviceStages,
     /// The schedule in Chrome's trace format, for Perfetto or chrome://tracing.
     Trace,
     /// One HTML page about the plan, pictures included, that needs no network.
@@ -60,6 +62,9 @@ impl Emit {
     fn needs_directory(self) -> Option<&'static str> {
         match self {
             Emit::Stages => Some("`--emit stages` writes several files, but there is no directory for them"),
+            Emit::DeviceStages => {
+                Some("`--emit device-stages` writes several files, but there is no directory for them")
+            }
             Emit::Pictures => {
                 Some("`--emit pictures` writes several files, but there is no directory for them")
             }
@@ -70,7 +75,12 @@ impl Emit {
     /// The training stack whose configuration it is.
     fn stack(self) -> Option<Stack> {
         match self {
-            Emit::Program | Emit::Stages | Emit::Trace | Emit::Report | Emit::Pictures => None,
+            Emit::Program
+            | Emit::Stages
+            | Emit::DeviceStages
+            | Emit::Trace
+            | Emit::Report
+            | Emit::Pictures => None,
             Emit::Megatron => Some(Stack::Megatron),
             Emit::Torchtitan => Some(Stack::Torchtitan),
             Emit::Deepspeed => Some(Stack::Deepspeed),
@@ -120,8 +130,9 @@ fn own<'a>(args: &Args, module: &Module, known: &Known<'a>, cluster: &Cluster) -
     let view =
         |facts, priced: &'a Cow<Module>, plan| View::new((priced, facts), cluster, plan, known.alternatives);
     match (args.emit, known.priced) {
-        (Emit::Stages, _) => {
-            let cut = stages::stages(module)?;
+        (Emit::Stages | Emit::DeviceStages, _) => {
+            let is_whole = args.emit == Emit::Stages;
+            let cut = if is_whole { stages::stages(module)? } else { stages::of_devices(module)? };
             let text = |(name, module): &(String, Module)| (format!("{name}.hlo"), print(module));
             let modules = cut.modules.iter().map(text);
             let manifest = (MANIFEST.to_owned(), stages::to_json(&cut.manifest));
@@ -177,7 +188,8 @@ pub(crate) fn write(args: &Args, emitted: &Emitted, io: &mut Io) -> Result<(), F
         (Emitted::Text(text), _) => deliver(args.output.as_deref(), text, io),
         (Emitted::Files(all), Some(dir)) => {
             files::make_dir(dir)?;
-            let before = if args.emit == Emit::Stages { modules_of(dir) } else { Vec::new() };
+            let are_modules = matches!(args.emit, Emit::Stages | Emit::DeviceStages);
+            let before = if are_modules { modules_of(dir) } else { Vec::new() };
             all.iter().try_for_each(|(name, text)| files::write(&dir.join(name), text))?;
             let is_left = |name: &&String| !all.iter().any(|(written, _)| written == *name);
             Ok(before.iter().filter(is_left).try_for_each(|name| files::remove(&dir.join(name)))?)

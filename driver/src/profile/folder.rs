@@ -33,6 +33,9 @@ struct Manifest {
     entries: Vec<EntryText>,
     /// Kernels and collectives by key.
     items: BTreeMap<String, ItemText>,
+    /// Entries that are to be measured once more, in turns, whatever was measured of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    again: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -66,6 +69,8 @@ struct MeasuredText {
 #[derive(Debug, Deserialize)]
 struct TimeText {
     median_secs: Option<f64>,
+    #[serde(default)]
+    spread_secs: f64,
     #[serde(rename = "error")]
     _error: Option<String>,
 }
@@ -104,6 +109,7 @@ impl Folder {
             n_devices: cluster.n_devices(),
             entries: Vec::new(),
             items: BTreeMap::new(),
+            again: Vec::new(),
         };
         let manifest = manifest.unwrap_or(empty);
         of_cluster(path, &manifest, cluster)?;
@@ -130,6 +136,17 @@ impl Folder {
     /// Seconds that an entry takes, if it was measured.
     pub fn secs(&self, key: &str) -> Option<f64> {
         self.measured.entries.get(key)?.median_secs
+    }
+
+    /// How far samples of an entry lie from its seconds: half of the middle half of them.
+    pub fn spread_secs(&self, key: &str) -> f64 {
+        self.measured.entries.get(key).map_or(0.0, |time| time.spread_secs)
+    }
+
+    /// Asks for these entries to be measured once more; for none, once they are.
+    pub fn ask_again(&mut self, keys: Vec<String>) -> Result<()> {
+        self.manifest.again = keys;
+        files::write(&self.path.join(MANIFEST), &pretty(&self.manifest))
     }
 
     /// The times that were measured; none if there are none.

@@ -3,12 +3,15 @@
 //!
 //! The planner prices what was not measured by what is like it, and picks what looks cheapest: the more plans
 //! it picks from, the more the pick is a lucky error. So the step of each round's plan is measured whole, and
-//! the plan that is kept is the fastest of them, which the first one is among, and not the last that was
-//! planned.
+//! in the end those of all of them in turns. The plan that is kept is the fastest then, and the first one
+//! unless another is faster by more than samples of the two differ.
+
+mod choice;
 
 use super::folder::Folder;
 use super::plans::Planning;
 use super::{ProfileArgs, unwritten, written};
+use choice::Kept;
 use phzc_io::units::secs;
 use phzc_io::{Failure, Io, files, process};
 use phzc_ir::{Diagnostic, Module, counted, print};
@@ -63,42 +66,44 @@ pub(crate) fn run(args: &TuneArgs, io: &mut Io) -> Result<(), Failure> {
             break;
         }
     }
-    let folder = Folder::open(&args.of.output, &planning.cluster)?;
-    match fastest(&tried, &folder) {
-        Some((best, best_secs)) => keep(args, best, best_secs, end, io),
+    let folder = compared(args, &planning, &tried, io)?;
+    match choice::kept(&tried, &folder) {
+        Some(kept) => keep(args, kept, end, io),
         None => Ok(()),
     }
 }
 
+/// Measures the steps of all plans in turns, and says what they take.
+fn compared(args: &TuneArgs, planning: &Planning, tried: &[Tried], io: &mut Io) -> Result<Folder, Failure> {
+    let mut folder = Folder::open(&args.of.output, &planning.cluster)?;
+    let steps = choice::steps(tried, &folder);
+    if steps.len() > 1 {
+        folder.ask_again(steps)?;
+        process::run(&args.measure, &folder.path().display().to_string())?;
+        folder = Folder::open(&args.of.output, &planning.cluster)?;
+        folder.ask_again(Vec::new())?;
+        say(io, &choice::table(tried, &folder));
+    }
+    Ok(folder)
+}
+
 /// Writes the plan that is kept, without the planner's claims, which are by the prices of its round.
-fn keep(args: &TuneArgs, best: &Tried, best_secs: f64, end: End, io: &mut Io) -> Result<(), Failure> {
-    let (path, mut module) = (args.of.output.join(PLAN), best.module.clone());
+fn keep(args: &TuneArgs, kept: Kept, end: End, io: &mut Io) -> Result<(), Failure> {
+    let (path, mut module) = (args.of.output.join(PLAN), kept.of.module.clone());
     plan_note::CLAIMS.iter().for_each(|claim| plan_note::remove(&mut module, claim));
     files::write(&path, &print(&module))?;
-    let why = match end {
+    let ended = match end {
         End::Measured => "all that it and its rivals ask for is measured".to_owned(),
         End::NoneFaster => "no plan is predicted to be faster".to_owned(),
         End::Rounds => format!("{} are over; others may be faster", counted(args.rounds as usize, "round")),
     };
-    let (round, time) = (best.round, secs(best_secs));
-    say(io, &format!("the plan of round {round} is kept, {time} per step: {why}\n{}\n", path.display()));
+    let (round, time) = (kept.of.round, secs(kept.secs));
+    let why = kept.why.map_or(String::new(), |why| format!("{why}; "));
+    say(
+        io,
+        &format!("the plan of round {round} is kept, {time} per step: {why}{ended}\n{}\n", path.display()),
+    );
     Ok(())
-}
-
-/// The first plan that no later one beats by the least gain, and its seconds: of those whose step was
-/// measured, if there are any, for what is predicted of others is no match for that.
-fn fastest<'t>(tried: &'t [Tried], folder: &Folder) -> Option<(&'t Tried, f64)> {
-    let step_secs = |one: &Tried| folder.secs(one.step.as_ref()?);
-    let is_any_measured = tried.iter().any(|one| step_secs(one).is_some());
-    let mut best: Option<(&Tried, f64)> = None;
-    for one in tried {
-        let predicted = (!is_any_measured).then_some(one.predicted_secs);
-        let Some(secs) = step_secs(one).or(predicted) else { continue };
-        if best.is_none_or(|(_, best_secs)| secs < best_secs * (1.0 - LEAST_GAIN)) {
-            best = Some((one, secs));
-        }
-    }
-    best
 }
 
 /// Plans, and measures what is missing; whether that is the end.
@@ -110,7 +115,7 @@ fn one_round(
     io: &mut Io,
 ) -> Result<Option<End>, Failure> {
     let mut folder = Folder::open(&args.of.output, &planning.cluster)?;
-    let best_secs = fastest(tried, &folder).map_or(f64::INFINITY, |(_, secs)| secs);
+    let best_secs = choice::fastest(tried, &folder).map_or(f64::INFINITY, |(_, secs)| secs);
     // The first plan is that of formulas alone: no other one is kept that is not faster.
     let measured = folder.measured().filter(|_| round > 1);
     let collected = planning.collect(measured, best_secs, io)?;

@@ -4,6 +4,7 @@ Each program is what one device runs; it is run on all devices at once, as in a 
 XLA program, so that starting it from Python does not count. Programs take turns: whatever else the machine
 does for a while then falls on one sample of each, not on all samples of one. What `measured.json` has is kept;
 but where the step of a plan is new, those of all plans are measured beside it, so that they can be compared.
+What the profile asks for once more (`again` of its manifest) is measured by more samples, in turns.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .evaluate import Evaluator
 
 SCHEMA = 1
 SAMPLES = 9
+TIMES_AGAIN = 3  # as many samples of what is compared in the end
 SAMPLE_SECS = 0.03  # a sample runs its program so often that it takes about as long
 MOST_TIMES = 10_000
 Timed = Callable[[int], float]
@@ -45,8 +47,9 @@ def measure(folder: Path, n_samples: int = SAMPLES) -> dict:
     done = json.loads(path.read_text()) if path.exists() else {"schema": SCHEMA, "on": _here(), "entries": {}}
     if {**done["on"], "date": ""} != {**_here(), "date": ""}:
         raise ValueError(f"`{path}` was measured on {done['on']}, this is {_here()}: use another directory")
-    missing = [entry for entry in manifest["entries"] if entry["key"] not in done["entries"]]
-    if any(entry["kind"] == "step" for entry in missing):
+    again = manifest.get("again", [])
+    missing = [e for e in manifest["entries"] if e["key"] not in done["entries"] or e["key"] in again]
+    if not again and any(entry["kind"] == "step" for entry in missing):
         missing += [entry for entry in manifest["entries"] if entry["kind"] == "step" and entry not in missing]
     timers: dict[str, Timed] = {}
     for at, entry in enumerate(missing):
@@ -55,7 +58,7 @@ def measure(folder: Path, n_samples: int = SAMPLES) -> dict:
             timers[entry["key"]] = timer(hlo.parse((folder / entry["file"]).read_text()))
         except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
             done["entries"][entry["key"]] = {"error": str(error).splitlines()[0][:200]}
-    done["entries"] |= _timed(timers, n_samples)
+    done["entries"] |= _timed(timers, n_samples * TIMES_AGAIN if again else n_samples)
     _write(path, done)
     _say(f"{len(timers)} measured, {len(missing) - len(timers)} cannot be run\n")
     return done
@@ -74,8 +77,9 @@ def _timed(timers: dict[str, Timed], n_samples: int) -> dict[str, dict]:
     samples: dict[str, list[float]] = {key: [] for key in timers}
     for at in range(n_samples):
         _say(f"sample {at + 1} of {n_samples}")
-        for key, timed in timers.items():
-            samples[key].append(timed(times[key]) / times[key])
+        # Every other time in reverse: nobody is always the first after another.
+        for key in sorted(timers, reverse=at % 2 == 1):
+            samples[key].append(timers[key](times[key]) / times[key])
     return {key: _summary(of, times[key]) for key, of in samples.items()}
 
 

@@ -247,8 +247,7 @@ class Plan:
         gradients, with constraints. Raises `ValueError` for plans of several stages, `PhzcError` where a plan
         has no program of one device.
         """
-        if how not in ("exact", "constraints"):
-            raise ValueError(f"`{how}` is no way to run a plan: exact, constraints")
+        _check(how)
         if self.n_stages > 1:
             raise ValueError(
                 f"the plan has {self.n_stages} stages: plan.pipeline(), or phzc.plan(..., stages=1)"
@@ -264,21 +263,23 @@ class Plan:
         given = self.placement.named(self.step.outputs, self.placement.outputs, self.meshes)
         return JittedStep(self.step, flat, self._wanted(), given, self.rewrap)
 
-    def pipeline(self) -> PlannedStep:
+    def pipeline(self, how: str = "exact") -> PlannedStep:
         """The step as planned, called like the one that was planned: each stage on its own devices, one
-        controller."""
+        controller. `how` is as for `jit`."""
+        _check(how)
         refuse_callbacks(self.module)
-        flat = Pipeline(self._stages(), self.meshes, self.placement.stacks)
+        emitted = "device-stages" if how == "exact" else "stages"
+        flat = Pipeline(self._stages(emitted), self.meshes, self.placement.stacks)
         return PlannedStep(self.step, flat, self._wanted(), self.rewrap)
 
     def _wanted(self) -> list[NamedSharding]:
         named = self.placement.named(self.step.inputs, self.placement.inputs, self.meshes)
         return [named[at] for at in self.step.used]
 
-    def _stages(self) -> Stages:
-        folder = self.folder / "stages"
+    def _stages(self, emitted: str = "stages") -> Stages:
+        folder = self.folder / emitted
         self._phzc(
-            self.after, "--passes", "", "--cluster", self.cluster, "-q", "--emit", "stages", "-o", folder
+            self.after, "--passes", "", "--cluster", self.cluster, "-q", "--emit", emitted, "-o", folder
         )
         return Stages(folder)
 
@@ -288,3 +289,8 @@ class Plan:
         path = self.folder / "device.ir"
         self._phzc(self.after, "--passes", "spmd", "--cluster", self.cluster, "-q", "-o", path)
         return path.read_text()
+
+
+def _check(how: str) -> None:
+    if how not in ("exact", "constraints"):
+        raise ValueError(f"`{how}` is no way to run a plan: exact, constraints")

@@ -9,6 +9,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from .step import Leaf, PyTree, Step
+from .transfer import send
 
 Flat = Callable[..., Sequence[jax.Array]]
 Rewrap = Callable[[Callable[..., PyTree], tuple], PyTree]
@@ -32,7 +33,7 @@ class PlannedStep:
 
     def _run(self, *args: PyTree) -> PyTree:
         arrays = self._step.flatten(args)
-        placed = [moved(arrays[at], to) for at, to in zip(self._step.used, self._wanted, strict=True)]
+        placed = [send(arrays[at], to) for at, to in zip(self._step.used, self._wanted, strict=True)]
         outputs = self._step.outputs
         values = [leaf.from_raw(x) for leaf, x in zip(outputs.arrays, self._flat(*placed), strict=True)]
         return outputs.unflatten(values, lambda leaf: leaf.static)
@@ -64,8 +65,3 @@ class JittedStep(PlannedStep):
     def lower(self, **kwargs: Any) -> jax.stages.Lowered:
         """The planned step, lowered for the arguments that it was planned for: `.compile()`, `.as_text()`."""
         return self._jitted.lower(*[leaf.raw for leaf in self._leaves], **kwargs)
-
-
-def moved(value: Any, to: NamedSharding) -> jax.Array:
-    """The array, laid out as wanted."""
-    return value if getattr(value, "sharding", None) == to else jax.device_put(value, to)

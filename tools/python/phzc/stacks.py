@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax
 from jax import lax
 
 from .hlo import Module
+
+
+Apart = Callable[[jax.Array, int], list[jax.Array]]
+Together = Callable[[list[jax.Array]], jax.Array]
+
+
+def apart(stack: jax.Array, n: int) -> list[jax.Array]:
+    """The layers of a stack."""
+    size = stack.shape[0] // n
+    return [lax.slice_in_dim(stack, k * size, (k + 1) * size) for k in range(n)]
+
+
+def together(layers: list[jax.Array]) -> jax.Array:
+    """The stack of some layers."""
+    return lax.concatenate(layers, 0)
 
 
 @dataclass
@@ -26,21 +41,21 @@ class Stacks:
         )
         return Stacks(_counts(parts["parameters"]), _counts(parts["results"]))
 
-    def split(self, arrays: Sequence[jax.Array]) -> list[jax.Array]:
-        """One array per parameter of the plan, from one per parameter of the program."""
+    def split(self, arrays: Sequence[jax.Array], apart: Apart = apart) -> list[jax.Array]:
+        """One array per parameter of the plan, from one per parameter of the program; `apart` takes a stack
+        apart."""
         parts = []
         for number, array in enumerate(arrays):
             n = self.parameters.get(number)
-            size = array.shape[0] // n if n else 0
-            parts += [lax.slice_in_dim(array, k * size, (k + 1) * size) for k in range(n)] if n else [array]
+            parts += apart(array, n) if n else [array]
         return parts
 
-    def join(self, results: Sequence[jax.Array]) -> list[jax.Array]:
-        """One array per result of the program, from one per result of the plan."""
+    def join(self, results: Sequence[jax.Array], together: Together = together) -> list[jax.Array]:
+        """One array per result of the program, from one per result of the plan; `together` makes a stack."""
         rest, joined = list(results), list[jax.Array]()
         while rest:
             n = self.results.get(len(joined))
-            joined.append(lax.concatenate(rest[:n], 0) if n else rest[0])
+            joined.append(together(rest[:n]) if n else rest[0])
             rest = rest[n or 1 :]
         return joined
 

@@ -49,9 +49,7 @@ def inserted_by_stages(step):
     pipeline, rows = step._flat, []
     n_runs = collections.Counter(run["module"] for run in pipeline.stages.manifest["order"])
     for name, program in pipeline.programs.items():
-        parameters = zip(pipeline.stages.modules[name].parameters, pipeline.inputs[name], strict=True)
-        arrays = [jax.ShapeDtypeStruct(p.shape.dims, p.shape.numpy, sharding=to) for p, to in parameters]
-        own = _partitioned(program.lower(*arrays)) or []
+        own = _partitioned(program.lower(*pipeline.types(name))) or []
         rows += [{**row, "runs": row["runs"] * n_runs[name]} for row in own]
     return judge.by_kind(rows)
 

@@ -252,7 +252,8 @@ impl StagePrice {
         let secs = pricing::collective_secs(cluster, mesh, step.kind, step.axes, bytes);
         let total = self.collectives.entry((step.kind, step.axes)).or_default();
         total.count += runs.times;
-        total.bytes += bytes * runs.times;
+        // What every microbatch sums up is no part of anything: a scalar is one element in each of them.
+        total.bytes += bytes.max(step.dtype.bytes_of(1.0).min(step.bytes)) * runs.times;
         total.secs += secs * runs.times;
         self.breakdown.collective_secs += secs * runs.times;
         self.add(secs * runs.times, runs.phase, facts);

@@ -9,6 +9,7 @@
 //! Precondition: `place` has run.
 
 mod describe;
+mod devices;
 pub mod execute;
 mod layouts;
 mod loops;
@@ -22,12 +23,13 @@ mod write;
 pub use manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Output, Run};
 
 use crate::spmd;
+use devices::Kept;
 use layouts::Layouts;
 use phzc_ir::{Diagnostic, Module, Opcode, Result};
 use phzc_opt::inline;
-use phzc_plan::derive::{derive, is_planned};
+use phzc_plan::derive::{Facts, derive, is_planned};
 use phzc_plan::microbatch::{after_all, on_time_axis_alone};
-use split::Split;
+use split::{Piece, Split};
 
 /// The modules of a plan, and how they fit together.
 #[derive(Clone, Debug)]
@@ -43,6 +45,22 @@ pub struct Stages {
 /// # Errors
 /// When there is no placement, or the program cannot run microbatch by microbatch, or stage by stage.
 pub fn stages(placed: &Module) -> Result<Stages> {
+    let (placed, facts) = flat(placed)?;
+    cut(&placed, &facts, |_, piece| Ok(piece.module.clone()))
+}
+
+/// The same, each module as the program that one device of its stage runs, with the plan's collectives.
+///
+/// # Errors
+/// As [`stages`], and when an instruction cannot be done in parts.
+pub fn of_devices(placed: &Module) -> Result<Stages> {
+    let (placed, facts) = flat(placed)?;
+    let kept = Kept::new(&placed, &facts)?;
+    cut(&kept.module, &facts, |split, piece| kept.program(split, piece))
+}
+
+/// A placed module without calls, and its facts.
+fn flat(placed: &Module) -> Result<(Module, Facts)> {
     if !is_planned(placed) {
         return Err(Diagnostic::error("the program has no plan to take apart")
             .help("run `--passes fuse,shard,place`"));
@@ -50,22 +68,25 @@ pub fn stages(placed: &Module) -> Result<Stages> {
     let mut placed = placed.clone();
     inline::flatten(&mut placed)?;
     let facts = derive(&placed)?;
-    let timed = on_time_axis_alone(&placed)?;
+    Ok((placed, facts))
+}
+
+/// Cuts a module; `finish` makes of each piece the program that is written.
+fn cut(placed: &Module, facts: &Facts, finish: impl Fn(&Split, &Piece) -> Result<Module>) -> Result<Stages> {
+    let timed = on_time_axis_alone(placed)?;
     let timed_facts = derive(&timed)?;
     if facts.header.n_microbatches > 1 {
         after_all(&timed, &timed_facts)?;
     }
     let mut local = spmd::program(&timed, &timed_facts)?;
     without_sums_in_loops(&mut local)?;
-    let layouts = Layouts::new(&placed, &facts.header.meshes);
-    let split = Split::new(
-        &local,
-        layouts,
-        when::when(local.entry(), facts.header.schedule.defers_weight_gradients())?,
-    );
+    let layouts = Layouts::new(placed, &facts.header.meshes);
+    let defers = facts.header.schedule.defers_weight_gradients();
+    let split = Split::new(&local, layouts, when::when(local.entry(), defers)?);
     let pieces = split.pieces()?;
-    let manifest = describe::manifest(&split, &pieces, &facts, (&timed, &timed_facts))?;
-    let modules = pieces.into_iter().map(|piece| (piece.task.name(), piece.module)).collect();
+    let manifest = describe::manifest(&split, &pieces, facts, (&timed, &timed_facts))?;
+    let modules = pieces.iter().map(|piece| Ok((piece.task.name(), finish(&split, piece)?)));
+    let modules = modules.collect::<Result<_>>()?;
     Ok(Stages { modules, manifest })
 }
 

@@ -1,5 +1,6 @@
 //! Modules of a plan, run microbatch by microbatch, compute what the program computes.
 
+mod devices;
 mod small;
 mod sums;
 
