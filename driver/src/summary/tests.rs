@@ -19,6 +19,7 @@ fn sample() -> Plan {
         devices: [first, first + 3],
         group: None,
         mesh: "x=2,y=2".to_owned(),
+        device: None,
         n_instrs: 1200,
         forward_secs: 0.0012,
         backward_secs: 0.0024,
