@@ -99,8 +99,8 @@ pub struct Args {
     pub write_microbatches: bool,
 
     /// What to write: `program`, the schedule as a Chrome `trace`, a `report` (one HTML page), a directory:
-    /// `stages` and `device-stages`, modules (docs/stages.md), `pictures` of the report; or the configuration of
-    /// a training stack: `megatron`, `torchtitan`, `deepspeed`, `fsdp`, `maxtext`, `jax` (docs/exports.md)
+    /// `stages` and `device-stages`, modules (docs/stages.md), `pictures` of the report; or the configuration
+    /// of a training stack: `megatron`, `torchtitan`, `deepspeed`, `fsdp`, `maxtext`, `jax` (docs/exports.md)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Program, hide_possible_values = true)]
     pub emit: Emit,
 

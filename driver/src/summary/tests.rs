@@ -14,8 +14,9 @@ fn done() -> Throughput {
     }
 }
 
-fn sample() -> Plan {
-    let stage = |first: usize| Stage {
+/// A stage on four devices.
+fn stage(first: usize) -> Stage {
+    Stage {
         devices: [first, first + 3],
         group: None,
         mesh: "x=2,y=2".to_owned(),
@@ -31,7 +32,10 @@ fn sample() -> Plan {
         memory_bytes: 9e10 / (1.0 + first as f64),
         parameter_bytes: 1e9,
         parallelism: None,
-    };
+    }
+}
+
+fn sample() -> Plan {
     let used = |index: usize| CollectiveUse {
         kind: "all-reduce".to_owned(),
         axes: vec!["x".to_owned()],

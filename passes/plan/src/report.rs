@@ -7,7 +7,9 @@
 //! ([`crate::derive::Nature`]).
 
 mod asked;
+mod breakdown;
 mod costs;
+mod device;
 mod json;
 mod ledger;
 mod ops;
@@ -24,7 +26,9 @@ mod throughput;
 mod trace;
 
 pub use asked::{Asked, asked, asked_by};
+pub use breakdown::Breakdown;
 pub use costs::{Bound, Cost, InstrCosts, costs_of};
+pub use device::StageDevice;
 pub use json::{from_json, plan_json, to_json};
 pub use ledger::{Entry, Movement, ledger};
 pub use parallelism::{ColumnsRows, Parallelism, SplitValue, Splits, columns_rows, layer_products};
@@ -135,16 +139,6 @@ pub struct Stage {
     pub parallelism: Option<Parallelism>,
 }
 
-/// What a stage's devices are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageDevice {
-    /// The accelerator's name.
-    pub name: String,
-    /// Usable memory of one.
-    #[serde(serialize_with = "whole")]
-    pub memory_limit_bytes: f64,
-}
-
 /// All collectives of one kind over the same axes in one stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveUse {
@@ -164,19 +158,6 @@ pub struct CollectiveUse {
     /// The part of them that runs beside computation and takes no time: of asynchronous collectives.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hidden_secs: f64,
-}
-
-/// Seconds of one step on the slowest stage; they add up to `time_secs`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Breakdown {
-    /// Kernels that arithmetic bounds, launches included.
-    pub compute_secs: f64,
-    /// Kernels that memory bounds, launches included.
-    pub memory_bound_secs: f64,
-    /// Collectives and sends.
-    pub collective_secs: f64,
-    /// Waiting for other stages.
-    pub bubble_secs: f64,
 }
 
 /// Tensors of one type and layout.
@@ -298,39 +279,6 @@ fn stages(
         parallelism: None,
     };
     prices.iter().enumerate().map(stage).collect()
-}
-
-impl Breakdown {
-    fn times(self, share: f64) -> Breakdown {
-        Breakdown {
-            compute_secs: share * self.compute_secs,
-            memory_bound_secs: share * self.memory_bound_secs,
-            collective_secs: share * self.collective_secs,
-            bubble_secs: share * self.bubble_secs,
-        }
-    }
-
-    fn add(&mut self, other: &Breakdown) {
-        self.compute_secs += other.compute_secs;
-        self.memory_bound_secs += other.memory_bound_secs;
-        self.collective_secs += other.collective_secs;
-        self.bubble_secs += other.bubble_secs;
-    }
-}
-
-impl StageDevice {
-    fn of(nodes: &Cluster) -> StageDevice {
-        let device = &nodes.accelerator;
-        StageDevice { name: device.name.clone(), memory_limit_bytes: device.usable_bytes() }
-    }
-}
-
-impl Stage {
-    /// The bytes that it needs on each device, over those that may be used there.
-    pub fn memory_share(&self, plan_limit_bytes: f64) -> f64 {
-        let own = self.device.as_ref().map(|device| device.memory_limit_bytes);
-        self.memory_bytes / own.unwrap_or(plan_limit_bytes)
-    }
 }
 
 impl Plan {

@@ -19,7 +19,6 @@ use super::{Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, merge};
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::{Marks, rewrite};
-use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Opcode, counted, notes};
 use phzc_plan::derive::{control_flow, derive, is_naming, order};
 use rayon::prelude::*;
@@ -128,21 +127,10 @@ impl Problem<'_> {
             drafts: &drafts,
             all,
             n_stages,
-            pools: vec![self.pool(0, self.cluster)],
+            pools: vec![Pool::of(self.cluster, 0, self.cluster)],
             to_beat_secs: self.to_beat_secs(sketches, tried),
         };
         self.within(sizes)
-    }
-
-    /// The devices of a kind.
-    pub(super) fn pool(&self, kind: usize, nodes: &Cluster) -> Pool {
-        let usable = |nodes: &Cluster| nodes.accelerator.usable_bytes();
-        Pool {
-            kind,
-            n_devices: nodes.n_devices(),
-            domains: nodes.levels().iter().map(|level| level.devices).collect(),
-            memory_share: usable(nodes) / usable(self.cluster),
-        }
     }
 
     /// Layouts on numbers of devices that are not tried as stages of their own.
@@ -326,7 +314,7 @@ impl Problem<'_> {
         text.set_attr("num_partitions", n_devices.unwrap_or(1).to_string());
         materialize_plan::head_of(&mut text, &meshes, n_microbatches);
         let groups: Vec<Group> = stages.plan_of.iter().map(|&plan| sizes.all[plan].0).collect();
-        materialize_plan::put_on(&mut text, &first_devices(&groups, self.cluster));
+        materialize_plan::put_on(&mut text, &materialize_plan::first_devices(&groups, self.cluster));
         if cut.is_again() {
             let marks = marks(sizes, &sources, |source| cut.again[layer_of[source.reader.index()]]);
             rewrite(&mut text, &marks);
@@ -336,17 +324,6 @@ impl Problem<'_> {
         let n_stages = stages.n;
         is_legal.then(|| self.measured(text, (n_stages, n_microbatches), Some(cut)).ok()).flatten()
     }
-}
-
-/// The first device of every stage: those of one kind are one after the other.
-fn first_devices(groups: &[Group], cluster: &Cluster) -> Vec<usize> {
-    let mut next = cluster.first_devices();
-    let mut take = |group: &Group| {
-        let first = next[group.kind];
-        next[group.kind] += group.n_devices;
-        first
-    };
-    groups.iter().map(&mut take).collect()
 }
 
 /// How far apart two numbers of devices are, by ratio.

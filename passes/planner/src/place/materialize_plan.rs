@@ -1,10 +1,12 @@
 //! The text of a candidate: the program in a stage's layouts, with the stage of every instruction.
 
 use super::Problem;
+use super::cut::mixed::Group;
 use crate::shard::Solved;
 use crate::shard::decision::Decision;
 use crate::shard::model::{Input, Model};
 use crate::shard::write_layouts::emit;
+use phzc_cost::Cluster;
 use phzc_ir::{CompId, InstrId, Module, notes};
 use phzc_plan::derive::header;
 use phzc_plan::plan_note;
@@ -56,6 +58,17 @@ pub fn head_of(module: &mut Module, meshes: &[String], n_microbatches: usize) {
     }
     let counts = [("n_stages", meshes.len().into()), ("n_microbatches", n_microbatches.into())];
     plan_note::set(module, &counts);
+}
+
+/// The first device of every stage: those of one kind are one after the other.
+pub fn first_devices(groups: &[Group], cluster: &Cluster) -> Vec<usize> {
+    let mut next = cluster.first_devices();
+    let mut take = |group: &Group| {
+        let first = next[group.kind];
+        next[group.kind] += group.n_devices;
+        first
+    };
+    groups.iter().map(&mut take).collect()
 }
 
 /// Notes which device is the first of each device group, if they are not one after the other.

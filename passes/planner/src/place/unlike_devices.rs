@@ -31,8 +31,8 @@ const MAX_WRITTEN: usize = 4;
 /// By how much a pipeline over several kinds must promise less than the best plan so far: the chain does not
 /// know what it costs to go from one mesh to another.
 const MARGIN: f64 = 0.01;
-/// A pipeline is tried before one kind alone if it promises less than so many times what no plan on that takes
-/// less than.
+/// A pipeline is tried before one kind alone if it promises less than so many times the least seconds of
+/// plans on that.
 const NEAR: f64 = 1.05;
 /// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
 const SLACK: f64 = 1.2;
@@ -250,7 +250,8 @@ impl<'a> Kinds<'a> {
 
     /// Sets the kinds that stages take, in this order.
     fn on(&self, sizes: &mut Sizes, order: &[usize]) {
-        sizes.pools = order.iter().map(|&kind| self.all.pool(kind, self.each[kind].cluster)).collect();
+        sizes.pools =
+            order.iter().map(|&kind| Pool::of(self.each[kind].cluster, kind, self.all.cluster)).collect();
         let most = |pool: &Pool| {
             let own = sizes.all.iter().filter(|(group, _, _)| group.kind == pool.kind);
             pool.n_devices / own.map(|(group, _, _)| group.n_devices).min().unwrap_or(pool.n_devices)

@@ -1,7 +1,7 @@
 //! The modules of stages as programs of one device, with the plan's own collectives.
 //!
-//! Layouts alone leave a partitioner to choose: where to reduce a gradient, which operand to gather. Here what
-//! the plan has added, changes of layout and copies that are made again, stays in the modules, as copies
+//! Layouts alone leave a partitioner to choose: where to reduce a gradient, which operand to gather. Here
+//! what the plan has added, changes of layout and copies that are made again, stays in the modules, as copies
 //! while the step is cut, and each module is lowered like a program of one stage ([`crate::spmd`]). A sum
 //! over microbatches that is also one over devices is reduced once, by the update that reads it: until then
 //! each device has a summand of its own, and parameter and result say over which axes (`phzc.partial`).

@@ -1,0 +1,31 @@
+//! What the devices of a stage are, where a cluster has several kinds.
+
+use super::Stage;
+use super::json::whole;
+use phzc_cost::Cluster;
+use serde::{Deserialize, Serialize};
+
+/// What a stage's devices are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageDevice {
+    /// The accelerator's name.
+    pub name: String,
+    /// Usable memory of one.
+    #[serde(serialize_with = "whole")]
+    pub memory_limit_bytes: f64,
+}
+
+impl StageDevice {
+    pub(super) fn of(nodes: &Cluster) -> StageDevice {
+        let device = &nodes.accelerator;
+        StageDevice { name: device.name.clone(), memory_limit_bytes: device.usable_bytes() }
+    }
+}
+
+impl Stage {
+    /// The bytes that it needs on each device, over those that may be used there.
+    pub fn memory_share(&self, plan_limit_bytes: f64) -> f64 {
+        let own = self.device.as_ref().map(|device| device.memory_limit_bytes);
+        self.memory_bytes / own.unwrap_or(plan_limit_bytes)
+    }
+}
