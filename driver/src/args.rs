@@ -90,7 +90,7 @@ pub struct Args {
 
     /// End the search once the best plan is so many percent above the lower bound, at most; short for
     /// `place{gap=…}`
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub gap: Option<String>,
 
     /// What to write: `program`, the schedule as a Chrome `trace`, a `report` (one HTML page), a directory:

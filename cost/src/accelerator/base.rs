@@ -1,8 +1,8 @@
 //! Device tables that begin with another device's (`base = "a100-80"`), and what tables lack.
 
 use crate::library;
-use crate::read::from_table;
-use phzc_ir::{Diagnostic, Result};
+use crate::read::{from_table, parse};
+use phzc_ir::{Diagnostic, Result, Span};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -35,7 +35,17 @@ pub(crate) fn of_cluster<T: DeserializeOwned>(text: &str) -> Option<Result<T>> {
         device.insert("base".to_owned(), base["name"].clone());
         *device = over(base, std::mem::take(device));
     });
-    Some(completed.and_then(|()| from_table(file)))
+    let completed = completed.map_err(|error| match text.find(&format!("\"{name}\"")) {
+        Some(at) => error.at(Span::new(at, at + name.len() + 2)),
+        None => error,
+    });
+    Some(completed.and_then(|()| from_table(file)).map_err(|error| in_place(error, parse::<T>(text).err())))
+}
+
+/// The error with the place that it has in the file alone: a wrong key or value is met before what the base
+/// would add is missed.
+fn in_place(error: Diagnostic, alone: Option<Diagnostic>) -> Diagnostic {
+    alone.filter(|alone| alone.message == error.message).unwrap_or(error)
 }
 
 /// The table of a built-in device, without its other names.
