@@ -153,6 +153,14 @@ fn shells_and_man_know_every_subcommand() {
         let page = fs::read_to_string(dir.join(format!("phzc-{command}.1"))).expect("a page");
         assert!(page.contains(&format!("phzc {command}").replace('-', "\\-")), "{page}");
     }
+    // What a page refers to is there.
+    for entry in fs::read_dir(&dir).expect("pages") {
+        let page = fs::read_to_string(entry.expect("a page").path()).expect("a page").replace("\\-", "-");
+        for (before, _) in page.lines().filter_map(|line| line.split_once("(1)")) {
+            let name = before.split_whitespace().last().unwrap_or_default();
+            assert!(dir.join(format!("{name}.1")).is_file(), "no page `{name}`");
+        }
+    }
     let own = phzc(&["man"], b"").stdout;
     assert!(
         own.starts_with(".ie") && own.contains("\\-\\-cluster") && own.contains("phzc\\-devices(1)"),

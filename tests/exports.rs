@@ -216,6 +216,41 @@ fn json_and_toml_of_a_plan_have_its_degrees() {
 }
 
 #[test]
+fn plans_with_few_layers_or_samples_are_written_as_stacks_run_them_and_read_back() {
+    let cases = [
+        ("stages", "2", "16", "a100-4", "fuse,shard,place{stages=4}", "--pipeline-model-parallel-layout"),
+        ("layers", "2", "16", "a100-8", "fuse,shard,place{stages=8}", "--pipeline-model-parallel-size 2"),
+        ("samples", "4", "4", "a100-8", "fuse,shard{mesh={x=8}},place{stages=1}", "model-parallel-size 2"),
+    ];
+    for (name, layers, batch, cluster, passes, written) in cases {
+        let dir = scratch(&format!("exports_few_{name}"));
+        let family = ["opt", "--size", "tiny", "--layers", layers, "--global-batch", batch];
+        let model = generate(&dir, &family);
+        let [plan, script] = ["plan.ir", "run.sh"].map(|it| dir.join(it).to_string_lossy().into_owned());
+        run(&[&model, "--cluster", cluster, "--passes", passes, "-q", "-o", &plan]);
+        let said = run(&[&plan, "--passes", "", "--emit", "megatron", "-o", &script]);
+        let text = fs::read_to_string(&script).expect("it is written");
+        assert!(text.contains(written) && !warnings(&said).is_empty(), "{name}: {text}\n{said}");
+        run(&["price", &model, "--cluster", cluster, "--megatron", &format!("@{script}")]);
+        let maxtext = phzc(&[&plan, "--passes", "", "--emit", "maxtext", "-q"], b"").stdout;
+        assert!(!maxtext.contains("num_layers_per_pipeline_stage: 0"), "{name}: {maxtext}");
+    }
+}
+
+#[test]
+fn a_stage_may_have_the_embedding_alone() {
+    let dir = scratch("exports_embedding");
+    let model = generate(&dir, &["opt", "--size", "tiny", "--layers", "2", "--global-batch", "16"]);
+    let arguments = "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout E|t|t|L";
+    let plan = dir.join("plan.json").to_string_lossy().into_owned();
+    run(&["price", &model, "--cluster", "a100-4", "--megatron", arguments, "--plan", &plan]);
+    let text = fs::read_to_string(&plan).expect("it is written");
+    let figures: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let forward_secs = &figures["stages"][0]["forward_secs"];
+    assert!(forward_secs.as_f64().is_some_and(|secs| secs > 0.0), "{forward_secs}");
+}
+
+#[test]
 fn wrong_arguments_are_shown_in_their_place() {
     let dir = scratch("exports_wrong");
     let model = generate(&dir, &OPT);
@@ -231,6 +266,42 @@ fn wrong_arguments_are_shown_in_their_place() {
     assert!(wrong.contains("did you mean `--pipeline-model-parallel-size`?"), "{wrong}");
     let wrong = said("--pipeline-model-parallel-size 8 --micro-batch-size 4");
     assert!(wrong.contains("4 layers do not divide into 8 equal stages"), "{wrong}");
+    let wrong = said("--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 5");
+    assert!(wrong.contains("a first stage holds 5 layers, but the program has 4"), "{wrong}");
+    assert!(wrong.contains("lower `--decoder-first-pipeline-num-layers`"), "{wrong}");
+    let wrong = said("--num-experts 8");
+    assert!(wrong.contains("`--num-experts 8`, but the program has no experts"), "{wrong}");
+    let wrong = said("--expert-model-parallel-size 2");
+    assert!(wrong.contains("but the program has no experts"), "{wrong}");
+}
+
+#[test]
+fn what_megatron_passes_over_is_warned_of() {
+    let dir = scratch("exports_passed_over");
+    let model = generate(&dir, &["opt", "--size", "tiny", "--global-batch", "16"]);
+    let full = "--recompute-granularity full --recompute-method uniform --recompute-num-layers 99";
+    for (arguments, warning) in [
+        ("--sequence-parallel", "`--sequence-parallel` is off, as in Megatron"),
+        (full, "`--recompute-num-layers 99`, but no stage has more than 2"),
+        ("--micro-batch-size 2 --micro-batch-size 4", "is given as `2` and as `4`: the last counts"),
+    ] {
+        let said = run(&["price", &model, "--cluster", "a100-4", "--megatron", arguments]);
+        assert!(warnings(&said).iter().any(|line| line.contains(warning)), "{said}");
+    }
+}
+
+#[test]
+fn a_forward_program_has_its_batch_at_once() {
+    let dir = scratch("exports_forward");
+    let model = generate(&dir, &["opt", "--size", "tiny", "--global-batch", "16", "--forward"]);
+    let priced =
+        |arguments: &str| phzc(&["price", &model, "--cluster", "a100-4", "--megatron", arguments], b"");
+    for arguments in ["", "--global-batch-size 16", "--micro-batch-size 4"] {
+        let outcome = priced(arguments);
+        assert!(outcome.stdout.contains("data 4, tensor 1"), "{}", outcome.stderr);
+    }
+    let parts = priced("--micro-batch-size 2").stderr;
+    assert!(parts.contains("2 microbatches of a program that no update makes a training step"), "{parts}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn runs(path: &Path) -> Vec<MeasuredJob> {
         interrupt: &Interrupt::default(),
         clock: &|| 0.0,
     };
-    jobs(path, &mut io).unwrap_or_default()
+    jobs(path, &mut io).unwrap_or_default().jobs
 }
 
 #[test]

@@ -63,6 +63,21 @@ fn two_plans_of_the_readme_s_example_are_compared_and_asked_about() {
 }
 
 #[test]
+fn a_plan_is_not_compared_with_that_of_another_program() {
+    let dir = scratch("understand_kin");
+    let [model, own, figures] = ["opt.ir", "opt.plan.ir", "opt.json"].map(|name| dir.join(name));
+    plan(&dir, "gpt.ir", "fuse,shard,place{stages=1}");
+    done(&["gen", "opt", "--size", "tiny", "-o", text(&model)]);
+    done(&[text(&model), "-q", "-o", text(&own), "--plan", text(&figures)]);
+    let of_figures = done(&["diff", text(&figures), text(&dir.join("gpt.ir.json"))]);
+    assert!(of_figures.contains("A and B are not plans of one program"), "{of_figures}");
+    let other = phzc(&["what-if", text(&own), "--hbm", "2x", "--program", "examples/mlp.ir"], b"");
+    assert_eq!(other.code, 1);
+    assert!(other.stderr.contains("`examples/mlp.ir` is not the program of this plan"), "{}", other.stderr);
+    done(&["what-if", text(&own), "--hbm", "2x", "--program", text(&model)]);
+}
+
+#[test]
 fn the_number_of_stages_and_a_collective_are_explained() {
     let dir = scratch("explained");
     let path = dir.join("plan.ir");

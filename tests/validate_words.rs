@@ -47,6 +47,45 @@ fn a_row_that_contradicts_itself_is_named_with_its_column_and_what_to_do() {
 }
 
 #[test]
+fn sizes_that_cannot_be_are_named_with_row_and_column() {
+    for (name, from, to, message) in [
+        ("heads", ",96,,2048,", ",97,,2048,", "97 heads do not divide a width of 12288"),
+        ("stages", ",8,0,8,3,", ",8,0,97,1,", "97 stages for 96 layers"),
+        ("layers", ",96,12288,", ",96.5,12288,", "`layers` is 96.5"),
+        ("batch", ",ddp,1,64,", ",ddp,65,64,", "a batch of 64 has less than 65 for each of 1 copies"),
+    ] {
+        let stderr = warned(&format!("size_{name}"), from, to).stderr;
+        assert!(stderr.contains("runs.csv:3:") && stderr.contains(message), "no `{message}` in\n{stderr}");
+    }
+}
+
+#[test]
+fn a_collective_of_one_rank_is_named_and_not_predicted() {
+    let path = scratch("validate_alone").join("collectives.csv");
+    let header = "device,interconnect,collective,ranks,nodes,size_bytes,time_us";
+    let rows = "a100,NVLink3,all_reduce,8,1,1048576,50\na100,NVLink3,all_reduce,1,1,1048576,50";
+    fs::write(&path, format!("{header}\n{rows}\n")).expect("writable");
+    let outcome = validate(&path, &[]);
+    let message = "a collective of one rank moves nothing";
+    assert!(
+        outcome.stderr.contains("collectives.csv:3:") && outcome.stdout.contains(message),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn rows_that_are_no_program_are_named_with_the_reason() {
+    let path = table("validate_no_run", &[&GPT.replace(",96,,2048,", ",97,,2048,")]);
+    let outcome = validate(&path, &["--programs"]);
+    assert!(
+        outcome.stdout.contains("no run: a, 97 heads do not divide a width of 12288"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
 fn words_that_are_known_are_not_warned_of() {
     assert_eq!(warned("fine", ",full,", ",selective(per-op),").stderr, "");
     assert_eq!(warned("count", "A100-SXM4-80GB", "8xA100 80GB").stderr, "");

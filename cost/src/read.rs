@@ -16,7 +16,10 @@ pub(crate) fn from_table<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
 
 fn diagnostic(error: &toml::de::Error) -> Diagnostic {
     let message = error.message().trim_end_matches('.').to_owned();
+    let is_number = message.starts_with("expected a positive finite number");
     let plain = Diagnostic::error(message);
+    let plain =
+        if is_number { plain.help("write a number above 0, in the unit that its key names") } else { plain };
     match error.span() {
         Some(range) => plain.at(Span::new(range.start, range.end)),
         None => plain,

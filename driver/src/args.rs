@@ -90,7 +90,7 @@ pub struct Args {
 
     /// End the search once the best plan is so many percent above the lower bound, at most; short for
     /// `place{gap=…}`
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub gap: Option<String>,
 
     /// Write gradient accumulation out: a loop over the plan's microbatches, then the update; short for the

@@ -8,6 +8,7 @@ mod memory;
 mod uses;
 
 pub(crate) use figures::most_bytes;
+pub(crate) use kinship::few_shared;
 
 use crate::planned::Planned;
 use phzc_io::units::{percent, secs};
@@ -46,7 +47,10 @@ pub(crate) fn text(a: &Side, b: &Side) -> String {
             Some(remark) => vec![remark],
             None => vec![instrs::text(a, b), memory::text(a, b)],
         }),
-        _ => parts.push(instrs::of_tensors(&a.plan, &b.plan)),
+        _ => parts.push(
+            kinship::unrelated_figures(&a.plan, &b.plan)
+                .unwrap_or_else(|| instrs::of_tensors(&a.plan, &b.plan)),
+        ),
     }
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")

@@ -3,7 +3,7 @@
 use crate::args::Args;
 use phzc_io::Failure;
 use phzc_io::render::Source;
-use phzc_ir::Diagnostic;
+use phzc_ir::{Diagnostic, Span};
 use phzc_passes::shard::{self, pins};
 use phzc_passes::{Pipeline, Step, accumulate, fuse, place, unpartition, unshard};
 
@@ -58,7 +58,8 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         place_with(args, &mut pipeline, ("top", "1"), "say how many plans to list", &top.to_string())?;
     }
     if let Some(gap) = &args.gap {
-        place::percent(gap).map_err(|error| wrong("--gap", gap, vec![error]))?;
+        let there = Span::new(0, gap.len().max(1));
+        place::percent(gap).map_err(|error| wrong("--gap", gap, vec![error.at(there)]))?;
         place_with(args, &mut pipeline, ("gap", "0"), "say when the search ends", gap)?;
     }
     Ok(pipeline)

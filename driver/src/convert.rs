@@ -12,6 +12,7 @@ use phzc_passes::verify::shrink::{Cut, shrink};
 
 /// Does what the command line says.
 pub(crate) fn run(args: &ConvertArgs, io: &mut Io) -> Result<(), Failure> {
+    args.output.iter().chain(&args.write_weights).try_for_each(|path| files::check_parent(path))?;
     let Program { mut module, source, weights } = load(&args.model, &args.read, io)?;
     let errors = verify(&module);
     if !errors.is_empty() {

@@ -57,6 +57,6 @@ fn figures(path: &Path) -> Result<Side, Failure> {
     let name = path.display().to_string();
     match from_json(&text) {
         Ok(plan) => Ok(Side::of_figures(name, plan)),
-        Err(error) => Err(Failure::new(Some(Source { name, text: String::new() }), error)),
+        Err(error) => Err(Failure::new(Some(Source { name, text }), error)),
     }
 }

@@ -13,6 +13,7 @@ use phzc_ir::{Diagnostic, Module, Shape, verify};
 
 /// Does what the command line says.
 pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Result<(), Failure> {
+    args.output.iter().chain(&args.write_inputs).try_for_each(|path| files::check_parent(path))?;
     let Program { module, source, weights } = load(&args.model, &args.read, io)?;
     match evaluated(args, &module, weights) {
         Ok((results, notes)) => {

@@ -6,6 +6,7 @@
 mod deepspeed;
 mod fsdp;
 mod jax;
+mod legal;
 mod maxtext;
 mod megatron;
 mod run;

@@ -18,6 +18,7 @@ use std::path::Path;
 
 /// Does what the command line says.
 pub(crate) fn run(args: &GenArgs, io: &mut Io) -> Result<(), Failure> {
+    args.output.iter().try_for_each(|path| files::check_parent(path))?;
     let module = step(args, io)?;
     let text = if args.describe { describe::json(args, &module) } else { print(&module) };
     match &args.output {

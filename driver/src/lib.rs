@@ -27,6 +27,7 @@ pub mod price;
 mod profile;
 mod programs;
 mod remarks;
+mod sample;
 mod session;
 mod shell;
 mod signals;

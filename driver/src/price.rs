@@ -7,6 +7,7 @@
 mod arguments;
 mod degrees;
 mod dims;
+mod doubts;
 mod planned;
 mod target;
 

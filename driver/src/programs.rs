@@ -11,7 +11,7 @@ mod table;
 
 use degrees::Reason;
 use phzc_io::{Failure, Io, files, write_stdout};
-use phzc_lab::validate::{MeasuredJob, ValidateArgs, jobs};
+use phzc_lab::validate::{MeasuredJob, MeasuredJobs, ValidateArgs, jobs};
 use stage::Step;
 use std::path::Path;
 
@@ -26,6 +26,8 @@ struct Row {
 struct Table {
     file: String,
     rows: Vec<Row>,
+    /// Rows that are no run: their names, and why.
+    others: Vec<(String, Reason)>,
 }
 
 /// Does what the command line says.
@@ -52,15 +54,15 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Result<(), Failure> {
 }
 
 /// All runs of a file; equal ones are planned once.
-fn planned(path: &Path, jobs: Vec<MeasuredJob>, io: &mut Io) -> Table {
+fn planned(path: &Path, found: MeasuredJobs, io: &mut Io) -> Table {
     let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (n_jobs, mut rows) = (jobs.len(), Vec::<Row>::new());
-    for job in jobs {
+    let (n_jobs, mut rows) = (found.jobs.len(), Vec::<Row>::new());
+    for job in found.jobs {
         (io.progress)(&format!("{file}: {} of {n_jobs} programs", rows.len()));
         let is_same = |row: &&Row| row.job.job == job.job && row.job.cluster == job.cluster;
         let known = rows.iter().find(is_same).map(|row| row.reported.clone());
         let reported = known.unwrap_or_else(|| stage::step(&job, io));
         rows.push(Row { job, reported });
     }
-    Table { file, rows }
+    Table { file, rows, others: found.others }
 }

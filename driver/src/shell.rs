@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use phzc_io::{Failure, Io, files, write_stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The arguments of `phzc completions`.
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub struct CompletionsArgs {
 /// The arguments of `phzc man`.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Directory for a page of each subcommand too [default: phzc's own page, to standard output]
+    /// Directory for a page of each subcommand and family too [default: phzc's own page, to standard output]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -34,20 +34,23 @@ pub(crate) fn completions(args: &CompletionsArgs, io: &mut Io) -> Result<(), Fai
 pub(crate) fn man(args: &ManArgs, io: &mut Io) -> Result<(), Failure> {
     let Some(dir) = &args.output else { return write_stdout(io, &page(Args::command())) };
     files::make_dir(dir)?;
-    let own = Args::command();
-    let pages = own.get_subcommands().map(|it| (format!("phzc-{}", it.get_name()), it));
-    for (name, command) in pages.chain([("phzc".to_owned(), &own)]) {
-        let path = dir.join(format!("{name}.1"));
-        let typed = name.replacen('-', " ", 1);
-        files::write(&path, &page(command.clone().display_name(&name).bin_name(typed)))?;
-    }
-    Ok(())
+    pages("phzc", "phzc", &Args::command(), dir)
+}
+
+/// Writes the page of a command, and those of its subcommands, to which it refers.
+fn pages(name: &str, typed: &str, command: &Command, dir: &Path) -> Result<(), Failure> {
+    let own = command.clone().display_name(name).bin_name(typed);
+    files::write(&dir.join(format!("{name}.1")), &page(own))?;
+    command.get_subcommands().try_for_each(|it| {
+        pages(&format!("{name}-{}", it.get_name()), &format!("{typed} {}", it.get_name()), it, dir)
+    })
 }
 
 /// A page in roff; no date, so that it is the same every day.
 fn page(command: Command) -> String {
     let mut text = Vec::new();
     let title = command.get_display_name().unwrap_or("phzc").to_uppercase();
-    let _ = Man::new(command).title(title).date("").render(&mut text);
+    // `help` has no page.
+    let _ = Man::new(command.disable_help_subcommand(true)).title(title).date("").render(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -5,14 +5,14 @@ mod hardware;
 use crate::cluster;
 use crate::compare::{self, Side, most_bytes};
 use crate::given;
-use crate::planned::Planned;
+use crate::planned::{Planned, type_text};
 use crate::summary::{count, table};
 use hardware::HardwareArgs;
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, ReadArgs, load};
 use phzc_io::units::{bytes, percent, secs};
 use phzc_io::{Failure, Io, write_stdout};
-use phzc_ir::{Diagnostic, Module, notes};
+use phzc_ir::{Diagnostic, Module, counted, notes};
 use phzc_passes::check::memory::replay;
 use phzc_passes::derive::is_planned;
 use phzc_passes::manager::{self, Hooks};
@@ -20,7 +20,7 @@ use phzc_passes::pass::Interrupt;
 use phzc_passes::report::Plan;
 use phzc_passes::unplanned::unplanned;
 use phzc_passes::{Context, Done, Pipeline, fuse};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The arguments of `phzc what-if`.
 #[derive(Debug, clap::Args)]
@@ -85,6 +85,7 @@ fn plan_anew(args: &WhatIfArgs, plan: &Module, cluster: Cluster, io: &mut Io) ->
             if !errors.is_empty() {
                 return Err(Failure { code: 1, source: Some(source), errors });
             }
+            of_plan(path, &module, plan, args.passes.is_some()).map_err(Failure::from)?;
             module
         }
         None => unplanned(plan)?,
@@ -102,6 +103,25 @@ fn plan_anew(args: &WhatIfArgs, plan: &Module, cluster: Cluster, io: &mut Io) ->
         Ok(()) => Planned::new(module, cluster.clone()),
         Err(mut errors) => Err(errors.swap_remove(0)),
     })
+}
+
+/// An error unless a program can be the one that was planned: it has most instructions of the plan, and the
+/// same inputs, unless passes that the user names make them.
+fn of_plan(path: &Path, module: &Module, plan: &Module, has_passes: bool) -> phzc_ir::Result<()> {
+    let inputs = |module: &Module| -> Vec<String> {
+        module.entry().params().into_iter().map(|id| type_text(module.entry().instr(id))).collect()
+    };
+    let (own, planned) = (inputs(module), inputs(plan));
+    let n_alike = own.iter().zip(&planned).filter(|(a, b)| a == b).count();
+    let why = match compare::few_shared(module, plan) {
+        Some(few) => format!("{few} match by name, op and type"),
+        None if !has_passes && n_alike < own.len().max(planned.len()) => {
+            format!("{n_alike} of its {} are the plan's {}", counted(own.len(), "input"), planned.len())
+        }
+        None => return Ok(()),
+    };
+    let error = Diagnostic::error(format!("`{}` is not the program of this plan: {why}", path.display()));
+    Err(error.help("give the program that was planned, or leave `--program` out"))
 }
 
 /// The passes that plan anew.

@@ -23,6 +23,11 @@ pub fn bad() -> Vec<Case> {
             "cannot write `no/where/x.ir`",
             &["--passes", "dce", "-o", "no/where/x.ir"],
         ),
+        other("generated into no directory", "make `no` first", &["gen", "mlp", "-o", "no/x.ir"]),
+        other("converted into no directory", "make `no` first", &["convert", "input", "-o", "no/x.ir"]),
+        other("evaluated into no directory", "make `no` first", &["eval", "input", "-o", "no/x.npz"]),
+        other("a full device", "no space is left on the device", &["convert", "input", "-o", "/dev/full"]),
+        command("a gap below none", 2, "expected percent from 0 to 100, found `-5`", &["--gap", "-5"]),
         command("output is a directory", 1, "it is a directory", &["--passes", "dce", "-o", "."]),
         command(
             "dumps into a file",

@@ -1,8 +1,8 @@
 //! Device tables that begin with another device's (`base = "a100-80"`), and what tables lack.
 
 use crate::library;
-use crate::read::from_table;
-use phzc_ir::{Diagnostic, Result};
+use crate::read::{from_table, parse};
+use phzc_ir::{Diagnostic, Result, Span};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -28,8 +28,12 @@ const REQUIRED_OF_CLUSTER: [&str; 3] = ["name", "accelerator", "per_node"];
 /// none.
 pub(crate) fn of_cluster<T: DeserializeOwned>(text: &str) -> Option<Result<T>> {
     let mut file: Table = text.parse().ok()?;
-    file.get("accelerator")?.get("base")?.as_str()?;
-    Some(complete(&mut file).and_then(|()| from_table(file)))
+    let name = file.get("accelerator")?.get("base")?.as_str()?.to_owned();
+    let completed = complete(&mut file).map_err(|error| match text.find(&format!("\"{name}\"")) {
+        Some(at) => error.at(Span::new(at, at + name.len() + 2)),
+        None => error,
+    });
+    Some(completed.and_then(|()| from_table(file)).map_err(|error| in_place(error, parse::<T>(text).err())))
 }
 
 /// Completes the device's table of a cluster, if that has a base.
@@ -42,6 +46,12 @@ pub(crate) fn complete(cluster: &mut Table) -> Result<()> {
     device.insert("base".to_owned(), base["name"].clone());
     *device = over(base, std::mem::take(device));
     Ok(())
+}
+
+/// The error with the place that it has in the file alone: a wrong key or value is met before what the base
+/// would add is missed.
+fn in_place(error: Diagnostic, alone: Option<Diagnostic>) -> Diagnostic {
+    alone.filter(|alone| alone.message == error.message).unwrap_or(error)
 }
 
 /// The table of a built-in device, without its other names.

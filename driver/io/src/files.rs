@@ -125,12 +125,13 @@ fn unreadable(name: &str, error: &io::Error) -> Diagnostic {
 }
 
 /// The cause in a user's words, without the operating system's numbers.
-fn reason(error: &io::Error) -> String {
+pub(crate) fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "no such file or directory".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         ErrorKind::IsADirectory => "it is a directory".to_owned(),
         ErrorKind::NotADirectory => "a part of its path is not a directory".to_owned(),
+        ErrorKind::StorageFull => "no space is left on the device".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -162,7 +163,7 @@ pub fn read_part(path: &Path, offset: u64, length: Option<u64>) -> Result<Vec<u8
 /// When it cannot be written.
 pub fn append(path: &Path, text: &str) -> Result<()> {
     let added = File::options().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    added.map_err(|error| Diagnostic::error(format!("cannot write `{}`: {error}", path.display())))
+    added.map_err(|error| unwritable(path, &error))
 }
 
 /// Writes a file whole or not at all: a reader never sees half of it.
@@ -180,9 +181,24 @@ pub fn write_bytes(path: &Path, text: &[u8]) -> Result<()> {
         Some(kind) if !kind.is_file() => fs::write(&target, text),
         _ => replace(&target, text),
     };
-    written
-        .map_err(|error| Diagnostic::error(format!("cannot write `{}`: {}", path.display(), reason(&error))))
+    written.map_err(|error| unwritable(path, &error))
 }
+
+/// Why a file cannot be written, and what to do: a directory that is not there has an error of its own.
+fn unwritable(path: &Path, error: &io::Error) -> Diagnostic {
+    let plain = Diagnostic::error(format!("cannot write `{}`: {}", path.display(), reason(error)));
+    match error.kind() {
+        ErrorKind::NotFound => check_parent(path).err().unwrap_or(plain),
+        ErrorKind::StorageFull => plain.help(FULL),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            plain.help("name a file in a directory that you may write to")
+        }
+        _ => plain,
+    }
+}
+
+/// What to do where nothing more can be stored.
+pub(crate) const FULL: &str = "free space there, or name a file elsewhere";
 
 fn replace(target: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = beside(target);

@@ -69,7 +69,10 @@ pub fn write_stdout(io: &mut Io, text: &str) -> Result<(), Failure> {
     let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Diagnostic::error(format!("cannot write to standard output: {error}")).into())
+            let plain =
+                Diagnostic::error(format!("cannot write to standard output: {}", files::reason(&error)));
+            let is_full = error.kind() == std::io::ErrorKind::StorageFull;
+            Err(if is_full { plain.help(files::FULL) } else { plain }.into())
         }
         _ => Ok(()),
     }

@@ -27,7 +27,7 @@ mod words;
 use csv::{Record, Table};
 use job::Reading;
 pub(crate) use job::Run;
-pub use jobs::{MeasuredJob, jobs};
+pub use jobs::{MeasuredJob, MeasuredJobs, jobs};
 use links::Links;
 use phzc_cost::training::{MeasuredStages, Prediction, Terms};
 use phzc_cost::{Accelerator, Cluster};
@@ -198,17 +198,26 @@ fn warn(source: Option<&Source>, warnings: &[Diagnostic], io: &mut Io) {
 
 /// The runs of a file whose time was measured and that can be predicted.
 pub(crate) fn runs_of(path: &Path, io: &mut Io) -> std::result::Result<Vec<Run>, Failure> {
+    Ok(readings(path, io)?.into_iter().filter_map(|(_, reading)| measured(reading)).collect())
+}
+
+/// A run whose time was measured.
+fn measured(reading: Reading) -> Option<Run> {
+    match reading {
+        Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
+        Reading::Unexpressed(_) => None,
+    }
+}
+
+/// The rows of a file by their names, as runs or with the reason why they are none.
+fn readings(path: &Path, io: &mut Io) -> std::result::Result<Vec<(String, Reading)>, Failure> {
     with_table(path, io, |table, warnings| {
         table.expect(&job::COLUMNS)?;
         check_devices(&table.records().collect::<Vec<Record>>())?;
         warnings.extend(words::of_runs(table));
-        let read = |row: Record<'_>| job::read(row, row.text("device"), None);
-        let readings: Result<Vec<Reading>> = table.records().map(read).collect();
-        let run = |reading| match reading {
-            Reading::Run(run) => Some(*run).filter(|run| run.measured_secs.is_some()),
-            Reading::Unexpressed(_) => None,
-        };
-        Ok(readings?.into_iter().filter_map(run).collect())
+        let read =
+            |row: Record<'_>| Ok((row.text("row_id").to_owned(), job::read(row, row.text("device"), None)?));
+        table.records().map(read).collect()
     })
 }
 
@@ -246,6 +255,7 @@ fn singles(
 ) -> Result<Outcome> {
     check_devices(&table.records().collect::<Vec<Record>>())?;
     warnings.extend(words::of_operators(table));
+    warnings.extend(contradictions::of_collectives(table));
     let made = |row: Record| {
         Ok(match (kind.pair)(row)? {
             Ok(pair) => Made::Scored(Box::new(single(row, pair))),

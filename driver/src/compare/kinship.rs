@@ -2,14 +2,40 @@
 
 use crate::planned::type_text;
 use phzc_ir::{Instr, Module, counted};
+use phzc_passes::report::Plan;
 use std::collections::BTreeMap;
 
 /// Plans of one program share more of the shorter one's instructions, also where one has unrolled its loops:
 /// what is around them stays.
 const LEAST_SHARED: f64 = 0.1;
 
+/// Padding adds less to a program's FLOPs.
+const SAME_FLOPS: f64 = 0.1;
+
 /// What to say of programs that have next to nothing in common: to compare their instructions would be noise.
 pub(super) fn unrelated(a: &Module, b: &Module) -> Option<String> {
+    let few = few_shared(a, b)?;
+    Some(format!(
+        "A and B are not plans of one program: {few} match by name, op and type; instructions and memory are \
+         not compared\n"
+    ))
+}
+
+/// The same of figures, by the FLOPs of the program as it was given, whatever a plan makes of it.
+pub(super) fn unrelated_figures(a: &Plan, b: &Plan) -> Option<String> {
+    let flops = |plan: &Plan| plan.throughput.as_ref()?.model_flops.filter(|flops| *flops > 0.0);
+    let (of_a, of_b) = (flops(a)?, flops(b)?);
+    let is_of_one = (of_a / of_b - 1.0).abs() <= SAME_FLOPS;
+    (!is_of_one).then(|| {
+        format!(
+            "A and B are not plans of one program: a step is {of_a:.3e} FLOPs of products in A and {of_b:.3e} \
+             in B; tensors are not compared\n"
+        )
+    })
+}
+
+/// `0 of 3 instructions`, if two programs share so few by name, op and type that they are not the same one.
+pub(crate) fn few_shared(a: &Module, b: &Module) -> Option<String> {
     let n_instrs = |module: &Module| instrs(module).count();
     let (short, long) = if n_instrs(a) <= n_instrs(b) { (a, b) } else { (b, a) };
     let known: BTreeMap<&str, &Instr> = instrs(long).map(|instr| (&*instr.name, instr)).collect();
@@ -19,13 +45,7 @@ pub(super) fn unrelated(a: &Module, b: &Module) -> Option<String> {
     };
     let (n_shared, n_all) = (instrs(short).filter(is_shared).count(), n_instrs(short));
     let is_of_one = n_shared as f64 >= LEAST_SHARED * n_all as f64;
-    (!is_of_one).then(|| {
-        format!(
-            "A and B are not plans of one program: {n_shared} of {} match by name, op and type; instructions \
-             and memory are not compared\n",
-            counted(n_all, "instruction")
-        )
-    })
+    (!is_of_one).then(|| format!("{n_shared} of {}", counted(n_all, "instruction")))
 }
 
 fn instrs(module: &Module) -> impl Iterator<Item = &Instr> {

@@ -3,10 +3,12 @@
 use super::run::Run;
 use super::{Export, comment};
 use phzc_cost::Schedule;
+use phzc_ir::counted;
 use std::fmt::Write;
 
 /// The file, with what `MaxText` cannot say.
 pub fn write(run: &Run) -> Export {
+    let run = &equal_stages(run);
     let mut lost = run.lost.clone();
     let keys = keys(run, &mut lost);
     let mut text = comment(run, "MaxText's configuration: append it to yours", &lost);
@@ -14,6 +16,19 @@ pub fn write(run: &Run) -> Export {
         let _ = writeln!(text, "{key}: {value}");
     });
     Export { text, lost }
+}
+
+/// The run in as many stages as divide the layers.
+fn equal_stages<'a>(run: &Run<'a>) -> Run<'a> {
+    let mut run = run.clone();
+    let n_layers = run.layers.iter().flatten().sum::<usize>();
+    let n_stages = run.pipeline * run.n_chunks;
+    if run.pipeline > 1 && run.layers.is_some() && !n_layers.is_multiple_of(n_stages) {
+        run.fewer_stages(|pipeline| n_layers.is_multiple_of(pipeline));
+        run.samples_of_copies();
+        run.batch_sizes();
+    }
+    run
 }
 
 type Keys = Vec<(String, String)>;
@@ -94,7 +109,7 @@ fn pipeline(run: &Run, lost: &mut Vec<String>) -> Keys {
         ));
     }
     let mut keys = vec![
-        ("num_pipeline_microbatches".to_owned(), run.n_microbatches.to_string()),
+        ("num_pipeline_microbatches".to_owned(), microbatches(run, lost).to_string()),
         ("num_pipeline_repeats".to_owned(), run.n_chunks.to_string()),
     ];
     let Some(layers) = &run.layers else { return keys };
@@ -102,12 +117,23 @@ fn pipeline(run: &Run, lost: &mut Vec<String>) -> Keys {
     if !run.is_even() {
         lost.push(format!("stages of {layers:?} layers; MaxText's are equal, {each} each"));
     }
-    if !run.n_microbatches.is_multiple_of(run.pipeline) {
-        lost.push(format!(
-            "{} microbatches; MaxText needs a multiple of its {} stages",
-            run.n_microbatches, run.pipeline
-        ));
-    }
     keys.push(("num_layers_per_pipeline_stage".to_owned(), each.to_string()));
     keys
+}
+
+/// A multiple of the stages that divides the batch: the next one up, or the largest.
+fn microbatches(run: &Run, lost: &mut Vec<String>) -> usize {
+    let (n, samples) = (run.n_microbatches, run.batch / run.degrees.data.max(1) as usize);
+    if n.is_multiple_of(run.pipeline) {
+        return n;
+    }
+    let legal = (run.pipeline..=samples).step_by(run.pipeline).filter(|n| samples.is_multiple_of(*n));
+    let nearest = legal.reduce(|best, next| if best < n { next } else { best });
+    let written = nearest.map_or("none divides the batch".to_owned(), |n| format!("{n} are written"));
+    lost.push(format!(
+        "{}; MaxText needs a multiple of its {} stages: {written}",
+        counted(n, "microbatch"),
+        run.pipeline
+    ));
+    nearest.unwrap_or(n)
 }

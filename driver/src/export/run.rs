@@ -1,10 +1,12 @@
 //! What all stacks are written from: one set of degrees, layers per stage, batch sizes; and what of the plan
 //! no stack that has one set of degrees can say.
 
+use super::legal::filled;
+use crate::sample::sample;
 use phzc_cost::{Cluster, Schedule};
 use phzc_io::units::{percent, secs};
 use phzc_ir::{Diagnostic, Module, Result, counted};
-use phzc_passes::batch::{accumulation, batch_size, data};
+use phzc_passes::batch::accumulation;
 use phzc_passes::derive::Facts;
 use phzc_passes::graph::Graph;
 use phzc_passes::plan_note;
@@ -30,6 +32,7 @@ pub struct Degrees {
 }
 
 /// A planned run, as a stack's configuration needs it.
+#[derive(Clone)]
 pub struct Run<'a> {
     pub module: &'a Module,
     pub facts: &'a Facts,
@@ -94,11 +97,14 @@ impl<'a> Run<'a> {
             per_node: cluster.per_node().min(plan.n_devices),
             lost: Vec::new(),
         };
-        run.sample(&graph);
+        let sample = sample(&graph, plan.throughput.as_ref());
+        (run.batch, run.seq) = (sample.batch, sample.places);
         run.same_degrees(chosen);
         run.all_devices(chosen, stage_devices);
         run.whole_layers();
+        run.stages_of_layers();
         run.recomputation();
+        run.samples_of_copies();
         run.batch_sizes();
         Ok(run)
     }
@@ -111,21 +117,6 @@ impl<'a> Run<'a> {
             secs(self.plan.time_secs),
             self.plan.cluster
         )
-    }
-
-    /// How large a sample is, and how many there are: where no update says what is data, by what the step
-    /// gets done.
-    fn sample(&mut self, graph: &Graph) {
-        let done = self.plan.throughput.as_ref();
-        let tokens = done.and_then(|it| it.tokens_per_step);
-        let inputs = graph.tensors.iter().filter(|tensor| tensor.param.is_some() && tensor.dims.len() > 1);
-        let n_elements = |dims: &[i64]| dims.iter().product::<i64>() as u64;
-        let given = inputs.map(|tensor| &tensor.dims[..]).find(|dims| Some(n_elements(dims)) == tokens);
-        let widths = data(graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied());
-        let widest = widths.max().filter(|_| tokens.is_some());
-        self.seq = given.map(|dims| dims[1]).or(widest);
-        let samples = given.map(|dims| dims[0] as u64).or_else(|| done.and_then(|it| it.samples_per_step));
-        self.batch = batch_size(graph).max(samples.unwrap_or(1) as usize);
     }
 
     /// Nodes that the plan uses.
@@ -196,7 +187,7 @@ impl<'a> Run<'a> {
             }
             return;
         };
-        let whole = rounded(&layers);
+        let whole = filled(rounded(&layers));
         let is_cut = |(_, (own, whole)): &(usize, (&f64, &usize))| (*own - **whole as f64).abs() > 1e-6;
         let cut = layers.iter().zip(&whole).enumerate().filter(is_cut);
         let found: Vec<(usize, String)> = cut
@@ -225,7 +216,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn batch_sizes(&mut self) {
+    pub(super) fn batch_sizes(&mut self) {
         let (data, n) = (self.degrees.data.max(1) as usize, self.n_microbatches.max(1));
         if self.batch.is_multiple_of(data * n) {
             self.micro_batch = self.batch / (data * n);

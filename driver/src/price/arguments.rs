@@ -44,6 +44,8 @@ pub struct Arguments {
     pub nearly: Vec<String>,
     ignored: Vec<String>,
     unpriced: Vec<String>,
+    /// Arguments and their values, in order.
+    said: Vec<(String, String)>,
 }
 
 /// Arguments whose value is a number that is priced or checked.
@@ -109,6 +111,7 @@ impl Arguments {
             let mut values: Vec<(&str, Span)> = joined.into_iter().map(|value| (value, *span)).collect();
             values.extend(words[at + 1..=at + n_values].iter().map(|(word, span)| (&**word, *span)));
             found.argument(name, *span, &values)?;
+            found.repeat(name, &values);
             at += 1 + n_values;
         }
         Ok(found)
@@ -140,6 +143,18 @@ impl Arguments {
             let _ = writeln!(text, "{what}: {}", names.join(", "));
             text
         })
+    }
+
+    /// Notes an argument that is given with another value than before.
+    fn repeat(&mut self, name: &str, values: &[(&str, Span)]) {
+        let values: Vec<&str> = values.iter().map(|(value, _)| *value).collect();
+        let (values, before) = (values.join(" "), self.said.iter().rev().find(|(own, _)| own == name));
+        if let Some((_, before)) = before.filter(|(_, before)| *before != values) {
+            let text =
+                format!("`{name}` is given as `{before}` and as `{values}`: the last counts, as in Megatron");
+            self.nearly.push(text);
+        }
+        self.said.push((name.to_owned(), values));
     }
 
     fn argument(&mut self, name: &str, span: Span, values: &[(&str, Span)]) -> Result<()> {

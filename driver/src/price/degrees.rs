@@ -33,6 +33,8 @@ pub struct Degrees {
 pub struct Sizes {
     pub batch: usize,
     pub seq: Option<usize>,
+    /// Whether the batch can be had in microbatches.
+    pub has_microbatches: bool,
 }
 
 /// What stages hold.
@@ -101,9 +103,11 @@ fn microbatches(asked: &Arguments, data: usize, sizes: Sizes) -> Result<usize> {
             return Err(Diagnostic::error(message).at(given.span).help(help));
         }
     }
-    let micro = asked.number("--micro-batch-size");
+    // Without an update all samples go at once.
+    let least = if sizes.has_microbatches { 1 } else { (sizes.batch / data).max(1) };
+    let micro = asked.given("--micro-batch-size").map_or(least, |number| number.value);
     if sizes.batch.is_multiple_of(micro * data) {
-        return Ok(sizes.batch / (micro * data));
+        return at_once(asked, sizes.batch / (micro * data), sizes);
     }
     let message = format!(
         "{} of {data} data-parallel copies each do not divide a batch of {}",
@@ -112,6 +116,18 @@ fn microbatches(asked: &Arguments, data: usize, sizes: Sizes) -> Result<usize> {
     );
     let help =
         "`--micro-batch-size` times data parallelism has to divide the batch: lower it, or have fewer copies";
+    Err(asked.at("--micro-batch-size", Diagnostic::error(message).help(help)))
+}
+
+/// The forward part alone has no microbatches: nothing is summed over them.
+fn at_once(asked: &Arguments, n_microbatches: usize, sizes: Sizes) -> Result<usize> {
+    if sizes.has_microbatches || n_microbatches == 1 {
+        return Ok(n_microbatches);
+    }
+    let message = format!(
+        "{n_microbatches} microbatches of a program that no update makes a training step: it runs once"
+    );
+    let help = "leave `--micro-batch-size` out: all samples go at once";
     Err(asked.at("--micro-batch-size", Diagnostic::error(message).help(help)))
 }
 
@@ -158,6 +174,17 @@ fn split(asked: &Arguments, pipeline: usize, n_layers: usize) -> Result<Vec<usiz
     let [first, last] = ends.map(|name| asked.given(name).map(|number| number.value));
     let n_inner = pipeline - usize::from(first.is_some()) - usize::from(last.is_some());
     let given = first.unwrap_or(0) + last.unwrap_or(0);
+    if given > n_layers {
+        let name = ends[usize::from(first.is_none())];
+        let stages = match (first, last) {
+            (Some(_), Some(_)) => "first and last stages hold",
+            (Some(_), None) => "a first stage holds",
+            _ => "a last stage holds",
+        };
+        let message = format!("{stages} {}, but the program has {n_layers}", counted(given, "layer"));
+        let help = format!("lower `{name}`, or write the program with more layers (`phzc gen --layers`)");
+        return Err(asked.at(name, Diagnostic::error(message).help(help)));
+    }
     let left = n_layers.checked_sub(given).filter(|left| *left == 0 || n_inner > 0);
     let Some(inner) = left.filter(|left| n_inner == 0 || left.is_multiple_of(n_inner)) else {
         let message = format!(
@@ -270,7 +297,7 @@ mod tests {
             .map_or_else(|error| error.message.to_string(), |it| format!("{:?} {}", it.layers, it.schedule))
     }
 
-    const SIZES: Sizes = Sizes { batch: 64, seq: Some(1024) };
+    const SIZES: Sizes = Sizes { batch: 64, seq: Some(1024), has_microbatches: true };
 
     #[test]
     fn what_is_left_of_the_devices_is_data_parallel() {

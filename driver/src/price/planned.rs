@@ -2,11 +2,11 @@
 
 use super::arguments::{Arguments, Recompute};
 use super::degrees::{Degrees, Sizes, Stages, degrees, stages};
-use super::dims;
+use super::{dims, doubts};
+use crate::sample::{sample, widest};
 use phzc_cost::Cluster;
 use phzc_io::Io;
 use phzc_ir::{Diagnostic, Module, notes};
-use phzc_passes::batch::{batch_size, data};
 use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::graph::Graph;
 use phzc_passes::manager::{self, Hooks};
@@ -51,9 +51,9 @@ pub fn planned(
     let mut said = run(&mut module, &format!("unroll,fuse{{attention={attention}}}"), cluster, io)?;
     let graph = Graph::build(&module);
     dims::check(asked, &graph).map_err(Refused::Arguments)?;
-    let sizes = sizes(&graph);
-    let degrees = degrees(asked, cluster.n_devices(), sizes).map_err(Refused::Arguments)?;
     let facts = derive(&module).map_err(|error| Refused::Program(vec![error]))?;
+    let sizes = sizes(&module, &facts, cluster);
+    let degrees = degrees(asked, cluster.n_devices(), sizes).map_err(Refused::Arguments)?;
     let n_layers = layer_products(&module, &facts).map_or(0, |layers| layers.len());
     if degrees.pipeline > 1 && n_layers == 0 {
         let error =
@@ -63,6 +63,10 @@ pub fn planned(
     }
     let stages = stages(asked, degrees.pipeline, n_layers).map_err(Refused::Arguments)?;
     let splits = columns_rows(&module, &facts, degrees.tensor as i64);
+    doubts::experts(asked, &splits, &module)
+        .and_then(|()| doubts::recomputed_layers(asked))
+        .map_err(Refused::Arguments)?;
+    said.extend(doubts::passed_over(asked, &degrees, &stages));
     said.extend(unsplit(&splits, &degrees));
     said.extend(nearly(asked, &degrees));
     let (best, more) = cheapest(&module, asked, (&degrees, &stages, &splits), cluster, io)?;
@@ -183,9 +187,15 @@ fn as_warning(error: Diagnostic) -> Diagnostic {
 }
 
 /// The samples of a step, and the places of one.
-pub fn sizes(graph: &Graph) -> Sizes {
-    let places = data(graph).filter_map(|id| graph.tensors[id as usize].dims.get(1).copied());
-    Sizes { batch: batch_size(graph), seq: places.max().map(|seq| seq as usize) }
+pub fn sizes(module: &Module, facts: &Facts, cluster: &Cluster) -> Sizes {
+    let graph = Graph::build(module);
+    let sample = sample(&graph, plan_of(module, facts, cluster).throughput.as_ref());
+    let places = sample.places.or_else(|| widest(&graph));
+    Sizes {
+        batch: sample.batch,
+        seq: places.map(|seq| seq as usize),
+        has_microbatches: sample.has_microbatches,
+    }
 }
 
 /// A program after `fuse`, loops over layers unrolled and attention one kernel, and what is known of it.

@@ -14,7 +14,6 @@ use phzc_io::units::secs;
 use phzc_ir::{Diagnostic, Module};
 use phzc_passes::check::memory::replay;
 use phzc_passes::derive::derive;
-use phzc_passes::graph::Graph;
 use phzc_passes::report::{columns_rows, layer_products, plan_of};
 use std::fmt::Write;
 
@@ -68,7 +67,7 @@ impl Search<'_> {
     /// A program that cannot be planned at all.
     pub fn new<'a>(module: &'a Module, cluster: &'a Cluster, io: &mut Io) -> Result<Search<'a>, Refused> {
         let (fused, facts) = fused(module, cluster, io)?;
-        let batch = sizes(&Graph::build(module)).batch;
+        let batch = sizes(&fused, &facts, cluster).batch;
         let n_layers = layer_products(&fused, &facts).map_or(0, |layers| layers.len());
         let (found, refused) = (Vec::new(), IndexSet::new());
         let mut search = Search { module, cluster, batch, n_layers, found, n_priced: 0, refused };

@@ -27,6 +27,8 @@ struct Score {
     memory_mape: Option<f64>,
     /// Rows without a program, by reason.
     unplanned: IndexMap<String, usize>,
+    /// Rows that are no run, by reason: their names.
+    no_run: IndexMap<String, Vec<String>>,
 }
 
 /// One object per file and line.
@@ -54,6 +56,7 @@ pub(super) fn text(tables: &[Table], is_long: bool) -> String {
             most_from_list,
             memory_mape,
             unplanned,
+            no_run,
         } = score(one);
         let [mape, bias, list, mean, most, memory] =
             [mape, bias, listed_mape, from_list, most_from_list, memory_mape].map(figure);
@@ -61,6 +64,8 @@ pub(super) fn text(tables: &[Table], is_long: bool) -> String {
             "{file:32}{rows:6}{planned:9}{mape:>8}{bias:>8}{list:>8}{mean:>11}{most:>7}{memory:>8}\n"
         );
         text += &unplanned.iter().map(|(why, n)| format!("  not planned: {n}, {why}\n")).collect::<String>();
+        let others = no_run.iter().map(|(why, rows)| format!("  no run: {}, {why}\n", rows.join(" ")));
+        text += &others.collect::<String>();
         if is_long {
             text += &one.rows.iter().filter_map(long).collect::<String>();
         }
@@ -102,6 +107,10 @@ fn score(table: &Table) -> Score {
     for reason in table.rows.iter().filter_map(|row| row.reported.as_ref().err()) {
         *unplanned.entry(reason.clone()).or_insert(0) += 1;
     }
+    let mut no_run: IndexMap<String, Vec<String>> = IndexMap::new();
+    for (name, reason) in &table.others {
+        no_run.entry(reason.clone()).or_default().push(name.clone());
+    }
     Score {
         file: table.file.clone(),
         rows: table.rows.len(),
@@ -113,6 +122,7 @@ fn score(table: &Table) -> Score {
         most_from_list: from_list.iter().copied().reduce(f64::max),
         memory_mape: mean(memory.iter().map(|it| it.abs())),
         unplanned,
+        no_run,
     }
 }
 

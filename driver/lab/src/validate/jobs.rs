@@ -1,6 +1,7 @@
 //! The measured runs of a table as jobs, for whoever predicts them in another way.
 
-use super::{Run, runs_of};
+use super::job::Reading;
+use super::{Run, measured, readings};
 use phzc_cost::Cluster;
 use phzc_cost::training::{Job, Stack};
 use phzc_io::{Failure, Io};
@@ -26,11 +27,20 @@ pub struct MeasuredJob {
     pub listed_secs: f64,
 }
 
-/// The runs of a file whose time was measured and that can be predicted.
+/// The rows of a table.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredJobs {
+    /// Those whose time was measured and that can be predicted.
+    pub jobs: Vec<MeasuredJob>,
+    /// Those that are no job: their names, and why.
+    pub others: Vec<(String, String)>,
+}
+
+/// The rows of a file of runs.
 ///
 /// # Errors
 /// When the file is no table of runs.
-pub fn jobs(path: &Path, io: &mut Io) -> Result<Vec<MeasuredJob>, Failure> {
+pub fn jobs(path: &Path, io: &mut Io) -> Result<MeasuredJobs, Failure> {
     let of = |run: Run| {
         let listed = run.job.predict(&run.cluster);
         let beside_bytes = run.reported_bytes(&listed.memory) - as_program(&run.job, &run.cluster);
@@ -38,7 +48,14 @@ pub fn jobs(path: &Path, io: &mut Io) -> Result<Vec<MeasuredJob>, Failure> {
         let (measured_secs, listed_secs) = (measured_secs?, listed.step_secs);
         Some(MeasuredJob { name, job, cluster, measured_secs, measured_bytes, beside_bytes, listed_secs })
     };
-    Ok(runs_of(path, io)?.into_iter().filter_map(of).collect())
+    let mut found = MeasuredJobs::default();
+    for (name, reading) in readings(path, io)? {
+        match reading {
+            Reading::Unexpressed(reason) => found.others.push((name, reason)),
+            reading => found.jobs.extend(measured(reading).and_then(of)),
+        }
+    }
+    Ok(found)
 }
 
 /// Bytes of a run's tensors, were its weights and gradients those of a program, in 16 bits and added up in

@@ -1,5 +1,6 @@
 //! Tables of single operators and collectives: products, attention, collectives, both at once.
 
+use super::contradictions;
 use super::csv::{Record, Table};
 use super::device::device;
 use super::job::Expressed;
@@ -164,6 +165,9 @@ fn named(text: &str, name: &str) -> Option<f64> {
 fn collective(row: Record) -> Result<Pair> {
     let (ranks, nodes) = (row.positive("ranks")? as usize, row.positive("nodes")? as usize);
     let (bytes, measured) = (row.positive("size_bytes")?, row.positive("time_us")? * 1e-6);
+    if ranks == 1 {
+        return Ok(Err(contradictions::ALONE.to_owned()));
+    }
     if row.text("status") == "noisy" {
         return Ok(Err("it is marked as noisy".to_owned()));
     }

@@ -2,7 +2,7 @@
 
 use super::{Plan, plan};
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result};
+use phzc_ir::{Diagnostic, Module, Result, Span};
 
 /// The figures as pretty-printed JSON, ending in a line break.
 ///
@@ -23,12 +23,27 @@ pub fn to_json(plan: &Plan) -> String {
 /// # Errors
 /// When the text is no `plan.json` of this schema.
 pub fn from_json(text: &str) -> Result<Plan> {
-    let plan: Plan = serde_json::from_str(text)
-        .map_err(|error| Diagnostic::error(format!("it is no plan.json of schema 1: {error}")))?;
-    match plan.schema {
-        1 => Ok(plan),
-        other => Err(Diagnostic::error(format!("its schema is {other}, this phzc reads 1"))),
+    if let Some((schema, span)) = schema(text).filter(|(schema, _)| *schema != 1) {
+        let error = Diagnostic::error(format!("a plan.json of schema {schema}; this phzc reads schema 1"));
+        let help = "write it anew from the planned program: `phzc PLAN --passes estimate --plan FILE`";
+        return Err(error.at(span).help(help));
     }
+    serde_json::from_str(text).map_err(|error| {
+        let line_start: usize =
+            text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let at = usize::min(line_start + error.column().saturating_sub(1), text.len().saturating_sub(1));
+        let error = Diagnostic::error(format!("it is no plan.json of schema 1: {error}"));
+        error.at(Span::new(at, at + 1)).help("`--plan FILE` writes one")
+    })
+}
+
+/// The schema that a text of JSON names, and where.
+fn schema(text: &str) -> Option<(u64, Span)> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    let schema = value.get("schema")?.as_u64()?;
+    let key = text.find("\"schema\"")?;
+    let at = key + text[key..].find(&schema.to_string())?;
+    Some((schema, Span::new(at, at + schema.to_string().len())))
 }
 
 /// Whether a time need not be written.

@@ -94,12 +94,14 @@ fn starts(module: &Module, facts: &Facts, layers: &[usize]) -> Result<Vec<usize>
     let (mut first, mut starts) = (0, Vec::new());
     for n in &layers[..layers.len() - 1] {
         first += n;
-        let Some(before) = first.checked_sub(1).and_then(|layer| found[layer].last()) else {
-            let error = Diagnostic::error("the first stage holds no layer");
-            return Err(error.help("give it one: the embedding alone is no stage of a plan"));
+        let before = first.checked_sub(1).and_then(|layer| found[layer].last().copied());
+        let Some(before) = before.or_else(|| embedding(module, facts, found.first()?.first().copied()?))
+        else {
+            let error = Diagnostic::error("the first stage holds no layer, and there is no embedding");
+            return Err(error.help("give it a layer"));
         };
         let after = found.get(first).and_then(|layer| layer.first().copied());
-        let after = after.or_else(|| next_product(module, facts, *before));
+        let after = after.or_else(|| next_product(module, facts, before));
         starts.push(least(&crossing, before.index(), after.map_or(at.len() - 1, |id| id.index())));
     }
     match starts.windows(2).all(|pair| pair[0] < pair[1]) {
@@ -108,6 +110,17 @@ fn starts(module: &Module, facts: &Facts, layers: &[usize]) -> Result<Vec<usize>
             Err(Diagnostic::error("two stages hold no layer").help("one stage after the layers is possible"))
         }
     }
+}
+
+/// The last look-up or product of the forward part before the layers: a stage without layers ends behind it.
+fn embedding(module: &Module, facts: &Facts, layers: InstrId) -> Option<InstrId> {
+    let is_before = |(id, instr): &(InstrId, &phzc_ir::Instr)| {
+        let own = &facts.comps[module.entry.index()][id.index()];
+        let is_product = instr.op.def().fusion == phzc_ir::FusionKind::Matrix;
+        let is_one = is_product || instr.op == phzc_ir::Opcode::Gather;
+        id.index() < layers.index() && is_one && own.phase == Phase::Forward
+    };
+    module.entry().iter().filter(is_before).last().map(|(id, _)| id)
 }
 
 /// The first forward product after one.

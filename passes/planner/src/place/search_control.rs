@@ -271,7 +271,10 @@ impl<'a> SearchControl<'a> {
 /// Percent as the user writes them.
 pub fn percent(text: &str) -> Result<f64> {
     let is_legal = |percent: &f64| (0.0..=100.0).contains(percent);
-    let wrong = || Diagnostic::error("expected percent from 0 to 100, such as 0.5");
+    let wrong = || {
+        let error = Diagnostic::error(format!("expected percent from 0 to 100, found `{text}`"));
+        error.help("`0.5` ends the search with a plan at most half a percent above the bound")
+    };
     text.parse().ok().filter(is_legal).ok_or_else(wrong)
 }
 
