@@ -5,7 +5,7 @@ use phzc_io::Failure;
 use phzc_io::render::Source;
 use phzc_ir::{Diagnostic, Span};
 use phzc_passes::shard::{self, pins};
-use phzc_passes::{Pipeline, Step, accumulate, fuse, place, unpartition, unshard};
+use phzc_passes::{Pipeline, Step, accumulate, check, fuse, place, unpartition, unshard};
 
 /// What `--explain` calls the number of stages.
 pub(crate) const STAGES: &str = "stages";
@@ -41,6 +41,9 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
     }
     if args.write_microbatches {
         pipeline.steps.push(Step::new(&accumulate::PASS));
+        // Whole sums, which the loop carries, may need more memory than their parts.
+        let is_judged = pipeline.steps.iter().any(|step| step.pass.name == check::PASS.name);
+        pipeline.steps.extend(is_judged.then(|| Step::new(&check::PASS)));
     }
     for pin in &args.pins {
         pins::parse(pin).map_err(|error| wrong("--pin", pin, vec![error]))?;

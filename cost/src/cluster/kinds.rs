@@ -77,7 +77,8 @@ fn within(at: usize, error: Diagnostic) -> Diagnostic {
     Diagnostic { message, help: error.help.or_else(|| Some(help.to_owned())), ..error }
 }
 
-fn joined(name: String, mut kinds: Vec<Cluster>, between: Option<Level>) -> Result<Cluster> {
+fn joined(name: String, parts: Vec<Cluster>, between: Option<Level>) -> Result<Cluster> {
+    let mut kinds: Vec<Cluster> = parts.iter().flat_map(|it| it.kinds().map(Cluster::alone)).collect();
     let n_devices = kinds.iter().map(Cluster::n_devices).sum::<usize>();
     if !(1..=MAX_KINDS).contains(&kinds.len()) || n_devices > MAX_COUNT {
         let most = format!("expected 1 to {MAX_KINDS} kinds of nodes with at most {MAX_COUNT} devices");
@@ -180,6 +181,8 @@ mod tests {
             per_node = 4
             nodes = 3";
         let fleet = Cluster::from_toml(text).expect("a legal file");
+        let nested = "name = \"f\"\nnodes = [{ cluster = \"a100-8+v100-8\" }, { cluster = \"t4-8\" }]";
+        assert_eq!(Cluster::from_toml(nested).expect("a legal file").n_all_devices(), 24);
         let other = fleet.around(16);
         assert_eq!((&*other.accelerator.name, other.n_devices(), other.per_node()), ("our-t4", 12, 4));
         let error = |text: &str| Cluster::from_toml(text).expect_err("not legal").message;

@@ -43,6 +43,9 @@ pub(crate) fn text(chosen: &Plan, counts: &[StageCount], asked: i64) -> String {
 /// What restricts the number of stages, if anything does.
 fn reason(chosen: &Plan, counts: &[StageCount], asked: i64) -> String {
     match counts {
+        [] if chosen.stages.iter().any(|stage| stage.device.is_some()) => {
+            "over several kinds of devices no numbers of stages are compared".to_owned()
+        }
         [] => "the program was placed before, so no other number has been searched".to_owned(),
         _ if asked > 0 => {
             let groups = counted(asked as usize, "device group");

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import binary as binaries
 from . import display, hlo, layouts, lowering, modules
+from .binary import PhzcError
 from .calls import refuse_callbacks
 from .pipeline import Pipeline
 from .placement import Placement, leaves
@@ -265,16 +267,26 @@ class Plan:
 
     def pipeline(self, how: str = "exact") -> PlannedStep:
         """The step as planned, called like the one that was planned: each stage on its own devices, one
-        controller. `how` is as for `jit`."""
+        controller. `how` is as for `jit`; where the stages' programs of devices cannot be written, a warning
+        says so, and it is `constraints`."""
         _check(how)
         refuse_callbacks(self.module)
-        emitted = "device-stages" if how == "exact" else "stages"
-        flat = Pipeline(self._stages(emitted), self.meshes, self.placement.stacks)
+        flat = Pipeline(self._stages_run(how), self.meshes, self.placement.stacks)
         return PlannedStep(self.step, flat, self._wanted(), self.rewrap)
 
     def _wanted(self) -> list[NamedSharding]:
         named = self.placement.named(self.step.inputs, self.placement.inputs, self.meshes)
         return [named[at] for at in self.step.used]
+
+    def _stages_run(self, how: str) -> Stages:
+        """The stages as programs of devices, where these can be written."""
+        if how == "exact":
+            try:
+                return self._stages("device-stages")
+            except PhzcError as error:
+                said = f"stages run with constraints, not with the plan's collectives: {error}"
+                warnings.warn(said, stacklevel=3)
+        return self._stages()
 
     def _stages(self, emitted: str = "stages") -> Stages:
         folder = self.folder / emitted

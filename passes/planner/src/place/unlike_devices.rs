@@ -66,8 +66,8 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     let on = |cluster| problem(&form, &subject, options, (cluster, &control), f64::INFINITY);
     let (all, each) = (on(cx.cluster)?, kinds.iter().map(on).collect::<Result<Vec<Problem>>>()?);
     let floors = Floors::new(&each);
-    let kinds = Kinds { all: &all, each: &each, floors: &floors };
-    let is_cut = !is_given && options.int("stages") != 1 && !all.schedule.is_interleaved();
+    let kinds = Kinds { all: &all, each: &each, floors: &floors, wanted: options.int("stages") as usize };
+    let is_cut = !is_given && kinds.wanted != 1 && !all.schedule.is_interleaved() && !all.groups.is_equal();
     (cx.progress)("place: pipelines over several kinds of devices");
     let itself = Short::itself(all.plain);
     let layouts = if is_cut { kinds.layouts() } else { Vec::new() };
@@ -83,18 +83,26 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
     let is_first = promised.first().is_some_and(|first| first.secs <= NEAR * alone_secs);
     if is_first {
-        search.over_several(&mut sizes, &promised);
+        search.over_several(&mut sizes, &promised, cx);
     }
     floors.fastest_first().into_iter().for_each(|kind| search.on_one(kind, cx));
     if !is_first {
-        search.over_several(&mut sizes, &promised);
+        search.over_several(&mut sizes, &promised, cx);
     }
-    let none = || search.refusal.unwrap_or_else(no_plan);
-    Ok(search.best.ok_or_else(none)?.noted(floors.secs()))
+    let refusal = search.refusal;
+    let best = search.best.ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
+    Ok(best.noted(floors.secs(), options.text("recompute")))
 }
 
-fn no_plan() -> Diagnostic {
-    Diagnostic::error("no kind of the cluster's devices can hold the program")
+/// Why there is none, with what stands against the fastest kind.
+fn no_plan(cluster: &str, refusal: Option<Diagnostic>) -> Diagnostic {
+    let message = format!("no plan on one kind of `{cluster}`, or over several, was found that fits");
+    let error = Diagnostic::error(message);
+    match refusal {
+        Some(of_one) => error.note(None, format!("on the fastest kind alone: {}", of_one.message)),
+        None => error,
+    }
+    .help("use more devices, a smaller batch, or leave `stages`, `groups` and `schedule` of `place` open")
 }
 
 /// The search over plans on the whole cluster.
@@ -122,6 +130,7 @@ impl Search<'_> {
             Ok(found) if found.time_secs < self.best_secs() => {
                 cx.alternatives = own.alternatives;
                 cx.stage_counts = own.stage_counts;
+                cx.warnings.extend(own.warnings);
                 self.best = Some(found);
             }
             Ok(_) => {}
@@ -129,13 +138,17 @@ impl Search<'_> {
         }
     }
 
-    /// Plans pipelines over several kinds, those that promise most first.
-    fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise]) {
+    /// Plans pipelines over several kinds, those that promise most first. What was listed of one kind's plans is
+    /// not of them.
+    fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise], cx: &mut Context) {
         for promise in promised.iter().take(MAX_WRITTEN) {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
             if promise.secs < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
                 let found = self.kinds.written(&mut sizes[promise.layouts], &promise.order, to_beat);
-                self.best = found.or(self.best.take());
+                if found.is_some() {
+                    (cx.stage_counts, cx.alternatives) = Default::default();
+                    self.best = found;
+                }
             }
         }
     }
@@ -177,6 +190,8 @@ struct Kinds<'a> {
     all: &'a Problem<'a>,
     each: &'a [Problem<'a>],
     floors: &'a Floors,
+    /// How many stages the user wants; 0 is any number.
+    wanted: usize,
 }
 
 /// Layouts on some numbers of devices of every kind, with the kind's place, and their texts.
@@ -257,7 +272,10 @@ impl<'a> Kinds<'a> {
             pool.n_devices / own.map(|(group, _, _)| group.n_devices).min().unwrap_or(pool.n_devices)
         };
         let n_layers = sizes.all[0].1.n_layers();
-        sizes.n_stages = order.len()..=sizes.pools.iter().map(most).sum::<usize>().min(n_layers);
+        sizes.n_stages = match self.wanted {
+            0 => order.len()..=sizes.pools.iter().map(most).sum::<usize>().min(n_layers),
+            wanted => wanted..=wanted,
+        };
     }
 }
 
@@ -287,6 +305,10 @@ impl Promises<'_, '_, '_> {
         self.found
     }
 
+    fn n_layers(&self) -> usize {
+        self.sizes.all[0].1.n_layers()
+    }
+
     /// Looks at all places of one kind more.
     fn insert(&mut self, order: &[usize], kind: usize) {
         for place in 0..=order.len() {
@@ -294,7 +316,9 @@ impl Promises<'_, '_, '_> {
             let best_secs = self.found.iter().map(|it| it.secs).fold(f64::INFINITY, f64::min);
             self.sizes.to_beat_secs = SLACK * best_secs;
             let floor_secs = self.kinds.floors.of(&order);
-            if self.kinds.all.control.ends() || floor_secs >= best_secs {
+            let is_possible =
+                self.kinds.wanted == 0 || (order.len()..=self.n_layers()).contains(&self.kinds.wanted);
+            if self.kinds.all.control.ends() || floor_secs >= best_secs || !is_possible {
                 return;
             }
             self.kinds.on(self.sizes, &order);
@@ -324,9 +348,12 @@ fn sizes(problem: &Problem) -> Vec<usize> {
 }
 
 impl Known {
-    /// The text, with what no plan on the cluster takes less than.
-    fn noted(self, bound_secs: f64) -> Module {
+    /// The text, with what no plan on the cluster takes less than and what was asked for.
+    fn noted(self, bound_secs: f64, recompute: &str) -> Module {
         let Known { mut text, time_secs, end } = self;
+        if recompute != "auto" {
+            plan_note::set(&mut text, &[("recompute", recompute.into())]);
+        }
         let bound_secs = bound_secs.min(time_secs);
         let figures = [
             ("planned_secs", time_secs.into()),

@@ -57,7 +57,8 @@ fn with_header(mut module: Module, placed: &Module, body: CompId) -> Module {
     module.attrs.clone_from(&placed.attrs);
     let n = plan_note::read(placed).get("n_microbatches").cloned().unwrap_or_default();
     plan_note::set(&mut module, &[("n_microbatches", 1.into()), (ACCUMULATED, n)]);
-    CLAIMS.into_iter().for_each(|claim| plan_note::remove(&mut module, claim));
+    let claims = CLAIMS.into_iter().chain(["fits", "gap"]);
+    claims.for_each(|claim| plan_note::remove(&mut module, claim));
     in_one_phase(&mut module, body);
     remove_dead(&mut module);
     module

@@ -110,8 +110,8 @@ impl Buffers {
         let mut sums = vec![[[0.0; Kind::N]; Kind::N]; n_stages];
         for (it, _) in self.all.iter().zip(&self.is_shared).filter(|(_, is_shared)| **is_shared) {
             let (Some(first), Some((last, _))) = (it.first_kind(), it.end()) else { continue };
-            // An output is handed over after the update.
-            let last = if it.is_output { Kind::Update } else { last };
+            // An output is handed over after the update, and so is a sum that another stage reads.
+            let last = if it.is_output || first == last { Kind::Update } else { last };
             sums[it.stage][first as usize][last as usize] += it.bytes;
         }
         let listed = |sums: [f64; Kind::N]| {

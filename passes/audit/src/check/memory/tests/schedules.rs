@@ -75,6 +75,15 @@ fn an_interleaved_group_holds_all_its_stages() {
 }
 
 #[test]
+fn a_sum_that_another_stage_reads_is_there_once() {
+    let mut lines = TWO.to_vec();
+    lines[10] = ("n1 = f32[16,16] subtract(w1, w1)", "upd", 1);
+    lines[11] = ("s = f32[16,16] tanh(g1)", "upd", 0);
+    // `w1`, `g1`, `h` and `k` of one, then `dk` beside them: as where stage 1 reads `g1` itself.
+    assert_eq!(step("0:;1:", 4, "1f1b", &lines)[1], 2.0 + 3.0 * Q);
+}
+
+#[test]
 fn what_microbatches_make_alike_is_there_once() {
     // `c` depends on `w0` alone and backward reads it: one buffer for all microbatches in flight.
     let mut lines = TWO.to_vec();
