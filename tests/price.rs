@@ -164,13 +164,68 @@ fn a_target_s_arguments_recompute_where_memory_is_short() {
     let text = fs::read_to_string(&plan).expect("it is written");
     let bytes = serde_json::from_str::<Value>(&text).expect("JSON")["stages"][0]["memory_bytes"].as_f64();
     // A little less than nothing recomputed needs.
-    let text = format!(
-        "name = \"small\"\nper_node = 1\nnodes = 1\n[accelerator]\nname = \"small\"\nbase = \"a100\"\n\
-         usable = 1.0\nhbm_bytes = {}\n[accelerator.sources]\nhbm_bytes = \"this test\"\nusable = \"this test\"\n",
-        0.97 * bytes.expect("a number")
-    );
-    let cluster = Path::new(&plan).with_file_name("small.toml").to_string_lossy().into_owned();
-    fs::write(&cluster, text).expect("scratch");
+    let cluster = small(&plan, 1, 0.97 * bytes.expect("a number"));
     let (arguments, _) = best(&model, &plan, &cluster);
     assert!(arguments.contains("--recompute-granularity"), "{arguments}");
+}
+
+/// A cluster of A100 with so many bytes each.
+fn small(beside: &str, n_devices: usize, hbm_bytes: f64) -> String {
+    let text = format!(
+        "name = \"small\"\nper_node = {n_devices}\nnodes = 1\n[accelerator]\nname = \"small\"\nbase = \"a100\"\n\
+         usable = 1.0\nhbm_bytes = {hbm_bytes}\n[accelerator.sources]\nhbm_bytes = \"this test\"\n\
+         usable = \"this test\"\n"
+    );
+    let path = Path::new(beside).with_file_name("small.toml");
+    fs::write(&path, text).expect("scratch");
+    path.to_string_lossy().into_owned()
+}
+
+/// The degrees that are found for a stack; its export names nothing of the plan but what it leaves to the
+/// model's code.
+fn said_whole(stack: &str, elsewhere: &[&str], model: &str, plan: &str, cluster: &str) -> String {
+    let after = Path::new(plan).with_file_name("after.ir").to_string_lossy().into_owned();
+    let said = done(&["price", model, "--target", stack, "--cluster", cluster, "--plan", plan, "-o", &after]);
+    let is_priced =
+        said.lines().any(|line| line.starts_with("target: the best of ") && line.contains("plan"));
+    assert!(is_priced, "{stack}: {said}");
+    let written = phzc(&[&after, "--cluster", cluster, "--passes", "", "--emit", stack], b"");
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let warnings = written.stderr.lines().filter(|line| line.contains("cannot say this"));
+    let others: Vec<&str> = warnings.filter(|line| !elsewhere.iter().any(|it| line.contains(it))).collect();
+    assert_eq!(others, [""; 0], "{stack}: {said}");
+    said.lines().find_map(|line| line.strip_prefix("degrees: ")).expect("the degrees").to_owned()
+}
+
+/// The stacks besides Megatron-LM, and what their exports name whatever the plan.
+const STACKS: [(&str, &[&str]); 4] = [
+    ("torchtitan", &[]),
+    ("deepspeed", &["an argument of the model", "everything is recomputed: the model"]),
+    ("fsdp", &["layouts of activations", "the order of", "what is recomputed"]),
+    ("maxtext", &["remat_policy minimal"]),
+];
+
+#[test]
+fn the_best_plan_for_a_stack_is_said_whole_by_its_configuration() {
+    let [model, plan] = opt("price_targets", &["--layers", "2", "--global-batch", "8"]);
+    for (stack, elsewhere) in STACKS {
+        let degrees = said_whole(stack, elsewhere, &model, &plan, "a100-4");
+        assert!(degrees.contains("data ") && degrees.contains("per microbatch"), "{degrees}");
+        assert!(stack != "fsdp" || degrees.contains("pipeline 1"), "{degrees}");
+    }
+}
+
+#[test]
+fn stacks_share_weights_out_where_memory_is_short() {
+    let sizes = ["--layers", "2", "--hidden", "256", "--ffn", "1024", "--heads", "4", "--vocab", "1001"];
+    let [model, plan] = opt("price_targets_memory", &[&sizes[..], &["--global-batch", "4"]].concat());
+    done(&["price", &model, "--cluster", "a100-4", "--plan", &plan, "--megatron", "--micro-batch-size 1"]);
+    let text = fs::read_to_string(&plan).expect("it is written");
+    let whole = serde_json::from_str::<Value>(&text).expect("JSON")["stages"][0]["memory_bytes"].as_f64();
+    let cluster = small(&plan, 4, 0.6 * whole.expect("a number"));
+    for (stack, elsewhere) in STACKS {
+        let degrees = said_whole(stack, elsewhere, &model, &plan, &cluster);
+        let is_shared = !degrees.contains("ZeRO-0") || degrees.contains("data 1,");
+        assert!(is_shared, "{stack}: {degrees}");
+    }
 }

@@ -41,6 +41,8 @@ pub struct Export {
     pub text: String,
     /// One sentence each.
     pub lost: Vec<String>,
+    /// What the stack leaves to the model's code, or has in one way alone, whatever the plan.
+    pub elsewhere: Vec<String>,
 }
 
 /// How a stack is written.
@@ -71,7 +73,22 @@ pub(crate) fn export(
     };
     let export = write(&Run::new(module, facts, cluster, plan)?);
     let warning = |lost: &String| Diagnostic::warning(format!("{name} cannot say this: {lost}"));
-    Ok((export.text, export.lost.iter().map(warning).collect()))
+    Ok((export.text, export.lost.iter().chain(&export.elsewhere).map(warning).collect()))
+}
+
+/// What a stack cannot say of a plan, but for what it leaves to the model's code.
+///
+/// # Errors
+/// As [`export`].
+pub(crate) fn lost(
+    stack: Stack,
+    (module, facts): (&Module, &Facts),
+    plan: &Plan,
+    cluster: &Cluster,
+) -> Result<Vec<String>> {
+    let writer = STACKS.iter().find(|(own, ..)| *own == stack);
+    let run = Run::new(module, facts, cluster, plan)?;
+    Ok(writer.map_or(Vec::new(), |(_, _, write)| write(&run).lost))
 }
 
 /// Lines of a comment: what the file is, and what it does not say.

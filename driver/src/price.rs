@@ -9,6 +9,7 @@ mod degrees;
 mod dims;
 mod doubts;
 mod planned;
+mod shared;
 mod target;
 
 use crate::cluster;
@@ -23,6 +24,7 @@ use phzc_passes::derive::derive;
 use phzc_passes::report;
 use planned::{Priced, Refused};
 use std::path::PathBuf;
+use target::Target;
 
 /// The arguments of `phzc price`.
 #[derive(Debug, clap::Args)]
@@ -35,7 +37,7 @@ pub struct PriceArgs {
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true, required_unless_present = "target")]
     pub megatron: Option<String>,
 
-    /// Search the stack's arguments for the fastest plan that they can say
+    /// Search the stack's configurations for the fastest plan that they can say
     #[arg(long, value_name = "STACK", conflicts_with = "megatron")]
     pub target: Option<Target>,
 
@@ -56,13 +58,6 @@ pub struct PriceArgs {
     pub plan: Option<PathBuf>,
 }
 
-/// A stack whose arguments are searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Target {
-    /// Megatron-LM.
-    Megatron,
-}
-
 /// Does what the command line says.
 pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
     args.output.iter().chain(&args.plan).try_for_each(|path| files::check_parent(path))?;
@@ -74,10 +69,11 @@ pub(crate) fn run(args: &PriceArgs, io: &mut Io) -> Result<(), Failure> {
         (Refused::Arguments(error), None) => error.into(),
         (Refused::Program(errors), _) => Failure { code: 1, source: Some(source), errors },
     };
+    let target = args.target.unwrap_or(Target::Megatron);
     let Some((given, asked)) = given else {
-        let search = target::Search::new(&module, &cluster, io).and_then(target::Search::fastest);
+        let search = target::Search::new(target, &module, &cluster, io).and_then(target::Search::fastest);
         let (found, n_priced) = search.map_err(|error| refused(error, None))?;
-        let text = target::text(&found, n_priced, &module, &cluster, io);
+        let text = target::text(target, (&found, n_priced), &module, &cluster, io);
         return write(args, &found.priced, &text, &cluster, io);
     };
     let priced = planned::planned(module, &asked, &cluster, io);

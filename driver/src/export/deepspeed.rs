@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// The file, with what `DeepSpeed` cannot say.
 pub fn write(run: &Run) -> Export {
-    let mut lost = run.lost.clone();
+    let (mut lost, mut elsewhere) = (run.lost.clone(), Vec::new());
     let zero = zero(run, &mut lost);
     let mut keys = Map::new();
     keys.insert("train_batch_size".into(), run.batch.into());
@@ -18,14 +18,15 @@ pub fn write(run: &Run) -> Export {
     keys.insert("zero_optimization".into(), json!({ "stage": zero }));
     model_parallel(run, &mut keys, &mut lost);
     if run.pipeline > 1 {
-        keys.insert("pipeline".into(), pipeline(run, &mut lost));
+        keys.insert("pipeline".into(), pipeline(run, &mut lost, &mut elsewhere));
     } else if run.is_recomputed {
-        lost.push("everything is recomputed: the model calls deepspeed.checkpointing.checkpoint".into());
+        elsewhere.push("everything is recomputed: the model calls deepspeed.checkpointing.checkpoint".into());
     }
-    let note = json!({ "program": run.program, "plan": run.headline(), "cannot_say": lost });
+    let all = [&lost[..], &elsewhere].concat();
+    let note = json!({ "program": run.program, "plan": run.headline(), "cannot_say": all });
     keys.insert("phzc".into(), note);
     let text = serde_json::to_string_pretty(&Value::Object(keys)).expect("its keys are strings");
-    Export { text: text + "\n", lost }
+    Export { text: text + "\n", lost, elsewhere }
 }
 
 /// ZeRO's stage. The pipeline's engine takes no stage above 1.
@@ -70,7 +71,7 @@ fn model_parallel(run: &Run, keys: &mut Map<String, Value>, lost: &mut Vec<Strin
 }
 
 /// The engine's part; how many stages, and which layers each has, is an argument of the model.
-fn pipeline(run: &Run, lost: &mut Vec<String>) -> Value {
+fn pipeline(run: &Run, lost: &mut Vec<String>, elsewhere: &mut Vec<String>) -> Value {
     if !matches!(run.schedule, Schedule::OneFOneB) {
         lost.push(format!("the schedule {}; PipelineEngine runs 1F1B", run.schedule));
     }
@@ -78,7 +79,7 @@ fn pipeline(run: &Run, lost: &mut Vec<String>) -> Value {
         let each: Vec<String> = layers.iter().map(usize::to_string).collect();
         format!(", with {} layers", each.join(", "))
     });
-    lost.push(format!(
+    elsewhere.push(format!(
         "{} stages{stages}: an argument of the model, PipelineModule(num_stages=…)",
         run.pipeline
     ));

@@ -41,7 +41,8 @@ pub fn write(run: &Run) -> Export {
         "cannot_say": lost,
     });
     let text = serde_json::to_string_pretty(&value).expect("its keys are strings");
-    Export { text: text + "\n", lost }
+    // Placements say all else.
+    Export { text: text + "\n", lost: Vec::new(), elsewhere: lost }
 }
 
 /// Devices and mesh of a stage, as `init_device_mesh` takes them.

@@ -54,7 +54,7 @@ pub fn write(run: &Run) -> Export {
         table("PRODUCTS", "The same of products of the forward part, by source line or name", &products),
         FUNCTIONS.to_owned(),
     ];
-    Export { text: text.concat(), lost }
+    Export { text: text.concat(), lost, elsewhere: Vec::new() }
 }
 
 /// Those that are called alike only where they lie alike: layers of a stack that a plan takes apart, two

@@ -11,11 +11,18 @@ pub fn write(run: &Run) -> Export {
     let run = &equal_stages(run);
     let mut lost = run.lost.clone();
     let keys = keys(run, &mut lost);
-    let mut text = comment(run, "MaxText's configuration: append it to yours", &lost);
+    let elsewhere: Vec<String> = (!run.is_recomputed)
+        .then(|| {
+            "no product is recomputed; remat_policy minimal keeps products, and makes the rest again".into()
+        })
+        .into_iter()
+        .collect();
+    let all = [&lost[..], &elsewhere].concat();
+    let mut text = comment(run, "MaxText's configuration: append it to yours", &all);
     keys.iter().for_each(|(key, value)| {
         let _ = writeln!(text, "{key}: {value}");
     });
-    Export { text, lost }
+    Export { text, lost, elsewhere }
 }
 
 /// The run in as many stages as divide the layers.
@@ -52,11 +59,6 @@ fn keys(run: &Run, lost: &mut Vec<String>) -> Keys {
     }
     if run.degrees.zero == 2 {
         lost.push("gradients are split over data (ZeRO-2); shard_optimizer_over_data is ZeRO-1".into());
-    }
-    if !run.is_recomputed {
-        lost.push(
-            "no product is recomputed; remat_policy minimal keeps products, and makes the rest again".into(),
-        );
     }
     keys
 }

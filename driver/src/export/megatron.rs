@@ -23,7 +23,7 @@ pub fn write(run: &Run) -> Export {
          set -euo pipefail\n\nMEGATRON_ARGS=(\n{args})\n\n{}",
         launch(run)
     );
-    Export { text, lost }
+    Export { text, lost, elsewhere: Vec::new() }
 }
 
 /// What `sbatch` reads, where there are several nodes.

@@ -19,7 +19,7 @@ pub fn write(run: &Run) -> Export {
         let _ = writeln!(out, "\n[{name}]");
         keys.iter().for_each(|(key, value)| out += &format!("{key} = {value}\n"));
     }
-    Export { text: out, lost }
+    Export { text: out, lost, elsewhere: Vec::new() }
 }
 
 type Keys = Vec<(&'static str, String)>;

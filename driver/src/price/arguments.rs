@@ -40,6 +40,10 @@ pub struct Arguments {
     pub layout: Option<(String, Span)>,
     /// Whether attention is not one kernel.
     pub is_unfused: bool,
+    /// Whether copies share out what ZeRO's stage says, though other plans be faster.
+    pub is_exact: bool,
+    /// Whether all microbatches go forward before any goes backward.
+    pub is_gpipe: bool,
     /// What is priced otherwise than it runs.
     pub nearly: Vec<String>,
     ignored: Vec<String>,

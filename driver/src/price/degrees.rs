@@ -149,7 +149,11 @@ pub fn stages(asked: &Arguments, pipeline: usize, n_layers: usize) -> Result<Sta
         None => split(asked, pipeline, n_layers)?,
     };
     let n_chunks = layers.len() / pipeline;
-    let schedule = if n_chunks > 1 { Schedule::Interleaved(n_chunks) } else { Schedule::OneFOneB };
+    let schedule = match n_chunks {
+        1 if asked.is_gpipe => Schedule::GPipe,
+        1 => Schedule::OneFOneB,
+        _ => Schedule::Interleaved(n_chunks),
+    };
     Ok(Stages { layers, schedule })
 }
 

@@ -2,6 +2,7 @@
 
 use super::arguments::{Arguments, Recompute};
 use super::degrees::{Degrees, Sizes, Stages, degrees, stages};
+use super::shared::stored;
 use super::{dims, doubts};
 use crate::sample::{sample, widest};
 use phzc_cost::Cluster;
@@ -69,9 +70,19 @@ pub fn planned(
     said.extend(doubts::passed_over(asked, &degrees, &stages));
     said.extend(unsplit(&splits, &degrees));
     said.extend(nearly(asked, &degrees));
-    let (best, more) = cheapest(&module, asked, (&degrees, &stages, &splits), cluster, io)?;
+    let is_shared = asked.is_exact && asked.zero == 3;
+    let stored = if is_shared { stored(&module, &facts, &degrees, &splits) } else { Vec::new() };
+    let layouts = Layouts { splits, stored };
+    let (best, more) = cheapest(&module, asked, (&degrees, &stages, &layouts), cluster, io)?;
     said.extend(more);
     Ok(Priced { module: best, said })
+}
+
+/// Layouts that are asked for.
+struct Layouts {
+    splits: ColumnsRows,
+    /// Weights that copies share out, by name, and how.
+    stored: Vec<(String, String)>,
 }
 
 /// The fastest plan with a stage of ZeRO. Where its copies share out less than that, the plan is made anew
@@ -80,7 +91,7 @@ pub fn planned(
 fn cheapest(
     module: &Module,
     asked: &Arguments,
-    (degrees, stages, splits): (&Degrees, &Stages, &ColumnsRows),
+    (degrees, stages, layouts): (&Degrees, &Stages, &Layouts),
     cluster: &Cluster,
     io: &mut Io,
 ) -> Result<(Module, Vec<Diagnostic>), Refused> {
@@ -88,10 +99,11 @@ fn cheapest(
     asked.zero = wanted;
     loop {
         let mut tried = |forbid: &str| {
-            let passes = passes(&asked, degrees, splits, forbid);
+            let passes = passes(&asked, degrees, layouts, forbid);
             tried(module.clone(), &passes, (degrees, stages), by_layers(&asked, degrees), cluster, io)
         };
-        let forbidden = FORBIDDEN[usize::from(asked.zero)];
+        let all = FORBIDDEN[usize::from(asked.zero)];
+        let forbidden = if asked.is_exact { &all[..1] } else { all };
         let strict = forbidden.iter().map(|forbid| tried(forbid)).reduce(faster);
         let best = match strict {
             Some(Err(_)) if !forbidden.contains(&"") => tried("").map(gathering),
@@ -100,7 +112,7 @@ fn cheapest(
         let (best, mut said, plan) = best?;
         let shared = plan.stages.iter().filter_map(|stage| stage.parallelism.as_ref()?.zero_stage).max();
         let shared = shared.unwrap_or(0);
-        if shared < asked.zero {
+        if shared < asked.zero && !asked.is_exact {
             asked.zero = shared;
             continue;
         }
@@ -227,7 +239,7 @@ pub fn run(
 }
 
 /// The passes after `fuse`.
-fn passes(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows, forbid: &str) -> String {
+fn passes(asked: &Arguments, degrees: &Degrees, layouts: &Layouts, forbid: &str) -> String {
     let axes = axes(degrees);
     let mesh: Vec<String> = axes.iter().map(|(name, size)| format!("{name}={size}")).collect();
     let recompute = match asked.recompute {
@@ -239,7 +251,7 @@ fn passes(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows, forbid: &s
     let mut options = Vec::new();
     if !axes.is_empty() {
         options.push(format!("mesh={{{}}}", mesh.join(",")));
-        options.push(format!("pin={{{}}}", pins(asked, degrees, splits).join(";")));
+        options.push(format!("pin={{{}}}", pins(asked, degrees, layouts).join(";")));
     }
     options.extend((!forbid.is_empty()).then(|| format!("forbid={forbid}")));
     let options = if options.is_empty() { String::new() } else { format!("{{{}}}", options.join(",")) };
@@ -248,7 +260,7 @@ fn passes(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows, forbid: &s
 }
 
 /// Megatron numbers the devices of a tensor-parallel group first, then those of context, experts, data.
-fn axes(degrees: &Degrees) -> Vec<(&'static str, usize)> {
+pub fn axes(degrees: &Degrees) -> Vec<(&'static str, usize)> {
     let all = [
         ("data", degrees.data / degrees.expert),
         ("expert", degrees.expert),
@@ -259,16 +271,19 @@ fn axes(degrees: &Degrees) -> Vec<(&'static str, usize)> {
 }
 
 /// A pin per layout, of all values that have it.
-fn pins(asked: &Arguments, degrees: &Degrees, splits: &ColumnsRows) -> Vec<String> {
+fn pins(asked: &Arguments, degrees: &Degrees, layouts: &Layouts) -> Vec<String> {
+    let splits = &layouts.splits;
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     // A weight that is read as it is stored is stored in parts where copies share it out.
     let is_stored_whole = |value: &&SplitValue| !value.is_input || asked.zero == 0;
     let weights = splits.weights.iter().filter(is_stored_whole);
-    for value in splits.data.iter().chain(weights).chain(&splits.results) {
-        let layout = layout(asked, degrees, value);
+    let values = splits.data.iter().chain(weights).chain(&splits.results);
+    let values = values.map(|value| (&*value.name, layout(asked, degrees, value)));
+    let stored = layouts.stored.iter().map(|(name, layout)| (&**name, layout.clone()));
+    for (name, layout) in values.chain(stored) {
         match found.iter_mut().find(|(own, _)| *own == layout) {
-            Some((_, names)) => names.push(&value.name),
-            None => found.push((layout, vec![&value.name])),
+            Some((_, names)) => names.push(name),
+            None => found.push((layout, vec![name])),
         }
     }
     let pin = |(layout, names): (String, Vec<&str>)| {

@@ -120,7 +120,7 @@ fn embedding(module: &Module, facts: &Facts, layers: InstrId) -> Option<InstrId>
         let is_one = is_product || instr.op == phzc_ir::Opcode::Gather;
         id.index() < layers.index() && is_one && own.phase == Phase::Forward
     };
-    module.entry().iter().filter(is_before).last().map(|(id, _)| id)
+    module.entry().iter().rfind(is_before).map(|(id, _)| id)
 }
 
 /// The first forward product after one.
