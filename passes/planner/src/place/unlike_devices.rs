@@ -138,8 +138,8 @@ impl Search<'_> {
         }
     }
 
-    /// Plans pipelines over several kinds, those that promise most first. What was listed of one kind's plans is
-    /// not of them.
+    /// Plans pipelines over several kinds, those that promise most first. What was listed of one kind's plans
+    /// is not of them.
     fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise], cx: &mut Context) {
         for promise in promised.iter().take(MAX_WRITTEN) {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
