@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
     pub fn new(module: &'a Module, facts: &'a Facts, cluster: &Cluster, plan: &'a Plan) -> Result<Run<'a>> {
         let graph = Graph::build(module);
         let (chosen, stage_devices) = typical(plan)?;
-        // A loop over parts of the batch, the program's own or the plan's, is what microbatches are to stacks.
+        // A loop over parts of the batch, the program's or the plan's, is what stacks do with microbatches.
         let written = plan_note::n_accumulated(module).map(|n| n as _);
         let n_own = written.or_else(|| Some(accumulation(module, &graph)?.n_microbatches)).unwrap_or(1);
         let mut run = Run {
