@@ -4,6 +4,7 @@
 //! Blocks, strategies, legality, collectives and FLOPs all read this one rule (the notation is
 //! Shardy's; reference/cfp-alpa.md 1.2, 4.3, 4.4).
 
+use crate::opcode::Opcode;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -41,6 +42,21 @@ pub enum Reducer {
     And,
     Or,
     Xor,
+}
+
+impl Reducer {
+    /// The elementwise op that combines two. (On truth values addition is `or`, multiplication `and`.)
+    pub fn opcode(self) -> Opcode {
+        match self {
+            Reducer::Add => Opcode::Add,
+            Reducer::Mul => Opcode::Multiply,
+            Reducer::Max => Opcode::Maximum,
+            Reducer::Min => Opcode::Minimum,
+            Reducer::And => Opcode::And,
+            Reducer::Or => Opcode::Or,
+            Reducer::Xor => Opcode::Xor,
+        }
+    }
 }
 
 /// What the tiles of an operand lack along a loop that splits it: the edges of their neighbours.

@@ -43,7 +43,7 @@ fn rows(a: &Plan, b: &Plan) -> Vec<Vec<String>> {
             bytes(most_bytes(b)),
             signed(most_bytes(b) - most_bytes(a), bytes),
         ],
-        both("  of the limit", &|it| percent(most_bytes(it) / it.memory_limit_bytes)),
+        both("  of the limit", &|it| percent(it.most_memory_share())),
     ]
 }
 

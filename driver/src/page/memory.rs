@@ -5,7 +5,7 @@ use super::canvas::{
     COLORS, Canvas, GREY, INK, LIGHT, Picture, WIDTH, drawn, legend, ok, short, ticks, write,
 };
 use crate::compare::most_bytes;
-use phzc_io::units::{bytes, secs};
+use phzc_io::units::{bytes, percent, secs};
 use phzc_passes::report::StepEvent;
 use plotters::element::PathElement;
 use plotters::style::text_anchor::HPos;
@@ -21,20 +21,28 @@ const HIGH: i32 = 260;
 /// A line per group; nothing where no memory is followed.
 pub(super) fn picture(view: &View) -> Option<Picture> {
     let groups = fullest(view);
-    let top = view.plan.memory_limit_bytes.min(1.25 * most_bytes(view.plan)).max(most_bytes(view.plan));
+    let (most, limit) = (most_bytes(view.plan), view.plan.one_memory_limit_bytes());
+    let top = limit.unwrap_or(f64::INFINITY).min(1.25 * most).max(most);
     if groups.is_empty() || top <= 0.0 {
         return None;
     }
     let svg = drawn((TOP + HIGH + 40) as u32, |canvas| draw(view, canvas, &groups, top));
-    let (most, limit) = (bytes(most_bytes(view.plan)), bytes(view.plan.memory_limit_bytes));
+    let most = bytes(most);
+    let held = match limit {
+        Some(limit) => format!("at most {most}, the limit is {}", bytes(limit)),
+        None => format!(
+            "at most {most}, and {} of the limit of its device",
+            percent(view.plan.most_memory_share())
+        ),
+    };
     let left_out = view.step.groups.len() - groups.len();
     let more = if left_out > 0 { format!(" The {} fullest groups.", groups.len()) } else { String::new() };
     Some(Picture {
         name: "memory",
         title: "Memory over time",
-        alt: format!("Memory of a device over the step: at most {most} of {limit}."),
+        alt: format!("Memory of a device over the step: {held}."),
         caption: format!(
-            "Memory of each device of a group: at most {most}, the limit is {limit}. What holds it at the peak is in the table below.{more}"
+            "Memory of each device of a group: {held}. What holds it at the peak is in the table below.{more}"
         ),
         svg,
     })
@@ -72,8 +80,7 @@ fn draw(view: &View, canvas: &Canvas, groups: &[usize], top: f64) {
     for at in ticks(end) {
         write(canvas, &secs(at), (x(at).min(WIDTH as i32 - 40), TOP + HIGH + 20), HPos::Center);
     }
-    if view.plan.memory_limit_bytes <= top {
-        let at = y(view.plan.memory_limit_bytes);
+    if let Some(at) = view.plan.one_memory_limit_bytes().filter(|&limit| limit <= top).map(y) {
         line(canvas, vec![(LEFT, at), (LEFT + width, at)], INK, 2);
         write(canvas, "limit", (LEFT + width, at + 12), HPos::Right);
     }

@@ -66,7 +66,7 @@ fn stages(plan: &Plan) -> String {
             secs(stage.recompute_secs),
             secs(stage.update_secs),
             bytes(stage.memory_bytes),
-            percent(stage.memory_bytes / plan.memory_limit_bytes),
+            percent(stage.memory_share(plan.memory_limit_bytes)),
         ]
     });
     let header =

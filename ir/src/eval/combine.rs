@@ -24,7 +24,7 @@ impl Combiner {
         let comp = call.view.instr.comp(key.clone());
         let comp = comp.ok_or_else(|| Diagnostic::error("no computation is named"))?;
         let known: Option<Vec<Opcode>> =
-            (0..n_pairs).map(|index| reducer(&call.view, key.clone(), index).map(opcode)).collect();
+            (0..n_pairs).map(|index| reducer(&call.view, key.clone(), index).map(Reducer::opcode)).collect();
         Ok(known.map_or(Combiner::Comp(comp), Combiner::Known))
     }
 
@@ -54,19 +54,6 @@ impl Combiner {
                     .collect())
             }
         }
-    }
-}
-
-/// The elementwise op of a known reduction. (On truth values addition is `or`, multiplication `and`.)
-pub(crate) fn opcode(reducer: Reducer) -> Opcode {
-    match reducer {
-        Reducer::Add => Opcode::Add,
-        Reducer::Mul => Opcode::Multiply,
-        Reducer::Max => Opcode::Maximum,
-        Reducer::Min => Opcode::Minimum,
-        Reducer::And => Opcode::And,
-        Reducer::Or => Opcode::Or,
-        Reducer::Xor => Opcode::Xor,
     }
 }
 

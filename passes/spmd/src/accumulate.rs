@@ -19,7 +19,8 @@ mod parts;
 mod write;
 
 use crate::{spmd, stages};
-use phzc_ir::{Diagnostic, Instr, Key, Mesh, Module, Opcode, Result};
+use phzc_ir::ops::reducer;
+use phzc_ir::{Diagnostic, Instr, Key, Mesh, Module, Reducer, Result, View};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
 use phzc_plan::derive::{Facts, derive, header, is_planned};
@@ -83,8 +84,12 @@ impl Plan<'_> {
     }
 
     /// The op by which an all-reduce over the microbatches combines them.
-    fn reduction(&self, sum: &Instr) -> Opcode {
-        sum.comp(Key::ToApply).map_or(Opcode::Add, |comp| self.local.comp(comp).root().op)
+    fn reduction(&self, sum: &Instr) -> Option<Reducer> {
+        let (comps, instrs) = (&self.local.comps, &self.local.entry().instrs);
+        match sum.comp(Key::ToApply) {
+            Some(_) => reducer(&View { comps, instrs, instr: sum }, Key::ToApply, 0),
+            None => Some(Reducer::Add),
+        }
     }
 }
 

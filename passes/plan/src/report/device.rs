@@ -1,7 +1,7 @@
 //! What the devices of a stage are, where a cluster has several kinds.
 
-use super::Stage;
 use super::json::whole;
+use super::{Plan, Stage};
 use phzc_cost::Cluster;
 use serde::{Deserialize, Serialize};
 
@@ -27,5 +27,21 @@ impl Stage {
     pub fn memory_share(&self, plan_limit_bytes: f64) -> f64 {
         let own = self.device.as_ref().map(|device| device.memory_limit_bytes);
         self.memory_bytes / own.unwrap_or(plan_limit_bytes)
+    }
+}
+
+impl Plan {
+    /// Usable memory of a device, if stages are not on unlike ones.
+    pub fn one_memory_limit_bytes(&self) -> Option<f64> {
+        let of =
+            |stage: &Stage| stage.device.as_ref().map_or(self.memory_limit_bytes, |it| it.memory_limit_bytes);
+        let mut limits = self.stages.iter().map(of);
+        let first = limits.next().unwrap_or(self.memory_limit_bytes);
+        limits.all(|other| other == first).then_some(first)
+    }
+
+    /// The largest share that a stage needs of its devices' usable memory.
+    pub fn most_memory_share(&self) -> f64 {
+        self.stages.iter().map(|stage| stage.memory_share(self.memory_limit_bytes)).fold(0.0, f64::max)
     }
 }

@@ -117,7 +117,7 @@ fn embedding(module: &Module, facts: &Facts, layers: InstrId) -> Option<InstrId>
     let is_before = |(id, instr): &(InstrId, &phzc_ir::Instr)| {
         let own = &facts.comps[module.entry.index()][id.index()];
         let is_product = instr.op.def().fusion == phzc_ir::FusionKind::Matrix;
-        let is_one = is_product || instr.op == phzc_ir::Opcode::Gather;
+        let is_one = is_product || instr.op.def().touch == phzc_ir::Touch::Part;
         id.index() < layers.index() && is_one && own.phase == Phase::Forward
     };
     module.entry().iter().rfind(is_before).map(|(id, _)| id)

@@ -128,7 +128,8 @@ impl Body<'_> {
         let (dtype, dims, name) =
             (self.build.dtype(so_far), self.build.dims(so_far), self.build.named(so_far, "sum"));
         let layout = layouts::of(instr, self.plan.mesh());
-        let op = (name, self.plan.reduction(instr));
+        let reducer = self.plan.reduction(instr).expect("it starts from a neutral number");
+        let op = (name, reducer.opcode());
         let made = self.build.array(op, &[so_far, part], (dtype, &dims), (Vec::new(), layout));
         let phase = instr.note(notes::PHASE).unwrap_or("bwd");
         self.build.step.instrs[made.index()].set_note(notes::PHASE, phase);

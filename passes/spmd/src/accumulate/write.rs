@@ -8,8 +8,8 @@ use super::parts::{Cut, Parts};
 use crate::pad::mask::neutral;
 use crate::rebuild::plain;
 use phzc_ir::{
-    Attr, CompId, Computation, DType, Diagnostic, Instr, InstrId, Key, Layout, Module, Opcode, Reducer,
-    Result, Value, notes,
+    Attr, CompId, Computation, DType, Diagnostic, Instr, InstrId, Key, Layout, Module, Opcode, Result, Value,
+    notes,
 };
 use phzc_opt::dce::remove_dead;
 use phzc_plan::derive::{Leaf, control_flow, is_move, origin};
@@ -124,7 +124,7 @@ impl Step<'_> {
                 format!("`{}` reduces over the microbatches in a way that starts from no number", instr.name);
             Diagnostic::error(message).at(instr.span).help("plan with `place{microbatches=1}`")
         };
-        let literal = reducer(self.plan.reduction(instr)).and_then(|reducer| neutral(dtype, reducer));
+        let literal = self.plan.reduction(instr).and_then(|reducer| neutral(dtype, reducer));
         let layout = layouts::of(instr, self.plan.mesh()).layout;
         Ok(self.build.full((dtype, &dims), &literal.ok_or_else(none)?, layout))
     }
@@ -225,18 +225,4 @@ impl Step<'_> {
         complete(&mut instrs);
         Computation { name: placed.name.clone(), instrs, root, thread: None }
     }
-}
-
-/// What an op reduces by.
-fn reducer(op: Opcode) -> Option<Reducer> {
-    let all = [
-        (Opcode::Add, Reducer::Add),
-        (Opcode::Multiply, Reducer::Mul),
-        (Opcode::Maximum, Reducer::Max),
-        (Opcode::Minimum, Reducer::Min),
-        (Opcode::And, Reducer::And),
-        (Opcode::Or, Reducer::Or),
-        (Opcode::Xor, Reducer::Xor),
-    ];
-    all.into_iter().find(|(other, _)| *other == op).map(|(_, reducer)| reducer)
 }
