@@ -7,6 +7,7 @@
 mod changed;
 mod kinds;
 mod name;
+mod offer;
 mod software;
 
 use crate::accelerator::{Accelerator, base};
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
 use std::sync::Arc;
 
+pub use offer::{Offer, chosen_nodes};
 pub use software::SoftwareFactors;
 
 /// The cluster that is meant when none is named.
@@ -38,6 +40,7 @@ pub struct Cluster {
     per_node: usize,
     n_devices: usize,
     levels: Vec<Level>,
+    offer: Offer,
     others: kinds::Others,
 }
 
@@ -61,6 +64,9 @@ struct ClusterFile {
 impl Cluster {
     /// The cluster of that name; see the module for the rule.
     pub fn named(name: &str) -> Result<Cluster> {
+        if let (whole, Some(counts)) = chosen_nodes(name) {
+            return Cluster::named(whole)?.with_nodes(&counts);
+        }
         kinds::named(name).unwrap_or_else(|| name::resolve(name))
     }
 
@@ -89,8 +95,18 @@ impl Cluster {
         let n_devices = n_devices.ok_or_else(|| too_large(&name))?;
         let levels = with_domains(levels, per_node, n_devices)?;
         let software = SoftwareFactors::default();
-        let others = kinds::Others::default();
-        Ok(Cluster { name, accelerator, software, measured: None, per_node, n_devices, levels, others })
+        let (offer, others) = (Offer::default(), kinds::Others::default());
+        Ok(Cluster {
+            name,
+            accelerator,
+            software,
+            measured: None,
+            per_node,
+            n_devices,
+            levels,
+            offer,
+            others,
+        })
     }
 
     /// The same with so many devices in each of so many nodes.

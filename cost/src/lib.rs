@@ -26,7 +26,7 @@ pub mod training;
 
 pub use accelerator::{Accelerator, Node, Peaks};
 pub use attention::Attention;
-pub use cluster::{Cluster, DEFAULT_CLUSTER, SoftwareFactors};
+pub use cluster::{Cluster, DEFAULT_CLUSTER, Offer, SoftwareFactors, chosen_nodes};
 pub use collective::{AxisGroup, Collective};
 pub use gemm::{Gemm, Role};
 pub use library::{known_accelerators, known_clusters};

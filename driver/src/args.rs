@@ -3,6 +3,7 @@
 use crate::arch::ArchCommand;
 use crate::diff::DiffArgs;
 use crate::emit::Emit;
+use crate::fleet::SweepCommand;
 use crate::generate::GenArgs;
 use crate::price::PriceArgs;
 use crate::profile::ProfileArgs;
@@ -17,7 +18,6 @@ use phzc_lab::choose::ChooseArgs;
 use phzc_lab::devices::DevicesArgs;
 use phzc_lab::phaze_plan::PhazePlanArgs;
 use phzc_lab::profile_plan::ProfilePlanArgs;
-use phzc_lab::sweep::SweepArgs;
 use phzc_lab::validate::ValidateArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -163,7 +163,7 @@ pub enum Command {
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
     /// Plan every cluster of unlike nodes that can be rented: time against money
-    Sweep(SweepArgs),
+    Sweep(Box<SweepCommand>),
     /// Plan, measure what is missing, plan again, until the plan stays
     Tune(TuneArgs),
     /// Predict measured training runs, operators and collectives, and say how far off that is

@@ -1,6 +1,6 @@
 //! Which hardware is meant: the command line says it, else the program's own note, else it is the default.
 
-use phzc_cost::{Cluster, DEFAULT_CLUSTER};
+use phzc_cost::{Cluster, DEFAULT_CLUSTER, chosen_nodes};
 use phzc_io::render::Source;
 use phzc_io::{Failure, files};
 use phzc_ir::{Diagnostic, Module, notes};
@@ -12,8 +12,13 @@ use std::path::Path;
 /// The cluster to plan for.
 pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Failure> {
     if let Some(name) = asked {
-        let is_file = name.ends_with(".toml") || name.contains(['/', '\\']);
-        return if is_file { from_file(Path::new(name)) } else { Ok(Cluster::named(name)?) };
+        let (path, nodes) = chosen_nodes(name);
+        let is_file = path.ends_with(".toml") || path.contains(['/', '\\']);
+        return match nodes {
+            _ if !is_file => Ok(Cluster::named(name)?),
+            None => from_file(Path::new(path)),
+            Some(counts) => Ok(from_file(Path::new(path))?.with_nodes(&counts)?),
+        };
     }
     match module.note(notes::CLUSTER) {
         None => Ok(usual(module)?),
@@ -77,7 +82,8 @@ fn unknown_note(noted: &str) -> Diagnostic {
     error.help("say `--cluster FILE.toml` with the file that describes it")
 }
 
-fn from_file(path: &Path) -> Result<Cluster, Failure> {
+/// The cluster that a file describes.
+pub(crate) fn from_file(path: &Path) -> Result<Cluster, Failure> {
     let text = files::read(path, files::MAX_CLUSTER_BYTES)?;
     let cluster = Cluster::from_toml(&text).and_then(with_own_name);
     cluster.map_err(|error| Failure::new(Some(Source { name: path.display().to_string(), text }), error))

@@ -16,6 +16,7 @@ pub mod emit;
 mod eval;
 mod explain;
 pub mod export;
+pub mod fleet;
 mod generate;
 mod given;
 mod help;

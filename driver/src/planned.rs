@@ -1,14 +1,17 @@
 //! A planned program that was read back: its text, its facts, its cluster and its figures.
 
-use crate::cluster;
+use crate::{cluster, given};
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, ReadArgs, load};
+use phzc_io::interrupt::Interrupt;
 use phzc_io::{Failure, Io};
 use phzc_ir::{Instr, Module};
 use phzc_passes::derive::{Facts, derive, is_planned};
-use phzc_passes::estimate;
+use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
+use phzc_passes::pass;
 use phzc_passes::report::{Plan, plan_of};
+use phzc_passes::{Context, Done, Pipeline, estimate};
 use std::path::Path;
 
 /// The type of an instruction's value: `bf16[1024,4096]`; of a tuple that of its first array.
@@ -30,6 +33,23 @@ pub(crate) struct Planned {
     pub cluster: Cluster,
     /// What it costs there.
     pub plan: Plan,
+}
+
+/// Who watches a search, and may end it.
+pub(crate) struct Watch<'a> {
+    /// Called with a phrase when it advances.
+    pub progress: &'a (dyn Fn(&str) + Sync),
+    /// Whether the user wants it to end.
+    pub interrupt: &'a Interrupt,
+    /// Seconds since some fixed moment.
+    pub clock: &'a dyn Fn() -> f64,
+}
+
+impl<'a> Watch<'a> {
+    /// The user.
+    pub fn of(io: &Io<'a>) -> Watch<'a> {
+        Watch { progress: io.progress, interrupt: io.interrupt, clock: io.clock }
+    }
 }
 
 impl Planned {
@@ -63,5 +83,29 @@ impl Planned {
         facts.header.fits(&cluster)?;
         let plan = plan_of(&module, &facts, &cluster);
         Ok(Planned { module, facts, cluster, plan })
+    }
+    /// Runs passes over a program on a cluster, and prices it there.
+    ///
+    /// # Errors
+    /// What keeps it from being planned.
+    pub fn anew(
+        mut module: Module,
+        pipeline: &Pipeline,
+        cluster: Cluster,
+        watch: &Watch,
+    ) -> phzc_ir::Result<Planned> {
+        let pipeline = given::unmapped(pipeline, &module);
+        let (progress, requests) = (watch.progress, watch.interrupt);
+        let (is_requested, has_plan) = (|| requests.is_requested(), || requests.has_result());
+        let interrupt = pass::Interrupt { is_requested: &is_requested, has_plan: &has_plan };
+        let mut cx = Context { progress, interrupt, ..Context::new(&cluster) };
+        let mut observer = |_: Done| Ok(());
+        let mut hooks = Hooks { observer: &mut observer, clock: watch.clock };
+        let ran = manager::run(&mut module, &pipeline, &mut cx, &mut hooks);
+        progress("");
+        match ran {
+            Ok(()) => Planned::new(module, cluster.clone()),
+            Err(mut errors) => Err(errors.swap_remove(0)),
+        }
     }
 }

@@ -4,15 +4,15 @@ use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Known, Made};
 use crate::{
-    alternatives, arch, cluster, controls, convert, diff, eval, explain, generate, given, help, hints, price,
-    profile, programs, shell, summary, verify, what_if,
+    alternatives, arch, cluster, controls, convert, diff, eval, explain, fleet, generate, given, help, hints,
+    price, profile, programs, shell, summary, verify, what_if,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
 use phzc_io::render::{Source, render};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
-use phzc_lab::{calibrate, choose, devices, phaze_plan, profile_plan, sweep, validate};
+use phzc_lab::{calibrate, choose, devices, phaze_plan, profile_plan, validate};
 use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Price(args)) => return price::run(args, io),
         Some(Command::Profile(args)) => return profile::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
-        Some(Command::Sweep(args)) => return sweep::run(args, io),
+        Some(Command::Sweep(args)) => return fleet::run(args, io),
         Some(Command::Tune(args)) => return profile::tune::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),
         Some(Command::Validate(args)) => return validate::run(args, io),
@@ -116,6 +116,7 @@ fn compile(
     if let Some(plan) = &plan {
         cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
         say(args, io, &summary::plan(plan, &given::text(plan, &module)));
+        say(args, io, &summary::price(plan, &cluster));
         priced.iter().for_each(|(facts, priced)| say(args, io, &profile::summary(priced, facts, &cluster)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
     }

@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use phzc_cost::Cluster;
 use phzc_io::units::{bytes, percent, secs};
 use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage, StageDevice};
@@ -42,6 +43,20 @@ pub(crate) fn before(before: &phzc_ir::Result<Plan>, plan: &Plan) -> String {
         secs(was),
         counted(before.n_devices, "device"),
         secs(is)
+    )
+}
+
+/// What a step costs; nothing where the cluster's nodes have no prices.
+pub(crate) fn price(plan: &Plan, cluster: &Cluster) -> String {
+    let Some(usd_per_hour) = cluster.usd_per_hour() else { return String::new() };
+    let usd_per_sec = usd_per_hour / 3600.0;
+    let tokens = plan.throughput.and_then(|it| it.tokens_per_sec);
+    let per_token = tokens.map(|rate| format!(", {:.4} USD per million tokens", 1e6 * usd_per_sec / rate));
+    format!(
+        "price: {usd_per_hour:.2} USD per hour, {:.6} USD per step{} ({})\n",
+        plan.time_secs * usd_per_sec,
+        per_token.unwrap_or_default(),
+        cluster.price_basis().unwrap_or("-")
     )
 }
 

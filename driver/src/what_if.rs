@@ -4,8 +4,7 @@ mod hardware;
 
 use crate::cluster;
 use crate::compare::{self, Side, most_bytes};
-use crate::given;
-use crate::planned::{Planned, type_text};
+use crate::planned::{Planned, Watch, type_text};
 use crate::summary::{count, table};
 use hardware::HardwareArgs;
 use phzc_cost::Cluster;
@@ -15,11 +14,9 @@ use phzc_io::{Failure, Io, write_stdout};
 use phzc_ir::{Diagnostic, Module, counted, notes};
 use phzc_passes::check::memory::replay;
 use phzc_passes::derive::is_planned;
-use phzc_passes::manager::{self, Hooks};
-use phzc_passes::pass::Interrupt;
 use phzc_passes::report::Plan;
 use phzc_passes::unplanned::unplanned;
-use phzc_passes::{Context, Done, Pipeline, fuse};
+use phzc_passes::{Pipeline, fuse};
 use std::path::{Path, PathBuf};
 
 /// The arguments of `phzc what-if`.
@@ -78,7 +75,7 @@ pub(crate) fn run(args: &WhatIfArgs, io: &mut Io) -> Result<(), Failure> {
 /// The program, planned on the changed cluster. What keeps it from being planned is an outcome; what is wrong
 /// with files and options is an error.
 fn plan_anew(args: &WhatIfArgs, plan: &Module, cluster: Cluster, io: &mut Io) -> Result<Outcome, Failure> {
-    let mut module = match &args.program {
+    let module = match &args.program {
         Some(path) => {
             let Program { module, source, .. } = load(path, &args.read, io)?;
             let errors = phzc_ir::verify(&module);
@@ -90,19 +87,7 @@ fn plan_anew(args: &WhatIfArgs, plan: &Module, cluster: Cluster, io: &mut Io) ->
         }
         None => unplanned(plan)?,
     };
-    let pipeline = given::unmapped(&pipeline(args, plan)?, &module);
-    let (progress, requests) = (io.progress, io.interrupt);
-    let (is_requested, has_plan) = (|| requests.is_requested(), || requests.has_result());
-    let interrupt = Interrupt { is_requested: &is_requested, has_plan: &has_plan };
-    let mut cx = Context { progress, interrupt, ..Context::new(&cluster) };
-    let mut observer = |_: Done| Ok(());
-    let mut hooks = Hooks { observer: &mut observer, clock: io.clock };
-    let ran = manager::run(&mut module, &pipeline, &mut cx, &mut hooks);
-    progress("");
-    Ok(match ran {
-        Ok(()) => Planned::new(module, cluster.clone()),
-        Err(mut errors) => Err(errors.swap_remove(0)),
-    })
+    Ok(Planned::anew(module, &pipeline(args, plan)?, cluster, &Watch::of(io)))
 }
 
 /// An error unless a program can be the one that was planned: it has most instructions of the plan, and the

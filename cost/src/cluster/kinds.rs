@@ -27,6 +27,8 @@ pub(super) struct Others {
     kinds: Vec<Cluster>,
     /// The network between nodes of different kinds; if none is named, the slower one of the two kinds'.
     between: Option<Level>,
+    /// Where prices come from, and of when.
+    pub(super) price_basis: Option<String>,
 }
 
 /// A cluster of several kinds as its TOML file says it.
@@ -36,6 +38,7 @@ struct KindsFile {
     name: String,
     nodes: Vec<Table>,
     between: Option<Level>,
+    price_basis: Option<String>,
 }
 
 /// The cluster of a name with several kinds; `None` where it has one.
@@ -53,9 +56,39 @@ pub(super) fn from_toml(text: &str) -> Option<Result<Cluster>> {
     table.get("nodes")?.as_array()?;
     Some(from_table(table).and_then(|file: KindsFile| {
         let kinds = file.nodes.into_iter().enumerate();
-        let kinds = kinds.map(|(at, table)| kind(table).map_err(|error| within(at, error)));
-        joined(file.name, kinds.collect::<Result<_>>()?, file.between)
+        let kinds = kinds.map(|(at, table)| offered(table).map_err(|error| within(at, error)));
+        let mut all = joined(file.name, kinds.collect::<Result<_>>()?, file.between)?;
+        let basis = file.price_basis.filter(|basis| !basis.trim().is_empty());
+        if basis.is_none() && all.kinds().any(|kind| kind.offer.usd_per_hour.is_some()) {
+            let error =
+                Diagnostic::error("nodes have prices, and `price_basis` does not say where these come from");
+            return Err(error.help("name one source of all prices, and its date"));
+        }
+        all.others.price_basis = basis;
+        Ok(all)
     }))
+}
+
+/// The same kinds with other numbers of nodes.
+pub(super) fn again(whole: &Cluster, parts: Vec<Cluster>) -> Result<Cluster> {
+    let between = whole.others.between.clone();
+    let mut all = joined(whole.name.clone(), parts, between)?;
+    all.others.price_basis.clone_from(&whole.others.price_basis);
+    Ok(all)
+}
+
+/// One kind with its price and its numbers.
+fn offered(mut table: Table) -> Result<Cluster> {
+    let (offer, most) = super::offer::taken(&mut table)?;
+    let kind = kind(table)?;
+    let Some(most) = most else { return Ok(Cluster { offer, ..kind }) };
+    if kind.is_unlike() {
+        return Err(
+            Diagnostic::error("`count` is of one kind of nodes").help("give each kind a table of its own")
+        );
+    }
+    let per_node = kind.per_node();
+    Ok(Cluster { offer, ..kind.with_counts(per_node, most)? })
 }
 
 /// One kind: `cluster = "a100-8x4"`, or what a cluster file says, the name left out.
@@ -73,7 +106,7 @@ fn kind(mut table: Table) -> Result<Cluster> {
 
 fn within(at: usize, error: Diagnostic) -> Diagnostic {
     let message = format!("`[[nodes]]` {}: {}", at + 1, error.message);
-    let help = "each has `cluster`, a name, alone, or the keys of a cluster file";
+    let help = "each has `cluster`, a name, or the keys of a cluster file, and `count` and `usd_per_hour`";
     Diagnostic { message, help: error.help.or_else(|| Some(help.to_owned())), ..error }
 }
 
@@ -91,7 +124,7 @@ fn joined(name: String, parts: Vec<Cluster>, between: Option<Level>) -> Result<C
     }
     let between = between.map(|level| Level { devices: n_devices, ..level.of_one_device(n_devices) });
     let first = kinds.remove(0);
-    Ok(Cluster { name, others: Others { kinds, between }, ..first })
+    Ok(Cluster { name, others: Others { kinds, between, price_basis: None }, ..first })
 }
 
 impl Cluster {

@@ -7,21 +7,23 @@
 mod bound;
 mod file;
 mod front;
+pub mod pareto;
 mod search;
-mod stream;
+pub mod stream;
 #[cfg(test)]
 mod tests;
 
 use file::Sweep;
 use front::Point;
+use pareto::Wish;
 use phzc_cost::fasop::Variant;
 use phzc_io::render::Source;
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::Diagnostic;
 use rayon::prelude::*;
 use search::Problem;
-use std::path::{Path, PathBuf};
-use stream::Part;
+use std::path::PathBuf;
+use stream::{Part, Stream};
 
 /// The arguments of `phzc sweep`.
 #[derive(Debug, clap::Args)]
@@ -81,20 +83,21 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     let points = if args.merge.is_empty() {
         computed(args, &problem, &clusters, &header, io)?
     } else {
-        merged(&args.merge, &header, clusters.len())?
+        stream::merged(&args.merge, &header, clusters.len(), |point: &Point| point.counts.clone())?
     };
     let kinds: Vec<&str> = sweep.fleet.kinds.iter().map(|kind| kind.device.as_str()).collect();
-    let wanted = front::wanted(&points, &args.objective, [args.max_time, args.max_price]);
+    let wish = Wish { objective: &args.objective, max_secs: args.max_time, max_usd: args.max_price };
+    let wanted = pareto::wanted(&points, &wish);
     if wanted.is_empty() {
         let error = Diagnostic::error("no cluster has a plan within these limits");
         return Err(error.help("allow more nodes, time or money").into());
     }
-    let missed = front::may_be_missed(&points);
+    let missed = pareto::may_be_missed(&points);
     write_stdout(io, &if args.json { front::json(&wanted) } else { front::text(&wanted, &kinds, missed) })
 }
 
 /// All clusters: every number of each kind, none at all left out.
-fn clusters(counts: &[[usize; 2]]) -> Vec<Vec<usize>> {
+pub fn clusters(counts: &[[usize; 2]]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for [least, most] in counts {
         let longer = |one: &Vec<usize>| {
@@ -120,7 +123,7 @@ fn computed(
 ) -> Result<Vec<Point>, Failure> {
     let part = args.part.unwrap_or_default();
     let own: Vec<&Vec<usize>> = part.of(clusters).collect();
-    let mut stream = stream::Stream::open(args.output.as_deref(), header)?;
+    let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
     if stream.points.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
         let error = Diagnostic::error("the results are of another part of the clusters");
         return Err(error.help("name another file, or the part that it is of").into());
@@ -133,17 +136,4 @@ fn computed(
     }
     (io.progress)("");
     Ok(stream.points)
-}
-
-/// The points of several files, in the order of the parts that made them.
-fn merged(paths: &[PathBuf], header: &str, n_clusters: usize) -> Result<Vec<Point>, Failure> {
-    let read = |path: &PathBuf| stream::read(Path::new(path), header);
-    let mut points = paths.iter().map(read).collect::<Result<Vec<_>, Failure>>()?.concat();
-    points.sort_by(|a, b| a.counts.cmp(&b.counts));
-    points.dedup_by(|a, b| a.counts == b.counts);
-    if points.len() < n_clusters {
-        let message = format!("{} of {n_clusters} clusters are in these files", points.len());
-        return Err(Diagnostic::error(message).help("name the files of all parts").into());
-    }
-    Ok(points)
 }

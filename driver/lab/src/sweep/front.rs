@@ -1,5 +1,6 @@
-//! What is worth its money: points of time and price, and how far a better one may have been missed.
+//! Points of time and price as they are written down and shown.
 
+use super::pareto::Offer;
 use super::search::{Best, Plan};
 use phzc_io::units::secs;
 use serde::{Deserialize, Serialize};
@@ -52,65 +53,29 @@ impl Point {
     }
 }
 
-/// The point, or points, that are asked for, the fastest first.
-pub(super) fn wanted<'p>(
-    points: &'p [Point],
-    objective: &str,
-    [max_secs, max_usd]: [Option<f64>; 2],
-) -> Vec<(&'p Point, &'p Told)> {
-    let is_within = |plan: &Told| {
-        max_secs.is_none_or(|most| plan.step_secs <= most) && max_usd.is_none_or(|most| plan.usd <= most)
-    };
-    let planned = points.iter().filter_map(|point| Some((point, point.plan.as_ref()?)));
-    let mut planned: Vec<(&Point, &Told)> = planned.filter(|(_, plan)| is_within(plan)).collect();
-    planned.sort_by(|a, b| a.1.step_secs.total_cmp(&b.1.step_secs).then(a.1.usd.total_cmp(&b.1.usd)));
-    match objective {
-        "time" => planned.truncate(1),
-        "price" => {
-            let least = planned.iter().copied().min_by(|a, b| a.1.usd.total_cmp(&b.1.usd));
-            planned = least.into_iter().collect();
-        }
-        _ => {
-            let mut least = f64::INFINITY;
-            planned.retain(|(_, plan)| {
-                let is_cheaper = plan.usd < least;
-                least = least.min(plan.usd);
-                is_cheaper
-            });
-        }
+impl Offer for Point {
+    fn cost(&self) -> Option<[f64; 2]> {
+        self.plan.as_ref().map(|plan| [plan.step_secs, plan.usd])
     }
-    planned
-}
 
-/// By which part of its time a plan that was not found may be better than all that were, at most: of every
-/// cluster, how much longer than its bound a plan has to take until some point is as fast and as cheap.
-pub(super) fn may_be_missed(points: &[Point]) -> f64 {
-    let plans: Vec<&Told> = points.iter().filter_map(|point| point.plan.as_ref()).collect();
-    points.iter().filter_map(|point| missed(point, &plans)).fold(0.0, f64::max)
-}
-
-/// The same of one cluster; none where nothing fits.
-fn missed(point: &Point, plans: &[&Told]) -> Option<f64> {
-    let (bound, own) = (point.bound_secs?, point.plan.as_ref()?);
-    let bound_usd = bound * own.usd / own.step_secs;
-    let longer = |plan: &&Told| (plan.step_secs / bound).max(plan.usd / bound_usd) - 1.0;
-    plans.iter().map(longer).reduce(f64::min)
+    fn bound_secs(&self) -> Option<f64> {
+        self.bound_secs
+    }
 }
 
 /// One object per line.
-pub(super) fn json(wanted: &[(&Point, &Told)]) -> String {
-    let line =
-        |(point, _): &(&Point, &Told)| serde_json::to_string(point).expect("its numbers are finite") + "\n";
+pub(super) fn json(wanted: &[&Point]) -> String {
+    let line = |point: &&Point| serde_json::to_string(point).expect("its numbers are finite") + "\n";
     wanted.iter().map(line).collect()
 }
 
 /// A line per point, then what may have been missed.
-pub(super) fn text(wanted: &[(&Point, &Told)], kinds: &[&str], missed: f64) -> String {
+pub(super) fn text(wanted: &[&Point], kinds: &[&str], missed: f64) -> String {
     let mut text = format!(
         "{:>10}{:>11}{:>9}  {:16}{:24}{}\n",
         "step", "USD", "gap %", "nodes", "tensor/data/stages/size", "layers"
     );
-    for (point, plan) in wanted {
+    for (point, plan) in wanted.iter().filter_map(|point| Some((point, point.plan.as_ref()?))) {
         let bound_secs = point.bound_secs.unwrap_or(plan.step_secs);
         let gap = 100.0 * (plan.step_secs - bound_secs) / plan.step_secs;
         let nodes: Vec<String> = point

@@ -1,9 +1,10 @@
 //! Results as lines of JSON: a sweep that was cut off goes on behind the last whole line, and parts are
 //! joined.
 
-use super::front::Point;
 use phzc_io::{Failure, files};
 use phzc_ir::Diagnostic;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// No file of results is larger.
@@ -32,35 +33,37 @@ impl Part {
         }
     }
 
-    /// Its share of the clusters.
-    pub(super) fn of<'c>(&self, clusters: &'c [Vec<usize>]) -> impl Iterator<Item = &'c Vec<usize>> {
-        clusters.iter().skip(self.first - 1).step_by(self.n)
+    /// Its share of all that is swept.
+    pub fn of<'c, T>(&self, all: &'c [T]) -> impl Iterator<Item = &'c T> {
+        all.iter().skip(self.first - 1).step_by(self.n)
     }
 }
 
 /// The first line of a file of results: what it is of. Other inputs have another.
-pub(super) fn header(fleet: &str, cost: &str) -> String {
+pub fn header(input: &str, cost: &str) -> String {
     // FNV-1a, 64 bits: two inputs that a person confuses differ.
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let digest = fleet.bytes().chain(cost.bytes()).fold(0xcbf2_9ce4_8422_2325, fold);
+    let digest = input.bytes().chain(cost.bytes()).fold(0xcbf2_9ce4_8422_2325, fold);
     format!("{{\"sweep\":1,\"cost\":\"{cost}\",\"input\":\"{digest:016x}\"}}")
 }
 
 /// Points as they are found, written down line by line if there is a file.
-pub(super) struct Stream {
+#[derive(Debug)]
+pub struct Stream<P> {
     path: Option<PathBuf>,
-    pub points: Vec<Point>,
+    /// Those that the file has, and those found since.
+    pub points: Vec<P>,
 }
 
-impl Stream {
+impl<P: Serialize + DeserializeOwned> Stream<P> {
     /// Opens a file of results, or goes on with what it has.
     ///
     /// # Errors
     /// When it is one of another sweep, or cannot be written.
-    pub(super) fn open(path: Option<&Path>, header: &str) -> Result<Stream, Failure> {
+    pub fn open(path: Option<&Path>, header: &str) -> Result<Stream<P>, Failure> {
         let Some(path) = path else { return Ok(Stream { path: None, points: Vec::new() }) };
         let has_any = path.exists() && !files::first(path, 1)?.is_empty();
-        let points = if has_any { read(path, header)? } else { Vec::new() };
+        let points: Vec<P> = if has_any { read(path, header)? } else { Vec::new() };
         // A line that was cut off goes.
         let kept: String = points.iter().map(line).collect();
         files::write(path, &format!("{header}\n{kept}"))?;
@@ -68,7 +71,10 @@ impl Stream {
     }
 
     /// One point more.
-    pub(super) fn push(&mut self, point: Point) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn push(&mut self, point: P) -> Result<(), Failure> {
         if let Some(path) = &self.path {
             files::append(path, &line(&point))?;
         }
@@ -77,7 +83,7 @@ impl Stream {
     }
 }
 
-fn line(point: &Point) -> String {
+fn line<P: Serialize>(point: &P) -> String {
     serde_json::to_string(point).expect("its numbers are finite") + "\n"
 }
 
@@ -85,7 +91,7 @@ fn line(point: &Point) -> String {
 ///
 /// # Errors
 /// When it is of other inputs, or a line is no point.
-pub(super) fn read(path: &Path, header: &str) -> Result<Vec<Point>, Failure> {
+pub fn read<P: DeserializeOwned>(path: &Path, header: &str) -> Result<Vec<P>, Failure> {
     let text = files::read(path, MAX_BYTES)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = whole.lines();
@@ -94,7 +100,7 @@ pub(super) fn read(path: &Path, header: &str) -> Result<Vec<Point>, Failure> {
         None if header.starts_with(&*text) => return Ok(Vec::new()),
         Some(first) if first == header => {}
         _ => {
-            let message = format!("`{}` has the results of another fleet or cost model", path.display());
+            let message = format!("`{}` has the results of other inputs", path.display());
             return Err(Diagnostic::error(message).help("name another file, or remove this one").into());
         }
     }
@@ -104,4 +110,27 @@ pub(super) fn read(path: &Path, header: &str) -> Result<Vec<Point>, Failure> {
         })
     };
     lines.map(point).collect()
+}
+
+/// The points of several files, in the order of their keys, each once.
+///
+/// # Errors
+/// When a file is of other inputs, or points are missing.
+pub fn merged<P: DeserializeOwned, K: Ord>(
+    paths: &[PathBuf],
+    header: &str,
+    n_points: usize,
+    key: impl Fn(&P) -> K,
+) -> Result<Vec<P>, Failure> {
+    let mut points = Vec::new();
+    for path in paths {
+        points.extend(read::<P>(path, header)?);
+    }
+    points.sort_by_key(&key);
+    points.dedup_by(|a, b| key(a) == key(b));
+    if points.len() < n_points {
+        let message = format!("{} of {n_points} clusters are in these files", points.len());
+        return Err(Diagnostic::error(message).help("name the files of all parts").into());
+    }
+    Ok(points)
 }

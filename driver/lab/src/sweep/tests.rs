@@ -1,7 +1,8 @@
 //! Small fleets, every plan of which can be tried.
 
 use super::bound::Bounding;
-use super::front::{Point, Told, may_be_missed, wanted};
+use super::front::{Point, Told};
+use super::pareto::{Wish, may_be_missed, wanted};
 use super::search::{Problem, orders};
 use super::*;
 use phzc_cost::fasop::{Degrees, Placement, Times};
@@ -129,8 +130,9 @@ fn point(n: usize, step_secs: f64, usd: f64, bound_secs: f64) -> Point {
 #[test]
 fn a_point_stays_that_nothing_else_beats_in_both() {
     let points = [point(1, 4.0, 1.0, 4.0), point(2, 2.0, 2.0, 2.0), point(3, 3.0, 2.5, 3.0)];
-    let counts = |objective, limits| -> Vec<usize> {
-        wanted(&points, objective, limits).iter().map(|(point, _)| point.counts[0]).collect()
+    let counts = |objective, [max_secs, max_usd]: [Option<f64>; 2]| -> Vec<usize> {
+        let wish = Wish { objective, max_secs, max_usd };
+        wanted(&points, &wish).iter().map(|point| point.counts[0]).collect()
     };
     assert_eq!(counts("pareto", [None, None]), [2, 1]);
     assert_eq!(counts("time", [None, Some(1.5)]), [1]);

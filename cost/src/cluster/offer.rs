@@ -1,0 +1,175 @@
+//! What nodes cost, and how many of them can be had.
+//!
+//! ```toml
+//! price_basis = "AWS on demand, us-east-1, June 2025"
+//!
+//! [[nodes]]
+//! cluster = "a100-8"
+//! count = [0, 4]          # nodes: from none to four
+//! usd_per_hour = 32.77    # of one node
+//! ```
+
+use super::Cluster;
+use crate::read::MAX_COUNT;
+use phzc_ir::{Diagnostic, Result};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// How many nodes of a kind can be had, and at what price.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Offer {
+    /// The fewest nodes; the most are those that the cluster has. None where it is not said.
+    pub least_nodes: Option<usize>,
+    /// Dollars of one node for an hour.
+    pub usd_per_hour: Option<f64>,
+}
+
+/// `count = 4`, or `count = [0, 4]`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Count {
+    One(usize),
+    Range([usize; 2]),
+}
+
+/// What a table of nodes says of its price and numbers, taken out of it: the offer, and the most nodes.
+pub(super) fn taken(table: &mut Table) -> Result<(Offer, Option<usize>)> {
+    let usd_per_hour = table.remove("usd_per_hour").map(usd).transpose()?;
+    let count = table.remove("count").map(count).transpose()?;
+    if count.is_some() && table.contains_key("nodes") {
+        let error = Diagnostic::error("`count` and `nodes` both say how many nodes there are");
+        return Err(error.help("leave one of them out"));
+    }
+    Ok((Offer { least_nodes: count.map(|[least, _]| least), usd_per_hour }, count.map(|[_, most]| most)))
+}
+
+fn usd(value: Value) -> Result<f64> {
+    let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
+    number.filter(|usd| usd.is_finite() && *usd >= 0.0).ok_or_else(|| {
+        let error = Diagnostic::error(format!("`usd_per_hour`: expected dollars from 0 up, found `{value}`"));
+        error.help("write the price of one node for an hour")
+    })
+}
+
+fn count(value: Value) -> Result<[usize; 2]> {
+    let shown = value.to_string();
+    let range = match value.try_into() {
+        Ok(Count::One(n)) => Some([n, n]),
+        Ok(Count::Range(range)) => Some(range),
+        Err(_) => None,
+    };
+    let is_legal = |[least, most]: &[usize; 2]| least <= most && (1..=MAX_COUNT).contains(most);
+    range.filter(is_legal).ok_or_else(|| {
+        let error =
+            Diagnostic::error(format!("`count`: expected a number of nodes, or two, found `{shown}`"));
+        error.help("write `count = 4`, or `count = [0, 4]` for none to four")
+    })
+}
+
+/// `fleet[2,1]` is `fleet` with two nodes of its first kind and one of its second: the name before the
+/// brackets, and the numbers, if there are any.
+pub fn chosen_nodes(name: &str) -> (&str, Option<Vec<usize>>) {
+    let split = name.strip_suffix(']').and_then(|it| it.rsplit_once('['));
+    let counts = split.and_then(|(_, counts)| counts.split(',').map(|n| n.trim().parse().ok()).collect());
+    match (split, counts) {
+        (Some((name, _)), Some(counts)) => (name, Some(counts)),
+        _ => (name, None),
+    }
+}
+
+impl Cluster {
+    /// Per kind of nodes, the fewest and the most that can be had.
+    pub fn node_counts(&self) -> Vec<[usize; 2]> {
+        let of = |kind: &Cluster| {
+            [kind.offer.least_nodes.unwrap_or(kind.n_nodes()).min(kind.n_nodes()), kind.n_nodes()]
+        };
+        self.kinds().map(of).collect()
+    }
+
+    /// Dollars of all its nodes for an hour; none unless all have a price.
+    pub fn usd_per_hour(&self) -> Option<f64> {
+        self.kinds().map(|kind| Some(kind.offer.usd_per_hour? * kind.n_nodes() as f64)).sum()
+    }
+
+    /// Where its prices come from.
+    pub fn price_basis(&self) -> Option<&str> {
+        self.others.price_basis.as_deref()
+    }
+
+    /// So many nodes of each of its kinds; a kind with none is left out.
+    ///
+    /// # Errors
+    /// When there is no node at all, or there are more than the cluster has, or numbers of other kinds.
+    pub fn with_nodes(&self, counts: &[usize]) -> Result<Cluster> {
+        let most: Vec<usize> = self.kinds().map(Cluster::n_nodes).collect();
+        let is_within = counts.len() == most.len() && counts.iter().zip(&most).all(|(n, most)| n <= most);
+        if !is_within || counts.iter().all(|&n| n == 0) {
+            let message = format!("`{}` has {most:?} nodes of its kinds, found {counts:?}", self.name);
+            return Err(Diagnostic::error(message).help("name a number for each kind, not all of them 0"));
+        }
+        let used = self.kinds().zip(counts).filter(|(_, n)| **n > 0);
+        let part = |(kind, &n): (&Cluster, &usize)| {
+            let offer = kind.offer.clone();
+            Ok(Cluster { offer, ..kind.alone().with_counts(kind.per_node(), n)? })
+        };
+        let parts = used.map(part).collect::<Result<Vec<Cluster>>>()?;
+        let shown: Vec<String> = counts.iter().map(usize::to_string).collect();
+        let name = format!("{}[{}]", self.name, shown.join(","));
+        Ok(Cluster { name, ..super::kinds::again(self, parts)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLEET: &str = "name = \"fleet\"
+        price_basis = \"a test\"
+        [[nodes]]
+        cluster = \"a100-8\"
+        count = [1, 4]
+        usd_per_hour = 32
+        [[nodes]]
+        accelerator = \"t4\"
+        per_node = 4
+        count = 2
+        usd_per_hour = 4.5";
+
+    fn fleet() -> Cluster {
+        Cluster::from_toml(FLEET).expect("a legal file")
+    }
+
+    #[test]
+    fn a_fleet_has_counts_and_prices() {
+        let fleet = fleet();
+        assert_eq!((fleet.n_all_devices(), fleet.node_counts()), (40, vec![[1, 4], [2, 2]]));
+        assert_eq!((fleet.usd_per_hour(), fleet.price_basis()), (Some(4.0 * 32.0 + 9.0), Some("a test")));
+        assert_eq!(Cluster::named("a100-8+t4-8").expect("a name").usd_per_hour(), None);
+    }
+
+    #[test]
+    fn a_part_of_a_fleet_is_a_cluster() {
+        let part = fleet().with_nodes(&[0, 1]).expect("a part");
+        assert_eq!((&*part.name, part.n_all_devices(), part.is_unlike()), ("fleet[0,1]", 4, false));
+        assert_eq!((part.usd_per_hour(), part.price_basis()), (Some(4.5), Some("a test")));
+        let error = |counts: &[usize]| fleet().with_nodes(counts).expect_err("not there").message;
+        assert_eq!(error(&[5, 0]), "`fleet` has [4, 2] nodes of its kinds, found [5, 0]");
+        assert_eq!(error(&[0, 0]), "`fleet` has [4, 2] nodes of its kinds, found [0, 0]");
+        assert_eq!(error(&[1]), "`fleet` has [4, 2] nodes of its kinds, found [1]");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_offer_is_said() {
+        let error = |from: &str, to: &str| {
+            Cluster::from_toml(&FLEET.replace(from, to)).expect_err("not legal").message
+        };
+        let wrong = error("[1, 4]", "[4, 1]");
+        assert_eq!(wrong, "`[[nodes]]` 1: `count`: expected a number of nodes, or two, found `[4, 1]`");
+        let wrong = error("usd_per_hour = 4.5", "usd_per_hour = -1");
+        assert_eq!(wrong, "`[[nodes]]` 2: `usd_per_hour`: expected dollars from 0 up, found `-1`");
+        let wrong = error("count = 2", "count = 2\nnodes = 2");
+        assert_eq!(wrong, "`[[nodes]]` 2: `count` and `nodes` both say how many nodes there are");
+        let wrong = error("price_basis = \"a test\"", "");
+        assert_eq!(wrong, "nodes have prices, and `price_basis` does not say where these come from");
+    }
+}

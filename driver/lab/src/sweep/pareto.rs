@@ -1,0 +1,62 @@
+//! What is worth its money: which points of time and price are wanted, and how far a better one may have been
+//! missed.
+
+/// The best plan of a cluster, or why there is none.
+pub trait Offer {
+    /// Seconds and dollars of a step; none where no plan was found.
+    fn cost(&self) -> Option<[f64; 2]>;
+    /// Seconds that no plan on the whole cluster beats, of those that are searched.
+    fn bound_secs(&self) -> Option<f64>;
+}
+
+/// What is asked of a sweep.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// `time`, `price`, or `pareto` for the front.
+    pub objective: &'a str,
+    /// The most seconds of a step.
+    pub max_secs: Option<f64>,
+    /// The most dollars of a step.
+    pub max_usd: Option<f64>,
+}
+
+/// The point, or points, that are asked for, the fastest first.
+pub fn wanted<'p, P: Offer>(points: &'p [P], wish: &Wish) -> Vec<&'p P> {
+    let is_within = |[secs, usd]: [f64; 2]| {
+        wish.max_secs.is_none_or(|most| secs <= most) && wish.max_usd.is_none_or(|most| usd <= most)
+    };
+    let planned = points.iter().filter_map(|point| Some((point.cost()?, point)));
+    let mut planned: Vec<([f64; 2], &P)> = planned.filter(|(cost, _)| is_within(*cost)).collect();
+    planned.sort_by(|(a, _), (b, _)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
+    match wish.objective {
+        "time" => planned.truncate(1),
+        "price" => {
+            let least = planned.iter().copied().min_by(|(a, _), (b, _)| a[1].total_cmp(&b[1]));
+            planned = least.into_iter().collect();
+        }
+        _ => {
+            let mut least_usd = f64::INFINITY;
+            planned.retain(|([_, usd], _)| {
+                let is_cheaper = *usd < least_usd;
+                least_usd = least_usd.min(*usd);
+                is_cheaper
+            });
+        }
+    }
+    planned.into_iter().map(|(_, point)| point).collect()
+}
+
+/// By which part of its time a plan that was not found may be better than all that were, at most: of every
+/// cluster, how much longer than its bound a plan has to take until some point is as fast and as cheap.
+pub fn may_be_missed<P: Offer>(points: &[P]) -> f64 {
+    let plans: Vec<[f64; 2]> = points.iter().filter_map(Offer::cost).collect();
+    points.iter().filter_map(|point| missed(point, &plans)).fold(0.0, f64::max)
+}
+
+/// The same of one cluster; none where nothing fits.
+fn missed(point: &impl Offer, plans: &[[f64; 2]]) -> Option<f64> {
+    let (bound_secs, [secs, usd]) = (point.bound_secs()?, point.cost()?);
+    let bound_usd = bound_secs * usd / secs;
+    let longer = |[secs, usd]: &[f64; 2]| (secs / bound_secs).max(usd / bound_usd) - 1.0;
+    plans.iter().map(longer).reduce(f64::min)
+}

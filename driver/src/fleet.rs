@@ -1,0 +1,264 @@
+//! `phzc sweep FLEET.toml --program MODEL`: the program planned on every cluster that the fleet's numbers of
+//! nodes allow, and which of them are worth their money.
+//!
+//! Each point is the best plan that was found on all nodes of a cluster, with the bound that no plan there
+//! beats. What leaves nodes idle is the smaller cluster's, and costs less there.
+
+use crate::args::Args;
+use crate::planned::{Planned, Watch};
+use crate::summary::{count, table};
+use crate::{cluster, controls};
+use clap::Parser;
+use phzc_cost::Cluster;
+use phzc_frontends::{Program, ReadArgs, load};
+use phzc_io::units::{percent, secs};
+use phzc_io::{Failure, Io, files, write_stdout};
+use phzc_ir::{Diagnostic, Module};
+use phzc_lab::sweep::pareto::{Offer, Wish, may_be_missed, wanted};
+use phzc_lab::sweep::stream::{Stream, header, merged};
+use phzc_lab::sweep::{self, SweepArgs, clusters};
+use phzc_passes::Pipeline;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The arguments of `phzc sweep`.
+#[derive(Debug, clap::Args)]
+pub struct SweepCommand {
+    /// What is swept
+    #[command(flatten)]
+    pub sweep: SweepArgs,
+
+    /// Plan this program, on clusters of a cluster file's `[[nodes]]`, instead of measured layers
+    #[arg(long, value_name = "MODEL", conflicts_with = "cost")]
+    pub program: Option<PathBuf>,
+
+    /// Passes that plan the program
+    #[arg(long, value_name = "PIPELINE", default_value = "default", requires = "program")]
+    pub passes: String,
+
+    /// What the program's attention is priced as: as-written or flash
+    #[arg(long, value_name = "HOW", value_parser = ["flash", "as-written"], requires = "program")]
+    pub attention: Option<String>,
+
+    /// How the program is read
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// The best plan on a cluster, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Point {
+    /// Nodes of each kind.
+    counts: Vec<usize>,
+    /// What `--cluster` calls it.
+    cluster: String,
+    /// Dollars of an hour.
+    usd_per_hour: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Told>,
+    /// Why there is no plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A plan as it is written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Told {
+    step_secs: f64,
+    usd: f64,
+    bound_secs: Option<f64>,
+    tokens_per_sec: Option<f64>,
+    mfu: Option<f64>,
+    microbatches: usize,
+    memory_share: f64,
+    /// Per stage its device, its number of devices and its mesh.
+    stages: Vec<String>,
+}
+
+impl Offer for Point {
+    fn cost(&self) -> Option<[f64; 2]> {
+        self.plan.as_ref().map(|plan| [plan.step_secs, plan.usd])
+    }
+
+    fn bound_secs(&self) -> Option<f64> {
+        self.plan.as_ref()?.bound_secs
+    }
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
+    let Some(path) = &args.program else { return sweep::run(&args.sweep, io) };
+    let own = &args.sweep;
+    let fleet = cluster::from_file(&own.fleet)?;
+    if fleet.usd_per_hour().is_none() {
+        let error = Diagnostic::error(format!("not all nodes of `{}` have a price", fleet.name));
+        return Err(error.help("give each of `[[nodes]]` a `usd_per_hour` (docs/sweep.md)").into());
+    }
+    let pipeline = pipeline(args)?;
+    let Program { module, source, .. } = load(path, &args.read, io)?;
+    let errors = phzc_ir::verify(&module);
+    if !errors.is_empty() {
+        return Err(Failure { code: 1, source: Some(source), errors });
+    }
+    let all = all_clusters(&fleet)?;
+    let input =
+        [files::read(&own.fleet, files::MAX_CLUSTER_BYTES)?, phzc_ir::print(&module), pipeline.to_string()];
+    let header = header(&input.concat(), "program");
+    let points = match own.merge.is_empty() {
+        true => {
+            Search { fleet: &fleet, module: &module, pipeline: &pipeline }.points(own, &all, &header, io)?
+        }
+        false => merged(&own.merge, &header, all.len(), |point: &Point| point.counts.clone())?,
+    };
+    let wish = Wish { objective: &own.objective, max_secs: own.max_time, max_usd: own.max_price };
+    let chosen = wanted(&points, &wish);
+    if chosen.is_empty() {
+        return Err(none(&points).into());
+    }
+    write_stdout(io, &if own.json { json(&chosen) } else { text(&chosen, &points, &fleet) })
+}
+
+/// The most clusters of a sweep.
+const MAX_CLUSTERS: usize = 10_000;
+
+fn all_clusters(fleet: &Cluster) -> Result<Vec<Vec<usize>>, Diagnostic> {
+    let counts = fleet.node_counts();
+    let n_clusters = counts.iter().map(|[least, most]| most - least + 1).fold(1, usize::saturating_mul);
+    if n_clusters > MAX_CLUSTERS {
+        let message = format!("`count`: expected {MAX_CLUSTERS} clusters at most, found {n_clusters}");
+        return Err(Diagnostic::error(message).help("give fewer numbers of nodes"));
+    }
+    Ok(clusters(&counts))
+}
+
+/// The passes, with what other options ask of them.
+fn pipeline(args: &SweepCommand) -> Result<Pipeline, Failure> {
+    let attention = args.attention.iter().map(|how| format!("--attention={how}"));
+    let line = ["phzc".to_owned(), "-".to_owned(), format!("--passes={}", args.passes)];
+    let asked = Args::try_parse_from(line.into_iter().chain(attention)).expect("what was read once");
+    controls::pipeline(&asked)
+}
+
+/// Why no point is wanted.
+fn none(points: &[Point]) -> Diagnostic {
+    let planned = points.iter().filter(|point| point.plan.is_some()).count();
+    let why = points.iter().rev().find_map(|point| point.error.clone());
+    match why.filter(|_| planned == 0) {
+        Some(why) => Diagnostic::error(format!("no cluster of the fleet has a plan; the largest: {why}")),
+        None => Diagnostic::error("no cluster has a plan within these limits")
+            .help("allow more nodes, time or money"),
+    }
+}
+
+/// What is planned, and where.
+struct Search<'a> {
+    fleet: &'a Cluster,
+    module: &'a Module,
+    pipeline: &'a Pipeline,
+}
+
+impl Search<'_> {
+    /// The points of all clusters of a part, those of an earlier run read from its file.
+    fn points(
+        &self,
+        args: &SweepArgs,
+        all: &[Vec<usize>],
+        header: &str,
+        io: &mut Io,
+    ) -> Result<Vec<Point>, Failure> {
+        let own: Vec<&Vec<usize>> = args.part.unwrap_or_default().of(all).collect();
+        let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
+        if stream.points.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+            let error = Diagnostic::error("the results are of another part of the clusters");
+            return Err(error.help("name another file, or the part that it is of").into());
+        }
+        for counts in own.iter().skip(stream.points.len()) {
+            let so_far = format!("{} of {} clusters", stream.points.len(), own.len());
+            let point = self.point(counts, self.fleet.with_nodes(counts)?, &so_far, io);
+            // A search that was told to end has not seen all of its cluster.
+            if io.interrupt.is_requested() {
+                break;
+            }
+            stream.push(point)?;
+        }
+        (io.progress)("");
+        Ok(stream.points)
+    }
+
+    fn point(&self, counts: &[usize], on: Cluster, so_far: &str, io: &Io) -> Point {
+        let (name, usd_per_hour) = (on.name.clone(), on.usd_per_hour().unwrap_or(0.0));
+        let said = |what: &str| if what.is_empty() { String::new() } else { format!("{so_far}: {what}") };
+        let progress = |what: &str| (io.progress)(&said(what));
+        let watch = Watch { progress: &progress, interrupt: io.interrupt, clock: io.clock };
+        let planned = Planned::anew(self.module.clone(), self.pipeline, on, &watch);
+        let (plan, error) = match planned {
+            Ok(planned) => (Some(told(&planned, usd_per_hour)), None),
+            Err(error) => (None, Some(error.message)),
+        };
+        Point { counts: counts.to_vec(), cluster: name, usd_per_hour, plan, error }
+    }
+}
+
+fn told(planned: &Planned, usd_per_hour: f64) -> Told {
+    let plan = &planned.plan;
+    let stage = |stage: &phzc_passes::report::Stage| {
+        let device = stage.device.as_ref().map_or(&planned.cluster.accelerator.name, |device| &device.name);
+        let [first, last] = stage.devices;
+        let mesh = if stage.mesh.is_empty() { String::new() } else { format!(" {}", stage.mesh) };
+        format!("{} {device}{mesh}", last - first + 1)
+    };
+    let done = plan.throughput.unwrap_or_default();
+    Told {
+        step_secs: plan.time_secs,
+        usd: plan.time_secs * usd_per_hour / 3600.0,
+        bound_secs: plan.lower_bound_secs.map(|bound| bound.min(plan.time_secs)),
+        tokens_per_sec: done.tokens_per_sec,
+        mfu: done.mfu,
+        microbatches: plan.n_microbatches,
+        memory_share: plan.most_memory_share(),
+        stages: plan.stages.iter().map(stage).collect(),
+    }
+}
+
+/// One object per line.
+fn json(chosen: &[&Point]) -> String {
+    let line = |point: &&Point| serde_json::to_string(point).expect("its numbers are finite") + "\n";
+    chosen.iter().map(line).collect()
+}
+
+/// A line per point, then what may have been missed and how to get a plan.
+fn text(chosen: &[&Point], points: &[Point], fleet: &Cluster) -> String {
+    let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
+    let header = ["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
+    let mut out = table(&header, 1..8, rows);
+    let unplanned = points.iter().filter(|point| point.plan.is_none()).count();
+    if unplanned > 0 {
+        out += &format!("{unplanned} of {} clusters have no plan\n", points.len());
+    }
+    let basis = fleet.price_basis().unwrap_or("-");
+    out + &format!(
+        "no plan is more than {} faster and cheaper than one above; prices: {basis}\n",
+        percent(may_be_missed(points))
+    )
+}
+
+fn row(point: &Point, plan: &Told) -> Vec<String> {
+    let gap = plan.bound_secs.map(|bound| percent((plan.step_secs - bound) / plan.step_secs));
+    let per_token =
+        plan.tokens_per_sec.map(|rate| format!("{:.4}", point.usd_per_hour / 3600.0 / rate * 1e6));
+    let none = || "-".to_owned();
+    let runs = plan.stages.chunk_by(|a, b| a == b);
+    let run =
+        |run: &[String]| if run.len() > 1 { format!("{} x ({})", run.len(), run[0]) } else { run[0].clone() };
+    vec![
+        point.cluster.clone(),
+        secs(plan.step_secs),
+        format!("{:.6}", plan.usd),
+        per_token.unwrap_or_else(none),
+        plan.tokens_per_sec.map_or_else(none, count),
+        plan.mfu.map_or_else(none, percent),
+        gap.unwrap_or_else(none),
+        percent(plan.memory_share),
+        runs.map(run).collect::<Vec<String>>().join(", "),
+    ]
+}
