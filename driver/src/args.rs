@@ -8,6 +8,7 @@ use crate::generate::GenArgs;
 use crate::price::PriceArgs;
 use crate::profile::ProfileArgs;
 use crate::profile::tune::TuneArgs;
+use crate::replan::ReplanArgs;
 use crate::shell::{CompletionsArgs, ManArgs};
 use crate::what_if::WhatIfArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -162,6 +163,8 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Plan a pipeline from measured tables of single operators, or price a plan
     ProfilePlan(Box<ProfilePlanArgs>),
+    /// Plan anew on what is left of a cluster, or on another, and say what moves
+    Replan(ReplanArgs),
     /// Plan every cluster of unlike nodes that can be rented: time against money
     Sweep(Box<SweepCommand>),
     /// Plan, measure what is missing, plan again, until the plan stays

@@ -93,11 +93,15 @@ pub(crate) fn n_stages_asked(pipeline: &Pipeline) -> i64 {
 }
 
 /// The steps that run a pass.
-fn steps<'p>(pipeline: &'p mut Pipeline, pass: &'static str) -> impl Iterator<Item = &'p mut Step> {
+pub(crate) fn steps<'p>(
+    pipeline: &'p mut Pipeline,
+    pass: &'static str,
+) -> impl Iterator<Item = &'p mut Step> {
     pipeline.steps.iter_mut().filter(move |step| step.pass.name == pass)
 }
 
-fn set(step: &mut Step, option: &'static str, value: &str) {
+/// Sets an option of a pass.
+pub(crate) fn set(step: &mut Step, option: &'static str, value: &str) {
     step.options.values.insert(option, value.to_owned());
 }
 

@@ -28,6 +28,7 @@ pub mod price;
 mod profile;
 mod programs;
 mod remarks;
+mod replan;
 mod sample;
 mod session;
 mod shell;

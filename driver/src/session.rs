@@ -5,7 +5,7 @@ use crate::dumps::Dumps;
 use crate::emit::{self, Known, Made};
 use crate::{
     alternatives, arch, cluster, controls, convert, diff, eval, explain, fleet, generate, given, help, hints,
-    price, profile, programs, shell, summary, verify, what_if,
+    price, profile, programs, replan, shell, summary, verify, what_if,
 };
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, load};
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args, io: &mut Io) -> Result<(), Failure> {
         Some(Command::Price(args)) => return price::run(args, io),
         Some(Command::Profile(args)) => return profile::run(args, io),
         Some(Command::ProfilePlan(args)) => return profile_plan::run(args, io),
+        Some(Command::Replan(args)) => return replan::run(args, io),
         Some(Command::Sweep(args)) => return fleet::run(args, io),
         Some(Command::Tune(args)) => return profile::tune::run(args, io),
         Some(Command::Validate(args)) if args.programs => return programs::run(args, io),

@@ -1,22 +1,22 @@
 //! `phzc what-if PLAN --hbm 80GB`: the same plan on other hardware, and the program planned anew there.
 
+mod anew;
 mod hardware;
+
+pub(crate) use anew::{Anew, AnewArgs, Outcome};
+pub(crate) use hardware::HardwareArgs;
 
 use crate::cluster;
 use crate::compare::{self, Side, most_bytes};
-use crate::planned::{Planned, Watch, type_text};
+use crate::planned::Planned;
 use crate::summary::{count, table};
-use hardware::HardwareArgs;
-use phzc_cost::Cluster;
-use phzc_frontends::{Program, ReadArgs, load};
+use phzc_frontends::ReadArgs;
 use phzc_io::units::{bytes, percent, secs};
 use phzc_io::{Failure, Io, write_stdout};
-use phzc_ir::{Diagnostic, Module, counted, notes};
+use phzc_ir::Diagnostic;
 use phzc_passes::check::memory::replay;
 use phzc_passes::derive::is_planned;
 use phzc_passes::report::Plan;
-use phzc_passes::unplanned::unplanned;
-use phzc_passes::{Pipeline, fuse};
 use std::path::{Path, PathBuf};
 
 /// The arguments of `phzc what-if`.
@@ -34,92 +34,48 @@ pub struct WhatIfArgs {
     #[command(flatten)]
     pub hardware: HardwareArgs,
 
-    /// The program that PLAN is a plan of [default: PLAN without its layouts, loops as PLAN has them]
-    #[arg(long, value_name = "MODEL")]
-    pub program: Option<PathBuf>,
-
-    /// Passes that plan anew [default: `dce,fuse,shard,place`, `fuse` with the options that it had]
-    #[arg(long, value_name = "PIPELINE")]
-    pub passes: Option<String>,
-
     /// Only price the same plan
     #[arg(long, conflicts_with_all = ["program", "passes"])]
     pub same: bool,
 
-    /// How programs are read
+    /// What is planned anew
     #[command(flatten)]
-    pub read: ReadArgs,
+    pub anew: AnewArgs,
 }
-
-/// A plan on some hardware, or why there is none.
-type Outcome = phzc_ir::Result<Planned>;
 
 /// Does what the command line says.
 pub(crate) fn run(args: &WhatIfArgs, io: &mut Io) -> Result<(), Failure> {
     hardware::asked(&args.hardware).map_err(|error| Failure { code: 2, ..error.into() })?;
-    let before = Planned::load(&args.plan, args.cluster.as_deref(), &args.read, io)?;
-    if !is_planned(&before.module) {
-        let error = Diagnostic::error(format!("`{}` has no plan of phzc", args.plan.display()));
-        return Err(error.help("plan it first: `phzc MODEL -o PLAN`").into());
-    }
+    let before = plan_of(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
     cluster::equal(&before.cluster)?;
     let cluster = args.hardware.apply(&before.cluster)?;
     let same = Planned::new(before.module.clone(), cluster.clone());
     let anew = match args.same {
         true => None,
-        false => Some(plan_anew(args, &before.module, cluster, io)?),
+        false => {
+            let anew = Anew::new(&args.anew, &before.module, io)?;
+            Some(anew.on(&cluster, &anew.pipeline, io))
+        }
     };
     write_stdout(io, &text(before, same, anew))
 }
 
-/// The program, planned on the changed cluster. What keeps it from being planned is an outcome; what is wrong
-/// with files and options is an error.
-fn plan_anew(args: &WhatIfArgs, plan: &Module, cluster: Cluster, io: &mut Io) -> Result<Outcome, Failure> {
-    let module = match &args.program {
-        Some(path) => {
-            let Program { module, source, .. } = load(path, &args.read, io)?;
-            let errors = phzc_ir::verify(&module);
-            if !errors.is_empty() {
-                return Err(Failure { code: 1, source: Some(source), errors });
-            }
-            of_plan(path, &module, plan, args.passes.is_some()).map_err(Failure::from)?;
-            module
-        }
-        None => unplanned(plan)?,
-    };
-    Ok(Planned::anew(module, &pipeline(args, plan)?, cluster, &Watch::of(io)))
-}
-
-/// An error unless a program can be the one that was planned: it has most instructions of the plan, and the
-/// same inputs, unless passes that the user names make them.
-fn of_plan(path: &Path, module: &Module, plan: &Module, has_passes: bool) -> phzc_ir::Result<()> {
-    let inputs = |module: &Module| -> Vec<String> {
-        module.entry().params().into_iter().map(|id| type_text(module.entry().instr(id))).collect()
-    };
-    let (own, planned) = (inputs(module), inputs(plan));
-    let n_alike = own.iter().zip(&planned).filter(|(a, b)| a == b).count();
-    let why = match compare::few_shared(module, plan) {
-        Some(few) => format!("{few} match by name, op and type"),
-        None if !has_passes && n_alike < own.len().max(planned.len()) => {
-            format!("{n_alike} of its {} are the plan's {}", counted(own.len(), "input"), planned.len())
-        }
-        None => return Ok(()),
-    };
-    let error = Diagnostic::error(format!("`{}` is not the program of this plan: {why}", path.display()));
-    Err(error.help("give the program that was planned, or leave `--program` out"))
-}
-
-/// The passes that plan anew.
-fn pipeline(args: &WhatIfArgs, plan: &Module) -> Result<Pipeline, Failure> {
-    let read =
-        |text: &str| phzc_passes::pipeline(text).map_err(|errors| Failure { code: 2, source: None, errors });
-    let mut pipeline = read(args.passes.as_deref().unwrap_or("dce,fuse,shard,place"))?;
-    let history = plan.note(notes::PASSES).and_then(|text| phzc_passes::pipeline(&text).ok());
-    let fused = history.into_iter().flat_map(|it| it.steps).find(|step| step.pass.name == fuse::PASS.name);
-    if let (None, Some(fused)) = (&args.passes, fused) {
-        pipeline.steps[1] = fused;
+/// Reads a plan.
+///
+/// # Errors
+/// A file that is none.
+pub(crate) fn plan_of(
+    path: &Path,
+    cluster: Option<&str>,
+    read: &ReadArgs,
+    io: &mut Io,
+) -> Result<Planned, Failure> {
+    let plan = Planned::load(path, cluster, read, io)?;
+    if !is_planned(&plan.module) {
+        let error = Diagnostic::error(format!("`{}` has no plan of phzc", path.display()));
+        return Err(error.help("plan it first: `phzc MODEL -o PLAN`").into());
     }
-    Ok(pipeline)
+    Ok(plan)
 }
 
 fn text(before: Planned, same: Outcome, anew: Option<Outcome>) -> String {
@@ -140,13 +96,12 @@ fn text(before: Planned, same: Outcome, anew: Option<Outcome>) -> String {
 }
 
 fn row(name: &str, planned: Option<&Planned>) -> Vec<String> {
-    let Some(Planned { module, facts, cluster, plan }) = planned else {
+    let Some(planned) = planned else {
         let mut row = vec!["-".to_owned(); 9];
         (row[0], row[8]) = (name.to_owned(), "no".to_owned());
         return row;
     };
-    // The report's peak may be above what is needed; the judge's replay says whether it fits.
-    let replayed = replay(module, facts, cluster).into_iter().map(|peak| peak.peak_bytes).fold(0.0, f64::max);
+    let plan = &planned.plan;
     let done = plan.throughput.unwrap_or_default();
     let rate = [(done.tokens_per_sec, "tokens/s"), (done.samples_per_sec, "samples/s")];
     let rate = rate.into_iter().find_map(|(rate, unit)| Some(format!("{} {unit}", count(rate?))));
@@ -160,8 +115,16 @@ fn row(name: &str, planned: Option<&Planned>) -> Vec<String> {
         done.mfu.map_or_else(|| "-".to_owned(), percent),
         bytes(most),
         percent(most / plan.memory_limit_bytes),
-        if replayed <= plan.memory_limit_bytes { "yes" } else { "no" }.to_owned(),
+        if fits(planned) { "yes" } else { "no" }.to_owned(),
     ]
+}
+
+/// Whether a plan fits into memory. The report's peak may be above what is needed; the judge's replay says.
+pub(crate) fn fits(Planned { module, facts, cluster, plan }: &Planned) -> bool {
+    if cluster.is_unlike() {
+        return plan.most_memory_share() <= 1.0;
+    }
+    replay(module, facts, cluster).into_iter().all(|peak| peak.peak_bytes <= plan.memory_limit_bytes)
 }
 
 /// What a change of hardware, or of the plan, saves; or why it cannot be.

@@ -26,7 +26,7 @@ pub use phzc_pass::manager::{Done, Hooks};
 pub use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 pub use phzc_pass::pipeline::{Alias, Pipeline, Registry, Step};
 pub use phzc_pass::{alternative, explanation, manager, pass};
-pub use phzc_plan::{derive, memory, microbatch, partitioned, plan_note, pricing, report, unplanned};
+pub use phzc_plan::{derive, memory, microbatch, moving, partitioned, plan_note, pricing, report, unplanned};
 pub use phzc_planner::{fuse, layer_repeats, place, shard, stop, units};
 pub use phzc_solver::{chain, choose};
 pub use phzc_spmd::{accumulate, segments as device_segments, spmd, stages, unmap, unpartition};

@@ -165,6 +165,24 @@ impl Cluster {
         Cluster { others: Others::default(), ..self.clone() }
     }
 
+    /// The link between two devices: its rank from the inside out, the bytes per second that it reaches, its
+    /// name. None of a device and itself.
+    pub fn link(&self, a: usize, b: usize) -> Option<(usize, f64, &str)> {
+        let reached = |level: &'_ Level| level.bytes_per_sec * level.efficiency;
+        let (own, other) = (self.around(a), self.around(b));
+        if self.kind_of(a) == self.kind_of(b) {
+            let first = self.first_devices()[self.kind_of(a)];
+            let is_inside = |level: &Level| (a - first) / level.devices == (b - first) / level.devices;
+            let rank = own.levels().iter().position(is_inside).filter(|_| a != b)?;
+            let level = &own.levels()[rank];
+            return Some((rank, reached(level), &level.name));
+        }
+        let ends = [own, other].into_iter().filter_map(|kind| kind.levels().last());
+        let slower = || ends.min_by(|x, y| reached(x).total_cmp(&reached(y)));
+        let level = self.others.between.as_ref().or_else(slower)?;
+        Some((self.kinds().map(|kind| kind.levels().len()).max()?, reached(level), &level.name))
+    }
+
     /// Seconds to send `bytes` from one device to one other, of two neighboring groups of devices of which
     /// the first and the last are given.
     pub fn send_between_secs(&self, bytes: f64, [own, next]: [[usize; 2]; 2]) -> f64 {

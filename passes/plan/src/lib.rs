@@ -5,6 +5,7 @@ mod collectives;
 pub mod derive;
 pub mod memory;
 pub mod microbatch;
+pub mod moving;
 pub mod partial;
 pub mod partitioned;
 pub mod plan_note;

@@ -210,13 +210,19 @@ struct Promise {
 }
 
 impl<'a> Kinds<'a> {
-    /// Layouts for the fewest microbatches, and for as many as a stage per node needs.
+    /// Layouts for the fewest microbatches, and for as many as a stage per node of the fastest kinds needs, of
+    /// two or more: what a cluster without the slowest kinds would choose is tried too.
     fn layouts(&self) -> Vec<Layouts<'a>> {
-        let n_nodes: usize = self.each.iter().map(|problem| problem.cluster.n_nodes()).sum();
-        let wanted = MICROBATCHES_PER_NODE * n_nodes;
-        let counts = self.all.counts.iter().copied();
-        let near = counts.min_by(|&a, &b| far(a, wanted).total_cmp(&far(b, wanted)));
-        let mut counts: Vec<usize> = self.all.counts.first().copied().into_iter().chain(near).collect();
+        let kinds = self.floors.fastest_first().into_iter();
+        let n_nodes = kinds.scan(0, |sum, kind| {
+            *sum += self.each[kind].cluster.n_nodes();
+            Some(*sum)
+        });
+        let all = || self.all.counts.iter().copied();
+        let near = |wanted: usize| all().min_by(|&a, &b| far(a, wanted).total_cmp(&far(b, wanted)));
+        let near = n_nodes.skip(1).filter_map(|n_nodes| near(MICROBATCHES_PER_NODE * n_nodes));
+        let mut counts: Vec<usize> = all().take(1).chain(near).collect();
+        counts.sort_unstable();
         counts.dedup();
         counts.into_iter().map(|count| self.laid_out(count)).collect()
     }

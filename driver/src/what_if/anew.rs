@@ -1,0 +1,91 @@
+//! The program of a plan, planned anew.
+
+use crate::compare;
+use crate::planned::{Planned, Watch, type_text};
+use phzc_cost::Cluster;
+use phzc_frontends::{Program, ReadArgs, load};
+use phzc_io::{Failure, Io};
+use phzc_ir::{Diagnostic, Module, counted, notes};
+use phzc_passes::unplanned::unplanned;
+use phzc_passes::{Pipeline, fuse};
+use std::path::{Path, PathBuf};
+
+/// What is planned, and by which passes.
+#[derive(Debug, clap::Args)]
+pub struct AnewArgs {
+    /// The program that PLAN is a plan of [default: PLAN without its layouts, loops as PLAN has them]
+    #[arg(long, value_name = "MODEL")]
+    pub program: Option<PathBuf>,
+
+    /// Passes that plan anew [default: `dce,fuse,shard,place`, `fuse` with the options that it had]
+    #[arg(long, value_name = "PIPELINE")]
+    pub passes: Option<String>,
+
+    /// How programs are read
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// A plan on some hardware, or why there is none.
+pub(crate) type Outcome = phzc_ir::Result<Planned>;
+
+/// A program, ready to be planned anew.
+pub(crate) struct Anew {
+    module: Module,
+    pub pipeline: Pipeline,
+}
+
+impl Anew {
+    /// The program of a plan.
+    ///
+    /// # Errors
+    /// What is wrong with files and options.
+    pub fn new(args: &AnewArgs, plan: &Module, io: &mut Io) -> Result<Anew, Failure> {
+        let pipeline = pipeline(args, plan)?;
+        let Some(path) = &args.program else { return Ok(Anew { module: unplanned(plan)?, pipeline }) };
+        let Program { module, source, .. } = load(path, &args.read, io)?;
+        let errors = phzc_ir::verify(&module);
+        if !errors.is_empty() {
+            return Err(Failure { code: 1, source: Some(source), errors });
+        }
+        of_plan(path, &module, plan, args.passes.is_some()).map_err(Failure::from)?;
+        Ok(Anew { module, pipeline })
+    }
+
+    /// The plan on a cluster. What keeps it from being planned is an outcome.
+    pub fn on(&self, cluster: &Cluster, pipeline: &Pipeline, io: &Io) -> Outcome {
+        Planned::anew(self.module.clone(), pipeline, cluster.clone(), &Watch::of(io))
+    }
+}
+
+/// An error unless a program can be the one that was planned: it has most instructions of the plan, and the
+/// same inputs, unless passes that the user names make them.
+fn of_plan(path: &Path, module: &Module, plan: &Module, has_passes: bool) -> phzc_ir::Result<()> {
+    let inputs = |module: &Module| -> Vec<String> {
+        module.entry().params().into_iter().map(|id| type_text(module.entry().instr(id))).collect()
+    };
+    let (own, planned) = (inputs(module), inputs(plan));
+    let n_alike = own.iter().zip(&planned).filter(|(a, b)| a == b).count();
+    let why = match compare::few_shared(module, plan) {
+        Some(few) => format!("{few} match by name, op and type"),
+        None if !has_passes && n_alike < own.len().max(planned.len()) => {
+            format!("{n_alike} of its {} are the plan's {}", counted(own.len(), "input"), planned.len())
+        }
+        None => return Ok(()),
+    };
+    let error = Diagnostic::error(format!("`{}` is not the program of this plan: {why}", path.display()));
+    Err(error.help("give the program that was planned, or leave `--program` out"))
+}
+
+/// The passes that plan anew.
+fn pipeline(args: &AnewArgs, plan: &Module) -> Result<Pipeline, Failure> {
+    let read =
+        |text: &str| phzc_passes::pipeline(text).map_err(|errors| Failure { code: 2, source: None, errors });
+    let mut pipeline = read(args.passes.as_deref().unwrap_or("dce,fuse,shard,place"))?;
+    let history = plan.note(notes::PASSES).and_then(|text| phzc_passes::pipeline(&text).ok());
+    let fused = history.into_iter().flat_map(|it| it.steps).find(|step| step.pass.name == fuse::PASS.name);
+    if let (None, Some(fused)) = (&args.passes, fused) {
+        pipeline.steps[1] = fused;
+    }
+    Ok(pipeline)
+}

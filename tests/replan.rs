@@ -1,0 +1,90 @@
+//! `phzc replan`: a plan for what is left of a cluster, and what moves.
+
+mod common;
+
+use common::{Outcome, phzc, scratch};
+use serde_json::Value;
+use std::fs;
+
+const MODEL: &str = "examples/gpt2_small.ir";
+
+/// A plan of the example on a cluster, and its file.
+fn plan(folder: &str, cluster: &str, passes: &str) -> String {
+    let path = scratch(folder).join("plan.ir").to_string_lossy().into_owned();
+    let outcome = phzc(&[MODEL, "--cluster", cluster, "--passes", passes, "-q", "-o", &path], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    path
+}
+
+fn replan(plan: &str, rest: &[&str]) -> Outcome {
+    phzc(&[&["replan", plan], rest].concat(), b"")
+}
+
+fn told(plan: &str, rest: &[&str]) -> Value {
+    let outcome = replan(plan, &[rest, &["--json"]].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).expect("an object")
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().expect("a number")
+}
+
+#[test]
+fn states_that_are_where_they_are_to_be_do_not_move() {
+    let plan = plan("replan_same", "a100-8", "fuse,shard,place{stages=1}");
+    let told = told(&plan, &["--bandwidth", "NVLink=0.9x"]);
+    let same = &told["candidates"][0];
+    assert_eq!(same["name"], "the plan as it is");
+    assert_eq!([&same["moved_bytes"], &same["checkpoint_bytes"], &same["moving_secs"]].map(number), [0.0; 3]);
+}
+
+#[test]
+fn what_a_lost_node_alone_held_comes_from_a_checkpoint_and_the_new_plan_is_one_of_its_cluster() {
+    let plan = plan("replan_lost", "a100-8x2", "fuse,shard,place{stages=2}");
+    let new = scratch("replan_lost_new").join("new.ir").to_string_lossy().into_owned();
+    let told = told(&plan, &["--lost", "3", "-o", &new]);
+    let chosen = &told["chosen"];
+    // Each node held the states of a stage: those of the first are gone, and the second sends its own around.
+    assert!(number(&chosen["checkpoint_bytes"]) > 1e8 && number(&chosen["moved_bytes"]) > 1e8, "{chosen}");
+    assert_eq!(chosen["cluster"], "a100-8x2[1]");
+    let verified = phzc(&["verify", MODEL, &new], b"");
+    assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);
+    let priced = phzc(&[&new, "--passes", "estimate", "-o", "/dev/null"], b"");
+    assert!(priced.stderr.contains("of a100-8x2[1]"), "{}", priced.stderr);
+}
+
+#[test]
+fn nodes_that_stay_have_all_states_where_only_nodes_are_added() {
+    let plan = plan("replan_more", "a100-8", "fuse,shard,place{stages=1}");
+    let told = told(&plan, &["--to", "a100-8+t4-8"]);
+    assert_eq!(number(&told["chosen"]["checkpoint_bytes"]), 0.0);
+    assert!(told["chosen"]["cluster"] == "a100-8+t4-8", "{told}");
+}
+
+#[test]
+fn a_budget_of_moving_rules_plans_out() {
+    let plan = plan("replan_budget", "a100-8x4", "fuse,shard,place{stages=4}");
+    let free = told(&plan, &["--lost", "3"]);
+    let free_secs = number(&free["chosen"]["moving_secs"]);
+    assert_eq!(free["candidates"].as_array().map(Vec::len), Some(1));
+    let just_less = (0.999 * free_secs).to_string();
+    let within = told(&plan, &["--lost", "3", "--moving-budget", &just_less]);
+    assert_eq!(within["chosen"]["name"], "in as many stages");
+    assert!(number(&within["chosen"]["moving_secs"]) < free_secs, "{within}");
+    let none = replan(&plan, &["--lost", "3", "--moving-budget", "1e-9"]);
+    assert!(none.code == 1 && none.stderr.contains("the one that moves least takes"), "{}", none.stderr);
+}
+
+#[test]
+fn what_cannot_be_lost_is_said() {
+    let plan = plan("replan_wrong", "a100-8", "fuse,shard,place{stages=1}");
+    let far = replan(&plan, &["--lost", "8"]);
+    assert!(far.code == 1 && far.stderr.contains("`--lost 8`: `a100-8` has 8 devices"), "{}", far.stderr);
+    let all = replan(&plan, &["--lost", "0"]);
+    assert!(all.code == 1 && all.stderr.contains("no node is left"), "{}", all.stderr);
+    let nothing = replan(&plan, &[]);
+    assert!(nothing.code == 2 && fs::metadata(&plan).is_ok(), "{}", nothing.stderr);
+    let program = replan(MODEL, &["--nodes", "2"]);
+    assert!(program.stderr.contains("has no plan of phzc"), "{}", program.stderr);
+}
