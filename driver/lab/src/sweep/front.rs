@@ -11,6 +11,8 @@ pub(super) struct Point {
     pub counts: Vec<usize>,
     /// Seconds that no plan on all of them beats, of those that are searched; none where nothing fits.
     pub bound_secs: Option<f64>,
+    /// The same of all orders of the nodes, those too that are not searched.
+    pub any_order_secs: Option<f64>,
     /// The plan, if one fits.
     pub plan: Option<Told>,
 }
@@ -19,7 +21,12 @@ pub(super) struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Told {
     pub step_secs: f64,
+    /// With those in which nodes are waited for that are not always there.
+    pub expected_secs: f64,
     pub usd: f64,
+    /// Of these, for bytes between zones.
+    pub egress_usd: f64,
+    pub kwh: f64,
     /// Per node in the order of ranks, its kind.
     pub order: Vec<usize>,
     pub tensor: usize,
@@ -35,7 +42,10 @@ impl Point {
     pub(super) fn new(counts: &[usize], best: &Best) -> Point {
         let told = |plan: &Plan| Told {
             step_secs: plan.cost.step_secs,
+            expected_secs: plan.cost.expected_secs,
             usd: plan.cost.usd,
+            egress_usd: plan.cost.egress_usd,
+            kwh: plan.cost.kwh,
             order: plan.order.clone(),
             tensor: plan.degrees.tensor,
             data: plan.degrees.data,
@@ -47,6 +57,7 @@ impl Point {
         Point {
             counts: counts.to_vec(),
             bound_secs: Some(best.bound_secs).filter(|secs| secs.is_finite()),
+            any_order_secs: Some(best.any_order_secs).filter(|secs| secs.is_finite()),
             plan: best.plan.as_ref().map(told),
         }
     }
@@ -59,17 +70,19 @@ pub(super) fn wanted<'p>(
     [max_secs, max_usd]: [Option<f64>; 2],
 ) -> Vec<(&'p Point, &'p Told)> {
     let is_within = |plan: &Told| {
-        max_secs.is_none_or(|most| plan.step_secs <= most) && max_usd.is_none_or(|most| plan.usd <= most)
+        max_secs.is_none_or(|most| plan.expected_secs <= most) && max_usd.is_none_or(|most| plan.usd <= most)
     };
     let planned = points.iter().filter_map(|point| Some((point, point.plan.as_ref()?)));
     let mut planned: Vec<(&Point, &Told)> = planned.filter(|(_, plan)| is_within(plan)).collect();
-    planned.sort_by(|a, b| a.1.step_secs.total_cmp(&b.1.step_secs).then(a.1.usd.total_cmp(&b.1.usd)));
+    planned.sort_by(|a, b| a.1.expected_secs.total_cmp(&b.1.expected_secs).then(a.1.usd.total_cmp(&b.1.usd)));
+    let least = |figure: fn(&Told) -> f64| {
+        let plans = planned.iter().copied();
+        plans.min_by(|a, b| figure(a.1).total_cmp(&figure(b.1))).into_iter().collect()
+    };
     match objective {
         "time" => planned.truncate(1),
-        "price" => {
-            let least = planned.iter().copied().min_by(|a, b| a.1.usd.total_cmp(&b.1.usd));
-            planned = least.into_iter().collect();
-        }
+        "price" => planned = least(|plan| plan.usd),
+        "energy" => planned = least(|plan| plan.kwh),
         _ => {
             let mut least = f64::INFINITY;
             planned.retain(|(_, plan)| {
@@ -82,6 +95,17 @@ pub(super) fn wanted<'p>(
     planned
 }
 
+/// By which part of its time a plan of an order that was not searched may be faster than the plan of its
+/// cluster, at most; none where all orders were.
+fn order_missed(wanted: &[(&Point, &Told)]) -> f64 {
+    let of = |(point, plan): &(&Point, &Told)| {
+        let least = point.any_order_secs.unwrap_or(plan.step_secs).min(plan.step_secs);
+        let is_left = point.any_order_secs != point.bound_secs;
+        if is_left { plan.step_secs / least - 1.0 } else { 0.0 }
+    };
+    wanted.iter().map(of).fold(0.0, f64::max)
+}
+
 /// By which part of its time a plan that was not found may be better than all that were, at most: of every
 /// cluster, how much longer than its bound a plan has to take until some point is as fast and as cheap.
 pub(super) fn may_be_missed(points: &[Point]) -> f64 {
@@ -92,8 +116,10 @@ pub(super) fn may_be_missed(points: &[Point]) -> f64 {
 /// The same of one cluster; none where nothing fits.
 fn missed(point: &Point, plans: &[&Told]) -> Option<f64> {
     let (bound, own) = (point.bound_secs?, point.plan.as_ref()?);
-    let bound_usd = bound * own.usd / own.step_secs;
-    let longer = |plan: &&Told| (plan.step_secs / bound).max(plan.usd / bound_usd) - 1.0;
+    // Nodes are paid by the second, and bytes between zones cost nothing at the least.
+    let scale = bound / own.step_secs;
+    let (bound_secs, bound_usd) = (own.expected_secs * scale, (own.usd - own.egress_usd) * scale);
+    let longer = |plan: &&Told| (plan.expected_secs / bound_secs).max(plan.usd / bound_usd) - 1.0;
     plans.iter().map(longer).reduce(f64::min)
 }
 
@@ -113,30 +139,34 @@ pub(super) fn text(wanted: &[(&Point, &Told)], kinds: &[&str], missed: f64) -> S
     for (point, plan) in wanted {
         let bound_secs = point.bound_secs.unwrap_or(plan.step_secs);
         let gap = 100.0 * (plan.step_secs - bound_secs) / plan.step_secs;
-        let nodes: Vec<String> = point
-            .counts
-            .iter()
-            .zip(kinds)
-            .filter(|(n, _)| **n > 0)
-            .map(|(n, kind)| format!("{n} {kind}"))
-            .collect();
         let degrees = format!("{}/{}/{}/{}", plan.tensor, plan.data, plan.stages, plan.micro_batch);
         text += &format!(
             "{:>10}{:>11.6}{gap:>9.2}  {:15} {degrees:24}{}\n",
-            secs(plan.step_secs),
+            secs(plan.expected_secs),
             plan.usd,
-            nodes.join(" + "),
+            nodes(&point.counts, kinds),
             shown(&plan.cut)
         );
     }
-    text + &format!(
+    text += &format!(
         "no plan that is searched is more than {:.2} % faster and cheaper than a point above\n",
         100.0 * missed
-    )
+    );
+    let order_missed = 100.0 * order_missed(wanted);
+    if order_missed > 0.0 {
+        text += &format!("no order of nodes that is not makes one more than {order_missed:.2} % faster\n");
+    }
+    text
+}
+
+/// `2 A100 + 4 A10`.
+pub(super) fn nodes(counts: &[usize], kinds: &[&str]) -> String {
+    let used = counts.iter().zip(kinds).filter(|(n, _)| **n > 0);
+    used.map(|(n, kind)| format!("{n} {kind}")).collect::<Vec<String>>().join(" + ")
 }
 
 /// `3 2 2 2 5` as `3 3x2 5`.
-fn shown(cut: &[usize]) -> String {
+pub(super) fn shown(cut: &[usize]) -> String {
     let runs = cut.chunk_by(|a, b| a == b);
     let run =
         |run: &[usize]| if run.len() > 1 { format!("{}x{}", run.len(), run[0]) } else { run[0].to_string() };
