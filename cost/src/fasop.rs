@@ -5,13 +5,16 @@
 //! 1F1B over measured layer times, then the sums of gradients and of the shared embedding; its memory is a
 //! formula per stage; its price that of all nodes for as long. All rates are in bits per second, as there.
 
+mod bill;
 mod memory;
+mod rate;
 mod replay;
 #[cfg(test)]
 mod tests;
 mod time;
 
 pub use memory::StageMemory;
+pub use rate::{Rate, Zones};
 pub use replay::{CriticalPath, critical_path, step_secs};
 pub use time::Times;
 
@@ -21,13 +24,36 @@ pub struct NodeKind {
     /// What a person calls its device.
     pub device: String,
     /// Rate between nodes, in bits per second.
-    pub between_bits_per_sec: f64,
+    pub between_bits_per_sec: Rate,
     /// Rate inside one, in bits per second.
-    pub inside_bits_per_sec: f64,
+    pub inside_bits_per_sec: Rate,
     /// Price of a node.
     pub usd_per_hour: f64,
     /// Memory of one device that a program can use.
     pub memory_gib: f64,
+    /// Part of the time in which a node of this offer is there, from 0 to 1.
+    pub availability: f64,
+    /// Power of one device.
+    pub watts: f64,
+    /// Number of its zone.
+    pub zone: usize,
+}
+
+impl NodeKind {
+    /// Nodes that are always there, in the one zone that there is, of no known power.
+    pub fn plain(device: &str, bits_per_sec: [f64; 2], usd_per_hour: f64, memory_gib: f64) -> NodeKind {
+        let [between, inside] = bits_per_sec.map(Rate::from);
+        NodeKind {
+            device: device.to_owned(),
+            between_bits_per_sec: between,
+            inside_bits_per_sec: inside,
+            usd_per_hour,
+            memory_gib,
+            availability: 1.0,
+            watts: 0.0,
+            zone: 0,
+        }
+    }
 }
 
 /// What an entry of the list of layers is, for parameters and memory.
@@ -102,6 +128,8 @@ pub struct Fleet {
     pub kinds: Vec<NodeKind>,
     /// Devices of a node.
     pub per_node: usize,
+    /// What lies between their zones.
+    pub zones: Zones,
 }
 
 /// Degrees of parallelism and the microbatch.
@@ -150,8 +178,14 @@ pub struct Cost {
     pub pipeline_secs: f64,
     /// Seconds of the sum of the shared embedding's gradient.
     pub embedding_secs: f64,
+    /// Seconds of one step with those in which a node is waited for.
+    pub expected_secs: f64,
     /// Dollars of one step.
     pub usd: f64,
+    /// Of these, for bytes between zones.
+    pub egress_usd: f64,
+    /// Energy of one step, all devices at their power.
+    pub kwh: f64,
     /// The largest stage, in GiB.
     pub memory_gib: f64,
     /// Whether every stage fits.
@@ -178,18 +212,14 @@ impl Placement<'_> {
         let with_sums = ends.iter().enumerate().map(|(stage, end)| end + self.sum_secs(cut, stage));
         let step_secs = with_sums.fold(0.0, f64::max) + embedding_secs;
         let memory = self.memory(cut);
-        Cost {
+        let cost = Cost {
             step_secs,
             pipeline_secs: ends.first().copied().unwrap_or(0.0),
             embedding_secs,
-            usd: step_secs * self.usd_per_sec(),
             memory_gib: memory.iter().map(|stage| stage.gib).fold(0.0, f64::max),
             fits: memory.iter().all(StageMemory::fits),
-        }
-    }
-
-    /// Dollars of all nodes per second.
-    pub fn usd_per_sec(&self) -> f64 {
-        self.order.iter().map(|kind| self.fleet.kinds[*kind].usd_per_hour).sum::<f64>() / 3600.0
+            ..Cost::default()
+        };
+        self.billed(cost, cut)
     }
 }

@@ -19,6 +19,7 @@ pub mod phaze;
 pub mod profile;
 mod read;
 pub mod roofline;
+pub mod sailor;
 pub mod schedule;
 #[cfg(test)]
 mod toy;

@@ -29,7 +29,7 @@ pub struct SweepCommand {
     pub sweep: SweepArgs,
 
     /// Plan this program, on clusters of a cluster file's `[[nodes]]`, instead of measured layers
-    #[arg(long, value_name = "MODEL", conflicts_with = "cost")]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["cost", "html"])]
     pub program: Option<PathBuf>,
 
     /// Passes that plan the program
@@ -80,8 +80,9 @@ impl Offer for Point {
         self.plan.as_ref().map(|plan| [plan.step_secs, plan.usd])
     }
 
-    fn bound_secs(&self) -> Option<f64> {
-        self.plan.as_ref()?.bound_secs
+    fn least_cost(&self) -> Option<[f64; 2]> {
+        let bound_secs = self.plan.as_ref()?.bound_secs?;
+        Some([bound_secs, bound_secs * self.usd_per_hour / 3600.0])
     }
 }
 
@@ -90,6 +91,10 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
     let Some(path) = &args.program else { return sweep::run(&args.sweep, io) };
     let own = &args.sweep;
     let fleet = cluster::from_file(&own.fleet)?;
+    if own.objective == "energy" {
+        let error = Diagnostic::error("energy is known of measured layers, not of programs");
+        return Err(error.help("say `--objective time`, `price` or `pareto`").into());
+    }
     if fleet.usd_per_hour().is_none() {
         let error = Diagnostic::error(format!("not all nodes of `{}` have a price", fleet.name));
         return Err(error.help("give each of `[[nodes]]` a `usd_per_hour` (docs/sweep.md)").into());
@@ -112,7 +117,7 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
     };
     let wish = Wish { objective: &own.objective, max_secs: own.max_time, max_usd: own.max_price };
     let chosen = wanted(&points, &wish);
-    if chosen.is_empty() {
+    if chosen.is_empty() && own.part.is_none() {
         return Err(none(&points).into());
     }
     write_stdout(io, &if own.json { json(&chosen) } else { text(&chosen, &points, &fleet) })

@@ -2,7 +2,7 @@
 //! (reference/fasop.md, section 2.3).
 
 use super::{program, root};
-use phzc_cost::fasop::{Degrees, Fleet, Growth, LayerTimes, NodeKind, Role, Transformer};
+use phzc_cost::fasop::{Degrees, Fleet, Growth, LayerTimes, NodeKind, Role, Transformer, Zones};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -26,14 +26,14 @@ pub fn fleet(preset: &str) -> Option<Fleet> {
     let all = json("clusters.json")?;
     let preset = &all[preset];
     let number = |value: &Value| value.as_f64().expect("a number");
-    let kind = |key: &str| NodeKind {
-        device: preset[key]["gpu"].as_str().expect("a name").to_owned(),
-        between_bits_per_sec: number(&preset[key]["inter"]),
-        inside_bits_per_sec: number(&preset[key]["intra"]),
-        usd_per_hour: number(&preset[key]["price_h"]),
-        memory_gib: number(&preset[key]["mem_gib"]),
+    let kind = |key: &str| {
+        let device = preset[key]["gpu"].as_str().expect("a name");
+        let bits_per_sec = ["inter", "intra"].map(|rate| number(&preset[key][rate]));
+        let [price, gib] = ["price_h", "mem_gib"].map(|name| number(&preset[key][name]));
+        NodeKind::plain(device, bits_per_sec, price, gib)
     };
-    Some(Fleet { kinds: vec![kind("A"), kind("B")], per_node: number(&preset["gpus_per_node"]) as usize })
+    let per_node = number(&preset["gpus_per_node"]) as usize;
+    Some(Fleet { kinds: vec![kind("A"), kind("B")], per_node, zones: Zones::default() })
 }
 
 /// One of FASOP's models: `gpt2XL`, `bert`, `T5`.
@@ -167,8 +167,8 @@ pub fn toml(name: &str, preset: &str, counts: &str) -> Option<String> {
         format!("price_basis = \"FASOP, reference/fasop.md, section 2.1\"\nper_node = {}\n", fleet.per_node);
     for (kind, count) in fleet.kinds.iter().zip(counts.split(';')) {
         text += &format!("[[nodes]]\ndevice = {:?}\ncount = {count}\n", kind.device);
-        text += &format!("between_bits_per_sec = {:e}\n", kind.between_bits_per_sec);
-        text += &format!("inside_bits_per_sec = {:e}\n", kind.inside_bits_per_sec);
+        text += &format!("between_bits_per_sec = {:e}\n", kind.between_bits_per_sec.at(1.0));
+        text += &format!("inside_bits_per_sec = {:e}\n", kind.inside_bits_per_sec.at(1.0));
         text += &format!("usd_per_hour = {}\nmemory_gib = {:?}\n", kind.usd_per_hour, kind.memory_gib);
     }
     let layers: Vec<String> =

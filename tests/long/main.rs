@@ -19,6 +19,7 @@ mod shard;
 mod shrink;
 mod spmd;
 mod stages;
+mod sweep;
 mod top;
 mod unequal;
 mod verify;

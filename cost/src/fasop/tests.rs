@@ -27,13 +27,7 @@ fn stages_wait_for_each_other() {
 
 /// Two nodes of one device each, the second kind half as fast, and a model of a table, two layers and a head.
 fn small() -> (Fleet, Transformer) {
-    let kind = |device: &str, gib: f64| NodeKind {
-        device: device.to_owned(),
-        between_bits_per_sec: 1e9,
-        inside_bits_per_sec: 1e10,
-        usd_per_hour: 3600.0,
-        memory_gib: gib,
-    };
+    let kind = |device: &str, gib: f64| NodeKind::plain(device, [1e9, 1e10], 3600.0, gib);
     let times = |secs: f64| vec![LayerTimes { forward_secs: vec![secs; 4], growth: vec![growth(); 4] }];
     let model = Transformer {
         hidden: 64.0,
@@ -45,7 +39,8 @@ fn small() -> (Fleet, Transformer) {
         shares_embedding: true,
         times: vec![times(1.0), times(2.0)],
     };
-    (Fleet { kinds: vec![kind("fast", 16.0), kind("slow", 1e-6)], per_node: 1 }, model)
+    let kinds = vec![kind("fast", 16.0), kind("slow", 1e-6)];
+    (Fleet { kinds, per_node: 1, zones: Zones::default() }, model)
 }
 
 #[test]

@@ -79,20 +79,22 @@ impl Placement<'_> {
     }
 
     /// The node of a rank: tensor ranks next to each other, then copies, then stages.
-    fn node(&self, tensor: usize, data: usize, stage: usize) -> usize {
+    pub(super) fn node(&self, tensor: usize, data: usize, stage: usize) -> usize {
         let degrees = self.degrees;
         let rank = tensor + degrees.tensor * (data + degrees.data * stage);
         rank / self.fleet.per_node
     }
 
-    /// The rate between two nodes, in bits per second; `None` inside one.
-    fn between(&self, a: usize, b: usize) -> Option<f64> {
-        let rate = |node: usize| self.fleet.kinds[self.order[node]].between_bits_per_sec;
-        (a != b).then(|| rate(a).min(rate(b)))
+    /// The rate between two nodes for a message of so many bytes, in bits per second; `None` inside one.
+    fn between(&self, a: usize, b: usize, bytes: f64) -> Option<f64> {
+        let kinds = [a, b].map(|node| &self.fleet.kinds[self.order[node]]);
+        let [from, to] = kinds.map(|kind| kind.between_bits_per_sec.at(bytes));
+        let link = self.fleet.zones.rate(kinds[0].zone, kinds[1].zone);
+        (a != b).then(|| from.min(to).min(link.map_or(f64::INFINITY, |rate| rate.at(bytes))))
     }
 
-    fn inside(&self, node: usize) -> f64 {
-        self.fleet.kinds[self.order[node]].inside_bits_per_sec
+    fn inside(&self, node: usize, bytes: f64) -> f64 {
+        self.fleet.kinds[self.order[node]].inside_bits_per_sec.at(bytes)
     }
 
     /// Seconds of one microbatch from a stage to the next: over copies the slowest.
@@ -102,24 +104,25 @@ impl Placement<'_> {
         let share = (degrees.data * degrees.tensor) as f64 * BETWEEN_LOSS;
         let pair = |data: usize, tensor: usize| {
             let (a, b) = (self.node(tensor, data, stage), self.node(tensor, data, stage + 1));
-            self.between(a, b).map_or_else(|| self.inside(a) / INSIDE_LOSS, |rate| rate / share)
+            let inside = || self.inside(a, bits / 8.0) / INSIDE_LOSS;
+            self.between(a, b, bits / 8.0).map_or_else(inside, |rate| rate / share)
         };
         let rates = (0..degrees.data).flat_map(|data| (0..degrees.tensor).map(move |tensor| (data, tensor)));
         bits / rates.map(|(data, tensor)| pair(data, tensor)).fold(f64::INFINITY, f64::min)
     }
 
-    /// The slowest rate along a ring of copies.
-    fn ring(&self, tensor: usize, stage: usize) -> f64 {
+    /// The slowest rate along a ring of copies, which hand on so many bytes at a time.
+    fn ring(&self, tensor: usize, stage: usize, bytes: f64) -> f64 {
         let n = self.degrees.data;
         let pair = |data: usize| {
             let (a, b) = (self.node(tensor, data, stage), self.node(tensor, (data + 1) % n, stage));
-            self.between(a, b).unwrap_or_else(|| self.inside(a))
+            self.between(a, b, bytes).unwrap_or_else(|| self.inside(a, bytes))
         };
         (0..n).map(pair).fold(f64::INFINITY, f64::min)
     }
 
     /// Parameters of a stage on one device, as the sum of gradients counts them.
-    fn sum_params(&self, cut: &[usize], stage: usize) -> f64 {
+    pub(super) fn sum_params(&self, cut: &[usize], stage: usize) -> f64 {
         let first: usize = cut[..stage].iter().sum();
         let own = &self.model.roles[first..first + cut[stage]];
         let (model, tensor) = (self.model, self.degrees.tensor as f64);
@@ -142,14 +145,16 @@ impl Placement<'_> {
         if degrees.data == 1 {
             return 0.0;
         }
-        let (params, rate) = match self.variant {
-            Variant::Faithful => (self.sum_params(cut, 0), self.ring(tensor - 1, 0)),
+        let params = self.sum_params(cut, self.summed_stage(stage));
+        let bytes = params * BITS / 8.0 / n;
+        let rate = match self.variant {
+            Variant::Faithful => self.ring(tensor - 1, 0, bytes),
             Variant::Strict => {
-                let rates = (0..tensor).map(|it| self.ring(it, stage));
-                (self.sum_params(cut, stage), rates.fold(f64::INFINITY, f64::min))
+                (0..tensor).map(|it| self.ring(it, stage, bytes)).fold(f64::INFINITY, f64::min)
             }
         };
-        let is_slowest = self.stage_kind(stage) + 1 == self.fleet.kinds.len();
+        let kinds = &self.fleet.kinds;
+        let is_slowest = kinds.last().is_some_and(|last| kinds[self.stage_kind(stage)].device == last.device);
         let shared = match () {
             () if tensor * degrees.data >= self.fleet.per_node => tensor as f64,
             () if tensor > 1 && is_slowest => self.fleet.per_node as f64 / n,
@@ -164,10 +169,11 @@ impl Placement<'_> {
         if degrees.stages == 1 || !self.model.shares_embedding {
             return 0.0;
         }
+        let bytes = self.model.hidden * self.model.vocab * BITS / 8.0 / degrees.tensor as f64;
         let pair = |tensor: usize| {
             let last = degrees.data - 1;
             let (a, b) = (self.node(tensor, last, 0), self.node(tensor, last, degrees.stages - 1));
-            self.between(a, b).unwrap_or_else(|| self.inside(a))
+            self.between(a, b, bytes).unwrap_or_else(|| self.inside(a, bytes))
         };
         let rate = (0..degrees.tensor).map(pair).fold(f64::INFINITY, f64::min);
         let shared = degrees.data.min(self.fleet.per_node) as f64;

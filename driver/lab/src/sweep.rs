@@ -4,10 +4,16 @@
 //! For the same nodes the fastest plan is the cheapest, so that each cluster is planned once; the front of
 //! time and money is that of all clusters, with a bound on what may have been missed.
 
+mod alike;
 mod bound;
 mod file;
+mod fleet;
 mod front;
+mod growth;
+mod orders;
+mod page;
 pub mod pareto;
+mod sailor;
 mod search;
 pub mod stream;
 #[cfg(test)]
@@ -32,17 +38,18 @@ pub struct SweepArgs {
     #[arg(value_name = "FLEET.toml")]
     pub fleet: PathBuf,
 
-    /// Cost model: FASOP's own, or with its omissions repaired
+    /// Cost model: FASOP's own, or with its omissions repaired; or Sailor's, of one request
     #[arg(
         long,
         value_name = "MODEL",
         default_value = "fasop-strict",
-        value_parser = ["fasop", "fasop-strict"]
+        value_parser = ["fasop", "fasop-strict", "sailor"]
     )]
     pub cost: String,
 
-    /// What is wanted: the least time, the least money of a step, or all that nothing else beats in both
-    #[arg(long, value_name = "WHAT", default_value = "pareto", value_parser = ["time", "price", "pareto"])]
+    /// What is wanted: the least time, money or energy of a step, or all that nothing else beats in time
+    /// and money
+    #[arg(long, value_name = "WHAT", default_value = "pareto", value_parser = ["time", "price", "energy", "pareto"])]
     pub objective: String,
 
     /// The most dollars that a step may take
@@ -66,6 +73,10 @@ pub struct SweepArgs {
     #[arg(long, value_name = "RESULTS.jsonl", num_args = 1.., conflicts_with_all = ["output", "part"])]
     pub merge: Vec<PathBuf>,
 
+    /// File for the points and their plans as one page, which needs no network
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
+
     /// One JSON object per point
     #[arg(long)]
     pub json: bool,
@@ -73,6 +84,9 @@ pub struct SweepArgs {
 
 /// Does what the command line says.
 pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
+    if args.cost == "sailor" {
+        return sailor::run(args, io);
+    }
     let text = files::read(&args.fleet, files::MAX_CLUSTER_BYTES)?;
     let source = || Some(Source { name: args.fleet.display().to_string(), text: text.clone() });
     let sweep = Sweep::parse(&text).map_err(|error| Failure::new(source(), error))?;
@@ -85,14 +99,17 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     } else {
         stream::merged(&args.merge, &header, clusters.len(), |point: &Point| point.counts.clone())?
     };
-    let kinds: Vec<&str> = sweep.fleet.kinds.iter().map(|kind| kind.device.as_str()).collect();
+    let kinds: Vec<&str> = sweep.names.iter().map(String::as_str).collect();
     let wish = Wish { objective: &args.objective, max_secs: args.max_time, max_usd: args.max_price };
     let wanted = pareto::wanted(&points, &wish);
-    if wanted.is_empty() {
+    if wanted.is_empty() && args.part.is_none() {
         let error = Diagnostic::error("no cluster has a plan within these limits");
         return Err(error.help("allow more nodes, time or money").into());
     }
     let missed = pareto::may_be_missed(&points);
+    if let Some(path) = &args.html {
+        files::write(path, &page::html(&sweep, &args.cost, &points, &wanted))?;
+    }
     write_stdout(io, &if args.json { front::json(&wanted) } else { front::text(&wanted, &kinds, missed) })
 }
 

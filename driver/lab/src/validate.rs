@@ -13,6 +13,7 @@ mod measured;
 mod model;
 mod network;
 mod operators;
+mod pick;
 mod plan;
 mod plot;
 mod profile;
@@ -271,6 +272,7 @@ fn single(row: Record, secs: [f64; 2]) -> Scored {
     Scored {
         name: ["op", "collective", "kinds"].map(|column| row.text(column)).concat(),
         device: row.text("device").to_owned(),
+        workload: String::new(),
         is_fitted: true,
         secs: Some(secs),
         bytes: None,
@@ -320,10 +322,10 @@ fn made(row: Record, inputs: &Inputs) -> Result<Made> {
     }
     let measured = match &plan {
         Some(plan) => planned(row, &run, plan, inputs),
-        None => inputs
-            .profile
-            .stages(row, &run.job.layout)
-            .map(|(stage_secs, source)| (MeasuredStages { stage_secs, ..MeasuredStages::default() }, source)),
+        None => inputs.profile.stages(row, &run.job.layout).map(|(stage_secs, source)| {
+            let send_secs = inputs.links.like_secs(row.text("device"), &run.job);
+            (MeasuredStages { stage_secs, send_secs, ..MeasuredStages::default() }, source)
+        }),
     };
     if plan.is_some() && measured.is_none() {
         return Ok(Made::Not(
@@ -335,7 +337,8 @@ fn made(row: Record, inputs: &Inputs) -> Result<Made> {
         None => run.job.predict(&run.cluster),
     };
     let source = measured.map(|(_, source)| source.as_str());
-    Ok(Made::Scored(Box::new(Scored { source, ..scored(&run, &prediction) })))
+    let workload = pick::workload(row);
+    Ok(Made::Scored(Box::new(Scored { source, workload, ..scored(&run, &prediction) })))
 }
 
 /// The plan of a row whose devices differ, if there is one.
@@ -372,6 +375,7 @@ fn scored(run: &Run, prediction: &Prediction) -> Scored {
     Scored {
         name: run.name.clone(),
         device: run.cluster.accelerator.name.clone(),
+        workload: String::new(),
         is_fitted: run.cluster.accelerator.is_fitted(),
         secs: run.measured_secs.map(|measured| [measured, secs]),
         peer_secs: None,

@@ -1,6 +1,8 @@
 //! A fleet, a model and its measured layers as a TOML file (docs/sweep.md).
 
-use phzc_cost::fasop::{Fleet, Growth, LayerTimes, NodeKind, Role, Transformer};
+use super::fleet::{self, Link, Node};
+use super::growth::{DeviceGrowth, growth_of};
+use phzc_cost::fasop::{Fleet, LayerTimes, Role, Transformer};
 use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -12,6 +14,10 @@ pub(super) struct Sweep {
     pub model: Transformer,
     /// Per kind of node: the least and the largest number.
     pub counts: Vec<[usize; 2]>,
+    /// Per kind of node: what a person calls it.
+    pub names: Vec<String>,
+    /// Where its prices come from.
+    pub price_basis: String,
 }
 
 #[derive(Deserialize)]
@@ -21,30 +27,18 @@ struct File {
     price_basis: String,
     per_node: usize,
     nodes: Vec<Node>,
+    /// Links between zones that are slower than the nodes at their ends.
+    #[serde(default)]
+    links: Vec<Link>,
+    /// By zones: dollars for a gigabyte from the first to the second.
+    #[serde(default)]
+    egress_usd_per_gb: BTreeMap<String, BTreeMap<String, f64>>,
     model: Model,
     /// Per device and tensor-parallel degree: forward seconds of each group of layers for one sequence.
     times: BTreeMap<String, BTreeMap<String, Vec<f64>>>,
     /// Per device: how each group grows with the microbatch; `linear` where absent.
     #[serde(default)]
-    growth: BTreeMap<String, Vec<GrowthText>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Node {
-    device: String,
-    count: Count,
-    between_bits_per_sec: f64,
-    inside_bits_per_sec: f64,
-    usd_per_hour: f64,
-    memory_gib: f64,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
-enum Count {
-    One(usize),
-    Range([usize; 2]),
+    growth: BTreeMap<String, DeviceGrowth>,
 }
 
 #[derive(Deserialize)]
@@ -60,15 +54,7 @@ struct Model {
     shares_embedding: bool,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum GrowthText {
-    Word(String),
-    Points(Vec<(usize, f64)>),
-}
-
-/// The most nodes of one kind, sequences of a batch, entries of the list of layers, clusters of a sweep.
-const MAX_NODES: usize = 1024;
+/// The most sequences of a batch, entries of the list of layers, clusters of a sweep.
 const MAX_BATCH: usize = 1 << 16;
 const MAX_ENTRIES: usize = 512;
 const MAX_CLUSTERS: usize = 100_000;
@@ -90,7 +76,7 @@ impl Sweep {
         let groups = groups(&file.model.layers)?;
         let times: Result<Vec<Vec<LayerTimes>>> =
             file.nodes.iter().map(|node| times(&file, &node.device, &groups)).collect();
-        let counts: Vec<[usize; 2]> = file.nodes.iter().map(count).collect::<Result<_>>()?;
+        let counts: Vec<[usize; 2]> = file.nodes.iter().map(Node::counts).collect::<Result<_>>()?;
         let sizes = counts.iter().map(|[least, most]| most - least + 1);
         let n_clusters = sizes.fold(1, usize::saturating_mul);
         if counts.iter().all(|[_, most]| *most == 0) {
@@ -104,51 +90,28 @@ impl Sweep {
         check_names(&file)?;
         check_order(&file, &times)?;
         let model = model(&file.model, &groups, times)?;
-        Ok(Sweep { fleet: fleet(&file)?, model, counts })
+        let fleet = fleet::read(file.per_node, &file.nodes, &file.links, &file.egress_usd_per_gb)?;
+        let names = file.nodes.iter().map(Node::name).collect();
+        Ok(Sweep { fleet, model, counts, names, price_basis: file.price_basis })
     }
 }
 
 /// An error about a key.
-fn wrong(key: &str, what: &str) -> Diagnostic {
+pub(super) fn wrong(key: &str, what: &str) -> Diagnostic {
     Diagnostic::error(format!("`{key}`: {what}"))
 }
 
 /// A number above zero.
-fn positive(key: &str, value: f64) -> Result<f64> {
+pub(super) fn positive(key: &str, value: f64) -> Result<f64> {
     let is_fine = value.is_finite() && value > 0.0;
     is_fine
         .then_some(value)
         .ok_or_else(|| wrong(key, &format!("expected a positive number, found `{value}`")))
 }
 
-fn within(key: &str, value: usize, most: usize) -> Result<usize> {
+pub(super) fn within(key: &str, value: usize, most: usize) -> Result<usize> {
     let is_fine = (1..=most).contains(&value);
     is_fine.then_some(value).ok_or_else(|| wrong(key, &format!("expected 1 to {most}, found `{value}`")))
-}
-
-fn fleet(file: &File) -> Result<Fleet> {
-    let kind = |node: &Node| {
-        Ok(NodeKind {
-            device: node.device.clone(),
-            between_bits_per_sec: positive("between_bits_per_sec", node.between_bits_per_sec)?,
-            inside_bits_per_sec: positive("inside_bits_per_sec", node.inside_bits_per_sec)?,
-            usd_per_hour: positive("usd_per_hour", node.usd_per_hour)?,
-            memory_gib: positive("memory_gib", node.memory_gib)?,
-        })
-    };
-    let kinds: Result<Vec<NodeKind>> = file.nodes.iter().map(kind).collect();
-    let per_node = within("per_node", file.per_node, MAX_NODES)?;
-    Ok(Fleet { kinds: kinds?, per_node })
-}
-
-fn count(node: &Node) -> Result<[usize; 2]> {
-    let [least, most] = match node.count {
-        Count::One(n) => [n, n],
-        Count::Range(range) => range,
-    };
-    let is_fine = least <= most && most <= MAX_NODES;
-    let found = format!("expected a number or a range up to {MAX_NODES}, found `[{least}, {most}]`");
-    is_fine.then_some([least, most]).ok_or_else(|| wrong("count", &found))
 }
 
 fn model(file: &Model, groups: &[(Role, usize)], times: Vec<Vec<LayerTimes>>) -> Result<Transformer> {
@@ -195,11 +158,12 @@ fn times(file: &File, device: &str, groups: &[(Role, usize)]) -> Result<Vec<Laye
     let growth = file.growth.get(device);
     let degree = |power: usize| own.get(&(1usize << power).to_string());
     let known = (0..=10).map_while(degree);
-    let read = |secs: &Vec<f64>| {
-        let growth = growth_of(growth, &format!("growth.{device}"), groups)?;
+    let read = |(power, secs): (usize, &Vec<f64>)| {
+        let named = format!("growth.{device}");
+        let growth = growth_of(growth, [&named, &(1usize << power).to_string()], groups, file.model.batch)?;
         Ok(LayerTimes { forward_secs: spread(secs, groups, &key)?, growth })
     };
-    let known: Vec<LayerTimes> = known.map(read).collect::<Result<_>>()?;
+    let known: Vec<LayerTimes> = known.enumerate().map(read).collect::<Result<_>>()?;
     if known.is_empty() || known.len() != own.len() {
         return Err(wrong(&key, "expected degrees 1, 2, 4 and so on without a hole"));
     }
@@ -217,28 +181,6 @@ fn spread(values: &[f64], groups: &[(Role, usize)], key: &str) -> Result<Vec<f64
     Ok(values.iter().zip(groups).flat_map(|(value, (_, n))| std::iter::repeat_n(*value, *n)).collect())
 }
 
-fn growth_of(texts: Option<&Vec<GrowthText>>, key: &str, groups: &[(Role, usize)]) -> Result<Vec<Growth>> {
-    let usual = vec![GrowthText::Word("linear".to_owned()); groups.len()];
-    let texts = texts.unwrap_or(&usual);
-    if texts.len() != groups.len() {
-        let what = format!("expected {} of them, one per group of `layers`", groups.len());
-        return Err(wrong(key, &what));
-    }
-    let read = |text: &GrowthText| match text {
-        GrowthText::Word(word) if word == "linear" || word == "constant" => {
-            Ok(Growth { points: vec![(1, 1.0)], is_linear: word == "linear" })
-        }
-        GrowthText::Points(points) if is_ascending(points) => {
-            Ok(Growth { points: points.clone(), is_linear: true })
-        }
-        _ => {
-            Err(wrong(key, "expected `linear`, `constant`, or points `[[1, 1.0], [4, 1.5]]` from size 1 on"))
-        }
-    };
-    let each: Vec<Growth> = texts.iter().map(read).collect::<Result<_>>()?;
-    Ok(each.into_iter().zip(groups).flat_map(|(one, (_, n))| std::iter::repeat_n(one, *n)).collect())
-}
-
 /// Refuses times and growth of devices that no node has.
 fn check_names(file: &File) -> Result<()> {
     let is_known = |name: &&String| file.nodes.iter().any(|node| node.device == **name);
@@ -252,11 +194,4 @@ fn check_order(file: &File, times: &[Vec<LayerTimes>]) -> Result<()> {
     let Some(index) = secs.windows(2).position(|pair| pair[1] < pair[0]) else { return Ok(()) };
     let (slow, fast) = (&file.nodes[index].device, &file.nodes[index + 1].device);
     Err(wrong("nodes", &format!("the fastest device comes first, found `{slow}` before `{fast}`")))
-}
-
-fn is_ascending(points: &[(usize, f64)]) -> bool {
-    let is_fine = |point: &(usize, f64)| point.1.is_finite() && point.1 > 0.0;
-    points.first().is_some_and(|first| first.0 == 1)
-        && points.windows(2).all(|pair| pair[0].0 < pair[1].0)
-        && points.iter().all(is_fine)
 }

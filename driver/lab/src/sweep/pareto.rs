@@ -5,14 +5,18 @@
 pub trait Offer {
     /// Seconds and dollars of a step; none where no plan was found.
     fn cost(&self) -> Option<[f64; 2]>;
-    /// Seconds that no plan on the whole cluster beats, of those that are searched.
-    fn bound_secs(&self) -> Option<f64>;
+    /// The same of a plan that nothing beats of what is searched on the whole cluster, at the least.
+    fn least_cost(&self) -> Option<[f64; 2]>;
+    /// Energy of a step, where that is known.
+    fn kwh(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// What is asked of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
-    /// `time`, `price`, or `pareto` for the front.
+    /// `time`, `price`, `energy`, or `pareto` for the front.
     pub objective: &'a str,
     /// The most seconds of a step.
     pub max_secs: Option<f64>,
@@ -30,10 +34,8 @@ pub fn wanted<'p, P: Offer>(points: &'p [P], wish: &Wish) -> Vec<&'p P> {
     planned.sort_by(|(a, _), (b, _)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
     match wish.objective {
         "time" => planned.truncate(1),
-        "price" => {
-            let least = planned.iter().copied().min_by(|(a, _), (b, _)| a[1].total_cmp(&b[1]));
-            planned = least.into_iter().collect();
-        }
+        "price" => planned = least(&planned, |(cost, _)| cost[1]),
+        "energy" => planned = least(&planned, |(_, point)| point.kwh().unwrap_or(f64::INFINITY)),
         _ => {
             let mut least_usd = f64::INFINITY;
             planned.retain(|([_, usd], _)| {
@@ -46,6 +48,11 @@ pub fn wanted<'p, P: Offer>(points: &'p [P], wish: &Wish) -> Vec<&'p P> {
     planned.into_iter().map(|(_, point)| point).collect()
 }
 
+/// The first with the least of a figure.
+fn least<T: Copy>(all: &[T], figure: impl Fn(&T) -> f64) -> Vec<T> {
+    all.iter().copied().min_by(|a, b| figure(a).total_cmp(&figure(b))).into_iter().collect()
+}
+
 /// By which part of its time a plan that was not found may be better than all that were, at most: of every
 /// cluster, how much longer than its bound a plan has to take until some point is as fast and as cheap.
 pub fn may_be_missed<P: Offer>(points: &[P]) -> f64 {
@@ -55,8 +62,7 @@ pub fn may_be_missed<P: Offer>(points: &[P]) -> f64 {
 
 /// The same of one cluster; none where nothing fits.
 fn missed(point: &impl Offer, plans: &[[f64; 2]]) -> Option<f64> {
-    let (bound_secs, [secs, usd]) = (point.bound_secs()?, point.cost()?);
-    let bound_usd = bound_secs * usd / secs;
+    let [bound_secs, bound_usd] = point.least_cost()?;
     let longer = |[secs, usd]: &[f64; 2]| (secs / bound_secs).max(usd / bound_usd) - 1.0;
     plans.iter().map(longer).reduce(f64::min)
 }

@@ -1,21 +1,24 @@
 //! The best plan of one cluster: order of nodes, degrees, microbatch, layers of each stage.
 //!
-//! Orders are the rotations of nodes sorted by kind, and all orders where these are few. For each, a lower
+//! Orders of nodes are all, or a part of them where they are many (`orders.rs`). For each, a lower
 //! bound over all cuts (`bound.rs`) is taken first; where it beats what is known, the cut that has it is
 //! improved by moving layers between stages, and then all cuts are tried whose bound is lower still.
 
+use super::alike;
 use super::bound::Bounding;
+use super::orders::{exchanged, orders};
 use phzc_cost::fasop::{Cost, Degrees, Fleet, Placement, Times, Transformer, Variant};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
-/// Orders are all tried up to this number of them.
-const MAX_ORDERS: usize = 200;
 /// So many tasks of pipelines are replayed to try all cuts of one order and degrees; where there are more,
 /// the bound stays.
 const MAX_TASKS: usize = 4_000_000;
-/// Entries are moved out of so many of the slowest stages.
+/// All cuts are tried of so many orders and degrees at most.
+const MAX_SEARCHED: usize = 4096;
+/// Entries are moved out of so many of the slowest stages, fewer where a round takes more tasks.
 const N_SLOW: usize = 6;
+const MAX_ROUND_TASKS: usize = 2_000_000;
 /// So many placements are bounded at once.
 const CHUNK: usize = 16;
 
@@ -35,8 +38,10 @@ pub(super) struct Plan {
 pub(super) struct Best {
     /// It, if one fits.
     pub plan: Option<Plan>,
-    /// Seconds that no plan on all these nodes can beat.
+    /// Seconds that no plan on all these nodes can beat, of the orders that are searched.
     pub bound_secs: f64,
+    /// The same of all orders.
+    pub any_order_secs: f64,
 }
 
 /// What is planned.
@@ -49,47 +54,96 @@ pub(super) struct Problem<'a> {
 
 /// One way to place the model, with a bound over all cuts and the cut that has it.
 struct Way<'a> {
-    placement: &'a Placement<'a>,
-    times: &'a Times,
+    placement: Placement<'a>,
+    times: Times,
     bound_secs: f64,
     cut: Vec<usize>,
 }
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
     /// The fastest plan on so many nodes of each kind, all of them used.
     pub(super) fn best(&self, counts: &[usize]) -> Best {
         let degrees = self.degrees(counts);
-        let orders = orders(counts);
-        let pairs: Vec<(&Vec<usize>, Degrees)> =
-            orders.iter().flat_map(|order| degrees.iter().map(move |it| (order, *it))).collect();
-        let seen: Vec<(f64, Placement, Times)> =
-            pairs.into_par_iter().map(|(order, degrees)| self.seen(order, degrees)).collect();
-        let mut seen: Vec<&(f64, Placement, Times)> = seen.iter().collect();
-        seen.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut best, mut ways) = (None::<Plan>, Vec::new());
-        for some in seen.chunks(CHUNK) {
+        let orders = orders(counts, self.fleet);
+        let mut best = None::<Plan>;
+        let mut ways = Vec::new();
+        for some in self.seen(&orders.list, &degrees).chunks(CHUNK) {
             let known = secs_of(&best);
             if some[0].0 >= known {
                 break;
             }
-            let bounded = some.par_iter().filter_map(|(_, placement, times)| Way::of(placement, times));
-            let mut bounded: Vec<Way> = bounded.filter(|way| way.bound_secs < known).collect();
-            bounded.sort_by(|a, b| a.bound_secs.total_cmp(&b.bound_secs));
+            let pairs = some.iter().map(|(_, order, degrees)| (&orders.list[*order], *degrees)).collect();
+            let bounded = self.bounded(pairs, known);
             for way in &bounded {
                 best = way.improved(secs_of(&best)).or(best);
             }
             ways.extend(bounded);
         }
-        self.proved(ways, best)
+        if !orders.is_whole {
+            self.exchange(&mut best, &mut ways);
+        }
+        let best = self.proved(ways, best);
+        match orders.is_whole {
+            true => Best { any_order_secs: best.bound_secs, ..best },
+            false => Best { any_order_secs: best.bound_secs.min(self.any_order(counts, &degrees)), ..best },
+        }
+    }
+
+    /// Seconds that no cut beats at a glance, the number of the order, degrees, the least first; of orders
+    /// that are the same to all stages, one.
+    fn seen(&self, orders: &[Vec<usize>], degrees: &[Degrees]) -> Vec<(f64, usize, Degrees)> {
+        let pairs: Vec<(usize, Degrees)> =
+            (0..orders.len()).flat_map(|order| degrees.iter().map(move |it| (order, *it))).collect();
+        let glance = |(order, degrees): (usize, Degrees)| {
+            let (placement, times) = self.placed(&orders[order], degrees);
+            let secs = Bounding::new(&placement, &times).glance_secs();
+            (secs, order, degrees, alike::signature(&placement, &times))
+        };
+        let mut seen: Vec<(f64, usize, Degrees, Vec<u64>)> = pairs.into_par_iter().map(glance).collect();
+        let mut known = BTreeSet::new();
+        seen.retain(|(_, _, degrees, signature)| known.insert((*degrees, signature.clone())));
+        seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+        seen.into_iter().map(|(secs, order, degrees, _)| (secs, order, degrees)).collect()
+    }
+
+    /// The bounds of placements as far as these are below the known time, the least first.
+    fn bounded(&self, pairs: Vec<(&Vec<usize>, Degrees)>, known: f64) -> Vec<Way<'a>> {
+        let way = |(order, degrees): (&Vec<usize>, Degrees)| {
+            let (placement, times) = self.placed(order, degrees);
+            Way::of(placement, times).filter(|way| way.bound_secs < known)
+        };
+        let mut ways: Vec<Way> = pairs.into_par_iter().filter_map(way).collect();
+        ways.sort_by(|a, b| a.bound_secs.total_cmp(&b.bound_secs));
+        ways
+    }
+
+    /// Exchanges blocks of the best plan's order as long as that helps.
+    fn exchange(&self, best: &mut Option<Plan>, ways: &mut Vec<Way<'a>>) {
+        while let Some(plan) = best.clone() {
+            let orders = exchanged(&plan.order);
+            let pairs = orders.iter().map(|order| (order, plan.degrees)).collect();
+            let bounded = self.bounded(pairs, plan.cost.step_secs);
+            for way in &bounded {
+                *best = way.improved(secs_of(best)).or(best.take());
+            }
+            ways.extend(bounded);
+            if secs_of(best) >= plan.cost.step_secs {
+                break;
+            }
+        }
     }
 
     /// The best plan once all cuts were tried whose bound is below it, as far as these are not too many.
     fn proved(&self, mut ways: Vec<Way>, mut best: Option<Plan>) -> Best {
         ways.sort_by(|a, b| a.bound_secs.total_cmp(&b.bound_secs));
         let mut open_secs = f64::INFINITY;
-        for way in &ways {
+        for (index, way) in ways.iter().enumerate() {
             let known = secs_of(&best);
             if way.bound_secs >= known {
+                break;
+            }
+            if index == MAX_SEARCHED {
+                open_secs = open_secs.min(way.bound_secs);
                 break;
             }
             let (better, is_whole) = way.searched(known);
@@ -100,16 +154,20 @@ impl Problem<'_> {
         }
         // What was not looked at takes the known time or longer.
         let bound_secs = open_secs.min(secs_of(&best));
-        Best { plan: best, bound_secs }
+        Best { plan: best, bound_secs, any_order_secs: bound_secs }
     }
 
-    /// A placement with what no cut of it beats at a glance.
-    fn seen(&self, order: &[usize], degrees: Degrees) -> (f64, Placement<'_>, Times) {
+    fn placed(&self, order: &[usize], degrees: Degrees) -> (Placement<'a>, Times) {
         let Problem { fleet, model, variant } = *self;
         let placement = Placement { fleet, model, variant, order: order.to_vec(), degrees };
         let times = Times::of(&placement);
-        let secs = Bounding::new(&placement, &times).glance_secs();
-        (secs, placement, times)
+        (placement, times)
+    }
+
+    /// Seconds that no plan of any order beats.
+    fn any_order(&self, counts: &[usize], degrees: &[Degrees]) -> f64 {
+        let secs = degrees.iter().map(|it| alike::any_order_secs(self, counts, *it));
+        secs.fold(f64::INFINITY, f64::min)
     }
 
     /// Degrees and microbatches on so many nodes of each kind.
@@ -142,8 +200,8 @@ fn secs_of(best: &Option<Plan>) -> f64 {
 }
 
 impl<'a> Way<'a> {
-    fn of(placement: &'a Placement<'a>, times: &'a Times) -> Option<Way<'a>> {
-        let (bound_secs, cut) = Bounding::new(placement, times).least()?;
+    fn of(placement: Placement<'a>, times: Times) -> Option<Way<'a>> {
+        let (bound_secs, cut) = Bounding::new(&placement, &times).least()?;
         Some(Way { placement, times, bound_secs, cut })
     }
 
@@ -151,7 +209,7 @@ impl<'a> Way<'a> {
     /// stages as long as one move helps.
     fn improved(&self, to_beat: f64) -> Option<Plan> {
         let mut cut = self.cut.clone();
-        let mut cost = self.placement.cost_in(self.times, &cut);
+        let mut cost = self.placement.cost_in(&self.times, &cut);
         while let Some((better, next)) = self.moved(&cut, &cost) {
             (cost, cut) = (better, next);
         }
@@ -163,14 +221,14 @@ impl<'a> Way<'a> {
     fn searched(&self, to_beat: f64) -> (Option<Plan>, bool) {
         let (mut best, mut limit) = (None, to_beat);
         let mut see = |cut: &[usize]| {
-            let cost = self.placement.cost_in(self.times, cut);
+            let cost = self.placement.cost_in(&self.times, cut);
             if cost.fits && cost.step_secs < limit {
                 limit = cost.step_secs;
                 best = Some(self.plan(cut, cost));
             }
             limit
         };
-        let is_whole = Bounding::new(self.placement, self.times).visit(to_beat, MAX_TASKS, &mut see);
+        let is_whole = Bounding::new(&self.placement, &self.times).visit(to_beat, MAX_TASKS, &mut see);
         (best, is_whole)
     }
 
@@ -186,15 +244,18 @@ impl<'a> Way<'a> {
         let secs = self.times.stage_secs(cut);
         let mut slowest: Vec<usize> = (0..n).filter(|stage| cut[*stage] > 1).collect();
         slowest.sort_by(|a, b| secs[*b].total_cmp(&secs[*a]));
-        slowest.truncate(N_SLOW);
+        let n_tasks = 2 * n * n * self.placement.n_microbatches();
+        slowest.truncate((MAX_ROUND_TASKS / n_tasks).clamp(1, N_SLOW));
         let pairs = slowest.into_iter().flat_map(|from| (0..n).map(move |to| (from, to)));
-        let moved = pairs.filter(|(from, to)| from != to).map(|(from, to)| {
+        let pairs: Vec<(usize, usize)> = pairs.filter(|(from, to)| from != to).collect();
+        let moved = pairs.into_par_iter().map(|(from, to)| {
             let mut next = cut.to_vec();
             next[from] -= 1;
             next[to] += 1;
-            (self.placement.cost_in(self.times, &next), next)
+            (self.placement.cost_in(&self.times, &next), next)
         });
-        let best = moved.min_by(|a, b| rank(&a.0).total_cmp(&rank(&b.0)))?;
+        let all: Vec<(Cost, Vec<usize>)> = moved.collect();
+        let best = all.into_iter().min_by(|a, b| rank(&a.0).total_cmp(&rank(&b.0)))?;
         (rank(&best.0) < rank(cost)).then_some(best)
     }
 }
@@ -207,38 +268,4 @@ fn rank(cost: &Cost) -> f64 {
 /// All divisors, ascending.
 fn divisors(n: usize) -> Vec<usize> {
     (1..=n).filter(|it| n.is_multiple_of(*it)).collect()
-}
-
-/// Orders of so many nodes of each kind: all, or the rotations of those sorted by kind.
-pub(super) fn orders(counts: &[usize]) -> Vec<Vec<usize>> {
-    let sorted: Vec<usize> =
-        counts.iter().enumerate().flat_map(|(kind, n)| std::iter::repeat_n(kind, *n)).collect();
-    if n_orders(counts) <= MAX_ORDERS as f64 {
-        let mut all = Vec::new();
-        permute(&mut counts.to_vec(), &mut Vec::new(), &mut all);
-        return all;
-    }
-    let rotated = (0..sorted.len()).map(|by| [&sorted[by..], &sorted[..by]].concat());
-    rotated.collect::<BTreeSet<Vec<usize>>>().into_iter().collect()
-}
-
-/// The number of distinct orders.
-fn n_orders(counts: &[usize]) -> f64 {
-    let factorial = |n: usize| (1..=n).map(|it| it as f64).product::<f64>();
-    factorial(counts.iter().sum()) / counts.iter().map(|n| factorial(*n)).product::<f64>()
-}
-
-fn permute(left: &mut Vec<usize>, order: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
-    if left.iter().all(|n| *n == 0) {
-        return all.push(order.clone());
-    }
-    for kind in 0..left.len() {
-        if left[kind] > 0 {
-            left[kind] -= 1;
-            order.push(kind);
-            permute(left, order, all);
-            order.pop();
-            left[kind] += 1;
-        }
-    }
 }

@@ -60,6 +60,18 @@ impl Links {
         Some(bytes / bytes_per_sec)
     }
 
+    /// Seconds over each boundary between stages on nodes of one device, which a row's text ends with, if
+    /// links from it to itself were measured.
+    pub fn like_secs(&self, device: &str, job: &Job) -> Option<Vec<f64>> {
+        let known = |(zone, devices): (&String, &BTreeMap<String, ByCount<ByPlace<Curve>>>)| {
+            let name = devices.keys().find(|name| device.ends_with(name.as_str()))?;
+            let copy = Copy { device: name.clone(), zone: zone.clone(), tensor: 1 };
+            self.secs(job.message_bytes(), &copy, &copy)
+        };
+        let secs = self.zones.iter().find_map(known)?;
+        Some(vec![secs; job.layout.stages - 1])
+    }
+
     /// Seconds over each boundary of a plan: the slowest pair of copies counts.
     pub fn send_secs(&self, plan: &Plan, job: &Job) -> Option<Vec<f64>> {
         let bytes = job.message_bytes();

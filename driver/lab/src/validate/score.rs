@@ -1,5 +1,6 @@
 //! Figures of merit: predicted against measured.
 
+use super::pick::{Pick, picks};
 use super::rank::spearman;
 use phzc_cost::training::Terms;
 use serde::Serialize;
@@ -12,6 +13,8 @@ pub(crate) struct Scored {
     pub name: String,
     /// Its device.
     pub device: String,
+    /// What rows run that compete with each other; empty where none does.
+    pub workload: String,
     /// Whether training runs on that device were fitted to; operators do not ask.
     pub is_fitted: bool,
     /// Seconds that were measured and predicted.
@@ -61,6 +64,8 @@ pub(crate) struct Score {
     pub peer_spearman: Option<f64>,
     /// The same on each device, where the file has several and one has pairs to rank.
     pub kendall_tau_by_device: Vec<(String, f64)>,
+    /// Which plan is picked of those of one workload.
+    pub picks: Vec<Pick>,
     /// Mean absolute error of the memory, in per cent.
     pub memory_mape: Option<f64>,
     /// Rows with a memory measurement.
@@ -120,6 +125,7 @@ pub(crate) fn score(
         spearman: spearman(&pairs),
         peer_spearman: spearman(&peers),
         kendall_tau_by_device: tau_by_device(&timed),
+        picks: picks(&timed),
         memory_mape: mean_absolute(&memory),
         memory_scored: memory.len(),
         fitted: fits(true),

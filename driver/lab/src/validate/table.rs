@@ -1,6 +1,7 @@
 //! Scores as a table for people and as JSON.
 
 use super::Outcome;
+use super::pick;
 use super::score::{Score, Scored, relative};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -105,6 +106,7 @@ fn details(one: &Outcome) -> String {
     for (device, tau) in &one.score.kendall_tau_by_device {
         out += &format!("  tau on {device}: {tau:.2}\n");
     }
+    out += &pick::text(&one.score.picks);
     for (reason, count, rows) in &one.score.unexpressed {
         out += &format!("  not expressed: {count}, {reason} ({})\n", numbered(rows));
     }

@@ -143,6 +143,7 @@ impl Trial<'_> {
         Ok(Scored {
             name: name.join(" "),
             device: cluster.accelerator.name.clone(),
+            workload: row.text("experiment").to_owned(),
             is_fitted: cluster.accelerator.is_fitted(),
             secs: measured.map(|secs| [secs, prediction.step_secs]),
             bytes: None,
