@@ -8,10 +8,10 @@ mod bound;
 mod file;
 mod front;
 mod search;
-mod stream;
 #[cfg(test)]
 mod tests;
 
+use crate::results::{Header, Part, Stream, digest, read};
 use file::Sweep;
 use front::Point;
 use phzc_cost::fasop::Variant;
@@ -21,7 +21,6 @@ use phzc_ir::Diagnostic;
 use rayon::prelude::*;
 use search::Problem;
 use std::path::{Path, PathBuf};
-use stream::Part;
 
 /// The arguments of `phzc sweep`.
 #[derive(Debug, clap::Args)]
@@ -77,7 +76,7 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     let variant = if args.cost == "fasop" { Variant::Faithful } else { Variant::Strict };
     let problem = Problem { fleet: &sweep.fleet, model: &sweep.model, variant };
     let clusters = clusters(&sweep.counts);
-    let header = stream::header(&text, &args.cost);
+    let header = header(&text, &args.cost);
     let points = if args.merge.is_empty() {
         computed(args, &problem, &clusters, &header, io)?
     } else {
@@ -107,6 +106,13 @@ fn clusters(counts: &[[usize; 2]]) -> Vec<Vec<usize>> {
     all
 }
 
+/// What results are of: other inputs have another first line.
+fn header(fleet: &str, cost: &str) -> Header {
+    let digest = digest(fleet.bytes().chain(cost.bytes()));
+    let line = format!("{{\"sweep\":1,\"cost\":\"{cost}\",\"input\":\"{digest}\"}}");
+    Header { line, words: "another fleet or cost model" }
+}
+
 /// So many clusters are planned side by side.
 const AT_ONCE: usize = 8;
 
@@ -115,30 +121,30 @@ fn computed(
     args: &SweepArgs,
     problem: &Problem,
     clusters: &[Vec<usize>],
-    header: &str,
+    header: &Header,
     io: &mut Io,
 ) -> Result<Vec<Point>, Failure> {
     let part = args.part.unwrap_or_default();
     let own: Vec<&Vec<usize>> = part.of(clusters).collect();
-    let mut stream = stream::Stream::open(args.output.as_deref(), header)?;
-    if stream.points.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+    let mut stream = Stream::<Point>::open(args.output.as_deref(), header)?;
+    if stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
         let error = Diagnostic::error("the results are of another part of the clusters");
         return Err(error.help("name another file, or the part that it is of").into());
     }
-    let left: Vec<&Vec<usize>> = own.iter().skip(stream.points.len()).copied().collect();
+    let left: Vec<&Vec<usize>> = own.iter().skip(stream.results.len()).copied().collect();
     for some in left.chunks(AT_ONCE) {
-        (io.progress)(&format!("{} of {} clusters", stream.points.len(), own.len()));
+        (io.progress)(&format!("{} of {} clusters", stream.results.len(), own.len()));
         let best = some.par_iter().map(|counts| Point::new(counts, &problem.best(counts)));
         best.collect::<Vec<Point>>().into_iter().try_for_each(|point| stream.push(point))?;
     }
     (io.progress)("");
-    Ok(stream.points)
+    Ok(stream.results)
 }
 
 /// The points of several files, in the order of the parts that made them.
-fn merged(paths: &[PathBuf], header: &str, n_clusters: usize) -> Result<Vec<Point>, Failure> {
-    let read = |path: &PathBuf| stream::read(Path::new(path), header);
-    let mut points = paths.iter().map(read).collect::<Result<Vec<_>, Failure>>()?.concat();
+fn merged(paths: &[PathBuf], header: &Header, n_clusters: usize) -> Result<Vec<Point>, Failure> {
+    let of = |path: &PathBuf| read::<Point>(Path::new(path), header);
+    let mut points = paths.iter().map(of).collect::<Result<Vec<_>, Failure>>()?.concat();
     points.sort_by(|a, b| a.counts.cmp(&b.counts));
     points.dedup_by(|a, b| a.counts == b.counts);
     if points.len() < n_clusters {

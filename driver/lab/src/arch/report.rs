@@ -98,7 +98,8 @@ pub(super) fn text(found: &Found) -> String {
     text
 }
 
-fn heading(mode: &ModeFound) -> String {
+/// What was looked at, in words.
+pub(super) fn heading(mode: &ModeFound) -> String {
     let [n_points, n_estimated, n_placed] = mode.counts;
     let name = name(mode.mode);
     match n_points == n_estimated {
