@@ -187,3 +187,23 @@ fn each_layer_has_the_backward_products_of_its_forward_ones() {
         assert!(macs[1..].iter().all(|[forward, backward]| *backward == 2.0 * forward), "{macs:?}");
     }
 }
+
+#[test]
+fn a_page_shows_areas_and_what_bounds_operators_and_asks_for_nothing_else() {
+    let folder = scratch("arch_page");
+    let (model, path) = (chain(&folder), text(&folder.join("page.html")));
+    done(&small(&model, &["--html", &path]));
+    let html = fs::read_to_string(&path).expect("written");
+    let wanted =
+        ["Time against area, mode phaze", "Accelerators, mode native", "What bounds gpt", "global buffer"];
+    assert!(wanted.iter().all(|words| html.contains(words)), "{wanted:?}");
+    assert!(!["src=", "@import", "href=\"http", "url("].iter().any(|word| html.contains(word)));
+    let pictures: Vec<&str> =
+        html.split("<svg ").skip(1).map(|it| it.split("</svg>").next().expect("all")).collect();
+    assert_eq!(pictures.len(), 4, "two per mode");
+    for picture in pictures {
+        let svg = format!("<svg {picture}</svg>");
+        let drawn = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+        assert!(drawn.descendants().any(|node| node.tag_name().name() == "text"));
+    }
+}

@@ -6,7 +6,10 @@
 //! scheduled and placed. Throughput falls where any layer takes longer, so that this holds whatever plans
 //! there are.
 
+mod best;
 mod rates;
+
+pub use best::best_first;
 
 use crate::estimate::{Estimator, Layer, LayerSecs};
 use crate::space::{Point, Space};

@@ -31,8 +31,8 @@ impl<'a> Builder<'a> {
         Builder { module, graph, batch, layers, samples }
     }
 
-    /// The chain, with the kernels of each layer if they are known; equal layers are one kind, named after the
-    /// first of them.
+    /// The chain, with the kernels of each layer if they are known; equal layers are one kind, named after
+    /// the first of them.
     pub fn microbatch(&self, kernels: Option<Vec<Kernels>>) -> Microbatch {
         let n_layers = self.layers.iter().flatten().max().map_or(0, |last| last + 1);
         let (mut kinds, mut chain): (Vec<LayerKind>, Vec<usize>) = (Vec::new(), Vec::new());

@@ -42,7 +42,7 @@ impl<'a> ProgramKernels<'a> {
         if !facts.comps.iter().flatten().any(is_backward) {
             return Ok(None);
         }
-        let found = Finder { graph, batch, forward, facts: &facts }.layers();
+        let found = Finder { module, graph, batch, forward, facts: &facts }.layers();
         let mut layers = BTreeMap::new();
         for (node, layer) in graph.nodes.iter().zip(found) {
             layers.entry((node.comp, node.instr)).or_insert(layer);
@@ -98,6 +98,7 @@ fn kernel(Local { work, product, kernel, .. }: &Local, times: f64) -> Kernel {
 
 /// Finds the layers of backward and update nodes.
 struct Finder<'a> {
+    module: &'a Module,
     graph: &'a Graph,
     batch: &'a Batch,
     forward: &'a [Option<usize>],
@@ -133,10 +134,16 @@ impl Finder<'_> {
         (id, &self.graph.nodes[id as usize])
     }
 
-    /// The first layer with a forward contraction that reads an operand of this one, or what that one only
-    /// renames.
+    /// The first layer with a forward contraction of its kind, a product or a look-up, that reads an operand
+    /// of this one, or what that one only renames.
     fn shared(&self, node: &Node) -> Option<usize> {
-        node.operands.iter().filter_map(|tensor| self.reader(self.source(*tensor))).min()
+        let is_product = self.is_product(node);
+        node.operands.iter().filter_map(|tensor| self.reader(self.source(*tensor), is_product)).min()
+    }
+
+    fn is_product(&self, node: &Node) -> bool {
+        let op = self.module.comp(node.comp).instr(node.instr).op;
+        phzc_ir::flops::is_contraction(op)
     }
 
     /// What a tensor is a copy of in another shape or type.
@@ -157,20 +164,24 @@ impl Finder<'_> {
         }
     }
 
-    /// The first layer whose forward contractions read a tensor, also through copies of it.
-    fn reader(&self, tensor: TensorId) -> Option<usize> {
-        let readers = self.graph.tensors[tensor as usize].uses.iter().filter_map(|(reader, _)| {
-            let (id, node) = (*reader as usize, &self.graph.nodes[*reader as usize]);
-            if self.phase(node) != Phase::Forward || node.kind == NodeKind::Source {
-                return None;
+    /// The first layer whose forward products, or look-ups, read a tensor, also through copies of it.
+    fn reader(&self, tensor: TensorId, is_product: bool) -> Option<usize> {
+        let (mut open, mut first): (Vec<TensorId>, Option<usize>) = (vec![tensor], None);
+        while let Some(tensor) = open.pop() {
+            for (reader, _) in &self.graph.tensors[tensor as usize].uses {
+                let (id, node) = (*reader as usize, &self.graph.nodes[*reader as usize]);
+                if self.phase(node) != Phase::Forward || node.kind == NodeKind::Source {
+                    continue;
+                }
+                if node.is_contraction {
+                    let found = self.forward[id].filter(|_| self.is_product(node) == is_product);
+                    first = first.into_iter().chain(found).min();
+                } else {
+                    open.extend(node.results.iter().filter(|it| self.source(**it) == self.source(tensor)));
+                }
             }
-            if node.is_contraction {
-                return self.forward[id];
-            }
-            let copies = node.results.iter().filter(|it| self.source(**it) == self.source(tensor));
-            copies.filter_map(|it| self.reader(*it)).min()
-        });
-        readers.min()
+        }
+        first
     }
 
     /// The first layer of what it reads that is backward, else the last of what is forward.

@@ -18,6 +18,7 @@ const LEFT: i32 = 90;
 const NAMES: i32 = 400;
 const TOP: i32 = 44;
 const HIGH: i32 = 320;
+const WIDE: i32 = WIDTH as i32 - LEFT - 40;
 const ROW: i32 = 26;
 /// Operators of a picture.
 const MAX_BARS: usize = 12;
@@ -92,34 +93,56 @@ fn time_against_area(page: &ArchPage, mode: &ModePage) -> String {
     })
 }
 
+/// Where areas and times are drawn.
+struct Scale {
+    /// The largest area and the longest time that there is room for.
+    ends: [f64; 2],
+}
+
+impl Scale {
+    fn of(points: &[Vec<(f64, f64)>]) -> Scale {
+        let mut ends = [f64::MIN_POSITIVE; 2];
+        for (area, time) in points.iter().flatten() {
+            ends = [ends[0].max(1.05 * area), ends[1].max(1.05 * time)];
+        }
+        Scale { ends }
+    }
+
+    fn x(&self, area: f64) -> i32 {
+        LEFT + (area / self.ends[0] * f64::from(WIDE)).round() as i32
+    }
+
+    fn y(&self, time: f64) -> i32 {
+        TOP + HIGH - (time / self.ends[1] * f64::from(HIGH)).round() as i32
+    }
+}
+
 fn draw(canvas: &Canvas, page: &ArchPage, points: &[Vec<(f64, f64)>]) {
-    let color = |model: usize| COLORS[model % COLORS.len()];
-    let entries: Vec<(RGBColor, &str)> =
-        page.models.iter().enumerate().map(|(at, name)| (color(at), name.as_str())).collect();
+    let colors = || COLORS.into_iter().cycle();
+    let entries: Vec<(RGBColor, &str)> = colors().zip(page.models.iter().map(String::as_str)).collect();
     legend(canvas, 20, &entries);
-    let all = || points.iter().flatten();
-    let end = |values: &mut dyn Iterator<Item = f64>| 1.05 * values.fold(f64::MIN_POSITIVE, f64::max);
-    let (last, top) = (end(&mut all().map(|it| it.0)), end(&mut all().map(|it| it.1)));
-    let width = WIDTH as i32 - LEFT - 40;
-    let x = |at: f64| LEFT + (at / last * f64::from(width)).round() as i32;
-    let y = |at: f64| TOP + HIGH - (at / top * f64::from(HIGH)).round() as i32;
-    let is_ratio = points.len() > 1;
-    for at in ticks(top) {
-        line(canvas, vec![(LEFT, y(at)), (LEFT + width, y(at))], LIGHT);
-        let text = if is_ratio { format!("{at:.1}") } else { secs(at) };
-        write(canvas, &text, (LEFT - 8, y(at)), HPos::Right);
-    }
-    for at in ticks(last) {
-        write(canvas, &format!("{at:.0} mm2"), (x(at), TOP + HIGH + 18), HPos::Center);
-    }
-    let what = if is_ratio { "time per step over the fastest's" } else { "time per step" };
-    write(canvas, &format!("{what} against area"), (LEFT + width, TOP + HIGH + 38), HPos::Right);
-    line(canvas, vec![(LEFT, TOP), (LEFT, TOP + HIGH), (LEFT + width, TOP + HIGH)], GREY);
-    for (model, points) in points.iter().enumerate() {
-        for point in points {
-            ok(canvas.draw(&Circle::new((x(point.0), y(point.1)), 5, color(model).filled())));
+    let scale = Scale::of(points);
+    axes(canvas, &scale, points.len() > 1);
+    for (points, color) in points.iter().zip(colors()) {
+        for (area, time) in points {
+            ok(canvas.draw(&Circle::new((scale.x(*area), scale.y(*time)), 5, color.filled())));
         }
     }
+}
+
+/// `is_ratio`: times are over the fastest one's.
+fn axes(canvas: &Canvas, scale: &Scale, is_ratio: bool) {
+    for at in ticks(scale.ends[1]) {
+        line(canvas, vec![(LEFT, scale.y(at)), (LEFT + WIDE, scale.y(at))], LIGHT);
+        let text = if is_ratio { format!("{at:.1}") } else { secs(at) };
+        write(canvas, &text, (LEFT - 8, scale.y(at)), HPos::Right);
+    }
+    for at in ticks(scale.ends[0]) {
+        write(canvas, &format!("{at:.0} mm2"), (scale.x(at), TOP + HIGH + 18), HPos::Center);
+    }
+    let what = if is_ratio { "time per step over the fastest's" } else { "time per step" };
+    write(canvas, &format!("{what} against area"), (LEFT + WIDE, TOP + HIGH + 38), HPos::Right);
+    line(canvas, vec![(LEFT, TOP), (LEFT, TOP + HIGH), (LEFT + WIDE, TOP + HIGH)], GREY);
 }
 
 fn line(canvas: &Canvas, points: Vec<(i32, i32)>, color: RGBColor) {
@@ -151,14 +174,13 @@ struct Row<'a> {
 
 /// The longest first.
 fn longest(layers: &[LayerOperators]) -> Vec<Row<'_>> {
-    let secs = |layer: &LayerOperators, it: &Operator| layer.n_layers as f64 * it.secs;
-    let pairs = || layers.iter().flat_map(|layer| layer.operators.iter().map(move |it| (layer, it)));
-    let all: f64 = pairs().map(|(layer, it)| secs(layer, it)).sum();
-    let row = |(layer, operator)| {
-        let secs = secs(layer, operator);
-        Row { layer, operator, secs, share: secs / all }
-    };
-    let mut rows: Vec<Row> = pairs().map(row).filter(|row| row.secs > 0.0).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for layer in layers {
+        let row = |operator| Row { layer, operator, secs: layer.n_layers as f64 * operator.secs, share: 0.0 };
+        rows.extend(layer.operators.iter().map(row).filter(|row: &Row| row.secs > 0.0));
+    }
+    let all: f64 = rows.iter().map(|row| row.secs).sum();
+    rows.iter_mut().for_each(|row| row.share = row.secs / all);
     rows.sort_by(|a, b| b.secs.total_cmp(&a.secs));
     rows
 }

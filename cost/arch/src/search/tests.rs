@@ -59,6 +59,26 @@ fn bounds_exclude_no_accelerator_of_the_front() {
 }
 
 #[test]
+fn the_best_alone_are_those_of_the_whole_search() {
+    let technology = Technology::cacti_22nm();
+    let mut question = question(&technology);
+    let points = question.space.points(&technology).expect("sizes are known");
+    let other =
+        Model { name: "small".to_owned(), weight: 2.0, microbatches: vec![(1, vec![llama_layer(4)])] };
+    question.models.push(other);
+    for mode in [Mode::Phaze, Mode::Native] {
+        let estimator = Estimator::new(&technology, mode, Cache::default());
+        let whole = logged(&question, &points, &estimator, Vec::new()).0;
+        let alone =
+            best_first(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
+        let most = whole.front.iter().filter_map(|it| it.samples_per_sec).fold(0.0, f64::max);
+        assert_eq!(alone.best, whole.best);
+        assert_eq!(alone.front[0].samples_per_sec, Some(most));
+        assert!(alone.n_placed < whole.n_placed, "{} of {}", alone.n_placed, whole.n_placed);
+    }
+}
+
+#[test]
 fn parts_find_together_what_the_whole_finds() {
     let technology = Technology::cacti_22nm();
     let question = question(&technology);

@@ -123,6 +123,10 @@ pub struct ArchArgs {
     #[arg(long, value_name = "FILE")]
     pub cache: Option<PathBuf>,
 
+    /// Only the best accelerator of each model and of all together, no front: faster
+    #[arg(long, conflicts_with_all = ["output", "part", "merge"])]
+    pub best: bool,
+
     /// File for the best accelerator as a cluster that `--cluster` takes
     #[arg(long, value_name = "FILE.toml")]
     pub device: Option<PathBuf>,

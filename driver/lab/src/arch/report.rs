@@ -106,8 +106,11 @@ pub(super) fn heading(mode: &ModeFound) -> String {
         true => format!("{name}: {n_points} accelerators, all estimated and placed\n"),
         false => format!(
             "{name}: {n_points} accelerators, {n_estimated} estimated, {n_placed} placed, the others excluded \
-             by bounds; {} in the front of throughput against area and power\n",
-            mode.shown.len()
+             by bounds; {}\n",
+            match mode.shown.len() {
+                0 => "no front is asked for".to_owned(),
+                n => format!("{n} in the front of throughput against area and power"),
+            }
         ),
     }
 }

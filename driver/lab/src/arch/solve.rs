@@ -12,7 +12,7 @@ use phzc_arch::estimate::{Estimator, LayerSecs};
 use phzc_arch::mapping::Mode;
 use phzc_arch::model::{Microbatch, ModelGraph};
 use phzc_arch::search::{Candidate, Found as Searched, Log, Model, Question, Visit};
-use phzc_arch::search::{evaluate, found, ordered, search, times};
+use phzc_arch::search::{best_first, evaluate, found, ordered, search, times};
 use phzc_arch::space::Point;
 use phzc_arch::{Space, Technology};
 use phzc_cost::phaze::Plan;
@@ -141,6 +141,9 @@ impl Task<'_> {
         let is_placed = self.args.until == Until::Solve;
         let place = Placer { fleet: self.fleet, models: self.models, is_placed };
         let visited = lines::visits(&results.results, at, points.len());
+        if self.args.best && self.args.arch.is_empty() && is_placed {
+            return self.best_alone(mode, points, &place, io);
+        }
         let mut record = |point: &Point, visit: &Visit| results.push(Line::new(mode, point, visit));
         let mut progress =
             |done: usize, all: usize| (io.progress)(&format!("{}: {done} of {all} accelerators", name(mode)));
@@ -151,6 +154,14 @@ impl Task<'_> {
         };
         (io.progress)("");
         found
+    }
+
+    fn best_alone(&self, mode: Mode, points: &[Point], place: &Placer, io: &mut Io) -> Result<ModeFound> {
+        let mut progress =
+            |done: usize, all: usize| (io.progress)(&format!("{}: {done} of {all} accelerators", name(mode)));
+        let found = best_first(self.question, points, self.estimator, place, &mut progress)?;
+        (io.progress)("");
+        Ok(ModeFound { shown: Vec::new(), ..self.searched(mode, found)? })
     }
 
     /// What several runs have found together.
