@@ -167,7 +167,7 @@ fn main() {
     }
     if with_space {
         let paths = written(&scratch("bench_arch"));
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).chain(["--best"]).collect();
         print_space("four models in one search", &paths);
     }
 }

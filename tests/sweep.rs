@@ -135,10 +135,10 @@ fn results_of_another_fleet_are_not_gone_on_with() {
     let [file, results] = [&file, &results].map(|it: &std::path::PathBuf| it.to_string_lossy().into_owned());
     assert_eq!(sweep(&file, &["-o", &results]).code, 0);
     let other = sweep(&file, &["-o", &results, "--cost", "fasop"]);
-    assert!(other.code == 1 && other.stderr.contains("of other inputs"), "{}", other.stderr);
+    assert!(other.code == 1 && other.stderr.contains("of another fleet or cost model"), "{}", other.stderr);
     fs::write(&results, "my notes").expect("writable");
     let other = sweep(&file, &["-o", &results]);
-    assert!(other.code == 1 && other.stderr.contains("of other inputs"), "{}", other.stderr);
+    assert!(other.code == 1 && other.stderr.contains("of another fleet or cost model"), "{}", other.stderr);
     assert_eq!(fs::read_to_string(&results).expect("it is there"), "my notes");
 }
 

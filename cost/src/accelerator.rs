@@ -5,6 +5,7 @@
 
 pub(crate) mod base;
 
+use crate::mapped::Mapped;
 use crate::network::Level;
 use crate::read::{citation, count, fraction, parse, positive, some_count, some_fraction, some_positive};
 use phzc_ir::Result;
@@ -94,6 +95,9 @@ pub struct Accelerator {
     /// Overhead of one collective in seconds, before its first hop.
     #[serde(deserialize_with = "positive")]
     pub collective_launch_secs: f64,
+    /// Phaze's template of it, by which its products are mapped instead of priced by tiles.
+    #[serde(default)]
+    pub template: Option<Mapped>,
     /// Where the numbers come from, unless `sources` says otherwise.
     #[serde(deserialize_with = "citation")]
     pub source: String,

@@ -95,7 +95,11 @@ impl Accelerator {
     ///
     /// What fills a small part of a tile only (one row, one feature per group) is done on the vector units
     /// instead.
+    /// A device that has a template maps them instead.
     pub fn product_secs(&self, gemm: &Gemm, dtype_key: &str, role: Role) -> f64 {
+        if let Some(secs) = self.template.as_ref().and_then(|mapped| mapped.product_secs(gemm)) {
+            return secs;
+        }
         let rate = if role == Role::Accumulate { ACCUMULATE_EFFICIENCY } else { 1.0 };
         let vector_secs = gemm.flops() / self.vector_rate().min(self.peak_flops_per_sec.of(dtype_key));
         (self.tiles_secs(gemm, dtype_key) / rate).min(vector_secs)
@@ -141,6 +145,14 @@ impl Accelerator {
         let joined_secs = 8.0 * gemm.batch * gemm.m * gemm.n / self.hbm_bytes_per_sec;
         let secs = |split: &f64| waves_secs(n_tiles * split, ceil(gemm.k / split)) + split * joined_secs;
         splits.map(secs).fold(whole_secs, f64::min)
+    }
+
+    /// What products reach at most, in operations per second.
+    pub fn most_flops_per_sec(&self, dtype_key: &str) -> f64 {
+        match &self.template {
+            Some(mapped) => mapped.template.peak_flops_per_sec().max(self.tile_flops_per_sec(dtype_key)),
+            None => self.tile_flops_per_sec(dtype_key),
+        }
     }
 
     /// What all cores reach inside tiles, in operations per second.

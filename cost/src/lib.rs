@@ -12,6 +12,7 @@ pub mod collective;
 pub mod fasop;
 pub mod gemm;
 mod library;
+pub mod mapped;
 pub mod measured;
 pub mod network;
 mod overlap;
@@ -31,6 +32,7 @@ pub use cluster::{Cluster, DEFAULT_CLUSTER, Offer, SoftwareFactors, chosen_nodes
 pub use collective::{AxisGroup, Collective};
 pub use gemm::{Gemm, Role};
 pub use library::{known_accelerators, known_clusters};
+pub use mapped::Mapped;
 pub use measured::{Measured, Source};
 pub use network::{Level, Topology};
 pub use schedule::{Event, Part, Pipeline, Schedule, Timeline};

@@ -69,6 +69,8 @@ pub struct Layer {
     pub forward_secs: f64,
     /// Backward pass.
     pub backward_secs: f64,
+    /// The optimizer, once a step; Phaze has none.
+    pub update_secs: f64,
     /// Whether it is one slice of `width`.
     pub is_tensor_parallel: bool,
 }
@@ -108,6 +110,8 @@ pub struct StageCost {
     pub compute_secs: f64,
     /// Weights.
     pub parameter_bytes: f64,
+    /// The optimizer, once a step.
+    pub update_secs: f64,
     /// The most stages, counted from this one to the last, with which it fits in memory.
     pub max_stages: usize,
 }
@@ -165,6 +169,7 @@ impl Instance {
             recompute_secs,
             compute_secs: forward + backward,
             parameter_bytes,
+            update_secs: sum(|layer| layer.update_secs),
             max_stages: self.max_stages(chain, &layers, parameter_bytes, activation_bytes),
         }
     }
@@ -246,7 +251,8 @@ impl Instance {
             slowest_secs = slowest_secs.max(cost.secs(self.recompute, from_end));
         }
         let first = self.stage(chain, plan.stages.first()?.layers.clone());
-        Some(self.step_secs(slowest_secs, n_stages, plan.data_parallel, first.parameter_bytes))
+        let secs = self.step_secs(slowest_secs, n_stages, plan.data_parallel, first.parameter_bytes);
+        Some(secs + first.update_secs)
     }
 
     /// The expert's plan, if there is one that covers the chain on the devices that there are.

@@ -2,10 +2,12 @@
 
 mod chain;
 mod extract;
+mod kernels;
 mod layers;
 mod operators;
 mod scale;
 
+use crate::page;
 use phzc_arch::model::{FORMAT, ModelGraph};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_frontends::{Program, ReadArgs, load};
@@ -13,6 +15,7 @@ use phzc_io::{Failure, Io};
 use phzc_ir::{Module, verify};
 use phzc_lab::arch::{ArchArgs, run as search};
 use phzc_passes::Context;
+use phzc_passes::fuse::ensure_noted;
 use phzc_passes::manager::{self, Hooks};
 use std::path::Path;
 
@@ -34,7 +37,7 @@ pub struct ArchCommand {
 /// Does what the command line says.
 pub(crate) fn run(args: &ArchCommand, io: &mut Io) -> Result<(), Failure> {
     let extract = |path: &Path, samples: &[u64], io: &mut Io| model(path, samples, &args.read, io);
-    search(&args.arch, &extract, io)
+    search(&args.arch, &extract, &page::arch::html, io)
 }
 
 /// The chain of layers of a program, for each size of the microbatch.
@@ -58,5 +61,7 @@ fn flatten(module: &mut Module, io: &mut Io) -> Result<(), Failure> {
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: io.clock };
     let ran = manager::run(module, &pipeline, &mut cx, &mut hooks);
     (io.progress)("");
-    ran.map_err(|errors| Failure { code: 1, source: None, errors })
+    ran.map_err(|errors| Failure { code: 1, source: None, errors })?;
+    // Phases say what a training step does backward.
+    Ok(ensure_noted(module)?)
 }

@@ -14,8 +14,8 @@ use phzc_frontends::{Program, ReadArgs, load};
 use phzc_io::units::{percent, secs};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
+use phzc_lab::results::{Header, Stream, digest, merged};
 use phzc_lab::sweep::pareto::{Offer, Wish, may_be_missed, wanted};
-use phzc_lab::sweep::stream::{Stream, header, merged};
 use phzc_lab::sweep::{self, SweepArgs, clusters};
 use phzc_passes::Pipeline;
 use serde::{Deserialize, Serialize};
@@ -108,12 +108,14 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
     let all = all_clusters(&fleet)?;
     let input =
         [files::read(&own.fleet, files::MAX_CLUSTER_BYTES)?, phzc_ir::print(&module), pipeline.to_string()];
-    let header = header(&input.concat(), "program");
+    let digest = digest(input.concat().bytes());
+    let line = format!("{{\"sweep\":1,\"cost\":\"program\",\"input\":\"{digest}\"}}");
+    let header = Header { line, words: "other inputs" };
     let points = match own.merge.is_empty() {
         true => {
             Search { fleet: &fleet, module: &module, pipeline: &pipeline }.points(own, &all, &header, io)?
         }
-        false => merged(&own.merge, &header, all.len(), |point: &Point| point.counts.clone())?,
+        false => merged(&own.merge, &header, (all.len(), "clusters"), |point: &Point| point.counts.clone())?,
     };
     let wish = Wish { objective: &own.objective, max_secs: own.max_time, max_usd: own.max_price };
     let chosen = wanted(&points, &wish);
@@ -168,17 +170,17 @@ impl Search<'_> {
         &self,
         args: &SweepArgs,
         all: &[Vec<usize>],
-        header: &str,
+        header: &Header,
         io: &mut Io,
     ) -> Result<Vec<Point>, Failure> {
         let own: Vec<&Vec<usize>> = args.part.unwrap_or_default().of(all).collect();
         let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
-        if stream.points.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+        if stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
             let error = Diagnostic::error("the results are of another part of the clusters");
             return Err(error.help("name another file, or the part that it is of").into());
         }
-        for counts in own.iter().skip(stream.points.len()) {
-            let so_far = format!("{} of {} clusters", stream.points.len(), own.len());
+        for counts in own.iter().skip(stream.results.len()) {
+            let so_far = format!("{} of {} clusters", stream.results.len(), own.len());
             let point = self.point(counts, self.fleet.with_nodes(counts)?, &so_far, io);
             // A search that was told to end has not seen all of its cluster.
             if io.interrupt.is_requested() {
@@ -187,7 +189,7 @@ impl Search<'_> {
             stream.push(point)?;
         }
         (io.progress)("");
-        Ok(stream.points)
+        Ok(stream.results)
     }
 
     fn point(&self, counts: &[usize], on: Cluster, so_far: &str, io: &Io) -> Point {

@@ -1,5 +1,6 @@
 //! `--emit report`: a plan as one HTML file that needs no network, and its pictures as SVG files.
 
+pub(crate) mod arch;
 mod bars;
 mod candidates;
 mod canvas;
@@ -69,6 +70,11 @@ pub(crate) fn html(view: &View) -> String {
     let title = format!("Plan of {} on {}", view.module.name, view.plan.cluster);
     let of_pictures = pictures.iter().map(|it| (it.name, it.title, figure(it)));
     let sections: Vec<(&str, &str, String)> = of_pictures.chain(tables::sections(view)).collect();
+    document(&title, &summary(view.plan), &sections)
+}
+
+/// A page of sections: id, title and HTML of each; `summary` is HTML.
+fn document(title: &str, summary: &str, sections: &[(&str, &str, String)]) -> String {
     let links = sections.iter().map(|(id, title, _)| format!("<li><a href=\"#{id}\">{title}</a></li>"));
     let bodies = sections
         .iter()
@@ -80,8 +86,7 @@ pub(crate) fn html(view: &View) -> String {
          <header>\n<h1>{title}</h1>\n{summary}</header>\n\
          <nav aria-label=\"Sections\"><ul>\n{links}\n</ul></nav>\n<main>\n{bodies}</main>\n\
          <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        title = escaped(&title),
-        summary = summary(view.plan),
+        title = escaped(title),
         links = links.collect::<Vec<_>>().join("\n"),
         bodies = bodies.collect::<String>(),
     )

@@ -1,7 +1,12 @@
 //! What the operators of a layer take on an accelerator, and the layer with them.
 
+mod operators;
+
+pub use operators::{Bound, Operator};
+
 use crate::mapping::vector::{self, Function, Passes};
 use crate::mapping::{Cache, Machine, Mode, Nest, Objective, best, best_padded, floor};
+use crate::program::{Kernel, Kernels, Rates};
 use crate::schedule::{Instance, Op, Units};
 use crate::technology::Technology;
 use crate::template::{Cores, Template};
@@ -59,6 +64,27 @@ pub struct Layer {
     pub ops: Vec<Option<Work>>,
     /// What reads what.
     pub edges: Vec<(usize, usize)>,
+    /// What a compiler makes of the layer, where it is one of a training step; `Native` prices these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<Kernels>,
+}
+
+/// Seconds of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct LayerSecs {
+    /// Forward pass of a microbatch.
+    pub forward: f64,
+    /// Backward pass of a microbatch.
+    pub backward: f64,
+    /// The optimizer, once a step; 0 where the layer has no kernels.
+    pub update: f64,
+}
+
+impl LayerSecs {
+    /// Whether no part takes longer than another's.
+    pub fn is_no_longer(&self, other: &LayerSecs) -> bool {
+        self.forward <= other.forward && self.backward <= other.backward && self.update <= other.update
+    }
 }
 
 /// Prices layers in one mode; what it finds is kept.
@@ -107,15 +133,40 @@ impl<'a> Estimator<'a> {
     /// Seconds of a layer's forward and backward pass.
     ///
     /// `Phaze`'s backward pass lacks the weight's gradient and its mappings have the least energy-delay
-    /// product; `Native` has both gradients and pads for the least latency.
+    /// product; `Native` has both gradients and pads for the least latency. Of a layer with kernels `Native`
+    /// adds up what these take one after the other.
     ///
     /// # Errors
     /// For an accelerator without a core that an operator needs, for buffers that the technology lacks, and
     /// for layers that are no order.
-    pub fn layer_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
+    pub fn layer_secs(&self, template: &Template, layer: &Layer) -> Result<LayerSecs> {
+        if let Some(kernels) = self.kernels(layer) {
+            return self.kernels_secs(template, kernels, Effort::Price);
+        }
         let [forward, backward] = self.instances(template, layer, Effort::Price)?;
         let secs = |instance: Instance| self.makespan_cycles(instance) / template.clock_hz;
-        Ok(Passes { forward: secs(forward), backward: secs(backward) })
+        Ok(LayerSecs { forward: secs(forward), backward: secs(backward), update: 0.0 })
+    }
+
+    /// The kernels of a layer that are priced instead of its operators.
+    fn kernels<'l>(&self, layer: &'l Layer) -> Option<&'l Kernels> {
+        layer.kernels.as_ref().filter(|_| self.mode == Mode::Native)
+    }
+
+    fn kernels_secs(&self, template: &Template, kernels: &Kernels, effort: Effort) -> Result<LayerSecs> {
+        let machine = Machine::new(template, self.technology, self.mode)?;
+        let rates = Rates::of(template, &machine);
+        let secs = |kernels: &[Kernel]| -> Result<f64> {
+            let mut cycles = 0.0;
+            for kernel in kernels {
+                let nest = kernel.nest();
+                let product_cycles = nest.map_or(Ok(0.0), |nest| self.cycles(&nest, &machine, effort))?;
+                cycles += kernel.times * kernel.cycles(product_cycles, &rates);
+            }
+            Ok(cycles / template.clock_hz)
+        };
+        let Kernels { forward, backward, update } = kernels;
+        Ok(LayerSecs { forward: secs(forward)?, backward: secs(backward)?, update: secs(update)? })
     }
 
     /// Cycles of a layer's contractions on all cores, one after the other, forward, and their
@@ -140,7 +191,7 @@ impl<'a> Estimator<'a> {
     ///
     /// # Errors
     /// As [`Self::layer_secs`].
-    pub fn floor_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
+    pub fn floor_secs(&self, template: &Template, layer: &Layer) -> Result<LayerSecs> {
         self.scheduled_floor_secs(template, layer, Effort::Bound)
     }
 
@@ -148,14 +199,17 @@ impl<'a> Estimator<'a> {
     ///
     /// # Errors
     /// As [`Self::layer_secs`].
-    pub fn mapped_floor_secs(&self, template: &Template, layer: &Layer) -> Result<Passes> {
+    pub fn mapped_floor_secs(&self, template: &Template, layer: &Layer) -> Result<LayerSecs> {
         self.scheduled_floor_secs(template, layer, Effort::Price)
     }
 
-    fn scheduled_floor_secs(&self, template: &Template, layer: &Layer, effort: Effort) -> Result<Passes> {
+    fn scheduled_floor_secs(&self, template: &Template, layer: &Layer, effort: Effort) -> Result<LayerSecs> {
+        if let Some(kernels) = self.kernels(layer) {
+            return self.kernels_secs(template, kernels, effort);
+        }
         let [forward, backward] = self.instances(template, layer, effort)?;
         let secs = |instance: &Instance| instance.bound_cycles() / template.clock_hz;
-        Ok(Passes { forward: secs(&forward), backward: secs(&backward) })
+        Ok(LayerSecs { forward: secs(&forward), backward: secs(&backward), update: 0.0 })
     }
 
     /// Cycles of a schedule; accelerators whose operators take as long share it.

@@ -102,7 +102,7 @@ impl<'a> Fusion<'a> {
         for from in &kept {
             edges.extend(self.readers[*from].iter().map(|to| (position[*from], position[*to])));
         }
-        (Layer { ops: kept.iter().map(|at| self.work(*at)).collect(), edges }, kept)
+        (Layer { ops: kept.iter().map(|at| self.work(*at)).collect(), edges, kernels: None }, kept)
     }
 
     fn work(&self, at: usize) -> Option<Work> {

@@ -14,6 +14,7 @@ pub mod estimate;
 pub mod fuse;
 pub mod mapping;
 pub mod model;
+pub mod program;
 pub mod schedule;
 pub mod search;
 pub mod space;

@@ -21,4 +21,4 @@ pub use machine::{Machine, Mode};
 pub use mapper::{best, floor};
 pub use nest::{Loops, Nest, Tensor};
 pub use objective::Objective;
-pub use pad::{Padded, best_padded};
+pub use pad::{Padded, best_padded, native_cycles};

@@ -3,6 +3,7 @@
 //! Written as JSON, one object per model: docs/arch.md has the keys.
 
 use crate::estimate::Layer;
+use crate::program::Kernels;
 use phzc_ir::{Diagnostic, Result};
 
 /// The name and version of the format.
@@ -87,12 +88,14 @@ impl Microbatch {
         let is_linked = |at: usize| self.edges.iter().any(|edge| edge.from == at && edge.to == at + 1);
         let is_size = |bytes: f64| bytes.is_finite() && bytes >= 0.0;
         let sizes = self.kinds.iter().flat_map(|kind| [kind.parameter_bytes, kind.activation_bytes]);
+        let mut kernels = self.kinds.iter().filter_map(|kind| kind.layer.kernels.as_ref());
         let rules = [
             (self.samples > 0, "it has no samples"),
             (n > 0, "it has no layers"),
             (self.chain.iter().all(|kind| *kind < self.kinds.len()), "a layer is of no kind"),
             (self.edges.iter().all(|edge| edge.from < edge.to && edge.to < n), "an edge leads backward"),
             ((1..n).all(|at| is_linked(at - 1)), "a layer does not read the one before it"),
+            (kernels.all(Kernels::is_sound), "a kernel has a size that is no number"),
             (sizes.chain(self.edges.iter().map(|edge| edge.bytes)).all(is_size), "a size is no number"),
         ];
         rules.into_iter().find(|rule| !rule.0).map(|rule| rule.1)
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     fn graph() -> ModelGraph {
-        let layer = Layer { ops: Vec::new(), edges: Vec::new() };
+        let layer = Layer { ops: Vec::new(), edges: Vec::new(), kernels: None };
         let kind = LayerKind { name: "0".to_owned(), parameter_bytes: 1.0, activation_bytes: 2.0, layer };
         let edges = vec![Edge { from: 0, to: 1, bytes: 3.0 }];
         let one = Microbatch { samples: 1, kinds: vec![kind], chain: vec![0, 0], edges };

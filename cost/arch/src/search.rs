@@ -6,10 +6,12 @@
 //! scheduled and placed. Throughput falls where any layer takes longer, so that this holds whatever plans
 //! there are.
 
+mod best;
 mod rates;
 
-use crate::estimate::{Estimator, Layer};
-use crate::mapping::vector::Passes;
+pub use best::best_first;
+
+use crate::estimate::{Estimator, Layer, LayerSecs};
 use crate::space::{Point, Space};
 use phzc_ir::Result;
 use rates::{Rates, candidate, most_rates};
@@ -82,7 +84,7 @@ pub struct Found {
 }
 
 /// Times of the layers, by model, microbatch and layer, in one list.
-pub type Times = Vec<Passes>;
+pub type Times = Vec<LayerSecs>;
 
 impl Question {
     /// All layers, in the order of [`Times`].
@@ -100,37 +102,87 @@ impl Question {
 pub trait Place: Sync {
     /// Samples per second of the best plan of a run, from the seconds of its layers; `None` where none fits.
     /// More seconds or less memory must not give more.
-    fn samples_per_sec(&self, run: &Run, times: &[Passes]) -> Option<f64>;
+    fn samples_per_sec(&self, run: &Run, times: &[LayerSecs]) -> Option<f64>;
 
     /// No plan has more samples per second; less memory or more seconds must not give more.
-    fn most_samples_per_sec(&self, run: &Run, times: &[Passes]) -> f64;
+    fn most_samples_per_sec(&self, run: &Run, times: &[LayerSecs]) -> f64;
 }
 
-/// Searches. `progress` hears how many accelerators of how many are done.
+/// What goes with a search: what an earlier run of it visited, and who hears of each accelerator in turn.
+pub struct Log<'a> {
+    /// Of the first accelerators in the order of [`ordered`].
+    pub visited: Vec<Visit>,
+    /// Hears of every other one, in order.
+    pub record: &'a mut dyn FnMut(&Point, &Visit) -> Result<()>,
+    /// Hears how many accelerators of how many are done.
+    pub progress: &'a mut dyn FnMut(usize, usize),
+}
+
+/// Accelerators in the order in which they are visited: the smallest first.
+pub fn ordered(points: &[Point]) -> Vec<Point> {
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| {
+        a.um2.total_cmp(&b.um2).then(a.watts.total_cmp(&b.watts)).then(a.cores.cmp(&b.cores))
+    });
+    points
+}
+
+/// Searches. What was visited before is not visited again, and the result is the same.
 ///
 /// # Errors
-/// For a technology that lacks a buffer, and layers that cannot be priced.
+/// For a technology that lacks a buffer, layers that cannot be priced, and what `record` fails with.
 pub fn search(
     question: &Question,
     points: &[Point],
     estimator: &Estimator,
     place: &impl Place,
-    progress: &mut impl FnMut(usize, usize),
+    log: Log,
 ) -> Result<Found> {
-    let mut points = points.to_vec();
-    points.sort_by(|a, b| {
-        a.um2.total_cmp(&b.um2).then(a.watts.total_cmp(&b.watts)).then(a.cores.cmp(&b.cores))
-    });
+    let points = ordered(points);
     let mut known = Known::default();
+    in_chunks(&points, log, &mut known, |known, point| known.visit(question, estimator, place, *point))?;
+    Ok(known.found(points.len(), question.models.len()))
+}
+
+/// Visits accelerators chunk by chunk; all of a chunk know what those before it have found.
+fn in_chunks(
+    points: &[Point],
+    Log { visited, record, progress }: Log,
+    known: &mut Known,
+    visit: impl Fn(&Known, &Point) -> Result<Visit> + Sync,
+) -> Result<()> {
+    let mut visited = visited.into_iter();
     for (at, chunk) in points.chunks(CHUNK).enumerate() {
-        let visits = chunk.par_iter().map(|point| known.visit(question, estimator, place, *point));
-        let visits = visits.collect::<Result<Vec<_>>>()?;
+        let mut visits: Vec<Visit> = visited.by_ref().take(chunk.len()).collect();
+        let left = &chunk[visits.len()..];
+        let seen: &Known = known;
+        let new = left.par_iter().map(|point| visit(seen, point)).collect::<Result<Vec<_>>>()?;
+        left.iter().zip(&new).try_for_each(|(point, visit)| record(point, visit))?;
+        visits.extend(new);
         visits.into_iter().for_each(|visit| known.add(visit));
         progress((at * CHUNK + chunk.len()).min(points.len()), points.len());
     }
-    let best = (0..question.models.len()).map(|model| best_of(&known.candidates, model)).collect();
-    let [n_estimated, n_placed] = [known.n_estimated, known.candidates.len()];
-    Ok(Found { front: front(known.candidates), best, n_points: points.len(), n_estimated, n_placed })
+    Ok(())
+}
+
+/// What visits of all accelerators of a space have found together, by whatever runs.
+pub fn found(visits: impl IntoIterator<Item = Visit>, n_models: usize) -> Found {
+    let (mut known, mut n_points) = (Known::default(), 0);
+    for visit in visits {
+        n_points += 1;
+        known.add(visit);
+    }
+    known.found(n_points, n_models)
+}
+
+impl Visit {
+    /// The accelerator with its runs, where it was placed.
+    pub fn candidate(&self) -> Option<Candidate> {
+        match self {
+            Visit::Placed(candidate, _) => Some(candidate.clone()),
+            Visit::Bounded | Visit::Mapped => None,
+        }
+    }
 }
 
 /// What a search has found so far.
@@ -145,7 +197,9 @@ struct Known {
 }
 
 /// How far the estimate of an accelerator went.
-enum Visit {
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visit {
     /// Excluded before its operators were mapped.
     Bounded,
     /// Excluded then.
@@ -194,6 +248,12 @@ impl Known {
         !is_best && self.candidates.iter().any(beats)
     }
 
+    fn found(self, n_points: usize, n_models: usize) -> Found {
+        let best = (0..n_models).map(|model| best_of(&self.candidates, model)).collect();
+        let [n_estimated, n_placed] = [self.n_estimated, self.candidates.len()];
+        Found { front: front(self.candidates), best, n_points, n_estimated, n_placed }
+    }
+
     fn add(&mut self, visit: Visit) {
         self.n_estimated += usize::from(!matches!(visit, Visit::Bounded));
         let Visit::Placed(candidate, times) = visit else { return };
@@ -208,7 +268,7 @@ impl Known {
     }
 }
 
-/// Estimates and places every accelerator of a list, in its order. `place` as in [`search`].
+/// Estimates and places every accelerator of a list, in its order. `place` and `log` as in [`search`].
 ///
 /// # Errors
 /// As [`search`].
@@ -217,12 +277,19 @@ pub fn evaluate(
     points: &[Point],
     estimator: &Estimator,
     place: &impl Place,
+    log: Log,
 ) -> Result<Vec<Candidate>> {
-    let of = |point: &Point| {
-        let times = times(question, estimator, point)?;
-        Ok(candidate(question, place, *point, &times))
+    let mut candidates: Vec<Candidate> = log.visited.iter().filter_map(Visit::candidate).collect();
+    let mut record = |point: &Point, visit: &Visit| {
+        candidates.extend(visit.candidate());
+        (log.record)(point, visit)
     };
-    points.par_iter().map(of).collect()
+    let log = Log { visited: log.visited.clone(), record: &mut record, progress: log.progress };
+    in_chunks(points, log, &mut Known::default(), |_, point| {
+        let times = times(question, estimator, point)?;
+        Ok(Visit::Placed(candidate(question, place, *point, &times), times))
+    })?;
+    Ok(candidates)
 }
 
 /// Times of all layers of an accelerator, by model, microbatch and layer.
@@ -234,31 +301,11 @@ pub fn times(question: &Question, estimator: &Estimator, point: &Point) -> Resul
     question.layers().map(|layer| estimator.layer_secs(&template, layer)).collect()
 }
 
-/// The points of a part of a search, of `n_parts` in all; what parts find, [`merge`] puts together.
-pub fn part(points: &[Point], at: usize, n_parts: usize) -> Vec<Point> {
-    points.iter().skip(at).step_by(n_parts.max(1)).copied().collect()
-}
-
-/// What the parts of a search found, together.
-pub fn merge(parts: Vec<Found>, n_models: usize) -> Found {
-    let of = |model: usize| {
-        let found = parts.iter().filter_map(|part| part.best.get(model)?.clone());
-        best_of(&found.collect::<Vec<_>>(), model)
-    };
-    let best = (0..n_models).map(of).collect();
-    let sum = |of: fn(&Found) -> usize| parts.iter().map(of).sum();
-    let [n_points, n_estimated, n_placed] =
-        [sum(|part| part.n_points), sum(|part| part.n_estimated), sum(|part| part.n_placed)];
-    let all = parts.into_iter().flat_map(|part| part.front).collect();
-    Found { front: front(all), best, n_points, n_estimated, n_placed }
-}
-
 /// Whether some accelerator is as fast in every layer, as small and as frugal.
 fn is_beaten(fastest: &[(Point, Times)], point: &Point, times: &Times) -> bool {
     let beats = |(other, theirs): &(Point, Times)| {
         let is_no_worse = other.um2 <= point.um2 && other.watts <= point.watts;
-        is_no_worse
-            && theirs.iter().zip(times).all(|(a, b)| a.forward <= b.forward && a.backward <= b.backward)
+        is_no_worse && theirs.iter().zip(times).all(|(theirs, own)| theirs.is_no_longer(own))
     };
     fastest.iter().any(beats)
 }

@@ -28,7 +28,8 @@ pub struct Cores {
 }
 
 /// An accelerator: one instance of the template.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(try_from = "Text")]
 pub struct Template {
     /// As its file names it.
     pub name: String,
@@ -93,19 +94,32 @@ impl Cores {
     }
 }
 
+impl Text {
+    fn template(self) -> Result<Template> {
+        let Text { n_tensor, n_vector, width, depth, global_bytes, .. } = self;
+        let Text { name, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes, .. } = self;
+        let cores = Cores { n_tensor, n_vector, width, depth, global_bytes };
+        let template = Template { name, cores, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes };
+        template.check()?;
+        Ok(template)
+    }
+}
+
+impl TryFrom<Text> for Template {
+    type Error = String;
+
+    fn try_from(text: Text) -> std::result::Result<Template, String> {
+        text.template().map_err(|error| error.message)
+    }
+}
+
 impl Template {
     /// Reads a description.
     ///
     /// # Errors
     /// For broken TOML, unknown or missing keys, and numbers that are not above zero.
     pub fn read(text: &str) -> Result<Template> {
-        let text: Text = from_toml(text)?;
-        let Text { n_tensor, n_vector, width, depth, global_bytes, .. } = text;
-        let Text { name, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes, .. } = text;
-        let cores = Cores { n_tensor, n_vector, width, depth, global_bytes };
-        let template = Template { name, cores, hbm_bytes, hbm_bytes_per_sec, clock_hz, word_bytes };
-        template.check()?;
-        Ok(template)
+        from_toml::<Text>(text)?.template()
     }
 
     /// A preset by its name.

@@ -112,5 +112,5 @@ pub fn llama_layer(n_samples: u64) -> Layer {
     ];
     let attention = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (4, 5), (5, 6), (6, 7), (3, 7), (7, 8)];
     let rest = [(8, 9), (9, 10), (9, 11), (10, 12), (11, 12), (12, 13), (13, 14)];
-    Layer { ops, edges: attention.into_iter().chain(rest).collect() }
+    Layer { ops, edges: attention.into_iter().chain(rest).collect(), kernels: None }
 }

@@ -212,6 +212,7 @@ fn layer(node: &NodeText) -> Layer {
         activation_bytes: node.activation_size,
         forward_secs: node.optimal_latency_fw,
         backward_secs: node.optimal_latency_bw,
+        update_secs: 0.0,
         is_tensor_parallel: node.is_tensor_parallelized,
     }
 }

@@ -10,6 +10,7 @@ fn chain() -> Chain {
         activation_bytes: [5.0, 6.0, 7.0][at],
         forward_secs: [1.0, 2.0, 4.0][at],
         backward_secs: [2.0, 4.0, 8.0][at],
+        update_secs: 0.0,
         is_tensor_parallel: at == 2,
     };
     let edge = |layer: usize, bytes: f64| Edge { layer, bytes };

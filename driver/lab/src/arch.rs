@@ -10,6 +10,8 @@ mod bound;
 mod device;
 mod estimates;
 mod inputs;
+mod lines;
+mod page;
 mod phaze_graph;
 mod place;
 mod report;
@@ -19,17 +21,22 @@ mod space;
 mod tests;
 
 pub use args::{ArchArgs, Until};
+pub use page::{ArchPage, LayerOperators, ModePage, Shown};
 
 use inputs::Inputs;
 use phzc_arch::model::ModelGraph;
-use phzc_io::{Failure, Io, deliver, files};
+use phzc_io::{Failure, Io, deliver, files, write_stdout};
 use std::path::Path;
 
 /// Reads a program in any format and extracts its chain of layers for microbatches of so many samples.
 pub type Extract<'a> = dyn Fn(&Path, &[u64], &mut Io) -> Result<ModelGraph, Failure> + 'a;
 
+/// Makes an HTML page of what a search found.
+pub type Html<'a> = dyn Fn(&ArchPage) -> String + 'a;
+
 /// Does what the command line says.
-pub fn run(args: &ArchArgs, extract: &Extract, io: &mut Io) -> Result<(), Failure> {
+pub fn run(args: &ArchArgs, extract: &Extract, html: &Html, io: &mut Io) -> Result<(), Failure> {
+    args.check()?;
     let fleet = args.fleet()?;
     let inputs = Inputs::read(args, extract, io)?;
     if args.until == Until::Extract {
@@ -42,8 +49,11 @@ pub fn run(args: &ArchArgs, extract: &Extract, io: &mut Io) -> Result<(), Failur
     if let Some(path) = &args.device {
         files::write(path, &device::cluster_toml(args, &fleet, &inputs, &found)?)?;
     }
+    if let Some(path) = &args.html {
+        files::write(path, &html(&page::page(&found)))?;
+    }
     let text = if args.json { report::json(&found) } else { report::text(&found) };
-    deliver(args.output.as_deref(), &text, io)
+    write_stdout(io, &text)
 }
 
 /// One object per line and model.

@@ -8,5 +8,6 @@ pub mod choose;
 pub mod devices;
 pub mod phaze_plan;
 pub mod profile_plan;
+pub mod results;
 pub mod sweep;
 pub mod validate;

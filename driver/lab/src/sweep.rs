@@ -15,10 +15,10 @@ mod page;
 pub mod pareto;
 mod sailor;
 mod search;
-pub mod stream;
 #[cfg(test)]
 mod tests;
 
+use crate::results::{Header, Part, Stream, digest, merged};
 use file::Sweep;
 use front::Point;
 use pareto::Wish;
@@ -29,7 +29,6 @@ use phzc_ir::Diagnostic;
 use rayon::prelude::*;
 use search::Problem;
 use std::path::PathBuf;
-use stream::{Part, Stream};
 
 /// The arguments of `phzc sweep`.
 #[derive(Debug, clap::Args)]
@@ -93,11 +92,11 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     let variant = if args.cost == "fasop" { Variant::Faithful } else { Variant::Strict };
     let problem = Problem { fleet: &sweep.fleet, model: &sweep.model, variant };
     let clusters = clusters(&sweep.counts);
-    let header = stream::header(&text, &args.cost);
+    let header = header(&text, &args.cost);
     let points = if args.merge.is_empty() {
         computed(args, &problem, &clusters, &header, io)?
     } else {
-        stream::merged(&args.merge, &header, clusters.len(), |point: &Point| point.counts.clone())?
+        merged(&args.merge, &header, (clusters.len(), "clusters"), |point: &Point| point.counts.clone())?
     };
     let kinds: Vec<&str> = sweep.names.iter().map(String::as_str).collect();
     let wish = Wish { objective: &args.objective, max_secs: args.max_time, max_usd: args.max_price };
@@ -127,6 +126,13 @@ pub fn clusters(counts: &[[usize; 2]]) -> Vec<Vec<usize>> {
     all
 }
 
+/// What results are of: other inputs have another first line.
+fn header(fleet: &str, cost: &str) -> Header {
+    let digest = digest(fleet.bytes().chain(cost.bytes()));
+    let line = format!("{{\"sweep\":1,\"cost\":\"{cost}\",\"input\":\"{digest}\"}}");
+    Header { line, words: "another fleet or cost model" }
+}
+
 /// So many clusters are planned side by side.
 const AT_ONCE: usize = 8;
 
@@ -135,22 +141,22 @@ fn computed(
     args: &SweepArgs,
     problem: &Problem,
     clusters: &[Vec<usize>],
-    header: &str,
+    header: &Header,
     io: &mut Io,
 ) -> Result<Vec<Point>, Failure> {
     let part = args.part.unwrap_or_default();
     let own: Vec<&Vec<usize>> = part.of(clusters).collect();
     let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
-    if stream.points.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+    if stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
         let error = Diagnostic::error("the results are of another part of the clusters");
         return Err(error.help("name another file, or the part that it is of").into());
     }
-    let left: Vec<&Vec<usize>> = own.iter().skip(stream.points.len()).copied().collect();
+    let left: Vec<&Vec<usize>> = own.iter().skip(stream.results.len()).copied().collect();
     for some in left.chunks(AT_ONCE) {
-        (io.progress)(&format!("{} of {} clusters", stream.points.len(), own.len()));
+        (io.progress)(&format!("{} of {} clusters", stream.results.len(), own.len()));
         let best = some.par_iter().map(|counts| Point::new(counts, &problem.best(counts)));
         best.collect::<Vec<Point>>().into_iter().try_for_each(|point| stream.push(point))?;
     }
     (io.progress)("");
-    Ok(stream.points)
+    Ok(stream.results)
 }

@@ -4,6 +4,7 @@ use super::operators::operator;
 use super::scale::Batch;
 use phzc_arch::fuse::{Kind, RawOp, fuse};
 use phzc_arch::model::{Edge, LayerKind, Microbatch};
+use phzc_arch::program::Kernels;
 use phzc_ir::Module;
 use phzc_passes::graph::{Graph, NodeId, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,13 +31,15 @@ impl<'a> Builder<'a> {
         Builder { module, graph, batch, layers, samples }
     }
 
-    /// The chain; equal layers are one kind, named after the first of them.
-    pub fn microbatch(&self) -> Microbatch {
+    /// The chain, with the kernels of each layer if they are known; equal layers are one kind, named after
+    /// the first of them.
+    pub fn microbatch(&self, kernels: Option<Vec<Kernels>>) -> Microbatch {
         let n_layers = self.layers.iter().flatten().max().map_or(0, |last| last + 1);
         let (mut kinds, mut chain): (Vec<LayerKind>, Vec<usize>) = (Vec::new(), Vec::new());
         let parameter_bytes = self.parameter_bytes(n_layers);
         for (layer, bytes) in parameter_bytes.iter().enumerate() {
-            let kind = self.kind(layer, *bytes);
+            let mut kind = self.kind(layer, *bytes);
+            kind.layer.kernels = kernels.as_ref().and_then(|kernels| kernels.get(layer).cloned());
             let is_equal = |known: &LayerKind| LayerKind { name: kind.name.clone(), ..known.clone() } == kind;
             let at = kinds.iter().position(is_equal);
             chain.push(at.unwrap_or(kinds.len()));

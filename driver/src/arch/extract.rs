@@ -1,6 +1,7 @@
 //! The chain of layers of a flattened program, by size of the microbatch.
 
 use super::chain::Builder;
+use super::kernels::ProgramKernels;
 use super::layers::layers;
 use super::scale::Batch;
 use phzc_arch::model::Microbatch;
@@ -19,7 +20,12 @@ pub(super) fn microbatches(module: &Module, samples: &[u64]) -> Result<Vec<Micro
         let error = Diagnostic::error(format!("`{}` has no product of its data to search over", module.name));
         return Err(error.help("give a program with matrix products or convolutions of its inputs"));
     }
-    Ok(samples.iter().map(|it| Builder::new(module, &graph, &batch, &layers, *it).microbatch()).collect())
+    let kernels = ProgramKernels::of(module, &graph, &batch, &layers)?;
+    let of = |samples: &u64| {
+        let kernels = kernels.as_ref().map(|it| it.at(batch.share(*samples)));
+        Builder::new(module, &graph, &batch, &layers, *samples).microbatch(kernels)
+    };
+    Ok(samples.iter().map(of).collect())
 }
 
 #[cfg(test)]

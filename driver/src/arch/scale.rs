@@ -32,6 +32,11 @@ impl Batch {
         Ok(Batch { dims: batch_dims_of(graph, data.into_iter()), samples, has_data })
     }
 
+    /// So many samples as a part of the program's own.
+    pub fn share(&self, samples: u64) -> f64 {
+        samples as f64 / self.samples as f64
+    }
+
     /// A dimension's size for so many samples.
     fn size(&self, size: i64, samples: u64) -> i64 {
         let scaled = i128::from(size) * i128::from(samples) / i128::from(self.samples);

@@ -24,7 +24,12 @@ pub(super) fn sections(view: &View) -> Vec<(&'static str, &'static str, String)>
 }
 
 /// A table that can be scrolled, its columns from `first_number` on to the right.
-fn table(name: &str, header: &[&str], numbers: &[usize], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn table(
+    name: &str,
+    header: &[&str],
+    numbers: &[usize],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
     let class = |at: usize| if numbers.contains(&at) { " class=\"n\"" } else { "" };
     let head = header.iter().enumerate();
     let head = head.map(|(at, text)| format!("<th scope=\"col\"{}>{text}</th>", class(at)));

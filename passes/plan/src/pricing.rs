@@ -199,7 +199,7 @@ const BACKWARD_PRODUCTS: f64 = 5.0;
 /// The flops per second that products of a type reach at most.
 pub fn products_per_sec(cluster: &Cluster, dtype: &str) -> f64 {
     let least = cluster.measured.as_ref().map_or(1.0, |measured| measured.least_ratio(keys::PRODUCT));
-    cluster.accelerator.tile_flops_per_sec(dtype) / least
+    cluster.accelerator.most_flops_per_sec(dtype) / least
 }
 
 /// The numbers that products of a type run in: XLA lets those of `f32` run as `tf32` where the device has it,

@@ -9,7 +9,7 @@ fn wide() -> Template {
     Template::preset("wide-4x256").expect("a preset")
 }
 
-fn secs(mode: Mode, layer: &Layer) -> Passes {
+fn secs(mode: Mode, layer: &Layer) -> LayerSecs {
     let technology = Technology::cacti_22nm();
     let estimator = Estimator::new(&technology, mode, Cache::default());
     let floor = estimator.floor_secs(&wide(), layer).expect("it can be priced");
@@ -37,7 +37,10 @@ fn phaze_layer(name: &str) -> Option<(Layer, Vec<Value>)> {
     };
     let timed = |id: &str| cycles.get(id).is_some();
     let ops = kinds.iter().map(|(id, kind)| timed(id).then(|| work(kind, node(id)))).collect();
-    Some((Layer { ops, edges }, kinds.iter().filter_map(|(id, _)| cycles.get(*id).cloned()).collect()))
+    Some((
+        Layer { ops, edges, kernels: None },
+        kinds.iter().filter_map(|(id, _)| cycles.get(*id).cloned()).collect(),
+    ))
 }
 
 fn elements(shape: &Value) -> u64 {
@@ -161,7 +164,7 @@ fn more_samples_take_longer_on_each_accelerator_of_the_student_s_sweep() {
 fn native_mode_has_both_gradients_and_a_feed_per_core() {
     let product =
         Work::Contraction { nest: Nest::product(4096, 4096, 4096), fused: Vec::new(), is_moved: false };
-    let layer = Layer { ops: vec![Some(product)], edges: Vec::new() };
+    let layer = Layer { ops: vec![Some(product)], edges: Vec::new(), kernels: None };
     let [native, phaze] = [Mode::Native, Mode::Phaze].map(|mode| secs(mode, &layer));
     assert!(native.forward < phaze.forward, "{native:?}, {phaze:?}");
     assert!(native.backward > 1.9 * native.forward && phaze.backward < 1.1 * phaze.forward);

@@ -51,6 +51,19 @@ pub struct Cost {
     pub energy_pj: f64,
 }
 
+/// What the cycles of a mapping are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Multiplications.
+    Compute,
+    /// Words into the registers.
+    Feed,
+    /// Words into the buffers of the cores.
+    Refill,
+    /// Words out of and into the HBM.
+    Load,
+}
+
 impl Cost {
     /// Energy-delay product.
     pub fn edp(&self) -> f64 {
@@ -179,6 +192,20 @@ impl Mapping {
     ///
     /// Source: `reference/phaze.md`, section 2a.
     pub fn price(&self, nest: &Nest, machine: &Machine) -> Cost {
+        let (cycles, energy_pj) = self.parts(nest, machine);
+        Cost { cycles: cycles.into_iter().fold(0.0, f64::max), energy_pj }
+    }
+
+    /// What its cycles wait for: of equal parts the innermost.
+    pub fn limit(&self, nest: &Nest, machine: &Machine) -> Limit {
+        let (cycles, _) = self.parts(nest, machine);
+        let most = cycles.into_iter().fold(0.0, f64::max);
+        let limits = [Limit::Compute, Limit::Feed, Limit::Refill, Limit::Load];
+        cycles.into_iter().zip(limits).find(|(cycles, _)| *cycles == most).map_or(Limit::Compute, |it| it.1)
+    }
+
+    /// Cycles of the multiplications and of the three boundaries from the inside, and the energy of all.
+    fn parts(&self, nest: &Nest, machine: &Machine) -> ([f64; 4], f64) {
         let [_, array, core, grid, global, hbm] = &self.factors;
         let (registers, core_tile, global_tile) = (self.tile(REGISTERS), self.tile(CORE), self.tile(GLOBAL));
         let ones = [1; N_LOOPS];
@@ -188,10 +215,8 @@ impl Mapping {
         let n_cores = volume(grid);
         let compute_cycles = nest.macs() / (volume(array) * n_cores);
         let feed_cycles = feed_cycles(machine, feed.cycles, n_cores);
-        Cost {
-            cycles: compute_cycles.max(feed_cycles).max(refill.cycles).max(load.cycles),
-            energy_pj: least_pj(nest, machine) + feed.energy_pj + refill.energy_pj + load.energy_pj,
-        }
+        let energy_pj = least_pj(nest, machine) + feed.energy_pj + refill.energy_pj + load.energy_pj;
+        ([compute_cycles, feed_cycles, refill.cycles, load.cycles], energy_pj)
     }
 
     /// Whether the factors are those of the nest and everything fits where it is put.

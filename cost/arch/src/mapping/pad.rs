@@ -42,6 +42,14 @@ pub fn best_padded(nest: &Nest, machine: &Machine, objective: Objective) -> Resu
     Ok(found)
 }
 
+/// Cycles of a contraction in mode `native`: the best latency, padded or not.
+///
+/// # Errors
+/// Where [`best`] has none.
+pub fn native_cycles(nest: &Nest, machine: &Machine) -> Result<f64> {
+    Ok(best_padded(nest, machine, Objective::Latency)?.cost.cycles)
+}
+
 /// Every choice of loops to pad, but that of none.
 fn padded_sizes(sizes: &Loops) -> Vec<Loops> {
     let larger = sizes.map(padded);

@@ -1,7 +1,7 @@
 //! Throughput of one accelerator: the best run of each model, and bounds of it.
 
 use super::{Candidate, Place, Question, Run};
-use crate::mapping::vector::Passes;
+use crate::estimate::LayerSecs;
 use crate::space::Point;
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ pub(super) type Rates = Vec<f64>;
 struct Choice<'t> {
     microbatch: usize,
     recompute: bool,
-    times: &'t [Passes],
+    times: &'t [LayerSecs],
     most: f64,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn candidate(
     question: &Question,
     place: &impl Place,
     point: Point,
-    times: &[Passes],
+    times: &[LayerSecs],
 ) -> Candidate {
     let mut runs = Vec::new();
     for (model, choices) in choices(question, place, times).into_iter().enumerate() {
@@ -33,13 +33,13 @@ pub(super) fn candidate(
 }
 
 /// By model: no run has more samples per second with times that are no shorter.
-pub(super) fn most_rates(question: &Question, place: &impl Place, times: &[Passes]) -> Rates {
+pub(super) fn most_rates(question: &Question, place: &impl Place, times: &[LayerSecs]) -> Rates {
     let most = |choices: Vec<Choice>| choices.iter().map(|choice| choice.most).fold(0.0, f64::max);
     choices(question, place, times).into_iter().map(most).collect()
 }
 
 /// By model: every microbatch with and without recomputation, as far as they are asked for.
-fn choices<'t>(question: &Question, place: &impl Place, times: &'t [Passes]) -> Vec<Vec<Choice<'t>>> {
+fn choices<'t>(question: &Question, place: &impl Place, times: &'t [LayerSecs]) -> Vec<Vec<Choice<'t>>> {
     let (mut left, mut all) = (times, Vec::new());
     let hbm_bytes = question.hbm_bytes.iter().copied().max().unwrap_or(0);
     for (model, of) in question.models.iter().enumerate() {

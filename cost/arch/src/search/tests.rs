@@ -25,12 +25,12 @@ fn question(technology: &Technology) -> Question {
 struct Equal;
 
 impl Place for Equal {
-    fn samples_per_sec(&self, run: &Run, layers: &[Passes]) -> Option<f64> {
+    fn samples_per_sec(&self, run: &Run, layers: &[LayerSecs]) -> Option<f64> {
         let fits = run.recompute || run.hbm_bytes >= 80 << 30;
         fits.then(|| self.most_samples_per_sec(run, layers))
     }
 
-    fn most_samples_per_sec(&self, run: &Run, layers: &[Passes]) -> f64 {
+    fn most_samples_per_sec(&self, run: &Run, layers: &[LayerSecs]) -> f64 {
         let again = if run.recompute { layers[0].forward } else { 0.0 };
         1.0 / (layers[0].forward + layers[0].backward + again)
     }
@@ -43,7 +43,7 @@ fn bounds_exclude_no_accelerator_of_the_front() {
     let points = question.space.points(&technology).expect("sizes are known");
     for mode in [Mode::Phaze, Mode::Native] {
         let estimator = Estimator::new(&technology, mode, Cache::default());
-        let found = search(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
+        let found = logged(&question, &points, &estimator, Vec::new()).0;
         let all = points.iter().map(|point| {
             let template = question.space.template(point.cores);
             let times = estimator.layer_secs(&template, &llama_layer(1)).expect("it can be priced");
@@ -59,19 +59,70 @@ fn bounds_exclude_no_accelerator_of_the_front() {
 }
 
 #[test]
+fn the_best_alone_are_those_of_the_whole_search() {
+    let technology = Technology::cacti_22nm();
+    let mut question = question(&technology);
+    let points = question.space.points(&technology).expect("sizes are known");
+    let other =
+        Model { name: "small".to_owned(), weight: 2.0, microbatches: vec![(1, vec![llama_layer(4)])] };
+    question.models.push(other);
+    for mode in [Mode::Phaze, Mode::Native] {
+        let estimator = Estimator::new(&technology, mode, Cache::default());
+        let whole = logged(&question, &points, &estimator, Vec::new()).0;
+        let alone =
+            best_first(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
+        let most = whole.front.iter().filter_map(|it| it.samples_per_sec).fold(0.0, f64::max);
+        assert_eq!(alone.best, whole.best);
+        assert_eq!(alone.front[0].samples_per_sec, Some(most));
+        assert!(alone.n_placed < whole.n_placed, "{} of {}", alone.n_placed, whole.n_placed);
+    }
+}
+
+#[test]
 fn parts_find_together_what_the_whole_finds() {
     let technology = Technology::cacti_22nm();
     let question = question(&technology);
     let points = question.space.points(&technology).expect("sizes are known");
     let estimator = Estimator::new(&technology, Mode::Phaze, Cache::default());
-    let of =
-        |points: &[Point]| search(&question, points, &estimator, &Equal, &mut |_, _| {}).expect("priced");
-    let whole = of(&points);
-    let parts = (0..3).map(|at| of(&part(&points, at, 3)));
-    let written = parts.map(|found| serde_json::to_string(&found).expect("it is written"));
-    let read = written.map(|text| serde_json::from_str(&text).expect("it is read"));
-    let together = merge(read.collect(), 1);
+    let whole = logged(&question, &points, &estimator, Vec::new()).0;
+    let parts = (0..3).flat_map(|at| {
+        let part: Vec<Point> = ordered(&points).into_iter().skip(at).step_by(3).collect();
+        logged(&question, &part, &estimator, Vec::new()).1
+    });
+    let written: Vec<String> =
+        parts.map(|visit| serde_json::to_string(&visit).expect("it is written")).collect();
+    let together = found(written.iter().map(|text| serde_json::from_str(text).expect("it is read")), 1);
     assert_eq!((together.front, together.best), (whole.front, whole.best));
+}
+
+#[test]
+fn a_search_that_goes_on_behind_what_was_visited_visits_the_rest_alike() {
+    let technology = Technology::cacti_22nm();
+    let question = question(&technology);
+    let points = question.space.points(&technology).expect("sizes are known");
+    let estimator = Estimator::new(&technology, Mode::Native, Cache::default());
+    let (whole, visits) = logged(&question, &points, &estimator, Vec::new());
+    for n_visited in [1, CHUNK - 1, CHUNK, points.len() - 1, points.len()] {
+        let (again, rest) = logged(&question, &points, &estimator, visits[..n_visited].to_vec());
+        assert_eq!((&again, &rest[..]), (&whole, &visits[n_visited..]), "after {n_visited}");
+    }
+}
+
+/// A search behind what was visited, and what it visits.
+fn logged(
+    question: &Question,
+    points: &[Point],
+    estimator: &Estimator,
+    visited: Vec<Visit>,
+) -> (Found, Vec<Visit>) {
+    let mut visits = Vec::new();
+    let mut record = |_: &Point, visit: &Visit| {
+        visits.push(visit.clone());
+        Ok(())
+    };
+    let log = Log { visited, record: &mut record, progress: &mut |_, _| {} };
+    let found = search(question, points, estimator, &Equal, log).expect("it can be priced");
+    (found, visits)
 }
 
 /// Minutes of work; only prints what a search of Phaze's whole space takes.
@@ -85,7 +136,7 @@ fn the_whole_space_for_a_layer_of_llama() {
     for mode in [Mode::Phaze, Mode::Native] {
         let start = std::time::Instant::now();
         let estimator = Estimator::new(&technology, mode, Cache::default());
-        let found = search(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
+        let found = logged(&question, &points, &estimator, Vec::new()).0;
         let counts = [found.n_points, found.n_estimated, found.n_placed, found.front.len()];
         eprintln!("{mode:?}: {counts:?} in {:?}: {:?}", start.elapsed(), found.best[0]);
     }

@@ -58,6 +58,7 @@ fn layers_follow_each_other_as_the_edges_say() {
         activation_bytes: 7.0,
         forward_secs: 4.0,
         backward_secs: 8.0,
+        update_secs: 0.0,
         is_tensor_parallel: false,
     };
     assert_eq!(one.layers[2], last);

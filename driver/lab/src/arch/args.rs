@@ -1,10 +1,11 @@
 //! The command line of `phzc arch`, checked.
 
 use super::place::Fleet;
+use crate::results::Part;
 use phzc_arch::mapping::Mode;
 use phzc_cost::phaze::Copies;
 use phzc_ir::{Diagnostic, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The step to end with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -122,17 +123,34 @@ pub struct ArchArgs {
     #[arg(long, value_name = "FILE")]
     pub cache: Option<PathBuf>,
 
+    /// Only the best accelerator of each model and of all together, no front: faster
+    #[arg(long, conflicts_with_all = ["output", "part", "merge"])]
+    pub best: bool,
+
     /// File for the best accelerator as a cluster that `--cluster` takes
     #[arg(long, value_name = "FILE.toml")]
     pub device: Option<PathBuf>,
+
+    /// File for the result as a page: time against area, and what bounds each operator
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
 
     /// Write the result as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// File for the result [default: standard output]
+    /// File for one line of JSON per accelerator, written as it goes on; a search that was cut off goes on
+    /// behind its lines. With `--until`: file for what that step writes
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// Only this part of the accelerators: 2/4 is every fourth from the second on, by area
+    #[arg(long, value_name = "I/N", value_parser = Part::parse, requires = "output")]
+    pub part: Option<Part>,
+
+    /// Results of parts, to be joined instead of computed
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["output", "part"])]
+    pub merge: Vec<PathBuf>,
 }
 
 /// A number above zero.
@@ -142,6 +160,21 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl ArchArgs {
+    /// # Errors
+    /// For parts of what is not searched.
+    pub(super) fn check(&self) -> Result<()> {
+        let is_joined = self.part.is_some() || !self.merge.is_empty();
+        match is_joined && self.until != Until::Solve {
+            true => Err(Diagnostic::error("only a search has parts").help("leave out `--until`")),
+            false => Ok(()),
+        }
+    }
+
+    /// The file for lines of results.
+    pub(super) fn results(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|_| self.until == Until::Solve)
+    }
+
     /// What models are placed on.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! the first layer as the first stage (`reference/phaze.md`, section 5).
 
 use super::place::Fleet;
-use phzc_arch::mapping::vector::Passes;
+use phzc_arch::estimate::LayerSecs;
 use phzc_arch::model::Microbatch;
 use phzc_arch::search::Run;
 use phzc_cost::phaze::Copies;
@@ -26,7 +26,7 @@ struct Load {
 }
 
 /// Seconds that no plan of a run falls below; infinite where no plan fits.
-pub(super) fn least_secs(fleet: &Fleet, microbatch: &Microbatch, run: &Run, times: &[Passes]) -> f64 {
+pub(super) fn least_secs(fleet: &Fleet, microbatch: &Microbatch, run: &Run, times: &[LayerSecs]) -> f64 {
     let loads = loads(fleet, microbatch, times);
     let n_microbatches = (fleet.batch / microbatch.samples) as usize;
     let parameter_bytes = microbatch.kinds[microbatch.chain[0]].parameter_bytes;
@@ -45,7 +45,7 @@ pub(super) fn least_secs(fleet: &Fleet, microbatch: &Microbatch, run: &Run, time
     least
 }
 
-fn loads(fleet: &Fleet, microbatch: &Microbatch, times: &[Passes]) -> Vec<Load> {
+fn loads(fleet: &Fleet, microbatch: &Microbatch, times: &[LayerSecs]) -> Vec<Load> {
     let n_copies = if fleet.copies == Copies::Adam { 3.0 } else { 2.0 };
     let of = |kind: &usize| Load {
         secs: times[*kind].forward + times[*kind].backward,

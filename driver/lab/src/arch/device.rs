@@ -5,11 +5,12 @@ use super::inputs::Inputs;
 use super::place::Fleet;
 use super::report::name;
 use super::solve::{Chosen, Found, ModeFound};
+use phzc_arch::mapping::Mode;
 use phzc_ir::{Diagnostic, Result};
 use std::fmt::Write;
 
 /// Overheads that the search does not know, in seconds; the file has to have some.
-const NO_SECS: f64 = 1e-9;
+const NO_SECS: f64 = 1e-15;
 
 /// The best accelerator of the last mode, with the fleet's devices and links, as TOML.
 ///
@@ -30,6 +31,11 @@ pub(super) fn cluster_toml(args: &ArchArgs, fleet: &Fleet, inputs: &Inputs, foun
     text += &accelerator(found, chosen, hbm_bytes.unwrap_or_else(|| args.hbm_bytes()[0]));
     let _ = write!(text, "matmul_efficiency = {efficiency:.4}\nsource = {source:?}\n\n");
     text += &peaks(found, chosen);
+    if mode.mode == Mode::Native {
+        // Products of other shapes than the search's are mapped too.
+        let template = found.space.template(chosen.candidate.point.cores);
+        let _ = write!(text, "\n[accelerator.template]\n{}", template.to_toml());
+    }
     let _ = write!(
         text,
         "\n[accelerator.sources]\nmatmul_efficiency = \"multiply-accumulates of the mapped products over \

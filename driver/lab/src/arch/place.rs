@@ -1,7 +1,7 @@
 //! Placing a model on accelerators: Phaze's exact placement over the times of layers.
 
 use super::bound::least_secs;
-use phzc_arch::mapping::vector::Passes;
+use phzc_arch::estimate::LayerSecs;
 use phzc_arch::model::{Microbatch, ModelGraph};
 use phzc_arch::search::{Place, Run};
 use phzc_cost::phaze::{Chain, Copies, Edge, Instance, Layer, Plan};
@@ -34,27 +34,32 @@ pub(super) struct Placer<'a> {
 }
 
 impl Place for Placer<'_> {
-    fn samples_per_sec(&self, run: &Run, times: &[Passes]) -> Option<f64> {
+    fn samples_per_sec(&self, run: &Run, times: &[LayerSecs]) -> Option<f64> {
         let placed = self.is_placed.then(|| plan(self.fleet, self.models, run, times)).flatten();
         placed.map(|(_, secs)| self.fleet.batch as f64 / secs)
     }
 
     /// See [`least_secs`].
-    fn most_samples_per_sec(&self, run: &Run, times: &[Passes]) -> f64 {
+    fn most_samples_per_sec(&self, run: &Run, times: &[LayerSecs]) -> f64 {
         let microbatch = &self.models[run.model].microbatches[run.microbatch];
         self.fleet.batch as f64 * (1.0 + ROUNDING) / least_secs(self.fleet, microbatch, run, times)
     }
 }
 
 /// The best plan of a run, and its seconds per step; `None` where none fits.
-pub(super) fn plan(fleet: &Fleet, models: &[ModelGraph], run: &Run, times: &[Passes]) -> Option<(Plan, f64)> {
+pub(super) fn plan(
+    fleet: &Fleet,
+    models: &[ModelGraph],
+    run: &Run,
+    times: &[LayerSecs],
+) -> Option<(Plan, f64)> {
     let microbatch = &models[run.model].microbatches[run.microbatch];
     let n_microbatches = (fleet.batch / microbatch.samples) as usize;
     (n_microbatches > 0).then(|| best(&instance(fleet, microbatch, run, times))).flatten()
 }
 
 /// The placement problem of a run.
-pub(super) fn instance(fleet: &Fleet, microbatch: &Microbatch, run: &Run, times: &[Passes]) -> Instance {
+pub(super) fn instance(fleet: &Fleet, microbatch: &Microbatch, run: &Run, times: &[LayerSecs]) -> Instance {
     Instance {
         memory_bytes: run.hbm_bytes as f64,
         n_devices: fleet.n_devices,
@@ -67,13 +72,14 @@ pub(super) fn instance(fleet: &Fleet, microbatch: &Microbatch, run: &Run, times:
     }
 }
 
-fn chain(microbatch: &Microbatch, times: &[Passes]) -> Chain {
+fn chain(microbatch: &Microbatch, times: &[LayerSecs]) -> Chain {
     let layer = |(at, kind): (usize, &usize)| Layer {
         id: at as i64,
         parameter_bytes: microbatch.kinds[*kind].parameter_bytes,
         activation_bytes: microbatch.kinds[*kind].activation_bytes,
         forward_secs: times[*kind].forward,
         backward_secs: times[*kind].backward,
+        update_secs: times[*kind].update,
         is_tensor_parallel: false,
     };
     let n = microbatch.chain.len();

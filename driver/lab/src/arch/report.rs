@@ -98,15 +98,19 @@ pub(super) fn text(found: &Found) -> String {
     text
 }
 
-fn heading(mode: &ModeFound) -> String {
+/// What was looked at, in words.
+pub(super) fn heading(mode: &ModeFound) -> String {
     let [n_points, n_estimated, n_placed] = mode.counts;
     let name = name(mode.mode);
     match n_points == n_estimated {
         true => format!("{name}: {n_points} accelerators, all estimated and placed\n"),
         false => format!(
             "{name}: {n_points} accelerators, {n_estimated} estimated, {n_placed} placed, the others excluded \
-             by bounds; {} in the front of throughput against area and power\n",
-            mode.shown.len()
+             by bounds; {}\n",
+            match mode.shown.len() {
+                0 => "no front is asked for".to_owned(),
+                n => format!("{n} in the front of throughput against area and power"),
+            }
         ),
     }
 }

@@ -2,13 +2,17 @@
 
 use super::args::{ArchArgs, Until};
 use super::inputs::Inputs;
+use super::lines::{self, Line};
+use super::page::LayerOperators;
 use super::place::{self, Fleet, Placer};
+use super::report::name;
 use super::{estimates, space};
-use phzc_arch::estimate::Estimator;
+use crate::results::Stream;
+use phzc_arch::estimate::{Estimator, LayerSecs};
 use phzc_arch::mapping::Mode;
-use phzc_arch::mapping::vector::Passes;
 use phzc_arch::model::{Microbatch, ModelGraph};
-use phzc_arch::search::{Candidate, Model, Question, evaluate, search, times};
+use phzc_arch::search::{Candidate, Found as Searched, Log, Model, Question, Visit};
+use phzc_arch::search::{best_first, evaluate, found, ordered, search, times};
 use phzc_arch::space::Point;
 use phzc_arch::{Space, Technology};
 use phzc_cost::phaze::Plan;
@@ -27,6 +31,8 @@ pub(super) struct ModeFound {
     pub common: Option<Chosen>,
     /// Accelerators, those estimated, and those placed; the others were excluded by bounds.
     pub counts: [usize; 3],
+    /// By model: the operators of its layers on its best accelerator, where a page is asked for.
+    pub operators: Vec<Vec<LayerOperators>>,
 }
 
 /// All that was found.
@@ -55,7 +61,7 @@ pub(super) struct Chosen {
     /// By model: samples of the run's microbatch, the smallest where none fits.
     pub samples: Vec<u64>,
     /// By model: seconds of each kind of layer at the run's microbatch.
-    pub times: Vec<Vec<Passes>>,
+    pub times: Vec<Vec<LayerSecs>>,
     /// By model: multiply-accumulates of its products, forward, over those that all PEs could do meanwhile.
     pub efficiency: Vec<f64>,
 }
@@ -69,7 +75,14 @@ pub(super) fn run(
 ) -> std::result::Result<Found, Failure> {
     let technology = Technology::cacti_22nm();
     let space = space::space(args, &technology)?;
-    let points = space::points(args, &space, &technology)?;
+    let mut points = space::points(args, &space, &technology)?;
+    if args.arch.is_empty() {
+        points = ordered(&points);
+    }
+    let header = lines::header(args, inputs, &space, &points);
+    let own: Vec<Point> = args.part.unwrap_or_default().of(&points).copied().collect();
+    let mut results = lines::open(args, &header, &own)?;
+    let mut merged = lines::merged(args, &header, &points)?.into_iter();
     let question = Question {
         space: space.clone(),
         models: inputs.models.iter().zip(&inputs.weights).map(|(it, weight)| model(it, *weight)).collect(),
@@ -77,13 +90,19 @@ pub(super) fn run(
         recompute: args.recompute(),
     };
     let (mut modes, mut cache) = (Vec::new(), inputs.cache.clone());
-    for mode in args.modes() {
+    for (at, mode) in args.modes().iter().enumerate() {
         let estimator = Estimator::new(&technology, *mode, cache);
         if *mode == Mode::Phaze {
             estimates::teach(&estimator, &inputs.estimates, &space.base, &technology)?;
         }
         let task = Task { args, fleet, models: &inputs.models, question: &question, estimator: &estimator };
-        let found = task.run(*mode, &points, io)?;
+        let mut found = match merged.next() {
+            Some(visits) => task.merged(*mode, visits)?,
+            None => task.run((at, *mode), &own, &mut results, io)?,
+        };
+        if args.html.is_some() {
+            found.operators = task.operators(&found.best)?;
+        }
         modes.push(found);
         cache = estimator.into_cache();
     }
@@ -112,28 +131,56 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&self, mode: Mode, points: &[Point], io: &mut Io) -> Result<ModeFound> {
+    fn run(
+        &self,
+        (at, mode): (usize, Mode),
+        points: &[Point],
+        results: &mut Stream<Line>,
+        io: &mut Io,
+    ) -> Result<ModeFound> {
         let is_placed = self.args.until == Until::Solve;
         let place = Placer { fleet: self.fleet, models: self.models, is_placed };
-        if !self.args.arch.is_empty() || !is_placed {
-            let candidates = evaluate(self.question, points, self.estimator, &place)?;
-            return self.listed(mode, candidates);
+        let visited = lines::visits(&results.results, at, points.len());
+        if self.args.best && self.args.arch.is_empty() && is_placed {
+            return self.best_alone(mode, points, &place, io);
         }
-        let name = if mode == Mode::Phaze { "phaze" } else { "native" };
+        let mut record = |point: &Point, visit: &Visit| results.push(Line::new(mode, point, visit));
         let mut progress =
-            |done: usize, all: usize| (io.progress)(&format!("{name}: {done} of {all} accelerators"));
-        let found = search(self.question, points, self.estimator, &place, &mut progress)?;
+            |done: usize, all: usize| (io.progress)(&format!("{}: {done} of {all} accelerators", name(mode)));
+        let log = Log { visited, record: &mut record, progress: &mut progress };
+        let found = match self.args.arch.is_empty() && is_placed {
+            true => self.searched(mode, search(self.question, points, self.estimator, &place, log)?),
+            false => self.listed(mode, evaluate(self.question, points, self.estimator, &place, log)?),
+        };
         (io.progress)("");
+        found
+    }
+
+    fn best_alone(&self, mode: Mode, points: &[Point], place: &Placer, io: &mut Io) -> Result<ModeFound> {
+        let mut progress =
+            |done: usize, all: usize| (io.progress)(&format!("{}: {done} of {all} accelerators", name(mode)));
+        let found = best_first(self.question, points, self.estimator, place, &mut progress)?;
+        (io.progress)("");
+        Ok(ModeFound { shown: Vec::new(), ..self.searched(mode, found)? })
+    }
+
+    /// What several runs have found together.
+    fn merged(&self, mode: Mode, visits: Vec<Visit>) -> Result<ModeFound> {
+        match self.args.arch.is_empty() {
+            true => self.searched(mode, found(visits, self.models.len())),
+            false => self.listed(mode, visits.iter().filter_map(Visit::candidate).collect()),
+        }
+    }
+
+    fn searched(&self, mode: Mode, found: Searched) -> Result<ModeFound> {
+        let best = found.best.into_iter().map(|it| it.map(|it| self.chosen(it)).transpose());
         Ok(ModeFound {
             mode,
             common: self.common(&found.front)?,
-            best: found
-                .best
-                .into_iter()
-                .map(|it| it.map(|it| self.chosen(it)).transpose())
-                .collect::<Result<_>>()?,
+            best: best.collect::<Result<_>>()?,
             counts: [found.n_points, found.n_estimated, found.n_placed],
             shown: found.front.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?,
+            operators: Vec::new(),
         })
     }
 
@@ -148,7 +195,7 @@ impl Task<'_> {
         let best = best.map(|it| it.map(|it| self.chosen(it)).transpose()).collect::<Result<_>>()?;
         let (common, n) = (self.common(&candidates)?, candidates.len());
         let shown = candidates.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?;
-        Ok(ModeFound { mode, shown, best, common, counts: [n; 3] })
+        Ok(ModeFound { mode, shown, best, common, counts: [n; 3], operators: Vec::new() })
     }
 
     /// The candidate with the most samples per second of all models.
@@ -179,6 +226,26 @@ impl Task<'_> {
             efficiency.push(self.efficiency(&candidate.point, &graph.microbatches[at])?);
         }
         Ok(Chosen { candidate, plans, samples, times, efficiency })
+    }
+
+    /// By model: the operators of its layers on an accelerator; none where nothing fits.
+    fn operators(&self, best: &[Option<Chosen>]) -> Result<Vec<Vec<LayerOperators>>> {
+        let mut found = Vec::new();
+        for (model, graph) in self.models.iter().enumerate() {
+            let run = best[model].as_ref().and_then(|it| Some((it, it.candidate.runs[model]?.0)));
+            let mut layers = Vec::new();
+            if let Some((chosen, run)) = run {
+                let template = self.question.space.template(chosen.candidate.point.cores);
+                let Microbatch { kinds, chain, .. } = &graph.microbatches[run.microbatch];
+                for (at, kind) in kinds.iter().enumerate() {
+                    let operators = self.estimator.operators(&template, &kind.layer)?;
+                    let n_layers = chain.iter().filter(|kind| **kind == at).count();
+                    layers.push(LayerOperators { name: kind.name.clone(), n_layers, operators });
+                }
+            }
+            found.push(layers);
+        }
+        Ok(found)
     }
 
     fn efficiency(&self, point: &Point, microbatch: &Microbatch) -> Result<f64> {

@@ -109,18 +109,44 @@ impl Runs {
 /// An op that touches data runs per microbatch on its part; one on sums of microbatches once; others anew
 /// each time.
 pub(super) fn op_runs(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Runs {
+    let own = &facts.comps[comp.index()][id.index()];
+    let runs = runs(facts, nature(facts, comp, id, instr), own.phase);
+    Runs { batch: batch_part(facts, comp, id, instr), ..runs }
+}
+
+/// One run where a microbatch is a `share` of the batch, and the part of the step that it belongs to.
+pub(super) fn op_runs_at(
+    facts: &Facts,
+    comp: CompId,
+    id: InstrId,
+    instr: &Instr,
+    share: f64,
+) -> (Runs, Phase) {
+    let (nature, own) = (nature(facts, comp, id, instr), &facts.comps[comp.index()][id.index()]);
+    let phase = if nature == Nature::Sum { Phase::Update } else { own.phase };
+    let is_part = nature == Nature::Part && phase != Phase::Update;
+    let share = if is_part { share } else { 1.0 };
+    (Runs { times: 1.0, share, phase, batch: batch_part(facts, comp, id, instr) }, phase)
+}
+
+/// How what an op works on relates to microbatches.
+fn nature(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Nature {
     let all = &facts.comps[comp.index()];
     let operands = instr.operands.iter().flat_map(|operand| &all[operand.index()].natures);
-    let nature = operands.chain(&all[id.index()].natures).copied().max().unwrap_or_default();
+    operands.chain(&all[id.index()].natures).copied().max().unwrap_or_default()
+}
+
+/// The kind of loops of a product that run over the batch.
+fn batch_part(facts: &Facts, comp: CompId, id: InstrId, instr: &Instr) -> Part {
+    let all = &facts.comps[comp.index()];
     let is_part = |own: &InstrFacts| own.natures.contains(&Nature::Part);
     let mut sides = instr.operands.iter().map(|operand| is_part(&all[operand.index()]));
-    let batch = match (sides.next(), sides.next()) {
+    match (sides.next(), sides.next()) {
         _ if !is_part(&all[id.index()]) => Part::Sums,
         (Some(true), Some(true)) => Part::Batch,
         (_, Some(true)) => Part::Columns,
         _ => Part::Rows,
-    };
-    Runs { batch, ..runs(facts, nature, all[id.index()].phase) }
+    }
 }
 
 /// What one device does each time.

@@ -140,6 +140,7 @@ impl<'a> Table<'a> {
                     let Some(slowest) = self.slowest(at + 1, cost, n_stages, n_devices) else { continue };
                     let bytes = cost.parameter_bytes;
                     let secs = self.instance.step_secs(slowest, n_stages, data_parallel, bytes);
+                    let secs = secs + cost.update_secs;
                     if secs < best.map_or(f64::INFINITY, |(least, ..)| least) {
                         best = Some((secs, data_parallel, at + 1, n_stages));
                     }

@@ -161,13 +161,13 @@ fn check(nest: &Nest, machine: &Machine) {
 #[test]
 fn products_get_the_best_of_all_mappings() {
     let mut random = Random(1);
-    (0..120).for_each(|_| check(&random.product(), &random.machine()));
+    (0..200).for_each(|_| check(&random.product(), &random.machine()));
 }
 
 #[test]
 fn convolutions_get_the_best_of_all_mappings() {
     let mut random = Random(2);
-    (0..80).for_each(|_| check(&random.convolution(), &random.machine()));
+    (0..200).for_each(|_| check(&random.convolution(), &random.machine()));
 }
 
 #[test]

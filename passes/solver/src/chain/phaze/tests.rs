@@ -46,6 +46,7 @@ fn chain(width: usize, seeds: &[Seed], skip: Option<(usize, usize, u8)>) -> Chai
         activation_bytes: share(seed.1),
         forward_secs: share(seed.2),
         backward_secs: share(seed.3),
+        update_secs: 0.0,
         is_tensor_parallel: seed.5,
     };
     let n_layers = seeds.len();

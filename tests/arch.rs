@@ -1,0 +1,209 @@
+//! `phzc arch`: its accelerator as a device on which programs are planned.
+
+mod common;
+
+use common::{Outcome, Random, phzc, scratch};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+fn done(args: &[&str]) -> Outcome {
+    let outcome = phzc(args, b"");
+    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+    outcome
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// A program of `gen`, of 8 samples.
+fn written(folder: &Path, model: &str) -> PathBuf {
+    let path = folder.join("model.ir");
+    let args: Vec<&str> = ["gen"].into_iter().chain(model.split(' ')).collect();
+    done(&[&args[..], &["--global-batch", "8", "-o", &text(&path)]].concat());
+    path
+}
+
+/// Of one accelerator, without recomputation: what the search says of a step of 8 samples in microbatches of
+/// so many, and the device file that it writes.
+fn searched(folder: &Path, model: &Path, arch: &str, samples: u64) -> (Value, PathBuf) {
+    let device = folder.join("device.toml");
+    let limits = ["--devices", "1", "--batch", "8", "--recompute", "never", "--hbm-gib", "80"];
+    let of = ["--arch", arch, "--microbatches", &samples.to_string(), "--mode", "native", "--json"];
+    let outcome = done(&[&["arch", &text(model), "--device", &text(&device)], &limits[..], &of[..]].concat());
+    let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    (found["modes"][0]["best"][0]["runs"][0].clone(), device)
+}
+
+/// Seconds of a step by the report of a plan.
+fn planned_secs(folder: &Path, model: &Path, device: &Path, passes: &str) -> f64 {
+    let (figures, after) = (folder.join("plan.json"), folder.join("after.ir"));
+    let files = ["--cluster", &text(device), "--plan", &text(&figures), "-o", &text(&after)];
+    done(&[&[&text(model), "--passes", passes], &files[..]].concat());
+    let figures = fs::read_to_string(figures).expect("written");
+    serde_json::from_str::<Value>(&figures).expect("an object")["time_secs"].as_f64().expect("a number")
+}
+
+/// The report of a plan with the search's microbatches on one device says what the search said, and the best
+/// plan takes no longer. Printed: how far they are apart.
+#[test]
+fn a_program_takes_on_the_device_file_what_the_search_said() {
+    let folder = scratch("arch_device");
+    let models = [
+        "gpt --size 125m --layers 3 --seq 256",
+        "bert --size base --layers 3 --seq 128",
+        "llama --size tiny --seq 128",
+    ];
+    for model in models {
+        let path = written(&folder, model);
+        for (arch, samples) in [("tpu-v4-proxy", 8), ("tpu-v4-proxy", 2), ("4,4,64,32,16", 4)] {
+            let (run, device) = searched(&folder, &path, arch, samples);
+            let secs = run["step_secs"].as_f64().expect("a number");
+            let passes = format!("fuse,shard,place{{stages=1,microbatches={}}}", 8 / samples);
+            let same = planned_secs(&folder, &path, &device, &passes);
+            let best = planned_secs(&folder, &path, &device, "default");
+            eprintln!("{model}, {arch}, microbatch {samples}: {secs} s, planned {same}, best plan {best}");
+            assert!((same / secs - 1.0).abs() < 0.01 && best < 1.01 * secs, "{model} {arch}: {secs}, {same}");
+        }
+    }
+}
+
+#[test]
+fn a_template_that_is_none_is_an_error_of_the_device_file() {
+    let folder = scratch("arch_template");
+    let model = written(&folder, "gpt --size tiny");
+    let (_, device) = searched(&folder, &model, "tpu-v4-proxy", 8);
+    let sound = fs::read_to_string(&device).expect("written");
+    fs::write(&device, sound.replace("global_bytes = 134217728", "global_bytes = 5")).expect("writable");
+    let outcome =
+        phzc(&[&text(&model), "--cluster", &text(&device), "-o", &text(&folder.join("after.ir"))], b"");
+    assert!(outcome.code == 1 && outcome.stderr.contains("5 bytes"), "{}", outcome.stderr);
+}
+
+/// A search over a few hundred small accelerators, in both modes.
+fn small<'a>(model: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    let limits = ["--area-mm2", "4.2", "--devices", "8", "--batch", "16", "--microbatches", "1,2"];
+    [&["arch", model], &limits[..], &["--json"], rest].concat()
+}
+
+/// A small program as a chain of layers.
+fn chain(folder: &Path) -> String {
+    let (model, chain) = (written(folder, "gpt --size tiny"), folder.join("chain.json"));
+    done(&["arch", &text(&model), "--microbatches", "1,2", "--until", "extract", "-o", &text(&chain)]);
+    text(&chain)
+}
+
+/// A search that is killed (SIGKILL) once so many bytes of results are there, or that has ended before.
+fn killed(model: &str, results: &str, n_bytes: usize) {
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_phzc"));
+    let run = run.args(small(model, &["-o", results])).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = run.spawn().expect("it starts");
+    while run.try_wait().expect("its state").is_none() {
+        if fs::metadata(results).is_ok_and(|it| it.len() as usize >= n_bytes) {
+            run.kill().expect("it is running");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
+    let folder = scratch("arch_killed");
+    let (model, path) = (chain(&folder), |name: &str| text(&folder.join(name)));
+    let whole = done(&small(&model, &["-o", &path("whole.jsonl")]));
+    let bytes = fs::read(path("whole.jsonl")).expect("written");
+    assert_eq!(done(&small(&model, &[])).stdout, whole.stdout, "without a file");
+    let (mut random, mut n_cut) = (Random(36), 0);
+    for _ in 0..20 {
+        let n_bytes = random.below(bytes.len());
+        fs::remove_file(path("killed.jsonl")).unwrap_or_default();
+        killed(&model, &path("killed.jsonl"), n_bytes);
+        let left = fs::metadata(path("killed.jsonl")).map_or(0, |it| it.len() as usize);
+        n_cut += usize::from(left < bytes.len());
+        let again = done(&small(&model, &["-o", &path("killed.jsonl")]));
+        assert_eq!(again.stdout, whole.stdout, "killed at {n_bytes} bytes, {left} were left");
+        let again = fs::read(path("killed.jsonl")).expect("written");
+        assert!(again == bytes, "killed at {n_bytes} bytes, {left} were left");
+    }
+    eprintln!("{} lines, {n_cut} of 20 runs were cut off", bytes.iter().filter(|it| **it == b'\n').count());
+}
+
+#[test]
+fn parts_of_a_search_are_joined_to_the_whole() {
+    let folder = scratch("arch_parts");
+    let (model, path) = (chain(&folder), |part: usize| text(&folder.join(format!("{part}.jsonl"))));
+    for part in 1..=3 {
+        done(&small(&model, &["--part", &format!("{part}/3"), "-o", &path(part)]));
+    }
+    let found = |rest: &[&str]| {
+        let outcome = done(&small(&model, rest));
+        let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+        let modes = found["modes"].as_array().expect("modes").clone();
+        modes.iter().map(|it| (it["best"].clone(), it["front"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["--merge", &path(3), &path(1), &path(2)]), found(&[]));
+    let lacking = phzc(&small(&model, &["--merge", &path(1), &path(2)]), b"");
+    let is_said = lacking.stderr.contains("accelerators are in these files");
+    assert!(lacking.code == 1 && is_said, "{}", lacking.stderr);
+    let other = phzc(&small(&model, &["--part", "2/3", "-o", &path(1)]), b"");
+    assert!(other.code == 1 && other.stderr.contains("of another part"), "{}", other.stderr);
+    let other = phzc(&small(&model, &["--optimizer", "adam", "-o", &path(1)]), b"");
+    assert!(
+        other.code == 1 && other.stderr.contains("of other models or another search"),
+        "{}",
+        other.stderr
+    );
+}
+
+/// Multiply-accumulates of the products among kernels.
+fn macs(kernels: &Value) -> f64 {
+    let product = |kernel: &Value| {
+        let sizes = kernel["product"].as_array()?;
+        let macs: f64 = sizes.iter().map(|size| size.as_f64().expect("a size")).product();
+        Some(macs * kernel["times"].as_f64().expect("a number"))
+    };
+    kernels.as_array().expect("kernels").iter().filter_map(product).sum()
+}
+
+#[test]
+fn each_layer_has_the_backward_products_of_its_forward_ones() {
+    let folder = scratch("arch_kernels");
+    let model = written(&folder, "gpt --size tiny --layers 4");
+    let outcome = done(&["arch", &text(&model), "--microbatches", "2,8", "--until", "extract"]);
+    let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+    for microbatch in found["microbatches"].as_array().expect("microbatches") {
+        let kinds = microbatch["kinds"].as_array().expect("kinds");
+        let layers = microbatch["chain"].as_array().expect("a chain").iter();
+        let macs: Vec<[f64; 2]> = layers
+            .map(|kind| {
+                let kernels = &kinds[kind.as_u64().expect("a kind") as usize]["layer"]["kernels"];
+                ["forward", "backward"].map(|pass| macs(&kernels[pass]))
+            })
+            .collect();
+        // The embedding, four layers, the head; the first has no products forward.
+        assert_eq!((macs.len(), macs[0][0]), (6, 0.0), "{macs:?}");
+        assert!(macs[1..].iter().all(|[forward, backward]| *backward == 2.0 * forward), "{macs:?}");
+    }
+}
+
+#[test]
+fn a_page_shows_areas_and_what_bounds_operators_and_asks_for_nothing_else() {
+    let folder = scratch("arch_page");
+    let (model, path) = (chain(&folder), text(&folder.join("page.html")));
+    done(&small(&model, &["--html", &path]));
+    let html = fs::read_to_string(&path).expect("written");
+    let wanted =
+        ["Time against area, mode phaze", "Accelerators, mode native", "What bounds gpt", "global buffer"];
+    assert!(wanted.iter().all(|words| html.contains(words)), "{wanted:?}");
+    assert!(!["src=", "@import", "href=\"http", "url("].iter().any(|word| html.contains(word)));
+    let pictures: Vec<&str> =
+        html.split("<svg ").skip(1).map(|it| it.split("</svg>").next().expect("all")).collect();
+    assert_eq!(pictures.len(), 4, "two per mode");
+    for picture in pictures {
+        let svg = format!("<svg {picture}</svg>");
+        let drawn = roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+        assert!(drawn.descendants().any(|node| node.tag_name().name() == "text"));
+    }
+}
