@@ -3,8 +3,8 @@
 //! Stages have any number of layers, each its own degree of tensor parallelism and kind of device; one of
 //! them may have copies on two kinds, so that what is left of both is used. Of numbers of copies that give
 //! as many microbatches, the smallest is enough. What none of them beats is known at a glance
-//! (`glance_secs`); the ends of a plan are labels (`labels.rs`), at first a few per cell for a plan to compare
-//! with.
+//! (`glance_secs`); the ends of a plan are labels (`labels.rs`), at first a few per cell for a plan to
+//! compare with.
 
 use super::file::MAX_KINDS;
 use super::labels::{Label, Labels};
