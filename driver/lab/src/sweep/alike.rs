@@ -79,9 +79,9 @@ fn longest(problem: &Problem, counts: &[usize], degrees: Degrees) -> Option<usiz
     (0..=n_layers).find(|n| is_held && holds(*n))
 }
 
-/// Layers, and parts of them, that all stages hold at the most: the stage that needs least for one has the nodes
-/// with the most memory. A stage has as many nodes of its own as there are for each; where that is no whole
-/// number, or one node is looked at only (FASOP's own form), any memory is no limit.
+/// Layers, and parts of them, that all stages hold at the most: the stage that needs least for one has the
+/// nodes with the most memory. A stage has as many nodes of its own as there are for each; where that is no
+/// whole number, or one node is looked at only (FASOP's own form), no memory is a limit.
 fn most_held(placement: &Placement, counts: &[usize]) -> f64 {
     let (n_stages, n_nodes) = (placement.degrees.stages, placement.order.len());
     let is_even = n_nodes.is_multiple_of(n_stages) || n_stages.is_multiple_of(n_nodes);

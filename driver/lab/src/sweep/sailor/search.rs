@@ -7,7 +7,7 @@
 //! compare with.
 
 use super::file::MAX_KINDS;
-use super::labels::{Label, Labels};
+use super::labels::{Held, Label, Labels};
 use super::sized::{Shape, Sized};
 use phzc_cost::sailor::{Cost, Part, Plan, Request, Stage};
 use rayon::prelude::*;
@@ -108,8 +108,8 @@ impl Case<'_> {
     fn best(&self, known: f64, width: usize, max_usd: Option<f64>) -> (Option<(Plan, Cost)>, f64) {
         let mut best = None;
         let mut limit = known;
-        let mut see = |label: &Label, stages: Vec<(usize, usize)>| {
-            let Some(plan) = self.plan(label, &stages) else { return limit };
+        let mut see = |label: &Label, stages: &[Held]| {
+            let Some(plan) = self.plan(label, stages) else { return limit };
             let Some(cost) = self.sized.request.cost(&plan) else { return limit };
             let is_paid = max_usd.is_none_or(|most| cost.usd <= most);
             if cost.fits && is_paid && cost.step_secs < limit {
@@ -124,8 +124,8 @@ impl Case<'_> {
 
     /// The plan with stages of so many layers and these shapes; the mixed one has as many copies as can be on
     /// the kind that is cheaper per copy.
-    fn plan(&self, label: &Label, stages: &[(usize, usize)]) -> Option<Plan> {
-        let stage = |(n_layers, shape): &(usize, usize)| {
+    fn plan(&self, label: &Label, stages: &[Held]) -> Option<Plan> {
+        let stage = |(n_layers, shape): &Held| {
             let parts = match &self.sized.shapes[*shape][..] {
                 [[kind, tensor]] => vec![Part { kind: *kind, tensor: *tensor, copies: self.copies }],
                 pair => self.parts([pair[0], pair[1]], label)?.to_vec(),
