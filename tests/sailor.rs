@@ -4,7 +4,9 @@
 mod common;
 
 use common::{phzc, root, scratch};
+use phzc_cost::sailor::{Curve, Kind, LayerSize, LayerTimes, Part, Plan, Request, Stage};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -71,6 +73,71 @@ fn no_plan_of_sailor_s_is_faster_under_its_own_cost_model() {
             plan["copies"],
             plan["stages"].as_array().map_or(0, Vec::len)
         );
+    }
+}
+
+/// A file of Sailor's.
+fn json(name: &str) -> Value {
+    let text = fs::read_to_string(root().join("../shared/data/fasop/sailor").join(name)).expect("readable");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// OPT-350 on 32 A100 and 96 V100, read without the program's own reader.
+fn opt_350() -> Request {
+    let (info, net) = (json("llm_info.json"), json("multizone_bandwidths_het.json"));
+    let size = |degree: usize, layer: usize| {
+        let own = &info["OPT-350"][degree.to_string()][layer.to_string()];
+        let [params, kept, handed_on] = ["params_floats", "act_mem_floats", "act_output_floats"]
+            .map(|key| own[key].as_f64().expect("a number"));
+        LayerSize { params, kept, handed_on }
+    };
+    let names = ["A100-40", "V100-16"];
+    let mut links = BTreeMap::new();
+    for key in (0..2).flat_map(|a| (0..2).map(move |b| (a, b))) {
+        for [from, to] in [1, 2, 4].into_iter().flat_map(|a| [1, 2, 4].map(move |b| [a, b])) {
+            let zone = "us-central1-a";
+            let own = &net[zone][names[key.0]][from.to_string()][zone][names[key.1]][to.to_string()];
+            let coefficients = [0, 1, 2].map(|index| own[0][index].as_f64().expect("a number"));
+            let peak_bytes_per_sec = own[1].as_f64().expect("a number");
+            links.insert([key.0, from, key.1, to], Curve { coefficients, peak_bytes_per_sec });
+        }
+    }
+    let sizes = [1, 2, 4].map(|degree| (degree, (0..26).map(|layer| size(degree, layer)).collect()));
+    let kinds = [("A100-40", 32, 40.0, 3.74), ("V100-16", 96, 16.0, 2.8)].map(kind).to_vec();
+    Request { batch: 1024, kinds, sizes: sizes.into_iter().collect(), links }
+}
+
+fn kind((device, count, gib, usd_per_hour): (&str, usize, f64, f64)) -> Kind {
+    let profile = json(&format!("layer_profiles/OPT-350/{device}/profile.json"));
+    let mut times = BTreeMap::new();
+    for (size, degree) in [2, 8].into_iter().flat_map(|size| [1, 4].map(|degree| (size, degree))) {
+        let own = &profile[size.to_string()][degree.to_string()];
+        let layer = |layer: usize| {
+            [0, 1, 2].map(|index| own[layer.to_string()][index].as_f64().unwrap_or(f64::INFINITY))
+        };
+        let mut prefix_secs = vec![0.0];
+        (0..26).for_each(|at| prefix_secs.push(prefix_secs[at] + layer(at)[0] + layer(at)[1]));
+        let update_secs = (0..26).map(|at| layer(at)[2]).fold(0.0, f64::max);
+        times.insert((size, degree), LayerTimes { prefix_secs, update_secs });
+    }
+    let memory_bytes = gib * f64::from(1 << 30);
+    Kind { device: device.to_owned(), count, memory_bytes, usd_per_hour, times }
+}
+
+#[test]
+fn its_own_plans_take_what_it_says() {
+    if request("OPT-350", [32, 96]).is_none() {
+        return;
+    }
+    let request = opt_350();
+    let part = |kind: usize, tensor: usize, copies: usize| Part { kind, tensor, copies };
+    let one = vec![Stage { n_layers: 26, parts: vec![part(0, 4, 8)] }];
+    let mixed = Stage { n_layers: 13, parts: vec![part(0, 1, 3), part(1, 4, 24)] };
+    let two = vec![mixed, Stage { n_layers: 13, parts: vec![part(0, 1, 27)] }];
+    for (stages, micro_batch, secs, usd) in [(one, 8, 8.097, 0.269), (two, 2, 5.260, 0.557)] {
+        let cost = request.cost(&Plan { micro_batch, stages }).expect("all was measured");
+        assert!((cost.step_secs - secs).abs() < 5e-4 && cost.fits, "{cost:?}");
+        assert!((cost.usd - usd).abs() < 5e-4, "{cost:?}");
     }
 }
 

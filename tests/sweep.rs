@@ -189,7 +189,8 @@ fn offers_cost_what_they_say_and_bytes_between_zones_too() {
         let is_it = |point: &&Value| point["counts"] == serde_json::json!([spot, owned, 0]);
         all.iter().find(is_it).expect("a cluster")
     };
-    // The same nodes alone take as long; the offer is waited for in a tenth of the time, and paid while there.
+    // The same nodes alone take as long; the offer is waited for in a tenth of the time, and paid while
+    // it is there.
     let (spot, owned, both) = (of(1, 0), of(0, 1), of(1, 1));
     assert_eq!(number(spot, "step_secs"), number(owned, "step_secs"));
     assert!((number(spot, "expected_secs") - number(owned, "expected_secs") / 0.9).abs() < 1e-12);

@@ -1,7 +1,7 @@
 //! What orders of nodes have in common: which are the same to all stages, and what none of them beats.
 
 use super::search::Problem;
-use phzc_cost::fasop::{Degrees, Placement, Role, Times};
+use phzc_cost::fasop::{Degrees, Placement, Role, Times, Variant};
 
 /// Figures that tell one order of nodes from another with the same degrees. Where two have the same, every
 /// cut costs the same: stages have the same times, sends, memory and sums of gradients.
@@ -75,7 +75,29 @@ fn longest(problem: &Problem, counts: &[usize], degrees: Degrees) -> Option<usiz
     };
     let rooms: Vec<usize> = (0..degrees.stages).map(room).collect();
     let holds = |n: usize| rooms.iter().map(|room| (*room).min(n)).sum::<usize>() >= n_layers;
-    (0..=n_layers).find(|n| holds(*n))
+    let is_held = most_held(&placement, counts) >= n_layers as f64;
+    (0..=n_layers).find(|n| is_held && holds(*n))
+}
+
+/// Layers, and parts of them, that all stages hold at the most: the stage that needs least for one has the
+/// nodes with the most memory. A stage has as many nodes of its own as there are for each; where that is no
+/// whole number, or one node is looked at only (FASOP's own form), no memory is a limit.
+fn most_held(placement: &Placement, counts: &[usize]) -> f64 {
+    let (n_stages, n_nodes) = (placement.degrees.stages, placement.order.len());
+    let is_even = n_nodes.is_multiple_of(n_stages) || n_stages.is_multiple_of(n_nodes);
+    if placement.variant != Variant::Strict || !is_even {
+        return f64::INFINITY;
+    }
+    let kinds = &placement.fleet.kinds;
+    let mut gib: Vec<f64> =
+        kinds.iter().zip(counts).flat_map(|(kind, n)| std::iter::repeat_n(kind.memory_gib, *n)).collect();
+    gib.sort_by(|a, b| b.total_cmp(a));
+    let last = |stage: usize| ((stage + 1) * n_nodes).div_ceil(n_stages) - 1;
+    let mut per_gib: Vec<f64> = (0..n_stages)
+        .map(|stage| placement.limit_bytes(stage) / gib[0] / placement.role_bytes(stage)[1])
+        .collect();
+    per_gib.sort_by(|a, b| b.total_cmp(a));
+    per_gib.iter().enumerate().map(|(stage, layers)| layers * gib[last(stage)]).sum()
 }
 
 /// The sum of the stages' rates in the order that makes it largest. Where there are fewer stages than nodes,

@@ -4,6 +4,7 @@
 mod file;
 mod labels;
 mod search;
+mod sized;
 
 use super::SweepArgs;
 use phzc_cost::sailor::{Cost, Part, Plan, Request};

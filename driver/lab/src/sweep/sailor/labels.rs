@@ -27,6 +27,9 @@ pub(super) struct Label {
     from: usize,
 }
 
+/// Layers and shape of a stage.
+pub(super) type Held = (usize, usize);
+
 /// The labels of all cells, and how many a cell may keep.
 pub(super) struct Labels<'a> {
     case: &'a Case<'a>,
@@ -53,7 +56,7 @@ impl<'a> Labels<'a> {
 
     /// Visits whole plans that may be faster than a limit, which a visit may lower: layers and shape of each
     /// stage; what no plan beats whose end was left out for want of room.
-    pub(super) fn run(mut self, known: f64, see: &mut dyn FnMut(&Label, Vec<(usize, usize)>) -> f64) -> f64 {
+    pub(super) fn run(mut self, known: f64, see: &mut dyn FnMut(&Label, &[Held]) -> f64) -> f64 {
         let n_layers = self.case.sized.request.n_layers();
         let mut limit = known;
         for n_stages in 1..=n_layers {
@@ -63,7 +66,7 @@ impl<'a> Labels<'a> {
             self.cells.push(row);
             for index in 0..self.cells[n_stages - 1][0].len() {
                 let label = self.cells[n_stages - 1][0][index].clone();
-                limit = see(&label, self.stages(n_stages, index));
+                limit = see(&label, &self.stages(n_stages, index));
             }
             if is_over {
                 break;
@@ -73,7 +76,7 @@ impl<'a> Labels<'a> {
     }
 
     /// Layers and shapes of a whole plan's stages.
-    fn stages(&self, n_stages: usize, mut index: usize) -> Vec<(usize, usize)> {
+    fn stages(&self, n_stages: usize, mut index: usize) -> Vec<Held> {
         let (mut first, mut stages) = (0, Vec::new());
         for row in self.cells[..n_stages].iter().rev() {
             let label = &row[first][index];
