@@ -329,7 +329,7 @@ impl<'a> Estimator<'a> {
     }
 
     fn mapped_cycles(&self, nest: &Nest, machine: &Machine) -> Result<f64> {
-        let objective = if self.mode == Mode::Phaze { Objective::Edp } else { Objective::Latency };
+        let objective = if self.mode == Mode::Phaze { Objective::Edp } else { Objective::Cycles };
         if let Some(known) = held(&self.cache).get(nest, machine, objective) {
             return Ok(known.cost.cycles);
         }

@@ -82,7 +82,7 @@ impl Estimator<'_> {
     /// What the best mapping of a contraction waits for.
     fn limit(&self, nest: &Nest, machine: &Machine) -> Result<Bound> {
         self.cycles(nest, machine, Effort::Price)?;
-        let objective = if self.mode == Mode::Phaze { Objective::Edp } else { Objective::Latency };
+        let objective = if self.mode == Mode::Phaze { Objective::Edp } else { Objective::Cycles };
         let known = held(&self.cache).get(nest, machine, objective);
         // What was taken from elsewhere has no mapping.
         Ok(known.map_or(Bound::TensorCores, |it| match it.mapping.limit(&it.nest, machine) {

@@ -2,12 +2,12 @@
 //!
 //! The first line is `phzc-arch-mappings 1`, the format's name and version. Every other line is one
 //! mapping: `QUESTION = ANSWER`, lines in rising order. A question has, separated by spaces: the objective
-//! (`latency` or `edp`); the machine's array, grid, register words, core words, `each` or `all` (operands),
-//! global words, words per cycle, `core` or `chip` (feed), picojoules of reads and writes by level and of a
-//! multiply-accumulate; the nest's sizes in the order `bnckpqrs`, strides, roles (`i`, `w`, `o`). An answer
-//! has the factors by level, innermost first, separated by `/` (of loops that are padded, larger ones),
-//! then the three orders: the stationary tensor and, where a window slides, its loop. Numbers of one field
-//! are separated by commas.
+//! (`cycles`, `latency` or `edp`); the machine's array, grid, register words, core words, `each` or `all`
+//! (operands), global words, words per cycle, `core` or `chip` (feed), picojoules of reads and writes by
+//! level and of a multiply-accumulate; the nest's sizes in the order `bnckpqrs`, strides, roles (`i`, `w`,
+//! `o`). An answer has the factors by level, innermost first, separated by `/` (of loops that are padded,
+//! larger ones), then the three orders: the stationary tensor and, where a window slides, its loop. Numbers
+//! of one field are separated by commas.
 //!
 //! What a mapping takes is not stored: it is priced when it is looked up, and a line that does not fit its
 //! machine is as if it were absent.
@@ -96,11 +96,19 @@ impl Cache {
     }
 }
 
+fn name(objective: Objective) -> &'static str {
+    match objective {
+        Objective::Cycles => "cycles",
+        Objective::Latency => "latency",
+        Objective::Edp => "edp",
+    }
+}
+
 fn question(nest: &Nest, machine: &Machine, objective: Objective) -> String {
     let access = machine.access.iter().flat_map(|access| [access.read_pj, access.write_pj]);
     let roles: String = nest.roles.iter().map(|tensor| TENSORS[*tensor as usize]).collect();
     [
-        if objective == Objective::Edp { "edp".to_owned() } else { "latency".to_owned() },
+        name(objective).to_owned(),
         joined(machine.array),
         joined(machine.grid),
         machine.register_words.to_string(),
@@ -165,7 +173,7 @@ mod tests {
     fn filled() -> (Cache, Nest, Machine) {
         let (nest, machine) = (Nest::convolution(2, [4, 8], [6, 1], [3, 1]), machine(2, 8, 8, 2));
         let mut cache = Cache::default();
-        for objective in [Objective::Edp, Objective::Latency] {
+        for objective in [Objective::Edp, Objective::Latency, Objective::Cycles] {
             let (mapping, _) = best(&nest, &machine, objective).expect("it fits");
             cache.insert(&nest, &machine, objective, mapping);
         }

@@ -47,7 +47,7 @@ pub fn best_padded(nest: &Nest, machine: &Machine, objective: Objective) -> Resu
 /// # Errors
 /// Where [`best`] has none.
 pub fn native_cycles(nest: &Nest, machine: &Machine) -> Result<f64> {
-    Ok(best_padded(nest, machine, Objective::Latency)?.cost.cycles)
+    Ok(best_padded(nest, machine, Objective::Cycles)?.cost.cycles)
 }
 
 /// Every choice of loops to pad, but that of none.

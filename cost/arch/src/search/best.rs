@@ -38,25 +38,10 @@ pub fn best_first(
         bounds.extend(new);
         progress(bounds.len(), points.len());
     }
-    let (mut known, mut is_visited) = (Known::default(), vec![false; points.len()]);
-    for goal in 0..=question.models.len() {
-        let mut order: Vec<usize> = (0..points.len()).collect();
-        order.sort_by(|a, b| bounds[*b][goal].total_cmp(&bounds[*a][goal]));
-        loop {
-            let least = best(question, &known)[goal];
-            let open =
-                order.iter().copied().take_while(|at| bounds[*at][goal] >= least.max(f64::MIN_POSITIVE));
-            let next: Vec<usize> = open.filter(|at| !is_visited[*at]).take(CHUNK).collect();
-            if next.is_empty() {
-                break;
-            }
-            let visits = next.par_iter().map(|at| search.visit(&known, &points[*at]));
-            let visits = visits.collect::<Result<Vec<_>>>()?;
-            next.iter().for_each(|at| is_visited[*at] = true);
-            visits.into_iter().for_each(|visit| known.add(visit));
-            progress(is_visited.iter().filter(|it| **it).count(), points.len());
-        }
-    }
+    let mut looked = Looked { known: Known::default(), is_visited: vec![false; points.len()] };
+    (0..=question.models.len())
+        .try_for_each(|goal| search.close(&points, (goal, &bounds), &mut looked, progress))?;
+    let known = looked.known;
     let n_models = question.models.len();
     let common = common(&known.candidates).cloned();
     Ok(Found {
@@ -85,6 +70,13 @@ fn common(candidates: &[Candidate]) -> Option<&Candidate> {
     })
 }
 
+/// What was looked at.
+struct Looked {
+    known: Known,
+    /// By position.
+    is_visited: Vec<bool>,
+}
+
 struct Search<'a, P> {
     question: &'a Question,
     estimator: &'a Estimator<'a>,
@@ -92,6 +84,31 @@ struct Search<'a, P> {
 }
 
 impl<P: Place> Search<'_, P> {
+    /// Looks at accelerators until none that is left has a bound above what is known to reach a goal.
+    fn close(
+        &self,
+        points: &[Point],
+        (goal, bounds): (usize, &[Goals]),
+        Looked { known, is_visited }: &mut Looked,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<()> {
+        let mut order: Vec<usize> = (0..points.len()).collect();
+        order.sort_by(|a, b| bounds[*b][goal].total_cmp(&bounds[*a][goal]));
+        loop {
+            let least = best(self.question, known)[goal].max(f64::MIN_POSITIVE);
+            let open = order.iter().take_while(|at| bounds[**at][goal] >= least);
+            let next: Vec<usize> = open.filter(|at| !is_visited[**at]).take(CHUNK).copied().collect();
+            if next.is_empty() {
+                return Ok(());
+            }
+            let visits = next.par_iter().map(|at| self.visit(known, &points[*at]));
+            let visits = visits.collect::<Result<Vec<_>>>()?;
+            next.iter().for_each(|at| is_visited[*at] = true);
+            visits.into_iter().for_each(|visit| known.add(visit));
+            progress(is_visited.iter().filter(|it| **it).count(), points.len());
+        }
+    }
+
     fn bound(&self, point: &Point) -> Result<Goals> {
         let rates = most_rates(self.question, self.place, &self.floors(point)?);
         let sum = self.question.weighed(rates.iter().copied());

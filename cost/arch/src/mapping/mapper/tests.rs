@@ -139,7 +139,7 @@ fn least_over_orders(
 }
 
 fn check(nest: &Nest, machine: &Machine) {
-    for objective in [Objective::Edp, Objective::Latency] {
+    for objective in [Objective::Edp, Objective::Latency, Objective::Cycles] {
         let found = best(nest, machine, objective).ok().map(|(mapping, cost)| {
             mapping.check(nest, machine).expect("the best mapping fits");
             let again = mapping.price(nest, machine);
