@@ -95,7 +95,7 @@ fn wrong_files_say_where() {
     insta::assert_snapshot!(file_error(&MINE.replace("\"a guess\"", "\"\"")), @r#"expected where the numbers come from, found an empty text @ """#);
     insta::assert_snapshot!(file_error(&MINE.replace("a100-40", "a100-41")), @r#"unknown device `a100-41`; did you mean `a100-40`? @ "a100-41""#);
     insta::assert_snapshot!(file_error(&MINE.replace("per_node = 4", "per_node = four")), @"invalid boolean, expected `false` @ four");
-    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `base`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ hbm");
+    insta::assert_snapshot!(file_error("name = \"x\"\nper_node = 1\n[accelerator]\nname = \"x\"\nhbm = 1"), @"unknown field `hbm`, expected one of `name`, `aliases`, `base`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `template`, `source`, `sources`, `node` @ hbm");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_device_takes_from_its_base_what_it_does_not_say() {
         ["my log", base.source_of("n_cores")]
     );
     insta::assert_snapshot!(file_error(&text.replace("\"a100\"", "\"a101\"")), @r#"unknown device `a101` @ "a101""#);
-    insta::assert_snapshot!(file_error(&text.replace("sustained = 0.8", "sustaind = 0.8")), @"unknown field `sustaind`, expected one of `name`, `aliases`, `base`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `source`, `sources`, `node` @ sustaind");
+    insta::assert_snapshot!(file_error(&text.replace("sustained = 0.8", "sustaind = 0.8")), @"unknown field `sustaind`, expected one of `name`, `aliases`, `base`, `description`, `peak_flops_per_sec`, `vector_flops_per_sec`, `matmul_efficiency`, `n_cores`, `tile_efficiency`, `f8_efficiency`, `attention_efficiency`, `portable_attention_efficiency`, `vector_efficiency`, `sustained`, `f8_sustained`, `f4_sustained`, `released`, `tile_secs`, `attention_tile_secs`, `l2_bytes_per_sec`, `hbm_bytes`, `usable`, `outside_bytes`, `hbm_bytes_per_sec`, `hbm_efficiency`, `launch_secs`, `collective_launch_secs`, `template`, `source`, `sources`, `node` @ sustaind");
     insta::assert_snapshot!(file_error(&text.replace("sustained = 0.8", "hbm_bytes = -5")), @"expected a positive finite number, found `-5` @ -5");
 }
 
