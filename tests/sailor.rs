@@ -13,7 +13,9 @@ use std::time::Instant;
 
 /// Model, devices (A100-40, V100-16), dollars a step, the step of Sailor's plan, and its planner's seconds on
 /// the clock.
-const REQUESTS: [(&str, [usize; 2], Option<&str>, f64, f64); 6] = [
+type Request = (&'static str, [usize; 2], Option<&'static str>, f64, f64);
+
+const REQUESTS: [Request; 6] = [
     ("OPT-350", [32, 0], None, 8.097, 0.3),
     ("OPT-350", [32, 96], None, 5.260, 15.1),
     ("OPT-350", [80, 240], None, 2.760, 27.1),

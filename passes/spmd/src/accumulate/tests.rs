@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{EXAMPLES, largest_error, passed, slow_8, staged_with};
 use phzc_ir::eval::{Options, inputs, run};
-use phzc_ir::{parse, print, verify};
+use phzc_ir::{Opcode, parse, print, verify};
 
 const ALIAS: &str = " {0}: (1, {}, may-alias) ";
 
