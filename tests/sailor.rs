@@ -13,9 +13,9 @@ use std::time::Instant;
 
 /// Model, devices (A100-40, V100-16), dollars a step, the step of Sailor's plan, and its planner's seconds on
 /// the clock.
-type Request = (&'static str, [usize; 2], Option<&'static str>, f64, f64);
+type Row = (&'static str, [usize; 2], Option<&'static str>, f64, f64);
 
-const REQUESTS: [Request; 6] = [
+const REQUESTS: [Row; 6] = [
     ("OPT-350", [32, 0], None, 8.097, 0.3),
     ("OPT-350", [32, 96], None, 5.260, 15.1),
     ("OPT-350", [80, 240], None, 2.760, 27.1),
