@@ -70,7 +70,7 @@ fn the_front_falls_in_price_as_it_rises_in_time() {
     let front = lines(&sweep(&file, &["--json"]).stdout);
     let figures: Vec<[f64; 2]> =
         front.iter().map(|it| ["step_secs", "usd"].map(|key| number(&it["plan"][key]))).collect();
-    assert!(!figures.is_empty());
+    assert!(figures.len() >= 2, "{figures:?}");
     assert!(figures.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] > pair[1][1]), "{figures:?}");
     let cheapest = lines(&sweep(&file, &["--json", "--objective", "price"]).stdout);
     assert_eq!(cheapest.first(), front.last());
@@ -94,8 +94,24 @@ fn a_sweep_that_was_cut_off_goes_on_and_parts_are_joined_to_the_same() {
         assert_eq!(sweep(&file, &["--part", part, "-o", &name]).code, 0);
     }
     assert_eq!(sweep(&file, &["--merge", &path("2"), &path("1")]).stdout, whole.stdout);
+    let half = sweep(&file, &["--part", "1/2", "-o", &path("1")]);
+    assert!(half.stdout.contains("3 of 5 clusters were looked at"), "{}", half.stdout);
+    let other = sweep(&file, &["-o", &path("whole"), "--part", "1/2"]);
+    assert!(other.code == 1 && other.stderr.contains("of another part"), "{}", other.stderr);
     let other = sweep(&file, &["-o", &path("whole"), "--passes", "fuse,shard"]);
     assert!(other.code == 1 && other.stderr.contains("of other inputs"), "{}", other.stderr);
+}
+
+#[test]
+fn nothing_is_claimed_of_plans_without_bounds() {
+    let (_, file) = fleet("fleet_unbounded", FLEET);
+    let outcome = sweep(&file, &["--passes", "fuse"]);
+    assert!(
+        outcome.stdout.contains("another plan may be is not known"),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
 }
 
 #[test]

@@ -57,9 +57,20 @@ fn what_a_lost_node_alone_held_comes_from_a_checkpoint_and_the_new_plan_is_one_o
 #[test]
 fn nodes_that_stay_have_all_states_where_only_nodes_are_added() {
     let plan = plan("replan_more", "a100-8", "fuse,shard,place{stages=1}");
+    let stays = told(&plan, &["--to", "a100-8x2", "--moving-budget", "0"]);
+    assert_eq!(stays["chosen"]["name"], "the plan as it is");
     let told = told(&plan, &["--to", "a100-8+t4-8"]);
     assert_eq!(number(&told["chosen"]["checkpoint_bytes"]), 0.0);
     assert!(told["chosen"]["cluster"] == "a100-8+t4-8", "{told}");
+}
+
+#[test]
+fn two_kinds_of_the_same_device_are_not_mistaken_for_each_other() {
+    let plan = plan("replan_twins", "a100-8+a100-8", "fuse,shard,place{stages=2}");
+    let same = told(&plan, &["--to", "a100-8+a100-8"]);
+    assert_eq!(same["candidates"][0]["name"], "the plan as it is");
+    assert_eq!(number(&same["candidates"][0]["checkpoint_bytes"]), 0.0, "{same}");
+    assert_eq!(number(&told(&plan, &["--to", "a100-8x2"])["chosen"]["checkpoint_bytes"]), 0.0);
 }
 
 #[test]
@@ -73,7 +84,11 @@ fn a_budget_of_moving_rules_plans_out() {
     assert_eq!(within["chosen"]["name"], "in as many stages");
     assert!(number(&within["chosen"]["moving_secs"]) < free_secs, "{within}");
     let none = replan(&plan, &["--lost", "3", "--moving-budget", "1e-9"]);
-    assert!(none.code == 1 && none.stderr.contains("the one that moves least takes"), "{}", none.stderr);
+    assert!(
+        none.code == 1 && none.stderr.contains("the one whose devices send for the shortest time takes"),
+        "{}",
+        none.stderr
+    );
 }
 
 #[test]
@@ -85,6 +100,14 @@ fn what_cannot_be_lost_is_said() {
     assert!(all.code == 1 && all.stderr.contains("no node is left"), "{}", all.stderr);
     let nothing = replan(&plan, &[]);
     assert!(nothing.code == 2 && fs::metadata(&plan).is_ok(), "{}", nothing.stderr);
+    let unreadable = replan(&plan, &["--hbm", "2x", "-o", "new.ir"]);
+    assert!(unreadable.stderr.contains("cannot be read back"), "{}", unreadable.stderr);
+    let negative = replan(&plan, &["--hbm", "2x", "--moving-budget=-1"]);
+    assert!(
+        negative.code == 2 && negative.stderr.contains("expected seconds from 0 up"),
+        "{}",
+        negative.stderr
+    );
     let program = replan(MODEL, &["--nodes", "2"]);
     assert!(program.stderr.contains("has no plan of phzc"), "{}", program.stderr);
 }

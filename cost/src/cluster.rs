@@ -64,10 +64,9 @@ struct ClusterFile {
 impl Cluster {
     /// The cluster of that name; see the module for the rule.
     pub fn named(name: &str) -> Result<Cluster> {
-        if let (whole, Some(counts)) = chosen_nodes(name) {
-            return Cluster::named(whole)?.with_nodes(&counts);
-        }
-        kinds::named(name).unwrap_or_else(|| name::resolve(name))
+        let (whole, parts) = chosen_nodes(name);
+        let cluster = kinds::named(whole).unwrap_or_else(|| name::resolve(whole))?;
+        parts.iter().try_fold(cluster, |cluster, counts| cluster.with_nodes(counts))
     }
 
     /// Reads a cluster file. Without `[[levels]]` it has the network of its accelerator's usual node.

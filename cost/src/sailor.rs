@@ -36,7 +36,9 @@ impl Curve {
     pub fn secs(&self, bytes: f64) -> f64 {
         let [square, linear, constant] = self.coefficients;
         let power = (bytes / 1e6).log2();
-        bytes / 1e9 / ((square * power + linear) * power + constant)
+        let rate = (square * power + linear) * power + constant;
+        // Beyond what was measured a curve may fall below nothing: no message goes there.
+        if rate > 0.0 { bytes / 1e9 / rate } else { f64::INFINITY }
     }
 }
 

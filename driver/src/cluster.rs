@@ -12,13 +12,13 @@ use std::path::Path;
 /// The cluster to plan for.
 pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Failure> {
     if let Some(name) = asked {
-        let (path, nodes) = chosen_nodes(name);
+        let (path, parts) = chosen_nodes(name);
         let is_file = path.ends_with(".toml") || path.contains(['/', '\\']);
-        return match nodes {
-            _ if !is_file => Ok(Cluster::named(name)?),
-            None => from_file(Path::new(path)),
-            Some(counts) => Ok(from_file(Path::new(path))?.with_nodes(&counts)?),
-        };
+        if !is_file {
+            return Ok(Cluster::named(name)?);
+        }
+        let whole = from_file(Path::new(path))?;
+        return Ok(parts.iter().try_fold(whole, |cluster, counts| cluster.with_nodes(counts))?);
     }
     match module.note(notes::CLUSTER) {
         None => Ok(usual(module)?),

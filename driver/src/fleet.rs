@@ -18,6 +18,7 @@ use phzc_lab::results::{Header, Stream, digest, merged};
 use phzc_lab::sweep::pareto::{Offer, Wish, may_be_missed, wanted};
 use phzc_lab::sweep::{self, SweepArgs, clusters};
 use phzc_passes::Pipeline;
+use phzc_passes::derive::is_planned;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -105,6 +106,10 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
     if !errors.is_empty() {
         return Err(Failure { code: 1, source: Some(source), errors });
     }
+    if is_planned(&module) {
+        let error = Diagnostic::error(format!("`{}` is a plan already", path.display()));
+        return Err(error.help("give the program that it is a plan of").into());
+    }
     let all = all_clusters(&fleet)?;
     let input =
         [files::read(&own.fleet, files::MAX_CLUSTER_BYTES)?, phzc_ir::print(&module), pipeline.to_string()];
@@ -122,7 +127,7 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
     if chosen.is_empty() && own.part.is_none() {
         return Err(none(&points).into());
     }
-    write_stdout(io, &if own.json { json(&chosen) } else { text(&chosen, &points, &fleet) })
+    write_stdout(io, &if own.json { json(&chosen) } else { text(&chosen, &points, all.len(), &fleet) })
 }
 
 /// The most clusters of a sweep.
@@ -175,7 +180,8 @@ impl Search<'_> {
     ) -> Result<Vec<Point>, Failure> {
         let own: Vec<&Vec<usize>> = args.part.unwrap_or_default().of(all).collect();
         let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
-        if stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+        let is_other = stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts);
+        if is_other || stream.results.len() > own.len() {
             let error = Diagnostic::error("the results are of another part of the clusters");
             return Err(error.help("name another file, or the part that it is of").into());
         }
@@ -234,7 +240,7 @@ fn json(chosen: &[&Point]) -> String {
 }
 
 /// A line per point, then what may have been missed and how to get a plan.
-fn text(chosen: &[&Point], points: &[Point], fleet: &Cluster) -> String {
+fn text(chosen: &[&Point], points: &[Point], n_clusters: usize, fleet: &Cluster) -> String {
     let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
     let header = ["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
     let mut out = table(&header, 1..8, rows);
@@ -242,11 +248,16 @@ fn text(chosen: &[&Point], points: &[Point], fleet: &Cluster) -> String {
     if unplanned > 0 {
         out += &format!("{unplanned} of {} clusters have no plan\n", points.len());
     }
-    let basis = fleet.price_basis().unwrap_or("-");
-    out + &format!(
-        "no plan is more than {} faster and cheaper than one above; prices: {basis}\n",
-        percent(may_be_missed(points))
-    )
+    let is_whole = points.len() == n_clusters;
+    if !is_whole {
+        out += &format!("{} of {n_clusters} clusters were looked at\n", points.len());
+    }
+    let of = if is_whole { "plan" } else { "plan on these clusters" };
+    out += &match may_be_missed(points) {
+        Some(missed) => format!("no {of} is more than {} faster and cheaper than one above", percent(missed)),
+        None => "how much faster and cheaper another plan may be is not known".to_owned(),
+    };
+    out + &format!("; prices: {}\n", fleet.price_basis().unwrap_or("-"))
 }
 
 fn row(point: &Point, plan: &Told) -> Vec<String> {

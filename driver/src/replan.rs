@@ -1,5 +1,5 @@
-//! `phzc replan PLAN --lost 9`: the plan for what is left of a cluster, or for another, and what moves before
-//! it can go on.
+//! `phzc replan PLAN --lost 9`: the plan for what is left of a cluster, or for another, and what moves
+//! before it can go on.
 //!
 //! Parameters and optimizer states are where the old plan has them. Plans are weighed by their step and by the
 //! seconds that it takes to move these to where they are to be.
@@ -46,8 +46,9 @@ pub struct ReplanArgs {
     #[command(flatten)]
     pub hardware: HardwareArgs,
 
-    /// Only plans whose states are where they are to be within so many seconds
-    #[arg(long, value_name = "SECS")]
+    /// Only plans for which devices send each other states for so many seconds at most; what comes from a
+    /// checkpoint is not timed
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub moving_budget: Option<f64>,
 
     /// File for the new plan
@@ -63,6 +64,12 @@ pub struct ReplanArgs {
     pub anew: AnewArgs,
 }
 
+/// Seconds from 0 up.
+fn seconds(text: &str) -> Result<f64, String> {
+    let secs = text.parse().ok().filter(|secs: &f64| secs.is_finite() && *secs >= 0.0);
+    secs.ok_or_else(|| "expected seconds from 0 up".to_owned())
+}
+
 /// A plan that can take the old one's place.
 struct Candidate {
     name: &'static str,
@@ -74,6 +81,11 @@ struct Candidate {
 pub(crate) fn run(args: &ReplanArgs, io: &mut Io) -> Result<(), Failure> {
     let before = plan_of(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
     let (to, nodes) = changed(args, &before)?;
+    if args.output.is_some() && !args.hardware.is_empty() {
+        let error =
+            Diagnostic::error("a plan for hardware that no name or file describes cannot be read back");
+        return Err(error.help("describe it in a file, `--to FILE.toml`, or leave `-o` out").into());
+    }
     let anew = Anew::new(&args.anew, &before.module, io)?;
     let search =
         Search { before: &before, anew: &anew, to: &to, nodes: &nodes, budget_secs: args.moving_budget };
@@ -93,7 +105,7 @@ fn time_secs(candidate: &Candidate) -> f64 {
 fn over_budget(found: &[Candidate]) -> Diagnostic {
     let least = found.iter().map(|it| it.moving.time_secs).fold(f64::INFINITY, f64::min);
     let error = Diagnostic::error("no plan that was found is where it is to be within `--moving-budget`");
-    error.help(format!("the one that moves least takes {}", secs(least)))
+    error.help(format!("the one whose devices send for the shortest time takes {}", secs(least)))
 }
 
 /// The new cluster, and what its nodes were.
@@ -109,17 +121,23 @@ fn changed(args: &ReplanArgs, before: &Planned) -> Result<(Cluster, Vec<Slot>), 
             args.hardware.apply(old)?
         }
     };
-    let mut nodes = slots(&to);
-    for (kind, own) in to.kinds().enumerate() {
-        let is_same = |other: &&Cluster| {
-            (&other.accelerator.name, other.per_node()) == (&own.accelerator.name, own.per_node())
-        };
-        let Some(was) = old.kinds().position(|other| is_same(&other)) else { continue };
-        let known = slots(old).into_iter().filter(|slot| slot.kind == was);
-        let new = nodes.iter_mut().filter(|slot| slot.kind == kind);
-        new.zip(known).for_each(|(slot, known)| slot.was = Some(known.first));
-    }
+    let nodes = continued(old, &to);
     Ok((to, nodes))
+}
+
+/// The nodes of a new cluster: of each device and size of nodes, the first are the old one's first, each once.
+fn continued(old: &Cluster, to: &Cluster) -> Vec<Slot> {
+    let what = |cluster: &Cluster, slot: &Slot| {
+        let nodes = cluster.around(slot.first);
+        (nodes.accelerator.name.clone(), slot.n_devices)
+    };
+    let mut left = slots(old);
+    let mut nodes = slots(to);
+    for slot in &mut nodes {
+        let same = left.iter().position(|other| what(old, other) == what(to, slot));
+        slot.was = same.map(|at| left.remove(at).first);
+    }
+    nodes
 }
 
 /// What is left of a cluster without the nodes of some devices.
@@ -158,7 +176,7 @@ impl Search<'_> {
     /// The plan as it is, where it can be, the program planned anew, and, where these move for too long, that
     /// in as many stages as before.
     fn candidates(&self, io: &Io) -> Result<Vec<Candidate>, Failure> {
-        let is_as_large = self.to.n_all_devices() == self.before.cluster.n_all_devices();
+        let is_as_large = self.to.n_all_devices() >= self.before.cluster.n_all_devices();
         let same = is_as_large.then(|| Planned::new(self.before.module.clone(), self.to.clone()).ok());
         let same = same.flatten().filter(fits);
         let mut found: Vec<Candidate> =
@@ -223,6 +241,9 @@ fn row(it: &Candidate, before_secs: f64) -> Vec<String> {
     ]
 }
 
+/// Nodes that are listed.
+const MAX_NODES: usize = 32;
+
 /// Which nodes take which parts, unless each takes its own.
 fn parts(moving: &Moving, nodes: &[Slot]) -> String {
     let is_own = |(role, &node): (usize, &usize)| nodes[node].was.is_none_or(|was| was == nodes[role].first);
@@ -230,8 +251,12 @@ fn parts(moving: &Moving, nodes: &[Slot]) -> String {
         return String::new();
     }
     let name = |&node: &usize| nodes[node].was.map_or_else(|| "new".to_owned(), |was| was.to_string());
-    let names: Vec<String> = moving.nodes.iter().map(name).collect();
-    format!("nodes of the new plan in order, by their first device in the old one: {}\n", names.join(", "))
+    let names: Vec<String> = moving.nodes.iter().take(MAX_NODES).map(name).collect();
+    let more = if moving.nodes.len() > MAX_NODES { ", … (`--json` has all)" } else { "" };
+    format!(
+        "nodes of the new plan in order, by their first device in the old one: {}{more}\n",
+        names.join(", ")
+    )
 }
 
 /// The same as JSON.

@@ -80,13 +80,17 @@ pub(super) fn again(whole: &Cluster, parts: Vec<Cluster>) -> Result<Cluster> {
 /// One kind with its price and its numbers.
 fn offered(mut table: Table) -> Result<Cluster> {
     let (offer, most) = super::offer::taken(&mut table)?;
+    let is_offer = offer.usd_per_hour.is_some() || most.is_some();
     let kind = kind(table)?;
-    let Some(most) = most else { return Ok(Cluster { offer, ..kind }) };
-    if kind.is_unlike() {
-        return Err(
-            Diagnostic::error("`count` is of one kind of nodes").help("give each kind a table of its own")
-        );
+    if most.is_some() && kind.n_nodes() > 1 {
+        let message = format!("`count` and `{}` both say how many nodes there are", kind.name);
+        return Err(Diagnostic::error(message).help("name one node, as in `a100-8`, or leave `count` out"));
     }
+    if is_offer && kind.is_unlike() {
+        let error = Diagnostic::error("`count` and `usd_per_hour` are of one kind of nodes");
+        return Err(error.help("give each kind a table of its own"));
+    }
+    let Some(most) = most else { return Ok(Cluster { offer, ..kind }) };
     let per_node = kind.per_node();
     Ok(Cluster { offer, ..kind.with_counts(per_node, most)? })
 }
@@ -95,6 +99,10 @@ fn offered(mut table: Table) -> Result<Cluster> {
 fn kind(mut table: Table) -> Result<Cluster> {
     if let Some(name) = table.get("cluster").and_then(Value::as_str).filter(|_| table.len() == 1) {
         return Cluster::named(name);
+    }
+    if table.contains_key("cluster") {
+        let other = table.keys().find(|key| *key != "cluster").map_or("", String::as_str);
+        return Err(Diagnostic::error(format!("unknown key `{other}` beside `cluster`")));
     }
     base::complete(&mut table)?;
     let device = table.get("accelerator");
@@ -122,7 +130,9 @@ fn joined(name: String, parts: Vec<Cluster>, between: Option<Level>) -> Result<C
         let message = format!("no network joins the nodes of `{}` to others", alone.name);
         return Err(Diagnostic::error(message).help("describe it in `[between]`, with the keys of a level"));
     }
-    let between = between.map(|level| Level { devices: n_devices, ..level.of_one_device(n_devices) });
+    // Adapters are those of a node.
+    let per_node = kinds.iter().map(Cluster::per_node).max().unwrap_or(1);
+    let between = between.map(|level| Level { devices: n_devices, ..level.of_one_device(per_node) });
     let first = kinds.remove(0);
     Ok(Cluster { name, others: Others { kinds, between, price_basis: None }, ..first })
 }
@@ -168,7 +178,6 @@ impl Cluster {
     /// The link between two devices: its rank from the inside out, the bytes per second that it reaches, its
     /// name. None of a device and itself.
     pub fn link(&self, a: usize, b: usize) -> Option<(usize, f64, &str)> {
-        let reached = |level: &'_ Level| level.bytes_per_sec * level.efficiency;
         let (own, other) = (self.around(a), self.around(b));
         if self.kind_of(a) == self.kind_of(b) {
             let first = self.first_devices()[self.kind_of(a)];
@@ -178,8 +187,8 @@ impl Cluster {
             return Some((rank, reached(level), &level.name));
         }
         let ends = [own, other].into_iter().filter_map(|kind| kind.levels().last());
-        let slower = || ends.min_by(|x, y| reached(x).total_cmp(&reached(y)));
-        let level = self.others.between.as_ref().or_else(slower)?;
+        let slower = ends.min_by(|x, y| reached(x).total_cmp(&reached(y)));
+        let level = self.others.between.as_ref().or(slower)?;
         Some((self.kinds().map(|kind| kind.levels().len()).max()?, reached(level), &level.name))
     }
 
@@ -201,6 +210,11 @@ impl Cluster {
             _ => kind.send_secs(bytes, true).max(other.send_secs(bytes, true)),
         }
     }
+}
+
+/// Bytes per second of one device.
+fn reached(level: &Level) -> f64 {
+    level.bytes_per_sec * level.efficiency
 }
 
 #[cfg(test)]

@@ -15,6 +15,9 @@ use phzc_ir::{Diagnostic, Result};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+/// No node costs more in an hour.
+const MAX_USD: f64 = 1e12;
+
 /// How many nodes of a kind can be had, and at what price.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
@@ -45,8 +48,9 @@ pub(super) fn taken(table: &mut Table) -> Result<(Offer, Option<usize>)> {
 
 fn usd(value: Value) -> Result<f64> {
     let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
-    number.filter(|usd| usd.is_finite() && *usd >= 0.0).ok_or_else(|| {
-        let error = Diagnostic::error(format!("`usd_per_hour`: expected dollars from 0 up, found `{value}`"));
+    number.filter(|usd| (0.0..=MAX_USD).contains(usd)).ok_or_else(|| {
+        let error =
+            Diagnostic::error(format!("`usd_per_hour`: expected dollars from 0 to 1e12, found `{value}`"));
         error.help("write the price of one node for an hour")
     })
 }
@@ -66,15 +70,20 @@ fn count(value: Value) -> Result<[usize; 2]> {
     })
 }
 
-/// `fleet[2,1]` is `fleet` with two nodes of its first kind and one of its second: the name before the
-/// brackets, and the numbers, if there are any.
-pub fn chosen_nodes(name: &str) -> (&str, Option<Vec<usize>>) {
-    let split = name.strip_suffix(']').and_then(|it| it.rsplit_once('['));
-    let counts = split.and_then(|(_, counts)| counts.split(',').map(|n| n.trim().parse().ok()).collect());
-    match (split, counts) {
-        (Some((name, _)), Some(counts)) => (name, Some(counts)),
-        _ => (name, None),
+/// `fleet[2,1]` is `fleet` with two nodes of its first kind and one of its second, `fleet[2,1][1]` one of what
+/// is left of these: the name before the brackets, and the numbers.
+pub fn chosen_nodes(name: &str) -> (&str, Vec<Vec<usize>>) {
+    let (mut name, mut parts) = (name, Vec::new());
+    while let Some((whole, counts)) = name.strip_suffix(']').and_then(|it| it.rsplit_once('[')) {
+        let Some(counts) = counts.split(',').map(|n| n.trim().parse().ok()).collect::<Option<Vec<usize>>>()
+        else {
+            break;
+        };
+        parts.push(counts);
+        name = whole;
     }
+    parts.reverse();
+    (name, parts)
 }
 
 impl Cluster {
@@ -159,6 +168,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_part_has_a_name_that_can_be_asked_for() {
+        let part = Cluster::named("a100-8x4+t4-8x2[3,1][2,0]").expect("a name");
+        assert_eq!((part.n_all_devices(), part.is_unlike()), (16, false));
+        assert_eq!(chosen_nodes("f.toml[3,1][2]"), ("f.toml", vec![vec![3, 1], vec![2]]));
+        assert_eq!(chosen_nodes("f[x]"), ("f[x]", Vec::new()));
+        let deep = format!("a100-8{}", "[1]".repeat(2000));
+        assert_eq!(Cluster::named(&deep).expect("a name").n_devices(), 8);
+    }
+
+    #[test]
+    fn adapters_between_kinds_are_those_of_a_node_however_many_nodes_there_are() {
+        let between = "[between]\nname = \"eth\"\nbytes_per_sec = 1e10\nadapters = 1\nlatency_secs = 1e-5\nsource = \"a test\"";
+        let fleet = Cluster::from_toml(&format!("{FLEET}\n{between}")).expect("a legal file");
+        let part = fleet.with_nodes(&[1, 1]).expect("a part");
+        let rate = |cluster: &Cluster, far: usize| cluster.link(0, far).map(|(_, rate, _)| rate);
+        assert_eq!((rate(&fleet, 32), rate(&part, 8)), (Some(1e10 / 8.0), Some(1e10 / 8.0)));
+    }
+
+    #[test]
     fn what_is_wrong_with_an_offer_is_said() {
         let error = |from: &str, to: &str| {
             Cluster::from_toml(&FLEET.replace(from, to)).expect_err("not legal").message
@@ -166,9 +194,11 @@ mod tests {
         let wrong = error("[1, 4]", "[4, 1]");
         assert_eq!(wrong, "`[[nodes]]` 1: `count`: expected a number of nodes, or two, found `[4, 1]`");
         let wrong = error("usd_per_hour = 4.5", "usd_per_hour = -1");
-        assert_eq!(wrong, "`[[nodes]]` 2: `usd_per_hour`: expected dollars from 0 up, found `-1`");
+        assert_eq!(wrong, "`[[nodes]]` 2: `usd_per_hour`: expected dollars from 0 to 1e12, found `-1`");
         let wrong = error("count = 2", "count = 2\nnodes = 2");
         assert_eq!(wrong, "`[[nodes]]` 2: `count` and `nodes` both say how many nodes there are");
+        let wrong = error("cluster = \"a100-8\"", "cluster = \"a100-8x2\"");
+        assert_eq!(wrong, "`[[nodes]]` 1: `count` and `a100-8x2` both say how many nodes there are");
         let wrong = error("price_basis = \"a test\"", "");
         assert_eq!(wrong, "nodes have prices, and `price_basis` does not say where these come from");
     }

@@ -89,6 +89,12 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     let text = files::read(&args.fleet, files::MAX_CLUSTER_BYTES)?;
     let source = || Some(Source { name: args.fleet.display().to_string(), text: text.clone() });
     let sweep = Sweep::parse(&text).map_err(|error| Failure::new(source(), error))?;
+    let is_energy = args.objective == "energy";
+    if let Some(kind) = sweep.fleet.kinds.iter().find(|kind| is_energy && kind.watts == 0.0) {
+        let error =
+            Diagnostic::error(format!("`watts` of `{}` is not given, and energy is asked for", kind.device));
+        return Err(error.help("give each of `[[nodes]]` the `watts` of one device").into());
+    }
     let variant = if args.cost == "fasop" { Variant::Faithful } else { Variant::Strict };
     let problem = Problem { fleet: &sweep.fleet, model: &sweep.model, variant };
     let clusters = clusters(&sweep.counts);
@@ -105,7 +111,7 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
         let error = Diagnostic::error("no cluster has a plan within these limits");
         return Err(error.help("allow more nodes, time or money").into());
     }
-    let missed = pareto::may_be_missed(&points);
+    let missed = pareto::may_be_missed(&points).filter(|_| !is_energy);
     if let Some(path) = &args.html {
         files::write(path, &page::html(&sweep, &args.cost, &points, &wanted))?;
     }
@@ -147,7 +153,8 @@ fn computed(
     let part = args.part.unwrap_or_default();
     let own: Vec<&Vec<usize>> = part.of(clusters).collect();
     let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
-    if stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts) {
+    let is_other = stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts);
+    if is_other || stream.results.len() > own.len() {
         let error = Diagnostic::error("the results are of another part of the clusters");
         return Err(error.help("name another file, or the part that it is of").into());
     }

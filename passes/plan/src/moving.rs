@@ -114,7 +114,10 @@ impl Transfers<'_> {
             Some((rank, busy, other, rate))
         });
         let nearest = ranked.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-        let Some((rank, _, other, rate)) = nearest else { return };
+        let Some((rank, _, other, rate)) = nearest else {
+            self.unheld_bytes += bytes;
+            return;
+        };
         let name = self.cluster.link(other, device).map_or("", |(_, _, name)| name).to_owned();
         self.links.entry((rank, name.clone())).or_insert((name, 0.0)).1 += bytes;
         for end in [(other, rank, Way::Out), (device, rank, Way::In)] {

@@ -23,6 +23,13 @@ pub(super) struct Fleet {
     pub copies: Copies,
 }
 
+impl Fleet {
+    /// Samples that a step trains on: whole microbatches, a fraction is left off.
+    pub fn trained(&self, microbatch: &Microbatch) -> f64 {
+        (self.batch / microbatch.samples * microbatch.samples) as f64
+    }
+}
+
 /// Places models on a fleet; nothing fits where only estimates are asked for.
 pub(super) struct Placer<'a> {
     /// What they are placed on.
@@ -36,13 +43,14 @@ pub(super) struct Placer<'a> {
 impl Place for Placer<'_> {
     fn samples_per_sec(&self, run: &Run, times: &[LayerSecs]) -> Option<f64> {
         let placed = self.is_placed.then(|| plan(self.fleet, self.models, run, times)).flatten();
-        placed.map(|(_, secs)| self.fleet.batch as f64 / secs)
+        placed
+            .map(|(_, secs)| self.fleet.trained(&self.models[run.model].microbatches[run.microbatch]) / secs)
     }
 
     /// See [`least_secs`].
     fn most_samples_per_sec(&self, run: &Run, times: &[LayerSecs]) -> f64 {
         let microbatch = &self.models[run.model].microbatches[run.microbatch];
-        self.fleet.batch as f64 * (1.0 + ROUNDING) / least_secs(self.fleet, microbatch, run, times)
+        self.fleet.trained(microbatch) * (1.0 + ROUNDING) / least_secs(self.fleet, microbatch, run, times)
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn json(wanted: &[&Point]) -> String {
 }
 
 /// A line per point, then what may have been missed.
-pub(super) fn text(wanted: &[&Point], kinds: &[&str], missed: f64) -> String {
+pub(super) fn text(wanted: &[&Point], kinds: &[&str], missed: Option<f64>) -> String {
     let mut text = format!(
         "{:>10}{:>11}{:>9}  {:16}{:24}{}\n",
         "step", "USD", "gap %", "nodes", "tensor/data/stages/size", "layers"
@@ -117,10 +117,12 @@ pub(super) fn text(wanted: &[&Point], kinds: &[&str], missed: f64) -> String {
             shown(&plan.cut)
         );
     }
-    text += &format!(
-        "no plan that is searched is more than {:.2} % faster and cheaper than a point above\n",
-        100.0 * missed
-    );
+    if let Some(missed) = missed {
+        text += &format!(
+            "no plan that is searched is more than {:.2} % faster and cheaper than a point above\n",
+            100.0 * missed
+        );
+    }
     let order_missed = 100.0 * order_missed(wanted);
     if order_missed > 0.0 {
         text += &format!("no order of nodes that is not makes one more than {order_missed:.2} % faster\n");

@@ -122,7 +122,7 @@ fn plans(sweep: &Sweep, wanted: &[(&Point, &Told)], kinds: &[&str]) -> String {
         let runs: Vec<String> = plan
             .order
             .chunk_by(|a, b| a == b)
-            .map(|run| format!("{} {}", run.len(), escaped(kinds[run[0]])))
+            .map(|run| format!("{} {}", run.len(), escaped(kinds.get(run[0]).unwrap_or(&"-"))))
             .collect();
         let _ = writeln!(
             out,

@@ -54,13 +54,15 @@ fn least<T: Copy>(all: &[T], figure: impl Fn(&T) -> f64) -> Vec<T> {
 }
 
 /// By which part of its time a plan that was not found may be better than all that were, at most: of every
-/// cluster, how much longer than its bound a plan has to take until some point is as fast and as cheap.
-pub fn may_be_missed<P: Offer>(points: &[P]) -> f64 {
+/// cluster with a plan, how much longer than its bound a plan has to take until some point is as fast and as
+/// cheap. None where a bound is not known.
+pub fn may_be_missed<P: Offer>(points: &[P]) -> Option<f64> {
     let plans: Vec<[f64; 2]> = points.iter().filter_map(Offer::cost).collect();
-    points.iter().filter_map(|point| missed(point, &plans)).fold(0.0, f64::max)
+    let mut planned = points.iter().filter(|point| point.cost().is_some());
+    planned.try_fold(0.0, |most: f64, point| Some(most.max(missed(point, &plans)?)))
 }
 
-/// The same of one cluster; none where nothing fits.
+/// The same of one cluster.
 fn missed(point: &impl Offer, plans: &[[f64; 2]]) -> Option<f64> {
     let [bound_secs, bound_usd] = point.least_cost()?;
     let longer = |[secs, usd]: &[f64; 2]| (secs / bound_secs).max(usd / bound_usd) - 1.0;

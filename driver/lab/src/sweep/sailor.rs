@@ -37,11 +37,12 @@ struct ToldStage {
 pub(super) fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     let text = files::read(&args.fleet, files::MAX_CLUSTER_BYTES)?;
     let source = || Some(Source { name: args.fleet.display().to_string(), text: text.clone() });
-    let is_sweep = args.output.is_some() || args.part.is_some() || !args.merge.is_empty();
+    let is_sweep =
+        args.output.is_some() || args.part.is_some() || args.html.is_some() || !args.merge.is_empty();
     if is_sweep || !["time", "pareto"].contains(&args.objective.as_str()) {
         let error = Diagnostic::error("`--cost sailor` plans one request for time");
         return Err(error
-            .help("leave out `-o`, `--part`, `--merge`, `--objective`; `--max-price` is fine")
+            .help("leave out `-o`, `--part`, `--merge`, `--html`, `--objective`; `--max-price` is fine")
             .into());
     }
     let folder = args.fleet.parent().unwrap_or(std::path::Path::new("."));

@@ -145,9 +145,12 @@ fn a_point_stays_that_nothing_else_beats_in_both() {
 #[test]
 fn what_may_be_missed_is_how_much_better_than_all_points_a_bound_is() {
     // Ten per cent below its own plan, and no other is near.
-    assert!((may_be_missed(&[point(1, 1.1, 1.1, 1.0)]) - 0.1).abs() < 1e-12);
+    let missed = may_be_missed(&[point(1, 1.1, 1.1, 1.0)]).expect("bounds are known");
+    assert!((missed - 0.1).abs() < 1e-12);
     // Another cluster is as fast as the bound, and cheaper.
-    assert_eq!(may_be_missed(&[point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.5, 1.0)]), 0.0);
+    assert_eq!(may_be_missed(&[point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.5, 1.0)]), Some(0.0));
+    let unknown = Point { bound_secs: None, ..point(1, 1.1, 1.1, 1.0) };
+    assert_eq!(may_be_missed(&[unknown]), None);
 }
 
 #[test]

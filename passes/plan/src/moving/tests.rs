@@ -1,3 +1,5 @@
+//! A state of a KiB that moves from one plan to another.
+
 use super::{Moving, Side, moving, slots};
 use crate::derive::derive;
 use phzc_cost::Cluster;

@@ -210,8 +210,8 @@ struct Promise {
 }
 
 impl<'a> Kinds<'a> {
-    /// Layouts for the fewest microbatches, and for as many as a stage per node of the fastest kinds needs, of
-    /// two or more: what a cluster without the slowest kinds would choose is tried too.
+    /// Layouts for the fewest microbatches, and for as many as a stage per node of the fastest kinds needs,
+    /// of two or more: what a cluster without the slowest kinds would choose is tried too.
     fn layouts(&self) -> Vec<Layouts<'a>> {
         let kinds = self.floors.fastest_first().into_iter();
         let n_nodes = kinds.scan(0, |sum, kind| {

@@ -98,6 +98,14 @@ fn numbered<T: Clone>(entries: &BTreeMap<String, T>, what: &str) -> Result<Vec<T
     is_whole.then_some(all).ok_or_else(|| wrong(what, "expected layers 0, 1, 2 and so on without a hole"))
 }
 
+/// A microbatch or a degree that is a key of a file.
+fn within(name: &str, key: &str, most: usize) -> Result<usize> {
+    let number = key.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| {
+        wrong(name, &format!("expected microbatches and degrees from 1 to {most}, found `{key}`"))
+    })
+}
+
 fn sizes(file: &File, folder: &Path) -> Result<BTreeMap<usize, Vec<LayerSize>>> {
     let mut models: BTreeMap<String, BTreeMap<String, BTreeMap<String, Size>>> =
         read(folder, &file.sizes, "sizes of layers")?;
@@ -111,7 +119,12 @@ fn sizes(file: &File, folder: &Path) -> Result<BTreeMap<usize, Vec<LayerSize>>> 
         };
         let layers: BTreeMap<String, LayerSize> =
             layers.iter().map(|(number, own)| (number.clone(), size(own))).collect();
-        sizes.extend(degree.parse().ok().zip(Some(numbered(&layers, &file.sizes)?)));
+        let layers = numbered(&layers, &file.sizes)?;
+        let is_fine = |size: &f64| size.is_finite() && *size >= 0.0;
+        if !layers.iter().all(|it| [it.params, it.kept, it.handed_on].iter().all(is_fine)) {
+            return Err(wrong(&file.sizes, "expected sizes of layers from 0 up"));
+        }
+        sizes.insert(within(&file.sizes, &degree, MAX_DEVICES)?, layers);
     }
     let n_layers = sizes.get(&1).map(Vec::len);
     let is_one = sizes.values().all(|layers: &Vec<LayerSize>| Some(layers.len()) == n_layers);
@@ -136,7 +149,12 @@ fn kind(device: &Device, folder: &Path, n_layers: usize) -> Result<Kind> {
                     format!("expected seconds from 0 up of {n_layers} layers, as in the file of sizes");
                 return Err(wrong(&device.layers, &what));
             }
-            times.extend(size.parse().ok().zip(degree.parse().ok()).zip(Some(layer_times(&layers))));
+            if layers.iter().map(|[forward, backward, _]| forward + backward).sum::<f64>() <= 0.0 {
+                return Err(wrong(&device.layers, "its layers take no time"));
+            }
+            let key =
+                (within(&device.layers, size, MAX_BATCH)?, within(&device.layers, degree, MAX_DEVICES)?);
+            times.insert(key, layer_times(&layers));
         }
     }
     Ok(Kind {
