@@ -1,8 +1,8 @@
 //! `phzc replan PLAN --lost 9`: the plan for what is left of a cluster, or for another, and what moves
 //! before it can go on.
 //!
-//! Parameters and optimizer states are where the old plan has them. Plans are weighed by their step and by the
-//! seconds that it takes to move these to where they are to be.
+//! Parameters and optimizer states are where the old plan has them. Plans are weighed by their step and by
+//! the seconds that it takes to move these to where they are to be.
 
 use crate::planned::Planned;
 use crate::summary::table;
@@ -125,7 +125,8 @@ fn changed(args: &ReplanArgs, before: &Planned) -> Result<(Cluster, Vec<Slot>), 
     Ok((to, nodes))
 }
 
-/// The nodes of a new cluster: of each device and size of nodes, the first are the old one's first, each once.
+/// The nodes of a new cluster: of each device and size of nodes, the first are the old one's first, each
+/// once.
 fn continued(old: &Cluster, to: &Cluster) -> Vec<Slot> {
     let what = |cluster: &Cluster, slot: &Slot| {
         let nodes = cluster.around(slot.first);

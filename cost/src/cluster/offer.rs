@@ -70,8 +70,8 @@ fn count(value: Value) -> Result<[usize; 2]> {
     })
 }
 
-/// `fleet[2,1]` is `fleet` with two nodes of its first kind and one of its second, `fleet[2,1][1]` one of what
-/// is left of these: the name before the brackets, and the numbers.
+/// `fleet[2,1]` is `fleet` with two nodes of its first kind and one of its second, `fleet[2,0][1]` one node
+/// of these: the name before the brackets, and the numbers.
 pub fn chosen_nodes(name: &str) -> (&str, Vec<Vec<usize>>) {
     let (mut name, mut parts) = (name, Vec::new());
     while let Some((whole, counts)) = name.strip_suffix(']').and_then(|it| it.rsplit_once('[')) {

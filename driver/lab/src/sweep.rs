@@ -90,7 +90,8 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
     let source = || Some(Source { name: args.fleet.display().to_string(), text: text.clone() });
     let sweep = Sweep::parse(&text).map_err(|error| Failure::new(source(), error))?;
     let is_energy = args.objective == "energy";
-    if let Some(kind) = sweep.fleet.kinds.iter().find(|kind| is_energy && kind.watts == 0.0) {
+    let mut used = sweep.fleet.kinds.iter().zip(&sweep.counts).filter(|(_, [_, most])| *most > 0);
+    if let Some((kind, _)) = used.find(|(kind, _)| is_energy && kind.watts == 0.0) {
         let error =
             Diagnostic::error(format!("`watts` of `{}` is not given, and energy is asked for", kind.device));
         return Err(error.help("give each of `[[nodes]]` the `watts` of one device").into());
