@@ -8,6 +8,7 @@ use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage, StageDevice};
 
 mod parallelism;
+mod replicas;
 mod throughput;
 
 pub(crate) use throughput::count;
@@ -21,7 +22,7 @@ const MAX_TENSORS: usize = 8;
 pub(crate) fn plan(plan: &Plan, given: &str) -> String {
     let parts = [
         headline(plan, given),
-        stages(plan),
+        stages(plan) + &replicas::text(plan) + &limits(plan),
         breakdown(&plan.breakdown) + &plan.throughput.as_ref().map_or_else(String::new, throughput::text),
         collectives(plan),
         tensors(plan),
@@ -111,7 +112,7 @@ fn stages(plan: &Plan) -> String {
         let over = if share > 1.0 { " OVER" } else { "" };
         vec![
             index.to_string(),
-            devices(stage),
+            devices(stage.devices, stage.device.as_ref()),
             if stage.mesh.is_empty() { "-".to_owned() } else { stage.mesh.clone() },
             stage.n_instrs.to_string(),
             secs(stage.forward_secs),
@@ -123,20 +124,20 @@ fn stages(plan: &Plan) -> String {
     };
     let header =
         ["stage", "devices", "mesh", "instrs", "forward", "backward", "update", "memory", "of limit"];
-    table(&header, 3..9, plan.stages.iter().enumerate().map(row).collect()) + &limits(plan)
+    table(&header, 3..9, plan.stages.iter().enumerate().map(row).collect())
 }
 
 /// `0-31`, of unlike ones with what they are: `0-31 a100-80`.
-fn devices(stage: &Stage) -> String {
-    let [first, last] = stage.devices;
-    let kind = stage.device.as_ref().map_or_else(String::new, |device| format!(" {}", device.name));
+fn devices([first, last]: [usize; 2], device: Option<&StageDevice>) -> String {
+    let kind = device.map_or_else(String::new, |device| format!(" {}", device.name));
     if first == last { format!("{first}{kind}") } else { format!("{first}-{last}{kind}") }
 }
 
 /// The memory that may be used, by kind of device.
 fn limits(plan: &Plan) -> String {
     let mut kinds: Vec<&StageDevice> = Vec::new();
-    for device in plan.stages.iter().filter_map(|stage| stage.device.as_ref()) {
+    let of_replicas = plan.replicas.iter().flat_map(|it| &it.stages).filter_map(|it| it.device.as_ref());
+    for device in plan.stages.iter().filter_map(|stage| stage.device.as_ref()).chain(of_replicas) {
         if !kinds.contains(&device) {
             kinds.push(device);
         }

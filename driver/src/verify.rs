@@ -146,7 +146,7 @@ fn silent(outputs: &[Output]) -> Option<String> {
 /// The pieces that differ, and how much is proven.
 fn pieces_text(verified: &Verified, pieces: &Pieces) -> String {
     let devices = counted(verified.n_devices, "virtual device");
-    let stages = counted(verified.n_stages, "stage");
+    let stages = stages(verified);
     let microbatches = counted(verified.n_microbatches, "microbatch");
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(["piece", "error", "tolerance", "verdict"]);
@@ -172,10 +172,19 @@ fn rows(table: &Table) -> String {
     }
 }
 
+/// `2 stages`, `2 stages in 3 replicas`.
+fn stages(verified: &Verified) -> String {
+    let stages = counted(verified.n_stages, "stage");
+    match verified.n_replicas {
+        1 => stages,
+        n => format!("{stages} in {n} replicas"),
+    }
+}
+
 /// How both were run.
 fn how(verified: &Verified) -> String {
     let devices = counted(verified.n_devices, "virtual device");
-    let stages = counted(verified.n_stages, "stage");
+    let stages = stages(verified);
     let microbatches = counted(verified.n_microbatches, "microbatch");
     let way = if verified.is_replayed { "the schedule replayed task by task" } else { "in lock-step" };
     let sizes = if verified.is_shrunk { ", with smaller sizes" } else { "" };

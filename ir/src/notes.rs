@@ -11,6 +11,9 @@ pub const PLAN: &str = "phzc.plan";
 pub const MESH: &str = "phzc.mesh";
 /// Of the header: the mesh of each stage where there are several: `0:x=4;1:x=2,y=2`.
 pub const STAGES: &str = "phzc.stages";
+/// Of the header: the replicas of all stages, each with how many microbatches it runs and the first device of
+/// each of its device groups: `13:0;3:32`.
+pub const REPLICAS: &str = "phzc.replicas";
 /// Of the header: the program is what each device of this mesh runs: shapes are local, collectives explicit.
 pub const SPMD: &str = "phzc.spmd";
 /// Of the header: whose partitioner the text is to be read as.

@@ -72,6 +72,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When no stage has a product of the forward part: then there are no degrees.
     pub fn new(module: &'a Module, facts: &'a Facts, cluster: &Cluster, plan: &'a Plan) -> Result<Run<'a>> {
+        facts.header.one_replica("each with a number of microbatches of its own, which no stack can say")?;
         let graph = Graph::build(module);
         let (chosen, stage_devices) = typical(plan)?;
         // A loop over parts of the batch, the program's or the plan's, is what stacks do with microbatches.

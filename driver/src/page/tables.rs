@@ -16,7 +16,7 @@ const MAX_INSTRS: usize = 200;
 pub(super) fn sections(view: &View) -> Vec<(&'static str, &'static str, String)> {
     vec![
         ("time", "Where the time goes", breakdown(view.plan)),
-        ("stages", "Stages", stages(view.plan)),
+        ("stages", "Stages", stages(view.plan) + &replicas(view.plan)),
         ("communication", "Communication", communication(view.plan)),
         ("peak", "What holds memory at the peak", peak(view)),
         ("instructions", "Instructions", instructions(view)),
@@ -77,6 +77,31 @@ fn stages(plan: &Plan) -> String {
     let header =
         ["stage", "devices", "mesh", "forward", "backward", "recompute", "update", "memory", "of limit"];
     table("Stages", &header, &[0, 3, 4, 5, 6, 7, 8], rows)
+}
+
+/// Which replica of the stages runs how many microbatches, if there are several.
+fn replicas(plan: &Plan) -> String {
+    if plan.replicas.is_empty() {
+        return String::new();
+    }
+    let all = plan.replicas.iter().enumerate();
+    let rows =
+        all.flat_map(|(at, replica)| replica.stages.iter().enumerate().map(move |it| (at, replica, it)));
+    let rows = rows.map(|(at, replica, (index, stage))| {
+        let [first, last] = stage.devices;
+        let kind = stage.device.as_ref().map_or_else(String::new, |device| format!(" {}", device.name));
+        vec![
+            at.to_string(),
+            index.to_string(),
+            format!("{first}-{last}{kind}"),
+            replica.n_microbatches.to_string(),
+            bytes(stage.memory_bytes),
+            percent(stage.memory_share),
+            secs(replica.time_secs),
+        ]
+    });
+    let header = ["replica", "stage", "devices", "microbatches", "memory", "of limit", "step"];
+    table("Replicas", &header, &[0, 1, 3, 4, 5, 6], rows)
 }
 
 fn communication(plan: &Plan) -> String {

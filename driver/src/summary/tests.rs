@@ -70,6 +70,7 @@ fn sample() -> Plan {
         n_given_layouts: 0,
         free_secs: None,
         stages: vec![stage(0), stage(4)],
+        replicas: Vec::new(),
         collectives: (0..10).map(used).collect(),
         breakdown: Breakdown {
             compute_secs: 6e-3,

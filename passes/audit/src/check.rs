@@ -122,6 +122,17 @@ fn as_it_stands(module: &Module, cluster: &Cluster) -> Result<Option<Diagnostic>
 /// Whether every stage's devices have the memory that they need.
 fn fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
     facts.header.fits(cluster)?;
+    match facts.header.replicas.is_empty() {
+        true => replica_fits(module, facts, cluster),
+        false => (0..facts.header.n_replicas()).try_for_each(|at| {
+            let error = |error: Diagnostic| error.note(None, format!("in replica {at} of the stages"));
+            replica_fits(module, &facts.of_replica(at), cluster).map_err(error)
+        }),
+    }
+}
+
+/// The same of the replica that the header is of.
+fn replica_fits(module: &Module, facts: &Facts, cluster: &Cluster) -> Result<()> {
     let groups = memory::replay(module, facts, cluster);
     let around = |group: usize| facts.header.around(cluster, group);
     let is_over = |group: &usize| groups[*group].peak_bytes > around(*group).accelerator.usable_bytes();

@@ -45,7 +45,9 @@ pub struct Verified {
     pub dark: Dark,
     /// Whether they differ where all floats are large: by rounding, or because something cuts them off.
     pub is_far_apart: bool,
-    /// Devices of all stages.
+    /// Replicas of all stages.
+    pub n_replicas: usize,
+    /// Devices of all stages, of all replicas.
     pub n_devices: usize,
     /// Pipeline stages.
     pub n_stages: usize,
@@ -256,6 +258,7 @@ fn by_pieces(
         n_steps: 1,
         dark: Dark::default(),
         is_far_apart: false,
+        n_replicas: header.n_replicas(),
         n_devices: header.n_devices(),
         n_stages: header.meshes.len(),
         n_microbatches: header.n_microbatches,
@@ -288,12 +291,13 @@ impl Runs<'_> {
 
     /// The first step, and what nothing more is known of yet.
     fn first(&self, wanted: &Value, made: &Value) -> Result<Verified> {
-        let Devices { n_devices, n_stages, n_microbatches, is_replayed, .. } = self.devices;
+        let Devices { n_replicas, n_devices, n_stages, n_microbatches, is_replayed, .. } = self.devices;
         Ok(Verified {
             outputs: compare::outputs(wanted, made, self.tolerance)?,
             n_steps: 1,
             dark: Dark::default(),
             is_far_apart: false,
+            n_replicas,
             n_devices,
             n_stages,
             n_microbatches,

@@ -20,6 +20,7 @@ pub mod order;
 mod origin;
 mod parts;
 mod read;
+mod replicas;
 mod scatter;
 mod shifts;
 mod split;
@@ -39,6 +40,7 @@ pub use parts::{BatchSplit, batch_splits, batch_splits_of};
 pub use phzc_ir::notes::Phase;
 pub use phzc_ir::{Aliased, aliased};
 pub use read::{element_start, local_bytes};
+pub use replicas::{Replica, note_of};
 pub use scatter::{Readers, sliced_layout};
 pub use sums::{is_linear, left, reductions};
 
@@ -169,7 +171,7 @@ pub fn derive(module: &Module) -> Result<Facts> {
 
 /// The devices that run a module.
 fn devices(module: &Module, header: &Header) -> Devices {
-    let flat = Devices { n_replicas: 1, n_partitions: header.n_devices(), first: None };
+    let flat = Devices { n_replicas: 1, n_partitions: header.n_replica_devices(), first: None };
     partitioned(module).map_or(flat, |it| it.devices)
 }
 

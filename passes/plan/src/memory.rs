@@ -124,5 +124,5 @@ fn with_sweep<T>(module: &Module, facts: &Facts, then: impl FnOnce(Sweep) -> T) 
 /// The most microbatches of which a stage holds anything at once.
 fn in_flight(facts: &Facts, stage: usize) -> usize {
     let header = &facts.header;
-    header.schedule.n_in_flight(stage, header.meshes.len(), header.n_microbatches)
+    header.schedule.n_in_flight(stage, header.meshes.len(), header.n_own_microbatches())
 }

@@ -157,6 +157,7 @@ fn flatten_stages(module: &mut Module) {
         }
     }
     module.remove_note(notes::STAGES);
+    module.remove_note(notes::REPLICAS);
     let mut plan = plan_note::read(module);
     plan.insert("n_microbatches".into(), 1.into());
     plan.insert("n_stages".into(), 1.into());

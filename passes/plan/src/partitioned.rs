@@ -37,7 +37,7 @@ pub struct Partitioned {
 
 /// Whether a program is partitioned already, and over what. phzc's own programs say so in their notes.
 pub fn partitioned(module: &Module) -> Option<Partitioned> {
-    let notes = [notes::SPMD, notes::MESH, notes::STAGES, notes::PLAN];
+    let notes = [notes::SPMD, notes::MESH, notes::STAGES, notes::REPLICAS, notes::PLAN];
     if notes.iter().any(|key| module.note(key).is_some()) || has_global_values(module) {
         return None;
     }

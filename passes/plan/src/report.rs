@@ -18,6 +18,7 @@ mod overlap;
 mod parallelism;
 pub mod price;
 mod recompute;
+mod replicas;
 mod sends;
 mod step;
 mod tensors;
@@ -36,6 +37,7 @@ pub use ledger::{Entry, Movement, ledger};
 pub use parallelism::{ColumnsRows, Parallelism, SplitValue, Splits, columns_rows, layer_products};
 pub use price::products_secs;
 pub use recompute::again;
+pub use replicas::{Replica, ReplicaStage, ring_secs, whole_summed_bytes};
 pub use step::{Step, StepEvent, TaskKind, When, step};
 pub use throughput::Throughput;
 pub use trace::trace;
@@ -87,8 +89,11 @@ pub struct Plan {
     /// Seconds of a step as planned without them, where that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_secs: Option<f64>,
-    /// Pipeline stages, first to last.
+    /// Pipeline stages, first to last; of the first replica.
     pub stages: Vec<Stage>,
+    /// The replicas of all stages, if there are several: each runs some of the microbatches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
     /// Communication, one entry per kind, axes and stage.
     pub collectives: Vec<CollectiveUse>,
     /// Where the time goes on the slowest stage.
@@ -204,6 +209,15 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
 
 /// The same without what only people read: how stages are parallel, what they get done.
 pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
+    let first = figures_of_one(module, facts, cluster);
+    match facts.header.replicas.is_empty() {
+        true => first,
+        false => replicas::joined(first, module, facts, cluster),
+    }
+}
+
+/// Those of the replica that the header is of.
+fn figures_of_one(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let prices = price::stages(module, facts, cluster);
     let sends = sends::sends(module, facts, cluster);
     let header = &facts.header;
@@ -232,6 +246,7 @@ pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         n_given_layouts: n_given_layouts(module),
         free_secs: None,
         stages: stages(module, facts, cluster, (&prices, &sends)),
+        replicas: Vec::new(),
         collectives,
         breakdown,
         throughput: None,
@@ -273,7 +288,7 @@ fn stages(
         backward_secs: price.backward_secs,
         recompute_secs: again[index].min(price.backward_secs),
         weight_gradient_secs: price.weight_secs.min(price.backward_secs),
-        update_secs: price.update_secs,
+        update_secs: price.update_secs + sends.over_replicas.secs[index],
         send_secs: sends.boundary_secs.get(index).copied().unwrap_or(0.0),
         n_in_flight: in_flight[index],
         memory_bytes: memory.stages[index].peak_bytes,
@@ -294,7 +309,7 @@ impl Plan {
             backward_secs: secs(|stage| stage.backward_secs),
             weight_secs: secs(|stage| stage.weight_gradient_secs),
             send_secs,
-            n_microbatches: self.n_microbatches,
+            n_microbatches: self.replicas.first().map_or(self.n_microbatches, |first| first.n_microbatches),
         }
     }
 
@@ -333,14 +348,15 @@ fn pipeline(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> Pipel
         backward_secs: prices.iter().map(|price| price.backward_secs).collect(),
         weight_secs: prices.iter().map(|price| price.weight_secs.min(price.backward_secs)).collect(),
         send_secs: sends.boundary_secs.clone(),
-        n_microbatches: facts.header.n_microbatches,
+        n_microbatches: facts.header.n_own_microbatches(),
     }
 }
 
 /// Per stage, the seconds of what is done once per step: the update, and what it sends once.
 fn update_secs(prices: &[StagePrice], sends: &sends::Sends) -> Vec<f64> {
     let once = sends.once_secs.iter().chain(&[0.0]);
-    prices.iter().zip(once).map(|(price, send)| price.update_secs + send).collect()
+    let all = prices.iter().zip(once).zip(&sends.over_replicas.secs);
+    all.map(|((price, send), sum)| price.update_secs + send + sum).collect()
 }
 
 /// Seconds of what is done once per step, on the device group that takes longest for it.
@@ -356,7 +372,7 @@ fn of_groups(facts: &Facts, of_stages: &[f64]) -> Vec<f64> {
 
 /// Seconds of a step, and where they go on the device group that is busy longest.
 fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Breakdown) {
-    let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_microbatches as f64);
+    let (pipeline, n_times) = (pipeline(facts, prices, sends), facts.header.n_own_microbatches() as f64);
     let time_secs = pipeline.step_secs(facts.header.schedule) + once_secs(facts, prices, sends);
     let busy: Vec<f64> = pipeline.stage_secs().iter().map(|secs| secs * n_times).collect();
     let busy = of_groups(facts, &busy);
@@ -364,6 +380,7 @@ fn time(facts: &Facts, prices: &[StagePrice], sends: &sends::Sends) -> (f64, Bre
     let (mut parts, mut send_secs) = (Breakdown::default(), 0.0);
     for stage in facts.header.stages_of(slowest) {
         parts.add(&prices[stage].breakdown);
+        parts.collective_secs += sends.over_replicas.secs[stage];
         send_secs += 2.0 * n_times * sends.boundary_secs.get(stage).copied().unwrap_or(0.0);
     }
     let sum = parts.compute_secs + parts.memory_bound_secs + parts.collective_secs;

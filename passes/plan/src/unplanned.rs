@@ -43,7 +43,8 @@ fn read_originals(module: &mut Module, facts: &Facts) {
 /// What passes that plan note of instructions.
 const OF_INSTRS: [&str; 5] = [notes::STRATEGY, notes::BLOCK, notes::PHASE, notes::GIVEN, notes::ATTENTION];
 /// What they note in the header.
-const OF_HEADER: [&str; 5] = [notes::PASSES, notes::CLUSTER, notes::PLAN, notes::MESH, notes::STAGES];
+const OF_HEADER: [&str; 6] =
+    [notes::PASSES, notes::CLUSTER, notes::PLAN, notes::MESH, notes::STAGES, notes::REPLICAS];
 
 #[cfg(test)]
 mod tests {

@@ -45,6 +45,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
         cx.warn_once(nothing_to_do(module));
         return Ok(Changed::No);
     }
+    header.one_replica("whose loops run differently often")?;
     if header.meshes.len() > 1 {
         let n_stages = header.meshes.len();
         let message =

@@ -55,6 +55,7 @@ fn run(module: &mut Module, _: &Options, cx: &mut Context) -> Result<Changed> {
     }
     inline::flatten(module)?;
     let facts = derive(module)?;
+    facts.header.one_replica("each runs another program")?;
     *module = program(module, &facts)?;
     Ok(Changed::Yes)
 }

@@ -31,7 +31,10 @@ class Stages:
     @cached_property
     def manifest(self) -> dict:
         """`stages.json`."""
-        return json.loads((self.folder / "stages.json").read_text())
+        found = json.loads((self.folder / "stages.json").read_text())
+        if replicas := found.get("replicas"):
+            raise ValueError(f"the plan has {len(replicas)} replicas on unlike devices, which JAX does not run")
+        return found
 
     @cached_property
     def modules(self) -> dict[str, Module]:

@@ -84,7 +84,7 @@ fn timeline(module: &Module, facts: &Facts, cluster: &Cluster) -> Timeline {
             backward_secs: vec![1.0; n_stages],
             weight_secs: Vec::new(),
             send_secs: vec![0.0; n_stages - 1],
-            n_microbatches: header.n_microbatches,
+            n_microbatches: header.n_own_microbatches(),
         },
     };
     pipeline.simulate(header.schedule)

@@ -10,7 +10,9 @@ use phzc_spmd::spmd;
 
 /// The program of one device of a plan, and what is needed to run it on all of them.
 pub struct Devices {
-    /// Devices of all stages.
+    /// Replicas of all stages.
+    pub n_replicas: usize,
+    /// Devices of all stages, of all replicas.
     pub n_devices: usize,
     /// Pipeline stages.
     pub n_stages: usize,
@@ -31,7 +33,7 @@ impl Devices {
     /// # Errors
     /// When its notes cannot be read, or it cannot be lowered.
     pub fn of(planned: &Module) -> Result<Devices> {
-        let n_devices = header(planned)?.n_devices();
+        let given = header(planned)?;
         let planned = &on_one_mesh(planned)?;
         let header = header(planned)?;
         let timed = on_time_axis(planned)?;
@@ -42,8 +44,20 @@ impl Devices {
         let (n_stages, n_microbatches) = (header.meshes.len(), header.n_microbatches);
         let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
         let per_stage = header.meshes[0].n_devices() as usize;
-        let plan = replay::Plan { n_stages, n_microbatches, n_devices: per_stage, schedule: header.schedule };
-        Ok(Devices { n_devices, n_stages, n_microbatches, is_replayed, plan, timed, facts, local })
+        let (n_devices, n_replicas, schedule) = (given.n_devices(), given.n_replicas(), given.schedule);
+        let shares = (0..n_replicas).map(|at| given.of_replica(at).n_own_microbatches()).collect();
+        let plan = replay::Plan { n_stages, n_microbatches, shares, n_devices: per_stage, schedule };
+        Ok(Devices {
+            n_replicas,
+            n_devices,
+            n_stages,
+            n_microbatches,
+            is_replayed,
+            plan,
+            timed,
+            facts,
+            local,
+        })
     }
 
     /// The numbers of parts that the mesh can split a dimension into.
@@ -74,7 +88,7 @@ impl Devices {
     pub fn run_each(&self, given: &[Value], options: &Options) -> Result<Vec<Value>> {
         let parts = self.cut(given)?;
         match self.is_replayed {
-            true => replay::Replay::new(&self.local, self.plan)?.run(parts, options),
+            true => replay::Replay::new(&self.local, self.plan.clone())?.run(parts, options),
             false => eval(&self.local, &parts, options),
         }
     }

@@ -51,6 +51,7 @@ pub fn on_one_mesh(planned: &Module) -> Result<Module> {
     let stages: Vec<String> = (0..meshes.len()).map(|stage| format!("{stage}:{mesh}")).collect();
     found.set_note(notes::STAGES, &stages.join(";"));
     found.set_note(notes::MESH, &mesh.to_string());
+    found.remove_note(notes::REPLICAS);
     found.set_attr("num_partitions", mesh.n_devices().to_string());
     Ok(found)
 }

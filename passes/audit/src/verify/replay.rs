@@ -11,7 +11,7 @@ mod honest;
 #[cfg(test)]
 mod tests;
 
-use phzc_cost::schedule::Part;
+use phzc_cost::schedule::{Event, Part};
 use phzc_cost::{Pipeline, Schedule, Timeline};
 use phzc_ir::Value as Attribute;
 use phzc_ir::effects::has_side_effect;
@@ -46,12 +46,14 @@ pub struct Replay<'a> {
 }
 
 /// What there is to replay.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Pipeline stages.
     pub n_stages: usize,
     /// Microbatches of one step.
     pub n_microbatches: usize,
+    /// How many of them each replica of the stages runs.
+    pub shares: Vec<usize>,
     /// Devices of one stage.
     pub n_devices: usize,
     /// The order of a stage's tasks.
@@ -66,14 +68,24 @@ struct Task {
 }
 
 impl Plan {
-    /// The order of all tasks, whatever they take.
-    fn timeline(&self) -> Timeline {
+    /// The order of all tasks, whatever they take: replica after replica, for none waits for another one.
+    fn events(&self) -> Vec<Event> {
+        let (mut events, mut n_before) = (Vec::new(), 0);
+        for &n_own in &self.shares {
+            let own = self.timeline(n_own).events.into_iter();
+            events.extend(own.map(|event| Event { microbatch: event.microbatch + n_before, ..event }));
+            n_before += n_own;
+        }
+        events
+    }
+
+    fn timeline(&self, n_microbatches: usize) -> Timeline {
         let pipeline = Pipeline {
             forward_secs: vec![1.0; self.n_stages],
             backward_secs: vec![2.0; self.n_stages],
             weight_secs: vec![1.0; self.n_stages],
             send_secs: vec![0.0; self.n_stages - 1],
-            n_microbatches: self.n_microbatches,
+            n_microbatches,
         };
         pipeline.simulate(self.schedule)
     }
@@ -105,7 +117,7 @@ impl<'a> Replay<'a> {
         let all = 0..n_microbatches * n_devices;
         self.run_task(&self.task(When::Before), all.clone(), "a count", options)?;
         let mut tasks: BTreeMap<(usize, Part), Task> = BTreeMap::new();
-        for event in self.plan.timeline().events {
+        for event in self.plan.events() {
             let key = (event.stage, event.phase);
             let task = tasks.entry(key).or_insert_with(|| self.task(When::Task(key.0, key.1)));
             let lanes = event.microbatch * n_devices..(event.microbatch + 1) * n_devices;

@@ -1,5 +1,6 @@
 //! The header's notes: meshes, stages, and what the planner says about its plan.
 
+use super::replicas::{self, Replica};
 use crate::partitioned::partitioned;
 use crate::plan_note::{self, MAX_MICROBATCHES};
 use phzc_cost::schedule::Interleaving;
@@ -20,6 +21,10 @@ pub struct Header {
     pub firsts: Vec<usize>,
     /// Microbatches of one step.
     pub n_microbatches: usize,
+    /// How many of them these devices run, where others run the rest.
+    pub(super) n_own: Option<usize>,
+    /// Replicas of all stages, the first of which is on `firsts`; empty if there is one.
+    pub replicas: Vec<Replica>,
     /// The order in which stages run them; 1F1B if the plan names none.
     pub schedule: Schedule,
     /// Whether forward and backward parts run as tasks of their own: where there are several stages, or will
@@ -73,7 +78,14 @@ pub fn header(module: &Module) -> Result<Header> {
     share_evenly(&meshes, schedule)?;
     let firsts = first_devices(&meshes[..schedule.n_groups(meshes.len())], &firsts)?;
     let in_tasks = meshes.len() > 1 || plan.get(plan_note::IN_TASKS).is_some();
-    Ok(Header { meshes, firsts, n_microbatches, schedule, in_tasks, plan, is_local })
+    let replicas = Vec::new();
+    let n_own = None;
+    let header =
+        Header { meshes, firsts, n_microbatches, n_own, replicas, schedule, in_tasks, plan, is_local };
+    match module.note(notes::REPLICAS) {
+        Some(text) => replicas::among(header, &text),
+        None => Ok(header),
+    }
 }
 
 /// Per device group: its first device, as it is said, or the one after the group before.
@@ -163,6 +175,11 @@ fn schedule(plan: &Value) -> Result<Schedule> {
 }
 
 impl Header {
+    /// The microbatches of a step that these devices run: all, unless there are replicas.
+    pub fn n_own_microbatches(&self) -> usize {
+        self.n_own.unwrap_or(self.n_microbatches)
+    }
+
     /// A number among the planner's figures.
     pub fn figure(&self, key: &str) -> Option<f64> {
         self.plan.get(key).and_then(Value::as_f64)
@@ -175,7 +192,8 @@ impl Header {
     pub fn fits(&self, cluster: &Cluster) -> Result<()> {
         let (n_there, n_needed) = (cluster.n_all_devices(), self.n_needed());
         let is_split = |devices: [usize; 2]| cluster.kind_of(devices[0]) != cluster.kind_of(devices[1]);
-        let split = (0..self.n_groups()).find(|&group| is_split(self.devices(group)));
+        let is_split = |group: &usize| self.each_devices(*group).into_iter().any(is_split);
+        let split = (0..self.n_groups()).find(is_split);
         let message = match split {
             _ if n_needed > n_there => {
                 format!("the plan is for {}, `{}` has {n_there}", counted(n_needed, "device"), cluster.name)
@@ -188,7 +206,8 @@ impl Header {
 
     /// The number of the last device, counted from one.
     fn n_needed(&self) -> usize {
-        (0..self.n_groups()).map(|group| self.devices(group)[1] + 1).max().unwrap_or(1)
+        let last = |group: usize| self.each_devices(group).into_iter().map(|devices| devices[1] + 1).max();
+        (0..self.n_groups()).filter_map(last).max().unwrap_or(1)
     }
 
     /// The nodes of a cluster that a stage is on.
@@ -196,8 +215,13 @@ impl Header {
         if cluster.is_unlike() { cluster.around(self.devices(stage)[0]) } else { cluster }
     }
 
-    /// Devices of all groups.
+    /// Devices of all groups, of all replicas.
     pub fn n_devices(&self) -> usize {
+        self.n_replicas() * self.n_replica_devices()
+    }
+
+    /// Devices of all groups of one replica.
+    pub fn n_replica_devices(&self) -> usize {
         self.meshes[..self.n_groups()].iter().map(|mesh| mesh.n_devices() as usize).sum()
     }
 
@@ -224,7 +248,7 @@ impl Header {
 
     /// Who runs what, where device groups hold several stages each.
     pub fn interleaving(&self) -> Option<Interleaving> {
-        let (n_stages, n_microbatches) = (self.meshes.len(), self.n_microbatches);
+        let (n_stages, n_microbatches) = (self.meshes.len(), self.n_own_microbatches());
         let interleaving = Interleaving { n_stages, n_groups: self.n_groups(), n_microbatches };
         (self.schedule.n_chunks() > 1).then_some(interleaving)
     }
@@ -259,7 +283,7 @@ fn flat_mesh(module: &Module) -> Result<Mesh> {
     }
 }
 
-fn bad(note: &str, what: &str) -> Diagnostic {
+pub(super) fn bad(note: &str, what: &str) -> Diagnostic {
     Diagnostic::error(format!("the header's note `{note}` cannot be read: {what}"))
         .help("run `shard` and `place` again, or remove the note")
 }

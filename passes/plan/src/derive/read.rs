@@ -70,7 +70,7 @@ impl<'m> Reader<'m> {
         let tilings = instr.sharding().map(|sharding| sharding.leaves(shapes.len())).unwrap_or_default();
         if tilings.len() != shapes.len() {
             let is_missing = instr.sharding().is_none();
-            if is_missing && facts.header.n_devices() == 1 {
+            if is_missing && facts.header.n_replica_devices() == 1 {
                 return stages.iter().map(|&stage| Leaf { stage, ..Leaf::default() }).collect();
             }
             let what = if is_missing {

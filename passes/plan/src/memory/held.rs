@@ -112,7 +112,7 @@ impl<'a> Held<'a> {
     pub fn others_bytes(&self, stage: usize, n_held: usize) -> f64 {
         let (header, bytes) = (&self.facts.header, self.stages[stage]);
         let n_others = n_held.saturating_sub(1);
-        let n_waiting = header.schedule.n_waiting(stage, header.meshes.len(), header.n_microbatches);
+        let n_waiting = header.schedule.n_waiting(stage, header.meshes.len(), header.n_own_microbatches());
         let late_bytes = bytes.saved_for_late + bytes.gradients;
         let n_waiting = if bytes.saved > late_bytes { n_others.min(n_waiting) } else { 0 };
         let own_bytes = if n_held > 0 { bytes.gradients } else { 0.0 };

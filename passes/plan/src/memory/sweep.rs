@@ -167,8 +167,8 @@ impl Sweep<'_> {
         let header = &self.facts.header;
         let is_first = match header.schedule {
             Schedule::GPipe => true,
-            Schedule::OneFOneB => header.n_microbatches <= in_flight(self.facts, self.group),
-            Schedule::ZeroBubble | Schedule::Interleaved(_) => header.n_microbatches == 1,
+            Schedule::OneFOneB => header.n_own_microbatches() <= in_flight(self.facts, self.group),
+            Schedule::ZeroBubble | Schedule::Interleaved(_) => header.n_own_microbatches() == 1,
         };
         let is_forward = self.facts.comps[self.module.entry.index()][id.index()].phase == Phase::Forward;
         if is_forward && is_first { state.late_bytes } else { 0.0 }

@@ -3,7 +3,6 @@
 use super::Side;
 use crate::derive::{Leaf, Nature};
 use phzc_ir::{ArrayShape, Mesh};
-use std::ops::Range;
 
 /// Per dimension, the first element and the one behind the last.
 pub(super) type Tile = Vec<[i64; 2]>;
@@ -14,7 +13,8 @@ pub(super) struct Held {
     pub bytes_per_element: f64,
     leaf: Leaf,
     mesh: Mesh,
-    first: usize,
+    /// The first device of each replica.
+    firsts: Vec<usize>,
 }
 
 impl Held {
@@ -54,22 +54,23 @@ impl Held {
             bytes_per_element: array.dtype.bits() as f64 / 8.0,
             leaf,
             mesh: header.meshes[leaf.stage].clone(),
-            first: header.firsts[header.group(leaf.stage)],
+            firsts: header.each_devices(header.group(leaf.stage)).into_iter().map(|it| it[0]).collect(),
         }
     }
 
     fn clone_of(&self) -> Held {
-        Held { dims: self.dims.clone(), mesh: self.mesh.clone(), ..*self }
+        Held { dims: self.dims.clone(), mesh: self.mesh.clone(), firsts: self.firsts.clone(), ..*self }
     }
 
     /// The devices that hold it.
-    pub fn devices(&self) -> Range<usize> {
-        self.first..self.first + self.mesh.n_devices() as usize
+    pub fn devices(&self) -> impl Iterator<Item = usize> {
+        self.firsts.iter().flat_map(|&first| first..first + self.mesh.n_devices() as usize)
     }
 
     /// The part that a device holds, if it holds one.
     pub fn tile(&self, device: usize) -> Option<Tile> {
-        let own = self.devices().contains(&device).then(|| (device - self.first) as i64)?;
+        let own = self.firsts.iter().filter_map(|first| device.checked_sub(*first));
+        let own = own.map(|own| own as i64).find(|&own| own < self.mesh.n_devices())?;
         let span = |(dim, &size): (usize, &i64)| {
             let each = (size + self.leaf.layout.tiles(dim, &self.mesh) - 1)
                 / self.leaf.layout.tiles(dim, &self.mesh);

@@ -167,12 +167,14 @@ pub(super) fn step_runs(facts: &Facts, own: &InstrFacts) -> Runs {
 }
 
 fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
-    let (n_parts, batch) = (facts.header.n_microbatches as f64, Part::Rows);
+    let header = &facts.header;
+    let (n_parts, n_own) = (header.n_microbatches as f64, header.n_own_microbatches() as f64);
+    let batch = Part::Rows;
     match nature {
         _ if phase == Phase::Update => Runs { times: 1.0, share: 1.0, phase, batch },
         Nature::Sum if n_parts > 1.0 => Runs { times: 1.0, share: 1.0, phase: Phase::Update, batch },
-        Nature::Part => Runs { times: n_parts, share: 1.0 / n_parts, phase, batch },
-        Nature::State | Nature::Sum => Runs { times: n_parts, share: 1.0, phase, batch },
+        Nature::Part => Runs { times: n_own, share: 1.0 / n_parts, phase, batch },
+        Nature::State | Nature::Sum => Runs { times: n_own, share: 1.0, phase, batch },
     }
 }
 
@@ -219,7 +221,7 @@ impl StagePrice {
 
     /// Seconds per step, without waiting.
     pub fn busy_secs(&self, facts: &Facts) -> f64 {
-        let n_times = facts.header.n_microbatches as f64;
+        let n_times = facts.header.n_own_microbatches() as f64;
         n_times * (self.forward_secs + self.backward_secs) + self.update_secs
     }
 
@@ -287,7 +289,7 @@ impl StagePrice {
 
     /// Forward and backward times are per microbatch.
     fn add(&mut self, secs: f64, phase: Phase, facts: &Facts) {
-        let per_part = secs / facts.header.n_microbatches as f64;
+        let per_part = secs / facts.header.n_own_microbatches() as f64;
         match phase {
             Phase::Forward => self.forward_secs += per_part,
             Phase::Backward => self.backward_secs += per_part,

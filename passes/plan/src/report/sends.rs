@@ -4,6 +4,7 @@
 //! (the gradient of a weight that two stages share, the parts of a norm) go once per step.
 
 use super::CollectiveUse;
+use super::replicas::{Summed, summed};
 use crate::derive::{Facts, Nature, Phase, is_naming, origin};
 use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module, Opcode};
@@ -15,7 +16,9 @@ pub struct Sends {
     pub boundary_secs: Vec<f64>,
     /// Seconds of what goes over each boundary once per step.
     pub once_secs: Vec<f64>,
-    /// One entry per sending stage.
+    /// What replicas of a stage sum up.
+    pub over_replicas: Summed,
+    /// One entry per sending stage, and per stage that has replicas.
     pub uses: Vec<CollectiveUse>,
 }
 
@@ -56,17 +59,20 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
         (0..n_boundaries).map(|stage| secs(stage, bytes(&up[stage]).max(bytes(&down[stage])))).collect()
     };
     let (boundary_secs, once_secs) = (slower(|it| it.each), slower(|it| it.once));
-    Sends { uses: uses(facts, &up, &down, &secs), boundary_secs, once_secs }
+    let over_replicas = summed(module, facts, cluster);
+    let uses = [uses(facts, &up, &down, &secs), over_replicas.uses.clone()].concat();
+    Sends { over_replicas, uses, boundary_secs, once_secs }
 }
 
 impl Traffic {
     fn add(&mut self, whole_bytes: f64, is_part: bool, by_update: bool, facts: &Facts) {
         let n_parts = facts.header.n_microbatches as f64;
         let bytes = if is_part { whole_bytes / n_parts } else { whole_bytes };
+        let n_own = facts.header.n_own_microbatches() as f64;
         // Of the parts, an update reads the last microbatch's.
         if is_part && !by_update {
             self.each += bytes;
-            self.count += n_parts;
+            self.count += n_own;
         } else {
             self.once += bytes;
             self.count += 1.0;
@@ -81,7 +87,7 @@ fn uses(
     down: &[Traffic],
     secs: &impl Fn(usize, f64) -> f64,
 ) -> Vec<CollectiveUse> {
-    let n_parts = facts.header.n_microbatches as f64;
+    let n_parts = facts.header.n_own_microbatches() as f64;
     let mut uses = Vec::new();
     for stage in 0..=up.len() {
         let onwards = up.get(stage).map(|it| (stage, it));

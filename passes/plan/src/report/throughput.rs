@@ -58,7 +58,7 @@ pub(super) fn throughput(
     plan: &Plan,
     whole: Option<(&Graph, &Labels)>,
 ) -> Throughput {
-    let [model, executed] = products(module, facts, cluster);
+    let [model, executed] = products_of_all(module, facts, cluster);
     let used = |of: Products| {
         let device_secs = plan.time_secs * plan.n_devices as f64;
         (device_secs > 0.0 && device_secs.is_finite()).then(|| of.peak_secs / device_secs)
@@ -78,7 +78,24 @@ pub(super) fn throughput(
     }
 }
 
-/// The products of the program as given, and those that all devices do.
+/// The products of the program as given, and those that all devices do, of all replicas.
+fn products_of_all(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] {
+    let header = &facts.header;
+    if header.replicas.is_empty() {
+        return products(module, facts, cluster);
+    }
+    let mut sums = [Products::default(); 2];
+    for at in 0..header.n_replicas() {
+        let own = facts.of_replica(at);
+        let share = own.header.n_own_microbatches() as f64 / header.n_microbatches as f64;
+        let [model, executed] = products(module, &own, cluster);
+        sums[0].add_share(model, share);
+        sums[1].add_share(executed, 1.0);
+    }
+    sums
+}
+
+/// The same of one replica, were the step its own.
 fn products(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] {
     let again: BTreeSet<InstrId> = recompute::again(module, facts).into_iter().map(|(id, _)| id).collect();
     let [mut model, mut executed] = [Products::default(); 2];
@@ -98,6 +115,11 @@ fn products(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] 
 }
 
 impl Products {
+    fn add_share(&mut self, other: Products, share: f64) {
+        self.flops += share * other.flops;
+        self.peak_secs += share * other.peak_secs;
+    }
+
     fn add(&mut self, flops: f64, cluster: &Cluster, dtype: &str) {
         if flops > 0.0 {
             self.flops += flops;

@@ -19,17 +19,23 @@ const OPS: usize = 2;
 
 /// The step's schedule as JSON, an event per line, ending in a line break.
 pub fn trace(module: &Module, facts: &Facts, cluster: &Cluster) -> String {
-    let Step { groups, events, secs } = step(module, facts, cluster);
-    let mut writer = Writer { header: &facts.header, events: Vec::new() };
-    groups.iter().enumerate().for_each(|(group, name)| writer.names(group, name));
-    events.iter().for_each(|event| writer.event(event));
+    let (mut lines, mut step_secs) = (Vec::new(), 0.0_f64);
+    for at in 0..facts.header.n_replicas() {
+        let own = facts.of_replica(at);
+        let Step { groups, events, secs } = step(module, &own, cluster);
+        let mut writer = Writer { header: &own.header, replica: at, events: Vec::new() };
+        groups.iter().enumerate().for_each(|(group, name)| writer.names(group, name));
+        events.iter().for_each(|event| writer.event(event));
+        lines.extend(writer.events);
+        step_secs = step_secs.max(secs);
+    }
     let other = json!({
         "cluster": cluster.name,
         "schedule": facts.header.schedule.to_string(),
         "n_microbatches": facts.header.n_microbatches,
-        "step_us": micros(secs),
+        "step_us": micros(step_secs),
     });
-    text(&other, &writer.events)
+    text(&other, &lines)
 }
 
 /// Object by object, so that two traces can be compared line by line.
@@ -45,19 +51,29 @@ fn micros(secs: f64) -> f64 {
 }
 
 struct Writer<'a> {
+    /// As the replica has it.
     header: &'a Header,
+    replica: usize,
     events: Vec<Value>,
 }
 
 impl Writer<'_> {
     /// What the tracks are called.
     fn names(&mut self, group: usize, name: &str) {
-        self.events.push(json!({"ph": "M", "name": "process_name", "pid": group, "args": {"name": name}}));
+        let of_many = format!("replica {}, {name}", self.replica);
+        let name = if self.header.replicas.is_empty() { name } else { &of_many };
+        let pid = self.process(group);
+        self.events.push(json!({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}));
         for (thread, name) in [(COMPUTES, "computes"), (SENDS, "sends"), (OPS, "ops")] {
             let args = json!({"name": name});
             self.events
-                .push(json!({"ph": "M", "name": "thread_name", "pid": group, "tid": thread, "args": args}));
+                .push(json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": args}));
         }
+    }
+
+    /// The process of a device group: of all replicas, one after the other.
+    fn process(&self, group: usize) -> usize {
+        self.replica * self.header.n_groups() + group
     }
 
     fn event(&mut self, event: &StepEvent) {
@@ -69,7 +85,7 @@ impl Writer<'_> {
             &StepEvent::Update { group, when } => self.slice(("update", "update"), group, COMPUTES, when),
             StepEvent::Op { name, group, when } => self.slice(("op", name), *group, OPS, *when),
             &StepEvent::Memory { group, at_secs, bytes } => self.events.push(json!({
-                "ph": "C", "name": "memory of each device", "pid": group, "ts": micros(at_secs),
+                "ph": "C", "name": "memory of each device", "pid": self.process(group), "ts": micros(at_secs),
                 "args": {"bytes": bytes.round() as u64},
             })),
         }
@@ -83,14 +99,14 @@ impl Writer<'_> {
             args["stage"] = stage.into();
         }
         self.events.push(json!({
-            "ph": "X", "cat": kind, "name": name, "pid": self.header.group(stage), "tid": COMPUTES,
+            "ph": "X", "cat": kind, "name": name, "pid": self.process(self.header.group(stage)), "tid": COMPUTES,
             "ts": micros(when.from_secs), "dur": micros(when.to_secs - when.from_secs), "args": args,
         }));
     }
 
     fn slice(&mut self, (kind, name): (&str, &str), group: usize, thread: usize, when: When) {
         self.events.push(json!({
-            "ph": "X", "cat": kind, "name": name, "pid": group, "tid": thread,
+            "ph": "X", "cat": kind, "name": name, "pid": self.process(group), "tid": thread,
             "ts": micros(when.from_secs), "dur": micros(when.to_secs - when.from_secs),
         }));
     }
@@ -102,7 +118,7 @@ impl Writer<'_> {
         for (ph, at) in [("b", when.from_secs), ("e", when.to_secs)] {
             self.events.push(json!({
                 "ph": ph, "cat": "transfer", "name": name, "id": id,
-                "pid": self.header.group(stage), "tid": SENDS, "ts": micros(at),
+                "pid": self.process(self.header.group(stage)), "tid": SENDS, "ts": micros(at),
             }));
         }
     }

@@ -34,8 +34,12 @@ pub fn placed(module: &Module, options: &Options, cluster: &Cluster) -> Result<O
             return Err(Diagnostic::error(message).help("place the output of `shard`"));
         }
     }
+    let header = header(module)?;
+    if options.text("replicas") == "never" {
+        header.one_replica("as it has been placed already")?;
+    }
     let groups = Groups::read(options.text("groups"), cluster)?;
-    let sizes: Vec<usize> = header(module)?.meshes.iter().map(|mesh| mesh.n_devices() as usize).collect();
+    let sizes: Vec<usize> = header.meshes.iter().map(|mesh| mesh.n_devices() as usize).collect();
     if sizes.len() > 1 && !groups.allows(&sizes) {
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         let message =

@@ -95,6 +95,12 @@ pub static PASS: Pass = Pass {
             help: "in which order stages run microbatches; interleaved: device groups hold several stages each, as many as is fastest or 2, 3, 4; auto takes the fastest that fits in memory",
         },
         OptionInfo {
+            name: "replicas",
+            kind: OptionKind::Choice(&["auto", "never"]),
+            default: "auto",
+            help: "of unlike devices: whether all stages may be there several times, each replica with microbatches by its speed",
+        },
+        OptionInfo {
             name: "top",
             kind: OptionKind::Int { min: 1, max: 1000 },
             default: "1",

@@ -6,6 +6,7 @@
 //! ```
 
 mod floors;
+mod replicas;
 
 use super::cut::mixed::Pool;
 use super::evaluate_candidate::Draft;
@@ -89,6 +90,9 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     if !is_first {
         search.over_several(&mut sizes, &promised, cx);
     }
+    if !is_given && options.text("replicas") == "auto" {
+        search.over_replicas(cx);
+    }
     let refusal = search.refusal;
     let best = search.best.ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
     Ok(best.noted(floors.secs(), options.text("recompute")))
@@ -138,6 +142,22 @@ impl Search<'_> {
         }
     }
 
+    /// Plans replicas over several kinds, each with microbatches by its speed.
+    fn over_replicas(&mut self, cx: &mut Context) {
+        (cx.progress)("place: replicas over several kinds of devices");
+        for layout in self.kinds.replicas(self.best_secs()) {
+            if layout.least_secs() >= self.best_secs() || self.kinds.all.control.ends() {
+                return;
+            }
+            let Alone { options, module, .. } = self.alone;
+            let found = self.kinds.replicated(&layout, (options, module), cx);
+            if let Some(found) = found.filter(|found| found.time_secs < self.best_secs()) {
+                (cx.stage_counts, cx.alternatives) = Default::default();
+                self.best = Some(found);
+            }
+        }
+    }
+
     /// Plans pipelines over several kinds, those that promise most first. What was listed of one kind's plans
     /// is not of them.
     fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise], cx: &mut Context) {
@@ -154,6 +174,14 @@ impl Search<'_> {
     }
 }
 
+/// Plans a program for equal devices as `shard` was asked to plan another text of it.
+fn plan_on(program: &mut Module, options: &Options, asked: &Module, cx: &mut Context) -> Result<()> {
+    [notes::MESH, notes::PLAN, notes::CLUSTER].into_iter().for_each(|key| program.remove_note(key));
+    (shard::PASS.run)(program, &asked_again(asked), cx)?;
+    super::run(program, options, cx)?;
+    Ok(())
+}
+
 /// The search over plans on one kind alone.
 struct Alone<'a> {
     /// The program in `shard`'s layouts for the first kind, and without.
@@ -166,13 +194,14 @@ struct Alone<'a> {
 
 impl Alone<'_> {
     fn planned(&self, kind: usize, cx: &mut Context) -> Result<Known> {
-        let mut text = self.module.clone();
+        let mut text;
         if kind > 0 {
             text = self.program.clone();
-            [notes::MESH, notes::PLAN, notes::CLUSTER].into_iter().for_each(|key| text.remove_note(key));
-            (shard::PASS.run)(&mut text, &asked_again(self.module), cx)?;
+            plan_on(&mut text, self.options, self.module, cx)?;
+        } else {
+            text = self.module.clone();
+            super::run(&mut text, self.options, cx)?;
         }
-        super::run(&mut text, self.options, cx)?;
         let facts = derive(&text)?;
         let time_secs = report::figures_of(&text, &facts, cx.cluster).time_secs;
         let first = self.first_devices[kind];

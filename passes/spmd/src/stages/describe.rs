@@ -1,6 +1,6 @@
 //! Writes the manifest of some modules: where values come from, and what runs after what.
 
-use super::manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Output, Run};
+use super::manifest::{Accumulator, Devices, Entry, From, Given, Made, Manifest, Output, Replica, Run};
 use super::split::{Piece, Source, Split};
 use super::when::{Part, Task, When};
 use crate::rebuild::Leaf;
@@ -11,6 +11,7 @@ use phzc_ir::{Diagnostic, InstrId, Key, Module, Opcode, Result};
 use phzc_plan::derive::Facts;
 use phzc_plan::microbatch::TIME;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// The manifest of some modules; `placed` are the facts of the plan, `timed` is the program on the axis of
 /// the microbatches with its facts.
@@ -33,11 +34,35 @@ pub fn manifest(
         n_microbatches: placed.header.n_microbatches,
         schedule: placed.header.schedule.to_string(),
         stages: devices(placed),
+        replicas: replicas(placed),
         modules: pieces.iter().map(|piece| writer.entry(piece)).collect(),
         accumulators: split.sums.iter().map(|&sum| writer.accumulator(sum)).collect(),
         order: order.iter().map(|&(task, microbatch)| Run { module: task.name(), microbatch }).collect(),
         results: split.results().into_iter().enumerate().map(|it| writer.output(it)).collect(),
     })
+}
+
+/// The microbatches of each replica, which runs them in the schedule's order.
+fn shares(placed: &Facts) -> impl Iterator<Item = Range<usize>> {
+    let own = |at: usize| placed.header.of_replica(at).n_own_microbatches();
+    (0..placed.header.n_replicas()).map(own).scan(0, |end, own| {
+        *end += own;
+        Some(*end - own..*end)
+    })
+}
+
+/// The replicas, if there are several.
+fn replicas(placed: &Facts) -> Vec<Replica> {
+    let (header, n_stages) = (&placed.header, placed.header.meshes.len());
+    if header.replicas.is_empty() {
+        return Vec::new();
+    }
+    let replica = |(at, own): (usize, Range<usize>)| {
+        let header = header.of_replica(at);
+        let devices = (0..n_stages).map(|stage| header.devices(stage)).collect();
+        Replica { microbatches: [own.start, own.end - 1], devices }
+    };
+    shares(placed).enumerate().map(replica).collect()
 }
 
 /// The devices of each stage, those of its group.
@@ -50,15 +75,15 @@ fn devices(placed: &Facts) -> Vec<Devices> {
 /// The schedule's order of the tasks that there are, then the updates, each after those that it waits for.
 fn order(pieces: &[Piece], placed: &Facts) -> Vec<(Task, Option<usize>)> {
     let n_stages = placed.header.meshes.len();
-    let pipeline = Pipeline {
+    let pipeline = |n_microbatches: usize| Pipeline {
         forward_secs: vec![1.0; n_stages],
         backward_secs: vec![2.0; n_stages],
         weight_secs: vec![1.0; n_stages],
         send_secs: vec![0.0; n_stages - 1],
-        n_microbatches: placed.header.n_microbatches,
+        n_microbatches,
     };
     let tasks: BTreeSet<Task> = pieces.iter().map(|piece| piece.task).collect();
-    let task = |event: &Event| {
+    let task = |event: Event| {
         let part = match event.phase {
             schedule::Part::Forward => Part::Forward,
             schedule::Part::Backward => Part::Backward,
@@ -66,10 +91,13 @@ fn order(pieces: &[Piece], placed: &Facts) -> Vec<(Task, Option<usize>)> {
         };
         (Task { stage: event.stage, part }, Some(event.microbatch))
     };
-    let events = pipeline.simulate(placed.header.schedule).events;
+    let events = shares(placed).flat_map(|own| {
+        let events = pipeline(own.len()).simulate(placed.header.schedule).events.into_iter();
+        events.map(move |event| Event { microbatch: own.start + event.microbatch, ..event })
+    });
     let mut updates: Vec<Task> = tasks.iter().copied().filter(|task| task.is_update()).collect();
     updates.sort_by_key(|task| (task.part, task.stage));
-    let each = events.iter().map(task).filter(|(task, _)| tasks.contains(task));
+    let each = events.map(task).filter(|(task, _)| tasks.contains(task));
     each.chain(updates.into_iter().map(|task| (task, None))).collect()
 }
 

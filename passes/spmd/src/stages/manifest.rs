@@ -15,6 +15,9 @@ pub struct Manifest {
     pub schedule: String,
     /// Pipeline stages, first to last.
     pub stages: Vec<Devices>,
+    /// The replicas of all stages, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
     /// The modules.
     pub modules: Vec<Entry>,
     /// Sums over the microbatches.
@@ -32,6 +35,16 @@ pub struct Devices {
     pub devices: [usize; 2],
     /// The mesh that the modules' layouts are of.
     pub mesh: String,
+}
+
+/// A replica of all stages: it runs the same modules for its own microbatches, and updates what it has by the
+/// sums over those of all replicas.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Replica {
+    /// First and last microbatch.
+    pub microbatches: [usize; 2],
+    /// Per stage: first and last device.
+    pub devices: Vec<[usize; 2]>,
 }
 
 /// A module.

@@ -76,7 +76,7 @@ impl<'s> Judge<'s> {
     }
 
     fn run(&mut self, [program, plan]: &[Module; 2], n_draws: u64) -> Result<Outcome> {
-        let n_devices = header(plan)?.n_devices() as f64;
+        let n_devices = header(plan)?.n_replica_devices() as f64;
         let both = match bytes(program) * n_devices <= SMALL_BYTES {
             true => [program.clone(), plan.clone()],
             false => shrink_plan(program, plan, LEAST)?,

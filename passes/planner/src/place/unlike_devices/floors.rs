@@ -1,6 +1,7 @@
 //! What no plan on unlike devices takes less than.
 //!
-//! Every stage is on one kind, and takes `t` seconds of the step on `g` of its `n_k` devices. With weights
+//! Every stage is on one kind, and takes `t` seconds of the step on `g` of its `n_k` devices; a block that
+//! replicas of a stage share is in each with the part of its seconds that their microbatches are. With weights
 //! `w_k` such that `sum_k n_k w_k = 1` the step takes `T >= sum_stages g w_k t`, so at least the sum over
 //! blocks of the least `w_k c_kb`, where `c_kb` is the least device-seconds of block `b` on kind `k` (numbers
 //! of devices and meshes are free, movements and bubbles cost nothing). The weights are the dual of spreading
@@ -32,6 +33,11 @@ impl Floors {
     /// No plan on one kind alone takes less.
     pub fn alone_secs(&self, kind: usize) -> f64 {
         self.device_secs[kind].iter().sum::<f64>() / self.n_devices[kind] as f64
+    }
+
+    /// No replica of a plan on so many devices of a kind that runs all microbatches takes less.
+    pub fn replica_secs(&self, kind: usize, n_devices: usize) -> f64 {
+        self.device_secs[kind].iter().sum::<f64>() / n_devices as f64
     }
 
     /// The kinds, the one that promises the fastest plan first.

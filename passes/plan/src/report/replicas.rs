@@ -1,0 +1,216 @@
+//! The figures of a plan whose stages are there several times: each replica has its own microbatches and
+//! devices, and the step takes as long as the slowest.
+
+use super::json::whole;
+use super::{CollectiveUse, Plan, StageDevice, figures_of_one};
+use crate::derive::{Facts, Nature, Phase, is_move, is_naming, operand_origins, origin};
+use phzc_cost::Cluster;
+use phzc_ir::{ArrayShape, InstrId, Module};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One replica of all stages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replica {
+    /// Microbatches that it runs in one step.
+    pub n_microbatches: usize,
+    /// Seconds of its step, the sums over all replicas included, but not that others may take longer.
+    pub time_secs: f64,
+    /// Its stages, first to last.
+    pub stages: Vec<ReplicaStage>,
+}
+
+/// A stage of a replica.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplicaStage {
+    /// First and last device.
+    pub devices: [usize; 2],
+    /// Its device, and that one's usable memory, where the cluster has several kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<StageDevice>,
+    /// Seconds of one microbatch's forward part.
+    pub forward_secs: f64,
+    /// Seconds of one microbatch's backward part.
+    pub backward_secs: f64,
+    /// Seconds of what is done once per step.
+    pub update_secs: f64,
+    /// Peak bytes on each device.
+    #[serde(serialize_with = "whole")]
+    pub memory_bytes: f64,
+    /// The same over what may be used.
+    pub memory_share: f64,
+}
+
+/// What a replica's figures depend on, but for the text: its microbatches, and of each device group its kind
+/// and its place in a node.
+type Alike = (usize, Vec<(usize, usize)>);
+
+/// The figures of the first replica, with those of all, and the seconds of the slowest.
+pub(super) fn joined(first: Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
+    let mut known: BTreeMap<Alike, Plan> = BTreeMap::from([(alike(facts, cluster, 0), first.clone())]);
+    let mut of = |at: usize| {
+        let figures = || figures_of_one(module, &facts.of_replica(at), cluster);
+        known.entry(alike(facts, cluster, at)).or_insert_with(figures).clone()
+    };
+    let all: Vec<Plan> = (0..facts.header.n_replicas()).map(&mut of).collect();
+    let slowest = all.iter().max_by(|a, b| a.time_secs.total_cmp(&b.time_secs)).expect("there are replicas");
+    let replica = |(at, plan): (usize, &Plan)| Replica {
+        n_microbatches: facts.header.replicas[at].n_microbatches,
+        time_secs: plan.time_secs,
+        stages: stages(plan, facts, at),
+    };
+    Plan {
+        time_secs: slowest.time_secs,
+        once_secs: slowest.once_secs,
+        breakdown: slowest.breakdown,
+        replicas: all.iter().enumerate().map(replica).collect(),
+        ..first
+    }
+}
+
+fn alike(facts: &Facts, cluster: &Cluster, at: usize) -> Alike {
+    let header = facts.header.of_replica(at);
+    let place = |&first: &usize| {
+        let kind = cluster.kind_of(first);
+        (kind, (first - cluster.first_devices()[kind]) % cluster.around(first).per_node())
+    };
+    (header.n_own_microbatches(), header.firsts.iter().map(place).collect())
+}
+
+fn stages(plan: &Plan, facts: &Facts, at: usize) -> Vec<ReplicaStage> {
+    let header = facts.header.of_replica(at);
+    let stage = |(index, stage): (usize, &super::Stage)| ReplicaStage {
+        devices: header.devices(index),
+        device: stage.device.clone(),
+        forward_secs: stage.forward_secs,
+        backward_secs: stage.backward_secs,
+        update_secs: stage.update_secs,
+        memory_bytes: stage.memory_bytes,
+        memory_share: stage.memory_share(plan.memory_limit_bytes),
+    };
+    plan.stages.iter().enumerate().map(stage).collect()
+}
+
+/// What the replicas of a stage sum up over one another, once per step.
+pub(super) struct Summed {
+    /// Seconds per stage; none if there is one replica.
+    pub secs: Vec<f64>,
+    /// One entry per stage.
+    pub uses: Vec<CollectiveUse>,
+}
+
+/// The sums over microbatches that updates read, as one message per stage in a ring of the replicas.
+pub(super) fn summed(module: &Module, facts: &Facts, cluster: &Cluster) -> Summed {
+    let header = &facts.header;
+    let mut found = Summed { secs: vec![0.0; header.meshes.len()], uses: Vec::new() };
+    if header.replicas.is_empty() {
+        return found;
+    }
+    for (stage, bytes) in
+        summed_bytes(module, facts).into_iter().enumerate().filter(|(_, bytes)| *bytes > 0.0)
+    {
+        let time_secs = ring_secs(cluster, &header.each_devices(header.group(stage)), bytes);
+        found.secs[stage] = time_secs;
+        let (kind, axes) = ("all-reduce".to_owned(), vec!["replicas".to_owned()]);
+        found.uses.push(CollectiveUse { kind, axes, stage, count: 1, bytes, time_secs, hidden_secs: 0.0 });
+    }
+    found
+}
+
+/// A reduce-scatter and an all-gather in a ring: each replica sends an `n`-th to the next, `2 (n - 1)` times,
+/// every device to its like (Patarasuk and Yuan, JPDC 2009).
+pub fn ring_secs(cluster: &Cluster, replicas: &[[usize; 2]], bytes: f64) -> f64 {
+    let n = replicas.len();
+    let part = bytes / n as f64;
+    let hop = |at: usize| cluster.send_between_secs(part, [replicas[at], replicas[(at + 1) % n]]);
+    2.0 * (n as f64 - 1.0) * (0..n).map(hop).fold(0.0, f64::max)
+}
+
+/// Per stage: bytes on one device of the sums over microbatches that updates read, where that is least.
+fn summed_bytes(module: &Module, facts: &Facts) -> Vec<f64> {
+    let all = &facts.comps[module.entry.index()];
+    let mut bytes = vec![0.0; facts.header.meshes.len()];
+    for ((maker, leaf), read) in sums(module, facts) {
+        let made = &all[maker.index()];
+        // A reduce-scatter comes first: each device then has a part of the gradient to sum up.
+        let moved = read.iter().map(|&(reader, leaf)| all[reader.index()].bytes[leaf]).sum::<f64>();
+        bytes[made.stage] += made.bytes[leaf].min(moved);
+    }
+    bytes
+}
+
+/// Bytes of all sums over microbatches that updates read, on all devices of a replica together if none is
+/// there twice.
+pub fn whole_summed_bytes(module: &Module, facts: &Facts) -> f64 {
+    let bytes = |(maker, leaf): (InstrId, usize)| {
+        let leaves = module.entry().instr(maker).shape.leaves();
+        leaves.get(leaf).and_then(|shape| shape.as_array()).map_or(0.0, ArrayShape::bytes)
+    };
+    sums(module, facts).into_keys().map(bytes).sum()
+}
+
+/// A leaf of an instruction's value.
+type Value = (InstrId, usize);
+
+/// The sums over microbatches that updates read, each with the values that they read of it: itself, or what
+/// changes of its layout make of it.
+fn sums(module: &Module, facts: &Facts) -> BTreeMap<Value, BTreeSet<Value>> {
+    let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
+    let is_update = |id: InstrId| all[id.index()].phase == Phase::Update;
+    let mut found: BTreeMap<Value, BTreeSet<Value>> = BTreeMap::new();
+    let readers = comp.iter().filter(|(id, instr)| is_update(*id) && !is_naming(instr) && !is_move(instr));
+    for read in readers.flat_map(|(_, instr)| operand_origins(comp, instr)) {
+        let mut maker = read;
+        while is_update(maker.0) && is_move(comp.instr(maker.0)) {
+            maker = origin(comp, comp.instr(maker.0).operands[0], maker.1);
+        }
+        let is_sum = all[maker.0.index()].natures.get(maker.1) == Some(&Nature::Sum);
+        if is_sum && !is_update(maker.0) {
+            found.entry(maker).or_default().insert(read);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::staged;
+
+    /// A step of four microbatches of a device: a gradient of 8 bytes and its update.
+    fn step(replicas: &str) -> Plan {
+        let lines = [
+            ("x = f32[8,2] parameter(0)", "fwd", 0),
+            ("w = f32[2] parameter(1)", "fwd", 0),
+            ("zero = f32[] constant(0)", "fwd", 0),
+            ("g = f32[2] reduce(x, zero), dimensions={0}, to_apply=add", "bwd", 0),
+            ("ROOT v = f32[2] add(w, g)", "upd", 0),
+        ];
+        let mut module = staged(
+            "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }",
+            "0:",
+            r#"{"n_microbatches":4}"#,
+            &lines,
+        );
+        module.set_note(phzc_ir::notes::REPLICAS, replicas);
+        let cluster = Cluster::named("a100-8x2").expect("a cluster");
+        super::super::plan(&module, &cluster).expect("legal")
+    }
+
+    #[test]
+    fn a_step_is_as_long_as_the_slowest_replicas_and_sums_up_gradients_once() {
+        let (even, uneven) = (step("2:0;2:8"), step("1:0;3:8"));
+        assert_eq!(uneven.time_secs, uneven.replicas[1].time_secs);
+        assert!(uneven.replicas[0].time_secs < even.time_secs && even.time_secs < uneven.time_secs);
+        let sums: Vec<_> = even.collectives.iter().filter(|it| it.axes == ["replicas"]).collect();
+        assert_eq!(sums.iter().map(|it| (it.count, it.bytes)).collect::<Vec<_>>(), [(1, 8.0)]);
+        assert_eq!(even.n_devices, 2);
+    }
+
+    #[test]
+    fn a_ring_of_two_sends_what_there_is_once_each_way() {
+        let cluster = Cluster::named("a100-8x2").expect("a cluster");
+        let one = cluster.send_between_secs(5e8, [[0, 0], [8, 8]]);
+        assert!((ring_secs(&cluster, &[[0, 0], [8, 8]], 1e9) - 2.0 * one).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,232 @@
+//! Replicas of one plan on unlike devices: each runs as many microbatches as it can while the others run
+//! theirs, and their gradients are summed up before the update.
+//!
+//! ```text
+//! 32 A100, 32 V100     →     13 of 16 microbatches on the A100, 3 on the V100
+//! ```
+//!
+//! Plans are made for the devices of one replica of the fastest kind with the least memory of all kinds.
+
+use super::super::search_control::MAX_PLANS;
+use super::{Kinds, Known, MARGIN, plan_on};
+use phzc_cost::{Cluster, Pipeline};
+use phzc_ir::{Module, notes};
+use phzc_pass::pass::{Context, Options};
+use phzc_plan::derive::{Facts, Replica, derive, note_of};
+use phzc_plan::plan_note;
+use phzc_plan::report::{self, Plan, ring_secs, whole_summed_bytes};
+
+/// How many plans for replicas are made, those that promise most.
+const MAX_PLANNED: usize = 3;
+/// How many candidates a plan for a replica is the best of: they are tried by what they promise.
+const MAX_EVALUATED: usize = 6;
+/// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
+/// smaller products.
+const EVEN: [f64; 2] = [1.1, 1.03];
+
+/// Replicas that may be worth a plan.
+#[derive(Clone)]
+pub(super) struct Layout {
+    /// Devices of a replica.
+    n_devices: usize,
+    /// The kinds that have some.
+    kinds: Vec<usize>,
+    /// Microbatches of a step.
+    n_microbatches: usize,
+    /// Seconds of the slowest replica's blocks, were they as fast as can be.
+    busy_secs: f64,
+    /// Seconds of the sums over all replicas.
+    summed_secs: f64,
+}
+
+impl Layout {
+    /// No plan with such replicas takes less.
+    pub fn least_secs(&self) -> f64 {
+        self.busy_secs + self.summed_secs
+    }
+}
+
+/// A place for a replica.
+#[derive(Clone, Copy)]
+struct Slot {
+    kind: usize,
+    first: usize,
+}
+
+impl Kinds<'_> {
+    /// Replicas over the fastest kinds, of several sizes, those that promise most first.
+    ///
+    /// They promise that their blocks come as near to the fastest as those of the best plan so far, of which
+    /// the seconds are given.
+    pub(super) fn replicas(&self, best_secs: f64) -> Vec<Layout> {
+        let (fastest, sharded) = (self.floors.fastest_first(), self.all.sharded);
+        let facts = derive(sharded).expect("the header's notes are the planner's own");
+        let summed_bytes = whole_summed_bytes(sharded, &facts);
+        let layouts = |kinds, size| self.shared_by(kinds, size, summed_bytes);
+        let mut found = Vec::new();
+        for n_kinds in 2..=fastest.len() {
+            let kinds = &fastest[..n_kinds];
+            found.extend(self.sizes_for(kinds).into_iter().flat_map(|size| layouts(kinds, size)));
+        }
+        let reached = (best_secs / self.floors.alone_secs(fastest[0])).max(1.0);
+        let promised = |layout: &Layout| match best_secs.is_finite() {
+            true => reached * layout.busy_secs + layout.summed_secs,
+            false => layout.least_secs(),
+        };
+        found.retain(|layout: &Layout| promised(layout) < (1.0 - MARGIN) * best_secs);
+        found.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
+        found.truncate(MAX_PLANNED);
+        found
+    }
+
+    /// Numbers of devices of a replica: those of a node of each kind, or of all nodes.
+    fn sizes_for(&self, kinds: &[usize]) -> Vec<usize> {
+        let least = |of: fn(&Cluster) -> usize| kinds.iter().map(|&kind| of(self.each[kind].cluster)).min();
+        let sizes = [least(Cluster::per_node), least(Cluster::n_devices)];
+        let mut sizes: Vec<usize> = sizes.into_iter().flatten().collect();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The fewest microbatches that replicas of a size share about as well as any number.
+    fn shared_by(&self, kinds: &[usize], n_devices: usize, summed_bytes: f64) -> Vec<Layout> {
+        let slots = self.slots(kinds, n_devices);
+        let secs = |&n_microbatches: &usize| {
+            let each = |slot: &Slot| self.floors.replica_secs(slot.kind, n_devices) / n_microbatches as f64;
+            let each: Vec<f64> = slots.iter().map(each).collect();
+            let shares = shared_out(slots.len(), n_microbatches, |at, n| each[at] * n as f64);
+            let longest = shares.iter().zip(&each).map(|(&n, secs)| n as f64 * secs).fold(0.0, f64::max);
+            let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
+            let used: Vec<[usize; 2]> = used.map(|(it, _)| [it.first, it.first + n_devices - 1]).collect();
+            let summed_secs = ring_secs(self.all.cluster, &used, summed_bytes / n_devices as f64);
+            Layout { n_devices, kinds: kinds.to_vec(), n_microbatches, busy_secs: longest, summed_secs }
+        };
+        let all: Vec<Layout> = self.all.counts.iter().map(secs).collect();
+        let least = all.iter().map(Layout::least_secs).fold(f64::INFINITY, f64::min);
+        let fewest = |even: f64| all.iter().find(|layout| layout.least_secs() <= even * least).cloned();
+        let mut found: Vec<Layout> = EVEN.into_iter().filter_map(fewest).collect();
+        found.dedup_by_key(|layout| layout.n_microbatches);
+        found
+    }
+
+    /// All places of replicas, kind after kind.
+    fn slots(&self, kinds: &[usize], n_devices: usize) -> Vec<Slot> {
+        let firsts = self.all.cluster.first_devices();
+        let of_kind = |&kind: &usize| {
+            let first = firsts[kind];
+            let n_slots = self.each[kind].cluster.n_devices() / n_devices;
+            (0..n_slots).map(move |at| Slot { kind, first: first + at * n_devices })
+        };
+        kinds.iter().flat_map(of_kind).collect()
+    }
+
+    /// The best plan with such replicas, if there is one that fits.
+    pub(super) fn replicated(
+        &self,
+        layout: &Layout,
+        (options, asked): (&Options, &Module),
+        cx: &mut Context,
+    ) -> Option<Known> {
+        let nodes = self.nodes(layout);
+        let mut options = options.clone();
+        options.values.insert("microbatches", layout.n_microbatches.to_string());
+        if options.int(MAX_PLANS.name) == 0 {
+            options.values.insert(MAX_PLANS.name, MAX_EVALUATED.to_string());
+        }
+        let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
+        let mut text = self.all.plain.clone();
+        plan_on(&mut text, &options, asked, &mut own).ok()?;
+        self.put(text, layout)
+    }
+
+    /// The devices of a replica of the fastest kind, with no more memory than any of them has.
+    fn nodes(&self, layout: &Layout) -> Cluster {
+        let mut nodes = self.each[layout.kinds[0]].cluster.submesh(layout.n_devices);
+        let usable = layout.kinds.iter().map(|&kind| self.each[kind].cluster.accelerator.usable_bytes());
+        nodes.accelerator.hbm_bytes = usable.fold(f64::INFINITY, f64::min) / nodes.accelerator.usable;
+        nodes
+    }
+
+    /// Puts replicas of a plan on their devices, each with the microbatches that it has time for.
+    fn put(&self, mut text: Module, layout: &Layout) -> Option<Known> {
+        let facts = derive(&text).ok()?;
+        let slots = self.slots(&layout.kinds, layout.n_devices);
+        let of_kind: Vec<(usize, Timed)> =
+            layout.kinds.iter().map(|&kind| (kind, self.timed(&text, &facts, (&slots, kind)))).collect();
+        let timed = |at: usize| of_kind.iter().find(|(kind, _)| *kind == slots[at].kind).map(|(_, it)| it);
+        let shares = shared_out(slots.len(), facts.header.n_microbatches, |at, n| {
+            timed(at).map_or(f64::INFINITY, |timed| timed.secs(n, &facts))
+        });
+        let own = |(slot, n_microbatches): (Slot, usize)| Replica {
+            n_microbatches,
+            firsts: facts.header.firsts.iter().map(|first| slot.first + first).collect(),
+        };
+        let used = slots.iter().copied().zip(shares).filter(|(_, n)| *n > 0);
+        let replicas: Vec<Replica> = used.map(own).collect();
+        super::materialize_plan::put_on(&mut text, &replicas[0].firsts);
+        if replicas.len() > 1 {
+            text.set_note(notes::REPLICAS, &note_of(&replicas));
+        }
+        let facts = derive(&text).ok()?;
+        let plan = report::figures_of(&text, &facts, self.all.cluster);
+        plan_note::set(&mut text, &[("planned_secs", plan.time_secs.into())]);
+        fits(&plan).then_some(Known { text, time_secs: plan.time_secs, end: self.all.control.ended() })
+    }
+
+    /// How long a replica of a plan takes on a kind.
+    fn timed(&self, text: &Module, facts: &Facts, (slots, kind): (&[Slot], usize)) -> Timed {
+        let mut own = facts.clone();
+        let first = slots.iter().find(|slot| slot.kind == kind).map_or(0, |slot| slot.first);
+        own.header.firsts.iter_mut().for_each(|it| *it += first);
+        let plan = report::figures_of(text, &own, self.all.cluster);
+        Timed { pipeline: plan.pipeline(), once_secs: plan.once_secs }
+    }
+}
+
+/// The times of a replica on devices of a kind.
+struct Timed {
+    pipeline: Pipeline,
+    once_secs: f64,
+}
+
+impl Timed {
+    fn secs(&self, n_microbatches: usize, facts: &Facts) -> f64 {
+        let pipeline = Pipeline { n_microbatches, ..self.pipeline.clone() };
+        pipeline.step_secs(facts.header.schedule) + self.once_secs
+    }
+}
+
+fn fits(plan: &Plan) -> bool {
+    let stages = plan.stages.iter().map(|stage| stage.memory_share(plan.memory_limit_bytes));
+    let replicas = plan.replicas.iter().flat_map(|it| &it.stages).map(|stage| stage.memory_share);
+    let mut all: Box<dyn Iterator<Item = f64>> =
+        if plan.replicas.is_empty() { Box::new(stages) } else { Box::new(replicas) };
+    all.all(|share| share <= 1.0)
+}
+
+/// How many of `n` microbatches each of some replicas runs, given the seconds that one takes for so many:
+/// each goes to the replica that is done first with it, so the slowest takes as short as can be.
+fn shared_out(n_replicas: usize, n: usize, secs: impl Fn(usize, usize) -> f64) -> Vec<usize> {
+    let mut shares = vec![0; n_replicas];
+    let mut next: Vec<f64> = (0..n_replicas).map(|at| secs(at, 1)).collect();
+    for _ in 0..n {
+        let first = (0..n_replicas).min_by(|&a, &b| next[a].total_cmp(&next[b])).expect("a replica");
+        shares[first] += 1;
+        next[first] = secs(first, shares[first] + 1);
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_out;
+
+    #[test]
+    fn replicas_get_microbatches_by_their_speed() {
+        let shares = |secs: [f64; 3], n| shared_out(3, n, |at, n| secs[at] * n as f64);
+        assert_eq!(shares([1.0, 1.0, 5.0], 11), [5, 5, 1]);
+        assert_eq!(shares([1.0, 1.0, 9.0], 8), [4, 4, 0]);
+        // A replica that is no faster for fewer microbatches gets none.
+        assert_eq!(shared_out(2, 3, |at, n| if at == 0 { n as f64 } else { 9.0 }), [3, 0]);
+    }
+}
