@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::{Outcome, Random, phzc, scratch};
+use common::{Outcome, Random, killed, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 fn done(args: &[&str]) -> Outcome {
     let outcome = phzc(args, b"");
@@ -95,19 +94,6 @@ fn chain(folder: &Path) -> String {
     text(&chain)
 }
 
-/// A search that is killed (SIGKILL) once so many bytes of results are there, or that has ended before.
-fn killed(model: &str, results: &str, n_bytes: usize) {
-    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_phzc"));
-    let run = run.args(small(model, &["-o", results])).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut run = run.spawn().expect("it starts");
-    while run.try_wait().expect("its state").is_none() {
-        if fs::metadata(results).is_ok_and(|it| it.len() as usize >= n_bytes) {
-            run.kill().expect("it is running");
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     let folder = scratch("arch_killed");
@@ -119,7 +105,7 @@ fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     for _ in 0..20 {
         let n_bytes = random.below(bytes.len());
         fs::remove_file(path("killed.jsonl")).unwrap_or_default();
-        killed(&model, &path("killed.jsonl"), n_bytes);
+        killed(&small(&model, &[]), &path("killed.jsonl"), n_bytes);
         let left = fs::metadata(path("killed.jsonl")).map_or(0, |it| it.len() as usize);
         n_cut += usize::from(left < bytes.len());
         let again = done(&small(&model, &["-o", &path("killed.jsonl")]));
@@ -155,6 +141,24 @@ fn parts_of_a_search_are_joined_to_the_whole() {
         "{}",
         other.stderr
     );
+}
+
+#[test]
+fn of_a_chain_the_microbatches_are_taken_that_are_asked_for() {
+    let folder = scratch("arch_microbatches");
+    let model = chain(&folder);
+    let arch =
+        ["arch", &model, "--arch", "1,1,16,16,4", "--mode", "native", "--devices", "2", "--batch", "8"];
+    let microbatch = |rest: &[&str]| {
+        let outcome = done(&[&arch[..], &["--json"], rest].concat());
+        let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+        found["modes"][0]["best"][0]["runs"][0]["microbatch"].as_u64().expect("a run")
+    };
+    let usual = microbatch(&[]);
+    let other = 3 - usual;
+    assert_eq!(microbatch(&["--microbatches", &other.to_string()]), other);
+    let lacking = phzc(&[&arch[..], &["--microbatches", "4"]].concat(), b"");
+    assert!(lacking.code == 1 && lacking.stderr.contains("and none of 4"), "{}", lacking.stderr);
 }
 
 /// Multiply-accumulates of the products among kernels.

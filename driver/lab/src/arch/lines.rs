@@ -47,14 +47,9 @@ pub(super) fn header(args: &ArchArgs, inputs: &Inputs, space: &Space, points: &[
 /// # Errors
 /// When it is of another search or of another part, or cannot be written.
 pub(super) fn open(args: &ArchArgs, header: &Header, own: &[Point]) -> Result<Stream<Line>, Failure> {
-    let stream = Stream::<Line>::open(args.results(), header)?;
     let expected = args.modes().iter().flat_map(|mode| own.iter().map(move |point| (*mode, point)));
-    let is_other = |(line, (mode, point)): (&Line, (Mode, &Point))| !line.is_of(mode, point);
-    if stream.results.iter().zip(expected).any(is_other) {
-        let error = Diagnostic::error("the results are of another part of the accelerators");
-        return Err(error.help("name another file, or the part that it is of").into());
-    }
-    Ok(stream)
+    let is_of = |line: &Line, (mode, point): &(Mode, &Point)| line.is_of(*mode, point);
+    Stream::of_part(args.results(), header, (expected, "accelerators"), is_of)
 }
 
 /// The visits of one of several modes, as far as a file has them.
