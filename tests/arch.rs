@@ -7,6 +7,9 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Samples of examples/mlp.ir.
+const MLP_SAMPLES: &str = "64";
+
 fn done(args: &[&str]) -> Outcome {
     let outcome = phzc(args, b"");
     assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
@@ -67,6 +70,65 @@ fn a_program_takes_on_the_device_file_what_the_search_said() {
             assert!((same / secs - 1.0).abs() < 0.01 && best < 1.01 * secs, "{model} {arch}: {secs}, {same}");
         }
     }
+}
+
+/// A search over two accelerators, what plans say of them and the device file of the better one.
+fn planned(model: &Path, device: &Path, [n_devices, batch]: [&str; 2]) -> Value {
+    let of = ["--microbatches", "2,4", "--mode", "native", "--link-bytes-per-sec", "4e9", "--json"];
+    let fleet =
+        ["--arch", "4,4,64,32,16", "--arch", "tpu-v4-proxy", "--devices", n_devices, "--batch", batch];
+    let outcome = done(&[&["arch", &text(model), "--device", &text(device)], &fleet[..], &of[..]].concat());
+    serde_json::from_str(&outcome.stdout).expect("one object")
+}
+
+/// On several devices the search's pipelines are not the planner's: what is said is planned, and the report of
+/// `phzc MODEL --cluster` says the same. A GPT ties its embeddings; layers of a perceptron are products alone.
+#[test]
+fn on_several_devices_the_figure_and_the_choice_are_those_of_plans() {
+    let folder = scratch("arch_devices");
+    let gpt = written(&folder, "gpt --size 125m --layers 3 --seq 256");
+    let mlp = common::root().join("examples/mlp.ir");
+    let device = folder.join("device.toml");
+    for (model, batch) in [(&gpt, "8"), (&mlp, MLP_SAMPLES)] {
+        for n_devices in ["2", "4"] {
+            let found = planned(model, &device, [n_devices, batch]);
+            let runs: Vec<&Value> =
+                found["planned"].as_array().expect("plans").iter().map(|it| &it["runs"][0]).collect();
+            let secs: Vec<f64> = runs.iter().map(|it| it["step_secs"].as_f64().expect("a number")).collect();
+            assert!(secs.len() == 2 && secs[0] <= secs[1], "{secs:?}");
+            let report = planned_secs(&folder, model, &device, "default");
+            let (name, searched) = (model.display(), &runs[0]["searched_secs"]);
+            eprintln!("{name} on {n_devices}: {} s, report {report}, searched {searched}", secs[0]);
+            assert!((report / secs[0] - 1.0).abs() < 0.01, "{name} on {n_devices}: {report}, {}", secs[0]);
+        }
+    }
+    let other = planned(&gpt, &device, ["2", "16"]);
+    assert_eq!(other["planned"].as_array().map(Vec::len), Some(0), "of 8 samples, and a step of 16");
+}
+
+#[test]
+fn the_best_of_parts_are_joined_to_the_best_of_all() {
+    let folder = scratch("arch_best_parts");
+    let (model, path) = (chain(&folder), |part: &str| text(&folder.join(format!("{part}.jsonl"))));
+    let best = |rest: &[&str]| {
+        let outcome = done(&small(&model, &[&["--best", "--limits", "3"], rest].concat()));
+        let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+        let modes = found["modes"].as_array().expect("modes").clone();
+        let result = |it: &Value| [&it["best"], &it["best_common"], &it["front"]].map(Value::clone);
+        modes.iter().map(result).collect::<Vec<_>>()
+    };
+    let whole = best(&["-o", &path("whole")]);
+    assert_eq!(best(&[]), whole, "without a file");
+    let bytes = fs::read(path("whole")).expect("written");
+    fs::write(path("whole"), &bytes[..bytes.len() / 3]).expect("writable");
+    assert_eq!(best(&["-o", &path("whole")]), whole, "cut off");
+    assert_eq!(fs::read(path("whole")).expect("written"), bytes);
+    best(&["--part", "1/2", "-o", &path("1")]);
+    best(&["--part", "2/2", "-o", &path("2")]);
+    assert_eq!(best(&["--merge", &path("2"), &path("1")]), whole);
+    let front = phzc(&small(&model, &["--merge", &path("2"), &path("1")]), b"");
+    let is_other = front.stderr.contains("of other models or another search");
+    assert!(front.code == 1 && is_other, "{}", front.stderr);
 }
 
 #[test]

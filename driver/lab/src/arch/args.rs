@@ -124,8 +124,12 @@ pub struct ArchArgs {
     pub cache: Option<PathBuf>,
 
     /// Only the best accelerator of each model and of all together, no front: faster
-    #[arg(long, conflicts_with_all = ["output", "part", "merge"])]
+    #[arg(long)]
     pub best: bool,
+
+    /// With `--best`: the best of all models within each of N areas and N powers too, evenly spaced, as a front
+    #[arg(long, value_name = "N", requires = "best", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub limits: Option<u32>,
 
     /// File for the best accelerator as a cluster that `--cluster` takes
     #[arg(long, value_name = "FILE.toml")]
@@ -171,6 +175,11 @@ impl ArchArgs {
             true => Err(Diagnostic::error("only a search has parts").help("leave out `--until`")),
             false => Ok(()),
         }
+    }
+
+    /// Whether the best are searched without the front.
+    pub(super) fn is_best_alone(&self) -> bool {
+        self.best && self.arch.is_empty() && self.until == Until::Solve
     }
 
     /// The file for lines of results.

@@ -4,6 +4,7 @@ use super::Extract;
 use super::args::ArchArgs;
 use super::estimates::{self, Estimate};
 use super::phaze_graph::PhazeGraph;
+use super::planned::is_chain;
 use phzc_arch::mapping::Cache;
 use phzc_arch::model::{FORMAT, ModelGraph};
 use phzc_io::render::Source;
@@ -36,7 +37,7 @@ impl Inputs {
         let weights = weights(args)?;
         let (mut models, mut graphs) = (Vec::new(), Vec::new());
         for path in &args.models {
-            if path.extension().is_some_and(|extension| extension == "json") {
+            if is_chain(path) {
                 let text = files::read(path, MAX_BYTES)?;
                 let read = models_of(&text, args, &mut graphs);
                 models.extend(read.map_err(|error| failure(path, text, error))?);

@@ -37,7 +37,8 @@ pub(super) fn header(args: &ArchArgs, inputs: &Inputs, space: &Space, points: &[
     let choices = format!("{:?}", (args.modes(), args.hbm_bytes(), args.recompute(), &inputs.weights));
     let fleet = format!("{:?}", (args.devices, args.batch, args.optimizer, args.link_bytes_per_sec));
     let places = format!("{:?}", (space, points, &inputs.estimates));
-    let parts = [super::graphs_text(&inputs.models), choices, fleet, places];
+    let goals = if args.is_best_alone() { format!("best {:?}", args.limits) } else { String::new() };
+    let parts = [super::graphs_text(&inputs.models), choices, fleet, places, goals];
     let digest = digest(parts.iter().flat_map(|part| part.bytes()));
     Header { line: format!("{{\"arch\":1,\"input\":\"{digest}\"}}"), words: "other models or another search" }
 }
