@@ -81,8 +81,8 @@ fn planned(model: &Path, device: &Path, [n_devices, batch]: [&str; 2]) -> Value 
     serde_json::from_str(&outcome.stdout).expect("one object")
 }
 
-/// On several devices the search's pipelines are not the planner's: what is said is planned, and the report of
-/// `phzc MODEL --cluster` says the same. A GPT ties its embeddings; layers of a perceptron are products alone.
+/// On several devices the search's pipelines are not the planner's: what is said is planned, and the report
+/// of `phzc MODEL --cluster` says the same. A GPT ties its embeddings; a perceptron's layers are products.
 #[test]
 fn on_several_devices_the_figure_and_the_choice_are_those_of_plans() {
     let folder = scratch("arch_devices");

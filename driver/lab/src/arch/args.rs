@@ -127,7 +127,7 @@ pub struct ArchArgs {
     #[arg(long)]
     pub best: bool,
 
-    /// With `--best`: the best of all models within each of N areas and N powers too, evenly spaced, as a front
+    /// With `--best`: also the best of all models within each of N areas and N powers, evenly spaced
     #[arg(long, value_name = "N", requires = "best", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub limits: Option<u32>,
 

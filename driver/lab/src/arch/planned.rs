@@ -1,5 +1,5 @@
-//! The accelerators with the most samples per second, planned: what a step of each program takes on the device
-//! file, so that figure and choice are those of plans.
+//! The accelerators with the most samples per second, planned: what a step of each program takes on the
+//! device file, so that figure and choice are those of plans.
 //!
 //! The search knows Phaze's pipelines; the planner shards layers too, and sends what stages share. On several
 //! devices the two therefore differ, and the plan is what a program runs as.

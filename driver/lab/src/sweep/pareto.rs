@@ -59,8 +59,8 @@ fn least<T: Copy>(all: &[T], figure: impl Fn(&T) -> f64) -> Vec<T> {
 
 /// By which part of its time a plan that was not found may be better than those that were chosen, at most: of
 /// every cluster with a plan, how much longer than its bound a plan has to take until some chosen point is as
-/// good. A cluster whose bound is beyond a limit is no choice. None where a bound is not known, or where nothing
-/// is chosen to compare with.
+/// good. A cluster whose bound is beyond a limit is no choice. None where a bound is not known, or nothing is
+/// chosen.
 pub fn may_be_missed<P: Offer>(points: &[P], chosen: &[&P], wish: &Wish) -> Option<f64> {
     let chosen: Vec<[f64; 2]> = chosen.iter().filter_map(|point| point.cost()).collect();
     if chosen.is_empty() {

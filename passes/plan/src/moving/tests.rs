@@ -80,7 +80,7 @@ fn nodes_take_the_parts_that_they_hold() {
 
 #[test]
 fn links_of_one_name_are_listed_once() {
-    // Of four nodes in two kinds the first holds all: to its neighbor and to the other kind it is one network.
+    // Of four nodes in two kinds the first holds all: to its neighbor and the other kind it is one network.
     let plans = [plan("x=4", WHOLE, ""), plan("x=16", WHOLE, "")];
     let moved = moved([&plans[0], &plans[1]], "a100-4x2+a100-4x2", &[Some(0)]);
     let network = Cluster::named("a100-4x2").expect("a name").levels()[1].name.clone();
