@@ -2,11 +2,13 @@
 
 mod common;
 
-use common::{Outcome, Random, phzc, scratch};
+use common::{Outcome, Random, killed, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+
+/// Samples of examples/mlp.ir.
+const MLP_SAMPLES: &str = "64";
 
 fn done(args: &[&str]) -> Outcome {
     let outcome = phzc(args, b"");
@@ -70,6 +72,65 @@ fn a_program_takes_on_the_device_file_what_the_search_said() {
     }
 }
 
+/// A search over two accelerators, what plans say of them and the device file of the better one.
+fn planned(model: &Path, device: &Path, [n_devices, batch]: [&str; 2]) -> Value {
+    let of = ["--microbatches", "2,4", "--mode", "native", "--link-bytes-per-sec", "4e9", "--json"];
+    let fleet =
+        ["--arch", "4,4,64,32,16", "--arch", "tpu-v4-proxy", "--devices", n_devices, "--batch", batch];
+    let outcome = done(&[&["arch", &text(model), "--device", &text(device)], &fleet[..], &of[..]].concat());
+    serde_json::from_str(&outcome.stdout).expect("one object")
+}
+
+/// On several devices the search's pipelines are not the planner's: what is said is planned, and the report
+/// of `phzc MODEL --cluster` says the same. A GPT ties its embeddings; a perceptron's layers are products.
+#[test]
+fn on_several_devices_the_figure_and_the_choice_are_those_of_plans() {
+    let folder = scratch("arch_devices");
+    let gpt = written(&folder, "gpt --size 125m --layers 3 --seq 256");
+    let mlp = common::root().join("examples/mlp.ir");
+    let device = folder.join("device.toml");
+    for (model, batch) in [(&gpt, "8"), (&mlp, MLP_SAMPLES)] {
+        for n_devices in ["2", "4"] {
+            let found = planned(model, &device, [n_devices, batch]);
+            let runs: Vec<&Value> =
+                found["planned"].as_array().expect("plans").iter().map(|it| &it["runs"][0]).collect();
+            let secs: Vec<f64> = runs.iter().map(|it| it["step_secs"].as_f64().expect("a number")).collect();
+            assert!(secs.len() == 2 && secs[0] <= secs[1], "{secs:?}");
+            let report = planned_secs(&folder, model, &device, "default");
+            let (name, searched) = (model.display(), &runs[0]["searched_secs"]);
+            eprintln!("{name} on {n_devices}: {} s, report {report}, searched {searched}", secs[0]);
+            assert!((report / secs[0] - 1.0).abs() < 0.01, "{name} on {n_devices}: {report}, {}", secs[0]);
+        }
+    }
+    let other = planned(&gpt, &device, ["2", "16"]);
+    assert_eq!(other["planned"].as_array().map(Vec::len), Some(0), "of 8 samples, and a step of 16");
+}
+
+#[test]
+fn the_best_of_parts_are_joined_to_the_best_of_all() {
+    let folder = scratch("arch_best_parts");
+    let (model, path) = (chain(&folder), |part: &str| text(&folder.join(format!("{part}.jsonl"))));
+    let best = |rest: &[&str]| {
+        let outcome = done(&small(&model, &[&["--best", "--limits", "3"], rest].concat()));
+        let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+        let modes = found["modes"].as_array().expect("modes").clone();
+        let result = |it: &Value| [&it["best"], &it["best_common"], &it["front"]].map(Value::clone);
+        modes.iter().map(result).collect::<Vec<_>>()
+    };
+    let whole = best(&["-o", &path("whole")]);
+    assert_eq!(best(&[]), whole, "without a file");
+    let bytes = fs::read(path("whole")).expect("written");
+    fs::write(path("whole"), &bytes[..bytes.len() / 3]).expect("writable");
+    assert_eq!(best(&["-o", &path("whole")]), whole, "cut off");
+    assert_eq!(fs::read(path("whole")).expect("written"), bytes);
+    best(&["--part", "1/2", "-o", &path("1")]);
+    best(&["--part", "2/2", "-o", &path("2")]);
+    assert_eq!(best(&["--merge", &path("2"), &path("1")]), whole);
+    let front = phzc(&small(&model, &["--merge", &path("2"), &path("1")]), b"");
+    let is_other = front.stderr.contains("of other models or another search");
+    assert!(front.code == 1 && is_other, "{}", front.stderr);
+}
+
 #[test]
 fn a_template_that_is_none_is_an_error_of_the_device_file() {
     let folder = scratch("arch_template");
@@ -95,19 +156,6 @@ fn chain(folder: &Path) -> String {
     text(&chain)
 }
 
-/// A search that is killed (SIGKILL) once so many bytes of results are there, or that has ended before.
-fn killed(model: &str, results: &str, n_bytes: usize) {
-    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_phzc"));
-    let run = run.args(small(model, &["-o", results])).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut run = run.spawn().expect("it starts");
-    while run.try_wait().expect("its state").is_none() {
-        if fs::metadata(results).is_ok_and(|it| it.len() as usize >= n_bytes) {
-            run.kill().expect("it is running");
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     let folder = scratch("arch_killed");
@@ -119,7 +167,7 @@ fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     for _ in 0..20 {
         let n_bytes = random.below(bytes.len());
         fs::remove_file(path("killed.jsonl")).unwrap_or_default();
-        killed(&model, &path("killed.jsonl"), n_bytes);
+        killed(&small(&model, &[]), &path("killed.jsonl"), n_bytes);
         let left = fs::metadata(path("killed.jsonl")).map_or(0, |it| it.len() as usize);
         n_cut += usize::from(left < bytes.len());
         let again = done(&small(&model, &["-o", &path("killed.jsonl")]));
@@ -155,6 +203,24 @@ fn parts_of_a_search_are_joined_to_the_whole() {
         "{}",
         other.stderr
     );
+}
+
+#[test]
+fn of_a_chain_the_microbatches_are_taken_that_are_asked_for() {
+    let folder = scratch("arch_microbatches");
+    let model = chain(&folder);
+    let arch =
+        ["arch", &model, "--arch", "1,1,16,16,4", "--mode", "native", "--devices", "2", "--batch", "8"];
+    let microbatch = |rest: &[&str]| {
+        let outcome = done(&[&arch[..], &["--json"], rest].concat());
+        let found: Value = serde_json::from_str(&outcome.stdout).expect("one object");
+        found["modes"][0]["best"][0]["runs"][0]["microbatch"].as_u64().expect("a run")
+    };
+    let usual = microbatch(&[]);
+    let other = 3 - usual;
+    assert_eq!(microbatch(&["--microbatches", &other.to_string()]), other);
+    let lacking = phzc(&[&arch[..], &["--microbatches", "4"]].concat(), b"");
+    assert!(lacking.code == 1 && lacking.stderr.contains("and none of 4"), "{}", lacking.stderr);
 }
 
 /// Multiply-accumulates of the products among kernels.

@@ -71,6 +71,11 @@ fn the_page_about_formats_shows_what_is_printed() {
 }
 
 #[test]
+fn the_page_about_sweeps_shows_what_is_printed() {
+    replay("docs/sweep.md");
+}
+
+#[test]
 fn gaps_and_times_of_passes_are_not_compared() {
     let printed = ["a 1", "b", "c", "passes: fuse 12 ms, shard 2.50 s"];
     assert!(are_alike(&["a 1", "   …", "passes: fuse 170 us, shard 3 ms"], &printed));

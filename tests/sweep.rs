@@ -3,11 +3,10 @@
 mod common;
 
 use common::fasop::toml;
-use common::{Outcome, Random, phzc, scratch};
+use common::{Outcome, Random, killed, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 
 fn sweep(fleet: &str, rest: &[&str]) -> Outcome {
     phzc(&[&["sweep", fleet], rest].concat(), b"")
@@ -55,20 +54,6 @@ fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_bytes() {
     }
 }
 
-/// A sweep that is killed (SIGKILL) once so many bytes of results are there, or that has ended before.
-fn killed(results: &str, n_bytes: usize) {
-    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_phzc"));
-    let run = run.args(["sweep", EXAMPLE, "-o", results]).current_dir(common::root());
-    let run = run.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut run = run.spawn().expect("it starts");
-    while run.try_wait().expect("its state").is_none() {
-        if fs::metadata(results).is_ok_and(|it| it.len() as usize >= n_bytes) {
-            run.kill().expect("it is running");
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn a_sweep_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     let folder = scratch("sweep_killed");
@@ -79,7 +64,7 @@ fn a_sweep_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     for _ in 0..20 {
         let n_bytes = random.below(bytes.len());
         fs::remove_file(path("killed.jsonl")).unwrap_or_default();
-        killed(&path("killed.jsonl"), n_bytes);
+        killed(&["sweep", EXAMPLE], &path("killed.jsonl"), n_bytes);
         let left = fs::metadata(path("killed.jsonl")).map_or(0, |it| it.len());
         sweep(EXAMPLE, &["-o", &path("killed.jsonl")]);
         let again = fs::read(path("killed.jsonl")).expect("written");

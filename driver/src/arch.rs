@@ -8,15 +8,18 @@ mod operators;
 mod scale;
 
 use crate::page;
+use crate::planned::{Planned, Watch, legal_program};
 use phzc_arch::model::{FORMAT, ModelGraph};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
-use phzc_frontends::{Program, ReadArgs, load};
+use phzc_frontends::ReadArgs;
 use phzc_io::{Failure, Io};
-use phzc_ir::{Module, verify};
-use phzc_lab::arch::{ArchArgs, run as search};
+use phzc_ir::Module;
+use phzc_lab::arch::{ArchArgs, Planner, run as search};
 use phzc_passes::Context;
 use phzc_passes::fuse::ensure_noted;
+use phzc_passes::graph::Graph;
 use phzc_passes::manager::{self, Hooks};
+use scale::Batch;
 use std::path::Path;
 
 /// Calls, fusions and loops over layers, written out.
@@ -37,16 +40,30 @@ pub struct ArchCommand {
 /// Does what the command line says.
 pub(crate) fn run(args: &ArchCommand, io: &mut Io) -> Result<(), Failure> {
     let extract = |path: &Path, samples: &[u64], io: &mut Io| model(path, samples, &args.read, io);
-    search(&args.arch, &extract, &page::arch::html, io)
+    let plan = |path: &Path, toml: &str, io: &mut Io| step_secs(path, toml, &args.read, io);
+    let samples = |path: &Path, io: &mut Io| samples(path, &args.read, io);
+    let planner = Planner { plan: &plan, samples: &samples };
+    search(&args.arch, &extract, (&planner, &page::arch::html), io)
+}
+
+/// Seconds of a program's step as `phzc MODEL --cluster` plans it.
+fn step_secs(path: &Path, toml: &str, read: &ReadArgs, io: &mut Io) -> Result<f64, Failure> {
+    let (module, _) = legal_program(path, read, io)?;
+    let cluster = Cluster::from_toml(toml)?;
+    let pipeline =
+        phzc_passes::pipeline("default").map_err(|errors| Failure { code: 1, source: None, errors })?;
+    Ok(Planned::anew(module, &pipeline, cluster, &Watch::of(io))?.plan.time_secs)
+}
+
+/// Samples of a program's step.
+fn samples(path: &Path, read: &ReadArgs, io: &mut Io) -> Result<u64, Failure> {
+    let (module, _) = legal_program(path, read, io)?;
+    Ok(Batch::find(&Graph::build(&module))?.samples())
 }
 
 /// The chain of layers of a program, for each size of the microbatch.
 fn model(path: &Path, samples: &[u64], read: &ReadArgs, io: &mut Io) -> Result<ModelGraph, Failure> {
-    let Program { mut module, source, .. } = load(path, read, io)?;
-    let errors = verify(&module);
-    if !errors.is_empty() {
-        return Err(Failure { code: 1, source: Some(source), errors });
-    }
+    let (mut module, _) = legal_program(path, read, io)?;
     (io.progress)(&format!("extracting {}", path.display()));
     flatten(&mut module, io)?;
     let microbatches = extract::microbatches(&module, samples).map_err(|error| Failure::new(None, error))?;

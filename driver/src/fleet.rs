@@ -5,12 +5,12 @@
 //! beats. What leaves nodes idle is the smaller cluster's, and costs less there.
 
 use crate::args::Args;
-use crate::planned::{Planned, Watch};
+use crate::planned::{Planned, Watch, legal_program};
 use crate::summary::{count, table};
 use crate::{cluster, controls};
 use clap::Parser;
 use phzc_cost::Cluster;
-use phzc_frontends::{Program, ReadArgs, load};
+use phzc_frontends::ReadArgs;
 use phzc_io::units::{percent, secs};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
@@ -20,7 +20,7 @@ use phzc_lab::sweep::{self, SweepArgs, clusters};
 use phzc_passes::Pipeline;
 use phzc_passes::derive::is_planned;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The arguments of `phzc sweep`.
 #[derive(Debug, clap::Args)]
@@ -89,37 +89,16 @@ impl Offer for Point {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
-    let Some(path) = &args.program else { return sweep::run(&args.sweep, io) };
     let own = &args.sweep;
-    let fleet = cluster::from_file(&own.fleet)?;
-    if own.objective == "energy" {
-        let error = Diagnostic::error("energy is known of measured layers, not of programs");
-        return Err(error.help("say `--objective time`, `price` or `pareto`").into());
-    }
-    if fleet.usd_per_hour().is_none() {
-        let error = Diagnostic::error(format!("not all nodes of `{}` have a price", fleet.name));
-        return Err(error.help("give each of `[[nodes]]` a `usd_per_hour` (docs/sweep.md)").into());
-    }
+    let Some(path) = &args.program else { return sweep::run(own, io).map_err(|error| hinted(own, error)) };
+    let fleet = priced_fleet(own)?;
     let pipeline = pipeline(args)?;
-    let Program { module, source, .. } = load(path, &args.read, io)?;
-    let errors = phzc_ir::verify(&module);
-    if !errors.is_empty() {
-        return Err(Failure { code: 1, source: Some(source), errors });
-    }
-    if is_planned(&module) {
-        let error = Diagnostic::error(format!("`{}` is a plan already", path.display()));
-        return Err(error.help("give the program that it is a plan of").into());
-    }
+    let module = unplanned_program(path, &args.read, io)?;
     let all = all_clusters(&fleet)?;
-    let input =
-        [files::read(&own.fleet, files::MAX_CLUSTER_BYTES)?, phzc_ir::print(&module), pipeline.to_string()];
-    let digest = digest(input.concat().bytes());
-    let line = format!("{{\"sweep\":1,\"cost\":\"program\",\"input\":\"{digest}\"}}");
-    let header = Header { line, words: "other inputs" };
+    let header = header(own, &module, &pipeline)?;
+    let search = Search { fleet: &fleet, module: &module, pipeline: &pipeline };
     let points = match own.merge.is_empty() {
-        true => {
-            Search { fleet: &fleet, module: &module, pipeline: &pipeline }.points(own, &all, &header, io)?
-        }
+        true => search.points(own, &all, &header, io)?,
         false => merged(&own.merge, &header, (all.len(), "clusters"), |point: &Point| point.counts.clone())?,
     };
     let wish = Wish { objective: &own.objective, max_secs: own.max_time, max_usd: own.max_price };
@@ -127,7 +106,50 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
     if chosen.is_empty() && own.part.is_none() {
         return Err(none(&points).into());
     }
-    write_stdout(io, &if own.json { json(&chosen) } else { text(&chosen, &points, all.len(), &fleet) })
+    let missed = may_be_missed(&points, &chosen, &wish);
+    let text = || text(&chosen, &points, missed, (all.len(), &fleet));
+    write_stdout(io, &if own.json { json(&chosen) } else { text() })
+}
+
+/// The nodes, all of which have prices.
+fn priced_fleet(args: &SweepArgs) -> Result<Cluster, Failure> {
+    let fleet = cluster::from_file(&args.fleet)?;
+    if args.objective == "energy" {
+        let error = Diagnostic::error("energy is known of measured layers, not of programs");
+        return Err(error.help("say `--objective time`, `price` or `pareto`").into());
+    }
+    if fleet.usd_per_hour().is_none() {
+        let error = Diagnostic::error(format!("not all nodes of `{}` have a price", fleet.name));
+        return Err(error.help("give each of `[[nodes]]` a `usd_per_hour` (docs/sweep.md)").into());
+    }
+    Ok(fleet)
+}
+
+/// The program, which is to be planned.
+fn unplanned_program(path: &Path, read: &ReadArgs, io: &mut Io) -> Result<Module, Failure> {
+    let (module, _) = legal_program(path, read, io)?;
+    if is_planned(&module) {
+        let error = Diagnostic::error(format!("`{}` is a plan already", path.display()));
+        return Err(error.help("give the program that it is a plan of").into());
+    }
+    Ok(module)
+}
+
+/// What results are of: other inputs have another first line.
+fn header(args: &SweepArgs, module: &Module, pipeline: &Pipeline) -> Result<Header, Failure> {
+    let fleet = files::read(&args.fleet, files::MAX_CLUSTER_BYTES)?;
+    let digest = digest([fleet, phzc_ir::print(module), pipeline.to_string()].concat().bytes());
+    let line = format!("{{\"sweep\":1,\"cost\":\"program\",\"input\":\"{digest}\"}}");
+    Ok(Header { line, words: "other inputs" })
+}
+
+/// A failure to read the fleet; of a cluster file, with what that is for.
+fn hinted(args: &SweepArgs, mut failure: Failure) -> Failure {
+    if failure.source.is_some() && cluster::from_file(&args.fleet).is_ok() {
+        let help = "this is a cluster file: name the program that it is for, `--program MODEL`";
+        failure.errors = failure.errors.into_iter().map(|error| error.help(help)).collect();
+    }
+    failure
 }
 
 /// The most clusters of a sweep.
@@ -179,12 +201,8 @@ impl Search<'_> {
         io: &mut Io,
     ) -> Result<Vec<Point>, Failure> {
         let own: Vec<&Vec<usize>> = args.part.unwrap_or_default().of(all).collect();
-        let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
-        let is_other = stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts);
-        if is_other || stream.results.len() > own.len() {
-            let error = Diagnostic::error("the results are of another part of the clusters");
-            return Err(error.help("name another file, or the part that it is of").into());
-        }
+        let is_of = |point: &Point, counts: &&&Vec<usize>| point.counts == ***counts;
+        let mut stream = Stream::of_part(args.output.as_deref(), header, (&own, "clusters"), is_of)?;
         for counts in own.iter().skip(stream.results.len()) {
             let so_far = format!("{} of {} clusters", stream.results.len(), own.len());
             let point = self.point(counts, self.fleet.with_nodes(counts)?, &so_far, io);
@@ -240,7 +258,12 @@ fn json(chosen: &[&Point]) -> String {
 }
 
 /// A line per point, then what may have been missed and how to get a plan.
-fn text(chosen: &[&Point], points: &[Point], n_clusters: usize, fleet: &Cluster) -> String {
+fn text(
+    chosen: &[&Point],
+    points: &[Point],
+    missed: Option<f64>,
+    (n_clusters, fleet): (usize, &Cluster),
+) -> String {
     let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
     let header = ["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
     let mut out = table(&header, 1..8, rows);
@@ -253,7 +276,7 @@ fn text(chosen: &[&Point], points: &[Point], n_clusters: usize, fleet: &Cluster)
         out += &format!("{} of {n_clusters} clusters were looked at\n", points.len());
     }
     let of = if is_whole { "plan" } else { "plan on these clusters" };
-    out += &match may_be_missed(points) {
+    out += &match missed {
         Some(missed) => format!("no {of} is more than {} faster and cheaper than one above", percent(missed)),
         None => "how much faster and cheaper another plan may be is not known".to_owned(),
     };

@@ -4,6 +4,7 @@ use crate::{cluster, given};
 use phzc_cost::Cluster;
 use phzc_frontends::{Program, ReadArgs, load};
 use phzc_io::interrupt::Interrupt;
+use phzc_io::render::Source;
 use phzc_io::{Failure, Io};
 use phzc_ir::{Instr, Module};
 use phzc_passes::derive::{Facts, derive, is_planned};
@@ -35,6 +36,19 @@ pub(crate) struct Planned {
     pub plan: Plan,
 }
 
+/// A program read and found legal, with its text for messages about it.
+///
+/// # Errors
+/// A file that is no program, or none that is legal.
+pub(crate) fn legal_program(path: &Path, read: &ReadArgs, io: &mut Io) -> Result<(Module, Source), Failure> {
+    let Program { module, source, .. } = load(path, read, io)?;
+    let errors = phzc_ir::verify(&module);
+    match errors.is_empty() {
+        true => Ok((module, source)),
+        false => Err(Failure { code: 1, source: Some(source), errors }),
+    }
+}
+
 /// Who watches a search, and may end it.
 pub(crate) struct Watch<'a> {
     /// Called with a phrase when it advances.
@@ -58,11 +72,7 @@ impl Planned {
     /// # Errors
     /// A file that is no legal program, notes that cannot be read, a cluster that is too small.
     pub fn load(path: &Path, asked: Option<&str>, read: &ReadArgs, io: &mut Io) -> Result<Planned, Failure> {
-        let Program { module, source, .. } = load(path, read, io)?;
-        let errors = phzc_ir::verify(&module);
-        if !errors.is_empty() {
-            return Err(Failure { code: 1, source: Some(source), errors });
-        }
+        let (module, source) = legal_program(path, read, io)?;
         let cluster = cluster::choose(asked, &module)?;
         Planned::new(module, cluster).map_err(|error| Failure::new(Some(source), error))
     }

@@ -22,6 +22,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// What a run left behind.
 #[derive(Debug)]
@@ -47,6 +49,20 @@ pub fn phzc(args: &[impl AsRef<str>], stdin: &[u8]) -> Outcome {
     let code = phzc_driver::run([OsString::from("phzc")].into_iter().chain(args), &mut io);
     let text = |bytes| String::from_utf8(bytes).expect("phzc writes UTF-8");
     Outcome { stdout: text(stdout), stderr: text(stderr), code }
+}
+
+/// Runs the program on a file of results until so many bytes are there, when it is killed (SIGKILL), or until
+/// it has ended.
+pub fn killed(args: &[&str], results: &str, n_bytes: usize) {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_phzc"));
+    let run = run.args(args).args(["-o", results]).current_dir(root());
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while run.try_wait().expect("its state").is_none() {
+        if fs::metadata(results).is_ok_and(|it| it.len() as usize >= n_bytes) {
+            run.kill().expect("it is running");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The checkout.

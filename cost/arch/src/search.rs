@@ -9,7 +9,7 @@
 mod best;
 mod rates;
 
-pub use best::best_first;
+pub use best::{Limit, best_first};
 
 use crate::estimate::{Estimator, Layer, LayerSecs};
 use crate::space::{Point, Space};
@@ -19,6 +19,9 @@ use rayon::prelude::*;
 
 /// Accelerators that are estimated side by side; a constant, so that the number of threads changes nothing.
 const CHUNK: usize = 64;
+
+/// Accelerators that are near the best, with it.
+const N_NEAR: usize = 4;
 
 /// A model to train.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +78,8 @@ pub struct Found {
     pub front: Vec<Candidate>,
     /// By model: the accelerator with the most samples per second, among all.
     pub best: Vec<Option<Candidate>>,
+    /// Those with the most samples per second of all models, the best first; of equal ones the smallest.
+    pub near: Vec<Candidate>,
     /// Accelerators of the space.
     pub n_points: usize,
     /// Of those: mapped and scheduled; the others were excluded by bounds.
@@ -175,6 +180,24 @@ pub fn found(visits: impl IntoIterator<Item = Visit>, n_models: usize) -> Found 
     known.found(n_points, n_models)
 }
 
+/// The same of visits by [`best_first`]: the front has the best of all models together, and those within
+/// limits that none of these beats.
+pub fn found_best(visits: impl IntoIterator<Item = Visit>, n_models: usize, limits: &[Limit]) -> Found {
+    let (mut known, mut n_points) = (Known::default(), 0);
+    for visit in visits {
+        n_points += 1;
+        known.add(visit);
+    }
+    let within = limits.iter().filter_map(|limit| limit.best(&known.candidates));
+    let mut proved: Vec<Candidate> = near(&known.candidates).into_iter().take(1).collect();
+    for candidate in within {
+        if !proved.contains(candidate) {
+            proved.push(candidate.clone());
+        }
+    }
+    Found { front: front(proved), ..known.found(n_points, n_models) }
+}
+
 impl Visit {
     /// The accelerator with its runs, where it was placed.
     pub fn candidate(&self) -> Option<Candidate> {
@@ -251,7 +274,8 @@ impl Known {
     fn found(self, n_points: usize, n_models: usize) -> Found {
         let best = (0..n_models).map(|model| best_of(&self.candidates, model)).collect();
         let [n_estimated, n_placed] = [self.n_estimated, self.candidates.len()];
-        Found { front: front(self.candidates), best, n_points, n_estimated, n_placed }
+        let near = near(&self.candidates);
+        Found { front: front(self.candidates), best, near, n_points, n_estimated, n_placed }
     }
 
     fn add(&mut self, visit: Visit) {
@@ -318,6 +342,18 @@ fn best_of(candidates: &[Candidate], model: usize) -> Option<Candidate> {
         rate.total_cmp(other_rate).then(by_area).then(other.point.cores.cmp(&one.point.cores))
     });
     best.map(|(_, candidate)| candidate.clone())
+}
+
+/// The accelerators with the most samples per second of all models, the best first, a few of them; of equal
+/// ones the smallest.
+pub fn near(candidates: &[Candidate]) -> Vec<Candidate> {
+    let rate = |it: &Candidate| it.samples_per_sec.unwrap_or(0.0);
+    let mut near: Vec<&Candidate> = candidates.iter().filter(|it| it.samples_per_sec.is_some()).collect();
+    near.sort_by(|a, b| {
+        let by_area = a.point.um2.total_cmp(&b.point.um2).then(a.point.cores.cmp(&b.point.cores));
+        rate(b).total_cmp(&rate(a)).then(by_area)
+    });
+    near.into_iter().take(N_NEAR).cloned().collect()
 }
 
 /// Those that no other beats in throughput of all models, area and power; the smallest first.

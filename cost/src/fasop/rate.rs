@@ -24,6 +24,11 @@ impl Rate {
         (is_fine && is_ascending && !points.is_empty()).then_some(Rate { points })
     }
 
+    /// Whether it is the same for messages of all sizes.
+    pub fn is_constant(&self) -> bool {
+        self.points.iter().all(|(_, rate)| *rate == self.points[0].1)
+    }
+
     /// Bits per second for a message of so many bytes: linear in the logarithm of the size between two
     /// points, and that of the nearest point beyond them.
     pub fn at(&self, bytes: f64) -> f64 {

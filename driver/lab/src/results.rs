@@ -75,6 +75,26 @@ impl<T: Serialize + DeserializeOwned> Stream<T> {
         Ok(Stream { path: Some(path.to_owned()), results })
     }
 
+    /// Opens the file of the results of one part, which are those of `own` things, called `what`, in order.
+    ///
+    /// # Errors
+    /// As [`Stream::open`], and when results are of another part: of other things, or of more than it has.
+    pub fn of_part<O>(
+        path: Option<&Path>,
+        header: &Header,
+        (own, what): (impl IntoIterator<Item = O>, &str),
+        is_of: impl Fn(&T, &O) -> bool,
+    ) -> Result<Stream<T>, Failure> {
+        let stream = Stream::open(path, header)?;
+        let mut own = own.into_iter();
+        let is_own = |result: &T| own.next().is_some_and(|it| is_of(result, &it));
+        if !stream.results.iter().all(is_own) {
+            let error = Diagnostic::error(format!("the results are of another part of the {what}"));
+            return Err(error.help("name another file, or the part that it is of").into());
+        }
+        Ok(stream)
+    }
+
     /// One result more.
     ///
     /// # Errors

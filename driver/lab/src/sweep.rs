@@ -112,7 +112,7 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
         let error = Diagnostic::error("no cluster has a plan within these limits");
         return Err(error.help("allow more nodes, time or money").into());
     }
-    let missed = pareto::may_be_missed(&points).filter(|_| !is_energy);
+    let missed = pareto::may_be_missed(&points, &wanted, &wish).filter(|_| !is_energy);
     if let Some(path) = &args.html {
         files::write(path, &page::html(&sweep, &args.cost, &points, &wanted))?;
     }
@@ -153,12 +153,8 @@ fn computed(
 ) -> Result<Vec<Point>, Failure> {
     let part = args.part.unwrap_or_default();
     let own: Vec<&Vec<usize>> = part.of(clusters).collect();
-    let mut stream: Stream<Point> = Stream::open(args.output.as_deref(), header)?;
-    let is_other = stream.results.iter().zip(&own).any(|(point, counts)| point.counts != **counts);
-    if is_other || stream.results.len() > own.len() {
-        let error = Diagnostic::error("the results are of another part of the clusters");
-        return Err(error.help("name another file, or the part that it is of").into());
-    }
+    let is_of = |point: &Point, counts: &&&Vec<usize>| point.counts == ***counts;
+    let mut stream = Stream::of_part(args.output.as_deref(), header, (&own, "clusters"), is_of)?;
     let left: Vec<&Vec<usize>> = own.iter().skip(stream.results.len()).copied().collect();
     for some in left.chunks(AT_ONCE) {
         (io.progress)(&format!("{} of {} clusters", stream.results.len(), own.len()));

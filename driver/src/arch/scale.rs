@@ -32,6 +32,11 @@ impl Batch {
         Ok(Batch { dims: batch_dims_of(graph, data.into_iter()), samples, has_data })
     }
 
+    /// The program's own number of samples.
+    pub fn samples(&self) -> u64 {
+        self.samples.unsigned_abs()
+    }
+
     /// So many samples as a part of the program's own.
     pub fn share(&self, samples: u64) -> f64 {
         samples as f64 / self.samples as f64

@@ -1,9 +1,9 @@
 //! The program of a plan, planned anew.
 
 use crate::compare;
-use crate::planned::{Planned, Watch, type_text};
+use crate::planned::{Planned, Watch, legal_program, type_text};
 use phzc_cost::Cluster;
-use phzc_frontends::{Program, ReadArgs, load};
+use phzc_frontends::ReadArgs;
 use phzc_io::{Failure, Io};
 use phzc_ir::{Diagnostic, Module, counted, notes};
 use phzc_passes::unplanned::unplanned;
@@ -43,11 +43,7 @@ impl Anew {
     pub fn new(args: &AnewArgs, plan: &Module, io: &mut Io) -> Result<Anew, Failure> {
         let pipeline = pipeline(args, plan)?;
         let Some(path) = &args.program else { return Ok(Anew { module: unplanned(plan)?, pipeline }) };
-        let Program { module, source, .. } = load(path, &args.read, io)?;
-        let errors = phzc_ir::verify(&module);
-        if !errors.is_empty() {
-            return Err(Failure { code: 1, source: Some(source), errors });
-        }
+        let (module, _) = legal_program(path, &args.read, io)?;
         of_plan(path, &module, plan, args.passes.is_some()).map_err(Failure::from)?;
         Ok(Anew { module, pipeline })
     }

@@ -58,8 +58,10 @@ pub fn moving(old: Side, new: Side, slots: &[Slot], cluster: &Cluster) -> Moving
     let mut transfers =
         Transfers { cluster, busy: BTreeMap::new(), links: BTreeMap::new(), unheld_bytes: 0.0 };
     held.iter().for_each(|(before, after)| transfers.one(before.as_ref(), after, &was));
+    let mut links: Vec<(String, (usize, f64))> = transfers.links.into_iter().collect();
+    links.sort_by_key(|(_, (rank, _))| *rank);
     Moving {
-        links: transfers.links.into_values().collect(),
+        links: links.into_iter().map(|(name, (_, bytes))| (name, bytes)).collect(),
         unheld_bytes: transfers.unheld_bytes,
         time_secs: transfers.busy.into_values().fold(0.0, f64::max),
         nodes,
@@ -78,8 +80,8 @@ struct Transfers<'a> {
     cluster: &'a Cluster,
     /// Seconds of each device on links of a rank.
     busy: BTreeMap<(usize, usize, Way), f64>,
-    /// Per rank and name of links, that name and the bytes.
-    links: BTreeMap<(usize, String), (String, f64)>,
+    /// Per name of links, their lowest rank and the bytes.
+    links: BTreeMap<String, (usize, f64)>,
     unheld_bytes: f64,
 }
 
@@ -119,7 +121,8 @@ impl Transfers<'_> {
             return;
         };
         let name = self.cluster.link(other, device).map_or("", |(_, _, name)| name).to_owned();
-        self.links.entry((rank, name.clone())).or_insert((name, 0.0)).1 += bytes;
+        let link = self.links.entry(name).or_insert((rank, 0.0));
+        *link = (link.0.min(rank), link.1 + bytes);
         for end in [(other, rank, Way::Out), (device, rank, Way::In)] {
             *self.busy.entry(end).or_default() += bytes / rate;
         }

@@ -84,7 +84,7 @@ impl Plan<'_> {
         &self.facts.header.meshes[0]
     }
 
-    /// The op by which an all-reduce over the microbatches combines them.
+    /// How an all-reduce over the microbatches combines them, if that is known.
     fn reduction(&self, sum: &Instr) -> Option<Reducer> {
         let (comps, instrs) = (&self.local.comps, &self.local.entry().instrs);
         match sum.comp(Key::ToApply) {

@@ -66,14 +66,24 @@ fn the_best_alone_are_those_of_the_whole_search() {
     let other =
         Model { name: "small".to_owned(), weight: 2.0, microbatches: vec![(1, vec![llama_layer(4)])] };
     question.models.push(other);
+    let limits = Limit::grid(&points, 3);
     for mode in [Mode::Phaze, Mode::Native] {
         let estimator = Estimator::new(&technology, mode, Cache::default());
         let whole = logged(&question, &points, &estimator, Vec::new()).0;
-        let alone =
-            best_first(&question, &points, &estimator, &Equal, &mut |_, _| {}).expect("it can be priced");
-        let most = whole.front.iter().filter_map(|it| it.samples_per_sec).fold(0.0, f64::max);
-        assert_eq!(alone.best, whole.best);
-        assert_eq!(alone.front[0].samples_per_sec, Some(most));
+        let visits = best_first(&question, (&points, &limits), &estimator, &Equal, &mut |_, _| {});
+        let alone = found_best(visits.expect("it can be priced"), question.models.len(), &limits);
+        // What is best within a limit is the best of the whole front there.
+        for limit in limits.iter() {
+            let rates = [&whole, &alone].map(|it| limit.best(&it.front).and_then(|it| it.samples_per_sec));
+            assert_eq!(rates[0], rates[1], "{limit:?}");
+        }
+        assert_eq!((&alone.best, &alone.near[0]), (&whole.best, &whole.near[0]));
+        // Those of two halves are the same together.
+        let half = |at: usize| ordered(&points).into_iter().skip(at).step_by(2).collect::<Vec<Point>>();
+        let of_half = |at| best_first(&question, (&half(at), &limits), &estimator, &Equal, &mut |_, _| {});
+        let halves = [0, 1].map(|at| of_half(at).expect("it can be priced"));
+        let together = found_best(halves.into_iter().flatten(), question.models.len(), &limits);
+        assert_eq!((&together.best, &together.front), (&alone.best, &alone.front));
         assert!(alone.n_placed < whole.n_placed, "{} of {}", alone.n_placed, whole.n_placed);
     }
 }

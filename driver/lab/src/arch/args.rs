@@ -86,8 +86,8 @@ pub struct ArchArgs {
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub batch: u64,
 
-    /// Samples of a microbatch, to choose from
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8",
+    /// Samples of a microbatch, to choose from [default: 1,2,4,8; of a chain of layers all that it has]
+    #[arg(long, value_name = "N,…", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub microbatches: Vec<u64>,
 
@@ -124,8 +124,12 @@ pub struct ArchArgs {
     pub cache: Option<PathBuf>,
 
     /// Only the best accelerator of each model and of all together, no front: faster
-    #[arg(long, conflicts_with_all = ["output", "part", "merge"])]
+    #[arg(long)]
     pub best: bool,
+
+    /// With `--best`: also the best of all models within each of N areas and N powers, evenly spaced
+    #[arg(long, value_name = "N", requires = "best", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub limits: Option<u32>,
 
     /// File for the best accelerator as a cluster that `--cluster` takes
     #[arg(long, value_name = "FILE.toml")]
@@ -153,6 +157,9 @@ pub struct ArchArgs {
     pub merge: Vec<PathBuf>,
 }
 
+/// Samples of a microbatch, to choose from, where nothing else is said.
+const USUAL_SAMPLES: [u64; 4] = [1, 2, 4, 8];
+
 /// A number above zero.
 fn positive(text: &str) -> std::result::Result<f64, String> {
     let is_legal = |value: &f64| value.is_finite() && *value > 0.0;
@@ -170,6 +177,11 @@ impl ArchArgs {
         }
     }
 
+    /// Whether the best are searched without the front.
+    pub(super) fn is_best_alone(&self) -> bool {
+        self.best && self.arch.is_empty() && self.until == Until::Solve
+    }
+
     /// The file for lines of results.
     pub(super) fn results(&self) -> Option<&Path> {
         self.output.as_deref().filter(|_| self.until == Until::Solve)
@@ -180,7 +192,7 @@ impl ArchArgs {
     /// # Errors
     /// For microbatches larger than a step.
     pub(super) fn fleet(&self) -> Result<Fleet> {
-        if let Some(large) = self.microbatches.iter().find(|samples| **samples > self.batch) {
+        if let Some(large) = self.samples().iter().find(|samples| **samples > self.batch) {
             let message = format!("a microbatch of {large} samples is more than a step of {}", self.batch);
             return Err(
                 Diagnostic::error(message).help("give smaller `--microbatches` or a larger `--batch`")
@@ -223,6 +235,9 @@ impl ArchArgs {
     /// Sizes of the microbatch, rising.
     pub(super) fn samples(&self) -> Vec<u64> {
         let mut samples = self.microbatches.clone();
+        if samples.is_empty() {
+            samples.extend(USUAL_SAMPLES);
+        }
         samples.sort_unstable();
         samples.dedup();
         samples

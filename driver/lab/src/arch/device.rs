@@ -1,37 +1,30 @@
 //! The chosen accelerator as a cluster file that `--cluster` takes.
 
-use super::args::ArchArgs;
 use super::inputs::Inputs;
 use super::place::Fleet;
 use super::report::name;
-use super::solve::{Chosen, Found, ModeFound};
+use super::solve::{Chosen, Found};
 use phzc_arch::mapping::Mode;
-use phzc_ir::{Diagnostic, Result};
 use std::fmt::Write;
 
 /// Overheads that the search does not know, in seconds; the file has to have some.
 const NO_SECS: f64 = 1e-15;
 
-/// The best accelerator of the last mode, with the fleet's devices and links, as TOML.
-///
-/// # Errors
-/// Where nothing fits.
-pub(super) fn cluster_toml(args: &ArchArgs, fleet: &Fleet, inputs: &Inputs, found: &Found) -> Result<String> {
-    let mode = found.modes.last();
-    let best = mode.and_then(|mode| Some((mode, best(mode)?)));
-    let (mode, chosen) = best.ok_or_else(|| {
-        let error = Diagnostic::error("no accelerator fits all models, so that there is none to write");
-        error.help("give more `--hbm-gib`, devices, or smaller `--microbatches`")
-    })?;
+/// An accelerator of a mode, with the fleet's devices and links, as TOML.
+pub(super) fn cluster_toml(
+    (fleet, inputs, found): (&Fleet, &Inputs, &Found),
+    mode: Mode,
+    chosen: &Chosen,
+) -> String {
     let hbm_bytes = chosen.candidate.runs.iter().flatten().map(|run| run.0.hbm_bytes).max();
     let models: Vec<&str> = inputs.models.iter().map(|model| model.name.as_str()).collect();
-    let source = format!("phzc arch, mode {}, for {}", name(mode.mode), models.join(", "));
+    let source = format!("phzc arch, mode {}, for {}", name(mode), models.join(", "));
     let efficiency = chosen.efficiency.iter().sum::<f64>() / chosen.efficiency.len() as f64;
     let mut text = cluster(found, fleet, chosen);
-    text += &accelerator(found, chosen, hbm_bytes.unwrap_or_else(|| args.hbm_bytes()[0]));
+    text += &accelerator(found, chosen, hbm_bytes.unwrap_or_default());
     let _ = write!(text, "matmul_efficiency = {efficiency:.4}\nsource = {source:?}\n\n");
     text += &peaks(found, chosen);
-    if mode.mode == Mode::Native {
+    if mode == Mode::Native {
         // Products of other shapes than the search's are mapped too.
         let template = found.space.template(chosen.candidate.point.cores);
         let _ = write!(text, "\n[accelerator.template]\n{}", template.to_toml());
@@ -43,15 +36,7 @@ pub(super) fn cluster_toml(args: &ArchArgs, fleet: &Fleet, inputs: &Inputs, foun
          source = {source:?}\n",
         fleet.link_bytes_per_sec
     );
-    Ok(text)
-}
-
-/// The accelerator of all models; of one model, its own.
-fn best(mode: &ModeFound) -> Option<&Chosen> {
-    match &mode.best[..] {
-        [only] => only.as_ref(),
-        _ => mode.common.as_ref(),
-    }
+    text
 }
 
 fn cluster(found: &Found, fleet: &Fleet, chosen: &Chosen) -> String {

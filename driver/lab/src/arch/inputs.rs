@@ -4,6 +4,7 @@ use super::Extract;
 use super::args::ArchArgs;
 use super::estimates::{self, Estimate};
 use super::phaze_graph::PhazeGraph;
+use super::planned::is_chain;
 use phzc_arch::mapping::Cache;
 use phzc_arch::model::{FORMAT, ModelGraph};
 use phzc_io::render::Source;
@@ -36,7 +37,7 @@ impl Inputs {
         let weights = weights(args)?;
         let (mut models, mut graphs) = (Vec::new(), Vec::new());
         for path in &args.models {
-            if path.extension().is_some_and(|extension| extension == "json") {
+            if is_chain(path) {
                 let text = files::read(path, MAX_BYTES)?;
                 let read = models_of(&text, args, &mut graphs);
                 models.extend(read.map_err(|error| failure(path, text, error))?);
@@ -67,14 +68,28 @@ fn models_of(text: &str, args: &ArchArgs, graphs: &mut Vec<PhazeGraph>) -> Resul
     if text.contains(FORMAT.split(' ').next().unwrap_or(FORMAT)) {
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         let models = lines.map(|line| json::read::<ModelGraph>(line, "the chain of layers", help));
-        let models = models.collect::<Result<Vec<_>>>()?;
+        let mut models = models.collect::<Result<Vec<_>>>()?;
         models.iter().try_for_each(ModelGraph::check)?;
+        models.iter_mut().try_for_each(|model| keep_only(model, &args.microbatches))?;
         return Ok(models);
     }
     let graph: PhazeGraph = json::read(text, "the graph", help)?;
     let model = graph.model(args.layers as usize, &args.samples())?;
     graphs.push(graph);
     Ok(vec![model])
+}
+
+/// Of a chain of layers, the microbatches that are asked for; all where none are.
+fn keep_only(model: &mut ModelGraph, asked: &[u64]) -> Result<()> {
+    let known: Vec<u64> = model.microbatches.iter().map(|it| it.samples).collect();
+    if let Some(samples) = asked.iter().find(|samples| !known.contains(samples)) {
+        let known = known.iter().map(u64::to_string).collect::<Vec<String>>().join(", ");
+        let message = format!("`{}` has microbatches of {known} samples, and none of {samples}", model.name);
+        return Err(Diagnostic::error(message)
+            .help("leave `--microbatches` out, or extract the chain from the program with it"));
+    }
+    model.microbatches.retain(|it| asked.is_empty() || asked.contains(&it.samples));
+    Ok(())
 }
 
 fn weights(args: &ArchArgs) -> Result<Vec<f64>> {

@@ -37,7 +37,8 @@ pub(super) fn header(args: &ArchArgs, inputs: &Inputs, space: &Space, points: &[
     let choices = format!("{:?}", (args.modes(), args.hbm_bytes(), args.recompute(), &inputs.weights));
     let fleet = format!("{:?}", (args.devices, args.batch, args.optimizer, args.link_bytes_per_sec));
     let places = format!("{:?}", (space, points, &inputs.estimates));
-    let parts = [super::graphs_text(&inputs.models), choices, fleet, places];
+    let goals = if args.is_best_alone() { format!("best {:?}", args.limits) } else { String::new() };
+    let parts = [super::graphs_text(&inputs.models), choices, fleet, places, goals];
     let digest = digest(parts.iter().flat_map(|part| part.bytes()));
     Header { line: format!("{{\"arch\":1,\"input\":\"{digest}\"}}"), words: "other models or another search" }
 }
@@ -47,14 +48,9 @@ pub(super) fn header(args: &ArchArgs, inputs: &Inputs, space: &Space, points: &[
 /// # Errors
 /// When it is of another search or of another part, or cannot be written.
 pub(super) fn open(args: &ArchArgs, header: &Header, own: &[Point]) -> Result<Stream<Line>, Failure> {
-    let stream = Stream::<Line>::open(args.results(), header)?;
     let expected = args.modes().iter().flat_map(|mode| own.iter().map(move |point| (*mode, point)));
-    let is_other = |(line, (mode, point)): (&Line, (Mode, &Point))| !line.is_of(mode, point);
-    if stream.results.iter().zip(expected).any(is_other) {
-        let error = Diagnostic::error("the results are of another part of the accelerators");
-        return Err(error.help("name another file, or the part that it is of").into());
-    }
-    Ok(stream)
+    let is_of = |line: &Line, (mode, point): &(Mode, &Point)| line.is_of(*mode, point);
+    Stream::of_part(args.results(), header, (expected, "accelerators"), is_of)
 }
 
 /// The visits of one of several modes, as far as a file has them.

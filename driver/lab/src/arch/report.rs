@@ -1,9 +1,11 @@
 //! What `phzc arch` found, as tables and as JSON.
 
+use super::planned::{OnDevice, Planned};
 use super::solve::{Chosen, Found, ModeFound};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use phzc_arch::mapping::Mode;
+use phzc_io::units::secs;
 use serde_json::{Value, json};
 
 /// The name and version of the JSON.
@@ -45,11 +47,32 @@ pub(super) fn json(found: &Found) -> String {
         })
     };
     let modes: Vec<Value> = found.modes.iter().map(mode).collect();
-    let value = json!({
+    let mut value = json!({
         "format": FORMAT, "models": found.models, "batch": found.batch, "devices": found.n_devices,
         "modes": modes,
     });
+    if let Some(planned) = &found.planned {
+        value["planned"] = planned.chips.iter().map(|it| on_device(found, it)).collect();
+    }
     format!("{value:#}\n")
+}
+
+/// An accelerator with what plans take on its device file.
+fn on_device(found: &Found, chip: &OnDevice) -> Value {
+    let mut value = arch(found, &chip.chosen);
+    value["samples_per_sec"] = json!(chip.samples_per_sec);
+    let run = |(model, secs): (usize, &f64)| {
+        json!({
+            "model": found.models[model], "step_secs": secs,
+            "samples_per_sec": found.batch as f64 / secs, "searched_secs": searched_secs(chip, model),
+        })
+    };
+    value["runs"] = chip.step_secs.iter().enumerate().map(run).collect();
+    value
+}
+
+fn searched_secs(chip: &OnDevice, model: usize) -> Option<f64> {
+    chip.chosen.plans[model].as_ref().map(|plan| plan.1)
 }
 
 fn arch(found: &Found, chosen: &Chosen) -> Value {
@@ -95,7 +118,35 @@ pub(super) fn text(found: &Found) -> String {
         text += &heading(mode);
         text += &table(found, mode);
     }
+    if let Some(planned) = &found.planned {
+        text += &planned_text(found, planned);
+    }
     text
+}
+
+/// What plans take on device files, or why there are none.
+fn planned_text(found: &Found, planned: &Planned) -> String {
+    if let Some(why_not) = &planned.why_not {
+        return format!("not planned, the device file is that of the search's best: {why_not}\n");
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_header(["accelerator", "model", "mm2", "searched", "planned", "samples/s"]);
+    for chip in &planned.chips {
+        let point = &chip.chosen.candidate.point;
+        for (model, step_secs) in chip.step_secs.iter().enumerate() {
+            table.add_row([
+                found.space.template(point.cores).name,
+                found.models[model].clone(),
+                format!("{:.1}", point.um2 / 1e6),
+                searched_secs(chip, model).map_or_else(|| "-".to_owned(), secs),
+                secs(*step_secs),
+                format!("{:.4}", found.batch as f64 / step_secs),
+            ]);
+        }
+    }
+    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    format!("planned on their device files, of which the first is written:\n{table}\n")
 }
 
 /// What was looked at, in words.
@@ -109,6 +160,9 @@ pub(super) fn heading(mode: &ModeFound) -> String {
              by bounds; {}\n",
             match mode.shown.len() {
                 0 => "no front is asked for".to_owned(),
+                n if mode.limits > 0 => {
+                    format!("{n} best within {} limits of area and power", mode.limits)
+                }
                 n => format!("{n} in the front of throughput against area and power"),
             }
         ),

@@ -5,6 +5,7 @@ use super::inputs::Inputs;
 use super::lines::{self, Line};
 use super::page::LayerOperators;
 use super::place::{self, Fleet, Placer};
+use super::planned::Planned;
 use super::report::name;
 use super::{estimates, space};
 use crate::results::Stream;
@@ -12,7 +13,7 @@ use phzc_arch::estimate::{Estimator, LayerSecs};
 use phzc_arch::mapping::Mode;
 use phzc_arch::model::{Microbatch, ModelGraph};
 use phzc_arch::search::{Candidate, Found as Searched, Log, Model, Question, Visit};
-use phzc_arch::search::{best_first, evaluate, found, ordered, search, times};
+use phzc_arch::search::{Limit, best_first, evaluate, found, found_best, near, ordered, search, times};
 use phzc_arch::space::Point;
 use phzc_arch::{Space, Technology};
 use phzc_cost::phaze::Plan;
@@ -23,12 +24,16 @@ use phzc_ir::Result;
 pub(super) struct ModeFound {
     /// The mode.
     pub mode: Mode,
+    /// Limits of area and power within each of which the best was looked for, instead of a front.
+    pub limits: usize,
     /// By area: those that no other beats, or all that were named.
     pub shown: Vec<Chosen>,
     /// By model: the accelerator with the most samples per second.
     pub best: Vec<Option<Chosen>>,
     /// The one with the most samples per second of all models, each by its weight.
     pub common: Option<Chosen>,
+    /// Those with the most samples per second of all models, the best first.
+    pub near: Vec<Chosen>,
     /// Accelerators, those estimated, and those placed; the others were excluded by bounds.
     pub counts: [usize; 3],
     /// By model: the operators of its layers on its best accelerator, where a page is asked for.
@@ -49,6 +54,8 @@ pub(super) struct Found {
     pub batch: u64,
     /// Accelerators of the fleet.
     pub n_devices: usize,
+    /// What plans take on the device file, where one is asked for.
+    pub planned: Option<Planned>,
 }
 
 /// An accelerator with plans and times.
@@ -79,6 +86,7 @@ pub(super) fn run(
     if args.arch.is_empty() {
         points = ordered(&points);
     }
+    let limits = args.limits.map_or_else(Vec::new, |n| Limit::grid(&points, n));
     let header = lines::header(args, inputs, &space, &points);
     let own: Vec<Point> = args.part.unwrap_or_default().of(&points).copied().collect();
     let mut results = lines::open(args, &header, &own)?;
@@ -95,7 +103,14 @@ pub(super) fn run(
         if *mode == Mode::Phaze {
             estimates::teach(&estimator, &inputs.estimates, &space.base, &technology)?;
         }
-        let task = Task { args, fleet, models: &inputs.models, question: &question, estimator: &estimator };
+        let task = Task {
+            args,
+            fleet,
+            models: &inputs.models,
+            question: &question,
+            estimator: &estimator,
+            limits: &limits,
+        };
         let mut found = match merged.next() {
             Some(visits) => task.merged(*mode, visits)?,
             None => task.run((at, *mode), &own, &mut results, io)?,
@@ -111,7 +126,7 @@ pub(super) fn run(
     }
     let models = inputs.models.iter().map(|model| model.name.clone()).collect();
     let (is_list, batch, n_devices) = (!args.arch.is_empty(), fleet.batch, fleet.n_devices);
-    Ok(Found { modes, models, space, is_list, batch, n_devices })
+    Ok(Found { modes, models, space, is_list, batch, n_devices, planned: None })
 }
 
 /// The layers of a model.
@@ -128,6 +143,8 @@ struct Task<'a> {
     models: &'a [ModelGraph],
     question: &'a Question,
     estimator: &'a Estimator<'a>,
+    /// Within which the best are searched.
+    limits: &'a [Limit],
 }
 
 impl Task<'_> {
@@ -141,8 +158,8 @@ impl Task<'_> {
         let is_placed = self.args.until == Until::Solve;
         let place = Placer { fleet: self.fleet, models: self.models, is_placed };
         let visited = lines::visits(&results.results, at, points.len());
-        if self.args.best && self.args.arch.is_empty() && is_placed {
-            return self.best_alone(mode, points, &place, io);
+        if self.args.is_best_alone() {
+            return self.best_alone(mode, (points, visited), &place, results, io);
         }
         let mut record = |point: &Point, visit: &Visit| results.push(Line::new(mode, point, visit));
         let mut progress =
@@ -156,17 +173,37 @@ impl Task<'_> {
         found
     }
 
-    fn best_alone(&self, mode: Mode, points: &[Point], place: &Placer, io: &mut Io) -> Result<ModeFound> {
-        let mut progress =
-            |done: usize, all: usize| (io.progress)(&format!("{}: {done} of {all} accelerators", name(mode)));
-        let found = best_first(self.question, points, self.estimator, place, &mut progress)?;
-        (io.progress)("");
-        Ok(ModeFound { shown: Vec::new(), ..self.searched(mode, found)? })
+    /// The best alone. Lines of results are written when it ends: bounds decide about all accelerators
+    /// together. A file that lacks some is computed again.
+    fn best_alone(
+        &self,
+        mode: Mode,
+        (points, mut visits): (&[Point], Vec<Visit>),
+        place: &Placer,
+        results: &mut Stream<Line>,
+        io: &mut Io,
+    ) -> Result<ModeFound> {
+        let n_known = visits.len();
+        if n_known < points.len() {
+            let mut progress = |done: usize, all: usize| {
+                (io.progress)(&format!("{}: {done} of {all} accelerators", name(mode)))
+            };
+            let within = (points, self.limits);
+            visits = best_first(self.question, within, self.estimator, place, &mut progress)?;
+            (io.progress)("");
+        }
+        for (point, visit) in points.iter().zip(&visits).skip(n_known) {
+            results.push(Line::new(mode, point, visit))?;
+        }
+        self.searched(mode, found_best(visits, self.models.len(), self.limits))
     }
 
     /// What several runs have found together.
     fn merged(&self, mode: Mode, visits: Vec<Visit>) -> Result<ModeFound> {
         match self.args.arch.is_empty() {
+            true if self.args.is_best_alone() => {
+                self.searched(mode, found_best(visits, self.models.len(), self.limits))
+            }
             true => self.searched(mode, found(visits, self.models.len())),
             false => self.listed(mode, visits.iter().filter_map(Visit::candidate).collect()),
         }
@@ -174,12 +211,16 @@ impl Task<'_> {
 
     fn searched(&self, mode: Mode, found: Searched) -> Result<ModeFound> {
         let best = found.best.into_iter().map(|it| it.map(|it| self.chosen(it)).transpose());
+        let is_front = !self.args.is_best_alone() || !self.limits.is_empty();
+        let front = found.front.iter().filter(|_| is_front);
         Ok(ModeFound {
             mode,
+            limits: self.limits.len(),
             common: self.common(&found.front)?,
             best: best.collect::<Result<_>>()?,
             counts: [found.n_points, found.n_estimated, found.n_placed],
-            shown: found.front.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?,
+            near: found.near.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?,
+            shown: front.map(|it| self.chosen(it.clone())).collect::<Result<_>>()?,
             operators: Vec::new(),
         })
     }
@@ -194,8 +235,9 @@ impl Task<'_> {
         let best = (0..self.models.len()).map(of_model);
         let best = best.map(|it| it.map(|it| self.chosen(it)).transpose()).collect::<Result<_>>()?;
         let (common, n) = (self.common(&candidates)?, candidates.len());
+        let near = near(&candidates).into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?;
         let shown = candidates.into_iter().map(|it| self.chosen(it)).collect::<Result<_>>()?;
-        Ok(ModeFound { mode, shown, best, common, counts: [n; 3], operators: Vec::new() })
+        Ok(ModeFound { mode, limits: 0, shown, best, common, near, counts: [n; 3], operators: Vec::new() })
     }
 
     /// The candidate with the most samples per second of all models.

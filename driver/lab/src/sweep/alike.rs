@@ -1,7 +1,7 @@
 //! What orders of nodes have in common: which are the same to all stages, and what none of them beats.
 
 use super::search::Problem;
-use phzc_cost::fasop::{Degrees, Placement, Role, Times, Variant};
+use phzc_cost::fasop::{Degrees, Placement, Rate, Role, Times, Variant};
 
 /// Figures that tell one order of nodes from another with the same degrees. Where two have the same, every
 /// cut costs the same: stages have the same times, sends, memory and sums of gradients.
@@ -11,8 +11,10 @@ use phzc_cost::fasop::{Degrees, Placement, Role, Times, Variant};
 pub(super) fn signature(placement: &Placement, times: &Times) -> Vec<u64> {
     let order = || placement.order.iter().map(|kind| *kind as u64).collect();
     let kinds = &placement.fleet.kinds;
+    let zones = &placement.fleet.zones;
     let rates = kinds.iter().flat_map(|kind| [&kind.between_bits_per_sec, &kind.inside_bits_per_sec]);
-    if !placement.fleet.zones.is_free() || rates.into_iter().any(|rate| rate.at(1.0) != rate.at(1e15)) {
+    let mut rates = rates.chain(zones.rates.iter().flatten().flatten());
+    if !zones.is_free() || !rates.all(Rate::is_constant) {
         return order();
     }
     let n_stages = placement.degrees.stages;

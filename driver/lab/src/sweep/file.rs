@@ -65,11 +65,7 @@ impl Sweep {
     /// # Errors
     /// At what is not as docs/sweep.md says, with the key.
     pub(super) fn parse(text: &str) -> Result<Sweep> {
-        let file: File = toml::from_str(text).map_err(|error| {
-            let place = error.span().map(|at| phzc_ir::Span::new(at.start, at.end));
-            let plain = Diagnostic::error(error.message().trim_end_matches('.').to_owned());
-            place.into_iter().fold(plain, Diagnostic::at)
-        })?;
+        let file: File = toml::from_str(text).map_err(|error| misread(&error))?;
         if file.price_basis.trim().is_empty() {
             return Err(wrong("price_basis", "say where the prices come from, and of when"));
         }
@@ -94,6 +90,13 @@ impl Sweep {
         let names = file.nodes.iter().map(Node::name).collect();
         Ok(Sweep { fleet, model, counts, names, price_basis: file.price_basis })
     }
+}
+
+/// What TOML has against a file, at its place.
+pub(super) fn misread(error: &toml::de::Error) -> Diagnostic {
+    let place = error.span().map(|at| phzc_ir::Span::new(at.start, at.end));
+    let plain = Diagnostic::error(error.message().trim_end_matches('.').to_owned());
+    place.into_iter().fold(plain, Diagnostic::at)
 }
 
 /// An error about a key.

@@ -24,13 +24,17 @@ pub struct Wish<'a> {
     pub max_usd: Option<f64>,
 }
 
+impl Wish<'_> {
+    /// Whether so many seconds and dollars are within the limits.
+    fn allows(&self, [secs, usd]: [f64; 2]) -> bool {
+        self.max_secs.is_none_or(|most| secs <= most) && self.max_usd.is_none_or(|most| usd <= most)
+    }
+}
+
 /// The point, or points, that are asked for, the fastest first.
 pub fn wanted<'p, P: Offer>(points: &'p [P], wish: &Wish) -> Vec<&'p P> {
-    let is_within = |[secs, usd]: [f64; 2]| {
-        wish.max_secs.is_none_or(|most| secs <= most) && wish.max_usd.is_none_or(|most| usd <= most)
-    };
     let planned = points.iter().filter_map(|point| Some((point.cost()?, point)));
-    let mut planned: Vec<([f64; 2], &P)> = planned.filter(|(cost, _)| is_within(*cost)).collect();
+    let mut planned: Vec<([f64; 2], &P)> = planned.filter(|(cost, _)| wish.allows(*cost)).collect();
     planned.sort_by(|(a, _), (b, _)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
     match wish.objective {
         "time" => planned.truncate(1),
@@ -53,18 +57,29 @@ fn least<T: Copy>(all: &[T], figure: impl Fn(&T) -> f64) -> Vec<T> {
     all.iter().copied().min_by(|a, b| figure(a).total_cmp(&figure(b))).into_iter().collect()
 }
 
-/// By which part of its time a plan that was not found may be better than all that were, at most: of every
-/// cluster with a plan, how much longer than its bound a plan has to take until some point is as fast and as
-/// cheap. None where a bound is not known.
-pub fn may_be_missed<P: Offer>(points: &[P]) -> Option<f64> {
-    let plans: Vec<[f64; 2]> = points.iter().filter_map(Offer::cost).collect();
+/// By which part of its time a plan that was not found may be better than those that were chosen, at most: of
+/// every cluster with a plan, how much longer than its bound a plan has to take until some chosen point is as
+/// good. A cluster whose bound is beyond a limit is no choice. None where a bound is not known, or nothing is
+/// chosen.
+pub fn may_be_missed<P: Offer>(points: &[P], chosen: &[&P], wish: &Wish) -> Option<f64> {
+    let chosen: Vec<[f64; 2]> = chosen.iter().filter_map(|point| point.cost()).collect();
+    if chosen.is_empty() {
+        return None;
+    }
     let mut planned = points.iter().filter(|point| point.cost().is_some());
-    planned.try_fold(0.0, |most: f64, point| Some(most.max(missed(point, &plans)?)))
+    planned.try_fold(0.0, |most: f64, point| {
+        let least = point.least_cost()?;
+        let missed = if wish.allows(least) { missed(least, &chosen, wish)? } else { 0.0 };
+        Some(most.max(missed))
+    })
 }
 
-/// The same of one cluster.
-fn missed(point: &impl Offer, plans: &[[f64; 2]]) -> Option<f64> {
-    let [bound_secs, bound_usd] = point.least_cost()?;
-    let longer = |[secs, usd]: &[f64; 2]| (secs / bound_secs).max(usd / bound_usd) - 1.0;
-    plans.iter().map(longer).reduce(f64::min)
+/// The same of one cluster, by the figures that are asked for.
+fn missed([bound_secs, bound_usd]: [f64; 2], chosen: &[[f64; 2]], wish: &Wish) -> Option<f64> {
+    let longer = |[secs, usd]: &[f64; 2]| match wish.objective {
+        "time" => secs / bound_secs,
+        "price" => usd / bound_usd,
+        _ => (secs / bound_secs).max(usd / bound_usd),
+    };
+    chosen.iter().map(|point| longer(point) - 1.0).reduce(f64::min)
 }

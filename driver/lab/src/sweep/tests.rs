@@ -142,15 +142,40 @@ fn a_point_stays_that_nothing_else_beats_in_both() {
     assert_eq!(counts("price", [Some(3.5), None]), [2]);
 }
 
+/// What may be missed of points within limits.
+fn missed(points: &[Point], [max_secs, max_usd]: [Option<f64>; 2], objective: &str) -> Option<f64> {
+    let wish = Wish { objective, max_secs, max_usd };
+    may_be_missed(points, &wanted(points, &wish), &wish)
+}
+
+const NO_LIMITS: [Option<f64>; 2] = [None, None];
+
 #[test]
 fn what_may_be_missed_is_how_much_better_than_all_points_a_bound_is() {
     // Ten per cent below its own plan, and no other is near.
-    let missed = may_be_missed(&[point(1, 1.1, 1.1, 1.0)]).expect("bounds are known");
-    assert!((missed - 0.1).abs() < 1e-12);
+    let known = missed(&[point(1, 1.1, 1.1, 1.0)], NO_LIMITS, "pareto").expect("bounds are known");
+    assert!((known - 0.1).abs() < 1e-12);
     // Another cluster is as fast as the bound, and cheaper.
-    assert_eq!(may_be_missed(&[point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.5, 1.0)]), Some(0.0));
+    let two = [point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.5, 1.0)];
+    assert_eq!(missed(&two, NO_LIMITS, "pareto"), Some(0.0));
     let unknown = Point { bound_secs: None, ..point(1, 1.1, 1.1, 1.0) };
-    assert_eq!(may_be_missed(&[unknown]), None);
+    assert_eq!(missed(&[unknown], NO_LIMITS, "pareto"), None);
+}
+
+#[test]
+fn what_may_be_missed_is_compared_with_points_within_limits_only() {
+    // The second is as fast as the first can be, and too dear to be chosen instead.
+    let points = [point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.99, 1.0), point(3, 2.0, 0.2, 2.0)];
+    let known = missed(&points[..1], [None, Some(1.2)], "pareto").expect("bounds are known");
+    assert!((known - 0.1).abs() < 1e-12);
+    // A cluster whose bound is beyond the limit is no choice.
+    assert_eq!(
+        missed(&[point(1, 1.0, 1.0, 1.0), point(2, 3.0, 0.3, 2.0)], [Some(1.5), None], "pareto"),
+        Some(0.0)
+    );
+    // Of what is asked for in time alone, a cheaper plan is none that was missed.
+    assert_eq!(missed(&points[1..], NO_LIMITS, "time"), Some(0.0));
+    assert_eq!(missed(&points, [Some(0.5), None], "pareto"), None, "nothing is chosen");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use phzc_ir::{ArrayShape, Mesh};
 pub(super) type Tile = Vec<[i64; 2]>;
 
 /// A state as a plan lays it out.
+#[derive(Clone)]
 pub(super) struct Held {
     dims: Vec<i64>,
     pub bytes_per_element: f64,
@@ -23,7 +24,7 @@ impl Held {
         let (before, after) = (Held::all(old), Held::all(new));
         let known = |key: &(u32, usize), held: &Held| {
             let found = before.iter().find(|(other, it)| other == key && it.dims == held.dims);
-            found.map(|(_, it)| it.clone_of())
+            found.map(|(_, it)| it.clone())
         };
         after.into_iter().map(|(key, held)| (known(&key, &held), held)).collect()
     }
@@ -56,10 +57,6 @@ impl Held {
             mesh: header.meshes[leaf.stage].clone(),
             firsts: header.each_devices(header.group(leaf.stage)).into_iter().map(|it| it[0]).collect(),
         }
-    }
-
-    fn clone_of(&self) -> Held {
-        Held { dims: self.dims.clone(), mesh: self.mesh.clone(), firsts: self.firsts.clone(), ..*self }
     }
 
     /// The devices that hold it.

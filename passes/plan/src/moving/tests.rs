@@ -77,3 +77,12 @@ fn nodes_take_the_parts_that_they_hold() {
     let swapped = moved([&on(0), &on(1)], "a100-4x2", &[Some(0), Some(4)]);
     assert_eq!((swapped.nodes, swapped.links, swapped.unheld_bytes), (vec![1, 0], Vec::new(), 0.0));
 }
+
+#[test]
+fn links_of_one_name_are_listed_once() {
+    // Of four nodes in two kinds the first holds all: to its neighbor and the other kind it is one network.
+    let plans = [plan("x=4", WHOLE, ""), plan("x=16", WHOLE, "")];
+    let moved = moved([&plans[0], &plans[1]], "a100-4x2+a100-4x2", &[Some(0)]);
+    let network = Cluster::named("a100-4x2").expect("a name").levels()[1].name.clone();
+    assert_eq!((moved.links, moved.unheld_bytes), (vec![(network, 12.0 * 1024.0)], 0.0));
+}

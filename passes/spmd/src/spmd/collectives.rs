@@ -122,15 +122,7 @@ fn n_devices(axes: AxisMask, mesh: &Mesh) -> i64 {
 
 /// `spmd.add.f32 { a = parameter(0) b = parameter(1) ROOT add(a, b) }`.
 fn reduction(reducer: Reducer, dtype: DType, taken: &IndexSet<Box<str>>) -> Computation {
-    let op = match reducer {
-        Reducer::Add => Opcode::Add,
-        Reducer::Mul => Opcode::Multiply,
-        Reducer::Max => Opcode::Maximum,
-        Reducer::Min => Opcode::Minimum,
-        Reducer::And => Opcode::And,
-        Reducer::Or => Opcode::Or,
-        Reducer::Xor => Opcode::Xor,
-    };
+    let op = reducer.opcode();
     let instr = |name: &str, op, operands: &[InstrId], payload| Instr {
         name: name.into(),
         op,

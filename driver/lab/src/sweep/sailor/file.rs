@@ -1,9 +1,9 @@
 //! A request as a TOML file that names Sailor's JSON files of layers, sizes and links.
 
-use super::super::file::{positive, wrong};
+use super::super::file::{misread, positive, wrong};
 use phzc_cost::sailor::{Curve, Kind, LayerSize, LayerTimes, Request};
 use phzc_io::{files, json};
-use phzc_ir::{Diagnostic, Result};
+use phzc_ir::Result;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -62,11 +62,7 @@ struct Size {
 /// # Errors
 /// At what is not as docs/sweep.md says, with the key or the file.
 pub(super) fn parse(text: &str, folder: &Path) -> Result<Request> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let place = error.span().map(|at| phzc_ir::Span::new(at.start, at.end));
-        let plain = Diagnostic::error(error.message().trim_end_matches('.').to_owned());
-        place.into_iter().fold(plain, Diagnostic::at)
-    })?;
+    let file: File = toml::from_str(text).map_err(|error| misread(&error))?;
     if file.price_basis.trim().is_empty() {
         return Err(wrong("price_basis", "say where the prices come from, and of when"));
     }
