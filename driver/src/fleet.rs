@@ -19,6 +19,7 @@ use phzc_lab::sweep::pareto::{Offer, Wish, may_be_missed, wanted};
 use phzc_lab::sweep::{self, SweepArgs, clusters};
 use phzc_passes::Pipeline;
 use phzc_passes::derive::is_planned;
+use phzc_passes::report::{Plan, Replica, ReplicaStage, Stage};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -232,7 +233,7 @@ impl Search<'_> {
 
 fn told(planned: &Planned, usd_per_hour: f64) -> Told {
     let plan = &planned.plan;
-    let stage = |stage: &phzc_passes::report::Stage| {
+    let stage = |stage: &Stage| {
         let device = stage.device.as_ref().map_or(&planned.cluster.accelerator.name, |device| &device.name);
         let [first, last] = stage.devices;
         let mesh = if stage.mesh.is_empty() { String::new() } else { format!(" {}", stage.mesh) };
@@ -247,8 +248,21 @@ fn told(planned: &Planned, usd_per_hour: f64) -> Told {
         mfu: done.mfu,
         microbatches: plan.n_microbatches,
         memory_share: plan.most_memory_share(),
-        stages: plan.stages.iter().map(stage).collect(),
+        stages: match plan.replicas.is_empty() {
+            true => plan.stages.iter().map(stage).collect(),
+            false => plan.replicas.iter().map(|it| replica(it, plan)).collect(),
+        },
     }
+}
+
+/// `27/32 on 2 quick`.
+fn replica(it: &Replica, plan: &Plan) -> String {
+    let stage = |stage: &ReplicaStage| {
+        let [first, last] = stage.devices;
+        format!("{} {}", last - first + 1, stage.device.as_ref().map_or("", |device| &device.name))
+    };
+    let on: Vec<String> = it.stages.iter().map(stage).collect();
+    format!("{}/{} on {}", it.n_microbatches, plan.n_microbatches, on.join(", "))
 }
 
 /// One object per line.

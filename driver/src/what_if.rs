@@ -124,7 +124,10 @@ pub(crate) fn fits(Planned { module, facts, cluster, plan }: &Planned) -> bool {
     if cluster.is_unlike() {
         return plan.most_memory_share() <= 1.0;
     }
-    replay(module, facts, cluster).into_iter().all(|peak| peak.peak_bytes <= plan.memory_limit_bytes)
+    (0..facts.header.n_replicas()).all(|at| {
+        let peaks = replay(module, &facts.of_replica(at), cluster);
+        peaks.into_iter().all(|peak| peak.peak_bytes <= plan.memory_limit_bytes)
+    })
 }
 
 /// What a change of hardware, or of the plan, saves; or why it cannot be.

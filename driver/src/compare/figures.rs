@@ -64,7 +64,8 @@ fn share(plan: &Plan, of: fn(&Throughput) -> Option<f64>) -> String {
 
 /// Bytes of the fullest device.
 pub(crate) fn most_bytes(plan: &Plan) -> f64 {
-    plan.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max)
+    let replicas = plan.replicas.iter().flat_map(|it| &it.stages).map(|stage| stage.memory_bytes);
+    plan.stages.iter().map(|stage| stage.memory_bytes).chain(replicas).fold(0.0, f64::max)
 }
 
 /// The stages that take longest more or less; nothing where there is one stage, or not as many.
@@ -73,7 +74,7 @@ fn stages(a: &Plan, b: &Plan) -> String {
         return String::new();
     }
     let busy = |plan: &Plan, stage: &Stage| {
-        plan.n_microbatches as f64 * (stage.forward_secs + stage.backward_secs) + stage.update_secs
+        plan.pipeline().n_microbatches as f64 * (stage.forward_secs + stage.backward_secs) + stage.update_secs
     };
     let pairs = a.stages.iter().zip(&b.stages).enumerate();
     let mut found: Vec<(f64, Vec<String>)> = pairs

@@ -97,11 +97,12 @@ fn replicas(plan: &Plan) -> String {
             replica.n_microbatches.to_string(),
             bytes(stage.memory_bytes),
             percent(stage.memory_share),
-            secs(replica.time_secs),
+            secs(replica.pipeline_secs),
+            secs(replica.once_secs),
         ]
     });
-    let header = ["replica", "stage", "devices", "microbatches", "memory", "of limit", "step"];
-    table("Replicas", &header, &[0, 1, 3, 4, 5, 6], rows)
+    let header = ["replica", "stage", "devices", "microbatches", "memory", "of limit", "gradients", "update"];
+    table("Replicas", &header, &[0, 1, 3, 4, 5, 6, 7], rows)
 }
 
 fn communication(plan: &Plan) -> String {

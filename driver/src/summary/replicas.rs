@@ -9,10 +9,20 @@ pub(super) fn text(plan: &Plan) -> String {
     if plan.replicas.is_empty() {
         return String::new();
     }
-    let header =
-        ["replica", "stage", "devices", "microbatches", "forward", "backward", "memory", "of limit", "step"];
+    let header = [
+        "replica",
+        "stage",
+        "devices",
+        "microbatches",
+        "forward",
+        "backward",
+        "memory",
+        "of limit",
+        "gradients",
+        "update",
+    ];
     let rows = plan.replicas.iter().enumerate().flat_map(rows).collect();
-    table(&header, 3..9, rows)
+    table(&header, 3..10, rows)
 }
 
 fn rows((at, replica): (usize, &Replica)) -> Vec<Vec<String>> {
@@ -27,7 +37,8 @@ fn rows((at, replica): (usize, &Replica)) -> Vec<Vec<String>> {
             secs(stage.backward_secs),
             bytes(stage.memory_bytes),
             format!("{}{over}", percent(stage.memory_share)),
-            secs(replica.time_secs),
+            secs(replica.pipeline_secs),
+            secs(replica.once_secs),
         ]
     };
     replica.stages.iter().enumerate().map(row).collect()

@@ -9,6 +9,7 @@
 mod compare;
 pub mod dark;
 mod devices;
+mod failed;
 mod far;
 mod one_mesh;
 pub mod pieces;
@@ -23,6 +24,7 @@ mod widen;
 pub use compare::Output;
 use dark::{Chains, Dark};
 use devices::Devices;
+pub use failed::Failed;
 use phzc_ir::eval::{Array, Inputs, Options, Value, run};
 use phzc_ir::flops::totals;
 use phzc_ir::text::shape_text;
@@ -89,27 +91,6 @@ impl Verified {
     /// Whether rounding that a deep program amplifies may explain what differs.
     fn may_be_rounding(&self) -> bool {
         self.verdict() == Verdict::Differs && self.outputs.iter().all(|output| output.error <= MAX_AMPLIFIED)
-    }
-}
-
-/// Why nothing was compared.
-#[derive(Clone, Debug)]
-pub struct Failed {
-    /// What went wrong.
-    pub error: Diagnostic,
-    /// Whether its span points into the plan; otherwise into the program.
-    pub is_of_plan: bool,
-}
-
-impl Failed {
-    fn of_program(error: Diagnostic) -> Failed {
-        Failed { error, is_of_plan: false }
-    }
-}
-
-impl From<Diagnostic> for Failed {
-    fn from(error: Diagnostic) -> Failed {
-        Failed { error, is_of_plan: true }
     }
 }
 

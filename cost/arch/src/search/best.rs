@@ -36,7 +36,7 @@ impl Limit {
     pub fn grid(points: &[Point], n: u32) -> Vec<Limit> {
         let most = |of: fn(&Point) -> f64| points.iter().map(of).fold(0.0, f64::max);
         let [um2, watts] = [most(|point| point.um2), most(|point| point.watts)];
-        let step = |most: f64, at: u32| most * f64::from(at) / f64::from(n);
+        let step = |most: f64, at: u32| most * (f64::from(at) / f64::from(n));
         let of = |at: u32| (1..=n).map(move |to| Limit { um2: step(um2, at), watts: step(watts, to) });
         let mut limits: Vec<(usize, Limit)> = Vec::new();
         for limit in (1..=n).flat_map(of) {

@@ -128,7 +128,7 @@ pub struct ArchArgs {
     pub best: bool,
 
     /// With `--best`: also the best of all models within each of N areas and N powers, evenly spaced
-    #[arg(long, value_name = "N", requires = "best", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", requires = "best", conflicts_with = "arch", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub limits: Option<u32>,
 
     /// File for the best accelerator as a cluster that `--cluster` takes

@@ -40,7 +40,7 @@ pub(super) struct Planned {
 /// Plans all programs on the accelerators of the last mode that have the most samples per second.
 ///
 /// # Errors
-/// Where no accelerator fits all models, or none has a plan.
+/// Where no accelerator fits all models.
 pub(super) fn planned(
     args: &ArchArgs,
     (fleet, inputs, found): (&Fleet, &Inputs, &Found),
@@ -53,23 +53,33 @@ pub(super) fn planned(
     })?;
     let files = mode.near.iter().map(|chosen| cluster_toml((fleet, inputs, found), mode.mode, chosen));
     let files: Vec<String> = files.collect();
-    if let Some(why_not) = why_not(args, planner, io)? {
-        return Ok(Planned { chips: Vec::new(), why_not: Some(why_not), toml: files[0].clone() });
+    let unplanned = |why_not: String| {
+        let (chips, toml) = (Vec::new(), files[0].clone());
+        Ok(Planned { chips, why_not: Some(why_not), toml })
+    };
+    // A search of hours is not lost with a plan.
+    if let Some(why_not) = why_not(args, planner, io).unwrap_or_else(|error| Some(said(&error))) {
+        return unplanned(why_not);
     }
     let (mut chips, mut last_error) = (Vec::new(), None);
-    for (at, (chosen, toml)) in mode.near.iter().zip(files).enumerate() {
+    for (at, (chosen, toml)) in mode.near.iter().zip(&files).enumerate() {
         (io.progress)(&format!("planning on accelerator {} of {}", at + 1, mode.near.len()));
-        match step_secs(args, &toml, planner.plan, io) {
-            Ok(secs) => chips.push(on_device(fleet, inputs, chosen.clone(), (secs, toml))),
+        match step_secs(args, toml, planner.plan, io) {
+            Ok(secs) => chips.push(on_device(fleet, inputs, chosen.clone(), (secs, toml.clone()))),
             Err(error) => last_error = Some(error),
         }
     }
     (io.progress)("");
     chips.sort_by(|a, b| b.samples_per_sec.total_cmp(&a.samples_per_sec));
     match (chips.first().map(|it| it.toml.clone()), last_error) {
-        (None, Some(error)) => Err(error),
+        (None, Some(error)) => unplanned(said(&error)),
         (toml, _) => Ok(Planned { chips, why_not: None, toml: toml.unwrap_or_default() }),
     }
+}
+
+/// The message of what failed.
+fn said(failure: &Failure) -> String {
+    failure.errors.iter().map(|error| error.message.clone()).collect::<Vec<_>>().join("; ")
 }
 
 /// Why programs cannot be planned as they are searched, if they cannot.

@@ -29,6 +29,9 @@ pub(super) fn among(header: Header, text: &str) -> Result<Header> {
         let microbatches = counted(header.n_microbatches, "microbatch");
         return Err(unlike(&format!("they run {n_run} microbatches, the step has {microbatches}")));
     }
+    if replicas.len() == 1 {
+        return Err(unlike("there is one alone"));
+    }
     if replicas[0].firsts != header.firsts {
         return Err(unlike("the first is not on the devices of the plan's stages"));
     }
@@ -145,6 +148,7 @@ mod tests {
         check("3:0;1:8", "3 and 1, [[0, 1], [8, 9]]");
         check("3:0;2:8", "they run 5 microbatches, the step has 4 microbatches");
         check("3:0;1:1", "two of them have device 1");
+        check("4:0", "there is one alone");
         check("3:2;1:8", "the first is not on the devices of the plan's stages");
     }
 

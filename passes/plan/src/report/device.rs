@@ -34,14 +34,17 @@ impl Plan {
     /// Usable memory of a device, if stages are not on unlike ones.
     pub fn one_memory_limit_bytes(&self) -> Option<f64> {
         let of =
-            |stage: &Stage| stage.device.as_ref().map_or(self.memory_limit_bytes, |it| it.memory_limit_bytes);
-        let mut limits = self.stages.iter().map(of);
+            |device: Option<&StageDevice>| device.map_or(self.memory_limit_bytes, |it| it.memory_limit_bytes);
+        let replicas = self.replicas.iter().flat_map(|it| &it.stages).map(|stage| stage.device.as_ref());
+        let mut limits = self.stages.iter().map(|stage| stage.device.as_ref()).chain(replicas).map(of);
         let first = limits.next().unwrap_or(self.memory_limit_bytes);
         limits.all(|other| other == first).then_some(first)
     }
 
-    /// The largest share that a stage needs of its devices' usable memory.
+    /// The largest share that a stage of any replica needs of its devices' usable memory.
     pub fn most_memory_share(&self) -> f64 {
-        self.stages.iter().map(|stage| stage.memory_share(self.memory_limit_bytes)).fold(0.0, f64::max)
+        let stages = self.stages.iter().map(|stage| stage.memory_share(self.memory_limit_bytes));
+        let replicas = self.replicas.iter().flat_map(|it| &it.stages).map(|stage| stage.memory_share);
+        stages.chain(replicas).fold(0.0, f64::max)
     }
 }

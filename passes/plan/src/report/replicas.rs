@@ -1,9 +1,11 @@
 //! The figures of a plan whose stages are there several times: each replica has its own microbatches and
-//! devices, and the step takes as long as the slowest.
+//! devices. No update begins before the gradients of all replicas are there.
 
 use super::json::whole;
 use super::{CollectiveUse, Plan, StageDevice, figures_of_one};
-use crate::derive::{Facts, Nature, Phase, is_move, is_naming, operand_origins, origin};
+use crate::derive::{Facts, Nature, Phase, is_move, is_naming, operand_origins, origin, origins};
+use phzc_analysis::batch::batch_dims;
+use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{ArrayShape, InstrId, Module};
 use serde::{Deserialize, Serialize};
@@ -14,8 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Replica {
     /// Microbatches that it runs in one step.
     pub n_microbatches: usize,
-    /// Seconds of its step, the sums over all replicas included, but not that others may take longer.
-    pub time_secs: f64,
+    /// Seconds of its microbatches; then it waits for the replica that takes longest for its own.
+    pub pipeline_secs: f64,
+    /// Seconds of what it does once per step: its part of the sums over all replicas, the update.
+    pub once_secs: f64,
     /// Its stages, first to last.
     pub stages: Vec<ReplicaStage>,
 }
@@ -41,11 +45,12 @@ pub struct ReplicaStage {
     pub memory_share: f64,
 }
 
-/// What a replica's figures depend on, but for the text: its microbatches, and of each device group its kind
-/// and its place in a node.
-type Alike = (usize, Vec<(usize, usize)>);
+/// What a replica's figures depend on, but for the text: its microbatches, and of each device group its kind,
+/// its place in a node, and how far that is from the first group's.
+type Alike = (usize, Vec<(usize, usize, usize)>);
 
-/// The figures of the first replica, with those of all, and the seconds of the slowest.
+/// The figures of the first replica, with those of all, and the seconds of the step: until the last gradient
+/// is there, then until the last update is done.
 pub(super) fn joined(first: Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let mut known: BTreeMap<Alike, Plan> = BTreeMap::from([(alike(facts, cluster, 0), first.clone())]);
     let mut of = |at: usize| {
@@ -53,26 +58,29 @@ pub(super) fn joined(first: Plan, module: &Module, facts: &Facts, cluster: &Clus
         known.entry(alike(facts, cluster, at)).or_insert_with(figures).clone()
     };
     let all: Vec<Plan> = (0..facts.header.n_replicas()).map(&mut of).collect();
-    let slowest = all.iter().max_by(|a, b| a.time_secs.total_cmp(&b.time_secs)).expect("there are replicas");
+    let pipeline_secs = |plan: &Plan| plan.time_secs - plan.once_secs;
+    let longest = |a: &&Plan, b: &&Plan| pipeline_secs(a).total_cmp(&pipeline_secs(b));
+    let slowest = all.iter().max_by(longest).expect("there are replicas");
+    let once_secs = all.iter().map(|plan| plan.once_secs).fold(0.0, f64::max);
+    let time_secs = pipeline_secs(slowest) + once_secs;
     let replica = |(at, plan): (usize, &Plan)| Replica {
         n_microbatches: facts.header.replicas[at].n_microbatches,
-        time_secs: plan.time_secs,
+        pipeline_secs: pipeline_secs(plan),
+        once_secs: plan.once_secs,
         stages: stages(plan, facts, at),
     };
-    Plan {
-        time_secs: slowest.time_secs,
-        once_secs: slowest.once_secs,
-        breakdown: slowest.breakdown,
-        replicas: all.iter().enumerate().map(replica).collect(),
-        ..first
-    }
+    let mut breakdown = slowest.breakdown;
+    breakdown.bubble_secs += once_secs - slowest.once_secs;
+    let replicas = all.iter().enumerate().map(replica).collect();
+    Plan { time_secs, once_secs, breakdown, replicas, ..first }
 }
 
 fn alike(facts: &Facts, cluster: &Cluster, at: usize) -> Alike {
     let header = facts.header.of_replica(at);
     let place = |&first: &usize| {
         let kind = cluster.kind_of(first);
-        (kind, (first - cluster.first_devices()[kind]) % cluster.around(first).per_node())
+        let (own, per_node) = (first - cluster.first_devices()[kind], cluster.around(first).per_node());
+        (kind, own % per_node, first.wrapping_sub(header.firsts[0]))
     };
     (header.n_own_microbatches(), header.firsts.iter().map(place).collect())
 }
@@ -152,8 +160,8 @@ pub fn whole_summed_bytes(module: &Module, facts: &Facts) -> f64 {
 /// A leaf of an instruction's value.
 type Value = (InstrId, usize);
 
-/// The sums over microbatches that updates read, each with the values that they read of it: itself, or what
-/// changes of its layout make of it.
+/// The sums over microbatches that updates read or the program returns, each with the values that are read of
+/// it: itself, or what changes of its layout make of it.
 fn sums(module: &Module, facts: &Facts) -> BTreeMap<Value, BTreeSet<Value>> {
     let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
     let is_update = |id: InstrId| all[id.index()].phase == Phase::Update;
@@ -167,6 +175,16 @@ fn sums(module: &Module, facts: &Facts) -> BTreeMap<Value, BTreeSet<Value>> {
         let is_sum = all[maker.0.index()].natures.get(maker.1) == Some(&Nature::Sum);
         if is_sum && !is_update(maker.0) {
             found.entry(maker).or_default().insert(read);
+        }
+    }
+    let (graph, returned) = (Graph::build(module), origins(comp, comp.root));
+    let dims = batch_dims(&graph);
+    for value @ (maker, leaf) in returned {
+        let is_sum = all[maker.index()].natures.get(leaf) == Some(&Nature::Sum);
+        let tensor = graph.values[module.entry.index()][maker.index()].get(leaf);
+        let is_joined = tensor.is_some_and(|&tensor| dims[tensor as usize] != 0);
+        if is_sum && !is_joined && !is_update(maker) {
+            found.entry(value).or_default().insert(value);
         }
     }
     found
@@ -200,8 +218,9 @@ mod tests {
     #[test]
     fn a_step_is_as_long_as_the_slowest_replicas_and_sums_up_gradients_once() {
         let (even, uneven) = (step("2:0;2:8"), step("1:0;3:8"));
-        assert_eq!(uneven.time_secs, uneven.replicas[1].time_secs);
-        assert!(uneven.replicas[0].time_secs < even.time_secs && even.time_secs < uneven.time_secs);
+        let [short, long] = [&uneven.replicas[0], &uneven.replicas[1]];
+        assert_eq!(uneven.time_secs, long.pipeline_secs + short.once_secs.max(long.once_secs));
+        assert!(short.pipeline_secs < long.pipeline_secs && even.time_secs < uneven.time_secs);
         let sums: Vec<_> = even.collectives.iter().filter(|it| it.axes == ["replicas"]).collect();
         assert_eq!(sums.iter().map(|it| (it.count, it.bytes)).collect::<Vec<_>>(), [(1, 8.0)]);
         assert_eq!(even.n_devices, 2);

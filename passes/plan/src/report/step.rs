@@ -6,7 +6,7 @@
 //! with one microbatch it is followed from instruction to instruction.
 
 use super::ops::{Op, ops};
-use super::{of_groups, pipeline, price, recompute, sends, update_secs};
+use super::{of_groups, pipeline, pipeline_of, price, recompute, sends, update_secs};
 use crate::derive::{Facts, Header};
 use crate::memory::{GroupMemory, memory_by_instr, memory_held, memory_shared};
 use phzc_cost::schedule::{Event, Part};
@@ -123,11 +123,12 @@ pub fn step(module: &Module, facts: &Facts, cluster: &Cluster) -> Step {
         held: held(module, facts),
         header: &facts.header,
         update_secs: update_secs(&prices, &sends),
+        updates_from_secs: gradients_secs(module, facts, cluster, &timeline),
         pipeline,
         events: Vec::new(),
     };
     writer.tasks(&timeline);
-    writer.updates(timeline.step_secs());
+    writer.updates();
     let ops = ops(module, facts, cluster);
     match facts.header.n_microbatches {
         1 => writer.ops(&ops, &timeline, Some(&memory_by_instr(module, facts)[module.entry.index()])),
@@ -138,7 +139,15 @@ pub fn step(module: &Module, facts: &Facts, cluster: &Cluster) -> Step {
     }
     let updates = of_groups(facts, &writer.update_secs).into_iter().fold(0.0, f64::max);
     let groups = (0..facts.header.n_groups()).map(|group| name(&facts.header, group)).collect();
-    Step { groups, events: writer.events, secs: timeline.step_secs() + updates }
+    Step { groups, events: writer.events, secs: writer.updates_from_secs + updates }
+}
+
+/// When all gradients are there, those of other replicas too.
+fn gradients_secs(module: &Module, facts: &Facts, cluster: &Cluster, own: &Timeline) -> f64 {
+    let n_replicas = facts.header.replicas.len();
+    let of = |at: usize| pipeline_of(module, &facts.of_replica(at), cluster);
+    let others = (0..n_replicas).map(|at| of(at).simulate(facts.header.schedule).step_secs());
+    others.fold(own.step_secs(), f64::max)
 }
 
 /// `stage 1: devices 2-3, x=2`, `stages 1, 3: devices 2-3, x=2`.
@@ -184,6 +193,8 @@ struct Writer<'a> {
     /// Per stage: seconds of the backward part that repeat the forward part.
     again_secs: Vec<f64>,
     held: Held,
+    /// When updates begin.
+    updates_from_secs: f64,
     update_secs: Vec<f64>,
     events: Vec<StepEvent>,
 }
@@ -236,9 +247,9 @@ impl Writer<'_> {
     }
 
     /// The updates of a group, one after the other.
-    fn updates(&mut self, start_secs: f64) {
+    fn updates(&mut self) {
         for group in 0..self.header.n_groups() {
-            let mut at_secs = start_secs;
+            let mut at_secs = self.updates_from_secs;
             for secs in self.header.stages_of(group).map(|stage| self.update_secs[stage]) {
                 if secs > 0.0 {
                     let when = When { from_secs: at_secs, to_secs: at_secs + secs };
@@ -283,7 +294,7 @@ impl Writer<'_> {
         for event in timeline.events.iter().filter(|event| event.microbatch == 0) {
             self.ops_of(ops, (event.stage, event.start_secs), memory, |op| op.secs(event.phase, defers));
         }
-        let mut at_secs = vec![timeline.step_secs(); self.header.n_groups()];
+        let mut at_secs = vec![self.updates_from_secs; self.header.n_groups()];
         for stage in 0..self.header.meshes.len() {
             let at = &mut at_secs[self.header.group(stage)];
             self.ops_of(ops, (stage, *at), memory, |op| op.update_secs);

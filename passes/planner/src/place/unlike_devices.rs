@@ -5,26 +5,25 @@
 //! 32 A100, 32 V100, 16 T4     →     stages 0 and 1 on 16 A100 each, stage 2 on 32 V100; the T4 are idle
 //! ```
 
+mod alone;
 mod floors;
 mod replicas;
 
+use super::Problem;
 use super::cut::mixed::Pool;
 use super::evaluate_candidate::Draft;
 use super::forms::{Form, problem, subject, unrolled_form};
 use super::heterogeneous_stages::{Sizes, far};
 use super::search_control::{End, SearchControl};
 use super::stage_search::Sketch;
-use super::{Problem, materialize_plan};
 use crate::layer_repeats::representative_layers::Short;
 use crate::plan_state::PlanState;
-use crate::shard;
-use crate::shard::control::asked_again;
+use alone::Alone;
 use floors::Floors;
 use phzc_cost::Cluster;
-use phzc_ir::{Diagnostic, Module, Result, notes};
+use phzc_ir::{Diagnostic, Module, Result};
 use phzc_pass::pass::{Context, Options};
-use phzc_plan::derive::derive;
-use phzc_plan::{plan_note, report};
+use phzc_plan::plan_note;
 use rayon::prelude::*;
 
 /// How many pipelines, those that promise most, are written as texts.
@@ -146,8 +145,11 @@ impl Search<'_> {
     fn over_replicas(&mut self, cx: &mut Context) {
         (cx.progress)("place: replicas over several kinds of devices");
         for layout in self.kinds.replicas(self.best_secs()) {
-            if layout.least_secs() >= self.best_secs() || self.kinds.all.control.ends() {
+            if self.kinds.all.control.ends() {
                 return;
+            }
+            if layout.least_secs() >= self.best_secs() {
+                continue;
             }
             let Alone { options, module, .. } = self.alone;
             let found = self.kinds.replicated(&layout, (options, module), cx);
@@ -171,45 +173,6 @@ impl Search<'_> {
                 }
             }
         }
-    }
-}
-
-/// Plans a program for equal devices as `shard` was asked to plan another text of it.
-fn plan_on(program: &mut Module, options: &Options, asked: &Module, cx: &mut Context) -> Result<()> {
-    [notes::MESH, notes::PLAN, notes::CLUSTER].into_iter().for_each(|key| program.remove_note(key));
-    (shard::PASS.run)(program, &asked_again(asked), cx)?;
-    super::run(program, options, cx)?;
-    Ok(())
-}
-
-/// The search over plans on one kind alone.
-struct Alone<'a> {
-    /// The program in `shard`'s layouts for the first kind, and without.
-    module: &'a Module,
-    program: &'a Module,
-    options: &'a Options,
-    /// The first device of each kind.
-    first_devices: Vec<usize>,
-}
-
-impl Alone<'_> {
-    fn planned(&self, kind: usize, cx: &mut Context) -> Result<Known> {
-        let mut text;
-        if kind > 0 {
-            text = self.program.clone();
-            plan_on(&mut text, self.options, self.module, cx)?;
-        } else {
-            text = self.module.clone();
-            super::run(&mut text, self.options, cx)?;
-        }
-        let facts = derive(&text)?;
-        let time_secs = report::figures_of(&text, &facts, cx.cluster).time_secs;
-        let first = self.first_devices[kind];
-        materialize_plan::put_on(
-            &mut text,
-            &facts.header.firsts.iter().map(|it| it + first).collect::<Vec<_>>(),
-        );
-        Ok(Known { text, time_secs, end: None })
     }
 }
 

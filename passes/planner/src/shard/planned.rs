@@ -19,7 +19,9 @@ pub(super) fn agrees(
 ) -> Result<()> {
     let header = header(module)?;
     let (planned, there) = (header.n_devices(), cluster.n_devices());
-    if planned != there {
+    if cluster.is_unlike() {
+        header.fits(cluster)?;
+    } else if planned != there {
         let (planned, there) = (counted(planned, "device"), counted(there, "device"));
         let message = format!("the program has a plan for {planned}, but `{}` has {there}", cluster.name);
         let help = "plan the original program, or name the cluster that this plan is for";

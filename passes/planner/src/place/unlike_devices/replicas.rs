@@ -8,13 +8,14 @@
 //! Plans are made for the devices of one replica of the fastest kind with the least memory of all kinds.
 
 use super::super::search_control::MAX_PLANS;
-use super::{Kinds, Known, MARGIN, plan_on};
+use super::alone::plan_on;
+use super::{Kinds, Known, MARGIN};
 use phzc_cost::{Cluster, Pipeline};
 use phzc_ir::{Module, notes};
 use phzc_pass::pass::{Context, Options};
 use phzc_plan::derive::{Facts, Replica, derive, note_of};
 use phzc_plan::plan_note;
-use phzc_plan::report::{self, Plan, ring_secs, whole_summed_bytes};
+use phzc_plan::report::{self, ring_secs, whole_summed_bytes};
 
 /// How many plans for replicas are made, those that promise most.
 const MAX_PLANNED: usize = 3;
@@ -147,61 +148,56 @@ impl Kinds<'_> {
         nodes
     }
 
-    /// Puts replicas of a plan on their devices, each with the microbatches that it has time for.
-    fn put(&self, mut text: Module, layout: &Layout) -> Option<Known> {
+    /// Puts replicas of a plan on their devices, each with the microbatches that it has time for: on the
+    /// fastest kinds, as many of them as take the least time.
+    fn put(&self, text: Module, layout: &Layout) -> Option<Known> {
         let facts = derive(&text).ok()?;
         let slots = self.slots(&layout.kinds, layout.n_devices);
-        let of_kind: Vec<(usize, Timed)> =
+        let timed: Vec<(usize, Pipeline)> =
             layout.kinds.iter().map(|&kind| (kind, self.timed(&text, &facts, (&slots, kind)))).collect();
-        let timed = |at: usize| of_kind.iter().find(|(kind, _)| *kind == slots[at].kind).map(|(_, it)| it);
-        let shares = shared_out(slots.len(), facts.header.n_microbatches, |at, n| {
-            timed(at).map_or(f64::INFINITY, |timed| timed.secs(n, &facts))
+        let mut best: Option<Known> = None;
+        for n_kinds in 2..=layout.kinds.len() {
+            let kinds = &layout.kinds[..n_kinds];
+            let slots: Vec<Slot> = slots.iter().copied().filter(|slot| kinds.contains(&slot.kind)).collect();
+            let found = self.put_on(text.clone(), &facts, (&slots, &timed));
+            let best_secs = best.as_ref().map_or(f64::INFINITY, |best| best.time_secs);
+            best = found.filter(|found| found.time_secs < best_secs).or(best);
+        }
+        best
+    }
+
+    /// The same on some places; none if there is too little memory.
+    fn put_on(&self, mut text: Module, facts: &Facts, on: (&[Slot], &[(usize, Pipeline)])) -> Option<Known> {
+        let ((slots, timed), header) = (on, &facts.header);
+        let shares = shared_out(slots.len(), header.n_microbatches, |at, n_microbatches| {
+            let of_kind = timed.iter().find(|(kind, _)| *kind == slots[at].kind);
+            let pipeline = of_kind.map(|(_, it)| Pipeline { n_microbatches, ..it.clone() });
+            pipeline.map_or(f64::INFINITY, |it| it.step_secs(header.schedule))
         });
-        let own = |(slot, n_microbatches): (Slot, usize)| Replica {
+        let own = |(slot, n_microbatches): (&Slot, usize)| Replica {
             n_microbatches,
-            firsts: facts.header.firsts.iter().map(|first| slot.first + first).collect(),
+            firsts: header.firsts.iter().map(|first| slot.first + first).collect(),
         };
-        let used = slots.iter().copied().zip(shares).filter(|(_, n)| *n > 0);
+        let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
         let replicas: Vec<Replica> = used.map(own).collect();
-        super::materialize_plan::put_on(&mut text, &replicas[0].firsts);
+        super::super::materialize_plan::put_on(&mut text, &replicas[0].firsts);
         if replicas.len() > 1 {
             text.set_note(notes::REPLICAS, &note_of(&replicas));
         }
         let facts = derive(&text).ok()?;
         let plan = report::figures_of(&text, &facts, self.all.cluster);
         plan_note::set(&mut text, &[("planned_secs", plan.time_secs.into())]);
-        fits(&plan).then_some(Known { text, time_secs: plan.time_secs, end: self.all.control.ended() })
+        let found = Known { text, time_secs: plan.time_secs, end: self.all.control.ended() };
+        Some(found).filter(|_| plan.most_memory_share() <= 1.0)
     }
 
-    /// How long a replica of a plan takes on a kind.
-    fn timed(&self, text: &Module, facts: &Facts, (slots, kind): (&[Slot], usize)) -> Timed {
+    /// How long the microbatches of a replica of a plan take on a kind.
+    fn timed(&self, text: &Module, facts: &Facts, (slots, kind): (&[Slot], usize)) -> Pipeline {
         let mut own = facts.clone();
         let first = slots.iter().find(|slot| slot.kind == kind).map_or(0, |slot| slot.first);
         own.header.firsts.iter_mut().for_each(|it| *it += first);
-        let plan = report::figures_of(text, &own, self.all.cluster);
-        Timed { pipeline: plan.pipeline(), once_secs: plan.once_secs }
+        report::pipeline_of(text, &own, self.all.cluster)
     }
-}
-
-/// The times of a replica on devices of a kind.
-struct Timed {
-    pipeline: Pipeline,
-    once_secs: f64,
-}
-
-impl Timed {
-    fn secs(&self, n_microbatches: usize, facts: &Facts) -> f64 {
-        let pipeline = Pipeline { n_microbatches, ..self.pipeline.clone() };
-        pipeline.step_secs(facts.header.schedule) + self.once_secs
-    }
-}
-
-fn fits(plan: &Plan) -> bool {
-    let stages = plan.stages.iter().map(|stage| stage.memory_share(plan.memory_limit_bytes));
-    let replicas = plan.replicas.iter().flat_map(|it| &it.stages).map(|stage| stage.memory_share);
-    let mut all: Box<dyn Iterator<Item = f64>> =
-        if plan.replicas.is_empty() { Box::new(stages) } else { Box::new(replicas) };
-    all.all(|share| share <= 1.0)
 }
 
 /// How many of `n` microbatches each of some replicas runs, given the seconds that one takes for so many:

@@ -1,0 +1,58 @@
+//! Plans for one kind of devices alone.
+
+use super::Known;
+use crate::place::{self, materialize_plan};
+use crate::shard;
+use crate::shard::control::asked_again;
+use phzc_ir::{Module, Result, notes};
+use phzc_pass::pass::{Context, Options};
+use phzc_plan::derive::derive;
+use phzc_plan::report;
+
+/// Plans a program for equal devices as `shard` was asked to plan another text of it.
+pub(super) fn plan_on(
+    program: &mut Module,
+    options: &Options,
+    asked: &Module,
+    cx: &mut Context,
+) -> Result<()> {
+    [notes::MESH, notes::PLAN, notes::CLUSTER].into_iter().for_each(|key| program.remove_note(key));
+    (shard::PASS.run)(program, &asked_again(asked), cx)?;
+    place::run(program, options, cx)?;
+    Ok(())
+}
+
+/// The search over plans on one kind alone.
+pub(super) struct Alone<'a> {
+    /// The program in `shard`'s layouts for the first kind.
+    pub module: &'a Module,
+    /// The same without layouts.
+    pub program: &'a Module,
+    /// What is asked of `place`.
+    pub options: &'a Options,
+    /// The first device of each kind.
+    pub first_devices: Vec<usize>,
+}
+
+impl Alone<'_> {
+    /// The best plan on a kind, which is the cluster of `cx`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn planned(&self, kind: usize, cx: &mut Context) -> Result<Known> {
+        let mut text;
+        if kind > 0 {
+            text = self.program.clone();
+            plan_on(&mut text, self.options, self.module, cx)?;
+        } else {
+            text = self.module.clone();
+            place::run(&mut text, self.options, cx)?;
+        }
+        let facts = derive(&text)?;
+        let time_secs = report::figures_of(&text, &facts, cx.cluster).time_secs;
+        let first = self.first_devices[kind];
+        let firsts: Vec<usize> = facts.header.firsts.iter().map(|it| it + first).collect();
+        materialize_plan::put_on(&mut text, &firsts);
+        Ok(Known { text, time_secs, end: None })
+    }
+}
