@@ -36,7 +36,7 @@ fn the_faster_replica_runs_more_microbatches_and_both_are_done_at_about_the_same
     let (_, plan) = planned("replicas_shares");
     let (shares, times) = (each(&plan, "n_microbatches"), each(&plan, "pipeline_secs"));
     assert_eq!(shares.iter().sum::<f64>(), plan["n_microbatches"].as_f64().expect("a number"));
-    assert!(shares[0] > 2.0 * shares[1], "{shares:?}");
+    assert!(shares[0] > shares[1], "{shares:?}");
     // No update begins before the last gradient is there.
     let longest = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
     let step_secs = longest(&times) + longest(&each(&plan, "once_secs"));
