@@ -15,7 +15,9 @@ fn planned(folder: &str) -> (String, Value) {
     let folder = scratch(folder);
     let [text, figures] =
         ["plan.ir", "plan.json"].map(|name| folder.join(name).to_string_lossy().into_owned());
-    let outcome = phzc(&[MODEL, "--cluster", CLUSTER, "-q", "-o", &text, "--plan", &figures], b"");
+    let pipeline = "fuse,shard,place{stages=1}";
+    let args = [MODEL, "--cluster", CLUSTER, "--passes", pipeline, "-q", "-o", &text, "--plan", &figures];
+    let outcome = phzc(&args, b"");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let figures = fs::read_to_string(figures).expect("written");
     (text, serde_json::from_str(&figures).expect("an object"))
@@ -43,7 +45,8 @@ fn the_faster_replica_runs_more_microbatches_and_both_are_done_at_about_the_same
     assert!((plan["time_secs"].as_f64().expect("a number") / step_secs - 1.0).abs() < 1e-9);
     // One microbatch more or less is all that is between them.
     assert!((times[0] - times[1]).abs() < times[0] / shares[1], "{times:?}");
-    let alone = phzc(&[MODEL, "--cluster", CLUSTER, "--passes", "fuse,shard,place{replicas=never}"], b"");
+    let alone =
+        phzc(&[MODEL, "--cluster", CLUSTER, "--passes", "fuse,shard,place{replicas=never,stages=1}"], b"");
     assert_eq!(alone.code, 0, "{}", alone.stderr);
     assert!(!alone.stderr.contains("replica"), "{}", alone.stderr);
 }
