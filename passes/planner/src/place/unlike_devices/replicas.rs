@@ -11,14 +11,16 @@ use super::super::search_control::MAX_PLANS;
 use super::alone::plan_on;
 use super::{Kinds, Known, MARGIN};
 use phzc_cost::{Cluster, Pipeline};
-use phzc_ir::{Module, notes};
+use phzc_ir::{ArrayShape, InstrId, Module, notes};
 use phzc_pass::pass::{Context, Options};
-use phzc_plan::derive::{Facts, Replica, derive, note_of};
+use phzc_plan::derive::{Facts, Nature, Replica, derive, note_of};
 use phzc_plan::plan_note;
 use phzc_plan::report::{self, ring_secs, whole_summed_bytes};
 
 /// How many plans for replicas are made, those that promise most.
-const MAX_PLANNED: usize = 3;
+const MAX_PLANNED: usize = 1;
+/// States that fill more of a device than this leave too little for activations to look for a plan.
+const MOST_STATES: f64 = 2.0 / 3.0;
 /// How many candidates a plan for a replica is the best of: they are tried by what they promise.
 const MAX_EVALUATED: usize = 6;
 /// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
@@ -64,6 +66,7 @@ impl Kinds<'_> {
         let facts = derive(sharded).expect("the header's notes are the planner's own");
         let summed_bytes = whole_summed_bytes(sharded, &facts);
         let layouts = |kinds, size| self.shared_by(kinds, size, summed_bytes);
+        let states_bytes = states_bytes(sharded, &facts);
         let mut found = Vec::new();
         for n_kinds in 2..=fastest.len() {
             let kinds = &fastest[..n_kinds];
@@ -74,6 +77,11 @@ impl Kinds<'_> {
             true => reached * layout.busy_secs + layout.summed_secs,
             false => layout.least_secs(),
         };
+        let has_room = |layout: &Layout| {
+            let usable = self.nodes(layout).accelerator.usable_bytes();
+            states_bytes / layout.n_devices as f64 <= MOST_STATES * usable
+        };
+        found.retain(|layout: &Layout| has_room(layout));
         found.retain(|layout: &Layout| promised(layout) < (1.0 - MARGIN) * best_secs);
         found.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
         found.truncate(MAX_PLANNED);
@@ -198,6 +206,17 @@ impl Kinds<'_> {
         own.header.firsts.iter_mut().for_each(|it| *it += first);
         report::pipeline_of(text, &own, self.all.cluster)
     }
+}
+
+/// Bytes of parameters and optimizer states, each once.
+fn states_bytes(module: &Module, facts: &Facts) -> f64 {
+    let (entry, all) = (module.entry(), &facts.comps[module.entry.index()]);
+    let of = |id: InstrId| {
+        let leaves = entry.instr(id).shape.leaves().into_iter().zip(&all[id.index()].natures);
+        let states = leaves.filter(|(_, nature)| **nature == Nature::State);
+        states.filter_map(|(shape, _)| shape.as_array()).map(ArrayShape::bytes).sum::<f64>()
+    };
+    entry.params().into_iter().map(of).sum()
 }
 
 /// How many of `n` microbatches each of some replicas runs, given the seconds that one takes for so many:
