@@ -1,5 +1,4 @@
-//! Replicas of a plan on unlike devices: each runs microbatches by its speed, and what they do together is the
-//! program's step.
+//! Replicas of a plan on unlike devices: each runs microbatches by its speed, together they do the step.
 
 mod common;
 

@@ -39,10 +39,12 @@ pub struct ArchCommand {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &ArchCommand, io: &mut Io) -> Result<(), Failure> {
-    let extract = |path: &Path, samples: &[u64], io: &mut Io| model(path, samples, &args.read, io);
-    let plan = |path: &Path, toml: &str, io: &mut Io| step_secs(path, toml, &args.read, io);
-    let samples = |path: &Path, io: &mut Io| samples(path, &args.read, io);
-    let planner = Planner { plan: &plan, samples: &samples };
+    let read = &args.read;
+    let planner = Planner {
+        plan: &|path: &Path, toml: &str, io: &mut Io| step_secs(path, toml, read, io),
+        samples: &|path: &Path, io: &mut Io| samples(path, read, io),
+    };
+    let extract = |path: &Path, samples: &[u64], io: &mut Io| model(path, samples, read, io);
     search(&args.arch, &extract, (&planner, &page::arch::html), io)
 }
 

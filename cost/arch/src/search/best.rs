@@ -37,9 +37,9 @@ impl Limit {
         let most = |of: fn(&Point) -> f64| points.iter().map(of).fold(0.0, f64::max);
         let [um2, watts] = [most(|point| point.um2), most(|point| point.watts)];
         let step = |most: f64, at: u32| most * (f64::from(at) / f64::from(n));
-        let of = |at: u32| (1..=n).map(move |to| Limit { um2: step(um2, at), watts: step(watts, to) });
         let mut limits: Vec<(usize, Limit)> = Vec::new();
-        for limit in (1..=n).flat_map(of) {
+        for (at, to) in (1..=n).flat_map(|at| (1..=n).map(move |to| (at, to))) {
+            let limit = Limit { um2: step(um2, at), watts: step(watts, to) };
             let n_held = points.iter().filter(|point| limit.allows(point)).count();
             if n_held > 0 && !limits.iter().any(|(n, other)| *n == n_held && other.is_within(limit)) {
                 limits.push((n_held, limit));

@@ -1,5 +1,6 @@
-//! Replicas of all stages on devices of their own, each of which runs some of a step's microbatches; sums over
-//! the microbatches are sums over the replicas too, before the update.
+//! Replicas of all stages on devices of their own, each of which runs some of a step's microbatches.
+//!
+//! Sums over the microbatches are sums over the replicas too, before the update.
 //!
 //! ```text
 //! phzc.replicas="13:0;3:32"    // 13 microbatches on the devices from 0, 3 on as many from 32

@@ -52,27 +52,39 @@ type Alike = (usize, Vec<(usize, usize, usize)>);
 /// The figures of the first replica, with those of all, and the seconds of the step: until the last gradient
 /// is there, then until the last update is done.
 pub(super) fn joined(first: Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
-    let mut known: BTreeMap<Alike, Plan> = BTreeMap::from([(alike(facts, cluster, 0), first.clone())]);
-    let mut of = |at: usize| {
-        let figures = || figures_of_one(module, &facts.of_replica(at), cluster);
-        known.entry(alike(facts, cluster, at)).or_insert_with(figures).clone()
-    };
-    let all: Vec<Plan> = (0..facts.header.n_replicas()).map(&mut of).collect();
-    let pipeline_secs = |plan: &Plan| plan.time_secs - plan.once_secs;
+    let all = each(&first, module, facts, cluster);
     let longest = |a: &&Plan, b: &&Plan| pipeline_secs(a).total_cmp(&pipeline_secs(b));
     let slowest = all.iter().max_by(longest).expect("there are replicas");
     let once_secs = all.iter().map(|plan| plan.once_secs).fold(0.0, f64::max);
     let time_secs = pipeline_secs(slowest) + once_secs;
-    let replica = |(at, plan): (usize, &Plan)| Replica {
+    let mut breakdown = slowest.breakdown;
+    breakdown.bubble_secs += once_secs - slowest.once_secs;
+    let replicas = all.iter().enumerate().map(|(at, plan)| replica(plan, facts, at)).collect();
+    Plan { time_secs, once_secs, breakdown, replicas, ..first }
+}
+
+/// The figures of every replica as if there were no others.
+fn each(first: &Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<Plan> {
+    let mut known: BTreeMap<Alike, Plan> = BTreeMap::from([(alike(facts, cluster, 0), first.clone())]);
+    let of = |at: usize| {
+        let figures = || figures_of_one(module, &facts.of_replica(at), cluster);
+        known.entry(alike(facts, cluster, at)).or_insert_with(figures).clone()
+    };
+    (0..facts.header.n_replicas()).map(of).collect()
+}
+
+/// Seconds until its own gradients are there.
+fn pipeline_secs(plan: &Plan) -> f64 {
+    plan.time_secs - plan.once_secs
+}
+
+fn replica(plan: &Plan, facts: &Facts, at: usize) -> Replica {
+    Replica {
         n_microbatches: facts.header.replicas[at].n_microbatches,
         pipeline_secs: pipeline_secs(plan),
         once_secs: plan.once_secs,
         stages: stages(plan, facts, at),
-    };
-    let mut breakdown = slowest.breakdown;
-    breakdown.bubble_secs += once_secs - slowest.once_secs;
-    let replicas = all.iter().enumerate().map(replica).collect();
-    Plan { time_secs, once_secs, breakdown, replicas, ..first }
+    }
 }
 
 fn alike(facts: &Facts, cluster: &Cluster, at: usize) -> Alike {

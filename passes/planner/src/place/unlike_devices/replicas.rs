@@ -65,23 +65,19 @@ impl Kinds<'_> {
         let (fastest, sharded) = (self.floors.fastest_first(), self.all.sharded);
         let facts = derive(sharded).expect("the header's notes are the planner's own");
         let summed_bytes = whole_summed_bytes(sharded, &facts);
-        let layouts = |kinds, size| self.shared_by(kinds, size, summed_bytes);
         let states_bytes = states_bytes(sharded, &facts);
         let mut found = Vec::new();
         for n_kinds in 2..=fastest.len() {
             let kinds = &fastest[..n_kinds];
-            found.extend(self.sizes_for(kinds).into_iter().flat_map(|size| layouts(kinds, size)));
+            let layouts = |size| self.shared_by(kinds, size, summed_bytes);
+            found.extend(self.sizes_for(kinds).into_iter().flat_map(layouts));
         }
         let reached = (best_secs / self.floors.alone_secs(fastest[0])).max(1.0);
         let promised = |layout: &Layout| match best_secs.is_finite() {
             true => reached * layout.busy_secs + layout.summed_secs,
             false => layout.least_secs(),
         };
-        let has_room = |layout: &Layout| {
-            let usable = self.nodes(layout).accelerator.usable_bytes();
-            states_bytes / layout.n_devices as f64 <= MOST_STATES * usable
-        };
-        found.retain(|layout: &Layout| has_room(layout));
+        found.retain(|layout| self.has_room(layout, states_bytes));
         found.retain(|layout: &Layout| promised(layout) < (1.0 - MARGIN) * best_secs);
         found.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
         found.truncate(MAX_PLANNED);
@@ -99,23 +95,38 @@ impl Kinds<'_> {
 
     /// The fewest microbatches that replicas of a size share about as well as any number.
     fn shared_by(&self, kinds: &[usize], n_devices: usize, summed_bytes: f64) -> Vec<Layout> {
-        let slots = self.slots(kinds, n_devices);
-        let secs = |&n_microbatches: &usize| {
-            let each = |slot: &Slot| self.floors.replica_secs(slot.kind, n_devices) / n_microbatches as f64;
-            let each: Vec<f64> = slots.iter().map(each).collect();
-            let shares = shared_out(slots.len(), n_microbatches, |at, n| each[at] * n as f64);
-            let longest = shares.iter().zip(&each).map(|(&n, secs)| n as f64 * secs).fold(0.0, f64::max);
-            let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
-            let used: Vec<[usize; 2]> = used.map(|(it, _)| [it.first, it.first + n_devices - 1]).collect();
-            let summed_secs = ring_secs(self.all.cluster, &used, summed_bytes / n_devices as f64);
-            Layout { n_devices, kinds: kinds.to_vec(), n_microbatches, busy_secs: longest, summed_secs }
-        };
-        let all: Vec<Layout> = self.all.counts.iter().map(secs).collect();
+        let counts = self.all.counts.iter();
+        let all: Vec<Layout> =
+            counts.map(|&count| self.layout((kinds, n_devices), count, summed_bytes)).collect();
         let least = all.iter().map(Layout::least_secs).fold(f64::INFINITY, f64::min);
         let fewest = |even: f64| all.iter().find(|layout| layout.least_secs() <= even * least).cloned();
         let mut found: Vec<Layout> = EVEN.into_iter().filter_map(fewest).collect();
         found.dedup_by_key(|layout| layout.n_microbatches);
         found
+    }
+
+    /// What replicas on so many devices take with so many microbatches, were blocks as fast as can be.
+    fn layout(
+        &self,
+        (kinds, n_devices): (&[usize], usize),
+        n_microbatches: usize,
+        summed_bytes: f64,
+    ) -> Layout {
+        let slots = self.slots(kinds, n_devices);
+        let one = |slot: &Slot| self.floors.replica_secs(slot.kind, n_devices) / n_microbatches as f64;
+        let each: Vec<f64> = slots.iter().map(one).collect();
+        let shares = shared_out(slots.len(), n_microbatches, |at, n| each[at] * n as f64);
+        let busy_secs = shares.iter().zip(&each).map(|(&n, secs)| n as f64 * secs).fold(0.0, f64::max);
+        let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
+        let used: Vec<[usize; 2]> = used.map(|(it, _)| [it.first, it.first + n_devices - 1]).collect();
+        let summed_secs = ring_secs(self.all.cluster, &used, summed_bytes / n_devices as f64);
+        Layout { n_devices, kinds: kinds.to_vec(), n_microbatches, busy_secs, summed_secs }
+    }
+
+    /// Whether states leave enough of the least memory.
+    fn has_room(&self, layout: &Layout, states_bytes: f64) -> bool {
+        let usable = self.nodes(layout).accelerator.usable_bytes();
+        states_bytes / layout.n_devices as f64 <= MOST_STATES * usable
     }
 
     /// All places of replicas, kind after kind.
