@@ -2,10 +2,10 @@
 //!
 //! Every stage is on one kind, and takes `t` seconds of the step on `g` of its `n_k` devices; a block that
 //! replicas of a stage share is in each with the part of its seconds that their microbatches are. With
-//! weights `w_k` such that `sum_k n_k w_k = 1` the step takes `T >= sum_stages g w_k t`, so at least the sum over
-//! blocks of the least `w_k c_kb`, where `c_kb` is the least device-seconds of block `b` on kind `k` (numbers
-//! of devices and meshes are free, movements and bubbles cost nothing). The weights are the dual of spreading
-//! the blocks over the kinds; all give a bound.
+//! weights `w_k` such that `sum_k n_k w_k = 1` the step takes `T >= sum_stages g w_k t`, so at least the sum
+//! over blocks of the least `w_k c_kb`, where `c_kb` is the least device-seconds of block `b` on kind `k`
+//! (numbers of devices and meshes are free, movements and bubbles cost nothing). The weights are the dual of
+//! spreading the blocks over the kinds; all give a bound.
 
 use super::super::Problem;
 use rayon::prelude::*;
