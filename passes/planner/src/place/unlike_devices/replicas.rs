@@ -25,10 +25,9 @@ const MOST_STATES: f64 = 2.0 / 3.0;
 const MAX_EVALUATED: usize = 6;
 /// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
 /// smaller products.
-const EVEN: [f64; 2] = [1.1, 1.03];
+const EVEN: f64 = 1.1;
 
 /// Replicas that may be worth a plan.
-#[derive(Clone)]
 pub(super) struct Layout {
     /// Devices of a replica.
     n_devices: usize,
@@ -69,8 +68,8 @@ impl Kinds<'_> {
         let mut found = Vec::new();
         for n_kinds in 2..=fastest.len() {
             let kinds = &fastest[..n_kinds];
-            let layouts = |size| self.shared_by(kinds, size, summed_bytes);
-            found.extend(self.sizes_for(kinds).into_iter().flat_map(layouts));
+            let layout = |size| self.shared_by(kinds, size, summed_bytes);
+            found.extend(self.sizes_for(kinds).into_iter().filter_map(layout));
         }
         let reached = (best_secs / self.floors.alone_secs(fastest[0])).max(1.0);
         let promised = |layout: &Layout| match best_secs.is_finite() {
@@ -94,15 +93,12 @@ impl Kinds<'_> {
     }
 
     /// The fewest microbatches that replicas of a size share about as well as any number.
-    fn shared_by(&self, kinds: &[usize], n_devices: usize, summed_bytes: f64) -> Vec<Layout> {
+    fn shared_by(&self, kinds: &[usize], n_devices: usize, summed_bytes: f64) -> Option<Layout> {
         let counts = self.all.counts.iter();
         let all: Vec<Layout> =
             counts.map(|&count| self.layout((kinds, n_devices), count, summed_bytes)).collect();
         let least = all.iter().map(Layout::least_secs).fold(f64::INFINITY, f64::min);
-        let fewest = |even: f64| all.iter().find(|layout| layout.least_secs() <= even * least).cloned();
-        let mut found: Vec<Layout> = EVEN.into_iter().filter_map(fewest).collect();
-        found.dedup_by_key(|layout| layout.n_microbatches);
-        found
+        all.into_iter().find(|layout| layout.least_secs() <= EVEN * least)
     }
 
     /// What replicas on so many devices take with so many microbatches, were blocks as fast as can be.
