@@ -96,11 +96,16 @@ fn a_replica_that_does_not_fit_is_refused() {
     let needed = figures["replicas"][1]["stages"][0]["memory_bytes"].as_f64().expect("a number");
     let (quick, slow) = text.split_at(text.rfind("hbm_bytes = 16000000").expect("the second kind's"));
     let slow = slow.replacen("16000000", &format!("{}", needed / 2.0), 1);
-    let small = scratch("replicas_small").join("small.toml");
+    let small = scratch("replicas_small").join("small.toml").to_string_lossy().into_owned();
     fs::write(&small, [quick, &slow].concat()).expect("writable");
-    let outcome = phzc(&[&*plan, "--cluster", &small.to_string_lossy(), "--passes", "check"], b"");
+    let outcome = phzc(&[&*plan, "--cluster", &small, "--passes", "check"], b"");
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("in replica 1 of the stages"), "{}", outcome.stderr);
+    // Nor does the plan go on where its second replica has too little memory.
+    let outcome = phzc(&["replan", &plan, "--cluster", CLUSTER, "--to", &small, "--json"], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let told: Value = serde_json::from_str(&outcome.stdout).expect("an object");
+    assert_eq!(told["chosen"]["name"], "planned anew", "{told}");
 }
 
 #[test]

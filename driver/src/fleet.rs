@@ -108,7 +108,7 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
         return Err(none(&points).into());
     }
     let missed = may_be_missed(&points, &chosen, &wish);
-    let text = || text(&chosen, &points, missed, (all.len(), &fleet));
+    let text = || text((&chosen, missed, &own.objective), &points, (all.len(), &fleet));
     write_stdout(io, &if own.json { json(&chosen) } else { text() })
 }
 
@@ -273,9 +273,8 @@ fn json(chosen: &[&Point]) -> String {
 
 /// A line per point, then what may have been missed and how to get a plan.
 fn text(
-    chosen: &[&Point],
+    (chosen, missed, objective): (&[&Point], Option<f64>, &str),
     points: &[Point],
-    missed: Option<f64>,
     (n_clusters, fleet): (usize, &Cluster),
 ) -> String {
     let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
@@ -290,9 +289,14 @@ fn text(
         out += &format!("{} of {n_clusters} clusters were looked at\n", points.len());
     }
     let of = if is_whole { "plan" } else { "plan on these clusters" };
+    let better = match objective {
+        "time" => "faster",
+        "price" => "cheaper",
+        _ => "faster and cheaper",
+    };
     out += &match missed {
-        Some(missed) => format!("no {of} is more than {} faster and cheaper than one above", percent(missed)),
-        None => "how much faster and cheaper another plan may be is not known".to_owned(),
+        Some(missed) => format!("no {of} is more than {} {better} than one above", percent(missed)),
+        None => format!("how much {better} another plan may be is not known"),
     };
     out + &format!("; prices: {}\n", fleet.price_basis().unwrap_or("-"))
 }

@@ -59,6 +59,17 @@ fn bounds_exclude_no_accelerator_of_the_front() {
 }
 
 #[test]
+fn the_widest_limit_of_a_grid_holds_every_accelerator() {
+    let technology = Technology::cacti_22nm();
+    let points = question(&technology).space.points(&technology).expect("sizes are known");
+    for n in 1..=64 {
+        let limits = Limit::grid(&points, n);
+        let is_widest = |limit: &Limit| points.iter().all(|point| limit.allows(point));
+        assert!(limits.iter().any(is_widest), "{n}");
+    }
+}
+
+#[test]
 fn the_best_alone_are_those_of_the_whole_search() {
     let technology = Technology::cacti_22nm();
     let mut question = question(&technology);

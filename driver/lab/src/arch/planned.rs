@@ -33,6 +33,8 @@ pub(super) struct Planned {
     pub chips: Vec<OnDevice>,
     /// Why nothing was planned, if nothing was.
     pub why_not: Option<String>,
+    /// Accelerators that have no plan though others have, and why the last of them has none.
+    pub failed: Option<(usize, String)>,
     /// The device file: of the first, or of the search's best where nothing was planned.
     pub toml: String,
 }
@@ -55,7 +57,7 @@ pub(super) fn planned(
     let files: Vec<String> = files.collect();
     let unplanned = |why_not: String| {
         let (chips, toml) = (Vec::new(), files[0].clone());
-        Ok(Planned { chips, why_not: Some(why_not), toml })
+        Ok(Planned { chips, why_not: Some(why_not), failed: None, toml })
     };
     // A search of hours is not lost with a plan.
     if let Some(why_not) = why_not(args, planner, io).unwrap_or_else(|error| Some(said(&error))) {
@@ -71,9 +73,13 @@ pub(super) fn planned(
     }
     (io.progress)("");
     chips.sort_by(|a, b| b.samples_per_sec.total_cmp(&a.samples_per_sec));
+    let last_error = last_error.as_ref().map(said);
     match (chips.first().map(|it| it.toml.clone()), last_error) {
-        (None, Some(error)) => unplanned(said(&error)),
-        (toml, _) => Ok(Planned { chips, why_not: None, toml: toml.unwrap_or_default() }),
+        (None, error) => unplanned(error.unwrap_or_default()),
+        (Some(toml), error) => {
+            let failed = error.map(|error| (files.len() - chips.len(), error));
+            Ok(Planned { chips, why_not: None, failed, toml })
+        }
     }
 }
 

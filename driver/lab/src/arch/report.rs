@@ -146,7 +146,9 @@ fn planned_text(found: &Found, planned: &Planned) -> String {
         }
     }
     table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    format!("planned on their device files, of which the first is written:\n{table}\n")
+    let failed = planned.failed.as_ref().map(|(n, why)| format!("{n} more without a plan: {why}\n"));
+    let failed = failed.unwrap_or_default();
+    format!("planned on their device files, of which the first is written:\n{table}\n{failed}")
 }
 
 /// What was looked at, in words.

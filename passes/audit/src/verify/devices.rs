@@ -45,7 +45,7 @@ impl Devices {
         let is_replayed = can_replay && (n_stages > 1 || n_microbatches > 1);
         let per_stage = header.meshes[0].n_devices() as usize;
         let (n_devices, n_replicas, schedule) = (given.n_devices(), given.n_replicas(), given.schedule);
-        let shares = (0..n_replicas).map(|at| given.of_replica(at).n_own_microbatches()).collect();
+        let shares = given.shares();
         let plan = replay::Plan { n_stages, n_microbatches, shares, n_devices: per_stage, schedule };
         Ok(Devices {
             n_replicas,

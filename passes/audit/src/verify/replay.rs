@@ -52,8 +52,8 @@ pub struct Plan {
     pub n_stages: usize,
     /// Microbatches of one step.
     pub n_microbatches: usize,
-    /// How many of them each replica of the stages runs.
-    pub shares: Vec<usize>,
+    /// Those that each replica of the stages runs.
+    pub shares: Vec<Range<usize>>,
     /// Devices of one stage.
     pub n_devices: usize,
     /// The order of a stage's tasks.
@@ -70,13 +70,11 @@ struct Task {
 impl Plan {
     /// The order of all tasks, whatever they take: replica after replica, for none waits for another one.
     fn events(&self) -> Vec<Event> {
-        let (mut events, mut n_before) = (Vec::new(), 0);
-        for &n_own in &self.shares {
-            let own = self.timeline(n_own).events.into_iter();
-            events.extend(own.map(|event| Event { microbatch: event.microbatch + n_before, ..event }));
-            n_before += n_own;
-        }
-        events
+        let of_one = |share: &Range<usize>| {
+            let (own, first) = (self.timeline(share.len()).events, share.start);
+            own.into_iter().map(move |event| Event { microbatch: first + event.microbatch, ..event })
+        };
+        self.shares.iter().flat_map(of_one).collect()
     }
 
     fn timeline(&self, n_microbatches: usize) -> Timeline {

@@ -79,9 +79,8 @@ pub fn header(module: &Module) -> Result<Header> {
     let firsts = first_devices(&meshes[..schedule.n_groups(meshes.len())], &firsts)?;
     let in_tasks = meshes.len() > 1 || plan.get(plan_note::IN_TASKS).is_some();
     let replicas = Vec::new();
-    let n_own = None;
     let header =
-        Header { meshes, firsts, n_microbatches, n_own, replicas, schedule, in_tasks, plan, is_local };
+        Header { meshes, firsts, n_microbatches, n_own: None, replicas, schedule, in_tasks, plan, is_local };
     match module.note(notes::REPLICAS) {
         Some(text) => replicas::among(header, &text),
         None => Ok(header),

@@ -9,6 +9,7 @@
 use super::Facts;
 use super::header::{Header, bad};
 use phzc_ir::{Diagnostic, Result, counted, notes};
+use std::ops::Range;
 
 /// One replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +92,20 @@ impl Header {
     /// How many replicas there are.
     pub fn n_replicas(&self) -> usize {
         self.replicas.len().max(1)
+    }
+
+    /// The microbatches of each replica: the first ones are the first's.
+    pub fn shares(&self) -> Vec<Range<usize>> {
+        let all = self.replicas.iter().map(|it| it.n_microbatches);
+        let shares = all.scan(0, |end, own| {
+            *end += own;
+            Some(*end - own..*end)
+        });
+        if self.replicas.is_empty() {
+            std::iter::once(0..self.n_microbatches).collect()
+        } else {
+            shares.collect()
+        }
     }
 
     /// The header as one replica has it.

@@ -209,13 +209,18 @@ mod tests {
 
     /// A step of four microbatches of a device: a gradient of 8 bytes and its update.
     fn step(replicas: &str) -> Plan {
-        let lines = [
+        step_with(replicas, &[("ROOT v = f32[2] add(w, g)", "upd", 0)])
+    }
+
+    /// The same with other last lines.
+    fn step_with(replicas: &str, last: &[(&str, &str, usize)]) -> Plan {
+        let given = [
             ("x = f32[8,2] parameter(0)", "fwd", 0),
             ("w = f32[2] parameter(1)", "fwd", 0),
             ("zero = f32[] constant(0)", "fwd", 0),
             ("g = f32[2] reduce(x, zero), dimensions={0}, to_apply=add", "bwd", 0),
-            ("ROOT v = f32[2] add(w, g)", "upd", 0),
         ];
+        let lines = [&given[..], last].concat();
         let mut module = staged(
             "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }",
             "0:",
@@ -236,6 +241,32 @@ mod tests {
         let sums: Vec<_> = even.collectives.iter().filter(|it| it.axes == ["replicas"]).collect();
         assert_eq!(sums.iter().map(|it| (it.count, it.bytes)).collect::<Vec<_>>(), [(1, 8.0)]);
         assert_eq!(even.n_devices, 2);
+    }
+
+    /// Bytes that replicas sum up.
+    fn summed(plan: &Plan) -> f64 {
+        plan.collectives.iter().filter(|it| it.axes == ["replicas"]).map(|it| it.bytes).sum()
+    }
+
+    #[test]
+    fn what_is_returned_is_summed_up_unless_each_microbatch_has_its_part() {
+        let returned = step_with("2:0;2:8", &[("ROOT t = (f32[2], f32[2]) tuple(w, g)", "fwd", 0)]);
+        let parts = [("n = f32[8,2] negate(x)", "fwd", 0), ("ROOT t = (f32[8,2]) tuple(n)", "fwd", 0)];
+        assert_eq!((summed(&returned), summed(&step_with("2:0;2:8", &parts))), (8.0, 0.0));
+    }
+
+    #[test]
+    fn replicas_whose_stages_are_farther_apart_take_longer() {
+        let lines = [
+            ("x = f32[8,65536] parameter(0)", "fwd", 0),
+            ("a = f32[8,65536] negate(x)", "fwd", 0),
+            ("ROOT b = f32[8,65536] tanh(a)", "fwd", 1),
+        ];
+        let mut module = staged("", "0:;1:", r#"{"n_microbatches":4}"#, &lines);
+        module.set_note(phzc_ir::notes::REPLICAS, "2:0,1;2:8,16");
+        let cluster = Cluster::named("a100-8x4").expect("a cluster");
+        let plan = super::super::plan(&module, &cluster).expect("legal");
+        assert!(plan.replicas[0].pipeline_secs < plan.replicas[1].pipeline_secs, "{:?}", plan.replicas);
     }
 
     #[test]

@@ -42,15 +42,6 @@ pub fn manifest(
     })
 }
 
-/// The microbatches of each replica, which runs them in the schedule's order.
-fn shares(placed: &Facts) -> impl Iterator<Item = Range<usize>> {
-    let own = |at: usize| placed.header.of_replica(at).n_own_microbatches();
-    (0..placed.header.n_replicas()).map(own).scan(0, |end, own| {
-        *end += own;
-        Some(*end - own..*end)
-    })
-}
-
 /// The replicas, if there are several.
 fn replicas(placed: &Facts) -> Vec<Replica> {
     let (header, n_stages) = (&placed.header, placed.header.meshes.len());
@@ -62,7 +53,7 @@ fn replicas(placed: &Facts) -> Vec<Replica> {
         let devices = (0..n_stages).map(|stage| header.devices(stage)).collect();
         Replica { microbatches: [own.start, own.end - 1], devices }
     };
-    shares(placed).enumerate().map(replica).collect()
+    header.shares().into_iter().enumerate().map(replica).collect()
 }
 
 /// The devices of each stage, those of its group.
@@ -91,7 +82,7 @@ fn order(pieces: &[Piece], placed: &Facts) -> Vec<(Task, Option<usize>)> {
         };
         (Task { stage: event.stage, part }, Some(event.microbatch))
     };
-    let events = shares(placed).flat_map(|own| {
+    let events = placed.header.shares().into_iter().flat_map(|own| {
         let events = pipeline(own.len()).simulate(placed.header.schedule).events.into_iter();
         events.map(move |event| Event { microbatch: own.start + event.microbatch, ..event })
     });

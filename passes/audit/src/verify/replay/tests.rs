@@ -27,7 +27,7 @@ fn local(lines: &[(&str, &str, usize)]) -> Module {
 
 fn plan(n_devices: usize, schedule: &str) -> Plan {
     let schedule = schedule.parse().expect("a schedule");
-    Plan { n_stages: 2, n_microbatches: 2, shares: vec![2], n_devices, schedule }
+    Plan { n_stages: 2, n_microbatches: 2, shares: std::iter::once(0..2).collect(), n_devices, schedule }
 }
 
 /// What is untrue about the phases of these lines after the given ones, for two microbatches on one device.
