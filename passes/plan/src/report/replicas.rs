@@ -209,7 +209,7 @@ mod tests {
 
     /// A step of four microbatches of a device: a gradient of 8 bytes and its update.
     fn step(replicas: &str) -> Plan {
-        step_with(replicas, &[("ROOT v = f32[2] add(w, g)", "upd", 0)])
+        step_with(replicas, &[("v = f32[2] add(w, g)", "upd", 0), ("ROOT t = (f32[2]) tuple(v)", "upd", 0)])
     }
 
     /// The same with other last lines.
@@ -221,12 +221,8 @@ mod tests {
             ("g = f32[2] reduce(x, zero), dimensions={0}, to_apply=add", "bwd", 0),
         ];
         let lines = [&given[..], last].concat();
-        let mut module = staged(
-            "add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }",
-            "0:",
-            r#"{"n_microbatches":4}"#,
-            &lines,
-        );
+        let updates = "{0}: (1, {}, may-alias)";
+        let mut module = staged(updates, "0:", r#"{"n_microbatches":4}"#, &lines);
         module.set_note(phzc_ir::notes::REPLICAS, replicas);
         let cluster = Cluster::named("a100-8x2").expect("a cluster");
         super::super::plan(&module, &cluster).expect("legal")
@@ -250,9 +246,14 @@ mod tests {
 
     #[test]
     fn what_is_returned_is_summed_up_unless_each_microbatch_has_its_part() {
-        let returned = step_with("2:0;2:8", &[("ROOT t = (f32[2], f32[2]) tuple(w, g)", "fwd", 0)]);
-        let parts = [("n = f32[8,2] negate(x)", "fwd", 0), ("ROOT t = (f32[8,2]) tuple(n)", "fwd", 0)];
-        assert_eq!((summed(&returned), summed(&step_with("2:0;2:8", &parts))), (8.0, 0.0));
+        let with = |value, root| {
+            let last = [(value, "fwd", 0), ("v = f32[2] add(w, g)", "upd", 0), (root, "upd", 0)];
+            summed(&step_with("2:0;2:8", &last))
+        };
+        let sum = "h = f32[2] reduce(x, zero), dimensions={0}, to_apply=add";
+        let of_sum = with(sum, "ROOT t = (f32[2], f32[2]) tuple(v, h)");
+        let of_parts = with("n = f32[8,2] negate(x)", "ROOT t = (f32[2], f32[8,2]) tuple(v, n)");
+        assert_eq!((of_sum, of_parts), (16.0, 8.0));
     }
 
     #[test]
