@@ -78,6 +78,18 @@ fn a_plan_is_not_compared_with_that_of_another_program() {
 }
 
 #[test]
+fn what_is_planned_anew_expects_the_stragglers_that_the_plan_does() {
+    let plan = scratch("understand_stragglers").join("plan.ir");
+    let printed =
+        done(&["examples/mlp.ir", "--straggler", "2x@10%", "--cluster", "a100-8", "-o", text(&plan)]);
+    assert!(printed.contains("expected with stragglers 2x@10%: any is slow in "), "{printed}");
+    let anew = done(&["what-if", text(&plan), "--hbm", "1x"]);
+    assert!(anew.contains("planning anew: 0 ns (0.0 %)"), "{anew}");
+    let wrong = phzc(&["examples/mlp.ir", "--straggler", "0.5x@10%"], b"");
+    assert!(wrong.code == 2 && wrong.stderr.contains("a slowdown is at least 1"), "{}", wrong.stderr);
+}
+
+#[test]
 fn the_number_of_stages_and_a_collective_are_explained() {
     let dir = scratch("explained");
     let path = dir.join("plan.ir");

@@ -22,6 +22,7 @@ mod read;
 pub mod roofline;
 pub mod sailor;
 pub mod schedule;
+mod straggler;
 #[cfg(test)]
 mod toy;
 pub mod training;
@@ -36,3 +37,4 @@ pub use mapped::Mapped;
 pub use measured::{Measured, Source};
 pub use network::{Level, Topology};
 pub use schedule::{Event, Part, Pipeline, Schedule, Timeline};
+pub use straggler::Straggler;

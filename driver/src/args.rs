@@ -94,6 +94,11 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub gap: Option<String>,
 
+    /// Plan for slow devices: `1.2x@5%`, each by itself takes 1.2 times as long with 5 %; the plan with the
+    /// least expected time; short for `place{straggler=…}`
+    #[arg(long, value_name = "SLOWDOWN@PERCENT", allow_hyphen_values = true)]
+    pub straggler: Option<String>,
+
     /// Write gradient accumulation out: a loop over the plan's microbatches, then the update; short for the
     /// pass `accumulate` at the end
     #[arg(long)]

@@ -22,6 +22,7 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         ("--attention", fuse::PASS.name, args.attention.is_some()),
         ("--top", place::PASS.name, args.top.is_some()),
         ("--gap", place::PASS.name, args.gap.is_some()),
+        ("--straggler", place::PASS.name, args.straggler.is_some()),
     ];
     for (option, pass, _) in asked.iter().filter(|(.., is_given)| *is_given) {
         if !pipeline.steps.iter().any(|step| step.pass.name == *pass) {
@@ -64,6 +65,10 @@ pub(crate) fn pipeline(args: &Args) -> Result<Pipeline, Failure> {
         let there = Span::new(0, gap.len().max(1));
         place::percent(gap).map_err(|error| wrong("--gap", gap, vec![error.at(there)]))?;
         place_with(args, &mut pipeline, ("gap", "0"), "say when the search ends", gap)?;
+    }
+    if let Some(it) = &args.straggler {
+        place::straggler(it).map_err(|error| wrong("--straggler", it, vec![error]))?;
+        place_with(args, &mut pipeline, ("straggler", "none"), "say how slow devices may be", it)?;
     }
     Ok(pipeline)
 }

@@ -96,8 +96,13 @@ fn document(title: &str, summary: &str, sections: &[(&str, &str, String)]) -> St
 fn summary(plan: &Plan) -> String {
     let done = plan.throughput.unwrap_or_default();
     let rate = |rate: Option<f64>| rate.map(count);
+    let straggling = plan.straggling.as_ref();
     let figures = [
         ("time per step", Some(secs(plan.time_secs))),
+        (
+            "stragglers",
+            straggling.map(|it| format!("{}, {} where none is", it.straggler, secs(it.even_secs))),
+        ),
         ("tokens per second", rate(done.tokens_per_sec)),
         ("samples per second", rate(done.samples_per_sec)),
         ("MFU", done.mfu.map(percent)),

@@ -78,7 +78,17 @@ fn headline(plan: &Plan, given: &str) -> String {
     if plan.stages.len() > 1 || plan.n_microbatches > 1 {
         out += &format!(", {}, schedule {}", counted(plan.n_microbatches, "microbatch"), plan.schedule);
     }
-    out + "\n" + &planner(plan) + given + &parallelism::text(plan)
+    out + "\n" + &stragglers(plan) + &planner(plan) + given + &parallelism::text(plan)
+}
+
+/// What is expected of slow devices.
+fn stragglers(plan: &Plan) -> String {
+    let Some(it) = &plan.straggling else { return String::new() };
+    let (any, even) = (percent(it.any_slow), secs(it.even_secs));
+    format!(
+        "expected with stragglers {}: any is slow in {any} of steps, {even} where none is\n",
+        it.straggler
+    )
 }
 
 /// What the planner says of its plan, in its own model, and how far the final text is from that.

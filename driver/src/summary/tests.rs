@@ -56,6 +56,7 @@ fn sample() -> Plan {
     Plan {
         schema: 1,
         time_secs: 0.0123,
+        straggling: None,
         once_secs: 0.0,
         planned_secs: Some(0.012),
         lower_bound_secs: Some(0.0119),

@@ -1,13 +1,13 @@
 //! The program of a plan, planned anew.
 
-use crate::compare;
 use crate::planned::{Planned, Watch, legal_program, type_text};
+use crate::{compare, controls};
 use phzc_cost::Cluster;
 use phzc_frontends::ReadArgs;
 use phzc_io::{Failure, Io};
 use phzc_ir::{Diagnostic, Module, counted, notes};
 use phzc_passes::unplanned::unplanned;
-use phzc_passes::{Pipeline, fuse};
+use phzc_passes::{Pipeline, fuse, place, plan_note};
 use std::path::{Path, PathBuf};
 
 /// What is planned, and by which passes.
@@ -17,7 +17,8 @@ pub struct AnewArgs {
     #[arg(long, value_name = "MODEL")]
     pub program: Option<PathBuf>,
 
-    /// Passes that plan anew [default: `dce,fuse,shard,place`, `fuse` with the options that it had]
+    /// Passes that plan anew [default: `dce,fuse,shard,place`, `fuse` with the options that it had,
+    /// and the stragglers that the plan expects]
     #[arg(long, value_name = "PIPELINE")]
     pub passes: Option<String>,
 
@@ -82,6 +83,12 @@ fn pipeline(args: &AnewArgs, plan: &Module) -> Result<Pipeline, Failure> {
     let fused = history.into_iter().flat_map(|it| it.steps).find(|step| step.pass.name == fuse::PASS.name);
     if let (None, Some(fused)) = (&args.passes, fused) {
         pipeline.steps[1] = fused;
+    }
+    let plan = plan_note::read(plan);
+    let straggler = plan.get(plan_note::STRAGGLER).and_then(|it| it.as_str());
+    if let (None, Some(straggler)) = (&args.passes, straggler) {
+        controls::steps(&mut pipeline, place::PASS.name)
+            .for_each(|step| controls::set(step, plan_note::STRAGGLER, straggler));
     }
     Ok(pipeline)
 }

@@ -14,6 +14,9 @@ pub const MAX_MICROBATCHES: usize = 1 << 20;
 /// The figure of a text in which microbatches are a loop: how many.
 pub const ACCUMULATED: &str = "n_accumulated";
 
+/// The figure of a text that is planned for devices some of which are slow: how likely, by how much.
+pub const STRAGGLER: &str = "straggler";
+
 /// What the planner claims of its plan, by its own prices.
 pub const CLAIMS: [&str; 3] = ["planned_secs", "lower_bound_secs", "stop"];
 

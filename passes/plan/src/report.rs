@@ -18,9 +18,11 @@ mod overlap;
 mod parallelism;
 pub mod price;
 mod recompute;
+mod reordered;
 mod replicas;
 mod sends;
 mod step;
+mod straggler;
 mod tensors;
 #[cfg(test)]
 mod tests;
@@ -39,15 +41,16 @@ pub use price::products_secs;
 pub use recompute::again;
 pub use replicas::{Replica, ReplicaStage, ring_secs, whole_summed_bytes};
 pub use step::{Step, StepEvent, TaskKind, When, step};
+pub use straggler::Straggling;
 pub use throughput::Throughput;
 pub use trace::trace;
 
 use crate::derive::{Facts, derive};
-use crate::memory::{StageMemory, memory_of};
+use crate::memory::memory_of;
 use json::{is_none, is_zero, whole};
 use parallelism::labels::Labels;
 use phzc_analysis::graph::Graph;
-use phzc_cost::{Cluster, Pipeline, Schedule};
+use phzc_cost::{Cluster, Pipeline};
 use phzc_ir::{Module, Result, notes};
 use price::StagePrice;
 use serde::{Deserialize, Serialize};
@@ -62,6 +65,9 @@ pub struct Plan {
     /// The part of them that comes after all microbatches.
     #[serde(skip)]
     pub once_secs: f64,
+    /// What is said of slow devices: then `time_secs` is what is to be expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub straggling: Option<Straggling>,
     /// Seconds of one step, as the planner's model has them.
     pub planned_secs: Option<f64>,
     /// Seconds that no plan can beat, as the planner claims.
@@ -210,10 +216,11 @@ pub fn plan_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
 /// The same without what only people read: how stages are parallel, what they get done.
 pub fn figures_of(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
     let first = figures_of_one(module, facts, cluster);
-    match facts.header.replicas.is_empty() {
-        true => first,
-        false => replicas::joined(first, module, facts, cluster),
-    }
+    let all = match facts.header.replicas.is_empty() {
+        true => vec![first],
+        false => replicas::each(first, module, facts, cluster),
+    };
+    straggler::expected(replicas::joined(&all, facts), &all)
 }
 
 /// Those of the replica that the header is of.
@@ -233,6 +240,7 @@ fn figures_of_one(module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
         schema: 1,
         time_secs,
         once_secs: once_secs(facts, &prices, &sends),
+        straggling: straggler::of(facts, &prices, &update_secs(&prices, &sends)),
         planned_secs: header.figure("planned_secs"),
         lower_bound_secs: header.figure("lower_bound_secs"),
         gap: gap(header.figure("planned_secs"), header.figure("lower_bound_secs")),
@@ -296,43 +304,6 @@ fn stages(
         parallelism: None,
     };
     prices.iter().enumerate().map(stage).collect()
-}
-
-impl Plan {
-    /// The times of one microbatch on each stage and between stages.
-    pub fn pipeline(&self) -> Pipeline {
-        let secs = |of: fn(&Stage) -> f64| self.stages.iter().map(of).collect();
-        let mut send_secs: Vec<f64> = secs(|stage| stage.send_secs);
-        send_secs.pop();
-        Pipeline {
-            forward_secs: secs(|stage| stage.forward_secs),
-            backward_secs: secs(|stage| stage.backward_secs),
-            weight_secs: secs(|stage| stage.weight_gradient_secs),
-            send_secs,
-            n_microbatches: self.replicas.first().map_or(self.n_microbatches, |first| first.n_microbatches),
-        }
-    }
-
-    /// Seconds of one step by another schedule.
-    pub fn secs_by(&self, schedule: Schedule) -> f64 {
-        self.pipeline().step_secs(schedule) + self.once_secs
-    }
-
-    /// The same plan by another schedule, in which stages need such memory: what changes is how long they
-    /// wait.
-    #[must_use]
-    pub fn by(&self, schedule: Schedule, memory: &[StageMemory]) -> Plan {
-        let mut plan = Plan { schedule: schedule.to_string(), ..self.clone() };
-        plan.time_secs = self.secs_by(schedule);
-        let idle_secs = plan.breakdown.bubble_secs + plan.time_secs - self.time_secs;
-        // Sends take what is left of the time in which nothing is computed.
-        plan.breakdown.collective_secs += idle_secs.min(0.0);
-        plan.breakdown.bubble_secs = idle_secs.max(0.0);
-        for (stage, memory) in plan.stages.iter_mut().zip(memory) {
-            stage.memory_bytes = memory.peak_bytes;
-        }
-        plan
-    }
 }
 
 /// The times of one microbatch on each stage and between stages.

@@ -4,7 +4,7 @@ use super::replicas::{self, Replica};
 use crate::partitioned::partitioned;
 use crate::plan_note::{self, MAX_MICROBATCHES};
 use phzc_cost::schedule::Interleaving;
-use phzc_cost::{Cluster, Schedule};
+use phzc_cost::{Cluster, Schedule, Straggler};
 use phzc_ir::{Diagnostic, Mesh, Module, Result, counted, notes};
 use serde_json::Value;
 
@@ -30,6 +30,8 @@ pub struct Header {
     /// Whether forward and backward parts run as tasks of their own: where there are several stages, or will
     /// be.
     pub in_tasks: bool,
+    /// What the plan expects of slow devices.
+    pub straggler: Option<Straggler>,
     /// The planner's figures: an object, or null.
     pub plan: Value,
     /// Whether this is the program of each device.
@@ -78,9 +80,19 @@ pub fn header(module: &Module) -> Result<Header> {
     share_evenly(&meshes, schedule)?;
     let firsts = first_devices(&meshes[..schedule.n_groups(meshes.len())], &firsts)?;
     let in_tasks = meshes.len() > 1 || plan.get(plan_note::IN_TASKS).is_some();
-    let replicas = Vec::new();
-    let header =
-        Header { meshes, firsts, n_microbatches, n_own: None, replicas, schedule, in_tasks, plan, is_local };
+    let (n_own, replicas, straggler) = (None, Vec::new(), straggler(&plan)?);
+    let header = Header {
+        meshes,
+        firsts,
+        n_microbatches,
+        n_own,
+        replicas,
+        schedule,
+        in_tasks,
+        straggler,
+        plan,
+        is_local,
+    };
     match module.note(notes::REPLICAS) {
         Some(text) => replicas::among(header, &text),
         None => Ok(header),
@@ -171,6 +183,12 @@ fn schedule(plan: &Value) -> Result<Schedule> {
         }
         Some(other) => Err(bad(notes::PLAN, &format!("expected the name of a schedule, found `{other}`"))),
     }
+}
+
+fn straggler(plan: &Value) -> Result<Option<Straggler>> {
+    let read = |said: &Value| said.as_str().unwrap_or_default().parse();
+    let said = plan.get(plan_note::STRAGGLER).map(read).transpose();
+    said.map_err(|error: String| bad(notes::PLAN, &error))
 }
 
 impl Header {

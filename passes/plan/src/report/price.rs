@@ -20,6 +20,8 @@ pub struct StagePrice {
     pub weight_secs: f64,
     /// The update, once a step.
     pub update_secs: f64,
+    /// Of the forward, backward and update seconds those in which bytes are moved.
+    pub moving_secs: [f64; 3],
     /// Seconds per step, without waiting.
     pub breakdown: Breakdown,
     collectives: BTreeMap<(Collective, u8), Total>,
@@ -178,6 +180,11 @@ fn runs(facts: &Facts, nature: Nature, phase: Phase) -> Runs {
     }
 }
 
+/// Forward and backward times are per microbatch.
+fn per_run(secs: f64, phase: Phase, facts: &Facts) -> f64 {
+    if phase == Phase::Update { secs } else { secs / facts.header.n_own_microbatches() as f64 }
+}
+
 impl StagePrice {
     /// Adds an instruction of the stage that can be put off, or not.
     pub fn instr_put_off(
@@ -209,6 +216,9 @@ impl StagePrice {
         self.forward_secs += shown * alone.forward_secs;
         self.backward_secs += shown * alone.backward_secs;
         self.update_secs += shown * alone.update_secs;
+        for (sum, own) in self.moving_secs.iter_mut().zip(alone.moving_secs) {
+            *sum += shown * own;
+        }
         self.breakdown.add(&alone.breakdown.times(shown));
         for (key, own) in alone.collectives {
             let total = self.collectives.entry(key).or_default();
@@ -285,14 +295,14 @@ impl StagePrice {
         total.secs += secs * runs.times;
         self.breakdown.collective_secs += secs * runs.times;
         self.add(secs * runs.times, runs.phase, facts);
+        self.moving_secs[runs.phase as usize] += per_run(secs * runs.times, runs.phase, facts);
     }
 
-    /// Forward and backward times are per microbatch.
     fn add(&mut self, secs: f64, phase: Phase, facts: &Facts) {
-        let per_part = secs / facts.header.n_own_microbatches() as f64;
+        let secs = per_run(secs, phase, facts);
         match phase {
-            Phase::Forward => self.forward_secs += per_part,
-            Phase::Backward => self.backward_secs += per_part,
+            Phase::Forward => self.forward_secs += secs,
+            Phase::Backward => self.backward_secs += secs,
             Phase::Update => self.update_secs += secs,
         }
     }

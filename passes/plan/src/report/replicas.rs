@@ -51,8 +51,11 @@ type Alike = (usize, Vec<(usize, usize, usize)>);
 
 /// The figures of the first replica, with those of all, and the seconds of the step: until the last gradient
 /// is there, then until the last update is done.
-pub(super) fn joined(first: Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Plan {
-    let all = each(&first, module, facts, cluster);
+pub(super) fn joined(all: &[Plan], facts: &Facts) -> Plan {
+    let first = all[0].clone();
+    if all.len() == 1 {
+        return first;
+    }
     let longest = |a: &&Plan, b: &&Plan| pipeline_secs(a).total_cmp(&pipeline_secs(b));
     let slowest = all.iter().max_by(longest).expect("there are replicas");
     let once_secs = all.iter().map(|plan| plan.once_secs).fold(0.0, f64::max);
@@ -64,8 +67,8 @@ pub(super) fn joined(first: Plan, module: &Module, facts: &Facts, cluster: &Clus
 }
 
 /// The figures of every replica as if there were no others.
-fn each(first: &Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<Plan> {
-    let mut known: BTreeMap<Alike, Plan> = BTreeMap::from([(alike(facts, cluster, 0), first.clone())]);
+pub(super) fn each(first: Plan, module: &Module, facts: &Facts, cluster: &Cluster) -> Vec<Plan> {
+    let mut known: BTreeMap<Alike, Plan> = BTreeMap::from([(alike(facts, cluster, 0), first)]);
     let of = |at: usize| {
         let figures = || figures_of_one(module, &facts.of_replica(at), cluster);
         known.entry(alike(facts, cluster, at)).or_insert_with(figures).clone()

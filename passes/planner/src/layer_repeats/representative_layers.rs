@@ -157,6 +157,19 @@ impl Short {
         }
     }
 
+    /// Per block: whether all of it is in one of both inner layers.
+    pub fn inner_blocks(&self, graph: &Graph, blocks: &Blocks) -> Vec<bool> {
+        let is_inner = |&node: &NodeId| {
+            matches!(self.place(&graph.nodes[node as usize]), Some(FIRST_INNER | LAST_INNER))
+        };
+        blocks.members.iter().map(|members| members.iter().all(is_inner)).collect()
+    }
+
+    /// Layers that both inner ones stand for.
+    pub fn n_inner(&self) -> usize {
+        self.n_layers - 2
+    }
+
     fn place(&self, node: &Node) -> Option<usize> {
         (node.comp == self.module.entry).then(|| self.place[node.instr.index()]).flatten()
     }

@@ -212,7 +212,8 @@ impl Placement {
     pub(super) fn planned_secs(&self) -> f64 {
         let plan = plan_note::read(&self.text);
         let noted = plan.get("planned_secs").and_then(serde_json::Value::as_f64);
-        noted.filter(|_| self.is_whole() && !self.is_eased).unwrap_or(self.time_secs)
+        let is_shards = self.is_whole() && !self.is_eased && !plan.contains_key(plan_note::STRAGGLER);
+        noted.filter(|_| is_shards).unwrap_or(self.time_secs)
     }
 
     /// Adds what was decided to the plan's note.

@@ -6,7 +6,7 @@ use super::chain::{Gains, Layers};
 use super::cut::{Chain, Cut};
 use super::limits::{Leanest, Limits, Texts};
 use super::recompute::rematerialize::Asked;
-use super::{Problem, Recompute, materialize_plan};
+use super::{Problem, Recompute, materialize_plan, slow_devices};
 use crate::layer_repeats::expand::{Source, Stages, expand};
 use crate::recomputation::rewrite;
 use phzc_ir::{Diagnostic, InstrId, Module, Result, counted, notes};
@@ -300,6 +300,7 @@ impl Problem<'_> {
         if cut.is_none() {
             materialize_plan::head(&mut text, n_stages, n_microbatches);
         }
+        slow_devices::hand_on(self.sharded, &mut text);
         self.control.written(text.entry().instrs.len());
         if n_stages > 1 {
             self.schedule.note(&mut text);

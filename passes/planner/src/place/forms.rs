@@ -9,7 +9,7 @@ use super::microbatches;
 use super::representative_check::shows_cuts;
 use super::schedule::Wanted;
 use super::search_control::SearchControl;
-use super::{Problem, Recompute};
+use super::{Problem, Recompute, slow_devices};
 use crate::plan_state::PlanState;
 use crate::shard::control::{asked_again, forbidden};
 use crate::shard::planning_input::PlanningInput;
@@ -110,6 +110,7 @@ pub(super) fn unrolled_form(written: &Form, cx: &mut Context) -> Result<Option<(
         cx.warnings.push(Diagnostic::warning(message));
         return Ok(None);
     }
+    slow_devices::hand_on(written.sharded, &mut program);
     let state = PlanState::of(&program, &mut own)?;
     Ok(Some((program, state)))
 }

@@ -35,6 +35,7 @@ mod recompute;
 mod representative_check;
 mod schedule;
 mod search_control;
+mod slow_devices;
 mod stage_counts;
 mod stage_lower_bounds;
 mod stage_search;
@@ -61,6 +62,7 @@ use rayon::prelude::*;
 use schedule::Wanted;
 pub use search_control::percent;
 use search_control::{End, SearchControl};
+pub use slow_devices::straggler;
 use stage_lower_bounds::LowerBounds;
 use stage_search::{Limited, Sketch, Sketched};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,6 +102,7 @@ pub static PASS: Pass = Pass {
             default: "auto",
             help: "of unlike devices: whether all stages may be there several times, each replica with microbatches by its speed",
         },
+        slow_devices::OPTION,
         OptionInfo {
             name: "top",
             kind: OptionKind::Int { min: 1, max: 1000 },
@@ -123,8 +126,9 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
             Diagnostic::error("`place` needs the layouts of `shard`").help("run `--passes fuse,shard,place`")
         );
     }
+    let is_noted = slow_devices::note(module, options)?;
     if let Some(placed) = placed(module, options, cx.cluster)? {
-        return Ok(placed);
+        return Ok(if is_noted { Changed::Yes } else { placed });
     }
     if cx.cluster.is_unlike() {
         *module = unlike_devices::place(module, options, cx)?;

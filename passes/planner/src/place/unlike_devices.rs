@@ -220,7 +220,11 @@ impl<'a> Kinds<'a> {
     }
 
     fn laid_out(&self, n_microbatches: usize) -> Layouts<'a> {
-        let sizes = |kind: usize| sizes(&self.each[kind]).into_iter().map(move |size| (kind, size));
+        let sizes = |kind: usize| {
+            let (most, all) = (self.floors.most_stages(kind), self.each[kind].cluster.n_devices());
+            let own = sizes(&self.each[kind]).into_iter().filter(move |size| all / size <= most);
+            own.map(move |size| (kind, size))
+        };
         let all: Vec<(usize, usize)> = (0..self.each.len()).flat_map(sizes).collect();
         let sketch =
             |(kind, size): (usize, usize)| Some((kind, self.each[kind].laid_out_for(size, n_microbatches)?));
@@ -290,10 +294,11 @@ impl Promises<'_, '_, '_> {
     /// more kinds, each where it promises most.
     fn grown(mut self) -> Vec<Promise> {
         let kinds = self.kinds.floors.fastest_first();
-        for &kind in &kinds[1..] {
+        let kinds: Vec<usize> = kinds.into_iter().filter(|&kind| self.is_laid_out(kind)).collect();
+        for &kind in kinds.iter().skip(1) {
             self.insert(&kinds[..1], kind);
         }
-        for &kind in &kinds[1..] {
+        for &kind in kinds.iter().skip(1) {
             let best = self.found.iter().min_by(|a, b| a.secs.total_cmp(&b.secs));
             let order = best.map(|best| best.order.clone()).unwrap_or_default();
             if !order.is_empty() && !order.contains(&kind) {
@@ -305,6 +310,10 @@ impl Promises<'_, '_, '_> {
 
     fn n_layers(&self) -> usize {
         self.sizes.all[0].1.n_layers()
+    }
+
+    fn is_laid_out(&self, kind: usize) -> bool {
+        self.sizes.all.iter().any(|(group, _, _)| group.kind == kind)
     }
 
     /// Looks at all places of one kind more.

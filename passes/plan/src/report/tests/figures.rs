@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::testing::{one_byte_a_second, staged};
+use phzc_cost::Schedule;
 use phzc_cost::{Pipeline, Source};
 
 /// A step of two stages and two microbatches: `x` is data, `w` a weight; each value has 32 bytes.
