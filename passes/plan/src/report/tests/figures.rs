@@ -3,8 +3,7 @@
 
 use super::*;
 use crate::testing::{one_byte_a_second, staged};
-use phzc_cost::Schedule;
-use phzc_cost::{Pipeline, Source};
+use phzc_cost::{Pipeline, Schedule, Source};
 
 /// A step of two stages and two microbatches: `x` is data, `w` a weight; each value has 32 bytes.
 fn step() -> Module {
