@@ -140,7 +140,7 @@ fn best(model: &str, plan: &str, cluster: &str) -> (String, f64) {
 
 #[test]
 fn a_target_s_best_arguments_are_no_slower_than_any_others() {
-    let [model, plan] = opt("price_target", &["--layers", "3", "--global-batch", "12"]);
+    let [model, plan] = opt("price_target", &["--layers", "2", "--global-batch", "12"]);
     let (arguments, best_secs) = best(&model, &plan, "a100-4");
     let priced = |arguments: &str| {
         done(&["price", &model, "--cluster", "a100-4", "--plan", &plan, "--megatron", arguments]);

@@ -84,7 +84,7 @@ fn what_is_planned_anew_expects_the_stragglers_that_the_plan_does() {
         done(&["examples/mlp.ir", "--straggler", "2x@10%", "--cluster", "a100-8", "-o", text(&plan)]);
     assert!(printed.contains("expected with stragglers 2x@10%: any is slow in "), "{printed}");
     let anew = done(&["what-if", text(&plan), "--hbm", "1x"]);
-    assert!(anew.contains("planning anew: 0 ns (0.0 %)"), "{anew}");
+    assert!(anew.contains("planning anew: takes as long"), "{anew}");
     let wrong = phzc(&["examples/mlp.ir", "--straggler", "0.5x@10%"], b"");
     assert!(wrong.code == 2 && wrong.stderr.contains("a slowdown is at least 1"), "{}", wrong.stderr);
 }
