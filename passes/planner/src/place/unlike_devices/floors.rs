@@ -105,7 +105,7 @@ impl Floors {
         };
         let blocks = 0..self.device_secs[0].len();
         let sum = blocks.map(least).sum::<f64>();
-        let more = self.together(kinds, weights) - self.each_block(&least);
+        let more = self.together(kinds, weights) - self.each_block(least);
         let n_whole = self.n_layers.saturating_sub(kinds.len() - 1) as f64;
         (sum + n_whole / self.n_layers.max(1) as f64 * more.max(0.0)) / devices.sum::<f64>()
     }
