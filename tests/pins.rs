@@ -85,7 +85,7 @@ const GIVEN: [(&str, &str, &str); 6] = [
 
 #[test]
 fn a_dump_of_given_layouts_resumes_to_the_bytes_of_the_whole_run() {
-    resumes(2, &GIVEN);
+    resumes(4, &GIVEN);
 }
 
 /// Of so many layers, few stand for all.

@@ -53,7 +53,7 @@ pub(super) fn expected(mut plan: Plan, replicas: &[Plan]) -> Plan {
     it.even_secs = plan.time_secs;
     let n_devices = replicas.iter().flat_map(group_sizes).sum();
     it.any_slow = said(&it).any_of(n_devices);
-    let schedule = plan.schedule.parse().unwrap_or(Schedule::OneFOneB);
+    let schedule = plan.schedule.parse().expect("as it was written");
     plan.time_secs = expected_secs(&it, replicas, schedule);
     plan.breakdown.bubble_secs += plan.time_secs - it.even_secs;
     plan.straggling = Some(it);
