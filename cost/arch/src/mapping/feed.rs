@@ -7,7 +7,7 @@
 use super::cost::{Boundary, Order, crossing, partner};
 use super::fit::fit_registers;
 use super::machine::Machine;
-use super::nest::{BATCH, Loops, N_LOOPS, Nest, Tensor, is_divisor, over};
+use super::nest::{BATCH, Loops, N_LOOPS, Nest, Tensor, over};
 use super::tiles::Tiles;
 
 /// The registers' tile of a core's tile, in an order: what crosses per tensor without an array.
@@ -41,25 +41,44 @@ pub(super) struct Shares {
 }
 
 impl Feed {
-    /// Of a tile of the registers, which divides that of the core, and an array that is no less than
-    /// `forced`.
-    fn new(
-        nest: &Nest,
-        machine: &Machine,
-        core: &Loops,
-        [registers, forced]: [&Loops; 2],
-        order: Order,
-    ) -> Feed {
-        let above = over(core, registers);
-        let tiles = [registers, &[1; N_LOOPS], &above];
-        let words = Tensor::ALL.map(|tensor| crossing(nest, tensor, tiles, order).upper);
+    /// Of a tile of the registers in a core that holds the whole nest.
+    fn relaxed(nest: &Nest, machine: &Machine, registers: &Loops, order: Order) -> Feed {
+        let (above, ones) = (over(&nest.sizes, registers), [1; N_LOOPS]);
+        let words = Tensor::ALL.map(|tensor| crossing(nest, tensor, [registers, &ones, &above], order).upper);
         let floor = Boundary { cycles: 0.0, energy_pj: 0.0 };
-        let feed = Feed { registers: *registers, forced: *forced, floor, order, words, shared_words: 0.0 };
-        let n_pes = (machine.array[0] * machine.array[1]) as f64;
-        let shares = Shares::between(forced, &over(&above, forced), n_pes);
+        let feed = Feed { registers: *registers, forced: ones, floor, order, words, shared_words: 0.0 };
+        let shares = feed.shares(machine, &above);
         let all_words = shares.floor(order.stationary, words, [1.0; 3]);
         let shared_words = all_words - words[order.stationary as usize] - nest.output_words();
-        Feed { floor: feed.floor(nest, machine, &shares), shared_words, ..feed }
+        Feed { shared_words, floor: feed.floor(nest, machine, &shares), ..feed }
+    }
+
+    /// The same in a core's tile, which its registers' tile divides.
+    pub fn within(&self, nest: &Nest, machine: &Machine, core: &Loops) -> Feed {
+        let (above, mut feed) = (over(core, &self.registers), *self);
+        // What passes does not depend on the loops in the core.
+        let slides = |tensor| tensor == Tensor::Input && self.order.slide.is_some();
+        for tensor in Tensor::ALL.into_iter().filter(|it| *it == self.order.stationary || slides(*it)) {
+            let tiles = [&self.registers, &[1; N_LOOPS], &above];
+            feed.words[tensor as usize] = crossing(nest, tensor, tiles, self.order).upper;
+        }
+        Feed { floor: feed.floor(nest, machine, &feed.shares(machine, &above)), ..feed }
+    }
+
+    /// The same with the factors that its array must have; `None` where the registers' tile is too small for
+    /// the loops in the core, which is never better.
+    pub fn forced(&self, nest: &Nest, machine: &Machine, tiles: &Tiles, core: &Loops) -> Option<Feed> {
+        let fits = |tile: &Loops| fit_registers(nest, machine, tile);
+        let n_pes = machine.array[0] * machine.array[1];
+        let feed = Feed { forced: tiles.forced(&self.registers, core, n_pes, &fits)?, ..*self };
+        let shares = feed.shares(machine, &over(core, &self.registers));
+        Some(Feed { floor: feed.floor(nest, machine, &shares), ..feed })
+    }
+
+    /// Of the arrays that it may have.
+    fn shares(&self, machine: &Machine, above: &Loops) -> Shares {
+        let n_pes = (machine.array[0] * machine.array[1]) as f64;
+        Shares::between(&self.forced, &over(above, &self.forced), n_pes)
     }
 
     /// Whether a loop must stay out of the array: the window that slides does so step by step.
@@ -130,25 +149,17 @@ impl Shares {
     }
 }
 
-/// The ways to hold parts of a core's tile in the registers; `registers` are all tiles that they can hold.
-///
-/// A smaller tile than the loops in the core allow is never better and is left out.
-pub(super) fn feeds(
+/// What the registers can hold, in every order, in a core that holds the whole nest: a floor of the same tile
+/// and order in every core.
+pub(super) fn relaxed_feeds(
     nest: &Nest,
     machine: &Machine,
     (tiles, orders): (&Tiles, &[Order]),
-    registers: &[Loops],
-    core: &Loops,
 ) -> Vec<Feed> {
-    let n_pes = machine.array[0] * machine.array[1];
-    let fits = |tile: &Loops| fit_registers(nest, machine, tile);
     let mut feeds = Vec::new();
-    for registers in registers.iter().filter(|tile| is_divisor(tile, core)) {
-        if let Some(forced) = tiles.forced(registers, &over(core, registers), n_pes, &fits) {
-            let of = |order: &Order| Feed::new(nest, machine, core, [registers, &forced], *order);
-            feeds.extend(orders.iter().map(of));
-        }
-    }
+    tiles.each(&nest.sizes, &|tile| fit_registers(nest, machine, tile), &mut |tile| {
+        feeds.extend(orders.iter().map(|order| Feed::relaxed(nest, machine, tile, *order)));
+    });
     feeds
 }
 

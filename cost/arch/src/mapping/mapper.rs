@@ -8,8 +8,8 @@
 mod tests;
 
 use super::cost::{Boundary, Cost, Mapping, Order, feed_cycles, least_pj, orders};
-use super::feed::{Feed, Shares, feeds};
-use super::fit::{fit_axes, fit_core, fit_registers};
+use super::feed::{Feed, Shares, relaxed_feeds};
+use super::fit::{fit_axes, fit_core};
 use super::machine::Machine;
 use super::nest::{Loops, Nest, Tensor, common, is_divisor, over, times, volume};
 use super::objective::{Objective, Score};
@@ -18,6 +18,9 @@ use super::tiles::Tiles;
 use phzc_ir::{Diagnostic, Result};
 
 const NO_MAPPING: &str = "a buffer holds not even one element of each operand";
+
+/// Tiles of a core that are tried before all others.
+const N_FIRST: usize = 4;
 
 /// The best mapping with factors that divide, and what it takes.
 ///
@@ -41,7 +44,7 @@ pub fn best(nest: &Nest, machine: &Machine, objective: Objective) -> Result<(Map
 pub fn floor(nest: &Nest, machine: &Machine) -> Result<Cost> {
     nest.check()?;
     let search = Search::new(nest, machine, Objective::Latency);
-    let feed = least(search.feeds(&nest.sizes).iter().map(|feed| feed.floor));
+    let feed = least(search.feeds(&nest.sizes, |_| true).iter().map(|feed| feed.floor));
     let refill = refill_floor(nest, machine, &search.orders, &nest.sizes);
     let cost = search.cost([load_floor(nest, machine), refill, feed], [search.n_cores, search.n_pes]);
     let is_possible = cost.cycles.is_finite() && cost.energy_pj.is_finite();
@@ -54,10 +57,12 @@ struct Search<'a> {
     objective: Objective,
     tiles: Tiles,
     orders: Vec<Order>,
-    /// What the registers hold, by all tiles that they can hold.
-    registers: Vec<Loops>,
+    /// All tiles that the registers can hold, in all orders, in a core that holds everything.
+    relaxed: Vec<Feed>,
     n_pes: f64,
     n_cores: f64,
+    macs: f64,
+    least_pj: f64,
     best: Option<Candidate>,
 }
 
@@ -81,39 +86,54 @@ struct Candidate {
 
 impl<'a> Search<'a> {
     fn new(nest: &'a Nest, machine: &'a Machine, objective: Objective) -> Search<'a> {
-        let (tiles, mut registers) = (Tiles::new(nest), Vec::new());
-        tiles
-            .each(&nest.sizes, &|tile| fit_registers(nest, machine, tile), &mut |tile| registers.push(*tile));
+        let (tiles, orders) = (Tiles::new(nest), orders(nest));
+        let relaxed = relaxed_feeds(nest, machine, (&tiles, &orders));
         let [n_pes, n_cores] = [machine.array, machine.grid].map(|sides| (sides[0] * sides[1]) as f64);
-        let orders = orders(nest);
-        Search { nest, machine, objective, tiles, orders, registers, n_pes, n_cores, best: None }
+        let (macs, least_pj) = (nest.macs(), least_pj(nest, machine));
+        Search {
+            nest,
+            machine,
+            objective,
+            tiles,
+            orders,
+            relaxed,
+            n_pes,
+            n_cores,
+            macs,
+            least_pj,
+            best: None,
+        }
     }
 
     fn run(&mut self) {
         let loads = loads(self.nest, self.machine, &self.tiles, &self.orders);
-        let least = least(loads.iter().map(|load| load.cost));
-        let cores = self.cores(&loads);
+        let (cores, load) = (self.cores(&loads), least(loads.iter().map(|load| load.cost)));
+        // The tiles with most work first: their mappings are good ones, and exclude most of the others.
+        let by_work = cores.iter().map(|core| ((-volume(&core.tile), 0.0), core));
+        for (_, core) in sorted(by_work.collect()).into_iter().take(N_FIRST) {
+            self.hand_out(&loads, load, core);
+        }
+        self.drop_excluded_feeds([load, least(cores.iter().map(|core| core.refill))]);
         let bounded = cores.iter().map(|core| {
             let feeds = core.feeds.into_iter();
-            (self.bound([least, core.refill], self.n_cores, feeds), core)
+            (self.bound([load, core.refill], self.n_cores, feeds), core)
         });
         for (bound, core) in sorted(bounded.collect()) {
             if self.is_excluded(bound) {
                 break;
             }
-            self.hand_out(&loads, core);
+            self.hand_out(&loads, load, core);
         }
     }
 
     /// The tiles of a core that some load may be handed out in: those that could not be larger, whatever
     /// the load.
     fn cores(&self, loads: &[Load]) -> Vec<Core> {
-        let common_tile = loads.iter().fold(self.nest.sizes, |least, load| common(&least, &load.tile));
+        let whole = loads.iter().fold(self.nest.sizes, |least, load| common(&least, &load.tile));
         let fits = |tile: &Loops| fit_core(self.nest, self.machine, tile);
-        let (mut cores, relaxed) = (Vec::new(), self.relaxed_feeds());
+        let (mut cores, relaxed) = (Vec::new(), self.least_feeds());
         self.tiles.each(&self.nest.sizes, &fits, &mut |tile| {
-            let room = over(&common_tile, &common(&common_tile, tile));
-            if self.tiles.forced(tile, &room, self.n_cores as u64, &fits).is_some() {
+            if self.tiles.forced(tile, &whole, self.n_cores as u64, &fits).is_some() {
                 let refill = refill_floor(self.nest, self.machine, &self.orders, tile);
                 cores.push(Core { tile: *tile, refill, feeds: self.feed_floors(tile, &relaxed) });
             }
@@ -122,9 +142,9 @@ impl<'a> Search<'a> {
     }
 
     /// By stationary tensor: the fewest words of the other two, and the least energy, whatever a core's tile.
-    fn relaxed_feeds(&self) -> [(f64, f64); 3] {
+    fn least_feeds(&self) -> [(f64, f64); 3] {
         let mut relaxed = [(f64::INFINITY, f64::INFINITY); 3];
-        for feed in self.feeds(&self.nest.sizes) {
+        for feed in self.feeds(&self.nest.sizes, |_| true) {
             let (words, energy_pj) = &mut relaxed[feed.order.stationary as usize];
             (*words, *energy_pj) = (words.min(feed.shared_words), energy_pj.min(feed.floor.energy_pj));
         }
@@ -133,35 +153,57 @@ impl<'a> Search<'a> {
 
     /// What working on a tile takes at least, by its stationary tensor, which is read once.
     fn feed_floors(&self, tile: &Loops, relaxed: &[(f64, f64); 3]) -> [Boundary; 3] {
-        let n_tiles = self.nest.macs() / volume(tile);
-        Tensor::ALL.map(|stationary| {
-            let (shared_words, energy_pj) = relaxed[stationary as usize];
-            let words = shared_words + self.nest.words(stationary, tile) * n_tiles;
+        let stationary_words = self.stationary_words(tile);
+        [0, 1, 2].map(|stationary| {
+            let (shared_words, energy_pj) = relaxed[stationary];
+            let words = shared_words + stationary_words[stationary];
             Boundary { cycles: words / self.machine.words_per_cycle[0], energy_pj }
         })
     }
 
-    fn feeds(&self, core: &Loops) -> Vec<Feed> {
-        feeds(self.nest, self.machine, (&self.tiles, &self.orders), &self.registers, core)
+    /// By tensor: its words if every tile of a core has them once.
+    fn stationary_words(&self, tile: &Loops) -> [f64; 3] {
+        let n_tiles = self.macs / volume(tile);
+        Tensor::ALL.map(|tensor| self.nest.words(tensor, tile) * n_tiles)
     }
 
-    /// Goes through the loads that can be handed out in one tile of a core.
-    fn hand_out(&mut self, loads: &[Load], core: &Core) {
-        let is_open = |load: &&Load| {
-            let floors = core.feeds.into_iter();
-            is_divisor(&core.tile, &load.tile)
-                && !self.is_excluded(self.bound([load.cost, core.refill], self.n_cores, floors))
-        };
-        let loads: Vec<&Load> = loads.iter().filter(is_open).collect();
-        if loads.is_empty() {
-            return;
-        }
-        let feeds = self.feeds(&core.tile);
+    /// The ways to work on a core's tile, less those whose floor is not wanted.
+    fn feeds(&self, core: &Loops, wants: impl Fn(Boundary) -> bool) -> Vec<Feed> {
+        let words = self.stationary_words(core);
+        let is_open =
+            |feed: &&Feed| wants(self.relaxed_floor(feed, &words)) && is_divisor(&feed.registers, core);
+        let within = self.relaxed.iter().filter(is_open).map(|it| it.within(self.nest, self.machine, core));
+        let wanted = within.filter(|feed| wants(feed.floor));
+        wanted.filter_map(|feed| feed.forced(self.nest, self.machine, &self.tiles, core)).collect()
+    }
+
+    /// What a relaxed feed takes at least in a core whose tile has such stationary words.
+    fn relaxed_floor(&self, feed: &Feed, stationary_words: &[f64; 3]) -> Boundary {
+        let words = feed.shared_words + stationary_words[feed.order.stationary as usize];
+        Boundary { cycles: words / self.machine.words_per_cycle[0], energy_pj: feed.floor.energy_pj }
+    }
+
+    /// Drops the feeds that are in no core better than the incumbent.
+    fn drop_excluded_feeds(&mut self, [load, refill]: [Boundary; 2]) {
+        let (mut relaxed, words) =
+            (std::mem::take(&mut self.relaxed), self.stationary_words(&self.nest.sizes));
+        relaxed.retain(|feed| self.may_win([load, refill, self.relaxed_floor(feed, &words)]));
+        self.relaxed = relaxed;
+    }
+
+    /// Goes through the loads that can be handed out in one tile of a core; none takes less than
+    /// `least_load`.
+    fn hand_out(&mut self, loads: &[Load], least_load: Boundary, core: &Core) {
+        let feeds = self.feeds(&core.tile, |floor| self.may_win([least_load, core.refill, floor]));
         let floor = least(feeds.iter().map(|feed| feed.floor));
+        let is_open = |load: &&Load| {
+            self.may_win([load.cost, core.refill, floor]) && is_divisor(&core.tile, &load.tile)
+        };
         let bounded = loads
-            .into_iter()
+            .iter()
+            .filter(is_open)
             .map(|load| (self.score([load.cost, core.refill, floor], [self.n_cores, self.n_pes]), load));
-        for (bound, load) in sorted(bounded.filter(|it| !self.is_excluded(it.0)).collect()) {
+        for (bound, load) in sorted(bounded.collect()) {
             if self.is_excluded(bound) {
                 break;
             }
@@ -255,13 +297,17 @@ impl<'a> Search<'a> {
 
     /// What three boundaries take together, with so many cores and PEs at work.
     fn cost(&self, [load, refill, feed]: [Boundary; 3], [n_cores, n_pes]: [f64; 2]) -> Cost {
-        let compute_cycles = self.nest.macs() / (n_pes * n_cores);
+        let compute_cycles = self.macs / (n_pes * n_cores);
         let feed_cycles = feed_cycles(self.machine, feed.cycles, n_cores);
-        let least_pj = least_pj(self.nest, self.machine);
         Cost {
             cycles: compute_cycles.max(feed_cycles).max(refill.cycles).max(load.cycles),
-            energy_pj: least_pj + feed.energy_pj + refill.energy_pj + load.energy_pj,
+            energy_pj: self.least_pj + feed.energy_pj + refill.energy_pj + load.energy_pj,
         }
+    }
+
+    /// Whether a mapping whose boundaries take this at least may be better than the incumbent.
+    fn may_win(&self, boundaries: [Boundary; 3]) -> bool {
+        !self.is_excluded(self.score(boundaries, [self.n_cores, self.n_pes]))
     }
 
     fn is_excluded(&self, bound: Score) -> bool {

@@ -158,13 +158,15 @@ pub fn over(left: &Loops, right: &Loops) -> Loops {
 
 /// Greatest common divisors, entry by entry.
 pub fn common(left: &Loops, right: &Loops) -> Loops {
-    std::array::from_fn(|at| {
-        let (mut large, mut small) = (left[at], right[at]);
-        while small > 0 {
-            (large, small) = (small, large % small);
-        }
-        large
-    })
+    std::array::from_fn(|at| common_divisor(left[at], right[at]))
+}
+
+/// The greatest common divisor.
+pub fn common_divisor(mut large: u64, mut small: u64) -> u64 {
+    while small > 0 {
+        (large, small) = (small, large % small);
+    }
+    large
 }
 
 /// Whether every entry divides that of the other.

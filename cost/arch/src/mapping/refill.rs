@@ -77,7 +77,7 @@ pub(super) fn refills(
     let mut front = Vec::new();
     let room = over(global_tile, core);
     let fits_core = |tile: &Loops| fit_core(nest, machine, tile);
-    let Some(forced) = tiles.forced(core, &room, machine.grid[0] * machine.grid[1], &fits_core) else {
+    let Some(forced) = tiles.forced(core, global_tile, machine.grid[0] * machine.grid[1], &fits_core) else {
         return front;
     };
     let (fits_grid, growable) = (|tile: &Loops| fit_axes(tile, machine.grid), over(&room, &forced));

@@ -1,6 +1,6 @@
 //! Tiles of a nest: divisors of its loops, and those that are as large as a memory allows.
 
-use super::nest::{Loops, N_LOOPS, Nest};
+use super::nest::{Loops, N_LOOPS, Nest, common_divisor};
 
 /// The loops of a nest that have an extent, with their divisors and their primes.
 #[derive(Clone, Debug)]
@@ -12,7 +12,8 @@ pub(super) struct Tiles {
 struct Factors {
     at: usize,
     divisors: Vec<u64>,
-    primes: Vec<u64>,
+    /// Each with its largest power that divides the extent.
+    primes: Vec<(u64, u64)>,
 }
 
 impl Tiles {
@@ -20,7 +21,8 @@ impl Tiles {
     pub fn new(nest: &Nest) -> Tiles {
         let of = |at: usize| {
             let divisors = divisors(nest.sizes[at]);
-            Factors { at, primes: divisors.iter().copied().filter(|it| is_prime(*it)).collect(), divisors }
+            let primes = divisors.iter().filter(|it| is_prime(**it));
+            Factors { at, primes: primes.map(|it| (*it, power_in(*it, nest.sizes[at]))).collect(), divisors }
         };
         let mut loops: Vec<Factors> = (0..N_LOOPS).filter(|at| nest.sizes[*at] > 1).map(of).collect();
         loops.sort_by_key(|factors| factors.divisors.len());
@@ -61,23 +63,25 @@ impl Tiles {
         self.loops.iter().rev().map(|factors| factors.at).collect()
     }
 
-    /// The factors that must lie beside a tile, of all in `room`, so that no loop after them could make it
-    /// larger: all powers of the primes with which it still fits. `None` where their product exceeds
-    /// `most`.
+    /// The factors that must lie beside a tile, of those of `whole` that it lacks, so that no loop after them
+    /// could make it larger: all powers of the primes with which it still fits. `None` where their product
+    /// exceeds `most`.
     pub fn forced(
         &self,
         tile: &Loops,
-        room: &Loops,
+        whole: &Loops,
         most: u64,
         fits: &impl Fn(&Loops) -> bool,
     ) -> Option<Loops> {
         let (mut forced, mut product) = ([1; N_LOOPS], 1);
-        for Factors { at, primes, .. } in self.loops.iter().filter(|factors| room[factors.at] > 1) {
-            for prime in primes.iter().filter(|prime| room[*at].is_multiple_of(**prime)) {
+        // The loop with most divisors first: it excludes most tiles.
+        for Factors { at, primes, .. } in self.loops.iter().rev() {
+            let room = whole[*at] / common_divisor(whole[*at], tile[*at]);
+            for (prime, power) in primes.iter().filter(|(prime, _)| room.is_multiple_of(*prime)) {
                 let mut larger = *tile;
                 larger[*at] *= prime;
                 if fits(&larger) {
-                    let part = power_in(*prime, room[*at]);
+                    let part = common_divisor(room, *power);
                     (forced[*at], product) = (forced[*at] * part, product * part);
                 }
                 if product > most {
@@ -94,7 +98,7 @@ impl Tiles {
             self.loops.iter().rev().filter(|loops| left[loops.at] > 1 && except >> loops.at & 1 == 0);
         growing.into_iter().any(|Factors { at, primes, .. }| {
             let mut larger = *tile;
-            primes.iter().filter(|prime| left[*at].is_multiple_of(**prime)).any(|prime| {
+            primes.iter().filter(|(prime, _)| left[*at].is_multiple_of(*prime)).any(|(prime, _)| {
                 larger[*at] = tile[*at] * prime;
                 fits(&larger)
             })
