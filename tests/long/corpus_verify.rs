@@ -37,6 +37,7 @@ fn count(text: &str, words: &str) -> usize {
 }
 
 #[test]
+#[ignore = "takes six minutes"]
 fn plans_of_real_programs_compute_the_same() {
     let mut n_plans = 0;
     for path in corpus() {
@@ -50,6 +51,7 @@ fn plans_of_real_programs_compute_the_same() {
 
 /// Caches of generation come out as they came in, so many outputs of these prove nothing.
 #[test]
+#[ignore = "takes six minutes"]
 fn plans_of_xla_s_benchmarks_compute_the_same() {
     let programs = xla_bench();
     let n_plans = programs.iter().filter(|path| verified(path, "xla_bench_verify", &[]).is_some()).count();

@@ -1,11 +1,18 @@
 """What the tests share: eight virtual CPU devices, the binary and a cluster on which small programs are worth
 splitting."""
 
+import os
 import pathlib
 import sys
 
-import jax
-import pytest
+# Half of the time of these tests is LLVM's: small programs run once need no optimized code.
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 jax.config.update("jax_platforms", "cpu")

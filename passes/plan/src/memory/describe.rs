@@ -1,5 +1,6 @@
 //! What fills a stage's memory, in words.
 
+use super::live::Live;
 use super::sweep::Sweep;
 use super::{in_flight, with_sweep};
 use crate::derive::Facts;
@@ -18,7 +19,10 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
             return Vec::new();
         };
         let sweep = Sweep { group, n_held, held: None, ..sweep };
-        let of = |id| (id, sweep.bytes_at(id, at));
+        let Some(live) = &sweep.lives[module.entry.index()] else { return Vec::new() };
+        let mut is_reused = vec![false; live.ends.len()];
+        sweep.reused(live).into_iter().for_each(|value| is_reused[value] = true);
+        let of = |id| (id, sweep.bytes_at(live, &is_reused, id, at));
         let mut found: Vec<(InstrId, f64)> =
             module.entry().iter().map(|(id, _)| of(id)).filter(|(_, bytes)| *bytes > 0.0).collect();
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -27,13 +31,12 @@ pub fn at_peak(module: &Module, facts: &Facts, stage: usize) -> Vec<(InstrId, f6
 }
 
 impl Sweep<'_> {
-    /// Bytes of an instruction's values that are there at another.
-    fn bytes_at(&self, id: InstrId, at: InstrId) -> f64 {
+    /// Bytes of an instruction's values that are there at another, less those without memory of their own.
+    fn bytes_at(&self, live: &Live, is_reused: &[bool], id: InstrId, at: InstrId) -> f64 {
         let entry = self.module.entry;
-        let Some(live) = &self.lives[entry.index()] else { return 0.0 };
-        let (reused, is_param) = (self.reused(live), self.module.entry().instr(id).op == Opcode::Parameter);
+        let is_param = self.module.entry().instr(id).op == Opcode::Parameter;
         let mut sum = 0.0;
-        for (leaf, value) in live.values(id).enumerate().filter(|(_, value)| !reused.contains(value)) {
+        for (leaf, value) in live.values(id).enumerate().filter(|(_, value)| !is_reused[*value]) {
             let is_lasting = self.lasting.is_some_and(|lasting| lasting.since(value).is_some());
             let end = if is_param { self.facts.comps[entry.index()].len() } else { self.end(live, value) };
             let is_there = (id <= at || is_lasting || is_param) && end >= at.index();
