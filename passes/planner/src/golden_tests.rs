@@ -180,8 +180,8 @@ fn loops_that_no_axis_can_split_are_explained() {
         facts("explained_loops"),
         [
             "dimension 0 of `s`, 12: [(\"x\", \"12 does not divide into 8 parts\")]",
-            "dimension 1 of `s`, 64: []",
-            "dimension 2 of `s`, 128: [(\"x\", \"`s` needs it whole\")]",
+            "dimension 1 of `s`, 8: []",
+            "dimension 2 of `s`, 16: [(\"x\", \"`s` needs it whole\")]",
         ]
     );
     assert_eq!(
