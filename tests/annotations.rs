@@ -4,9 +4,7 @@
 //! `tests/annotations/` is written by `tools/typed_keys.py` and `tools/flax_step.py`: steps with dropout by
 //! typed random keys, which JAX constrains to a mesh without devices.
 
-mod common;
-
-use common::{Outcome, phzc, program, root, scratch};
+use crate::common::{Outcome, phzc, program, root, scratch};
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,8 +1,6 @@
 //! `phzc arch`: its accelerator as a device on which programs are planned.
 
-mod common;
-
-use common::{Outcome, Random, killed, phzc, scratch};
+use crate::common::{Outcome, Random, killed, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,7 +85,7 @@ fn planned(model: &Path, device: &Path, [n_devices, batch]: [&str; 2]) -> Value 
 fn on_several_devices_the_figure_and_the_choice_are_those_of_plans() {
     let folder = scratch("arch_devices");
     let gpt = written(&folder, "gpt --size 125m --layers 3 --seq 256");
-    let mlp = common::root().join("examples/mlp.ir");
+    let mlp = crate::common::root().join("examples/mlp.ir");
     let device = folder.join("device.toml");
     for (model, batch) in [(&gpt, "8"), (&mlp, MLP_SAMPLES)] {
         for n_devices in ["2", "4"] {

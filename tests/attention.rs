@@ -1,8 +1,6 @@
 //! Attention as one kernel (`--attention flash`): what its plans compute, and what they take.
 
-mod common;
-
-use common::{phzc, scratch};
+use crate::common::{phzc, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +103,7 @@ fn its_dumps_resume_to_the_bytes_of_the_whole_run() {
     let (name, dumps) = (program.to_string_lossy(), scratch("attention_dumps"));
     let dir = dumps.to_string_lossy();
     let whole = run(&[&*name, "--attention", "flash", "-q", "--dump-dir", &dir]);
-    let files = common::files(&dumps);
+    let files = crate::common::files(&dumps);
     let resumed = files.iter().filter(|file| file.extension().is_some_and(|it| it == "ir"));
     for dump in resumed {
         let text = fs::read_to_string(dump).expect("a dump");

@@ -5,7 +5,6 @@
 mod binary;
 #[path = "bad_input/cases.rs"]
 mod cases;
-mod common;
 #[path = "bad_input/frontends.rs"]
 mod frontends;
 #[path = "bad_input/generation.rs"]
@@ -15,8 +14,8 @@ mod meant;
 #[path = "bad_input/verification.rs"]
 mod verification;
 
+use crate::common::{files, scratch};
 use cases::{Case, Input};
-use common::{files, scratch};
 use std::fs;
 use std::io::Read;
 use std::path::Path;

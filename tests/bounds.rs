@@ -1,10 +1,8 @@
 //! A pin, a prohibition or an option takes from the choices that there are without it, so no plan under one
 //! takes less than the bound that the same passes print without: `cargo bench --bench bounds`, in small.
 
-mod common;
-
-use common::bounds::restricted;
-use common::{Random, program as text, root};
+use crate::common::bounds::restricted;
+use crate::common::{Random, program as text, root};
 use phzc_cost::Cluster;
 
 #[test]

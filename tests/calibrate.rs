@@ -1,9 +1,7 @@
 //! `phzc calibrate`: a log of a few rows, and halves of the published files beside the checkout.
 
-mod common;
-
-use common::runs::{GPT, table, validate};
-use common::{Outcome, phzc, root, scratch};
+use crate::common::runs::{GPT, table, validate};
+use crate::common::{Outcome, phzc, root, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 

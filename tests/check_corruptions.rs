@@ -1,14 +1,12 @@
 //! Of plans with one thing changed `check` refuses those that cannot run, and accepts those that run and
 //! compute the same.
 
-mod common;
-
-use common::Random;
-use common::corrupt::{Kind, corrupted};
-use common::judged::{Planned, Truth, cluster, text};
+use crate::common::Random;
+use crate::common::corrupt::{Kind, corrupted};
+use crate::common::judged::{Planned, Truth, cluster, text};
 use rayon::prelude::*;
 
-const N_CASES: usize = 200;
+const N_CASES: usize = 100;
 
 const PLANS: [(&str, &str); 6] = [
     ("mlp", "fuse,shard{mesh=2x4},place{stages=1,microbatches=1}"),

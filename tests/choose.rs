@@ -1,8 +1,6 @@
 //! `phzc choose` on instances of the contest's form.
 
-mod common;
-
-use common::{phzc, scratch};
+use crate::common::{phzc, scratch};
 use serde_json::{Value, json};
 
 /// Two nodes that are alive together for a while: a cheap pair of options is too large, a dear one fits.

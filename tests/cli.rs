@@ -1,8 +1,6 @@
 //! The command line as a process: what golden files, which run in process, cannot show.
 
-mod common;
-
-use common::{files, phzc, root, scratch};
+use crate::common::{files, phzc, root, scratch};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -38,7 +36,7 @@ fn an_output_file_is_replaced_whole_and_may_be_the_input() {
     let outcome = phzc(&[&name, "--passes", "dce", "-o", &name], b"");
     assert_eq!((outcome.stdout.as_str(), outcome.code), ("", 0), "{}", outcome.stderr);
     assert!(fs::read_to_string(&path).expect("readable").contains("phzc.passes=\"dce\""));
-    assert_eq!(common::files(path.parent().expect("a directory")), [path.as_path()]);
+    assert_eq!(crate::common::files(path.parent().expect("a directory")), [path.as_path()]);
 }
 
 #[test]

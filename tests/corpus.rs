@@ -1,8 +1,6 @@
 //! Every real program beside the checkout is read and printed.
 
-mod common;
-
-use common::{corpus, program, root};
+use crate::common::{corpus, program, root};
 use phzc_ir::{Module, parse, print, verify};
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! What a dump says of every instruction adds up to what the report says of the whole plan.
 
-mod common;
-
-use common::{phzc, root, scratch};
+use crate::common::{phzc, root, scratch};
 use serde_json::Value;
 use std::fs;
 

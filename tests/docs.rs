@@ -1,8 +1,6 @@
 //! README.md and docs/: a page of 150 lines, links that lead somewhere, commands that print what is shown.
 
-mod common;
-
-use common::{files, root, scratch};
+use crate::common::{files, root, scratch};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,8 @@
 //! The evaluator on whole programs: the corpus' opcodes, its several spellings of one program, mutated
 //! programs.
 
-mod common;
-
-use common::mutate::case;
-use common::{corpus, examples, golden, program};
+use crate::common::mutate::case;
+use crate::common::{corpus, examples, golden, program};
 use phzc_ir::eval::{self, Options};
 use phzc_ir::{Module, parse, verify};
 

@@ -1,9 +1,7 @@
 //! Exports to training stacks: what is written, what is named, and that Megatron's arguments price back to
 //! the same time.
 
-mod common;
-
-use common::{phzc, root, scratch};
+use crate::common::{phzc, root, scratch};
 use std::fs;
 use std::path::Path;
 

@@ -1,8 +1,6 @@
 //! FASOP's cost model against every row that FASOP itself wrote (../shared/data/fasop).
 
-mod common;
-
-use common::fasop::{Row, fleet, rows, transformer};
+use crate::common::fasop::{Row, fleet, rows, transformer};
 use phzc_cost::fasop::{Placement, Variant};
 
 /// The files, with model and preset.

@@ -1,8 +1,6 @@
 //! `phzc sweep --program`: programs on every cluster that can be rented, cut off, joined, and planned alone.
 
-mod common;
-
-use common::{Outcome, phzc, scratch};
+use crate::common::{Outcome, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;

@@ -1,8 +1,6 @@
 //! No prediction is below what the hardware can do: operations at its peak, weights read at its bandwidth.
 
-mod common;
-
-use common::{corpus, phzc, program, root, scratch, xla_bench};
+use crate::common::{corpus, phzc, program, root, scratch, xla_bench};
 use phzc_cost::Cluster;
 use phzc_driver::validate::{MeasuredJob, jobs};
 use phzc_driver::{Interrupt, Io};

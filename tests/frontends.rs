@@ -3,9 +3,7 @@
 //! `tests/frontends/` holds programs that `tests/xla/frontends.py` lowered with JAX: StableHLO (`.mlir`), and
 //! XLA's text (`.hlo`) and protobuf (`.pb`) of the same.
 
-mod common;
-
-use common::program;
+use crate::common::program;
 use phzc_driver::frontend::{hlo_proto, stablehlo};
 use phzc_ir::eval::{Array, Options, inputs, run};
 use phzc_ir::flops::totals;
@@ -29,13 +27,13 @@ fn pairs(dir: &Path) -> Vec<(PathBuf, PathBuf)> {
         let hlo = hlo.into_iter().find(|path| path.is_file())?;
         file.contains(".mlir").then_some((path, hlo))
     };
-    common::files(dir).into_iter().filter_map(partner).collect()
+    crate::common::files(dir).into_iter().filter_map(partner).collect()
 }
 
 /// The pairs of this repository and, where it is there, of the corpus.
 fn all_pairs() -> Vec<(PathBuf, PathBuf)> {
-    let own = pairs(&common::root().join("tests/frontends"));
-    let corpus = pairs(&common::root().join("../shared/corpus"));
+    let own = pairs(&crate::common::root().join("tests/frontends"));
+    let corpus = pairs(&crate::common::root().join("../shared/corpus"));
     assert!(own.len() >= 10, "tests/frontends has {} programs", own.len());
     if corpus.is_empty() {
         eprintln!("SKIPPED: no corpus at ../shared/corpus, its 0 StableHLO programs are not read");
@@ -137,7 +135,7 @@ fn difference(a: &Array, b: &Array) -> f64 {
 fn protobufs_are_read_as_xlas_text_is() {
     // Of the compiler's configuration, which the protobuf lacks.
     let config = ["replica_count", "num_partitions", "allow_spmd_sharding_propagation_to_output"];
-    let files = common::files(&common::root().join("tests/frontends"));
+    let files = crate::common::files(&crate::common::root().join("tests/frontends"));
     let protos: Vec<_> =
         files.iter().filter(|path| path.extension().is_some_and(|end| end == "pb")).collect();
     assert!(protos.len() >= 8);
@@ -152,7 +150,7 @@ fn protobufs_are_read_as_xlas_text_is() {
 
 #[test]
 fn locations_name_parameters() {
-    let text = program(&common::root().join("tests/frontends/mlp.debug_info.mlir"));
+    let text = program(&crate::common::root().join("tests/frontends/mlp.debug_info.mlir"));
     let module = stablehlo::read(&text).expect("it is legal");
     let entry = module.entry();
     let names: Vec<&str> = entry.params().into_iter().map(|id| &*entry.instr(id).name).collect();
@@ -210,8 +208,8 @@ fn messages_say_what_is_wrong_and_where() {
 
 #[test]
 fn no_mutation_of_a_program_does_harm() {
-    let files = common::files(&common::root().join("tests/frontends"));
-    let mut random = common::Random(11);
+    let files = crate::common::files(&crate::common::root().join("tests/frontends"));
+    let mut random = crate::common::Random(11);
     let mut n_read = 0;
     for path in files.iter().filter(|path| path.extension().is_some_and(|end| end == "mlir" || end == "pb")) {
         let bytes = fs::read(path).expect("it was listed");
@@ -234,7 +232,7 @@ fn no_mutation_of_a_program_does_harm() {
 }
 
 /// One to three edits: bytes changed, removed, repeated, or moved.
-fn mutate(bytes: &[u8], random: &mut common::Random) -> Vec<u8> {
+fn mutate(bytes: &[u8], random: &mut crate::common::Random) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for _ in 0..=random.below(3) {
         let at = random.below(out.len());

@@ -1,12 +1,10 @@
 //! Mutates real programs and checks that nothing panics, hangs or reads back as something else.
 //!
-//! `cargo test --release --test fuzz_parser -- --ignored --nocapture` runs for ten minutes; a finding is
+//! `cargo test --release --test all fuzz_parser:: -- --ignored --nocapture` runs for ten minutes; a finding is
 //! written below the target directory and named.
 
-mod common;
-
-use common::mutate::{case, for_secs};
-use common::program;
+use crate::common::mutate::{case, for_secs};
+use crate::common::program;
 use phzc_ir::{CompId, Module, View, parse, print, verify};
 
 /// Cases of a plain `cargo test`.
@@ -15,7 +13,7 @@ const N_CASES: u64 = 20_000;
 const MAX_SEED_BYTES: usize = 60_000;
 
 fn seeds() -> Vec<String> {
-    let files = [common::golden(), common::examples(), common::corpus()].concat();
+    let files = [crate::common::golden(), crate::common::examples(), crate::common::corpus()].concat();
     let texts = files.iter().map(|path| program(path));
     texts.filter(|text| text.len() <= MAX_SEED_BYTES).collect()
 }

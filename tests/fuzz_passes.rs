@@ -1,13 +1,11 @@
 //! Runs the whole line on mutated small programs: a program that verifies is planned or refused, never a
 //! panic.
 //!
-//! `cargo test --release --test fuzz_passes -- --ignored --nocapture` runs for ten minutes; a finding is
+//! `cargo test --release --test all fuzz_passes:: -- --ignored --nocapture` runs for ten minutes; a finding is
 //! written below the target directory and named.
 
-mod common;
-
-use common::mutate::{MAX_CASE, case, for_secs, timed_case, until_said};
-use common::{peak_mib, program};
+use crate::common::mutate::{MAX_CASE, case, for_secs, timed_case, until_said};
+use crate::common::{peak_mib, program};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::{Diagnostic, Module, eval, parse, print, verify};
 use phzc_passes::registry::REGISTRY;
@@ -20,7 +18,7 @@ const N_CASES: u64 = 1_000;
 
 /// Golden files only: they are small, so that planning takes milliseconds.
 fn seeds() -> Vec<String> {
-    common::golden().iter().map(|path| program(path)).collect()
+    crate::common::golden().iter().map(|path| program(path)).collect()
 }
 
 /// Every pass that changes programs, then the judges.
@@ -40,8 +38,11 @@ fn passes_plan_or_refuse() {
 
 #[test]
 fn gradients_are_made_or_refused() {
-    let seeds: Vec<String> =
-        common::golden().iter().filter(|path| is_differentiated(path)).map(|path| program(path)).collect();
+    let seeds: Vec<String> = crate::common::golden()
+        .iter()
+        .filter(|path| is_differentiated(path))
+        .map(|path| program(path))
+        .collect();
     let pipeline = phzc_passes::pipeline("grad{loss=0,wrt=all},optimizer").expect("both are known");
     let examine = |text: &str| examine_with(text, &pipeline);
     let n_made = (0..N_CASES).filter(|&number| case("gradients", &seeds, number, examine)).count();
@@ -152,7 +153,8 @@ fn examine_with(text: &str, pipeline: &Pipeline) -> bool {
 fn examine_module(module: &mut Module, pipeline: &Pipeline) -> bool {
     let cluster = Cluster::named(DEFAULT_CLUSTER).expect("the default exists");
     let mut hooks = Hooks { observer: &mut |_| Ok(()), clock: &|| 0.0 };
-    let ran = manager::run(module, pipeline, &mut Context::new(&cluster), &mut hooks);
+    let mut cx = Context { is_suspicious: true, ..Context::new(&cluster) };
+    let ran = manager::run(module, pipeline, &mut cx, &mut hooks);
     let is_bug = |error: &Diagnostic| error.help.as_ref().is_some_and(|help| help.contains("bug in phzc"));
     match ran {
         Ok(()) => {

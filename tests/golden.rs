@@ -2,12 +2,10 @@
 //! it.
 //!
 //! `// RUN: phzc %s --passes dce`, where `%s` is the file and `%t` an empty directory whose files are shown
-//! too. `INSTA_UPDATE=always cargo test --test golden` accepts what there is;
+//! too. `INSTA_UPDATE=always cargo test --test all golden::` accepts what there is;
 //! `INSTA_GLOB_FILTER='*two_readers*'` runs one.
 
-mod common;
-
-use common::{Outcome, files, phzc, root, scratch};
+use crate::common::{Outcome, files, phzc, root, scratch};
 use std::fs;
 use std::path::Path;
 

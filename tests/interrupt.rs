@@ -1,9 +1,7 @@
 //! Ctrl-C: a process gets SIGINT while it reads, and while it searches.
 #![cfg(unix)]
 
-mod common;
-
-use common::{phzc, scratch};
+use crate::common::{phzc, scratch};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -37,7 +35,7 @@ fn without_a_plan_the_process_ends_and_writes_nothing() {
     let ended = interrupted(child);
     drop(stdin);
     assert_eq!((ended.status.code(), ended.stdout.len(), ended.stderr.len()), (Some(130), 0, 0));
-    assert_eq!(common::files(&dir).len(), 0);
+    assert_eq!(crate::common::files(&dir).len(), 0);
 }
 
 /// A plan, what was said of it and the exit code, of a search that was interrupted so long after it began;

@@ -1,8 +1,6 @@
 //! ONNX models against onnxruntime's outputs: `tests/onnx/models`, written by `tests/onnx/models.py`.
 
-mod common;
-
-use common::{Outcome, phzc, root, scratch};
+use crate::common::{Outcome, phzc, root, scratch};
 use flate2::read::GzDecoder;
 use ndarray_npy::NpzReader;
 use std::fs::{self, File};
@@ -13,7 +11,7 @@ use std::path::{Path, PathBuf};
 const TOLERANCE: f32 = 1e-4;
 
 fn models() -> Vec<PathBuf> {
-    let all = common::files(&root().join("tests/onnx/models")).into_iter();
+    let all = crate::common::files(&root().join("tests/onnx/models")).into_iter();
     all.filter(|path| path.to_string_lossy().ends_with(".onnx.gz")).collect()
 }
 

@@ -1,11 +1,10 @@
 //! Programs that XLA's partitioner has partitioned, as people have them: recognised, priced on their own
 //! devices as they stand, and left alone.
 
-mod common;
 #[path = "partitioned/count.rs"]
 mod count;
 
-use common::{Outcome, corpus, phzc, program, scratch, xla_bench};
+use crate::common::{Outcome, corpus, phzc, program, scratch, xla_bench};
 use count::Text;
 use phzc_cost::Cluster;
 use phzc_ir::flops::totals;

@@ -1,8 +1,6 @@
 //! `phzc phaze-plan` on Phaze's own problems beside the checkout, and on problems that are wrong.
 
-mod common;
-
-use common::{Outcome, files, phzc, root, scratch};
+use crate::common::{Outcome, files, phzc, root, scratch};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;

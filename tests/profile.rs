@@ -1,8 +1,6 @@
 //! Measured costs: what `profile` writes, how `--profile` plans with it, what `tune` does, and bad files.
 
-mod common;
-
-use common::{Outcome, files, phzc, root, scratch};
+use crate::common::{Outcome, files, phzc, root, scratch};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

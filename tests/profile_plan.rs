@@ -1,9 +1,7 @@
 //! `phzc profile-plan` on measured tables: Aceso's own plans priced as Aceso does, plans that beat them, and
 //! bad input.
 
-mod common;
-
-use common::{Outcome, phzc, root, scratch};
+use crate::common::{Outcome, phzc, root, scratch};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

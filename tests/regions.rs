@@ -3,9 +3,7 @@
 //!
 //! `tests/regions/` is written by `tools/shard_map_steps.py`.
 
-mod common;
-
-use common::{phzc, root, scratch};
+use crate::common::{phzc, root, scratch};
 use std::path::PathBuf;
 
 /// What is planned; each is there for GSPMD and Shardy as HLO, and as StableHLO.

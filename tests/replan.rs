@@ -1,8 +1,6 @@
 //! `phzc replan`: a plan for what is left of a cluster, and what moves.
 
-mod common;
-
-use common::{Outcome, phzc, scratch};
+use crate::common::{Outcome, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 

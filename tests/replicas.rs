@@ -1,8 +1,6 @@
 //! Replicas of a plan on unlike devices: each runs microbatches by its speed, together they do the step.
 
-mod common;
-
-use common::{Outcome, phzc, scratch};
+use crate::common::{Outcome, phzc, scratch};
 use serde_json::Value;
 use std::fs;
 

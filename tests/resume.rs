@@ -1,8 +1,6 @@
 //! A dump resumed gives the bytes of the whole run; so do a second run and another number of threads.
 
-mod common;
-
-use common::{examples, phzc, scratch};
+use crate::common::{examples, phzc, scratch};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +21,9 @@ fn every_dump_resumes_to_the_bytes_of_the_whole_run() {
         let dir = scratch(&format!("resume_{n_programs}"));
         let (model, dumps) = (path.to_string_lossy(), dir.to_string_lossy());
         let whole = plan(&[&model, "--passes", PIPELINE, "--dump-dir", &dumps]);
-        for dump in common::files(&dir).iter().filter(|file| file.extension().is_some_and(|it| it == "ir")) {
+        for dump in
+            crate::common::files(&dir).iter().filter(|file| file.extension().is_some_and(|it| it == "ir"))
+        {
             assert!(resume(dump) == whole, "{}: resumed, it gives another program", dump.display());
             n_dumps += 1;
         }
@@ -36,7 +36,7 @@ fn every_dump_resumes_to_the_bytes_of_the_whole_run() {
 /// Whoever plans a planned program again, on the same mesh and cluster, gets it back; staged or not.
 #[test]
 fn a_finished_plan_planned_again_keeps_its_layouts() {
-    let path = common::root().join("examples/mlp.ir");
+    let path = crate::common::root().join("examples/mlp.ir");
     let dir = scratch("planned_again");
     let after = dir.join("after.ir").to_string_lossy().into_owned();
     for passes in ["fuse,shard{mesh=8},place", "fuse,shard{mesh=2x4},place{stages=2}"] {
@@ -72,5 +72,5 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 fn root_example() -> std::path::PathBuf {
-    common::root().join("examples/gpt.ir")
+    crate::common::root().join("examples/gpt.ir")
 }

@@ -1,9 +1,7 @@
 //! `phzc sweep --cost sailor` on the requests that Sailor's planner was measured with (reference/fasop.md,
 //! section 5): under its own cost model, no plan is slower than its own.
 
-mod common;
-
-use common::{phzc, root, scratch};
+use crate::common::{phzc, root, scratch};
 use phzc_cost::sailor::{Curve, Kind, LayerSize, LayerTimes, Part, Plan, Request, Stage};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! `fuse` finds in the zoo's programs the repeated segments that it finds in JAX programs of the same
 //! dimensions.
 
-mod common;
-
-use common::{corpus, phzc, scratch};
+use crate::common::{corpus, phzc, scratch};
 use std::fs;
 use std::path::Path;
 

@@ -3,7 +3,6 @@
 //! `../shared/data/shardy_rules.tsv` has Shardy's rules and the operations; `shardy_rules/completed.tsv`
 //! writes out those that it cuts short, `shardy_rules/differences.tsv` lists where phzc splits more or less.
 
-mod common;
 #[path = "shardy_rules/normal.rs"]
 mod normal;
 #[path = "shardy_rules/program.rs"]
@@ -30,12 +29,12 @@ fn lines(path: &Path) -> Vec<Vec<String>> {
 }
 
 fn own(file: &str) -> Vec<Vec<String>> {
-    lines(&common::root().join("tests/shardy_rules").join(file))
+    lines(&crate::common::root().join("tests/shardy_rules").join(file))
 }
 
 /// Every rule with its operations; none, said loudly, without the table.
 fn cases() -> Vec<Case> {
-    let rows = lines(&common::root().join("../shared/data/shardy_rules.tsv"));
+    let rows = lines(&crate::common::root().join("../shared/data/shardy_rules.tsv"));
     if rows.is_empty() {
         eprintln!("SKIPPED: no ../shared/data/shardy_rules.tsv, Shardy's 0 rules are not compared");
     }

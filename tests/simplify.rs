@@ -1,10 +1,8 @@
 //! `simplify` on real programs: smaller, no more work, the same values; and how long it takes.
 //!
-//! `cargo test --release --test simplify -- --nocapture` prints the tables.
+//! `cargo test --release --test all simplify:: -- --nocapture` prints the tables.
 
-mod common;
-
-use common::{corpus, examples, program};
+use crate::common::{corpus, examples, program};
 use phzc_cost::{Cluster, DEFAULT_CLUSTER};
 use phzc_ir::eval::{self, Options};
 use phzc_ir::flops::totals;

@@ -3,9 +3,7 @@
 //! GSPMD reduces where a value is made: tied embeddings twice, in loops once per iteration. Prints what the
 //! devices' programs send (`-- --nocapture`).
 
-mod common;
-
-use common::{phzc, root, scratch};
+use crate::common::{phzc, root, scratch};
 use flate2::read::GzDecoder;
 use phzc_cost::Collective;
 use phzc_ir::{CompId, Instr, Key, Layout, Mesh, Module, Opcode, Sharding, Value};

@@ -1,10 +1,9 @@
 //! Rules about the repository that no other tool checks.
 
-mod common;
 #[path = "tidy/functions.rs"]
 mod functions;
 
-use common::{files, root};
+use crate::common::{files, root};
 use phzc_passes::registry::PASSES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -215,8 +214,12 @@ fn every_test_is_run_by_cargo_test_or_named_in_ci() {
         .filter(|name| !is_run(name))
         .map(|name| format!("test `{name}`: neither `cargo test` nor .ci/run runs it"))
         .collect();
-    offenders
-        .extend(manifest.contains("autotests").then(|| "Cargo.toml: files in tests/ are tests".to_owned()));
+    let all = read(&root().join("tests/all.rs"));
+    let files = std::fs::read_dir(root().join("tests")).expect("a directory").flatten();
+    let stems = files.filter_map(|file| file.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned));
+    let is_in_all = |stem: &String| stem == "all" || all.contains(&format!("\nmod {stem};\n"));
+    let forgotten = stems.filter(|stem| !is_in_all(stem));
+    offenders.extend(forgotten.map(|stem| format!("tests/{stem}.rs: no `mod` in tests/all.rs")));
     none(offenders);
 }
 

@@ -1,9 +1,7 @@
 //! Programs of `torch.export` against PyTorch's own results: `tests/torch/models`, written by
 //! `tests/torch/models.py`.
 
-mod common;
-
-use common::{Outcome, phzc, root, scratch};
+use crate::common::{Outcome, phzc, root, scratch};
 use ndarray::ArrayD;
 use ndarray_npy::NpzReader;
 use std::fs::{self, File};
@@ -16,7 +14,7 @@ use zip::{ZipArchive, ZipWriter};
 const TOLERANCE: f64 = 1e-5;
 
 fn models() -> Vec<PathBuf> {
-    let all = common::files(&root().join("tests/torch/models")).into_iter();
+    let all = crate::common::files(&root().join("tests/torch/models")).into_iter();
     all.filter(|path| path.extension().is_some_and(|end| end == "pt2")).collect()
 }
 
@@ -224,7 +222,7 @@ fn a_node_that_cannot_be_read_is_named() {
 
 #[test]
 fn damaged_programs_never_panic() {
-    let mut random = common::Random(1);
+    let mut random = crate::common::Random(1);
     let mut n_legal = 0;
     for name in ["mlp", "operators_core", "cache_core", "resnet_core"] {
         for round in 0..60 {

@@ -1,8 +1,6 @@
 //! What helps to understand a plan: `diff`, `what-if`, the page of `--emit report` and its pictures.
 
-mod common;
-
-use common::{files, phzc, root, scratch};
+use crate::common::{files, phzc, root, scratch};
 use std::fs;
 use std::path::Path;
 

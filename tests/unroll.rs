@@ -1,8 +1,6 @@
 //! Loops over layers: their unrolled form computes the same, and plans of both forms of a model are as fast.
 
-mod common;
-
-use common::{phzc, scratch};
+use crate::common::{phzc, scratch};
 use std::path::PathBuf;
 
 /// The families whose layers `gen` writes as a loop.
@@ -74,11 +72,20 @@ fn time_secs(program: &str) -> f64 {
     plan["time_secs"].as_f64().expect("a number")
 }
 
+/// A plan of a loop is at most 2 % slower than one of the layers written out.
+fn looped_is_as_fast(family: &str) {
+    let of_form = |form: &[&str]| time_secs(&step("unroll_forms", family, form).to_string_lossy());
+    let (looped, unrolled) = (of_form(&["--scan"]), of_form(&[]));
+    assert!(looped <= 1.02 * unrolled, "{family}: {looped} s in a loop, {unrolled} s written out");
+}
+
 #[test]
 fn a_model_in_a_loop_is_planned_as_well_as_one_that_is_written_out() {
-    for family in FAMILIES {
-        let of_form = |form: &[&str]| time_secs(&step("unroll_forms", family, form).to_string_lossy());
-        let (looped, unrolled) = (of_form(&["--scan"]), of_form(&[]));
-        assert!(looped <= 1.02 * unrolled, "{family}: {looped} s in a loop, {unrolled} s written out");
-    }
+    ["gpt", "deepseek"].iter().for_each(|family| looped_is_as_fast(family));
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn models_of_all_families_are_planned_as_well_in_a_loop() {
+    FAMILIES.iter().for_each(|family| looped_is_as_fast(family));
 }

@@ -1,10 +1,8 @@
 //! `phzc validate` and `phzc calibrate` on tables: small ones written here, and the published ones beside the
 //! checkout.
 
-mod common;
-
-use common::runs::{GPT, HEADER, table, validate};
-use common::{root, scratch};
+use crate::common::runs::{GPT, HEADER, table, validate};
+use crate::common::{root, scratch};
 use serde_json::Value;
 use std::fs;
 

@@ -1,9 +1,7 @@
 //! `phzc validate` on tables and profiles with slips: each is said with its place and what is known.
 
-mod common;
-
-use common::runs::{GPT, table, validate};
-use common::{Outcome, scratch};
+use crate::common::runs::{GPT, table, validate};
+use crate::common::{Outcome, scratch};
 use std::fs;
 
 /// The warnings for a table whose second row is this edit of the first.

@@ -1,9 +1,7 @@
 //! Acceptance vectors of CFP (reference/cfp-alpa.md, appendix B): what its blocks and plans are follows from
 //! factor rules alone.
 
-mod common;
-
-use common::{phzc, scratch};
+use crate::common::{phzc, scratch};
 use phzc_ir::ops::reshape::factorize;
 use phzc_ir::{Layout, Mesh, parse};
 use std::fmt::Write;

@@ -1,10 +1,8 @@
 //! `phzc verify` on plans that are right, wrong and mutated.
 
-mod common;
-
-use common::changes::{Fate, bases, cases};
-use common::mutate::case;
-use common::{golden, phzc, program, scratch};
+use crate::common::changes::{Fate, bases, cases};
+use crate::common::mutate::case;
+use crate::common::{golden, phzc, program, scratch};
 use phzc_ir::parse;
 use phzc_passes::verify::{Settings, verify};
 use std::fs;

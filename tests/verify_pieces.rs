@@ -1,9 +1,7 @@
 //! `phzc verify --pieces`: plans proven instruction by instruction, and faults planted in them.
 
-mod common;
-
-use common::plant::{Plant, constant, dimension, layout, opcode, operand, planted, slice};
-use common::{phzc, program, root, scratch};
+use crate::common::plant::{Plant, constant, dimension, layout, opcode, operand, planted, slice};
+use crate::common::{phzc, program, root, scratch};
 use phzc_ir::{InstrId, Module, parse};
 use phzc_passes::verify::{Settings, Verdict, verify};
 use std::fs;

@@ -1,6 +1,6 @@
 //! Cases of programs in other forms than HLO text.
 
-use crate::cases::{Case, Input, command, text};
+use super::cases::{Case, Input, command, text};
 
 /// How many levels deep the deep ones are.
 const DEEP: usize = 100_000;

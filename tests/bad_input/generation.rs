@@ -1,6 +1,6 @@
 //! Cases of `phzc gen`.
 
-use crate::cases::{Case, command};
+use super::cases::{Case, command};
 
 /// `phzc gen` of what cannot be.
 pub fn bad() -> Vec<Case> {

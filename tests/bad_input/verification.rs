@@ -1,6 +1,6 @@
 //! Cases of `phzc verify`.
 
-use crate::cases::{Case, command, text};
+use super::cases::{Case, command, text};
 
 /// `phzc verify` of a good program called `input`.
 pub fn bad() -> Vec<Case> {

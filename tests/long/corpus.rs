@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 const MAX_MIB: f64 = 2048.0;
 
 #[test]
+#[ignore = "takes two minutes"]
 fn every_program_is_planned_on_eight_devices_below_2_gib() {
     let programs = corpus();
     for path in &programs {

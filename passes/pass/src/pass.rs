@@ -109,6 +109,8 @@ pub struct Context<'a> {
     pub progress: &'a (dyn Fn(&str) + Sync),
     /// What the user may ask for while a search runs.
     pub interrupt: Interrupt<'a>,
+    /// Whether the manager compares the text before and after each pass with what the pass says of it.
+    pub is_suspicious: bool,
 }
 
 /// A request to end a search early, which the caller hears of: passes read no signals.
@@ -148,6 +150,7 @@ impl<'a> Context<'a> {
             stage_counts: Vec::new(),
             progress: &|_| {},
             interrupt: Interrupt::NEVER,
+            is_suspicious: cfg!(debug_assertions),
         }
     }
 }

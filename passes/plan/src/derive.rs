@@ -35,6 +35,7 @@ pub use loops::{Loops, OpStep, loops};
 pub use micro::Nature;
 pub use moves::{Move, moves};
 pub use ops::{is_added, is_move};
+pub use order::is_made_of_constants;
 pub use origin::{is_naming, operand_origins, origin, origin_by, origins};
 pub use parts::{BatchSplit, batch_splits, batch_splits_of};
 pub use phzc_ir::notes::Phase;

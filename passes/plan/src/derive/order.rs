@@ -190,7 +190,8 @@ fn inside(module: &Module, facts: &Facts) -> Vec<Problem> {
     found
 }
 
-fn is_made_of_constants(instr: &Instr, is_free: &[bool]) -> bool {
+/// Whether an instruction is made of constants alone, if that is known of those before it.
+pub fn is_made_of_constants(instr: &Instr, is_free: &[bool]) -> bool {
     instr.op != Opcode::Parameter
         && !has_side_effect(instr)
         && instr.operands.iter().all(|operand| is_free[operand.index()])

@@ -1,6 +1,6 @@
 //! Last readers of the values of one computation, leaf by leaf.
 
-use crate::derive::{InstrFacts, element_start, is_naming, origin};
+use crate::derive::{InstrFacts, element_start, is_made_of_constants, is_naming, origin};
 use phzc_ir::ops::collective::{is_done, started_leaves};
 use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode};
 use std::collections::BTreeMap;
@@ -69,10 +69,10 @@ pub fn live(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Live {
         live.values(id).for_each(|value| live.ends[value] = id.index());
     }
     live.values(computation.root).for_each(|value| live.ends[value] = facts.len());
-    let mut arrivals = BTreeMap::new();
+    let (mut arrivals, is_remade) = (BTreeMap::new(), remade(computation, facts));
     for (id, instr) in computation.iter().rev() {
         live.read(module, comp, facts, (id, instr));
-        arrive(&live, (module, comp), (id, instr), facts, &mut arrivals);
+        arrive(&live, (module, comp), (id, instr), (facts, &is_remade), &mut arrivals);
     }
     live.arrivals = arrivals.into_values().collect();
     for (id, _) in computation.iter().filter(|(_, instr)| instr.op == Opcode::While) {
@@ -210,12 +210,19 @@ pub fn is_passed_on(module: &Module, instr: &Instr, leaf: usize) -> bool {
         && element.operands.first().is_some_and(is_param)
 }
 
+/// Per instruction: whether every stage makes it in registers for itself, of constants alone.
+fn remade(comp: &Computation, facts: &[InstrFacts]) -> Vec<bool> {
+    let mut is_free: Vec<bool> = Vec::with_capacity(facts.len());
+    comp.instrs.iter().for_each(|instr| is_free.push(is_made_of_constants(instr, &is_free)));
+    is_free.iter().zip(facts).map(|(is_free, own)| *is_free && !own.in_memory).collect()
+}
+
 /// Notes the operands that come from another stage; readers are met last to first.
 fn arrive(
     live: &Live,
     (module, comp): (&Module, CompId),
     (id, instr): (InstrId, &Instr),
-    facts: &[InstrFacts],
+    (facts, is_remade): (&[InstrFacts], &[bool]),
     found: &mut BTreeMap<(usize, usize), Arrival>,
 ) {
     if is_naming(instr) {
@@ -227,7 +234,7 @@ fn arrive(
     for (index, (operand, leaf)) in leaves.enumerate() {
         let (maker, leaf) = origin(module.comp(comp), operand, leaf);
         let made = &facts[maker.index()];
-        if made.leaves[leaf].stage == own.stage {
+        if made.leaves[leaf].stage == own.stage || is_remade[maker.index()] {
             continue;
         }
         let bytes = own.reads.get(index).copied().unwrap_or(made.bytes[leaf]);

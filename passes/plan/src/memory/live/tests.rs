@@ -127,7 +127,24 @@ fn each_part_of_what_a_loop_of_another_stage_starts_from_arrives_once() {
     };
     let found: Vec<String> = live.arrivals.iter().map(arrival).collect();
     // Under whatever name: `v` once.
-    assert_eq!(found, ["v.0 32 to o of 1", "w.0 32 to l of 1", "z.0 4 to l of 1"]);
+    assert_eq!(found, ["v.0 32 to o of 1", "w.0 32 to l of 1"]);
+}
+
+/// A stage of a hundred layers shares one array of zeros with all others.
+#[test]
+fn what_each_stage_makes_of_constants_in_registers_does_not_arrive() {
+    let lines = [
+        ("x = f32[8] parameter(0)", "fwd", 0),
+        ("z = f32[] constant(0)", "fwd", 0),
+        ("b = f32[8] broadcast(z), dimensions={}", "fwd", 0),
+        ("v = f32[8] maximum(x, b)", "fwd", 0),
+        ("ROOT w = f32[8] maximum(v, b)", "fwd", 1),
+    ];
+    let module = staged_with("", "", "0:;1:", "{}", &lines);
+    let facts = derive(&module).expect("a legal header");
+    let live = live(&module, module.entry, &facts.comps[module.entry.index()]);
+    let names: Vec<&str> = live.arrivals.iter().map(|it| &*module.entry().instr(it.maker).name).collect();
+    assert_eq!(names, ["v"]);
 }
 
 /// Whether a loop passes on each of the values that it carries, whose body ends with these lines.

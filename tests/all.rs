@@ -1,0 +1,55 @@
+//! What needs the whole program, file by file in one binary: fifty would each be linked.
+//!
+//! `cargo test --release --test all sweep::` runs the tests of one file.
+
+mod annotations;
+mod arch;
+mod attention;
+mod bad_input;
+mod bounds;
+mod calibrate;
+mod check_corruptions;
+mod choose;
+mod cli;
+mod common;
+mod corpus;
+mod corpus_flops;
+mod costs;
+mod docs;
+mod eval;
+mod exports;
+mod fasop;
+mod fleet;
+mod floors;
+mod frontends;
+mod fuzz_parser;
+mod fuzz_passes;
+mod golden;
+mod interrupt;
+mod onnx;
+mod partitioned;
+mod phaze;
+mod pins;
+mod price;
+mod profile;
+mod profile_plan;
+mod regions;
+mod replan;
+mod replicas;
+mod reshard_paths;
+mod resume;
+mod sailor;
+mod segments;
+mod shardy_rules;
+mod simplify;
+mod spmd_beats_gspmd;
+mod sweep;
+mod tidy;
+mod torch;
+mod understand;
+mod unroll;
+mod validate;
+mod validate_words;
+mod vectors;
+mod verify;
+mod verify_pieces;
