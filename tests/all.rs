@@ -26,6 +26,7 @@ mod fuzz_parser;
 mod fuzz_passes;
 mod golden;
 mod interrupt;
+mod memory;
 mod onnx;
 mod partitioned;
 mod phaze;
