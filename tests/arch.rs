@@ -5,6 +5,8 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Runs that are killed.
+const N_KILLS: usize = 8;
 /// Samples of examples/mlp.ir.
 const MLP_SAMPLES: &str = "64";
 
@@ -162,7 +164,7 @@ fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
     let bytes = fs::read(path("whole.jsonl")).expect("written");
     assert_eq!(done(&small(&model, &[])).stdout, whole.stdout, "without a file");
     let (mut random, mut n_cut) = (Random(36), 0);
-    for _ in 0..20 {
+    for _ in 0..N_KILLS {
         let n_bytes = random.below(bytes.len());
         fs::remove_file(path("killed.jsonl")).unwrap_or_default();
         killed(&small(&model, &[]), &path("killed.jsonl"), n_bytes);
@@ -173,7 +175,10 @@ fn a_search_that_is_killed_anywhere_goes_on_to_the_same_bytes() {
         let again = fs::read(path("killed.jsonl")).expect("written");
         assert!(again == bytes, "killed at {n_bytes} bytes, {left} were left");
     }
-    eprintln!("{} lines, {n_cut} of 20 runs were cut off", bytes.iter().filter(|it| **it == b'\n').count());
+    eprintln!(
+        "{} lines, {n_cut} of {N_KILLS} runs were cut off",
+        bytes.iter().filter(|it| **it == b'\n').count()
+    );
 }
 
 #[test]

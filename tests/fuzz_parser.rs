@@ -1,7 +1,7 @@
 //! Mutates real programs and checks that nothing panics, hangs or reads back as something else.
 //!
-//! `cargo test --release --test all fuzz_parser:: -- --ignored --nocapture` runs for ten minutes; a finding is
-//! written below the target directory and named.
+//! `cargo test --release --test all fuzz_parser:: -- --ignored --nocapture` runs for ten minutes; a
+//! finding is written below the target directory and named.
 
 use crate::common::mutate::{case, for_secs};
 use crate::common::program;

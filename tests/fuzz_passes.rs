@@ -1,8 +1,8 @@
 //! Runs the whole line on mutated small programs: a program that verifies is planned or refused, never a
 //! panic.
 //!
-//! `cargo test --release --test all fuzz_passes:: -- --ignored --nocapture` runs for ten minutes; a finding is
-//! written below the target directory and named.
+//! `cargo test --release --test all fuzz_passes:: -- --ignored --nocapture` runs for ten minutes; a
+//! finding is written below the target directory and named.
 
 use crate::common::mutate::{MAX_CASE, case, for_secs, timed_case, until_said};
 use crate::common::{peak_mib, program};

@@ -17,7 +17,7 @@ fn points(outcome: &Outcome) -> Vec<Value> {
 
 const EXAMPLE: &str = "examples/fleet.toml";
 
-/// The example with a quarter of its layers, in a new file: a fortieth of the work, for tests that sweep often.
+/// The example with a quarter of its layers, in a new file: a fortieth of the work.
 fn shallow(folder: &Path) -> String {
     let text = fs::read_to_string(crate::common::root().join(EXAMPLE)).expect("readable");
     let path = folder.join("shallow.toml");

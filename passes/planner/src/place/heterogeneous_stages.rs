@@ -13,6 +13,7 @@ use super::evaluate_candidate::{Draft, GUESSED, SAFE, too_few_layers};
 use super::limits::{Limits, Texts};
 use super::position::free;
 use super::recompute::rematerialize::Asked;
+use super::schedule::filled;
 use super::stage_search::Sketch;
 use super::units::{CUTS_PER_LAYER, MAX_UNITS};
 use super::{Problem, Recompute, materialize_plan};
@@ -221,10 +222,13 @@ impl Problem<'_> {
         texts.best
     }
 
-    /// Seconds of the fastest cut, by the chain, if that is worth a text.
-    pub(super) fn promised_secs(&self, sizes: &mut Sizes) -> Option<f64> {
+    /// Seconds of the fastest cut, by the chain, if that is worth a text; and the share of them that may be
+    /// left once a schedule fills its bubbles.
+    pub(super) fn promised(&self, sizes: &mut Sizes) -> Option<(f64, f64)> {
         let limits = Limits::new(self.cluster.accelerator.usable_bytes());
-        self.fastest_mixed(sizes, &self.counts, &limits).map(|found| found.mixed.cut.step_secs)
+        let found = self.fastest_mixed(sizes, &self.counts, &limits)?;
+        let share = filled(found.mixed.cut.starts.len(), found.n_microbatches);
+        Some((found.mixed.cut.step_secs, if self.schedule.is_open() { share } else { 1.0 }))
     }
 
     /// The fastest cut that fits, over the numbers of microbatches.

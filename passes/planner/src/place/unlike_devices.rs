@@ -81,7 +81,7 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     };
     // What promises to be the best comes first, for the others need not be tried then.
     let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
-    let is_first = promised.first().is_some_and(|first| first.secs <= NEAR * alone_secs);
+    let is_first = promised.first().is_some_and(|first| first.least_secs() <= NEAR * alone_secs);
     if is_first {
         search.over_several(&mut sizes, &promised, cx);
     }
@@ -165,8 +165,8 @@ impl Search<'_> {
     fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise], cx: &mut Context) {
         for promise in promised.iter().take(MAX_WRITTEN) {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
-            if promise.secs < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
-                let found = self.kinds.written(&mut sizes[promise.layouts], &promise.order, to_beat);
+            if promise.least_secs() < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
+                let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
                 if found.is_some() {
                     (cx.stage_counts, cx.alternatives) = Default::default();
                     self.best = found;
@@ -194,11 +194,21 @@ struct Layouts<'a> {
 
 /// What a pipeline may take.
 struct Promise {
+    /// By 1F1B, or the schedule that is asked for.
     secs: f64,
+    /// The share of that which a schedule that fills bubbles leaves.
+    filled: f64,
     /// The place of its layouts.
     layouts: usize,
     /// Its kinds in the order of its stages.
     order: Vec<usize>,
+}
+
+impl Promise {
+    /// Once the schedule is chosen too.
+    fn least_secs(&self) -> f64 {
+        self.filled * self.secs
+    }
 }
 
 impl<'a> Kinds<'a> {
@@ -252,14 +262,14 @@ impl<'a> Kinds<'a> {
         let all = sizes.par_iter_mut().enumerate();
         let of_one = |(layouts, sizes)| Promises { kinds: self, layouts, sizes, found: Vec::new() }.grown();
         let mut found: Vec<Promise> = all.flat_map_iter(of_one).collect();
-        found.sort_by(|a, b| a.secs.total_cmp(&b.secs));
+        found.sort_by(|a, b| a.least_secs().total_cmp(&b.least_secs()));
         found
     }
 
     /// The best pipeline over some kinds that takes less than so many seconds.
-    fn written(&self, sizes: &mut Sizes, order: &[usize], to_beat_secs: f64) -> Option<Known> {
-        sizes.to_beat_secs = to_beat_secs;
-        self.on(sizes, order);
+    fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<Known> {
+        sizes.to_beat_secs = to_beat_secs / promise.filled;
+        self.on(sizes, &promise.order);
         let staged = self.all.best_within(sizes).filter(|staged| staged.time_secs < to_beat_secs);
         let end = self.all.control.ended();
         staged.map(|staged| Known { time_secs: staged.time_secs, text: staged.text, end })
@@ -299,7 +309,7 @@ impl Promises<'_, '_, '_> {
             self.insert(&kinds[..1], kind);
         }
         for &kind in kinds.iter().skip(1) {
-            let best = self.found.iter().min_by(|a, b| a.secs.total_cmp(&b.secs));
+            let best = self.found.iter().min_by(|a, b| a.least_secs().total_cmp(&b.least_secs()));
             let order = best.map(|best| best.order.clone()).unwrap_or_default();
             if !order.is_empty() && !order.contains(&kind) {
                 self.insert(&order, kind);
@@ -329,8 +339,9 @@ impl Promises<'_, '_, '_> {
                 return;
             }
             self.kinds.on(self.sizes, &order);
-            let secs = self.kinds.all.promised_secs(self.sizes);
-            self.found.extend(secs.map(|secs| Promise { secs, layouts: self.layouts, order }));
+            let promised = self.kinds.all.promised(self.sizes);
+            let promise = |(secs, filled)| Promise { secs, filled, layouts: self.layouts, order };
+            self.found.extend(promised.map(promise));
         }
     }
 }
