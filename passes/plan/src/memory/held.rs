@@ -132,12 +132,12 @@ impl<'a> Held<'a> {
             };
             for (leaf, value) in values.enumerate().filter(|(leaf, _)| has_memory(*leaf)) {
                 let (sum, it) = (&mut stages[made.leaves[leaf].stage], (id, leaf, made.bytes[leaf]));
-                self.add(sum, it, self.live.ends[value], self.values[value]);
+                self.add(sum, it, self.live.phases[value], self.values[value]);
             }
         }
         for (arrival, &is_late) in self.live.arrivals.iter().zip(&self.arrivals) {
             let it = (arrival.maker, arrival.leaf, arrival.bytes);
-            self.add(&mut stages[arrival.stage], it, arrival.last, is_late);
+            self.add(&mut stages[arrival.stage], it, arrival.phase, is_late);
         }
         self.stages = stages;
         self
@@ -147,11 +147,10 @@ impl<'a> Held<'a> {
         &self,
         sum: &mut Bytes,
         (maker, leaf, bytes): (InstrId, usize, f64),
-        last: usize,
+        last: Phase,
         is_put_off: bool,
     ) {
-        let (made, all) = (&self.own()[maker.index()], self.own());
-        let last = all.get(last).map_or(Phase::Update, |last| last.phase);
+        let made = &self.own()[maker.index()];
         let is_late = is_put_off || last == Phase::Update;
         if made.natures.get(leaf) != Some(&Nature::Part) {
             return;

@@ -42,7 +42,8 @@ impl Lasting {
         for (id, _) in module.entry().iter().filter(|(_, instr)| instr.op != Opcode::Parameter) {
             let own = &all[id.index()];
             for (leaf, value) in live.values(id).enumerate() {
-                let is_late = in_update[value] || live.ends[value] == all.len();
+                // Another stage may do the update.
+                let is_late = in_update[value] || live.phases[value] == Phase::Update;
                 let is_kept = match own.phase {
                     Phase::Forward => in_backward[value] || is_late,
                     Phase::Backward => is_late || in_put_off[value] && !put_off[id.index()],
@@ -54,7 +55,7 @@ impl Lasting {
         }
         let arrivals = live.arrivals.iter().map(|it| {
             let is_part = all[it.maker.index()].natures.get(it.leaf) == Some(&Nature::Part);
-            !is_part && all[it.first].phase != all[it.last.min(all.len() - 1)].phase
+            !is_part && all[it.first].phase != it.phase
         });
         let arrivals = arrivals.collect();
         let is_early =

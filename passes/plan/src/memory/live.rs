@@ -1,6 +1,6 @@
 //! Last readers of the values of one computation, leaf by leaf.
 
-use crate::derive::{InstrFacts, element_start, is_made_of_constants, is_naming, origin};
+use crate::derive::{InstrFacts, Phase, element_start, is_made_of_constants, is_naming, origin};
 use phzc_ir::ops::collective::{is_done, started_leaves};
 use phzc_ir::{CompId, Computation, Instr, InstrId, Key, Module, Opcode};
 use std::collections::BTreeMap;
@@ -12,6 +12,9 @@ pub struct Live {
     starts: Vec<usize>,
     /// Per value: the last instruction that needs its buffer; the number of instructions for results.
     pub ends: Vec<usize>,
+    /// Per value: the last phase in which an instruction needs its buffer. The text need not have phases one
+    /// after the other.
+    pub phases: Vec<Phase>,
     /// Per value: the operand's value whose buffer it is, if it has none of its own.
     aliases: Vec<Option<usize>>,
     /// Per value: the last loop that passes its buffer on as it is, and so cannot write over it.
@@ -35,6 +38,8 @@ pub struct Arrival {
     pub first: usize,
     /// The last instruction that needs it, under whatever name.
     pub last: usize,
+    /// The last phase in which one needs it.
+    pub phase: Phase,
 }
 
 impl Live {
@@ -63,12 +68,13 @@ pub fn live(module: &Module, comp: CompId, facts: &[InstrFacts]) -> Live {
     let mut starts = vec![0];
     facts.iter().for_each(|own| starts.push(starts[starts.len() - 1] + own.leaves.len()));
     let n_values = starts[facts.len()];
-    let (ends, aliases, passed_on) = (vec![0; n_values], vec![None; n_values], vec![None; n_values]);
-    let mut live = Live { starts, ends, aliases, passed_on, arrivals: Vec::new() };
+    let (ends, phases) = (vec![0; n_values], vec![Phase::Update; n_values]);
+    let (aliases, passed_on) = (vec![None; n_values], vec![None; n_values]);
+    let mut live = Live { starts, ends, phases, aliases, passed_on, arrivals: Vec::new() };
     for id in (0..facts.len()).map(InstrId::new) {
-        live.values(id).for_each(|value| live.ends[value] = id.index());
+        live.needed(id, (id.index(), facts[id.index()].phase));
     }
-    live.values(computation.root).for_each(|value| live.ends[value] = facts.len());
+    live.needed(computation.root, (facts.len(), Phase::Update));
     let (mut arrivals, is_remade) = (BTreeMap::new(), remade(computation, facts));
     for (id, instr) in computation.iter().rev() {
         live.read(module, comp, facts, (id, instr));
@@ -93,13 +99,24 @@ impl Live {
             if let Naming::Leaf(leaf) = own_leaf(module, comp, instr, index, &facts[id.index()]) {
                 self.aliases[own.start + leaf] = Some(operand);
             }
-            let end = self.end_of_read(module, comp, facts, (id, instr), index);
-            self.ends[operand] = self.ends[operand].max(end.unwrap_or(0));
+            if let Some(end) = self.end_of_read(module, comp, facts, (id, instr), index) {
+                (self.ends[operand], self.phases[operand]) = later(self.end(operand), end);
+            }
         }
     }
 
-    /// The last instruction that needs the `index`-th leaf of an instruction's operands for what that makes
-    /// of it; none if it makes nothing of it.
+    fn needed(&mut self, id: InstrId, (end, phase): (usize, Phase)) {
+        for value in self.values(id) {
+            (self.ends[value], self.phases[value]) = (end, phase);
+        }
+    }
+
+    fn end(&self, value: usize) -> (usize, Phase) {
+        (self.ends[value], self.phases[value])
+    }
+
+    /// The last instruction, and phase, that needs the `index`-th leaf of an instruction's operands for what
+    /// that makes of it; none if it makes nothing of it.
     fn end_of_read(
         &self,
         module: &Module,
@@ -107,15 +124,19 @@ impl Live {
         facts: &[InstrFacts],
         (id, instr): (InstrId, &Instr),
         index: usize,
-    ) -> Option<usize> {
-        let own = self.values(id);
+    ) -> Option<(usize, Phase)> {
+        let (own, here) = (self.values(id), (id.index(), facts[id.index()].phase));
         match own_leaf(module, comp, instr, index, &facts[id.index()]) {
-            Naming::Leaf(leaf) => Some(self.ends[own.start + leaf]),
-            Naming::All => own.map(|value| self.ends[value]).max(),
+            Naming::Leaf(leaf) => Some(self.end(own.start + leaf)),
+            Naming::All => own.map(|value| self.end(value)).reduce(later),
             // An element is none of the other parts.
-            Naming::Nothing => (instr.op != Opcode::GetTupleElement).then_some(id.index()),
+            Naming::Nothing => (instr.op != Opcode::GetTupleElement).then_some(here),
         }
     }
+}
+
+fn later(a: (usize, Phase), b: (usize, Phase)) -> (usize, Phase) {
+    (a.0.max(b.0), a.1.max(b.1))
 }
 
 impl Live {
@@ -238,12 +259,13 @@ fn arrive(
             continue;
         }
         let bytes = own.reads.get(index).copied().unwrap_or(made.bytes[leaf]);
-        let last = live.end_of_read(module, comp, facts, (id, instr), index).unwrap_or(id.index());
+        let here = (id.index(), own.phase);
+        let (last, phase) = live.end_of_read(module, comp, facts, (id, instr), index).unwrap_or(here);
         let (first, stage) = (id.index(), own.stage);
-        let arrival = Arrival { maker, leaf, stage, bytes, first, last };
+        let arrival = Arrival { maker, leaf, stage, bytes, first, last, phase };
         let known = found.entry((live.values(maker).start + leaf, stage)).or_insert(arrival);
         known.first = first;
-        known.last = known.last.max(last);
+        (known.last, known.phase) = later((known.last, known.phase), (last, phase));
         known.bytes = known.bytes.max(bytes);
     }
 }

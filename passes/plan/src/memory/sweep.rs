@@ -226,7 +226,10 @@ impl Sweep<'_> {
         if !is_here || !self.is_allocated(comp, id, leaf) {
             return 0.0;
         }
-        own.bytes[leaf] * self.share(own, own.natures.get(leaf).copied(), end.and_then(|end| facts.get(end)))
+        let live = self.lives[comp.index()].as_ref();
+        let late = live.map_or(Phase::Forward, |live| live.phases[live.values(id).start + leaf]);
+        let last = end.and_then(|end| facts.get(end)).map(|last| last.phase.max(late));
+        own.bytes[leaf] * self.share(own, own.natures.get(leaf).copied(), last)
     }
 
     /// Loops make the carried values that they change; the others are their operands' buffers.
@@ -239,10 +242,10 @@ impl Sweep<'_> {
         }
     }
 
-    /// The part of the batch whose values are there at once; `last` is the last reader.
-    fn share(&self, own: &InstrFacts, nature: Option<Nature>, last: Option<&InstrFacts>) -> f64 {
+    /// The part of the batch whose values are there at once; `last` is the last phase that needs them.
+    fn share(&self, own: &InstrFacts, nature: Option<Nature>, last: Option<Phase>) -> f64 {
         let n_parts = self.facts.header.n_microbatches as f64;
-        let is_saved = last.is_some_and(|last| last.phase > own.phase);
+        let is_saved = last.is_some_and(|last| last > own.phase);
         // The others are counted apart where gradients of weights are put off, or devices hold several
         // stages.
         let is_apart = self.held.is_some() || self.shared.is_some();
@@ -260,7 +263,7 @@ impl Sweep<'_> {
         let held = self.held.filter(|_| comp == self.module.entry);
         for (index, arrival) in live.arrivals.iter().enumerate().filter(|(_, it)| self.is_here(it.stage)) {
             let maker = &self.facts.comps[comp.index()][arrival.maker.index()];
-            let last = self.facts.comps[comp.index()].get(arrival.last);
+            let last = self.facts.comps[comp.index()].get(arrival.last).map(|_| arrival.phase);
             let is_counted = held.is_some_and(|held| held.is_arrival_counted(index));
             let share = self.share(maker, maker.natures.get(arrival.leaf).copied(), last);
             let bytes = if is_counted { 0.0 } else { arrival.bytes * share };

@@ -161,21 +161,21 @@ fn stages_that_share_devices_are_one_track() {
     X 0.0 update 614.3 192.8
     X 1.0 update 453.5 64.3
     C 0 memory of each device 0.0 {"bytes":176}
-    C 1 memory of each device 0.0 {"bytes":32}
+    C 1 memory of each device 0.0 {"bytes":48}
     C 0 memory of each device 0.0 {"bytes":176}
     C 0 memory of each device 48.5 {"bytes":176}
-    C 1 memory of each device 64.8 {"bytes":32}
-    C 1 memory of each device 113.3 {"bytes":32}
+    C 1 memory of each device 64.8 {"bytes":48}
+    C 1 memory of each device 113.3 {"bytes":48}
     C 0 memory of each device 129.5 {"bytes":176}
     C 0 memory of each device 178.0 {"bytes":192}
     C 1 memory of each device 178.3 {"bytes":64}
-    C 1 memory of each device 259.3 {"bytes":32}
+    C 1 memory of each device 259.3 {"bytes":48}
     C 1 memory of each device 259.3 {"bytes":64}
-    C 1 memory of each device 340.3 {"bytes":32}
+    C 1 memory of each device 340.3 {"bytes":48}
     C 0 memory of each device 275.5 {"bytes":176}
     C 0 memory of each device 356.5 {"bytes":176}
-    C 1 memory of each device 340.3 {"bytes":32}
-    C 1 memory of each device 388.8 {"bytes":32}
+    C 1 memory of each device 340.3 {"bytes":48}
+    C 1 memory of each device 388.8 {"bytes":48}
     C 0 memory of each device 405.0 {"bytes":176}
     C 0 memory of each device 453.5 {"bytes":176}
     "#);
