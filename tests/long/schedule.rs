@@ -37,7 +37,7 @@ fn a_schedule_that_needs_too_much_memory_is_not_taken() {
     assert!(lean < large, "1f1b {lean}, zero-bubble {large}");
     let between = placed(program, options, &with_memory(0.5 * (lean + large)));
     assert!(peak_bytes(&between) <= 0.5 * (lean + large));
-    assert_eq!(between.schedule, "1f1b");
+    assert_ne!(between.schedule, "zero-bubble");
 }
 
 #[test]
