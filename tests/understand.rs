@@ -93,9 +93,14 @@ fn the_number_of_stages_and_a_collective_are_explained() {
     let path = dir.join("plan.ir");
     let common = ["examples/gpt2_small.ir", "--passes", "fuse,shard,place", "-q", "-o", text(&path)];
     let said = done(
-        &[&common[..], &["--explain", "stages", "--explain", "mesh", "--explain", "add.150.ag"]].concat(),
+        &[
+            &common[..],
+            &["--explain", "stages", "--explain", "mesh", "--explain", "convert_element_type.104.ag"],
+        ]
+        .concat(),
     );
-    let (own, strategies) = said.split_once("why `add.150` lies").expect("the value's strategies come last");
+    let (own, strategies) =
+        said.split_once("why `convert_element_type.104` lies").expect("the value's strategies come last");
     assert!(strategies.contains("chosen"), "{strategies}");
     compare("explain", own, &dir);
     let explained = fs::read(&path).expect("a plan");

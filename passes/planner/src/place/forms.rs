@@ -56,7 +56,8 @@ impl Found {
     }
 }
 
-/// The best placement of all forms. Only an unrolled one is cut into stages, where there is one.
+/// The best placement of all forms, of those that take less than `to_beat` seconds. Only an unrolled one is
+/// cut into stages, where there is one.
 ///
 /// # Errors
 /// Why there is none.
@@ -64,23 +65,23 @@ pub(super) fn best(
     written: Form,
     options: &Options,
     cx: &mut Context,
-    control: &SearchControl,
+    (control, to_beat): (&SearchControl, f64),
 ) -> Result<Found> {
     let n_stages = options.int("stages") as usize;
     let other = if written.state.is_given() { None } else { unrolled_form(&written, cx)? };
     let Some((sharded, state)) = other else {
-        return search(written, n_stages, options, cx, control, f64::INFINITY);
+        return search(written, n_stages, options, cx, control, to_beat);
     };
     let kept_secs = plan_note::read(written.sharded).get("lower_bound_secs").and_then(Value::as_f64);
     let kept_secs = kept_secs.filter(|_| n_stages <= 1).unwrap_or(f64::INFINITY);
     control.bounded_beside(kept_secs);
     let form = Form { sharded: &sharded, state };
-    let unrolled = search(form, n_stages, options, cx, control, f64::INFINITY)?;
+    let unrolled = search(form, n_stages, options, cx, control, to_beat)?;
     if n_stages > 1 || control.ended().is_some() {
         return Ok(unrolled.bounded(kept_secs));
     }
     control.bounded_beside(unrolled.lower_bound_secs);
-    let to_beat = unrolled.time_secs() / WORTH;
+    let to_beat = to_beat.min(unrolled.time_secs() / WORTH);
     match search(written, 1, options, cx, control, to_beat) {
         Ok(kept) if kept.time_secs() < to_beat => Ok(kept.bounded(unrolled.lower_bound_secs)),
         Ok(kept) => Ok(unrolled.bounded(kept.lower_bound_secs)),

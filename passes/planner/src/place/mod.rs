@@ -64,7 +64,7 @@ pub use search_control::percent;
 use search_control::{End, SearchControl};
 pub use slow_devices::straggler;
 use stage_lower_bounds::LowerBounds;
-use stage_search::{Limited, Sketch, Sketched};
+use stage_search::{Sketch, Sketched, sketches};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The pass.
@@ -117,6 +117,11 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
+    run_within(module, options, cx, f64::INFINITY)
+}
+
+/// The same where a plan that takes `to_beat` seconds or longer is of no use.
+fn run_within(module: &mut Module, options: &Options, cx: &mut Context, to_beat: f64) -> Result<Changed> {
     if let Some(partitioned) = partitioned(module) {
         cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
         return Ok(Changed::No);
@@ -137,7 +142,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
     let state = PlanState::of(module, cx)?;
     memory_lower_bound::check(&state.graph, cx.cluster)?;
     let control = SearchControl::new(options, cx);
-    let found = forms::best(Form { sharded: module, state }, options, cx, &control)?;
+    let found = forms::best(Form { sharded: module, state }, options, cx, (&control, to_beat))?;
     let mut best = found.best?;
     cx.alternatives = found.alternatives;
     let (recompute, groups) = (options.text("recompute"), Groups::read(options.text("groups"), cx.cluster)?);
@@ -362,39 +367,6 @@ impl Problem<'_> {
     }
 }
 
-/// The layouts that were found, and those that need less memory where these need much.
-fn sketches<'p>(
-    all: impl Iterator<Item = std::result::Result<Sketched<'p>, Evaluated>>,
-    tried: &mut Vec<Evaluated>,
-) -> Vec<Sketch<'p>> {
-    let (mut found, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
-    for sketched in all {
-        match sketched {
-            Ok(sketched) => {
-                let secs = sketched.secs();
-                limited.extend(sketched.limited.map(|limited| (secs, limited)));
-                found.extend(sketched.found);
-            }
-            Err(failed) => tried.push(failed),
-        }
-    }
-    found.extend(leaner(limited));
-    found
-}
-
 /// Of a text with more instructions than this the one that `shard` left, which seldom fits, is measured while
 /// others are sketched.
 const LONG: usize = 20_000;
-
-/// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
-const MAX_LIMITED: usize = 1;
-
-/// Sketches that need less memory, for those stage counts that promise most without, and those that promise
-/// nothing.
-fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let is_worth = |(at, (secs, _)): &(usize, (f64, Limited))| *at < MAX_LIMITED || secs.is_infinite();
-    let some: Vec<Limited> = all.into_iter().enumerate().filter(is_worth).map(|(_, it)| it.1).collect();
-    let found: Vec<Vec<Sketch>> = some.par_iter().map(Limited::sketches).collect();
-    found.into_iter().flatten().collect()
-}

@@ -80,11 +80,13 @@ impl Problem<'_> {
         let (fewest, most) = self.fewest_and_most();
         let bound = self.noted_bound();
         let tried = self.within_memory(1, draft, bound.clone(), |limit, moves| again(fewest, limit, moves));
-        let is_worth_more = matches!(tried, Evaluated::TooLarge(_)) && most > fewest;
+        let is_too_large = matches!(tried, Evaluated::TooLarge(_));
+        let wanted = if is_too_large { most } else { tried.n_microbatches().unwrap_or(1) };
         let usable = self.cluster.accelerator.usable_bytes();
-        match is_worth_more.then(|| again(most, usable, false)).flatten() {
+        match Some(wanted).filter(|&wanted| wanted > 1).and_then(|wanted| again(wanted, usable, false)) {
             Some(draft) => {
-                tried.or_faster(self.within_memory(1, draft, bound, |limit, moves| again(most, limit, moves)))
+                let again = |limit, moves| again(wanted, limit, moves);
+                tried.or_faster(self.within_memory(1, draft, bound, again))
             }
             None => tried,
         }

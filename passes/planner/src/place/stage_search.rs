@@ -16,6 +16,7 @@ use estimate::Estimate;
 use phzc_cost::{Cluster, Schedule};
 use phzc_ir::Mesh;
 use phzc_solver::choose::Stop;
+use rayon::prelude::*;
 use std::sync::Arc;
 
 /// The search over one number of stages.
@@ -131,6 +132,39 @@ impl Problem<'_> {
             secs: f64::INFINITY,
         })
     }
+}
+
+/// The layouts that were found, and those that need less memory where these need much.
+pub fn sketches<'p>(
+    all: impl Iterator<Item = Result<Sketched<'p>, Evaluated>>,
+    tried: &mut Vec<Evaluated>,
+) -> Vec<Sketch<'p>> {
+    let (mut found, mut limited): (Vec<Sketch>, Vec<(f64, Limited)>) = Default::default();
+    for sketched in all {
+        match sketched {
+            Ok(sketched) => {
+                let secs = sketched.secs();
+                limited.extend(sketched.limited.map(|limited| (secs, limited)));
+                found.extend(sketched.found);
+            }
+            Err(failed) => tried.push(failed),
+        }
+    }
+    found.extend(leaner(limited));
+    found
+}
+
+/// How many stage counts are worth layouts that need less memory, besides those that have no other plan.
+const MAX_LIMITED: usize = 1;
+
+/// Sketches that need less memory, for those stage counts that promise most without, and those that promise
+/// nothing.
+fn leaner(mut all: Vec<(f64, Limited<'_>)>) -> Vec<Sketch<'_>> {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let is_worth = |(at, (secs, _)): &(usize, (f64, Limited))| *at < MAX_LIMITED || secs.is_infinite();
+    let some: Vec<Limited> = all.into_iter().enumerate().filter(is_worth).map(|(_, it)| it.1).collect();
+    let found: Vec<Vec<Sketch>> = some.par_iter().map(Limited::sketches).collect();
+    found.into_iter().flatten().collect()
 }
 
 impl<'p> Sketched<'p> {
@@ -291,10 +325,13 @@ impl<'p> Stages<'p> {
     fn sketches(&self, solved: Solved, limit_bytes: Option<f64>, bound: &Bound) -> Vec<Sketch<'p>> {
         let (fewest, most) = self.problem.fewest_and_most();
         let chunks = self.problem.schedule.chunks();
-        let first = self.estimate(fewest, &solved, chunks);
-        // On one device all layouts are alike.
-        let most = Some(most).filter(|&most| most > fewest && self.cluster.n_devices() > 1);
-        let wanted = if first.secs.is_finite() { first.n_microbatches } else { most };
+        let draft = self.draft(self.input(fewest), &solved);
+        let first = self.estimate(&draft, fewest, chunks);
+        // What weights cost to gather is up to how many microbatches gather them. On one device all layouts
+        // are alike.
+        let wanted =
+            if first.secs.is_finite() { first.n_microbatches.unwrap_or(first.n_cut_for) } else { most };
+        let wanted = Some(wanted).filter(|&wanted| wanted > fewest && self.cluster.n_devices() > 1);
         let sketch = |solved: Solved, n_microbatches: usize, found: Estimate| Sketch {
             stages: self.clone(),
             solved,
@@ -309,8 +346,11 @@ impl<'p> Stages<'p> {
         let mut found = vec![sketch(solved, fewest, first)];
         let again = |count| Some((count, self.solve(count, &self.floors(count), limit_bytes)?));
         if let Some((count, solved)) = wanted.and_then(again) {
-            let estimate = self.estimate(count, &solved, chunks);
-            found.push(sketch(solved, count, estimate));
+            let other = self.draft(self.input(count), &solved);
+            if other.text != draft.text {
+                let estimate = self.estimate(&other, count, chunks);
+                found.push(sketch(solved, count, estimate));
+            }
         }
         found
     }

@@ -129,7 +129,7 @@ impl Search<'_> {
         }
         let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
         let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
-        match self.alone.planned(kind, &mut own) {
+        match self.alone.planned(kind, self.best_secs(), &mut own) {
             Ok(found) if found.time_secs < self.best_secs() => {
                 cx.alternatives = own.alternatives;
                 cx.stage_counts = own.stage_counts;
@@ -152,7 +152,7 @@ impl Search<'_> {
                 continue;
             }
             let Alone { options, module, .. } = self.alone;
-            let found = self.kinds.replicated(&layout, (options, module), cx);
+            let found = self.kinds.replicated(&layout, (options, module), self.best_secs(), cx);
             if let Some(found) = found.filter(|found| found.time_secs < self.best_secs()) {
                 (cx.stage_counts, cx.alternatives) = Default::default();
                 self.best = Some(found);

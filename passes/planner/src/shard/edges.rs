@@ -152,7 +152,7 @@ impl<'e> Edges<'e> {
             return;
         }
         let it = &model.input.graph.tensors[tensor as usize];
-        let (bytes, dims) = (it.bytes.to_bits(), it.dims.clone());
+        let (bytes, dims) = (model.input.moved_bytes(tensor).to_bits(), it.dims.clone());
         let is_stored = model.input.is_stored[tensor as usize];
         let is_ungathered = model.is_ungathered[tensor as usize];
         let made_of = model.figures_made_of(tensor);

@@ -27,6 +27,7 @@ mod kernels;
 pub mod liveness;
 pub mod model;
 mod move_price;
+mod natures;
 mod pinned;
 pub mod pins;
 mod planned;
@@ -65,7 +66,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Key, Mesh, Module, Opcode, Result, notes};
 use phzc_opt::inline;
 use phzc_pass::pass::{Changed, Context, Options, Pass};
-use phzc_plan::derive::is_planned;
+use phzc_plan::derive::{Nature, is_planned};
 use phzc_plan::partitioned::partitioned;
 use phzc_plan::pricing::Share;
 pub use pinned::Pinned;
@@ -222,6 +223,7 @@ pub struct Facts {
     remade: Vec<Remade>,
     is_live: Vec<bool>,
     batch: BTreeSet<ClassId>,
+    natures: Vec<Nature>,
     unique: Unique,
     forbid: Forbid,
     n_condition_runs: f64,
@@ -236,7 +238,7 @@ impl Facts {
         let is_stored = liveness::stored(graph, &regions, &ops);
         let shares = kernels::kernel_shares(graph, &regions, &ops, &is_stored);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
-        let batch = batch_loops(graph, blocks);
+        let (batch, natures) = (batch_loops(graph, blocks), natures::natures(graph, blocks));
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
         let (remade, unique) = (vec![None; graph.tensors.len()], Unique::default());
         let facts = Facts {
@@ -247,6 +249,7 @@ impl Facts {
             remade,
             is_live,
             batch,
+            natures,
             unique,
             forbid,
             n_condition_runs,
@@ -280,8 +283,8 @@ impl Facts {
     }
 
     fn traits(&self) -> Traits<'_> {
-        let Facts { pinned, ops, is_stored, shares, remade, is_live, batch, .. } = self;
-        Traits { pinned, ops, is_stored, shares, remade, is_live, batch }
+        let Facts { pinned, ops, is_stored, shares, remade, is_live, batch, natures, .. } = self;
+        Traits { pinned, ops, is_stored, shares, remade, is_live, batch, natures }
     }
 
     /// The same facts, with some strategies forbidden.
@@ -304,6 +307,7 @@ impl Facts {
             is_live: &self.is_live,
             unique: &self.unique,
             batch: &self.batch,
+            natures: &self.natures,
             n_condition_runs: self.n_condition_runs,
             n_microbatches: 1,
             moves_again: false,

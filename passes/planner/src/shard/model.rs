@@ -20,6 +20,7 @@ use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_cost::Cluster;
 use phzc_ir::Mesh;
+use phzc_plan::derive::Nature;
 use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeSet;
@@ -50,6 +51,8 @@ pub struct Input<'a> {
     pub unique: &'a Unique,
     /// Loops that run over the batch.
     pub batch: &'a BTreeSet<ClassId>,
+    /// How each tensor relates to microbatches.
+    pub natures: &'a [Nature],
     /// How often loops ask whether they go on.
     pub n_condition_runs: f64,
     /// Microbatches, each of which is to be split as the batch is.

@@ -41,10 +41,10 @@ impl Model<'_> {
         }
         let is_stored = self.input.is_stored[tensor as usize];
         let spill_secs = if is_stored { 0.0 } else { self.spill_secs(tensor, source.layout, target.layout) };
-        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (dims, bytes) = (&self.input.graph.tensors[tensor as usize].dims, self.input.moved_bytes(tensor));
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
-        let secs = self.reshards.secs(source, target, (&tensor.dims, tensor.bytes), &price);
+        let secs = self.reshards.secs(source, target, (dims, bytes), &price);
         match secs {
             None => f64::INFINITY,
             Some(0.0) if source.layout == target.layout => 0.0,
@@ -56,16 +56,16 @@ impl Model<'_> {
 
     /// Seconds to write a value, in one layout, and read it, in another, that would else stay in registers.
     pub(super) fn spill_secs(&self, tensor: TensorId, source: Layout, target: Layout) -> f64 {
-        let bytes = self.input.graph.tensors[tensor as usize].bytes;
+        let bytes = self.input.moved_bytes(tensor);
         let local = |layout: Layout| bytes / layout.n_tiles(&self.mesh) as f64;
         pricing::spill_secs(self.input.cluster, [local(source), local(target)])
     }
 
     /// The cheapest steps between two layouts of a tensor.
     pub fn steps(&mut self, tensor: TensorId, source: Source, target: Want) -> Vec<Step> {
-        let tensor = &self.input.graph.tensors[tensor as usize];
+        let (dims, bytes) = (&self.input.graph.tensors[tensor as usize].dims, self.input.moved_bytes(tensor));
         let (cluster, mesh) = (self.input.cluster, &self.mesh);
         let price = |kind, axes, bytes| pricing::collective_secs(cluster, mesh, kind, axes, bytes);
-        self.reshards.steps(source, target, (&tensor.dims, tensor.bytes), &price).unwrap_or_default()
+        self.reshards.steps(source, target, (dims, bytes), &price).unwrap_or_default()
     }
 }

@@ -64,15 +64,16 @@ impl NodePricer {
         let dtype = first.map_or(DType::F32, |&id| graph.tensors[id as usize].dtype);
         let reads_memory = node.operands.first().is_some_and(|&operand| is_stored(operand));
         let writes = node.results.iter().any(|&result| is_stored(result));
+        let over_batch = batch_factor(model, id);
         NodePricer {
             op,
             kernel: op.map_or(Kernel::Nothing, |op| {
                 shared(kernel(op, does.attention, writes, reads_memory), share)
             }),
             dtype: numbers(dtype, does.is_exact),
-            trips: node.trips * node.weight,
+            trips: node.trips * node.weight * if over_batch.is_some() { 1.0 } else { input.n_made(id) },
             work: node.work,
-            n_parts: batch_factor(model, id).map_or(1.0, |_| input.n_microbatches as f64),
+            n_parts: over_batch.map_or(1.0, |_| input.n_microbatches as f64),
             loops: views.loops(),
             product: op
                 .filter(|op| op.def().fusion == FusionKind::Matrix)

@@ -45,7 +45,7 @@ impl Model<'_> {
 
     /// Weighted executions of a reading per step.
     pub(super) fn weighted_trips(&self, it: &Use) -> f64 {
-        it.trips * self.weights[self.phase(it) as usize]
+        self.trips(it) * self.weights[self.phase(it) as usize]
     }
 
     /// All that the price of moving a tensor depends on beside its layouts.
@@ -58,7 +58,11 @@ impl Model<'_> {
         let it = &self.input.graph.tensors[tensor as usize];
         let dims = it.dims.iter().map(|&size| size as u64);
         let facts = [self.input.is_stored[tensor as usize], self.is_ungathered[tensor as usize]];
-        [it.bytes.to_bits()].into_iter().chain(facts.map(u64::from)).chain(dims).collect()
+        [self.input.moved_bytes(tensor).to_bits()]
+            .into_iter()
+            .chain(facts.map(u64::from))
+            .chain(dims)
+            .collect()
     }
 
     /// No choice costs less than the sum of these: per block, its cheapest strategy, collectives left out.
@@ -160,12 +164,10 @@ impl Model<'_> {
     /// Seconds to bring a fresh value into the layout that its readers find.
     pub(super) fn settling_secs(&mut self, tensor: TensorId, strategy: &Strategy) -> f64 {
         let (source, target) = (self.made(tensor, strategy), self.settled(tensor, strategy));
-        let made = &self.input.graph.tensors[tensor as usize];
-        let trips = self.input.graph.nodes[made.def as usize].trips * made.weight;
         if source.layout != target.layout && self.made_as_given[tensor as usize] {
             return f64::INFINITY;
         }
-        self.moves_secs(trips, tensor, source, Want::of(target))
+        self.moves_secs(self.made_trips(tensor), tensor, source, Want::of(target))
     }
 
     /// Bytes per device of the block's tensors that are alive at the peak.

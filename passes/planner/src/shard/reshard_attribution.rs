@@ -101,7 +101,7 @@ impl Model<'_> {
         let target = self.target(index, it.strategies);
         let made = self.made(it.tensor, &it.strategies[it.from as usize]);
         let [direct, apart] = [made, it.settled]
-            .map(|source| self.moves_secs(self.uses[index].trips, it.tensor, source, target));
+            .map(|source| self.moves_secs(self.trips(&self.uses[index]), it.tensor, source, target));
         if direct <= paid.home[at] + apart {
             paid.home[at] = 0.0;
             paid.uses[index] = (direct, made);
@@ -117,7 +117,7 @@ impl Model<'_> {
                 let target = self.target(index, it.strategies);
                 if !brought.contains(&target) {
                     brought.push(target);
-                    let secs = self.moves_secs(self.uses[index].trips, it.tensor, it.settled, target);
+                    let secs = self.moves_secs(self.trips(&self.uses[index]), it.tensor, it.settled, target);
                     paid.uses[index] = (secs, it.settled);
                 }
             }

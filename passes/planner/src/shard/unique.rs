@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId, TensorId};
+use phzc_plan::derive::Nature;
 use phzc_plan::pricing::Share;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -37,6 +38,7 @@ pub(super) struct Traits<'a> {
     pub remade: &'a [Remade],
     pub is_live: &'a [bool],
     pub batch: &'a BTreeSet<ClassId>,
+    pub natures: &'a [Nature],
 }
 
 impl Unique {
@@ -145,6 +147,7 @@ impl Describer<'_> {
             tensor.bytes.to_bits(),
             tensor.weight.to_bits(),
             self.traits.is_stored[id as usize],
+            self.traits.natures[id as usize],
             map.len(),
         )
             .hash(out);

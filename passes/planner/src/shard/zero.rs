@@ -88,6 +88,22 @@ mod tests {
     }
 
     #[test]
+    fn weights_that_many_microbatches_read_are_kept_whole() {
+        let parts = |n_microbatches: usize| {
+            let passes = format!("fuse,shard,place{{stages=1,microbatches={n_microbatches}}}");
+            passed(STEP, &passes, &slow_8()).expect("it has a plan")
+        };
+        assert!(gathered(&parts(1)).contains(&"w1"), "{}", print(&parts(1)));
+        let kept = parts(8);
+        let weights = gathered(&kept).into_iter().filter(|name| name.starts_with('w'));
+        assert!(
+            weights.clone().count() > 0 && weights.clone().all(|name| name[2..].starts_with('n')),
+            "{}",
+            print(&kept)
+        );
+    }
+
+    #[test]
     fn replicas_update_all_that_they_hold_where_zero_1_is_forbidden() {
         let whole = |forbid: &str| plan(ONE, &format!(",pin={{^w$=[-,-]}}{forbid}"));
         assert_eq!(gathered(&whole("")), ["wn"]);

@@ -6,7 +6,6 @@ use crate::place::cut::Chain;
 use crate::place::evaluate_candidate::Draft;
 use crate::place::interleave::CHUNKS;
 use crate::place::limits::Limits;
-use crate::shard::Solved;
 use phzc_cost::Schedule;
 use phzc_plan::derive::derive;
 use std::sync::Arc;
@@ -26,12 +25,11 @@ pub struct Estimate {
 }
 
 impl Stages<'_> {
-    /// What the chain takes the best cut in these layouts to take, by how many stages each device group
-    /// holds.
-    pub fn estimate(&self, n_microbatches: usize, solved: &Solved, chunks: &[usize]) -> Estimate {
+    /// What the chain takes the best cut in layouts for so many microbatches to take, by how many stages each
+    /// device group holds.
+    pub fn estimate(&self, draft: &Draft, n_microbatches: usize, chunks: &[usize]) -> Estimate {
         let problem = self.problem;
-        let draft = self.draft(self.input(n_microbatches), solved);
-        let mut layers = self.layers(&draft);
+        let mut layers = self.layers(draft);
         let allowed = problem.counts_for(&draft.text, layers.facts()).unwrap_or_default();
         let usable = problem.cluster.accelerator.usable_bytes();
         let estimate = |&n_chunks: &usize| {

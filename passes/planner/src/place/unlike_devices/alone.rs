@@ -9,16 +9,17 @@ use phzc_pass::pass::{Context, Options};
 use phzc_plan::derive::derive;
 use phzc_plan::report;
 
-/// Plans a program for equal devices as `shard` was asked to plan another text of it.
+/// Plans a program for equal devices as `shard` was asked to plan another text of it, in less than `to_beat`
+/// seconds.
 pub(super) fn plan_on(
     program: &mut Module,
     options: &Options,
-    asked: &Module,
+    (asked, to_beat): (&Module, f64),
     cx: &mut Context,
 ) -> Result<()> {
     [notes::MESH, notes::PLAN, notes::CLUSTER].into_iter().for_each(|key| program.remove_note(key));
     (shard::PASS.run)(program, &asked_again(asked), cx)?;
-    place::run(program, options, cx)?;
+    place::run_within(program, options, cx, to_beat)?;
     Ok(())
 }
 
@@ -35,18 +36,18 @@ pub(super) struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// The best plan on a kind, which is the cluster of `cx`.
+    /// The best plan on a kind, which is the cluster of `cx`, that takes less than `to_beat` seconds.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn planned(&self, kind: usize, cx: &mut Context) -> Result<Known> {
+    pub fn planned(&self, kind: usize, to_beat: f64, cx: &mut Context) -> Result<Known> {
         let mut text;
         if kind > 0 {
             text = self.program.clone();
-            plan_on(&mut text, self.options, self.module, cx)?;
+            plan_on(&mut text, self.options, (self.module, to_beat), cx)?;
         } else {
             text = self.module.clone();
-            place::run(&mut text, self.options, cx)?;
+            place::run_within(&mut text, self.options, cx, to_beat)?;
         }
         let facts = derive(&text)?;
         let time_secs = report::figures_of(&text, &facts, cx.cluster).time_secs;

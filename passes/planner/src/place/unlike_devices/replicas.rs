@@ -27,6 +27,9 @@ const MAX_EVALUATED: usize = 6;
 /// smaller products.
 const EVEN: f64 = 1.1;
 
+/// Replicas may share microbatches out otherwise than their blocks promise, so that the fastest run fewer.
+const SLACK: f64 = 1.1;
+
 /// Replicas that may be worth a plan.
 pub(super) struct Layout {
     /// Devices of a replica.
@@ -37,6 +40,8 @@ pub(super) struct Layout {
     n_microbatches: usize,
     /// Seconds of the slowest replica's blocks, were they as fast as can be.
     busy_secs: f64,
+    /// The microbatches that a replica on the fastest kind runs.
+    n_most: usize,
     /// Seconds of the sums over all replicas.
     summed_secs: f64,
 }
@@ -45,6 +50,11 @@ impl Layout {
     /// No plan with such replicas takes less.
     pub fn least_secs(&self) -> f64 {
         self.busy_secs + self.summed_secs
+    }
+
+    /// What one replica on the fastest kind has for all microbatches, for the step to be a better one.
+    fn to_beat(&self, best_secs: f64) -> f64 {
+        SLACK * best_secs * self.n_microbatches as f64 / self.n_most as f64
     }
 }
 
@@ -113,10 +123,11 @@ impl Kinds<'_> {
         let each: Vec<f64> = slots.iter().map(one).collect();
         let shares = shared_out(slots.len(), n_microbatches, |at, n| each[at] * n as f64);
         let busy_secs = shares.iter().zip(&each).map(|(&n, secs)| n as f64 * secs).fold(0.0, f64::max);
+        let n_most = shares.iter().copied().max().unwrap_or(0);
         let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
         let used: Vec<[usize; 2]> = used.map(|(it, _)| [it.first, it.first + n_devices - 1]).collect();
         let summed_secs = ring_secs(self.all.cluster, &used, summed_bytes / n_devices as f64);
-        Layout { n_devices, kinds: kinds.to_vec(), n_microbatches, busy_secs, summed_secs }
+        Layout { n_devices, kinds: kinds.to_vec(), n_microbatches, busy_secs, n_most, summed_secs }
     }
 
     /// Whether states leave enough of the least memory.
@@ -136,11 +147,12 @@ impl Kinds<'_> {
         kinds.iter().flat_map(of_kind).collect()
     }
 
-    /// The best plan with such replicas, if there is one that fits.
+    /// The best plan with such replicas, if there is one that fits and may take less than `best_secs`.
     pub(super) fn replicated(
         &self,
         layout: &Layout,
         (options, asked): (&Options, &Module),
+        best_secs: f64,
         cx: &mut Context,
     ) -> Option<Known> {
         let nodes = self.nodes(layout);
@@ -151,7 +163,7 @@ impl Kinds<'_> {
         }
         let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
         let mut text = self.all.plain.clone();
-        plan_on(&mut text, &options, asked, &mut own).ok()?;
+        plan_on(&mut text, &options, (asked, layout.to_beat(best_secs)), &mut own).ok()?;
         self.put(text, layout)
     }
 
