@@ -2,6 +2,7 @@
 //! many, a bound that is looser or a tie that falls otherwise shows here alone. Searches are reproducible: a
 //! line that changes is a change of behaviour, to be read before it is taken over.
 
+use super::Worth;
 use super::forms::{Form, best};
 use super::search_control::SearchControl;
 use crate::plan_state::PlanState;
@@ -78,7 +79,7 @@ fn searched(mut module: Module, cluster: &Cluster, options: &str) -> String {
     steps[..2].iter().for_each(|step| _ = step.run(&mut module, &mut cx).expect("layouts"));
     let state = PlanState::of(&module, &mut cx).expect("layouts");
     let control = SearchControl::new(&steps[2].options, &cx);
-    let found = best(Form { sharded: &module, state }, &steps[2].options, &mut cx, (&control, f64::INFINITY));
+    let found = best(Form { sharded: &module, state }, &steps[2].options, &mut cx, (&control, Worth::ALL));
     let looked_at = || {
         let done = done.lock().expect("no panic").clone();
         format!("{done}, {} evaluated, {} instructions", control.n_evaluated(), control.n_instrs())

@@ -9,7 +9,7 @@ use super::microbatches;
 use super::representative_check::shows_cuts;
 use super::schedule::Wanted;
 use super::search_control::SearchControl;
-use super::{Problem, Recompute, slow_devices};
+use super::{Problem, Recompute, Worth, slow_devices};
 use crate::plan_state::PlanState;
 use crate::shard::control::{asked_again, forbidden};
 use crate::shard::planning_input::PlanningInput;
@@ -56,8 +56,8 @@ impl Found {
     }
 }
 
-/// The best placement of all forms, of those that take less than `to_beat` seconds. Only an unrolled one is
-/// cut into stages, where there is one.
+/// The best placement of all forms, of those that are of use. Only an unrolled one is cut into stages, where
+/// there is one.
 ///
 /// # Errors
 /// Why there is none.
@@ -65,24 +65,24 @@ pub(super) fn best(
     written: Form,
     options: &Options,
     cx: &mut Context,
-    (control, to_beat): (&SearchControl, f64),
+    (control, worth): (&SearchControl, Worth),
 ) -> Result<Found> {
     let n_stages = options.int("stages") as usize;
     let other = if written.state.is_given() { None } else { unrolled_form(&written, cx)? };
     let Some((sharded, state)) = other else {
-        return search(written, n_stages, options, cx, control, to_beat);
+        return search(written, n_stages, options, cx, control, worth);
     };
     let kept_secs = plan_note::read(written.sharded).get("lower_bound_secs").and_then(Value::as_f64);
     let kept_secs = kept_secs.filter(|_| n_stages <= 1).unwrap_or(f64::INFINITY);
     control.bounded_beside(kept_secs);
     let form = Form { sharded: &sharded, state };
-    let unrolled = search(form, n_stages, options, cx, control, to_beat)?;
+    let unrolled = search(form, n_stages, options, cx, control, worth)?;
     if n_stages > 1 || control.ended().is_some() {
         return Ok(unrolled.bounded(kept_secs));
     }
     control.bounded_beside(unrolled.lower_bound_secs);
-    let to_beat = to_beat.min(unrolled.time_secs() / WORTH);
-    match search(written, 1, options, cx, control, to_beat) {
+    let to_beat = worth.secs.min(unrolled.time_secs() / WORTH);
+    match search(written, 1, options, cx, control, Worth { secs: to_beat, ..worth }) {
         Ok(kept) if kept.time_secs() < to_beat => Ok(kept.bounded(unrolled.lower_bound_secs)),
         Ok(kept) => Ok(unrolled.bounded(kept.lower_bound_secs)),
         // Options that no single stage has: groups of devices, interleaved stages.
@@ -117,7 +117,7 @@ pub(super) fn unrolled_form(written: &Form, cx: &mut Context) -> Result<Option<(
 }
 
 /// The best placement of one form of the program on so many stages, or any number of them (0), and other
-/// plans if asked for; a plan that takes `to_beat` or longer is of no use.
+/// plans if asked for.
 ///
 /// # Errors
 /// When the options fit no plan.
@@ -127,10 +127,10 @@ fn search(
     options: &Options,
     cx: &mut Context,
     control: &SearchControl,
-    to_beat: f64,
+    worth: Worth,
 ) -> Result<Found> {
     let subject = subject(&mut form, cx.cluster)?;
-    let problem = problem(&form, &subject, options, (cx.cluster, control), to_beat)?;
+    let problem = problem(&form, &subject, options, (cx.cluster, control), worth)?;
     (cx.progress)("place: trying stage counts");
     let n_best = options.int("top") as usize;
     let mut found = problem.best(n_stages)?;
@@ -170,7 +170,7 @@ pub(super) fn problem<'a>(
     subject: &'a PlanningInput,
     options: &Options,
     (cluster, control): (&'a Cluster, &'a SearchControl<'a>),
-    to_beat: f64,
+    worth: Worth,
 ) -> Result<Problem<'a>> {
     let Form { sharded, state } = form;
     Ok(Problem {
@@ -184,6 +184,6 @@ pub(super) fn problem<'a>(
         schedule: Wanted::parse(options.text("schedule")),
         groups: Groups::read(options.text("groups"), cluster)?,
         control,
-        to_beat,
+        worth,
     })
 }

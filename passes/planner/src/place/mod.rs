@@ -117,11 +117,24 @@ pub static PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Changed> {
-    run_within(module, options, cx, f64::INFINITY)
+    run_for(module, options, cx, Worth::ALL)
 }
 
-/// The same where a plan that takes `to_beat` seconds or longer is of no use.
-fn run_within(module: &mut Module, options: &Options, cx: &mut Context, to_beat: f64) -> Result<Changed> {
+/// What is worth looking for.
+#[derive(Clone, Copy)]
+struct Worth {
+    /// Plans that take fewer seconds than these.
+    secs: f64,
+    /// Bounds up to so many seconds: what else is asked for has no higher ones.
+    bound_secs: f64,
+}
+
+impl Worth {
+    const ALL: Worth = Worth { secs: f64::INFINITY, bound_secs: f64::INFINITY };
+}
+
+/// The same where not all is worth looking for.
+fn run_for(module: &mut Module, options: &Options, cx: &mut Context, worth: Worth) -> Result<Changed> {
     if let Some(partitioned) = partitioned(module) {
         cx.warn_once(partitioned.left_alone(module, cx.cluster)?);
         return Ok(Changed::No);
@@ -142,7 +155,7 @@ fn run_within(module: &mut Module, options: &Options, cx: &mut Context, to_beat:
     let state = PlanState::of(module, cx)?;
     memory_lower_bound::check(&state.graph, cx.cluster)?;
     let control = SearchControl::new(options, cx);
-    let found = forms::best(Form { sharded: module, state }, options, cx, (&control, to_beat))?;
+    let found = forms::best(Form { sharded: module, state }, options, cx, (&control, worth))?;
     let mut best = found.best?;
     cx.alternatives = found.alternatives;
     let (recompute, groups) = (options.text("recompute"), Groups::read(options.text("groups"), cx.cluster)?);
@@ -178,8 +191,8 @@ struct Problem<'a> {
     groups: Groups,
     /// How far the search is, and what ends it early.
     control: &'a SearchControl<'a>,
-    /// A plan that takes so many seconds or more is of no use.
-    to_beat: f64,
+    /// Which plans and bounds are of use.
+    worth: Worth,
 }
 
 /// Once texts of so many instructions have been written, no more are if one fits: of very many layers a text
@@ -314,7 +327,7 @@ impl Problem<'_> {
             false => (unsketched(), Vec::new()),
         };
         tried.iter().for_each(|tried| bounds.learn(self, tried));
-        let best = tried.iter().map(Evaluated::time_secs).fold(self.to_beat, f64::min);
+        let best = tried.iter().map(Evaluated::time_secs).fold(self.worth.secs, f64::min);
         let is_open = self.is_late() || tried.iter().any(|tried| !self.is_as_sharded(tried));
         let some = if is_open { &all[..] } else { &many[..] };
         let some = bounds.open(some, best);

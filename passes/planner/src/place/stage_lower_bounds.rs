@@ -69,10 +69,11 @@ impl LowerBounds {
 
     /// No plan with these numbers of groups takes less, where none was found that beats the problem's.
     pub fn unbeaten(&mut self, problem: &Problem) -> f64 {
-        if problem.to_beat.is_infinite() {
+        let to_beat = problem.worth.secs;
+        if to_beat.is_infinite() {
             return 0.0;
         }
-        self.raise(problem, self.has_one, problem.to_beat).min(problem.to_beat)
+        self.raise(problem, self.has_one, to_beat).min(to_beat)
     }
 
     /// What is known of a number of groups; nothing where none of its plans is bounded.
@@ -89,8 +90,8 @@ impl LowerBounds {
         if is_noted { secs.min(problem.noted_bound().lower_bound_secs) } else { secs }
     }
 
-    /// Raises the least of the bounds until that rises no more, or all are as high as a plan to beat; bounds
-    /// of one group are asked for, or left out.
+    /// Raises the least of the bounds until that rises no more, or all are as high as a plan to beat or as is
+    /// of use; bounds of one group are asked for, or left out.
     fn raise(&mut self, problem: &Problem, with_one: bool, to_beat: f64) -> f64 {
         let is_new = |count: &usize| !self.known.iter().any(|it| it.n_groups == *count);
         let all = with_one.then_some(1).into_iter().chain(self.many.iter().copied()).filter(is_new);
@@ -99,6 +100,7 @@ impl LowerBounds {
             problem.control.bounding();
             self.known.extend(new);
         }
+        let to_beat = to_beat.min(problem.worth.bound_secs);
         loop {
             let asked = (0..self.known.len()).filter(|&at| with_one || self.known[at].n_groups > 1);
             let least = asked.min_by(|&a, &b| self.known[a].secs.total_cmp(&self.known[b].secs));

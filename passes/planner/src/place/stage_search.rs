@@ -55,7 +55,7 @@ pub struct Sketch<'p> {
 
 /// The layouts for one number of stages.
 pub struct Sketched<'p> {
-    /// For the whole batch, and for the number of microbatches that would be best if those do not allow it.
+    /// For the whole batch, or for the number of microbatches that seems to be best, whichever promises more.
     pub found: Vec<Sketch<'p>>,
     /// Where these need more memory than there is, the whole batch at once: what others are chosen from.
     pub limited: Option<Limited<'p>>,
@@ -320,8 +320,7 @@ impl<'p> Stages<'p> {
         Goal { weights: self.weights, memory_bytes: limit_bytes.map(|limit| self.n_stages as f64 * limit) }
     }
 
-    /// Layouts as sketches: for the whole batch, and for the number of microbatches that would be best if
-    /// those do not allow it.
+    /// Layouts as sketches: for the whole batch, or for the number of microbatches that seems to be best.
     fn sketches(&self, solved: Solved, limit_bytes: Option<f64>, bound: &Bound) -> Vec<Sketch<'p>> {
         let (fewest, most) = self.problem.fewest_and_most();
         let chunks = self.problem.schedule.chunks();
@@ -348,8 +347,10 @@ impl<'p> Stages<'p> {
         if let Some((count, solved)) = wanted.and_then(again) {
             let other = self.draft(self.input(count), &solved);
             if other.text != draft.text {
-                let estimate = self.estimate(&other, count, chunks);
-                found.push(sketch(solved, count, estimate));
+                let other = sketch(solved, count, self.estimate(&other, count, chunks));
+                // The worse one is seldom better once it is written.
+                found.retain(|it| it.secs <= other.secs);
+                found.extend(Some(other).filter(|it| found.is_empty() || it.secs.is_infinite()));
             }
         }
         found

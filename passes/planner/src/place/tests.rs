@@ -3,7 +3,7 @@
 use super::chain::Layers;
 use super::forms::{Form, problem, subject};
 use super::search_control::SearchControl;
-use super::{Changed, Problem, materialize_plan};
+use super::{Changed, Problem, Worth, materialize_plan};
 use crate::plan_state::PlanState;
 use phzc_cost::Cluster;
 use phzc_ir::{Module, parse};
@@ -46,7 +46,7 @@ pub(super) fn with_problem(
     let control = SearchControl::new(&steps[2].options, &cx);
     let mut form = Form { sharded: &module, state };
     let subject = subject(&mut form, cluster).expect("layouts");
-    let problem = problem(&form, &subject, &steps[2].options, (cluster, &control), f64::INFINITY);
+    let problem = problem(&form, &subject, &steps[2].options, (cluster, &control), Worth::ALL);
     property(&problem.expect("options that fit"));
 }
 

@@ -5,7 +5,7 @@ use super::candidate::Placement;
 use super::device_groups::Groups;
 use super::schedule::Wanted;
 use super::search_control::SearchControl;
-use super::{Problem, Recompute};
+use super::{Problem, Recompute, Worth};
 use phzc_cost::Schedule;
 use phzc_pass::alternative::Alternative;
 use phzc_plan::report::{self, Plan};
@@ -114,7 +114,7 @@ impl Problem<'_> {
         schedule: Wanted,
     ) -> Problem<'m> {
         let counts = n_microbatches.map_or_else(|| self.counts.clone(), |count| vec![count]);
-        Problem { counts, schedule, control, to_beat: f64::INFINITY, ..self.clone() }
+        Problem { counts, schedule, control, worth: Worth::ALL, ..self.clone() }
     }
 
     fn alternative(&self, found: &Found) -> Alternative {

@@ -9,13 +9,13 @@ mod alone;
 mod floors;
 mod replicas;
 
-use super::Problem;
 use super::cut::mixed::Pool;
 use super::evaluate_candidate::Draft;
 use super::forms::{Form, problem, subject, unrolled_form};
 use super::heterogeneous_stages::{Sizes, far};
 use super::search_control::{End, SearchControl};
 use super::stage_search::Sketch;
+use super::{Problem, Worth};
 use crate::layer_repeats::representative_layers::Short;
 use crate::plan_state::PlanState;
 use alone::Alone;
@@ -63,7 +63,7 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
         None => written,
     };
     let subject = subject(&mut form, &kinds[0])?.with_free(None);
-    let on = |cluster| problem(&form, &subject, options, (cluster, &control), f64::INFINITY);
+    let on = |cluster| problem(&form, &subject, options, (cluster, &control), Worth::ALL);
     let (all, each) = (on(cx.cluster)?, kinds.iter().map(on).collect::<Result<Vec<Problem>>>()?);
     let floors = Floors::new(&each);
     let kinds = Kinds { all: &all, each: &each, floors: &floors, wanted: options.int("stages") as usize };
@@ -129,7 +129,8 @@ impl Search<'_> {
         }
         let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
         let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
-        match self.alone.planned(kind, self.best_secs(), &mut own) {
+        let worth = Worth { secs: self.best_secs(), bound_secs: self.kinds.floors.secs() };
+        match self.alone.planned(kind, worth, &mut own) {
             Ok(found) if found.time_secs < self.best_secs() => {
                 cx.alternatives = own.alternatives;
                 cx.stage_counts = own.stage_counts;

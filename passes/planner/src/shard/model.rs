@@ -163,17 +163,11 @@ impl<'a> Model<'a> {
     /// Menus and uses; no costs yet.
     pub fn new(input: Input<'a>, mesh: &Mesh) -> Model<'a> {
         let (graph, blocks) = (input.graph, input.blocks);
-        let mut splitter = Splitter::default();
-        let mut menus: Vec<Menu> = Vec::with_capacity(blocks.members.len());
-        for block in 0..blocks.members.len() as BlockId {
-            let build = || {
-                let menu =
-                    Menu::build((graph, blocks), block, mesh, &|class| input.size(class), &mut splitter);
-                input.forbid.filter(&input, block, menu)
-            };
-            menus.push(input.unique.menu(block, &menus, build));
-        }
-        let reduced = reduced(&input, &menus, &mut splitter);
+        let (menus, reduced) = Splitter::asked(|splitter| {
+            let menus = menus(&input, mesh, splitter);
+            let reduced = reduced(&input, &menus, splitter);
+            (menus, reduced)
+        });
         let def_view = |tensor: TensorId| {
             let block = blocks.block_of[graph.tensors[tensor as usize].def as usize];
             block.map(|block| menus[block as usize].view(blocks.def_map(tensor))).unwrap_or_default()
@@ -334,6 +328,20 @@ impl<'a> Model<'a> {
         let (source, want) = (self.settled(it.tensor, &from), self.wanted(&it, &chosen(it.block)));
         self.move_secs(it.tensor, source, want).is_finite()
     }
+}
+
+/// The menus of all blocks; those of copies are their first one's.
+fn menus(input: &Input, mesh: &Mesh, splitter: &mut Splitter) -> Vec<Menu> {
+    let mut menus: Vec<Menu> = Vec::with_capacity(input.blocks.members.len());
+    for block in 0..input.blocks.members.len() as BlockId {
+        let build = || {
+            let size = |class| input.size(class);
+            let menu = Menu::build((input.graph, input.blocks), block, mesh, &size, splitter);
+            input.forbid.filter(input, block, menu)
+        };
+        menus.push(input.unique.menu(block, &menus, build));
+    }
+    menus
 }
 
 /// Per node: the loops of its menu whose split makes its results partial; copies of a block are as their

@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use indexmap::map::Entry;
 use phzc_ir::{Dims, Layout, Mesh};
 use rustc_hash::FxBuildHasher;
+use std::cell::Cell;
 
 /// What is made: the loop that each axis splits in the result, and the axes over which it is partial.
 pub type Made = (Layout, u8);
@@ -25,7 +26,20 @@ pub struct Splitter {
     rules: IndexMap<usize, Vec<Rewrite<Move, Typing>>, FxBuildHasher>,
 }
 
+thread_local! {
+    /// What is known so far: it is the same for all programs and meshes, and takes long to derive.
+    static KNOWN: Cell<Splitter> = Cell::default();
+}
+
 impl Splitter {
+    /// Asks the one that remembers what was asked before.
+    pub fn asked<T>(ask: impl FnOnce(&mut Splitter) -> T) -> T {
+        let mut known = KNOWN.take();
+        let answer = ask(&mut known);
+        KNOWN.set(known);
+        answer
+    }
+
     /// The ways for one axis of `n_devices` to split an op whose loops have these sizes and kinds, or none of
     /// them.
     pub fn ways(&mut self, n_devices: i64, sizes: &[i64], kinds: &Kinds) -> &Splits {

@@ -1,7 +1,7 @@
 //! Plans for one kind of devices alone.
 
 use super::Known;
-use crate::place::{self, materialize_plan};
+use crate::place::{self, Worth, materialize_plan};
 use crate::shard;
 use crate::shard::control::asked_again;
 use phzc_ir::{Module, Result, notes};
@@ -9,17 +9,16 @@ use phzc_pass::pass::{Context, Options};
 use phzc_plan::derive::derive;
 use phzc_plan::report;
 
-/// Plans a program for equal devices as `shard` was asked to plan another text of it, in less than `to_beat`
-/// seconds.
+/// Plans a program for equal devices as `shard` was asked to plan another text of it.
 pub(super) fn plan_on(
     program: &mut Module,
     options: &Options,
-    (asked, to_beat): (&Module, f64),
+    (asked, worth): (&Module, Worth),
     cx: &mut Context,
 ) -> Result<()> {
     [notes::MESH, notes::PLAN, notes::CLUSTER].into_iter().for_each(|key| program.remove_note(key));
     (shard::PASS.run)(program, &asked_again(asked), cx)?;
-    place::run_within(program, options, cx, to_beat)?;
+    place::run_for(program, options, cx, worth)?;
     Ok(())
 }
 
@@ -36,18 +35,18 @@ pub(super) struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// The best plan on a kind, which is the cluster of `cx`, that takes less than `to_beat` seconds.
+    /// The best plan on a kind, which is the cluster of `cx`, if it is of use.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn planned(&self, kind: usize, to_beat: f64, cx: &mut Context) -> Result<Known> {
+    pub fn planned(&self, kind: usize, worth: Worth, cx: &mut Context) -> Result<Known> {
         let mut text;
         if kind > 0 {
             text = self.program.clone();
-            plan_on(&mut text, self.options, (self.module, to_beat), cx)?;
+            plan_on(&mut text, self.options, (self.module, worth), cx)?;
         } else {
             text = self.module.clone();
-            place::run_within(&mut text, self.options, cx, to_beat)?;
+            place::run_for(&mut text, self.options, cx, worth)?;
         }
         let facts = derive(&text)?;
         let time_secs = report::figures_of(&text, &facts, cx.cluster).time_secs;

@@ -7,6 +7,7 @@
 //!
 //! Plans are made for the devices of one replica of the fastest kind with the least memory of all kinds.
 
+use super::super::Worth;
 use super::super::search_control::MAX_PLANS;
 use super::alone::plan_on;
 use super::{Kinds, Known, MARGIN};
@@ -52,9 +53,11 @@ impl Layout {
         self.busy_secs + self.summed_secs
     }
 
-    /// What one replica on the fastest kind has for all microbatches, for the step to be a better one.
-    fn to_beat(&self, best_secs: f64) -> f64 {
-        SLACK * best_secs * self.n_microbatches as f64 / self.n_most as f64
+    /// What one replica on the fastest kind has for all microbatches, for the step to be a better one; no
+    /// bounds are of use.
+    fn worth(&self, best_secs: f64) -> Worth {
+        let share = self.n_most as f64 / self.n_microbatches as f64;
+        Worth { secs: SLACK * best_secs / share, bound_secs: 0.0 }
     }
 }
 
@@ -163,7 +166,7 @@ impl Kinds<'_> {
         }
         let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
         let mut text = self.all.plain.clone();
-        plan_on(&mut text, &options, (asked, layout.to_beat(best_secs)), &mut own).ok()?;
+        plan_on(&mut text, &options, (asked, layout.worth(best_secs)), &mut own).ok()?;
         self.put(text, layout)
     }
 

@@ -141,7 +141,9 @@ fn shape(model: &Model, node: NodeId, menu: &Menu, strategy: &Strategy) -> Consi
 fn all_strategies(model: &Model, block: BlockId) -> (Menu, Vec<(Strategy, &'static str)>) {
     let input = &model.input;
     let size = |class| input.blocks.classes.size(class);
-    let menu = Menu::build((input.graph, input.blocks), block, &model.mesh, &size, &mut Splitter::default());
+    let menu = Splitter::asked(|splitter| {
+        Menu::build((input.graph, input.blocks), block, &model.mesh, &size, splitter)
+    });
     let word =
         |strategy: &Strategy| input.forbid.word(input, block, &menu, strategy).map(|word| (*strategy, word));
     let forbidden = menu.strategies.iter().filter_map(word).collect();
