@@ -138,13 +138,13 @@ fn two_layers_on_four_devices_with_hardly_any_memory() {
     ");
     let lean = |bytes: &str| cluster(SMALL, &[("hbm_bytes", bytes)]);
     assert_snapshot!(all(&module, &lean("36864"), &["", "stages=1", "stages=2", "recompute=never"]), @"
-    : 67 of 67, 2 evaluated, 131 instructions: 4 x8 1f1b stages-open 30720 B, 6.926352e-4 >= 6.822922e-4
-    stages=1: 14 of 14, 2 evaluated, 131 instructions: 4 x8 1f1b stages-open 30720 B, 6.926352e-4 >= 6.823101e-4
-    stages=2: 26 of 26, 25 evaluated, 388 instructions: 2+2 x64 zero-bubble stages-open 33664 B, 8.172857e-4 >= 6.822922e-4
-    recompute=never: 47 of 47, 2 evaluated, 115 instructions: 4 x8 1f1b stages-open 30720 B, 6.926352e-4 >= 6.822922e-4
+    : 51 of 51, 2 evaluated, 131 instructions: 4 x8 1f1b stages-open 30720 B, 6.926352e-4 >= 6.822922e-4
+    stages=1: 11 of 11, 2 evaluated, 131 instructions: 4 x8 1f1b stages-open 30720 B, 6.926352e-4 >= 6.823101e-4
+    stages=2: 17 of 17, 16 evaluated, 230 instructions: 2+2 x64 zero-bubble stages-open 33664 B, 8.172857e-4 >= 6.822922e-4
+    recompute=never: 36 of 36, 2 evaluated, 115 instructions: 4 x8 1f1b stages-open 30720 B, 6.926352e-4 >= 6.822922e-4
     ");
     assert_snapshot!(all(&module, &lean("28000"), &["", "stages=4", "stages=3"]), @"
-    : 72 of 72, 2 evaluated, 131 instructions: 4 x32 1f1b stages-open 26112 B, 7.124918e-4 >= 6.822922e-4
+    : 60 of 60, 2 evaluated, 131 instructions: 4 x32 1f1b stages-open 26112 B, 7.124918e-4 >= 6.822922e-4
     stages=4: 9 of 9, 9 evaluated, 0 instructions: the program can be cut into 2 stages at most, not into 4; bound 0.000000e0
     stages=3: 1 of 1, 1 evaluated, 0 instructions: the program can be cut into 2 stages at most, not into 3; bound 0.000000e0
     ");
@@ -211,7 +211,7 @@ fn a_loop_over_layers_is_kept_or_unrolled() {
 fn an_example_on_a_slow_network() {
     let slow = cluster(LEAN, &[("hbm_bytes", "16e9"), ("bytes_per_sec", "2e9"), ("latency_secs", "1e-5")]);
     assert_snapshot!(all(&example("mlp"), &slow, &["", "stages=2,schedule=interleaved"]), @"
-    : 53 of 53, 2 evaluated, 508 instructions: 8 x1 1f1b stages-open 143940 B, 1.869271e-3 >= 1.633059e-3
+    : 40 of 40, 2 evaluated, 508 instructions: 8 x1 1f1b stages-open 143940 B, 1.869271e-3 >= 1.633059e-3
     stages=2,schedule=interleaved: 7 of 7, 5 evaluated, 1288 instructions: 4+4+4+4 x4 interleaved:2 stages-open 149012 B, 2.696074e-3 >= 1.840380e-3
     ");
 }
@@ -227,8 +227,8 @@ fn layers_on_six_devices_of_two_nodes() {
     groups=1+2,recompute=never: 14 of 14, 13 evaluated, 668 instructions: 2+2+2+2+2+2 x64 interleaved:2 stages-open 664576 B, 2.721981e-2 >= 2.231212e-2
     ");
     assert_snapshot!(of(24, &["", "stages=5,microbatches=16", "stages=3,schedule=interleaved"]), @"
-    : 54 of 54, 37 evaluated, 9594 instructions: 1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 x64 interleaved:4 stages-open 2228224 B, 1.102783e-1 >= 1.069194e-1
+    : 40 of 40, 26 evaluated, 6516 instructions: 1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 x64 interleaved:4 stages-open 2228224 B, 1.102783e-1 >= 1.069194e-1
     stages=5,microbatches=16: 1 of 1, 1 evaluated, 240 instructions: 2+1+1+1+1 x16 zero-bubble stages-open 2766848 B, 1.221510e-1 >= 1.061796e-1
-    stages=3,schedule=interleaved: 14 of 14, 7 evaluated, 1965 instructions: 2+2+2+2+2+2+2+2+2+2+2+2 x32 interleaved:4 stages-open 2189312 B, 1.117985e-1 >= 1.069194e-1
+    stages=3,schedule=interleaved: 7 of 7, 5 evaluated, 1429 instructions: 2+2+2+2+2+2+2+2+2+2+2+2 x32 interleaved:4 stages-open 2189312 B, 1.117985e-1 >= 1.069194e-1
     ");
 }

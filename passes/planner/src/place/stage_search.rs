@@ -31,6 +31,8 @@ struct Stages<'p> {
     fill: f64,
     /// Seconds of a step that a plan must beat, as weighted sums have them.
     to_beat: f64,
+    /// Whether weights are to be kept in parts, however often they are gathered.
+    is_lean: bool,
 }
 
 /// Layouts for one number of stages, not yet written into the program.
@@ -111,13 +113,14 @@ impl Problem<'_> {
 impl Problem<'_> {
     /// Layouts for a stage on so many devices, beside stages on others: no promise of their own.
     pub fn laid_out(&self, n_devices: usize) -> Option<Sketch<'_>> {
-        self.laid_out_for(n_devices, self.fewest_and_most().0)
+        self.laid_out_for(n_devices, self.fewest_and_most().0, false)
     }
 
-    /// The same such that so many microbatches can be split as the batch is.
-    pub fn laid_out_for(&self, n_devices: usize, n_microbatches: usize) -> Option<Sketch<'_>> {
+    /// The same for so many microbatches, which can be split as the batch is; with weights kept in parts if
+    /// they are to be `lean`.
+    pub fn laid_out_for(&self, n_devices: usize, n_microbatches: usize, is_lean: bool) -> Option<Sketch<'_>> {
         let n_stages = self.cluster.n_devices().div_ceil(n_devices);
-        let stages = Stages::on(self, n_devices, n_stages, f64::INFINITY);
+        let stages = Stages { is_lean, ..Stages::on(self, n_devices, n_stages, f64::INFINITY) };
         let solved = stages.solve(n_microbatches, &stages.floors(n_microbatches), None)?;
         let bound = Bound { lower_bound_secs: 0.0, stop: String::new() };
         Some(Sketch {
@@ -238,6 +241,12 @@ impl<'p> Sketch<'p> {
         Sketch { stages: Stages { problem, ..self.stages.clone() }, gains: None, ..self.clone() }
     }
 
+    /// Whether it may need more memory than there is.
+    pub fn is_tight(&self) -> bool {
+        let usable = self.nodes().accelerator.usable_bytes();
+        self.solved.choice.memory > self.n_stages() as f64 * usable
+    }
+
     /// Whether it is one of several stages.
     pub fn is_cut(&self) -> bool {
         self.stages.n_stages > 1
@@ -294,7 +303,7 @@ impl<'p> Stages<'p> {
         let weight = (stages + most - 1.0) / (most * stages);
         let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
         let weights = [weight, weight, 1.0 / stages];
-        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill }
+        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill, is_lean: false }
     }
 
     /// Whether phases are tasks of their own: of several stages, and where all is computed again.
@@ -304,7 +313,8 @@ impl<'p> Stages<'p> {
 
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
     fn input(&self, n_microbatches: usize) -> Input<'_> {
-        Input { n_microbatches, ..self.problem.subject.input(&self.cluster, self.in_tasks(), &[]) }
+        let own = self.problem.subject.input(&self.cluster, self.in_tasks(), &[]);
+        Input { n_microbatches, ..if self.is_lean { own.gathering_once() } else { own } }
     }
 
     /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether

@@ -27,7 +27,7 @@ use phzc_plan::plan_note;
 use rayon::prelude::*;
 
 /// How many pipelines, those that promise most, are written as texts.
-const MAX_WRITTEN: usize = 4;
+const MAX_WRITTEN: usize = 6;
 /// By how much a pipeline over several kinds must promise less than the best plan so far: the chain does not
 /// know what it costs to go from one mesh to another.
 const MARGIN: f64 = 0.01;
@@ -214,7 +214,8 @@ impl Promise {
 
 impl<'a> Kinds<'a> {
     /// Layouts for the fewest microbatches, and for as many as a stage per node of the fastest kinds needs,
-    /// of two or more: what a cluster without the slowest kinds would choose is tried too.
+    /// of two or more: what a cluster without the slowest kinds would choose is tried too. Those for several
+    /// keep weights whole, so where memory may be short there are others that keep parts.
     fn layouts(&self) -> Vec<Layouts<'a>> {
         let kinds = self.floors.fastest_first().into_iter();
         let n_nodes = kinds.scan(0, |sum, kind| {
@@ -227,18 +228,25 @@ impl<'a> Kinds<'a> {
         let mut counts: Vec<usize> = all().take(1).chain(near).collect();
         counts.sort_unstable();
         counts.dedup();
-        counts.into_iter().map(|count| self.laid_out(count)).collect()
+        let mut found: Vec<Layouts> = Vec::new();
+        for count in counts {
+            let whole = self.laid_out(count, false);
+            let is_tight = count > 1 && whole.sketches.iter().any(|(_, sketch)| sketch.is_tight());
+            found.extend([Some(whole), is_tight.then(|| self.laid_out(count, true))].into_iter().flatten());
+        }
+        found
     }
 
-    fn laid_out(&self, n_microbatches: usize) -> Layouts<'a> {
+    fn laid_out(&self, n_microbatches: usize, is_lean: bool) -> Layouts<'a> {
         let sizes = |kind: usize| {
             let (most, all) = (self.floors.most_stages(kind), self.each[kind].cluster.n_devices());
             let own = sizes(&self.each[kind]).into_iter().filter(move |size| all / size <= most);
             own.map(move |size| (kind, size))
         };
         let all: Vec<(usize, usize)> = (0..self.each.len()).flat_map(sizes).collect();
-        let sketch =
-            |(kind, size): (usize, usize)| Some((kind, self.each[kind].laid_out_for(size, n_microbatches)?));
+        let sketch = |(kind, size): (usize, usize)| {
+            Some((kind, self.each[kind].laid_out_for(size, n_microbatches, is_lean)?))
+        };
         let sketches: Vec<(usize, Sketch)> = all.into_par_iter().filter_map(sketch).collect();
         let drafts = sketches.par_iter().map(|(_, sketch)| sketch.draft()).collect();
         Layouts { sketches, drafts }

@@ -51,7 +51,7 @@ pub struct Input<'a> {
     pub unique: &'a Unique,
     /// Loops that run over the batch.
     pub batch: &'a BTreeSet<ClassId>,
-    /// How each tensor relates to microbatches.
+    /// How each tensor relates to microbatches; nothing where that is not to matter.
     pub natures: &'a [Nature],
     /// How often loops ask whether they go on.
     pub n_condition_runs: f64,

@@ -40,9 +40,19 @@ fn summed(graph: &Graph, blocks: &Blocks) -> Vec<bool> {
 }
 
 impl Input<'_> {
+    /// The same as if every microbatch found weights as the first one left them: layouts that keep the least.
+    #[must_use]
+    pub fn gathering_once(self) -> Self {
+        Input { natures: &[], ..self }
+    }
+
+    fn nature(&self, tensor: TensorId) -> Nature {
+        self.natures.get(tensor as usize).copied().unwrap_or(Nature::Sum)
+    }
+
     /// How often a step moves a tensor in a phase.
     fn n_moved(&self, tensor: TensorId, phase: Phase) -> f64 {
-        match self.natures[tensor as usize] {
+        match self.nature(tensor) {
             Nature::State | Nature::Part if phase != Phase::Update => self.n_microbatches as f64,
             _ => 1.0,
         }
@@ -51,7 +61,7 @@ impl Input<'_> {
     /// The bytes of a tensor that are moved at once.
     pub(super) fn moved_bytes(&self, tensor: TensorId) -> f64 {
         let bytes = self.graph.tensors[tensor as usize].bytes;
-        match self.natures[tensor as usize] {
+        match self.nature(tensor) {
             Nature::Part => bytes / self.n_microbatches as f64,
             _ => bytes,
         }
@@ -59,7 +69,7 @@ impl Input<'_> {
 
     /// How often a step runs a node that works on no part of the batch.
     pub(super) fn n_made(&self, node: u32) -> f64 {
-        let of = |&id: &TensorId| self.natures[id as usize];
+        let of = |&id: &TensorId| self.nature(id);
         let it = &self.graph.nodes[node as usize];
         let nature = it.operands.iter().chain(&it.results).map(of).max().unwrap_or_default();
         match self.blocks.phases[node as usize] != Phase::Update && nature == Nature::State {
