@@ -23,8 +23,8 @@ use floors::Floors;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_pass::pass::{Context, Options};
-use phzc_plan::plan_note;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// How many pipelines, those that promise most, are written as texts.
 const MAX_WRITTEN: usize = 6;
@@ -193,6 +193,12 @@ struct Layouts<'a> {
     drafts: Vec<Draft>,
 }
 
+impl Layouts<'_> {
+    fn is_tight(&self) -> bool {
+        self.sketches.iter().any(|(_, sketch)| sketch.is_tight())
+    }
+}
+
 /// What a pipeline may take.
 struct Promise {
     /// By 1F1B, or the schedule that is asked for.
@@ -225,16 +231,18 @@ impl<'a> Kinds<'a> {
         let all = || self.all.counts.iter().copied();
         let near = |wanted: usize| all().min_by(|&a, &b| far(a, wanted).total_cmp(&far(b, wanted)));
         let near = n_nodes.skip(1).filter_map(|n_nodes| near(MICROBATCHES_PER_NODE * n_nodes));
-        let mut counts: Vec<usize> = all().take(1).chain(near).collect();
-        counts.sort_unstable();
-        counts.dedup();
-        let mut found: Vec<Layouts> = Vec::new();
-        for count in counts {
-            let whole = self.laid_out(count, false);
-            let is_tight = count > 1 && whole.sketches.iter().any(|(_, sketch)| sketch.is_tight());
-            found.extend([Some(whole), is_tight.then(|| self.laid_out(count, true))].into_iter().flatten());
+        let counts: BTreeSet<usize> = all().take(1).chain(near).collect();
+        let (mut whole, mut lean) = (Vec::new(), Vec::new());
+        for &count in counts.iter().rev() {
+            // Weights in parts are what few microbatches choose as well.
+            if !lean.is_empty() && Some(&count) == counts.first() {
+                break;
+            }
+            whole.push(self.laid_out(count, false));
+            let is_tight = whole.last().is_some_and(Layouts::is_tight) && count > 1;
+            lean.extend(is_tight.then(|| self.laid_out(count, true)));
         }
-        found
+        whole.into_iter().chain(lean).collect()
     }
 
     fn laid_out(&self, n_microbatches: usize, is_lean: bool) -> Layouts<'a> {
@@ -372,26 +380,6 @@ fn sizes(problem: &Problem) -> Vec<usize> {
     sizes.sort_unstable();
     sizes.dedup();
     sizes
-}
-
-impl Known {
-    /// The text, with what no plan on the cluster takes less than and what was asked for.
-    fn noted(self, bound_secs: f64, recompute: &str) -> Module {
-        let Known { mut text, time_secs, end } = self;
-        if recompute != "auto" {
-            plan_note::set(&mut text, &[("recompute", recompute.into())]);
-        }
-        let bound_secs = bound_secs.min(time_secs);
-        let figures = [
-            ("planned_secs", time_secs.into()),
-            ("lower_bound_secs", bound_secs.into()),
-            ("gap", ((time_secs - bound_secs) / time_secs).into()),
-            ("stop", end.map_or("stages-open", End::as_str).into()),
-            ("fits", true.into()),
-        ];
-        plan_note::set(&mut text, &figures);
-        text
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Plans for one kind of devices alone.
+//! Plans for one kind of devices alone, and what is noted of the best plan.
 
+use super::super::search_control::End;
 use super::Known;
 use crate::place::{self, Worth, materialize_plan};
 use crate::shard;
@@ -7,7 +8,7 @@ use crate::shard::control::asked_again;
 use phzc_ir::{Module, Result, notes};
 use phzc_pass::pass::{Context, Options};
 use phzc_plan::derive::derive;
-use phzc_plan::report;
+use phzc_plan::{plan_note, report};
 
 /// Plans a program for equal devices as `shard` was asked to plan another text of it.
 pub(super) fn plan_on(
@@ -54,5 +55,25 @@ impl Alone<'_> {
         let firsts: Vec<usize> = facts.header.firsts.iter().map(|it| it + first).collect();
         materialize_plan::put_on(&mut text, &firsts);
         Ok(Known { text, time_secs, end: None })
+    }
+}
+
+impl Known {
+    /// The text, with what no plan on the cluster takes less than and what was asked for.
+    pub fn noted(self, bound_secs: f64, recompute: &str) -> Module {
+        let Known { mut text, time_secs, end } = self;
+        if recompute != "auto" {
+            plan_note::set(&mut text, &[("recompute", recompute.into())]);
+        }
+        let bound_secs = bound_secs.min(time_secs);
+        let figures = [
+            ("planned_secs", time_secs.into()),
+            ("lower_bound_secs", bound_secs.into()),
+            ("gap", ((time_secs - bound_secs) / time_secs).into()),
+            ("stop", end.map_or("stages-open", End::as_str).into()),
+            ("fits", true.into()),
+        ];
+        plan_note::set(&mut text, &figures);
+        text
     }
 }
