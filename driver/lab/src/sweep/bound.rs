@@ -8,8 +8,9 @@
 //! sends backward, `B - 1` times, comes on top. Then follow the sums of gradients.
 //!
 //! The least over all cuts that fit of the largest of these is found stage by stage: of two beginnings of a
-//! cut with equal entries, one that is no slower in sum and in largest term is enough. Where cuts are tried
-//! one by one, the critical paths of those before bound the others, too (`paths.rs`).
+//! cut with equal entries, one that is no slower in sum and in largest term is enough, and none whose other
+//! entries cannot end below the known time even on their fastest kind. Where cuts are tried one by one, the
+//! critical paths of those before bound the others, too (`paths.rs`).
 
 mod paths;
 
@@ -75,9 +76,9 @@ impl<'a> Bounding<'a> {
         self.fixed_secs() + whole_secs + self.term(0).0.max(0.0) * whole_secs / rates
     }
 
-    /// Seconds that no cut that fits beats, and a cut that has them; `None` where none fits.
-    pub(super) fn least(&self) -> Option<(f64, Vec<usize>)> {
-        let Beginnings(rows) = self.beginnings();
+    /// Seconds that no cut that fits beats, and a cut that has them; `None` where none fits below the limit.
+    pub(super) fn least(&self, limit_secs: f64) -> Option<(f64, Vec<usize>)> {
+        let Beginnings(rows) = self.beginnings(limit_secs);
         let (n_stages, n_entries) = (self.placement.degrees.stages, self.placement.model.roles.len());
         let ends = &rows[n_stages][n_entries];
         let secs = |start: &Start| start.sum_secs + start.term_secs;
@@ -85,15 +86,29 @@ impl<'a> Bounding<'a> {
         Some((secs(best) + self.fixed_secs(), cut(&rows, n_entries, index)))
     }
 
-    fn beginnings(&self) -> Beginnings {
+    /// Those from which a cut may end below the limit.
+    fn beginnings(&self, limit_secs: f64) -> Beginnings {
         let (n_stages, n_entries) = (self.placement.degrees.stages, self.placement.model.roles.len());
         let none = Start { sum_secs: 0.0, term_secs: 0.0, n_last: 0, from: 0 };
         let empty: Row = (0..=n_entries).map(|n| if n == 0 { vec![none] } else { Vec::new() }).collect();
+        let limits = self.limits(limit_secs);
         let mut rows = vec![empty];
         for stage in 0..n_stages {
-            rows.push(self.next(stage, &rows[stage]));
+            rows.push(self.next(stage, &rows[stage], &limits));
         }
         Beginnings(rows)
+    }
+
+    /// By the number of entries that a beginning has: seconds that leave the others time to end below the
+    /// limit, each on the kind that is fastest for it.
+    fn limits(&self, limit_secs: f64) -> Vec<f64> {
+        let n_entries = self.placement.model.roles.len();
+        let mut limits = vec![limit_secs - self.fixed_secs(); n_entries + 1];
+        for entry in (0..n_entries).rev() {
+            let secs = self.times.kinds.iter().map(|kind| self.times.span_secs(*kind, entry, entry + 1));
+            limits[entry] = limits[entry + 1] - secs.fold(f64::INFINITY, f64::min);
+        }
+        limits
     }
 
     /// Seconds of every cut.
@@ -109,7 +124,7 @@ impl<'a> Bounding<'a> {
         n_tasks: usize,
         see: &mut dyn FnMut(&[usize]) -> f64,
     ) -> bool {
-        let rows = self.beginnings().0;
+        let rows = self.beginnings(limit_secs).0;
         let mut visit =
             Visit { bounding: self, paths: Paths::new(self), rows, limit_secs, n_left: STEPS * n_tasks, see };
         let n_stages = self.placement.degrees.stages;
@@ -151,8 +166,8 @@ impl<'a> Bounding<'a> {
         (factor, (n_microbatches as f64 - 1.0) * self.sent_secs(stage))
     }
 
-    /// Beginnings with one stage more.
-    fn next(&self, stage: usize, before: &Row) -> Row {
+    /// Beginnings with one stage more, as far as sum and term are below the limits.
+    fn next(&self, stage: usize, before: &Row, limits: &[f64]) -> Row {
         let (n_stages, n_entries) = (self.placement.degrees.stages, before.len() - 1);
         let (factor, kept_secs) = self.term(stage);
         let kind = self.times.kinds[stage];
@@ -168,12 +183,13 @@ impl<'a> Bounding<'a> {
                 }
                 let secs = self.times.span_secs(kind, from, n);
                 let (own_secs, term) = (secs + self.summed_secs(stage, n), factor * secs + kept_secs);
-                starts.extend(first.iter().enumerate().map(|(index, start)| Start {
+                let next = first.iter().enumerate().map(|(index, start)| Start {
                     sum_secs: start.sum_secs + own_secs,
                     term_secs: start.term_secs.max(term),
                     n_last: n - from,
                     from: index,
-                }));
+                });
+                starts.extend(next.filter(|it| it.sum_secs + it.term_secs < limits[n]));
             }
             undominated(starts)
         };

@@ -74,9 +74,7 @@ impl<'a> Problem<'a> {
             }
             let pairs = some.iter().map(|(_, order, degrees)| (&orders.list[*order], *degrees)).collect();
             let bounded = self.bounded(pairs, known);
-            for way in &bounded {
-                best = way.improved(secs_of(&best)).or(best);
-            }
+            best = improved(&bounded, secs_of(&best)).or(best);
             ways.extend(bounded);
         }
         if !orders.is_whole {
@@ -110,7 +108,7 @@ impl<'a> Problem<'a> {
     fn bounded(&self, pairs: Vec<(&Vec<usize>, Degrees)>, known: f64) -> Vec<Way<'a>> {
         let way = |(order, degrees): (&Vec<usize>, Degrees)| {
             let (placement, times) = self.placed(order, degrees);
-            Way::of(placement, times).filter(|way| way.bound_secs < known)
+            Way::of(placement, times, known)
         };
         let mut ways: Vec<Way> = pairs.into_par_iter().filter_map(way).collect();
         ways.sort_by(|a, b| a.bound_secs.total_cmp(&b.bound_secs));
@@ -123,9 +121,7 @@ impl<'a> Problem<'a> {
             let orders = exchanged(&plan.order);
             let pairs = orders.iter().map(|order| (order, plan.degrees)).collect();
             let bounded = self.bounded(pairs, plan.cost.step_secs);
-            for way in &bounded {
-                *best = way.improved(secs_of(best)).or(best.take());
-            }
+            *best = improved(&bounded, secs_of(best)).or(best.take());
             ways.extend(bounded);
             if secs_of(best) >= plan.cost.step_secs {
                 break;
@@ -194,14 +190,21 @@ impl<'a> Problem<'a> {
     }
 }
 
+/// The best plan near the cuts of some ways that takes less than `to_beat`.
+fn improved(ways: &[Way], to_beat: f64) -> Option<Plan> {
+    let plans: Vec<Plan> = ways.par_iter().filter_map(|way| way.improved(to_beat)).collect();
+    plans.into_iter().min_by(|a, b| a.cost.step_secs.total_cmp(&b.cost.step_secs))
+}
+
 /// Seconds of the best plan, if there is one.
 fn secs_of(best: &Option<Plan>) -> f64 {
     best.as_ref().map_or(f64::INFINITY, |plan| plan.cost.step_secs)
 }
 
 impl<'a> Way<'a> {
-    fn of(placement: Placement<'a>, times: Times) -> Option<Way<'a>> {
-        let (bound_secs, cut) = Bounding::new(&placement, &times).least()?;
+    /// `None` where no cut is bound to fit and take less than `to_beat`.
+    fn of(placement: Placement<'a>, times: Times, to_beat: f64) -> Option<Way<'a>> {
+        let (bound_secs, cut) = Bounding::new(&placement, &times).least(to_beat)?;
         Some(Way { placement, times, bound_secs, cut })
     }
 
@@ -238,8 +241,29 @@ impl<'a> Way<'a> {
     }
 
     /// The best of all cuts with one entry moved out of a slow stage, if it is better: one that fits before
-    /// one that does not.
+    /// one that does not. Those are left out that the cut's own critical path shows to be no better.
     fn moved(&self, cut: &[usize], cost: &Cost) -> Option<(Cost, Vec<usize>)> {
+        let bounding = Bounding::new(&self.placement, &self.times);
+        let path = bounding.path(cut);
+        let bounded = self.moves(cut).into_iter().map(|next| (bounding.secs_along(&path, &next), next));
+        let mut bounded: Vec<(f64, Vec<usize>)> = bounded.collect();
+        bounded.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut best, mut least) = (None, rank(cost));
+        for (bound_secs, next) in bounded {
+            if bound_secs >= least {
+                break;
+            }
+            let cost = self.placement.cost_in(&self.times, &next);
+            if rank(&cost) < least {
+                least = rank(&cost);
+                best = Some((cost, next));
+            }
+        }
+        best
+    }
+
+    /// All cuts with one entry moved out of a slow stage.
+    fn moves(&self, cut: &[usize]) -> Vec<Vec<usize>> {
         let n = cut.len();
         let secs = self.times.stage_secs(cut);
         let mut slowest: Vec<usize> = (0..n).filter(|stage| cut[*stage] > 1).collect();
@@ -247,16 +271,13 @@ impl<'a> Way<'a> {
         let n_tasks = 2 * n * n * self.placement.n_microbatches();
         slowest.truncate((MAX_ROUND_TASKS / n_tasks).clamp(1, N_SLOW));
         let pairs = slowest.into_iter().flat_map(|from| (0..n).map(move |to| (from, to)));
-        let pairs: Vec<(usize, usize)> = pairs.filter(|(from, to)| from != to).collect();
-        let moved = pairs.into_par_iter().map(|(from, to)| {
+        let moved = pairs.filter(|(from, to)| from != to).map(|(from, to)| {
             let mut next = cut.to_vec();
             next[from] -= 1;
             next[to] += 1;
-            (self.placement.cost_in(&self.times, &next), next)
+            next
         });
-        let all: Vec<(Cost, Vec<usize>)> = moved.collect();
-        let best = all.into_iter().min_by(|a, b| rank(&a.0).total_cmp(&rank(&b.0)))?;
-        (rank(&best.0) < rank(cost)).then_some(best)
+        moved.collect()
     }
 }
 

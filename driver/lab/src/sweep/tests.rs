@@ -87,7 +87,7 @@ fn check_all_cuts(sweep: &Sweep) {
                 let placement = Placement { fleet, model, variant, order: order.clone(), degrees: it };
                 let times = Times::of(&placement);
                 let bounding = Bounding::new(&placement, &times);
-                let (bound, _) = bounding.least().expect("there are enough entries");
+                let (bound, _) = bounding.least(f64::INFINITY).expect("there are enough entries");
                 let costs = cuts(8, it.stages).into_iter().map(|cut| placement.cost(&cut));
                 let fastest = costs.filter(|it| it.fits).map(|it| it.step_secs).fold(f64::INFINITY, f64::min);
                 assert!(bounding.glance_secs() <= bound * (1.0 + 1e-12), "{order:?} {it:?}");

@@ -15,18 +15,22 @@ const EVERY: usize = 8;
 /// Critical paths of cuts that were tried.
 pub(super) struct Paths<'a> {
     bounding: &'a Bounding<'a>,
-    known: Vec<Path>,
+    known: Vec<Known>,
     n_seen: usize,
 }
 
-/// One of them.
-struct Path {
+struct Known {
+    path: Path,
+    /// By stages and entries: the least seconds of the first stages on it, with so many entries that fit.
+    least_secs: Vec<Vec<f64>>,
+}
+
+/// The critical path of a cut.
+pub(in super::super) struct Path {
     chain: CriticalPath,
     /// Whose sum of gradients follows, and whose parameters that sums.
     end: usize,
     summed: usize,
-    /// By stages and entries: the least seconds of the first stages on it, with so many entries that fit.
-    least_secs: Vec<Vec<f64>>,
 }
 
 impl<'a> Paths<'a> {
@@ -36,13 +40,9 @@ impl<'a> Paths<'a> {
 
     /// Seconds that no cut beats that shares `n` entries among the first stages and goes on as `cut` does.
     pub(super) fn least(&self, n_stages: usize, n: usize, cut: &[usize]) -> f64 {
-        let of = |path: &Path| {
-            let mut first = n;
-            let behind = cut.iter().enumerate().skip(n_stages).map(|(stage, own)| {
-                first += own;
-                self.bounding.path_secs(path, stage, [first - own, first])
-            });
-            path.chain.constant_secs + path.least_secs[n_stages][n] + behind.sum::<f64>()
+        let of = |known: &Known| {
+            let behind_secs = self.bounding.behind_secs(&known.path, n_stages, n, cut);
+            known.path.chain.constant_secs + known.least_secs[n_stages][n] + behind_secs
         };
         self.known.iter().map(of).fold(0.0, f64::max) + self.bounding.times.embedding_secs
     }
@@ -61,7 +61,9 @@ impl<'a> Paths<'a> {
             }
             self.known.remove(0);
         }
-        self.known.push(self.bounding.path(cut));
+        let path = self.bounding.path(cut);
+        let least_secs = self.bounding.path_rows(&path);
+        self.known.push(Known { path, least_secs });
         let n_entries = self.bounding.roles.len();
         cut.len() * n_entries * n_entries / 2
     }
@@ -69,7 +71,7 @@ impl<'a> Paths<'a> {
 
 impl Bounding<'_> {
     /// The critical path of a cut's step.
-    fn path(&self, cut: &[usize]) -> Path {
+    pub(in super::super) fn path(&self, cut: &[usize]) -> Path {
         let (placement, secs) = (self.placement, self.times.stage_secs(cut));
         let (sends, n) = (&self.times.boundary_secs, placement.n_microbatches());
         let ends = step_secs(&secs, sends, n, placement.variant);
@@ -77,9 +79,22 @@ impl Bounding<'_> {
         let last = whole.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
         let end = last.map_or(0, |(stage, _)| stage);
         let chain = critical_path(&secs, sends, n, placement.variant, end);
-        let mut path = Path { chain, end, summed: placement.summed_stage(end), least_secs: Vec::new() };
-        path.least_secs = self.path_rows(&path);
-        path
+        Path { chain, end, summed: placement.summed_stage(end) }
+    }
+
+    /// Seconds that a cut takes at least, by the critical path of another.
+    pub(in super::super) fn secs_along(&self, path: &Path, cut: &[usize]) -> f64 {
+        path.chain.constant_secs + self.behind_secs(path, 0, 0, cut) + self.times.embedding_secs
+    }
+
+    /// Seconds on a path of the stages of a cut behind the first, which have `n` entries.
+    fn behind_secs(&self, path: &Path, n_stages: usize, n: usize, cut: &[usize]) -> f64 {
+        let mut first = n;
+        let stages = cut.iter().enumerate().skip(n_stages).map(|(stage, own)| {
+            first += own;
+            self.path_secs(path, stage, [first - own, first])
+        });
+        stages.sum()
     }
 
     /// The least seconds of beginnings on a path.
