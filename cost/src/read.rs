@@ -14,6 +14,17 @@ pub(crate) fn from_table<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
     table.try_into().map_err(|error| diagnostic(&error))
 }
 
+/// The same of a part of a file: as it has no place of its own, the diagnostic names the key.
+pub(crate) fn of_table<T: DeserializeOwned>(table: toml::Table) -> Result<T> {
+    table.try_into().map_err(|error: toml::de::Error| {
+        let (found, shown) = (diagnostic(&error), error.to_string());
+        match shown.lines().find_map(|line| line.strip_prefix("in `")?.strip_suffix('`')) {
+            Some(key) => Diagnostic { message: format!("`{key}`: {}", found.message), ..found },
+            None => found,
+        }
+    })
+}
+
 fn diagnostic(error: &toml::de::Error) -> Diagnostic {
     let message = error.message().trim_end_matches('.').to_owned();
     let is_number = message.starts_with("expected a positive finite number");

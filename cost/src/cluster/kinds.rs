@@ -10,10 +10,10 @@
 use super::{Cluster, ClusterFile};
 use crate::accelerator::base;
 use crate::network::Level;
-use crate::read::{MAX_COUNT, from_table};
-use phzc_ir::{Diagnostic, Result};
+use crate::read::{MAX_COUNT, of_table, parse};
+use phzc_ir::{Diagnostic, Result, Span};
 use serde::Deserialize;
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
 /// What joins the names of kinds.
 const JOINT: char = '+';
@@ -36,7 +36,7 @@ pub(super) struct Others {
 #[serde(deny_unknown_fields)]
 struct KindsFile {
     name: String,
-    nodes: Vec<Table>,
+    nodes: Vec<Spanned<Table>>,
     between: Option<Level>,
     price_basis: Option<String>,
 }
@@ -54,9 +54,12 @@ pub(super) fn named(name: &str) -> Option<Result<Cluster>> {
 pub(super) fn from_toml(text: &str) -> Option<Result<Cluster>> {
     let table: Table = text.parse().ok()?;
     table.get("nodes")?.as_array()?;
-    Some(from_table(table).and_then(|file: KindsFile| {
-        let kinds = file.nodes.into_iter().enumerate();
-        let kinds = kinds.map(|(at, table)| offered(table).map_err(|error| within(at, error)));
+    Some(parse(text).and_then(|file: KindsFile| {
+        let kinds = file.nodes.into_iter().enumerate().map(|(at, table)| {
+            let range = table.span();
+            let place = Span::new(range.start, range.end);
+            offered(table.into_inner()).map_err(|error| within(at, error).at(place))
+        });
         let mut all = joined(file.name, kinds.collect::<Result<_>>()?, file.between)?;
         let basis = file.price_basis.filter(|basis| !basis.trim().is_empty());
         if basis.is_none() && all.kinds().any(|kind| kind.offer.usd_per_hour.is_some()) {
@@ -109,7 +112,7 @@ fn kind(mut table: Table) -> Result<Cluster> {
     let device = device.and_then(|it| it.as_str().or_else(|| it.get("name")?.as_str())).unwrap_or("nodes");
     let name = Value::String(device.to_owned());
     table.entry("name").or_insert(name);
-    from_table::<ClusterFile>(table).and_then(Cluster::of_file)
+    of_table::<ClusterFile>(table).and_then(Cluster::of_file)
 }
 
 fn within(at: usize, error: Diagnostic) -> Diagnostic {
@@ -255,6 +258,21 @@ mod tests {
             error("name = \"f\"\n[[nodes]]\ncluster = \"a100-8\"\n[[nodes]]\nclutser = \"t4-8\"");
         assert!(misspelled.starts_with("`[[nodes]]` 2: unknown field `clutser`"), "{misspelled}");
         assert!(error("name = \"f\"\nnodes = []").starts_with("expected 1 to 32 kinds of nodes"));
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place_and_its_key() {
+        let error = |text: &str| {
+            let error = Cluster::from_toml(text).expect_err("not legal");
+            let place = error.span.map_or("", |span| &text[span.start as usize..span.end as usize]);
+            format!("{} @ {place}", error.message)
+        };
+        let between = "name = \"f\"\nnodes = [{ cluster = \"a100-8\" }]\n[between]\nbytes_per_sec = -1";
+        assert_eq!(error(between), "expected a positive finite number, found `-1` @ -1");
+        let nodes = "name = \"f\"\nnodes = [{ accelerator = { base = \"t4\", name = \"t\", hbm_bytes = -1 }, per_node = 4 }]";
+        let found = error(nodes);
+        assert!(found.contains("`accelerator.hbm_bytes`: expected a positive finite number"), "{found}");
+        assert!(found.ends_with("per_node = 4 }"), "{found}");
     }
 
     #[test]

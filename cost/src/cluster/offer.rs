@@ -114,7 +114,7 @@ impl Cluster {
         let is_within = counts.len() == most.len() && counts.iter().zip(&most).all(|(n, most)| n <= most);
         if !is_within || counts.iter().all(|&n| n == 0) {
             let message = format!("`{}` has {most:?} nodes of its kinds, found {counts:?}", self.name);
-            return Err(Diagnostic::error(message).help("name a number for each kind, not all of them 0"));
+            return Err(Diagnostic::error(message).help("name up to so many of each kind, not all of them 0"));
         }
         let used = self.kinds().zip(counts).filter(|(_, n)| **n > 0);
         let part = |(kind, &n): (&Cluster, &usize)| {

@@ -21,6 +21,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use args::positive;
 pub use args::{ArchArgs, Until};
 pub use page::{ArchPage, LayerOperators, ModePage, Shown};
 

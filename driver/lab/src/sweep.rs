@@ -18,6 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use crate::arch::positive;
 use crate::results::{Header, Part, Stream, digest, merged};
 use file::Sweep;
 use front::Point;
@@ -52,11 +53,11 @@ pub struct SweepArgs {
     pub objective: String,
 
     /// The most dollars that a step may take
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = positive)]
     pub max_price: Option<f64>,
 
     /// The most seconds that a step may take
-    #[arg(long, value_name = "SECS")]
+    #[arg(long, value_name = "SECS", value_parser = positive)]
     pub max_time: Option<f64>,
 
     /// File for one line of JSON per cluster, written as it goes on; a sweep that was cut off goes on behind

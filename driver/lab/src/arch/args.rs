@@ -161,7 +161,7 @@ pub struct ArchArgs {
 const USUAL_SAMPLES: [u64; 4] = [1, 2, 4, 8];
 
 /// A number above zero.
-fn positive(text: &str) -> std::result::Result<f64, String> {
+pub(crate) fn positive(text: &str) -> std::result::Result<f64, String> {
     let is_legal = |value: &f64| value.is_finite() && *value > 0.0;
     text.parse().ok().filter(is_legal).ok_or_else(|| "expected a number above 0".to_owned())
 }

@@ -29,7 +29,7 @@ pub(super) struct Node {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number of nodes, or the fewest and the most, such as `[0, 4]`")]
 enum Count {
     One(usize),
     Range([usize; 2]),
@@ -37,7 +37,10 @@ enum Count {
 
 /// Bits per second: one rate, or points of bytes of a message and its rate.
 #[derive(Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected bits per second, or points of bytes and rates, such as `[[65536, 20e9], [1e6, 120e9]]`"
+)]
 enum RateText {
     One(f64),
     Points(Vec<(f64, f64)>),

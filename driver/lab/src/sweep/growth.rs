@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 
 /// Of one device: the same for all degrees of tensor parallelism, or by degree.
 #[derive(Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a list with one of these per group of layers: `\"linear\"`, `\"constant\"`, points such as `[[1, 1.0], [4, 1.5]]`, `{ fixed = 0.3 }`"
+)]
 pub(super) enum DeviceGrowth {
     All(Vec<GrowthText>),
     ByDegree(BTreeMap<String, Vec<GrowthText>>),

@@ -202,7 +202,7 @@ fn secs_of(best: &Option<Plan>) -> f64 {
 }
 
 impl<'a> Way<'a> {
-    /// `None` where no cut is bound to fit and take less than `to_beat`.
+    /// `None` where no cut that fits is bounded below `to_beat`.
     fn of(placement: Placement<'a>, times: Times, to_beat: f64) -> Option<Way<'a>> {
         let (bound_secs, cut) = Bounding::new(&placement, &times).least(to_beat)?;
         Some(Way { placement, times, bound_secs, cut })

@@ -19,6 +19,7 @@ pub(super) struct Paths<'a> {
     n_seen: usize,
 }
 
+/// One of them, and what bounds others by it.
 struct Known {
     path: Path,
     /// By stages and entries: the least seconds of the first stages on it, with so many entries that fit.
@@ -26,6 +27,7 @@ struct Known {
 }
 
 /// The critical path of a cut.
+#[derive(Clone)]
 pub(in super::super) struct Path {
     chain: CriticalPath,
     /// Whose sum of gradients follows, and whose parameters that sums.
@@ -87,7 +89,7 @@ impl Bounding<'_> {
         path.chain.constant_secs + self.behind_secs(path, 0, 0, cut) + self.times.embedding_secs
     }
 
-    /// Seconds on a path of the stages of a cut behind the first, which have `n` entries.
+    /// Seconds on a path of the stages of a cut behind the first `n_stages`, which have `n` entries.
     fn behind_secs(&self, path: &Path, n_stages: usize, n: usize, cut: &[usize]) -> f64 {
         let mut first = n;
         let stages = cut.iter().enumerate().skip(n_stages).map(|(stage, own)| {
