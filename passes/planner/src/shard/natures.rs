@@ -12,6 +12,8 @@ pub(super) fn natures(graph: &Graph, blocks: &Blocks) -> Vec<Nature> {
     let is_summed = summed(graph, blocks);
     let mut is_state = vec![false; graph.tensors.len()];
     graph.aliases.iter().for_each(|&(_, param)| is_state[param as usize] = true);
+    let updates = graph.nodes.iter().zip(&blocks.phases).filter(|(_, phase)| **phase == Phase::Update);
+    updates.flat_map(|(node, _)| &node.operands).for_each(|&read| is_state[read as usize] = true);
     let of_param = |id: usize| match graph.tensors[id].param {
         Some(_) if !is_state[id] => Nature::Part,
         _ => Nature::State,
@@ -40,7 +42,8 @@ fn summed(graph: &Graph, blocks: &Blocks) -> Vec<bool> {
 }
 
 impl Input<'_> {
-    /// The same as if every microbatch found weights as the first one left them: layouts that keep the least.
+    /// The same as if every microbatch found weights as the first one left them, and moved no less of the
+    /// batch than a step: layouts that keep the least.
     #[must_use]
     pub fn gathering_once(self) -> Self {
         Input { natures: &[], ..self }
@@ -90,5 +93,58 @@ impl Model<'_> {
         let it = &self.input.graph.tensors[tensor as usize];
         let phase = self.input.blocks.phases[it.def as usize];
         self.input.graph.nodes[it.def as usize].trips * it.weight * self.input.n_moved(tensor, phase)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natures;
+    use phzc_analysis::blocks::Blocks;
+    use phzc_analysis::graph::Graph;
+    use phzc_ir::parse;
+    use phzc_plan::derive::Nature;
+
+    /// A step that pulls its weights towards others, which it reads forward, too, and does not replace.
+    const PULLED: &str = "HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
+
+add_f32 {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  w = f32[64,64] parameter(0)
+  x = f32[32,64] parameter(1)
+  old = f32[64,64] parameter(2)
+  h = f32[32,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[32,64] dot(x, old), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = f32[32,64] subtract(h, t)
+  g = f32[64,64] dot(x, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  far = f32[64,64] subtract(w, old)
+  pull = f32[64,64] add(g, far)
+  wn = f32[64,64] subtract(w, pull)
+  dx = f32[32,64] dot(d, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  square = f32[32,64] multiply(d, d)
+  zero = f32[] constant(0)
+  loss = f32[] reduce(square, zero), dimensions={0,1}, to_apply=add_f32
+  ROOT out = (f32[64,64], f32[], f32[32,64]) tuple(wn, loss, dx)
+}";
+
+    #[test]
+    fn what_the_update_reads_is_the_same_for_every_microbatch() {
+        let module = parse(PULLED).expect("a legal program");
+        let graph = Graph::build(&module);
+        let blocks = Blocks::build(&module, &graph, &vec![false; graph.tensors.len()]);
+        let all = natures(&graph, &blocks);
+        let nature = |name: &str| {
+            let is_it = |id: &usize| {
+                let def = &graph.nodes[graph.tensors[*id].def as usize];
+                &*module.entry().instr(def.instr).name == name
+            };
+            (0..all.len()).find(is_it).map(|id| all[id])
+        };
+        assert_eq!(["w", "x", "old"].map(nature), [Nature::State, Nature::Part, Nature::State].map(Some));
+        assert_eq!(["h", "g"].map(nature), [Nature::Part, Nature::Sum].map(Some));
     }
 }
