@@ -41,7 +41,7 @@ pub(super) struct Layout {
     n_microbatches: usize,
     /// Seconds of the slowest replica's blocks, were they as fast as can be.
     busy_secs: f64,
-    /// The microbatches that a replica on the fastest kind runs.
+    /// The most microbatches that a replica on the first of these kinds runs, for which plans are made.
     n_most: usize,
     /// Seconds of the sums over all replicas.
     summed_secs: f64,
@@ -53,7 +53,7 @@ impl Layout {
         self.busy_secs + self.summed_secs
     }
 
-    /// What one replica on the fastest kind has for all microbatches, for the step to be a better one; no
+    /// What one replica on the first kind has for all microbatches, for the step to be a better one; no
     /// bounds are of use.
     fn worth(&self, best_secs: f64) -> Worth {
         let share = self.n_most as f64 / self.n_microbatches as f64;
@@ -126,7 +126,8 @@ impl Kinds<'_> {
         let each: Vec<f64> = slots.iter().map(one).collect();
         let shares = shared_out(slots.len(), n_microbatches, |at, n| each[at] * n as f64);
         let busy_secs = shares.iter().zip(&each).map(|(&n, secs)| n as f64 * secs).fold(0.0, f64::max);
-        let n_most = shares.iter().copied().max().unwrap_or(0);
+        let of_first = slots.iter().zip(&shares).filter(|(slot, _)| slot.kind == kinds[0]);
+        let n_most = of_first.map(|(_, &n)| n).max().unwrap_or(0);
         let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
         let used: Vec<[usize; 2]> = used.map(|(it, _)| [it.first, it.first + n_devices - 1]).collect();
         let summed_secs = ring_secs(self.all.cluster, &used, summed_bytes / n_devices as f64);
