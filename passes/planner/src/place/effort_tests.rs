@@ -194,15 +194,15 @@ fn a_loop_over_layers_is_kept_or_unrolled() {
     let looped = parse(LOOP).expect("legal");
     let of = |bytes: &str, options: &[&str]| all(&looped, &cluster(LEAN, &[("hbm_bytes", bytes)]), options);
     assert_snapshot!(of("1e6", &["", "stages=1", "stages=2", "max-plans=1", "groups=2+4", "top=2"]), @"
-    : 5 of 5, 4 evaluated, 66 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4
-    stages=1: 4 of 4, 4 evaluated, 66 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4
+    : 3 of 3, 2 evaluated, 52 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4
+    stages=1: 2 of 2, 2 evaluated, 52 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4
     stages=2: 6 of 6, 5 evaluated, 130 instructions: 4+4 x1 1f1b stages-open 18432 B, 2.220076e-4 >= 2.211960e-4
     max-plans=1: 1 of 1, 1 evaluated, 26 instructions: 8 x1 1f1b limit 27648 B, 1.106040e-4 >= 1.105935e-4
     groups=2+4: 11 of 11, 10 evaluated, 260 instructions: 4+4 x1 1f1b stages-open 18432 B, 2.220076e-4 >= 2.211960e-4
-    top=2: 16 of 29, 17 evaluated, 373 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4 1.10604e-4 2.22008e-4
+    top=2: 13 of 26, 13 evaluated, 345 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4 1.10604e-4 2.22008e-4
     ");
     assert_snapshot!(of("3e4", &["", "stages=2,microbatches=2"]), @"
-    : 5 of 5, 4 evaluated, 66 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4
+    : 3 of 3, 2 evaluated, 52 instructions: 8 x1 1f1b optimal 27648 B, 1.106040e-4 >= 1.106040e-4
     stages=2,microbatches=2: , 0 evaluated, 0 instructions: 2 microbatches do not divide a batch of 1
     ");
 }

@@ -5,6 +5,10 @@
 //! layouts on 4 devices, on 2, on 1     →     stage 0 on 4, stage 1 on 2, stage 2 on 2
 //! ```
 
+mod sizes;
+
+pub(super) use sizes::Sizes;
+
 use super::candidate::{Bound, Evaluated, Staged};
 use super::chain::Layers;
 use super::cut::Chain;
@@ -36,17 +40,6 @@ const LONG_MARGIN: f64 = 0.02;
 const MAX_WORK: usize = 4096;
 /// How many texts are made, with less and less memory to use.
 const MAX_TEXTS: usize = 4;
-
-/// What a plan with different sizes is made of.
-pub(super) struct Sizes<'a> {
-    pub short: &'a Short,
-    pub drafts: &'a [Draft],
-    /// Per draft: its devices, its layers, and the numbers of microbatches that it allows.
-    pub all: Vec<(Group, Layers<'a>, Vec<usize>)>,
-    pub n_stages: RangeInclusive<usize>,
-    pub pools: Vec<Pool>,
-    pub to_beat_secs: f64,
-}
 
 /// A cut, of which sizes, and for how many microbatches.
 struct Found {
@@ -123,15 +116,9 @@ impl Problem<'_> {
         if wanted > n_layers {
             return Some(Evaluated::Impossible(too_few_layers(n_layers, wanted)));
         }
-        let sizes = Sizes {
-            short,
-            drafts: &drafts,
-            all,
-            n_stages,
-            pools: vec![Pool::of(self.cluster, 0, self.cluster)],
-            to_beat_secs: self.to_beat_secs(sketches, tried),
-        };
-        self.within(sizes)
+        let (pools, to_beat_secs) =
+            (vec![Pool::of(self.cluster, 0, self.cluster)], self.to_beat_secs(sketches, tried));
+        self.within(Sizes { n_stages, pools, to_beat_secs, ..Sizes::new(short, &drafts, all) })
     }
 
     /// Layouts on numbers of devices that are not tried as stages of their own.
@@ -244,21 +231,14 @@ impl Problem<'_> {
     /// The best cut for a number of microbatches, of stages that compute something again if they must and
     /// may, or that is faster.
     fn cut_mixed(&self, sizes: &mut Sizes, count: usize, limits: &Limits, to_beat: f64) -> Option<Found> {
-        let Sizes { all, pools, n_stages, .. } = sizes;
-        let is_open = |group: &Group| pools.iter().any(|pool| pool.kind == group.kind);
-        let open = all.iter_mut().enumerate();
-        let open = open.filter(|(_, (group, _, allowed))| allowed.contains(&count) && is_open(group));
-        let (places, mut open): (Vec<usize>, Vec<(Group, &mut Layers)>) =
-            open.map(|(at, (group, layers, _))| (at, (*group, layers))).unzip();
-        let mut chains: Vec<(Group, Chain)> =
-            open.iter_mut().map(|(group, layers)| (*group, self.chain(layers, count))).collect();
-        let space = (&pools[..], n_stages.clone(), count);
+        let places = sizes.open(count);
+        let chains = sizes.chains(self, &places, count);
+        let (pools, n_stages) = (sizes.pools.clone(), sizes.n_stages.clone());
+        let space = (&pools[..], n_stages, count);
         if chains.len() < 2 || self.mix(&chains, space.clone()).floor_secs() >= self.may_save() * to_beat {
             return None;
         }
-        for ((_, layers), (_, chain)) in open.iter_mut().zip(&mut chains) {
-            self.ease(layers, chain, count, Asked::All);
-        }
+        let chains = sizes.eased(self, &places, count);
         let mix = self.mix(&chains, space);
         if mix.floor_secs() >= to_beat {
             return None;
@@ -267,7 +247,8 @@ impl Problem<'_> {
         let mut found = None;
         if self.recompute != Recompute::All {
             let free = mix.cut(to_beat)?;
-            limit_bytes = self.limit_bytes(&mut open, limits, count, &free);
+            let layers = (&mut sizes.all[..], &places[..]);
+            limit_bytes = self.limit_bytes(layers, limits, count, &free);
             found = Some(free).filter(|free| free.cut.memory_bytes <= limit_bytes);
         }
         let mixed = found.or_else(|| Mix { limit_bytes, ..mix }.cut(to_beat))?;
@@ -288,7 +269,7 @@ impl Problem<'_> {
     /// would be in one stage.
     fn limit_bytes(
         &self,
-        open: &mut [(Group, &mut Layers)],
+        (all, places): (&mut [(Group, Layers, Vec<usize>)], &[usize]),
         limits: &Limits,
         count: usize,
         free: &MixedCut,
@@ -297,7 +278,7 @@ impl Problem<'_> {
         if free.cut.memory_bytes <= SAFE * usable || !limits.is_guess(count) {
             return usable;
         }
-        let passing = open.iter_mut().map(|(_, layers)| layers.passing_bytes(count)).fold(0.0, f64::max);
+        let passing = places.iter().map(|&at| all[at].1.passing_bytes(count)).fold(0.0, f64::max);
         GUESSED * usable - passing.clamp(0.0, (1.0 - SAFE) * usable)
     }
 

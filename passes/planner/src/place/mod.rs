@@ -320,6 +320,12 @@ impl Problem<'_> {
         let (alone, others, all) = (self.alone(), Neighborhood::of(self), [&one[..], &many].concat());
         let unsketched = || -> Vec<Evaluated> { one.iter().map(|_| alone.one_stage()).collect() };
         let mut bounds = LowerBounds::new(&one, &many);
+        let least_secs = bounds.unbeaten(self);
+        if least_secs >= self.worth.secs {
+            let best =
+                Err(Diagnostic::error("no plan with equal stages takes less than the best one so far"));
+            return Ok(Found { best, lower_bound_secs: least_secs, alternatives: Vec::new() });
+        }
         let is_long = self.is_late() && self.sharded.entry().instrs.len() > LONG;
         let is_long = is_long && !self.control.may_end();
         let (mut tried, early) = match is_long {
@@ -342,7 +348,8 @@ impl Problem<'_> {
         if self.may_be_unequal(wanted) {
             tried.extend(self.with_unequal(&sketches, wanted, &tried));
         }
-        if self.is_late() && best.is_infinite() && self.recompute != Recompute::All {
+        let is_none = best.is_infinite() || tried.iter().all(|it| it.time_secs().is_infinite());
+        if self.is_late() && is_none && bounds.of(1) < best && self.recompute != Recompute::All {
             tried.extend(one.iter().map(|_| alone.evaluated(|| alone.unstaged())));
         }
         let may_be_unequal = self.may_be_unequal(wanted) && !self.is_huge(wanted);

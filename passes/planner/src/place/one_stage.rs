@@ -83,7 +83,8 @@ impl Problem<'_> {
         let is_too_large = matches!(tried, Evaluated::TooLarge(_));
         let wanted = if is_too_large { most } else { tried.n_microbatches().unwrap_or(1) };
         let usable = self.cluster.accelerator.usable_bytes();
-        match Some(wanted).filter(|&wanted| wanted > 1).and_then(|wanted| again(wanted, usable, false)) {
+        let is_new = wanted > 1 && !(is_too_large && wanted == fewest);
+        match Some(wanted).filter(|_| is_new).and_then(|wanted| again(wanted, usable, false)) {
             Some(draft) => {
                 let again = |limit, moves| again(wanted, limit, moves);
                 tried.or_faster(self.within_memory(1, draft, bound, again))

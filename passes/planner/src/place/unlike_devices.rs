@@ -129,7 +129,7 @@ impl Search<'_> {
         }
         let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
         let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
-        let worth = Worth { secs: self.best_secs(), bound_secs: self.kinds.floors.secs() };
+        let worth = Worth { secs: self.best_secs(), bound_secs: self.best_secs() };
         match self.alone.planned(kind, worth, &mut own) {
             Ok(found) if found.time_secs < self.best_secs() => {
                 cx.alternatives = own.alternatives;
@@ -270,8 +270,8 @@ impl<'a> Kinds<'a> {
         let (kind_of, chosen): (Vec<usize>, Vec<&Sketch>) =
             layouts.sketches.iter().map(|(kind, sketch)| (*kind, sketch)).unzip();
         let groups = all.layers(&chosen, &layouts.drafts, |at| kind_of[at])?;
-        let (drafts, pools) = (&layouts.drafts[..], Vec::new());
-        Some(Sizes { short, drafts, all: groups, n_stages: 2..=2, pools, to_beat_secs: f64::INFINITY })
+        let drafts = &layouts.drafts[..];
+        Some(Sizes::new(short, drafts, groups))
     }
 
     /// What pipelines promise, the fastest first.

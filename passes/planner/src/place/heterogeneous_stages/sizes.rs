@@ -1,0 +1,71 @@
+//! What a plan with different sizes is made of, with the chains that are known of it.
+
+use super::super::Problem;
+use super::super::chain::Layers;
+use super::super::cut::Chain;
+use super::super::cut::mixed::{Group, Pool};
+use super::super::evaluate_candidate::Draft;
+use super::super::recompute::rematerialize::Asked;
+use crate::layer_repeats::representative_layers::Short;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// What a plan with different sizes is made of.
+pub(in super::super) struct Sizes<'a> {
+    pub short: &'a Short,
+    pub drafts: &'a [Draft],
+    /// Per draft: its devices, its layers, and the numbers of microbatches that it allows.
+    pub all: Vec<(Group, Layers<'a>, Vec<usize>)>,
+    pub n_stages: RangeInclusive<usize>,
+    pub pools: Vec<Pool>,
+    pub to_beat_secs: f64,
+    /// By draft and number of microbatches: its chain, and the same with what may be computed again.
+    pub chains: BTreeMap<(usize, usize), (Chain, Option<Chain>)>,
+}
+
+impl<'a> Sizes<'a> {
+    /// Two stages of them, no devices chosen yet.
+    pub fn new(
+        short: &'a Short,
+        drafts: &'a [Draft],
+        all: Vec<(Group, Layers<'a>, Vec<usize>)>,
+    ) -> Sizes<'a> {
+        let (n_stages, pools, to_beat_secs) = (2..=2, Vec::new(), f64::INFINITY);
+        Sizes { short, drafts, all, n_stages, pools, to_beat_secs, chains: BTreeMap::new() }
+    }
+
+    /// The drafts for so many microbatches whose kind of devices is there.
+    pub fn open(&self, count: usize) -> Vec<usize> {
+        let is_open = |at: &usize| {
+            let (group, _, allowed) = &self.all[*at];
+            allowed.contains(&count) && self.pools.iter().any(|pool| pool.kind == group.kind)
+        };
+        (0..self.all.len()).filter(is_open).collect()
+    }
+
+    /// The chain of each of some drafts.
+    pub fn chains(&mut self, problem: &Problem, places: &[usize], count: usize) -> Vec<(Group, Chain)> {
+        let chain = |&at: &usize| {
+            let (group, layers, _) = &mut self.all[at];
+            let known =
+                self.chains.entry((at, count)).or_insert_with(|| (problem.chain(layers, count), None));
+            (*group, known.0.clone())
+        };
+        places.iter().map(chain).collect()
+    }
+
+    /// The same chains with what may be computed again.
+    pub fn eased(&mut self, problem: &Problem, places: &[usize], count: usize) -> Vec<(Group, Chain)> {
+        let eased = |&at: &usize| {
+            let (group, layers, _) = &mut self.all[at];
+            let (plain, eased) = self.chains.get_mut(&(at, count)).expect("a chain that is known");
+            let eased = eased.get_or_insert_with(|| {
+                let mut chain = plain.clone();
+                problem.ease(layers, &mut chain, count, Asked::All);
+                chain
+            });
+            (*group, eased.clone())
+        };
+        places.iter().map(eased).collect()
+    }
+}
