@@ -118,7 +118,7 @@ fn check_limits(bounding: &Bounding, cuts: &[Vec<usize>], bound: f64) {
 #[test]
 fn what_a_count_and_a_rate_may_be_is_said() {
     let error = |from: &str, to: &str| {
-        let found = Sweep::parse(&FLEET.replacen(from, to, 1)).err().expect("it is wrong");
+        let Err(found) = Sweep::parse(&FLEET.replacen(from, to, 1)) else { panic!("`{to}` is wrong") };
         found.message
     };
     assert!(error("[0, 2]", "-1").starts_with("expected a number of nodes, or the fewest and the most"));

@@ -7,6 +7,7 @@
 
 mod sizes;
 
+use sizes::SizedLayers;
 pub(super) use sizes::Sizes;
 
 use super::candidate::{Bound, Evaluated, Staged};
@@ -157,9 +158,9 @@ impl Problem<'_> {
         chosen: &[&Sketch<'a>],
         drafts: &'a [Draft],
         kind: impl Fn(usize) -> usize,
-    ) -> Option<Vec<(Group, Layers<'a>, Vec<usize>)>> {
+    ) -> Option<Vec<SizedLayers<'a>>> {
         let plain = self.subject.module(self.plain);
-        let mut all: Vec<(Group, Layers, Vec<usize>)> = Vec::new();
+        let mut all: Vec<SizedLayers> = Vec::new();
         for (at, (sketch, draft)) in chosen.iter().zip(drafts).enumerate() {
             let nodes = sketch.nodes();
             let facts = derive(&draft.text).expect("the header's notes are the planner's own");
@@ -269,7 +270,7 @@ impl Problem<'_> {
     /// would be in one stage.
     fn limit_bytes(
         &self,
-        (all, places): (&mut [(Group, Layers, Vec<usize>)], &[usize]),
+        (all, places): (&mut [SizedLayers], &[usize]),
         limits: &Limits,
         count: usize,
         free: &MixedCut,

@@ -10,12 +10,15 @@ use crate::layer_repeats::representative_layers::Short;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+/// The devices of a draft, its layers, and the numbers of microbatches that it allows.
+pub type SizedLayers<'a> = (Group, Layers<'a>, Vec<usize>);
+
 /// What a plan with different sizes is made of.
 pub(in super::super) struct Sizes<'a> {
     pub short: &'a Short,
     pub drafts: &'a [Draft],
-    /// Per draft: its devices, its layers, and the numbers of microbatches that it allows.
-    pub all: Vec<(Group, Layers<'a>, Vec<usize>)>,
+    /// Per draft.
+    pub all: Vec<SizedLayers<'a>>,
     pub n_stages: RangeInclusive<usize>,
     pub pools: Vec<Pool>,
     pub to_beat_secs: f64,
@@ -25,11 +28,7 @@ pub(in super::super) struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     /// Two stages of them, no devices chosen yet.
-    pub fn new(
-        short: &'a Short,
-        drafts: &'a [Draft],
-        all: Vec<(Group, Layers<'a>, Vec<usize>)>,
-    ) -> Sizes<'a> {
+    pub fn new(short: &'a Short, drafts: &'a [Draft], all: Vec<SizedLayers<'a>>) -> Sizes<'a> {
         let (n_stages, pools, to_beat_secs) = (2..=2, Vec::new(), f64::INFINITY);
         Sizes { short, drafts, all, n_stages, pools, to_beat_secs, chains: BTreeMap::new() }
     }
