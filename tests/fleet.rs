@@ -113,6 +113,15 @@ fn nothing_is_claimed_of_plans_without_bounds() {
 }
 
 #[test]
+fn what_some_passes_do_not_find_is_said_of_these_passes_only() {
+    let (_, file) = fleet("fleet_passes", FLEET);
+    let claim = |rest: &[&str]| sweep(&file, rest).stdout.lines().last().expect("a last line").to_owned();
+    assert!(claim(&[]).starts_with("no plan is more than"), "{}", claim(&[]));
+    let some = claim(&["--passes", "fuse,shard"]);
+    assert!(some.starts_with("no plan by these passes is more than"), "{some}");
+}
+
+#[test]
 fn a_plan_on_nodes_with_prices_says_what_its_step_costs() {
     let (_, file) = fleet("fleet_price", FLEET);
     let planned = phzc(&[MODEL, "--cluster", &format!("{file}[1,1]"), "-o", "/dev/null"], b"");

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
         return Err(none(&points).into());
     }
     let missed = may_be_missed(&points, &chosen, &wish);
-    let text = || text((&chosen, missed, &own.objective), &points, (all.len(), &fleet));
+    let text = || text((&chosen, missed, &own.objective), &points, (all.len(), &fleet, &args.passes));
     write_stdout(io, &if own.json { json(&chosen) } else { text() })
 }
 
@@ -275,7 +275,7 @@ fn json(chosen: &[&Point]) -> String {
 fn text(
     (chosen, missed, objective): (&[&Point], Option<f64>, &str),
     points: &[Point],
-    (n_clusters, fleet): (usize, &Cluster),
+    (n_clusters, fleet, passes): (usize, &Cluster, &str),
 ) -> String {
     let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
     let header = ["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
@@ -288,7 +288,10 @@ fn text(
     if !is_whole {
         out += &format!("{} of {n_clusters} clusters were looked at\n", points.len());
     }
-    let of = if is_whole { "plan" } else { "plan on these clusters" };
+    // What other passes would find is not bounded by these.
+    let by = if passes == "default" { "" } else { " by these passes" };
+    let on = if is_whole { "" } else { " on these clusters" };
+    let of = format!("plan{by}{on}");
     let better = match objective {
         "time" => "faster",
         "price" => "cheaper",
