@@ -131,3 +131,26 @@ fn a_pipeline_over_two_kinds_of_devices_computes_what_its_program_does() {
     let verified = phzc(&["verify", "examples/gpt.ir", &plan], b"");
     assert!(verified.code == 0 && verified.stdout.contains("89 of 89 outputs equal"), "{}", verified.stdout);
 }
+
+/// On a cluster where a sum over devices costs more than what reads it.
+#[test]
+fn stages_on_meshes_of_their_own_add_up_gradients_of_what_they_share() {
+    let folder = scratch("verify_shared");
+    let [cluster, program, plan] =
+        ["far.toml", "step.ir", "plan.ir"].map(|name| folder.join(name).to_string_lossy().into_owned());
+    let near = fs::read_to_string("tests/clusters/slow-8.toml").expect("a test's cluster");
+    let far = near.replace("hbm_bytes_per_sec = 1e9", "hbm_bytes_per_sec = 1e12");
+    fs::write(&cluster, far.replace("\nbytes_per_sec = 20e9", "\nbytes_per_sec = 3e8")).expect("writable");
+    // An embedding that is the head too; and relative positions, which all layers' attentions add.
+    let gpt = ["gpt", "--layers", "2", "--hidden", "32", "--heads", "2", "--seq", "16", "--vocab", "64"];
+    for family in [&gpt[..], &["t5"]] {
+        let args = [&["gen"], family, &["--global-batch", "16", "-o", &program]].concat();
+        assert_eq!(phzc(&args, b"").code, 0, "{family:?}");
+        let pipeline = "fuse{attention=flash},shard,place{stages=3,microbatches=4}";
+        let outcome = phzc(&[&*program, "--cluster", &cluster, "--passes", pipeline, "-o", &plan], b"");
+        assert_eq!(outcome.code, 0, "{family:?}: {}", outcome.stderr);
+        let outcome = phzc(&["verify", &program, &plan], b"");
+        assert_eq!(outcome.code, 0, "{family:?}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stdout.contains("8 virtual devices, 3 stages, 4 microbatches"), "{}", outcome.stdout);
+    }
+}

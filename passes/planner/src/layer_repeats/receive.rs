@@ -64,7 +64,9 @@ impl Writer<'_> {
         };
         let tiling = single(self.plan(stage).comp.instr(chain[landing]));
         let from = self.summed(maker);
-        let wanted = self.whole.instr(self.reader).note(notes::PHASE).map(str::to_owned);
+        // What only names values has no phase: it is brought no sooner than it is made.
+        let made = self.out[from.index()].note(notes::PHASE);
+        let wanted = self.whole.instr(self.reader).note(notes::PHASE).or(made).map(str::to_owned);
         let like = |phase: Option<&str>| movement(&self.out[from.index()], "send", phase, tiling.clone());
         // What has come before need not come again.
         let is_early = |phase: &Option<&str>| Phase::parse(*phase) <= Phase::parse(wanted.as_deref());

@@ -25,7 +25,7 @@ use super::{Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, merge};
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::{Marks, rewrite};
-use phzc_ir::{Diagnostic, Module, Opcode, counted, notes};
+use phzc_ir::{Diagnostic, InstrId, Module, Opcode, counted, notes};
 use phzc_plan::derive::{control_flow, derive, is_naming, order};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
@@ -101,6 +101,9 @@ impl Problem<'_> {
         if chosen.len() < 2 {
             return None;
         }
+        let chosen: Vec<Sketch> =
+            chosen.into_par_iter().filter_map(|sketch| sketch.clone().beside()).collect();
+        let chosen: Vec<&Sketch> = chosen.iter().collect();
         let drafts: Vec<Draft> = chosen.par_iter().map(|sketch| sketch.draft()).collect();
         let itself;
         let short = match &self.subject.short {
@@ -333,11 +336,17 @@ fn chosen<'s, 'p: 's>(
     all
 }
 
-/// Tuples go with who reads them: a loop's inputs are where the loop is.
+/// Tuples go with who reads them, through barriers too: a loop's inputs are where the loop is.
 fn with_tuples(plain: &Module, mut of: Vec<usize>) -> Vec<usize> {
     let comp = plain.entry();
-    for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
-        for &operand in instr.operands.iter().filter(|&&operand| comp.instr(operand).op == Opcode::Tuple) {
+    let is_barrier = |id: InstrId| comp.instr(id).op == Opcode::OptBarrier;
+    let follows = |id: InstrId| match comp.instr(id).op {
+        Opcode::Tuple | Opcode::OptBarrier => true,
+        Opcode::GetTupleElement => is_barrier(comp.instr(id).operands[0]),
+        _ => false,
+    };
+    for (id, instr) in comp.iter().rev().filter(|(id, instr)| !is_naming(instr) || follows(*id)) {
+        for &operand in instr.operands.iter().filter(|&&operand| id != comp.root && follows(operand)) {
             of[operand.index()] = of[id.index()];
         }
     }

@@ -1,5 +1,6 @@
 //! Layouts on the devices of one of several stages, and what comes of cutting the program in them.
 
+mod beside;
 mod estimate;
 
 use super::candidate::{Bound, Evaluated};
@@ -33,6 +34,8 @@ struct Stages<'p> {
     to_beat: f64,
     /// Whether weights are to be kept in parts, however often they are gathered.
     is_lean: bool,
+    /// Whether other stages have layouts of their own.
+    is_beside: bool,
 }
 
 /// Layouts for one number of stages, not yet written into the program.
@@ -107,33 +110,6 @@ impl Problem<'_> {
         let bound = Bound { stop: Stop::MemoryGap.as_str().to_owned(), ..bound };
         let limited = is_tight.then_some(Limited { stages, floors, bound });
         Ok(Sketched { found, limited })
-    }
-}
-
-impl Problem<'_> {
-    /// Layouts for a stage on so many devices, beside stages on others: no promise of their own.
-    pub fn laid_out(&self, n_devices: usize) -> Option<Sketch<'_>> {
-        self.laid_out_for(n_devices, self.fewest_and_most().0, false)
-    }
-
-    /// The same for so many microbatches, which can be split as the batch is; with weights kept in parts if
-    /// they are to be `lean`.
-    pub fn laid_out_for(&self, n_devices: usize, n_microbatches: usize, is_lean: bool) -> Option<Sketch<'_>> {
-        let n_stages = self.cluster.n_devices().div_ceil(n_devices);
-        let stages = Stages { is_lean, ..Stages::on(self, n_devices, n_stages, f64::INFINITY) };
-        let solved = stages.solve(n_microbatches, &stages.floors(n_microbatches), None)?;
-        let bound = Bound { lower_bound_secs: 0.0, stop: String::new() };
-        Some(Sketch {
-            stages,
-            solved,
-            n_microbatches,
-            bound,
-            n_chunks: 1,
-            n_cut_for: n_microbatches,
-            allowed: None,
-            gains: None,
-            secs: f64::INFINITY,
-        })
     }
 }
 
@@ -303,7 +279,16 @@ impl<'p> Stages<'p> {
         let weight = (stages + most - 1.0) / (most * stages);
         let fill = problem.schedule.fill(n_stages, problem.fewest_and_most().1);
         let weights = [weight, weight, 1.0 / stages];
-        Stages { problem, cluster, n_stages, weights, fill, to_beat: to_beat / fill, is_lean: false }
+        Stages {
+            problem,
+            cluster,
+            n_stages,
+            weights,
+            fill,
+            to_beat: to_beat / fill,
+            is_lean: false,
+            is_beside: false,
+        }
     }
 
     /// Whether phases are tasks of their own: of several stages, and where all is computed again.
@@ -314,7 +299,9 @@ impl<'p> Stages<'p> {
     /// What to choose layouts from, such that so many microbatches can be split as the batch is.
     fn input(&self, n_microbatches: usize) -> Input<'_> {
         let own = self.problem.subject.input(&self.cluster, self.in_tasks(), &[]);
-        Input { n_microbatches, ..if self.is_lean { own.gathering_once() } else { own } }
+        let own = if self.is_lean { own.gathering_once() } else { own };
+        let own = if self.is_beside { self.problem.subject.beside(own) } else { own };
+        Input { n_microbatches, ..own }
     }
 
     /// Per mesh: what no layouts take less than, every block's fastest, moves left out. It holds whether
@@ -368,7 +355,7 @@ impl<'p> Stages<'p> {
 
     fn solve(&self, n_microbatches: usize, floors: &[(Mesh, f64)], limit: Option<f64>) -> Option<Solved> {
         let goal = self.goal(limit);
-        let is_shards = (n_microbatches, goal.weights, limit) == (1, [1.0; 3], None);
+        let is_shards = (n_microbatches, goal.weights, limit) == (1, [1.0; 3], None) && !self.is_beside;
         let is_all = self.cluster.n_devices() == self.problem.cluster.n_devices();
         if let Some(known) = self.problem.subject.free.as_ref().filter(|_| is_shards && is_all) {
             return Some(known.clone()).filter(|known| known.bound() < self.to_beat);

@@ -224,6 +224,7 @@ pub struct Facts {
     is_live: Vec<bool>,
     batch: BTreeSet<ClassId>,
     natures: Vec<Nature>,
+    adds_gradients: Vec<bool>,
     unique: Unique,
     forbid: Forbid,
     n_condition_runs: f64,
@@ -239,6 +240,7 @@ impl Facts {
         let shares = kernels::kernel_shares(graph, &regions, &ops, &is_stored);
         let is_live = liveness::live_at_peak(graph, &is_stored, &ops);
         let (batch, natures) = (batch_loops(graph, blocks), natures::natures(graph, blocks));
+        let adds_gradients = natures::gradient_sums(graph, blocks);
         let (forbid, n_condition_runs) = (Forbid::default(), liveness::condition_runs(module));
         let (remade, unique) = (vec![None; graph.tensors.len()], Unique::default());
         let facts = Facts {
@@ -250,6 +252,7 @@ impl Facts {
             is_live,
             batch,
             natures,
+            adds_gradients,
             unique,
             forbid,
             n_condition_runs,
@@ -293,6 +296,17 @@ impl Facts {
         Facts { forbid, ..self }
     }
 
+    /// The same input where gradients are summed over the devices before they are added up: those of other
+    /// stages come from other meshes.
+    pub fn summing_first<'a>(&'a self, input: Input<'a>) -> Input<'a> {
+        Input { summed_first: &self.adds_gradients, ..input }
+    }
+
+    /// Whether some gradients are added up that are each sums over the devices.
+    pub fn adds_gradients(&self) -> bool {
+        self.adds_gradients.contains(&true)
+    }
+
     /// The model's input.
     pub fn input<'a>(&'a self, graph: &'a Graph, blocks: &'a Blocks, cluster: &'a Cluster) -> Input<'a> {
         Input {
@@ -308,6 +322,7 @@ impl Facts {
             unique: &self.unique,
             batch: &self.batch,
             natures: &self.natures,
+            summed_first: &[],
             n_condition_runs: self.n_condition_runs,
             n_microbatches: 1,
             moves_again: false,

@@ -53,6 +53,8 @@ pub struct Input<'a> {
     pub batch: &'a BTreeSet<ClassId>,
     /// How each tensor relates to microbatches; nothing where that is not to matter.
     pub natures: &'a [Nature],
+    /// Per block: whether it takes no sums that are still to be done; nothing where that is up to each.
+    pub summed_first: &'a [bool],
     /// How often loops ask whether they go on.
     pub n_condition_runs: f64,
     /// Microbatches, each of which is to be split as the batch is.
@@ -337,7 +339,10 @@ fn menus(input: &Input, mesh: &Mesh, splitter: &mut Splitter) -> Vec<Menu> {
         let build = || {
             let size = |class| input.size(class);
             let menu = Menu::build((input.graph, input.blocks), block, mesh, &size, splitter);
-            input.forbid.filter(input, block, menu)
+            let mut menu = input.forbid.filter(input, block, menu);
+            let is_summed_first = input.summed_first.get(block as usize) == Some(&true);
+            menu.strategies.retain(|strategy| !is_summed_first || partial_axes(strategy) == 0);
+            menu
         };
         menus.push(input.unique.menu(block, &menus, build));
     }

@@ -2,8 +2,9 @@
 //! what is made of weights alone is made and moved anew by every microbatch.
 
 use super::model::{Input, Model, Use};
+use phzc_analysis::batch::batch_dims;
 use phzc_analysis::blocks::Blocks;
-use phzc_analysis::graph::{Graph, NodeKind, TensorId};
+use phzc_analysis::graph::{Graph, NodeId, NodeKind, TensorId};
 use phzc_analysis::phase::Phase;
 use phzc_plan::derive::Nature;
 
@@ -39,6 +40,15 @@ fn summed(graph: &Graph, blocks: &Blocks) -> Vec<bool> {
     let mut found: Vec<bool> = graph.tensors.iter().map(|it| it.uses.iter().any(is_update)).collect();
     graph.outputs.iter().for_each(|&output| found[output as usize] = true);
     found
+}
+
+/// Per block: whether it adds up what is summed over the batch: gradients of what several layers read.
+pub(super) fn gradient_sums(graph: &Graph, blocks: &Blocks) -> Vec<bool> {
+    let dims = batch_dims(graph);
+    let is_whole =
+        |&node: &NodeId| graph.nodes[node as usize].results.iter().all(|&result| dims[result as usize] == 0);
+    let all = blocks.members.iter().zip(&blocks.is_linear);
+    all.map(|(members, is_linear)| *is_linear && members.iter().all(is_whole)).collect()
 }
 
 impl Input<'_> {

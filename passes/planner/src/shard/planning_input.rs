@@ -121,6 +121,16 @@ impl PlanningInput {
         Input { tied: self.tied.as_deref(), relaxed, ..input }
     }
 
+    /// The same for a stage beside others on other meshes.
+    pub fn beside<'a>(&'a self, input: Input<'a>) -> Input<'a> {
+        self.facts.summing_first(input)
+    }
+
+    /// Whether layouts of a stage beside others on other meshes may differ.
+    pub fn may_differ_beside(&self) -> bool {
+        self.facts.adds_gradients()
+    }
+
     /// Inputs whose least costs no plan of the program is below together, of one stage or `in_tasks`; of what
     /// no plan can do without, if it may compute values `again`.
     pub fn bounding<'a>(&'a self, cluster: &'a Cluster, in_tasks: bool, again: bool) -> Vec<Input<'a>> {
