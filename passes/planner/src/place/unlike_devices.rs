@@ -36,8 +36,8 @@ const MARGIN: f64 = 0.01;
 const NEAR: f64 = 1.05;
 /// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
 const SLACK: f64 = 1.2;
-/// A pipeline of one stage per node is a few percent bubbles with so many microbatches per stage.
-const MICROBATCHES_PER_NODE: usize = 4;
+/// A pipeline is a few percent bubbles with so many microbatches per stage.
+const MICROBATCHES_PER_STAGE: usize = 4;
 
 /// A plan on the whole cluster.
 struct Known {
@@ -219,9 +219,9 @@ impl Promise {
 }
 
 impl<'a> Kinds<'a> {
-    /// Layouts for the fewest microbatches, and for as many as a stage per node of the fastest kinds needs,
-    /// of two or more: what a cluster without the slowest kinds would choose is tried too. Those for several
-    /// keep weights whole, so where memory may be short there are others that keep parts.
+    /// Layouts for the fewest microbatches, and for as many as two stages need, or a stage per node of the
+    /// fastest kinds, of two or more: what a cluster without the slowest kinds would choose is tried too.
+    /// Those for several keep weights whole, so where memory may be short there are others that keep parts.
     fn layouts(&self) -> Vec<Layouts<'a>> {
         let kinds = self.floors.fastest_first().into_iter();
         let n_nodes = kinds.scan(0, |sum, kind| {
@@ -230,7 +230,8 @@ impl<'a> Kinds<'a> {
         });
         let all = || self.all.counts.iter().copied();
         let near = |wanted: usize| all().min_by(|&a, &b| far(a, wanted).total_cmp(&far(b, wanted)));
-        let near = n_nodes.skip(1).filter_map(|n_nodes| near(MICROBATCHES_PER_NODE * n_nodes));
+        let n_stages = n_nodes.skip(1).chain([2]);
+        let near = n_stages.filter_map(|n_stages| near(MICROBATCHES_PER_STAGE * n_stages));
         let counts: BTreeSet<usize> = all().take(1).chain(near).collect();
         let (mut whole, mut lean) = (Vec::new(), Vec::new());
         for &count in counts.iter().rev() {
