@@ -222,10 +222,12 @@ impl Problem<'_> {
         Some((found.mixed.cut.step_secs, if self.schedule.is_open() { share } else { 1.0 }))
     }
 
-    /// The fastest cut that fits, over the numbers of microbatches.
+    /// The fastest cut that fits, over the numbers of microbatches: the most promising ones first, for others
+    /// need not be looked at then.
     fn fastest_mixed(&self, sizes: &mut Sizes, counts: &[usize], limits: &Limits) -> Option<Found> {
-        let mut best: Option<Found> = None;
-        for &count in counts {
+        let (mut best, mut counts): (Option<Found>, _) = (None, counts.to_vec());
+        counts.sort_by(|&a, &b| far(a, sizes.made_for).total_cmp(&far(b, sizes.made_for)));
+        for count in counts {
             let to_beat = best.as_ref().map_or(sizes.to_beat_secs, |best| best.mixed.cut.step_secs);
             best = self.cut_mixed(sizes, count, limits, to_beat).or(best);
         }

@@ -7,6 +7,7 @@
 
 mod alone;
 mod floors;
+mod promises;
 mod replicas;
 
 use super::cut::mixed::Pool;
@@ -20,9 +21,12 @@ use crate::layer_repeats::representative_layers::Short;
 use crate::plan_state::PlanState;
 use alone::Alone;
 use floors::Floors;
+use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_pass::pass::{Context, Options};
+use phzc_plan::derive::derive;
+use promises::{Promise, Promises};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
@@ -44,6 +48,8 @@ struct Known {
     text: Module,
     time_secs: f64,
     end: Option<End>,
+    /// Whether all stages have products.
+    is_busy: bool,
 }
 
 /// Places a program that `shard` has laid out for the first kind on all kinds.
@@ -71,13 +77,15 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     (cx.progress)("place: pipelines over several kinds of devices");
     let itself = Short::itself(all.plain);
     let layouts = if is_cut { kinds.layouts() } else { Vec::new() };
-    let mut sizes = layouts.iter().filter_map(|layouts| kinds.sizes(layouts, &itself)).collect::<Vec<_>>();
+    let mut sizes: Vec<Sizes> =
+        layouts.par_iter().filter_map(|layouts| kinds.sizes(layouts, &itself)).collect();
     let promised = kinds.promised(&mut sizes);
     let mut search = Search {
         kinds,
         alone: Alone { module, program: &program, options, first_devices: cx.cluster.first_devices() },
         best: None,
         refusal: None,
+        takes_all: options.int("stages") > 0,
     };
     // What promises to be the best comes first, for the others need not be tried then.
     let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
@@ -91,6 +99,10 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     }
     if !is_given && options.text("replicas") == "auto" {
         search.over_replicas(cx);
+    }
+    if search.best.is_none() {
+        search.takes_all = true;
+        search.over_several(&mut sizes, &promised, cx);
     }
     let refusal = search.refusal;
     let best = search.best.ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
@@ -115,6 +127,8 @@ struct Search<'a> {
     best: Option<Known>,
     /// Why the fastest kind alone cannot hold the program.
     refusal: Option<Diagnostic>,
+    /// Whether stages without products are worth their devices.
+    takes_all: bool,
 }
 
 impl Search<'_> {
@@ -168,6 +182,7 @@ impl Search<'_> {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
             if promise.least_secs() < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
                 let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
+                let found = found.filter(|found| self.takes_all || found.is_busy);
                 if found.is_some() {
                     (cx.stage_counts, cx.alternatives) = Default::default();
                     self.best = found;
@@ -189,32 +204,21 @@ struct Kinds<'a> {
 
 /// Layouts on some numbers of devices of every kind, with the kind's place, and their texts.
 struct Layouts<'a> {
+    /// How many microbatches they are made for.
+    n_microbatches: usize,
     sketches: Vec<(usize, Sketch<'a>)>,
     drafts: Vec<Draft>,
 }
 
 impl Layouts<'_> {
+    /// Whether the texts are the same.
+    fn is_like(&self, other: &Layouts) -> bool {
+        let texts = self.drafts.iter().map(|draft| &draft.text);
+        texts.eq(other.drafts.iter().map(|draft| &draft.text))
+    }
+
     fn is_tight(&self) -> bool {
         self.sketches.iter().any(|(_, sketch)| sketch.is_tight())
-    }
-}
-
-/// What a pipeline may take.
-struct Promise {
-    /// By 1F1B, or the schedule that is asked for.
-    secs: f64,
-    /// The share of that which a schedule that fills bubbles leaves.
-    filled: f64,
-    /// The place of its layouts.
-    layouts: usize,
-    /// Its kinds in the order of its stages.
-    order: Vec<usize>,
-}
-
-impl Promise {
-    /// Once the schedule is chosen too.
-    fn least_secs(&self) -> f64 {
-        self.filled * self.secs
     }
 }
 
@@ -243,7 +247,13 @@ impl<'a> Kinds<'a> {
             let is_tight = whole.last().is_some_and(Layouts::is_tight) && count > 1;
             lean.extend(is_tight.then(|| self.laid_out(count, true)));
         }
-        whole.into_iter().chain(lean).collect()
+        let mut found: Vec<Layouts> = Vec::new();
+        for layouts in whole.into_iter().chain(lean) {
+            if !found.iter().any(|known| known.is_like(&layouts)) {
+                found.push(layouts);
+            }
+        }
+        found
     }
 
     fn laid_out(&self, n_microbatches: usize, is_lean: bool) -> Layouts<'a> {
@@ -258,7 +268,7 @@ impl<'a> Kinds<'a> {
         };
         let sketches: Vec<(usize, Sketch)> = all.into_par_iter().filter_map(sketch).collect();
         let drafts = sketches.par_iter().map(|(_, sketch)| sketch.draft()).collect();
-        Layouts { sketches, drafts }
+        Layouts { n_microbatches, sketches, drafts }
     }
 
     /// What stages are made of, no kinds chosen yet.
@@ -272,7 +282,7 @@ impl<'a> Kinds<'a> {
             layouts.sketches.iter().map(|(kind, sketch)| (*kind, sketch)).unzip();
         let groups = all.layers(&chosen, &layouts.drafts, |at| kind_of[at])?;
         let drafts = &layouts.drafts[..];
-        Some(Sizes::new(short, drafts, groups))
+        Some(Sizes { made_for: layouts.n_microbatches, ..Sizes::new(short, drafts, groups) })
     }
 
     /// What pipelines promise, the fastest first.
@@ -290,7 +300,7 @@ impl<'a> Kinds<'a> {
         self.on(sizes, &promise.order);
         let staged = self.all.best_within(sizes).filter(|staged| staged.time_secs < to_beat_secs);
         let end = self.all.control.ended();
-        staged.map(|staged| Known { time_secs: staged.time_secs, text: staged.text, end })
+        staged.map(|it| Known { is_busy: is_busy(&it.text), time_secs: it.time_secs, text: it.text, end })
     }
 
     /// Sets the kinds that stages take, in this order.
@@ -309,59 +319,14 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// What pipelines in some layouts promise.
-struct Promises<'p, 's, 'a> {
-    kinds: &'p Kinds<'a>,
-    layouts: usize,
-    sizes: &'p mut Sizes<'s>,
-    found: Vec<Promise>,
-}
-
-impl Promises<'_, '_, '_> {
-    /// Of the fastest kind with every other one, before it or behind, and of the best of those with more and
-    /// more kinds, each where it promises most.
-    fn grown(mut self) -> Vec<Promise> {
-        let kinds = self.kinds.floors.fastest_first();
-        let kinds: Vec<usize> = kinds.into_iter().filter(|&kind| self.is_laid_out(kind)).collect();
-        for &kind in kinds.iter().skip(1) {
-            self.insert(&kinds[..1], kind);
-        }
-        for &kind in kinds.iter().skip(1) {
-            let best = self.found.iter().min_by(|a, b| a.least_secs().total_cmp(&b.least_secs()));
-            let order = best.map(|best| best.order.clone()).unwrap_or_default();
-            if !order.is_empty() && !order.contains(&kind) {
-                self.insert(&order, kind);
-            }
-        }
-        self.found
-    }
-
-    fn n_layers(&self) -> usize {
-        self.sizes.all[0].1.n_layers()
-    }
-
-    fn is_laid_out(&self, kind: usize) -> bool {
-        self.sizes.all.iter().any(|(group, _, _)| group.kind == kind)
-    }
-
-    /// Looks at all places of one kind more.
-    fn insert(&mut self, order: &[usize], kind: usize) {
-        for place in 0..=order.len() {
-            let order = [&order[..place], &[kind], &order[place..]].concat();
-            let best_secs = self.found.iter().map(|it| it.secs).fold(f64::INFINITY, f64::min);
-            self.sizes.to_beat_secs = SLACK * best_secs;
-            let floor_secs = self.kinds.floors.of(&order);
-            let is_possible =
-                self.kinds.wanted == 0 || (order.len()..=self.n_layers()).contains(&self.kinds.wanted);
-            if self.kinds.all.control.ends() || floor_secs >= best_secs || !is_possible {
-                return;
-            }
-            self.kinds.on(self.sizes, &order);
-            let promised = self.kinds.all.promised(self.sizes);
-            let promise = |(secs, filled)| Promise { secs, filled, layouts: self.layouts, order };
-            self.found.extend(promised.map(promise));
-        }
-    }
+/// Whether every stage of a text has a product.
+fn is_busy(text: &Module) -> bool {
+    let (graph, facts) =
+        (Graph::build(text), derive(text).expect("the header's notes are the planner's own"));
+    let products = graph.nodes.iter().filter(|node| node.is_contraction);
+    let busy: BTreeSet<usize> =
+        products.map(|node| facts.comps[node.comp.index()][node.instr.index()].stage).collect();
+    busy.len() == facts.header.meshes.len()
 }
 
 /// Numbers of devices that a stage on one kind may have: all, a node's, half of that, and what lies between.

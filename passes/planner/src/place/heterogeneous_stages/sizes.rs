@@ -19,6 +19,8 @@ pub(in super::super) struct Sizes<'a> {
     pub drafts: &'a [Draft],
     /// Per draft.
     pub all: Vec<SizedLayers<'a>>,
+    /// The number of microbatches that promises most, as far as is known.
+    pub made_for: usize,
     pub n_stages: RangeInclusive<usize>,
     pub pools: Vec<Pool>,
     pub to_beat_secs: f64,
@@ -30,7 +32,7 @@ impl<'a> Sizes<'a> {
     /// Two stages of them, no devices chosen yet.
     pub fn new(short: &'a Short, drafts: &'a [Draft], all: Vec<SizedLayers<'a>>) -> Sizes<'a> {
         let (n_stages, pools, to_beat_secs) = (2..=2, Vec::new(), f64::INFINITY);
-        Sizes { short, drafts, all, n_stages, pools, to_beat_secs, chains: BTreeMap::new() }
+        Sizes { short, drafts, all, made_for: 1, n_stages, pools, to_beat_secs, chains: BTreeMap::new() }
     }
 
     /// The drafts for so many microbatches whose kind of devices is there.

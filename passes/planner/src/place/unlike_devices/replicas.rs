@@ -26,7 +26,7 @@ const MOST_STATES: f64 = 2.0 / 3.0;
 const MAX_EVALUATED: usize = 6;
 /// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
 /// smaller products.
-const EVEN: f64 = 1.1;
+const EVEN: f64 = 1.03;
 
 /// Replicas may share microbatches out otherwise than their blocks promise, so that the fastest run fewer.
 const SLACK: f64 = 1.1;
@@ -218,7 +218,7 @@ impl Kinds<'_> {
         let facts = derive(&text).ok()?;
         let plan = report::figures_of(&text, &facts, self.all.cluster);
         plan_note::set(&mut text, &[("planned_secs", plan.time_secs.into())]);
-        let found = Known { text, time_secs: plan.time_secs, end: self.all.control.ended() };
+        let found = Known { text, time_secs: plan.time_secs, end: self.all.control.ended(), is_busy: true };
         Some(found).filter(|_| plan.most_memory_share() <= 1.0)
     }
 
