@@ -38,6 +38,8 @@ const MARGIN: f64 = 0.01;
 /// A pipeline is tried before one kind alone if it promises less than so many times the least seconds of
 /// plans on that.
 const NEAR: f64 = 1.05;
+/// Replicas with smaller microbatches are tried if these take less than so many times the best plan's seconds.
+const NEARLY: f64 = 1.08;
 /// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
 const SLACK: f64 = 1.2;
 /// A pipeline is a few percent bubbles with so many microbatches per stage.
@@ -156,19 +158,20 @@ impl Search<'_> {
         }
     }
 
-    /// Plans replicas over several kinds, each with microbatches by its speed.
+    /// Plans replicas over several kinds, each with microbatches by its speed; smaller microbatches as long as
+    /// they are about as fast as the best plan.
     fn over_replicas(&mut self, cx: &mut Context) {
         (cx.progress)("place: replicas over several kinds of devices");
-        for layout in self.kinds.replicas(self.best_secs()) {
+        let mut next = self.kinds.replicas(self.best_secs());
+        while let Some(layout) = next.take().filter(|layout| layout.least_secs() < self.best_secs()) {
             if self.kinds.all.control.ends() {
                 return;
             }
-            if layout.least_secs() >= self.best_secs() {
-                continue;
-            }
             let Alone { options, module, .. } = self.alone;
             let found = self.kinds.replicated(&layout, (options, module), self.best_secs(), cx);
-            if let Some(found) = found.filter(|found| found.time_secs < self.best_secs()) {
+            let Some(found) = found else { return };
+            next = self.kinds.finer(&layout).filter(|_| found.time_secs < NEARLY * self.best_secs());
+            if found.time_secs < self.best_secs() {
                 (cx.stage_counts, cx.alternatives) = Default::default();
                 self.best = Some(found);
             }

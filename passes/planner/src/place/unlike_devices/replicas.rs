@@ -18,15 +18,13 @@ use phzc_plan::derive::{Facts, Nature, Replica, derive, note_of};
 use phzc_plan::plan_note;
 use phzc_plan::report::{self, ring_secs, whole_summed_bytes};
 
-/// How many plans for replicas are made, those that promise most.
-const MAX_PLANNED: usize = 1;
 /// States that fill more of a device than this leave too little for activations to look for a plan.
 const MOST_STATES: f64 = 2.0 / 3.0;
 /// How many candidates a plan for a replica is the best of: they are tried by what they promise.
 const MAX_EVALUATED: usize = 6;
 /// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
 /// smaller products.
-const EVEN: f64 = 1.03;
+const EVEN: f64 = 1.1;
 
 /// Replicas may share microbatches out otherwise than their blocks promise, so that the fastest run fewer.
 const SLACK: f64 = 1.1;
@@ -43,7 +41,8 @@ pub(super) struct Layout {
     busy_secs: f64,
     /// The most microbatches that a replica on the first of these kinds runs, for which plans are made.
     n_most: usize,
-    /// Seconds of the sums over all replicas.
+    /// Bytes that all replicas sum up, and the seconds that it takes.
+    summed_bytes: f64,
     summed_secs: f64,
 }
 
@@ -69,11 +68,11 @@ struct Slot {
 }
 
 impl Kinds<'_> {
-    /// Replicas over the fastest kinds, of several sizes, those that promise most first.
+    /// Replicas over the fastest kinds, of the size that promises most.
     ///
     /// They promise that their blocks come as near to the fastest as those of the best plan so far, of which
     /// the seconds are given.
-    pub(super) fn replicas(&self, best_secs: f64) -> Vec<Layout> {
+    pub(super) fn replicas(&self, best_secs: f64) -> Option<Layout> {
         let (fastest, sharded) = (self.floors.fastest_first(), self.all.sharded);
         let facts = derive(sharded).expect("the header's notes are the planner's own");
         let summed_bytes = whole_summed_bytes(sharded, &facts);
@@ -91,9 +90,13 @@ impl Kinds<'_> {
         };
         found.retain(|layout| self.has_room(layout, states_bytes));
         found.retain(|layout: &Layout| promised(layout) < (1.0 - MARGIN) * best_secs);
-        found.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
-        found.truncate(MAX_PLANNED);
-        found
+        found.into_iter().min_by(|a, b| promised(a).total_cmp(&promised(b)))
+    }
+
+    /// The same replicas with the next smaller microbatches.
+    pub(super) fn finer(&self, layout: &Layout) -> Option<Layout> {
+        let next = self.all.counts.iter().find(|&&count| count > layout.n_microbatches)?;
+        Some(self.layout((&layout.kinds, layout.n_devices), *next, layout.summed_bytes))
     }
 
     /// Numbers of devices of a replica: those of a node of each kind, or of all nodes.
@@ -131,7 +134,8 @@ impl Kinds<'_> {
         let used = slots.iter().zip(shares).filter(|(_, n)| *n > 0);
         let used: Vec<[usize; 2]> = used.map(|(it, _)| [it.first, it.first + n_devices - 1]).collect();
         let summed_secs = ring_secs(self.all.cluster, &used, summed_bytes / n_devices as f64);
-        Layout { n_devices, kinds: kinds.to_vec(), n_microbatches, busy_secs, n_most, summed_secs }
+        let kinds = kinds.to_vec();
+        Layout { n_devices, kinds, n_microbatches, busy_secs, n_most, summed_bytes, summed_secs }
     }
 
     /// Whether states leave enough of the least memory.
