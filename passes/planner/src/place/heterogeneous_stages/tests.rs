@@ -25,6 +25,14 @@ fn arrays_of_constants_are_free() {
     assert_eq!(names.map(|(_, instr)| &*instr.name).collect::<Vec<_>>(), ["c", "wide"]);
 }
 
+#[test]
+fn tuples_go_with_who_reads_their_parts_behind_a_barrier() {
+    let text = "ENTRY e { x = f32[4] parameter(0) t = (f32[4], f32[4]) tuple(x, x)
+        b = (f32[4], f32[4]) opt-barrier(t) v = f32[4] get-tuple-element(b), index=0 u = f32[4] tanh(v)
+        ROOT out = (f32[4], f32[4]) tuple(u, x) }";
+    assert_eq!(with_tuples(&parse(text).expect("legal"), vec![0, 0, 0, 0, 2, 0]), [0, 2, 2, 2, 2, 0]);
+}
+
 /// The perceptron's problem on a cluster.
 fn with(cluster: &Cluster, options: &str, property: impl FnOnce(&Problem)) {
     with_problem(perceptron(7), cluster, options, property);

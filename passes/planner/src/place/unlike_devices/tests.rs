@@ -55,3 +55,14 @@ fn a_resumed_run_places_alike() {
     assert_eq!(whole.note(notes::STAGES), resumed.note(notes::STAGES));
     assert_eq!(phzc_ir::print(&whole), phzc_ir::print(&resumed));
 }
+
+#[test]
+fn a_stage_without_products_does_nothing_that_is_worth_its_devices() {
+    let (module, _) = run(EXAMPLES[2].1, "fuse,shard,place{stages=2}", &cluster(["2000000", "2000000"]));
+    assert!(super::is_busy(&module));
+    let idle = |line: &str| line.replace("phzc.stage=\"1\"", "phzc.stage=\"0\"");
+    let text = phzc_ir::print(&module);
+    let lines = text.lines().map(|line| if line.contains(" dot(") { idle(line) } else { line.to_owned() });
+    let text: Vec<String> = lines.collect();
+    assert!(!super::is_busy(&phzc_ir::parse(&text.join("\n")).expect("a program")));
+}
