@@ -38,7 +38,8 @@ const MARGIN: f64 = 0.01;
 /// A pipeline is tried before one kind alone if it promises less than so many times the least seconds of
 /// plans on that.
 const NEAR: f64 = 1.05;
-/// Replicas with smaller microbatches are tried if these take less than so many times the best plan's seconds.
+/// Replicas with smaller microbatches are tried if others take less than so many times the best plan's
+/// seconds.
 const NEARLY: f64 = 1.08;
 /// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
 const SLACK: f64 = 1.2;
@@ -158,8 +159,8 @@ impl Search<'_> {
         }
     }
 
-    /// Plans replicas over several kinds, each with microbatches by its speed; smaller microbatches as long as
-    /// they are about as fast as the best plan.
+    /// Plans replicas over several kinds, each with microbatches by its speed; smaller microbatches while
+    /// these are about as fast as the best plan.
     fn over_replicas(&mut self, cx: &mut Context) {
         (cx.progress)("place: replicas over several kinds of devices");
         let mut next = self.kinds.replicas(self.best_secs());

@@ -58,7 +58,8 @@ fn a_resumed_run_places_alike() {
 
 #[test]
 fn a_stage_without_products_does_nothing_that_is_worth_its_devices() {
-    let (module, _) = run(EXAMPLES[2].1, "fuse,shard,place{stages=2}", &cluster(["2000000", "2000000"]));
+    let equal = super::super::tests::cluster();
+    let (module, _) = run(EXAMPLES[2].1, "fuse,shard,place{stages=2,schedule=1f1b}", &equal);
     assert!(super::is_busy(&module));
     let idle = |line: &str| line.replace("phzc.stage=\"1\"", "phzc.stage=\"0\"");
     let text = phzc_ir::print(&module);
