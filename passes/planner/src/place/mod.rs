@@ -270,12 +270,7 @@ impl Problem<'_> {
     /// Whether one stage is sketched like others, unless it is as `shard` left it: of many layers only the
     /// best texts are written.
     fn is_late(&self) -> bool {
-        self.subject.short.is_some() && (self.is_whole() || self.recompute != Recompute::All)
-    }
-
-    /// Whether the batch may stay whole: then the text that `shard` left may be the plan.
-    fn is_whole(&self) -> bool {
-        self.counts[0] == 1
+        self.subject.short.is_some() && self.counts[0] == 1
     }
 
     /// All devices as one stage.
@@ -283,7 +278,7 @@ impl Problem<'_> {
         match self.is_late() {
             true => self.evaluated(|| self.as_sharded()),
             // What is read as it was made is tried first: computing again is to be faster.
-            false if self.is_whole() => match self.evaluated(|| self.as_sharded()) {
+            false if self.counts[0] == 1 => match self.evaluated(|| self.as_sharded()) {
                 first if self.control.ends() => first,
                 first @ Evaluated::Placed(_) => first.or_faster(self.evaluated(|| self.unstaged())),
                 _ => self.evaluated(|| self.unstaged().or_faster(self.with_less_memory())),
@@ -323,10 +318,7 @@ impl Problem<'_> {
     fn best(&self, wanted: usize) -> Result<Found> {
         let (one, many) = self.stage_counts(wanted)?;
         let (alone, others, all) = (self.alone(), Neighborhood::of(self), [&one[..], &many].concat());
-        let unsketched = || -> Vec<Evaluated> {
-            let is_written = self.is_whole() || !self.is_late();
-            one.iter().filter(|_| is_written).map(|_| alone.one_stage()).collect()
-        };
+        let unsketched = || -> Vec<Evaluated> { one.iter().map(|_| alone.one_stage()).collect() };
         let mut bounds = LowerBounds::new(&one, &many);
         let least_secs = bounds.unbeaten(self);
         if least_secs >= self.worth.secs {
