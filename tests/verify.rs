@@ -154,3 +154,14 @@ fn stages_on_meshes_of_their_own_add_up_gradients_of_what_they_share() {
         assert!(outcome.stdout.contains("8 virtual devices, 3 stages, 4 microbatches"), "{}", outcome.stdout);
     }
 }
+
+#[test]
+fn stages_on_meshes_of_their_own_share_what_one_barrier_holds() {
+    let plan = scratch("verify_barrier").join("plan.ir").to_string_lossy().into_owned();
+    let (program, cluster) = ("examples/gpt_remat.ir", "tests/clusters/slow-8.toml");
+    let pipeline = "fuse,shard,place{stages=6}";
+    let outcome = phzc(&[program, "--cluster", cluster, "--passes", pipeline, "-o", &plan], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let outcome = phzc(&["verify", program, &plan], b"");
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+}

@@ -6,9 +6,11 @@
 //! ```
 
 mod sizes;
+mod values;
 
 use sizes::SizedLayers;
 pub(super) use sizes::Sizes;
+use values::{free_arrays, with_tuples};
 
 use super::candidate::{Bound, Evaluated, Staged};
 use super::chain::Layers;
@@ -16,7 +18,6 @@ use super::cut::Chain;
 use super::cut::mixed::{Group, Mix, MixedCut, Pool};
 use super::evaluate_candidate::{Draft, GUESSED, SAFE, too_few_layers};
 use super::limits::{Limits, Texts};
-use super::position::free;
 use super::recompute::rematerialize::Asked;
 use super::schedule::filled;
 use super::stage_search::Sketch;
@@ -25,8 +26,8 @@ use super::{Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, merge};
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::{Marks, rewrite};
-use phzc_ir::{Diagnostic, InstrId, Module, Opcode, counted, notes};
-use phzc_plan::derive::{control_flow, derive, is_naming, order};
+use phzc_ir::{Diagnostic, Module, counted, notes};
+use phzc_plan::derive::{derive, order};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
@@ -39,6 +40,8 @@ const MARGIN: f64 = 0.002;
 const LONG_MARGIN: f64 = 0.02;
 /// The most units of the chain times devices.
 const MAX_WORK: usize = 4096;
+/// For how many numbers of microbatches texts are made at most.
+const MAX_COUNTS: usize = 3;
 /// How many texts are made, with less and less memory to use.
 const MAX_TEXTS: usize = 4;
 
@@ -181,23 +184,26 @@ impl Problem<'_> {
     /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best
     /// by 1F1B.
     fn within(&self, mut sizes: Sizes) -> Option<Evaluated> {
-        let staged = self.best_within(&mut sizes)?;
+        let staged = self.best_within(&mut sizes, |_| true)?;
         let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
         let n_stages = staged.plan.stages.len();
         Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
     }
 
-    /// The same as a text.
-    pub(super) fn best_within(&self, sizes: &mut Sizes) -> Option<Staged> {
-        let first = self.text_within(sizes, &self.counts)?;
-        let is_other = |count: &usize| *count != first.plan.n_microbatches;
-        let others: Vec<usize> = self.counts.iter().copied().filter(is_other).collect();
-        let is_open = self.schedule.is_open() && !self.is_spent();
-        let second = is_open.then(|| self.text_within(sizes, &others)).flatten();
-        match second {
-            Some(second) if second.time_secs < first.time_secs => Some(second),
-            _ => Some(first),
+    /// The same as a text, of those in which every stage is of use if there are such.
+    pub(super) fn best_within(&self, sizes: &mut Sizes, is_of_use: fn(&Module) -> bool) -> Option<Staged> {
+        let (mut counts, mut found): (Vec<usize>, Vec<Staged>) = (self.counts.clone(), Vec::new());
+        let wanted = if self.schedule.is_open() { 2 } else { 1 };
+        let mut n_of_use = 0;
+        while n_of_use < wanted && found.len() < MAX_COUNTS && (found.is_empty() || !self.is_spent()) {
+            let Some(staged) = self.text_within(sizes, &counts) else { break };
+            counts.retain(|count| *count != staged.plan.n_microbatches);
+            n_of_use += usize::from(is_of_use(&staged.text));
+            found.push(staged);
         }
+        let is_idle = |staged: &Staged| n_of_use > 0 && !is_of_use(&staged.text);
+        found.retain(|staged| !is_idle(staged));
+        found.into_iter().min_by(|a, b| a.time_secs.total_cmp(&b.time_secs))
     }
 
     /// The best text for one of these numbers of microbatches that fits.
@@ -336,34 +342,6 @@ fn chosen<'s, 'p: 's>(
     all.dedup_by_key(|sketch| sketch.n_devices());
     all.truncate(MAX_SIZES);
     all
-}
-
-/// Tuples go with who reads them, through barriers too: a loop's inputs are where the loop is.
-fn with_tuples(plain: &Module, mut of: Vec<usize>) -> Vec<usize> {
-    let comp = plain.entry();
-    let is_barrier = |id: InstrId| comp.instr(id).op == Opcode::OptBarrier;
-    let follows = |id: InstrId| match comp.instr(id).op {
-        Opcode::Tuple | Opcode::OptBarrier => true,
-        Opcode::GetTupleElement => is_barrier(comp.instr(id).operands[0]),
-        _ => false,
-    };
-    for (id, instr) in comp.iter().rev().filter(|(id, instr)| !is_naming(instr) || follows(*id)) {
-        for &operand in instr.operands.iter().filter(|&&operand| id != comp.root && follows(operand)) {
-            of[operand.index()] = of[id.index()];
-        }
-    }
-    of
-}
-
-/// Whether each instruction makes an array of constants alone.
-fn free_arrays(plain: &Module) -> Vec<bool> {
-    let is_array =
-        |instr: &phzc_ir::Instr| instr.shape.as_array().is_some() && control_flow(instr).is_empty();
-    free(plain)
-        .into_iter()
-        .zip(&plain.entry().instrs)
-        .map(|(is_free, instr)| is_free && is_array(instr))
-        .collect()
 }
 
 /// What is computed again; what comes from another mesh is not.

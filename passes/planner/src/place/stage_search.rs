@@ -45,6 +45,8 @@ pub struct Sketch<'p> {
     solved: Solved,
     /// The number of microbatches that they are made for.
     n_microbatches: usize,
+    /// The bytes that they were to need at most, if those were limited.
+    limit_bytes: Option<f64>,
     bound: Bound,
     /// How many stages each device group holds in its best cut.
     n_chunks: usize,
@@ -332,6 +334,7 @@ impl<'p> Stages<'p> {
             stages: self.clone(),
             solved,
             n_microbatches,
+            limit_bytes,
             bound: bound.clone(),
             n_chunks: found.n_chunks,
             n_cut_for: found.n_cut_for,

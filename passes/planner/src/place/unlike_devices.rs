@@ -51,8 +51,6 @@ struct Known {
     text: Module,
     time_secs: f64,
     end: Option<End>,
-    /// Whether all stages have products.
-    is_busy: bool,
 }
 
 /// Places a program that `shard` has laid out for the first kind on all kinds.
@@ -88,7 +86,7 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
         alone: Alone { module, program: &program, options, first_devices: cx.cluster.first_devices() },
         best: None,
         refusal: None,
-        takes_all: options.int("stages") > 0,
+        idle: None,
     };
     // What promises to be the best comes first, for the others need not be tried then.
     let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
@@ -103,12 +101,12 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     if !is_given && options.text("replicas") == "auto" {
         search.over_replicas(cx);
     }
-    if search.best.is_none() {
-        search.takes_all = true;
-        search.over_several(&mut sizes, &promised, cx);
+    if options.int("top") > 1 && cx.alternatives.is_empty() {
+        let message = "`top` lists plans on one kind of devices alone, and the best plan is over several";
+        cx.warnings.push(Diagnostic::warning(message));
     }
     let refusal = search.refusal;
-    let best = search.best.ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
+    let best = search.best.or(search.idle).ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
     Ok(best.noted(floors.secs(), options.text("recompute")))
 }
 
@@ -130,8 +128,8 @@ struct Search<'a> {
     best: Option<Known>,
     /// Why the fastest kind alone cannot hold the program.
     refusal: Option<Diagnostic>,
-    /// Whether stages without products are worth their devices.
-    takes_all: bool,
+    /// The best pipeline of which some stages have no products: other plans are worth more, if there are any.
+    idle: Option<Known>,
 }
 
 impl Search<'_> {
@@ -186,7 +184,12 @@ impl Search<'_> {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
             if promise.least_secs() < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
                 let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
-                let found = found.filter(|found| self.takes_all || found.is_busy);
+                let takes_all = self.kinds.wanted > 0;
+                let (found, idle) = match found {
+                    Some(found) if takes_all || is_busy(&found.text) => (Some(found), None),
+                    idle => (None, idle),
+                };
+                self.idle = best_of(self.idle.take(), idle);
                 if found.is_some() {
                     (cx.stage_counts, cx.alternatives) = Default::default();
                     self.best = found;
@@ -302,9 +305,9 @@ impl<'a> Kinds<'a> {
     fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<Known> {
         sizes.to_beat_secs = to_beat_secs / promise.filled;
         self.on(sizes, &promise.order);
-        let staged = self.all.best_within(sizes).filter(|staged| staged.time_secs < to_beat_secs);
+        let staged = self.all.best_within(sizes, is_busy).filter(|staged| staged.time_secs < to_beat_secs);
         let end = self.all.control.ended();
-        staged.map(|it| Known { is_busy: is_busy(&it.text), time_secs: it.time_secs, text: it.text, end })
+        staged.map(|staged| Known { time_secs: staged.time_secs, text: staged.text, end })
     }
 
     /// Sets the kinds that stages take, in this order.
@@ -321,6 +324,12 @@ impl<'a> Kinds<'a> {
             wanted => wanted..=wanted,
         };
     }
+}
+
+/// The faster of two plans, the first if both take as long.
+fn best_of(a: Option<Known>, b: Option<Known>) -> Option<Known> {
+    let secs = |known: &Option<Known>| known.as_ref().map_or(f64::INFINITY, |known| known.time_secs);
+    if secs(&b) < secs(&a) { b } else { a }
 }
 
 /// Whether every stage of a text has a product.

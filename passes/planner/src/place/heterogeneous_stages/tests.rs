@@ -26,11 +26,24 @@ fn arrays_of_constants_are_free() {
 }
 
 #[test]
-fn tuples_go_with_who_reads_their_parts_behind_a_barrier() {
+fn a_barrier_is_where_all_that_reads_its_parts_is() {
     let text = "ENTRY e { x = f32[4] parameter(0) t = (f32[4], f32[4]) tuple(x, x)
-        b = (f32[4], f32[4]) opt-barrier(t) v = f32[4] get-tuple-element(b), index=0 u = f32[4] tanh(v)
-        ROOT out = (f32[4], f32[4]) tuple(u, x) }";
-    assert_eq!(with_tuples(&parse(text).expect("legal"), vec![0, 0, 0, 0, 2, 0]), [0, 2, 2, 2, 2, 0]);
+        b = (f32[4], f32[4]) opt-barrier(t) v = f32[4] get-tuple-element(b), index=0
+        w = f32[4] get-tuple-element(b), index=1 u = f32[4] tanh(v) y = f32[4] tanh(w)
+        ROOT out = (f32[4], f32[4]) tuple(u, y) }";
+    let of = |stages: [usize; 8]| with_tuples(&parse(text).expect("legal"), stages.to_vec());
+    assert_eq!(of([0, 0, 0, 0, 0, 2, 2, 0]), [0, 2, 2, 2, 2, 2, 2, 0]);
+    // Of readers in several stages each takes its part from where the barrier was.
+    assert_eq!(of([0, 0, 0, 0, 0, 2, 1, 0]), [0, 0, 0, 0, 0, 2, 1, 0]);
+}
+
+#[test]
+fn tuples_go_with_the_loop_that_reads_them() {
+    let text = "c { p = (f32[4]) parameter(0) ROOT n = pred[] constant(false) }
+        b { ROOT p = (f32[4]) parameter(0) }
+        ENTRY e { x = f32[4] parameter(0) t = (f32[4]) tuple(x)
+        ROOT l = (f32[4]) while(t), condition=c, body=b }";
+    assert_eq!(with_tuples(&parse(text).expect("legal"), vec![0, 0, 1]), [0, 1, 1]);
 }
 
 /// The perceptron's problem on a cluster.

@@ -22,6 +22,7 @@ impl Problem<'_> {
             stages,
             solved,
             n_microbatches,
+            limit_bytes: None,
             bound,
             n_chunks: 1,
             n_cut_for: n_microbatches,
@@ -35,11 +36,12 @@ impl Problem<'_> {
 impl Sketch<'_> {
     /// The same layouts, or others that may stand beside stages on other meshes where these may not.
     pub fn beside(self) -> Option<Self> {
-        let stages = Stages { is_beside: true, ..self.stages.clone() };
-        if self.stages.is_beside || !stages.problem.subject.may_differ_beside() {
+        if self.stages.is_beside || !self.stages.problem.subject.may_differ_beside() {
             return Some(self);
         }
-        let solved = stages.solve(self.n_microbatches, &stages.floors(self.n_microbatches), None)?;
+        let stages = Stages { is_beside: true, to_beat: f64::INFINITY, ..self.stages.clone() };
+        let floors = stages.floors(self.n_microbatches);
+        let solved = stages.solve(self.n_microbatches, &floors, self.limit_bytes)?;
         Some(Sketch { stages, solved, gains: None, ..self })
     }
 }

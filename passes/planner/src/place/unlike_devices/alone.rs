@@ -54,14 +54,14 @@ impl Alone<'_> {
         let first = self.first_devices[kind];
         let firsts: Vec<usize> = facts.header.firsts.iter().map(|it| it + first).collect();
         materialize_plan::put_on(&mut text, &firsts);
-        Ok(Known { text, time_secs, end: None, is_busy: true })
+        Ok(Known { text, time_secs, end: None })
     }
 }
 
 impl Known {
     /// The text, with what no plan on the cluster takes less than and what was asked for.
     pub fn noted(self, bound_secs: f64, recompute: &str) -> Module {
-        let Known { mut text, time_secs, end, .. } = self;
+        let Known { mut text, time_secs, end } = self;
         if recompute != "auto" {
             plan_note::set(&mut text, &[("recompute", recompute.into())]);
         }

@@ -222,7 +222,7 @@ impl Kinds<'_> {
         let facts = derive(&text).ok()?;
         let plan = report::figures_of(&text, &facts, self.all.cluster);
         plan_note::set(&mut text, &[("planned_secs", plan.time_secs.into())]);
-        let found = Known { text, time_secs: plan.time_secs, end: self.all.control.ended(), is_busy: true };
+        let found = Known { text, time_secs: plan.time_secs, end: self.all.control.ended() };
         Some(found).filter(|_| plan.most_memory_share() <= 1.0)
     }
 
