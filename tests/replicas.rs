@@ -152,3 +152,13 @@ fn what_one_replica_loses_another_has() {
     let told: Value = serde_json::from_str(&outcome.stdout).expect("an object");
     assert_eq!(told["chosen"]["checkpoint_bytes"].as_f64(), Some(0.0), "{told}");
 }
+
+#[test]
+fn plans_over_several_kinds_are_not_listed_and_that_is_said() {
+    let list = |top: &str| {
+        let pipeline = format!("fuse,shard,place{{stages=1,top={top}}}");
+        phzc(&[MODEL, "--cluster", CLUSTER, "--passes", &pipeline], b"").stderr
+    };
+    assert!(list("3").contains("`top` lists no plans but those on one kind"), "{}", list("3"));
+    assert!(!list("1").contains("`top` lists"));
+}

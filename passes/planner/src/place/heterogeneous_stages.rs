@@ -184,26 +184,31 @@ impl Problem<'_> {
     /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best
     /// by 1F1B.
     fn within(&self, mut sizes: Sizes) -> Option<Evaluated> {
-        let staged = self.best_within(&mut sizes, |_| true)?;
+        let (_, staged) = self.best_within(&mut sizes, |_| true)?;
         let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
         let n_stages = staged.plan.stages.len();
         Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
     }
 
-    /// The same as a text, of those in which every stage is of use if there are such.
-    pub(super) fn best_within(&self, sizes: &mut Sizes, is_of_use: fn(&Module) -> bool) -> Option<Staged> {
-        let (mut counts, mut found): (Vec<usize>, Vec<Staged>) = (self.counts.clone(), Vec::new());
-        let wanted = if self.schedule.is_open() { 2 } else { 1 };
-        let mut n_of_use = 0;
-        while n_of_use < wanted && found.len() < MAX_COUNTS && (found.is_empty() || !self.is_spent()) {
+    /// The same as a text, one in which every stage is of use if there is such; and whether it is.
+    pub(super) fn best_within(
+        &self,
+        sizes: &mut Sizes,
+        is_of_use: fn(&Module) -> bool,
+    ) -> Option<(bool, Staged)> {
+        let (mut counts, mut found): (Vec<usize>, Vec<(bool, Staged)>) = (self.counts.clone(), Vec::new());
+        let mut n_wanted = if self.schedule.is_open() { 2 } else { 1 };
+        while n_wanted > 0 && found.len() < MAX_COUNTS && (found.is_empty() || !self.is_spent()) {
             let Some(staged) = self.text_within(sizes, &counts) else { break };
             counts.retain(|count| *count != staged.plan.n_microbatches);
-            n_of_use += usize::from(is_of_use(&staged.text));
-            found.push(staged);
+            let is_of_use = is_of_use(&staged.text);
+            n_wanted -= usize::from(is_of_use);
+            found.push((is_of_use, staged));
         }
-        let is_idle = |staged: &Staged| n_of_use > 0 && !is_of_use(&staged.text);
-        found.retain(|staged| !is_idle(staged));
-        found.into_iter().min_by(|a, b| a.time_secs.total_cmp(&b.time_secs))
+        let better = |a: &(bool, Staged), b: &(bool, Staged)| {
+            b.0.cmp(&a.0).then(a.1.time_secs.total_cmp(&b.1.time_secs))
+        };
+        found.into_iter().min_by(better)
     }
 
     /// The best text for one of these numbers of microbatches that fits.

@@ -101,12 +101,12 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     if !is_given && options.text("replicas") == "auto" {
         search.over_replicas(cx);
     }
-    if options.int("top") > 1 && cx.alternatives.is_empty() {
-        let message = "`top` lists plans on one kind of devices alone, and the best plan is over several";
-        cx.warnings.push(Diagnostic::warning(message));
-    }
     let refusal = search.refusal;
     let best = search.best.or(search.idle).ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
+    if options.int("top") > 1 && cx.alternatives.is_empty() {
+        let message = "`top` lists no plans but those on one kind of devices alone: there is none to list";
+        cx.warnings.push(Diagnostic::warning(message));
+    }
     Ok(best.noted(floors.secs(), options.text("recompute")))
 }
 
@@ -184,10 +184,9 @@ impl Search<'_> {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
             if promise.least_secs() < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
                 let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
-                let takes_all = self.kinds.wanted > 0;
                 let (found, idle) = match found {
-                    Some(found) if takes_all || is_busy(&found.text) => (Some(found), None),
-                    idle => (None, idle),
+                    Some((is_busy, found)) if is_busy || self.kinds.wanted > 0 => (Some(found), None),
+                    idle => (None, idle.map(|(_, found)| found)),
                 };
                 self.idle = best_of(self.idle.take(), idle);
                 if found.is_some() {
@@ -301,13 +300,15 @@ impl<'a> Kinds<'a> {
         found
     }
 
-    /// The best pipeline over some kinds that takes less than so many seconds.
-    fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<Known> {
+    /// The best pipeline over some kinds that takes less than so many seconds, and whether all its stages have
+    /// products.
+    fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<(bool, Known)> {
         sizes.to_beat_secs = to_beat_secs / promise.filled;
         self.on(sizes, &promise.order);
-        let staged = self.all.best_within(sizes, is_busy).filter(|staged| staged.time_secs < to_beat_secs);
+        let (is_busy, staged) = self.all.best_within(sizes, is_busy)?;
         let end = self.all.control.ended();
-        staged.map(|staged| Known { time_secs: staged.time_secs, text: staged.text, end })
+        let known = Known { time_secs: staged.time_secs, text: staged.text, end };
+        Some((is_busy, known)).filter(|(_, known)| known.time_secs < to_beat_secs)
     }
 
     /// Sets the kinds that stages take, in this order.
