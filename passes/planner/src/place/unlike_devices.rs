@@ -300,8 +300,8 @@ impl<'a> Kinds<'a> {
         found
     }
 
-    /// The best pipeline over some kinds that takes less than so many seconds, and whether all its stages have
-    /// products.
+    /// The best pipeline over some kinds that takes less than so many seconds, and whether all its stages
+    /// have products.
     fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<(bool, Known)> {
         sizes.to_beat_secs = to_beat_secs / promise.filled;
         self.on(sizes, &promise.order);
