@@ -3,7 +3,7 @@
 //! Where backward runs in one piece, each keeps what its forward part has saved. Where gradients of weights
 //! are put off, a microbatch is in one of two states between its tasks: it waits for gradients, with all that
 //! its forward part has saved; or its gradients of weights are put off, with what they read: saved values and
-//! gradients. No more microbatches than [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the
+//! gradients that are not made with them. No more microbatches than [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the
 //! first state, none that is under way counted, and no more than
 //! [`Schedule::n_in_flight`](phzc_cost::Schedule::n_in_flight) in both. One of them is under way: the sweep
 //! over the text has its values, those that are put off for until the last backward instruction, and
@@ -20,7 +20,7 @@ pub struct Held<'a> {
     module: &'a Module,
     facts: &'a Facts,
     live: &'a Live,
-    /// Per value of the entry: whether what is put off reads it.
+    /// Per value of the entry: whether what is put off reads it, and does not make it.
     pub values: Vec<bool>,
     /// Per arrival: whether what is put off reads it there.
     pub arrivals: Vec<bool>,
@@ -57,7 +57,10 @@ impl<'a> Held<'a> {
         let own = &facts.comps[module.entry.index()];
         let last = own.iter().rposition(|own| own.phase == Phase::Backward)?;
         let is_put_off = put_off_of_plan(module, facts);
-        let values = live.read_by(module, module.entry, own, &is_put_off);
+        let mut values = live.read_by(module, module.entry, own, &is_put_off);
+        // What is made with what is put off waits for nothing.
+        let made_late = module.entry().iter().filter(|(id, _)| is_put_off[id.index()]);
+        made_late.for_each(|(id, _)| values[live.values(id)].fill(false));
         let mut read: BTreeSet<(InstrId, usize, usize)> = BTreeSet::new();
         for (id, instr) in module.entry().iter().filter(|(_, instr)| !is_naming(instr)) {
             let is_through = !own[id.index()].is_allocated && live.values(id).any(|value| values[value]);

@@ -88,8 +88,8 @@ mod tests {
         assert_eq!(said(before, "microbatches=8"), "with microbatches=4");
         assert_eq!(said(before, "schedule=gpipe"), "with schedule=zero-bubble");
         assert_eq!(said(before, "recompute=all"), "with recompute=auto");
-        assert_eq!(said(before, "groups=equal"), "its stages have 1, 2, 1 devices");
-        assert_eq!(said(before, "groups=1"), "its stages have 1, 2, 1 devices");
+        assert_eq!(said(before, "groups=equal"), "its stages have 2, 1, 1 devices");
+        assert_eq!(said(before, "groups=1"), "its stages have 2, 1, 1 devices");
         assert_eq!(said(before, "top=2"), "no other plans are looked for");
     }
 

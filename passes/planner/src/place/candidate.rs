@@ -12,8 +12,6 @@ pub struct Placement {
     pub text: Module,
     /// Seconds of a step, as the report of the text says.
     pub time_secs: f64,
-    /// The same by the schedule that it was cut for.
-    pub cut_secs: f64,
     /// No plan on as many stages takes less.
     lower_bound_secs: f64,
     /// Why the search over layouts stopped.
@@ -128,11 +126,9 @@ impl Staged {
         let Bound { lower_bound_secs, stop } = bound;
         let n_microbatches = plan.n_microbatches;
         let is_eased = is_again || n_microbatches > 1;
-        let cut_secs = plan.time_secs;
         Placement {
             text,
             time_secs,
-            cut_secs,
             lower_bound_secs,
             stop,
             n_stages,

@@ -4,6 +4,7 @@
 //! All figures are those of the text: what a layer takes is what [`phzc_plan::report`] says its instructions
 //! take.
 
+mod bytes;
 mod crossings;
 
 pub use crossings::{Crossing, crossings};
@@ -17,10 +18,8 @@ use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::Marks;
 use indexmap::IndexMap;
 use phzc_cost::{Cluster, Schedule};
-use phzc_ir::{InstrId, Module, Opcode};
-use phzc_plan::derive::{
-    Facts, Nature, Phase, is_naming, operand_origins, planned_comps, put_off_of, with_callees,
-};
+use phzc_ir::{InstrId, Module};
+use phzc_plan::derive::{Facts, Nature, planned_comps, put_off_of, with_callees};
 use phzc_plan::memory::memory_of;
 use phzc_plan::report::price::StagePrice;
 use rustc_hash::FxBuildHasher;
@@ -161,6 +160,7 @@ impl<'a> Layers<'a> {
             2.0 * self.cluster.send_secs(crossing.up.max(crossing.down) * share, is_far)
         };
         let (fixed_bytes, flight_bytes) = self.bytes();
+        let (late_bytes, gradient_bytes) = self.late_bytes();
         let all = |figure: &dyn Fn(usize) -> f64| self.units.of.iter().map(|&unit| figure(unit)).collect();
         Chain {
             secs: all(&|unit| prices[unit].forward_secs + prices[unit].backward_secs),
@@ -170,6 +170,8 @@ impl<'a> Layers<'a> {
             update_secs: all(&|unit| prices[unit].update_secs),
             fixed_bytes: all(&|unit| fixed_bytes[unit]),
             flight_bytes: all(&|unit| flight_bytes[unit] * share),
+            late_bytes: all(&|unit| late_bytes[unit] * share),
+            gradient_bytes: all(&|unit| gradient_bytes[unit] * share),
             send_secs: all(&|unit| send(&self.crossings[unit], is_far)),
             near_secs: all(&|unit| send(&self.crossings[unit], false)),
             devices: [self.cluster.n_devices(), self.cluster.per_node()],
@@ -302,63 +304,11 @@ impl<'a> Layers<'a> {
         short.stands.iter().zip(&short.layer_of).map(unit).collect()
     }
 
-    /// Per layer: bytes that stay for the whole step (parameters, sums of gradients), and bytes of the whole
-    /// batch's activations that the backward part reads.
-    fn bytes(&self) -> (Vec<f64>, Vec<f64>) {
-        let n_units = self.units.starts.len();
-        let (mut fixed, mut flight) = (vec![0.0; n_units], vec![0.0; n_units]);
-        let (comp, all) = (self.module.entry(), &self.facts.comps[self.module.entry.index()]);
-        let layer_of = &self.layer_of[self.module.entry.index()];
-        let last_phase = last_phases(self.module, &self.facts);
-        for (id, instr) in comp.iter() {
-            let own = &all[id.index()];
-            let is_param = instr.op == Opcode::Parameter;
-            if is_naming(instr)
-                || !(own.is_allocated || matches!(instr.op, Opcode::While | Opcode::Conditional))
-            {
-                continue;
-            }
-            for (leaf, bytes) in own.bytes.iter().enumerate() {
-                let is_part = own.natures.get(leaf) == Some(&Nature::Part);
-                let sums = match () {
-                    () if is_param => &mut fixed,
-                    () if is_part
-                        && own.phase == Phase::Forward
-                        && last_phase[id.index()] > Phase::Forward =>
-                    {
-                        &mut flight
-                    }
-                    () if own.phase == Phase::Backward && last_phase[id.index()] == Phase::Update => {
-                        &mut fixed
-                    }
-                    () => continue,
-                };
-                sums[layer_of[id.index()]] += bytes;
-            }
-        }
-        (fixed, flight)
-    }
-
     /// Per computation and instruction: the stage that its layer is in.
     pub fn stages(&self, starts: &[usize]) -> Vec<Vec<usize>> {
         let stage = |layer: &usize| starts.partition_point(|start| start <= layer) - 1;
         self.layer_of.iter().map(|layers| layers.iter().map(stage).collect()).collect()
     }
-}
-
-/// The phase of the last reader of each instruction of the entry; what has no memory of its own is read where
-/// its readers are.
-fn last_phases(module: &Module, facts: &Facts) -> Vec<Phase> {
-    let (comp, all) = (module.entry(), &facts.comps[module.entry.index()]);
-    let mut last = vec![Phase::Forward; all.len()];
-    for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
-        let own = &all[id.index()];
-        let through = if own.is_allocated { Phase::Forward } else { last[id.index()] };
-        for (maker, _) in operand_origins(comp, instr) {
-            last[maker.index()] = last[maker.index()].max(own.phase).max(through);
-        }
-    }
-    last
 }
 
 /// The price of every layer.

@@ -1,6 +1,7 @@
 //! The cut of a chain into pipeline stages on as many devices each: a problem for the chain core.
 
 mod even;
+mod holding;
 pub mod mixed;
 mod order;
 mod table;
@@ -28,6 +29,11 @@ pub struct Chain {
     pub fixed_bytes: Vec<f64>,
     /// Per layer: bytes that each microbatch in flight adds.
     pub flight_bytes: Vec<f64>,
+    /// Per layer: bytes that each microbatch adds whose gradients of weights are put off; none where the list
+    /// is shorter.
+    pub late_bytes: Vec<f64>,
+    /// Per layer: those of gradients among them.
+    pub gradient_bytes: Vec<f64>,
     /// Per boundary `i` (before layer `i`): seconds to send one microbatch's values on, both ways.
     pub send_secs: Vec<f64>,
     /// The same within a node.
@@ -123,6 +129,28 @@ impl Chain {
         least
     }
 
+    /// The share of a stage's seconds that each other one waits for once, of `q` a step takes `q sum t +
+    /// (B - q) max t`: all of them by 1F1B; zero-bubble puts gradients of weights off, see
+    /// [`order::step_secs`].
+    pub fn waited_share(&self) -> f64 {
+        let sum = |of: &[f64]| of.iter().sum::<f64>();
+        match self.schedule {
+            Schedule::ZeroBubble => {
+                let put_off = sum(&self.weight_secs).min(sum(&self.forward_secs));
+                (1.0 - 2.0 * put_off / sum(&self.secs)).clamp(LEAST_WAITED, 1.0)
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as
+    /// much where stages are equal.
+    fn update_weight(&self, n_stages: usize, n_microbatches: usize) -> f64 {
+        let n_chunks = self.schedule.n_chunks();
+        let n_waited = self.waited_share() * (self.schedule.n_groups(n_stages) - 1) as f64;
+        n_chunks as f64 / ((n_microbatches * n_chunks) as f64 + n_waited)
+    }
+
     /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be
     /// filled; of interleaved pipelines what equal stages take.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {
@@ -168,6 +196,8 @@ impl Chain {
     }
 }
 
+/// However much is put off, where a chain is cut for zero-bubble no less than this share is waited for.
+const LEAST_WAITED: f64 = 0.05;
 /// Cuts this close are equally good.
 const TOLERANCE: f64 = 1e-9;
 /// How often the interval around the least memory is halved: it is then as narrow as rounding.
@@ -189,6 +219,8 @@ mod tests {
             update_secs: zeros.clone(),
             fixed_bytes: vec![1.0; secs.len()],
             flight_bytes: zeros.clone(),
+            late_bytes: zeros.clone(),
+            gradient_bytes: zeros.clone(),
             send_secs: zeros,
             near_secs: Vec::new(),
             devices: [0; 2],

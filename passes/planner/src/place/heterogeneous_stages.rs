@@ -18,11 +18,11 @@ use super::cut::Chain;
 use super::cut::mixed::{Group, Mix, MixedCut, Pool};
 use super::evaluate_candidate::{Draft, GUESSED, SAFE, too_few_layers};
 use super::limits::{Limits, Texts};
+use super::neighborhood_search::filled_of;
 use super::recompute::rematerialize::Asked;
-use super::schedule::filled;
 use super::stage_search::Sketch;
 use super::units::{CUTS_PER_LAYER, MAX_UNITS};
-use super::{Problem, Recompute, materialize_plan};
+use super::{LONG, Problem, Recompute, materialize_plan};
 use crate::layer_repeats::expand::{Source, Stages, merge};
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::{Marks, rewrite};
@@ -123,9 +123,9 @@ impl Problem<'_> {
         if wanted > n_layers {
             return Some(Evaluated::Impossible(too_few_layers(n_layers, wanted)));
         }
-        let (pools, to_beat_secs) =
-            (vec![Pool::of(self.cluster, 0, self.cluster)], self.to_beat_secs(sketches, tried));
-        self.within(Sizes { n_stages, pools, to_beat_secs, ..Sizes::new(short, &drafts, all) })
+        let (pools, to_beat_secs) = (vec![Pool::of(self.cluster, 0, self.cluster)], self.to_beat_secs(tried));
+        let found = self.within(Sizes { n_stages, pools, to_beat_secs, ..Sizes::new(short, &drafts, all) });
+        found.filter(|found| found.time_secs() < to_beat_secs)
     }
 
     /// Layouts on numbers of devices that are not tried as stages of their own.
@@ -145,16 +145,10 @@ impl Problem<'_> {
         sizes.par_iter().filter_map(|&size| self.laid_out(size)).collect()
     }
 
-    /// What the chain must promise less than: what it promised of equal sizes, and what the best of them
-    /// takes.
-    fn to_beat_secs(&self, sketches: &[Sketch], tried: &[Evaluated]) -> f64 {
-        let promised = sketches.iter().map(|sketch| sketch.secs);
-        let taken = tried.iter().map(|tried| match tried {
-            Evaluated::Placed(placement) => placement.cut_secs,
-            _ => f64::INFINITY,
-        });
+    /// What a plan must take less than: less is proved of those with equal sizes.
+    fn to_beat_secs(&self, tried: &[Evaluated]) -> f64 {
         let margin = if self.subject.short.is_some() { LONG_MARGIN } else { MARGIN };
-        (1.0 - margin) * promised.chain(taken).fold(f64::INFINITY, f64::min)
+        (1.0 - margin) * tried.iter().map(Evaluated::time_secs).fold(f64::INFINITY, f64::min)
     }
 
     /// The layers of all drafts, which are those of the first; of which kind the devices are is known by
@@ -181,8 +175,7 @@ impl Problem<'_> {
         Some(all)
     }
 
-    /// The best text that fits; where the schedule is open, of the two numbers of microbatches that are best
-    /// by 1F1B.
+    /// The best text that fits.
     fn within(&self, mut sizes: Sizes) -> Option<Evaluated> {
         let (_, staged) = self.best_within(&mut sizes, |_| true)?;
         let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
@@ -190,25 +183,45 @@ impl Problem<'_> {
         Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
     }
 
-    /// The same as a text, one in which every stage is of use if there is such; and whether it is.
+    /// The best text that fits, one in which every stage is of use if there is such; and whether it is. Where
+    /// schedules are open, of those cut for zero-bubble with the two best numbers of microbatches, and of one
+    /// that is cut for 1F1B, which needs less memory.
     pub(super) fn best_within(
         &self,
         sizes: &mut Sizes,
         is_of_use: fn(&Module) -> bool,
     ) -> Option<(bool, Staged)> {
-        let (mut counts, mut found): (Vec<usize>, Vec<(bool, Staged)>) = (self.counts.clone(), Vec::new());
-        let mut n_wanted = if self.schedule.is_open() { 2 } else { 1 };
-        while n_wanted > 0 && found.len() < MAX_COUNTS && (found.is_empty() || !self.is_spent()) {
-            let Some(staged) = self.text_within(sizes, &counts) else { break };
-            counts.retain(|count| *count != staged.plan.n_microbatches);
-            let is_of_use = is_of_use(&staged.text);
-            n_wanted -= usize::from(is_of_use);
-            found.push((is_of_use, staged));
+        let (mut found, to_beat_secs) = (Vec::new(), sizes.to_beat_secs);
+        if let Some(filled) = filled_of(self) {
+            filled.add_texts(sizes, (2, is_of_use), &mut found);
+            // How bubbles of a cut for 1F1B are filled is seen once it is written.
+            if self.sharded.entry().instrs.len() <= LONG {
+                sizes.to_beat_secs = to_beat_secs;
+            }
         }
+        self.add_texts(sizes, (1, is_of_use), &mut found);
         let better = |a: &(bool, Staged), b: &(bool, Staged)| {
             b.0.cmp(&a.0).then(a.1.time_secs.total_cmp(&b.1.time_secs))
         };
         found.into_iter().min_by(better)
+    }
+
+    /// Adds so many texts of which every stage is of use, and what is found before them.
+    fn add_texts(
+        &self,
+        sizes: &mut Sizes,
+        (mut n_wanted, is_of_use): (usize, fn(&Module) -> bool),
+        found: &mut Vec<(bool, Staged)>,
+    ) {
+        let (mut counts, most) = (self.counts.clone(), found.len() + MAX_COUNTS);
+        while n_wanted > 0 && found.len() < most && (found.is_empty() || !self.is_spent()) {
+            let Some(staged) = self.text_within(sizes, &counts) else { return };
+            counts.retain(|count| *count != staged.plan.n_microbatches);
+            sizes.to_beat_secs = sizes.to_beat_secs.min(staged.time_secs);
+            let is_of_use = is_of_use(&staged.text);
+            n_wanted -= usize::from(is_of_use);
+            found.push((is_of_use, staged));
+        }
     }
 
     /// The best text for one of these numbers of microbatches that fits.
@@ -224,13 +237,13 @@ impl Problem<'_> {
         texts.best
     }
 
-    /// Seconds of the fastest cut, by the chain, if that is worth a text; and the share of them that may be
-    /// left once a schedule fills its bubbles.
-    pub(super) fn promised(&self, sizes: &mut Sizes) -> Option<(f64, f64)> {
+    /// Seconds of the fastest cut, by the chain, if that is worth a text; bubbles filled where schedules are
+    /// open.
+    pub(super) fn promised(&self, sizes: &mut Sizes) -> Option<f64> {
         let limits = Limits::new(self.cluster.accelerator.usable_bytes());
-        let found = self.fastest_mixed(sizes, &self.counts, &limits)?;
-        let share = filled(found.mixed.cut.starts.len(), found.n_microbatches);
-        Some((found.mixed.cut.step_secs, if self.schedule.is_open() { share } else { 1.0 }))
+        let filled = filled_of(self);
+        let found = filled.as_ref().unwrap_or(self).fastest_mixed(sizes, &self.counts, &limits)?;
+        Some(found.mixed.cut.step_secs)
     }
 
     /// The fastest cut that fits, over the numbers of microbatches: the most promising ones first, for others

@@ -61,7 +61,7 @@ impl<'a> Neighborhood<'a> {
 }
 
 /// The same cut for zero-bubble, where schedules are open.
-fn filled_of<'a>(of: &Problem<'a>) -> Option<Problem<'a>> {
+pub(super) fn filled_of<'a>(of: &Problem<'a>) -> Option<Problem<'a>> {
     let is_open = of.schedule == Wanted::Fastest && of.recompute != Recompute::All;
     is_open.then(|| Problem { schedule: Wanted::This(Schedule::ZeroBubble), ..of.clone() })
 }

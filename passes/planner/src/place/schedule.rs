@@ -46,7 +46,7 @@ impl Wanted {
     }
 
     /// What a cut is made for.
-    fn of_cut(self) -> Schedule {
+    pub(super) fn of_cut(self) -> Schedule {
         if let Wanted::This(schedule) = self { schedule } else { Schedule::OneFOneB }
     }
 

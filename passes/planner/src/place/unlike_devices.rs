@@ -90,7 +90,7 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     };
     // What promises to be the best comes first, for the others need not be tried then.
     let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
-    let is_first = promised.first().is_some_and(|first| first.least_secs() <= NEAR * alone_secs);
+    let is_first = promised.first().is_some_and(|first| first.secs <= NEAR * alone_secs);
     if is_first {
         search.over_several(&mut sizes, &promised, cx);
     }
@@ -182,7 +182,7 @@ impl Search<'_> {
     fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise], cx: &mut Context) {
         for promise in promised.iter().take(MAX_WRITTEN) {
             let to_beat = (1.0 - MARGIN) * self.best_secs();
-            if promise.least_secs() < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
+            if promise.secs < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
                 let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
                 let (found, idle) = match found {
                     Some((is_busy, found)) if is_busy || self.kinds.wanted > 0 => (Some(found), None),
@@ -296,14 +296,14 @@ impl<'a> Kinds<'a> {
         let all = sizes.par_iter_mut().enumerate();
         let of_one = |(layouts, sizes)| Promises { kinds: self, layouts, sizes, found: Vec::new() }.grown();
         let mut found: Vec<Promise> = all.flat_map_iter(of_one).collect();
-        found.sort_by(|a, b| a.least_secs().total_cmp(&b.least_secs()));
+        found.sort_by(|a, b| a.secs.total_cmp(&b.secs));
         found
     }
 
     /// The best pipeline over some kinds that takes less than so many seconds, and whether all its stages
     /// have products.
     fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<(bool, Known)> {
-        sizes.to_beat_secs = to_beat_secs / promise.filled;
+        sizes.to_beat_secs = to_beat_secs;
         self.on(sizes, &promise.order);
         let (is_busy, staged) = self.all.best_within(sizes, is_busy)?;
         let end = self.all.control.ended();

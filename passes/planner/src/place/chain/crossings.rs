@@ -48,7 +48,7 @@ pub fn crossings(module: &Module, facts: &Facts, at: &[usize], n: usize) -> Vec<
 }
 
 /// Bytes of an instruction's values that exist once per microbatch, for the whole batch.
-fn part_bytes(facts: &Facts, comp: CompId, id: InstrId) -> f64 {
+pub(super) fn part_bytes(facts: &Facts, comp: CompId, id: InstrId) -> f64 {
     let own = &facts.comps[comp.index()][id.index()];
     let parts = own.bytes.iter().zip(&own.natures).filter(|(_, nature)| **nature == Nature::Part);
     parts.map(|(bytes, _)| bytes).sum()

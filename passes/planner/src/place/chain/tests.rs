@@ -88,3 +88,13 @@ fn a_layer_is_in_the_stage_that_has_its_start() {
         assert_eq!(layers.stages(&[0])[module.entry.index()], vec![0; module.entry().instrs.len()]);
     });
 }
+
+#[test]
+fn a_gradient_of_a_weight_that_is_put_off_keeps_what_it_reads() {
+    with_layers(|layers| {
+        let chain = layers.chain(2);
+        // The second one's reads `h`, the first one's `dh`; what is given is there in any case.
+        close(&chain.late_bytes, &[0.5 * MATRIX_BYTES; 2]);
+        close(&chain.gradient_bytes, &[0.0, 0.5 * MATRIX_BYTES]);
+    });
+}

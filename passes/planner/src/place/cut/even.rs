@@ -17,7 +17,7 @@ const MIN_REACH: usize = 16;
 /// are.
 const MAX_CLIMBED: usize = 64;
 /// The same for zero-bubble, whose boundaries are moved further.
-const MAX_FILLED: usize = 16;
+pub(super) const MAX_FILLED: usize = 16;
 
 /// How often all boundaries are gone through.
 const MAX_SWEEPS: usize = 4;
@@ -115,7 +115,7 @@ impl StageTable<'_> {
 }
 
 /// Some boundaries moved by so many layers, if every stage keeps one.
-fn shifted(starts: &[usize], which: Range<usize>, by: isize) -> Option<Vec<usize>> {
+pub(super) fn shifted(starts: &[usize], which: Range<usize>, by: isize) -> Option<Vec<usize>> {
     let mut moved = starts.to_vec();
     for start in &mut moved[which] {
         *start = start.checked_add_signed(by)?;

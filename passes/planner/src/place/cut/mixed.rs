@@ -1,12 +1,17 @@
 //! The cut of a chain into pipeline stages with different numbers of devices, of one kind or of several: the
 //! chain core chooses start, end and size of each.
 
-use super::order::{Times, step_secs};
+mod fill;
+
+use super::even::MAX_FILLED;
 use super::table::StageTable;
 use super::{Chain, Cut, MS, TOLERANCE};
-use phzc_cost::Cluster;
+use phzc_cost::{Cluster, Schedule};
 use phzc_solver::chain::{Effort, Solver, Span, Stages, search};
 use std::ops::RangeInclusive;
+
+/// Where bubbles are filled a cut may take less than the sum that it is searched by says, by so much.
+const FILL: f64 = 1.03;
 
 /// The devices of a stage: so many of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +84,25 @@ impl Mix<'_> {
     /// time of all; by schedules that wait, a microbatch passes all layers once, each on as many as take the
     /// fewest seconds.
     pub fn floor_secs(&self) -> f64 {
-        let longest = busy(self.chains, 0.0).last().copied().unwrap_or(0.0) / self.n_devices() as f64;
+        let longest = busy(self.chains, |_| 0.0).last().copied().unwrap_or(0.0) / self.n_devices() as f64;
         let all: Vec<Vec<f64>> = self.chains.iter().map(|(_, chain)| chain.least_secs()).collect();
         let least = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
-        let (first, sum) = (&self.chains[0].1, (0..all[0].len()).map(least).sum::<f64>());
-        let waits = if first.schedule.defers_weight_gradients() { longest } else { sum.max(longest) };
+        let sum = (0..all[0].len()).map(least).sum::<f64>();
+        let waits = if self.is_filled() { longest } else { sum.max(longest) };
         waits + (self.n_microbatches as f64 - 1.0) * longest
+    }
+
+    /// The share of a stage's seconds that others wait for once, on average.
+    fn waited_share(&self) -> f64 {
+        self.chains.iter().map(|(_, chain)| chain.waited_share()).sum::<f64>() / self.chains.len() as f64
+    }
+
+    fn schedule(&self) -> Schedule {
+        self.chains[0].1.schedule
+    }
+
+    fn is_filled(&self) -> bool {
+        self.schedule().defers_weight_gradients()
     }
 
     fn n_devices(&self) -> usize {
@@ -119,7 +137,8 @@ impl Mix<'_> {
     }
 
     /// The numbers of stages: one that equal sizes have is alone. Of unlike devices the most that are
-    /// searched at once are twice the fewest: bounds of them all are of the most.
+    /// searched at once are twice the fewest: bounds of them all are of the most. Where bubbles are filled
+    /// each number is searched alone, for only the replay tells which is best.
     fn ranges(&self) -> Vec<RangeInclusive<usize>> {
         let is_alone = |n: usize| match self.pools.len() {
             1 => self.chains.iter().any(|(group, _)| group.n_devices * n == self.n_devices()),
@@ -128,7 +147,9 @@ impl Mix<'_> {
         let mut found: Vec<RangeInclusive<usize>> = Vec::new();
         for n in self.n_stages.clone() {
             match found.last_mut() {
-                Some(last) if self.pools.len() > 1 && n > 2 * last.start() => found.push(n..=n),
+                Some(last) if self.pools.len() > 1 && (self.is_filled() || n > 2 * last.start()) => {
+                    found.push(n..=n);
+                }
                 Some(last) if !is_alone(n) && !is_alone(*last.end()) => *last = *last.start()..=n,
                 _ => found.push(n..=n),
             }
@@ -139,16 +160,20 @@ impl Mix<'_> {
     /// The best cut into some number of stages, of equal sizes or not.
     fn cut_into(&self, n_stages: RangeInclusive<usize>, to_beat_secs: f64) -> Option<MixedCut> {
         let most = *n_stages.end();
-        let update_weight = 1.0 / (self.n_microbatches + most - 1) as f64;
         let mut groups: Vec<usize> = self.chains.iter().map(|(group, _)| group.n_devices).collect();
         groups.sort_unstable();
         groups.dedup();
+        let update_weight = |chain: &Chain| chain.update_weight(most, self.n_microbatches);
         let (tables, busy) = (self.tables(most), busy(self.chains, update_weight));
         let mixed = Mixed { mix: self, n_stages, tables, groups, busy };
-        let known = to_beat_secs.is_finite().then_some(to_beat_secs * MS);
+        let slack = if self.is_filled() { FILL } else { 1.0 };
+        let known = to_beat_secs.is_finite().then_some(slack * to_beat_secs / self.waited_share() * MS);
         let best =
             search(&[Solver::new(&mixed)], known, Effort { tolerance: TOLERANCE, ..Effort::default() });
-        best.problem.map(|_| self.found(&best.spans))
+        best.problem?;
+        let is_short = best.spans.len() <= MAX_FILLED;
+        let spans = if self.is_filled() && is_short { self.climbed(best.spans) } else { best.spans };
+        Some(self.found(&spans))
     }
 
     fn tables(&self, n_stages: usize) -> Vec<StageTable<'_>> {
@@ -178,14 +203,14 @@ impl Mix<'_> {
         let tables = self.tables(spans.len());
         let chain_of: Vec<usize> = spans.iter().map(|span| self.place_of(span)).collect();
         let stages = || spans.iter().enumerate().map(|(stage, span)| (stage, &tables[chain_of[stage]], span));
-        let times: Vec<Times> = stages().map(|(at, table, it)| table.times(at, it.start, it.end)).collect();
+        let times = self.times(&tables, spans);
         let share = |span: &Span| self.pools[usize::from(span.links)].memory_share;
         let bytes = stages().map(|(at, table, it)| table.eased_bytes(at, it.start, it.end) / share(it));
         let mut again = vec![0; self.chains[0].1.secs.len()];
         stages().for_each(|(at, table, it)| table.add_again(at, it.start, it.end, &mut again));
         let cut = Cut {
             starts: spans.iter().map(|span| span.start).collect(),
-            step_secs: step_secs(&times, self.n_microbatches, self.chains[0].1.schedule),
+            step_secs: self.step_secs(&times),
             memory_bytes: bytes.fold(0.0, f64::max),
             again,
             asked: self.chains[0].1.asked,
@@ -197,11 +222,11 @@ impl Mix<'_> {
 
 /// Before each layer, and at the end: devices times seconds of one microbatch that the layers so far keep
 /// busy at least.
-fn busy(chains: &[(Group, Chain)], update_weight: f64) -> Vec<f64> {
+fn busy(chains: &[(Group, Chain)], update_weight: impl Fn(&Chain) -> f64) -> Vec<f64> {
     let n_layers = chains[0].1.secs.len();
     let secs = |(group, chain): &(Group, Chain)| -> Vec<f64> {
-        let all = chain.least_secs().into_iter().zip(&chain.update_secs);
-        all.map(|(secs, update)| group.n_devices as f64 * (secs + update_weight * update)).collect()
+        let (all, weight) = (chain.least_secs().into_iter().zip(&chain.update_secs), update_weight(chain));
+        all.map(|(secs, update)| group.n_devices as f64 * (secs + weight * update)).collect()
     };
     let all: Vec<Vec<f64>> = chains.iter().map(secs).collect();
     let each = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
@@ -270,7 +295,7 @@ impl Stages for Mixed<'_> {
         self.lower_ms(span)
     }
     fn rounds(&self) -> f64 {
-        self.mix.n_microbatches as f64 - 1.0
+        self.mix.n_microbatches as f64 / self.mix.waited_share() - 1.0
     }
 }
 

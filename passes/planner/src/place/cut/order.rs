@@ -57,10 +57,15 @@ pub fn replayed_secs(stages: &[Times], n_microbatches: usize, schedule: Schedule
     let n_sends = stages.len() - 1;
     // What recomputation gains may be taken from what is put off.
     let backward_secs = |it: &Times| (it.secs - it.forward_secs - it.send_secs).max(0.0);
+    // No stage waits for the first one's gradients.
+    let put_off_secs = |(stage, it): (usize, &Times)| match stage {
+        0 => backward_secs(it),
+        _ => it.weight_secs.min(backward_secs(it)),
+    };
     let pipeline = Pipeline {
         forward_secs: stages.iter().map(|it| it.forward_secs).collect(),
         backward_secs: stages.iter().map(backward_secs).collect(),
-        weight_secs: stages.iter().map(|it| it.weight_secs.min(backward_secs(it))).collect(),
+        weight_secs: stages.iter().enumerate().map(put_off_secs).collect(),
         send_secs: stages[..n_sends].iter().map(|it| 0.5 * it.send_secs).collect(),
         n_microbatches,
     };

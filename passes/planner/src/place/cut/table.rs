@@ -1,9 +1,9 @@
 //! What the stages of a chain take, within a memory limit, by what they compute again.
 
+use super::holding::{Holding, OfOne};
 use super::order::{Times, of_groups, step_secs};
 use super::{Chain, MS};
 use phzc_cost::Schedule;
-use phzc_cost::schedule::Interleaving;
 use phzc_solver::chain::{Span, Stages};
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub struct StageTable<'a> {
     /// Bytes that a stage may need.
     pub limit_bytes: f64,
     /// Per stage: the microbatches that it holds.
-    in_flight: Vec<f64>,
+    holding: Vec<Holding>,
     /// Per stage: whether its send onwards leaves a node.
     is_far: Vec<bool>,
     secs: Vec<f64>,
@@ -29,6 +29,8 @@ pub struct StageTable<'a> {
     update: Vec<f64>,
     fixed: Vec<f64>,
     flight: Vec<f64>,
+    late: Vec<f64>,
+    gradients: Vec<f64>,
     /// Per kind that computes something again: its runs of layers.
     of_kind: Vec<Vec<Range<usize>>>,
 }
@@ -51,7 +53,7 @@ impl<'a> StageTable<'a> {
             n_stages,
             n_microbatches,
             limit_bytes: share * limit_bytes,
-            in_flight: in_flight(chain.schedule, n_stages, n_microbatches),
+            holding: Holding::of_stages(chain.schedule, n_stages, n_microbatches),
             is_far: is_far(chain, n_stages),
             secs: Chain::sums(&chain.secs),
             least: Chain::sums(&chain.least_secs()),
@@ -60,6 +62,8 @@ impl<'a> StageTable<'a> {
             update: Chain::sums(&chain.update_secs),
             fixed: Chain::sums(&chain.fixed_bytes),
             flight: Chain::sums(&chain.flight_bytes),
+            late: Chain::sums(&chain.late_bytes),
+            gradients: Chain::sums(&chain.gradient_bytes),
             of_kind: chain.runs_of_kinds(),
         }
     }
@@ -104,8 +108,13 @@ impl<'a> StageTable<'a> {
 
     /// Bytes that a stage needs; it holds as many microbatches as its schedule lets it.
     pub fn bytes(&self, stage: usize, from: usize, to: usize) -> f64 {
-        let in_flight = self.in_flight[stage];
-        self.fixed[to] - self.fixed[from] + in_flight * (self.flight[to] - self.flight[from])
+        self.fixed[to] - self.fixed[from] + self.holding[stage].bytes(self.of_one(from, to))
+    }
+
+    fn of_one(&self, from: usize, to: usize) -> OfOne {
+        let at = |sums: &[f64], layer: usize| sums.get(layer).copied().unwrap_or(0.0);
+        let of = |sums: &[f64]| at(sums, to) - at(sums, from);
+        OfOne { saved: of(&self.flight), late: of(&self.late), gradients: of(&self.gradients) }
     }
 
     /// What one stage takes.
@@ -134,12 +143,8 @@ impl<'a> StageTable<'a> {
         end == 0
     }
 
-    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as
-    /// much where stages are equal.
     fn update_weight(&self) -> f64 {
-        let n_chunks = self.chain.schedule.n_chunks();
-        let n_groups = self.chain.schedule.n_groups(self.n_stages);
-        n_chunks as f64 / (self.n_microbatches * n_chunks + n_groups - 1) as f64
+        self.chain.update_weight(self.n_stages, self.n_microbatches)
     }
 
     fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
@@ -199,8 +204,8 @@ impl<'a> StageTable<'a> {
     /// last only as many runs as it takes. `None` where all are not enough.
     fn eased(&self, stage: usize, from: usize, to: usize) -> Option<Eased> {
         let mut eased = Eased { bytes: self.bytes(stage, from, to), ..Eased::default() };
-        let mut again_bytes = 0.0f64;
-        let in_flight = self.in_flight[stage];
+        let (mut one, mut again_bytes) = (self.of_one(from, to), 0.0f64);
+        let (holding, fixed_bytes) = (&self.holding[stage], self.fixed[to] - self.fixed[from]);
         for (index, level) in self.chain.levels.iter().enumerate() {
             // What is faster again than read is in any case.
             let is_gain = level.secs < 0.0;
@@ -211,13 +216,13 @@ impl<'a> StageTable<'a> {
             if n_own == 0 {
                 continue;
             }
-            let each = in_flight * level.bytes;
-            let held = eased.bytes - again_bytes;
             // Of the stages of a group one at a time has its backward part under way.
             again_bytes = again_bytes.max(level.again_bytes / self.chain.schedule.n_chunks() as f64);
-            let wanted = ((held + again_bytes - self.limit_bytes) / each).ceil().max(1.0);
+            let too_much = holding.too_much(one, self.limit_bytes - fixed_bytes - again_bytes);
+            let wanted = (too_much / level.bytes).ceil().max(1.0);
             let n = if self.chain.is_all_again || is_gain { n_own } else { (wanted as usize).min(n_own) };
-            eased.bytes = held - n as f64 * each + again_bytes;
+            one.saved -= n as f64 * level.bytes;
+            eased.bytes = fixed_bytes + holding.bytes(one) + again_bytes;
             if n < n_own {
                 // So many are enough, but for rounding.
                 eased.bytes = eased.bytes.min(self.limit_bytes);
@@ -248,17 +253,6 @@ fn is_far(chain: &Chain, n_stages: usize) -> Vec<bool> {
     let of = |stage: usize| {
         let (own, next) = (stage % n_groups, (stage + 1) % n_groups);
         is_long || size == 0 || node(own.min(next) * size) != node((own.max(next) + 1) * size - 1)
-    };
-    (0..n_stages).map(of).collect()
-}
-
-/// Per stage: how many microbatches it holds; of stages that share devices the mean.
-fn in_flight(schedule: Schedule, n_stages: usize, n_microbatches: usize) -> Vec<f64> {
-    let n_groups = schedule.n_groups(n_stages);
-    let interleaving = Interleaving { n_stages, n_groups, n_microbatches };
-    let of = |stage: usize| match schedule {
-        Schedule::Interleaved(n_chunks) => interleaving.in_flight(stage % n_groups) as f64 / n_chunks as f64,
-        _ => schedule.n_in_flight(stage, n_stages, n_microbatches) as f64,
     };
     (0..n_stages).map(of).collect()
 }
@@ -305,7 +299,7 @@ impl Stages for StageTable<'_> {
         self.lower_ms(span)
     }
     fn rounds(&self) -> f64 {
-        self.n_microbatches as f64 - 1.0
+        self.n_microbatches as f64 / self.chain.waited_share() - 1.0
     }
 }
 

@@ -44,13 +44,13 @@ impl<'a> Sizes<'a> {
         (0..self.all.len()).filter(is_open).collect()
     }
 
-    /// The chain of each of some drafts.
+    /// The chain of each of some drafts, to be cut for the schedule of a problem.
     pub fn chains(&mut self, problem: &Problem, places: &[usize], count: usize) -> Vec<(Group, Chain)> {
         let chain = |&at: &usize| {
             let (group, layers, _) = &mut self.all[at];
             let known =
                 self.chains.entry((at, count)).or_insert_with(|| (problem.chain(layers, count), None));
-            (*group, known.0.clone())
+            (*group, Chain { schedule: problem.schedule.of_cut(), ..known.0.clone() })
         };
         places.iter().map(chain).collect()
     }
@@ -65,7 +65,7 @@ impl<'a> Sizes<'a> {
                 problem.ease(layers, &mut chain, count, Asked::All);
                 chain
             });
-            (*group, eased.clone())
+            (*group, Chain { schedule: problem.schedule.of_cut(), ..eased.clone() })
         };
         places.iter().map(eased).collect()
     }

@@ -75,27 +75,15 @@ fn sizes_that_do_not_divide_the_devices_are_laid_out_for_themselves() {
     });
 }
 
-/// Layouts on two devices that promise so many seconds.
-fn sketch<'p>(problem: &'p Problem, secs: f64) -> Sketch<'p> {
-    let mut found = problem.laid_out(2).expect("layouts");
-    found.secs = secs;
-    found
-}
-
 #[test]
 fn a_plan_with_other_sizes_must_be_faster_by_more_than_its_error() {
+    let placed = |secs| Evaluated::Placed(Box::new(super::super::candidate::tests::placed(secs, 0.5)));
     with(&cluster(), "", |problem| {
-        let sketch = |secs: f64| sketch(problem, secs);
-        assert!(
-            (problem.to_beat_secs(&[sketch(3.0), sketch(2.0)], &[Evaluated::Slower]) - 0.998 * 2.0).abs()
-                < 1e-12
-        );
-        let placed = Evaluated::Placed(Box::new(super::super::candidate::tests::placed(0.5, 0.5)));
-        // It takes twice that by the schedule that it is cut for.
-        assert!((problem.to_beat_secs(&[sketch(3.0)], &[placed]) - 0.998).abs() < 1e-12);
-        assert_eq!(problem.to_beat_secs(&[], &[]), f64::INFINITY);
+        let to_beat = problem.to_beat_secs(&[placed(3.0), Evaluated::Slower, placed(2.0)]);
+        assert!((to_beat - 0.998 * 2.0).abs() < 1e-12);
+        assert_eq!(problem.to_beat_secs(&[]), f64::INFINITY);
     });
     with_problem(perceptron(40), &cluster(), "", |problem| {
-        assert!((problem.to_beat_secs(&[sketch(problem, 2.0)], &[]) - 0.98 * 2.0).abs() < 1e-12);
+        assert!((problem.to_beat_secs(&[placed(2.0)]) - 0.98 * 2.0).abs() < 1e-12);
     });
 }

@@ -4,21 +4,11 @@ use super::{Kinds, SLACK, Sizes};
 
 /// What a pipeline may take.
 pub(super) struct Promise {
-    /// By 1F1B, or the schedule that is asked for.
     pub secs: f64,
-    /// The share of that which a schedule that fills bubbles leaves.
-    pub filled: f64,
     /// The place of its layouts.
     pub layouts: usize,
     /// Its kinds in the order of its stages.
     pub order: Vec<usize>,
-}
-
-impl Promise {
-    /// Once the schedule is chosen too.
-    pub fn least_secs(&self) -> f64 {
-        self.filled * self.secs
-    }
 }
 
 /// What pipelines in some layouts promise.
@@ -39,7 +29,7 @@ impl Promises<'_, '_, '_> {
             self.insert(&kinds[..1], kind);
         }
         for &kind in kinds.iter().skip(1) {
-            let best = self.found.iter().min_by(|a, b| a.least_secs().total_cmp(&b.least_secs()));
+            let best = self.found.iter().min_by(|a, b| a.secs.total_cmp(&b.secs));
             let order = best.map(|best| best.order.clone()).unwrap_or_default();
             if !order.is_empty() && !order.contains(&kind) {
                 self.insert(&order, kind);
@@ -70,7 +60,7 @@ impl Promises<'_, '_, '_> {
             }
             self.kinds.on(self.sizes, &order);
             let promised = self.kinds.all.promised(self.sizes);
-            let promise = |(secs, filled)| Promise { secs, filled, layouts: self.layouts, order };
+            let promise = |secs| Promise { secs, layouts: self.layouts, order };
             self.found.extend(promised.map(promise));
         }
     }

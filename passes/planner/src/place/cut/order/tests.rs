@@ -42,6 +42,15 @@ fn a_replay_sends_each_way_for_half_of_the_time() {
 }
 
 #[test]
+fn a_replay_puts_all_of_the_first_stages_backward_off() {
+    // No stage waits for it: 28 s, were it not put off 32 s.
+    let three = |late_secs| {
+        [times(6.0, 1.0, late_secs, 0.0, 0.0), times(4.0, 1.0, 2.0, 0.0, 0.0), times(4.0, 1.0, 0.0, 0.0, 0.0)]
+    };
+    assert_eq!([1.0, 5.0].map(|secs| replayed_secs(&three(secs), 4, Schedule::ZeroBubble)), [28.0; 2]);
+}
+
+#[test]
 fn a_device_group_has_what_all_its_stages_have() {
     let of = |schedule| of_groups([1.0, 2.0, 4.0, 8.0].into_iter(), 4, schedule);
     assert_eq!((of(Schedule::OneFOneB), of(Schedule::Interleaved(2))), (8.0, 10.0));

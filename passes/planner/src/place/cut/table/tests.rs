@@ -68,7 +68,8 @@ fn what_interleaved_stages_hold_is_shared_by_their_group() {
     let table = StageTable::new(&it, 4, 8, 10.0);
     assert_eq!(table.limit_bytes, 5.0);
     // Groups hold 2 (p - j - 1) + (V - 1) p + 1 parts of microbatches, each in one of two stages.
-    assert_eq!([0, 1, 2, 3].map(|stage| table.in_flight[stage]), [2.5, 1.5, 2.5, 1.5]);
+    let one = OfOne { saved: 1.0, ..OfOne::default() };
+    assert_eq!([0, 1, 2, 3].map(|stage| table.holding[stage].bytes(one)), [2.5, 1.5, 2.5, 1.5]);
     // Eight microbatches of two stages, and one stage's wait.
     assert!((table.update_weight() - 2.0 / 17.0).abs() < 1e-12);
     assert_eq!(StageTable::new(&it, 4, 8, f64::INFINITY).memory_bytes(&[0, 1, 2, 3]), 4.0 + 2.5 * 40.0);
