@@ -143,14 +143,6 @@ impl Chain {
         }
     }
 
-    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as
-    /// much where stages are equal.
-    fn update_weight(&self, n_stages: usize, n_microbatches: usize) -> f64 {
-        let n_chunks = self.schedule.n_chunks();
-        let n_waited = self.waited_share() * (self.schedule.n_groups(n_stages) - 1) as f64;
-        n_chunks as f64 / ((n_microbatches * n_chunks) as f64 + n_waited)
-    }
-
     /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be
     /// filled; of interleaved pipelines what equal stages take.
     pub fn floor_secs(&self, n_stages: usize, n_microbatches: usize) -> f64 {

@@ -43,6 +43,9 @@ const NEAR: f64 = 1.05;
 const NEARLY: f64 = 1.08;
 /// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
 const SLACK: f64 = 1.2;
+/// A kind with less than so much of the fastest one's speed is left out of pipelines: for one more stage
+/// others wait longer than it saves.
+const LEAST_SPEED: f64 = 0.04;
 /// A pipeline is a few percent bubbles with so many microbatches per stage.
 const MICROBATCHES_PER_STAGE: usize = 4;
 
@@ -144,7 +147,9 @@ impl Search<'_> {
         }
         let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
         let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
-        let worth = Worth { secs: self.best_secs(), bound_secs: self.best_secs() };
+        // The bound of all kinds together is what is said in the end.
+        let bound_secs = self.kinds.floors.secs().min(self.best_secs());
+        let worth = Worth { secs: self.best_secs(), bound_secs };
         match self.alone.planned(kind, worth, &mut own) {
             Ok(found) if found.time_secs < self.best_secs() => {
                 cx.alternatives = own.alternatives;
@@ -265,7 +270,8 @@ impl<'a> Kinds<'a> {
     fn laid_out(&self, n_microbatches: usize, is_lean: bool) -> Layouts<'a> {
         let sizes = |kind: usize| {
             let (most, all) = (self.floors.most_stages(kind), self.each[kind].cluster.n_devices());
-            let own = sizes(&self.each[kind]).into_iter().filter(move |size| all / size <= most);
+            let is_fast = self.floors.relative_speed(kind) >= LEAST_SPEED;
+            let own = sizes(&self.each[kind]).into_iter().filter(move |size| is_fast && all / size <= most);
             own.map(move |size| (kind, size))
         };
         let all: Vec<(usize, usize)> = (0..self.each.len()).flat_map(sizes).collect();

@@ -84,7 +84,8 @@ impl Mix<'_> {
     /// time of all; by schedules that wait, a microbatch passes all layers once, each on as many as take the
     /// fewest seconds.
     pub fn floor_secs(&self) -> f64 {
-        let longest = busy(self.chains, |_| 0.0).last().copied().unwrap_or(0.0) / self.n_devices() as f64;
+        let longest = busy(self.chains, &vec![0.0; self.chains.len()]).last().copied().unwrap_or(0.0)
+            / self.n_devices() as f64;
         let all: Vec<Vec<f64>> = self.chains.iter().map(|(_, chain)| chain.least_secs()).collect();
         let least = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
         let sum = (0..all[0].len()).map(least).sum::<f64>();
@@ -163,8 +164,9 @@ impl Mix<'_> {
         let mut groups: Vec<usize> = self.chains.iter().map(|(group, _)| group.n_devices).collect();
         groups.sort_unstable();
         groups.dedup();
-        let update_weight = |chain: &Chain| chain.update_weight(most, self.n_microbatches);
-        let (tables, busy) = (self.tables(most), busy(self.chains, update_weight));
+        let tables = self.tables(most);
+        let weights: Vec<f64> = tables.iter().map(StageTable::update_weight).collect();
+        let busy = busy(self.chains, &weights);
         let mixed = Mixed { mix: self, n_stages, tables, groups, busy };
         let slack = if self.is_filled() { FILL } else { 1.0 };
         let known = to_beat_secs.is_finite().then_some(slack * to_beat_secs / self.waited_share() * MS);
@@ -180,7 +182,7 @@ impl Mix<'_> {
         let mut tables = Vec::new();
         for (group, chain) in self.chains {
             let limit_bytes = self.limit_bytes * self.memory_share(*group);
-            tables.push(StageTable::new(chain, n_stages, self.n_microbatches, limit_bytes).far());
+            tables.push(StageTable::new(chain, n_stages, self.n_microbatches, limit_bytes).far().waiting());
         }
         tables
     }
@@ -222,13 +224,13 @@ impl Mix<'_> {
 
 /// Before each layer, and at the end: devices times seconds of one microbatch that the layers so far keep
 /// busy at least.
-fn busy(chains: &[(Group, Chain)], update_weight: impl Fn(&Chain) -> f64) -> Vec<f64> {
+fn busy(chains: &[(Group, Chain)], update_weights: &[f64]) -> Vec<f64> {
     let n_layers = chains[0].1.secs.len();
-    let secs = |(group, chain): &(Group, Chain)| -> Vec<f64> {
-        let (all, weight) = (chain.least_secs().into_iter().zip(&chain.update_secs), update_weight(chain));
+    let secs = |((group, chain), weight): (&(Group, Chain), &f64)| -> Vec<f64> {
+        let all = chain.least_secs().into_iter().zip(&chain.update_secs);
         all.map(|(secs, update)| group.n_devices as f64 * (secs + weight * update)).collect()
     };
-    let all: Vec<Vec<f64>> = chains.iter().map(secs).collect();
+    let all: Vec<Vec<f64>> = chains.iter().zip(update_weights).map(secs).collect();
     let each = |layer: usize| all.iter().map(|secs| secs[layer]).fold(f64::INFINITY, f64::min);
     Chain::sums(&(0..n_layers).map(each).collect::<Vec<_>>())
 }

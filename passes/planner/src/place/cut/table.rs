@@ -15,6 +15,8 @@ pub struct StageTable<'a> {
     chain: &'a Chain,
     n_stages: usize,
     n_microbatches: usize,
+    /// The share of a stage's seconds that each other one waits for once, as far as sums go by it.
+    waited_share: f64,
     /// Bytes that a stage may need.
     pub limit_bytes: f64,
     /// Per stage: the microbatches that it holds.
@@ -52,6 +54,7 @@ impl<'a> StageTable<'a> {
             chain,
             n_stages,
             n_microbatches,
+            waited_share: 1.0,
             limit_bytes: share * limit_bytes,
             holding: Holding::of_stages(chain.schedule, n_stages, n_microbatches),
             is_far: is_far(chain, n_stages),
@@ -71,6 +74,11 @@ impl<'a> StageTable<'a> {
     /// The same where any stage's send may leave a node.
     pub fn far(self) -> StageTable<'a> {
         StageTable { is_far: vec![true; self.n_stages], ..self }
+    }
+
+    /// The same where sums go by what stages wait for one another.
+    pub fn waiting(self) -> StageTable<'a> {
+        StageTable { waited_share: self.chain.waited_share(), ..self }
     }
 
     pub(super) fn n_layers(&self) -> usize {
@@ -143,8 +151,12 @@ impl<'a> StageTable<'a> {
         end == 0
     }
 
-    fn update_weight(&self) -> f64 {
-        self.chain.update_weight(self.n_stages, self.n_microbatches)
+    /// How much of a second of the update counts for each microbatch: no more than it adds to the step, as
+    /// much where stages are equal.
+    pub(super) fn update_weight(&self) -> f64 {
+        let n_chunks = self.chain.schedule.n_chunks();
+        let n_waited = self.waited_share * (self.chain.schedule.n_groups(self.n_stages) - 1) as f64;
+        n_chunks as f64 / ((self.n_microbatches * n_chunks) as f64 + n_waited)
     }
 
     fn stages<'s>(&'s self, starts: &'s [usize]) -> impl Iterator<Item = (usize, usize)> + 's {
@@ -299,7 +311,7 @@ impl Stages for StageTable<'_> {
         self.lower_ms(span)
     }
     fn rounds(&self) -> f64 {
-        self.n_microbatches as f64 / self.chain.waited_share() - 1.0
+        self.n_microbatches as f64 / self.waited_share - 1.0
     }
 }
 

@@ -56,6 +56,11 @@ impl Floors {
         kinds
     }
 
+    /// How fast a kind is, the fastest being 1.
+    pub fn relative_speed(&self, kind: usize) -> f64 {
+        self.alone_secs(self.fastest_first()[0]) / self.alone_secs(kind)
+    }
+
     /// The most stages of a layer or more that a kind can have where all kinds are busy for as long.
     pub fn most_stages(&self, kind: usize) -> usize {
         let speed = |kind: usize| 1.0 / self.alone_secs(kind);
@@ -153,6 +158,7 @@ mod tests {
         let it = floors([[4.0, 8.0], [4.0, 8.0]], [2, 4]);
         assert!((it.secs() - 12.0 / 6.0).abs() < 1e-9);
         assert_eq!((it.alone_secs(0), it.alone_secs(1), it.fastest_first()), (6.0, 3.0, vec![1, 0]));
+        assert_eq!((it.relative_speed(0), it.relative_speed(1)), (0.5, 1.0));
     }
 
     #[test]

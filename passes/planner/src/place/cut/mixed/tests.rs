@@ -133,7 +133,7 @@ fn no_cut_takes_less_than_equally_busy_devices() {
     assert_eq!(floor(Schedule::OneFOneB), 6.5 + 2.0 * 2.25);
     assert_eq!(floor(Schedule::ZeroBubble), 3.0 * 2.25);
     // With half of the update: five seconds, for one on two devices has two such halves, and 6.5 s.
-    assert_eq!(busy(&two_sizes(Schedule::OneFOneB), |_| 0.5), [0.0, 4.0, 4.0 + 6.5]);
+    assert_eq!(busy(&two_sizes(Schedule::OneFOneB), &[0.5; 2]), [0.0, 4.0, 4.0 + 6.5]);
 }
 
 #[test]
