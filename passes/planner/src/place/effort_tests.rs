@@ -228,7 +228,7 @@ fn layers_on_six_devices_of_two_nodes() {
     ");
     assert_snapshot!(of(24, &["", "stages=5,microbatches=16", "stages=3,schedule=interleaved"]), @"
     : 40 of 40, 26 evaluated, 6516 instructions: 1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 x64 interleaved:4 stages-open 2228224 B, 1.102783e-1 >= 1.069194e-1
-    stages=5,microbatches=16: 1 of 1, 1 evaluated, 240 instructions: 2+1+1+1+1 x16 zero-bubble stages-open 2766848 B, 1.221510e-1 >= 1.061796e-1
+    stages=5,microbatches=16: 1 of 1, 1 evaluated, 480 instructions: 2+1+1+1+1 x16 zero-bubble stages-open 2363392 B, 1.221510e-1 >= 1.061796e-1
     stages=3,schedule=interleaved: 7 of 7, 5 evaluated, 1429 instructions: 2+2+2+2+2+2+2+2+2+2+2+2 x32 interleaved:4 stages-open 2189312 B, 1.117985e-1 >= 1.069194e-1
     ");
 }
