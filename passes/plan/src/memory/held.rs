@@ -3,11 +3,11 @@
 //! Where backward runs in one piece, each keeps what its forward part has saved. Where gradients of weights
 //! are put off, a microbatch is in one of two states between its tasks: it waits for gradients, with all that
 //! its forward part has saved; or its gradients of weights are put off, with what they read: saved values and
-//! gradients that are not made with them. No more microbatches than [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the
-//! first state, none that is under way counted, and no more than
-//! [`Schedule::n_in_flight`](phzc_cost::Schedule::n_in_flight) in both. One of them is under way: the sweep
-//! over the text has its values, those that are put off for until the last backward instruction, and
-//! gradients among them from the start.
+//! gradients that are not made with them. No more microbatches than
+//! [`Schedule::n_waiting`](phzc_cost::Schedule::n_waiting) are in the first state, none that is under way
+//! counted, and no more than [`Schedule::n_in_flight`](phzc_cost::Schedule::n_in_flight) in both. One of them
+//! is under way: the sweep over the text has its values, those that are put off for until the last backward
+//! instruction, and gradients among them from the start.
 
 use super::lasting::is_cut;
 use super::live::{Arrival, Live, is_passed_on};
